@@ -1,0 +1,128 @@
+#include "autodiff/rules.h"
+
+namespace ridgeline {
+namespace {
+
+using Gradients = std::vector<Tensor>;
+using Context = const GradientContext&;
+
+Gradients mean_gradient(Context c) {
+  const double count = static_cast<double>(element_count(c.inputs[0].shape())) /
+                       static_cast<double>(element_count(c.output.shape()));
+  return {expand(c.d_output / count, c.inputs[0].shape())};
+}
+
+// Equal maxima share the gradient evenly.
+Gradients max_gradient(Context c) {
+  const Dims& axes = std::get<Axes>(c.node.attributes.detail).axes;
+  const Tensor is_max = cast(equal(c.inputs[0], c.output), c.d_output.dtype());
+  return {is_max * (c.d_output / sum(is_max, axes))};
+}
+
+Gradients maximum_gradient(Context c) {
+  const Tensor& a = c.inputs[0];
+  const Tensor& b = c.inputs[1];
+  const Tensor half = c.d_output * 0.5;
+  const Tensor zero = scalar(c.d_output, 0);
+  const auto share = [&](const Tensor& mine, const Tensor& other) {
+    return where(equal(mine, other), half, where(less(other, mine), c.d_output, zero));
+  };
+  return {share(a, b), share(b, a)};
+}
+
+Gradients divide_gradient(Context c) {
+  const Tensor d_numerator = c.d_output / c.inputs[1];
+  if (!c.wanted[1]) return {d_numerator, {}};
+  return {d_numerator, -(d_numerator * c.output)};
+}
+
+Gradients matmul_gradient(Context c) {
+  Gradients result(2);
+  if (c.wanted[1]) result[1] = matmul(transpose(c.inputs[0]), c.d_output);
+  if (c.wanted[0]) result[0] = matmul(c.d_output, transpose(c.inputs[1]));
+  return result;
+}
+
+Gradients permute_gradient(Context c) {
+  const Dims& order = std::get<Axes>(c.node.attributes.detail).axes;
+  Dims inverse = order;
+  for (int axis = 0; axis < order.rank(); ++axis) inverse[static_cast<int>(order[axis])] = axis;
+  return {permute(c.d_output, inverse)};
+}
+
+constexpr OpTable<GradientRule> kRules = {
+    {Op::input, nullptr},
+    {Op::constant, nullptr},
+    {Op::iota, nullptr},
+    {Op::negate, [](Context c) -> Gradients { return {-c.d_output}; }},
+    {Op::exp, [](Context c) -> Gradients { return {c.d_output * c.output}; }},
+    {Op::log, [](Context c) -> Gradients { return {c.d_output / c.inputs[0]}; }},
+    {Op::sqrt, [](Context c) -> Gradients { return {c.d_output / (c.output * 2)}; }},
+    {Op::rsqrt,
+     [](Context c) -> Gradients {
+       return {c.d_output * (c.output * c.output * c.output) * -0.5};
+     }},
+    {Op::sin, [](Context c) -> Gradients { return {c.d_output * cos(c.inputs[0])}; }},
+    {Op::cos, [](Context c) -> Gradients { return {-(c.d_output * sin(c.inputs[0]))}; }},
+    {Op::tanh,
+     [](Context c) -> Gradients { return {c.d_output * (scalar(c.output, 1) - c.output * c.output)}; }},
+    {Op::sigmoid,
+     [](Context c) -> Gradients { return {c.d_output * (c.output * (scalar(c.output, 1) - c.output))}; }},
+    {Op::cast, [](Context c) -> Gradients { return {cast(c.d_output, c.inputs[0].dtype())}; }},
+    {Op::add, [](Context c) -> Gradients { return {c.d_output, c.d_output}; }},
+    {Op::subtract,
+     [](Context c) -> Gradients {
+       return {c.d_output, c.wanted[1] ? -c.d_output : Tensor()};
+     }},
+    {Op::multiply,
+     [](Context c) -> Gradients {
+       return {c.wanted[0] ? c.d_output * c.inputs[1] : Tensor(),
+               c.wanted[1] ? c.d_output * c.inputs[0] : Tensor()};
+     }},
+    {Op::divide, divide_gradient},
+    {Op::maximum, maximum_gradient},
+    {Op::less, nullptr},
+    {Op::less_equal, nullptr},
+    {Op::equal, nullptr},
+    {Op::where,
+     [](Context c) -> Gradients {
+       const Tensor zero = scalar(c.d_output, 0);
+       return {Tensor(), c.wanted[1] ? where(c.inputs[0], c.d_output, zero) : Tensor(),
+               c.wanted[2] ? where(c.inputs[0], zero, c.d_output) : Tensor()};
+     }},
+    {Op::softmax, [](Context c) -> Gradients { return {softmax_gradient(c.output, c.d_output)}; }},
+    // y and d_y enter as g = y * (d_y - sum(y * d_y)).
+    {Op::softmax_gradient,
+     [](Context c) -> Gradients {
+       const Tensor& y = c.inputs[0];
+       const Tensor& d_y = c.inputs[1];
+       const Tensor weighted = sum(c.d_output * y, {-1});
+       const Tensor inner = sum(y * d_y, {-1});
+       return {c.d_output * (d_y - inner) - d_y * weighted, y * (c.d_output - weighted)};
+     }},
+    {Op::sum, [](Context c) -> Gradients { return {expand(c.d_output, c.inputs[0].shape())}; }},
+    {Op::mean, mean_gradient},
+    {Op::max, max_gradient},
+    {Op::matmul, matmul_gradient},
+    {Op::reshape, [](Context c) -> Gradients { return {reshape(c.d_output, c.inputs[0].shape())}; }},
+    {Op::permute, permute_gradient},
+    {Op::expand, [](Context c) -> Gradients { return {c.d_output}; }},
+    {Op::slice,
+     [](Context c) -> Gradients {
+       const Range& range = std::get<Range>(c.node.attributes.detail);
+       return {pad(c.d_output, range.axis, range.begin, c.inputs[0].shape()[range.axis])};
+     }},
+    {Op::pad,
+     [](Context c) -> Gradients {
+       const Range& range = std::get<Range>(c.node.attributes.detail);
+       return {slice(c.d_output, range.axis, range.begin, range.end)};
+     }},
+};
+
+}  // namespace
+
+GradientRule gradient_rule(Op op) {
+  return kRules[op];
+}
+
+}  // namespace ridgeline

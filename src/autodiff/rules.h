@@ -1,0 +1,25 @@
+// The gradient rule of each op, as a table.
+#pragma once
+
+#include <vector>
+
+#include "graph/tensor.h"
+
+namespace ridgeline {
+
+struct GradientContext {
+  const Node& node;
+  std::vector<Tensor> inputs;
+  Tensor output;
+  Tensor d_output;
+  std::vector<bool> wanted;  // which inputs need a gradient; a rule may leave out the others
+};
+
+// One gradient per input, each summed down to the input's shape by the caller; an empty Tensor where
+// there is none.
+using GradientRule = std::vector<Tensor> (*)(const GradientContext&);
+
+// Null for ops that are constant in all their inputs (leaves, comparisons).
+GradientRule gradient_rule(Op op);
+
+}  // namespace ridgeline

@@ -1,0 +1,39 @@
+// The one exception type: what failed, where, why, and what to do next.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace ridgeline {
+
+enum class ErrorKind {
+  usage,          // bad flags, shapes or files given by the user
+  out_of_memory,  // an expected result of a sweep, never the end of it
+  unsupported,    // a valid request that this build or device cannot serve
+  wrong_result,   // a kernel disagreed with the oracle
+  environment,    // the device, the disk or the operating system failed
+  internal,       // a broken invariant: a bug of ours
+};
+
+// `what()` names the value that was met and what was expected; `next_step` may be empty.
+class Error : public std::runtime_error {
+ public:
+  Error(ErrorKind kind, std::string message, std::string next_step = {});
+
+  ErrorKind kind() const { return kind_; }
+  const std::string& message() const { return message_; }
+  const std::string& next_step() const { return next_step_; }
+
+  // Puts the place in front of the message as an error travels up: "row 3: <message>".
+  Error at(const std::string& place) const;
+
+ private:
+  ErrorKind kind_;
+  std::string message_;
+  std::string next_step_;
+};
+
+// 0 ok, 1 a gate failed, 2 bad usage or input, 3 a result was wrong, 4 the environment failed.
+int exit_code(ErrorKind kind);
+
+}  // namespace ridgeline

@@ -1,0 +1,35 @@
+// Bytes as a type of its own, and sizes and durations as people write them ("4GiB", "1.5 ms").
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace ridgeline {
+
+// A number of bytes; never an element count.
+struct Bytes {
+  int64_t count = 0;
+
+  constexpr auto operator<=>(const Bytes&) const = default;
+  constexpr Bytes& operator+=(Bytes other) { return count += other.count, *this; }
+  constexpr Bytes& operator-=(Bytes other) { return count -= other.count, *this; }
+  friend constexpr Bytes operator+(Bytes a, Bytes b) { return {a.count + b.count}; }
+  friend constexpr Bytes operator-(Bytes a, Bytes b) { return {a.count - b.count}; }
+  constexpr double mebibytes() const { return static_cast<double>(count) / (1024.0 * 1024.0); }
+};
+
+// "512 B", "20.0 MiB", "8.00 GiB": three significant figures, binary units.
+std::string to_string(Bytes bytes);
+
+// Accepts 1024, 64KiB, 1.5GiB, 4G (binary), 8GB (decimal). Throws a usage error that names `text`.
+Bytes parse_bytes(std::string_view text);
+
+// "850 ns", "12.3 us", "4.56 ms", "1.23 s", "2 min 5 s".
+std::string format_seconds(double seconds);
+
+// Accepts 2, 2s, 500ms, 1.5min. Throws a usage error that names `text`.
+double parse_seconds(std::string_view text);
+
+}  // namespace ridgeline

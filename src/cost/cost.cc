@@ -1,0 +1,111 @@
+#include "cost/cost.h"
+
+#include "graph/layout.h"
+
+namespace ridgeline {
+namespace {
+
+enum class CountedOver { nothing, output, input, products };
+
+struct CostRule {
+  CountedOver over = CountedOver::nothing;
+  double flops = 0;  // per element of what it is counted over
+};
+
+constexpr CostRule kFree = {};
+constexpr CostRule kPerElement = {CountedOver::output, 1};
+constexpr CostRule kMoves = {CountedOver::output, 0};
+constexpr CostRule kReduces = {CountedOver::input, 1};
+
+constexpr OpTable<CostRule> kRules = {
+    {Op::input, kFree},
+    {Op::constant, kFree},
+    {Op::iota, kMoves},
+    {Op::negate, kPerElement},
+    {Op::exp, kPerElement},
+    {Op::log, kPerElement},
+    {Op::sqrt, kPerElement},
+    {Op::rsqrt, kPerElement},
+    {Op::sin, kPerElement},
+    {Op::cos, kPerElement},
+    {Op::tanh, kPerElement},
+    {Op::sigmoid, {CountedOver::output, 3}},
+    {Op::cast, kMoves},
+    {Op::add, kPerElement},
+    {Op::subtract, kPerElement},
+    {Op::multiply, kPerElement},
+    {Op::divide, kPerElement},
+    {Op::maximum, kPerElement},
+    {Op::less, kPerElement},
+    {Op::less_equal, kPerElement},
+    {Op::equal, kPerElement},
+    {Op::where, kMoves},
+    {Op::softmax, {CountedOver::output, 5}},           // max, subtract, exp, sum, divide
+    {Op::softmax_gradient, {CountedOver::output, 4}},  // multiply, sum, subtract, multiply
+    {Op::sum, kReduces},
+    {Op::mean, kReduces},
+    {Op::max, kReduces},
+    {Op::matmul, {CountedOver::products, 2}},
+    {Op::reshape, kMoves},
+    {Op::permute, kFree},
+    {Op::expand, kFree},
+    {Op::slice, kFree},
+    {Op::pad, kMoves},
+};
+
+double elements(const TensorType& type) {
+  return static_cast<double>(element_count(type.shape));
+}
+
+// Bytes behind a view: a broadcast axis (stride 0) holds one element, however often it is read.
+double bytes_read(const TensorType& type, const Strides& strides) {
+  double count = info(type.dtype).size;
+  for (int axis = 0; axis < type.shape.rank(); ++axis)
+    if (strides[axis] != 0) count *= static_cast<double>(type.shape[axis]);
+  return count;
+}
+
+}  // namespace
+
+Cost& Cost::operator+=(const Cost& other) {
+  flops += other.flops;
+  macs += other.macs;
+  bytes += other.bytes;
+  return *this;
+}
+
+std::vector<Cost> node_costs(const Graph& graph) {
+  const std::vector<Layout> places = layouts(graph);
+  std::vector<Cost> costs(graph.nodes().size());
+  for (uint32_t number = 0; number < graph.nodes().size(); ++number) {
+    const Node& node = graph.nodes()[number];
+    const bool moves_nothing = is_view(node.op) && !owns_memory(graph, places, {number, 0});
+    const CostRule rule = kRules[node.op];
+    if (rule.over == CountedOver::nothing || moves_nothing) continue;
+
+    Cost& cost = costs[number];
+    for (Value input : node.inputs)
+      if (graph.node(input).op != Op::constant)
+        cost.bytes += bytes_read(graph.type(input), places[graph.index(input)].strides);
+    for (const TensorType& type : node.outputs) cost.bytes += static_cast<double>(byte_size(type).count);
+
+    const double output = elements(node.outputs[0]);
+    if (rule.over == CountedOver::products) {
+      cost.macs = output * static_cast<double>(graph.type(node.inputs[0]).shape.back());
+      cost.flops = cost.macs * rule.flops;
+    } else {
+      const bool over_input = rule.over == CountedOver::input;
+      cost.flops = rule.flops * (over_input ? elements(graph.type(node.inputs[0])) : output);
+    }
+  }
+  return costs;
+}
+
+Cost stage_cost(const Graph& graph, const Stage& stage) {
+  const std::vector<Cost> costs = node_costs(graph);
+  Cost total;
+  for (uint32_t number = stage.begin; number < stage.end; ++number) total += costs[number];
+  return total;
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,26 @@
+// Work of a graph by arithmetic: FLOPs, multiply-accumulates and the fewest bytes moved, per node.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace ridgeline {
+
+struct Cost {
+  double flops = 0;  // an FMA counts as two; a pointwise op as one per element; see cost.cc
+  double macs = 0;   // multiply-accumulates of matmuls
+  double bytes = 0;  // every input element read once, every output element written once
+
+  Cost& operator+=(const Cost& other);
+  double arithmetic_intensity() const { return bytes > 0 ? flops / bytes : 0; }
+};
+
+// One entry per node. Views and constants cost nothing; a broadcast operand is read once.
+std::vector<Cost> node_costs(const Graph& graph);
+
+// The sum over the nodes of one stage.
+Cost stage_cost(const Graph& graph, const Stage& stage);
+
+}  // namespace ridgeline

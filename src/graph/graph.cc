@@ -1,0 +1,101 @@
+#include "graph/graph.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+
+namespace ridgeline {
+namespace {
+
+// Two nodes with the same text compute the same values. Doubles print exactly ({:a}).
+std::string node_key(Op op, std::span<const Value> inputs, const Attributes& attributes,
+                     std::span<const TensorType> outputs) {
+  std::string key = fmt::format("{}", static_cast<int>(op));
+  for (Value input : inputs) fmt::format_to(std::back_inserter(key), " {}.{}", input.node, input.output);
+  Node probe;
+  probe.op = op;
+  probe.attributes = attributes;
+  key += '|' + attributes_text(probe);
+  for (const TensorType& type : outputs) key += '|' + to_string(type);
+  return key;
+}
+
+}  // namespace
+
+Bytes byte_size(const TensorType& type) {
+  return Bytes{element_count(type.shape) * info(type.dtype).size};
+}
+
+std::string to_string(const TensorType& type) {
+  return std::string(info(type.dtype).name) + to_string(type.shape);
+}
+
+Value Graph::add(Op op, std::vector<Value> inputs, Attributes attributes) {
+  std::vector<TensorType> input_types;
+  for (Value input : inputs) {
+    if (input.node >= nodes_.size() || input.output >= nodes_[input.node].outputs.size())
+      throw Error(ErrorKind::internal, fmt::format("{} reads a value that does not exist", info(op).name));
+    input_types.push_back(type(input));
+  }
+  std::vector<TensorType> outputs = infer_types(op, input_types, attributes);
+  const auto number = static_cast<uint32_t>(nodes_.size());
+  const auto [entry, is_new] = known_.try_emplace(node_key(op, inputs, attributes, outputs), number);
+  if (!is_new) return Value{entry->second, 0};
+
+  Node node{op, std::move(inputs), std::move(attributes), std::move(outputs), {}, value_count_};
+  value_count_ += static_cast<uint32_t>(node.outputs.size());
+  nodes_.push_back(std::move(node));
+  return Value{number, 0};
+}
+
+Value Graph::input(std::string name, TensorType type) {
+  for (const Node& node : nodes_)
+    if (node.op == Op::input && node.name == name)
+      throw Error(ErrorKind::usage, fmt::format("the graph already has an input '{}'", name));
+  const Value value = add(Op::input, {}, {InputName{name}, Target{type}});
+  set_name(value, std::move(name));
+  return value;
+}
+
+Value Graph::constant(double value, DType dtype) {
+  return add(Op::constant, {}, {Scalar{value}, Target{{dtype, {}}}});
+}
+
+void Graph::set_name(Value value, std::string name) {
+  nodes_[value.node].name = std::move(name);
+}
+
+void Graph::mark_output(std::string name, Value value) {
+  outputs_.push_back({std::move(name), value});
+}
+
+void Graph::begin_stage(std::string name) {
+  const auto here = static_cast<uint32_t>(nodes_.size());
+  if (stages_.empty()) stages_.push_back({"forward", 0, here});
+  stages_.push_back({std::move(name), here, here});
+}
+
+std::vector<Stage> Graph::stages() const {
+  std::vector<Stage> stages = stages_;
+  if (stages.empty()) stages.push_back({"forward", 0, 0});
+  for (size_t i = 0; i + 1 < stages.size(); ++i) stages[i].end = stages[i + 1].begin;
+  stages.back().end = static_cast<uint32_t>(nodes_.size());
+  return stages;
+}
+
+std::vector<Value> Graph::inputs() const {
+  std::vector<Value> found;
+  for (uint32_t number = 0; number < nodes_.size(); ++number)
+    if (nodes_[number].op == Op::input) found.push_back({number, 0});
+  return found;
+}
+
+std::string Graph::name(Value value) const {
+  const Node& source = node(value);
+  std::string text =
+      source.name.empty() ? fmt::format("{}_{}", info(source.op).name, value.node) : source.name;
+  if (source.outputs.size() > 1) text += fmt::format(".{}", value.output);
+  return text;
+}
+
+}  // namespace ridgeline

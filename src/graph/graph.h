@@ -1,0 +1,125 @@
+// The one intermediate representation: append-only nodes in topological order, with static shapes.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "base/units.h"
+#include "graph/dtype.h"
+#include "graph/op.h"
+#include "graph/shape.h"
+
+namespace ridgeline {
+
+struct TensorType {
+  DType dtype = DType::f32;
+  Shape shape;
+  bool operator==(const TensorType&) const = default;
+};
+
+Bytes byte_size(const TensorType& type);
+std::string to_string(const TensorType& type);  // "fp32[8, 256, 64]"
+
+// One result of one node.
+struct Value {
+  uint32_t node = 0;
+  uint32_t output = 0;
+  bool operator==(const Value&) const = default;
+};
+
+// What an op needs beyond its inputs; which alternative an op carries is fixed (see infer.cc).
+struct InputName {
+  std::string name;
+};
+struct Scalar {
+  double value = 0;
+};
+struct Axes {
+  Dims axes;
+};
+struct Range {  // slice: [begin, end) of an axis; pad: zeros so that the input lands at [begin, end)
+  int axis = 0;
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+struct Target {  // the type that an input, constant, iota, cast, reshape, expand or pad results in
+  TensorType type;
+};
+
+struct Attributes {
+  std::variant<std::monostate, InputName, Scalar, Axes, Range> detail;
+  Target target;  // read only by the ops named at Target
+};
+
+struct Node {
+  Op op = Op::input;
+  std::vector<Value> inputs;
+  Attributes attributes;
+  std::vector<TensorType> outputs;
+  std::string name;         // given by the model ("scores"); may be empty
+  uint32_t first_value = 0;  // dense number of output 0 among all values of the graph
+};
+
+// A named run of consecutive nodes, such as "forward" or "backward".
+struct Stage {
+  std::string name;
+  uint32_t begin = 0;
+  uint32_t end = 0;
+};
+
+struct Output {
+  std::string name;
+  Value value;
+};
+
+class Graph {
+ public:
+  // Appends a node, or returns the equal one that is already there. Throws a usage error when the
+  // inputs do not fit the op.
+  Value add(Op op, std::vector<Value> inputs, Attributes attributes = {});
+  Value input(std::string name, TensorType type);
+  Value constant(double value, DType dtype);
+
+  void set_name(Value value, std::string name);
+  void mark_output(std::string name, Value value);
+  // Everything added from here on belongs to the stage `name`; before the first call it is "forward".
+  void begin_stage(std::string name);
+
+  std::span<const Node> nodes() const { return nodes_; }
+  const Node& node(Value value) const { return nodes_[value.node]; }
+  const TensorType& type(Value value) const { return nodes_[value.node].outputs[value.output]; }
+  std::span<const Output> outputs() const { return outputs_; }
+  std::vector<Stage> stages() const;
+
+  // Dense numbering of values, for tables indexed by value.
+  uint32_t index(Value value) const { return nodes_[value.node].first_value + value.output; }
+  uint32_t value_count() const { return value_count_; }
+  std::vector<Value> inputs() const;
+  // The given name, or op and number: "matmul_12".
+  std::string name(Value value) const;
+
+ private:
+  std::vector<Node> nodes_;
+  std::vector<Output> outputs_;
+  std::vector<Stage> stages_;
+  std::unordered_map<std::string, uint32_t> known_;  // node text -> node, for hash-consing
+  uint32_t value_count_ = 0;
+};
+
+// The types of a node's results; throws a usage error that names the op and the types it met.
+std::vector<TensorType> infer_types(Op op, std::span<const TensorType> inputs,
+                                    const Attributes& attributes);
+
+// One line a node, in the order of the nodes: "%3 scores = matmul(%0, %2) : fp32[8, 256, 256]".
+std::string to_text(const Graph& graph);
+std::string attributes_text(const Node& node);
+
+// Throws an internal error when an invariant is broken: order, types, names, stages, outputs.
+void verify(const Graph& graph);
+
+}  // namespace ridgeline

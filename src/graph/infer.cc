@@ -1,0 +1,182 @@
+// Result types of every op, and the checks that its inputs fit.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+#include "graph/graph.h"
+
+namespace ridgeline {
+namespace {
+
+using Types = std::span<const TensorType>;
+using Infer = TensorType (*)(Op, Types, const Attributes&);
+
+Error misfit(Op op, Types inputs, std::string_view expected) {
+  std::vector<std::string> got;
+  for (const TensorType& type : inputs) got.push_back(to_string(type));
+  return Error(ErrorKind::usage,
+               fmt::format("{}({}): expected {}", info(op).name, fmt::join(got, ", "), expected));
+}
+
+void require_floating(Op op, Types inputs) {
+  for (const TensorType& type : inputs)
+    if (!is_floating(type.dtype)) throw misfit(op, inputs, "floating-point inputs");
+}
+
+void require_same_dtype(Op op, const TensorType& a, const TensorType& b, Types inputs) {
+  if (a.dtype != b.dtype) throw misfit(op, inputs, "inputs of one dtype; cast one of them");
+}
+
+void require_axis(Op op, Types inputs, int64_t axis) {
+  if (axis < 0 || axis >= inputs[0].shape.rank())
+    throw misfit(op, inputs, fmt::format("an axis of the input, not {}", axis));
+}
+
+TensorType target(Op op, Types inputs, const Attributes& attributes) {
+  for (int64_t size : attributes.target.type.shape)
+    if (size < 1) throw misfit(op, inputs, fmt::format("sizes of at least 1, not {}", size));
+  element_count(attributes.target.type.shape);
+  return attributes.target.type;
+}
+
+TensorType iota(Op op, Types inputs, const Attributes& attributes) {
+  // Kernels compute in fp32, where integers are exact up to 2^24.
+  const TensorType type = target(op, inputs, attributes);
+  if (type.shape.rank() != 1 || type.shape[0] > (1 << 24) || type.dtype != DType::i32)
+    throw misfit(op, inputs, "one i32 axis of at most 2^24 positions, got " + to_string(type));
+  return type;
+}
+
+TensorType unary(Op op, Types inputs, const Attributes&) {
+  require_floating(op, inputs);
+  return inputs[0];
+}
+
+TensorType cast(Op, Types inputs, const Attributes& attributes) {
+  return {attributes.target.type.dtype, inputs[0].shape};
+}
+
+TensorType binary(Op op, Types inputs, const Attributes&) {
+  require_floating(op, inputs);
+  require_same_dtype(op, inputs[0], inputs[1], inputs);
+  return {inputs[0].dtype, broadcast_shapes(inputs[0].shape, inputs[1].shape)};
+}
+
+TensorType comparison(Op op, Types inputs, const Attributes&) {
+  require_same_dtype(op, inputs[0], inputs[1], inputs);
+  return {DType::boolean, broadcast_shapes(inputs[0].shape, inputs[1].shape)};
+}
+
+TensorType where(Op op, Types inputs, const Attributes&) {
+  if (inputs[0].dtype != DType::boolean) throw misfit(op, inputs, "a boolean condition");
+  require_same_dtype(op, inputs[1], inputs[2], inputs);
+  const Shape chosen = broadcast_shapes(inputs[1].shape, inputs[2].shape);
+  return {inputs[1].dtype, broadcast_shapes(inputs[0].shape, chosen)};
+}
+
+TensorType row(Op op, Types inputs, const Attributes&) {
+  require_floating(op, inputs);
+  if (inputs[0].shape.rank() < 1) throw misfit(op, inputs, "at least one axis");
+  for (const TensorType& type : inputs)
+    if (type != inputs[0]) throw misfit(op, inputs, "inputs of one type");
+  return inputs[0];
+}
+
+TensorType reduction(Op op, Types inputs, const Attributes& attributes) {
+  require_floating(op, inputs);
+  TensorType result = inputs[0];
+  for (int64_t axis : std::get<Axes>(attributes.detail).axes) {
+    require_axis(op, inputs, axis);
+    result.shape[static_cast<int>(axis)] = 1;
+  }
+  return result;
+}
+
+TensorType matmul(Op op, Types inputs, const Attributes&) {
+  require_floating(op, inputs);
+  require_same_dtype(op, inputs[0], inputs[1], inputs);
+  const Shape& a = inputs[0].shape;
+  const Shape& b = inputs[1].shape;
+  if (a.rank() < 2 || b.rank() < 2 || a.back(0) != b.back(1))
+    throw misfit(op, inputs, "[..., M, K] and [..., K, N]");
+  const Shape batch = broadcast_shapes(Shape(a.span().first(static_cast<size_t>(a.rank() - 2))),
+                                       Shape(b.span().first(static_cast<size_t>(b.rank() - 2))));
+  TensorType result{inputs[0].dtype, batch};
+  result.shape.push_back(a.back(1));
+  result.shape.push_back(b.back(0));
+  return result;
+}
+
+TensorType reshape(Op op, Types inputs, const Attributes& attributes) {
+  const Shape& wanted = target(op, inputs, attributes).shape;
+  if (element_count(wanted) != element_count(inputs[0].shape))
+    throw misfit(op, inputs, "as many elements as " + to_string(wanted));
+  return {inputs[0].dtype, wanted};
+}
+
+TensorType permute(Op op, Types inputs, const Attributes& attributes) {
+  const Dims& order = std::get<Axes>(attributes.detail).axes;
+  TensorType result = inputs[0];
+  unsigned seen = 0;
+  if (order.rank() != result.shape.rank()) throw misfit(op, inputs, "every axis once");
+  for (int axis = 0; axis < order.rank(); ++axis) {
+    require_axis(op, inputs, order[axis]);
+    seen |= 1u << order[axis];
+    result.shape[axis] = inputs[0].shape[static_cast<int>(order[axis])];
+  }
+  if (seen != (1u << order.rank()) - 1) throw misfit(op, inputs, "every axis once");
+  return result;
+}
+
+TensorType expand(Op op, Types inputs, const Attributes& attributes) {
+  const Shape& wanted = target(op, inputs, attributes).shape;
+  if (broadcast_shapes(inputs[0].shape, wanted) != wanted)
+    throw misfit(op, inputs, "a shape that broadcasts to " + to_string(wanted));
+  return {inputs[0].dtype, wanted};
+}
+
+TensorType slice(Op op, Types inputs, const Attributes& attributes) {
+  const Range& range = std::get<Range>(attributes.detail);
+  require_axis(op, inputs, range.axis);
+  TensorType result = inputs[0];
+  if (range.begin < 0 || range.end <= range.begin || range.end > result.shape[range.axis])
+    throw misfit(op, inputs, fmt::format("a range inside axis {}, not [{}, {})", range.axis,
+                                         range.begin, range.end));
+  result.shape[range.axis] = range.end - range.begin;
+  return result;
+}
+
+TensorType pad(Op op, Types inputs, const Attributes& attributes) {
+  const Range& range = std::get<Range>(attributes.detail);
+  require_axis(op, inputs, range.axis);
+  TensorType result{inputs[0].dtype, target(op, inputs, attributes).shape};
+  TensorType inner = slice(op, {&result, 1}, attributes);
+  if (inner != inputs[0]) throw misfit(op, inputs, "an input of the padded range's size");
+  return result;
+}
+
+constexpr OpTable<Infer> kRules = {
+    {Op::input, target},       {Op::constant, target},   {Op::iota, iota},
+    {Op::negate, unary},       {Op::exp, unary},         {Op::log, unary},
+    {Op::sqrt, unary},         {Op::rsqrt, unary},       {Op::sin, unary},
+    {Op::cos, unary},          {Op::tanh, unary},        {Op::sigmoid, unary},
+    {Op::cast, cast},          {Op::add, binary},        {Op::subtract, binary},
+    {Op::multiply, binary},    {Op::divide, binary},     {Op::maximum, binary},
+    {Op::less, comparison},    {Op::less_equal, comparison}, {Op::equal, comparison},
+    {Op::where, where},        {Op::softmax, row},       {Op::softmax_gradient, row},
+    {Op::sum, reduction},      {Op::mean, reduction},    {Op::max, reduction},
+    {Op::matmul, matmul},      {Op::reshape, reshape},   {Op::permute, permute},
+    {Op::expand, expand},      {Op::slice, slice},       {Op::pad, pad},
+};
+
+}  // namespace
+
+std::vector<TensorType> infer_types(Op op, Types inputs, const Attributes& attributes) {
+  if (static_cast<int>(inputs.size()) != info(op).inputs)
+    throw misfit(op, inputs, fmt::format("{} inputs", info(op).inputs));
+  TensorType result = kRules[op](op, inputs, attributes);
+  element_count(result.shape);
+  return {result};
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,97 @@
+#include "graph/layout.h"
+
+#include <optional>
+
+namespace ridgeline {
+namespace {
+
+// Strides that show `from` in the shape `to` without moving elements, if there are any. Walks both
+// shapes from the back in groups of axes with equal products; a group must be evenly strided.
+std::optional<Strides> reshape_strides(const Shape& from, const Strides& strides, const Shape& to) {
+  Strides result = Dims::filled(to.rank(), 1);
+  int source = from.rank() - 1;
+  int axis = to.rank() - 1;
+  while (axis >= 0) {
+    while (source >= 0 && from[source] == 1) --source;
+    if (to[axis] == 1) {
+      --axis;
+      continue;
+    }
+    // Here both sides have more than one element left, since the products are equal.
+    int64_t wanted = to[axis];
+    int64_t available = from[source];
+    int64_t step = strides[source];
+    const int64_t group_step = step;
+    result[axis--] = step;
+    while (wanted != available) {
+      if (wanted < available) {
+        while (to[axis] == 1) --axis;
+        result[axis] = group_step * wanted;
+        wanted *= to[axis--];
+      } else {
+        int next = source - 1;
+        while (from[next] == 1) --next;
+        if (strides[next] != step * from[source]) return std::nullopt;
+        source = next;
+        step = strides[source];
+        available *= from[source];
+      }
+    }
+    --source;
+  }
+  return result;
+}
+
+Layout view_layout(const Node& node, const Shape& from, const Layout& base) {
+  Layout layout = base;
+  const Shape& to = node.outputs[0].shape;
+  switch (node.op) {
+    case Op::permute: {
+      const Dims& order = std::get<Axes>(node.attributes.detail).axes;
+      for (int axis = 0; axis < order.rank(); ++axis)
+        layout.strides[axis] = base.strides[static_cast<int>(order[axis])];
+      break;
+    }
+    case Op::expand: {
+      layout.strides = Dims::filled(to.rank(), 0);
+      const int extra = to.rank() - from.rank();
+      for (int axis = extra; axis < to.rank(); ++axis)
+        if (from[axis - extra] == to[axis]) layout.strides[axis] = base.strides[axis - extra];
+      break;
+    }
+    case Op::slice: {
+      const Range& range = std::get<Range>(node.attributes.detail);
+      layout.offset += range.begin * base.strides[range.axis];
+      break;
+    }
+    default:
+      break;
+  }
+  return layout;
+}
+
+}  // namespace
+
+std::vector<Layout> layouts(const Graph& graph) {
+  std::vector<Layout> result(graph.value_count());
+  for (uint32_t number = 0; number < graph.nodes().size(); ++number) {
+    const Node& node = graph.nodes()[number];
+    for (uint32_t output = 0; output < node.outputs.size(); ++output) {
+      const Value value{number, output};
+      Layout& layout = result[graph.index(value)];
+      layout = {value, 0, contiguous_strides(node.outputs[output].shape)};
+      if (!is_view(node.op)) continue;
+      const Layout& base = result[graph.index(node.inputs[0])];
+      const Shape& from = graph.type(node.inputs[0]).shape;
+      if (node.op == Op::reshape) {
+        if (const auto strides = reshape_strides(from, base.strides, node.outputs[0].shape))
+          layout = {base.storage, base.offset, *strides};
+      } else {
+        layout = view_layout(node, from, base);
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,45 @@
+#include "graph/op.h"
+
+namespace ridgeline {
+
+const OpInfo& info(Op op) {
+  using enum OpClass;
+  static constexpr OpTable<OpInfo> kTable = {
+      {Op::input, {"input", leaf, 0}},
+      {Op::constant, {"constant", leaf, 0}},
+      {Op::iota, {"iota", leaf, 0}},
+      {Op::negate, {"negate", pointwise, 1}},
+      {Op::exp, {"exp", pointwise, 1}},
+      {Op::log, {"log", pointwise, 1}},
+      {Op::sqrt, {"sqrt", pointwise, 1}},
+      {Op::rsqrt, {"rsqrt", pointwise, 1}},
+      {Op::sin, {"sin", pointwise, 1}},
+      {Op::cos, {"cos", pointwise, 1}},
+      {Op::tanh, {"tanh", pointwise, 1}},
+      {Op::sigmoid, {"sigmoid", pointwise, 1}},
+      {Op::cast, {"cast", pointwise, 1}},
+      {Op::add, {"add", pointwise, 2}},
+      {Op::subtract, {"subtract", pointwise, 2}},
+      {Op::multiply, {"multiply", pointwise, 2}},
+      {Op::divide, {"divide", pointwise, 2}},
+      {Op::maximum, {"maximum", pointwise, 2}},
+      {Op::less, {"less", pointwise, 2}},
+      {Op::less_equal, {"less_equal", pointwise, 2}},
+      {Op::equal, {"equal", pointwise, 2}},
+      {Op::where, {"where", pointwise, 3}},
+      {Op::softmax, {"softmax", row, 1}},
+      {Op::softmax_gradient, {"softmax_gradient", row, 2}},
+      {Op::sum, {"sum", reduction, 1}},
+      {Op::mean, {"mean", reduction, 1}},
+      {Op::max, {"max", reduction, 1}},
+      {Op::matmul, {"matmul", matmul, 2}},
+      {Op::reshape, {"reshape", view, 1}},
+      {Op::permute, {"permute", view, 1}},
+      {Op::expand, {"expand", view, 1}},
+      {Op::slice, {"slice", view, 1}},
+      {Op::pad, {"pad", pad, 1}},
+  };
+  return kTable[op];
+}
+
+}  // namespace ridgeline

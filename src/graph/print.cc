@@ -1,0 +1,46 @@
+// Graphs as text, for people and for tests.
+#include <fmt/format.h>
+
+#include "graph/graph.h"
+
+namespace ridgeline {
+
+std::string attributes_text(const Node& node) {
+  struct Print {
+    std::string operator()(std::monostate) const { return {}; }
+    std::string operator()(const InputName& input) const { return input.name; }
+    std::string operator()(const Scalar& scalar) const { return fmt::format("{:a}", scalar.value); }
+    std::string operator()(const Axes& axes) const { return to_string(axes.axes); }
+    std::string operator()(const Range& range) const {
+      return fmt::format("axis {} [{}, {})", range.axis, range.begin, range.end);
+    }
+  };
+  return std::visit(Print{}, node.attributes.detail);
+}
+
+std::string to_text(const Graph& graph) {
+  std::string text;
+  const std::vector<Stage> stages = graph.stages();
+  for (const Stage& stage : stages) {
+    if (stages.size() > 1) fmt::format_to(std::back_inserter(text), "{}:\n", stage.name);
+    for (uint32_t number = stage.begin; number < stage.end; ++number) {
+      const Node& node = graph.nodes()[number];
+      std::string arguments;
+      for (Value input : node.inputs)
+        arguments += fmt::format("{}%{}", arguments.empty() ? "" : ", ", graph.index(input));
+      if (node.op == Op::constant)
+        arguments = fmt::format("{:g}", std::get<Scalar>(node.attributes.detail).value);
+      else if (const std::string detail = attributes_text(node); !detail.empty())
+        arguments += (arguments.empty() ? "" : ", ") + detail;
+      std::string types;
+      for (const TensorType& type : node.outputs) types += (types.empty() ? "" : ", ") + to_string(type);
+      fmt::format_to(std::back_inserter(text), "%{} {} = {}({}) : {}\n", node.first_value,
+                     graph.name({number, 0}), info(node.op).name, arguments, types);
+    }
+  }
+  for (const Output& output : graph.outputs())
+    fmt::format_to(std::back_inserter(text), "output {} = %{}\n", output.name, graph.index(output.value));
+  return text;
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,85 @@
+// Building graphs so that they read like the maths:
+//
+//   Tensor scores  = matmul(q, transpose(k)) * (1 / std::sqrt(head_dim));
+//   Tensor weights = softmax(scores).named("weights");
+//   Tensor output  = matmul(weights, v);
+#pragma once
+
+#include <string>
+
+#include "graph/graph.h"
+
+namespace ridgeline {
+
+// A value of a graph under construction. Cheap to copy; the graph must outlive it.
+class Tensor {
+ public:
+  Tensor() = default;
+  Tensor(Graph& graph, Value value) : graph_(&graph), value_(value) {}
+
+  explicit operator bool() const { return graph_ != nullptr; }
+  Graph& graph() const { return *graph_; }
+  Value value() const { return value_; }
+  const TensorType& type() const { return graph_->type(value_); }
+  const Shape& shape() const { return type().shape; }
+  DType dtype() const { return type().dtype; }
+  Tensor named(std::string name) const;
+
+ private:
+  Graph* graph_ = nullptr;
+  Value value_;
+};
+
+Tensor input(Graph& graph, std::string name, TensorType type);
+// A scalar of the same dtype as `like`, which broadcasts against anything.
+Tensor scalar(const Tensor& like, double value);
+Tensor iota(Graph& graph, int64_t count);  // 0, 1, 2, ... as i32
+
+Tensor operator-(const Tensor& x);
+Tensor exp(const Tensor& x);
+Tensor log(const Tensor& x);
+Tensor sqrt(const Tensor& x);
+Tensor rsqrt(const Tensor& x);
+Tensor sin(const Tensor& x);
+Tensor cos(const Tensor& x);
+Tensor tanh(const Tensor& x);
+Tensor sigmoid(const Tensor& x);
+Tensor cast(const Tensor& x, DType dtype);
+
+Tensor operator+(const Tensor& a, const Tensor& b);
+Tensor operator-(const Tensor& a, const Tensor& b);
+Tensor operator*(const Tensor& a, const Tensor& b);
+Tensor operator/(const Tensor& a, const Tensor& b);
+Tensor operator+(const Tensor& a, double b);
+Tensor operator-(const Tensor& a, double b);
+Tensor operator*(const Tensor& a, double b);
+Tensor operator/(const Tensor& a, double b);
+Tensor maximum(const Tensor& a, const Tensor& b);
+Tensor less(const Tensor& a, const Tensor& b);
+Tensor less_equal(const Tensor& a, const Tensor& b);
+Tensor equal(const Tensor& a, const Tensor& b);
+Tensor where(const Tensor& condition, const Tensor& yes, const Tensor& no);
+
+Tensor softmax(const Tensor& x);  // along the last axis
+// The gradient of x, given y = softmax(x) and the gradient of y.
+Tensor softmax_gradient(const Tensor& y, const Tensor& d_y);
+
+// Reduced axes stay, with size 1. Negative axes count from the end.
+Tensor sum(const Tensor& x, const Dims& axes);
+Tensor mean(const Tensor& x, const Dims& axes);
+Tensor max(const Tensor& x, const Dims& axes);
+
+// [..., M, K] x [..., K, N] -> [..., M, N]; leading axes broadcast.
+Tensor matmul(const Tensor& a, const Tensor& b);
+
+Tensor reshape(const Tensor& x, const Shape& shape);
+Tensor permute(const Tensor& x, const Dims& order);
+Tensor transpose(const Tensor& x);  // swaps the last two axes
+Tensor expand(const Tensor& x, const Shape& shape);
+Tensor slice(const Tensor& x, int axis, int64_t begin, int64_t end);
+// Zeros of size `size` along `axis`, with x at [begin, begin + its size).
+Tensor pad(const Tensor& x, int axis, int64_t begin, int64_t size);
+// Sums x down to `shape`, from which it was broadcast.
+Tensor sum_to(const Tensor& x, const Shape& shape);
+
+}  // namespace ridgeline

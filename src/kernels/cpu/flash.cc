@@ -1,0 +1,39 @@
+// Flash attention forward: batch x heads x query tiles, handed to the threads one by one.
+#include "kernels/cpu/flash.h"
+
+#include "kernels/cpu/flash_problem.h"
+
+namespace ridgeline {
+
+void flash_forward(const FlashForward& problem, const CpuContext& context) {
+  const AttentionSizes sizes = check(problem);
+  const FlashKernels& kernels = flash_kernels(context.isa);
+  const FlashMask mask = resolve(problem.mask, sizes);
+  const int64_t tile = kernels.forward_tile_sizes(sizes.head_dim).queries;
+  const int64_t tiles = tile_count(sizes.queries, tile);
+  const ThreadScratch scratch(context.pool, kernels.forward_scratch_floats(sizes.head_dim));
+
+  context.pool.for_each(sizes.batch * sizes.heads * tiles, [&](int64_t index, int thread) {
+    // Under a causal mask later tiles see more keys: the longest goes first, the shortest fills
+    // gaps.
+    const int64_t query_tile = tiles - 1 - index % tiles;
+    const int64_t head = index / tiles % sizes.heads;
+    const int64_t batch = index / tiles / sizes.heads;
+    const int64_t key_head = head / sizes.group();
+    const Strides& lse_strides = problem.log_sum_exp.strides;
+    kernels.forward({.q = rows_of(problem.q, batch, head),
+                     .k = rows_of(problem.k, batch, key_head),
+                     .v = rows_of(problem.v, batch, key_head),
+                     .out = rows_of(problem.out, batch, head),
+                     .log_sum_exp = problem.log_sum_exp.as<float>() + batch * lse_strides[0] +
+                                    head * lse_strides[1],
+                     .log_sum_exp_stride = lse_strides[2],
+                     .queries = tile_range(query_tile, tile, sizes.queries),
+                     .head_dim = sizes.head_dim,
+                     .scale = problem.scale,
+                     .mask = mask},
+                    scratch.of(thread));
+  });
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,224 @@
+// Flash attention backward: two passes over tiles, or one that sums dQ across key tiles in a fixed
+// order.
+#include <algorithm>
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "kernels/cpu/flash.h"
+#include "kernels/cpu/flash_problem.h"
+
+namespace ridgeline {
+namespace {
+
+// fp32 sums of dQ that the single pass keeps when d_q itself cannot hold them: at most this many
+// bytes, or one key head's worth.
+constexpr int64_t kAccumulatorBytes = int64_t{16} << 20;
+
+// Key tile j may add to a query tile when all earlier ones have, so that the sum has one order
+// whatever the number of threads. The pool hands out key tiles in increasing order, so the earliest
+// one that runs never waits.
+class Turn {
+ public:
+  void reset(int64_t first) { next_.store(first, std::memory_order_relaxed); }
+  void wait_for(int64_t turn) const {
+    for (int spin = 0; next_.load(std::memory_order_acquire) != turn; ++spin) {
+      if (spin < 1000)
+        __builtin_ia32_pause();
+      else
+        std::this_thread::yield();
+    }
+  }
+  void pass() { next_.store(next_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
+
+ private:
+  std::atomic<int64_t> next_{0};
+};
+
+class Backward {
+ public:
+  Backward(const FlashBackward& problem, const CpuContext& context)
+      : problem_(problem),
+        sizes_(check(problem)),
+        pool_(context.pool),
+        kernels_(flash_kernels(context.isa)),
+        mask_(resolve(problem.mask, sizes_)),
+        tile_(kernels_.backward_tile_sizes(sizes_.head_dim)),
+        query_tiles_(tile_count(sizes_.queries, tile_.queries)),
+        key_tiles_(tile_count(sizes_.keys, tile_.keys)),
+        delta_(sizes_.batch * sizes_.heads * sizes_.queries),
+        log_sum_exp_(sizes_.batch * sizes_.heads * sizes_.queries),
+        scratch_(context.pool, kernels_.backward_scratch_floats(sizes_.head_dim)) {
+    for (int64_t i = 0; i < query_tiles_; ++i) visible_.push_back(visible_key_tiles(i));
+  }
+
+  void run() {
+    prepare();
+    if (problem_.algorithm == BackwardAlgorithm::two_pass) {
+      query_pass();
+      key_pass();
+    } else {
+      single_pass();
+    }
+  }
+
+ private:
+  FlashRange queries(int64_t tile) const { return tile_range(tile, tile_.queries, sizes_.queries); }
+  FlashRange keys(int64_t tile) const { return tile_range(tile, tile_.keys, sizes_.keys); }
+
+  FlashRange visible_key_tiles(int64_t query_tile) const {
+    const FlashRange visible = visible_keys(mask_, queries(query_tile));
+    if (visible.begin == visible.end) return {0, 0};
+    return {visible.begin / tile_.keys, tile_count(visible.end, tile_.keys)};
+  }
+
+  bool sees(int64_t query_tile, int64_t key_tile) const {
+    const FlashRange& visible = visible_[static_cast<size_t>(query_tile)];
+    return visible.begin <= key_tile && key_tile < visible.end;
+  }
+
+  FlashBackwardHead head(int64_t batch, int64_t index) const {
+    const int64_t key_head = index / sizes_.group();
+    const int64_t rows = (batch * sizes_.heads + index) * sizes_.queries;
+    const Strides& lse_strides = problem_.log_sum_exp.strides;
+    return {.q = rows_of(problem_.q, batch, index),
+            .k = rows_of(problem_.k, batch, key_head),
+            .v = rows_of(problem_.v, batch, key_head),
+            .out = rows_of(problem_.out, batch, index),
+            .d_out = rows_of(problem_.d_out, batch, index),
+            .d_q = rows_of(problem_.d_q, batch, index),
+            .d_k = rows_of(problem_.d_k, batch, key_head),
+            .d_v = rows_of(problem_.d_v, batch, key_head),
+            .log_sum_exp =
+                problem_.log_sum_exp.as<float>() + batch * lse_strides[0] + index * lse_strides[1],
+            .log_sum_exp_stride = lse_strides[2],
+            .delta = delta_.data() + rows,
+            .row_log_sum_exp = log_sum_exp_.data() + rows,
+            .head_dim = sizes_.head_dim,
+            .scale = problem_.scale,
+            .mask = mask_};
+  }
+
+  template <class F>
+  void for_each_query_tile(F f) {
+    pool_.for_each(sizes_.batch * sizes_.heads * query_tiles_, [&](int64_t index, int thread) {
+      // The longest tiles of a causal mask first, as in the forward.
+      const int64_t tile = query_tiles_ - 1 - index % query_tiles_;
+      const int64_t row = index / query_tiles_;
+      f(head(row / sizes_.heads, row % sizes_.heads), tile, scratch_.of(thread));
+    });
+  }
+
+  void prepare() {
+    for_each_query_tile([&](const FlashBackwardHead& at, int64_t tile, float* scratch) {
+      kernels_.prepare_queries(at, queries(tile), scratch);
+    });
+  }
+
+  void query_pass() {
+    for_each_query_tile([&](const FlashBackwardHead& at, int64_t tile, float* scratch) {
+      kernels_.query_gradient(at, queries(tile), scratch);
+    });
+  }
+
+  // All query tiles of all heads that share one key tile; after each, `then(head, query_tile)`.
+  template <class F>
+  void accumulate_keys(int64_t batch, int64_t key_head, int64_t key_tile, float* scratch, F then) {
+    const int64_t first_head = key_head * sizes_.group();
+    kernels_.begin_keys(head(batch, first_head), keys(key_tile), scratch);
+    for (int64_t index = first_head; index < first_head + sizes_.group(); ++index) {
+      const FlashBackwardHead at = head(batch, index);
+      for (int64_t tile = 0; tile < query_tiles_; ++tile) {
+        if (!sees(tile, key_tile)) continue;
+        kernels_.add_queries(at, keys(key_tile), queries(tile), scratch);
+        then(at, index, tile);
+      }
+    }
+    kernels_.finish_keys(head(batch, first_head), keys(key_tile), scratch);
+  }
+
+  void key_pass() {
+    pool_.for_each(sizes_.batch * sizes_.key_heads * key_tiles_, [&](int64_t index, int thread) {
+      const int64_t row = index / key_tiles_;
+      accumulate_keys(row / sizes_.key_heads, row % sizes_.key_heads, index % key_tiles_,
+                      scratch_.of(thread), [](const FlashBackwardHead&, int64_t, int64_t) {});
+    });
+  }
+
+  void single_pass() {
+    // Without keys no key tile would ever write dQ, so those query tiles are cleared here.
+    const std::vector<float> zeros(static_cast<size_t>(padded()));
+    for_each_query_tile([&](const FlashBackwardHead& at, int64_t tile, float*) {
+      const FlashRange& visible = visible_[static_cast<size_t>(tile)];
+      if (visible.begin == visible.end)
+        kernels_.store_rows(zeros.data(), 0, at.d_q, queries(tile), sizes_.head_dim);
+    });
+    const bool in_place = problem_.d_q.dtype == DType::f32 && problem_.d_q.strides[3] == 1 &&
+                          padded() == sizes_.head_dim;
+    const int64_t key_rows = sizes_.batch * sizes_.key_heads;
+    const int64_t floats_per_head = in_place ? 0 : sizes_.queries * padded();
+    const int64_t bytes_per_row =
+        std::max<int64_t>(floats_per_head * sizes_.group() * int64_t{sizeof(float)}, 1);
+    const int64_t rows_at_once =
+        in_place ? key_rows : std::clamp<int64_t>(kAccumulatorBytes / bytes_per_row, 1, key_rows);
+    const AlignedFloats accumulators(floats_per_head * sizes_.group() * rows_at_once);
+    std::vector<Turn> turns(static_cast<size_t>(rows_at_once * sizes_.group() * query_tiles_));
+    for (int64_t row = 0; row < key_rows; row += rows_at_once)
+      single_pass_over({row, std::min(row + rows_at_once, key_rows)}, accumulators.data(),
+                       floats_per_head, turns);
+  }
+
+  // `rows` counts batch x key heads. Without accumulators, dQ is summed where it belongs.
+  void single_pass_over(FlashRange rows, float* accumulators, int64_t floats_per_head,
+                        std::vector<Turn>& turns) {
+    for (size_t i = 0; i < turns.size(); ++i)
+      turns[i].reset(visible_[i % static_cast<size_t>(query_tiles_)].begin);
+    pool_.for_each((rows.end - rows.begin) * key_tiles_, [&](int64_t index, int thread) {
+      const int64_t key_tile = index % key_tiles_;
+      const int64_t row = rows.begin + index / key_tiles_;
+      float* scratch = scratch_.of(thread);
+      const auto add_to_d_q = [&](const FlashBackwardHead& at, int64_t head_index, int64_t tile) {
+        const int64_t slot = (row - rows.begin) * sizes_.group() + head_index % sizes_.group();
+        const FlashRange& visible = visible_[static_cast<size_t>(tile)];
+        const FlashRange range = queries(tile);
+        const bool in_place = accumulators == nullptr;
+        const int64_t stride = in_place ? at.d_q.row_stride : padded();
+        float* base =
+            in_place ? static_cast<float*>(at.d_q.data) : accumulators + slot * floats_per_head;
+        float* sums = base + range.begin * stride;
+        Turn& turn = turns[static_cast<size_t>(slot * query_tiles_ + tile)];
+        turn.wait_for(key_tile);
+        kernels_.add_query_gradient(at, keys(key_tile), range, sums, stride,
+                                    key_tile == visible.begin, scratch);
+        if (!in_place && key_tile == visible.end - 1)
+          kernels_.store_rows(sums, stride, at.d_q, range, sizes_.head_dim);
+        turn.pass();
+      };
+      accumulate_keys(row / sizes_.key_heads, row % sizes_.key_heads, key_tile, scratch,
+                      add_to_d_q);
+    });
+  }
+
+  int64_t padded() const { return kernels_.padded_head_dim(sizes_.head_dim); }
+
+  const FlashBackward& problem_;
+  const AttentionSizes sizes_;
+  ThreadPool& pool_;
+  const FlashKernels& kernels_;
+  const FlashMask mask_;
+  const FlashTileSizes tile_;
+  const int64_t query_tiles_;
+  const int64_t key_tiles_;
+  const AlignedFloats delta_;
+  const AlignedFloats log_sum_exp_;
+  const ThreadScratch scratch_;
+  std::vector<FlashRange> visible_;  // the key tiles each query tile sees
+};
+
+}  // namespace
+
+void flash_backward(const FlashBackward& problem, const CpuContext& context) {
+  Backward(problem, context).run();
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,58 @@
+// Checks an attention problem once and cuts it into heads and tiles for the vector code.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "kernels/cpu/flash.h"
+#include "kernels/cpu/simd/flash_kernels.h"
+
+namespace ridgeline {
+
+struct AttentionSizes {
+  int64_t batch, heads, key_heads, queries, keys, head_dim;
+  int64_t group() const { return heads / key_heads; }
+};
+
+// Throw a usage error that names the tensor, what it has and what was expected.
+AttentionSizes check(const FlashForward& problem);
+AttentionSizes check(const FlashBackward& problem);
+
+FlashMask resolve(const AttentionMask& mask, const AttentionSizes& sizes);
+FlashRows rows_of(const TensorView& view, int64_t batch, int64_t head);
+const FlashKernels& flash_kernels(Isa isa);
+
+inline int64_t tile_count(int64_t length, int64_t tile) {
+  return (length + tile - 1) / tile;
+}
+
+inline FlashRange tile_range(int64_t index, int64_t tile, int64_t length) {
+  const int64_t begin = index * tile;
+  return {begin, begin + tile < length ? begin + tile : length};
+}
+
+// Floats that start on a cache line, uninitialised; throws an out_of_memory error.
+class AlignedFloats {
+ public:
+  explicit AlignedFloats(int64_t count);
+  float* data() const { return data_.get(); }
+
+ private:
+  struct Free {
+    void operator()(float* data) const;
+  };
+  std::unique_ptr<float, Free> data_;
+};
+
+// One piece of scratch per thread of a pool.
+class ThreadScratch {
+ public:
+  ThreadScratch(const ThreadPool& pool, int64_t floats);
+  float* of(int thread) const { return floats_.data() + stride_ * thread; }
+
+ private:
+  int64_t stride_;
+  AlignedFloats floats_;
+};
+
+}  // namespace ridgeline

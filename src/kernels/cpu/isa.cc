@@ -1,0 +1,47 @@
+#include "kernels/cpu/isa.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "base/error.h"
+
+namespace ridgeline {
+
+std::string_view name(Isa isa) {
+  switch (isa) {
+    case Isa::portable:
+      return "portable";
+    case Isa::avx2:
+      return "avx2";
+    case Isa::avx512:
+      return "avx512";
+  }
+  return "?";
+}
+
+std::vector<Isa> supported_isas() {
+  std::vector<Isa> isas = {Isa::portable};
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                    __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("f16c") &&
+                    __builtin_cpu_supports("aes");
+  if (avx2) isas.push_back(Isa::avx2);
+  if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512cd"))
+    isas.push_back(Isa::avx512);
+  return isas;
+}
+
+Isa default_isa() {
+  const std::vector<Isa> isas = supported_isas();
+  const char* wanted = std::getenv("RIDGELINE_ISA");
+  if (wanted == nullptr || *wanted == '\0') return isas.back();
+  for (Isa isa : isas)
+    if (name(isa) == wanted) return isa;
+  throw Error(ErrorKind::usage,
+              fmt::format("RIDGELINE_ISA={} is not an instruction set of this machine", wanted),
+              fmt::format("use one up to {}", name(isas.back())));
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,44 @@
+#include "kernels/cpu/kernels.h"
+
+namespace ridgeline {
+
+CpuKernel cpu_kernel(Op op) {
+  static constexpr OpTable<CpuKernel> kTable = {
+      {Op::input, nullptr},
+      {Op::constant, nullptr},
+      {Op::iota, iota_kernel},
+      {Op::negate, pointwise_kernel},
+      {Op::exp, pointwise_kernel},
+      {Op::log, pointwise_kernel},
+      {Op::sqrt, pointwise_kernel},
+      {Op::rsqrt, pointwise_kernel},
+      {Op::sin, pointwise_kernel},
+      {Op::cos, pointwise_kernel},
+      {Op::tanh, pointwise_kernel},
+      {Op::sigmoid, pointwise_kernel},
+      {Op::cast, pointwise_kernel},
+      {Op::add, pointwise_kernel},
+      {Op::subtract, pointwise_kernel},
+      {Op::multiply, pointwise_kernel},
+      {Op::divide, pointwise_kernel},
+      {Op::maximum, pointwise_kernel},
+      {Op::less, pointwise_kernel},
+      {Op::less_equal, pointwise_kernel},
+      {Op::equal, pointwise_kernel},
+      {Op::where, pointwise_kernel},
+      {Op::softmax, softmax_kernel},
+      {Op::softmax_gradient, softmax_gradient_kernel},
+      {Op::sum, reduction_kernel},
+      {Op::mean, reduction_kernel},
+      {Op::max, reduction_kernel},
+      {Op::matmul, matmul_kernel},
+      {Op::reshape, reshape_kernel},  // called only where strides cannot express it
+      {Op::permute, nullptr},
+      {Op::expand, nullptr},
+      {Op::slice, nullptr},
+      {Op::pad, pad_kernel},
+  };
+  return kTable[op];
+}
+
+}  // namespace ridgeline

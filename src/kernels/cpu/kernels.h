@@ -1,0 +1,32 @@
+// One CPU kernel per op: what the eager executor calls for a node.
+#pragma once
+
+#include <span>
+
+#include "graph/graph.h"
+#include "kernels/cpu/context.h"
+#include "kernels/tensor_view.h"
+
+namespace ridgeline {
+
+struct KernelCall {
+  const Node& node;
+  std::span<const TensorView> inputs;
+  std::span<const TensorView> outputs;  // contiguous
+};
+
+using CpuKernel = void (*)(const KernelCall&, const CpuContext&);
+
+// Null for inputs, constants and pure views, which run nothing.
+CpuKernel cpu_kernel(Op op);
+
+void iota_kernel(const KernelCall& call, const CpuContext& context);
+void pointwise_kernel(const KernelCall& call, const CpuContext& context);
+void reshape_kernel(const KernelCall& call, const CpuContext& context);
+void pad_kernel(const KernelCall& call, const CpuContext& context);
+void softmax_kernel(const KernelCall& call, const CpuContext& context);
+void softmax_gradient_kernel(const KernelCall& call, const CpuContext& context);
+void reduction_kernel(const KernelCall& call, const CpuContext& context);
+void matmul_kernel(const KernelCall& call, const CpuContext& context);
+
+}  // namespace ridgeline

@@ -1,0 +1,146 @@
+// Batched matrix products: the library multiplies, our threads share the batch and blocks of rows.
+#include <vector>
+
+#include "kernels/cpu/blas.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/simd_kernels.h"
+#include "kernels/cpu/walk.h"
+
+namespace ridgeline {
+namespace {
+
+// A matrix inside a tensor, with the strides of its two axes.
+struct Matrix {
+  const TensorView* view;
+  int64_t offset;
+  int64_t rows, columns;
+  int64_t row_step, column_step;
+};
+
+struct Operand {
+  const float* data;
+  int64_t leading;
+  bool transposed;
+};
+
+// The library wants one axis contiguous and the other at least as far apart as that axis is long.
+bool fits_library(const Matrix& m) {
+  if (m.view->dtype != DType::f32) return false;
+  const bool by_rows = m.column_step == 1 && (m.row_step >= m.columns || m.rows == 1);
+  const bool by_columns = m.row_step == 1 && (m.column_step >= m.rows || m.columns == 1);
+  return by_rows || by_columns;
+}
+
+Operand in_place(const Matrix& m) {
+  const float* data = m.view->as<float>() + m.offset;
+  const bool by_rows = m.column_step == 1 && (m.row_step >= m.columns || m.rows == 1);
+  if (by_rows) return {data, std::max(m.row_step, m.columns), false};
+  return {data, std::max(m.column_step, m.rows), true};
+}
+
+// Blocks of fixed size bound the scratch memory of a thread, whatever the shapes.
+constexpr int64_t kBlockRows = 256;
+constexpr int64_t kBlockColumns = 256;
+constexpr int64_t kBlockDepth = 512;
+
+struct Scratch {
+  std::vector<float> a, b, c;  // empty until a product needs packing
+
+  void prepare() {
+    a.resize(kBlockRows * kBlockDepth);
+    b.resize(kBlockDepth * kBlockColumns);
+    c.resize(kBlockRows * kBlockColumns);
+  }
+};
+
+// The block of `m` at (row, column), widened to contiguous fp32 rows.
+void pack(const SimdKernels& simd, const Matrix& m, int64_t row, int64_t column, int64_t rows,
+          int64_t columns, std::vector<float>& to) {
+  const int size = info(m.view->dtype).size;
+  const char* base = element_address(*m.view, m.offset + row * m.row_step + column * m.column_step);
+  if (m.column_step == 1) {
+    for (int64_t r = 0; r < rows; ++r)
+      simd.load(m.view->dtype, base + r * m.row_step * size, &to[static_cast<size_t>(r * columns)], columns);
+    return;
+  }
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < columns; ++c)
+      simd.load(m.view->dtype, base + (r * m.row_step + c * m.column_step) * size,
+                &to[static_cast<size_t>(r * columns + c)], 1);
+}
+
+// For 16-bit storage and strides the library cannot read.
+void multiply_packed(const SimdKernels& simd, const Matrix& a, const Matrix& b, const TensorView& out,
+                     int64_t out_offset, Scratch& scratch) {
+  scratch.prepare();
+  const int64_t n = b.columns;
+  for (int64_t row = 0; row < a.rows; row += kBlockRows) {
+    const int64_t rows = std::min(kBlockRows, a.rows - row);
+    for (int64_t column = 0; column < n; column += kBlockColumns) {
+      const int64_t columns = std::min(kBlockColumns, n - column);
+      for (int64_t k = 0; k < a.columns; k += kBlockDepth) {
+        const int64_t depth = std::min(kBlockDepth, a.columns - k);
+        pack(simd, a, row, k, rows, depth, scratch.a);
+        pack(simd, b, k, column, depth, columns, scratch.b);
+        sgemm({.m = rows, .n = columns, .k = depth, .a = scratch.a.data(), .lda = depth,
+               .b = scratch.b.data(), .ldb = columns, .c = scratch.c.data(), .ldc = columns,
+               .beta = k == 0 ? 0.0f : 1.0f});
+      }
+      for (int64_t r = 0; r < rows; ++r)
+        simd.store(out.dtype, &scratch.c[static_cast<size_t>(r * columns)],
+                   element_address(out, out_offset + (row + r) * n + column), columns);
+    }
+  }
+}
+
+Matrix matrix_at(const TensorView& view, int64_t offset) {
+  return {&view, offset, view.shape.back(1), view.shape.back(0), view.strides.back(1), view.strides.back(0)};
+}
+
+// The axes before the last two, as a view of their own.
+TensorView batch_of(TensorView view) {
+  const auto leading = static_cast<size_t>(view.shape.rank() - 2);
+  view.shape = Shape(view.shape.span().first(leading));
+  view.strides = Strides(view.strides.span().first(leading));
+  return view;
+}
+
+}  // namespace
+
+void matmul_kernel(const KernelCall& call, const CpuContext& context) {
+  const SimdKernels& simd = simd_kernels(context.isa);
+  const TensorView& out = call.outputs[0];
+  const int64_t m = out.shape.back(1);
+  const int64_t n = out.shape.back(0);
+  const TensorView batches[] = {batch_of(call.inputs[0]), batch_of(call.inputs[1])};
+  const Shape batch_shape = batch_of(out).shape;
+  const Walk walk = make_walk(batch_shape, batches);
+  const int64_t batch = element_count(batch_shape);
+
+  // Rows are cut only when the batch alone leaves threads idle.
+  const int64_t wanted = context.pool.threads() == 1 ? 1 : 4 * context.pool.threads();
+  const int64_t cuts = std::clamp<int64_t>(batch >= wanted ? 1 : (wanted + batch - 1) / batch, 1,
+                                           std::max<int64_t>(1, m / 128));
+  std::vector<Scratch> scratch(static_cast<size_t>(context.pool.threads()));
+  context.pool.for_each(batch * cuts, [&](int64_t item, int thread) {
+    const int64_t index = item / cuts;
+    const int64_t begin = m * (item % cuts) / cuts;
+    const int64_t end = m * (item % cuts + 1) / cuts;
+    Matrix a = matrix_at(call.inputs[0], walk.element_offset(0, index));
+    const Matrix b = matrix_at(call.inputs[1], walk.element_offset(1, index));
+    a.offset += begin * a.row_step;
+    a.rows = end - begin;
+    const int64_t out_offset = (index * m + begin) * n;
+    if (out.dtype != DType::f32 || !fits_library(a) || !fits_library(b)) {
+      multiply_packed(simd, a, b, out, out_offset, scratch[static_cast<size_t>(thread)]);
+      return;
+    }
+    const Operand left = in_place(a);
+    const Operand right = in_place(b);
+    sgemm({.m = a.rows, .n = n, .k = a.columns, .a = left.data, .lda = left.leading,
+           .transpose_a = left.transposed, .b = right.data, .ldb = right.leading,
+           .transpose_b = right.transposed, .c = out.as<float>() + out_offset, .ldc = n});
+  });
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,125 @@
+// Flash attention backward by key tiles: dK and dV stay in cache while the queries stream past.
+#include "kernels/cpu/simd/flash_backward_tiles.h"
+#include "kernels/cpu/simd/flash_entries.h"
+
+namespace ridgeline::RIDGELINE_ISA {
+namespace {
+
+struct KeyScratch {
+  float* key_panels;    // packed, head_dim x kKeyTile, times the sign of scale
+  float* value_panels;  // packed, head_dim x kKeyTile, times scale
+  float* keys;          // kKeyTile x head_dim, where the tensor's own rows cannot be used
+  float* d_keys;        // kKeyTile x head_dim
+  float* d_values;      // kKeyTile x head_dim
+  float* weights;       // kQueryTile x kKeyTile
+  float* d_scores;      // kQueryTile x kKeyTile
+  float* queries;       // kQueryTile x head_dim, as for keys
+  float* d_out;         // kQueryTile x head_dim, as for keys
+
+  static KeyScratch carve(Scratch scratch, int64_t head_dim) {
+    const int64_t padded = round_up(head_dim, kLanes);
+    return {.key_panels = scratch.take(padded * kKeyTile),
+            .value_panels = scratch.take(padded * kKeyTile),
+            .keys = scratch.take(kKeyTile * padded),
+            .d_keys = scratch.take(kKeyTile * padded),
+            .d_values = scratch.take(kKeyTile * padded),
+            .weights = scratch.take(kQueryTile * kKeyTile),
+            .d_scores = scratch.take(kQueryTile * kKeyTile),
+            .queries = scratch.take(kQueryTile * padded),
+            .d_out = scratch.take(kQueryTile * padded)};
+  }
+};
+
+// Scores become weights, and the gradient of weights in d_scores becomes that of scores.
+template <bool kMasked>
+void score_gradients(const KeyScratch& at, const FlashBackwardHead& head, FlashRange queries,
+                     int64_t lanes) {
+  const Wide wide;
+  const Floats scale = hn::Set(wide, __builtin_fabsf(head.scale));
+  float* weights = at.weights;
+  float* d_scores = at.d_scores;
+  for (int64_t query = queries.begin; query < queries.end; ++query) {
+    const Floats log_sum_exp = hn::Set(wide, head.row_log_sum_exp[query]);
+    const Floats delta = hn::Set(wide, head.delta[query]);
+    for (int64_t i = 0; i < lanes; i += kLanes) {
+      const auto result = score_gradient<kMasked>(hn::LoadU(wide, weights + i), scale, log_sum_exp,
+                                                  hn::LoadU(wide, d_scores + i), delta);
+      hn::StoreU(result.weight, wide, weights + i);
+      hn::StoreU(result.gradient, wide, d_scores + i);
+    }
+    weights += kKeyTile;
+    d_scores += kKeyTile;
+  }
+}
+
+void clear(float* to, int64_t count) {
+  for (int64_t i = 0; i < count; i += kLanes) hn::StoreU(hn::Zero(Wide()), Wide(), to + i);
+}
+
+}  // namespace
+
+FlashTileSizes backward_tile_sizes(int64_t) {
+  return {.queries = kQueryTile, .keys = kKeyTile};
+}
+
+int64_t key_scratch_floats(int64_t head_dim) {
+  const int64_t padded = round_up(head_dim, kLanes);
+  return 5 * round_up(kKeyTile * padded, 16) + 2 * round_up(kQueryTile * padded, 16) +
+         2 * kQueryTile * kKeyTile;
+}
+
+void begin_keys(const FlashBackwardHead& head, FlashRange keys, float* scratch) {
+  const KeyScratch at = KeyScratch::carve(Scratch(scratch), head.head_dim);
+  const int64_t padded = round_up(head.head_dim, kLanes);
+  transpose_rows(head.k, keys, head.head_dim, sign_of(head.scale), at.key_panels, at.queries);
+  transpose_rows(head.v, keys, head.head_dim, head.scale, at.value_panels, at.queries);
+  view_rows(head.k, keys, head.head_dim, at.keys);
+  clear(at.d_keys, kKeyTile * padded);
+  clear(at.d_values, kKeyTile * padded);
+}
+
+void add_queries(const FlashBackwardHead& head, FlashRange keys, FlashRange queries,
+                 float* scratch) {
+  const KeyScratch at = KeyScratch::carve(Scratch(scratch), head.head_dim);
+  const int64_t padded = round_up(head.head_dim, kLanes);
+  const int64_t key_count = keys.end - keys.begin;
+  const int64_t lanes = round_up(key_count, kLanes);
+  const int64_t count = queries.end - queries.begin;
+  const FloatRows q = view_rows(head.q, queries, head.head_dim, at.queries);
+  const FloatRows d_out = view_rows(head.d_out, queries, head.head_dim, at.d_out);
+  const int64_t panel_stride = padded * kPanel;
+  multiply<Left::plain>(q.data, q.stride, {at.key_panels, kPanel, panel_stride}, at.weights,
+                        kKeyTile, count, lanes, head.head_dim, false);
+  multiply<Left::plain>(d_out.data, d_out.stride, {at.value_panels, kPanel, panel_stride},
+                        at.d_scores, kKeyTile, count, lanes, head.head_dim, false);
+  if (all_visible(head.mask, queries, keys)) {
+    score_gradients<false>(at, head, queries, lanes);
+  } else {
+    hide_queries_by_keys(head.mask, queries, keys, at.weights, kKeyTile);
+    score_gradients<true>(at, head, queries, lanes);
+  }
+  multiply<Left::transposed>(at.weights, kKeyTile, {d_out.data, d_out.stride}, at.d_values, padded,
+                             key_count, padded, count, true);
+  multiply<Left::transposed>(at.d_scores, kKeyTile, {q.data, q.stride}, at.d_keys, padded,
+                             key_count, padded, count, true);
+}
+
+void add_query_gradient(const FlashBackwardHead& head, FlashRange keys, FlashRange queries,
+                        float* accumulator, int64_t row_stride, bool first, float* scratch) {
+  const KeyScratch at = KeyScratch::carve(Scratch(scratch), head.head_dim);
+  const int64_t padded = round_up(head.head_dim, kLanes);
+  const FloatRows k = is_plain(head.k, head.head_dim)
+                          ? view_rows(head.k, keys, head.head_dim, nullptr)
+                          : FloatRows{at.keys, padded};
+  multiply<Left::plain>(at.d_scores, kKeyTile, {k.data, k.stride}, accumulator, row_stride,
+                        queries.end - queries.begin, padded, keys.end - keys.begin, !first);
+}
+
+void finish_keys(const FlashBackwardHead& head, FlashRange keys, float* scratch) {
+  const KeyScratch at = KeyScratch::carve(Scratch(scratch), head.head_dim);
+  const int64_t padded = round_up(head.head_dim, kLanes);
+  store_rows(at.d_keys, padded, nullptr, head.d_k, keys, head.head_dim);
+  store_rows(at.d_values, padded, nullptr, head.d_v, keys, head.head_dim);
+}
+
+}  // namespace ridgeline::RIDGELINE_ISA

@@ -1,0 +1,28 @@
+// Tile sizes of the backward kernels and the step from scores to their gradient.
+#pragma once
+
+#include "kernels/cpu/simd/flash_mask.h"
+
+namespace ridgeline::RIDGELINE_ISA {
+namespace {
+
+inline constexpr int64_t kQueryTile = 64;
+inline constexpr int64_t kKeyTile = 64;
+
+struct WeightAndGradient {
+  Floats weight, gradient;
+};
+
+// weight = exp(score * scale - log_sum_exp), gradient = weight * (d_weight - delta). The factor
+// `scale` of the score's gradient is part of d_weight and delta already.
+template <bool kMasked>
+HWY_INLINE WeightAndGradient score_gradient(Floats score, Floats scale, Floats log_sum_exp,
+                                            Floats d_weight, Floats delta) {
+  const Floats exponent = hn::MulSub(score, scale, log_sum_exp);
+  Floats weight = exp2_floats(hn::Mul(exponent, hn::Set(Wide(), kLog2E)));
+  if constexpr (kMasked) weight = hn::IfThenZeroElse(is_hidden(score), weight);
+  return {weight, hn::Mul(weight, hn::Sub(d_weight, delta))};
+}
+
+}  // namespace
+}  // namespace ridgeline::RIDGELINE_ISA

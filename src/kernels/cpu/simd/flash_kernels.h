@@ -1,0 +1,122 @@
+// What flash attention asks of the vector code: one query tile or one key tile at a time.
+#pragma once
+
+#include <cstdint>
+
+namespace ridgeline {
+
+enum class FlashStorage : uint8_t { f32, bf16, f16 };
+
+// The rows of one head of a tensor; strides count elements.
+struct FlashRows {
+  void* data = nullptr;
+  int64_t row_stride = 0;
+  int64_t column_stride = 1;
+  FlashStorage storage = FlashStorage::f32;
+};
+
+// Query i may see the keys in [first_key(i), end_key(i)); both grow with i.
+struct FlashMask {
+  int64_t keys = 0;    // Sk
+  int64_t offset = 0;  // the key position of query 0
+  bool causal = false;
+  int64_t window = 0;  // 0: unlimited
+};
+
+struct FlashRange {
+  int64_t begin = 0, end = 0;
+};
+
+// Static, because the linker may merge other inline functions across instruction sets.
+static inline int64_t first_key(const FlashMask& mask, int64_t query) {
+  const int64_t first = mask.window > 0 ? query + mask.offset - mask.window + 1 : 0;
+  return first < 0 ? 0 : first > mask.keys ? mask.keys : first;
+}
+
+static inline int64_t end_key(const FlashMask& mask, int64_t query) {
+  const int64_t end = mask.causal ? query + mask.offset + 1 : mask.keys;
+  return end < 0 ? 0 : end > mask.keys ? mask.keys : end;
+}
+
+// The keys that at least one of the queries sees.
+static inline FlashRange visible_keys(const FlashMask& mask, FlashRange queries) {
+  const int64_t begin = first_key(mask, queries.begin);
+  const int64_t end = end_key(mask, queries.end - 1);
+  return {begin, end < begin ? begin : end};
+}
+
+static inline bool all_visible(const FlashMask& mask, FlashRange queries, FlashRange keys) {
+  return first_key(mask, queries.end - 1) <= keys.begin && keys.end <= end_key(mask, queries.begin);
+}
+
+struct FlashTileSizes {
+  int64_t queries = 0;
+  int64_t keys = 0;
+};
+
+struct FlashForwardTile {
+  FlashRows q, k, v, out;
+  float* log_sum_exp = nullptr;
+  int64_t log_sum_exp_stride = 1;
+  FlashRange queries;
+  int64_t head_dim = 0;
+  float scale = 1.0f;
+  FlashMask mask;
+};
+
+// One (batch, head) of a backward problem. `delta` and `row_log_sum_exp` hold one value per query,
+// written by prepare_queries: scale * rowsum(dO * O), and the log-sum-exp without strides.
+struct FlashBackwardHead {
+  FlashRows q, k, v, out, d_out;
+  FlashRows d_q, d_k, d_v;
+  const float* log_sum_exp = nullptr;
+  int64_t log_sum_exp_stride = 1;
+  float* delta = nullptr;
+  float* row_log_sum_exp = nullptr;
+  int64_t head_dim = 0;
+  float scale = 1.0f;
+  FlashMask mask;
+};
+
+// `scratch` is aligned to 64 bytes and belongs to the calling thread.
+struct FlashKernels {
+  FlashTileSizes (*forward_tile_sizes)(int64_t head_dim);
+  int64_t (*forward_scratch_floats)(int64_t head_dim);
+  void (*forward)(const FlashForwardTile& tile, float* scratch);
+
+  FlashTileSizes (*backward_tile_sizes)(int64_t head_dim);
+  int64_t (*backward_scratch_floats)(int64_t head_dim);
+  void (*prepare_queries)(const FlashBackwardHead& head, FlashRange queries, float* scratch);
+
+  // dQ of a query tile, all keys.
+  void (*query_gradient)(const FlashBackwardHead& head, FlashRange queries, float* scratch);
+
+  // dK and dV of a key tile: begin, add each query tile of each head that shares the keys, finish.
+  // add_query_gradient may follow add_queries: it adds the same pair of tiles to dQ, whose fp32
+  // accumulator has rows of `row_stride` floats; `first` overwrites what is there.
+  void (*begin_keys)(const FlashBackwardHead& head, FlashRange keys, float* scratch);
+  void (*add_queries)(const FlashBackwardHead& head, FlashRange keys, FlashRange queries,
+                      float* scratch);
+  void (*add_query_gradient)(const FlashBackwardHead& head, FlashRange keys, FlashRange queries,
+                             float* accumulator, int64_t row_stride, bool first, float* scratch);
+  void (*finish_keys)(const FlashBackwardHead& head, FlashRange keys, float* scratch);
+
+  // Narrows rows of fp32 sums to the storage of `to`; `row_stride` 0 with one row of zeros clears
+  // them.
+  void (*store_rows)(const float* sums, int64_t row_stride, const FlashRows& to, FlashRange rows,
+                     int64_t head_dim);
+  // Floats to which rows of an accumulator are padded.
+  int64_t (*padded_head_dim)(int64_t head_dim);
+};
+
+namespace portable {
+extern const FlashKernels kFlashKernels;
+}
+namespace avx2 {
+extern const FlashKernels kFlashKernels;
+}
+namespace avx512 {
+extern const FlashKernels kFlashKernels;
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,119 @@
+// Register-blocked products of small fp32 matrices that live in cache: the arithmetic of flash
+// attention.
+#pragma once
+
+#include "kernels/cpu/simd/vec_math.h"
+
+namespace ridgeline::RIDGELINE_ISA {
+namespace {
+
+// 6 rows x 4 vectors of sums leave room for the operands in 32 registers, 6 x 2 in 16.
+inline constexpr int kBlockRows = 6;
+inline constexpr int kBlockVectors = HWY_TARGET <= HWY_AVX3 ? 4 : 2;
+inline constexpr int64_t kPanel = kBlockVectors * kLanes;
+
+// The right operand, cut into panels of kPanel columns; a plain row-major matrix has panels kPanel
+// apart.
+struct Panels {
+  const float* data;
+  int64_t row_stride;
+  int64_t panel_stride = kPanel;
+};
+
+// How the left operand is stored: its element (row, k) at row * stride + k, or at k * stride + row.
+enum class Left { plain, transposed };
+
+// A number as a type, so that a lambda can pass it on as a template argument.
+template <int kValue>
+struct Count {
+  static constexpr int value = kValue;
+};
+
+template <Left kLeft, int kRows, int kVectors>
+HWY_INLINE void multiply_block(const float* HWY_RESTRICT a, int64_t a_stride,
+                               const float* HWY_RESTRICT b, int64_t b_stride, float* HWY_RESTRICT c,
+                               int64_t c_stride, int64_t depth, bool accumulate) {
+  const Wide wide;
+  Floats sums[kRows][kVectors];
+#pragma GCC unroll 8
+  for (int row = 0; row < kRows; ++row)
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v)
+      sums[row][v] = accumulate ? hn::LoadU(wide, c + row * c_stride + v * kLanes) : hn::Zero(wide);
+  for (int64_t k = 0; k < depth; ++k) {
+    Floats right[kVectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) right[v] = hn::LoadU(wide, b + v * kLanes);
+#pragma GCC unroll 8
+    for (int row = 0; row < kRows; ++row) {
+      const Floats left = hn::Set(wide, kLeft == Left::plain ? a[row * a_stride] : a[row]);
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) sums[row][v] = hn::MulAdd(left, right[v], sums[row][v]);
+    }
+    a += kLeft == Left::plain ? 1 : a_stride;
+    b += b_stride;
+  }
+#pragma GCC unroll 8
+  for (int row = 0; row < kRows; ++row)
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v)
+      hn::StoreU(sums[row][v], wide, c + row * c_stride + v * kLanes);
+}
+
+template <Left kLeft, int kVectors>
+void multiply_panel(const float* a, int64_t a_stride, const float* b, int64_t b_stride, float* c,
+                    int64_t c_stride, int64_t rows, int64_t depth, bool accumulate) {
+  const int64_t a_step = kLeft == Left::plain ? a_stride : 1;
+  const auto block = [&](auto block_rows) {
+    constexpr int kRows = decltype(block_rows)::value;
+    multiply_block<kLeft, kRows, kVectors>(a, a_stride, b, b_stride, c, c_stride, depth,
+                                           accumulate);
+    a += kRows * a_step;
+    c += kRows * c_stride;
+    rows -= kRows;
+  };
+  while (rows >= kBlockRows) block(Count<kBlockRows>());
+  switch (rows) {
+    case 5:
+      return block(Count<5>());
+    case 4:
+      return block(Count<4>());
+    case 3:
+      return block(Count<3>());
+    case 2:
+      return block(Count<2>());
+    case 1:
+      return block(Count<1>());
+    default:
+      return;
+  }
+}
+
+// c[rows x columns] (+)= a[rows x depth] * b[depth x columns]; columns is a multiple of kLanes.
+template <Left kLeft>
+void multiply(const float* a, int64_t a_stride, Panels b, float* c, int64_t c_stride, int64_t rows,
+              int64_t columns, int64_t depth, bool accumulate) {
+  for (int64_t column = 0; column < columns; column += kPanel) {
+    const float* panel = b.data + column / kPanel * b.panel_stride;
+    const auto run = [&](auto vectors) {
+      multiply_panel<kLeft, decltype(vectors)::value>(a, a_stride, panel, b.row_stride, c + column,
+                                                      c_stride, rows, depth, accumulate);
+    };
+    switch ((columns - column) / kLanes) {
+      case 1:
+        run(Count<1>());
+        break;
+      case 2:
+        run(Count<2>());
+        break;
+      case 3:
+        run(Count < kBlockVectors < 3 ? 2 : 3 > ());
+        break;
+      default:
+        run(Count<kBlockVectors>());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ridgeline::RIDGELINE_ISA

@@ -1,0 +1,14 @@
+// The pieces of the SimdKernels table that live in files of their own.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cpu/simd_kernels.h"
+
+namespace ridgeline::RIDGELINE_ISA {
+
+void pointwise(Op op, const PointwiseOperand* operands, float* out, int64_t count);
+void load(DType dtype, const void* source, float* out, int64_t count);
+void store(DType dtype, const float* source, void* out, int64_t count);
+
+}  // namespace ridgeline::RIDGELINE_ISA

@@ -1,0 +1,43 @@
+// Vector building blocks of the CPU kernels: contiguous fp32 in, contiguous fp32 out.
+#pragma once
+
+#include <cstdint>
+
+#include "graph/dtype.h"
+#include "graph/op.h"
+#include "kernels/cpu/isa.h"
+
+namespace ridgeline {
+
+// Contiguous values, or one value that stands for all of them.
+struct PointwiseOperand {
+  const float* data = nullptr;
+  bool is_scalar = false;
+};
+
+struct SimdKernels {
+  // out[i] = op(operands[0][i], operands[1][i], ...); booleans are 0 and 1. `out` may be an operand.
+  void (*pointwise)(Op op, const PointwiseOperand* operands, float* out, int64_t count);
+  // Widening and narrowing between storage and fp32; narrowing rounds to nearest even.
+  void (*load)(DType dtype, const void* source, float* out, int64_t count);
+  void (*store)(DType dtype, const float* source, void* out, int64_t count);
+
+  float (*sum)(const float* x, int64_t count);
+  float (*max)(const float* x, int64_t count);
+  void (*softmax)(const float* x, float* y, int64_t count);
+  void (*softmax_gradient)(const float* y, const float* d_y, float* d_x, int64_t count);
+};
+
+const SimdKernels& simd_kernels(Isa isa);
+
+namespace portable {
+extern const SimdKernels kSimdKernels;
+}
+namespace avx2 {
+extern const SimdKernels kSimdKernels;
+}
+namespace avx512 {
+extern const SimdKernels kSimdKernels;
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,133 @@
+#include "kernels/cpu/thread_pool.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <fstream>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+
+namespace ridgeline {
+
+struct ThreadPool::State {
+  using Task = std::function<void(int64_t, int)>;
+
+  std::mutex mutex;
+  std::condition_variable wake;
+  std::condition_variable done;
+  const Task* task = nullptr;  // guarded by mutex, as are the next four
+  int64_t count = 0;
+  uint64_t generation = 0;
+  int busy = 0;
+  bool stopping = false;
+  std::exception_ptr failure;
+  std::atomic<int64_t> next{0};
+  std::atomic<uint64_t> posted{0};
+  std::vector<std::thread> workers;
+
+  void work(const Task& current, int64_t total, int thread) {
+    for (int64_t index; (index = next.fetch_add(1, std::memory_order_relaxed)) < total;) {
+      try {
+        current(index, thread);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (!failure) failure = std::current_exception();
+        next.store(total, std::memory_order_relaxed);
+      }
+    }
+  }
+
+  // Kernels follow each other within microseconds, so a worker spins a little before it sleeps.
+  void worker(int thread) {
+    uint64_t seen = 0;
+    while (true) {
+      for (int spin = 0; spin < 2000 && posted.load(std::memory_order_acquire) == seen; ++spin)
+        __builtin_ia32_pause();
+      std::unique_lock lock(mutex);
+      wake.wait(lock, [&] { return stopping || generation != seen; });
+      if (stopping) return;
+      seen = generation;
+      const Task& current = *task;
+      const int64_t total = count;
+      lock.unlock();
+      work(current, total, thread);
+      lock.lock();
+      if (--busy == 0) done.notify_one();
+    }
+  }
+};
+
+ThreadPool::ThreadPool(int threads) : state_(std::make_unique<State>()) {
+  if (threads < 1)
+    throw Error(ErrorKind::usage, fmt::format("{} threads asked for", threads), "ask for at least 1");
+  for (int thread = 1; thread < threads; ++thread)
+    state_->workers.emplace_back([this, thread] { state_->worker(thread); });
+}
+
+ThreadPool::~ThreadPool() {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->stopping = true;
+  }
+  state_->wake.notify_all();
+  for (std::thread& worker : state_->workers) worker.join();
+}
+
+int ThreadPool::threads() const {
+  return static_cast<int>(state_->workers.size()) + 1;
+}
+
+void ThreadPool::for_each(int64_t count, const State::Task& task) {
+  if (count <= 0) return;
+  if (count == 1 || state_->workers.empty()) {
+    for (int64_t index = 0; index < count; ++index) task(index, 0);
+    return;
+  }
+  State& state = *state_;
+  {
+    const std::lock_guard lock(state.mutex);
+    state.task = &task;
+    state.count = count;
+    state.next.store(0, std::memory_order_relaxed);
+    state.busy = static_cast<int>(state.workers.size());
+    state.failure = nullptr;
+    state.posted.store(++state.generation, std::memory_order_release);
+  }
+  state.wake.notify_all();
+  state.work(task, count, 0);
+  std::unique_lock lock(state.mutex);
+  state.done.wait(lock, [&] { return state.busy == 0; });
+  if (state.failure) std::rethrow_exception(state.failure);
+}
+
+void ThreadPool::for_range(int64_t count, int64_t grain,
+                           const std::function<void(int64_t, int64_t)>& task) {
+  // Four ranges per thread even out what other processes take away from one of them.
+  const int64_t most = int64_t{threads()} * 4;
+  const int64_t ranges = std::clamp<int64_t>(count / std::max<int64_t>(grain, 1), 1, most);
+  if (count <= 0) return;
+  for_each(ranges, [&](int64_t range, int) {
+    task(count * range / ranges, count * (range + 1) / ranges);
+  });
+}
+
+int available_threads() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  int threads = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+  std::ifstream quota_file("/sys/fs/cgroup/cpu.max");
+  std::string quota;
+  double period = 0;
+  if (quota_file >> quota >> period && quota != "max" && period > 0)
+    threads = std::min(threads, static_cast<int>(std::stod(quota) / period));
+  return std::max(threads, 1);
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,37 @@
+// A fixed set of threads that share index ranges; the only source of CPU parallelism here.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+namespace ridgeline {
+
+class ThreadPool {
+ public:
+  // The calling thread works too, so `threads` = 1 starts none. Throws a usage error below 1.
+  explicit ThreadPool(int threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int threads() const;
+
+  // Calls task(index, thread) for every index in [0, count), handed out one at a time in increasing
+  // order, and returns when all are done; thread is in [0, threads()). The first exception thrown by
+  // a task is rethrown here. Not reentrant.
+  void for_each(int64_t count, const std::function<void(int64_t index, int thread)>& task);
+
+  // Cuts [0, count) into ranges of at least `grain` and calls task(begin, end) for each.
+  void for_range(int64_t count, int64_t grain,
+                 const std::function<void(int64_t begin, int64_t end)>& task);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Hardware threads this process may run on (its affinity mask and cgroup quota, not the machine's total).
+int available_threads();
+
+}  // namespace ridgeline

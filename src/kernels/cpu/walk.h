@@ -1,0 +1,29 @@
+// Walking several strided tensors of one shape together, with as few axes as their strides allow.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "kernels/tensor_view.h"
+
+namespace ridgeline {
+
+struct Walk {
+  Shape shape;                   // merged axes, at least one
+  std::vector<Strides> strides;  // per tensor, 0 where it broadcasts
+
+  int64_t outer_count() const;  // product of all axes but the last
+  // Where element `flat`, or row `outer` of the last axis, of a tensor lies, in elements.
+  int64_t element_offset(int tensor, int64_t flat) const;
+  int64_t row_offset(int tensor, int64_t outer) const;
+};
+
+// All tensors broadcast to `shape`. Neighbouring axes merge where every tensor steps evenly over them.
+Walk make_walk(const Shape& shape, std::span<const TensorView> tensors);
+
+// The address of an element, whatever the dtype.
+inline char* element_address(const TensorView& view, int64_t offset) {
+  return static_cast<char*>(view.data) + offset * info(view.dtype).size;
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,41 @@
+// Attention and its gradients for chosen rows, in fp64 and, for the tolerance, as a plain implementation
+// in the tensors' own dtype would compute them.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "graph/dtype.h"
+
+namespace ridgeline {
+
+// One head: q, k, v and d_output of S x d, contiguous, already rounded to the dtype.
+struct AttentionHead {
+  int64_t seq_len = 0;
+  int64_t head_dim = 0;
+  bool causal = false;
+  double scale = 1;
+  std::vector<double> q, k, v, d_output;
+};
+
+// Row i of each result belongs to the i-th asked query (output, d_q) or key (d_k, d_v).
+struct AttentionRowsResult {
+  std::vector<double> output, d_q;
+  std::vector<double> d_k, d_v;
+};
+
+// Runs body(begin, end) over pieces of [0, count), in parallel or not.
+using RangeRunner = std::function<void(int64_t count, const std::function<void(int64_t, int64_t)>& body)>;
+
+// Exact up to fp64 rounding. Gradients of key rows need every query, so their cost is S * S * d.
+AttentionRowsResult attention_rows_fp64(const AttentionHead& head, std::span<const int64_t> queries,
+                                        std::span<const int64_t> keys, const RangeRunner& run);
+
+// The same in fp32 arithmetic, with every intermediate tensor rounded to `dtype`: its distance from
+// attention_rows_fp64 is the error that a plain implementation makes.
+AttentionRowsResult attention_rows_naive(const AttentionHead& head, DType dtype,
+                                         std::span<const int64_t> queries, std::span<const int64_t> keys,
+                                         const RangeRunner& run);
+
+}  // namespace ridgeline

@@ -1,0 +1,27 @@
+// The oracle: evaluates any graph in fp64 with plain loops, sharing no code with the fast kernels.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace ridgeline {
+
+struct InterpreterOptions {
+  // Rounds every result to its dtype, so that a 16-bit graph can be compared step for step.
+  bool round_to_dtype = false;
+};
+
+// Values by input name, each contiguous in row-major order; booleans are 0 and 1.
+using InterpreterInputs = std::map<std::string, std::vector<double>>;
+
+// Indexed by Graph::index: every value of the graph, contiguous.
+std::vector<std::vector<double>> interpret(const Graph& graph, const InterpreterInputs& inputs,
+                                           const InterpreterOptions& options = {});
+
+// `value` as a tensor of this dtype would hold it.
+double round_to(DType dtype, double value);
+
+}  // namespace ridgeline

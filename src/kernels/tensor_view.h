@@ -1,0 +1,22 @@
+// What a kernel sees of a tensor: where it lies and how to walk it.
+#pragma once
+
+#include "graph/dtype.h"
+#include "graph/shape.h"
+
+namespace ridgeline {
+
+// Strides count elements and may be 0 (broadcast) or anything else a view can produce.
+struct TensorView {
+  void* data = nullptr;
+  DType dtype = DType::f32;
+  Shape shape;
+  Strides strides;
+
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(data);
+  }
+};
+
+}  // namespace ridgeline

@@ -1,0 +1,134 @@
+#include "measure/file_io.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <system_error>
+#include <utility>
+
+#include "base/error.h"
+
+namespace ridgeline {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kSystemAtFault[] = {ENOSPC, EDQUOT, EIO, EMFILE, ENFILE, ENOMEM};
+
+ErrorKind kind_of(int error) {
+  const bool system = std::find(std::begin(kSystemAtFault), std::end(kSystemAtFault), error) !=
+                      std::end(kSystemAtFault);
+  return system ? ErrorKind::environment : ErrorKind::usage;
+}
+
+// A write beyond the file size limit raises SIGXFSZ, which ends the process before it could report.
+class IgnoreFileSizeSignal {
+ public:
+  IgnoreFileSizeSignal() {
+    struct sigaction ignore = {};
+    ignore.sa_handler = SIG_IGN;
+    sigaction(SIGXFSZ, &ignore, &before_);
+  }
+  ~IgnoreFileSizeSignal() { sigaction(SIGXFSZ, &before_, nullptr); }
+  IgnoreFileSizeSignal(const IgnoreFileSizeSignal&) = delete;
+  IgnoreFileSizeSignal& operator=(const IgnoreFileSizeSignal&) = delete;
+
+ private:
+  struct sigaction before_ = {};
+};
+
+Error cannot_write(const fs::path& path, int error) {
+  return Error(ErrorKind::environment,
+               fmt::format("cannot write '{}': {}", path.string(), errno_text(error)),
+               "free some space or choose another place");
+}
+
+void write_and_sync(const fs::path& path, int fd, std::string_view text) {
+  int error = write_all(fd, text);
+  if (!error) error = sync_data(fd);
+  if (error) throw cannot_write(path, error);
+}
+
+}  // namespace
+
+FileDescriptor::FileDescriptor(FileDescriptor&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)) {}
+
+FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+FileDescriptor::~FileDescriptor() {
+  if (fd_ >= 0) close(fd_);
+}
+
+FileDescriptor open_file(const fs::path& path, int flags, std::string_view purpose) {
+  FileDescriptor file(open(path.c_str(), flags | O_CLOEXEC, 0666));
+  if (file.get() < 0)
+    throw Error(kind_of(errno),
+                fmt::format("cannot {} '{}': {}", purpose, path.string(), errno_text(errno)));
+  return file;
+}
+
+int write_all(int fd, std::string_view text) {
+  const IgnoreFileSizeSignal guard;
+  while (!text.empty()) {
+    const ssize_t written = write(fd, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return errno;
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+  return 0;
+}
+
+int sync_data(int fd) {
+  if (fdatasync(fd) == 0 || errno == EINVAL || errno == EROFS) return 0;
+  return errno;
+}
+
+std::string errno_text(int error) {
+  return std::generic_category().message(error);
+}
+
+void create_parent_directories(const fs::path& path) {
+  if (!path.has_parent_path()) return;
+  std::error_code problem;
+  fs::create_directories(path.parent_path(), problem);
+  if (problem)
+    throw Error(kind_of(problem.value()),
+                fmt::format("cannot create the directory '{}': {}", path.parent_path().string(),
+                            problem.message()));
+}
+
+void write_file_atomically(const fs::path& path, std::string_view text) {
+  struct stat existing = {};
+  const bool exists = stat(path.c_str(), &existing) == 0;
+  if (exists && !S_ISREG(existing.st_mode)) {
+    write_and_sync(path, open_file(path, O_WRONLY, "write").get(), text);
+    return;
+  }
+  create_parent_directories(path);
+  // Through links, so that the file they name is replaced and not the link.
+  const fs::path target = exists ? fs::canonical(path) : path;
+  if (exists && access(target.c_str(), W_OK) != 0)
+    throw Error(ErrorKind::usage,
+                fmt::format("cannot write '{}': {}", path.string(), errno_text(errno)));
+  const fs::path temporary = target.string() + fmt::format(".{}.tmp", getpid());
+  try {
+    const FileDescriptor file = open_file(temporary, O_WRONLY | O_CREAT | O_TRUNC, "write");
+    if (exists) fchmod(file.get(), existing.st_mode & 07777);
+    write_and_sync(path, file.get(), text);
+    if (rename(temporary.c_str(), target.c_str()) != 0) throw cannot_write(path, errno);
+  } catch (...) {
+    unlink(temporary.c_str());
+    throw;
+  }
+}
+
+}  // namespace ridgeline

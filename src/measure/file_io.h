@@ -1,0 +1,43 @@
+// Files on a disk that may be full: owned descriptors, whole writes, atomic replacement.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace ridgeline {
+
+// Closes its descriptor.
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int fd = -1) : fd_(fd) {}
+  FileDescriptor(FileDescriptor&& other) noexcept;
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept;
+  ~FileDescriptor();
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+// Opens with close-on-exec. Throws a usage error for a path that cannot be used, an environment
+// error where the system is at fault; `purpose` is the verb of the message ("write").
+FileDescriptor open_file(const std::filesystem::path& path, int flags, std::string_view purpose);
+
+// Writes all of `text` and returns 0, or the errno that stopped it; a part may have been written.
+// A file size limit (ulimit -f) is reported like a full disk; it does not kill the process.
+int write_all(int fd, std::string_view text);
+
+// Flushes to the disk; 0 or an errno. Pipes and devices that cannot be flushed count as flushed.
+int sync_data(int fd);
+
+// "No space left on device".
+std::string errno_text(int error);
+
+void create_parent_directories(const std::filesystem::path& path);
+
+// A reader sees the old content or the new, never a part: a temporary beside it, then a rename.
+// Creates parent directories. Existing devices and pipes are written to directly.
+void write_file_atomically(const std::filesystem::path& path, std::string_view text);
+
+}  // namespace ridgeline

@@ -1,0 +1,79 @@
+// How often a workload is run: warm-ups, then a fixed number of samples or a time budget.
+//
+//   Measurement m = measure({.time_budget_s = 2}, {"forward", "backward"},
+//                           [&](std::span<double> phase_ms) {
+//                             phase_ms[0] = time_forward_ms();
+//                             phase_ms[1] = time_backward_ms();
+//                           });
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "measure/statistics.h"
+
+namespace ridgeline {
+
+struct Protocol {
+  int warmups = 10;
+  int iterations = 100;  // samples taken when there is no time budget
+
+  // With a budget (seconds of wall time, warm-ups included; 0: none), sampling ends when the median
+  // of every series is known to within `target_precision`, or when the budget is spent. Warm-ups
+  // may use half of the budget; `min_iterations` samples are taken even beyond it.
+  double time_budget_s = 0;
+  int min_iterations = 5;
+  double target_precision = 0.01;
+};
+
+// The most samples of one measurement: raw samples are kept, and a record is one line of bounded
+// length.
+inline constexpr int kMaxIterations = 20'000;
+
+enum class StoppingRule {
+  iterations_done,
+  precision_reached,
+  budget_spent,
+  sample_cap,
+  interrupted
+};
+
+std::string_view stopping_rule_name(StoppingRule rule);  // "iterations_done", ...
+std::optional<StoppingRule> parse_stopping_rule(std::string_view name);
+
+// What really happened, for the record.
+struct ProtocolFacts {
+  int warmups = 0;
+  int iterations = 0;
+  StoppingRule stopping_rule = StoppingRule::iterations_done;
+  double elapsed_s = 0;
+
+  bool operator==(const ProtocolFacts&) const = default;
+};
+
+struct Measurement {
+  std::vector<Series> series;  // one per phase, in the order of the names given
+  ProtocolFacts protocol;
+
+  // An interrupted measurement holds the samples so far, perhaps none: not a result to be recorded.
+  bool interrupted() const { return protocol.stopping_rule == StoppingRule::interrupted; }
+};
+
+// Runs one iteration and writes the time of each phase in milliseconds. Which clock: the callable's
+// choice.
+using TimedIteration = std::function<void(std::span<double> phase_ms)>;
+
+struct MeasureHooks {
+  std::function<bool()> interrupted = {};  // asked before every iteration; empty: never
+  std::function<double()> now_s = {};      // the clock of the budget; empty: a monotonic clock
+};
+
+// Throws a usage error for a protocol that makes no sense; what `iteration` throws passes through.
+Measurement measure(const Protocol& protocol, const std::vector<std::string>& phases,
+                    const TimedIteration& iteration, const MeasureHooks& hooks = {});
+
+}  // namespace ridgeline

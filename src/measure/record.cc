@@ -1,0 +1,67 @@
+#include "measure/record.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <ctime>
+
+#include "base/error.h"
+
+namespace ridgeline {
+namespace {
+
+struct StatusWords {
+  Status status;
+  std::string_view name;
+  std::string_view csv;
+};
+
+constexpr StatusWords kStatusWords[] = {
+    {Status::ok, "ok", "success"},
+    {Status::oom, "oom", "OOM"},
+    {Status::unsupported, "unsupported", "unsupported"},
+    {Status::wrong, "wrong", "wrong"},
+    {Status::invalid, "invalid", "invalid"},
+    {Status::skipped, "skipped", "skipped"},
+};
+
+const StatusWords& words(Status status) {
+  for (const StatusWords& row : kStatusWords)
+    if (row.status == status) return row;
+  throw Error(ErrorKind::internal, "a status without a name");
+}
+
+}  // namespace
+
+std::string_view status_name(Status status) {
+  return words(status).name;
+}
+
+std::string_view status_csv_word(Status status) {
+  return words(status).csv;
+}
+
+std::optional<Status> parse_status(std::string_view word) {
+  for (const StatusWords& row : kStatusWords)
+    if (word == row.name || word == row.csv) return row.status;
+  return std::nullopt;
+}
+
+const Series* Record::find_series(std::string_view name) const {
+  for (const Series& candidate : series)
+    if (candidate.name == name) return &candidate;
+  return nullptr;
+}
+
+std::string workload_key(const Record& record) {
+  // nlohmann::json keeps its keys sorted, so the text does not depend on who wrote them.
+  const nlohmann::json key = {record.study, record.implementation, record.device,
+                              nlohmann::json(record.workload), nlohmann::json(record.settings)};
+  return key.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string utc_now() {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
+}
+
+}  // namespace ridgeline

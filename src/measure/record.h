@@ -1,0 +1,120 @@
+// One measured row: what ran, how fast, how much memory, how wrong, where, and how to run it again.
+//
+//   Record record;
+//   record.study = "attention";
+//   record.workload = {{"batch_size", 8}, {"seq_len", 1024}, {"d_model", 64}, {"dtype", "fp32"}};
+//   record.implementation = "naive";
+//   record.device = "cpu";
+//   record.series = measurement.series;
+//   results_file.append(record);
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/units.h"
+#include "measure/machine.h"
+#include "measure/protocol.h"
+#include "measure/statistics.h"
+
+namespace ridgeline {
+
+using Json = nlohmann::ordered_json;
+
+inline constexpr int kSchemaVersion = 1;
+
+enum class Status { ok, oom, unsupported, wrong, invalid, skipped };
+
+std::string_view status_name(Status status);                // in records: "ok", "oom", ...
+std::string_view status_csv_word(Status status);            // in CSV: "success", "OOM", ...
+std::optional<Status> parse_status(std::string_view word);  // either of the two
+
+struct MemoryFacts {
+  std::optional<Bytes> before_backward = {};  // live in the ledger after forward
+  std::optional<Bytes> peak = {};             // of the ledger
+  std::optional<Bytes> predicted_before_backward = {};
+  std::optional<Bytes> predicted_peak = {};
+  std::optional<Bytes>
+      predicted_quadratic;  // of the predicted peak: tensors that grow with S squared
+  std::optional<Bytes> process_peak_growth = {};  // resident size, counted by the kernel
+
+  bool operator==(const MemoryFacts&) const = default;
+};
+
+struct TensorError {
+  std::string name;
+  double max_error = Statistics::kUnknown;
+  double tolerance = Statistics::kUnknown;
+
+  bool operator==(const TensorError&) const = default;
+};
+
+struct Verification {
+  bool checked = false;
+  std::string what;  // "whole tensors", "sampled rows"
+  std::string oracle = "fp64";
+  std::vector<TensorError> tensors;
+
+  bool operator==(const Verification&) const = default;
+};
+
+struct PhaseCost {
+  int64_t flops = 0;
+  int64_t macs = 0;
+  Bytes bytes = {};
+
+  bool operator==(const PhaseCost&) const = default;
+};
+
+struct CostFacts {
+  PhaseCost forward;
+  PhaseCost backward;
+  std::string convention;  // what was counted, and how
+
+  bool operator==(const CostFacts&) const = default;
+};
+
+struct BuildFacts {
+  std::string version;
+  std::string compiler;
+  std::string build_type;
+  std::string flags;
+  std::string git_commit;
+
+  bool operator==(const BuildFacts&) const = default;
+};
+
+struct Record {
+  std::string study;
+  std::string time;                // ISO 8601, UTC
+  Json workload = Json::object();  // the study's own keys: batch_size, seq_len, ...
+  std::string implementation;
+  std::string device;
+  Json settings = Json::object();  // what else identifies the row: threads, isa, seed, mode
+  Status status = Status::ok;
+  std::string error;
+  std::vector<Series> series;
+  ProtocolFacts protocol;
+  MemoryFacts memory;
+  Verification verification;
+  std::optional<CostFacts> cost;
+  MachineFacts machine;
+  BuildFacts build;
+  std::string command;  // reproduces the row
+
+  const Series* find_series(std::string_view name) const;  // null: not measured
+  bool operator==(const Record&) const = default;
+};
+
+// Identifies a row for --resume: study, implementation, device, workload and settings, whatever the
+// order of their keys; no times, no results.
+std::string workload_key(const Record& record);
+
+// "2026-01-31T12:34:56Z".
+std::string utc_now();
+
+}  // namespace ridgeline

@@ -1,0 +1,211 @@
+#include "measure/record_json.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+#include <type_traits>
+#include <utility>
+
+#include "base/error.h"
+#include "measure/printable.h"
+#include "measure/record_fields.h"
+
+namespace ridgeline {
+namespace {
+
+using record_fields::enum_name;
+using record_fields::fields;
+using record_fields::parse_enum;
+
+// Elements with a name make an object keyed by it; others make an array.
+template <class T>
+concept Named = requires(T element) {
+  element.name;
+};
+
+template <class T>
+constexpr bool kIsOptional = false;
+template <class T>
+constexpr bool kIsOptional<std::optional<T>> = true;
+template <class T>
+constexpr bool kIsVector = false;
+template <class T>
+constexpr bool kIsVector<std::vector<T>> = true;
+
+class Writer {
+ public:
+  template <class T>
+  void operator()(const char* key, const T& value) {
+    if constexpr (kIsOptional<T>) {
+      if (value) out_[key] = json(*value);
+    } else {
+      out_[key] = json(value);
+    }
+  }
+  template <class T>
+  void required(const char* key, const T& value) {
+    (*this)(key, value);
+  }
+
+  template <class T>
+  static Json json(const T& value) {
+    if constexpr (std::is_same_v<T, double>) {
+      return std::isfinite(value) ? Json(value) : Json(nullptr);
+    } else if constexpr (std::is_same_v<T, Bytes>) {
+      return value.count;
+    } else if constexpr (std::is_enum_v<T>) {
+      return std::string(enum_name(value));
+    } else if constexpr (kIsVector<T>) {
+      using Element = typename T::value_type;
+      Json out = Named<Element> ? Json::object() : Json::array();
+      for (const Element& element : value) {
+        if constexpr (Named<Element>)
+          out[element.name] = json(element);
+        else
+          out.push_back(json(element));
+      }
+      return out;
+    } else if constexpr (std::is_constructible_v<Json, const T&>) {
+      return value;
+    } else {
+      Writer writer;
+      fields(writer, value);
+      return std::move(writer.out_);
+    }
+  }
+
+  Json out_ = Json::object();
+};
+
+class Reader {
+ public:
+  Reader(const Json& in, std::string path) : in_(in), path_(std::move(path)) {
+    if (!in.is_object()) throw mismatch(in, "an object");
+  }
+
+  template <class T>
+  void operator()(const char* key, T& value) {
+    const auto found = in_.find(key);
+    if (found != in_.end()) Reader::read(*found, value, below(key));
+  }
+  template <class T>
+  void required(const char* key, T& value) {
+    if (!in_.contains(key))
+      throw Error(ErrorKind::usage, fmt::format("the field '{}' is missing", below(key)));
+    (*this)(key, value);
+  }
+
+ private:
+  // Names come from the file: bounded and made printable before they reach a message.
+  static std::string join(const std::string& parent, const std::string& key) {
+    return printable(parent.empty() ? key : parent + "." + key, 80);
+  }
+  std::string below(const std::string& key) const { return join(path_, key); }
+
+  static Error mismatch_at(const std::string& path, const Json& met, std::string_view expected) {
+    return Error(ErrorKind::usage, fmt::format("the field '{}' holds {}: expected {}", path,
+                                               met.type_name(), expected));
+  }
+  Error mismatch(const Json& met, std::string_view expected) const {
+    return mismatch_at(path_.empty() ? "record" : path_, met, expected);
+  }
+
+  static int64_t integer(const Json& in, const std::string& path) {
+    const bool fits = in.is_number_integer() &&
+                      !(in.is_number_unsigned() &&
+                        in.get<uint64_t>() > uint64_t{std::numeric_limits<int64_t>::max()});
+    if (!fits) throw mismatch_at(path, in, "a whole number within 64 bits");
+    return in.get<int64_t>();
+  }
+
+  template <class T>
+  static void read(const Json& in, T& out, const std::string& path) {
+    if constexpr (std::is_same_v<T, double>) {
+      if (!in.is_number() && !in.is_null()) throw mismatch_at(path, in, "a number or null");
+      out = in.is_null() ? Statistics::kUnknown : in.get<double>();
+    } else if constexpr (std::is_same_v<T, bool>) {
+      if (!in.is_boolean()) throw mismatch_at(path, in, "true or false");
+      out = in.get<bool>();
+    } else if constexpr (std::is_integral_v<T>) {
+      const int64_t value = integer(in, path);
+      if (!std::in_range<T>(value)) throw mismatch_at(path, in, "a smaller number");
+      out = static_cast<T>(value);
+    } else if constexpr (std::is_same_v<T, Bytes>) {
+      out.count = integer(in, path);
+    } else if constexpr (std::is_same_v<T, std::string>) {
+      if (!in.is_string()) throw mismatch_at(path, in, "text");
+      out = in.get<std::string>();
+    } else if constexpr (std::is_enum_v<T>) {
+      std::optional<T> value;
+      if (in.is_string()) parse_enum(in.get_ref<const std::string&>(), value);
+      if (!value) throw mismatch_at(path, in, "one of its known words");
+      out = *value;
+    } else if constexpr (std::is_same_v<T, Json>) {
+      if (!in.is_object()) throw mismatch_at(path, in, "an object");
+      out = in;
+    } else if constexpr (kIsOptional<T>) {
+      if (in.is_null()) return;
+      out.emplace();
+      read(in, *out, path);
+    } else if constexpr (kIsVector<T>) {
+      read_elements(in, out, path);
+    } else {
+      Reader reader(in, path);
+      fields(reader, out);
+    }
+  }
+
+  template <class Element>
+  static void read_elements(const Json& in, std::vector<Element>& out, const std::string& path) {
+    if (Named<Element> ? !in.is_object() : !in.is_array())
+      throw mismatch_at(path, in, Named<Element> ? "an object" : "an array");
+    out.clear();
+    out.reserve(in.size());
+    for (auto item = in.begin(); item != in.end(); ++item) {
+      Element& element = out.emplace_back();
+      if constexpr (Named<Element>) {
+        element.name = item.key();
+        read(*item, element, join(path, item.key()));
+      } else {
+        read(*item, element, path);
+      }
+    }
+  }
+
+  const Json& in_;
+  std::string path_;
+};
+
+}  // namespace
+
+Json to_json(const Record& record) {
+  // The schema comes first: results files recognise a line, even a cut one, by it.
+  Json out = {{"schema", kSchemaVersion}};
+  out.update(Writer::json(record));
+  return out;
+}
+
+bool has_known_schema(const Json& json) {
+  return json.is_object() && json.contains("schema") && json["schema"] == kSchemaVersion;
+}
+
+Record record_from_json(const Json& json) {
+  if (!json.is_object())
+    throw Error(ErrorKind::usage, fmt::format("{} instead of a record", json.type_name()));
+  if (!json.contains("schema")) throw Error(ErrorKind::usage, "the field 'schema' is missing");
+  if (!has_known_schema(json))
+    throw Error(ErrorKind::usage,
+                fmt::format("schema version {}: this program reads version {}",
+                            printable(json["schema"].dump(), 40), kSchemaVersion));
+  Record record;
+  Reader reader(json, "");
+  fields(reader, record);
+  return record;
+}
+
+std::string to_line(const Record& record) {
+  return to_json(record).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,39 @@
+// The results file being written: JSON lines, each on the disk before the next measurement starts.
+//
+//   ResultsFile results("results/attention/attention.jsonl");
+//   if (results.repair()) fmt::print(stderr, "{}\n", *results.repair());
+//   results.append(record);
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "measure/file_io.h"
+#include "measure/record.h"
+
+namespace ridgeline {
+
+class ResultsFile {
+ public:
+  // Opens for appending, creating parent directories, and locks out a second writer. If the last
+  // line was cut off (a killed run), removes it. Throws a usage error for a path that cannot be
+  // written, and for a file that holds something else than records.
+  explicit ResultsFile(std::filesystem::path path);
+
+  // What opening had to mend, in words; empty: nothing.
+  const std::optional<std::string>& repair() const { return repair_; }
+
+  // One write, then a flush to the disk. On failure (a full disk) takes back a partial line and
+  // throws an environment error; the records before it are safe.
+  void append(const Record& record);
+
+ private:
+  void mend_last_line();
+
+  std::filesystem::path path_;
+  FileDescriptor file_;
+  std::optional<std::string> repair_;
+};
+
+}  // namespace ridgeline

@@ -1,0 +1,85 @@
+#include "measure/statistics.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/error.h"
+
+namespace ridgeline {
+namespace {
+
+constexpr double kConfidence = 0.95;
+
+double percentile(const std::vector<double>& sorted, double fraction) {
+  const double rank = fraction * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<size_t>(rank);
+  const size_t above = std::min(below + 1, sorted.size() - 1);
+  return std::lerp(sorted[below], sorted[above], rank - static_cast<double>(below));
+}
+
+struct MedianRanks {
+  size_t low;  // counted from 0; the upper rank is its mirror image
+  double coverage;
+};
+
+// The count of samples below the true median is binomial(n, 1/2), whatever the distribution. The
+// interval moves inwards from the extremes for as long as both tails together stay within 5%.
+MedianRanks median_ranks(size_t n) {
+  double log_term = -static_cast<double>(n) * std::log(2.0);
+  double tail = std::exp(log_term);
+  size_t low = 0;
+  while (low + 1 <= (n - 1) / 2) {
+    log_term += std::log(static_cast<double>(n - low) / static_cast<double>(low + 1));
+    const double wider_tail = tail + std::exp(log_term);
+    if (wider_tail > (1 - kConfidence) / 2) break;
+    tail = wider_tail;
+    ++low;
+  }
+  return {low, 1 - 2 * tail};
+}
+
+}  // namespace
+
+Statistics summarize(std::span<const double> samples_ms) {
+  if (samples_ms.empty()) throw Error(ErrorKind::internal, "no samples to summarize");
+  for (const double sample : samples_ms)
+    if (!std::isfinite(sample))
+      throw Error(ErrorKind::internal, fmt::format("a sample of {} ms: expected a time", sample));
+
+  std::vector<double> sorted(samples_ms.begin(), samples_ms.end());
+  std::sort(sorted.begin(), sorted.end());
+  const size_t n = sorted.size();
+
+  Statistics s;
+  s.count = static_cast<int64_t>(n);
+  s.min_ms = sorted.front();
+  s.max_ms = sorted.back();
+  s.median_ms = percentile(sorted, 0.5);
+  s.p95_ms = percentile(sorted, 0.95);
+  s.p99_ms = percentile(sorted, 0.99);
+  s.iqr_ms = percentile(sorted, 0.75) - percentile(sorted, 0.25);
+
+  const MedianRanks ranks = median_ranks(n);
+  s.median_low_ms = sorted[ranks.low];
+  s.median_high_ms = sorted[n - 1 - ranks.low];
+  s.median_coverage = ranks.coverage;
+
+  s.mean_ms = std::accumulate(sorted.begin(), sorted.end(), 0.0) / static_cast<double>(n);
+  if (n > 1) {
+    double squares = 0;
+    for (const double sample : sorted) squares += (sample - s.mean_ms) * (sample - s.mean_ms);
+    s.std_ms = std::sqrt(squares / static_cast<double>(n - 1));
+  }
+  return s;
+}
+
+double relative_half_width(const Statistics& statistics) {
+  if (!(statistics.median_coverage >= kConfidence) || !(statistics.median_ms > 0))
+    return std::numeric_limits<double>::infinity();
+  return (statistics.median_high_ms - statistics.median_low_ms) / 2 / statistics.median_ms;
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,55 @@
+// Statistics of repeated timings: the median first, with an interval that assumes no distribution.
+//
+//   Statistics s = summarize(samples_ms);
+//   fmt::print("{:.3f} ms [{:.3f}, {:.3f}]\n", s.median_ms, s.median_low_ms, s.median_high_ms);
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace ridgeline {
+
+// NaN means "unknown": a standard deviation needs two samples.
+struct Statistics {
+  static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+  int64_t count = 0;
+  double median_ms = kUnknown;
+  // Order statistics that enclose the true median with a probability of at least 95%. Fewer than
+  // six samples cannot promise that: then they are the extremes, and `median_coverage` says what
+  // holds.
+  double median_low_ms = kUnknown;
+  double median_high_ms = kUnknown;
+  double median_coverage = kUnknown;
+  double mean_ms = kUnknown;
+  double std_ms = kUnknown;  // of the sample: divided by n - 1
+  double min_ms = kUnknown;
+  double max_ms = kUnknown;
+  double p95_ms = kUnknown;
+  double p99_ms = kUnknown;
+  double iqr_ms = kUnknown;  // p75 - p25
+
+  bool operator==(const Statistics&) const = default;
+};
+
+// Percentiles interpolate linearly between the order statistics around rank p(n - 1), counted from
+// 0 (the default of NumPy). Throws an internal error for no samples, or for one that is not finite.
+Statistics summarize(std::span<const double> samples_ms);
+
+// Half the width of the median's interval over the median; infinity while its coverage is below
+// 95%.
+double relative_half_width(const Statistics& statistics);
+
+// One named series of timings (forward, backward) with the raw samples kept.
+struct Series {
+  std::string name;
+  Statistics statistics;
+  std::vector<double> samples_ms;
+
+  bool operator==(const Series&) const = default;
+};
+
+}  // namespace ridgeline

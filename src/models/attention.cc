@@ -1,0 +1,57 @@
+#include "models/attention.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "autodiff/gradient.h"
+#include "base/error.h"
+
+namespace ridgeline {
+
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, bool causal) {
+  const double scale = 1.0 / std::sqrt(static_cast<double>(q.shape().back()));
+  Tensor scores = (matmul(q, transpose(k)).named("scores") * scale).named("scaled_scores");
+  if (causal) {
+    const Tensor queries = reshape(iota(q.graph(), q.shape().back(1)), {q.shape().back(1), 1});
+    const Tensor keys = iota(q.graph(), k.shape().back(1));
+    const Tensor visible = less_equal(keys, queries).named("causal_mask");
+    const Tensor hidden = scalar(scores, -std::numeric_limits<double>::infinity());
+    scores = where(visible, scores, hidden).named("masked_scores");
+  }
+  const Tensor weights = softmax(scores).named("weights");
+  return matmul(weights, v).named("output");
+}
+
+Graph attention_training_graph(const AttentionConfig& config) {
+  for (const auto& [name, size] :
+       {std::pair{"batch size", config.batch_size}, std::pair{"number of heads", config.heads},
+        std::pair{"sequence length", config.seq_len}, std::pair{"head width", config.head_dim}})
+    if (size < 1)
+      throw Error(ErrorKind::usage, fmt::format("the {} is {}, expected at least 1", name, size));
+  int64_t problems = 0;
+  if (__builtin_mul_overflow(config.batch_size, config.heads, &problems))
+    throw Error(ErrorKind::usage, fmt::format("batch size {} times {} heads is too large",
+                                              config.batch_size, config.heads));
+  Graph graph;
+  const TensorType type{config.dtype, {problems, config.seq_len, config.head_dim}};
+  const std::array<Tensor, 3> sources = {input(graph, "q", type), input(graph, "k", type),
+                                         input(graph, "v", type)};
+  const Tensor d_output = input(graph, "d_output", type);
+  const Tensor output = attention(sources[0], sources[1], sources[2], config.causal);
+  graph.mark_output("output", output.value());
+
+  graph.begin_stage("backward");
+  const Cotangent cotangent{output, d_output};
+  const std::vector<Tensor> gradients = gradient({&cotangent, 1}, sources);
+  for (size_t i = 0; i < sources.size(); ++i) {
+    static constexpr std::array kNames = {"d_q", "d_k", "d_v"};
+    graph.mark_output(kNames[i], gradients[i].named(kNames[i]).value());
+  }
+  verify(graph);
+  return graph;
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,40 @@
+// The attention study as people read it: CSV, terminal tables, side-by-side tables, sentences.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "measure/record.h"
+#include "report/table.h"
+
+namespace ridgeline {
+
+// The columns that scripts know: batch_size, seq_len, d_model, forward_mean_ms, forward_std_ms,
+// backward_mean_ms, backward_std_ms, total_mean_ms, memory_before_backward_mb, peak_memory_mb,
+// status, error. Memory is in MiB. Rows that are not "success" have empty numbers, never zeros.
+// After d_model come, only where the records differ in them: heads, causal, dtype, device; and,
+// with several implementations, implementation and compiled (True for those named after a
+// compiler).
+Table attention_csv(std::span<const Record> records);
+
+// For the terminal: medians, the interval's half-width, peak memory, error in parts of its
+// tolerance.
+Table attention_summary(std::span<const Record> records);
+
+// With two implementations or more: one table for forward and one for backward, a row per size, the
+// medians of each and their speedups over the first. `implementations` gives the order; empty: as
+// recorded.
+std::vector<Table> attention_side_by_side(std::span<const Record> records,
+                                          std::span<const std::string> implementations = {});
+
+// The out-of-memory row with the least predicted peak, then sequence, then width; null: there is
+// none.
+const Record* smallest_oom(std::span<const Record> records);
+
+// What was seen, in sentences; each only if the records support it: growth of time and memory with
+// the sequence, what S x S tensors hold, the OOM frontier, errors against tolerances, GFLOP/s,
+// speedups, bad rows.
+std::vector<std::string> explain_attention(std::span<const Record> records);
+
+}  // namespace ridgeline

@@ -1,0 +1,40 @@
+#include "runtime/cpu_device.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "kernels/cpu/blas.h"
+#include "kernels/cpu/kernels.h"
+
+namespace ridgeline {
+namespace {
+
+size_t contiguous_bytes(const TensorView& view) {
+  return static_cast<size_t>(byte_size({view.dtype, view.shape}).count);
+}
+
+}  // namespace
+
+CpuDevice::CpuDevice(CpuOptions options)
+    : isa_(options.isa), pool_(options.threads), ledger_(memory_, std::move(options.ledger)) {}
+
+std::string CpuDevice::description() const {
+  return fmt::format("{} threads, {}, {}", pool_.threads(), ridgeline::name(isa_), blas_description());
+}
+
+void CpuDevice::run(const Node& node, std::span<const TensorView> inputs,
+                    std::span<const TensorView> outputs) {
+  if (const CpuKernel kernel = cpu_kernel(node.op))
+    kernel({node, inputs, outputs}, {.pool = pool_, .isa = isa_});
+}
+
+void CpuDevice::upload(const TensorView& to, const void* from) {
+  std::memcpy(to.data, from, contiguous_bytes(to));
+}
+
+void CpuDevice::download(const TensorView& from, void* to) const {
+  std::memcpy(to, from.data, contiguous_bytes(from));
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,40 @@
+// The CPU as a device.
+#pragma once
+
+#include "kernels/cpu/context.h"
+#include "runtime/device.h"
+#include "runtime/host_memory.h"
+
+namespace ridgeline {
+
+struct CpuOptions {
+  int threads = available_threads();
+  Isa isa = default_isa();
+  LedgerOptions ledger = {.budget = default_host_budget()};
+};
+
+class CpuDevice : public Device {
+ public:
+  explicit CpuDevice(CpuOptions options = {});
+
+  std::string name() const override { return "cpu"; }
+  std::string description() const override;
+  int threads() const override { return pool_.threads(); }
+  Isa isa() const { return isa_; }
+  Ledger& ledger() override { return ledger_; }
+  ThreadPool& pool() { return pool_; }
+
+  void run(const Node& node, std::span<const TensorView> inputs,
+           std::span<const TensorView> outputs) override;
+  void synchronize() override {}
+  void upload(const TensorView& to, const void* from) override;
+  void download(const TensorView& from, void* to) const override;
+
+ private:
+  Isa isa_;
+  ThreadPool pool_;
+  HostMemory memory_;
+  Ledger ledger_;
+};
+
+}  // namespace ridgeline

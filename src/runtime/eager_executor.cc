@@ -1,0 +1,120 @@
+#include "runtime/eager_executor.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "base/error.h"
+#include "base/float16.h"
+
+namespace ridgeline {
+namespace {
+
+uint64_t scalar_bits(DType dtype, double value) {
+  uint64_t bits = 0;
+  const auto put = [&](auto stored) { std::memcpy(&bits, &stored, sizeof stored); };
+  switch (dtype) {
+    case DType::f32:
+      put(static_cast<float>(value));
+      break;
+    case DType::bf16:
+      put(float_to_bf16(static_cast<float>(value)));
+      break;
+    case DType::f16:
+      put(float_to_f16(static_cast<float>(value)));
+      break;
+    case DType::i32:
+      put(static_cast<int32_t>(value));
+      break;
+    case DType::boolean:
+      put(static_cast<uint8_t>(value != 0));
+      break;
+  }
+  return bits;
+}
+
+}  // namespace
+
+EagerExecutor::EagerExecutor(const Graph& graph, const Schedule& schedule, Device& device)
+    : graph_(graph), schedule_(schedule), device_(device), storage_(graph.value_count()),
+      constants_(graph.value_count()) {
+  for (Value value : graph.inputs())
+    storage_[graph.index(value)] =
+        device.ledger().allocate(byte_size(graph.type(value)), graph.name(value));
+  for (const Node& node : graph.nodes())
+    if (node.op == Op::constant)
+      constants_[node.first_value] =
+          scalar_bits(node.outputs[0].dtype, std::get<Scalar>(node.attributes.detail).value);
+}
+
+TensorView EagerExecutor::view(Value value) const {
+  const Layout& layout = schedule_.layouts[graph_.index(value)];
+  const TensorType& type = graph_.type(value);
+  const uint32_t storage = graph_.index(layout.storage);
+  if (graph_.node(layout.storage).op == Op::constant) {
+    // Kernels take a constant as a tensor that broadcasts one element.
+    auto* scalar = const_cast<uint64_t*>(&constants_[storage]);
+    return {scalar, type.dtype, type.shape, Dims::filled(type.shape.rank(), 0)};
+  }
+  char* base = static_cast<char*>(storage_[storage].data());
+  return {base + layout.offset * info(type.dtype).size, type.dtype, type.shape, layout.strides};
+}
+
+TensorView EagerExecutor::input(std::string_view name) const {
+  for (Value value : graph_.inputs())
+    if (graph_.node(value).name == name) return view(value);
+  throw Error(ErrorKind::usage, fmt::format("the graph has no input '{}'", name));
+}
+
+TensorView EagerExecutor::output(std::string_view name) const {
+  for (const Output& output : graph_.outputs()) {
+    if (output.name != name) continue;
+    const Value storage = schedule_.layouts[graph_.index(output.value)].storage;
+    if (!storage_[graph_.index(storage)] && graph_.node(storage).op != Op::constant)
+      throw Error(ErrorKind::usage, fmt::format("the output '{}' was not computed yet", name));
+    return view(output.value);
+  }
+  throw Error(ErrorKind::usage, fmt::format("the graph has no output '{}'", name));
+}
+
+void EagerExecutor::run_step(const Step& step) {
+  const Node& node = graph_.nodes()[step.node];
+  if (node.op != Op::input && owns_memory(graph_, schedule_.layouts, {step.node, 0})) {
+    std::vector<TensorView> inputs;
+    std::vector<TensorView> outputs;
+    for (uint32_t output = 0; output < node.outputs.size(); ++output)
+      storage_[node.first_value + output] = device_.ledger().allocate(
+          byte_size(node.outputs[output]), graph_.name({step.node, output}));
+    for (Value input : node.inputs) inputs.push_back(view(input));
+    for (uint32_t output = 0; output < node.outputs.size(); ++output)
+      outputs.push_back(view({step.node, output}));
+    device_.run(node, inputs, outputs);
+  }
+  for (Value value : step.releases) storage_[graph_.index(value)] = {};
+}
+
+void EagerExecutor::run_stage(size_t stage) {
+  if (stage == 0) release();
+  try {
+    const Stage& range = schedule_.stages[stage];
+    for (uint32_t step = range.begin; step < range.end; ++step) run_step(schedule_.steps[step]);
+  } catch (...) {
+    release();
+    throw;
+  }
+}
+
+void EagerExecutor::run_all() {
+  for (size_t stage = 0; stage < schedule_.stages.size(); ++stage) run_stage(stage);
+}
+
+void EagerExecutor::release() {
+  for (uint32_t number = 0; number < graph_.nodes().size(); ++number) {
+    const Node& node = graph_.nodes()[number];
+    if (node.op == Op::input) continue;
+    for (uint32_t output = 0; output < node.outputs.size(); ++output)
+      storage_[node.first_value + output] = {};
+  }
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,42 @@
+// Runs a graph node by node: results allocated as they come, freed at last use.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "graph/schedule.h"
+#include "runtime/device.h"
+
+namespace ridgeline {
+
+class EagerExecutor {
+ public:
+  // Allocates the inputs. The graph, the schedule and the device must outlive the executor.
+  EagerExecutor(const Graph& graph, const Schedule& schedule, Device& device);
+
+  // An input to be filled through Device::upload before the first run.
+  TensorView input(std::string_view name) const;
+
+  // Runs one stage. The first stage begins a new run: whatever the last one left is released.
+  // After an error everything but the inputs is released, and the executor can run again.
+  void run_stage(size_t stage);
+  void run_all();
+
+  // An output of the last run, contiguous or not. Throws a usage error if there is none.
+  TensorView output(std::string_view name) const;
+
+  // Frees everything but the inputs.
+  void release();
+
+ private:
+  TensorView view(Value value) const;
+  void run_step(const Step& step);
+
+  const Graph& graph_;
+  const Schedule& schedule_;
+  Device& device_;
+  std::vector<Allocation> storage_;   // by Graph::index; empty for views and the dead
+  std::vector<uint64_t> constants_;   // by Graph::index: the scalar in its own dtype
+};
+
+}  // namespace ridgeline

@@ -1,0 +1,96 @@
+// The one account of memory: who holds how much, the peak, and the budget that turns too much into an error.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/units.h"
+
+namespace ridgeline {
+
+// Where memory really comes from. Device memory and tests bring their own.
+class MemorySource {
+ public:
+  virtual ~MemorySource() = default;
+  // Null when there is no more; `reason` then says why.
+  virtual void* acquire(Bytes bytes, std::string& reason) = 0;
+  virtual void give_back(void* data, Bytes bytes) = 0;
+};
+
+struct LedgerEvent {
+  std::string name;
+  Bytes change;  // negative: released
+  Bytes live;    // afterwards
+};
+
+class Ledger;
+
+// A piece of memory that goes back to its ledger when it goes out of scope.
+class Allocation {
+ public:
+  Allocation() = default;
+  Allocation(Allocation&& other) noexcept { swap(other); }
+  Allocation& operator=(Allocation&& other) noexcept;
+  ~Allocation();
+
+  void* data() const { return data_; }
+  Bytes bytes() const { return bytes_; }
+  explicit operator bool() const { return ledger_ != nullptr; }
+
+ private:
+  friend class Ledger;
+  void swap(Allocation& other) noexcept;
+
+  Ledger* ledger_ = nullptr;
+  void* data_ = nullptr;
+  Bytes bytes_;  // asked for
+  Bytes block_;  // given
+  std::string name_;
+};
+
+struct LedgerOptions {
+  Bytes budget{INT64_MAX};
+  bool keep_events = false;
+  // Called before every allocation; tests make it throw to inject failures.
+  std::function<void(const std::string& name, Bytes bytes)> before_allocation = {};
+};
+
+// Blocks are cached for reuse, as a fresh mapping costs a page fault per page. The cache never makes
+// the process larger than its live tensors have been: live + cached <= peak of live.
+class Ledger {
+ public:
+  Ledger(MemorySource& source, LedgerOptions options);
+  ~Ledger();
+  Ledger(const Ledger&) = delete;
+  Ledger& operator=(const Ledger&) = delete;
+
+  // Throws an out_of_memory error that names the tensor, the budget and what is live.
+  Allocation allocate(Bytes bytes, std::string name);
+
+  Bytes live() const { return live_; }
+  Bytes peak() const { return peak_; }
+  Bytes budget() const { return options_.budget; }
+  void set_budget(Bytes budget) { options_.budget = budget; }
+  const std::vector<LedgerEvent>& events() const { return events_; }
+
+  // Starts a new account: frees the cache, forgets the events, and the peak becomes what is live.
+  void start_over();
+
+ private:
+  friend class Allocation;
+  void release(Allocation& allocation) noexcept;
+  void* reuse(Bytes wanted, Bytes& block);
+  void trim(Bytes allowance);
+
+  MemorySource& source_;
+  LedgerOptions options_;
+  Bytes live_, peak_;                   // as asked for
+  Bytes held_, cached_, most_held_;     // in whole blocks: handed out, kept, and the most ever handed out
+  std::multimap<int64_t, void*> free_;  // block size -> block
+  std::vector<LedgerEvent> events_;
+};
+
+}  // namespace ridgeline

@@ -1,0 +1,77 @@
+#include "cost/cost.h"
+
+#include <gtest/gtest.h>
+
+#include "cost/memory.h"
+#include "models/attention.h"
+#include "support/random_graph.h"
+#include "support/run_eager.h"
+
+namespace ridgeline {
+namespace {
+
+// The formulae of teaching: gemm MAC = N K M, I/O = 4 (NK + KM + NM); attention MAC = 2 B H S S d.
+TEST(Cost, GemmMatchesTheTextbook) {
+  Graph graph;
+  const Tensor a = input(graph, "a", {DType::f32, {30, 40}});
+  const Tensor b = input(graph, "b", {DType::f32, {40, 50}});
+  matmul(a, b);
+  const Cost cost = stage_cost(graph, graph.stages()[0]);
+  EXPECT_EQ(cost.macs, 30.0 * 40 * 50);
+  EXPECT_EQ(cost.flops, 2.0 * 30 * 40 * 50);
+  EXPECT_EQ(cost.bytes, 4.0 * (30 * 40 + 40 * 50 + 30 * 50));
+}
+
+TEST(Cost, AttentionMatchesTheTextbook) {
+  const Graph graph = attention_training_graph({.batch_size = 2, .heads = 3, .seq_len = 64, .head_dim = 16});
+  EXPECT_EQ(stage_cost(graph, graph.stages()[0]).macs, 2.0 * 2 * 3 * 64 * 64 * 16);
+  EXPECT_EQ(stage_cost(graph, graph.stages()[1]).macs, 4.0 * 2 * 3 * 64 * 64 * 16)
+      << "naive backward has four products where flash, which recomputes one, has five";
+}
+
+TEST(Cost, ViewsAreFreeAndBroadcastsAreReadOnce) {
+  Graph graph;
+  const Tensor x = input(graph, "x", {DType::f32, {100, 1}});
+  const Tensor wide = expand(transpose(reshape(x, {1, 100})), {100, 50});
+  const Tensor y = wide * 2.0;
+  const std::vector<Cost> costs = node_costs(graph);
+  EXPECT_EQ(costs[wide.value().node].bytes, 0);
+  EXPECT_EQ(costs[y.value().node].bytes, 4.0 * (100 + 100 * 50));
+  EXPECT_EQ(costs[y.value().node].flops, 100.0 * 50);
+}
+
+// Batch 8, S 4096, d 64 in fp32: saved for backward are the inputs, the weights and the output.
+TEST(Memory, AttentionSavesItsWeights) {
+  const Graph graph = attention_training_graph({.batch_size = 8, .seq_len = 4096, .head_dim = 64});
+  const MemoryProfile profile = memory(graph, eager_schedule(graph));
+  const int64_t small = int64_t{8} * 4096 * 64 * 4;
+  const int64_t square = int64_t{8} * 4096 * 4096 * 4;
+  EXPECT_EQ(profile.inputs.count, 4 * small);
+  EXPECT_EQ(profile.stage_end[0].count, 5 * small + square);
+  EXPECT_EQ(profile.alive_before(graph.stages()[1].begin)[0].name, "weights");
+  // Backward holds the weights, their gradient and the gradient of the scores at once.
+  EXPECT_EQ(profile.peak.count, 6 * small + 3 * square);
+  EXPECT_EQ(profile.at_peak()[0].bytes.count, square);
+}
+
+// The prediction is what the ledger sees, on graphs nobody designed, at every stage.
+TEST(Memory, PredictionEqualsTheLedgerOnRandomGraphs) {
+  CpuDevice device({.threads = 1});
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    const testing::RandomGraph made = testing::RandomGraphMaker(seed).make(20);
+    const Schedule schedule = eager_schedule(made.graph);
+    const MemoryProfile profile = memory(made.graph, schedule);
+    device.ledger().start_over();
+    {
+      EagerExecutor executor(made.graph, schedule, device);
+      for (const auto& [name, values] : made.inputs) testing::upload(device, executor.input(name), values);
+      executor.run_all();
+      EXPECT_EQ(device.ledger().live(), profile.stage_end.back());
+      EXPECT_EQ(device.ledger().peak(), profile.peak);
+    }
+    EXPECT_EQ(device.ledger().live().count, 0);
+  }
+}
+
+}  // namespace
+}  // namespace ridgeline

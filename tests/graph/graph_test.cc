@@ -1,0 +1,126 @@
+#include "graph/graph.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "graph/layout.h"
+#include "graph/schedule.h"
+#include "graph/tensor.h"
+#include "support/random_graph.h"
+
+namespace ridgeline {
+namespace {
+
+TEST(Graph, EqualNodesAreOneNode) {
+  Graph graph;
+  const Tensor x = input(graph, "x", {DType::f32, {2, 3}});
+  const Tensor a = exp(x) * 0.5;
+  const size_t nodes = graph.nodes().size();
+  const Tensor b = exp(x) * 0.5;
+  EXPECT_EQ(a.value(), b.value());
+  EXPECT_EQ(graph.nodes().size(), nodes);
+}
+
+TEST(Graph, ConstantsThatPrintAlikeStayApart) {
+  Graph graph;
+  EXPECT_NE(graph.constant(0.1, DType::f32), graph.constant(0.1 + 1e-17 + 1e-16, DType::f32));
+  EXPECT_NE(graph.constant(0.0, DType::f32), graph.constant(-0.0, DType::f32));
+  EXPECT_NE(graph.constant(1, DType::f32), graph.constant(1, DType::bf16));
+}
+
+TEST(Graph, PrintsOneLinePerNode) {
+  Graph graph;
+  const Tensor q = input(graph, "q", {DType::f32, {8, 4, 2}});
+  const Tensor scores = (matmul(q, transpose(q)) * 0.5).named("scores");
+  graph.mark_output("out", scores.value());
+  EXPECT_EQ(to_text(graph),
+            "%0 q = input(q) : fp32[8, 4, 2]\n"
+            "%1 permute_1 = permute(%0, [0, 2, 1]) : fp32[8, 2, 4]\n"
+            "%2 matmul_2 = matmul(%0, %1) : fp32[8, 4, 4]\n"
+            "%3 constant_3 = constant(0.5) : fp32[]\n"
+            "%4 scores = multiply(%2, %3) : fp32[8, 4, 4]\n"
+            "output out = %4\n");
+}
+
+TEST(Graph, MisfitsAreUsageErrorsThatNameTheTypes) {
+  Graph graph;
+  const Tensor a = input(graph, "a", {DType::f32, {2, 3}});
+  const Tensor b = input(graph, "b", {DType::bf16, {2, 3}});
+  const Tensor c = input(graph, "c", {DType::f32, {4, 5}});
+  const auto message = [](auto build) {
+    try {
+      build();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::usage);
+      return error.message();
+    }
+    return std::string("no error");
+  };
+  EXPECT_NE(message([&] { a + b; }).find("add(fp32[2, 3], bf16[2, 3])"), std::string::npos);
+  EXPECT_NE(message([&] { a + c; }).find("do not broadcast"), std::string::npos);
+  EXPECT_NE(message([&] { matmul(a, c); }).find("matmul(fp32[2, 3], fp32[4, 5])"), std::string::npos);
+  EXPECT_NE(message([&] { reshape(a, {7}); }).find("as many elements"), std::string::npos);
+  EXPECT_NE(message([&] { permute(a, {0, 0}); }).find("every axis once"), std::string::npos);
+  EXPECT_NE(message([&] { slice(a, 1, 2, 9); }).find("range inside axis 1"), std::string::npos);
+  EXPECT_NE(message([&] { input(graph, "a", {DType::f32, {1}}); }).find("already has"), std::string::npos);
+  EXPECT_NE(message([&] { input(graph, "big", {DType::f32, {int64_t{1} << 40, int64_t{1} << 40}}); })
+                .find("2^60"), std::string::npos);
+  EXPECT_NE(message([&] { input(graph, "none", {DType::f32, {0, 4}}); }).find("at least 1"), std::string::npos);
+}
+
+TEST(Graph, RandomGraphsVerify) {
+  for (uint64_t seed = 0; seed < 50; ++seed) verify(testing::RandomGraphMaker(seed).make(20).graph);
+}
+
+TEST(Layout, ViewsShareStorage) {
+  Graph graph;
+  const Tensor x = input(graph, "x", {DType::f32, {2, 3, 4}});
+  const Tensor t = transpose(x);
+  const Tensor s = slice(t, 1, 1, 4);
+  const Tensor split = reshape(x, {6, 2, 2});
+  const Tensor merged = reshape(t, {2, 12});
+  const std::vector<Layout> all = layouts(graph);
+  const auto of = [&](const Tensor& tensor) { return all[graph.index(tensor.value())]; };
+  EXPECT_EQ(of(t).storage, x.value());
+  EXPECT_EQ(of(t).strides, (Strides{12, 1, 4}));
+  EXPECT_EQ(of(s).offset, 1 * 1);
+  EXPECT_EQ(of(split).storage, x.value());
+  EXPECT_EQ(of(split).strides, (Strides{4, 2, 1}));
+  EXPECT_EQ(of(merged).storage, merged.value()) << "a transposed matrix cannot be flattened in place";
+}
+
+TEST(Schedule, FreesAtLastUseAndKeepsInputsAndOutputs) {
+  Graph graph;
+  const Tensor x = input(graph, "x", {DType::f32, {4}});
+  const Tensor a = exp(x);
+  const Tensor view = reshape(a, {2, 2});
+  const Tensor b = sin(view);
+  const Tensor unread = cos(x);
+  graph.mark_output("b", b.value());
+  const Schedule schedule = eager_schedule(graph);
+  std::vector<std::vector<Value>> expected(schedule.steps.size());
+  expected[b.value().node] = {a.value()};  // its view is read there for the last time
+  expected[unread.value().node] = {unread.value()};
+  for (size_t step = 0; step < schedule.steps.size(); ++step)
+    EXPECT_EQ(schedule.steps[step].releases, expected[step]) << "step " << step;
+}
+
+// No step reads memory that an earlier step released, and everything but inputs and outputs is released once.
+TEST(Schedule, NeverReadsWhatItFreed) {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    const Graph graph = testing::RandomGraphMaker(seed).make(25).graph;
+    const Schedule schedule = eager_schedule(graph);
+    std::vector<int> freed(graph.value_count(), 0);
+    for (const Step& step : schedule.steps) {
+      for (Value value : graph.nodes()[step.node].inputs)
+        EXPECT_EQ(freed[graph.index(schedule.layouts[graph.index(value)].storage)], 0);
+      for (Value value : step.releases) ++freed[graph.index(value)];
+    }
+    for (const Output& output : graph.outputs())
+      EXPECT_EQ(freed[graph.index(schedule.layouts[graph.index(output.value)].storage)], 0);
+    for (int count : freed) EXPECT_LE(count, 1);
+  }
+}
+
+}  // namespace
+}  // namespace ridgeline

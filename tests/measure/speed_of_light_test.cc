@@ -1,0 +1,58 @@
+#include "measure/speed_of_light.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace ridgeline {
+namespace {
+
+TEST(CpuPeaks, AreThreadsTimesClockTimesFlopsPerCycle) {
+  const auto peak = [](std::string_view isa, std::string_view dtype) {
+    return cpu_peaks({.isa = isa, .dtype = dtype, .threads = 2, .max_clock_hz = 3e9}).flops_per_s;
+  };
+  EXPECT_EQ(peak("avx512", "fp32"), 2 * 3e9 * 64);
+  EXPECT_EQ(peak("avx2", "fp32"), 2 * 3e9 * 32);
+  EXPECT_EQ(peak("portable", "fp32"), 2 * 3e9 * 16);
+  EXPECT_EQ(peak("avx512", "fp64"), 2 * 3e9 * 32);
+  EXPECT_EQ(peak("neon", "fp32"), std::nullopt);
+}
+
+TEST(CpuPeaks, SayHowTheyWereDerived) {
+  EXPECT_EQ(
+      cpu_peaks({.isa = "avx2", .dtype = "fp32", .threads = 2, .max_clock_hz = 3e9}).derivation,
+      "2 threads x 3.00 GHz x 32 FLOPs per cycle of avx2 in fp32");
+}
+
+TEST(MaxClock, IsTheHigherOfReportedAndMeasuredWithAMargin) {
+  MachineFacts machine;
+  machine.max_clock_mhz = 2300;
+  machine.measured_clock_mhz = 3000;
+  EXPECT_DOUBLE_EQ(generous_max_clock_hz(machine), 3.3e9);
+  machine.measured_clock_mhz.reset();
+  EXPECT_DOUBLE_EQ(generous_max_clock_hz(machine), 2.53e9);
+}
+
+TEST(SpeedOfLight, ARowAtThePeakIsPossibleAndOneAboveIsNot) {
+  const Peaks peaks{.flops_per_s = 1e12, .bytes_per_s = 1e11, .derivation = "1 thread x 1 THz"};
+  EXPECT_FALSE(faster_than_light({.flops_per_s = 1e12, .bytes_per_s = 1e11}, peaks));
+  const auto too_many_flops = faster_than_light({.flops_per_s = 1.01e12}, peaks);
+  ASSERT_TRUE(too_many_flops);
+  EXPECT_EQ(*too_many_flops,
+            "1010 GFLOP/s is faster than the hardware's peak of 1000 GFLOP/s (1 thread x 1 THz)");
+  const auto too_many_bytes = faster_than_light({.bytes_per_s = 2e11}, peaks);
+  ASSERT_TRUE(too_many_bytes);
+  EXPECT_EQ(too_many_bytes->rfind("200 GB/s is faster", 0), 0u) << *too_many_bytes;
+}
+
+TEST(SpeedOfLight, WithoutAKnownPeakNothingIsTooFast) {
+  EXPECT_FALSE(faster_than_light({.flops_per_s = 1e30, .bytes_per_s = 1e30}, {}));
+}
+
+TEST(SpeedOfLight, ATimeOfZeroIsInvalidEvenWithoutAPeak) {
+  EXPECT_TRUE(faster_than_light({.flops_per_s = INFINITY}, {}));
+  EXPECT_TRUE(faster_than_light({.flops_per_s = NAN}, {}));
+}
+
+}  // namespace
+}  // namespace ridgeline

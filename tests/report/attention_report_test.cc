@@ -1,0 +1,158 @@
+#include "report/attention_report.h"
+
+#include <gtest/gtest.h>
+
+#include "measure/test_support.h"
+
+namespace ridgeline {
+namespace {
+
+using Row = std::vector<std::string>;
+
+const Row kColumns = {"batch_size",      "seq_len",        "d_model",
+                      "forward_mean_ms", "forward_std_ms", "backward_mean_ms",
+                      "backward_std_ms", "total_mean_ms",  "memory_before_backward_mb",
+                      "peak_memory_mb",  "status",         "error"};
+
+Record oom(int seq_len, int d_model, int64_t predicted,
+           const std::string& implementation = "naive") {
+  Record record = attention_record({.implementation = implementation,
+                                    .seq_len = seq_len,
+                                    .d_model = d_model,
+                                    .status = Status::oom});
+  record.memory.predicted_peak = Bytes{predicted};
+  return record;
+}
+
+TEST(AttentionCsv, HasExactlyTheColumnsThatScriptsKnow) {
+  Record record = attention_record({.forward_ms = 2, .backward_ms = 5});
+  record.series = {series_of("forward", {1, 3}), series_of("backward", {4, 4})};
+  record.memory.before_backward = Bytes{3 << 20};
+  record.memory.peak = Bytes{(5 << 20) + (1 << 19)};
+  const Table table = attention_csv(std::vector{record});
+  EXPECT_EQ(table.columns, kColumns);
+  ASSERT_EQ(table.rows.size(), 1u);
+  EXPECT_EQ(table.rows[0],
+            (Row{"8", "256", "64", "2", "1.41421", "4", "0", "6", "3.00", "5.50", "success", ""}));
+}
+
+TEST(AttentionCsv, RowsWithoutAResultHaveEmptyCellsNeverZeros) {
+  for (const Status status : {Status::oom, Status::unsupported, Status::wrong, Status::invalid}) {
+    Record record = attention_record({.status = status});
+    record.series = {
+        series_of("forward", {1, 2})};  // a wrong row was timed, and still shows no time
+    record.memory.peak = Bytes{1 << 20};
+    const Table table = attention_csv(std::vector{record});
+    EXPECT_EQ(table.rows[0], (Row{"8", "256", "64", "", "", "", "", "", "", "",
+                                  std::string(status_csv_word(status)), "it failed"}));
+  }
+}
+
+TEST(AttentionCsv, ASingleSampleHasNoStandardDeviation) {
+  Record record = attention_record({});
+  record.series = {series_of("forward", {1}), series_of("backward", {2})};
+  EXPECT_EQ(attention_csv(std::vector{record}).rows[0][4], "");
+}
+
+TEST(AttentionCsv, SeveralImplementationsAddTwoColumnsAfterDModel) {
+  const Table table =
+      attention_csv(std::vector{attention_record({.implementation = "naive"}),
+                                attention_record({.implementation = "compiled"}),
+                                attention_record({.implementation = "torch.compile"})});
+  Row expected = kColumns;
+  expected.insert(expected.begin() + 3, {"implementation", "compiled"});
+  EXPECT_EQ(table.columns, expected);
+  EXPECT_EQ(table.rows[0][3], "naive");
+  EXPECT_EQ(table.rows[0][4], "False");
+  EXPECT_EQ(table.rows[1][4], "True");
+  EXPECT_EQ(table.rows[2][4], "True");
+}
+
+TEST(AttentionCsv, AKeyThatDiffersGetsAColumnSoThatRowsCanBeToldApart) {
+  const Table table = attention_csv(
+      std::vector{attention_record({.dtype = "fp32"}), attention_record({.dtype = "bf16"})});
+  EXPECT_EQ(table.columns[3], "dtype");
+  EXPECT_EQ(table.rows[0][3], "bf16");
+  EXPECT_EQ(table.rows[1][3], "fp32");
+}
+
+TEST(AttentionCsv, IsSortedAndTheLaterOfTwoMeasurementsCounts) {
+  const Table table = attention_csv(std::vector{
+      attention_record({.seq_len = 1024}),
+      attention_record({.seq_len = 256, .status = Status::oom}), attention_record({.seq_len = 256}),
+      attention_record({.seq_len = 256, .d_model = 16})});
+  ASSERT_EQ(table.rows.size(), 3u);
+  EXPECT_EQ(table.rows[0][2], "16");
+  EXPECT_EQ(table.rows[1][1], "256");
+  EXPECT_EQ(table.rows[1][10], "success");
+  EXPECT_EQ(table.rows[2][1], "1024");
+}
+
+TEST(AttentionCsv, PassesOverRecordsOfOtherStudiesAndMalformedWorkloads) {
+  std::vector<Record> records(6, attention_record({}));
+  records[1].study = "model";
+  records[2].workload["seq_len"] = "long";
+  records[3].workload["d_model"] = -4;
+  records[4].workload = Json::object();
+  records[5].workload["batch_size"] = UINT64_MAX;
+  EXPECT_EQ(attention_csv(records).rows.size(), 1u);
+}
+
+TEST(AttentionSummary, ShowsMediansAndTheStateOfEachRow) {
+  Record good = attention_record({.forward_ms = 2, .backward_ms = 30});
+  good.series[0] = series_of("forward", {1.9, 2, 2, 2, 2, 2.1, 50});  // the mean is far off
+  good.verification = {true, "whole tensors", "fp64", {{"output", 1e-6, 1e-5}, {"dQ", 5e-6, 1e-5}}};
+  good.memory.peak = Bytes{20 << 20};
+  const Table table = attention_summary(std::vector{good, oom(512, 64, 1)});
+  EXPECT_EQ(table.title, "attention: batch 8, heads 1, not causal, fp32, cpu, naive; medians");
+  EXPECT_EQ(table.columns, (Row{"d_model", "seq_len", "forward ms", "backward ms", "total ms",
+                                "+-%", "peak MiB", "error/tol", "status"}));
+  EXPECT_EQ(table.rows[0][2], "2.000");
+  EXPECT_EQ(table.rows[0][3], "30.00");
+  EXPECT_EQ(table.rows[0][4], "32.00");
+  EXPECT_EQ(table.rows[0][6], "20.00");
+  EXPECT_EQ(table.rows[0][7], "0.5");
+  EXPECT_EQ(table.rows[1], (Row{"64", "512", "", "", "", "", "", "", "OOM"}));
+}
+
+TEST(AttentionSummary, OfNothingIsATableWithoutRows) {
+  EXPECT_TRUE(attention_summary({}).rows.empty());
+}
+
+TEST(AttentionSideBySide, SpeedupsAreOverTheFirstImplementationNamed) {
+  const std::vector<Record> records = {
+      attention_record({.implementation = "flash", .forward_ms = 1, .backward_ms = 4}),
+      attention_record({.implementation = "naive", .forward_ms = 3, .backward_ms = 2})};
+  const std::vector<std::string> order = {"naive", "flash"};
+  const std::vector<Table> tables = attention_side_by_side(records, order);
+  ASSERT_EQ(tables.size(), 2u);
+  EXPECT_EQ(tables[0].columns, (Row{"d_model", "seq_len", "naive", "flash", "flash speedup"}));
+  EXPECT_EQ(tables[0].rows[0], (Row{"64", "256", "3.000", "1.000", "3.00x"}));
+  EXPECT_EQ(tables[1].rows[0], (Row{"64", "256", "2.000", "4.000", "0.50x"}));
+  EXPECT_EQ(attention_side_by_side(records)[0].columns[4], "naive speedup");
+}
+
+TEST(AttentionSideBySide, MissingAndFailedCellsSaySo) {
+  const std::vector<Table> tables = attention_side_by_side(
+      std::vector{oom(256, 64, 1), attention_record({.implementation = "flash"}),
+                  attention_record({.implementation = "flash", .seq_len = 512})});
+  EXPECT_EQ(tables[0].rows[0], (Row{"64", "256", "OOM", "1.000", "-"}));
+  EXPECT_EQ(tables[0].rows[1], (Row{"64", "512", "-", "1.000", "-"}));
+}
+
+TEST(AttentionSideBySide, NeedsTwoImplementations) {
+  EXPECT_TRUE(attention_side_by_side(std::vector{attention_record({})}).empty());
+}
+
+TEST(SmallestOom, IsTheOneThatNeedsLeastThenTheShortest) {
+  EXPECT_EQ(smallest_oom(std::vector{attention_record({})}), nullptr);
+  const std::vector<Record> records = {oom(16384, 16, 900), oom(8192, 128, 800), oom(8192, 64, 700),
+                                       oom(16384, 64, 700)};
+  EXPECT_EQ(smallest_oom(records), &records[2]);
+  std::vector<Record> unpredicted = {oom(16384, 64, 0), oom(8192, 128, 0), oom(8192, 16, 0)};
+  for (Record& record : unpredicted) record.memory.predicted_peak.reset();
+  EXPECT_EQ(smallest_oom(unpredicted), &unpredicted[2]);
+}
+
+}  // namespace
+}  // namespace ridgeline

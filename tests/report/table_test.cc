@@ -1,0 +1,80 @@
+#include "report/table.h"
+
+#include <gtest/gtest.h>
+
+#include "measure/test_support.h"
+
+namespace ridgeline {
+namespace {
+
+TEST(TextTable, AlignsNumbersRightAndTextLeft) {
+  const Table table{.title = "times",
+                    .columns = {"impl", "ms", "speedup"},
+                    .rows = {{"naive", "12.50", "-"}, {"flash", "3.1", "4.03x"}, {"x", "OOM", ""}}};
+  EXPECT_EQ(to_text(table),
+            "times\n"
+            "impl      ms  speedup\n"
+            "-----  -----  -------\n"
+            "naive  12.50        -\n"
+            "flash    3.1    4.03x\n"
+            "x        OOM\n");
+}
+
+TEST(TextTable, ShowsHostileCellsHarmlesslyAndCutsLongOnes) {
+  const Table table{.columns = {"error"}, .rows = {{"\x1b[2J\nrow"}, {std::string(1 << 20, 'x')}}};
+  const std::string text = to_text(table);
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);
+  EXPECT_NE(text.find("\\x1b[2J\\nrow"), std::string::npos);
+  EXPECT_LT(text.size(), 300u);
+}
+
+TEST(TextTable, ATableWithoutRowsStillHasItsHeader) {
+  EXPECT_EQ(to_text({.columns = {"a", "bc"}}), "a  bc\n-  --\n");
+}
+
+TEST(CsvTable, QuotesAsRfc4180Says) {
+  const Table table{.title = "not in the file",
+                    .columns = {"a", "b,c"},
+                    .rows = {{"plain", "say \"hi\""}, {"1,5", "two\nlines"}, {"", "cr\r"}}};
+  EXPECT_EQ(to_csv(table),
+            "a,\"b,c\"\n"
+            "plain,\"say \"\"hi\"\"\"\n"
+            "\"1,5\",\"two\nlines\"\n"
+            ",\"cr\r\"\n");
+}
+
+TEST(CsvTable, KeepsControlCharactersOut) {
+  const Table table{.columns = {"a"}, .rows = {{std::string("nul\0 esc\x1b tab\t", 14)}}};
+  EXPECT_EQ(to_csv(table), "a\nnul\\x00 esc\\x1b tab\t\n");
+}
+
+TEST(MarkdownTable, EscapesWhatMarkdownAndHtmlActUpon) {
+  const Table table{
+      .title = "t", .columns = {"name", "ms"}, .rows = {{"a|b <script>&[x](y) `c`\n", "1.5"}}};
+  EXPECT_EQ(to_markdown(table),
+            "### t\n\n"
+            "| name | ms |\n"
+            "|---|---:|\n"
+            "| a\\|b &lt;script&gt;&amp;\\[x\\](y) \\`c\\`\\n | 1.5 |\n");
+}
+
+TEST(OutputFormat, IsChosenByTheEnding) {
+  EXPECT_EQ(output_format("a/b.csv"), OutputFormat::csv);
+  EXPECT_EQ(output_format("b.md"), OutputFormat::markdown);
+  EXPECT_EQ(output_format("b.jsonl"), OutputFormat::jsonl);
+  EXPECT_ERROR(output_format("b.xlsx"), ErrorKind::usage, "'.xlsx': expected .csv, .md or .jsonl");
+  EXPECT_ERROR(output_format("csv"), ErrorKind::usage, "'csv' has no ending");
+}
+
+TEST(WriteTable, WritesTheFormatOfTheEnding) {
+  const TempDir dir;
+  const Table table{.title = "t", .columns = {"a"}, .rows = {{"1"}}};
+  write_table(dir / "new/t.csv", table);
+  write_table(dir / "new/t.md", table);
+  EXPECT_EQ(read_text(dir / "new/t.csv"), to_csv(table));
+  EXPECT_EQ(read_text(dir / "new/t.md"), to_markdown(table));
+  EXPECT_ERROR(write_table(dir / "t.jsonl", table), ErrorKind::internal, "records");
+}
+
+}  // namespace
+}  // namespace ridgeline
