@@ -50,6 +50,14 @@ Gradients permute_gradient(Context c) {
   return {permute(c.d_output, inverse)};
 }
 
+Gradients attention_rule(Context c) {
+  const auto& spec = std::get<AttentionSpec>(c.node.attributes.detail);
+  const Tensor log_sum_exp(c.output.graph(), {c.output.value().node, 1});
+  const AttentionGradients d = attention_gradient(c.inputs[0], c.inputs[1], c.inputs[2],
+                                                  {c.output, log_sum_exp}, c.d_output, spec);
+  return {d.d_q, d.d_k, d.d_v};
+}
+
 constexpr OpTable<GradientRule> kRules = {
     {Op::input, nullptr},
     {Op::constant, nullptr},
@@ -104,6 +112,8 @@ constexpr OpTable<GradientRule> kRules = {
     {Op::mean, mean_gradient},
     {Op::max, max_gradient},
     {Op::matmul, matmul_gradient},
+    {Op::attention, attention_rule},
+    {Op::attention_gradient, nullptr},
     {Op::reshape, [](Context c) -> Gradients { return {reshape(c.d_output, c.inputs[0].shape())}; }},
     {Op::permute, permute_gradient},
     {Op::expand, [](Context c) -> Gradients { return {c.d_output}; }},

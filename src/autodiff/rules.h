@@ -10,7 +10,7 @@ namespace ridgeline {
 struct GradientContext {
   const Node& node;
   std::vector<Tensor> inputs;
-  Tensor output;
+  Tensor output;    // of a node with several results the first one, as is the gradient that arrives
   Tensor d_output;
   std::vector<bool> wanted;  // which inputs need a gradient; a rule may leave out the others
 };
@@ -19,7 +19,7 @@ struct GradientContext {
 // there is none.
 using GradientRule = std::vector<Tensor> (*)(const GradientContext&);
 
-// Null for ops that are constant in all their inputs (leaves, comparisons).
+// Null for ops without a gradient: leaves, comparisons, and the gradient of attention.
 GradientRule gradient_rule(Op op);
 
 }  // namespace ridgeline

@@ -6,5 +6,6 @@ FMT_BEGIN_NAMESPACE
 namespace detail {
 template auto thousands_sep_impl<char>(locale_ref) -> thousands_sep_result<char>;
 template auto decimal_point_impl<char>(locale_ref) -> char;
+template auto locale_ref::get<std::locale>() const -> std::locale;
 }  // namespace detail
 FMT_END_NAMESPACE

@@ -1,1 +1,65 @@
-int main() { return 0; }
+// Parses the command line, runs one command, and turns errors into messages and exit codes.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <vector>
+
+#include "base/error.h"
+#include "cli/build_facts.h"
+#include "cli/commands.h"
+
+namespace ridgeline {
+namespace {
+
+constexpr const char* kFooter =
+    "Examples:\n"
+    "  ridgeline study                                     everything, at a size that fits this machine\n"
+    "  ridgeline attention --seq-len 256 1024 --d-model 64 two rows of the attention study\n"
+    "  ridgeline attention --preset cs336 --resume         the whole grid, going on where it stopped\n"
+    "  ridgeline memory --seq-len 8192 --d-model 16        where the memory goes\n"
+    "  ridgeline doctor                                    what was found here, and what is missing\n"
+    "\n"
+    "Exit codes: 0 ok, 1 a gate failed, 2 bad usage or input, 3 a result was wrong, 4 the device or\n"
+    "environment failed, 130 interrupted.";
+
+int run(int argc, char** argv) {
+  CLI::App app("Ridgeline measures attention and transformers: time, memory, distance to the roof.", "ridgeline");
+  app.set_version_flag("--version", fmt::format("ridgeline {}", build_facts().version));
+  app.footer(kFooter);
+  app.require_subcommand(1);
+  struct Entry {
+    CLI::App* app;
+    Run run;
+  };
+  std::vector<Entry> entries;
+  for (auto add : {add_attention_command, add_memory_command, add_doctor_command, add_study_command}) {
+    Run command = add(app);
+    entries.push_back({app.get_subcommands({}).back(), std::move(command)});
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const bool asked_for_help = error.get_exit_code() == 0;
+    app.exit(error);
+    return asked_for_help ? 0 : 2;
+  }
+  for (const Entry& entry : entries)
+    if (entry.app->parsed()) return entry.run();
+  return 2;
+}
+
+}  // namespace
+}  // namespace ridgeline
+
+int main(int argc, char** argv) {
+  using namespace ridgeline;
+  try {
+    return run(argc, argv);
+  } catch (const Error& error) {
+    fmt::print(stderr, "ridgeline: {}\n", error.what());
+    return exit_code(error.kind());
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "ridgeline: unexpected: {}\n", error.what());
+    return exit_code(ErrorKind::internal);
+  }
+}

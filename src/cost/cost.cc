@@ -5,11 +5,12 @@
 namespace ridgeline {
 namespace {
 
-enum class CountedOver { nothing, output, input, products };
+enum class CountedOver { nothing, output, input, products, visible_pairs };
 
 struct CostRule {
   CountedOver over = CountedOver::nothing;
-  double flops = 0;  // per element of what it is counted over
+  double flops = 0;  // per element of what it is counted over; for products and pairs, per multiply-accumulate
+  double products = 1;  // matrix products over the visible query-key pairs
 };
 
 constexpr CostRule kFree = {};
@@ -46,6 +47,8 @@ constexpr OpTable<CostRule> kRules = {
     {Op::mean, kReduces},
     {Op::max, kReduces},
     {Op::matmul, {CountedOver::products, 2}},
+    {Op::attention, {CountedOver::visible_pairs, 2, 2}},
+    {Op::attention_gradient, {CountedOver::visible_pairs, 2, 5}},  // the fewest: a two-pass kernel does 7
     {Op::reshape, kMoves},
     {Op::permute, kFree},
     {Op::expand, kFree},
@@ -63,6 +66,19 @@ double bytes_read(const TensorType& type, const Strides& strides) {
   for (int axis = 0; axis < type.shape.rank(); ++axis)
     if (strides[axis] != 0) count *= static_cast<double>(type.shape[axis]);
   return count;
+}
+
+// Query-key pairs that the mask of an attention node lets through, over all heads.
+double visible_pairs(const Graph& graph, const Node& node) {
+  const auto& mask = std::get<AttentionSpec>(node.attributes.detail).mask;
+  const Shape& q = graph.type(node.inputs[0]).shape;
+  const int64_t keys = graph.type(node.inputs[1]).shape[2];
+  double pairs = 0;
+  for (int64_t query = 0; query < q[2]; ++query) {
+    const KeyRange range = visible_keys(mask, query, q[2], keys);
+    pairs += static_cast<double>(range.last - range.first);
+  }
+  return pairs * static_cast<double>(q[0] * q[1]);
 }
 
 }  // namespace
@@ -90,8 +106,14 @@ std::vector<Cost> node_costs(const Graph& graph) {
     for (const TensorType& type : node.outputs) cost.bytes += static_cast<double>(byte_size(type).count);
 
     const double output = elements(node.outputs[0]);
+    const auto width = node.inputs.empty() || graph.type(node.inputs[0]).shape.rank() == 0
+                           ? 0.0
+                           : static_cast<double>(graph.type(node.inputs[0]).shape.back());
     if (rule.over == CountedOver::products) {
-      cost.macs = output * static_cast<double>(graph.type(node.inputs[0]).shape.back());
+      cost.macs = output * width;
+      cost.flops = cost.macs * rule.flops;
+    } else if (rule.over == CountedOver::visible_pairs) {
+      cost.macs = rule.products * visible_pairs(graph, node) * width;
       cost.flops = cost.macs * rule.flops;
     } else {
       const bool over_input = rule.over == CountedOver::input;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "graph/attention_spec.h"
 #include "graph/dtype.h"
 #include "graph/op.h"
 #include "graph/shape.h"
@@ -52,7 +53,7 @@ struct Target {  // the type that an input, constant, iota, cast, reshape, expan
 };
 
 struct Attributes {
-  std::variant<std::monostate, InputName, Scalar, Axes, Range> detail;
+  std::variant<std::monostate, InputName, Scalar, Axes, Range, AttentionSpec> detail;
   Target target;  // read only by the ops named at Target
 };
 

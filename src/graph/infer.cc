@@ -9,7 +9,7 @@ namespace ridgeline {
 namespace {
 
 using Types = std::span<const TensorType>;
-using Infer = TensorType (*)(Op, Types, const Attributes&);
+using Infer = std::vector<TensorType> (*)(Op, Types, const Attributes&);
 
 Error misfit(Op op, Types inputs, std::string_view expected) {
   std::vector<std::string> got;
@@ -155,18 +155,65 @@ TensorType pad(Op op, Types inputs, const Attributes& attributes) {
   return result;
 }
 
+// q, k, v as [batch, heads, sequence, width]; groups of query heads may share a key head.
+std::vector<TensorType> attention(Op op, Types inputs, const Attributes&) {
+  require_floating(op, inputs);
+  const Shape& q = inputs[0].shape;
+  const Shape& k = inputs[1].shape;
+  const bool fits = q.rank() == 4 && k.rank() == 4 && inputs[1] == inputs[2] && q[0] == k[0] &&
+                    q[1] % k[1] == 0 && q[3] == k[3] && inputs[0].dtype == inputs[1].dtype;
+  if (!fits) throw misfit(op, inputs, "q [B, H, Sq, D] and k, v [B, Hk, Sk, D], H a multiple of Hk");
+  return {inputs[0], {DType::f32, {q[0], q[1], q[2]}}};
+}
+
+std::vector<TensorType> attention_gradient(Op op, Types inputs, const Attributes& attributes) {
+  const std::vector<TensorType> forward = attention(op, inputs.first(3), attributes);
+  if (inputs[3] != forward[0] || inputs[4] != forward[1] || inputs[5] != forward[0])
+    throw misfit(op, inputs, "the inputs and results of an attention node, then the gradient of its output");
+  return {inputs[0], inputs[1], inputs[2]};
+}
+
+template <TensorType (*rule)(Op, Types, const Attributes&)>
+std::vector<TensorType> one(Op op, Types inputs, const Attributes& attributes) {
+  return {rule(op, inputs, attributes)};
+}
+
 constexpr OpTable<Infer> kRules = {
-    {Op::input, target},       {Op::constant, target},   {Op::iota, iota},
-    {Op::negate, unary},       {Op::exp, unary},         {Op::log, unary},
-    {Op::sqrt, unary},         {Op::rsqrt, unary},       {Op::sin, unary},
-    {Op::cos, unary},          {Op::tanh, unary},        {Op::sigmoid, unary},
-    {Op::cast, cast},          {Op::add, binary},        {Op::subtract, binary},
-    {Op::multiply, binary},    {Op::divide, binary},     {Op::maximum, binary},
-    {Op::less, comparison},    {Op::less_equal, comparison}, {Op::equal, comparison},
-    {Op::where, where},        {Op::softmax, row},       {Op::softmax_gradient, row},
-    {Op::sum, reduction},      {Op::mean, reduction},    {Op::max, reduction},
-    {Op::matmul, matmul},      {Op::reshape, reshape},   {Op::permute, permute},
-    {Op::expand, expand},      {Op::slice, slice},       {Op::pad, pad},
+    {Op::input, one<target>},
+    {Op::constant, one<target>},
+    {Op::iota, one<iota>},
+    {Op::negate, one<unary>},
+    {Op::exp, one<unary>},
+    {Op::log, one<unary>},
+    {Op::sqrt, one<unary>},
+    {Op::rsqrt, one<unary>},
+    {Op::sin, one<unary>},
+    {Op::cos, one<unary>},
+    {Op::tanh, one<unary>},
+    {Op::sigmoid, one<unary>},
+    {Op::cast, one<cast>},
+    {Op::add, one<binary>},
+    {Op::subtract, one<binary>},
+    {Op::multiply, one<binary>},
+    {Op::divide, one<binary>},
+    {Op::maximum, one<binary>},
+    {Op::less, one<comparison>},
+    {Op::less_equal, one<comparison>},
+    {Op::equal, one<comparison>},
+    {Op::where, one<where>},
+    {Op::softmax, one<row>},
+    {Op::softmax_gradient, one<row>},
+    {Op::sum, one<reduction>},
+    {Op::mean, one<reduction>},
+    {Op::max, one<reduction>},
+    {Op::matmul, one<matmul>},
+    {Op::attention, attention},
+    {Op::attention_gradient, attention_gradient},
+    {Op::reshape, one<reshape>},
+    {Op::permute, one<permute>},
+    {Op::expand, one<expand>},
+    {Op::slice, one<slice>},
+    {Op::pad, one<pad>},
 };
 
 }  // namespace
@@ -174,9 +221,9 @@ constexpr OpTable<Infer> kRules = {
 std::vector<TensorType> infer_types(Op op, Types inputs, const Attributes& attributes) {
   if (static_cast<int>(inputs.size()) != info(op).inputs)
     throw misfit(op, inputs, fmt::format("{} inputs", info(op).inputs));
-  TensorType result = kRules[op](op, inputs, attributes);
-  element_count(result.shape);
-  return {result};
+  std::vector<TensorType> results = kRules[op](op, inputs, attributes);
+  for (const TensorType& result : results) element_count(result.shape);  // throws when it overflows
+  return results;
 }
 
 }  // namespace ridgeline

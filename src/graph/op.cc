@@ -33,6 +33,8 @@ const OpInfo& info(Op op) {
       {Op::mean, {"mean", reduction, 1}},
       {Op::max, {"max", reduction, 1}},
       {Op::matmul, {"matmul", matmul, 2}},
+      {Op::attention, {"attention", attention, 3}},
+      {Op::attention_gradient, {"attention_gradient", attention, 6}},
       {Op::reshape, {"reshape", view, 1}},
       {Op::permute, {"permute", view, 1}},
       {Op::expand, {"expand", view, 1}},

@@ -43,6 +43,9 @@ enum class Op : uint8_t {
   mean,
   max,
   matmul,
+  // softmax(scale q k^T + mask) v as one node, with the log-sum-exp of each row; and its gradient
+  attention,
+  attention_gradient,
   // the same elements seen otherwise; a reshape that strides cannot express copies
   reshape,
   permute,
@@ -75,7 +78,7 @@ class OpTable {
   std::array<T, kOpCount> entries_{};
 };
 
-enum class OpClass : uint8_t { leaf, pointwise, row, reduction, matmul, view, pad };
+enum class OpClass : uint8_t { leaf, pointwise, row, reduction, matmul, attention, view, pad };
 
 struct OpInfo {
   std::string_view name;

@@ -14,6 +14,14 @@ std::string attributes_text(const Node& node) {
     std::string operator()(const Range& range) const {
       return fmt::format("axis {} [{}, {})", range.axis, range.begin, range.end);
     }
+    std::string operator()(const AttentionSpec& spec) const {
+      const AttentionMask& mask = spec.mask;
+      const bool bottom_right = mask.alignment == AttentionMask::Alignment::bottom_right;
+      return fmt::format("scale {:a}{}{}{}{}", spec.scale, mask.causal ? ", causal" : "",
+                         bottom_right ? ", bottom right" : "",
+                         mask.window > 0 ? fmt::format(", window {}", mask.window) : "",
+                         spec.backward == BackwardAlgorithm::single_pass ? ", single pass" : "");
+    }
   };
   return std::visit(Print{}, node.attributes.detail);
 }

@@ -80,6 +80,20 @@ Tensor max(const Tensor& x, const Dims& axes) { return reduce(Op::max, x, axes);
 
 Tensor matmul(const Tensor& a, const Tensor& b) { return apply(Op::matmul, {a, b}); }
 
+AttentionResult attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionSpec& spec) {
+  const Tensor output = apply(Op::attention, {q, k, v}, {spec, {}});
+  return {output, Tensor(q.graph(), {output.value().node, 1})};
+}
+
+AttentionGradients attention_gradient(const Tensor& q, const Tensor& k, const Tensor& v,
+                                      const AttentionResult& result, const Tensor& d_output,
+                                      const AttentionSpec& spec) {
+  const Tensor d_q = apply(Op::attention_gradient,
+                           {q, k, v, result.output, result.log_sum_exp, d_output}, {spec, {}});
+  const uint32_t node = d_q.value().node;
+  return {d_q, Tensor(q.graph(), {node, 1}), Tensor(q.graph(), {node, 2})};
+}
+
 Tensor reshape(const Tensor& x, const Shape& shape) {
   return x.shape() == shape ? x : apply(Op::reshape, {x}, {{}, Target{{x.dtype(), shape}}});
 }

@@ -72,6 +72,20 @@ Tensor max(const Tensor& x, const Dims& axes);
 // [..., M, K] x [..., K, N] -> [..., M, N]; leading axes broadcast.
 Tensor matmul(const Tensor& a, const Tensor& b);
 
+// softmax(scale q k^T + mask) v as one node, for q [B, H, Sq, D] and k, v [B, Hk, Sk, D].
+struct AttentionResult {
+  Tensor output;       // like q
+  Tensor log_sum_exp;  // [B, H, Sq] in fp32; -inf for a query that sees no key
+};
+AttentionResult attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionSpec& spec);
+
+struct AttentionGradients {
+  Tensor d_q, d_k, d_v;
+};
+AttentionGradients attention_gradient(const Tensor& q, const Tensor& k, const Tensor& v,
+                                      const AttentionResult& result, const Tensor& d_output,
+                                      const AttentionSpec& spec);
+
 Tensor reshape(const Tensor& x, const Shape& shape);
 Tensor permute(const Tensor& x, const Dims& order);
 Tensor transpose(const Tensor& x);  // swaps the last two axes

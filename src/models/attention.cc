@@ -11,7 +11,7 @@
 
 namespace ridgeline {
 
-Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, bool causal) {
+Tensor plain_attention(const Tensor& q, const Tensor& k, const Tensor& v, bool causal) {
   const double scale = 1.0 / std::sqrt(static_cast<double>(q.shape().back()));
   Tensor scores = (matmul(q, transpose(k)).named("scores") * scale).named("scaled_scores");
   if (causal) {
@@ -25,7 +25,24 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, bool causal)
   return matmul(weights, v).named("output");
 }
 
-Graph attention_training_graph(const AttentionConfig& config) {
+namespace {
+
+// The kernels want an axis for heads; the study's problems [P, S, d] have one each.
+Tensor fused_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionConfig& config) {
+  const auto with_heads = [](const Tensor& x) {
+    return reshape(x, {x.shape()[0], 1, x.shape()[1], x.shape()[2]});
+  };
+  const AttentionSpec spec{.scale = 1.0 / std::sqrt(static_cast<double>(config.head_dim)),
+                           .mask = {.causal = config.causal},
+                           .backward = config.backward};
+  const AttentionResult result = attention(with_heads(q), with_heads(k), with_heads(v), spec);
+  result.output.named("output");
+  return reshape(result.output, q.shape());
+}
+
+}  // namespace
+
+Graph attention_training_graph(const AttentionConfig& config, AttentionForm form) {
   for (const auto& [name, size] :
        {std::pair{"batch size", config.batch_size}, std::pair{"number of heads", config.heads},
         std::pair{"sequence length", config.seq_len}, std::pair{"head width", config.head_dim}})
@@ -40,7 +57,9 @@ Graph attention_training_graph(const AttentionConfig& config) {
   const std::array<Tensor, 3> sources = {input(graph, "q", type), input(graph, "k", type),
                                          input(graph, "v", type)};
   const Tensor d_output = input(graph, "d_output", type);
-  const Tensor output = attention(sources[0], sources[1], sources[2], config.causal);
+  const auto& [q, k, v] = sources;
+  const Tensor output = form == AttentionForm::fused ? fused_attention(q, k, v, config)
+                                                     : plain_attention(q, k, v, config.causal);
   graph.mark_output("output", output.value());
 
   graph.begin_stage("backward");

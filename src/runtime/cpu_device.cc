@@ -29,6 +29,10 @@ void CpuDevice::run(const Node& node, std::span<const TensorView> inputs,
     kernel({node, inputs, outputs}, {.pool = pool_, .isa = isa_});
 }
 
+void CpuDevice::poison(const TensorView& view) {
+  std::memset(view.data, 0xff, contiguous_bytes(view));
+}
+
 void CpuDevice::upload(const TensorView& to, const void* from) {
   std::memcpy(to.data, from, contiguous_bytes(to));
 }

@@ -27,6 +27,7 @@ class CpuDevice : public Device {
   void run(const Node& node, std::span<const TensorView> inputs,
            std::span<const TensorView> outputs) override;
   void synchronize() override {}
+  void poison(const TensorView& view) override;
   void upload(const TensorView& to, const void* from) override;
   void download(const TensorView& from, void* to) const override;
 

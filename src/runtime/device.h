@@ -24,6 +24,8 @@ class Device {
   virtual void run(const Node& node, std::span<const TensorView> inputs,
                    std::span<const TensorView> outputs) = 0;
   virtual void synchronize() = 0;
+  // Fills memory with a pattern that reads as NaN, so that what a kernel left unwritten shows.
+  virtual void poison(const TensorView& view) = 0;  // contiguous
   virtual void upload(const TensorView& to, const void* from) = 0;    // contiguous
   virtual void download(const TensorView& from, void* to) const = 0;  // contiguous
 };

@@ -88,6 +88,8 @@ void EagerExecutor::run_step(const Step& step) {
     for (Value input : node.inputs) inputs.push_back(view(input));
     for (uint32_t output = 0; output < node.outputs.size(); ++output)
       outputs.push_back(view({step.node, output}));
+    if (poison_)
+      for (const TensorView& output : outputs) device_.poison(output);
     device_.run(node, inputs, outputs);
   }
   for (Value value : step.releases) storage_[graph_.index(value)] = {};

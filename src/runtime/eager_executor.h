@@ -25,6 +25,9 @@ class EagerExecutor {
   // An output of the last run, contiguous or not. Throws a usage error if there is none.
   TensorView output(std::string_view name) const;
 
+  // From now on every result is poisoned before its kernel runs; for runs that are verified.
+  void set_poison(bool poison) { poison_ = poison; }
+
   // Frees everything but the inputs.
   void release();
 
@@ -35,6 +38,7 @@ class EagerExecutor {
   const Graph& graph_;
   const Schedule& schedule_;
   Device& device_;
+  bool poison_ = false;
   std::vector<Allocation> storage_;   // by Graph::index; empty for views and the dead
   std::vector<uint64_t> constants_;   // by Graph::index: the scalar in its own dtype
 };

@@ -49,6 +49,8 @@ const std::vector<OpCase>& cases() {
       {Op::mean, {{3, 2, 4}}, [](T x) { return mean(x[0], {1, 2}); }},
       {Op::max, {{3, 2, 4}}, [](T x) { return max(x[0], {0, 2}); }},
       {Op::matmul, {{2, 3, 4}, {4, 5}}, [](T x) { return matmul(x[0], x[1]); }},
+      {Op::attention, {{1, 4, 3, 2}, {1, 2, 5, 2}, {1, 2, 5, 2}},
+       [](T x) { return attention(x[0], x[1], x[2], {.scale = 0.7, .mask = {.causal = true, .window = 2}}).output; }},
       {Op::reshape, {{3, 4}}, [](T x) { return reshape(transpose(x[0]), {2, 6}); }},
       {Op::permute, {{2, 3, 4}}, [](T x) { return permute(x[0], {1, 2, 0}); }},
       {Op::expand, {{3, 1}}, [](T x) { return expand(x[0], {2, 3, 4}); }},

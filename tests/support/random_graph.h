@@ -63,7 +63,7 @@ class RandomGraphMaker {
     const int rank = x.shape().rank();
     const auto axis = static_cast<int>(below(rank));
     const int64_t size = x.shape()[axis];
-    switch (below(26)) {
+    switch (below(27)) {
       case 0: return -x;
       case 1: return exp(tame(x));
       case 2: return log(exp(tame(x)) + 0.5);
@@ -91,8 +91,15 @@ class RandomGraphMaker {
       case 22: return reshape(rank >= 2 ? transpose(x) : x, {element_count(x.shape())});
       case 23: return rank >= 2 ? transpose(x) : expand(x, {3, size});
       case 24: return size > 1 ? slice(x, axis, 1, size) : pad(x, axis, 1, 3);
+      case 25: return rank >= 2 ? fused_attention(tame(x)) : x * 0.25;
       default: return pad(x, axis, 2, size + 3);
     }
+  }
+  Tensor fused_attention(const Tensor& x) {
+    const int64_t rows = x.shape().back(1), width = x.shape().back(0);
+    const Tensor q = reshape(x, {element_count(x.shape()) / (rows * width), 1, rows, width});
+    const AttentionSpec spec{.scale = 0.5, .mask = {.causal = below(2) == 0, .window = below(4)}};
+    return reshape(attention(q, sin(q), q, spec).output, x.shape());
   }
   Tensor scalar_i32(int64_t value) {
     return Tensor(*graph_, graph_->constant(static_cast<double>(value), DType::i32));

@@ -1,17 +1,47 @@
 // Flash attention forward: batch x heads x query tiles, handed to the threads one by one.
 #include "kernels/cpu/flash.h"
 
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include "kernels/cpu/flash_problem.h"
 
 namespace ridgeline {
+namespace {
+
+// AMX needs the processor, and a system that saves its registers for processes that ask.
+bool has_amx() {
+#ifdef __x86_64__
+  constexpr int kRequestPermission = 0x1023, kTileData = 18;
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
+  constexpr unsigned kBf16 = 1u << 22, kTiles = 1u << 24;
+  if ((edx & kBf16) == 0 || (edx & kTiles) == 0) return false;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+
+const FlashForwardKernel& forward_kernel(const FlashForward& problem, const FlashKernels& kernels) {
+  static const bool amx = has_amx();
+  const auto plain = [](const TensorView& view) { return view.strides[3] == 1; };
+  const bool fits = problem.q.dtype == DType::bf16 && problem.q.shape[3] % 32 == 0 &&
+                    plain(problem.q) && plain(problem.k) && plain(problem.v);
+  return amx && fits && kernels.forward_amx->run != nullptr ? *kernels.forward_amx
+                                                            : kernels.forward;
+}
+
+}  // namespace
 
 void flash_forward(const FlashForward& problem, const CpuContext& context) {
   const AttentionSizes sizes = check(problem);
-  const FlashKernels& kernels = flash_kernels(context.isa);
+  const FlashForwardKernel& kernel = forward_kernel(problem, flash_kernels(context.isa));
   const FlashMask mask = resolve(problem.mask, sizes);
-  const int64_t tile = kernels.forward_tile_sizes(sizes.head_dim).queries;
+  const int64_t tile = kernel.tile_sizes(sizes.head_dim).queries;
   const int64_t tiles = tile_count(sizes.queries, tile);
-  const ThreadScratch scratch(context.pool, kernels.forward_scratch_floats(sizes.head_dim));
+  const ThreadScratch scratch(context.pool, kernel.scratch_floats(sizes.head_dim));
 
   context.pool.for_each(sizes.batch * sizes.heads * tiles, [&](int64_t index, int thread) {
     // Under a causal mask later tiles see more keys: the longest goes first, the shortest fills
@@ -21,18 +51,18 @@ void flash_forward(const FlashForward& problem, const CpuContext& context) {
     const int64_t batch = index / tiles / sizes.heads;
     const int64_t key_head = head / sizes.group();
     const Strides& lse_strides = problem.log_sum_exp.strides;
-    kernels.forward({.q = rows_of(problem.q, batch, head),
-                     .k = rows_of(problem.k, batch, key_head),
-                     .v = rows_of(problem.v, batch, key_head),
-                     .out = rows_of(problem.out, batch, head),
-                     .log_sum_exp = problem.log_sum_exp.as<float>() + batch * lse_strides[0] +
-                                    head * lse_strides[1],
-                     .log_sum_exp_stride = lse_strides[2],
-                     .queries = tile_range(query_tile, tile, sizes.queries),
-                     .head_dim = sizes.head_dim,
-                     .scale = problem.scale,
-                     .mask = mask},
-                    scratch.of(thread));
+    kernel.run({.q = rows_of(problem.q, batch, head),
+                .k = rows_of(problem.k, batch, key_head),
+                .v = rows_of(problem.v, batch, key_head),
+                .out = rows_of(problem.out, batch, head),
+                .log_sum_exp = problem.log_sum_exp.as<float>() + batch * lse_strides[0] +
+                               head * lse_strides[1],
+                .log_sum_exp_stride = lse_strides[2],
+                .queries = tile_range(query_tile, tile, sizes.queries),
+                .head_dim = sizes.head_dim,
+                .scale = problem.scale,
+                .mask = mask},
+               scratch.of(thread));
   });
 }
 

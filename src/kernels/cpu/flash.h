@@ -6,21 +6,11 @@
 
 #include <cstdint>
 
+#include "graph/attention_spec.h"
 #include "kernels/cpu/context.h"
 #include "kernels/tensor_view.h"
 
 namespace ridgeline {
-
-// Which keys a query may see. With Sq != Sk, query i stands at key position i (top left) or at
-// i + Sk - Sq (bottom right); window w keeps the keys at positions (p - w, p], 0 keeps all.
-struct AttentionMask {
-  enum class Alignment : uint8_t { top_left, bottom_right };
-  bool causal = false;
-  Alignment alignment = Alignment::top_left;
-  int64_t window = 0;
-
-  bool operator==(const AttentionMask&) const = default;
-};
 
 // Shapes: q, out [B, H, Sq, D]; k, v [B, Hk, Sk, D] with H a multiple of Hk; log_sum_exp [B, H, Sq]
 // in fp32. All five tensors of elements share one dtype; any strides.
@@ -29,11 +19,6 @@ struct FlashForward {
   TensorView out, log_sum_exp;
   float scale = 1.0f;
   AttentionMask mask = {};
-};
-
-enum class BackwardAlgorithm {
-  two_pass,     // dQ by query tiles, then dK and dV by key tiles: 7 products, bitwise reproducible
-  single_pass,  // all three by key tiles, dQ summed across tiles: 5 products
 };
 
 struct FlashBackward {

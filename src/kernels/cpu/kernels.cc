@@ -32,6 +32,8 @@ CpuKernel cpu_kernel(Op op) {
       {Op::mean, reduction_kernel},
       {Op::max, reduction_kernel},
       {Op::matmul, matmul_kernel},
+      {Op::attention, attention_kernel},
+      {Op::attention_gradient, attention_gradient_kernel},
       {Op::reshape, reshape_kernel},  // called only where strides cannot express it
       {Op::permute, nullptr},
       {Op::expand, nullptr},

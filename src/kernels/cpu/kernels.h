@@ -28,5 +28,7 @@ void softmax_kernel(const KernelCall& call, const CpuContext& context);
 void softmax_gradient_kernel(const KernelCall& call, const CpuContext& context);
 void reduction_kernel(const KernelCall& call, const CpuContext& context);
 void matmul_kernel(const KernelCall& call, const CpuContext& context);
+void attention_kernel(const KernelCall& call, const CpuContext& context);
+void attention_gradient_kernel(const KernelCall& call, const CpuContext& context);
 
 }  // namespace ridgeline

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/float16.h"
@@ -25,7 +26,8 @@ struct Call {
   const Shape& shape;  // of the result
 };
 
-using Evaluate = Data (*)(const Call&);
+using Results = std::vector<Data>;
+using Evaluate = Results (*)(const Call&);
 
 // The coordinates of element `flat` of `shape`.
 Dims coordinates(const Shape& shape, int64_t flat) {
@@ -187,43 +189,124 @@ Data pad(const Call& call) {
   });
 }
 
+Data iota(const Call& call) {
+  return fill(call.shape, [](const Dims& at) { return static_cast<double>(at[0]); });
+}
+
+// Attention by its definition, one query at a time. `use` gets the query's weights over the visible keys.
+template <class Use>
+void for_each_query(const Call& call, Use use) {
+  const auto& spec = std::get<AttentionSpec>(call.node.attributes.detail);
+  const Shape& q = call.inputs[0].shape;
+  const Shape& k = call.inputs[1].shape;
+  for (int64_t head = 0; head < q[0] * q[1]; ++head) {
+    const int64_t key_head = head / q[1] * k[1] + head % q[1] / (q[1] / k[1]);
+    for (int64_t query = 0; query < q[2]; ++query) {
+      const KeyRange range = visible_keys(spec.mask, query, q[2], k[2]);
+      const double* q_row = &call.inputs[0].data[static_cast<size_t>((head * q[2] + query) * q[3])];
+      std::vector<double> weights;
+      double largest = -std::numeric_limits<double>::infinity();
+      for (int64_t key = range.first; key < range.last; ++key) {
+        const double* k_row = &call.inputs[1].data[static_cast<size_t>((key_head * k[2] + key) * q[3])];
+        weights.push_back(spec.scale * std::inner_product(q_row, q_row + q[3], k_row, 0.0));
+        largest = std::max(largest, weights.back());
+      }
+      double total = 0;
+      for (double& weight : weights) total += weight = std::exp(weight - largest);
+      for (double& weight : weights) weight /= total;
+      const double log_sum_exp = weights.empty() ? largest : largest + std::log(total);
+      use(head * q[2] + query, key_head * k[2] + range.first, weights, log_sum_exp);
+    }
+  }
+}
+
+Results attention(const Call& call) {
+  const auto width = static_cast<size_t>(call.shape[3]);
+  const Data& v = call.inputs[2].data;
+  Data output(call.inputs[0].data.size());
+  Data log_sum_exps(output.size() / width);
+  for_each_query(call, [&](int64_t query, int64_t first_key, const Data& weights, double log_sum_exp) {
+    const auto row = static_cast<size_t>(query);
+    log_sum_exps[row] = log_sum_exp;
+    for (size_t j = 0; j < weights.size(); ++j)
+      for (size_t c = 0; c < width; ++c)
+        output[row * width + c] += weights[j] * v[(static_cast<size_t>(first_key) + j) * width + c];
+  });
+  return {std::move(output), std::move(log_sum_exps)};
+}
+
+Results attention_gradient(const Call& call) {
+  const auto width = static_cast<size_t>(call.shape[3]);
+  const double scale = std::get<AttentionSpec>(call.node.attributes.detail).scale;
+  const Data& q = call.inputs[0].data;
+  const Data& k = call.inputs[1].data;
+  const Data& v = call.inputs[2].data;
+  const Data& d_output = call.inputs[5].data;
+  Data d_q(q.size()), d_k(k.size()), d_v(v.size());
+  for_each_query(call, [&](int64_t query, int64_t first_key, const Data& weights, double) {
+    const size_t at_query = static_cast<size_t>(query) * width;
+    const double* gradient = &d_output[at_query];
+    std::vector<double> d_weights;
+    double dot = 0;
+    for (size_t j = 0; j < weights.size(); ++j) {
+      const double* v_row = &v[(static_cast<size_t>(first_key) + j) * width];
+      d_weights.push_back(std::inner_product(gradient, gradient + width, v_row, 0.0));
+      dot += weights[j] * d_weights[j];
+    }
+    for (size_t j = 0; j < weights.size(); ++j) {
+      const size_t at_key = (static_cast<size_t>(first_key) + j) * width;
+      const double d_score = weights[j] * (d_weights[j] - dot) * scale;
+      for (size_t c = 0; c < width; ++c) {
+        d_q[at_query + c] += d_score * k[at_key + c];
+        d_k[at_key + c] += d_score * q[at_query + c];
+        d_v[at_key + c] += weights[j] * gradient[c];
+      }
+    }
+  });
+  return {std::move(d_q), std::move(d_k), std::move(d_v)};
+}
+
+template <Data (*evaluate)(const Call&)>
+Results one(const Call& call) {
+  return {evaluate(call)};
+}
+
 constexpr OpTable<Evaluate> kEvaluators = {
     {Op::input, nullptr},  // given by the caller
-    {Op::constant, [](const Call& call) { return Data{std::get<Scalar>(call.node.attributes.detail).value}; }},
-    {Op::iota,
-     [](const Call& call) {
-       return fill(call.shape, [](const Dims& at) { return static_cast<double>(at[0]); });
-     }},
-    {Op::negate, unary<[](double x) { return -x; }>},
-    {Op::exp, unary<std::exp>},
-    {Op::log, unary<std::log>},
-    {Op::sqrt, unary<std::sqrt>},
-    {Op::rsqrt, unary<[](double x) { return 1 / std::sqrt(x); }>},
-    {Op::sin, unary<std::sin>},
-    {Op::cos, unary<std::cos>},
-    {Op::tanh, unary<std::tanh>},
-    {Op::sigmoid, unary<[](double x) { return 1 / (1 + std::exp(-x)); }>},
-    {Op::cast, same},
-    {Op::add, binary<plus>},
-    {Op::subtract, binary<[](double a, double b) { return a - b; }>},
-    {Op::multiply, binary<[](double a, double b) { return a * b; }>},
-    {Op::divide, binary<[](double a, double b) { return a / b; }>},
-    {Op::maximum, binary<larger>},
-    {Op::less, binary<[](double a, double b) { return a < b ? 1.0 : 0.0; }>},
-    {Op::less_equal, binary<[](double a, double b) { return a <= b ? 1.0 : 0.0; }>},
-    {Op::equal, binary<[](double a, double b) { return a == b ? 1.0 : 0.0; }>},
-    {Op::where, where},
-    {Op::softmax, softmax},
-    {Op::softmax_gradient, softmax_gradient},
-    {Op::sum, sum},
-    {Op::mean, mean},
-    {Op::max, max},
-    {Op::matmul, matmul},
-    {Op::reshape, same},
-    {Op::permute, permute},
-    {Op::expand, expand},
-    {Op::slice, slice},
-    {Op::pad, pad},
+    {Op::constant, one<[](const Call& call) { return Data{std::get<Scalar>(call.node.attributes.detail).value}; }>},
+    {Op::iota, one<iota>},
+    {Op::negate, one<unary<[](double x) { return -x; }>>},
+    {Op::exp, one<unary<std::exp>>},
+    {Op::log, one<unary<std::log>>},
+    {Op::sqrt, one<unary<std::sqrt>>},
+    {Op::rsqrt, one<unary<[](double x) { return 1 / std::sqrt(x); }>>},
+    {Op::sin, one<unary<std::sin>>},
+    {Op::cos, one<unary<std::cos>>},
+    {Op::tanh, one<unary<std::tanh>>},
+    {Op::sigmoid, one<unary<[](double x) { return 1 / (1 + std::exp(-x)); }>>},
+    {Op::cast, one<same>},
+    {Op::add, one<binary<plus>>},
+    {Op::subtract, one<binary<[](double a, double b) { return a - b; }>>},
+    {Op::multiply, one<binary<[](double a, double b) { return a * b; }>>},
+    {Op::divide, one<binary<[](double a, double b) { return a / b; }>>},
+    {Op::maximum, one<binary<larger>>},
+    {Op::less, one<binary<[](double a, double b) { return a < b ? 1.0 : 0.0; }>>},
+    {Op::less_equal, one<binary<[](double a, double b) { return a <= b ? 1.0 : 0.0; }>>},
+    {Op::equal, one<binary<[](double a, double b) { return a == b ? 1.0 : 0.0; }>>},
+    {Op::where, one<where>},
+    {Op::softmax, one<softmax>},
+    {Op::softmax_gradient, one<softmax_gradient>},
+    {Op::sum, one<sum>},
+    {Op::mean, one<mean>},
+    {Op::max, one<max>},
+    {Op::matmul, one<matmul>},
+    {Op::attention, attention},
+    {Op::attention_gradient, attention_gradient},
+    {Op::reshape, one<same>},
+    {Op::permute, one<permute>},
+    {Op::expand, one<expand>},
+    {Op::slice, one<slice>},
+    {Op::pad, one<pad>},
 };
 
 Data given(const Node& node, const InterpreterInputs& inputs) {
@@ -257,19 +340,21 @@ std::vector<Data> interpret(const Graph& graph, const InterpreterInputs& inputs,
                             const InterpreterOptions& options) {
   std::vector<Data> values(graph.value_count());
   for (const Node& node : graph.nodes()) {
-    Data& result = values[node.first_value];
+    Results results;
     if (node.op == Op::input) {
-      result = given(node, inputs);
+      results = {given(node, inputs)};
     } else {
       Call call{node, {}, node.outputs[0].shape};
       for (Value input : node.inputs)
         call.inputs.push_back({graph.type(input).shape, values[graph.index(input)]});
-      result = kEvaluators[node.op](call);
+      results = kEvaluators[node.op](call);
     }
-    const DType dtype = node.outputs[0].dtype;
-    const bool rounds = !is_floating(dtype) || options.round_to_dtype;
-    for (double& value : result)
-      if (rounds) value = round_to(dtype, value);
+    for (size_t output = 0; output < results.size(); ++output) {
+      const DType dtype = node.outputs[output].dtype;
+      if (!is_floating(dtype) || options.round_to_dtype)
+        for (double& value : results[output]) value = round_to(dtype, value);
+      values[node.first_value + output] = std::move(results[output]);
+    }
   }
   return values;
 }

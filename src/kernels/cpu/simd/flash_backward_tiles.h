@@ -6,8 +6,8 @@
 namespace ridgeline::RIDGELINE_ISA {
 namespace {
 
-inline constexpr int64_t kQueryTile = 64;
-inline constexpr int64_t kKeyTile = 64;
+inline constexpr int64_t kQueryTile = 128;
+inline constexpr int64_t kKeyTile = 128;
 
 struct WeightAndGradient {
   Floats weight, gradient;

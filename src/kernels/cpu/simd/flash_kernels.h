@@ -78,11 +78,18 @@ struct FlashBackwardHead {
   FlashMask mask;
 };
 
+struct FlashForwardKernel {
+  FlashTileSizes (*tile_sizes)(int64_t head_dim) = nullptr;
+  int64_t (*scratch_floats)(int64_t head_dim) = nullptr;
+  void (*run)(const FlashForwardTile& tile, float* scratch) = nullptr;
+};
+
 // `scratch` is aligned to 64 bytes and belongs to the calling thread.
 struct FlashKernels {
-  FlashTileSizes (*forward_tile_sizes)(int64_t head_dim);
-  int64_t (*forward_scratch_floats)(int64_t head_dim);
-  void (*forward)(const FlashForwardTile& tile, float* scratch);
+  FlashForwardKernel forward;
+  // For bf16 with contiguous columns and a head_dim that is a multiple of 32, on processors with
+  // AMX. Its entries are null where the instruction set has none.
+  const FlashForwardKernel* forward_amx;
 
   FlashTileSizes (*backward_tile_sizes)(int64_t head_dim);
   int64_t (*backward_scratch_floats)(int64_t head_dim);

@@ -23,9 +23,8 @@ int64_t padded_head_dim(int64_t head_dim) {
 }  // namespace
 
 const FlashKernels kFlashKernels = {
-    .forward_tile_sizes = forward_tile_sizes,
-    .forward_scratch_floats = forward_scratch_floats,
-    .forward = forward,
+    .forward = {forward_tile_sizes, forward_scratch_floats, forward},
+    .forward_amx = &kForwardAmx,
     .backward_tile_sizes = backward_tile_sizes,
     .backward_scratch_floats = backward_scratch_floats,
     .prepare_queries = prepare_queries,

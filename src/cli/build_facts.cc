@@ -1,0 +1,15 @@
+#include "cli/build_facts.h"
+
+#include <fmt/format.h>
+
+namespace ridgeline {
+
+BuildFacts build_facts() {
+  return {.version = RIDGELINE_VERSION,
+          .compiler = fmt::format("g++ {}", __VERSION__),
+          .build_type = RIDGELINE_BUILD_TYPE,
+          .flags = RIDGELINE_BUILD_FLAGS,
+          .git_commit = RIDGELINE_GIT_COMMIT};
+}
+
+}  // namespace ridgeline

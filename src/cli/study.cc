@@ -1,0 +1,48 @@
+// ridgeline study: all studies at a size that fits this machine, in about two minutes.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "cli/attention_sweep.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+
+namespace ridgeline {
+namespace {
+
+struct StudyFlags {
+  DeviceFlags device;
+  std::string results_dir = "results";
+  std::string time_budget = "2s";
+  bool resume = false;
+};
+
+int run_command(const StudyFlags& flags) {
+  const std::unique_ptr<CpuDevice> device = open_device(flags.device);
+  const AttentionMatrix matrix{.head_dims = {16, 64}, .seq_lens = {256, 1024, 4096, 16384}};
+  const Protocol protocol{.warmups = 3, .time_budget_s = parse_seconds(flags.time_budget), .min_iterations = 3};
+  fmt::print("Attention study on {}\nbudget for tensors {}\n", device->description(),
+             to_string(device->ledger().budget()));
+  watch_for_interrupts();
+  return exit_code(run_attention_sweep(
+      expand_matrix(matrix), *device,
+      {.study = {.protocol = protocol, .interrupted = interrupted},
+       .directory = std::filesystem::path(flags.results_dir) / "study",
+       .resume = flags.resume,
+       .command = fmt::format("ridgeline attention --device cpu --threads {} --num-warmup {} --time-budget {}",
+                              device->threads(), protocol.warmups, flags.time_budget)}));
+}
+
+}  // namespace
+
+Run add_study_command(CLI::App& app) {
+  auto flags = std::make_shared<StudyFlags>();
+  CLI::App* command = app.add_subcommand("study", "all studies, at a size that fits this machine");
+  add_device_flags(*command, flags->device);
+  command->add_option("--time-budget", flags->time_budget, "seconds per row")->capture_default_str();
+  command->add_option("--results-dir", flags->results_dir, "where records and tables go")->capture_default_str();
+  command->add_flag("--resume", flags->resume, "run only the rows that the results file does not hold");
+  return [flags] { return run_command(*flags); };
+}
+
+}  // namespace ridgeline

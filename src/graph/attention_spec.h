@@ -1,0 +1,38 @@
+// What an attention node computes besides its inputs: scale, mask, and how its gradient is taken.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace ridgeline {
+
+// Which keys a query may see. With Sq != Sk, query i stands at key position i (top left) or at
+// i + Sk - Sq (bottom right); window w keeps the keys at positions (p - w, p], 0 keeps all.
+struct AttentionMask {
+  enum class Alignment : uint8_t { top_left, bottom_right };
+  bool causal = false;
+  Alignment alignment = Alignment::top_left;
+  int64_t window = 0;
+
+  bool operator==(const AttentionMask&) const = default;
+};
+
+enum class BackwardAlgorithm : uint8_t {
+  two_pass,     // dQ by query tiles, then dK and dV by key tiles: 7 products, bitwise reproducible
+  single_pass,  // all three by key tiles, dQ summed across tiles: 5 products
+};
+
+struct AttentionSpec {
+  double scale = 1;
+  AttentionMask mask = {};
+  BackwardAlgorithm backward = BackwardAlgorithm::two_pass;
+};
+
+// The keys that query `query` of `queries` may see: [first, last), which may be empty.
+struct KeyRange {
+  int64_t first = 0;
+  int64_t last = 0;
+};
+KeyRange visible_keys(const AttentionMask& mask, int64_t query, int64_t queries, int64_t keys);
+
+}  // namespace ridgeline

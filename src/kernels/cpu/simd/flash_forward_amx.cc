@@ -1,0 +1,305 @@
+// Flash attention forward for bf16 on the matrix units of recent Xeons (AMX): same tiles and
+// softmax as flash_forward.cc, with both products in 16 x 16 blocks of fp32 sums.
+//
+// A unit multiplies 16 rows of 32 bf16 by 32 x 16 bf16 whose rows come in pairs, one pair to a
+// 32-bit word. Scores are keys x queries, so keys are read where they lie and weights of two
+// neighbouring keys form a word without a transposition; the output is summed as head_dim x
+// queries.
+#include "kernels/cpu/simd/flash_entries.h"
+#include "kernels/cpu/simd/flash_softmax.h"
+
+#if HWY_TARGET <= HWY_AVX3
+#include <immintrin.h>
+
+#define RIDGELINE_WITH_AMX __attribute__((target("amx-tile,amx-bf16")))
+
+namespace ridgeline::RIDGELINE_ISA {
+namespace {
+
+inline constexpr int64_t kQueryTile = 128;
+inline constexpr int64_t kKeyTile = 256;
+inline constexpr int64_t kBlock = 32;  // rows, columns and depth of one step: 2 x 2 units
+
+using Words = hn::Vec<WideBits>;
+
+// A block of 32 queries goes through scores, softmax and sums before the next, so that its scores
+// and weights stay in the first-level cache. Blocks of packed queries and sums follow each other.
+struct MatrixScratch {
+  uint32_t* queries;  // packed: per block head_dim / 2 x kBlock words
+  float* scores;      // kKeyTile x kBlock
+  uint32_t* weights;  // packed, kKeyTile / 2 x kBlock words
+  uint16_t* rows;     // a tile with zeros behind its end
+  uint16_t* keys;     // as rows, for the keys
+  uint32_t* values;   // head_dim x kKeyTile / 2 words: values transposed
+  float* sums;        // per block head_dim x kBlock: the unnormalised output, transposed
+  RunningSoftmax running;
+
+  static MatrixScratch carve(Scratch& scratch, int64_t head_dim) {
+    const auto words = [&](int64_t count) {
+      return reinterpret_cast<uint32_t*>(scratch.take(count));
+    };
+    const auto halves = [&](int64_t count) {
+      return reinterpret_cast<uint16_t*>(scratch.take(count / 2));
+    };
+    return {.queries = words(head_dim / 2 * kQueryTile),
+            .scores = scratch.take(kKeyTile * kBlock),
+            .weights = words(kKeyTile / 2 * kBlock),
+            .rows = halves(kKeyTile * head_dim),
+            .keys = halves(kKeyTile * head_dim),
+            .values = words(head_dim * kKeyTile / 2),
+            .sums = scratch.take(head_dim * kQueryTile),
+            .running = {.maximum = scratch.take(kQueryTile),
+                        .normalizer = scratch.take(kQueryTile),
+                        .rescale = scratch.take(kQueryTile)}};
+  }
+};
+
+struct alignas(64) TileConfig {
+  uint8_t palette = 1;
+  uint8_t start_row = 0;
+  uint8_t reserved[14] = {};
+  uint16_t bytes_per_row[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+
+// c[rows x 32] (+)= a[rows x depth] * b[depth x 32]; a is bf16 with rows of a_bytes, b words of two
+// rows. Rows and depth are multiples of kBlock.
+RIDGELINE_WITH_AMX void multiply_block(const void* a_rows, int64_t a_bytes, const uint32_t* b,
+                                       float* c, int64_t rows, int64_t depth, bool accumulate) {
+  constexpr int64_t kBytes = kBlock * 4;
+  const char* a = static_cast<const char*>(a_rows);
+  for (int64_t row = 0; row < rows; row += kBlock, a += kBlock * a_bytes, c += kBlock * kBlock) {
+    if (accumulate) {
+      _tile_loadd(0, c, kBytes);
+      _tile_loadd(1, c + 16, kBytes);
+      _tile_loadd(2, c + 16 * kBlock, kBytes);
+      _tile_loadd(3, c + 16 * kBlock + 16, kBytes);
+    } else {
+      _tile_zero(0);
+      _tile_zero(1);
+      _tile_zero(2);
+      _tile_zero(3);
+    }
+    for (int64_t k = 0; k < depth; k += kBlock) {
+      _tile_loadd(4, a + k * 2, a_bytes);
+      _tile_loadd(5, a + k * 2 + 16 * a_bytes, a_bytes);
+      _tile_loadd(6, b + k / 2 * kBlock, kBytes);
+      _tile_loadd(7, b + k / 2 * kBlock + 16, kBytes);
+      _tile_dpbf16ps(0, 4, 6);
+      _tile_dpbf16ps(1, 4, 7);
+      _tile_dpbf16ps(2, 5, 6);
+      _tile_dpbf16ps(3, 5, 7);
+    }
+    _tile_stored(0, c, kBytes);
+    _tile_stored(1, c + 16, kBytes);
+    _tile_stored(2, c + 16 * kBlock, kBytes);
+    _tile_stored(3, c + 16 * kBlock + 16, kBytes);
+  }
+}
+
+// In place: row i of words becomes column i.
+HWY_INLINE void transpose_words(Words (&rows)[16]) {
+  const WideBits words;
+  const hn::Repartition<uint64_t, WideBits> pairs;
+  Words mixed[16];
+#pragma GCC unroll 4
+  for (int i = 0; i < 16; i += 4) {
+    const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(words, rows[i], rows[i + 1]));
+    const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(words, rows[i], rows[i + 1]));
+    const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(words, rows[i + 2], rows[i + 3]));
+    const auto high23 = hn::BitCast(pairs, hn::InterleaveUpper(words, rows[i + 2], rows[i + 3]));
+    mixed[i] = hn::BitCast(words, hn::InterleaveLower(pairs, low01, low23));
+    mixed[i + 1] = hn::BitCast(words, hn::InterleaveUpper(pairs, low01, low23));
+    mixed[i + 2] = hn::BitCast(words, hn::InterleaveLower(pairs, high01, high23));
+    mixed[i + 3] = hn::BitCast(words, hn::InterleaveUpper(pairs, high01, high23));
+  }
+  // mixed[4 * r + c] holds columns c, c + 4, c + 8, c + 12 of rows 4r .. 4r + 3, a block each.
+#pragma GCC unroll 4
+  for (int c = 0; c < 4; ++c) {
+    const __m512i a = _mm512_shuffle_i32x4(mixed[c].raw, mixed[4 + c].raw, 0x44);
+    const __m512i b = _mm512_shuffle_i32x4(mixed[8 + c].raw, mixed[12 + c].raw, 0x44);
+    const __m512i d = _mm512_shuffle_i32x4(mixed[c].raw, mixed[4 + c].raw, 0xee);
+    const __m512i e = _mm512_shuffle_i32x4(mixed[8 + c].raw, mixed[12 + c].raw, 0xee);
+    rows[c].raw = _mm512_shuffle_i32x4(a, b, 0x88);
+    rows[c + 4].raw = _mm512_shuffle_i32x4(a, b, 0xdd);
+    rows[c + 8].raw = _mm512_shuffle_i32x4(d, e, 0x88);
+    rows[c + 12].raw = _mm512_shuffle_i32x4(d, e, 0xdd);
+  }
+}
+
+struct HalfRows {
+  const uint16_t* data;
+  int64_t stride;
+};
+
+// The rows where they lie, or a copy with zeros up to a multiple of kBlock.
+HalfRows whole_blocks(const FlashRows& from, FlashRange range, int64_t head_dim, uint16_t* copy) {
+  const uint16_t* data = static_cast<const uint16_t*>(from.data) + range.begin * from.row_stride;
+  const int64_t count = range.end - range.begin;
+  if (count % kBlock == 0) return {data, from.row_stride};
+  for (int64_t row = 0; row < round_up(count, kBlock); ++row)
+    for (int64_t i = 0; i < head_dim; ++i)
+      copy[row * head_dim + i] = row < count ? data[row * from.row_stride + i] : uint16_t{0};
+  return {copy, head_dim};
+}
+
+// Words of two neighbouring columns: (row, column) goes to (column / 2, row) of the row's block.
+void pack_queries(HalfRows rows, int64_t count, int64_t head_dim, bool negate, uint32_t* to) {
+  const WideBits words;
+  const Words sign = hn::Set(words, negate ? 0x80008000u : 0u);
+  for (int64_t row = 0; row < count; row += 16)
+    for (int64_t column = 0; column < head_dim; column += 32) {
+      Words block[16];
+      for (int i = 0; i < 16; ++i)
+        block[i].raw = _mm512_loadu_si512(rows.data + (row + i) * rows.stride + column);
+      transpose_words(block);
+      for (int i = 0; i < 16; ++i)
+        hn::StoreU(
+            hn::Xor(block[i], sign), words,
+            to + row / kBlock * (head_dim / 2 * kBlock) + (column / 2 + i) * kBlock + row % kBlock);
+    }
+}
+
+// Words of two neighbouring rows: (row, column) goes to (column, row / 2).
+void pack_values(HalfRows rows, int64_t count, int64_t head_dim, uint32_t* to) {
+  const WideBits words;
+  const hn::Rebind<uint16_t, Wide> halves;
+  for (int64_t row = 0; row < count; row += 32)
+    for (int64_t column = 0; column < head_dim; column += 16) {
+      Words block[16];
+      for (int i = 0; i < 16; ++i) {
+        const uint16_t* even = rows.data + (row + 2 * i) * rows.stride + column;
+        const Words low = hn::PromoteTo(words, hn::LoadU(halves, even));
+        const Words high = hn::PromoteTo(words, hn::LoadU(halves, even + rows.stride));
+        block[i] = hn::Or(low, hn::ShiftLeft<16>(high));
+      }
+      transpose_words(block);
+      for (int i = 0; i < 16; ++i)
+        hn::StoreU(block[i], words, to + (column + i) * (kKeyTile / 2) + row / 2);
+    }
+}
+
+template <bool kMasked>
+bool scores_to_weights(const RunningSoftmax& running, const float* scores, float scale2,
+                       int64_t keys, uint32_t* to) {
+  return softmax_step<kMasked, 2>(
+      running, {scores, kBlock, kBlock, keys}, scale2,
+      [to](int64_t query, int64_t key, const Floats* weights) {
+        // Round half up: a weight is never negative, and ties are rare.
+        const WideBits words;
+        const Words half = hn::Set(words, 0x8000u);
+        const Words even = hn::Add(hn::BitCast(words, weights[0]), half);
+        const Words odd = hn::Add(hn::BitCast(words, weights[1]), half);
+        const Words packed =
+            hn::Or(hn::ShiftRight<16>(even), hn::And(odd, hn::Set(words, 0xffff0000u)));
+        hn::StoreU(packed, words, to + key / 2 * kBlock + query);
+      });
+}
+
+void rescale_sums(const float* rescale, float* sums, int64_t head_dim) {
+  const Wide wide;
+  const Floats left = hn::LoadU(wide, rescale);
+  const Floats right = hn::LoadU(wide, rescale + kLanes);
+  for (float* row = sums; row < sums + head_dim * kBlock; row += kBlock) {
+    hn::StoreU(hn::Mul(hn::LoadU(wide, row), left), wide, row);
+    hn::StoreU(hn::Mul(hn::LoadU(wide, row + kLanes), right), wide, row + kLanes);
+  }
+}
+
+void fill(float* to, int64_t count, float value) {
+  for (int64_t i = 0; i < count; i += kLanes) hn::StoreU(hn::Set(Wide(), value), Wide(), to + i);
+}
+
+// Transposes the sums back, 16 queries at a time, and writes them normalised.
+void store_output(const MatrixScratch& at, const FlashForwardTile& tile, int64_t queries) {
+  const Wide wide;
+  float* rows = reinterpret_cast<float*>(at.values);  // free by now
+  for (int64_t query = 0; query < queries; query += 16) {
+    const float* sums = at.sums + query / kBlock * (tile.head_dim * kBlock) + query % kBlock;
+    for (int64_t column = 0; column < tile.head_dim; column += 16)
+      transpose_block(wide, sums + column * kBlock, kBlock, 16, 1.0f, rows + column, tile.head_dim);
+    const int64_t begin = tile.queries.begin + query;
+    const int64_t end = begin + 16 < tile.queries.end ? begin + 16 : tile.queries.end;
+    store_rows(rows, tile.head_dim, at.running.rescale + query, tile.out, {begin, end},
+               tile.head_dim);
+  }
+}
+
+// One block of queries against one tile of keys, padded to whole blocks.
+RIDGELINE_WITH_AMX void attend_block(const MatrixScratch& at, const FlashForwardTile& tile,
+                                     int64_t block, FlashRange keys, HalfRows k) {
+  const int64_t head_dim = tile.head_dim;
+  const int64_t begin = tile.queries.begin + block * kBlock;
+  const FlashRange queries = {
+      begin, begin + kBlock < tile.queries.end ? begin + kBlock : tile.queries.end};
+  const int64_t count = keys.end - keys.begin;
+  const int64_t padded = round_up(count, kBlock);
+  const float scale2 = __builtin_fabsf(tile.scale) * kLog2E;
+  const RunningSoftmax running = {at.running.maximum + block * kBlock,
+                                  at.running.normalizer + block * kBlock,
+                                  at.running.rescale + block * kBlock};
+  float* sums = at.sums + block * kBlock * head_dim;
+  multiply_block(k.data, k.stride * 2, at.queries + block * kBlock * head_dim / 2, at.scores,
+                 padded, head_dim, false);
+  bool moved = false;
+  if (count == padded && all_visible(tile.mask, queries, keys)) {
+    moved = scores_to_weights<false>(running, at.scores, scale2, padded, at.weights);
+  } else {
+    hide_keys_by_queries(tile.mask, queries, keys, at.scores, kBlock);
+    fill(at.scores + count * kBlock, (padded - count) * kBlock, -__builtin_inff());
+    moved = scores_to_weights<true>(running, at.scores, scale2, padded, at.weights);
+  }
+  if (moved) rescale_sums(running.rescale, sums, head_dim);
+  multiply_block(at.values, kKeyTile * 2, at.weights, sums, head_dim, padded, true);
+}
+
+RIDGELINE_WITH_AMX void forward_on_matrix_units(const FlashForwardTile& tile,
+                                                float* scratch_floats) {
+  Scratch scratch(scratch_floats);
+  const MatrixScratch at = MatrixScratch::carve(scratch, tile.head_dim);
+  const TileConfig config;
+  _tile_loadconfig(&config);
+  const int64_t head_dim = tile.head_dim;
+  const int64_t queries = tile.queries.end - tile.queries.begin;
+  const int64_t lanes = round_up(queries, kBlock);
+  begin_softmax(at.running, lanes);
+  fill(at.sums, head_dim * lanes, 0.0f);
+  pack_queries(whole_blocks(tile.q, tile.queries, head_dim, at.rows), lanes, head_dim,
+               tile.scale < 0.0f, at.queries);
+  const FlashRange visible = visible_keys(tile.mask, tile.queries);
+  for (int64_t key = visible.begin; key < visible.end; key += kKeyTile) {
+    const FlashRange keys = {key, key + kKeyTile < visible.end ? key + kKeyTile : visible.end};
+    const HalfRows k = whole_blocks(tile.k, keys, head_dim, at.keys);
+    pack_values(whole_blocks(tile.v, keys, head_dim, at.rows),
+                round_up(keys.end - keys.begin, kBlock), head_dim, at.values);
+    for (int64_t block = 0; block < lanes / kBlock; ++block) attend_block(at, tile, block, keys, k);
+  }
+  _tile_release();
+  end_softmax(at.running, tile);
+  store_output(at, tile, queries);
+}
+
+FlashTileSizes matrix_tile_sizes(int64_t) {
+  return {.queries = kQueryTile, .keys = kKeyTile};
+}
+
+int64_t matrix_scratch_floats(int64_t head_dim) {
+  Scratch scratch(nullptr);
+  MatrixScratch::carve(scratch, head_dim);
+  return scratch.used();
+}
+
+}  // namespace
+
+const FlashForwardKernel kForwardAmx = {matrix_tile_sizes, matrix_scratch_floats,
+                                        forward_on_matrix_units};
+
+}  // namespace ridgeline::RIDGELINE_ISA
+
+#else
+
+namespace ridgeline::RIDGELINE_ISA {
+const FlashForwardKernel kForwardAmx = {};
+}  // namespace ridgeline::RIDGELINE_ISA
+
+#endif

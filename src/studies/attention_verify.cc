@@ -1,0 +1,135 @@
+#include "studies/attention_verify.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+
+#include "base/random.h"
+#include "kernels/cpu/chunk.h"
+
+namespace ridgeline {
+namespace {
+
+constexpr int64_t kSampledRows = 24;
+constexpr int64_t kSampledHeads = 1;
+
+double element(const TensorView& view, int64_t head, int64_t row, int64_t column) {
+  return load_one(view.dtype, view.data,
+                  head * view.strides[0] + row * view.strides[1] + column * view.strides[2]);
+}
+
+std::vector<double> read_head(const TensorView& view, int64_t head) {
+  std::vector<double> values;
+  values.reserve(static_cast<size_t>(view.shape[1] * view.shape[2]));
+  for (int64_t row = 0; row < view.shape[1]; ++row)
+    for (int64_t column = 0; column < view.shape[2]; ++column)
+      values.push_back(element(view, head, row, column));
+  return values;
+}
+
+std::vector<int64_t> all_rows(int64_t count) {
+  std::vector<int64_t> rows(static_cast<size_t>(count));
+  std::iota(rows.begin(), rows.end(), int64_t{0});
+  return rows;
+}
+
+// The first, the last and random rows between.
+std::vector<int64_t> sample_rows(int64_t count, NormalRandom& random) {
+  std::vector<int64_t> rows = {0, count - 1};
+  while (static_cast<int64_t>(rows.size()) < std::min(kSampledRows, count))
+    rows.push_back(static_cast<int64_t>(random.next_bits() % static_cast<uint64_t>(count)));
+  return rows;
+}
+
+struct Comparison {
+  const char* name;
+  std::vector<double> AttentionRowsResult::*rows;
+  bool by_query;  // its rows are queries, not keys
+  double factor;  // how many times the plain implementation's error is allowed
+};
+
+// The field's rule: twice the error of a plain implementation in the same dtype, three times for gradients.
+constexpr std::array kComparisons = {
+    Comparison{"output", &AttentionRowsResult::output, true, 2},
+    Comparison{"d_q", &AttentionRowsResult::d_q, true, 3},
+    Comparison{"d_k", &AttentionRowsResult::d_k, false, 3},
+    Comparison{"d_v", &AttentionRowsResult::d_v, false, 3},
+};
+
+struct Extremes {
+  double error = 0;        // of what was computed
+  double plain_error = 0;  // of a plain implementation
+  double largest = 0;      // magnitude of the true values
+};
+
+double worse(double a, double b) { return std::isnan(a) || std::isnan(b) ? NAN : std::max(a, b); }
+
+}  // namespace
+
+Verification verify_attention(const AttentionConfig& config,
+                              const std::function<TensorView(const char* name)>& tensor, uint64_t seed,
+                              const RangeRunner& run) {
+  const int64_t heads = config.batch_size * config.heads;
+  const bool whole = config.seq_len <= kWholeTensorLimit;
+  NormalRandom random(seed, "verified rows");
+  std::vector<int64_t> checked_heads = all_rows(heads);
+  if (!whole)
+    for (int64_t& head : checked_heads)
+      head = static_cast<int64_t>(random.next_bits() % static_cast<uint64_t>(heads));
+  if (!whole) checked_heads.resize(static_cast<size_t>(std::min(heads, kSampledHeads)));
+
+  std::array<Extremes, kComparisons.size()> extremes{};
+  for (int64_t head : checked_heads) {
+    const AttentionHead problem{.seq_len = config.seq_len,
+                                .head_dim = config.head_dim,
+                                .causal = config.causal,
+                                .scale = 1.0 / std::sqrt(static_cast<double>(config.head_dim)),
+                                .q = read_head(tensor("q"), head),
+                                .k = read_head(tensor("k"), head),
+                                .v = read_head(tensor("v"), head),
+                                .d_output = read_head(tensor("d_output"), head)};
+    const std::vector<int64_t> queries = whole ? all_rows(config.seq_len) : sample_rows(config.seq_len, random);
+    const std::vector<int64_t> keys = whole ? all_rows(config.seq_len) : sample_rows(config.seq_len, random);
+    const AttentionRowsResult exact = attention_rows_fp64(problem, queries, keys, run);
+    const AttentionRowsResult plain = attention_rows_naive(problem, config.dtype, queries, keys, run);
+    for (size_t c = 0; c < kComparisons.size(); ++c) {
+      const Comparison& comparison = kComparisons[c];
+      const TensorView computed = tensor(comparison.name);
+      const std::vector<int64_t>& rows = comparison.by_query ? queries : keys;
+      for (size_t r = 0; r < rows.size(); ++r)
+        for (int64_t column = 0; column < config.head_dim; ++column) {
+          const size_t at = r * static_cast<size_t>(config.head_dim) + static_cast<size_t>(column);
+          const double truth = (exact.*comparison.rows)[at];
+          Extremes& extreme = extremes[c];
+          extreme.error = worse(extreme.error, std::abs(element(computed, head, rows[r], column) - truth));
+          extreme.plain_error = worse(extreme.plain_error, std::abs((plain.*comparison.rows)[at] - truth));
+          extreme.largest = std::max(extreme.largest, std::abs(truth));
+        }
+    }
+  }
+
+  Verification verification{.checked = true,
+                            .what = whole ? "whole tensors" : fmt::format("{} rows of one head", kSampledRows),
+                            .oracle = "fp64",
+                            .tensors = {}};
+  for (size_t c = 0; c < kComparisons.size(); ++c) {
+    // The floor is a few roundings of the largest value, for cases where the plain one is exact by luck.
+    const double floor = 4 * info(config.dtype).epsilon * extremes[c].largest + 1e-12;
+    verification.tensors.push_back({kComparisons[c].name, extremes[c].error,
+                                    kComparisons[c].factor * extremes[c].plain_error + floor});
+  }
+  return verification;
+}
+
+std::string first_wrong_tensor(const Verification& verification) {
+  for (const TensorError& tensor : verification.tensors)
+    if (!(tensor.max_error <= tensor.tolerance))
+      return fmt::format("{} is off by {:.3g}, allowed are {:.3g}", tensor.name, tensor.max_error,
+                         tensor.tolerance);
+  return {};
+}
+
+}  // namespace ridgeline

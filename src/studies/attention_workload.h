@@ -1,0 +1,53 @@
+// What the attention study measures: sizes, implementations and presets.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/attention.h"
+
+namespace ridgeline {
+
+struct AttentionImplementation {
+  std::string_view name;
+  AttentionForm form;
+  std::string_view summary;
+};
+
+// All that this build carries, in the order of tables.
+const std::vector<AttentionImplementation>& attention_implementations();
+
+// Throws a usage error that lists the known ones.
+const AttentionImplementation& find_attention_implementation(std::string_view name);
+
+struct AttentionWorkload {
+  AttentionConfig config;
+  std::string implementation;
+};
+
+// The study's axes; every combination is a row.
+struct AttentionMatrix {
+  std::vector<int64_t> batch_sizes = {8};
+  std::vector<int64_t> head_dims = {16, 32, 64, 128};
+  std::vector<int64_t> seq_lens = {256, 1024, 4096, 8192, 16384};
+  std::vector<int64_t> heads = {1};
+  std::vector<std::string> dtypes = {"fp32"};
+  std::vector<std::string> implementations = {"naive", "flash"};
+  bool causal = false;
+  BackwardAlgorithm backward = BackwardAlgorithm::two_pass;
+};
+
+// "cs336", "flash" or "leaderboard"; throws a usage error that lists them.
+AttentionMatrix attention_preset(std::string_view name);
+
+// In the order of growing memory per implementation: dtype, then width, then length.
+std::vector<AttentionWorkload> expand_matrix(const AttentionMatrix& matrix);
+
+std::string_view name(BackwardAlgorithm algorithm);             // "two-pass", "single-pass"
+BackwardAlgorithm parse_backward_algorithm(std::string_view text);  // throws a usage error
+
+// "naive S=4096 d=64 batch=8 fp32 causal".
+std::string label(const AttentionWorkload& workload);
+
+}  // namespace ridgeline

@@ -1,0 +1,49 @@
+// Where the memory of attention goes, tensor by tensor, and how it grows: computed from the graph alone.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/attention.h"
+#include "report/table.h"
+
+namespace ridgeline {
+
+// A group of tensors under the name that people use for it.
+struct MemoryItem {
+  std::string name;
+  Bytes bytes;
+};
+
+struct AttentionMemory {
+  std::vector<MemoryItem> forward;   // inputs, scores, weights, output: all that forward produces
+  std::vector<MemoryItem> backward;  // gradients of the same
+  std::vector<MemoryItem> saved;     // what backward needs of forward
+  std::vector<MemoryItem> at_peak;   // what lives in the worst moment
+  std::string peak_moment;           // the node that runs then
+  Bytes before_backward;
+  Bytes peak;
+};
+
+AttentionMemory account_attention(const AttentionConfig& config, AttentionForm form);
+
+// With the weights computed again in backward instead of kept: what is saved, and the peak.
+struct RecomputeEffect {
+  Bytes before_backward;
+  Bytes peak;
+};
+RecomputeEffect recompute_weights(const AttentionConfig& config);
+
+// What a run really took, when one was made.
+struct MeasuredMemory {
+  Bytes before_backward;
+  Bytes peak;
+  std::optional<Bytes> process_growth = {};
+};
+
+// The whole account as text: breakdown, peak, scaling over sequence lengths with its fitted exponent, and
+// what flash attention and recomputation change.
+std::string memory_analysis(const AttentionConfig& config, const std::optional<MeasuredMemory>& measured);
+
+}  // namespace ridgeline
