@@ -3,7 +3,10 @@
   python bench/cpu_flash_vs_torch.py --library build/libflash_bench.so --threads 2
 
 The library is bench/flash_bench.cc linked with ridgeline_core. PyTorch's backward includes no forward.
-Every sample is a batch of calls after a warm-up call; implementations alternate; medians are printed.
+Every sample is a batch of calls after a warm-up call; implementations alternate; medians are printed, and
+the ratio of the best samples beside them: where the two differ, something else was using the cores.
+PyTorch 2.11 stops with an illegal instruction in bf16 on some virtual machines with AMX; setting
+ONEDNN_MAX_CPU_ISA=AVX512_CORE_FP16 avoids it.
 FLOP/s count 4*B*H*Sq*Sk*D for the forward and 2.5 times that for the backward, halved for causal.
 """
 import argparse
@@ -96,7 +99,10 @@ def cell(library, pool, args, dtype_name, length, head_dim):
         work = flops * (1 if phase == "fwd" else 2.5)
         rate = " ".join(f"{m * 1e3:9.3f} ms {work / m / 1e9:4.0f} GF/s" for m in medians)
         ratios = " ".join(f"{medians[0] / m:5.2f}x" for m in medians[1:])
-        print(f"{dtype_name} {phase} S {length:5d} d {head_dim:3d} | {rate} | {ratios} | diff {error:.1e}", flush=True)
+        best = [min(times) for times in samples]
+        best_ratios = " ".join(f"{best[0] / b:5.2f}x" for b in best[1:])
+        print(f"{dtype_name} {phase} S {length:5d} d {head_dim:3d} | {rate} | {ratios} | best {best_ratios} | "
+              f"diff {error:.1e}", flush=True)
         results.append((phase, [medians[0] / m for m in medians[1:]]))
     return results
 

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <thread>
 
-#include "measure/cgroup.h"
+#include "base/machine_limits.h"
 #include "measure/clock_rate.h"
 
 namespace ridgeline {
@@ -147,19 +147,6 @@ std::string fingerprint(const MachineFacts& facts) {
   for (const Cache& cache : facts.caches)
     text += fmt::format("|L{} {} {}", cache.level, cache.type, cache.size.count);
   return fmt::format("{:016x}", hash(text));
-}
-
-MachineMemory machine_memory(const fs::path& root) {
-  MachineMemory memory;
-  for_each_pair(root / "proc/meminfo", ':', [&](const std::string& key, const std::string& value) {
-    const Bytes bytes{std::strtoll(value.c_str(), nullptr, 10) * 1024};
-    if (key == "MemTotal") memory.total = bytes;
-    if (key == "MemAvailable") memory.available = bytes;
-  });
-  const CgroupLimits limits = read_cgroup_limits(root);
-  memory.total = std::min(memory.total, limits.memory.value_or(memory.total));
-  memory.available = std::min(memory.available, limits.memory_left.value_or(memory.available));
-  return memory;
 }
 
 }  // namespace ridgeline

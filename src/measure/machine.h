@@ -46,12 +46,4 @@ MachineFacts collect_machine_facts(const std::filesystem::path& root = "/");
 // instruction sets, caches) and the memory in GiB. The kernel, clocks and load are left out.
 std::string fingerprint(const MachineFacts& facts);
 
-struct MachineMemory {
-  Bytes total;
-  Bytes available;
-};
-
-// The memory now, within the limits of control groups.
-MachineMemory machine_memory(const std::filesystem::path& root = "/");
-
 }  // namespace ridgeline

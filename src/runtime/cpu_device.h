@@ -1,6 +1,7 @@
 // The CPU as a device.
 #pragma once
 
+#include "base/machine_limits.h"
 #include "kernels/cpu/context.h"
 #include "runtime/device.h"
 #include "runtime/host_memory.h"

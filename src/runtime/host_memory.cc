@@ -4,8 +4,8 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <fstream>
-#include <optional>
+
+#include "base/machine_limits.h"
 
 namespace ridgeline {
 namespace {
@@ -14,47 +14,10 @@ constexpr Bytes kMargin{int64_t{256} << 20};
 constexpr int64_t kPage = 4096;
 constexpr int64_t kHugePage = int64_t{2} << 20;
 
-std::optional<int64_t> read_number(const char* path) {
-  std::ifstream file(path);
-  int64_t value = 0;
-  if (file >> value) return value;
-  return std::nullopt;  // missing, or "max"
-}
-
-int64_t machine_available() {
-  std::ifstream file("/proc/meminfo");
-  std::string key;
-  int64_t kibibytes = 0;
-  std::string unit;
-  while (file >> key >> kibibytes >> unit)
-    if (key == "MemAvailable:") return kibibytes * 1024;
-  return INT64_MAX;
-}
-
-struct GroupFiles {
-  const char* limit;
-  const char* usage;
-};
-
-// Version 2 and version 1 of Linux control groups.
-constexpr GroupFiles kGroups[] = {
-    {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"},
-    {"/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"}};
-
 }  // namespace
 
-Bytes available_host_memory() {
-  int64_t available = machine_available();
-  for (const GroupFiles& group : kGroups) {
-    const auto limit = read_number(group.limit);
-    const auto usage = read_number(group.usage);
-    if (limit && usage) available = std::min(available, *limit - *usage);
-  }
-  return {std::max<int64_t>(available, 0)};
-}
-
 Bytes default_host_budget() {
-  const Bytes available = available_host_memory();
+  const Bytes available = machine_memory().available;
   const Bytes margin = std::max(kMargin + kMargin, Bytes{available.count / 16});
   return std::max(available - margin, Bytes{0});
 }
@@ -62,7 +25,7 @@ Bytes default_host_budget() {
 void* HostMemory::acquire(Bytes bytes, std::string& reason) {
   // Small pieces are not worth a look at the machine; the budget's margin covers them.
   if (bytes > kMargin) {
-    const Bytes available = available_host_memory();
+    const Bytes available = machine_memory().available;
     if (bytes + kMargin > available) {
       reason = fmt::format("this machine has only {} available", to_string(available));
       return nullptr;

@@ -5,10 +5,7 @@
 
 namespace ridgeline {
 
-// What can be had now without swapping: the machine's figure or the control group's limit, whichever is less.
-Bytes available_host_memory();
-
-// available_host_memory() less a margin for everybody else.
+// What is available now, less a margin for everybody else.
 Bytes default_host_budget();
 
 class HostMemory : public MemorySource {

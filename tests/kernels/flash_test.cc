@@ -18,16 +18,6 @@ namespace {
 using namespace flash_testing;
 using Alignment = AttentionMask::Alignment;
 
-std::string describe(const Config& c) {
-  return "B " + std::to_string(c.batch) + " H " + std::to_string(c.heads) + "/" +
-         std::to_string(c.key_heads) + " Sq " + std::to_string(c.queries) + " Sk " +
-         std::to_string(c.keys) + " D " + std::to_string(c.head_dim) + " " +
-         std::string(info(c.dtype).name) + (c.mask.causal ? " causal" : "") +
-         (c.mask.alignment == Alignment::bottom_right ? " bottom-right" : "") + " window " +
-         std::to_string(c.mask.window) + " layout " + std::to_string(static_cast<int>(c.layout)) +
-         " magnitude " + std::to_string(c.magnitude);
-}
-
 struct Outcome {
   Tensor out, log_sum_exp, d_q, d_k, d_v;
 };
@@ -70,24 +60,6 @@ Outcome run_flash(const Config& config, const Inputs& in, CpuContext context,
                   .algorithm = algorithm},
                  context);
   return run;
-}
-
-double largest(const std::vector<double>& values) {
-  double result = 0;
-  for (double value : values)
-    if (std::isfinite(value)) result = std::max(result, std::fabs(value));
-  return result;
-}
-
-// Infinity where one is NaN, or infinite and the other is not.
-double distance(const std::vector<double>& a, const std::vector<double>& b) {
-  double result = a.size() == b.size() ? 0 : std::numeric_limits<double>::infinity();
-  for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
-    if (a[i] == b[i]) continue;
-    const double gap = std::fabs(a[i] - b[i]);
-    result = std::isnan(gap) ? std::numeric_limits<double>::infinity() : std::max(result, gap);
-  }
-  return result;
 }
 
 struct Rule {
@@ -144,6 +116,21 @@ TEST(Flash, MatchesTheOracleForEveryHeadDimThatIsAMultipleOfEight) {
   for (int64_t head_dim = 8; head_dim <= 256; head_dim += 8)
     check_everywhere(
         {.queries = 35, .keys = 41, .head_dim = head_dim, .dtype = kDTypes[head_dim / 8 % 3]});
+}
+
+// These shapes run on matrix units where the processor has them.
+TEST(Flash, MatchesTheOracleForWideBf16Heads) {
+  for (int64_t head_dim : {32, 64, 96, 128, 256})
+    for (auto [queries, keys] : {std::pair{64, 64}, {33, 257}, {300, 270}, {1, 40}})
+      for (int64_t window : {0, 50})
+        check_everywhere({.queries = queries,
+                          .keys = keys,
+                          .head_dim = head_dim,
+                          .mask = {.causal = keys != 257,
+                                   .alignment = Alignment::bottom_right,
+                                   .window = window},
+                          .dtype = DType::bf16,
+                          .layout = head_dim == 64 ? Layout::heads_inside : Layout::contiguous});
 }
 
 TEST(Flash, MatchesTheOracleForOddHeadDims) {

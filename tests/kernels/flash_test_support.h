@@ -2,10 +2,12 @@
 // flash tests.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "base/float16.h"
@@ -22,6 +24,16 @@ struct Config {
   Layout layout = Layout::contiguous;
   double magnitude = 1.0;  // of queries and keys
 };
+
+inline std::string describe(const Config& c) {
+  return "B " + std::to_string(c.batch) + " H " + std::to_string(c.heads) + "/" +
+         std::to_string(c.key_heads) + " Sq " + std::to_string(c.queries) + " Sk " +
+         std::to_string(c.keys) + " D " + std::to_string(c.head_dim) + " " +
+         std::string(info(c.dtype).name) + (c.mask.causal ? " causal" : "") +
+         (c.mask.alignment == AttentionMask::Alignment::bottom_right ? " bottom-right" : "") +
+         " window " + std::to_string(c.mask.window) + " layout " +
+         std::to_string(static_cast<int>(c.layout)) + " magnitude " + std::to_string(c.magnitude);
+}
 
 inline double scale_of(const Config& config) {
   return 1.0 / std::sqrt(static_cast<double>(config.head_dim));
@@ -212,6 +224,24 @@ inline Inputs random_inputs(const Config& config, uint32_t seed) {
           .k = fill(keys, config.magnitude),
           .v = fill(keys, 1.0),
           .d_out = fill(queries, 1.0)};
+}
+
+inline double largest(const std::vector<double>& values) {
+  double result = 0;
+  for (double value : values)
+    if (std::isfinite(value)) result = std::max(result, std::fabs(value));
+  return result;
+}
+
+// Infinity where one is NaN, or infinite and the other is not.
+inline double distance(const std::vector<double>& a, const std::vector<double>& b) {
+  double result = a.size() == b.size() ? 0 : std::numeric_limits<double>::infinity();
+  for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
+    if (a[i] == b[i]) continue;
+    const double gap = std::fabs(a[i] - b[i]);
+    result = std::isnan(gap) ? std::numeric_limits<double>::infinity() : std::max(result, gap);
+  }
+  return result;
 }
 
 }  // namespace ridgeline::flash_testing

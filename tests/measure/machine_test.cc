@@ -6,7 +6,7 @@
 #include <cstring>
 #include <vector>
 
-#include "measure/cgroup.h"
+#include "base/machine_limits.h"
 #include "measure/clock_rate.h"
 #include "measure/process_memory.h"
 #include "measure/test_support.h"

@@ -110,8 +110,14 @@ class Backward {
   }
 
   void prepare() {
+    const bool single_pass = problem_.algorithm == BackwardAlgorithm::single_pass;
+    const std::vector<float> zeros(static_cast<size_t>(padded()));
     for_each_query_tile([&](const FlashBackwardHead& at, int64_t tile, float* scratch) {
       kernels_.prepare_queries(at, queries(tile), scratch);
+      // The single pass writes dQ from key tiles, so a query tile that sees none is cleared here.
+      const FlashRange& visible = visible_[static_cast<size_t>(tile)];
+      if (single_pass && visible.begin == visible.end)
+        kernels_.store_rows(zeros.data(), 0, at.d_q, queries(tile), sizes_.head_dim);
     });
   }
 
@@ -146,13 +152,6 @@ class Backward {
   }
 
   void single_pass() {
-    // Without keys no key tile would ever write dQ, so those query tiles are cleared here.
-    const std::vector<float> zeros(static_cast<size_t>(padded()));
-    for_each_query_tile([&](const FlashBackwardHead& at, int64_t tile, float*) {
-      const FlashRange& visible = visible_[static_cast<size_t>(tile)];
-      if (visible.begin == visible.end)
-        kernels_.store_rows(zeros.data(), 0, at.d_q, queries(tile), sizes_.head_dim);
-    });
     const bool in_place = problem_.d_q.dtype == DType::f32 && problem_.d_q.strides[3] == 1 &&
                           padded() == sizes_.head_dim;
     const int64_t key_rows = sizes_.batch * sizes_.key_heads;

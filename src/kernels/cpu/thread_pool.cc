@@ -1,13 +1,11 @@
 #include "kernels/cpu/thread_pool.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <exception>
-#include <fstream>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -116,18 +114,6 @@ void ThreadPool::for_range(int64_t count, int64_t grain,
   for_each(ranges, [&](int64_t range, int) {
     task(count * range / ranges, count * (range + 1) / ranges);
   });
-}
-
-int available_threads() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  int threads = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-  std::ifstream quota_file("/sys/fs/cgroup/cpu.max");
-  std::string quota;
-  double period = 0;
-  if (quota_file >> quota >> period && quota != "max" && period > 0)
-    threads = std::min(threads, static_cast<int>(std::stod(quota) / period));
-  return std::max(threads, 1);
 }
 
 }  // namespace ridgeline

@@ -31,7 +31,4 @@ class ThreadPool {
   std::unique_ptr<State> state_;
 };
 
-// Hardware threads this process may run on (its affinity mask and cgroup quota, not the machine's total).
-int available_threads();
-
 }  // namespace ridgeline

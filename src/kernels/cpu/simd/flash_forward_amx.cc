@@ -225,13 +225,16 @@ void store_output(const MatrixScratch& at, const FlashForwardTile& tile, int64_t
   }
 }
 
-// One block of queries against one tile of keys, padded to whole blocks.
+// One block of queries against what it sees of one tile of keys, padded to whole blocks.
 RIDGELINE_WITH_AMX void attend_block(const MatrixScratch& at, const FlashForwardTile& tile,
                                      int64_t block, FlashRange keys, HalfRows k) {
   const int64_t head_dim = tile.head_dim;
   const int64_t begin = tile.queries.begin + block * kBlock;
   const FlashRange queries = {
       begin, begin + kBlock < tile.queries.end ? begin + kBlock : tile.queries.end};
+  const FlashRange visible = visible_keys(tile.mask, queries);
+  if (visible.end <= keys.begin || keys.end <= visible.begin) return;
+  if (visible.end < keys.end) keys.end = visible.end;
   const int64_t count = keys.end - keys.begin;
   const int64_t padded = round_up(count, kBlock);
   const float scale2 = __builtin_fabsf(tile.scale) * kLog2E;

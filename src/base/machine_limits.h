@@ -1,4 +1,4 @@
-// What the control groups of this process (containers, batch systems) leave of the machine.
+// What of the machine this process may use: cores and memory, within its control groups (containers, batch systems).
 #pragma once
 
 #include <filesystem>
@@ -17,5 +17,16 @@ struct CgroupLimits {
 
 // Reads versions 1 and 2 below `root` ("/" but for tests).
 CgroupLimits read_cgroup_limits(const std::filesystem::path& root = "/");
+
+struct MachineMemory {
+  Bytes total;
+  Bytes available;  // without swapping
+};
+
+// The memory now, within the limits of control groups.
+MachineMemory machine_memory(const std::filesystem::path& root = "/");
+
+// Hardware threads of the affinity mask, and no more than the quota of the control group.
+int available_threads();
 
 }  // namespace ridgeline

@@ -1,4 +1,6 @@
-#include "measure/cgroup.h"
+#include "base/machine_limits.h"
+
+#include <sched.h>
 
 #include <algorithm>
 #include <fstream>
@@ -119,6 +121,28 @@ CgroupLimits read_cgroup_limits(const fs::path& root) {
   for (const MemoryFiles& files : kMemoryFiles) read_memory(root, files, limits);
   for (const CpuFiles& files : kCpuFiles) read_cpu(root, files, limits);
   return limits;
+}
+
+MachineMemory machine_memory(const fs::path& root) {
+  MachineMemory memory;
+  std::ifstream file(root / "proc/meminfo");
+  std::string key, unit;
+  for (int64_t kibibytes = 0; file >> key >> kibibytes && std::getline(file, unit);) {
+    if (key == "MemTotal:") memory.total = {kibibytes * 1024};
+    if (key == "MemAvailable:") memory.available = {kibibytes * 1024};
+  }
+  const CgroupLimits limits = read_cgroup_limits(root);
+  memory.total = std::min(memory.total, limits.memory.value_or(memory.total));
+  memory.available = std::min(memory.available, limits.memory_left.value_or(memory.available));
+  return memory;
+}
+
+int available_threads() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  const int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+  const double quota = read_cgroup_limits().cpu_cores.value_or(cores);
+  return std::max(1, std::min(cores, static_cast<int>(quota)));
 }
 
 }  // namespace ridgeline

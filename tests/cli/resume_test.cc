@@ -1,0 +1,172 @@
+// --resume runs what a results file does not hold, whatever state the file is in.
+#include <gtest/gtest.h>
+
+#include "cli/csv.h"
+#include "cli/run_ridgeline.h"
+
+namespace ridgeline {
+namespace {
+
+namespace fs = std::filesystem;
+
+Arguments sweep(const std::string& seq_lens) {
+  return tiny_attention({"--impl", "naive,flash", "--d-model", "8", "--seq-len", seq_lens});
+}
+
+Arguments resumed(const std::string& seq_lens) {
+  return sweep(seq_lens) + Arguments{"--resume"};
+}
+
+std::vector<fs::path> kept_aside(const Sandbox& sandbox) {
+  std::vector<fs::path> found;
+  for (const auto& entry : fs::directory_iterator(sandbox / "results/attention"))
+    if (entry.path().extension() == ".jsonl" && entry.path().filename() != "attention.jsonl")
+      found.push_back(entry.path());
+  return found;
+}
+
+TEST(Resume, RunsExactlyTheMissingRows) {
+  const Sandbox sandbox;
+  ASSERT_EQ(sandbox.run(sweep("16,48")).exit_code, 0);
+  const std::string before = read_text(sandbox.attention("attention.jsonl"));
+  const Finished run = sandbox.run(resumed("16,32,48,64"));
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_TRUE(read_text(sandbox.attention("attention.jsonl")).starts_with(before));
+  expect_each_once(sandbox.results().records, 8);
+}
+
+TEST(Resume, TheCsvHoldsKeptAndNewRowsInTheOrderOfTheSweep) {
+  const Sandbox sandbox;
+  ASSERT_EQ(sandbox.run(sweep("48")).exit_code, 0);
+  ASSERT_EQ(sandbox.run(resumed("16,48,64")).exit_code, 0);
+  std::vector<std::string> lengths;
+  for (const auto& row : parse_csv(read_text(sandbox.attention("attention.csv"))).rows)
+    lengths.push_back(row.at("seq_len"));
+  EXPECT_EQ(lengths, (std::vector<std::string>{"16", "16", "48", "48", "64", "64"}));
+}
+
+TEST(Resume, OfACompleteSweepRunsNothingAndShowsIt) {
+  const Sandbox sandbox;
+  ASSERT_EQ(sandbox.run(sweep("16,32")).exit_code, 0);
+  const std::string before = read_text(sandbox.attention("attention.jsonl"));
+  const Finished run = sandbox.run(resumed("16,32"));
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(read_text(sandbox.attention("attention.jsonl")), before);
+  EXPECT_TRUE(contains(run.out, "seq_len")) << run.out;
+}
+
+TEST(Resume, WithoutAnEarlierFileIsAnOrdinarySweep) {
+  const Sandbox sandbox;
+  const Finished run = sandbox.run(resumed("16,32"));
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(run.err, "");
+  expect_each_once(sandbox.results().records, 4);
+}
+
+TEST(Resume, RowsOfAnotherSeedAreNotMistakenForTheseRows) {
+  const Sandbox sandbox;
+  ASSERT_EQ(sandbox.run(sweep("16")).exit_code, 0);
+  ASSERT_EQ(sandbox.run(resumed("16") + Arguments{"--seed", "7"}).exit_code, 0);
+  expect_each_once(sandbox.results().records, 4);
+}
+
+TEST(Resume, SaysThatTheLastLineWasCutAndRunsThatRowAgain) {
+  const Sandbox sandbox;
+  ASSERT_EQ(sandbox.run(sweep("16,32,48")).exit_code, 0);
+  const auto path = sandbox.attention("attention.jsonl");
+  const std::string whole = read_text(path);
+  const size_t last = whole.rfind('\n', whole.size() - 2) + 1;
+  for (const size_t kept : {size_t{1}, (whole.size() - last) / 2, whole.size() - last - 2}) {
+    write_text(path, whole.substr(0, last + kept));
+    const Finished run = sandbox.run(resumed("16,32,48"));
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    EXPECT_TRUE(contains(run.err, "cut off")) << run.err;
+    const ReadResult results = sandbox.results();
+    EXPECT_TRUE(results.problems.empty());
+    expect_each_once(results.records, 6);
+  }
+}
+
+TEST(Resume, ReportsAGarbageLineAndGoesOn) {
+  const Sandbox sandbox;
+  ASSERT_EQ(sandbox.run(sweep("16")).exit_code, 0);
+  const auto path = sandbox.attention("attention.jsonl");
+  std::string text = read_text(path);
+  text.insert(text.find('\n') + 1, "\x01 not a record \xff\n");
+  write_text(path, text);
+  const Finished run = sandbox.run(resumed("16,32"));
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_TRUE(contains(run.err, "line 2")) << run.err;
+  const ReadResult results = sandbox.results();
+  EXPECT_EQ(results.problems.size(), 1u);
+  expect_each_once(results.records, 4);
+}
+
+TEST(Resume, ARowWhoseLineWasDamagedRunsAgain) {
+  const Sandbox sandbox;
+  ASSERT_EQ(sandbox.run(sweep("16,32")).exit_code, 0);
+  const auto path = sandbox.attention("attention.jsonl");
+  std::string text = read_text(path);
+  text.replace(text.find("\"status\""), 8, "\"stasis\"");
+  write_text(path, text);
+  const Finished run = sandbox.run(resumed("16,32"));
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_TRUE(contains(run.err, "line 1")) << run.err;
+  expect_each_once(sandbox.results().records, 4);
+}
+
+TEST(Resume, AFileThatIsNotRecordsIsLeftAlone) {
+  const Sandbox sandbox;
+  write_text(sandbox.attention("attention.jsonl"), "my thesis, chapter one");
+  const Finished run = sandbox.run(resumed("16"));
+  EXPECT_EQ(run.exit_code, 2) << run.err;
+  EXPECT_TRUE(contains(run.err, "not a record")) << run.err;
+  EXPECT_EQ(read_text(sandbox.attention("attention.jsonl")), "my thesis, chapter one");
+}
+
+TEST(Resume, AResultsFileThatCannotBeReadIsExit2) {
+  const Sandbox sandbox;
+  fs::create_directories(sandbox.attention("attention.jsonl"));
+  const Finished run = sandbox.run(resumed("16"));
+  EXPECT_EQ(run.exit_code, 2) << run.err;
+  EXPECT_TRUE(contains(run.err, "cannot read 'results/attention/attention.jsonl'")) << run.err;
+}
+
+TEST(WithoutResume, TheEarlierFileIsKeptUnderAnotherName) {
+  const Sandbox sandbox;
+  ASSERT_EQ(sandbox.run(sweep("16")).exit_code, 0);
+  const std::string first = read_text(sandbox.attention("attention.jsonl"));
+  const Finished run = sandbox.run(sweep("32"));
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  expect_each_once(sandbox.results().records, 2);
+  const std::vector<fs::path> kept = kept_aside(sandbox);
+  ASSERT_EQ(kept.size(), 1u);
+  EXPECT_EQ(read_text(kept[0]), first);
+  EXPECT_TRUE(contains(run.err, kept[0].filename().string())) << run.err;
+}
+
+TEST(WithoutResume, TheEarlierFileIsNamedAfterATimeAndNotANegativeNumber) {
+  const Sandbox sandbox;
+  for (int i = 0; i < 2; ++i) ASSERT_EQ(sandbox.run(sweep("16")).exit_code, 0);
+  const std::string name = kept_aside(sandbox).at(0).filename().string();
+  EXPECT_TRUE(name.starts_with("attention-")) << name;
+  EXPECT_FALSE(contains(name, "--")) << name;
+}
+
+TEST(WithoutResume, SeveralEarlierFilesAreAllKept) {
+  const Sandbox sandbox;
+  for (int i = 0; i < 4; ++i) ASSERT_EQ(sandbox.run(sweep("16")).exit_code, 0);
+  EXPECT_EQ(kept_aside(sandbox).size(), 3u);
+}
+
+TEST(WithoutResume, ASweepThatIsRefusedLeavesTheEarlierFileInItsPlace) {
+  const Sandbox sandbox;
+  ASSERT_EQ(sandbox.run(sweep("16")).exit_code, 0);
+  const std::string first = read_text(sandbox.attention("attention.jsonl"));
+  EXPECT_EQ(sandbox.run(sweep("16,1000000000000")).exit_code, 2);
+  EXPECT_EQ(read_text(sandbox.attention("attention.jsonl")), first);
+  EXPECT_TRUE(kept_aside(sandbox).empty());
+}
+
+}  // namespace
+}  // namespace ridgeline

@@ -1,0 +1,175 @@
+// What a wrong command line is answered with: a message that names the value, exit 2, nothing done.
+#include <gtest/gtest.h>
+
+#include "cli/run_ridgeline.h"
+
+namespace ridgeline {
+namespace {
+
+struct BadUsage {
+  std::string name;
+  Arguments arguments;
+  std::string named;  // what the message must contain
+};
+
+void PrintTo(const BadUsage& bad, std::ostream* out) {
+  for (const std::string& argument : bad.arguments) *out << argument << ' ';
+}
+
+std::string name_of(const testing::TestParamInfo<BadUsage>& info) {
+  return info.param.name;
+}
+
+class BadUsageTest : public testing::TestWithParam<BadUsage> {};
+
+TEST_P(BadUsageTest, IsNamedAndNothingHappens) {
+  const Sandbox sandbox;
+  const Finished run = sandbox.run(GetParam().arguments, {.patience = std::chrono::seconds{20}});
+  EXPECT_EQ(run.exit_code, 2) << run.err;
+  EXPECT_TRUE(contains(run.err, GetParam().named)) << run.err;
+  EXPECT_EQ(run.out, "");
+  EXPECT_TRUE(sandbox.is_empty()) << "something was written";
+}
+
+const std::string kTwoToThe62 = "4611686018427387904";
+const std::string kTenToThe12 = "1000000000000";
+
+INSTANTIATE_TEST_SUITE_P(
+    CommandLine, BadUsageTest,
+    testing::Values(BadUsage{"NoCommand", {}, "subcommand is required"},
+                    BadUsage{"UnknownCommand", {"atention"}, "atention"},
+                    BadUsage{"UnknownFlag", {"attention", "--sequence", "16"}, "--sequence"},
+                    BadUsage{"UnknownFlagOfMemory", {"memory", "--sequence", "16"}, "--sequence"},
+                    BadUsage{"UnknownFlagOfDoctor", {"doctor", "--seq-len", "16"}, "--seq-len"},
+                    BadUsage{"UnknownFlagOfStudy", {"study", "--seq-len", "16"}, "--seq-len"},
+                    BadUsage{"StrayWord", {"attention", "fast"}, "fast"}),
+    name_of);
+
+INSTANTIATE_TEST_SUITE_P(
+    Choices, BadUsageTest,
+    testing::Values(BadUsage{"Dtype", {"attention", "--dtype", "fp7"}, "'fp7'"},
+                    BadUsage{"DtypeAmongGoodOnes", {"attention", "--dtype", "fp32,fp7"}, "'fp7'"},
+                    BadUsage{"DtypeOfMemory", {"memory", "--dtype", "fp7"}, "'fp7'"},
+                    BadUsage{"Preset", {"attention", "--preset", "cs337"}, "'cs337'"},
+                    BadUsage{"Implementation", {"attention", "--impl", "flush"}, "'flush'"},
+                    BadUsage{
+                        "ImplementationList", {"attention", "--impl", "naive,flush"}, "'flush'"},
+                    BadUsage{"Backward", {"attention", "--backward", "no-pass"}, "'no-pass'"},
+                    BadUsage{"Device", {"attention", "--device", "tpu"}, "'tpu'"},
+                    BadUsage{"DeviceOfMemory", {"memory", "--device", "tpu"}, "'tpu'"},
+                    BadUsage{"OutputEnding", {"attention", "--output", "table.xlsx"}, ".xlsx"},
+                    BadUsage{"OutputWithoutEnding", {"attention", "--output", "table"}, "table"}),
+    name_of);
+
+INSTANTIATE_TEST_SUITE_P(
+    Sizes, BadUsageTest,
+    testing::Values(
+        BadUsage{"ZeroSequence", {"attention", "--seq-len", "0"}, "0"},
+        BadUsage{"ZeroAmongGoodOnes", {"attention", "--seq-len", "16,0,32"}, "0 is not a size"},
+        BadUsage{"NegativeSequence", {"attention", "--seq-len", "-5"}, "-5"},
+        BadUsage{"WordSequence", {"attention", "--seq-len", "long"}, "'long'"},
+        BadUsage{"EmptySequence", {"attention", "--seq-len", ""}, "--seq-len"},
+        BadUsage{"FractionalSequence", {"attention", "--seq-len", "16.5"}, "'16.5'"},
+        BadUsage{"MissingSequence", {"attention", "--seq-len"}, "--seq-len"},
+        BadUsage{"TenToThe30Sequence", {"attention", "--seq-len", "1e30"}, "1e30"},
+        BadUsage{"TwentyDigitSequence",
+                 {"attention", "--seq-len", "99999999999999999999"},
+                 "99999999999999999999"},
+        BadUsage{"TwoToThe62Sequence", {"attention", "--seq-len", kTwoToThe62}, kTwoToThe62},
+        BadUsage{"TenToThe12Sequence", {"attention", "--seq-len", kTenToThe12}, kTenToThe12},
+        BadUsage{
+            "LargeAmongGoodOnes", {"attention", "--seq-len", "16," + kTenToThe12}, kTenToThe12},
+        BadUsage{"BytesBeyond2To63",
+                 {"attention", "--seq-len", "268435456", "--batch-size", "16", "--d-model", "16"},
+                 "268435456"},
+        BadUsage{"ZeroBatch", {"attention", "--batch-size", "0"}, "0"},
+        BadUsage{"TwoToThe62Batch", {"attention", "--batch-size", kTwoToThe62}, kTwoToThe62},
+        BadUsage{"ZeroWidth", {"attention", "--d-model", "0"}, "0"},
+        BadUsage{"TwoToThe62Width", {"attention", "--d-model", kTwoToThe62}, kTwoToThe62},
+        BadUsage{"NegativeHeads", {"attention", "--heads", "-1"}, "-1"},
+        BadUsage{"BatchTimesHeadsBeyond2To63",
+                 {"attention", "--heads", kTwoToThe62, "--batch-size", "8"},
+                 kTwoToThe62},
+        BadUsage{"ZeroSequenceOfMemory", {"memory", "--seq-len", "0"}, "0"},
+        BadUsage{"NegativeWidthOfMemory", {"memory", "--d-model", "-1"}, "-1"},
+        BadUsage{"TenToThe30OfMemory", {"memory", "--seq-len", "1e30"}, "1e30"},
+        BadUsage{"TwoToThe62OfMemory", {"memory", "--seq-len", kTwoToThe62}, kTwoToThe62},
+        BadUsage{"TenToThe12OfMemory", {"memory", "--seq-len", kTenToThe12}, kTenToThe12}),
+    name_of);
+
+INSTANTIATE_TEST_SUITE_P(
+    Quantities, BadUsageTest,
+    testing::Values(
+        BadUsage{"WordMemory", {"attention", "--memory-budget", "lots"}, "'lots'"},
+        BadUsage{"NegativeMemory", {"attention", "--memory-budget", "-1"}, "'-1'"},
+        BadUsage{"UnitlessNonsense", {"attention", "--memory-budget", "4XiB"}, "'4XiB'"},
+        BadUsage{"HugeMemory", {"attention", "--memory-budget", "1e30"}, "'1e30'"},
+        BadUsage{"MemoryOfStudy", {"study", "--memory-budget", "lots"}, "'lots'"},
+        BadUsage{"WordTime", {"attention", "--time-budget", "soon"}, "'soon'"},
+        BadUsage{"NegativeTime", {"attention", "--time-budget", "-3s"}, "'-3s'"},
+        BadUsage{"EndlessTime", {"attention", "--time-budget", "inf"}, "'inf'"},
+        BadUsage{"TimeOfStudy", {"study", "--time-budget", "soon"}, "'soon'"},
+        BadUsage{"ZeroIterations", {"attention", "--num-iterations", "0"}, "0"},
+        BadUsage{"ManyIterations", {"attention", "--num-iterations", "99999"}, "99999"},
+        BadUsage{"NegativeWarmups", {"attention", "--num-warmup", "-1"}, "-1"},
+        BadUsage{"ManyWarmups", tiny_attention({"--seq-len", "16"}, {.warmups = "30000"}), "30000"},
+        BadUsage{"ZeroThreads", {"attention", "--threads", "0"}, "0"},
+        BadUsage{"WordSeed", {"attention", "--seed", "lucky"}, "lucky"}),
+    name_of);
+
+TEST(CommandLine, ADeviceThatThisBuildCannotDriveIsExit4) {
+  const Sandbox sandbox;
+  for (const std::string command : {"attention", "memory", "study", "doctor"}) {
+    const Finished run = sandbox.run({command, "--device", "cuda"});
+    EXPECT_EQ(run.exit_code, 4) << command;
+    EXPECT_TRUE(contains(run.err, "no CUDA backend")) << run.err;
+    EXPECT_TRUE(contains(run.err, "next step: use --device cpu")) << run.err;
+  }
+  EXPECT_TRUE(sandbox.is_empty());
+}
+
+TEST(CommandLine, HelpShowsExamplesAndExitCodes) {
+  const Sandbox sandbox;
+  const Finished run = sandbox.run({"--help"});
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_EQ(run.err, "");
+  for (const char* part : {"attention", "memory", "doctor", "study", "Examples:", "Exit codes:"})
+    EXPECT_TRUE(contains(run.out, part)) << part;
+}
+
+TEST(CommandLine, EveryCommandHasHelp) {
+  const Sandbox sandbox;
+  for (const std::string command : {"attention", "memory", "doctor", "study"}) {
+    const Finished run = sandbox.run({command, "--help"});
+    EXPECT_EQ(run.exit_code, 0) << command;
+    EXPECT_TRUE(contains(run.out, "--memory-budget")) << run.out;
+  }
+}
+
+TEST(CommandLine, TheFlagsThatScriptsKnowAreInTheHelp) {
+  const Finished run = Sandbox().run({"attention", "--help"});
+  for (const char* flag :
+       {"--impl", "--preset", "--batch-size", "--d-model", "--seq-len", "--heads", "--causal",
+        "--dtype", "--num-warmup", "--num-iterations", "--device", "--output", "--resume",
+        "--dry-run", "--list", "--memory-budget", "--time-budget"})
+    EXPECT_TRUE(contains(run.out, flag)) << flag;
+}
+
+TEST(CommandLine, VersionIsOneLine) {
+  const Finished run = Sandbox().run({"--version"});
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_TRUE(run.out.starts_with("ridgeline ")) << run.out;
+  EXPECT_EQ(run.out.find('\n'), run.out.size() - 1);
+}
+
+TEST(CommandLine, ListNamesWhatCanBeChosenAndRunsNothing) {
+  const Sandbox sandbox;
+  const Finished run = sandbox.run({"attention", "--list"});
+  EXPECT_EQ(run.exit_code, 0);
+  for (const char* choice : {"naive", "flash", "cs336", "leaderboard", "fp32", "bf16", "fp16"})
+    EXPECT_TRUE(contains(run.out, choice)) << choice;
+  EXPECT_TRUE(sandbox.is_empty());
+}
+
+}  // namespace
+}  // namespace ridgeline

@@ -1,0 +1,119 @@
+// One row of the study from description to record.
+#include "studies/attention_study.h"
+
+#include <gtest/gtest.h>
+
+#include "measure/test_support.h"
+
+namespace ridgeline {
+namespace {
+
+AttentionWorkload workload(const std::string& implementation, int64_t seq_len = 48) {
+  return {{.batch_size = 2, .heads = 2, .seq_len = seq_len, .head_dim = 8}, implementation};
+}
+
+CpuOptions two_threads(Bytes budget = Bytes{64 << 20}) {
+  return {.threads = 2, .ledger = {.budget = budget}};
+}
+
+const AttentionStudyOptions kQuick{.protocol = {.warmups = 1, .iterations = 4}};
+
+std::optional<Record> run_row(const AttentionWorkload& row, CpuDevice& device,
+                              const AttentionStudyOptions& options = kQuick) {
+  return run_attention(row, device, options, describe_attention(row, device, options, {}));
+}
+
+TEST(AttentionStudy, ARowIsMeasuredVerifiedAndAsLargeAsPredicted) {
+  for (const std::string implementation : {"naive", "flash"}) {
+    CpuDevice device(two_threads());
+    const Record record = run_row(workload(implementation), device).value();
+    EXPECT_EQ(record.status, Status::ok) << record.error;
+    EXPECT_EQ(record.find_series("forward")->samples_ms.size(), 4u);
+    EXPECT_EQ(record.find_series("backward")->samples_ms.size(), 4u);
+    EXPECT_EQ(record.verification.tensors.size(), 4u);
+    EXPECT_EQ(record.memory.peak, record.memory.predicted_peak);
+    EXPECT_EQ(record.memory.before_backward, record.memory.predicted_before_backward);
+    EXPECT_EQ(device.ledger().live(), Bytes{0});
+  }
+}
+
+TEST(AttentionStudy, FlopsFollowTheConvention) {
+  const CpuDevice device(two_threads());
+  AttentionWorkload row = workload("naive");
+  const int64_t forward = 4LL * 2 * 2 * 48 * 48 * 8;
+  const Record whole = describe_attention(row, device, kQuick, {});
+  EXPECT_EQ(whole.cost->forward.flops, forward);
+  EXPECT_EQ(whole.cost->backward.flops, forward * 5 / 2);
+  row.config.causal = true;
+  EXPECT_EQ(describe_attention(row, device, kQuick, {}).cost->forward.flops, forward / 2);
+}
+
+TEST(AttentionStudy, SettingsThatChangeTheRowChangeItsKey) {
+  const CpuDevice device(two_threads());
+  const auto key = [&](const AttentionWorkload& row, uint64_t seed) {
+    return workload_key(describe_attention(row, device, {.protocol = {}, .seed = seed}, {}));
+  };
+  AttentionWorkload single_pass = workload("flash");
+  single_pass.config.backward = BackwardAlgorithm::single_pass;
+  EXPECT_EQ(key(workload("flash"), 42), key(workload("flash"), 42));
+  EXPECT_NE(key(workload("flash"), 42), key(workload("flash"), 7));
+  EXPECT_NE(key(workload("flash"), 42), key(single_pass, 42));
+  EXPECT_NE(key(workload("flash"), 42), key(workload("naive"), 42));
+}
+
+TEST(AttentionStudy, AnyBudgetBelowThePredictedPeakIsOutOfMemoryAndFreesEverything) {
+  const CpuDevice roomy(two_threads());
+  const Record described = describe_attention(workload("naive"), roomy, kQuick, {});
+  const int64_t peak = described.memory.predicted_peak->count;
+  for (const int64_t budget : {int64_t{0}, int64_t{1000}, peak / 2, peak - 1}) {
+    CpuDevice device(two_threads(Bytes{budget}));
+    const Record record = run_row(workload("naive"), device).value();
+    EXPECT_EQ(record.status, Status::oom) << budget;
+    EXPECT_NE(record.error, "");
+    EXPECT_TRUE(record.series.empty());
+    EXPECT_EQ(device.ledger().live(), Bytes{0});
+  }
+  CpuDevice exact(two_threads(Bytes{peak}));
+  EXPECT_EQ(run_row(workload("naive"), exact)->status, Status::ok);
+}
+
+TEST(AttentionStudy, AnInterruptedRowIsNoRecord) {
+  CpuDevice device(two_threads());
+  int asked = 0;
+  AttentionStudyOptions options = kQuick;
+  options.interrupted = [&] { return ++asked > 2; };
+  EXPECT_FALSE(run_row(workload("naive"), device, options).has_value());
+  EXPECT_EQ(device.ledger().live(), Bytes{0});
+}
+
+TEST(AttentionStudy, SizesThatCannotBeCountedAreUsageErrors) {
+  const CpuDevice device(two_threads());
+  const auto describe = [&](const AttentionConfig& config) {
+    return describe_attention({config, "naive"}, device, kQuick, {});
+  };
+  EXPECT_ERROR(describe({.seq_len = int64_t{1} << 62}), ErrorKind::usage, "4611686018427387904");
+  EXPECT_ERROR(describe({.heads = int64_t{1} << 61}), ErrorKind::usage, "2305843009213693952");
+  // 2^60 scores in 2^62 bytes: three of them at the peak are more than 2^63.
+  EXPECT_ERROR(describe({.batch_size = 16, .seq_len = int64_t{1} << 28, .head_dim = 16}),
+               ErrorKind::usage, "268435456");
+}
+
+TEST(AttentionStudy, WhateverIsDescribedHasPositiveCounts) {
+  const CpuDevice device(two_threads());
+  for (int bits = 0; bits <= 30; ++bits) {
+    const AttentionConfig config{.batch_size = 8, .seq_len = int64_t{1} << bits, .head_dim = 128};
+    try {
+      const Record record = describe_attention({config, "naive"}, device, kQuick, {});
+      EXPECT_GT(record.cost->forward.flops, 0) << config.seq_len;
+      EXPECT_GT(record.cost->backward.macs, 0) << config.seq_len;
+      EXPECT_GT(record.cost->backward.bytes, Bytes{0}) << config.seq_len;
+      EXPECT_GT(*record.memory.predicted_peak, *record.memory.predicted_before_backward);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::usage);
+      EXPECT_GE(bits, 24) << "attention of 2^24 is large, but can be counted";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ridgeline
