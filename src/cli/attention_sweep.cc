@@ -1,9 +1,10 @@
 #include "cli/attention_sweep.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <fstream>
+#include <chrono>
 #include <map>
 
 #include "base/error.h"
@@ -26,10 +27,11 @@ void say(const std::string& text) { fmt::print(stderr, "ridgeline: {}\n", text);
 // What an earlier run left is never overwritten: without --resume it moves aside under the time of its last change.
 void set_aside(const fs::path& path) {
   if (!fs::exists(path) || fs::file_size(path) == 0) return;
-  const auto changed = std::chrono::duration_cast<std::chrono::seconds>(
-      fs::last_write_time(path).time_since_epoch()).count();
+  const ResultsFile held(path);  // refuses while another run still writes it
+  const auto changed = std::chrono::system_clock::to_time_t(std::chrono::time_point_cast<
+      std::chrono::system_clock::duration>(std::chrono::file_clock::to_sys(fs::last_write_time(path))));
   for (int attempt = 0;; ++attempt) {
-    const fs::path aside = path.parent_path() / fmt::format("{}-{}{}{}", path.stem().string(), changed,
+    const fs::path aside = path.parent_path() / fmt::format("{}-{:%Y%m%dT%H%M%SZ}{}{}", path.stem().string(), fmt::gmtime(changed),
                                                             attempt > 0 ? fmt::format("-{}", attempt) : "",
                                                             path.extension().string());
     if (fs::exists(aside)) continue;

@@ -20,7 +20,7 @@ struct StudyFlags {
 int run_command(const StudyFlags& flags) {
   const std::unique_ptr<CpuDevice> device = open_device(flags.device);
   const AttentionMatrix matrix{.head_dims = {16, 64}, .seq_lens = {256, 1024, 4096, 16384}};
-  const Protocol protocol{.warmups = 3, .time_budget_s = parse_seconds(flags.time_budget), .min_iterations = 3};
+  const Protocol protocol{.warmups = 3, .time_budget_s = parse_seconds(flags.time_budget)};
   fmt::print("Attention study on {}\nbudget for tensors {}\n", device->description(),
              to_string(device->ledger().budget()));
   watch_for_interrupts();

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "base/error.h"
@@ -93,7 +94,10 @@ class MemoryWatch {
 };
 
 void check_speed(Record& record, const CpuDevice& device, std::string_view dtype) {
-  const Peaks peaks = cpu_peaks({.isa = name(device.isa()),
+  // The flash kernels use AMX for bf16 where the processor has it.
+  const std::vector<std::string>& has = record.machine.isa;
+  const bool amx = dtype == "bf16" && std::find(has.begin(), has.end(), "amx_bf16") != has.end();
+  const Peaks peaks = cpu_peaks({.isa = amx ? "amx" : name(device.isa()),
                                  .dtype = dtype,
                                  .threads = device.threads(),
                                  .max_clock_hz = generous_max_clock_hz(record.machine)});

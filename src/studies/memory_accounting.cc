@@ -82,7 +82,8 @@ std::string backward_name(const Graph& graph, const Lifetime& lifetime) {
     case Op::attention_gradient:
       return lifetime.value.output == 0 ? "d_q" : lifetime.value.output == 1 ? "d_k" : "d_v";
     case Op::matmul:
-      return graph.type(lifetime.value).shape == graph.type(graph.inputs()[0]).shape ? "d_k" : "d_weights";
+      // The gradient of k arrives transposed; only the number of elements tells it from that of the weights.
+      return lifetime.bytes == byte_size(graph.type(graph.inputs()[0])) ? "d_k" : "d_weights";
     default:
       return "d_scores";
   }

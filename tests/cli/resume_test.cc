@@ -159,6 +159,16 @@ TEST(WithoutResume, SeveralEarlierFilesAreAllKept) {
   EXPECT_EQ(kept_aside(sandbox).size(), 3u);
 }
 
+TEST(WithoutResume, AFileThatIsNotRecordsIsKeptOrRefusedButNeverLost) {
+  const Sandbox sandbox;
+  write_text(sandbox.attention("attention.jsonl"), "my thesis, chapter one");
+  const Finished run = sandbox.run(sweep("16"));
+  std::vector<fs::path> places = kept_aside(sandbox);
+  if (run.exit_code == 2) places = {sandbox.attention("attention.jsonl")};
+  ASSERT_EQ(places.size(), 1u) << run.err;
+  EXPECT_EQ(read_text(places[0]), "my thesis, chapter one");
+}
+
 TEST(WithoutResume, ASweepThatIsRefusedLeavesTheEarlierFileInItsPlace) {
   const Sandbox sandbox;
   ASSERT_EQ(sandbox.run(sweep("16")).exit_code, 0);

@@ -122,7 +122,7 @@ void matmul_kernel(const KernelCall& call, const CpuContext& context) {
   const int64_t cuts = std::clamp<int64_t>(batch >= wanted ? 1 : (wanted + batch - 1) / batch, 1,
                                            std::max<int64_t>(1, m / 128));
   std::vector<Scratch> scratch(static_cast<size_t>(context.pool.threads()));
-  context.pool.for_each(batch * cuts, [&](int64_t item, int thread) {
+  context.pool.for_each_nearby(batch * cuts, [&](int64_t item, int thread) {
     const int64_t index = item / cuts;
     const int64_t begin = m * (item % cuts) / cuts;
     const int64_t end = m * (item % cuts + 1) / cuts;

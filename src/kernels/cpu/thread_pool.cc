@@ -105,13 +105,32 @@ void ThreadPool::for_each(int64_t count, const State::Task& task) {
   if (state.failure) std::rethrow_exception(state.failure);
 }
 
+void ThreadPool::for_each_nearby(int64_t count, const State::Task& task) {
+  const int64_t parts = threads();
+  if (parts == 1 || count <= 1) return for_each(count, task);
+  // Part p is [count p / parts, count (p + 1) / parts). Every call takes one index, from its own part while that
+  // lasts; there are as many calls as indices, so each finds one.
+  struct alignas(64) Part {
+    std::atomic<int64_t> next;
+  };
+  std::vector<Part> taken(static_cast<size_t>(parts));
+  for (int64_t part = 0; part < parts; ++part) taken[static_cast<size_t>(part)].next = count * part / parts;
+  for_each(count, [&](int64_t, int thread) {
+    for (int64_t offset = 0; offset < parts; ++offset) {
+      const int64_t part = (thread + offset) % parts;
+      const int64_t index = taken[static_cast<size_t>(part)].next.fetch_add(1, std::memory_order_relaxed);
+      if (index < count * (part + 1) / parts) return task(index, thread);
+    }
+  });
+}
+
 void ThreadPool::for_range(int64_t count, int64_t grain,
                            const std::function<void(int64_t, int64_t)>& task) {
   // Four ranges per thread even out what other processes take away from one of them.
   const int64_t most = int64_t{threads()} * 4;
   const int64_t ranges = std::clamp<int64_t>(count / std::max<int64_t>(grain, 1), 1, most);
   if (count <= 0) return;
-  for_each(ranges, [&](int64_t range, int) {
+  for_each_nearby(ranges, [&](int64_t range, int) {
     task(count * range / ranges, count * (range + 1) / ranges);
   });
 }

@@ -22,7 +22,11 @@ class ThreadPool {
   // a task is rethrown here. Not reentrant.
   void for_each(int64_t count, const std::function<void(int64_t index, int thread)>& task);
 
-  // Cuts [0, count) into ranges of at least `grain` and calls task(begin, end) for each.
+  // The same, but each thread works through a part of its own before it helps others. Kernels that cut their
+  // tensors alike then find in a core's cache what the kernel before left there.
+  void for_each_nearby(int64_t count, const std::function<void(int64_t index, int thread)>& task);
+
+  // Cuts [0, count) into ranges of at least `grain` and calls task(begin, end) for each, nearby.
   void for_range(int64_t count, int64_t grain,
                  const std::function<void(int64_t begin, int64_t end)>& task);
 

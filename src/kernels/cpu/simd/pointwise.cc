@@ -101,8 +101,10 @@ void pointwise(Op op, const PointwiseOperand* operands, float* out, int64_t coun
             return hn::IfThenElse(hn::Ne(condition, hn::Zero(Wide())), yes, no);
           },
           operands, out, count);
-    default:  // cast and copies: the conversion happens in load and store
+    case Op::cast:  // the conversion happens in load and store
       return one_operand([](Floats x) { return x; });
+    default:  // no pointwise op: what comes out must not pass for a result
+      return one_operand([](Floats) { return hn::Set(Wide(), __builtin_nanf("")); });
   }
 }
 
