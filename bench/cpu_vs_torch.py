@@ -70,7 +70,7 @@ def main():
     parser.add_argument("--d-model", type=numbers, default=[64, 128])
     parser.add_argument("--dtype", type=lambda text: text.split(","), default=["fp32"])
     parser.add_argument("--batch-size", type=int, default=8)
-    parser.add_argument("--backward", default="two-pass")
+    parser.add_argument("--backward", default="single-pass")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--warmups", type=int, default=3)

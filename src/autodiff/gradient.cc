@@ -24,7 +24,8 @@ std::vector<bool> depends_on(const Graph& graph, std::span<const Tensor> sources
 
 }  // namespace
 
-std::vector<Tensor> gradient(std::span<const Cotangent> cotangents, std::span<const Tensor> sources) {
+std::vector<Tensor> gradient(std::span<const Cotangent> cotangents,
+                             std::span<const Tensor> sources) {
   if (cotangents.empty())
     throw Error(ErrorKind::usage, "gradient() needs at least one output with its gradient");
   Graph& graph = cotangents[0].output.graph();
@@ -39,9 +40,10 @@ std::vector<Tensor> gradient(std::span<const Cotangent> cotangents, std::span<co
   };
   for (const Cotangent& cotangent : cotangents) {
     if (cotangent.gradient.type() != cotangent.output.type())
-      throw Error(ErrorKind::usage,
-                  fmt::format("a gradient of type {} was given for an output of type {}",
-                              to_string(cotangent.gradient.type()), to_string(cotangent.output.type())));
+      throw Error(
+          ErrorKind::usage,
+          fmt::format("a gradient of type {} was given for an output of type {}",
+                      to_string(cotangent.gradient.type()), to_string(cotangent.output.type())));
     arrive(cotangent.output.value(), cotangent.gradient);
   }
 

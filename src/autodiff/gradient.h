@@ -14,9 +14,10 @@ struct Cotangent {
   Tensor gradient;
 };
 
-// The gradients of sum over cotangents of <output, gradient> with respect to each of `sources`, in their order
-// and types. A source that no output depends on gets zeros. Only paths that lead to a source are
-// differentiated. Throws a usage error for an op on such a path that has no gradient.
-std::vector<Tensor> gradient(std::span<const Cotangent> cotangents, std::span<const Tensor> sources);
+// The gradients of sum over cotangents of <output, gradient> with respect to each of `sources`, in
+// their order and types. A source that no output depends on gets zeros. Only paths that lead to a
+// source are differentiated. Throws a usage error for an op on such a path that has no gradient.
+std::vector<Tensor> gradient(std::span<const Cotangent> cotangents,
+                             std::span<const Tensor> sources);
 
 }  // namespace ridgeline

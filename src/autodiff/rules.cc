@@ -67,17 +67,22 @@ constexpr OpTable<GradientRule> kRules = {
     {Op::log, [](Context c) -> Gradients { return {c.d_output / c.inputs[0]}; }},
     {Op::sqrt, [](Context c) -> Gradients { return {c.d_output / (c.output * 2)}; }},
     {Op::rsqrt,
-     [](Context c) -> Gradients {
-       return {c.d_output * (c.output * c.output * c.output) * -0.5};
-     }},
+     [](Context c) -> Gradients { return {c.d_output * (c.output * c.output * c.output) * -0.5}; }},
     {Op::sin, [](Context c) -> Gradients { return {c.d_output * cos(c.inputs[0])}; }},
     {Op::cos, [](Context c) -> Gradients { return {-(c.d_output * sin(c.inputs[0]))}; }},
     {Op::tanh,
-     [](Context c) -> Gradients { return {c.d_output * (scalar(c.output, 1) - c.output * c.output)}; }},
+     [](Context c) -> Gradients {
+       return {c.d_output * (scalar(c.output, 1) - c.output * c.output)};
+     }},
     {Op::sigmoid,
-     [](Context c) -> Gradients { return {c.d_output * (c.output * (scalar(c.output, 1) - c.output))}; }},
+     [](Context c) -> Gradients {
+       return {c.d_output * (c.output * (scalar(c.output, 1) - c.output))};
+     }},
     {Op::cast, [](Context c) -> Gradients { return {cast(c.d_output, c.inputs[0].dtype())}; }},
-    {Op::add, [](Context c) -> Gradients { return {c.d_output, c.d_output}; }},
+    {Op::add,
+     [](Context c) -> Gradients {
+       return {c.d_output, c.d_output};
+     }},
     {Op::subtract,
      [](Context c) -> Gradients {
        return {c.d_output, c.wanted[1] ? -c.d_output : Tensor()};
@@ -114,7 +119,8 @@ constexpr OpTable<GradientRule> kRules = {
     {Op::matmul, matmul_gradient},
     {Op::attention, attention_rule},
     {Op::attention_gradient, nullptr},
-    {Op::reshape, [](Context c) -> Gradients { return {reshape(c.d_output, c.inputs[0].shape())}; }},
+    {Op::reshape,
+     [](Context c) -> Gradients { return {reshape(c.d_output, c.inputs[0].shape())}; }},
     {Op::permute, permute_gradient},
     {Op::expand, [](Context c) -> Gradients { return {c.d_output}; }},
     {Op::slice,

@@ -10,13 +10,13 @@ namespace ridgeline {
 struct GradientContext {
   const Node& node;
   std::vector<Tensor> inputs;
-  Tensor output;    // of a node with several results the first one, as is the gradient that arrives
+  Tensor output;  // of a node with several results the first one, as is the gradient that arrives
   Tensor d_output;
   std::vector<bool> wanted;  // which inputs need a gradient; a rule may leave out the others
 };
 
-// One gradient per input, each summed down to the input's shape by the caller; an empty Tensor where
-// there is none.
+// One gradient per input, each summed down to the input's shape by the caller; an empty Tensor
+// where there is none.
 using GradientRule = std::vector<Tensor> (*)(const GradientContext&);
 
 // Null for ops without a gradient: leaves, comparisons, and the gradient of attention.

@@ -1,5 +1,5 @@
-// The implementation of fmt, compiled once: Debian ships it only as a shared library, and its header-only
-// form would be compiled again in every file.
+// The implementation of fmt, compiled once: Debian ships it only as a shared library, and its
+// header-only form would be compiled again in every file.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE

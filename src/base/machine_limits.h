@@ -1,4 +1,5 @@
-// What of the machine this process may use: cores and memory, within its control groups (containers, batch systems).
+// What of the machine this process may use: cores and memory, within its control groups
+// (containers, batch systems).
 #pragma once
 
 #include <filesystem>

@@ -58,9 +58,9 @@ std::string to_string(Bytes bytes) {
 
 Bytes parse_bytes(std::string_view text) {
   static constexpr Unit kUnits[] = {
-      {"", 1},           {"b", 1},           {"k", 0x1p10},     {"kib", 0x1p10}, {"kb", 1e3},
-      {"m", 0x1p20},     {"mib", 0x1p20},    {"mb", 1e6},       {"g", 0x1p30},   {"gib", 0x1p30},
-      {"gb", 1e9},       {"t", 0x1p40},      {"tib", 0x1p40},   {"tb", 1e12}};
+      {"", 1},       {"b", 1},        {"k", 0x1p10},   {"kib", 0x1p10}, {"kb", 1e3},
+      {"m", 0x1p20}, {"mib", 0x1p20}, {"mb", 1e6},     {"g", 0x1p30},   {"gib", 0x1p30},
+      {"gb", 1e9},   {"t", 0x1p40},   {"tib", 0x1p40}, {"tb", 1e12}};
   const double count = parse_quantity(text, kUnits, "size in bytes", "4GiB, 512MiB or 8GB");
   if (count > 0x1p60)
     throw Error(ErrorKind::usage, fmt::format("'{}' is more memory than any machine has", text));

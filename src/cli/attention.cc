@@ -5,6 +5,7 @@
 
 #include "cli/attention_sweep.h"
 #include "cli/commands.h"
+#include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cost/memory.h"
 #include "report/table.h"
@@ -16,7 +17,7 @@ struct AttentionFlags {
   std::string preset = "cs336";
   AttentionMatrix given;
   std::vector<std::string> dtypes;
-  std::string backward = "two-pass";
+  std::string backward = "single-pass";
   DeviceFlags device;
   ProtocolFlags protocol;
   uint64_t seed = 42;
@@ -46,38 +47,32 @@ AttentionMatrix matrix_of(const AttentionFlags& flags) {
   return matrix;
 }
 
-// The flags that belong to every row; sizes are added per row.
-std::string command_of(const AttentionFlags& flags, const CpuDevice& device) {
-  std::string command = fmt::format("ridgeline attention --device cpu --threads {} --num-warmup {}",
-                                    device.threads(), flags.protocol.warmups);
-  command += flags.protocol.time_budget.empty() ? fmt::format(" --num-iterations {}", flags.protocol.iterations)
-                                                : " --time-budget " + flags.protocol.time_budget;
-  if (!flags.device.memory_budget.empty()) command += " --memory-budget " + flags.device.memory_budget;
-  return command + fmt::format(" --seed {}", flags.seed);
-}
-
 int list_choices() {
   fmt::print("implementations:\n");
   for (const AttentionImplementation& implementation : attention_implementations())
     fmt::print("  {:<12} {}\n", implementation.name, implementation.summary);
-  fmt::print("presets:\n"
-             "  cs336        batch 8, d 16 to 128, S 256 to 16384, fp32\n"
-             "  flash        batch 1, causal, d 16 to 128, S 128 to 65536, bf16 and fp32\n"
-             "  leaderboard  16 heads, d 64, S 16384, bf16, causal\n"
-             "dtypes:\n  fp32, bf16, fp16\n");
+  fmt::print(
+      "presets:\n"
+      "  cs336        batch 8, d 16 to 128, S 256 to 16384, fp32\n"
+      "  flash        batch 1, causal, d 16 to 128, S 128 to 65536, bf16 and fp32\n"
+      "  leaderboard  16 heads, d 64, S 16384, bf16, causal\n"
+      "dtypes:\n  fp32, bf16, fp16\n");
   return 0;
 }
 
 int dry_run(const std::vector<AttentionWorkload>& workloads, const CpuDevice& device,
-            const AttentionStudyOptions& options, Bytes budget) {
-  Table table{.title = fmt::format("{} rows would run on {}", workloads.size(), device.description()),
-              .columns = {"row", "predicted peak", "fits", "GFLOP forward + backward"},
-              .rows = {}};
+            const AttentionStudyOptions& options) {
+  Table table{
+      .title = fmt::format("{} rows would run on {}", workloads.size(), device.description()),
+      .columns = {"row", "predicted peak", "fits", "GFLOP forward + backward"},
+      .rows = {}};
   for (const AttentionWorkload& workload : workloads) {
     const Record record = describe_attention(workload, device, options, {});
     const Bytes peak = *record.memory.predicted_peak;
-    const double flops = static_cast<double>(record.cost->forward.flops + record.cost->backward.flops);
-    table.rows.push_back({label(workload), to_string(peak), peak <= budget ? "yes" : "no",
+    const double flops =
+        static_cast<double>(record.cost->forward.flops + record.cost->backward.flops);
+    table.rows.push_back({label(workload), to_string(peak),
+                          peak <= device.ledger().budget() ? "yes" : "no",
                           fmt::format("{:.3f}", flops / 1e9)});
   }
   fmt::print("{}", to_text(table));
@@ -92,42 +87,59 @@ int run_command(const AttentionFlags& flags) {
                                     .seed = flags.seed,
                                     .verify = !flags.no_verify,
                                     .interrupted = interrupted};
-  if (flags.dry_run) return dry_run(workloads, *device, study, device->ledger().budget());
+  if (flags.dry_run) return dry_run(workloads, *device, study);
   watch_for_interrupts();
-  return exit_code(run_attention_sweep(workloads, *device,
-                                       {.study = study,
-                                        .directory = std::filesystem::path(flags.results_dir) / "attention",
-                                        .output = flags.output,
-                                        .resume = flags.resume,
-                                        .command = command_of(flags, *device)}));
+  return exit_code(run_attention_sweep(
+      workloads, *device,
+      {.study = study,
+       .directory = std::filesystem::path(flags.results_dir) / "attention",
+       .output = flags.output,
+       .resume = flags.resume,
+       .command = "ridgeline attention" + to_command(flags.device, *device) +
+                  to_command(study.protocol) +
+                  fmt::format(" --seed {}{}", flags.seed, flags.no_verify ? " --no-verify" : "")}));
 }
 
 }  // namespace
 
 Run add_attention_command(CLI::App& app) {
   auto flags = std::make_shared<AttentionFlags>();
-  flags->given = {.batch_sizes = {}, .head_dims = {}, .seq_lens = {}, .heads = {}, .dtypes = {}, .implementations = {}};
-  CLI::App* command = app.add_subcommand("attention", "time and memory of attention over a grid of sizes");
-  command->add_option("--impl", flags->given.implementations, "implementations, such as naive,flash")->delimiter(',');
-  command->add_option("--preset", flags->preset, "cs336, flash or leaderboard")->capture_default_str();
+  flags->given = {.batch_sizes = {},
+                  .head_dims = {},
+                  .seq_lens = {},
+                  .heads = {},
+                  .dtypes = {},
+                  .implementations = {}};
+  CLI::App* command =
+      app.add_subcommand("attention", "time and memory of attention over a grid of sizes");
+  command
+      ->add_option("--impl", flags->given.implementations, "implementations, such as naive,flash")
+      ->delimiter(',');
+  command->add_option("--preset", flags->preset, "cs336, flash or leaderboard")
+      ->capture_default_str();
   add_sizes(*command, "--batch-size", flags->given.batch_sizes, "independent sequences");
   add_sizes(*command, "--d-model", flags->given.head_dims, "width of one head");
   add_sizes(*command, "--seq-len", flags->given.seq_lens, "sequence lengths");
   add_sizes(*command, "--heads", flags->given.heads, "heads per sequence");
   command->add_flag("--causal", flags->causal, "a query sees only keys up to its own position");
   command->add_option("--dtype", flags->dtypes, "fp32, bf16 or fp16")->delimiter(',');
-  command->add_option("--backward", flags->backward, "of flash: two-pass (reproducible) or single-pass")
+  command->add_option("--backward", flags->backward, "of flash: single-pass or two-pass")
       ->capture_default_str();
   add_protocol_flags(*command, flags->protocol);
   add_device_flags(*command, flags->device);
   command->add_option("--seed", flags->seed, "of the random inputs")->capture_default_str();
   command->add_flag("--no-verify", flags->no_verify, "do not compare with the fp64 oracle");
   command->add_option("--output", flags->output, "a further file: .csv, .jsonl or .md");
-  command->add_option("--results-dir", flags->results_dir, "where records and tables go")->capture_default_str();
-  command->add_flag("--resume", flags->resume, "run only the rows that the results file does not hold");
-  command->add_flag("--dry-run", flags->dry_run, "show the rows and their predicted memory, run nothing");
+  command->add_option("--results-dir", flags->results_dir, "where records and tables go")
+      ->capture_default_str();
+  command->add_flag("--resume", flags->resume,
+                    "run only the rows that the results file does not hold");
+  command->add_flag("--dry-run", flags->dry_run,
+                    "show the rows and their predicted memory, run nothing");
   command->add_flag("--list", flags->list, "show implementations, presets and dtypes");
-  command->footer("Example: ridgeline attention --impl naive,flash --d-model 64 --seq-len 256,1024 --num-iterations 20");
+  command->footer(
+      "Example: ridgeline attention --impl naive,flash --d-model 64 --seq-len 256,1024 "
+      "--num-iterations 20");
   return [flags] { return run_command(*flags); };
 }
 

@@ -1,14 +1,13 @@
 #include "cli/attention_sweep.h"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <chrono>
 #include <map>
 
 #include "base/error.h"
-#include "cli/options.h"
+#include "cli/build_facts.h"
+#include "cli/interrupt.h"
 #include "measure/file_io.h"
 #include "measure/read_results.h"
 #include "measure/record_json.h"
@@ -22,18 +21,24 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void say(const std::string& text) { fmt::print(stderr, "ridgeline: {}\n", text); }
+void say(const std::string& text) {
+  fmt::print(stderr, "ridgeline: {}\n", text);
+}
 
-// What an earlier run left is never overwritten: without --resume it moves aside under the time of its last change.
+// What an earlier run left is never overwritten: without --resume it moves aside under the time of
+// its last change.
 void set_aside(const fs::path& path) {
-  if (!fs::exists(path) || fs::file_size(path) == 0) return;
+  std::error_code problem;  // whatever stands in the way is reported by ResultsFile
+  if (fs::file_size(path, problem) == 0 || problem) return;
   const ResultsFile held(path);  // refuses while another run still writes it
-  const auto changed = std::chrono::system_clock::to_time_t(std::chrono::time_point_cast<
-      std::chrono::system_clock::duration>(std::chrono::file_clock::to_sys(fs::last_write_time(path))));
+  const auto changed = std::chrono::system_clock::to_time_t(
+      std::chrono::time_point_cast<std::chrono::system_clock::duration>(
+          std::chrono::file_clock::to_sys(fs::last_write_time(path))));
   for (int attempt = 0;; ++attempt) {
-    const fs::path aside = path.parent_path() / fmt::format("{}-{:%Y%m%dT%H%M%SZ}{}{}", path.stem().string(), fmt::gmtime(changed),
-                                                            attempt > 0 ? fmt::format("-{}", attempt) : "",
-                                                            path.extension().string());
+    const fs::path aside =
+        path.parent_path() / fmt::format("{}-{}{}{}", path.stem().string(), utc_text(changed),
+                                         attempt > 0 ? fmt::format("-{}", attempt) : "",
+                                         path.extension().string());
     if (fs::exists(aside)) continue;
     fs::rename(path, aside);
     say(fmt::format("kept the earlier results as {}", aside.string()));
@@ -43,20 +48,28 @@ void set_aside(const fs::path& path) {
 
 std::map<std::string, Record> records_to_keep(const fs::path& path) {
   std::map<std::string, Record> kept;
-  if (!fs::exists(path)) return kept;
+  std::error_code missing;
+  if (!fs::exists(path, missing)) return kept;
   const ReadResult found = read_results(path);
   for (const LineProblem& problem : found.problems)
-    say(fmt::format("{} line {}: {}; that row runs again", path.string(), problem.line_number, problem.reason));
+    say(fmt::format("{} line {}: {}; that row runs again", path.string(), problem.line_number,
+                    problem.reason));
   for (const Record& record : found.records) kept.insert_or_assign(workload_key(record), record);
   return kept;
 }
 
+// A row that ran out of memory under a smaller budget deserves another try.
+bool fits_now(const Record& record, Bytes budget) {
+  return record.status == Status::oom && record.memory.predicted_peak <= budget;
+}
+
 std::string row_command(const std::string& command, const AttentionWorkload& workload) {
   const AttentionConfig& config = workload.config;
-  return fmt::format("{} --impl {} --batch-size {} --heads {} --d-model {} --seq-len {} --dtype {}{}{}", command,
-                     workload.implementation, config.batch_size, config.heads, config.head_dim, config.seq_len,
-                     info(config.dtype).name, config.causal ? " --causal" : "",
-                     config.backward == BackwardAlgorithm::single_pass ? " --backward single-pass" : "");
+  return fmt::format(
+      "{} --impl {} --batch-size {} --heads {} --d-model {} --seq-len {} --dtype {}{}{}", command,
+      workload.implementation, config.batch_size, config.heads, config.head_dim, config.seq_len,
+      info(config.dtype).name, config.causal ? " --causal" : "",
+      config.backward == BackwardAlgorithm::two_pass ? " --backward two-pass" : "");
 }
 
 void write_outputs(const std::vector<Record>& records, const SweepOptions& options) {
@@ -89,10 +102,11 @@ void account_smallest_oom(const std::vector<Record>& records, const fs::path& di
   const fs::path path =
       directory / fmt::format("memory_analysis_d{}_s{}.txt", config.head_dim, config.seq_len);
   write_file_atomically(path, analysis);
-  fmt::print("\nSmallest out-of-memory configuration: {} at batch {}, d_model {}, seq_len {}.\n"
-             "  {}\n  Its memory account is in {}.\n",
-             smallest->implementation, config.batch_size, config.head_dim, config.seq_len, smallest->error,
-             path.string());
+  fmt::print(
+      "\nSmallest out-of-memory configuration: {} at batch {}, d_model {}, seq_len {}.\n"
+      "  {}\n  Its memory account is in {}.\n",
+      smallest->implementation, config.batch_size, config.head_dim, config.seq_len, smallest->error,
+      path.string());
 }
 
 void show(const std::vector<Record>& records, const SweepOptions& options) {
@@ -110,14 +124,8 @@ void show(const std::vector<Record>& records, const SweepOptions& options) {
 
 SweepResult run_attention_sweep(const std::vector<AttentionWorkload>& workloads, CpuDevice& device,
                                 const SweepOptions& options) {
-  if (!options.output.empty()) output_format(options.output);  // an unknown ending is an error before the work
-  const fs::path path = options.directory / "attention.jsonl";
-  std::map<std::string, Record> kept;
-  if (options.resume)
-    kept = records_to_keep(path);
-  else
-    set_aside(path);
-
+  if (!options.output.empty())
+    output_format(options.output);  // an unknown ending is an error before the work
   const Record blank = blank_record();
   std::vector<Record> described;
   std::vector<double> weights;
@@ -128,19 +136,27 @@ SweepResult run_attention_sweep(const std::vector<AttentionWorkload>& workloads,
     described.push_back(std::move(record));
   }
 
+  const fs::path path = options.directory / "attention.jsonl";
+  std::map<std::string, Record> kept;
+  if (options.resume)
+    kept = records_to_keep(path);
+  else
+    set_aside(path);
   ResultsFile file(path);
   if (file.repair()) say(*file.repair());
   SweepResult result;
   Progress progress(weights, terminal_progress());
   try {
     for (size_t i = 0; i < workloads.size() && !result.interrupted; ++i) {
-      if (const auto found = kept.find(workload_key(described[i])); found != kept.end()) {
+      const auto found = kept.find(workload_key(described[i]));
+      if (found != kept.end() && !fits_now(found->second, device.ledger().budget())) {
         result.records.push_back(found->second);
         progress.skip(i);
         continue;
       }
       progress.begin(i, label(workloads[i]));
-      std::optional<Record> record = run_attention(workloads[i], device, options.study, described[i]);
+      std::optional<Record> record =
+          run_attention(workloads[i], device, options.study, described[i]);
       if (record) {
         file.append(*record);
         result.records.push_back(std::move(*record));
@@ -158,8 +174,8 @@ SweepResult run_attention_sweep(const std::vector<AttentionWorkload>& workloads,
   }
   progress.clear();
   if (result.interrupted)
-    say(fmt::format("interrupted after {} of {} rows; --resume goes on from here", result.records.size(),
-                    workloads.size()));
+    say(fmt::format("interrupted after {} of {} rows; --resume goes on from here",
+                    result.records.size(), workloads.size()));
   if (result.records.empty()) return result;
   write_outputs(result.records, options);
   show(result.records, options);

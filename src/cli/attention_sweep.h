@@ -12,9 +12,9 @@ namespace ridgeline {
 struct SweepOptions {
   AttentionStudyOptions study;
   std::filesystem::path directory = "results/attention";
-  std::string output = {};        // a further CSV, JSONL or Markdown file; empty: none
-  bool resume = false;            // keep what the results file holds and run only the rest
-  std::string command = {};       // how a row is run again, without its sizes
+  std::string output = {};   // a further CSV, JSONL or Markdown file; empty: none
+  bool resume = false;       // keep what the results file holds and run only the rest
+  std::string command = {};  // how a row is run again, without its sizes
 };
 
 struct SweepResult {
@@ -22,8 +22,8 @@ struct SweepResult {
   bool interrupted = false;
 };
 
-// Each record is on the disk before the next row starts. Prints progress on a terminal, then tables, the smallest
-// OOM with its memory account, and an explanation.
+// Each record is on the disk before the next row starts. Prints progress on a terminal, then
+// tables, the smallest OOM with its memory account, and an explanation.
 SweepResult run_attention_sweep(const std::vector<AttentionWorkload>& workloads, CpuDevice& device,
                                 const SweepOptions& options);
 

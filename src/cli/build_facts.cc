@@ -12,4 +12,11 @@ BuildFacts build_facts() {
           .git_commit = RIDGELINE_GIT_COMMIT};
 }
 
+Record blank_record() {
+  Record record;
+  record.machine = collect_machine_facts();
+  record.build = build_facts();
+  return record;
+}
+
 }  // namespace ridgeline

@@ -7,4 +7,7 @@ namespace ridgeline {
 
 BuildFacts build_facts();
 
+// What every record of this process carries: machine and build.
+Record blank_record();
+
 }  // namespace ridgeline

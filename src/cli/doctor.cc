@@ -11,7 +11,9 @@
 namespace ridgeline {
 namespace {
 
-void line(const std::string& what, const std::string& found) { fmt::print("  {:<22}{}\n", what, found); }
+void line(const std::string& what, const std::string& found) {
+  fmt::print("  {:<22}{}\n", what, found);
+}
 
 bool can_open(const char* library) {
   void* handle = dlopen(library, RTLD_LAZY | RTLD_LOCAL);
@@ -31,27 +33,32 @@ int run_command(const DeviceFlags& flags) {
                               build.git_commit.empty() ? "unknown" : build.git_commit));
   line("compiler", build.compiler);
   fmt::print("Machine\n");
-  line("processor", fmt::format("{}, {} logical cores{}", machine.cpu_model, machine.logical_cores, quota));
+  line("processor",
+       fmt::format("{}, {} logical cores{}", machine.cpu_model, machine.logical_cores, quota));
   line("instruction sets", fmt::format("{}", fmt::join(machine.isa, " ")));
   line("clock", fmt::format("{:.0f} MHz measured, {:.0f} MHz reported by {}",
-                            machine.measured_clock_mhz.value_or(0), machine.max_clock_mhz.value_or(0),
-                            machine.max_clock_source));
+                            machine.measured_clock_mhz.value_or(0),
+                            machine.max_clock_mhz.value_or(0), machine.max_clock_source));
   for (const Cache& cache : machine.caches)
     line(fmt::format("cache L{} {}", cache.level, cache.type), to_string(cache.size));
   line("memory", fmt::format("{} in all, {} available", to_string(machine.memory_total),
                              to_string(machine.memory_available)));
   line("system", fmt::format("{}, Linux {}", machine.os, machine.kernel));
-  line("load", fmt::format("{:.2f}{}", machine.load_average.value_or(0),
-                           machine.load_average.value_or(0) > 0.5 ? " (other work runs here: expect noise)" : ""));
+  line("load",
+       fmt::format(
+           "{:.2f}{}", machine.load_average.value_or(0),
+           machine.load_average.value_or(0) > 0.5 ? " (other work runs here: expect noise)" : ""));
   line("fingerprint", machine.fingerprint);
   fmt::print("CPU device\n");
   line("kernels", device->description());
   line("memory budget", to_string(device->ledger().budget()));
-  line("peak resident size", reset_peak_rss() ? "can be measured per row"
-                                              : "cannot be reset here: rows record no growth of the process");
+  line("peak resident size", reset_peak_rss()
+                                 ? "can be measured per row"
+                                 : "cannot be reset here: rows record no growth of the process");
   fmt::print("CUDA device\n");
   line("backend", "not part of this build: studies run on the CPU");
-  line("NVIDIA driver", can_open("libcuda.so.1") ? "found" : "not found (it comes with the GPU's driver)");
+  line("NVIDIA driver",
+       can_open("libcuda.so.1") ? "found" : "not found (it comes with the GPU's driver)");
   return 0;
 }
 
@@ -59,7 +66,8 @@ int run_command(const DeviceFlags& flags) {
 
 Run add_doctor_command(CLI::App& app) {
   auto flags = std::make_shared<DeviceFlags>();
-  CLI::App* command = app.add_subcommand("doctor", "what was found on this machine, and what is missing");
+  CLI::App* command =
+      app.add_subcommand("doctor", "what was found on this machine, and what is missing");
   add_device_flags(*command, *flags);
   return [flags] { return run_command(*flags); };
 }

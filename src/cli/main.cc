@@ -1,6 +1,7 @@
 // Parses the command line, runs one command, and turns errors into messages and exit codes.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <vector>
 
@@ -13,17 +14,22 @@ namespace {
 
 constexpr const char* kFooter =
     "Examples:\n"
-    "  ridgeline study                                     everything, at a size that fits this machine\n"
+    "  ridgeline study                                     everything, at a size that fits this "
+    "machine\n"
     "  ridgeline attention --seq-len 256 1024 --d-model 64 two rows of the attention study\n"
-    "  ridgeline attention --preset cs336 --resume         the whole grid, going on where it stopped\n"
+    "  ridgeline attention --preset cs336 --resume         the whole grid, going on where it "
+    "stopped\n"
     "  ridgeline memory --seq-len 8192 --d-model 16        where the memory goes\n"
-    "  ridgeline doctor                                    what was found here, and what is missing\n"
+    "  ridgeline doctor                                    what was found here, and what is "
+    "missing\n"
     "\n"
-    "Exit codes: 0 ok, 1 a gate failed, 2 bad usage or input, 3 a result was wrong, 4 the device or\n"
+    "Exit codes: 0 ok, 1 a gate failed, 2 bad usage or input, 3 a result was wrong, 4 the device "
+    "or\n"
     "environment failed, 130 interrupted.";
 
 int run(int argc, char** argv) {
-  CLI::App app("Ridgeline measures attention and transformers: time, memory, distance to the roof.", "ridgeline");
+  CLI::App app("Ridgeline measures attention and transformers: time, memory, distance to the roof.",
+               "ridgeline");
   app.set_version_flag("--version", fmt::format("ridgeline {}", build_facts().version));
   app.footer(kFooter);
   app.require_subcommand(1);
@@ -32,10 +38,18 @@ int run(int argc, char** argv) {
     Run run;
   };
   std::vector<Entry> entries;
-  for (auto add : {add_attention_command, add_memory_command, add_doctor_command, add_study_command}) {
+  for (auto add :
+       {add_attention_command, add_memory_command, add_doctor_command, add_study_command}) {
     Run command = add(app);
     entries.push_back({app.get_subcommands({}).back(), std::move(command)});
   }
+  const auto is_known = [&](const std::string& name) {
+    return std::any_of(entries.begin(), entries.end(),
+                       [&](const Entry& entry) { return entry.app->check_name(name); });
+  };
+  if (argc > 1 && argv[1][0] != '-' && !is_known(argv[1]))
+    throw Error(ErrorKind::usage, fmt::format("there is no command '{}'", argv[1]),
+                "ridgeline --help lists them");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -54,7 +68,10 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   using namespace ridgeline;
   try {
-    return run(argc, argv);
+    const int code = run(argc, argv);
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+      throw Error(ErrorKind::environment, "the output could not be written", "is the disk full?");
+    return code;
   } catch (const Error& error) {
     fmt::print(stderr, "ridgeline: {}\n", error.what());
     return exit_code(error.kind());

@@ -21,7 +21,8 @@ struct MemoryFlags {
   bool dry_run = false;
 };
 
-CLI::Option* add_size(CLI::App& app, const std::string& flag, int64_t& size, const std::string& description) {
+CLI::Option* add_size(CLI::App& app, const std::string& flag, int64_t& size,
+                      const std::string& description) {
   return app.add_option(flag, size, description)
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
       ->capture_default_str();
@@ -48,11 +49,13 @@ int run_command(MemoryFlags flags) {
   const std::unique_ptr<CpuDevice> device = open_device(flags.device);
   const auto measured = flags.dry_run ? std::nullopt : measure_once(flags.config, *device);
   const std::string analysis = memory_analysis(flags.config, measured);
+  fmt::print("{}", analysis);
+  if (flags.dry_run) return 0;
   const std::filesystem::path path =
       std::filesystem::path(flags.results_dir) / "attention" /
       fmt::format("memory_analysis_d{}_s{}.txt", flags.config.head_dim, flags.config.seq_len);
   write_file_atomically(path, analysis);
-  fmt::print("{}\nWritten to {}.\n", analysis, path.string());
+  fmt::print("\nWritten to {}.\n", path.string());
   return 0;
 }
 
@@ -60,15 +63,18 @@ int run_command(MemoryFlags flags) {
 
 Run add_memory_command(CLI::App& app) {
   auto flags = std::make_shared<MemoryFlags>();
-  CLI::App* command = app.add_subcommand("memory", "where the memory of attention goes, tensor by tensor");
+  CLI::App* command =
+      app.add_subcommand("memory", "where the memory of attention goes, tensor by tensor");
   add_size(*command, "--batch-size", flags->config.batch_size, "independent sequences");
   add_size(*command, "--heads", flags->config.heads, "heads per sequence");
   add_size(*command, "--seq-len", flags->config.seq_len, "sequence length");
   add_size(*command, "--d-model", flags->config.head_dim, "width of one head");
-  command->add_flag("--causal", flags->config.causal, "a query sees only keys up to its own position");
+  command->add_flag("--causal", flags->config.causal,
+                    "a query sees only keys up to its own position");
   command->add_option("--dtype", flags->dtype, "fp32, bf16 or fp16")->capture_default_str();
   add_device_flags(*command, flags->device);
-  command->add_option("--results-dir", flags->results_dir, "where the text goes")->capture_default_str();
+  command->add_option("--results-dir", flags->results_dir, "where the text goes")
+      ->capture_default_str();
   command->add_flag("--dry-run", flags->dry_run, "predict only, run nothing");
   command->footer("Example: ridgeline memory --batch-size 8 --seq-len 8192 --d-model 16");
   return [flags] { return run_command(*flags); };

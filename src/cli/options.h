@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "measure/protocol.h"
-#include "measure/record.h"
 #include "runtime/cpu_device.h"
 
 namespace ridgeline {
@@ -19,6 +18,9 @@ struct DeviceFlags {
 };
 
 void add_device_flags(CLI::App& app, DeviceFlags& flags);
+// The flags written so that they can be pasted: " --device cpu --threads 2 --memory-budget
+// 4294967296".
+std::string to_command(const DeviceFlags& flags, const CpuDevice& device);
 // Throws an unsupported error for a device this build cannot drive.
 std::unique_ptr<CpuDevice> open_device(const DeviceFlags& flags);
 
@@ -30,18 +32,10 @@ struct ProtocolFlags {
 
 void add_protocol_flags(CLI::App& app, ProtocolFlags& flags);
 Protocol make_protocol(const ProtocolFlags& flags);
+std::string to_command(const Protocol& protocol);  // " --num-warmup 10 --num-iterations 100"
 
 // A list given as `--flag 1 2` or `--flag 1,2`, every entry at least 1.
 CLI::Option* add_sizes(CLI::App& app, const std::string& flag, std::vector<int64_t>& sizes,
                        const std::string& description);
-
-// What every record of this process carries: machine, build.
-Record blank_record();
-
-// True once Ctrl-C was pressed; a second one ends the process at once.
-bool interrupted();
-void watch_for_interrupts();
-
-inline constexpr int kInterruptedExit = 130;
 
 }  // namespace ridgeline

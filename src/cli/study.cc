@@ -5,6 +5,7 @@
 
 #include "cli/attention_sweep.h"
 #include "cli/commands.h"
+#include "cli/interrupt.h"
 #include "cli/options.h"
 
 namespace ridgeline {
@@ -29,8 +30,8 @@ int run_command(const StudyFlags& flags) {
       {.study = {.protocol = protocol, .interrupted = interrupted},
        .directory = std::filesystem::path(flags.results_dir) / "study",
        .resume = flags.resume,
-       .command = fmt::format("ridgeline attention --device cpu --threads {} --num-warmup {} --time-budget {}",
-                              device->threads(), protocol.warmups, flags.time_budget)}));
+       .command =
+           "ridgeline attention" + to_command(flags.device, *device) + to_command(protocol)}));
 }
 
 }  // namespace
@@ -39,9 +40,12 @@ Run add_study_command(CLI::App& app) {
   auto flags = std::make_shared<StudyFlags>();
   CLI::App* command = app.add_subcommand("study", "all studies, at a size that fits this machine");
   add_device_flags(*command, flags->device);
-  command->add_option("--time-budget", flags->time_budget, "seconds per row")->capture_default_str();
-  command->add_option("--results-dir", flags->results_dir, "where records and tables go")->capture_default_str();
-  command->add_flag("--resume", flags->resume, "run only the rows that the results file does not hold");
+  command->add_option("--time-budget", flags->time_budget, "seconds per row")
+      ->capture_default_str();
+  command->add_option("--results-dir", flags->results_dir, "where records and tables go")
+      ->capture_default_str();
+  command->add_flag("--resume", flags->resume,
+                    "run only the rows that the results file does not hold");
   return [flags] { return run_command(*flags); };
 }
 

@@ -9,7 +9,8 @@ enum class CountedOver { nothing, output, input, products, visible_pairs };
 
 struct CostRule {
   CountedOver over = CountedOver::nothing;
-  double flops = 0;  // per element of what it is counted over; for products and pairs, per multiply-accumulate
+  double flops =
+      0;  // per element of what it is counted over; for products and pairs, per multiply-accumulate
   double products = 1;  // matrix products over the visible query-key pairs
 };
 
@@ -48,7 +49,8 @@ constexpr OpTable<CostRule> kRules = {
     {Op::max, kReduces},
     {Op::matmul, {CountedOver::products, 2}},
     {Op::attention, {CountedOver::visible_pairs, 2, 2}},
-    {Op::attention_gradient, {CountedOver::visible_pairs, 2, 5}},  // the fewest: a two-pass kernel does 7
+    {Op::attention_gradient,
+     {CountedOver::visible_pairs, 2, 5}},  // the fewest: a two-pass kernel does 7
     {Op::reshape, kMoves},
     {Op::permute, kFree},
     {Op::expand, kFree},
@@ -103,7 +105,8 @@ std::vector<Cost> node_costs(const Graph& graph) {
     for (Value input : node.inputs)
       if (graph.node(input).op != Op::constant)
         cost.bytes += bytes_read(graph.type(input), places[graph.index(input)].strides);
-    for (const TensorType& type : node.outputs) cost.bytes += static_cast<double>(byte_size(type).count);
+    for (const TensorType& type : node.outputs)
+      cost.bytes += static_cast<double>(byte_size(type).count);
 
     const double output = elements(node.outputs[0]);
     const auto width = node.inputs.empty() || graph.type(node.inputs[0]).shape.rank() == 0

@@ -15,7 +15,8 @@ void sort_largest_first(std::vector<Lifetime>& lifetimes) {
 std::vector<Lifetime> MemoryProfile::at_peak() const {
   std::vector<Lifetime> found;
   for (const Lifetime& lifetime : lifetimes)
-    if (lifetime.first_step <= peak_step && lifetime.last_step >= peak_step) found.push_back(lifetime);
+    if (lifetime.first_step <= peak_step && lifetime.last_step >= peak_step)
+      found.push_back(lifetime);
   sort_largest_first(found);
   return found;
 }

@@ -17,15 +17,17 @@ struct AttentionMask {
   bool operator==(const AttentionMask&) const = default;
 };
 
+// Both give the same bits from run to run, whatever the number of threads.
 enum class BackwardAlgorithm : uint8_t {
-  two_pass,     // dQ by query tiles, then dK and dV by key tiles: 7 products, bitwise reproducible
-  single_pass,  // all three by key tiles, dQ summed across tiles: 5 products
+  two_pass,     // dQ by query tiles, then dK and dV by key tiles: 7 products, no tile waits for
+                // another
+  single_pass,  // all three by key tiles: 5 products; key tiles take turns to add to dQ
 };
 
 struct AttentionSpec {
   double scale = 1;
   AttentionMask mask = {};
-  BackwardAlgorithm backward = BackwardAlgorithm::two_pass;
+  BackwardAlgorithm backward = BackwardAlgorithm::single_pass;
 };
 
 // The keys that query `query` of `queries` may see: [first, last), which may be empty.

@@ -30,7 +30,9 @@ constexpr DTypeInfo info(DType dtype) {
   return {"?", 0, 0};
 }
 
-constexpr bool is_floating(DType dtype) { return info(dtype).epsilon > 0; }
+constexpr bool is_floating(DType dtype) {
+  return info(dtype).epsilon > 0;
+}
 
 // "fp32" | "bf16" | "fp16"; throws a usage error for anything else.
 DType parse_float_dtype(std::string_view name);

@@ -11,7 +11,7 @@ namespace {
 std::string node_key(Op op, std::span<const Value> inputs, const Attributes& attributes,
                      std::span<const TensorType> outputs) {
   std::string key = fmt::format("{}", static_cast<int>(op));
-  for (Value input : inputs) fmt::format_to(std::back_inserter(key), " {}.{}", input.node, input.output);
+  for (Value input : inputs) key += fmt::format(" {}.{}", input.node, input.output);
   Node probe;
   probe.op = op;
   probe.attributes = attributes;
@@ -34,12 +34,14 @@ Value Graph::add(Op op, std::vector<Value> inputs, Attributes attributes) {
   std::vector<TensorType> input_types;
   for (Value input : inputs) {
     if (input.node >= nodes_.size() || input.output >= nodes_[input.node].outputs.size())
-      throw Error(ErrorKind::internal, fmt::format("{} reads a value that does not exist", info(op).name));
+      throw Error(ErrorKind::internal,
+                  fmt::format("{} reads a value that does not exist", info(op).name));
     input_types.push_back(type(input));
   }
   std::vector<TensorType> outputs = infer_types(op, input_types, attributes);
   const auto number = static_cast<uint32_t>(nodes_.size());
-  const auto [entry, is_new] = known_.try_emplace(node_key(op, inputs, attributes, outputs), number);
+  const auto [entry, is_new] =
+      known_.try_emplace(node_key(op, inputs, attributes, outputs), number);
   if (!is_new) return Value{entry->second, 0};
 
   Node node{op, std::move(inputs), std::move(attributes), std::move(outputs), {}, value_count_};

@@ -43,7 +43,8 @@ struct Scalar {
 struct Axes {
   Dims axes;
 };
-struct Range {  // slice: [begin, end) of an axis; pad: zeros so that the input lands at [begin, end)
+struct Range {  // slice: [begin, end) of an axis; pad: zeros so that the input lands at [begin,
+                // end)
   int axis = 0;
   int64_t begin = 0;
   int64_t end = 0;
@@ -62,7 +63,7 @@ struct Node {
   std::vector<Value> inputs;
   Attributes attributes;
   std::vector<TensorType> outputs;
-  std::string name;         // given by the model ("scores"); may be empty
+  std::string name;          // given by the model ("scores"); may be empty
   uint32_t first_value = 0;  // dense number of output 0 among all values of the graph
 };
 
@@ -88,7 +89,8 @@ class Graph {
 
   void set_name(Value value, std::string name);
   void mark_output(std::string name, Value value);
-  // Everything added from here on belongs to the stage `name`; before the first call it is "forward".
+  // Everything added from here on belongs to the stage `name`; before the first call it is
+  // "forward".
   void begin_stage(std::string name);
 
   std::span<const Node> nodes() const { return nodes_; }

@@ -140,8 +140,9 @@ TensorType slice(Op op, Types inputs, const Attributes& attributes) {
   require_axis(op, inputs, range.axis);
   TensorType result = inputs[0];
   if (range.begin < 0 || range.end <= range.begin || range.end > result.shape[range.axis])
-    throw misfit(op, inputs, fmt::format("a range inside axis {}, not [{}, {})", range.axis,
-                                         range.begin, range.end));
+    throw misfit(
+        op, inputs,
+        fmt::format("a range inside axis {}, not [{}, {})", range.axis, range.begin, range.end));
   result.shape[range.axis] = range.end - range.begin;
   return result;
 }
@@ -162,14 +163,16 @@ std::vector<TensorType> attention(Op op, Types inputs, const Attributes&) {
   const Shape& k = inputs[1].shape;
   const bool fits = q.rank() == 4 && k.rank() == 4 && inputs[1] == inputs[2] && q[0] == k[0] &&
                     q[1] % k[1] == 0 && q[3] == k[3] && inputs[0].dtype == inputs[1].dtype;
-  if (!fits) throw misfit(op, inputs, "q [B, H, Sq, D] and k, v [B, Hk, Sk, D], H a multiple of Hk");
+  if (!fits)
+    throw misfit(op, inputs, "q [B, H, Sq, D] and k, v [B, Hk, Sk, D], H a multiple of Hk");
   return {inputs[0], {DType::f32, {q[0], q[1], q[2]}}};
 }
 
 std::vector<TensorType> attention_gradient(Op op, Types inputs, const Attributes& attributes) {
   const std::vector<TensorType> forward = attention(op, inputs.first(3), attributes);
   if (inputs[3] != forward[0] || inputs[4] != forward[1] || inputs[5] != forward[0])
-    throw misfit(op, inputs, "the inputs and results of an attention node, then the gradient of its output");
+    throw misfit(op, inputs,
+                 "the inputs and results of an attention node, then the gradient of its output");
   return {inputs[0], inputs[1], inputs[2]};
 }
 
@@ -179,40 +182,23 @@ std::vector<TensorType> one(Op op, Types inputs, const Attributes& attributes) {
 }
 
 constexpr OpTable<Infer> kRules = {
-    {Op::input, one<target>},
-    {Op::constant, one<target>},
-    {Op::iota, one<iota>},
-    {Op::negate, one<unary>},
-    {Op::exp, one<unary>},
-    {Op::log, one<unary>},
-    {Op::sqrt, one<unary>},
-    {Op::rsqrt, one<unary>},
-    {Op::sin, one<unary>},
-    {Op::cos, one<unary>},
-    {Op::tanh, one<unary>},
-    {Op::sigmoid, one<unary>},
-    {Op::cast, one<cast>},
-    {Op::add, one<binary>},
-    {Op::subtract, one<binary>},
-    {Op::multiply, one<binary>},
-    {Op::divide, one<binary>},
-    {Op::maximum, one<binary>},
-    {Op::less, one<comparison>},
-    {Op::less_equal, one<comparison>},
-    {Op::equal, one<comparison>},
-    {Op::where, one<where>},
-    {Op::softmax, one<row>},
-    {Op::softmax_gradient, one<row>},
-    {Op::sum, one<reduction>},
-    {Op::mean, one<reduction>},
-    {Op::max, one<reduction>},
-    {Op::matmul, one<matmul>},
-    {Op::attention, attention},
-    {Op::attention_gradient, attention_gradient},
-    {Op::reshape, one<reshape>},
-    {Op::permute, one<permute>},
-    {Op::expand, one<expand>},
-    {Op::slice, one<slice>},
+    {Op::input, one<target>},     {Op::constant, one<target>},
+    {Op::iota, one<iota>},        {Op::negate, one<unary>},
+    {Op::exp, one<unary>},        {Op::log, one<unary>},
+    {Op::sqrt, one<unary>},       {Op::rsqrt, one<unary>},
+    {Op::sin, one<unary>},        {Op::cos, one<unary>},
+    {Op::tanh, one<unary>},       {Op::sigmoid, one<unary>},
+    {Op::cast, one<cast>},        {Op::add, one<binary>},
+    {Op::subtract, one<binary>},  {Op::multiply, one<binary>},
+    {Op::divide, one<binary>},    {Op::maximum, one<binary>},
+    {Op::less, one<comparison>},  {Op::less_equal, one<comparison>},
+    {Op::equal, one<comparison>}, {Op::where, one<where>},
+    {Op::softmax, one<row>},      {Op::softmax_gradient, one<row>},
+    {Op::sum, one<reduction>},    {Op::mean, one<reduction>},
+    {Op::max, one<reduction>},    {Op::matmul, one<matmul>},
+    {Op::attention, attention},   {Op::attention_gradient, attention_gradient},
+    {Op::reshape, one<reshape>},  {Op::permute, one<permute>},
+    {Op::expand, one<expand>},    {Op::slice, one<slice>},
     {Op::pad, one<pad>},
 };
 

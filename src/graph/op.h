@@ -1,4 +1,5 @@
-// The operations of the graph, at the granularity of PyTorch eager: what it runs as one kernel is one op.
+// The operations of the graph, at the granularity of PyTorch eager: what it runs as one kernel is
+// one op.
 #pragma once
 
 #include <array>

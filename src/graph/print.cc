@@ -30,7 +30,7 @@ std::string to_text(const Graph& graph) {
   std::string text;
   const std::vector<Stage> stages = graph.stages();
   for (const Stage& stage : stages) {
-    if (stages.size() > 1) fmt::format_to(std::back_inserter(text), "{}:\n", stage.name);
+    if (stages.size() > 1) text += fmt::format("{}:\n", stage.name);
     for (uint32_t number = stage.begin; number < stage.end; ++number) {
       const Node& node = graph.nodes()[number];
       std::string arguments;
@@ -41,13 +41,14 @@ std::string to_text(const Graph& graph) {
       else if (const std::string detail = attributes_text(node); !detail.empty())
         arguments += (arguments.empty() ? "" : ", ") + detail;
       std::string types;
-      for (const TensorType& type : node.outputs) types += (types.empty() ? "" : ", ") + to_string(type);
-      fmt::format_to(std::back_inserter(text), "%{} {} = {}({}) : {}\n", node.first_value,
-                     graph.name({number, 0}), info(node.op).name, arguments, types);
+      for (const TensorType& type : node.outputs)
+        types += (types.empty() ? "" : ", ") + to_string(type);
+      text += fmt::format("%{} {} = {}({}) : {}\n", node.first_value, graph.name({number, 0}),
+                          info(node.op).name, arguments, types);
     }
   }
   for (const Output& output : graph.outputs())
-    fmt::format_to(std::back_inserter(text), "output {} = %{}\n", output.name, graph.index(output.value));
+    text += fmt::format("output {} = %{}\n", output.name, graph.index(output.value));
   return text;
 }
 

@@ -35,12 +35,12 @@ bool Dims::operator==(const Dims& other) const {
 }
 
 int64_t element_count(const Shape& shape) {
-  constexpr int64_t kLimit = int64_t{1} << 60;
+  constexpr int64_t kLimit = int64_t{1} << 52;  // sums over many tensors still fit 64 bits
   int64_t count = 1;
   for (int64_t size : shape) {
     if (__builtin_mul_overflow(count, size, &count) || count > kLimit)
       throw Error(ErrorKind::usage,
-                  fmt::format("a tensor of shape {} has more than 2^60 elements", to_string(shape)),
+                  fmt::format("a tensor of shape {} has more than 2^52 elements", to_string(shape)),
                   "choose smaller sizes");
   }
   return count;
@@ -60,8 +60,8 @@ Shape broadcast_shapes(const Shape& a, const Shape& b) {
     const int64_t size_a = from_end < a.rank() ? a.back(from_end) : 1;
     const int64_t size_b = from_end < b.rank() ? b.back(from_end) : 1;
     if (size_a != size_b && size_a != 1 && size_b != 1)
-      throw Error(ErrorKind::usage, fmt::format("shapes {} and {} do not broadcast", to_string(a),
-                                                to_string(b)));
+      throw Error(ErrorKind::usage,
+                  fmt::format("shapes {} and {} do not broadcast", to_string(a), to_string(b)));
     result.back(from_end) = size_a == 1 ? size_b : size_a;
   }
   return result;
@@ -74,8 +74,11 @@ std::string to_string(const Dims& dims) {
 DType parse_float_dtype(std::string_view name) {
   for (DType dtype : {DType::f32, DType::bf16, DType::f16})
     if (info(dtype).name == name) return dtype;
-  throw Error(ErrorKind::usage, fmt::format("'{}' is not a dtype", name),
-              "use fp32, bf16 or fp16");
+  if (name == "tf32")
+    throw Error(ErrorKind::unsupported,
+                "tf32 is a mode of GPU tensor cores; no device of this build has it",
+                "use fp32, bf16 or fp16");
+  throw Error(ErrorKind::usage, fmt::format("'{}' is not a dtype", name), "use fp32, bf16 or fp16");
 }
 
 }  // namespace ridgeline

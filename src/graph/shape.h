@@ -40,7 +40,7 @@ class Dims {
 using Shape = Dims;
 using Strides = Dims;
 
-// Product of the sizes. Throws a usage error when it does not fit 2^60.
+// Product of the sizes. Throws a usage error when it exceeds 2^52.
 int64_t element_count(const Shape& shape);
 
 Strides contiguous_strides(const Shape& shape);

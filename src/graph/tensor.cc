@@ -40,47 +40,100 @@ Tensor iota(Graph& graph, int64_t count) {
   return Tensor(graph, graph.add(Op::iota, {}, {{}, Target{{DType::i32, {count}}}}));
 }
 
-Tensor operator-(const Tensor& x) { return apply(Op::negate, {x}); }
-Tensor exp(const Tensor& x) { return apply(Op::exp, {x}); }
-Tensor log(const Tensor& x) { return apply(Op::log, {x}); }
-Tensor sqrt(const Tensor& x) { return apply(Op::sqrt, {x}); }
-Tensor rsqrt(const Tensor& x) { return apply(Op::rsqrt, {x}); }
-Tensor sin(const Tensor& x) { return apply(Op::sin, {x}); }
-Tensor cos(const Tensor& x) { return apply(Op::cos, {x}); }
-Tensor tanh(const Tensor& x) { return apply(Op::tanh, {x}); }
-Tensor sigmoid(const Tensor& x) { return apply(Op::sigmoid, {x}); }
+Tensor operator-(const Tensor& x) {
+  return apply(Op::negate, {x});
+}
+Tensor exp(const Tensor& x) {
+  return apply(Op::exp, {x});
+}
+Tensor log(const Tensor& x) {
+  return apply(Op::log, {x});
+}
+Tensor sqrt(const Tensor& x) {
+  return apply(Op::sqrt, {x});
+}
+Tensor rsqrt(const Tensor& x) {
+  return apply(Op::rsqrt, {x});
+}
+Tensor sin(const Tensor& x) {
+  return apply(Op::sin, {x});
+}
+Tensor cos(const Tensor& x) {
+  return apply(Op::cos, {x});
+}
+Tensor tanh(const Tensor& x) {
+  return apply(Op::tanh, {x});
+}
+Tensor sigmoid(const Tensor& x) {
+  return apply(Op::sigmoid, {x});
+}
 Tensor cast(const Tensor& x, DType dtype) {
   return x.dtype() == dtype ? x : apply(Op::cast, {x}, {{}, Target{{dtype, {}}}});
 }
 
-Tensor operator+(const Tensor& a, const Tensor& b) { return apply(Op::add, {a, b}); }
-Tensor operator-(const Tensor& a, const Tensor& b) { return apply(Op::subtract, {a, b}); }
-Tensor operator*(const Tensor& a, const Tensor& b) { return apply(Op::multiply, {a, b}); }
-Tensor operator/(const Tensor& a, const Tensor& b) { return apply(Op::divide, {a, b}); }
-Tensor operator+(const Tensor& a, double b) { return a + scalar(a, b); }
-Tensor operator-(const Tensor& a, double b) { return a - scalar(a, b); }
-Tensor operator*(const Tensor& a, double b) { return a * scalar(a, b); }
-Tensor operator/(const Tensor& a, double b) { return a / scalar(a, b); }
-Tensor maximum(const Tensor& a, const Tensor& b) { return apply(Op::maximum, {a, b}); }
-Tensor less(const Tensor& a, const Tensor& b) { return apply(Op::less, {a, b}); }
-Tensor less_equal(const Tensor& a, const Tensor& b) { return apply(Op::less_equal, {a, b}); }
-Tensor equal(const Tensor& a, const Tensor& b) { return apply(Op::equal, {a, b}); }
+Tensor operator+(const Tensor& a, const Tensor& b) {
+  return apply(Op::add, {a, b});
+}
+Tensor operator-(const Tensor& a, const Tensor& b) {
+  return apply(Op::subtract, {a, b});
+}
+Tensor operator*(const Tensor& a, const Tensor& b) {
+  return apply(Op::multiply, {a, b});
+}
+Tensor operator/(const Tensor& a, const Tensor& b) {
+  return apply(Op::divide, {a, b});
+}
+Tensor operator+(const Tensor& a, double b) {
+  return a + scalar(a, b);
+}
+Tensor operator-(const Tensor& a, double b) {
+  return a - scalar(a, b);
+}
+Tensor operator*(const Tensor& a, double b) {
+  return a * scalar(a, b);
+}
+Tensor operator/(const Tensor& a, double b) {
+  return a / scalar(a, b);
+}
+Tensor maximum(const Tensor& a, const Tensor& b) {
+  return apply(Op::maximum, {a, b});
+}
+Tensor less(const Tensor& a, const Tensor& b) {
+  return apply(Op::less, {a, b});
+}
+Tensor less_equal(const Tensor& a, const Tensor& b) {
+  return apply(Op::less_equal, {a, b});
+}
+Tensor equal(const Tensor& a, const Tensor& b) {
+  return apply(Op::equal, {a, b});
+}
 Tensor where(const Tensor& condition, const Tensor& yes, const Tensor& no) {
   return apply(Op::where, {condition, yes, no});
 }
 
-Tensor softmax(const Tensor& x) { return apply(Op::softmax, {x}); }
+Tensor softmax(const Tensor& x) {
+  return apply(Op::softmax, {x});
+}
 Tensor softmax_gradient(const Tensor& y, const Tensor& d_y) {
   return apply(Op::softmax_gradient, {y, d_y});
 }
 
-Tensor sum(const Tensor& x, const Dims& axes) { return reduce(Op::sum, x, axes); }
-Tensor mean(const Tensor& x, const Dims& axes) { return reduce(Op::mean, x, axes); }
-Tensor max(const Tensor& x, const Dims& axes) { return reduce(Op::max, x, axes); }
+Tensor sum(const Tensor& x, const Dims& axes) {
+  return reduce(Op::sum, x, axes);
+}
+Tensor mean(const Tensor& x, const Dims& axes) {
+  return reduce(Op::mean, x, axes);
+}
+Tensor max(const Tensor& x, const Dims& axes) {
+  return reduce(Op::max, x, axes);
+}
 
-Tensor matmul(const Tensor& a, const Tensor& b) { return apply(Op::matmul, {a, b}); }
+Tensor matmul(const Tensor& a, const Tensor& b) {
+  return apply(Op::matmul, {a, b});
+}
 
-AttentionResult attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionSpec& spec) {
+AttentionResult attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                          const AttentionSpec& spec) {
   const Tensor output = apply(Op::attention, {q, k, v}, {spec, {}});
   return {output, Tensor(q.graph(), {output.value().node, 1})};
 }

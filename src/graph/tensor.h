@@ -77,7 +77,8 @@ struct AttentionResult {
   Tensor output;       // like q
   Tensor log_sum_exp;  // [B, H, Sq] in fp32; -inf for a query that sees no key
 };
-AttentionResult attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionSpec& spec);
+AttentionResult attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                          const AttentionSpec& spec);
 
 struct AttentionGradients {
   Tensor d_q, d_k, d_v;

@@ -24,10 +24,12 @@ void verify(const Graph& graph) {
     std::vector<TensorType> types;
     for (Value input : node.inputs) {
       require(input.node < number, place + " reads a later node");
-      require(input.output < graph.nodes()[input.node].outputs.size(), place + " reads a missing output");
+      require(input.output < graph.nodes()[input.node].outputs.size(),
+              place + " reads a missing output");
       types.push_back(graph.type(input));
     }
-    require(node.outputs == infer_types(node.op, types, node.attributes), place + " has the wrong type");
+    require(node.outputs == infer_types(node.op, types, node.attributes),
+            place + " has the wrong type");
     require(node.first_value == values, place + " breaks the numbering of values");
     values += static_cast<uint32_t>(node.outputs.size());
     if (node.op == Op::input)

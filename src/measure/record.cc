@@ -1,6 +1,5 @@
 #include "measure/record.h"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <ctime>
@@ -60,8 +59,16 @@ std::string workload_key(const Record& record) {
   return key.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+std::string utc_text(std::time_t time) {
+  std::tm parts{};
+  gmtime_r(&time, &parts);
+  std::string text(sizeof "2026-01-31T12:34:56Z", '\0');
+  text.resize(std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts));
+  return text;
+}
+
 std::string utc_now() {
-  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
+  return utc_text(std::time(nullptr));
 }
 
 }  // namespace ridgeline

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <ctime>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -115,6 +116,7 @@ struct Record {
 std::string workload_key(const Record& record);
 
 // "2026-01-31T12:34:56Z".
+std::string utc_text(std::time_t time);
 std::string utc_now();
 
 }  // namespace ridgeline

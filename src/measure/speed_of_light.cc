@@ -47,7 +47,7 @@ std::optional<std::string> faster_than_light(const Achieved& achieved, const Pea
 
 Peaks cpu_peaks(const CpuPeakInputs& inputs) {
   for (const FlopsPerCycle& row : kFlopsPerCycle) {
-    if (row.isa != inputs.isa || row.dtype != inputs.dtype) continue;
+    if (row.isa != inputs.isa || row.dtype != inputs.dtype || inputs.max_clock_hz <= 0) continue;
     const double flops_per_s = inputs.threads * inputs.max_clock_hz * row.flops;
     return {flops_per_s, std::nullopt,
             fmt::format("{} thread{} x {:.2f} GHz x {} FLOPs per cycle of {} in {}", inputs.threads,

@@ -28,7 +28,8 @@ Tensor plain_attention(const Tensor& q, const Tensor& k, const Tensor& v, bool c
 namespace {
 
 // The kernels want an axis for heads; the study's problems [P, S, d] have one each.
-Tensor fused_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionConfig& config) {
+Tensor fused_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                       const AttentionConfig& config) {
   const auto with_heads = [](const Tensor& x) {
     return reshape(x, {x.shape()[0], 1, x.shape()[1], x.shape()[2]});
   };

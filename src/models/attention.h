@@ -12,7 +12,7 @@ struct AttentionConfig {
   int64_t head_dim = 64;
   bool causal = false;
   DType dtype = DType::f32;
-  BackwardAlgorithm backward = BackwardAlgorithm::two_pass;  // of the fused form
+  BackwardAlgorithm backward = BackwardAlgorithm::single_pass;  // of the fused form
 };
 
 enum class AttentionForm {
@@ -20,13 +20,15 @@ enum class AttentionForm {
   fused,  // one attention node
 };
 
-// Softmax(q k^T / sqrt(d)) v for q, k, v of shape [..., S, d]; with `causal`, query i sees keys up to i.
+// Softmax(q k^T / sqrt(d)) v for q, k, v of shape [..., S, d]; with `causal`, query i sees keys up
+// to i.
 Tensor plain_attention(const Tensor& q, const Tensor& k, const Tensor& v, bool causal);
 
 // The whole study's workload in either form.
-// Inputs q, k, v and d_output of shape [batch * heads, S, d] (no axis of its own for heads: they are
-// independent problems); output "output" in the stage "forward", outputs "d_q", "d_k", "d_v" in the
-// stage "backward". Throws a usage error for sizes below 1 or too large to count.
-Graph attention_training_graph(const AttentionConfig& config, AttentionForm form = AttentionForm::plain);
+// Inputs q, k, v and d_output of shape [batch * heads, S, d] (no axis of its own for heads: they
+// are independent problems); output "output" in the stage "forward", outputs "d_q", "d_k", "d_v" in
+// the stage "backward". Throws a usage error for sizes below 1 or too large to count.
+Graph attention_training_graph(const AttentionConfig& config,
+                               AttentionForm form = AttentionForm::plain);
 
 }  // namespace ridgeline

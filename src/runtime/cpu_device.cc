@@ -20,7 +20,8 @@ CpuDevice::CpuDevice(CpuOptions options)
     : isa_(options.isa), pool_(options.threads), ledger_(memory_, std::move(options.ledger)) {}
 
 std::string CpuDevice::description() const {
-  return fmt::format("{} threads, {}, {}", pool_.threads(), ridgeline::name(isa_), blas_description());
+  return fmt::format("{} threads, {}, {}", pool_.threads(), ridgeline::name(isa_),
+                     blas_description());
 }
 
 void CpuDevice::run(const Node& node, std::span<const TensorView> inputs,

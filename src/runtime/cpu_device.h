@@ -23,6 +23,7 @@ class CpuDevice : public Device {
   int threads() const override { return pool_.threads(); }
   Isa isa() const { return isa_; }
   Ledger& ledger() override { return ledger_; }
+  const Ledger& ledger() const override { return ledger_; }
   ThreadPool& pool() { return pool_; }
 
   void run(const Node& node, std::span<const TensorView> inputs,

@@ -36,7 +36,10 @@ uint64_t scalar_bits(DType dtype, double value) {
 }  // namespace
 
 EagerExecutor::EagerExecutor(const Graph& graph, const Schedule& schedule, Device& device)
-    : graph_(graph), schedule_(schedule), device_(device), storage_(graph.value_count()),
+    : graph_(graph),
+      schedule_(schedule),
+      device_(device),
+      storage_(graph.value_count()),
       constants_(graph.value_count()) {
   for (Value value : graph.inputs())
     storage_[graph.index(value)] =

@@ -39,8 +39,8 @@ class EagerExecutor {
   const Schedule& schedule_;
   Device& device_;
   bool poison_ = false;
-  std::vector<Allocation> storage_;   // by Graph::index; empty for views and the dead
-  std::vector<uint64_t> constants_;   // by Graph::index: the scalar in its own dtype
+  std::vector<Allocation> storage_;  // by Graph::index; empty for views and the dead
+  std::vector<uint64_t> constants_;  // by Graph::index: the scalar in its own dtype
 };
 
 }  // namespace ridgeline

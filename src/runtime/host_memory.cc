@@ -35,7 +35,8 @@ void* HostMemory::acquire(Bytes bytes, std::string& reason) {
   const bool huge = bytes.count >= kHugePage;
   const auto length = static_cast<size_t>(bytes.count + kPage);
   const size_t slack = huge ? kHugePage : 0;
-  void* mapped = mmap(nullptr, length + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* mapped =
+      mmap(nullptr, length + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) {
     reason = "the operating system refused to map it";
     return nullptr;

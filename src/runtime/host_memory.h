@@ -1,4 +1,5 @@
-// Memory of this machine, asked for before it is taken, so that the kernel never has to kill anybody.
+// Memory of this machine, asked for before it is taken, so that the kernel never has to kill
+// anybody.
 #pragma once
 
 #include "runtime/ledger.h"

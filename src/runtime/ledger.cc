@@ -46,14 +46,14 @@ Allocation Ledger::allocate(Bytes bytes, std::string name) {
   if (options_.before_allocation) options_.before_allocation(name, bytes);
   if (bytes > options_.budget - live_)
     throw Error(ErrorKind::out_of_memory,
-                fmt::format("'{}' needs {}, but {} of the budget of {} are in use", name, to_string(bytes),
-                            to_string(live_), to_string(options_.budget)),
+                fmt::format("'{}' needs {}, but {} of the budget of {} are in use", name,
+                            to_string(bytes), to_string(live_), to_string(options_.budget)),
                 "choose a smaller size or a larger --memory-budget");
 
   Bytes block = whole_pages(bytes);
   void* data = reuse(block, block);
   if (data == nullptr) {
-    const Bytes ceiling = std::max(most_held_, held_ + block);
+    const Bytes ceiling = std::max(most_held_, held_ + block) + slack();
     trim(ceiling - held_ - block);
     std::string reason;
     data = source_.acquire(block, reason);
@@ -82,7 +82,8 @@ void Ledger::release(Allocation& allocation) noexcept {
   held_ -= allocation.block_;
   cached_ += allocation.block_;
   free_.emplace(allocation.block_.count, allocation.data_);
-  if (options_.keep_events) events_.push_back({allocation.name_, Bytes{} - allocation.bytes_, live_});
+  if (options_.keep_events)
+    events_.push_back({allocation.name_, Bytes{} - allocation.bytes_, live_});
 }
 
 // The smallest cached block that fits without wasting more than an eighth.
@@ -90,12 +91,16 @@ void* Ledger::reuse(Bytes wanted, Bytes& block) {
   const auto found = free_.lower_bound(wanted.count);
   if (found == free_.end() || found->first > wanted.count + wanted.count / 8) return nullptr;
   // A larger block than asked for must not lift the process above its peak either.
-  if (held_.count + found->first > std::max(most_held_, held_ + wanted).count) return nullptr;
+  if (held_ + Bytes{found->first} > std::max(most_held_, held_ + wanted) + slack()) return nullptr;
   void* data = found->second;
   block = {found->first};
   cached_ -= block;
   free_.erase(found);
   return data;
+}
+
+Bytes Ledger::slack() const {
+  return std::max(options_.cache_slack, Bytes{most_held_.count / 50});
 }
 
 // Gives cached blocks back, largest first, until at most `allowance` is kept.

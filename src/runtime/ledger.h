@@ -1,4 +1,5 @@
-// The one account of memory: who holds how much, the peak, and the budget that turns too much into an error.
+// The one account of memory: who holds how much, the peak, and the budget that turns too much into
+// an error.
 #pragma once
 
 #include <functional>
@@ -54,12 +55,15 @@ class Allocation {
 struct LedgerOptions {
   Bytes budget{INT64_MAX};
   bool keep_events = false;
+  // How far cached blocks may lift the process above the peak of its live tensors: at least this,
+  // or 2 %.
+  Bytes cache_slack{int64_t{32} << 20};
   // Called before every allocation; tests make it throw to inject failures.
   std::function<void(const std::string& name, Bytes bytes)> before_allocation = {};
 };
 
-// Blocks are cached for reuse, as a fresh mapping costs a page fault per page. The cache never makes
-// the process larger than its live tensors have been: live + cached <= peak of live.
+// Blocks are cached for reuse, as a fresh mapping costs a page fault per page. The cache hardly
+// makes the process larger than its live tensors have been: live + cached <= peak of live + slack.
 class Ledger {
  public:
   Ledger(MemorySource& source, LedgerOptions options);
@@ -84,11 +88,13 @@ class Ledger {
   void release(Allocation& allocation) noexcept;
   void* reuse(Bytes wanted, Bytes& block);
   void trim(Bytes allowance);
+  Bytes slack() const;
 
   MemorySource& source_;
   LedgerOptions options_;
-  Bytes live_, peak_;                   // as asked for
-  Bytes held_, cached_, most_held_;     // in whole blocks: handed out, kept, and the most ever handed out
+  Bytes live_, peak_;  // as asked for
+  Bytes held_, cached_,
+      most_held_;  // in whole blocks: handed out, kept, and the most ever handed out
   std::multimap<int64_t, void*> free_;  // block size -> block
   std::vector<LedgerEvent> events_;
 };

@@ -31,6 +31,11 @@ CostFacts cost_facts(const AttentionConfig& config, const Graph& graph) {
   const auto s = static_cast<double>(config.seq_len);
   const double forward_flops = 4.0 * static_cast<double>(config.batch_size * config.heads) * s * s *
                                static_cast<double>(config.head_dim) / (config.causal ? 2 : 1);
+  if (forward_flops > 0x1p60)
+    throw Error(ErrorKind::usage,
+                fmt::format("S={} d={} needs {:.3g} FLOP forward, too many to count",
+                            config.seq_len, config.head_dim, forward_flops),
+                "choose smaller sizes");
   const std::vector<Stage> stages = graph.stages();
   const auto phase = [&](const Stage& stage, double flops) {
     const Cost exact = stage_cost(graph, stage);
@@ -41,7 +46,8 @@ CostFacts cost_facts(const AttentionConfig& config, const Graph& graph) {
 }
 
 // Bytes of tensors with S x S elements that live at the peak.
-Bytes quadratic_bytes(const AttentionConfig& config, const Graph& graph, const MemoryProfile& profile) {
+Bytes quadratic_bytes(const AttentionConfig& config, const Graph& graph,
+                      const MemoryProfile& profile) {
   Bytes total;
   for (const Lifetime& lifetime : profile.at_peak()) {
     const Shape& shape = graph.type(lifetime.value).shape;
@@ -62,9 +68,11 @@ void fill_randomly(Device& device, const TensorView& view, uint64_t seed, const 
   const int64_t count = element_count(view.shape);
   for (int64_t first = 0; first < count; first += kPiece) {
     const int64_t n = std::min(kPiece, count - first);
-    for (int64_t i = 0; i < n; ++i) values[static_cast<size_t>(i)] = static_cast<float>(random.next());
+    for (int64_t i = 0; i < n; ++i)
+      values[static_cast<size_t>(i)] = static_cast<float>(random.next());
     simd_kernels(Isa::portable).store(view.dtype, values.data(), stored.data(), n);
-    device.upload({static_cast<char*>(view.data) + first * size, view.dtype, {n}, {1}}, stored.data());
+    device.upload({static_cast<char*>(view.data) + first * size, view.dtype, {n}, {1}},
+                  stored.data());
   }
 }
 
@@ -125,7 +133,8 @@ Record describe_attention(const AttentionWorkload& workload, const CpuDevice& de
   record.workload = {{"batch_size", config.batch_size}, {"heads", config.heads},
                      {"seq_len", config.seq_len},       {"d_model", config.head_dim},
                      {"causal", config.causal},         {"dtype", info(config.dtype).name}};
-  record.settings = {{"threads", device.threads()}, {"isa", name(device.isa())}, {"seed", options.seed}};
+  record.settings = {
+      {"threads", device.threads()}, {"isa", name(device.isa())}, {"seed", options.seed}};
   if (find_attention_implementation(workload.implementation).form == AttentionForm::fused)
     record.settings["backward"] = name(config.backward);
 
@@ -163,7 +172,8 @@ std::optional<Record> run_attention(const AttentionWorkload& workload, CpuDevice
           if (output.name == name) return executor.output(name);
         return executor.input(name);
       };
-      const RangeRunner run = [&](int64_t count, const std::function<void(int64_t, int64_t)>& body) {
+      const RangeRunner run = [&](int64_t count,
+                                  const std::function<void(int64_t, int64_t)>& body) {
         device.pool().for_range(count, 1, body);
       };
       record.verification = verify_attention(workload.config, tensor, options.seed, run);
@@ -171,17 +181,17 @@ std::optional<Record> run_attention(const AttentionWorkload& workload, CpuDevice
       if (!record.error.empty()) record.status = Status::wrong;
     }
 
-    const Measurement measurement = measure(
-        options.protocol, {"forward", "backward"},
-        [&](std::span<double> phase_ms) {
-          for (size_t stage = 0; stage < phase_ms.size(); ++stage) {
-            const auto start = std::chrono::steady_clock::now();
-            executor.run_stage(stage);
-            device.synchronize();
-            phase_ms[stage] = elapsed_ms(start);
-          }
-        },
-        {.interrupted = options.interrupted});
+    const Measurement measurement =
+        measure(options.protocol, {"forward", "backward"},
+                [&](std::span<double> phase_ms) {
+                  for (size_t stage = 0; stage < phase_ms.size(); ++stage) {
+                    const auto start = std::chrono::steady_clock::now();
+                    executor.run_stage(stage);
+                    device.synchronize();
+                    phase_ms[stage] = elapsed_ms(start);
+                  }
+                },
+                {.interrupted = options.interrupted});
     if (measurement.interrupted()) return std::nullopt;
     record.series = measurement.series;
     record.protocol = measurement.protocol;

@@ -18,13 +18,13 @@ struct AttentionStudyOptions {
   std::function<bool()> interrupted = {};  // asked between iterations
 };
 
-// The row without results: what identifies it, and what was predicted. `blank` brings the facts that
-// all rows share (machine, build). Throws a usage error for sizes that cannot be counted.
+// The row without results: what identifies it, and what was predicted. `blank` brings the facts
+// that all rows share (machine, build). Throws a usage error for sizes that cannot be counted.
 Record describe_attention(const AttentionWorkload& workload, const CpuDevice& device,
                           const AttentionStudyOptions& options, const Record& blank);
 
-// Fills in the results of `described`. Out of memory, wrong values and impossible speeds are statuses of the
-// record, not errors. Empty when interrupted.
+// Fills in the results of `described`. Out of memory, wrong values and impossible speeds are
+// statuses of the record, not errors. Empty when interrupted.
 std::optional<Record> run_attention(const AttentionWorkload& workload, CpuDevice& device,
                                     const AttentionStudyOptions& options, Record described);
 

@@ -51,7 +51,8 @@ struct Comparison {
   double factor;  // how many times the plain implementation's error is allowed
 };
 
-// The field's rule: twice the error of a plain implementation in the same dtype, three times for gradients.
+// The field's rule: twice the error of a plain implementation in the same dtype, three times for
+// gradients.
 constexpr std::array kComparisons = {
     Comparison{"output", &AttentionRowsResult::output, true, 2},
     Comparison{"d_q", &AttentionRowsResult::d_q, true, 3},
@@ -65,13 +66,15 @@ struct Extremes {
   double largest = 0;      // magnitude of the true values
 };
 
-double worse(double a, double b) { return std::isnan(a) || std::isnan(b) ? NAN : std::max(a, b); }
+double worse(double a, double b) {
+  return std::isnan(a) || std::isnan(b) ? NAN : std::max(a, b);
+}
 
 }  // namespace
 
 Verification verify_attention(const AttentionConfig& config,
-                              const std::function<TensorView(const char* name)>& tensor, uint64_t seed,
-                              const RangeRunner& run) {
+                              const std::function<TensorView(const char* name)>& tensor,
+                              uint64_t seed, const RangeRunner& run) {
   const int64_t heads = config.batch_size * config.heads;
   const bool whole = config.seq_len <= kWholeTensorLimit;
   NormalRandom random(seed, "verified rows");
@@ -91,10 +94,13 @@ Verification verify_attention(const AttentionConfig& config,
                                 .k = read_head(tensor("k"), head),
                                 .v = read_head(tensor("v"), head),
                                 .d_output = read_head(tensor("d_output"), head)};
-    const std::vector<int64_t> queries = whole ? all_rows(config.seq_len) : sample_rows(config.seq_len, random);
-    const std::vector<int64_t> keys = whole ? all_rows(config.seq_len) : sample_rows(config.seq_len, random);
+    const std::vector<int64_t> queries =
+        whole ? all_rows(config.seq_len) : sample_rows(config.seq_len, random);
+    const std::vector<int64_t> keys =
+        whole ? all_rows(config.seq_len) : sample_rows(config.seq_len, random);
     const AttentionRowsResult exact = attention_rows_fp64(problem, queries, keys, run);
-    const AttentionRowsResult plain = attention_rows_naive(problem, config.dtype, queries, keys, run);
+    const AttentionRowsResult plain =
+        attention_rows_naive(problem, config.dtype, queries, keys, run);
     for (size_t c = 0; c < kComparisons.size(); ++c) {
       const Comparison& comparison = kComparisons[c];
       const TensorView computed = tensor(comparison.name);
@@ -104,19 +110,23 @@ Verification verify_attention(const AttentionConfig& config,
           const size_t at = r * static_cast<size_t>(config.head_dim) + static_cast<size_t>(column);
           const double truth = (exact.*comparison.rows)[at];
           Extremes& extreme = extremes[c];
-          extreme.error = worse(extreme.error, std::abs(element(computed, head, rows[r], column) - truth));
-          extreme.plain_error = worse(extreme.plain_error, std::abs((plain.*comparison.rows)[at] - truth));
+          extreme.error =
+              worse(extreme.error, std::abs(element(computed, head, rows[r], column) - truth));
+          extreme.plain_error =
+              worse(extreme.plain_error, std::abs((plain.*comparison.rows)[at] - truth));
           extreme.largest = std::max(extreme.largest, std::abs(truth));
         }
     }
   }
 
-  Verification verification{.checked = true,
-                            .what = whole ? "whole tensors" : fmt::format("{} rows of one head", kSampledRows),
-                            .oracle = "fp64",
-                            .tensors = {}};
+  Verification verification{
+      .checked = true,
+      .what = whole ? "whole tensors" : fmt::format("{} rows of one head", kSampledRows),
+      .oracle = "fp64",
+      .tensors = {}};
   for (size_t c = 0; c < kComparisons.size(); ++c) {
-    // The floor is a few roundings of the largest value, for cases where the plain one is exact by luck.
+    // The floor is a few roundings of the largest value, for cases where the plain one is exact by
+    // luck.
     const double floor = 4 * info(config.dtype).epsilon * extremes[c].largest + 1e-12;
     verification.tensors.push_back({kComparisons[c].name, extremes[c].error,
                                     kComparisons[c].factor * extremes[c].plain_error + floor});

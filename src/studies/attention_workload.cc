@@ -18,7 +18,8 @@ std::vector<int64_t> powers_of_two(int first, int last) {
 
 const std::vector<AttentionImplementation>& attention_implementations() {
   static const std::vector<AttentionImplementation> kImplementations = {
-      {"naive", AttentionForm::plain, "one kernel per step of the formula, as an eager framework runs it"},
+      {"naive", AttentionForm::plain,
+       "one kernel per step of the formula, as an eager framework runs it"},
       {"flash", AttentionForm::fused, "one kernel that never stores the S x S scores"},
   };
   return kImplementations;
@@ -55,7 +56,8 @@ AttentionMatrix attention_preset(std::string_view name) {
 
 std::vector<AttentionWorkload> expand_matrix(const AttentionMatrix& matrix) {
   std::vector<AttentionWorkload> workloads;
-  for (const std::string& implementation : matrix.implementations) find_attention_implementation(implementation);
+  for (const std::string& implementation : matrix.implementations)
+    find_attention_implementation(implementation);
   for (const std::string& dtype : matrix.dtypes)
     for (int64_t batch_size : matrix.batch_sizes)
       for (int64_t heads : matrix.heads)

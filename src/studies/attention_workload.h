@@ -35,7 +35,7 @@ struct AttentionMatrix {
   std::vector<std::string> dtypes = {"fp32"};
   std::vector<std::string> implementations = {"naive", "flash"};
   bool causal = false;
-  BackwardAlgorithm backward = BackwardAlgorithm::two_pass;
+  BackwardAlgorithm backward = BackwardAlgorithm::single_pass;
 };
 
 // "cs336", "flash" or "leaderboard"; throws a usage error that lists them.
@@ -44,7 +44,7 @@ AttentionMatrix attention_preset(std::string_view name);
 // In the order of growing memory per implementation: dtype, then width, then length.
 std::vector<AttentionWorkload> expand_matrix(const AttentionMatrix& matrix);
 
-std::string_view name(BackwardAlgorithm algorithm);             // "two-pass", "single-pass"
+std::string_view name(BackwardAlgorithm algorithm);                 // "two-pass", "single-pass"
 BackwardAlgorithm parse_backward_algorithm(std::string_view text);  // throws a usage error
 
 // "naive S=4096 d=64 batch=8 fp32 causal".

@@ -59,7 +59,8 @@ Bytes total(const std::vector<MemoryItem>& items) {
 }
 
 std::string percent(Bytes part, Bytes whole) {
-  return fmt::format("{:.1f} %", 100.0 * static_cast<double>(part.count) / static_cast<double>(whole.count));
+  return fmt::format("{:.1f} %",
+                     100.0 * static_cast<double>(part.count) / static_cast<double>(whole.count));
 }
 
 Table breakdown(const std::string& title, const std::vector<MemoryItem>& items) {
@@ -82,7 +83,8 @@ std::string backward_name(const Graph& graph, const Lifetime& lifetime) {
     case Op::attention_gradient:
       return lifetime.value.output == 0 ? "d_q" : lifetime.value.output == 1 ? "d_k" : "d_v";
     case Op::matmul:
-      // The gradient of k arrives transposed; only the number of elements tells it from that of the weights.
+      // The gradient of k arrives transposed; only the number of elements tells it from that of the
+      // weights.
       return lifetime.bytes == byte_size(graph.type(graph.inputs()[0])) ? "d_k" : "d_weights";
     default:
       return "d_scores";
@@ -94,22 +96,27 @@ std::string scaling_table(const AttentionConfig& config) {
               .columns = {"seq_len", "naive saved", "naive peak", "flash saved", "flash peak"},
               .rows = {}};
   std::vector<Observation> naive_peaks, flash_peaks;
-  for (int64_t seq_len = std::max<int64_t>(config.seq_len / 16, 1); seq_len <= config.seq_len * 4; seq_len *= 2) {
+  const double heads = static_cast<double>(config.batch_size * config.heads);
+  for (int64_t seq_len = std::max<int64_t>(config.seq_len / 16, 1); seq_len <= config.seq_len * 4;
+       seq_len *= 2) {
+    if (heads * static_cast<double>(seq_len) * static_cast<double>(seq_len) > 0x1p52)
+      break;  // beyond counting
     AttentionConfig scaled = config;
     scaled.seq_len = seq_len;
     const AttentionMemory naive = account_attention(scaled, AttentionForm::plain);
     const AttentionMemory flash = account_attention(scaled, AttentionForm::fused);
     naive_peaks.push_back({0, static_cast<double>(seq_len), static_cast<double>(naive.peak.count)});
     flash_peaks.push_back({0, static_cast<double>(seq_len), static_cast<double>(flash.peak.count)});
-    table.rows.push_back({fmt::format("{}", seq_len), to_string(naive.before_backward), to_string(naive.peak),
-                          to_string(flash.before_backward), to_string(flash.peak)});
+    table.rows.push_back({fmt::format("{}", seq_len), to_string(naive.before_backward),
+                          to_string(naive.peak), to_string(flash.before_backward),
+                          to_string(flash.peak)});
   }
   std::string text = to_text(table);
   const auto naive_law = fit_power_law(naive_peaks);
   const auto flash_law = fit_power_law(flash_peaks);
   if (naive_law && flash_law)
-    text += fmt::format("Fitted: naive peak grows as S^{:.2f}, flash peak as S^{:.2f}.\n", naive_law->exponent,
-                        flash_law->exponent);
+    text += fmt::format("Fitted: naive peak grows as S^{:.2f}, flash peak as S^{:.2f}.\n",
+                        naive_law->exponent, flash_law->exponent);
   return text;
 }
 
@@ -130,7 +137,8 @@ AttentionMemory account_attention(const AttentionConfig& config, AttentionForm f
         lifetime.bytes);
   for (const Lifetime& lifetime : profile.alive_before(backward_begin))
     add(account.saved, group(lifetime), lifetime.bytes);
-  for (const Lifetime& lifetime : profile.at_peak()) add(account.at_peak, group(lifetime), lifetime.bytes);
+  for (const Lifetime& lifetime : profile.at_peak())
+    add(account.at_peak, group(lifetime), lifetime.bytes);
   const uint32_t peak_node = schedule.steps[profile.peak_step].node;
   account.peak_moment = fmt::format("{} of the {} pass", info(graph.nodes()[peak_node].op).name,
                                     profile.peak_step >= backward_begin ? "backward" : "forward");
@@ -140,9 +148,11 @@ AttentionMemory account_attention(const AttentionConfig& config, AttentionForm f
 }
 
 RecomputeEffect recompute_weights(const AttentionConfig& config) {
-  const TensorType type{config.dtype, {config.batch_size * config.heads, config.seq_len, config.head_dim}};
+  const TensorType type{config.dtype,
+                        {config.batch_size * config.heads, config.seq_len, config.head_dim}};
   Graph graph;
-  const std::array sources = {input(graph, "q", type), input(graph, "k", type), input(graph, "v", type)};
+  const std::array sources = {input(graph, "q", type), input(graph, "k", type),
+                              input(graph, "v", type)};
   const Tensor d_output = input(graph, "d_output", type);
   const Tensor output = plain_attention(sources[0], sources[1], sources[2], config.causal);
 
@@ -153,28 +163,34 @@ RecomputeEffect recompute_weights(const AttentionConfig& config) {
 
   // Backward begins by running forward again, while the first output is still held.
   const Cotangent cotangent{output, d_output};
-  for (const Tensor& d_source : gradient({&cotangent, 1}, sources)) graph.mark_output("gradient", d_source.value());
+  for (const Tensor& d_source : gradient({&cotangent, 1}, sources))
+    graph.mark_output("gradient", d_source.value());
   const MemoryProfile after = memory(graph, eager_schedule(graph));
   return {before.stage_end[0], std::max(before.peak, after.peak + byte_size(type))};
 }
 
-std::string memory_analysis(const AttentionConfig& config, const std::optional<MeasuredMemory>& measured) {
+std::string memory_analysis(const AttentionConfig& config,
+                            const std::optional<MeasuredMemory>& measured) {
   const AttentionMemory naive = account_attention(config, AttentionForm::plain);
   const AttentionMemory flash = account_attention(config, AttentionForm::fused);
   const RecomputeEffect recompute = recompute_weights(config);
   std::string text = fmt::format(
       "Memory of attention: batch {}, heads {}, sequence {}, width {}, {}{}\n"
-      "{} is the size of one S x S tensor; inputs count q, k, v and the gradient of the output.\n\n",
+      "{} is the size of one S x S tensor; inputs count q, k, v and the gradient of the "
+      "output.\n\n",
       config.batch_size, config.heads, config.seq_len, config.head_dim, info(config.dtype).name,
       config.causal ? ", causal" : "",
-      to_string(byte_size({config.dtype, {config.batch_size * config.heads, config.seq_len, config.seq_len}})));
+      to_string(byte_size(
+          {config.dtype, {config.batch_size * config.heads, config.seq_len, config.seq_len}})));
   text += to_text(breakdown("Forward: everything it computes or reads", naive.forward)) + '\n';
   text += to_text(breakdown("Saved for backward", naive.saved)) + '\n';
   text += to_text(breakdown("Backward: the gradients it computes", naive.backward)) + '\n';
-  text += to_text(breakdown(fmt::format("The worst moment: {}", naive.peak_moment), naive.at_peak)) + '\n';
+  text +=
+      to_text(breakdown(fmt::format("The worst moment: {}", naive.peak_moment), naive.at_peak)) +
+      '\n';
   if (measured) {
-    text += fmt::format("Predicted peak {}, measured by the ledger {} ({:+.2f} %)", to_string(naive.peak),
-                        to_string(measured->peak),
+    text += fmt::format("Predicted peak {}, measured by the ledger {} ({:+.2f} %)",
+                        to_string(naive.peak), to_string(measured->peak),
                         100.0 * static_cast<double>((measured->peak - naive.peak).count) /
                             static_cast<double>(naive.peak.count));
     if (measured->process_growth)
@@ -193,8 +209,10 @@ std::string memory_analysis(const AttentionConfig& config, const std::optional<M
   row("flash attention", flash.before_backward, flash.peak);
   text += to_text(changes);
   text += fmt::format(
-      "\nRecomputing the weights frees {} between forward and backward, but the worst moment stays: the "
-      "S x S tensors\nexist while they are used. Flash attention works on tiles of them and keeps one "
+      "\nRecomputing the weights frees {} between forward and backward, but the worst moment "
+      "stays: the "
+      "S x S tensors\nexist while they are used. Flash attention works on tiles of them and keeps "
+      "one "
       "log-sum-exp per query instead.\n",
       to_string(naive.before_backward - recompute.before_backward));
   return text;

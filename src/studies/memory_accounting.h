@@ -1,4 +1,5 @@
-// Where the memory of attention goes, tensor by tensor, and how it grows: computed from the graph alone.
+// Where the memory of attention goes, tensor by tensor, and how it grows: computed from the graph
+// alone.
 #pragma once
 
 #include <optional>
@@ -42,8 +43,9 @@ struct MeasuredMemory {
   std::optional<Bytes> process_growth = {};
 };
 
-// The whole account as text: breakdown, peak, scaling over sequence lengths with its fitted exponent, and
-// what flash attention and recomputation change.
-std::string memory_analysis(const AttentionConfig& config, const std::optional<MeasuredMemory>& measured);
+// The whole account as text: breakdown, peak, scaling over sequence lengths with its fitted
+// exponent, and what flash attention and recomputation change.
+std::string memory_analysis(const AttentionConfig& config,
+                            const std::optional<MeasuredMemory>& measured);
 
 }  // namespace ridgeline

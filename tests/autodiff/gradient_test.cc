@@ -16,7 +16,8 @@
 namespace ridgeline {
 namespace {
 
-// A function of up to three inputs; shapes and a shift of the inputs keep each op inside its domain.
+// A function of up to three inputs; shapes and a shift of the inputs keep each op inside its
+// domain.
 struct OpCase {
   Op op;
   std::vector<Shape> shapes;
@@ -42,18 +43,48 @@ const std::vector<OpCase>& cases() {
       {Op::multiply, {{3, 2}, {3, 1}}, [](T x) { return x[0] * x[1]; }},
       {Op::divide, {{3, 2}, {2}}, [](T x) { return x[0] / x[1]; }, 6},
       {Op::maximum, {{3, 4}, {4}}, [](T x) { return maximum(x[0], x[1]); }},
-      {Op::where, {{3, 4}, {4}, {3, 1}}, [](T x) { return where(less(x[0], scalar(x[0], 0)), x[1] * x[0], x[2]); }},
+      {Op::where,
+       {{3, 4}, {4}, {3, 1}},
+       [](T x) { return where(less(x[0], scalar(x[0], 0)), x[1] * x[0], x[2]); }},
       {Op::softmax, {{3, 5}}, [](T x) { return softmax(x[0]); }},
       {Op::softmax_gradient, {{3, 5}, {3, 5}}, [](T x) { return softmax_gradient(x[0], x[1]); }},
-      {Op::sum, {{3, 2, 4}}, [](T x) { return sum(x[0], {0, 2}) * sum(x[0], {1}); }},
-      {Op::mean, {{3, 2, 4}}, [](T x) { return mean(x[0], {1, 2}); }},
-      {Op::max, {{3, 2, 4}}, [](T x) { return max(x[0], {0, 2}); }},
+      {Op::sum,
+       {{3, 2, 4}},
+       [](T x) {
+         return sum(x[0], {0, 2}) * sum(x[0], {1});
+       }},
+      {Op::mean,
+       {{3, 2, 4}},
+       [](T x) {
+         return mean(x[0], {1, 2});
+       }},
+      {Op::max,
+       {{3, 2, 4}},
+       [](T x) {
+         return max(x[0], {0, 2});
+       }},
       {Op::matmul, {{2, 3, 4}, {4, 5}}, [](T x) { return matmul(x[0], x[1]); }},
-      {Op::attention, {{1, 4, 3, 2}, {1, 2, 5, 2}, {1, 2, 5, 2}},
-       [](T x) { return attention(x[0], x[1], x[2], {.scale = 0.7, .mask = {.causal = true, .window = 2}}).output; }},
-      {Op::reshape, {{3, 4}}, [](T x) { return reshape(transpose(x[0]), {2, 6}); }},
-      {Op::permute, {{2, 3, 4}}, [](T x) { return permute(x[0], {1, 2, 0}); }},
-      {Op::expand, {{3, 1}}, [](T x) { return expand(x[0], {2, 3, 4}); }},
+      {Op::attention,
+       {{1, 4, 3, 2}, {1, 2, 5, 2}, {1, 2, 5, 2}},
+       [](T x) {
+         return attention(x[0], x[1], x[2], {.scale = 0.7, .mask = {.causal = true, .window = 2}})
+             .output;
+       }},
+      {Op::reshape,
+       {{3, 4}},
+       [](T x) {
+         return reshape(transpose(x[0]), {2, 6});
+       }},
+      {Op::permute,
+       {{2, 3, 4}},
+       [](T x) {
+         return permute(x[0], {1, 2, 0});
+       }},
+      {Op::expand,
+       {{3, 1}},
+       [](T x) {
+         return expand(x[0], {2, 3, 4});
+       }},
       {Op::slice, {{3, 5}}, [](T x) { return slice(x[0], 1, 1, 4); }},
       {Op::pad, {{3, 2}}, [](T x) { return pad(x[0], 1, 2, 5); }},
   };
@@ -193,16 +224,17 @@ TEST(Gradient, RandomGraphsAgreeWithDirectionalDifferences) {
     double expected = 0;
     for (const Tensor& source : sources) {
       const auto& name = graph.node(source.value()).name;
-      const auto& d = all[graph.index(gradients[static_cast<size_t>(&source - sources.data())].value())];
-      for (size_t i = 0; i < direction[name].size(); ++i)
-        expected += direction[name][i] * d[i];
+      const auto& d =
+          all[graph.index(gradients[static_cast<size_t>(&source - sources.data())].value())];
+      for (size_t i = 0; i < direction[name].size(); ++i) expected += direction[name][i] * d[i];
     }
     const double fine = (at(1e-6) - at(-1e-6)) / 2e-6;
     const double coarse = (at(2e-6) - at(-2e-6)) / 4e-6;
     // max, where and maximum have kinks; a difference that crosses one says nothing.
     if (std::abs(fine - coarse) > 1e-5 * (1 + std::abs(fine))) continue;
     ++smooth;
-    EXPECT_NEAR(expected, fine, 2e-5 * (1 + std::abs(fine))) << "seed " << seed << "\n" << to_text(graph);
+    EXPECT_NEAR(expected, fine, 2e-5 * (1 + std::abs(fine))) << "seed " << seed << "\n"
+                                                             << to_text(graph);
   }
   EXPECT_GT(smooth, 100);
 }

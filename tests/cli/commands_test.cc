@@ -73,7 +73,7 @@ TEST(StudyCommand, ItsRecordsCarryTheMemoryBudgetInTheirCommand) {
   const Sandbox sandbox;
   ASSERT_EQ(sandbox.run({"study", "--memory-budget", "1MiB", "--time-budget", "1ms"}).exit_code, 0);
   for (const Record& record : read_results(sandbox / "results/study/attention.jsonl").records)
-    ASSERT_TRUE(contains(record.command, "--memory-budget 1MiB")) << record.command;
+    ASSERT_TRUE(contains(record.command, "--memory-budget 1048576")) << record.command;
 }
 
 }  // namespace

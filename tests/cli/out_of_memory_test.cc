@@ -74,10 +74,10 @@ TEST(OutOfMemory, WithoutAnyThereIsNoAccount) {
 TEST(OutOfMemory, AGiganticRowIsAccountedForLikeAnyOther) {
   const Sandbox sandbox;
   const Finished run = sandbox.run(tiny_attention(
-      {"--impl", "naive", "--seq-len", "536870912", "--d-model", "1", "--memory-budget", "1MiB"}));
+      {"--impl", "naive", "--seq-len", "67108864", "--d-model", "1", "--memory-budget", "1MiB"}));
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_TRUE(contains(run.out, "Smallest out-of-memory configuration")) << run.out;
-  EXPECT_TRUE(std::filesystem::exists(sandbox.attention("memory_analysis_d1_s536870912.txt")));
+  EXPECT_TRUE(std::filesystem::exists(sandbox.attention("memory_analysis_d1_s67108864.txt")));
 }
 
 }  // namespace

@@ -23,7 +23,8 @@ TEST(Cost, GemmMatchesTheTextbook) {
 }
 
 TEST(Cost, AttentionMatchesTheTextbook) {
-  const Graph graph = attention_training_graph({.batch_size = 2, .heads = 3, .seq_len = 64, .head_dim = 16});
+  const Graph graph =
+      attention_training_graph({.batch_size = 2, .heads = 3, .seq_len = 64, .head_dim = 16});
   EXPECT_EQ(stage_cost(graph, graph.stages()[0]).macs, 2.0 * 2 * 3 * 64 * 64 * 16);
   EXPECT_EQ(stage_cost(graph, graph.stages()[1]).macs, 4.0 * 2 * 3 * 64 * 64 * 16)
       << "naive backward has four products where flash, which recomputes one, has five";
@@ -64,7 +65,8 @@ TEST(Memory, PredictionEqualsTheLedgerOnRandomGraphs) {
     device.ledger().start_over();
     {
       EagerExecutor executor(made.graph, schedule, device);
-      for (const auto& [name, values] : made.inputs) testing::upload(device, executor.input(name), values);
+      for (const auto& [name, values] : made.inputs)
+        testing::upload(device, executor.input(name), values);
       executor.run_all();
       EXPECT_EQ(device.ledger().live(), profile.stage_end.back());
       EXPECT_EQ(device.ledger().peak(), profile.peak);

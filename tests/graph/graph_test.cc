@@ -58,14 +58,23 @@ TEST(Graph, MisfitsAreUsageErrorsThatNameTheTypes) {
   };
   EXPECT_NE(message([&] { a + b; }).find("add(fp32[2, 3], bf16[2, 3])"), std::string::npos);
   EXPECT_NE(message([&] { a + c; }).find("do not broadcast"), std::string::npos);
-  EXPECT_NE(message([&] { matmul(a, c); }).find("matmul(fp32[2, 3], fp32[4, 5])"), std::string::npos);
+  EXPECT_NE(message([&] { matmul(a, c); }).find("matmul(fp32[2, 3], fp32[4, 5])"),
+            std::string::npos);
   EXPECT_NE(message([&] { reshape(a, {7}); }).find("as many elements"), std::string::npos);
   EXPECT_NE(message([&] { permute(a, {0, 0}); }).find("every axis once"), std::string::npos);
   EXPECT_NE(message([&] { slice(a, 1, 2, 9); }).find("range inside axis 1"), std::string::npos);
-  EXPECT_NE(message([&] { input(graph, "a", {DType::f32, {1}}); }).find("already has"), std::string::npos);
-  EXPECT_NE(message([&] { input(graph, "big", {DType::f32, {int64_t{1} << 40, int64_t{1} << 40}}); })
-                .find("2^60"), std::string::npos);
-  EXPECT_NE(message([&] { input(graph, "none", {DType::f32, {0, 4}}); }).find("at least 1"), std::string::npos);
+  EXPECT_NE(message([&] {
+              input(graph, "a", {DType::f32, {1}});
+            }).find("already has"),
+            std::string::npos);
+  EXPECT_NE(message([&] {
+              input(graph, "big", {DType::f32, {int64_t{1} << 40, int64_t{1} << 40}});
+            }).find("2^52"),
+            std::string::npos);
+  EXPECT_NE(message([&] {
+              input(graph, "none", {DType::f32, {0, 4}});
+            }).find("at least 1"),
+            std::string::npos);
 }
 
 TEST(Graph, RandomGraphsVerify) {
@@ -86,7 +95,8 @@ TEST(Layout, ViewsShareStorage) {
   EXPECT_EQ(of(s).offset, 1 * 1);
   EXPECT_EQ(of(split).storage, x.value());
   EXPECT_EQ(of(split).strides, (Strides{4, 2, 1}));
-  EXPECT_EQ(of(merged).storage, merged.value()) << "a transposed matrix cannot be flattened in place";
+  EXPECT_EQ(of(merged).storage, merged.value())
+      << "a transposed matrix cannot be flattened in place";
 }
 
 TEST(Schedule, FreesAtLastUseAndKeepsInputsAndOutputs) {
@@ -105,7 +115,8 @@ TEST(Schedule, FreesAtLastUseAndKeepsInputsAndOutputs) {
     EXPECT_EQ(schedule.steps[step].releases, expected[step]) << "step " << step;
 }
 
-// No step reads memory that an earlier step released, and everything but inputs and outputs is released once.
+// No step reads memory that an earlier step released, and everything but inputs and outputs is
+// released once.
 TEST(Schedule, NeverReadsWhatItFreed) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     const Graph graph = testing::RandomGraphMaker(seed).make(25).graph;

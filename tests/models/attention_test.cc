@@ -12,7 +12,9 @@
 namespace ridgeline {
 namespace {
 
-void run_here(int64_t count, const std::function<void(int64_t, int64_t)>& body) { body(0, count); }
+void run_here(int64_t count, const std::function<void(int64_t, int64_t)>& body) {
+  body(0, count);
+}
 
 InterpreterInputs random_inputs(const Graph& graph, uint64_t seed) {
   std::mt19937_64 random(seed);
@@ -34,13 +36,21 @@ TEST(AttentionOracle, AgreesWithTheInterpretedGraph) {
     const Graph graph = attention_training_graph(config);
     const InterpreterInputs inputs = random_inputs(graph, 3);
     const auto values = interpret(graph, inputs);
-    AttentionHead head{13, 5, causal, 1 / std::sqrt(5.0), inputs.at("q"), inputs.at("k"), inputs.at("v"),
+    AttentionHead head{13,
+                       5,
+                       causal,
+                       1 / std::sqrt(5.0),
+                       inputs.at("q"),
+                       inputs.at("k"),
+                       inputs.at("v"),
                        inputs.at("d_output")};
     std::vector<int64_t> rows(13);
     for (size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<int64_t>(i);
     const AttentionRowsResult oracle = attention_rows_fp64(head, rows, rows, run_here);
-    for (const auto& [name, expected] :
-         {std::pair{"output", &oracle.output}, {"d_q", &oracle.d_q}, {"d_k", &oracle.d_k}, {"d_v", &oracle.d_v}}) {
+    for (const auto& [name, expected] : {std::pair{"output", &oracle.output},
+                                         {"d_q", &oracle.d_q},
+                                         {"d_k", &oracle.d_k},
+                                         {"d_v", &oracle.d_v}}) {
       for (const Output& output : graph.outputs()) {
         if (output.name != name) continue;
         const auto& got = values[graph.index(output.value)];
@@ -56,8 +66,12 @@ TEST(Attention, EagerAgreesWithTheOracleInEveryDtype) {
   for (DType dtype : {DType::f32, DType::bf16, DType::f16})
     for (bool causal : {false, true})
       for (const auto& [seq_len, head_dim] : {std::pair{1, 1}, {7, 16}, {33, 24}, {65, 8}}) {
-        const Graph graph = attention_training_graph({.batch_size = 2, .heads = 2, .seq_len = seq_len,
-                                                      .head_dim = head_dim, .causal = causal, .dtype = dtype});
+        const Graph graph = attention_training_graph({.batch_size = 2,
+                                                      .heads = 2,
+                                                      .seq_len = seq_len,
+                                                      .head_dim = head_dim,
+                                                      .causal = causal,
+                                                      .dtype = dtype});
         const InterpreterInputs inputs = random_inputs(graph, 5);
         const auto expected = interpret(graph, inputs);
         const auto got = testing::run_eager(graph, inputs, device);

@@ -12,14 +12,15 @@
 namespace ridgeline {
 namespace {
 
-// The interpreter rounds where the kernels store. Values of a few units in the last place remain, from
-// fp32 arithmetic in between, and each further op may double them.
+// The interpreter rounds where the kernels store. Values of a few units in the last place remain,
+// from fp32 arithmetic in between, and each further op may double them.
 double tolerance(DType dtype, double reference) {
   const double unit = dtype == DType::f32 ? 4e-5 : 12 * info(dtype).epsilon;
   return unit * (1 + std::abs(reference));
 }
 
-void expect_agreement(const testing::RandomGraph& made, DType dtype, Device& device, uint64_t seed) {
+void expect_agreement(const testing::RandomGraph& made, DType dtype, Device& device,
+                      uint64_t seed) {
   const auto expected = interpret(made.graph, made.inputs, {.round_to_dtype = true});
   const auto got = testing::run_eager(made.graph, made.inputs, device);
   for (const Output& output : made.graph.outputs()) {
@@ -28,7 +29,8 @@ void expect_agreement(const testing::RandomGraph& made, DType dtype, Device& dev
     ASSERT_EQ(values.size(), reference.size());
     for (size_t i = 0; i < values.size(); ++i)
       ASSERT_NEAR(values[i], reference[i], tolerance(dtype, reference[i]))
-          << output.name << "[" << i << "], seed " << seed << "\n" << to_text(made.graph);
+          << output.name << "[" << i << "], seed " << seed << "\n"
+          << to_text(made.graph);
   }
 }
 
@@ -71,7 +73,8 @@ TEST_P(EagerAgainstOracle, ExtremeArgumentsFollowIeee) {
   graph.mark_output("tanh", tanh(x).value());
   graph.mark_output("softmax", softmax(x).value());
   const double infinity = std::numeric_limits<double>::infinity();
-  const auto got = testing::run_eager(graph, {{"x", {-infinity, -1e4, -87, 0, 87, 1e4, 88}}}, device);
+  const auto got =
+      testing::run_eager(graph, {{"x", {-infinity, -1e4, -87, 0, 87, 1e4, 88}}}, device);
   EXPECT_EQ(got.at("exp")[0], 0);
   EXPECT_EQ(got.at("exp")[1], 0);
   EXPECT_NEAR(got.at("exp")[4] / std::exp(87), 1, 1e-5);
@@ -85,8 +88,10 @@ TEST_P(EagerAgainstOracle, ExtremeArgumentsFollowIeee) {
   EXPECT_EQ(got.at("softmax")[0], 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(AllInstructionSets, EagerAgainstOracle, ::testing::ValuesIn(supported_isas()),
-                         [](const auto& param_info) { return std::string(name(param_info.param)); });
+INSTANTIATE_TEST_SUITE_P(AllInstructionSets, EagerAgainstOracle,
+                         ::testing::ValuesIn(supported_isas()), [](const auto& param_info) {
+                           return std::string(name(param_info.param));
+                         });
 
 TEST(EagerExecutor, ResultsAreEqualFromRunToRun) {
   CpuDevice device({.threads = 5});

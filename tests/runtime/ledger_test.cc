@@ -22,6 +22,7 @@ class CountingSource : public MemorySource {
       return nullptr;
     }
     held += bytes;
+    ++acquisitions;
     most_held = std::max(most_held, held);
     return std::malloc(static_cast<size_t>(bytes.count));
   }
@@ -31,6 +32,7 @@ class CountingSource : public MemorySource {
   }
   Bytes held, most_held;
   Bytes limit{INT64_MAX};
+  int64_t acquisitions = 0;
 };
 
 TEST(Ledger, CountsLiveAndPeak) {
@@ -73,11 +75,11 @@ TEST(Ledger, AMachineThatRunsDryIsAnOutOfMemoryErrorToo) {
   EXPECT_EQ(ledger.live().count, 0);
 }
 
-// The cache serves reuse, yet the process never grows beyond what its live tensors needed at once.
-TEST(Ledger, CacheNeverLiftsTheProcessAboveItsPeak) {
+// The cache serves reuse, yet the process hardly grows beyond what its live tensors needed at once.
+TEST(Ledger, CacheHardlyLiftsTheProcessAboveItsPeak) {
   std::mt19937_64 random(7);
   CountingSource source;
-  Ledger ledger(source, {});
+  Ledger ledger(source, {.cache_slack = {0}});
   std::vector<Allocation> alive;
   int64_t pages = 0;
   int64_t most_pages = 0;
@@ -98,9 +100,30 @@ TEST(Ledger, CacheNeverLiftsTheProcessAboveItsPeak) {
       pages = 0;
     }
     most_pages = std::max(most_pages, pages);
-    // A reused block may be an eighth larger than asked for.
-    ASSERT_LE(source.held.count, most_pages * 4096 * 9 / 8);
+    // A reused block may be an eighth larger than asked for, and the cache has its 2 %.
+    ASSERT_LE(source.held.count, most_pages * 4096 * 9 / 8 * 51 / 50);
   }
+}
+
+// A loop of a few tensors of different sizes settles: no block is given back only to be asked for
+// again.
+TEST(Ledger, SteadyStateAsksForNothingNew) {
+  CountingSource source;
+  Ledger ledger(source, {});
+  int64_t asked = 0;
+  for (int round = 0; round < 5; ++round) {
+    const Allocation output = ledger.allocate({500'000}, "output");
+    Allocation weights = ledger.allocate({2'000'000}, "weights");
+    Allocation d_weights = ledger.allocate({2'000'000}, "d_weights");
+    const Allocation d_v = ledger.allocate({500'000}, "d_v");
+    Allocation d_scores = ledger.allocate({2'000'000}, "d_scores");
+    weights = {};
+    d_weights = {};
+    const Allocation d_q = ledger.allocate({500'000}, "d_q");
+    const Allocation d_k = ledger.allocate({500'000}, "d_k");
+    if (round == 1) asked = source.acquisitions;
+  }
+  EXPECT_EQ(source.acquisitions, asked);
 }
 
 TEST(Ledger, ReusesABlockInsteadOfAskingAgain) {
@@ -113,10 +136,11 @@ TEST(Ledger, ReusesABlockInsteadOfAskingAgain) {
   EXPECT_EQ(source.held.count, 0);
 }
 
-// Every allocation of a training run fails once: the error arrives, everything is freed, and the same
-// executor works afterwards.
+// Every allocation of a training run fails once: the error arrives, everything is freed, and the
+// same executor works afterwards.
 TEST(EagerExecutor, SurvivesAFailureAtEveryAllocation) {
-  const Graph graph = attention_training_graph({.batch_size = 2, .seq_len = 16, .head_dim = 8, .causal = true});
+  const Graph graph =
+      attention_training_graph({.batch_size = 2, .seq_len = 16, .head_dim = 8, .causal = true});
   const Schedule schedule = eager_schedule(graph);
   int countdown = INT32_MAX;
   int allocations = 0;
@@ -141,7 +165,8 @@ TEST(EagerExecutor, SurvivesAFailureAtEveryAllocation) {
       EXPECT_EQ(device.ledger().live(), inputs);
       executor.run_all();  // the countdown is past: the same executor works again
     } catch (const Error& error) {
-      EXPECT_LE(failing, 4) << "only the four inputs are allocated by the constructor: " << error.what();
+      EXPECT_LE(failing, 4) << "only the four inputs are allocated by the constructor: "
+                            << error.what();
     }
     EXPECT_EQ(device.ledger().live().count, 0) << "after failure " << failing;
   }
@@ -151,13 +176,15 @@ TEST(HostMemory, BlocksAreWritableEndToEndAndStartApart) {
   HostMemory memory;
   std::string reason;
   std::vector<std::pair<char*, Bytes>> blocks;
-  for (int64_t size : {int64_t{4096}, int64_t{8192}, int64_t{3} << 20, int64_t{5} << 20, int64_t{2} << 20}) {
+  for (int64_t size :
+       {int64_t{4096}, int64_t{8192}, int64_t{3} << 20, int64_t{5} << 20, int64_t{2} << 20}) {
     char* data = static_cast<char*>(memory.acquire({size}, reason));
     ASSERT_NE(data, nullptr) << reason;
     data[0] = 1;
     data[size - 1] = 2;
     for (const auto& [other, bytes] : blocks)
-      EXPECT_NE(reinterpret_cast<uintptr_t>(other) % 4096, reinterpret_cast<uintptr_t>(data) % 4096);
+      EXPECT_NE(reinterpret_cast<uintptr_t>(other) % 4096,
+                reinterpret_cast<uintptr_t>(data) % 4096);
     blocks.emplace_back(data, Bytes{size});
   }
   for (const auto& [data, bytes] : blocks) memory.give_back(data, bytes);

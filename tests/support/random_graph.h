@@ -1,4 +1,5 @@
-// Random small graphs for differential tests: every op, odd shapes, broadcasts and views, tame values.
+// Random small graphs for differential tests: every op, odd shapes, broadcasts and views, tame
+// values.
 #pragma once
 
 #include <random>
@@ -15,7 +16,8 @@ struct RandomGraph {
 
 class RandomGraphMaker {
  public:
-  explicit RandomGraphMaker(uint64_t seed, DType dtype = DType::f32) : random_(seed), dtype_(dtype) {}
+  explicit RandomGraphMaker(uint64_t seed, DType dtype = DType::f32)
+      : random_(seed), dtype_(dtype) {}
 
   RandomGraph make(int ops) {
     RandomGraph result;
@@ -24,12 +26,15 @@ class RandomGraphMaker {
     for (int i = 0; i < 3; ++i) add_input(result);
     for (int i = 0; i < ops; ++i) pool_.push_back(step());
     // The last values are results; everything else is used by them, or dies unread.
-    for (int i = 0; i < 3; ++i) result.graph.mark_output("out" + std::to_string(i), pick_from_end(i).value());
+    for (int i = 0; i < 3; ++i)
+      result.graph.mark_output("out" + std::to_string(i), pick_from_end(i).value());
     return result;
   }
 
  private:
-  int64_t below(int64_t bound) { return std::uniform_int_distribution<int64_t>(0, bound - 1)(random_); }
+  int64_t below(int64_t bound) {
+    return std::uniform_int_distribution<int64_t>(0, bound - 1)(random_);
+  }
   Tensor pick() { return pool_[static_cast<size_t>(below(static_cast<int64_t>(pool_.size())))]; }
   Tensor pick_from_end(int i) { return pool_[pool_.size() - 1 - static_cast<size_t>(i)]; }
 
@@ -37,11 +42,13 @@ class RandomGraphMaker {
     Shape shape;
     const int64_t rank = 1 + below(4);
     static constexpr int64_t kSizes[] = {1, 2, 3, 4, 5, 7, 8, 17, 33};
-    for (int64_t axis = 0; axis < rank; ++axis) shape.push_back(kSizes[below(axis + 1 < rank ? 6 : 9)]);
+    for (int64_t axis = 0; axis < rank; ++axis)
+      shape.push_back(kSizes[below(axis + 1 < rank ? 6 : 9)]);
     const std::string name = "in" + std::to_string(pool_.size());
     pool_.push_back(input(result.graph, name, {dtype_, shape}));
     std::vector<double> values(static_cast<size_t>(element_count(shape)));
-    for (double& value : values) value = round_to(dtype_, std::normal_distribution<double>()(random_));
+    for (double& value : values)
+      value = round_to(dtype_, std::normal_distribution<double>()(random_));
     result.inputs[name] = std::move(values);
   }
 
@@ -64,35 +71,64 @@ class RandomGraphMaker {
     const auto axis = static_cast<int>(below(rank));
     const int64_t size = x.shape()[axis];
     switch (below(27)) {
-      case 0: return -x;
-      case 1: return exp(tame(x));
-      case 2: return log(exp(tame(x)) + 0.5);
-      case 3: return sqrt(exp(tame(x)));
-      case 4: return rsqrt(exp(tame(x)));
-      case 5: return sin(x);
-      case 6: return cos(x);
-      case 7: return sigmoid(x);
-      case 8: return tanh(x);
-      case 9: return x + partner(x);
-      case 10: return x - partner(x);
-      case 11: return tame(x) * partner(x);
-      case 12: return x / (exp(tame(partner(x))) + 0.25);
-      case 13: return maximum(x, partner(x));
-      case 14: return where(less(x, scalar(x, 0.1)), x, sin(x));
-      case 15: return where(less_equal(iota(*graph_, x.shape().back()),
-                                       scalar_i32(below(x.shape().back()))), x, scalar(x, -2));
-      case 16: return softmax(x);
-      case 17: return softmax_gradient(softmax(x), tame(x));
-      case 18: return mean(x, {axis});
-      case 19: return max(x, {axis});
-      case 20: return sum(x, Dims{axis}) * (1.0 / static_cast<double>(size));
-      case 21: return rank >= 2 ? matmul(tame(x), transpose(tame(x))) * (1.0 / static_cast<double>(x.shape().back()))
-                                : x * 0.5;
-      case 22: return reshape(rank >= 2 ? transpose(x) : x, {element_count(x.shape())});
-      case 23: return rank >= 2 ? transpose(x) : expand(x, {3, size});
-      case 24: return size > 1 ? slice(x, axis, 1, size) : pad(x, axis, 1, 3);
-      case 25: return rank >= 2 ? fused_attention(tame(x)) : x * 0.25;
-      default: return pad(x, axis, 2, size + 3);
+      case 0:
+        return -x;
+      case 1:
+        return exp(tame(x));
+      case 2:
+        return log(exp(tame(x)) + 0.5);
+      case 3:
+        return sqrt(exp(tame(x)));
+      case 4:
+        return rsqrt(exp(tame(x)));
+      case 5:
+        return sin(x);
+      case 6:
+        return cos(x);
+      case 7:
+        return sigmoid(x);
+      case 8:
+        return tanh(x);
+      case 9:
+        return x + partner(x);
+      case 10:
+        return x - partner(x);
+      case 11:
+        return tame(x) * partner(x);
+      case 12:
+        return x / (exp(tame(partner(x))) + 0.25);
+      case 13:
+        return maximum(x, partner(x));
+      case 14:
+        return where(less(x, scalar(x, 0.1)), x, sin(x));
+      case 15:
+        return where(
+            less_equal(iota(*graph_, x.shape().back()), scalar_i32(below(x.shape().back()))), x,
+            scalar(x, -2));
+      case 16:
+        return softmax(x);
+      case 17:
+        return softmax_gradient(softmax(x), tame(x));
+      case 18:
+        return mean(x, {axis});
+      case 19:
+        return max(x, {axis});
+      case 20:
+        return sum(x, Dims{axis}) * (1.0 / static_cast<double>(size));
+      case 21:
+        return rank >= 2 ? matmul(tame(x), transpose(tame(x))) *
+                               (1.0 / static_cast<double>(x.shape().back()))
+                         : x * 0.5;
+      case 22:
+        return reshape(rank >= 2 ? transpose(x) : x, {element_count(x.shape())});
+      case 23:
+        return rank >= 2 ? transpose(x) : expand(x, {3, size});
+      case 24:
+        return size > 1 ? slice(x, axis, 1, size) : pad(x, axis, 1, 3);
+      case 25:
+        return rank >= 2 ? fused_attention(tame(x)) : x * 0.25;
+      default:
+        return pad(x, axis, 2, size + 3);
     }
   }
   Tensor fused_attention(const Tensor& x) {

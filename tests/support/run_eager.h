@@ -15,7 +15,8 @@ inline void upload(Device& device, const TensorView& to, const std::vector<doubl
   std::vector<char> bytes(values.size() * static_cast<size_t>(info(to.dtype).size));
   for (size_t i = 0; i < values.size(); ++i) {
     const auto value = static_cast<float>(values[i]);
-    simd_kernels(Isa::portable).store(to.dtype, &value, &bytes[i * static_cast<size_t>(info(to.dtype).size)], 1);
+    simd_kernels(Isa::portable)
+        .store(to.dtype, &value, &bytes[i * static_cast<size_t>(info(to.dtype).size)], 1);
   }
   device.upload(to, bytes.data());
 }
@@ -28,14 +29,16 @@ inline std::vector<double> elements(const TensorView& view) {
   return values;
 }
 
-inline std::map<std::string, std::vector<double>> run_eager(const Graph& graph, const InterpreterInputs& inputs,
+inline std::map<std::string, std::vector<double>> run_eager(const Graph& graph,
+                                                            const InterpreterInputs& inputs,
                                                             Device& device) {
   const Schedule schedule = eager_schedule(graph);
   EagerExecutor executor(graph, schedule, device);
   for (const auto& [name, values] : inputs) upload(device, executor.input(name), values);
   executor.run_all();
   std::map<std::string, std::vector<double>> outputs;
-  for (const Output& output : graph.outputs()) outputs[output.name] = elements(executor.output(output.name));
+  for (const Output& output : graph.outputs())
+    outputs[output.name] = elements(executor.output(output.name));
   return outputs;
 }
 

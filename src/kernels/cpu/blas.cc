@@ -14,9 +14,9 @@ char* openblas_get_corename(void);
 namespace ridgeline {
 namespace {
 
-// OpenBLAS picks its kernels from a list of processor models when it is loaded, and falls back to those of 2004
-// for a model newer than itself. What the processor can do is the better guide; this runs before OpenBLAS's own
-// initialiser, and a choice made by the user stands.
+// OpenBLAS picks its kernels from a list of processor models when it is loaded, and falls back to
+// those of 2004 for a model newer than itself. What the processor can do is the better guide; this
+// runs before OpenBLAS's own initialiser, and a choice made by the user stands.
 __attribute__((constructor(101))) void choose_openblas_kernels() {
   __builtin_cpu_init();
   const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -28,14 +28,17 @@ __attribute__((constructor(101))) void choose_openblas_kernels() {
     setenv("OPENBLAS_CORETYPE", "Haswell", 0);
 }
 
-CBLAS_TRANSPOSE flag(bool transpose) { return transpose ? CblasTrans : CblasNoTrans; }
+CBLAS_TRANSPOSE flag(bool transpose) {
+  return transpose ? CblasTrans : CblasNoTrans;
+}
 
 }  // namespace
 
 void sgemm(const Sgemm& call) {
-  cblas_sgemm(CblasRowMajor, flag(call.transpose_a), flag(call.transpose_b), static_cast<int>(call.m),
-              static_cast<int>(call.n), static_cast<int>(call.k), 1.0f, call.a, static_cast<int>(call.lda),
-              call.b, static_cast<int>(call.ldb), call.beta, call.c, static_cast<int>(call.ldc));
+  cblas_sgemm(CblasRowMajor, flag(call.transpose_a), flag(call.transpose_b),
+              static_cast<int>(call.m), static_cast<int>(call.n), static_cast<int>(call.k), 1.0f,
+              call.a, static_cast<int>(call.lda), call.b, static_cast<int>(call.ldb), call.beta,
+              call.c, static_cast<int>(call.ldc));
 }
 
 std::string blas_description() {

@@ -6,8 +6,8 @@
 
 namespace ridgeline {
 
-// c = a b + beta c in fp32, row-major, on the calling thread. An operand whose rows are contiguous has its
-// leading dimension as row stride; a transposed one has its columns contiguous instead.
+// c = a b + beta c in fp32, row-major, on the calling thread. An operand whose rows are contiguous
+// has its leading dimension as row stride; a transposed one has its columns contiguous instead.
 struct Sgemm {
   int64_t m = 0, n = 0, k = 0;
   const float* a = nullptr;

@@ -35,8 +35,8 @@ inline const float* load_chunk(const SimdKernels& simd, const TensorView& view, 
                                int64_t stride, int64_t count, ChunkBuffer& buffer) {
   if (stride == 1) {
     if (view.dtype == DType::f32) return view.as<float>() + offset;
-    simd.load(view.dtype, static_cast<char*>(view.data) + offset * info(view.dtype).size, buffer.data(),
-              count);
+    simd.load(view.dtype, static_cast<char*>(view.data) + offset * info(view.dtype).size,
+              buffer.data(), count);
   } else if (stride == 0) {
     std::fill_n(buffer.begin(), count, load_one(view.dtype, view.data, offset));
   } else {

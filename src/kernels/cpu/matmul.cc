@@ -60,7 +60,8 @@ void pack(const SimdKernels& simd, const Matrix& m, int64_t row, int64_t column,
   const char* base = element_address(*m.view, m.offset + row * m.row_step + column * m.column_step);
   if (m.column_step == 1) {
     for (int64_t r = 0; r < rows; ++r)
-      simd.load(m.view->dtype, base + r * m.row_step * size, &to[static_cast<size_t>(r * columns)], columns);
+      simd.load(m.view->dtype, base + r * m.row_step * size, &to[static_cast<size_t>(r * columns)],
+                columns);
     return;
   }
   for (int64_t r = 0; r < rows; ++r)
@@ -70,8 +71,8 @@ void pack(const SimdKernels& simd, const Matrix& m, int64_t row, int64_t column,
 }
 
 // For 16-bit storage and strides the library cannot read.
-void multiply_packed(const SimdKernels& simd, const Matrix& a, const Matrix& b, const TensorView& out,
-                     int64_t out_offset, Scratch& scratch) {
+void multiply_packed(const SimdKernels& simd, const Matrix& a, const Matrix& b,
+                     const TensorView& out, int64_t out_offset, Scratch& scratch) {
   scratch.prepare();
   const int64_t n = b.columns;
   for (int64_t row = 0; row < a.rows; row += kBlockRows) {
@@ -82,8 +83,15 @@ void multiply_packed(const SimdKernels& simd, const Matrix& a, const Matrix& b, 
         const int64_t depth = std::min(kBlockDepth, a.columns - k);
         pack(simd, a, row, k, rows, depth, scratch.a);
         pack(simd, b, k, column, depth, columns, scratch.b);
-        sgemm({.m = rows, .n = columns, .k = depth, .a = scratch.a.data(), .lda = depth,
-               .b = scratch.b.data(), .ldb = columns, .c = scratch.c.data(), .ldc = columns,
+        sgemm({.m = rows,
+               .n = columns,
+               .k = depth,
+               .a = scratch.a.data(),
+               .lda = depth,
+               .b = scratch.b.data(),
+               .ldb = columns,
+               .c = scratch.c.data(),
+               .ldc = columns,
                .beta = k == 0 ? 0.0f : 1.0f});
       }
       for (int64_t r = 0; r < rows; ++r)
@@ -94,7 +102,12 @@ void multiply_packed(const SimdKernels& simd, const Matrix& a, const Matrix& b, 
 }
 
 Matrix matrix_at(const TensorView& view, int64_t offset) {
-  return {&view, offset, view.shape.back(1), view.shape.back(0), view.strides.back(1), view.strides.back(0)};
+  return {&view,
+          offset,
+          view.shape.back(1),
+          view.shape.back(0),
+          view.strides.back(1),
+          view.strides.back(0)};
 }
 
 // The axes before the last two, as a view of their own.
@@ -137,9 +150,17 @@ void matmul_kernel(const KernelCall& call, const CpuContext& context) {
     }
     const Operand left = in_place(a);
     const Operand right = in_place(b);
-    sgemm({.m = a.rows, .n = n, .k = a.columns, .a = left.data, .lda = left.leading,
-           .transpose_a = left.transposed, .b = right.data, .ldb = right.leading,
-           .transpose_b = right.transposed, .c = out.as<float>() + out_offset, .ldc = n});
+    sgemm({.m = a.rows,
+           .n = n,
+           .k = a.columns,
+           .a = left.data,
+           .lda = left.leading,
+           .transpose_a = left.transposed,
+           .b = right.data,
+           .ldb = right.leading,
+           .transpose_b = right.transposed,
+           .c = out.as<float>() + out_offset,
+           .ldc = n});
   });
 }
 

@@ -17,7 +17,8 @@ void run_pointwise(Op op, std::span<const TensorView> inputs, const TensorView& 
   tensors.push_back(out);
   const Walk walk = make_walk(out.shape, tensors);
   const int result = static_cast<int>(inputs.size());
-  const int64_t out_stride = walk.strides.back().back();  // a part of a padded tensor may not be contiguous
+  const int64_t out_stride =
+      walk.strides.back().back();  // a part of a padded tensor may not be contiguous
   const int64_t width = walk.shape.back();
   const int64_t chunks = (width + kChunk - 1) / kChunk;
   const int64_t grain = std::max<int64_t>(1, kGrain / std::min(width, kChunk));
@@ -35,9 +36,9 @@ void run_pointwise(Op op, std::span<const TensorView> inputs, const TensorView& 
         const int64_t stride = walk.strides[index].back();
         const int64_t offset = walk.row_offset(t, outer) + first * stride;
         const bool is_scalar = stride == 0;
-        operands[index] = {load_chunk(simd, inputs[index], offset, stride, is_scalar ? 1 : count,
-                                      buffers[index]),
-                           is_scalar};
+        operands[index] = {
+            load_chunk(simd, inputs[index], offset, stride, is_scalar ? 1 : count, buffers[index]),
+            is_scalar};
       }
       const int64_t to = walk.row_offset(result, outer) + first * out_stride;
       if (out.dtype == DType::f32 && out_stride == 1) {
@@ -50,7 +51,8 @@ void run_pointwise(Op op, std::span<const TensorView> inputs, const TensorView& 
         continue;
       }
       for (int64_t i = 0; i < count; ++i)
-        simd.store(out.dtype, &computed[static_cast<size_t>(i)], element_address(out, to + i * out_stride), 1);
+        simd.store(out.dtype, &computed[static_cast<size_t>(i)],
+                   element_address(out, to + i * out_stride), 1);
     }
   });
 }

@@ -1,4 +1,5 @@
-// Sum, mean and max over any axes: rows are folded whole, and long sums are cascaded to keep fp32 accurate.
+// Sum, mean and max over any axes: rows are folded whole, and long sums are cascaded to keep fp32
+// accurate.
 #include <limits>
 
 #include "kernels/cpu/chunk.h"
@@ -9,7 +10,7 @@ namespace ridgeline {
 namespace {
 
 struct Reduction {
-  Op combine;     // pointwise op that folds two partial results
+  Op combine;  // pointwise op that folds two partial results
   float neutral;
   float (*SimdKernels::*fold_row)(const float*, int64_t);
 };
@@ -34,8 +35,8 @@ AxisSplit split_axes(const TensorView& x, const Shape& result) {
   return split;
 }
 
-// Folds chunks of equal length elementwise. Blocks of partial results are folded apart first, so that
-// the rounding error grows with the square root of the length and not with the length.
+// Folds chunks of equal length elementwise. Blocks of partial results are folded apart first, so
+// that the rounding error grows with the square root of the length and not with the length.
 class ElementwiseFold {
  public:
   ElementwiseFold(const SimdKernels& simd, const Reduction& rule, int64_t count)
@@ -100,25 +101,25 @@ void reduction_kernel(const KernelCall& call, const CpuContext& context) {
   if (reduced_step == 1 || reduced_width > kept_width) {
     // Each result folds rows along the reduced axis.
     const int64_t results = element_count(split.kept.shape);
-    context.pool.for_range(results, std::max<int64_t>(1, 16384 / reduced_width),
-                           [&](int64_t begin, int64_t end) {
-      ChunkBuffer buffer;
-      for (int64_t result = begin; result < end; ++result) {
-        const int64_t start = kept.element_offset(0, result);
-        double total = rule.neutral;
-        for (int64_t outer = 0; outer < reduced.outer_count(); ++outer) {
-          const int64_t row = start + reduced.row_offset(0, outer);
-          for (int64_t first = 0; first < reduced_width; first += kChunk) {
-            const int64_t n = std::min(kChunk, reduced_width - first);
-            const float part = (simd.*rule.fold_row)(
-                load_chunk(simd, x, row + first * reduced_step, reduced_step, n, buffer), n);
-            total = rule.combine == Op::add ? total + part : std::max<double>(total, part);
+    context.pool.for_range(
+        results, std::max<int64_t>(1, 16384 / reduced_width), [&](int64_t begin, int64_t end) {
+          ChunkBuffer buffer;
+          for (int64_t result = begin; result < end; ++result) {
+            const int64_t start = kept.element_offset(0, result);
+            double total = rule.neutral;
+            for (int64_t outer = 0; outer < reduced.outer_count(); ++outer) {
+              const int64_t row = start + reduced.row_offset(0, outer);
+              for (int64_t first = 0; first < reduced_width; first += kChunk) {
+                const int64_t n = std::min(kChunk, reduced_width - first);
+                const float part = (simd.*rule.fold_row)(
+                    load_chunk(simd, x, row + first * reduced_step, reduced_step, n, buffer), n);
+                total = rule.combine == Op::add ? total + part : std::max<double>(total, part);
+              }
+            }
+            float value = static_cast<float>(total);
+            finish(&value, result, 1);
           }
-        }
-        float value = static_cast<float>(total);
-        finish(&value, result, 1);
-      }
-    });
+        });
     return;
   }
   // Neighbouring results are folded together, a chunk of them at a time.

@@ -9,8 +9,8 @@ namespace ridgeline {
 namespace {
 
 // A row as contiguous fp32: where it lies if it is that already, else widened into `buffer`.
-const float* load_row(const SimdKernels& simd, const TensorView& view, int64_t offset, int64_t stride,
-                      int64_t width, std::vector<float>& buffer) {
+const float* load_row(const SimdKernels& simd, const TensorView& view, int64_t offset,
+                      int64_t stride, int64_t width, std::vector<float>& buffer) {
   if (stride == 1 && view.dtype == DType::f32) return view.as<float>() + offset;
   buffer.resize(static_cast<size_t>(width));
   const int size = info(view.dtype).size;
@@ -62,15 +62,17 @@ void for_each_row(const KernelCall& call, const CpuContext& context, RowFunction
 }  // namespace
 
 void softmax_kernel(const KernelCall& call, const CpuContext& context) {
-  for_each_row(call, context, [](const SimdKernels& simd, const auto& operands, float* out, int64_t width) {
-    simd.softmax(operands[0], out, width);
-  });
+  for_each_row(call, context,
+               [](const SimdKernels& simd, const auto& operands, float* out, int64_t width) {
+                 simd.softmax(operands[0], out, width);
+               });
 }
 
 void softmax_gradient_kernel(const KernelCall& call, const CpuContext& context) {
-  for_each_row(call, context, [](const SimdKernels& simd, const auto& operands, float* out, int64_t width) {
-    simd.softmax_gradient(operands[0], operands[1], out, width);
-  });
+  for_each_row(call, context,
+               [](const SimdKernels& simd, const auto& operands, float* out, int64_t width) {
+                 simd.softmax_gradient(operands[0], operands[1], out, width);
+               });
 }
 
 }  // namespace ridgeline

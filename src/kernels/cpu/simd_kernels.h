@@ -16,7 +16,8 @@ struct PointwiseOperand {
 };
 
 struct SimdKernels {
-  // out[i] = op(operands[0][i], operands[1][i], ...); booleans are 0 and 1. `out` may be an operand.
+  // out[i] = op(operands[0][i], operands[1][i], ...); booleans are 0 and 1. `out` may be an
+  // operand.
   void (*pointwise)(Op op, const PointwiseOperand* operands, float* out, int64_t count);
   // Widening and narrowing between storage and fp32; narrowing rounds to nearest even.
   void (*load)(DType dtype, const void* source, float* out, int64_t count);

@@ -64,7 +64,8 @@ struct ThreadPool::State {
 
 ThreadPool::ThreadPool(int threads) : state_(std::make_unique<State>()) {
   if (threads < 1)
-    throw Error(ErrorKind::usage, fmt::format("{} threads asked for", threads), "ask for at least 1");
+    throw Error(ErrorKind::usage, fmt::format("{} threads asked for", threads),
+                "ask for at least 1");
   for (int thread = 1; thread < threads; ++thread)
     state_->workers.emplace_back([this, thread] { state_->worker(thread); });
 }
@@ -108,17 +109,19 @@ void ThreadPool::for_each(int64_t count, const State::Task& task) {
 void ThreadPool::for_each_nearby(int64_t count, const State::Task& task) {
   const int64_t parts = threads();
   if (parts == 1 || count <= 1) return for_each(count, task);
-  // Part p is [count p / parts, count (p + 1) / parts). Every call takes one index, from its own part while that
-  // lasts; there are as many calls as indices, so each finds one.
+  // Part p is [count p / parts, count (p + 1) / parts). Every call takes one index, from its own
+  // part while that lasts; there are as many calls as indices, so each finds one.
   struct alignas(64) Part {
     std::atomic<int64_t> next;
   };
   std::vector<Part> taken(static_cast<size_t>(parts));
-  for (int64_t part = 0; part < parts; ++part) taken[static_cast<size_t>(part)].next = count * part / parts;
+  for (int64_t part = 0; part < parts; ++part)
+    taken[static_cast<size_t>(part)].next = count * part / parts;
   for_each(count, [&](int64_t, int thread) {
     for (int64_t offset = 0; offset < parts; ++offset) {
       const int64_t part = (thread + offset) % parts;
-      const int64_t index = taken[static_cast<size_t>(part)].next.fetch_add(1, std::memory_order_relaxed);
+      const int64_t index =
+          taken[static_cast<size_t>(part)].next.fetch_add(1, std::memory_order_relaxed);
       if (index < count * (part + 1) / parts) return task(index, thread);
     }
   });

@@ -18,12 +18,12 @@ class ThreadPool {
   int threads() const;
 
   // Calls task(index, thread) for every index in [0, count), handed out one at a time in increasing
-  // order, and returns when all are done; thread is in [0, threads()). The first exception thrown by
-  // a task is rethrown here. Not reentrant.
+  // order, and returns when all are done; thread is in [0, threads()). The first exception thrown
+  // by a task is rethrown here. Not reentrant.
   void for_each(int64_t count, const std::function<void(int64_t index, int thread)>& task);
 
-  // The same, but each thread works through a part of its own before it helps others. Kernels that cut their
-  // tensors alike then find in a core's cache what the kernel before left there.
+  // The same, but each thread works through a part of its own before it helps others. Kernels that
+  // cut their tensors alike then find in a core's cache what the kernel before left there.
   void for_each_nearby(int64_t count, const std::function<void(int64_t index, int thread)>& task);
 
   // Cuts [0, count) into ranges of at least `grain` and calls task(begin, end) for each, nearby.

@@ -10,7 +10,8 @@ int64_t Walk::outer_count() const {
 
 int64_t Walk::element_offset(int tensor, int64_t flat) const {
   const int64_t width = shape.back();
-  return row_offset(tensor, flat / width) + flat % width * strides[static_cast<size_t>(tensor)].back();
+  return row_offset(tensor, flat / width) +
+         flat % width * strides[static_cast<size_t>(tensor)].back();
 }
 
 int64_t Walk::row_offset(int tensor, int64_t outer) const {

@@ -18,7 +18,8 @@ struct Walk {
   int64_t row_offset(int tensor, int64_t outer) const;
 };
 
-// All tensors broadcast to `shape`. Neighbouring axes merge where every tensor steps evenly over them.
+// All tensors broadcast to `shape`. Neighbouring axes merge where every tensor steps evenly over
+// them.
 Walk make_walk(const Shape& shape, std::span<const TensorView> tensors);
 
 // The address of an element, whatever the dtype.

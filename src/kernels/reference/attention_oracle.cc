@@ -32,12 +32,17 @@ template <class Real>
 }
 
 template <class Real>
-[[gnu::always_inline]] inline void add_scaled_body(Real* to, Real factor, const Real* from, int64_t n) {
+[[gnu::always_inline]] inline void add_scaled_body(Real* to, Real factor, const Real* from,
+                                                   int64_t n) {
   for (int64_t i = 0; i < n; ++i) to[i] += factor * from[i];
 }
 
-RIDGELINE_CLONES double dot(const double* a, const double* b, int64_t n) { return dot_body(a, b, n); }
-RIDGELINE_CLONES float dot(const float* a, const float* b, int64_t n) { return dot_body(a, b, n); }
+RIDGELINE_CLONES double dot(const double* a, const double* b, int64_t n) {
+  return dot_body(a, b, n);
+}
+RIDGELINE_CLONES float dot(const float* a, const float* b, int64_t n) {
+  return dot_body(a, b, n);
+}
 RIDGELINE_CLONES void add_scaled(double* to, double factor, const double* from, int64_t n) {
   add_scaled_body(to, factor, from, n);
 }
@@ -60,21 +65,27 @@ struct Rounded {
   }
 };
 
-// One head in the arithmetic of `Rounding`. Every tensor that a graph of single ops would store passes
-// through `round`.
+// One head in the arithmetic of `Rounding`. Every tensor that a graph of single ops would store
+// passes through `round`.
 template <class Rounding>
 class Head {
  public:
   using Real = typename Rounding::Real;
 
   Head(const AttentionHead& head, Rounding round, const RangeRunner& run)
-      : head_(head), round_(round), run_(run), q_(head.q.begin(), head.q.end()),
-        k_(head.k.begin(), head.k.end()), v_(head.v.begin(), head.v.end()),
+      : head_(head),
+        round_(round),
+        run_(run),
+        q_(head.q.begin(), head.q.end()),
+        k_(head.k.begin(), head.k.end()),
+        v_(head.v.begin(), head.v.end()),
         d_output_(head.d_output.begin(), head.d_output.end()) {}
 
   AttentionRowsResult rows(std::span<const int64_t> queries, std::span<const int64_t> keys) {
     AttentionRowsResult result;
-    const auto size = [&](std::span<const int64_t> rows) { return rows.size() * static_cast<size_t>(width()); };
+    const auto size = [&](std::span<const int64_t> rows) {
+      return rows.size() * static_cast<size_t>(width());
+    };
     result.output.resize(size(queries));
     result.d_q.resize(size(queries));
     result.d_k.resize(size(keys));
@@ -116,7 +127,8 @@ class Head {
     return round_(std::exp(score - summary.largest) / summary.total);
   }
   Real d_score(Real weight, Real gradient, const Summary& summary) const {
-    return round_(round_(weight * (gradient - summary.gradient_dot)) * static_cast<Real>(head_.scale));
+    return round_(round_(weight * (gradient - summary.gradient_dot)) *
+                  static_cast<Real>(head_.scale));
   }
 
   // Scores and weight gradients of one query over its keys, and what softmax needs of them.
@@ -144,7 +156,8 @@ class Head {
     for (size_t j = 0; j < scores.size(); ++j) {
       const Real p = weight(scores[j], summary);
       add_scaled(out.data(), p, row(v_, static_cast<int64_t>(j)), width());
-      add_scaled(gradient.data(), d_score(p, d_weights[j], summary), row(k_, static_cast<int64_t>(j)), width());
+      add_scaled(gradient.data(), d_score(p, d_weights[j], summary),
+                 row(k_, static_cast<int64_t>(j)), width());
     }
     for (size_t i = 0; i < out.size(); ++i) {
       output[i] = round_(out[i]);
@@ -191,8 +204,8 @@ AttentionRowsResult attention_rows_fp64(const AttentionHead& head, std::span<con
 }
 
 AttentionRowsResult attention_rows_naive(const AttentionHead& head, DType dtype,
-                                         std::span<const int64_t> queries, std::span<const int64_t> keys,
-                                         const RangeRunner& run) {
+                                         std::span<const int64_t> queries,
+                                         std::span<const int64_t> keys, const RangeRunner& run) {
   return Head<Rounded>(head, Rounded{dtype}, run).rows(queries, keys);
 }
 

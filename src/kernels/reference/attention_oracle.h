@@ -1,5 +1,5 @@
-// Attention and its gradients for chosen rows, in fp64 and, for the tolerance, as a plain implementation
-// in the tensors' own dtype would compute them.
+// Attention and its gradients for chosen rows, in fp64 and, for the tolerance, as a plain
+// implementation in the tensors' own dtype would compute them.
 #pragma once
 
 #include <functional>
@@ -26,7 +26,8 @@ struct AttentionRowsResult {
 };
 
 // Runs body(begin, end) over pieces of [0, count), in parallel or not.
-using RangeRunner = std::function<void(int64_t count, const std::function<void(int64_t, int64_t)>& body)>;
+using RangeRunner =
+    std::function<void(int64_t count, const std::function<void(int64_t, int64_t)>& body)>;
 
 // Exact up to fp64 rounding. Gradients of key rows need every query, so their cost is S * S * d.
 AttentionRowsResult attention_rows_fp64(const AttentionHead& head, std::span<const int64_t> queries,
@@ -35,7 +36,7 @@ AttentionRowsResult attention_rows_fp64(const AttentionHead& head, std::span<con
 // The same in fp32 arithmetic, with every intermediate tensor rounded to `dtype`: its distance from
 // attention_rows_fp64 is the error that a plain implementation makes.
 AttentionRowsResult attention_rows_naive(const AttentionHead& head, DType dtype,
-                                         std::span<const int64_t> queries, std::span<const int64_t> keys,
-                                         const RangeRunner& run);
+                                         std::span<const int64_t> queries,
+                                         std::span<const int64_t> keys, const RangeRunner& run);
 
 }  // namespace ridgeline

@@ -124,14 +124,21 @@ Data reduce(const Call& call, double start, double (*combine)(double, double)) {
   return result;
 }
 
-double plus(double a, double b) { return a + b; }
-double larger(double a, double b) { return std::max(a, b); }
+double plus(double a, double b) {
+  return a + b;
+}
+double larger(double a, double b) {
+  return std::max(a, b);
+}
 
-Data sum(const Call& call) { return reduce(call, 0, plus); }
+Data sum(const Call& call) {
+  return reduce(call, 0, plus);
+}
 
 Data mean(const Call& call) {
   Data result = sum(call);
-  const double count = static_cast<double>(call.inputs[0].data.size()) / static_cast<double>(result.size());
+  const double count =
+      static_cast<double>(call.inputs[0].data.size()) / static_cast<double>(result.size());
   for (double& value : result) value /= count;
   return result;
 }
@@ -155,7 +162,9 @@ Data matmul(const Call& call) {
   });
 }
 
-Data same(const Call& call) { return call.inputs[0].data; }
+Data same(const Call& call) {
+  return call.inputs[0].data;
+}
 
 Data permute(const Call& call) {
   const Dims& order = std::get<Axes>(call.node.attributes.detail).axes;
@@ -193,7 +202,8 @@ Data iota(const Call& call) {
   return fill(call.shape, [](const Dims& at) { return static_cast<double>(at[0]); });
 }
 
-// Attention by its definition, one query at a time. `use` gets the query's weights over the visible keys.
+// Attention by its definition, one query at a time. `use` gets the query's weights over the visible
+// keys.
 template <class Use>
 void for_each_query(const Call& call, Use use) {
   const auto& spec = std::get<AttentionSpec>(call.node.attributes.detail);
@@ -207,7 +217,8 @@ void for_each_query(const Call& call, Use use) {
       std::vector<double> weights;
       double largest = -std::numeric_limits<double>::infinity();
       for (int64_t key = range.first; key < range.last; ++key) {
-        const double* k_row = &call.inputs[1].data[static_cast<size_t>((key_head * k[2] + key) * q[3])];
+        const double* k_row =
+            &call.inputs[1].data[static_cast<size_t>((key_head * k[2] + key) * q[3])];
         weights.push_back(spec.scale * std::inner_product(q_row, q_row + q[3], k_row, 0.0));
         largest = std::max(largest, weights.back());
       }
@@ -225,7 +236,8 @@ Results attention(const Call& call) {
   const Data& v = call.inputs[2].data;
   Data output(call.inputs[0].data.size());
   Data log_sum_exps(output.size() / width);
-  for_each_query(call, [&](int64_t query, int64_t first_key, const Data& weights, double log_sum_exp) {
+  for_each_query(call, [&](int64_t query, int64_t first_key, const Data& weights,
+                           double log_sum_exp) {
     const auto row = static_cast<size_t>(query);
     log_sum_exps[row] = log_sum_exp;
     for (size_t j = 0; j < weights.size(); ++j)
@@ -273,7 +285,9 @@ Results one(const Call& call) {
 
 constexpr OpTable<Evaluate> kEvaluators = {
     {Op::input, nullptr},  // given by the caller
-    {Op::constant, one<[](const Call& call) { return Data{std::get<Scalar>(call.node.attributes.detail).value}; }>},
+    {Op::constant, one<[](const Call& call) {
+       return Data{std::get<Scalar>(call.node.attributes.detail).value};
+     }>},
     {Op::iota, one<iota>},
     {Op::negate, one<unary<[](double x) { return -x; }>>},
     {Op::exp, one<unary<std::exp>>},

@@ -68,7 +68,8 @@ void store(DType dtype, const float* source, void* out, int64_t count) {
     case DType::f16:
       return store_f16(source, static_cast<uint16_t*>(out), count);
     case DType::i32:
-      for (int64_t i = 0; i < count; ++i) static_cast<int32_t*>(out)[i] = static_cast<int32_t>(source[i]);
+      for (int64_t i = 0; i < count; ++i)
+        static_cast<int32_t*>(out)[i] = static_cast<int32_t>(source[i]);
       return;
     case DType::boolean:
       for (int64_t i = 0; i < count; ++i) static_cast<uint8_t*>(out)[i] = source[i] != 0;

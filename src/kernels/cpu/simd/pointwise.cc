@@ -7,8 +7,12 @@
 namespace ridgeline::RIDGELINE_ISA {
 namespace {
 
-Floats one() { return hn::Set(Wide(), 1.0f); }
-Floats truth(hn::Mask<Wide> mask) { return hn::IfThenElseZero(mask, one()); }
+Floats one() {
+  return hn::Set(Wide(), 1.0f);
+}
+Floats truth(hn::Mask<Wide> mask) {
+  return hn::IfThenElseZero(mask, one());
+}
 
 // Above this argument fp32 exp is infinity; the library's version is only defined below.
 Floats exp_everywhere(Floats x) {
@@ -29,8 +33,8 @@ void binary(F f, const PointwiseOperand* operands, float* out, int64_t count) {
   const float* x = operands[0].data;
   const float* y = operands[1].data;
   if (operands[0].is_scalar)
-    return unary([f, still = hn::Set(Wide(), x[0])](Floats v) { return f(still, v); }, operands + 1, out,
-                 count);
+    return unary([f, still = hn::Set(Wide(), x[0])](Floats v) { return f(still, v); }, operands + 1,
+                 out, count);
   if (operands[1].is_scalar)
     return map([f, still = hn::Set(Wide(), y[0])](Floats v) { return f(v, still); }, out, count, x);
   map(f, out, count, x, y);
@@ -46,12 +50,12 @@ void ternary(F f, const PointwiseOperand* operands, float* out, int64_t count) {
                   operands + 1, out, count);
   if (operands[1].is_scalar) {
     const PointwiseOperand others[] = {operands[0], operands[2]};
-    return binary([f, still = hn::Set(Wide(), y[0])](Floats v, Floats w) { return f(v, still, w); }, others,
-                  out, count);
+    return binary([f, still = hn::Set(Wide(), y[0])](Floats v, Floats w) { return f(v, still, w); },
+                  others, out, count);
   }
   if (operands[2].is_scalar)
-    return map([f, still = hn::Set(Wide(), z[0])](Floats v, Floats w) { return f(v, w, still); }, out,
-               count, x, y);
+    return map([f, still = hn::Set(Wide(), z[0])](Floats v, Floats w) { return f(v, w, still); },
+               out, count, x, y);
   map(f, out, count, x, y, z);
 }
 
@@ -78,7 +82,8 @@ void pointwise(Op op, const PointwiseOperand* operands, float* out, int64_t coun
     case Op::tanh:
       return one_operand([](Floats x) { return hn::Tanh(Wide(), x); });
     case Op::sigmoid:
-      return one_operand([](Floats x) { return hn::Div(one(), hn::Add(one(), exp_everywhere(hn::Neg(x)))); });
+      return one_operand(
+          [](Floats x) { return hn::Div(one(), hn::Add(one(), exp_everywhere(hn::Neg(x)))); });
     case Op::add:
       return two_operands([](Floats x, Floats y) { return hn::Add(x, y); });
     case Op::subtract:

@@ -30,8 +30,8 @@ void softmax(const float* x, float* y, int64_t count) {
 
 void softmax_gradient(const float* y, const float* d_y, float* d_x, int64_t count) {
   const Floats dot = hn::SumOfLanes(Wide(), accumulate(0.0f, kMultiply, kAdd, count, y, d_y));
-  map([&](Floats value, Floats gradient) { return hn::Mul(value, hn::Sub(gradient, dot)); }, d_x, count,
-      y, d_y);
+  map([&](Floats value, Floats gradient) { return hn::Mul(value, hn::Sub(gradient, dot)); }, d_x,
+      count, y, d_y);
 }
 
 }  // namespace

@@ -36,8 +36,8 @@ HWY_INLINE void map(F f, float* to, int64_t count, const Operands*... operands) 
   if (i < count) store_first(f(load_first(operands + i, count - i)...), to + i, count - i);
 }
 
-// Four independent accumulators hide the latency of the adder; `fold` combines two of them, and `lift`
-// maps a vector of inputs to what is accumulated. Lanes past the end hold `neutral`.
+// Four independent accumulators hide the latency of the adder; `fold` combines two of them, and
+// `lift` maps a vector of inputs to what is accumulated. Lanes past the end hold `neutral`.
 template <class Lift, class Fold, class... Operands>
 HWY_INLINE Floats accumulate(float neutral, Lift lift, Fold fold, int64_t count,
                              const Operands*... operands) {
