@@ -55,11 +55,11 @@ TEST(AttentionStudy, SettingsThatChangeTheRowChangeItsKey) {
   const auto key = [&](const AttentionWorkload& row, uint64_t seed) {
     return workload_key(describe_attention(row, device, {.protocol = {}, .seed = seed}, {}));
   };
-  AttentionWorkload single_pass = workload("flash");
-  single_pass.config.backward = BackwardAlgorithm::single_pass;
+  AttentionWorkload two_pass = workload("flash");
+  two_pass.config.backward = BackwardAlgorithm::two_pass;
   EXPECT_EQ(key(workload("flash"), 42), key(workload("flash"), 42));
   EXPECT_NE(key(workload("flash"), 42), key(workload("flash"), 7));
-  EXPECT_NE(key(workload("flash"), 42), key(single_pass, 42));
+  EXPECT_NE(key(workload("flash"), 42), key(two_pass, 42));
   EXPECT_NE(key(workload("flash"), 42), key(workload("naive"), 42));
 }
 

@@ -14,10 +14,11 @@ char* openblas_get_corename(void);
 namespace ridgeline {
 namespace {
 
-// OpenBLAS picks its kernels from a list of processor models when it is loaded, and falls back to
-// those of 2004 for a model newer than itself. What the processor can do is the better guide; this
-// runs before OpenBLAS's own initialiser, and a choice made by the user stands.
-__attribute__((constructor(101))) void choose_openblas_kernels() {
+// Runs before OpenBLAS's own initialiser. Our pool provides the threads, so OpenBLAS starts none.
+// It would pick its kernels from a list of processor models, and those of 2004 for a model newer
+// than itself; what the processor can do is the better guide, and a choice made by the user stands.
+__attribute__((constructor(101))) void prepare_openblas() {
+  setenv("OPENBLAS_NUM_THREADS", "1", 1);
   __builtin_cpu_init();
   const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");

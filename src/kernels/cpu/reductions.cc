@@ -9,6 +9,8 @@
 namespace ridgeline {
 namespace {
 
+constexpr int64_t kRun = 512;  // summed in fp32; longer rows add up such runs in fp64
+
 struct Reduction {
   Op combine;  // pointwise op that folds two partial results
   float neutral;
@@ -109,8 +111,8 @@ void reduction_kernel(const KernelCall& call, const CpuContext& context) {
             double total = rule.neutral;
             for (int64_t outer = 0; outer < reduced.outer_count(); ++outer) {
               const int64_t row = start + reduced.row_offset(0, outer);
-              for (int64_t first = 0; first < reduced_width; first += kChunk) {
-                const int64_t n = std::min(kChunk, reduced_width - first);
+              for (int64_t first = 0; first < reduced_width; first += kRun) {
+                const int64_t n = std::min(kRun, reduced_width - first);
                 const float part = (simd.*rule.fold_row)(
                     load_chunk(simd, x, row + first * reduced_step, reduced_step, n, buffer), n);
                 total = rule.combine == Op::add ? total + part : std::max<double>(total, part);
