@@ -1,7 +1,6 @@
-// Storage types to fp32 and back; plain loops that the compiler vectorises, except fp16.
-#include "base/float16.h"
+// Storage types to fp32 and back.
 #include "kernels/cpu/simd/pointwise.h"
-#include "kernels/cpu/simd/vectors.h"
+#include "kernels/cpu/simd/vec_math.h"
 
 namespace ridgeline::RIDGELINE_ISA {
 namespace {
@@ -11,35 +10,29 @@ void widen(const Stored* from, float* to, int64_t count) {
   for (int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(from[i]);
 }
 
-void load_bf16(const uint16_t* from, float* to, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) to[i] = bf16_to_float(from[i]);
-}
-
-void store_bf16(const float* from, uint16_t* to, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) to[i] = float_to_bf16(from[i]);
-}
-
-// Whole vectors at once where the processor converts fp16 itself; one by one at the end.
-void load_f16(const uint16_t* from, float* to, int64_t count) {
+// Whole vectors, then the rest through a buffer of one vector.
+template <Floats (*widen_vector)(const uint16_t*)>
+void widen_halves(const uint16_t* from, float* to, int64_t count) {
   int64_t i = 0;
-#ifdef __F16C__
-  const hn::Rebind<hwy::float16_t, Wide> half;
-  const auto* halves = reinterpret_cast<const hwy::float16_t*>(from);
-  for (; i + lanes() <= count; i += lanes())
-    hn::StoreU(hn::PromoteTo(Wide(), hn::LoadU(half, halves + i)), Wide(), to + i);
-#endif
-  for (; i < count; ++i) to[i] = f16_to_float(from[i]);
+  for (; i + kLanes <= count; i += kLanes) hn::StoreU(widen_vector(from + i), Wide(), to + i);
+  if (i == count) return;
+  uint16_t stored[kLanes] = {};
+  float widened[kLanes];
+  for (int64_t rest = i; rest < count; ++rest) stored[rest - i] = from[rest];
+  hn::StoreU(widen_vector(stored), Wide(), widened);
+  for (int64_t rest = i; rest < count; ++rest) to[rest] = widened[rest - i];
 }
 
-void store_f16(const float* from, uint16_t* to, int64_t count) {
+template <void (*narrow_vector)(Floats, uint16_t*)>
+void narrow_halves(const float* from, uint16_t* to, int64_t count) {
   int64_t i = 0;
-#ifdef __F16C__
-  const hn::Rebind<hwy::float16_t, Wide> half;
-  auto* halves = reinterpret_cast<hwy::float16_t*>(to);
-  for (; i + lanes() <= count; i += lanes())
-    hn::StoreU(hn::DemoteTo(half, hn::LoadU(Wide(), from + i)), half, halves + i);
-#endif
-  for (; i < count; ++i) to[i] = float_to_f16(from[i]);
+  for (; i + kLanes <= count; i += kLanes) narrow_vector(hn::LoadU(Wide(), from + i), to + i);
+  if (i == count) return;
+  float rest_values[kLanes] = {};
+  uint16_t stored[kLanes];
+  for (int64_t rest = i; rest < count; ++rest) rest_values[rest - i] = from[rest];
+  narrow_vector(hn::LoadU(Wide(), rest_values), stored);
+  for (int64_t rest = i; rest < count; ++rest) to[rest] = stored[rest - i];
 }
 
 }  // namespace
@@ -49,9 +42,9 @@ void load(DType dtype, const void* source, float* out, int64_t count) {
     case DType::f32:
       return widen(static_cast<const float*>(source), out, count);
     case DType::bf16:
-      return load_bf16(static_cast<const uint16_t*>(source), out, count);
+      return widen_halves<widen_bf16>(static_cast<const uint16_t*>(source), out, count);
     case DType::f16:
-      return load_f16(static_cast<const uint16_t*>(source), out, count);
+      return widen_halves<widen_f16>(static_cast<const uint16_t*>(source), out, count);
     case DType::i32:
       return widen(static_cast<const int32_t*>(source), out, count);
     case DType::boolean:
@@ -64,9 +57,9 @@ void store(DType dtype, const float* source, void* out, int64_t count) {
     case DType::f32:
       return widen(source, static_cast<float*>(out), count);
     case DType::bf16:
-      return store_bf16(source, static_cast<uint16_t*>(out), count);
+      return narrow_halves<narrow_bf16>(source, static_cast<uint16_t*>(out), count);
     case DType::f16:
-      return store_f16(source, static_cast<uint16_t*>(out), count);
+      return narrow_halves<narrow_f16>(source, static_cast<uint16_t*>(out), count);
     case DType::i32:
       for (int64_t i = 0; i < count; ++i)
         static_cast<int32_t*>(out)[i] = static_cast<int32_t>(source[i]);

@@ -1,5 +1,4 @@
 // Reductions and softmax over one contiguous row, and the table of this instruction set.
-#include "hwy/contrib/math/math-inl.h"
 #include "kernels/cpu/simd/pointwise.h"
 #include "kernels/cpu/simd/vectors.h"
 #include "kernels/cpu/simd_kernels.h"
@@ -20,11 +19,34 @@ float max(const float* x, int64_t count) {
   return hn::GetLane(hn::MaxOfLanes(Wide(), accumulate(-__builtin_inff(), kSame, kMax, count, x)));
 }
 
-// The row is read from memory once; the two passes over y find it in the cache.
+// e^(x - largest) for x <= largest; exactly 0 for what is hidden.
+HWY_INLINE Floats weight(Floats x, Floats largest) {
+  const Floats power = hn::Mul(hn::Sub(x, largest), hn::Set(Wide(), 1.4426950408889634f));
+  return hn::IfThenElseZero(hn::Gt(power, hn::Set(Wide(), -100.0f)), exp2_floats(power));
+}
+
+// The row is read from memory once; the passes after that find it in the cache.
 void softmax(const float* x, float* y, int64_t count) {
   const Floats largest = hn::Set(Wide(), max(x, count));
-  map([&](Floats v) { return hn::Exp(Wide(), hn::Sub(v, largest)); }, y, count, x);
-  const Floats scale = hn::Set(Wide(), 1.0f / sum(y, count));
+  Floats a = hn::Zero(Wide()), b = a;
+  int64_t i = 0;
+  for (; i + 2 * kLanes <= count; i += 2 * kLanes) {
+    const Floats first = weight(hn::LoadU(Wide(), x + i), largest);
+    const Floats second = weight(hn::LoadU(Wide(), x + i + kLanes), largest);
+    a = hn::Add(a, first);
+    b = hn::Add(b, second);
+    hn::StoreU(first, Wide(), y + i);
+    hn::StoreU(second, Wide(), y + i + kLanes);
+  }
+  for (; i < count; i += kLanes) {
+    const int64_t rest = count - i < kLanes ? count - i : kLanes;
+    const auto inside = hn::FirstN(Wide(), static_cast<size_t>(rest));
+    const Floats last = hn::IfThenElseZero(inside, weight(load_first(x + i, rest), largest));
+    a = hn::Add(a, last);
+    store_first(last, y + i, rest);
+  }
+  const float total = hn::GetLane(hn::SumOfLanes(Wide(), hn::Add(a, b)));
+  const Floats scale = hn::Set(Wide(), 1.0f / total);
   map([&](Floats v) { return hn::Mul(v, scale); }, y, count, y);
 }
 

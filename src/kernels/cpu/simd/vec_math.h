@@ -1,4 +1,4 @@
-// Vector helpers of the attention kernels: 2^x and conversions of bf16 and fp16.
+// The vector type of this instruction set, 2^x, and conversions of bf16 and fp16.
 #pragma once
 
 #include <cstdint>

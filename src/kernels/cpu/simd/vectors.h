@@ -3,19 +3,10 @@
 
 #include <cstdint>
 
-#include "hwy/highway.h"
+#include "kernels/cpu/simd/vec_math.h"
 
 namespace ridgeline::RIDGELINE_ISA {
 namespace {
-
-namespace hn = hwy::HWY_NAMESPACE;
-
-using Wide = hn::ScalableTag<float>;
-using Floats = hn::Vec<Wide>;
-
-inline int64_t lanes() {
-  return static_cast<int64_t>(hn::Lanes(Wide()));
-}
 
 // The first `count` lanes from memory, zeros behind them.
 HWY_INLINE Floats load_first(const float* from, int64_t count) {
@@ -31,7 +22,7 @@ template <class F, class... Operands>
 HWY_INLINE void map(F f, float* to, int64_t count, const Operands*... operands) {
   const Wide wide;
   int64_t i = 0;
-  for (; i + lanes() <= count; i += lanes())
+  for (; i + kLanes <= count; i += kLanes)
     hn::StoreU(f(hn::LoadU(wide, operands + i)...), wide, to + i);
   if (i < count) store_first(f(load_first(operands + i, count - i)...), to + i, count - i);
 }
@@ -44,7 +35,7 @@ HWY_INLINE Floats accumulate(float neutral, Lift lift, Fold fold, int64_t count,
   const Wide wide;
   const Floats start = hn::Set(wide, neutral);
   Floats a = start, b = start, c = start, d = start;
-  const int64_t n = lanes();
+  const int64_t n = kLanes;
   int64_t i = 0;
   for (; i + 4 * n <= count; i += 4 * n) {
     a = fold(a, lift(hn::LoadU(wide, operands + i)...));
