@@ -16,7 +16,7 @@ Tensor plain_attention(const Tensor& q, const Tensor& k, const Tensor& v, bool c
   Tensor scores = (matmul(q, transpose(k)).named("scores") * scale).named("scaled_scores");
   if (causal) {
     const Tensor queries = reshape(iota(q.graph(), q.shape().back(1)), {q.shape().back(1), 1});
-    const Tensor keys = iota(q.graph(), k.shape().back(1));
+    const Tensor keys = iota(q.graph(), k.shape().back(1)).named("positions");
     const Tensor visible = less_equal(keys, queries).named("causal_mask");
     const Tensor hidden = scalar(scores, -std::numeric_limits<double>::infinity());
     scores = where(visible, scores, hidden).named("masked_scores");

@@ -26,6 +26,7 @@ constexpr Grouping kGroups[] = {
     {"scores", "scores"},
     {"scaled_scores", "scores"},
     {"masked_scores", "scores"},
+    {"positions", "mask"},
     {"causal_mask", "mask"},
     {"weights", "weights"},
     {"output", "output"},
