@@ -38,8 +38,7 @@ HWY_INLINE void multiply_block(const float* HWY_RESTRICT a, int64_t a_stride,
 #pragma GCC unroll 8
   for (int row = 0; row < kRows; ++row)
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v)
-      sums[row][v] = accumulate ? hn::LoadU(wide, c + row * c_stride + v * kLanes) : hn::Zero(wide);
+    for (int v = 0; v < kVectors; ++v) sums[row][v] = hn::Zero(wide);
   for (int64_t k = 0; k < depth; ++k) {
     Floats right[kVectors];
 #pragma GCC unroll 4
@@ -53,11 +52,15 @@ HWY_INLINE void multiply_block(const float* HWY_RESTRICT a, int64_t a_stride,
     a += kLeft == Left::plain ? 1 : a_stride;
     b += b_stride;
   }
+  // A long sum is added up tile by tile: its rounding error then grows with the number of tiles,
+  // not of terms.
 #pragma GCC unroll 8
   for (int row = 0; row < kRows; ++row)
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v)
-      hn::StoreU(sums[row][v], wide, c + row * c_stride + v * kLanes);
+    for (int v = 0; v < kVectors; ++v) {
+      float* to = c + row * c_stride + v * kLanes;
+      hn::StoreU(accumulate ? hn::Add(hn::LoadU(wide, to), sums[row][v]) : sums[row][v], wide, to);
+    }
 }
 
 template <Left kLeft, int kVectors>
