@@ -20,14 +20,22 @@ struct StudyFlags {
 
 int run_command(const StudyFlags& flags) {
   const std::unique_ptr<CpuDevice> device = open_device(flags.device);
-  const AttentionMatrix matrix{.head_dims = {16, 64}, .seq_lens = {256, 1024, 4096, 16384}};
+  // Narrow heads reach the length at which naive attention no longer fits most machines.
+  const std::vector<AttentionMatrix> matrices = {
+      {.head_dims = {16}, .seq_lens = {256, 1024, 4096, 16384}},
+      {.head_dims = {64}, .seq_lens = {256, 1024, 4096}},
+  };
+  std::vector<AttentionWorkload> workloads;
+  for (const AttentionMatrix& matrix : matrices)
+    for (AttentionWorkload& workload : expand_matrix(matrix))
+      workloads.push_back(std::move(workload));
   const Protocol protocol{.warmups = 3, .time_budget_s = parse_seconds(flags.time_budget)};
   fmt::print("Attention study on {}\nbudget for tensors {}\n", device->description(),
              to_string(device->ledger().budget()));
   watch_for_interrupts();
   return exit_code(run_attention_sweep(
-      expand_matrix(matrix), *device,
-      {.study = {.protocol = protocol, .interrupted = interrupted},
+      workloads, *device,
+      {.study = {.protocol = protocol, .try_beyond_budget = false, .interrupted = interrupted},
        .directory = std::filesystem::path(flags.results_dir) / "study",
        .resume = flags.resume,
        .command =

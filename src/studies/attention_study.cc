@@ -153,6 +153,11 @@ std::optional<Record> run_attention(const AttentionWorkload& workload, CpuDevice
   const Schedule schedule = eager_schedule(graph);
   record.time = utc_now();
   try {
+    const Bytes budget = device.ledger().budget();
+    if (!options.try_beyond_budget && *record.memory.predicted_peak > budget)
+      throw Error(ErrorKind::out_of_memory,
+                  fmt::format("the predicted peak of {} is above the budget of {}; not tried",
+                              to_string(*record.memory.predicted_peak), to_string(budget)));
     const MemoryWatch watch(device.ledger());
     EagerExecutor executor(graph, schedule, device);
     for (Value value : graph.inputs())

@@ -15,6 +15,8 @@ struct AttentionStudyOptions {
   Protocol protocol;
   uint64_t seed = 42;
   bool verify = true;
+  bool try_beyond_budget =
+      true;  // false: a row whose predicted peak is above the budget is OOM untried
   std::function<bool()> interrupted = {};  // asked between iterations
 };
 

@@ -70,12 +70,16 @@ HWY_INLINE bool softmax_step(const RunningSoftmax& running, const ScoreTile& til
       }
       emit(query, key, weights);
     }
-    const Floats rescale = exp2_floats(hn::Mul(hn::Sub(before, maximum), scale));
+    // Exactly 1 where the maximum stood still: 2^0 of the polynomial is off by one unit in the last
+    // place, and hundreds of tiles would multiply that up.
+    const auto stood_still = hn::Eq(before, maximum);
+    const Floats rescale = hn::IfThenElse(stood_still, hn::Set(wide, 1.0f),
+                                          exp2_floats(hn::Mul(hn::Sub(before, maximum), scale)));
     const Floats normalizer = hn::LoadU(wide, running.normalizer + query);
     hn::StoreU(hn::MulAdd(normalizer, rescale, sum), wide, running.normalizer + query);
     hn::StoreU(maximum, wide, running.maximum + query);
     hn::StoreU(rescale, wide, running.rescale + query);
-    moved = moved || !hn::AllTrue(wide, hn::Eq(before, maximum));
+    moved = moved || !hn::AllTrue(wide, stood_still);
   }
   return moved;
 }
