@@ -59,7 +59,7 @@ TEST(StudyCommand, RunsTheWholeStudyIntoAFolderOfItsOwn) {
   const auto path = sandbox / "results/study/attention.jsonl";
   const ReadResult results = read_results(path);
   EXPECT_TRUE(results.problems.empty());
-  expect_each_once(results.records, 16);
+  expect_each_once(results.records, 14);
   EXPECT_TRUE(contains(run.out, "Smallest out-of-memory configuration")) << run.out;
   EXPECT_TRUE(contains(run.out, "What this shows:")) << run.out;
 
