@@ -7,7 +7,6 @@
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/options.h"
-#include "cost/memory.h"
 #include "report/table.h"
 
 namespace ridgeline {
