@@ -26,7 +26,7 @@ struct FlashBackward {
   TensorView d_q, d_k, d_v;
   float scale = 1.0f;
   AttentionMask mask = {};
-  BackwardAlgorithm algorithm = BackwardAlgorithm::two_pass;
+  BackwardAlgorithm algorithm = BackwardAlgorithm::single_pass;
 };
 
 // A row with nothing to attend to gives output 0, log-sum-exp -inf and gradient 0.
