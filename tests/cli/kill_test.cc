@@ -24,8 +24,9 @@ int wanted_kills() {
 
 // The k of the last "[k/24] ..." on the terminal; 0: no row had started.
 size_t last_row_started(const std::string& progress) {
-  const size_t at = progress.rfind('[', progress.rfind("/24] "));
-  return at == std::string::npos ? 0 : std::stoul(progress.substr(at + 1));
+  const size_t slash = progress.rfind("/24] ");
+  if (slash == std::string::npos) return 0;  // other brackets are escape codes of the terminal
+  return std::stoul(progress.substr(progress.rfind('[', slash) + 1));
 }
 
 // The shortest of three, so that a busy machine does not put the kills behind the end.
