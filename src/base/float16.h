@@ -1,4 +1,5 @@
-// The two 16-bit float formats as storage: scalar conversions that round to nearest even.
+// The two 16-bit float formats as storage, and tf32 as an operand: scalar conversions that round to
+// nearest even.
 #pragma once
 
 #include <bit>
@@ -37,6 +38,13 @@ inline uint16_t float_to_f16(float value) {
   }
   const uint32_t rounded = rest + 0xfffu + ((rest >> 13) & 1u) - 0x38000000u;
   return static_cast<uint16_t>(sign | (rounded >> 13));
+}
+
+// The fp32 value that a tensor core sees of `value`: ten bits of mantissa.
+inline float float_to_tf32(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  if ((bits & 0x7f800000u) == 0x7f800000u) return value;  // infinities and NaN
+  return std::bit_cast<float>((bits + 0xfffu + ((bits >> 13) & 1u)) & ~0x1fffu);
 }
 
 }  // namespace ridgeline

@@ -19,14 +19,8 @@ struct AttentionFlags {
   std::string backward = "single-pass";
   DeviceFlags device;
   ProtocolFlags protocol;
-  uint64_t seed = 42;
+  StudyFlags study;
   bool causal = false;
-  bool resume = false;
-  bool dry_run = false;
-  bool list = false;
-  bool no_verify = false;
-  std::string output;
-  std::string results_dir = "results";
 };
 
 // The preset, with whatever was given on the command line in its place.
@@ -55,11 +49,11 @@ int list_choices() {
       "  cs336        batch 8, d 16 to 128, S 256 to 16384, fp32\n"
       "  flash        batch 1, causal, d 16 to 128, S 128 to 65536, bf16 and fp32\n"
       "  leaderboard  16 heads, d 64, S 16384, bf16, causal\n"
-      "dtypes:\n  fp32, bf16, fp16\n");
+      "dtypes:\n  fp32, bf16, fp16; tf32 on a GPU\n");
   return 0;
 }
 
-int dry_run(const std::vector<AttentionWorkload>& workloads, const CpuDevice& device,
+int dry_run(const std::vector<AttentionWorkload>& workloads, const Device& device,
             const AttentionStudyOptions& options) {
   Table table{
       .title = fmt::format("{} rows would run on {}", workloads.size(), device.description()),
@@ -79,24 +73,26 @@ int dry_run(const std::vector<AttentionWorkload>& workloads, const CpuDevice& de
 }
 
 int run_command(const AttentionFlags& flags) {
-  if (flags.list) return list_choices();
+  if (flags.study.list) return list_choices();
   const std::vector<AttentionWorkload> workloads = expand_matrix(matrix_of(flags));
-  const std::unique_ptr<CpuDevice> device = open_device(flags.device);
+  const std::unique_ptr<Device> device = open_device(flags.device);
   const AttentionStudyOptions study{.protocol = make_protocol(flags.protocol),
-                                    .seed = flags.seed,
-                                    .verify = !flags.no_verify,
+                                    .seed = flags.study.seed,
+                                    .verify = !flags.study.no_verify,
+                                    .settings = settings_of(flags.device, *device),
                                     .interrupted = interrupted};
-  if (flags.dry_run) return dry_run(workloads, *device, study);
+  if (flags.study.dry_run) return dry_run(workloads, *device, study);
   watch_for_interrupts();
   return exit_code(run_attention_sweep(
       workloads, *device,
       {.study = study,
-       .directory = std::filesystem::path(flags.results_dir) / "attention",
-       .output = flags.output,
-       .resume = flags.resume,
+       .directory = std::filesystem::path(flags.study.results_dir) / "attention",
+       .output = flags.study.output,
+       .resume = flags.study.resume,
        .command = "ridgeline attention" + to_command(flags.device, *device) +
                   to_command(study.protocol) +
-                  fmt::format(" --seed {}{}", flags.seed, flags.no_verify ? " --no-verify" : "")}));
+                  fmt::format(" --seed {}{}", flags.study.seed,
+                              flags.study.no_verify ? " --no-verify" : "")}));
 }
 
 }  // namespace
@@ -121,21 +117,12 @@ Run add_attention_command(CLI::App& app) {
   add_sizes(*command, "--seq-len", flags->given.seq_lens, "sequence lengths");
   add_sizes(*command, "--heads", flags->given.heads, "heads per sequence");
   command->add_flag("--causal", flags->causal, "a query sees only keys up to its own position");
-  command->add_option("--dtype", flags->dtypes, "fp32, bf16 or fp16")->delimiter(',');
+  command->add_option("--dtype", flags->dtypes, "fp32, tf32, bf16 or fp16")->delimiter(',');
   command->add_option("--backward", flags->backward, "of flash: single-pass or two-pass")
       ->capture_default_str();
   add_protocol_flags(*command, flags->protocol);
   add_device_flags(*command, flags->device);
-  command->add_option("--seed", flags->seed, "of the random inputs")->capture_default_str();
-  command->add_flag("--no-verify", flags->no_verify, "do not compare with the fp64 oracle");
-  command->add_option("--output", flags->output, "a further file: .csv, .jsonl or .md");
-  command->add_option("--results-dir", flags->results_dir, "where records and tables go")
-      ->capture_default_str();
-  command->add_flag("--resume", flags->resume,
-                    "run only the rows that the results file does not hold");
-  command->add_flag("--dry-run", flags->dry_run,
-                    "show the rows and their predicted memory, run nothing");
-  command->add_flag("--list", flags->list, "show implementations, presets and dtypes");
+  add_study_flags(*command, flags->study, "implementations, presets and dtypes");
   command->footer(
       "Example: ridgeline attention --impl naive,flash --d-model 64 --seq-len 256,1024 "
       "--num-iterations 20");

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "studies/device_facts.h"
+
 namespace ridgeline {
 
 BuildFacts build_facts() {
@@ -12,9 +14,10 @@ BuildFacts build_facts() {
           .git_commit = RIDGELINE_GIT_COMMIT};
 }
 
-Record blank_record() {
+Record blank_record(const Device& device) {
   Record record;
   record.machine = collect_machine_facts();
+  add_device(record.machine, device);
   record.build = build_facts();
   return record;
 }

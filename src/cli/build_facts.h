@@ -2,12 +2,13 @@
 #pragma once
 
 #include "measure/record.h"
+#include "runtime/device.h"
 
 namespace ridgeline {
 
 BuildFacts build_facts();
 
-// What every record of this process carries: machine and build.
-Record blank_record();
+// What every record of this process carries: machine, with the GPU that runs, and build.
+Record blank_record(const Device& device);
 
 }  // namespace ridgeline

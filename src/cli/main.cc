@@ -19,6 +19,8 @@ constexpr const char* kFooter =
     "  ridgeline attention --seq-len 256 1024 --d-model 64 two rows of the attention study\n"
     "  ridgeline attention --preset cs336 --resume         the whole grid, going on where it "
     "stopped\n"
+    "  ridgeline kernel --shape 32,8,256,64 --mode hot     one kernel: latency, rates, raw "
+    "samples\n"
     "  ridgeline memory --seq-len 8192 --d-model 16        where the memory goes\n"
     "  ridgeline doctor                                    what was found here, and what is "
     "missing\n"
@@ -38,8 +40,8 @@ int run(int argc, char** argv) {
     Run run;
   };
   std::vector<Entry> entries;
-  for (auto add :
-       {add_attention_command, add_memory_command, add_doctor_command, add_study_command}) {
+  for (auto add : {add_attention_command, add_kernel_command, add_memory_command,
+                   add_doctor_command, add_study_command}) {
     Run command = add(app);
     entries.push_back({app.get_subcommands({}).back(), std::move(command)});
   }

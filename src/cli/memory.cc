@@ -8,6 +8,7 @@
 #include "cli/options.h"
 #include "measure/file_io.h"
 #include "studies/attention_study.h"
+#include "studies/device_facts.h"
 #include "studies/memory_accounting.h"
 
 namespace ridgeline {
@@ -29,7 +30,7 @@ CLI::Option* add_size(CLI::App& app, const std::string& flag, int64_t& size,
 }
 
 // One run of forward and backward, if it fits; the account stands without it.
-std::optional<MeasuredMemory> measure_once(const AttentionConfig& config, CpuDevice& device) {
+std::optional<MeasuredMemory> measure_once(const AttentionConfig& config, Device& device) {
   const AttentionStudyOptions options{.protocol = {.warmups = 0, .iterations = 1}, .verify = false};
   const AttentionWorkload workload{config, "naive"};
   const Record described = describe_attention(workload, device, options, {});
@@ -39,16 +40,16 @@ std::optional<MeasuredMemory> measure_once(const AttentionConfig& config, CpuDev
     return std::nullopt;
   }
   const std::optional<Record> record = run_attention(workload, device, options, described);
-  if (!record || record->status == Status::oom) return std::nullopt;
+  if (!record || !record->memory.peak) return std::nullopt;
   return MeasuredMemory{*record->memory.before_backward, *record->memory.peak,
-                        record->memory.process_peak_growth};
+                        record->memory.process_peak_growth, record->memory.driver_peak_growth};
 }
 
 int run_command(MemoryFlags flags) {
   flags.config.dtype = parse_float_dtype(flags.dtype);
-  const std::unique_ptr<CpuDevice> device = open_device(flags.device);
+  const std::unique_ptr<Device> device = open_device(flags.device);
   const auto measured = flags.dry_run ? std::nullopt : measure_once(flags.config, *device);
-  const std::string analysis = memory_analysis(flags.config, measured);
+  const std::string analysis = memory_analysis(flags.config, measured, scratch_of(*device));
   fmt::print("{}", analysis);
   if (flags.dry_run) return 0;
   const std::filesystem::path path =
@@ -71,7 +72,7 @@ Run add_memory_command(CLI::App& app) {
   add_size(*command, "--d-model", flags->config.head_dim, "width of one head");
   command->add_flag("--causal", flags->config.causal,
                     "a query sees only keys up to its own position");
-  command->add_option("--dtype", flags->dtype, "fp32, bf16 or fp16")->capture_default_str();
+  command->add_option("--dtype", flags->dtype, "fp32, tf32, bf16 or fp16")->capture_default_str();
   add_device_flags(*command, flags->device);
   command->add_option("--results-dir", flags->results_dir, "where the text goes")
       ->capture_default_str();

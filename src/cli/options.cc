@@ -5,6 +5,9 @@
 #include <charconv>
 
 #include "base/error.h"
+#include "jit/cuda_libraries.h"
+#include "runtime/cpu_device.h"
+#include "runtime/cuda/cuda_device.h"
 
 namespace ridgeline {
 namespace {
@@ -19,35 +22,99 @@ std::string at_least_one(const std::string& text) {
 
 }  // namespace
 
+DeviceChoice parse_device(const std::string& text) {
+  if (text == "auto") return {};
+  if (text == "cpu") return {DeviceChoice::Kind::cpu};
+  if (text == "cuda") return {DeviceChoice::Kind::cuda};
+  constexpr std::string_view kPrefix = "cuda:";
+  int ordinal = 0;
+  const char* end = text.data() + text.size();
+  if (text.starts_with(kPrefix)) {
+    const auto [stop, problem] = std::from_chars(text.data() + kPrefix.size(), end, ordinal);
+    if (problem == std::errc{} && stop == end && ordinal >= 0)
+      return {DeviceChoice::Kind::cuda, ordinal};
+  }
+  throw Error(ErrorKind::usage, fmt::format("'{}' is not a device", text),
+              "use auto, cpu, cuda or cuda:N");
+}
+
 void add_device_flags(CLI::App& app, DeviceFlags& flags) {
-  app.add_option("--device", flags.device, "auto, cpu or cuda")->capture_default_str();
+  app.add_option("--device", flags.device,
+                 "auto (a GPU if one can be driven, else the CPU), cpu, cuda or cuda:N")
+      ->capture_default_str();
   app.add_option("--threads", flags.threads,
                  "threads of the CPU (default: all that this process may use)")
       ->check(CLI::Range(1, 4096));
   app.add_option(
       "--memory-budget", flags.memory_budget,
       "most memory for tensors, such as 4GiB (default: what is available less a margin)");
+  app.add_option("--tune", flags.tune,
+                 "search for the fastest variant of each GPU kernel and remember it: off (take the "
+                 "table's or the remembered one), quick or full")
+      ->check(CLI::IsMember({"off", "quick", "full"}))
+      ->capture_default_str();
+  app.add_option("--dump-kernels", flags.dump_kernels,
+                 "a folder for source, PTX and SASS of every GPU kernel");
 }
 
-std::unique_ptr<CpuDevice> open_device(const DeviceFlags& flags) {
-  if (flags.device == "cuda")
-    throw Error(ErrorKind::unsupported, "--device cuda: this build has no CUDA backend",
-                "use --device cpu; `ridgeline doctor` lists what was found");
-  if (flags.device != "auto" && flags.device != "cpu")
-    throw Error(ErrorKind::usage, fmt::format("'{}' is not a device", flags.device),
-                "use auto, cpu or cuda");
+namespace {
+
+Tuning parse_tuning(const std::string& text) {
+  return text == "full" ? Tuning::full : text == "quick" ? Tuning::quick : Tuning::off;
+}
+
+std::unique_ptr<Device> open_cpu(const DeviceFlags& flags) {
   CpuOptions options;
   if (flags.threads > 0) options.threads = flags.threads;
   if (!flags.memory_budget.empty()) options.ledger.budget = parse_bytes(flags.memory_budget);
   return std::make_unique<CpuDevice>(std::move(options));
 }
 
-std::string to_command(const DeviceFlags& flags, const CpuDevice& device) {
-  const std::string budget =
-      flags.memory_budget.empty()
-          ? ""
-          : fmt::format(" --memory-budget {}", device.ledger().budget().count);
-  return fmt::format(" --device {} --threads {}{}", device.name(), device.threads(), budget);
+std::unique_ptr<Device> open_cuda(const DeviceFlags& flags, int ordinal) {
+  CudaOptions options{.ordinal = ordinal, .tuning = parse_tuning(flags.tune)};
+  options.jit.dump_dir = flags.dump_kernels;
+  if (!flags.memory_budget.empty()) options.budget = parse_bytes(flags.memory_budget);
+  return std::make_unique<CudaDevice>(std::move(options));
+}
+
+}  // namespace
+
+std::unique_ptr<Device> open_device(const DeviceFlags& flags) {
+  const DeviceChoice choice = parse_device(flags.device);
+  if (choice.kind == DeviceChoice::Kind::cpu) return open_cpu(flags);
+  if (choice.kind == DeviceChoice::Kind::cuda) {
+    try {
+      return open_cuda(flags, choice.ordinal);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::unsupported) throw;
+      throw Error(error.kind(), fmt::format("--device {}: {}", flags.device, error.message()),
+                  fmt::format("{}{}use --device cpu; `ridgeline doctor` lists what was found",
+                              error.next_step(), error.next_step().empty() ? "" : "; or "));
+    }
+  }
+  // A machine without a driver has no GPU to be missed.
+  if (!cuda_library("cuda")) return open_cpu(flags);
+  try {
+    return open_cuda(flags, 0);
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::usage) throw;
+    fmt::print(stderr, "ridgeline: running on the CPU: {}\n", error.message());
+    return open_cpu(flags);
+  }
+}
+
+std::string to_command(const DeviceFlags& flags, const Device& device) {
+  const DeviceFacts facts = device.facts();
+  std::string text = fmt::format(" --device {}", device.name());
+  if (facts.kind == "cuda") {
+    if (facts.ordinal > 0) text += fmt::format(":{}", facts.ordinal);
+    if (flags.tune != "off") text += " --tune " + flags.tune;
+  } else {
+    text += fmt::format(" --threads {}", facts.threads);
+  }
+  if (!flags.memory_budget.empty())
+    text += fmt::format(" --memory-budget {}", device.ledger().budget().count);
+  return text;
 }
 
 std::string to_command(const Protocol& protocol) {
@@ -73,6 +140,17 @@ Protocol make_protocol(const ProtocolFlags& flags) {
   Protocol protocol{.warmups = flags.warmups, .iterations = flags.iterations};
   if (!flags.time_budget.empty()) protocol.time_budget_s = parse_seconds(flags.time_budget);
   return protocol;
+}
+
+void add_study_flags(CLI::App& app, StudyFlags& flags, const std::string& list) {
+  app.add_option("--seed", flags.seed, "of the random inputs")->capture_default_str();
+  app.add_flag("--no-verify", flags.no_verify, "do not compare with the fp64 oracle");
+  app.add_option("--output", flags.output, "a further file: .csv, .jsonl or .md");
+  app.add_option("--results-dir", flags.results_dir, "where records and tables go")
+      ->capture_default_str();
+  app.add_flag("--resume", flags.resume, "run only the rows that the results file does not hold");
+  app.add_flag("--dry-run", flags.dry_run, "show the rows and their predicted memory, run nothing");
+  app.add_flag("--list", flags.list, "show " + list);
 }
 
 CLI::Option* add_sizes(CLI::App& app, const std::string& flag, std::vector<int64_t>& sizes,

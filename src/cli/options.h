@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "measure/protocol.h"
-#include "runtime/cpu_device.h"
+#include "runtime/device.h"
 
 namespace ridgeline {
 
@@ -15,14 +15,24 @@ struct DeviceFlags {
   std::string device = "auto";
   int threads = 0;  // 0: all that are available
   std::string memory_budget;
+  std::string tune = "off";
+  std::string dump_kernels;
 };
+
+// "auto", "cpu", "cuda", "cuda:1".
+struct DeviceChoice {
+  enum class Kind { automatic, cpu, cuda } kind = Kind::automatic;
+  int ordinal = 0;
+};
+DeviceChoice parse_device(const std::string& text);  // throws a usage error
 
 void add_device_flags(CLI::App& app, DeviceFlags& flags);
 // The flags written so that they can be pasted: " --device cpu --threads 2 --memory-budget
 // 4294967296".
-std::string to_command(const DeviceFlags& flags, const CpuDevice& device);
-// Throws an unsupported error for a device this build cannot drive.
-std::unique_ptr<CpuDevice> open_device(const DeviceFlags& flags);
+std::string to_command(const DeviceFlags& flags, const Device& device);
+// "auto" is a GPU that can be driven, else the CPU; one line on stderr says why a GPU whose driver
+// is there was passed over. Throws an unsupported error for a device that cannot be driven.
+std::unique_ptr<Device> open_device(const DeviceFlags& flags);
 
 struct ProtocolFlags {
   int warmups = 10;
@@ -33,6 +43,20 @@ struct ProtocolFlags {
 void add_protocol_flags(CLI::App& app, ProtocolFlags& flags);
 Protocol make_protocol(const ProtocolFlags& flags);
 std::string to_command(const Protocol& protocol);  // " --num-warmup 10 --num-iterations 100"
+
+// Flags that every study has.
+struct StudyFlags {
+  uint64_t seed = 42;
+  bool resume = false;
+  bool dry_run = false;
+  bool list = false;
+  bool no_verify = false;
+  std::string output;
+  std::string results_dir = "results";
+};
+
+// `list` says what --list shows.
+void add_study_flags(CLI::App& app, StudyFlags& flags, const std::string& list);
 
 // A list given as `--flag 1 2` or `--flag 1,2`, every entry at least 1.
 CLI::Option* add_sizes(CLI::App& app, const std::string& flag, std::vector<int64_t>& sizes,

@@ -11,15 +11,15 @@
 namespace ridgeline {
 namespace {
 
-struct StudyFlags {
+struct WholeStudyFlags {
   DeviceFlags device;
   std::string results_dir = "results";
   std::string time_budget = "2s";
   bool resume = false;
 };
 
-int run_command(const StudyFlags& flags) {
-  const std::unique_ptr<CpuDevice> device = open_device(flags.device);
+int run_command(const WholeStudyFlags& flags) {
+  const std::unique_ptr<Device> device = open_device(flags.device);
   // Narrow heads reach the length at which naive attention no longer fits most machines.
   const std::vector<AttentionMatrix> matrices = {
       {.head_dims = {16}, .seq_lens = {256, 1024, 4096, 16384}},
@@ -35,7 +35,10 @@ int run_command(const StudyFlags& flags) {
   watch_for_interrupts();
   return exit_code(run_attention_sweep(
       workloads, *device,
-      {.study = {.protocol = protocol, .try_beyond_budget = false, .interrupted = interrupted},
+      {.study = {.protocol = protocol,
+                 .try_beyond_budget = false,
+                 .settings = settings_of(flags.device, *device),
+                 .interrupted = interrupted},
        .directory = std::filesystem::path(flags.results_dir) / "study",
        .resume = flags.resume,
        .command =
@@ -45,7 +48,7 @@ int run_command(const StudyFlags& flags) {
 }  // namespace
 
 Run add_study_command(CLI::App& app) {
-  auto flags = std::make_shared<StudyFlags>();
+  auto flags = std::make_shared<WholeStudyFlags>();
   CLI::App* command = app.add_subcommand("study", "all studies, at a size that fits this machine");
   add_device_flags(*command, flags->device);
   command->add_option("--time-budget", flags->time_budget, "seconds per row")

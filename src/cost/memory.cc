@@ -29,7 +29,7 @@ std::vector<Lifetime> MemoryProfile::alive_before(int64_t step) const {
   return found;
 }
 
-MemoryProfile memory(const Graph& graph, const Schedule& schedule) {
+MemoryProfile memory(const Graph& graph, const Schedule& schedule, const ScratchOf& scratch) {
   MemoryProfile profile;
   const auto end = static_cast<int64_t>(schedule.steps.size());
   std::vector<int64_t> last_step(graph.value_count(), end);
@@ -46,6 +46,16 @@ MemoryProfile memory(const Graph& graph, const Schedule& schedule) {
         {value, graph.name(value), bytes, first_step, last_step[graph.index(value)]});
   };
 
+  const auto scratch_of = [&](uint32_t number) {
+    const Node& node = graph.nodes()[number];
+    // A view runs nothing.
+    if (!scratch || node.op == Op::input || !owns_memory(graph, schedule.layouts, {number, 0}))
+      return Bytes{};
+    std::vector<TensorType> inputs;
+    for (Value value : node.inputs) inputs.push_back(graph.type(value));
+    return scratch(node, inputs);
+  };
+
   for (Value value : graph.inputs()) begin_life(value, -1);
   profile.inputs = live;
   size_t stage = 0;
@@ -55,9 +65,11 @@ MemoryProfile memory(const Graph& graph, const Schedule& schedule) {
     if (node.op != Op::input)
       for (uint32_t output = 0; output < node.outputs.size(); ++output)
         begin_life({current.node, output}, step);
-    profile.live.push_back(live);
-    if (live > profile.peak) {
-      profile.peak = live;
+    const Bytes needed = scratch_of(current.node);
+    profile.live.push_back(live + needed);
+    if (profile.live.back() > profile.peak) {
+      profile.peak = profile.live.back();
+      profile.peak_scratch = needed;
       profile.peak_step = static_cast<uint32_t>(step);
     }
     for (Value value : current.releases) live -= byte_size(graph.type(value));

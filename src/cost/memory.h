@@ -1,6 +1,8 @@
 // Memory of a schedule by liveness, without running anything.
 #pragma once
 
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,10 +21,12 @@ struct Lifetime {
 
 struct MemoryProfile {
   std::vector<Lifetime> lifetimes;
-  std::vector<Bytes> live;       // while step i runs: its results exist, its dead operands still do
+  // While step i runs: its results and its scratch exist, its dead operands still do.
+  std::vector<Bytes> live;
   std::vector<Bytes> stage_end;  // after the last step of each stage
   Bytes inputs;
   Bytes peak;
+  Bytes peak_scratch;  // of the peak: what the kernel takes only while it runs
   uint32_t peak_step = 0;
 
   // What lives while the peak step runs, largest first.
@@ -32,6 +36,10 @@ struct MemoryProfile {
   std::vector<Lifetime> alive_before(int64_t step) const;
 };
 
-MemoryProfile memory(const Graph& graph, const Schedule& schedule);
+// What a device's kernel takes for a node beyond its outputs, for as long as it runs; empty:
+// nothing.
+using ScratchOf = std::function<Bytes(const Node& node, std::span<const TensorType> inputs)>;
+
+MemoryProfile memory(const Graph& graph, const Schedule& schedule, const ScratchOf& scratch = {});
 
 }  // namespace ridgeline

@@ -72,13 +72,10 @@ std::string to_string(const Dims& dims) {
 }
 
 DType parse_float_dtype(std::string_view name) {
-  for (DType dtype : {DType::f32, DType::bf16, DType::f16})
+  for (DType dtype : {DType::f32, DType::tf32, DType::bf16, DType::f16})
     if (info(dtype).name == name) return dtype;
-  if (name == "tf32")
-    throw Error(ErrorKind::unsupported,
-                "tf32 is a mode of GPU tensor cores; no device of this build has it",
-                "use fp32, bf16 or fp16");
-  throw Error(ErrorKind::usage, fmt::format("'{}' is not a dtype", name), "use fp32, bf16 or fp16");
+  throw Error(ErrorKind::usage, fmt::format("'{}' is not a dtype", name),
+              "use fp32, tf32, bf16 or fp16");
 }
 
 }  // namespace ridgeline

@@ -12,6 +12,7 @@ struct TensorView {
   DType dtype = DType::f32;
   Shape shape;
   Strides strides;
+  bool host_scalar = false;  // a constant: `data` is one element in host memory, all strides are 0
 
   template <class T>
   T* as() const {

@@ -146,6 +146,9 @@ std::string fingerprint(const MachineFacts& facts) {
                   std::round(facts.memory_total.mebibytes() / 1024));
   for (const Cache& cache : facts.caches)
     text += fmt::format("|L{} {} {}", cache.level, cache.type, cache.size.count);
+  if (facts.gpu)
+    text +=
+        fmt::format("|{} {} x {}", facts.gpu->model, facts.gpu->arch, facts.gpu->multiprocessors);
   return fmt::format("{:016x}", hash(text));
 }
 

@@ -18,6 +18,17 @@ struct Cache {
   bool operator==(const Cache&) const = default;
 };
 
+struct GpuFacts {
+  std::string model = {};  // "NVIDIA H200"
+  std::string arch = {};   // "sm_90a"
+  int multiprocessors = 0;
+  Bytes l2 = {};
+  double max_clock_mhz = 0;
+  std::string software = {};  // driver, compiler and libraries with their versions
+
+  bool operator==(const GpuFacts&) const = default;
+};
+
 struct MachineFacts {
   std::string cpu_model;
   int logical_cores = 0;                  // those this process may run on
@@ -34,6 +45,7 @@ struct MachineFacts {
   std::optional<std::string> governor;
   std::optional<double> load_average;  // of the last minute
   std::string fingerprint;
+  std::optional<GpuFacts> gpu = {};  // the one that ran; empty for figures of the CPU
 
   bool operator==(const MachineFacts&) const = default;
 };
@@ -43,7 +55,8 @@ struct MachineFacts {
 MachineFacts collect_machine_facts(const std::filesystem::path& root = "/");
 
 // Equal for machines whose figures may be compared: a hash over the processor (model, cores, quota,
-// instruction sets, caches) and the memory in GiB. The kernel, clocks and load are left out.
+// instruction sets, caches), the memory in GiB, and the GPU that ran (model, multiprocessors). The
+// kernel, software, clocks and load are left out.
 std::string fingerprint(const MachineFacts& facts);
 
 }  // namespace ridgeline

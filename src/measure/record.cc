@@ -46,6 +46,12 @@ std::optional<Status> parse_status(std::string_view word) {
   return std::nullopt;
 }
 
+std::optional<Status> status_of(const Error& error) {
+  if (error.kind() == ErrorKind::out_of_memory) return Status::oom;
+  if (error.kind() == ErrorKind::unsupported) return Status::unsupported;
+  return std::nullopt;
+}
+
 const Series* Record::find_series(std::string_view name) const {
   for (const Series& candidate : series)
     if (candidate.name == name) return &candidate;

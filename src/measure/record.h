@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "base/units.h"
 #include "measure/machine.h"
 #include "measure/protocol.h"
@@ -33,6 +34,8 @@ enum class Status { ok, oom, unsupported, wrong, invalid, skipped };
 std::string_view status_name(Status status);                // in records: "ok", "oom", ...
 std::string_view status_csv_word(Status status);            // in CSV: "success", "OOM", ...
 std::optional<Status> parse_status(std::string_view word);  // either of the two
+// The status of a row that ended in an error; empty: an error that ends the study.
+std::optional<Status> status_of(const Error& error);
 
 struct MemoryFacts {
   std::optional<Bytes> before_backward = {};  // live in the ledger after forward
@@ -41,7 +44,9 @@ struct MemoryFacts {
   std::optional<Bytes> predicted_peak = {};
   std::optional<Bytes>
       predicted_quadratic;  // of the predicted peak: tensors that grow with S squared
-  std::optional<Bytes> process_peak_growth = {};  // resident size, counted by the kernel
+  // The count from outside: the resident size by the kernel, the memory in use by the GPU's driver.
+  std::optional<Bytes> process_peak_growth = {};
+  std::optional<Bytes> driver_peak_growth = {};
 
   bool operator==(const MemoryFacts&) const = default;
 };
@@ -79,6 +84,18 @@ struct CostFacts {
   bool operator==(const CostFacts&) const = default;
 };
 
+// How a GPU was doing at one moment; what its management library does not tell stays empty.
+struct DeviceState {
+  std::optional<double> clock_mhz = {};  // of the multiprocessors
+  std::optional<double> memory_clock_mhz = {};
+  std::optional<bool> clocks_locked = {};
+  std::optional<double> power_w = {};
+  std::optional<double> temperature_c = {};
+  std::string throttle_reasons = {};  // "sw_power_cap hw_slowdown", "none"; empty: not known
+
+  bool operator==(const DeviceState&) const = default;
+};
+
 struct BuildFacts {
   std::string version;
   std::string compiler;
@@ -103,6 +120,8 @@ struct Record {
   MemoryFacts memory;
   Verification verification;
   std::optional<CostFacts> cost;
+  std::optional<Json> metrics;                             // derived by the study: rates, shares
+  std::optional<DeviceState> device_before, device_after;  // the samples
   MachineFacts machine;
   BuildFacts build;
   std::string command;  // reproduces the row

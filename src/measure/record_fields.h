@@ -49,6 +49,7 @@ void fields(auto& f, Is<MemoryFacts> auto& m) {
   f("predicted_peak_bytes", m.predicted_peak);
   f("predicted_quadratic_bytes", m.predicted_quadratic);
   f("process_peak_growth_bytes", m.process_peak_growth);
+  f("driver_peak_growth_bytes", m.driver_peak_growth);
 }
 
 void fields(auto& f, Is<TensorError> auto& t) {
@@ -81,6 +82,24 @@ void fields(auto& f, Is<Cache> auto& c) {
   f("size_bytes", c.size);
 }
 
+void fields(auto& f, Is<GpuFacts> auto& g) {
+  f("model", g.model);
+  f("arch", g.arch);
+  f("multiprocessors", g.multiprocessors);
+  f("l2_bytes", g.l2);
+  f("max_clock_mhz", g.max_clock_mhz);
+  f("software", g.software);
+}
+
+void fields(auto& f, Is<DeviceState> auto& s) {
+  f("clock_mhz", s.clock_mhz);
+  f("memory_clock_mhz", s.memory_clock_mhz);
+  f("clocks_locked", s.clocks_locked);
+  f("power_w", s.power_w);
+  f("temperature_c", s.temperature_c);
+  f("throttle_reasons", s.throttle_reasons);
+}
+
 void fields(auto& f, Is<MachineFacts> auto& m) {
   f("fingerprint", m.fingerprint);
   f("cpu_model", m.cpu_model);
@@ -97,6 +116,7 @@ void fields(auto& f, Is<MachineFacts> auto& m) {
   f("measured_clock_mhz", m.measured_clock_mhz);
   f("governor", m.governor);
   f("load_average", m.load_average);
+  f("gpu", m.gpu);
 }
 
 void fields(auto& f, Is<BuildFacts> auto& b) {
@@ -121,6 +141,9 @@ void fields(auto& f, Is<Record> auto& r) {
   f("memory", r.memory);
   f("verification", r.verification);
   f("cost", r.cost);
+  f("metrics", r.metrics);
+  f("device_before", r.device_before);
+  f("device_after", r.device_after);
   f("machine", r.machine);
   f("build", r.build);
   f("command", r.command);

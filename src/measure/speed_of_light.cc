@@ -58,6 +58,26 @@ Peaks cpu_peaks(const CpuPeakInputs& inputs) {
           fmt::format("no peak is known for {} in {}", inputs.isa, inputs.dtype)};
 }
 
+Peaks gpu_peaks(const GpuLimits& limits, std::string_view dtype) {
+  Peaks peaks{.flops_per_s = gpu_flops_per_s(limits, dtype)};
+  if (peaks.flops_per_s)
+    peaks.derivation =
+        fmt::format("{} multiprocessors x {:.2f} GHz of compute capability {}.{} in {}",
+                    limits.multiprocessors, limits.clock_hz / 1e9, limits.compute_capability / 10,
+                    limits.compute_capability % 10, dtype);
+  if (const GpuSpec* spec = find_gpu_spec(limits.model)) {
+    const double listed = 1e12 * reachable_tflops(*spec, dtype);
+    if (listed > peaks.flops_per_s.value_or(0)) {
+      peaks.flops_per_s = listed;
+      peaks.derivation = fmt::format("data sheet of {}, dense {}", spec->name, dtype);
+    }
+    peaks.bytes_per_s = 1.05e9 * spec->gigabytes_per_s;
+  }
+  if (!peaks.flops_per_s)
+    peaks.derivation = fmt::format("no peak is known for {} in {}", limits.model, dtype);
+  return peaks;
+}
+
 double generous_max_clock_hz(const MachineFacts& machine) {
   const double mhz =
       std::max(machine.max_clock_mhz.value_or(0), machine.measured_clock_mhz.value_or(0));

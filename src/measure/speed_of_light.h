@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "cost/device_specs.h"
 #include "measure/machine.h"
 
 namespace ridgeline {
@@ -37,6 +38,10 @@ struct CpuPeakInputs {
 
 // threads x clock x FLOPs per cycle; no bound for an isa and dtype that are not in the table.
 Peaks cpu_peaks(const CpuPeakInputs& inputs);
+
+// The higher of the data sheet's dense peak and the architecture's at the clock given, which should
+// be the highest that the GPU can have; 5 % on top for memory, whose clock data sheets round.
+Peaks gpu_peaks(const GpuLimits& limits, std::string_view dtype);
 
 // The higher of the reported and the measured clock, and 10% on top for turbo that neither showed.
 double generous_max_clock_hz(const MachineFacts& machine);

@@ -38,6 +38,7 @@ Tensor fused_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                            .backward = config.backward};
   const AttentionResult result = attention(with_heads(q), with_heads(k), with_heads(v), spec);
   result.output.named("output");
+  q.graph().mark_output("log_sum_exp", result.log_sum_exp.value());
   return reshape(result.output, q.shape());
 }
 

@@ -26,8 +26,9 @@ Tensor plain_attention(const Tensor& q, const Tensor& k, const Tensor& v, bool c
 
 // The whole study's workload in either form.
 // Inputs q, k, v and d_output of shape [batch * heads, S, d] (no axis of its own for heads: they
-// are independent problems); output "output" in the stage "forward", outputs "d_q", "d_k", "d_v" in
-// the stage "backward". Throws a usage error for sizes below 1 or too large to count.
+// are independent problems); output "output" in the stage "forward" (in the fused form also
+// "log_sum_exp", [batch * heads, 1, S]), outputs "d_q", "d_k", "d_v" in the stage "backward".
+// Throws a usage error for sizes below 1 or too large to count.
 Graph attention_training_graph(const AttentionConfig& config,
                                AttentionForm form = AttentionForm::plain);
 

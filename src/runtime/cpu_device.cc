@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cstring>
 
 #include "kernels/cpu/blas.h"
@@ -22,6 +23,16 @@ CpuDevice::CpuDevice(CpuOptions options)
 std::string CpuDevice::description() const {
   return fmt::format("{} threads, {}, {}", pool_.threads(), ridgeline::name(isa_),
                      blas_description());
+}
+
+DeviceFacts CpuDevice::facts() const {
+  return {.kind = "cpu", .isa = std::string(ridgeline::name(isa_)), .threads = pool_.threads()};
+}
+
+double CpuDevice::time_ms(const std::function<void()>& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
 
 void CpuDevice::run(const Node& node, std::span<const TensorView> inputs,

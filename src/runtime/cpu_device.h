@@ -20,7 +20,7 @@ class CpuDevice : public Device {
 
   std::string name() const override { return "cpu"; }
   std::string description() const override;
-  int threads() const override { return pool_.threads(); }
+  DeviceFacts facts() const override;
   Isa isa() const { return isa_; }
   Ledger& ledger() override { return ledger_; }
   const Ledger& ledger() const override { return ledger_; }
@@ -28,7 +28,11 @@ class CpuDevice : public Device {
 
   void run(const Node& node, std::span<const TensorView> inputs,
            std::span<const TensorView> outputs) override;
+  // The kernels keep their tiles on stacks and in scratch of a fixed size per thread.
+  Bytes scratch(const Node&, std::span<const TensorType>) const override { return {}; }
   void synchronize() override {}
+  double time_ms(const std::function<void()>& work) override;
+  std::optional<Bytes> driver_memory_in_use() const override { return std::nullopt; }
   void poison(const TensorView& view) override;
   void upload(const TensorView& to, const void* from) override;
   void download(const TensorView& from, void* to) const override;

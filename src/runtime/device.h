@@ -1,7 +1,8 @@
 // What the executors need of a device: memory, and a kernel for every op.
 #pragma once
 
-#include <memory>
+#include <functional>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -11,20 +12,38 @@
 
 namespace ridgeline {
 
+// What stands beside a figure, and what bounds it.
+struct DeviceFacts {
+  std::string kind;              // "cpu", "cuda"
+  std::string isa;               // "avx512", "sm_90a"
+  std::string model = {};        // "NVIDIA H200"; the CPU's is a fact of the machine
+  int threads = 0;               // of the CPU; 0 on a GPU
+  int multiprocessors = 0;
+  int64_t l2_bytes = 0;          // of a GPU
+  double max_clock_hz = 0;       // of a GPU
+  int ordinal = 0;               // of a GPU, as CUDA counts
+};
+
 class Device {
  public:
   virtual ~Device() = default;
 
-  virtual std::string name() const = 0;         // "cpu"
+  virtual std::string name() const = 0;         // "cpu", "cuda"
   virtual std::string description() const = 0;  // for people: threads, instruction set, libraries
-  virtual int threads() const = 0;
+  virtual DeviceFacts facts() const = 0;
   virtual Ledger& ledger() = 0;
   virtual const Ledger& ledger() const = 0;
 
   // Starts the kernel of a node; a device with a queue of its own may return before it has run.
   virtual void run(const Node& node, std::span<const TensorView> inputs,
                    std::span<const TensorView> outputs) = 0;
+  // Memory that a node takes of the ledger while it runs, beyond its outputs.
+  virtual Bytes scratch(const Node& node, std::span<const TensorType> inputs) const = 0;
   virtual void synchronize() = 0;
+  // Runs `work` and gives its time in milliseconds by the device's own clock.
+  virtual double time_ms(const std::function<void()>& work) = 0;
+  // What the driver says is in use, by everybody; empty on a CPU, where the process is asked.
+  virtual std::optional<Bytes> driver_memory_in_use() const = 0;
   // Fills memory with a pattern that reads as NaN, so that what a kernel left unwritten shows.
   virtual void poison(const TensorView& view) = 0;                    // contiguous
   virtual void upload(const TensorView& to, const void* from) = 0;    // contiguous

@@ -15,6 +15,7 @@ uint64_t scalar_bits(DType dtype, double value) {
   const auto put = [&](auto stored) { std::memcpy(&bits, &stored, sizeof stored); };
   switch (dtype) {
     case DType::f32:
+    case DType::tf32:
       put(static_cast<float>(value));
       break;
     case DType::bf16:
@@ -40,10 +41,14 @@ EagerExecutor::EagerExecutor(const Graph& graph, const Schedule& schedule, Devic
       schedule_(schedule),
       device_(device),
       storage_(graph.value_count()),
-      constants_(graph.value_count()) {
+      constants_(graph.value_count()),
+      names_(graph.value_count()) {
+  for (uint32_t number = 0; number < graph.nodes().size(); ++number)
+    for (uint32_t output = 0; output < graph.nodes()[number].outputs.size(); ++output)
+      names_[graph.index({number, output})] = graph.name({number, output});
   for (Value value : graph.inputs())
     storage_[graph.index(value)] =
-        device.ledger().allocate(byte_size(graph.type(value)), graph.name(value));
+        device.ledger().allocate(byte_size(graph.type(value)), names_[graph.index(value)]);
   for (const Node& node : graph.nodes())
     if (node.op == Op::constant)
       constants_[node.first_value] =
@@ -57,7 +62,7 @@ TensorView EagerExecutor::view(Value value) const {
   if (graph_.node(layout.storage).op == Op::constant) {
     // Kernels take a constant as a tensor that broadcasts one element.
     auto* scalar = const_cast<uint64_t*>(&constants_[storage]);
-    return {scalar, type.dtype, type.shape, Dims::filled(type.shape.rank(), 0)};
+    return {scalar, type.dtype, type.shape, Dims::filled(type.shape.rank(), 0), true};
   }
   char* base = static_cast<char*>(storage_[storage].data());
   return {base + layout.offset * info(type.dtype).size, type.dtype, type.shape, layout.strides};
@@ -83,17 +88,17 @@ TensorView EagerExecutor::output(std::string_view name) const {
 void EagerExecutor::run_step(const Step& step) {
   const Node& node = graph_.nodes()[step.node];
   if (node.op != Op::input && owns_memory(graph_, schedule_.layouts, {step.node, 0})) {
-    std::vector<TensorView> inputs;
-    std::vector<TensorView> outputs;
+    inputs_.clear();
+    outputs_.clear();
     for (uint32_t output = 0; output < node.outputs.size(); ++output)
       storage_[node.first_value + output] = device_.ledger().allocate(
-          byte_size(node.outputs[output]), graph_.name({step.node, output}));
-    for (Value input : node.inputs) inputs.push_back(view(input));
+          byte_size(node.outputs[output]), names_[node.first_value + output]);
+    for (Value input : node.inputs) inputs_.push_back(view(input));
     for (uint32_t output = 0; output < node.outputs.size(); ++output)
-      outputs.push_back(view({step.node, output}));
+      outputs_.push_back(view({step.node, output}));
     if (poison_)
-      for (const TensorView& output : outputs) device_.poison(output);
-    device_.run(node, inputs, outputs);
+      for (const TensorView& output : outputs_) device_.poison(output);
+    device_.run(node, inputs_, outputs_);
   }
   for (Value value : step.releases) storage_[graph_.index(value)] = {};
 }

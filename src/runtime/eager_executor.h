@@ -1,6 +1,7 @@
 // Runs a graph node by node: results allocated as they come, freed at last use.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -39,8 +40,10 @@ class EagerExecutor {
   const Schedule& schedule_;
   Device& device_;
   bool poison_ = false;
-  std::vector<Allocation> storage_;  // by Graph::index; empty for views and the dead
-  std::vector<uint64_t> constants_;  // by Graph::index: the scalar in its own dtype
+  std::vector<Allocation> storage_;           // by Graph::index; empty for views and the dead
+  std::vector<uint64_t> constants_;           // by Graph::index: the scalar in its own dtype
+  std::vector<std::string> names_;            // by Graph::index, for the ledger
+  std::vector<TensorView> inputs_, outputs_;  // of the step under way
 };
 
 }  // namespace ridgeline

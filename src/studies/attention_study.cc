@@ -2,18 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <chrono>
-
 #include "base/error.h"
-#include "base/random.h"
 #include "cost/cost.h"
 #include "cost/memory.h"
-#include "kernels/cpu/simd_kernels.h"
 #include "measure/process_memory.h"
-#include "measure/speed_of_light.h"
 #include "runtime/eager_executor.h"
 #include "studies/attention_verify.h"
+#include "studies/device_facts.h"
+#include "studies/host_tensors.h"
 
 namespace ridgeline {
 namespace {
@@ -27,7 +23,9 @@ Graph workload_graph(const AttentionWorkload& workload) {
                                   find_attention_implementation(workload.implementation).form);
 }
 
-CostFacts cost_facts(const AttentionConfig& config, const Graph& graph) {
+}  // namespace
+
+CostFacts attention_cost(const AttentionConfig& config, const Graph& graph) {
   const auto s = static_cast<double>(config.seq_len);
   const double forward_flops = 4.0 * static_cast<double>(config.batch_size * config.heads) * s * s *
                                static_cast<double>(config.head_dim) / (config.causal ? 2 : 1);
@@ -45,6 +43,8 @@ CostFacts cost_facts(const AttentionConfig& config, const Graph& graph) {
   return {phase(stages[0], forward_flops), phase(stages[1], 2.5 * forward_flops), kConvention};
 }
 
+namespace {
+
 // Bytes of tensors with S x S elements that live at the peak.
 Bytes quadratic_bytes(const AttentionConfig& config, const Graph& graph,
                       const MemoryProfile& profile) {
@@ -58,57 +58,37 @@ Bytes quadratic_bytes(const AttentionConfig& config, const Graph& graph,
   return total;
 }
 
-// Normal random values, piece by piece, so that filling needs no second copy of the tensor.
-void fill_randomly(Device& device, const TensorView& view, uint64_t seed, const std::string& name) {
-  constexpr int64_t kPiece = 4096;
-  NormalRandom random(seed, name);
-  std::vector<float> values(kPiece);
-  std::vector<char> stored(kPiece * 4);
-  const int size = info(view.dtype).size;
-  const int64_t count = element_count(view.shape);
-  for (int64_t first = 0; first < count; first += kPiece) {
-    const int64_t n = std::min(kPiece, count - first);
-    for (int64_t i = 0; i < n; ++i)
-      values[static_cast<size_t>(i)] = static_cast<float>(random.next());
-    simd_kernels(Isa::portable).store(view.dtype, values.data(), stored.data(), n);
-    device.upload({static_cast<char*>(view.data) + first * size, view.dtype, {n}, {1}},
-                  stored.data());
-  }
-}
-
-double elapsed_ms(std::chrono::steady_clock::time_point from) {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - from).count();
-}
-
-// Memory of one run, by the ledger and by the operating system.
+// Memory of one run: by the ledger, by the operating system, and by the driver of a GPU.
 class MemoryWatch {
  public:
-  explicit MemoryWatch(Ledger& ledger) : ledger_(ledger) {
-    ledger.start_over();
+  explicit MemoryWatch(Device& device) : device_(device) {
+    device.ledger().start_over();
     resettable_ = reset_peak_rss();
-    before_ = current_rss();
+    resident_before_ = current_rss();
+    driver_before_ = device.driver_memory_in_use();
   }
 
   void after_run(MemoryFacts& facts) const {
-    facts.peak = ledger_.peak();
+    facts.peak = device_.ledger().peak();
+    // Freed blocks stay cached up to the peak, so what the driver counts now is the most it was.
+    if (driver_before_) {
+      const std::optional<Bytes> now = device_.driver_memory_in_use();
+      if (now) facts.driver_peak_growth = *now - *driver_before_;
+      return;
+    }
     const std::optional<Bytes> peak = peak_rss();
-    if (resettable_ && before_ && peak) facts.process_peak_growth = *peak - *before_;
+    if (resettable_ && resident_before_ && peak)
+      facts.process_peak_growth = *peak - *resident_before_;
   }
 
  private:
-  Ledger& ledger_;
+  Device& device_;
   bool resettable_ = false;
-  std::optional<Bytes> before_;
+  std::optional<Bytes> resident_before_, driver_before_;
 };
 
-void check_speed(Record& record, const CpuDevice& device, std::string_view dtype) {
-  // The flash kernels use AMX for bf16 where the processor has it.
-  const std::vector<std::string>& has = record.machine.isa;
-  const bool amx = dtype == "bf16" && std::find(has.begin(), has.end(), "amx_bf16") != has.end();
-  const Peaks peaks = cpu_peaks({.isa = amx ? "amx" : name(device.isa()),
-                                 .dtype = dtype,
-                                 .threads = device.threads(),
-                                 .max_clock_hz = generous_max_clock_hz(record.machine)});
+void check_speed(Record& record, const Device& device, std::string_view dtype) {
+  const Peaks peaks = device_peaks(device.facts(), record.machine, dtype);
   const auto check = [&](const char* phase, const PhaseCost& cost) {
     const double seconds = record.find_series(phase)->statistics.median_ms / 1e3;
     const Achieved achieved{.flops_per_s = 2.0 * static_cast<double>(cost.macs) / seconds};
@@ -121,9 +101,34 @@ void check_speed(Record& record, const CpuDevice& device, std::string_view dtype
   check("backward", record.cost->backward);
 }
 
+// A GPU loads code, makes library handles and tunes when it first meets a node; none of that
+// belongs to the memory or the time of the run that is looked at.
+void meet_every_kernel(const Graph& graph, const Schedule& schedule, Device& device) {
+  EagerExecutor executor(graph, schedule, device);
+  for (Value value : graph.inputs()) device.poison(executor.input(graph.name(value)));
+  executor.run_all();
+  device.synchronize();
+}
+
+Verification verify(const AttentionWorkload& workload, const Graph& graph,
+                    const EagerExecutor& executor, Device& device, uint64_t seed) {
+  const auto is_output = [&](std::string_view name) {
+    for (const Output& output : graph.outputs())
+      if (output.name == name) return true;
+    return false;
+  };
+  const HeadReader read = [&](const char* name, int64_t head) {
+    const TensorView whole = is_output(name) ? executor.output(name) : executor.input(name);
+    return read_values(device, sub_tensor(whole, head));
+  };
+  HostThreads threads(device);
+  return verify_attention(workload.config, {.log_sum_exp = is_output("log_sum_exp")}, read, seed,
+                          threads.runner());
+}
+
 }  // namespace
 
-Record describe_attention(const AttentionWorkload& workload, const CpuDevice& device,
+Record describe_attention(const AttentionWorkload& workload, const Device& device,
                           const AttentionStudyOptions& options, const Record& blank) {
   const AttentionConfig& config = workload.config;
   Record record = blank;
@@ -133,21 +138,21 @@ Record describe_attention(const AttentionWorkload& workload, const CpuDevice& de
   record.workload = {{"batch_size", config.batch_size}, {"heads", config.heads},
                      {"seq_len", config.seq_len},       {"d_model", config.head_dim},
                      {"causal", config.causal},         {"dtype", info(config.dtype).name}};
-  record.settings = {
-      {"threads", device.threads()}, {"isa", name(device.isa())}, {"seed", options.seed}};
+  record.settings = device_settings(device, options.seed);
+  record.settings.update(options.settings);
   if (find_attention_implementation(workload.implementation).form == AttentionForm::fused)
     record.settings["backward"] = name(config.backward);
 
   const Graph graph = workload_graph(workload);
-  const MemoryProfile profile = memory(graph, eager_schedule(graph));
+  const MemoryProfile profile = memory(graph, eager_schedule(graph), scratch_of(device));
   record.memory.predicted_before_backward = profile.stage_end[0];
   record.memory.predicted_peak = profile.peak;
   record.memory.predicted_quadratic = quadratic_bytes(config, graph, profile);
-  record.cost = cost_facts(config, graph);
+  record.cost = attention_cost(config, graph);
   return record;
 }
 
-std::optional<Record> run_attention(const AttentionWorkload& workload, CpuDevice& device,
+std::optional<Record> run_attention(const AttentionWorkload& workload, Device& device,
                                     const AttentionStudyOptions& options, Record record) {
   const Graph graph = workload_graph(workload);
   const Schedule schedule = eager_schedule(graph);
@@ -158,7 +163,8 @@ std::optional<Record> run_attention(const AttentionWorkload& workload, CpuDevice
       throw Error(ErrorKind::out_of_memory,
                   fmt::format("the predicted peak of {} is above the budget of {}; not tried",
                               to_string(*record.memory.predicted_peak), to_string(budget)));
-    const MemoryWatch watch(device.ledger());
+    if (device.driver_memory_in_use()) meet_every_kernel(graph, schedule, device);
+    const MemoryWatch watch(device);
     EagerExecutor executor(graph, schedule, device);
     for (Value value : graph.inputs())
       fill_randomly(device, executor.input(graph.name(value)), options.seed, graph.name(value));
@@ -172,38 +178,28 @@ std::optional<Record> run_attention(const AttentionWorkload& workload, CpuDevice
     watch.after_run(record.memory);
     executor.set_poison(false);
     if (options.verify) {
-      const auto tensor = [&](const char* name) {
-        for (const Output& output : graph.outputs())
-          if (output.name == name) return executor.output(name);
-        return executor.input(name);
-      };
-      const RangeRunner run = [&](int64_t count,
-                                  const std::function<void(int64_t, int64_t)>& body) {
-        device.pool().for_range(count, 1, body);
-      };
-      record.verification = verify_attention(workload.config, tensor, options.seed, run);
+      record.verification = verify(workload, graph, executor, device, options.seed);
       record.error = first_wrong_tensor(record.verification);
       if (!record.error.empty()) record.status = Status::wrong;
     }
 
+    record.device_before = device_state(device);
     const Measurement measurement =
         measure(options.protocol, {"forward", "backward"},
                 [&](std::span<double> phase_ms) {
-                  for (size_t stage = 0; stage < phase_ms.size(); ++stage) {
-                    const auto start = std::chrono::steady_clock::now();
-                    executor.run_stage(stage);
-                    device.synchronize();
-                    phase_ms[stage] = elapsed_ms(start);
-                  }
+                  for (size_t stage = 0; stage < phase_ms.size(); ++stage)
+                    phase_ms[stage] = device.time_ms([&] { executor.run_stage(stage); });
                 },
                 {.interrupted = options.interrupted});
+    record.device_after = device_state(device);
     if (measurement.interrupted()) return std::nullopt;
     record.series = measurement.series;
     record.protocol = measurement.protocol;
     if (record.status == Status::ok) check_speed(record, device, info(workload.config.dtype).name);
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::out_of_memory) throw error.at(label(workload));
-    record.status = Status::oom;
+    const std::optional<Status> status = status_of(error);
+    if (!status) throw error.at(label(workload));
+    record.status = *status;
     record.error = error.message();
   }
   return record;

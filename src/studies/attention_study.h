@@ -6,7 +6,7 @@
 
 #include "measure/protocol.h"
 #include "measure/record.h"
-#include "runtime/cpu_device.h"
+#include "runtime/device.h"
 #include "studies/attention_workload.h"
 
 namespace ridgeline {
@@ -17,17 +17,22 @@ struct AttentionStudyOptions {
   bool verify = true;
   bool try_beyond_budget =
       true;  // false: a row whose predicted peak is above the budget is OOM untried
+  Json settings = Json::object();  // what else identifies a row, such as how kernels were tuned
   std::function<bool()> interrupted = {};  // asked between iterations
 };
 
+// FLOPs by the field's convention, exact products and bytes, for `graph` of
+// attention_training_graph.
+CostFacts attention_cost(const AttentionConfig& config, const Graph& graph);
+
 // The row without results: what identifies it, and what was predicted. `blank` brings the facts
 // that all rows share (machine, build). Throws a usage error for sizes that cannot be counted.
-Record describe_attention(const AttentionWorkload& workload, const CpuDevice& device,
+Record describe_attention(const AttentionWorkload& workload, const Device& device,
                           const AttentionStudyOptions& options, const Record& blank);
 
-// Fills in the results of `described`. Out of memory, wrong values and impossible speeds are
-// statuses of the record, not errors. Empty when interrupted.
-std::optional<Record> run_attention(const AttentionWorkload& workload, CpuDevice& device,
+// Fills in the results of `described`. Out of memory, what the device cannot do, wrong values and
+// impossible speeds are statuses of the record, not errors. Empty when interrupted.
+std::optional<Record> run_attention(const AttentionWorkload& workload, Device& device,
                                     const AttentionStudyOptions& options, Record described);
 
 }  // namespace ridgeline

@@ -8,27 +8,12 @@
 #include <numeric>
 
 #include "base/random.h"
-#include "kernels/cpu/chunk.h"
 
 namespace ridgeline {
 namespace {
 
 constexpr int64_t kSampledRows = 24;
 constexpr int64_t kSampledHeads = 1;
-
-double element(const TensorView& view, int64_t head, int64_t row, int64_t column) {
-  return load_one(view.dtype, view.data,
-                  head * view.strides[0] + row * view.strides[1] + column * view.strides[2]);
-}
-
-std::vector<double> read_head(const TensorView& view, int64_t head) {
-  std::vector<double> values;
-  values.reserve(static_cast<size_t>(view.shape[1] * view.shape[2]));
-  for (int64_t row = 0; row < view.shape[1]; ++row)
-    for (int64_t column = 0; column < view.shape[2]; ++column)
-      values.push_back(element(view, head, row, column));
-  return values;
-}
 
 std::vector<int64_t> all_rows(int64_t count) {
   std::vector<int64_t> rows(static_cast<size_t>(count));
@@ -47,18 +32,32 @@ std::vector<int64_t> sample_rows(int64_t count, NormalRandom& random) {
 struct Comparison {
   const char* name;
   std::vector<double> AttentionRowsResult::*rows;
-  bool by_query;  // its rows are queries, not keys
+  enum class Kind { output, log_sum_exp, query_gradient, key_gradient } kind;
   double factor;  // how many times the plain implementation's error is allowed
 };
 
 // The field's rule: twice the error of a plain implementation in the same dtype, three times for
 // gradients.
 constexpr std::array kComparisons = {
-    Comparison{"output", &AttentionRowsResult::output, true, 2},
-    Comparison{"d_q", &AttentionRowsResult::d_q, true, 3},
-    Comparison{"d_k", &AttentionRowsResult::d_k, false, 3},
-    Comparison{"d_v", &AttentionRowsResult::d_v, false, 3},
+    Comparison{"output", &AttentionRowsResult::output, Comparison::Kind::output, 2},
+    Comparison{"log_sum_exp", &AttentionRowsResult::log_sum_exp, Comparison::Kind::log_sum_exp, 2},
+    Comparison{"d_q", &AttentionRowsResult::d_q, Comparison::Kind::query_gradient, 3},
+    Comparison{"d_k", &AttentionRowsResult::d_k, Comparison::Kind::key_gradient, 3},
+    Comparison{"d_v", &AttentionRowsResult::d_v, Comparison::Kind::key_gradient, 3},
 };
+
+bool applies(const Comparison& comparison, const CheckedResults& results) {
+  switch (comparison.kind) {
+    case Comparison::Kind::output:
+      return true;
+    case Comparison::Kind::log_sum_exp:
+      return results.log_sum_exp;
+    case Comparison::Kind::query_gradient:
+    case Comparison::Kind::key_gradient:
+      return results.gradients;
+  }
+  return false;
+}
 
 struct Extremes {
   double error = 0;        // of what was computed
@@ -72,9 +71,8 @@ double worse(double a, double b) {
 
 }  // namespace
 
-Verification verify_attention(const AttentionConfig& config,
-                              const std::function<TensorView(const char* name)>& tensor,
-                              uint64_t seed, const RangeRunner& run) {
+Verification verify_attention(const AttentionConfig& config, const CheckedResults& results,
+                              const HeadReader& read, uint64_t seed, const RangeRunner& run) {
   const int64_t heads = config.batch_size * config.heads;
   const bool whole = config.seq_len <= kWholeTensorLimit;
   NormalRandom random(seed, "verified rows");
@@ -86,14 +84,15 @@ Verification verify_attention(const AttentionConfig& config,
 
   std::array<Extremes, kComparisons.size()> extremes{};
   for (int64_t head : checked_heads) {
-    const AttentionHead problem{.seq_len = config.seq_len,
-                                .head_dim = config.head_dim,
-                                .causal = config.causal,
-                                .scale = 1.0 / std::sqrt(static_cast<double>(config.head_dim)),
-                                .q = read_head(tensor("q"), head),
-                                .k = read_head(tensor("k"), head),
-                                .v = read_head(tensor("v"), head),
-                                .d_output = read_head(tensor("d_output"), head)};
+    const AttentionHead problem{
+        .seq_len = config.seq_len,
+        .head_dim = config.head_dim,
+        .causal = config.causal,
+        .scale = 1.0 / std::sqrt(static_cast<double>(config.head_dim)),
+        .q = read("q", head),
+        .k = read("k", head),
+        .v = read("v", head),
+        .d_output = results.gradients ? read("d_output", head) : std::vector<double>()};
     const std::vector<int64_t> queries =
         whole ? all_rows(config.seq_len) : sample_rows(config.seq_len, random);
     const std::vector<int64_t> keys =
@@ -103,15 +102,19 @@ Verification verify_attention(const AttentionConfig& config,
         attention_rows_naive(problem, config.dtype, queries, keys, run);
     for (size_t c = 0; c < kComparisons.size(); ++c) {
       const Comparison& comparison = kComparisons[c];
-      const TensorView computed = tensor(comparison.name);
-      const std::vector<int64_t>& rows = comparison.by_query ? queries : keys;
+      if (!applies(comparison, results)) continue;
+      const std::vector<double> computed = read(comparison.name, head);
+      const bool by_key = comparison.kind == Comparison::Kind::key_gradient;
+      const std::vector<int64_t>& rows = by_key ? keys : queries;
+      const auto width = static_cast<size_t>(
+          comparison.kind == Comparison::Kind::log_sum_exp ? 1 : config.head_dim);
+      Extremes& extreme = extremes[c];
       for (size_t r = 0; r < rows.size(); ++r)
-        for (int64_t column = 0; column < config.head_dim; ++column) {
-          const size_t at = r * static_cast<size_t>(config.head_dim) + static_cast<size_t>(column);
+        for (size_t column = 0; column < width; ++column) {
+          const size_t at = r * width + column;
           const double truth = (exact.*comparison.rows)[at];
-          Extremes& extreme = extremes[c];
-          extreme.error =
-              worse(extreme.error, std::abs(element(computed, head, rows[r], column) - truth));
+          const double value = computed.at(static_cast<size_t>(rows[r]) * width + column);
+          extreme.error = worse(extreme.error, std::abs(value - truth));
           extreme.plain_error =
               worse(extreme.plain_error, std::abs((plain.*comparison.rows)[at] - truth));
           extreme.largest = std::max(extreme.largest, std::abs(truth));
@@ -125,6 +128,7 @@ Verification verify_attention(const AttentionConfig& config,
       .oracle = "fp64",
       .tensors = {}};
   for (size_t c = 0; c < kComparisons.size(); ++c) {
+    if (!applies(kComparisons[c], results)) continue;
     // The floor is a few roundings of the largest value, for cases where the plain one is exact by
     // luck.
     const double floor = 4 * info(config.dtype).epsilon * extremes[c].largest + 1e-12;

@@ -5,7 +5,6 @@
 #include <functional>
 
 #include "kernels/reference/attention_oracle.h"
-#include "kernels/tensor_view.h"
 #include "measure/record.h"
 #include "models/attention.h"
 
@@ -14,11 +13,18 @@ namespace ridgeline {
 // Up to this length every row is compared.
 inline constexpr int64_t kWholeTensorLimit = 2048;
 
-// `tensor` gives a computed or input tensor [batch * heads, S, d] by its name in the workload's
-// graph.
-Verification verify_attention(const AttentionConfig& config,
-                              const std::function<TensorView(const char* name)>& tensor,
-                              uint64_t seed, const RangeRunner& run);
+// The values of one head in row-major order: S x d, or S for "log_sum_exp".
+using HeadReader = std::function<std::vector<double>(const char* tensor, int64_t head)>;
+
+// Which results there are besides the output.
+struct CheckedResults {
+  bool log_sum_exp = false;
+  bool gradients = true;  // d_q, d_k, d_v; then there is an input d_output as well
+};
+
+// `read` gives inputs (q, k, v, d_output) and results by their names in the workload's graph.
+Verification verify_attention(const AttentionConfig& config, const CheckedResults& results,
+                              const HeadReader& read, uint64_t seed, const RangeRunner& run);
 
 // The first tensor whose error is above its tolerance, in words; empty: all are right.
 std::string first_wrong_tensor(const Verification& verification);

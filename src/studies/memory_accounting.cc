@@ -6,7 +6,6 @@
 #include <array>
 
 #include "autodiff/gradient.h"
-#include "cost/memory.h"
 #include "report/power_law.h"
 
 namespace ridgeline {
@@ -92,7 +91,7 @@ std::string backward_name(const Graph& graph, const Lifetime& lifetime) {
   }
 }
 
-std::string scaling_table(const AttentionConfig& config) {
+std::string scaling_table(const AttentionConfig& config, const ScratchOf& scratch) {
   Table table{.title = "Growth with the sequence length (predicted)",
               .columns = {"seq_len", "naive saved", "naive peak", "flash saved", "flash peak"},
               .rows = {}};
@@ -104,8 +103,8 @@ std::string scaling_table(const AttentionConfig& config) {
       break;  // beyond counting
     AttentionConfig scaled = config;
     scaled.seq_len = seq_len;
-    const AttentionMemory naive = account_attention(scaled, AttentionForm::plain);
-    const AttentionMemory flash = account_attention(scaled, AttentionForm::fused);
+    const AttentionMemory naive = account_attention(scaled, AttentionForm::plain, scratch);
+    const AttentionMemory flash = account_attention(scaled, AttentionForm::fused, scratch);
     naive_peaks.push_back({0, static_cast<double>(seq_len), static_cast<double>(naive.peak.count)});
     flash_peaks.push_back({0, static_cast<double>(seq_len), static_cast<double>(flash.peak.count)});
     table.rows.push_back({fmt::format("{}", seq_len), to_string(naive.before_backward),
@@ -123,10 +122,11 @@ std::string scaling_table(const AttentionConfig& config) {
 
 }  // namespace
 
-AttentionMemory account_attention(const AttentionConfig& config, AttentionForm form) {
+AttentionMemory account_attention(const AttentionConfig& config, AttentionForm form,
+                                  const ScratchOf& scratch) {
   const Graph graph = attention_training_graph(config, form);
   const Schedule schedule = eager_schedule(graph);
-  const MemoryProfile profile = memory(graph, schedule);
+  const MemoryProfile profile = memory(graph, schedule, scratch);
   const int64_t backward_begin = graph.stages()[1].begin;
   const auto group = [&](const Lifetime& lifetime) {
     const bool in_backward = lifetime.first_step >= backward_begin;
@@ -140,6 +140,8 @@ AttentionMemory account_attention(const AttentionConfig& config, AttentionForm f
     add(account.saved, group(lifetime), lifetime.bytes);
   for (const Lifetime& lifetime : profile.at_peak())
     add(account.at_peak, group(lifetime), lifetime.bytes);
+  if (profile.peak_scratch > Bytes{})
+    add(account.at_peak, "scratch of the kernel", profile.peak_scratch);
   const uint32_t peak_node = schedule.steps[profile.peak_step].node;
   account.peak_moment = fmt::format("{} of the {} pass", info(graph.nodes()[peak_node].op).name,
                                     profile.peak_step >= backward_begin ? "backward" : "forward");
@@ -148,7 +150,7 @@ AttentionMemory account_attention(const AttentionConfig& config, AttentionForm f
   return account;
 }
 
-RecomputeEffect recompute_weights(const AttentionConfig& config) {
+RecomputeEffect recompute_weights(const AttentionConfig& config, const ScratchOf& scratch) {
   const TensorType type{config.dtype,
                         {config.batch_size * config.heads, config.seq_len, config.head_dim}};
   Graph graph;
@@ -160,21 +162,22 @@ RecomputeEffect recompute_weights(const AttentionConfig& config) {
   // Forward alone keeps nothing but its output.
   Graph forward = graph;
   forward.mark_output("output", output.value());
-  const MemoryProfile before = memory(forward, eager_schedule(forward));
+  const MemoryProfile before = memory(forward, eager_schedule(forward), scratch);
 
   // Backward begins by running forward again, while the first output is still held.
   const Cotangent cotangent{output, d_output};
   for (const Tensor& d_source : gradient({&cotangent, 1}, sources))
     graph.mark_output("gradient", d_source.value());
-  const MemoryProfile after = memory(graph, eager_schedule(graph));
+  const MemoryProfile after = memory(graph, eager_schedule(graph), scratch);
   return {before.stage_end[0], std::max(before.peak, after.peak + byte_size(type))};
 }
 
 std::string memory_analysis(const AttentionConfig& config,
-                            const std::optional<MeasuredMemory>& measured) {
-  const AttentionMemory naive = account_attention(config, AttentionForm::plain);
-  const AttentionMemory flash = account_attention(config, AttentionForm::fused);
-  const RecomputeEffect recompute = recompute_weights(config);
+                            const std::optional<MeasuredMemory>& measured,
+                            const ScratchOf& scratch) {
+  const AttentionMemory naive = account_attention(config, AttentionForm::plain, scratch);
+  const AttentionMemory flash = account_attention(config, AttentionForm::fused, scratch);
+  const RecomputeEffect recompute = recompute_weights(config, scratch);
   std::string text = fmt::format(
       "Memory of attention: batch {}, heads {}, sequence {}, width {}, {}{}\n"
       "{} is the size of one S x S tensor; inputs count q, k, v and the gradient of the "
@@ -196,9 +199,11 @@ std::string memory_analysis(const AttentionConfig& config,
                             static_cast<double>(naive.peak.count));
     if (measured->process_growth)
       text += fmt::format(", growth of the process {}", to_string(*measured->process_growth));
+    if (measured->driver_growth)
+      text += fmt::format(", growth by the driver's count {}", to_string(*measured->driver_growth));
     text += ".\n\n";
   }
-  text += scaling_table(config) + '\n';
+  text += scaling_table(config, scratch) + '\n';
   Table changes{.title = "What would change it (computed from the same graph)",
                 .columns = {"method", "saved for backward", "peak", "peak against naive"},
                 .rows = {}};

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cost/memory.h"
 #include "models/attention.h"
 #include "report/table.h"
 
@@ -27,25 +28,29 @@ struct AttentionMemory {
   Bytes peak;
 };
 
-AttentionMemory account_attention(const AttentionConfig& config, AttentionForm form);
+// `scratch` is what the kernels of a device take while they run (Device::scratch); empty: nothing.
+AttentionMemory account_attention(const AttentionConfig& config, AttentionForm form,
+                                  const ScratchOf& scratch = {});
 
 // With the weights computed again in backward instead of kept: what is saved, and the peak.
 struct RecomputeEffect {
   Bytes before_backward;
   Bytes peak;
 };
-RecomputeEffect recompute_weights(const AttentionConfig& config);
+RecomputeEffect recompute_weights(const AttentionConfig& config, const ScratchOf& scratch = {});
 
 // What a run really took, when one was made.
 struct MeasuredMemory {
   Bytes before_backward;
   Bytes peak;
-  std::optional<Bytes> process_growth = {};
+  std::optional<Bytes> process_growth = {};  // on a CPU
+  std::optional<Bytes> driver_growth = {};   // on a GPU
 };
 
 // The whole account as text: breakdown, peak, scaling over sequence lengths with its fitted
 // exponent, and what flash attention and recomputation change.
 std::string memory_analysis(const AttentionConfig& config,
-                            const std::optional<MeasuredMemory>& measured);
+                            const std::optional<MeasuredMemory>& measured,
+                            const ScratchOf& scratch = {});
 
 }  // namespace ridgeline

@@ -49,6 +49,47 @@ TEST(DoctorCommand, SaysWhatWasFoundAndWritesNothing) {
   EXPECT_TRUE(sandbox.is_empty());
 }
 
+std::string cuda_part(const std::string& out) {
+  const size_t at = out.find("CUDA device");
+  return at == std::string::npos ? "" : out.substr(at);
+}
+
+TEST(DoctorCommand, WithoutCudaSaysWhatIsMissingAndHowToGetIt) {
+  const Sandbox sandbox;
+  const Finished run =
+      sandbox.run({"doctor"}, {.environment = {{"RIDGELINE_CUDA_LIBRARIES", "none"}}});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  for (const char* part : {"NVIDIA driver         not found", "libnvrtc              not found",
+                           "libcublasLt           not found", "libnvidia-ml          not found",
+                           "pip install nvidia-cuda-nvrtc", "pip install nvidia-cublas",
+                           "--device cuda cannot run here: no NVIDIA driver"})
+    EXPECT_TRUE(contains(cuda_part(run.out), part)) << part << '\n' << run.out;
+}
+
+TEST(DoctorCommand, ADriverThatFindsNoGpuIsNamedWithItsError) {
+  const Sandbox sandbox;
+  const TempDir libraries;
+  std::filesystem::copy_file(FAKE_DRIVER, libraries / "libcuda.so.1");
+  const Finished run =
+      sandbox.run({"doctor"}, {.environment = {{"RIDGELINE_CUDA_LIBRARIES", libraries.path()}}});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  for (const char* part : {"CUDA 12.8", "CUDA_ERROR_NO_DEVICE", "CUDA_VISIBLE_DEVICES",
+                           "--device cuda cannot run here: no GPU answers"})
+    EXPECT_TRUE(contains(cuda_part(run.out), part)) << part << '\n' << run.out;
+}
+
+TEST(DoctorCommand, NamesTheKernelCacheAndLeavesItAlone) {
+  const Sandbox sandbox;
+  const std::string cache = sandbox / "cache";
+  const auto doctor = [&] {
+    return sandbox.run({"doctor"}, {.environment = {{"RIDGELINE_CACHE_DIR", cache}}}).out;
+  };
+  EXPECT_TRUE(contains(doctor(), cache + ", 0 B used")) << doctor();
+  EXPECT_TRUE(sandbox.is_empty());
+  write_text(sandbox / "cache/one.kernel", std::string(2048, 'x'));
+  EXPECT_TRUE(contains(doctor(), cache + ", 2.00 KiB used")) << doctor();
+}
+
 // So little memory and time that nothing but the smallest flash row runs.
 TEST(StudyCommand, RunsTheWholeStudyIntoAFolderOfItsOwn) {
   const Sandbox sandbox;

@@ -198,7 +198,7 @@ struct TinyOptions {
 
 // The attention study with rows of well under a millisecond; `more` brings the sizes.
 inline Arguments tiny_attention(const Arguments& more, const TinyOptions& options = {}) {
-  Arguments arguments = {"attention", "--threads", "1"};
+  Arguments arguments = {"attention", "--device", "cpu", "--threads", "1"};
   arguments.insert(arguments.end(), {"--batch-size", options.batch_size});
   arguments.insert(arguments.end(), {"--num-warmup", options.warmups});
   arguments.insert(arguments.end(), {"--num-iterations", options.iterations});
@@ -222,6 +222,13 @@ inline void expect_each_once(const std::vector<Record>& records, size_t workload
   const auto times = times_recorded(records);
   EXPECT_EQ(times.size(), workloads);
   for (const auto& [key, count] : times) EXPECT_EQ(count, 1) << key;
+}
+
+// A machine without any of NVIDIA's libraries, whatever is installed here.
+inline RunOptions without_cuda() {
+  RunOptions options;
+  options.environment = {{"RIDGELINE_CUDA_LIBRARIES", "none"}};
+  return options;
 }
 
 inline bool contains(const std::string& text, const std::string& part) {

@@ -47,18 +47,25 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     Choices, BadUsageTest,
-    testing::Values(BadUsage{"Dtype", {"attention", "--dtype", "fp7"}, "'fp7'"},
-                    BadUsage{"DtypeAmongGoodOnes", {"attention", "--dtype", "fp32,fp7"}, "'fp7'"},
-                    BadUsage{"DtypeOfMemory", {"memory", "--dtype", "fp7"}, "'fp7'"},
-                    BadUsage{"Preset", {"attention", "--preset", "cs337"}, "'cs337'"},
-                    BadUsage{"Implementation", {"attention", "--impl", "flush"}, "'flush'"},
-                    BadUsage{
-                        "ImplementationList", {"attention", "--impl", "naive,flush"}, "'flush'"},
-                    BadUsage{"Backward", {"attention", "--backward", "no-pass"}, "'no-pass'"},
-                    BadUsage{"Device", {"attention", "--device", "tpu"}, "'tpu'"},
-                    BadUsage{"DeviceOfMemory", {"memory", "--device", "tpu"}, "'tpu'"},
-                    BadUsage{"OutputEnding", {"attention", "--output", "table.xlsx"}, ".xlsx"},
-                    BadUsage{"OutputWithoutEnding", {"attention", "--output", "table"}, "table"}),
+    testing::Values(
+        BadUsage{"Dtype", {"attention", "--dtype", "fp7"}, "'fp7'"},
+        BadUsage{"DtypeAmongGoodOnes", {"attention", "--dtype", "fp32,fp7"}, "'fp7'"},
+        BadUsage{"DtypeOfMemory", {"memory", "--dtype", "fp7"}, "'fp7'"},
+        BadUsage{"Preset", {"attention", "--preset", "cs337"}, "'cs337'"},
+        BadUsage{"Implementation", {"attention", "--impl", "flush"}, "'flush'"},
+        BadUsage{"ImplementationList", {"attention", "--impl", "naive,flush"}, "'flush'"},
+        BadUsage{"Backward", {"attention", "--backward", "no-pass"}, "'no-pass'"},
+        BadUsage{"Device", {"attention", "--device", "tpu"}, "'tpu'"},
+        BadUsage{"DeviceNumber", {"kernel", "--device", "cuda:x"}, "'cuda:x'"},
+        BadUsage{"Tuning", {"attention", "--tune", "hard"}, "hard"},
+        BadUsage{"Mode", {"kernel", "--device", "cpu", "--mode", "tepid"}, "'tepid'"},
+        BadUsage{"Shape", {"kernel", "--device", "cpu", "--shape", "8,4,128"}, "'8,4,128'"},
+        BadUsage{"ZeroShape", {"kernel", "--device", "cpu", "--shape", "8,4,0,64"}, "'8,4,0,64'"},
+        BadUsage{"DtypeOfKernel", {"kernel", "--device", "cpu", "--dtype", "fp7"}, "'fp7'"},
+        BadUsage{"OutputOfKernel", {"kernel", "--output", "table.xlsx"}, ".xlsx"},
+        BadUsage{"DeviceOfMemory", {"memory", "--device", "tpu"}, "'tpu'"},
+        BadUsage{"OutputEnding", {"attention", "--output", "table.xlsx"}, ".xlsx"},
+        BadUsage{"OutputWithoutEnding", {"attention", "--output", "table"}, "table"}),
     name_of);
 
 INSTANTIATE_TEST_SUITE_P(
@@ -117,13 +124,13 @@ INSTANTIATE_TEST_SUITE_P(
         BadUsage{"WordSeed", {"attention", "--seed", "lucky"}, "lucky"}),
     name_of);
 
-TEST(CommandLine, ADeviceThatThisBuildCannotDriveIsExit4) {
+TEST(CommandLine, AGpuThatIsNotThereIsExit4) {
   const Sandbox sandbox;
-  for (const std::string command : {"attention", "memory", "study", "doctor"}) {
-    const Finished run = sandbox.run({command, "--device", "cuda"});
+  for (const std::string command : {"attention", "kernel", "memory", "study"}) {
+    const Finished run = sandbox.run({command, "--device", "cuda"}, without_cuda());
     EXPECT_EQ(run.exit_code, 4) << command;
-    EXPECT_TRUE(contains(run.err, "no CUDA backend")) << run.err;
-    EXPECT_TRUE(contains(run.err, "next step: use --device cpu")) << run.err;
+    EXPECT_TRUE(contains(run.err, "--device cuda: ")) << run.err;
+    EXPECT_TRUE(contains(run.err, "use --device cpu")) << run.err;
   }
   EXPECT_TRUE(sandbox.is_empty());
 }
@@ -133,13 +140,14 @@ TEST(CommandLine, HelpShowsExamplesAndExitCodes) {
   const Finished run = sandbox.run({"--help"});
   EXPECT_EQ(run.exit_code, 0);
   EXPECT_EQ(run.err, "");
-  for (const char* part : {"attention", "memory", "doctor", "study", "Examples:", "Exit codes:"})
+  for (const char* part :
+       {"attention", "kernel", "memory", "doctor", "study", "Examples:", "Exit codes:"})
     EXPECT_TRUE(contains(run.out, part)) << part;
 }
 
 TEST(CommandLine, EveryCommandHasHelp) {
   const Sandbox sandbox;
-  for (const std::string command : {"attention", "memory", "doctor", "study"}) {
+  for (const std::string command : {"attention", "kernel", "memory", "doctor", "study"}) {
     const Finished run = sandbox.run({command, "--help"});
     EXPECT_EQ(run.exit_code, 0) << command;
     EXPECT_TRUE(contains(run.out, "--memory-budget")) << run.out;

@@ -55,6 +55,24 @@ TEST(Memory, AttentionSavesItsWeights) {
   EXPECT_EQ(profile.at_peak()[0].bytes.count, square);
 }
 
+TEST(Memory, ScratchCountsWhileItsNodeRuns) {
+  const Graph graph = attention_training_graph({.batch_size = 1, .seq_len = 64, .head_dim = 16},
+                                               AttentionForm::fused);
+  const Schedule schedule = eager_schedule(graph);
+  const MemoryProfile bare = memory(graph, schedule);
+  std::vector<Op> asked;
+  const ScratchOf scratch = [&](const Node& node, std::span<const TensorType> inputs) {
+    asked.push_back(node.op);
+    EXPECT_EQ(inputs.size(), node.inputs.size());
+    return node.op == Op::attention_gradient ? Bytes{1000} : Bytes{};
+  };
+  const MemoryProfile with = memory(graph, schedule, scratch);
+  EXPECT_EQ(with.peak, bare.peak + Bytes{1000});
+  EXPECT_EQ(with.peak_scratch, Bytes{1000});
+  EXPECT_EQ(with.stage_end, bare.stage_end);
+  EXPECT_EQ(asked, (std::vector{Op::attention, Op::attention_gradient})) << "views run nothing";
+}
+
 // The prediction is what the ledger sees, on graphs nobody designed, at every stage.
 TEST(Memory, PredictionEqualsTheLedgerOnRandomGraphs) {
   CpuDevice device({.threads = 1});

@@ -18,10 +18,6 @@ namespace {
 using namespace flash_testing;
 using Alignment = AttentionMask::Alignment;
 
-struct Outcome {
-  Tensor out, log_sum_exp, d_q, d_k, d_v;
-};
-
 Outcome run_flash(const Config& config, const Inputs& in, CpuContext context,
                   BackwardAlgorithm algorithm) {
   const Shape queries = {config.batch, config.heads, config.queries, config.head_dim};
@@ -62,42 +58,11 @@ Outcome run_flash(const Config& config, const Inputs& in, CpuContext context,
   return run;
 }
 
-struct Rule {
-  double factor;
-  double floor;
-};
-
-void expect_close(const char* name, const Tensor& actual, const std::vector<double>& exact,
-                  const std::vector<double>& rounded, Rule rule) {
-  const double error = distance(actual.values(), exact);
-  const double allowed = rule.factor * distance(rounded, exact) + rule.floor;
-  EXPECT_LE(error, allowed) << name << ": error " << error << ", naive " << distance(rounded, exact)
-                            << ", floor " << rule.floor;
-}
-
 void check_run(const Config& config, const Inputs& in, const Results& exact, const Results& rounded,
                CpuContext context, BackwardAlgorithm algorithm) {
   SCOPED_TRACE(describe(config) + " " + std::string(name(context.isa)) +
                (algorithm == BackwardAlgorithm::two_pass ? " two-pass" : " single-pass"));
-  const Outcome run = run_flash(config, in, context, algorithm);
-  const double epsilon = info(config.dtype).epsilon;
-  const double single = info(DType::f32).epsilon;
-  // A value of the dtype is known to half an epsilon at best. Beyond that: a few roundings in fp32
-  // of what cancels, and half a unit in the last place of the largest score, which moves whole
-  // weights.
-  const double score = largest(exact.log_sum_exp);
-  const double d_score = largest(in.d_out) * largest(in.v);
-  const auto floor = [&](const std::vector<double>& values, double cancelled) {
-    return (0.5 * epsilon + (2 + 0.5 * score) * single) * largest(values) + 8 * single * cancelled;
-  };
-  expect_close("out", run.out, exact.out, rounded.out, {2, floor(exact.out, 1)});
-  expect_close("log_sum_exp", run.log_sum_exp, exact.log_sum_exp, rounded.log_sum_exp,
-               {2, 8 * single * (1 + score)});
-  expect_close("d_q", run.d_q, exact.d_q, rounded.d_q,
-               {3, floor(exact.d_q, d_score * largest(in.k))});
-  expect_close("d_k", run.d_k, exact.d_k, rounded.d_k,
-               {3, floor(exact.d_k, d_score * largest(in.q))});
-  expect_close("d_v", run.d_v, exact.d_v, rounded.d_v, {3, floor(exact.d_v, 1)});
+  expect_right(config, in, exact, rounded, run_flash(config, in, context, algorithm));
 }
 
 void check_everywhere(const Config& config, uint32_t seed = 1) {

@@ -2,6 +2,8 @@
 // flash tests.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -46,6 +48,8 @@ inline double round_to(DType dtype, double value) {
       return bf16_to_float(float_to_bf16(single));
     case DType::f16:
       return f16_to_float(float_to_f16(single));
+    case DType::tf32:
+      return float_to_tf32(single);
     default:
       return single;
   }
@@ -95,13 +99,13 @@ class Tensor {
               (shape_.rank() == 4 ? d * strides_[3] : 0));
   }
   double load(int64_t offset) const {
-    if (dtype_ == DType::f32) return reinterpret_cast<const float*>(bytes_.data())[offset];
+    if (info(dtype_).size == 4) return reinterpret_cast<const float*>(bytes_.data())[offset];
     const uint16_t bits = reinterpret_cast<const uint16_t*>(bytes_.data())[offset];
     return dtype_ == DType::bf16 ? bf16_to_float(bits) : f16_to_float(bits);
   }
   void store(int64_t offset, double value) {
     const auto single = static_cast<float>(value);
-    if (dtype_ == DType::f32)
+    if (info(dtype_).size == 4)
       reinterpret_cast<float*>(bytes_.data())[offset] = single;
     else
       reinterpret_cast<uint16_t*>(bytes_.data())[offset] =
@@ -242,6 +246,47 @@ inline double distance(const std::vector<double>& a, const std::vector<double>& 
     result = std::isnan(gap) ? std::numeric_limits<double>::infinity() : std::max(result, gap);
   }
   return result;
+}
+
+struct Outcome {
+  Tensor out, log_sum_exp, d_q, d_k, d_v;
+};
+
+struct Rule {
+  double factor;
+  double floor;
+};
+
+inline void expect_close(const char* name, const Tensor& actual, const std::vector<double>& exact,
+                         const std::vector<double>& rounded, Rule rule) {
+  const double error = distance(actual.values(), exact);
+  const double allowed = rule.factor * distance(rounded, exact) + rule.floor;
+  EXPECT_LE(error, allowed) << name << ": error " << error << ", naive " << distance(rounded, exact)
+                            << ", floor " << rule.floor;
+}
+
+// The field's rule: twice the error of a naive implementation of the same dtype, three times for
+// gradients.
+inline void expect_right(const Config& config, const Inputs& in, const Results& exact,
+                         const Results& rounded, const Outcome& run) {
+  const double epsilon = info(config.dtype).epsilon;
+  const double single = info(DType::f32).epsilon;
+  // A value of the dtype is known to half an epsilon at best. Beyond that: a few roundings in fp32
+  // of what cancels, and half a unit in the last place of the largest score, which moves whole
+  // weights.
+  const double score = largest(exact.log_sum_exp);
+  const double d_score = largest(in.d_out) * largest(in.v);
+  const auto floor = [&](const std::vector<double>& values, double cancelled) {
+    return (0.5 * epsilon + (2 + 0.5 * score) * single) * largest(values) + 8 * single * cancelled;
+  };
+  expect_close("out", run.out, exact.out, rounded.out, {2, floor(exact.out, 1)});
+  expect_close("log_sum_exp", run.log_sum_exp, exact.log_sum_exp, rounded.log_sum_exp,
+               {2, 8 * single * (1 + score)});
+  expect_close("d_q", run.d_q, exact.d_q, rounded.d_q,
+               {3, floor(exact.d_q, d_score * largest(in.k))});
+  expect_close("d_k", run.d_k, exact.d_k, rounded.d_k,
+               {3, floor(exact.d_k, d_score * largest(in.q))});
+  expect_close("d_v", run.d_v, exact.d_v, rounded.d_v, {3, floor(exact.d_v, 1)});
 }
 
 }  // namespace ridgeline::flash_testing

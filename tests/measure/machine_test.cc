@@ -125,6 +125,19 @@ TEST(Cgroup, VersionTwoLimitsAreTheTightestUpToTheRoot) {
   EXPECT_EQ(collect_machine_facts(fake.root()).cpu_quota_cores, 1.5);
 }
 
+TEST(Fingerprint, DiffersBetweenGpusButNotBetweenTheirDrivers) {
+  MachineFacts cpu = collect_machine_facts();
+  const std::string without = fingerprint(cpu);
+  cpu.gpu = GpuFacts{.model = "NVIDIA H200", .arch = "sm_90a", .multiprocessors = 132};
+  const std::string h200 = fingerprint(cpu);
+  EXPECT_NE(h200, without);
+  cpu.gpu->software = "driver 580";
+  cpu.gpu->max_clock_mhz = 1980;
+  EXPECT_EQ(fingerprint(cpu), h200);
+  cpu.gpu->model = "NVIDIA H100 PCIe";
+  EXPECT_NE(fingerprint(cpu), h200);
+}
+
 TEST(Cgroup, VersionOneLimitsCountToo) {
   FakeMachine fake;
   fake.put("proc/self/cgroup", "5:cpu,cpuacct:/box\n4:memory:/box\n1:name=systemd:/\n0::/\n");

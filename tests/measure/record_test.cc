@@ -24,12 +24,22 @@ Record full_record() {
               .predicted_before_backward = Bytes{3},
               .predicted_peak = Bytes{4},
               .predicted_quadratic = Bytes{5},
-              .process_peak_growth = Bytes{-6}};
+              .process_peak_growth = Bytes{-6},
+              .driver_peak_growth = Bytes{7}};
   r.verification = {true, "sampled rows", "fp128", {{"output", 1e-7, 1e-5}, {"dQ", 2e-7, 2e-5}}};
   r.cost = CostFacts{{1, 2, Bytes{3}}, {4, 5, Bytes{6}}, "an FMA counts as two"};
   r.machine = {"Acme",    2,        1.5,         {"avx2"},  {{1, "Data", Bytes{48}}},
                Bytes{7},  Bytes{8}, "6.1",       "Acme OS", 3000.5,
                "cpufreq", 2999.5,   "powersave", 0.5,       "0123"};
+  r.machine.gpu = GpuFacts{"Acme 200", "sm_90a", 132, Bytes{9}, 1980, "driver 580"};
+  r.metrics = Json{{"forward", {{"gflops_per_s", 1.5}}}};
+  r.device_before = DeviceState{.clock_mhz = 1980,
+                                .memory_clock_mhz = 3201,
+                                .clocks_locked = false,
+                                .power_w = 120.5,
+                                .temperature_c = 33,
+                                .throttle_reasons = "none"};
+  r.device_after = DeviceState{.clock_mhz = 1755, .throttle_reasons = "sw_power_cap"};
   r.build = {"0.1.0", "g++ 12", "Release", "-O2", "abc123"};
   r.command = "ridgeline attention --seq-len 256";
   return r;
@@ -38,6 +48,24 @@ Record full_record() {
 TEST(Record, ReadsBackExactlyWhatWasWritten) {
   const Record record = full_record();
   EXPECT_EQ(record_from_json(Json::parse(to_line(record))), record);
+}
+
+// Files written before GPUs were measured have none of their fields.
+TEST(Record, WhatOnlyAGpuHasIsOptional) {
+  const std::string line = to_line(attention_record({}));
+  for (const char* field : {"gpu", "metrics", "device_before", "driver_peak_growth_bytes"})
+    EXPECT_EQ(line.find(field), std::string::npos) << field;
+  const Record back = record_from_json(Json::parse(line));
+  EXPECT_EQ(back.machine.gpu, std::nullopt);
+  EXPECT_EQ(back.metrics, std::nullopt);
+  EXPECT_EQ(back.device_after, std::nullopt);
+}
+
+TEST(Record, OnlySomeErrorsAreTheEndOfARowAndNotOfTheStudy) {
+  EXPECT_EQ(status_of(Error(ErrorKind::out_of_memory, "x")), Status::oom);
+  EXPECT_EQ(status_of(Error(ErrorKind::unsupported, "x")), Status::unsupported);
+  EXPECT_EQ(status_of(Error(ErrorKind::environment, "x")), std::nullopt);
+  EXPECT_EQ(status_of(Error(ErrorKind::usage, "x")), std::nullopt);
 }
 
 TEST(Record, ReadsBackAnEmptyOne) {

@@ -24,6 +24,38 @@ TEST(CpuPeaks, SayHowTheyWereDerived) {
       "2 threads x 3.00 GHz x 32 FLOPs per cycle of avx2 in fp32");
 }
 
+GpuLimits h200(double clock_hz) {
+  return {.model = "NVIDIA H200",
+          .compute_capability = 90,
+          .multiprocessors = 132,
+          .clock_hz = clock_hz};
+}
+
+// The data sheet's peak holds at its boost clock; a card that may clock higher may be faster.
+TEST(GpuPeaks, AreTheHigherOfTheDataSheetAndTheMaximumClock) {
+  EXPECT_DOUBLE_EQ(*gpu_peaks(h200(1.2e9), "bf16").flops_per_s, 989.4e12);
+  EXPECT_NEAR(*gpu_peaks(h200(1.98e9), "bf16").flops_per_s, 132 * 1.98e9 * 4096, 1e6);
+  EXPECT_NEAR(*gpu_peaks(h200(1.98e9), "bf16").bytes_per_s, 4.8e12, 0.06 * 4.8e12);
+}
+
+TEST(GpuPeaks, Fp32MayUseThreeNarrowProductsButNotOne) {
+  const double fp32 = *gpu_peaks(h200(1.98e9), "fp32").flops_per_s;
+  const double tf32 = *gpu_peaks(h200(1.98e9), "tf32").flops_per_s;
+  EXPECT_NEAR(fp32, tf32 / 3, 1e6);
+  EXPECT_TRUE(faster_than_light({.flops_per_s = tf32 / 2}, gpu_peaks(h200(1.98e9), "fp32")));
+}
+
+TEST(GpuPeaks, AnUnlistedGpuIsBoundedByItsArchitectureAndAnUnknownOneByNothing) {
+  GpuLimits limits = h200(1e9);
+  limits.model = "NVIDIA Something";
+  const Peaks derived = gpu_peaks(limits, "fp16");
+  EXPECT_DOUBLE_EQ(*derived.flops_per_s, 132 * 1e9 * 4096);
+  EXPECT_EQ(derived.bytes_per_s, std::nullopt);
+  EXPECT_EQ(derived.derivation, "132 multiprocessors x 1.00 GHz of compute capability 9.0 in fp16");
+  limits.compute_capability = 75;
+  EXPECT_EQ(gpu_peaks(limits, "fp16").flops_per_s, std::nullopt);
+}
+
 TEST(MaxClock, IsTheHigherOfReportedAndMeasuredWithAMargin) {
   MachineFacts machine;
   machine.max_clock_mhz = 2300;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "measure/test_support.h"
+#include "runtime/cpu_device.h"
 
 namespace ridgeline {
 namespace {
@@ -32,9 +33,22 @@ TEST(AttentionStudy, ARowIsMeasuredVerifiedAndAsLargeAsPredicted) {
     EXPECT_EQ(record.status, Status::ok) << record.error;
     EXPECT_EQ(record.find_series("forward")->samples_ms.size(), 4u);
     EXPECT_EQ(record.find_series("backward")->samples_ms.size(), 4u);
-    EXPECT_EQ(record.verification.tensors.size(), 4u);
+    EXPECT_EQ(record.verification.tensors.size(), implementation == "flash" ? 5u : 4u);
     EXPECT_EQ(record.memory.peak, record.memory.predicted_peak);
     EXPECT_EQ(record.memory.before_backward, record.memory.predicted_before_backward);
+    EXPECT_EQ(device.ledger().live(), Bytes{0});
+  }
+}
+
+TEST(AttentionStudy, Tf32OnACpuIsUnsupportedNotFp32) {
+  for (const std::string implementation : {"naive", "flash"}) {
+    CpuDevice device(two_threads());
+    AttentionWorkload row = workload(implementation);
+    row.config.dtype = DType::tf32;
+    const Record record = run_row(row, device).value();
+    EXPECT_EQ(record.status, Status::unsupported);
+    EXPECT_NE(record.error.find("tf32"), std::string::npos) << record.error;
+    EXPECT_TRUE(record.series.empty());
     EXPECT_EQ(device.ledger().live(), Bytes{0});
   }
 }

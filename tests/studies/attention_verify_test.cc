@@ -1,4 +1,4 @@
-// The comparison with the oracle must see a single wrong element in any of the four results.
+// The comparison with the oracle must see a single wrong element in any of the five results.
 #include "studies/attention_verify.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,9 @@
 #include <numeric>
 
 #include "base/random.h"
-#include "kernels/cpu/simd_kernels.h"
+#include "kernels/host_values.h"
+#include "runtime/cpu_device.h"
+#include "studies/host_tensors.h"
 
 namespace ridgeline {
 namespace {
@@ -42,6 +44,7 @@ class Problem {
                                   .d_output = read("d_output", head)};
       const AttentionRowsResult exact = attention_rows_fp64(problem, rows, rows, run_serially);
       append(results["output"], exact.output);
+      append(results["log_sum_exp"], exact.log_sum_exp);
       append(results["d_q"], exact.d_q);
       append(results["d_k"], exact.d_k);
       append(results["d_v"], exact.d_v);
@@ -51,24 +54,28 @@ class Problem {
 
   Verification verify(uint64_t seed = 42) const { return verify_as(config_, seed); }
   Verification verify_as(const AttentionConfig& config, uint64_t seed = 42) const {
-    const auto tensor = [this](const char* name) { return view(name); };
-    return verify_attention(config, tensor, seed, run_serially);
+    const HeadReader reader = [this](const char* name, int64_t head) { return read(name, head); };
+    return verify_attention(config, {.log_sum_exp = true}, reader, seed, run_serially);
+  }
+
+  Verification verify_forward() const {
+    const HeadReader reader = [this](const char* name, int64_t head) {
+      EXPECT_NE(name[0], 'd') << name;
+      return read(name, head);
+    };
+    return verify_attention(config_, {.gradients = false}, reader, 42, run_serially);
   }
 
   void add(const std::string& name, int64_t head, int64_t row, int64_t column, float amount) {
-    const size_t at =
-        static_cast<size_t>((head * config_.seq_len + row) * config_.head_dim + column);
-    char* place = &bytes_.at(name).at(at * static_cast<size_t>(size()));
-    float value = 0;
-    kernels().load(config_.dtype, place, &value, 1);
-    value += amount;
-    kernels().store(config_.dtype, &value, place, 1);
+    const int64_t at = (head * config_.seq_len + row) * width(name) + column % width(name);
+    void* data = bytes_.at(name).data();
+    store_one(dtype(name), load_one(dtype(name), data, at) + amount, data, at);
   }
 
   // The same tensor laid out with its rows as columns.
   void transpose_in_memory(const std::string& name) {
     const std::vector<char> before = bytes_.at(name);
-    const auto bytes = static_cast<size_t>(size());
+    const auto bytes = static_cast<size_t>(info(dtype(name)).size);
     const int64_t rows = config_.seq_len, columns = config_.head_dim;
     for (int64_t head = 0; head < heads(); ++head)
       for (int64_t row = 0; row < rows; ++row)
@@ -81,10 +88,15 @@ class Problem {
   }
 
  private:
-  static const SimdKernels& kernels() { return simd_kernels(Isa::portable); }
   int64_t heads() const { return config_.batch_size * config_.heads; }
   int64_t elements() const { return heads() * config_.seq_len * config_.head_dim; }
-  int size() const { return info(config_.dtype).size; }
+  static bool is_log_sum_exp(const std::string& name) { return name == "log_sum_exp"; }
+  int64_t width(const std::string& name) const {
+    return is_log_sum_exp(name) ? 1 : config_.head_dim;
+  }
+  DType dtype(const std::string& name) const {
+    return is_log_sum_exp(name) ? DType::f32 : config_.dtype;
+  }
 
   static void append(std::vector<float>& to, const std::vector<double>& values) {
     for (double value : values) to.push_back(static_cast<float>(value));
@@ -92,29 +104,25 @@ class Problem {
 
   void store(const std::string& name, const std::vector<float>& values) {
     std::vector<char>& bytes = bytes_[name];
-    bytes.resize(values.size() * static_cast<size_t>(size()));
-    kernels().store(config_.dtype, values.data(), bytes.data(), elements());
+    bytes.resize(values.size() * static_cast<size_t>(info(dtype(name)).size));
+    for (size_t i = 0; i < values.size(); ++i)
+      store_one(dtype(name), values[i], bytes.data(), static_cast<int64_t>(i));
   }
 
   std::vector<double> read(const std::string& name, int64_t head) const {
-    const int64_t count = config_.seq_len * config_.head_dim;
-    std::vector<float> values(static_cast<size_t>(count));
-    kernels().load(config_.dtype, bytes_.at(name).data() + head * count * size(), values.data(),
-                   count);
-    return {values.begin(), values.end()};
+    return read_values(device_, sub_tensor(view(name), head));
   }
 
   TensorView view(const std::string& name) const {
-    const int64_t rows = config_.seq_len, columns = config_.head_dim;
+    const int64_t rows = config_.seq_len, columns = width(name);
     Strides strides = {rows * columns, columns, 1};
     if (name == transposed_) strides = {rows * columns, 1, rows};
-    return {const_cast<char*>(bytes_.at(name).data()),
-            config_.dtype,
-            {heads(), rows, columns},
-            strides};
+    return {
+        const_cast<char*>(bytes_.at(name).data()), dtype(name), {heads(), rows, columns}, strides};
   }
 
   AttentionConfig config_;
+  CpuDevice device_{{.threads = 1}};
   std::map<std::string, std::vector<char>> bytes_;
   std::string transposed_;
 };
@@ -155,7 +163,8 @@ TEST_P(WrongElement, IsSeenWhenItIsNotANumber) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Attention, WrongElement,
-                         testing::Values(Case{"output", kShort}, Case{"d_q", kShort},
+                         testing::Values(Case{"output", kShort}, Case{"log_sum_exp", kShort},
+                                         Case{"log_sum_exp", kLong}, Case{"d_q", kShort},
                                          Case{"d_k", kShort}, Case{"d_v", kShort},
                                          Case{"output", kLong}, Case{"d_q", kLong},
                                          Case{"d_k", kLong}, Case{"d_v", kLong}),
@@ -166,7 +175,7 @@ INSTANTIATE_TEST_SUITE_P(Attention, WrongElement,
 
 TEST(VerifyAttention, ComparesEveryElementOfShortProblems) {
   Problem problem(kShort);
-  for (const std::string tensor : {"output", "d_q", "d_k", "d_v"})
+  for (const std::string tensor : {"output", "log_sum_exp", "d_q", "d_k", "d_v"})
     for (int64_t head = 0; head < 4; ++head)
       for (int64_t row = 0; row < kShort.seq_len; row += 3)
         for (int64_t column = 0; column < kShort.head_dim; ++column) {
@@ -182,7 +191,7 @@ TEST(VerifyAttention, SaysHowMuchWasCompared) {
   const Verification sampled = Problem(kLong).verify();
   EXPECT_EQ(sampled.what, "24 rows of one head");
   EXPECT_TRUE(sampled.checked);
-  EXPECT_EQ(sampled.tensors.size(), 4u);
+  EXPECT_EQ(sampled.tensors.size(), 5u);
 }
 
 TEST(VerifyAttention, RowsBetweenTheFirstAndTheLastAreSampledToo) {
@@ -194,7 +203,7 @@ TEST(VerifyAttention, RowsBetweenTheFirstAndTheLastAreSampledToo) {
 }
 
 TEST(VerifyAttention, RoundingToTheDtypeIsWithinTolerance) {
-  for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
+  for (const DType dtype : {DType::f32, DType::tf32, DType::bf16, DType::f16})
     for (const bool causal : {false, true}) {
       AttentionConfig config = kShort;
       config.dtype = dtype;
@@ -207,7 +216,7 @@ TEST(VerifyAttention, TheToleranceFollowsTheDtype) {
   AttentionConfig half = kShort;
   half.dtype = DType::bf16;
   const Verification single = Problem(kShort).verify(), rough = Problem(half).verify();
-  for (size_t i = 0; i < 4; ++i) {
+  for (size_t i = 0; i < single.tensors.size(); ++i) {
     EXPECT_LT(single.tensors[i].tolerance, 1e-5) << single.tensors[i].name;
     EXPECT_GT(rough.tensors[i].tolerance, 1e-3) << rough.tensors[i].name;
     EXPECT_LT(rough.tensors[i].tolerance, 0.5) << rough.tensors[i].name;
@@ -218,6 +227,25 @@ TEST(VerifyAttention, ResultsWithoutTheMaskAreWrongForACausalProblem) {
   AttentionConfig causal = kShort;
   causal.causal = true;
   EXPECT_TRUE(first_wrong_tensor(Problem(kShort).verify_as(causal)).starts_with("output"));
+}
+
+// What rounds its operands to ten bits is no fp32, and is told so.
+TEST(VerifyAttention, ATf32ToleranceIsThatOfTenBits) {
+  AttentionConfig tf32 = kShort;
+  tf32.dtype = DType::tf32;
+  const Verification single = Problem(kShort).verify(), rounded = Problem(tf32).verify();
+  for (size_t i = 0; i < single.tensors.size(); ++i) {
+    EXPECT_GT(rounded.tensors[i].tolerance, 100 * single.tensors[i].tolerance);
+    EXPECT_LT(rounded.tensors[i].tolerance, 0.1);
+  }
+}
+
+TEST(VerifyAttention, ForwardAloneNeedsNoGradients) {
+  const Problem problem(kShort);
+  const Verification forward = problem.verify_forward();
+  ASSERT_EQ(forward.tensors.size(), 1u);
+  EXPECT_EQ(forward.tensors[0].name, "output");
+  EXPECT_EQ(first_wrong_tensor(forward), "");
 }
 
 TEST(VerifyAttention, TensorsAreReadThroughTheirStrides) {

@@ -29,6 +29,19 @@ inline std::vector<double> elements(const TensorView& view) {
   return values;
 }
 
+// The same of a tensor on a device: all that lies between its first and its last element is
+// fetched.
+inline std::vector<double> elements(const Device& device, TensorView view) {
+  if (view.host_scalar) return elements(view);
+  int64_t span = 1;
+  for (int axis = 0; axis < view.shape.rank(); ++axis)
+    span += (view.shape[axis] - 1) * view.strides[axis];
+  std::vector<char> bytes(static_cast<size_t>(span) * static_cast<size_t>(info(view.dtype).size));
+  device.download({view.data, view.dtype, {span}, {1}}, bytes.data());
+  view.data = bytes.data();
+  return elements(view);
+}
+
 inline std::map<std::string, std::vector<double>> run_eager(const Graph& graph,
                                                             const InterpreterInputs& inputs,
                                                             Device& device) {
@@ -38,7 +51,7 @@ inline std::map<std::string, std::vector<double>> run_eager(const Graph& graph,
   executor.run_all();
   std::map<std::string, std::vector<double>> outputs;
   for (const Output& output : graph.outputs())
-    outputs[output.name] = elements(executor.output(output.name));
+    outputs[output.name] = elements(device, executor.output(output.name));
   return outputs;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "kernels/cpu/kernels.h"
 
 namespace ridgeline {
 namespace {
@@ -28,6 +29,7 @@ void expect(const TensorView& view, const char* name, DType dtype, const Shape& 
 
 AttentionSizes check_inputs(const TensorView& q, const TensorView& k, const TensorView& v,
                             const TensorView& log_sum_exp, const AttentionMask& mask) {
+  if (q.dtype == DType::tf32) throw no_tf32();
   if (q.dtype != DType::f32 && q.dtype != DType::bf16 && q.dtype != DType::f16)
     throw Error(ErrorKind::usage, fmt::format("flash attention: q is {}", info(q.dtype).name),
                 "use fp32, bf16 or fp16");

@@ -3,6 +3,7 @@
 
 #include <span>
 
+#include "base/error.h"
 #include "graph/graph.h"
 #include "kernels/cpu/context.h"
 #include "kernels/tensor_view.h"
@@ -19,6 +20,9 @@ using CpuKernel = void (*)(const KernelCall&, const CpuContext&);
 
 // Null for inputs, constants and pure views, which run nothing.
 CpuKernel cpu_kernel(Op op);
+
+// What products throw: no CPU rounds their operands to tf32, and fp32 under that name would mislead.
+Error no_tf32();
 
 void iota_kernel(const KernelCall& call, const CpuContext& context);
 void pointwise_kernel(const KernelCall& call, const CpuContext& context);

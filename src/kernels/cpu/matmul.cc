@@ -123,6 +123,7 @@ TensorView batch_of(TensorView view) {
 void matmul_kernel(const KernelCall& call, const CpuContext& context) {
   const SimdKernels& simd = simd_kernels(context.isa);
   const TensorView& out = call.outputs[0];
+  if (out.dtype == DType::tf32) throw no_tf32();
   const int64_t m = out.shape.back(1);
   const int64_t n = out.shape.back(0);
   const TensorView batches[] = {batch_of(call.inputs[0]), batch_of(call.inputs[1])};

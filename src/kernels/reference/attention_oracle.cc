@@ -53,6 +53,7 @@ RIDGELINE_CLONES void add_scaled(float* to, float factor, const float* from, int
 struct Exact {
   using Real = double;
   double operator()(double value) const { return value; }
+  double operand(double value) const { return value; }
 };
 
 struct Rounded {
@@ -63,10 +64,12 @@ struct Rounded {
     if (dtype == DType::f16) return f16_to_float(float_to_f16(value));
     return value;
   }
+  // As a product sees it.
+  float operand(float value) const { return dtype == DType::tf32 ? float_to_tf32(value) : value; }
 };
 
 // One head in the arithmetic of `Rounding`. Every tensor that a graph of single ops would store
-// passes through `round`.
+// passes through `round_`, every operand of a product through `round_.operand`.
 template <class Rounding>
 class Head {
  public:
@@ -76,10 +79,10 @@ class Head {
       : head_(head),
         round_(round),
         run_(run),
-        q_(head.q.begin(), head.q.end()),
-        k_(head.k.begin(), head.k.end()),
-        v_(head.v.begin(), head.v.end()),
-        d_output_(head.d_output.begin(), head.d_output.end()) {}
+        q_(operands(head.q)),
+        k_(operands(head.k)),
+        v_(operands(head.v)),
+        d_output_(operands(head.d_output)) {}
 
   AttentionRowsResult rows(std::span<const int64_t> queries, std::span<const int64_t> keys) {
     AttentionRowsResult result;
@@ -87,13 +90,16 @@ class Head {
       return rows.size() * static_cast<size_t>(width());
     };
     result.output.resize(size(queries));
-    result.d_q.resize(size(queries));
+    result.log_sum_exp.resize(queries.size());
+    result.d_q.resize(backward() ? size(queries) : 0);
+    if (!backward()) keys = {};
     result.d_k.resize(size(keys));
     result.d_v.resize(size(keys));
     run_(static_cast<int64_t>(queries.size()), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i)
         query_row(queries[static_cast<size_t>(i)], &result.output[static_cast<size_t>(i * width())],
-                  &result.d_q[static_cast<size_t>(i * width())]);
+                  result.log_sum_exp[static_cast<size_t>(i)],
+                  backward() ? &result.d_q[static_cast<size_t>(i * width())] : nullptr);
     });
     if (keys.empty()) return result;
     summarize_queries();
@@ -110,6 +116,13 @@ class Head {
     Real largest, total, gradient_dot;  // of a query's softmax and its gradient
   };
 
+  std::vector<Real> operands(const std::vector<double>& values) const {
+    std::vector<Real> rounded(values.begin(), values.end());
+    for (Real& value : rounded) value = round_.operand(value);
+    return rounded;
+  }
+
+  bool backward() const { return !head_.d_output.empty(); }
   int64_t width() const { return head_.head_dim; }
   int64_t visible_keys(int64_t query) const { return head_.causal ? query + 1 : head_.seq_len; }
   const Real* row(const std::vector<Real>& matrix, int64_t index) const {
@@ -139,29 +152,31 @@ class Head {
     Summary summary{-std::numeric_limits<Real>::infinity(), 0, 0};
     for (int64_t j = 0; j < keys; ++j) {
       scores[static_cast<size_t>(j)] = scaled_score(query, j);
-      d_weights[static_cast<size_t>(j)] = d_weight(query, j);
+      if (backward()) d_weights[static_cast<size_t>(j)] = d_weight(query, j);
       summary.largest = std::max(summary.largest, scores[static_cast<size_t>(j)]);
     }
     for (Real score : scores) summary.total += std::exp(score - summary.largest);
-    for (size_t j = 0; j < scores.size(); ++j)
+    for (size_t j = 0; backward() && j < scores.size(); ++j)
       summary.gradient_dot += weight(scores[j], summary) * d_weights[j];
     return summary;
   }
 
-  void query_row(int64_t query, double* output, double* d_q) const {
+  void query_row(int64_t query, double* output, double& log_sum_exp, double* d_q) const {
     std::vector<Real> scores, d_weights;
     const Summary summary = summarize(query, scores, d_weights);
+    log_sum_exp = summary.largest + std::log(summary.total);
     std::vector<Real> out(static_cast<size_t>(width()));
     std::vector<Real> gradient(static_cast<size_t>(width()));
     for (size_t j = 0; j < scores.size(); ++j) {
       const Real p = weight(scores[j], summary);
-      add_scaled(out.data(), p, row(v_, static_cast<int64_t>(j)), width());
-      add_scaled(gradient.data(), d_score(p, d_weights[j], summary),
-                 row(k_, static_cast<int64_t>(j)), width());
+      add_scaled(out.data(), round_.operand(p), row(v_, static_cast<int64_t>(j)), width());
+      if (d_q != nullptr)
+        add_scaled(gradient.data(), round_.operand(d_score(p, d_weights[j], summary)),
+                   row(k_, static_cast<int64_t>(j)), width());
     }
     for (size_t i = 0; i < out.size(); ++i) {
       output[i] = round_(out[i]);
-      d_q[i] = round_(gradient[i]);
+      if (d_q != nullptr) d_q[i] = round_(gradient[i]);
     }
   }
 
@@ -180,8 +195,9 @@ class Head {
     for (int64_t i = head_.causal ? key : 0; i < head_.seq_len; ++i) {
       const Summary& summary = summaries_[static_cast<size_t>(i)];
       const Real p = weight(scaled_score(i, key), summary);
-      add_scaled(values.data(), p, row(d_output_, i), width());
-      add_scaled(keys.data(), d_score(p, d_weight(i, key), summary), row(q_, i), width());
+      add_scaled(values.data(), round_.operand(p), row(d_output_, i), width());
+      add_scaled(keys.data(), round_.operand(d_score(p, d_weight(i, key), summary)), row(q_, i),
+                 width());
     }
     for (size_t c = 0; c < keys.size(); ++c) {
       d_k[c] = round_(keys[c]);

@@ -10,7 +10,8 @@
 
 namespace ridgeline {
 
-// One head: q, k, v and d_output of S x d, contiguous, already rounded to the dtype.
+// One head: q, k, v and d_output of S x d, contiguous, already rounded to the dtype. Without
+// d_output only the forward results are computed.
 struct AttentionHead {
   int64_t seq_len = 0;
   int64_t head_dim = 0;
@@ -19,9 +20,10 @@ struct AttentionHead {
   std::vector<double> q, k, v, d_output;
 };
 
-// Row i of each result belongs to the i-th asked query (output, d_q) or key (d_k, d_v).
+// Row i of each result belongs to the i-th asked query (output, log_sum_exp, d_q) or key (d_k,
+// d_v).
 struct AttentionRowsResult {
-  std::vector<double> output, d_q;
+  std::vector<double> output, log_sum_exp, d_q;  // log_sum_exp: one value per query
   std::vector<double> d_k, d_v;
 };
 
@@ -33,7 +35,8 @@ using RangeRunner =
 AttentionRowsResult attention_rows_fp64(const AttentionHead& head, std::span<const int64_t> queries,
                                         std::span<const int64_t> keys, const RangeRunner& run);
 
-// The same in fp32 arithmetic, with every intermediate tensor rounded to `dtype`: its distance from
+// The same in fp32 arithmetic, with every intermediate tensor rounded to `dtype` (for tf32: every
+// operand of a product): its distance from
 // attention_rows_fp64 is the error that a plain implementation makes.
 AttentionRowsResult attention_rows_naive(const AttentionHead& head, DType dtype,
                                          std::span<const int64_t> queries,

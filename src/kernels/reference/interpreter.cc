@@ -323,6 +323,15 @@ constexpr OpTable<Evaluate> kEvaluators = {
     {Op::pad, one<pad>},
 };
 
+bool multiplies_matrices(Op op) {
+  return op == Op::matmul || op == Op::attention || op == Op::attention_gradient;
+}
+
+Data tf32_operand(Data values) {
+  for (double& value : values) value = float_to_tf32(static_cast<float>(value));
+  return values;
+}
+
 Data given(const Node& node, const InterpreterInputs& inputs) {
   const auto found = inputs.find(node.name);
   const auto expected = static_cast<size_t>(element_count(node.outputs[0].shape));
@@ -337,6 +346,7 @@ Data given(const Node& node, const InterpreterInputs& inputs) {
 double round_to(DType dtype, double value) {
   switch (dtype) {
     case DType::f32:
+    case DType::tf32:
       return static_cast<float>(value);
     case DType::bf16:
       return bf16_to_float(float_to_bf16(static_cast<float>(value)));
@@ -359,8 +369,15 @@ std::vector<Data> interpret(const Graph& graph, const InterpreterInputs& inputs,
       results = {given(node, inputs)};
     } else {
       Call call{node, {}, node.outputs[0].shape};
-      for (Value input : node.inputs)
-        call.inputs.push_back({graph.type(input).shape, values[graph.index(input)]});
+      std::vector<Data> rounded(node.inputs.size());
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        const TensorType& type = graph.type(node.inputs[i]);
+        const Data& data = values[graph.index(node.inputs[i])];
+        const bool round =
+            options.round_to_dtype && type.dtype == DType::tf32 && multiplies_matrices(node.op);
+        if (round) rounded[i] = tf32_operand(data);
+        call.inputs.push_back({type.shape, round ? rounded[i] : data});
+      }
       results = kEvaluators[node.op](call);
     }
     for (size_t output = 0; output < results.size(); ++output) {

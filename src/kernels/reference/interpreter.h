@@ -10,7 +10,8 @@
 namespace ridgeline {
 
 struct InterpreterOptions {
-  // Rounds every result to its dtype, so that a 16-bit graph can be compared step for step.
+  // Rounds every result to its dtype, and the operands of tf32 products, so that a graph of
+  // narrow types can be compared step for step.
   bool round_to_dtype = false;
 };
 

@@ -40,6 +40,7 @@ void narrow_halves(const float* from, uint16_t* to, int64_t count) {
 void load(DType dtype, const void* source, float* out, int64_t count) {
   switch (dtype) {
     case DType::f32:
+    case DType::tf32:
       return widen(static_cast<const float*>(source), out, count);
     case DType::bf16:
       return widen_halves<widen_bf16>(static_cast<const uint16_t*>(source), out, count);
@@ -55,6 +56,7 @@ void load(DType dtype, const void* source, float* out, int64_t count) {
 void store(DType dtype, const float* source, void* out, int64_t count) {
   switch (dtype) {
     case DType::f32:
+    case DType::tf32:
       return widen(source, static_cast<float*>(out), count);
     case DType::bf16:
       return narrow_halves<narrow_bf16>(source, static_cast<uint16_t*>(out), count);

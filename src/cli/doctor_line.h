@@ -1,0 +1,15 @@
+// One line of `ridgeline doctor`.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+
+namespace ridgeline {
+
+// Without a name, the line goes on with the one above.
+inline void doctor_line(const std::string& what, const std::string& found) {
+  fmt::print("  {:<22}{}\n", what, found);
+}
+
+}  // namespace ridgeline

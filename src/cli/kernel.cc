@@ -1,0 +1,195 @@
+// ridgeline kernel: one attention kernel, measured hot, cold and in a launch graph.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <memory>
+
+#include "cli/build_facts.h"
+#include "cli/commands.h"
+#include "cli/interrupt.h"
+#include "cli/options.h"
+#include "cli/sweep.h"
+#include "measure/file_io.h"
+#include "report/kernel_report.h"
+#include "studies/attention_workload.h"
+#include "studies/kernel_study.h"
+
+namespace ridgeline {
+namespace {
+
+struct KernelFlags {
+  std::vector<std::string> implementations = {"flash"};
+  std::vector<std::string> shapes;
+  std::vector<std::string> dtypes = {"fp16", "bf16"};
+  std::vector<std::string> modes;
+  std::string backward_algorithm = "single-pass";
+  bool causal = false;
+  bool backward = false;
+  int calls_per_sample = 0;
+  int graph_calls = KernelStudyOptions().graph_calls;
+  DeviceFlags device;
+  ProtocolFlags protocol{.warmups = 200, .iterations = 500, .time_budget = {}};
+  StudyFlags study;
+};
+
+KernelMatrix matrix_of(const KernelFlags& flags, const Device& device) {
+  KernelMatrix matrix{.implementations = flags.implementations,
+                      .dtypes = flags.dtypes,
+                      .modes = modes_of(device),
+                      .causal = flags.causal,
+                      .backward = parse_backward_algorithm(flags.backward_algorithm)};
+  if (!flags.shapes.empty()) matrix.shapes.clear();
+  for (const std::string& shape : flags.shapes) matrix.shapes.push_back(parse_kernel_shape(shape));
+  if (!flags.modes.empty()) matrix.modes.clear();
+  for (const std::string& mode : flags.modes) matrix.modes.push_back(parse_kernel_mode(mode));
+  return matrix;
+}
+
+int list_choices() {
+  fmt::print("implementations:\n");
+  for (const AttentionImplementation& implementation : attention_implementations())
+    fmt::print("  {:<12} {}\n", implementation.name, implementation.summary);
+  fmt::print("modes:\n");
+  for (const KernelModeInfo& mode : kernel_modes())
+    fmt::print("  {:<12} {}\n", mode.name, mode.summary);
+  fmt::print("shapes (batch, heads, sequence, head width) without --shape:\n");
+  for (const KernelShape& shape : KernelMatrix().shapes)
+    fmt::print("  {},{},{},{}\n", shape.batch_size, shape.heads, shape.seq_len, shape.head_dim);
+  fmt::print("dtypes:\n  fp32, bf16, fp16; tf32 on a GPU\n");
+  return 0;
+}
+
+int dry_run(const std::vector<KernelWorkload>& workloads, const KernelStudy& study,
+            const Device& device) {
+  const Record blank = blank_record(device);
+  Table table{
+      .title = fmt::format("{} rows would run on {}", workloads.size(), device.description()),
+      .columns = {"row", "predicted memory", "fits", "MFLOP forward"},
+      .rows = {}};
+  for (const KernelWorkload& workload : workloads) {
+    const Record record = study.describe(workload, blank);
+    const Bytes peak = *record.memory.predicted_peak;
+    table.rows.push_back(
+        {label(workload), to_string(peak), peak <= device.ledger().budget() ? "yes" : "no",
+         fmt::format("{:.3f}", static_cast<double>(record.cost->forward.flops) / 1e6)});
+  }
+  fmt::print("{}", to_text(table));
+  return 0;
+}
+
+std::string row_command(const std::string& command, const KernelWorkload& workload) {
+  const AttentionConfig& config = workload.config;
+  return fmt::format("{} --impl {} --shape {},{},{},{} --dtype {} --mode {}{}", command,
+                     workload.implementation, config.batch_size, config.heads, config.seq_len,
+                     config.head_dim, info(config.dtype).name, info(workload.mode).name,
+                     config.causal ? " --causal" : "");
+}
+
+// The flags that all rows share.
+std::string shared_command(const KernelFlags& flags, const Device& device,
+                           const Protocol& protocol) {
+  std::string command = "ridgeline kernel" + to_command(flags.device, device) +
+                        to_command(protocol) + fmt::format(" --seed {}", flags.study.seed);
+  if (flags.backward) command += " --backward --backward-algorithm " + flags.backward_algorithm;
+  if (flags.calls_per_sample > 0)
+    command += fmt::format(" --calls-per-sample {}", flags.calls_per_sample);
+  if (flags.graph_calls != KernelStudyOptions().graph_calls)
+    command += fmt::format(" --graph-calls {}", flags.graph_calls);
+  if (flags.study.no_verify) command += " --no-verify";
+  return command;
+}
+
+int run_command(const KernelFlags& flags) {
+  namespace fs = std::filesystem;
+  if (flags.study.list) return list_choices();
+  if (!flags.study.output.empty()) output_format(flags.study.output);
+  const std::unique_ptr<Device> device = open_device(flags.device);
+  const std::vector<KernelWorkload> workloads = expand_matrix(matrix_of(flags, *device));
+  const Protocol protocol = make_protocol(flags.protocol);
+  KernelStudy study(*device, {.protocol = protocol,
+                              .seed = flags.study.seed,
+                              .verify = !flags.study.no_verify,
+                              .backward = flags.backward,
+                              .calls_per_sample = flags.calls_per_sample,
+                              .graph_calls = flags.graph_calls,
+                              .settings = settings_of(flags.device, *device),
+                              .interrupted = interrupted});
+  if (flags.study.dry_run) return dry_run(workloads, study, *device);
+
+  const Record blank = blank_record(*device);
+  const std::string command = shared_command(flags, *device, protocol);
+  std::vector<SweepRow> rows;
+  for (const KernelWorkload& workload : workloads) {
+    Record record = study.describe(workload, blank);
+    record.command = row_command(command, workload);
+    const auto run = [&study, workload, record] { return study.run(workload, record); };
+    rows.push_back({record, label(workload), 1, run});
+  }
+  const fs::path directory = fs::path(flags.study.results_dir) / "kernel";
+  watch_for_interrupts();
+  const SweepResult result =
+      run_sweep(rows, {.records = directory / "kernel.jsonl",
+                       .resume = flags.study.resume,
+                       .budget = device->ledger().budget(),
+                       .write_outputs = [&](const std::vector<Record>& records) {
+                         const Table table = kernel_csv(records);
+                         write_table(directory / "kernel.csv", table);
+                         write_file_atomically(directory / "kernel.json", kernel_json(records));
+                         if (!flags.study.output.empty())
+                           write_records(flags.study.output, records, table);
+                       }});
+  if (result.records.empty()) return exit_code(result);
+  fmt::print("Kernel study on {}\n\n{}\n", device->description(),
+             to_text(kernel_summary(result.records)));
+  for (const std::string& note : kernel_notes(result.records)) fmt::print("  - {}\n", note);
+  fmt::print("\nRecords: {0}/kernel.jsonl\nJSON:    {0}/kernel.json\nCSV:     {0}/kernel.csv\n",
+             directory.string());
+  return exit_code(result);
+}
+
+}  // namespace
+
+Run add_kernel_command(CLI::App& app) {
+  auto flags = std::make_shared<KernelFlags>();
+  CLI::App* command = app.add_subcommand(
+      "kernel", "latency and rates of one attention kernel: hot, cold, in a launch graph");
+  command->add_option("--impl", flags->implementations, "implementations, such as flash,naive")
+      ->delimiter(',')
+      ->capture_default_str();
+  command->add_option(
+      "--shape", flags->shapes,
+      "batch,heads,sequence,width; give it again for more shapes (default: the four "
+      "that --list shows)");
+  command->add_option("--dtype", flags->dtypes, "fp32, tf32, bf16 or fp16")
+      ->delimiter(',')
+      ->capture_default_str();
+  command
+      ->add_option("--mode", flags->modes,
+                   "hot, cold, cold-rotate, graph (default: all that the device has)")
+      ->delimiter(',');
+  command->add_flag("--causal", flags->causal, "a query sees only keys up to its own position");
+  command->add_flag("--backward", flags->backward, "time the gradient too");
+  command
+      ->add_option("--backward-algorithm", flags->backward_algorithm,
+                   "of flash: single-pass or two-pass")
+      ->capture_default_str();
+  command
+      ->add_option("--calls-per-sample", flags->calls_per_sample,
+                   "calls back to back in one sample, hot and cold-rotate (default: 10 on a GPU, "
+                   "so that its queue stays filled, 1 on a CPU)")
+      ->check(CLI::Range(1, 10'000));
+  command->add_option("--graph-calls", flags->graph_calls, "calls in one launch graph")
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
+  add_protocol_flags(*command, flags->protocol);
+  add_device_flags(*command, flags->device);
+  add_study_flags(*command, flags->study, "implementations, modes, shapes and dtypes");
+  command->footer(
+      "Examples:\n"
+      "  ridgeline kernel                                    the matrix of shapes, fp16 and bf16\n"
+      "  ridgeline kernel --shape 32,8,256,64 --mode hot,graph --dtype bf16\n"
+      "  ridgeline kernel --impl flash,naive --backward --shape 1,16,4096,64 --num-iterations 50");
+  return [flags] { return run_command(*flags); };
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,140 @@
+#include "cli/sweep.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+
+#include "base/error.h"
+#include "cli/interrupt.h"
+#include "measure/file_io.h"
+#include "measure/read_results.h"
+#include "measure/record_json.h"
+#include "measure/results_file.h"
+#include "report/progress.h"
+#include "report/table.h"
+
+namespace ridgeline {
+namespace {
+
+namespace fs = std::filesystem;
+
+void say(const std::string& text) {
+  fmt::print(stderr, "ridgeline: {}\n", text);
+}
+
+// What an earlier run left is never overwritten: without --resume it moves aside under the time of
+// its last change.
+void set_aside(const fs::path& path) {
+  std::error_code problem;  // whatever stands in the way is reported by ResultsFile
+  if (fs::file_size(path, problem) == 0 || problem) return;
+  const ResultsFile held(path);  // refuses while another run still writes it
+  const auto changed = std::chrono::system_clock::to_time_t(
+      std::chrono::time_point_cast<std::chrono::system_clock::duration>(
+          std::chrono::file_clock::to_sys(fs::last_write_time(path))));
+  for (int attempt = 0;; ++attempt) {
+    const fs::path aside =
+        path.parent_path() / fmt::format("{}-{}{}{}", path.stem().string(), utc_text(changed),
+                                         attempt > 0 ? fmt::format("-{}", attempt) : "",
+                                         path.extension().string());
+    if (fs::exists(aside)) continue;
+    fs::rename(path, aside);
+    say(fmt::format("kept the earlier results as {}", aside.string()));
+    return;
+  }
+}
+
+std::map<std::string, Record> records_to_keep(const fs::path& path) {
+  std::map<std::string, Record> kept;
+  std::error_code missing;
+  if (!fs::exists(path, missing)) return kept;
+  const ReadResult found = read_results(path);
+  for (const LineProblem& problem : found.problems)
+    say(fmt::format("{} line {}: {}; that row runs again", path.string(), problem.line_number,
+                    problem.reason));
+  for (const Record& record : found.records) kept.insert_or_assign(workload_key(record), record);
+  return kept;
+}
+
+// A row that ran out of memory under a smaller budget deserves another try.
+bool fits_now(const Record& record, Bytes budget) {
+  return record.status == Status::oom && record.memory.predicted_peak <= budget;
+}
+
+}  // namespace
+
+Json settings_of(const DeviceFlags& flags, const Device& device) {
+  if (device.facts().kind != "cuda") return Json::object();
+  return {{"tune", flags.tune}};
+}
+
+SweepResult run_sweep(const std::vector<SweepRow>& rows, const SweepPlan& plan) {
+  std::map<std::string, Record> kept;
+  if (plan.resume)
+    kept = records_to_keep(plan.records);
+  else
+    set_aside(plan.records);
+  ResultsFile file(plan.records);
+  if (file.repair()) say(*file.repair());
+  std::vector<double> weights;
+  for (const SweepRow& row : rows) weights.push_back(row.weight);
+  SweepResult result;
+  Progress progress(weights, terminal_progress());
+  try {
+    for (size_t i = 0; i < rows.size() && !result.interrupted; ++i) {
+      const auto found = kept.find(workload_key(rows[i].described));
+      if (found != kept.end() && !fits_now(found->second, plan.budget)) {
+        result.records.push_back(found->second);
+        progress.skip(i);
+        continue;
+      }
+      progress.begin(i, rows[i].label);
+      std::optional<Record> record = rows[i].run();
+      if (record) {
+        file.append(*record);
+        result.records.push_back(std::move(*record));
+      }
+      result.interrupted = !record || interrupted();
+    }
+  } catch (...) {
+    progress.clear();
+    // Whatever ended the sweep, the rows so far are on the disk; the tables follow if they can.
+    try {
+      if (!result.records.empty()) plan.write_outputs(result.records);
+    } catch (const Error&) {
+    }
+    throw;
+  }
+  progress.clear();
+  if (result.interrupted)
+    say(fmt::format("interrupted after {} of {} rows; --resume goes on from here",
+                    result.records.size(), rows.size()));
+  if (!result.records.empty()) plan.write_outputs(result.records);
+  return result;
+}
+
+void write_records(const fs::path& path, const std::vector<Record>& records, const Table& table) {
+  if (output_format(path) != OutputFormat::jsonl) {
+    write_table(path, table);
+    return;
+  }
+  std::string lines;
+  for (const Record& record : records) lines += to_line(record);
+  write_file_atomically(path, lines);
+}
+
+int exit_code(const SweepResult& result) {
+  if (result.interrupted) return kInterruptedExit;
+  const auto has = [](Status status) {
+    return [status](const Record& record) { return record.status == status; };
+  };
+  const std::vector<Record>& records = result.records;
+  if (std::any_of(records.begin(), records.end(), has(Status::wrong)))
+    return exit_code(ErrorKind::wrong_result);
+  if (!records.empty() && std::all_of(records.begin(), records.end(), has(Status::unsupported)))
+    return exit_code(ErrorKind::unsupported);
+  return 0;
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,49 @@
+// Runs the rows of any study into a results file, with --resume, progress and Ctrl-C.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/options.h"
+#include "measure/record.h"
+#include "report/table.h"
+
+namespace ridgeline {
+
+// Flags of the device that tell rows apart and that the device itself does not know.
+Json settings_of(const DeviceFlags& flags, const Device& device);
+
+struct SweepRow {
+  Record described;                            // what identifies the row, and what was predicted
+  std::string label;                           // for the progress line
+  double weight = 1;                           // of expected time, in any unit
+  std::function<std::optional<Record>()> run;  // empty result: interrupted
+};
+
+struct SweepPlan {
+  std::filesystem::path records;  // the results file: JSON lines
+  bool resume = false;            // keep what it holds and run only the rest
+  Bytes budget;                   // for tensors: rows that were out of memory and fit now run again
+  // Writes tables and further files; called once at the end, whatever ended the sweep.
+  std::function<void(const std::vector<Record>&)> write_outputs;
+};
+
+struct SweepResult {
+  std::vector<Record> records;  // kept and new, in the order of the rows
+  bool interrupted = false;
+};
+
+// Each record is on the disk before the next row starts.
+SweepResult run_sweep(const std::vector<SweepRow>& rows, const SweepPlan& plan);
+
+// The records as CSV, Markdown or JSONL by the ending of `path`; `table` is the study's own.
+void write_records(const std::filesystem::path& path, const std::vector<Record>& records,
+                   const Table& table);
+
+// 0, or 3 when a row was wrong, 4 when the device could serve none, 130 when interrupted.
+int exit_code(const SweepResult& result);
+
+}  // namespace ridgeline

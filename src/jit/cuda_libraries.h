@@ -1,0 +1,56 @@
+// Finds NVIDIA's libraries at run time: in the toolkit, on the system, in the pip wheels.
+//
+//   const CudaLibrary& nvrtc = cuda_library("nvrtc");
+//   if (nvrtc) ... nvrtc.symbol("nvrtcVersion");
+//
+// RIDGELINE_CUDA_LIBRARIES=none finds nothing; RIDGELINE_CUDA_LIBRARIES=DIR looks in DIR only.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ridgeline {
+
+struct CudaLibrary {
+  void* handle = nullptr;          // of dlopen; null: not found
+  std::string path;                // where it was found
+  std::vector<std::string> tried;  // for doctor and error messages
+  std::string how_to_get;          // "apt install ...; pip install nvidia-cuda-nvrtc"
+
+  explicit operator bool() const { return handle != nullptr; }
+  void* symbol(const char* name) const;  // null: not there
+};
+
+// One that Ridgeline can use, for lists.
+struct CudaLibraryFacts {
+  std::string_view stem;     // "nvrtc"
+  std::string_view purpose;  // "compiles the kernels"
+};
+std::span<const CudaLibraryFacts> cuda_library_list();
+
+// "cuda" (the driver), "nvrtc", "cublasLt", "nvidia-ml". Opened once, kept open for good.
+const CudaLibrary& cuda_library(std::string_view stem);
+
+// What the search depends on, so that tests can bring a machine of their own.
+struct CudaSearch {
+  std::function<std::string(const char*)> variable;  // of the environment; "" where not set
+  std::filesystem::path root = "/";
+  bool system_loader = true;  // may the loader look for the plain name (ld.so.cache and so on)?
+  int driver_major = 0;       // newest CUDA that the driver serves; 0: not known
+};
+
+// The search behind cuda_library, without its memory.
+CudaLibrary find_cuda_library(std::string_view stem, const CudaSearch& search);
+
+// A program of the toolkit ("cuobjdump"): on PATH, in a toolkit, in a wheel. Empty: not found.
+std::filesystem::path cuda_tool(std::string_view name);
+std::filesystem::path find_cuda_tool(std::string_view name, const CudaSearch& search);
+
+// "a, b, c and 12 more": what was tried, for one line of an error.
+std::string tried_text(const CudaLibrary& library);
+
+}  // namespace ridgeline

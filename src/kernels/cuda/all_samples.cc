@@ -1,0 +1,12 @@
+#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/samples.h"
+
+namespace ridgeline {
+
+std::vector<CudaKernel> cuda_kernel_samples() {
+  std::vector<CudaKernel> kernels = eager_kernel_samples();
+  for (CudaKernel& kernel : flash_samples()) kernels.push_back(std::move(kernel));
+  return kernels;
+}
+
+}  // namespace ridgeline

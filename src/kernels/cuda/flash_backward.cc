@@ -1,0 +1,181 @@
+// Plans the gradient of an attention node, in one pass over the keys or in two.
+#include <algorithm>
+
+#include "kernels/cuda/flash_plan.h"
+#include "kernels/cuda/kernels.h"
+
+namespace ridgeline {
+namespace {
+
+constexpr uint32_t kRowThreads = 256;  // of flash_backward_rows.cu
+
+int64_t padded_queries(int64_t queries) {
+  return divide_up(queries, kMaxQueryTile) * kMaxQueryTile;
+}
+
+// The parts of the backward's scratch.
+struct BackwardScratch {
+  float *row_shift, *row_dot, *d_q_sum;
+  FlashPlanes planes;
+  Bytes bytes;
+
+  BackwardScratch(void* memory, const FlashShape& shape, const Shape& q, const Shape& k,
+                  bool single_pass) {
+    ScratchParts scratch(memory);
+    const int64_t rows = q[0] * q[1] * padded_queries(q[2]);
+    row_shift = scratch.take<float>(rows);
+    row_dot = scratch.take<float>(rows);
+    d_q_sum = scratch.take<float>(single_pass ? rows * shape.head_dim() : 0);
+    if (shape.planes() > 0)
+      for (const Shape& tensor : {q, k, k, q}) planes.reserve(scratch, shape, tensor);
+    bytes = scratch.used();
+  }
+};
+
+bool is_single_pass(const Node& node) {
+  return std::get<AttentionSpec>(node.attributes.detail).backward == BackwardAlgorithm::single_pass;
+}
+
+struct BackwardPlan : FlashPlan {
+  FlashBackwardParams params;
+  bool single_pass;
+  std::vector<CudaLaunch> before;  // the planes, where there are any
+
+  BackwardPlan(const CudaCall& call, std::span<const TensorView> tensors)
+      : FlashPlan(call, tensors), single_pass(is_single_pass(call.node)) {
+    const auto& in = call.inputs;
+    const auto& out = call.outputs;
+    const BackwardScratch scratch(call.scratch, shape, in[0].shape, in[1].shape, single_pass);
+    const FlashPlanes& planes = scratch.planes;
+    const bool split = planes.count > 0;
+    const auto source = [&](int i, const TensorView& view) {
+      return split ? planes.tensor(i, shape) : flash_tensor(view);
+    };
+    params = {.q = source(0, in[0]),
+              .k = source(1, in[1]),
+              .v = source(2, in[2]),
+              .out = flash_tensor(in[3]),
+              .d_out = flash_tensor(in[5]),
+              .d_q = flash_tensor(out[0]),
+              .d_k = flash_tensor(out[1]),
+              .d_v = flash_tensor(out[2]),
+              .d_out_planes = source(3, in[5]),
+              .q_factors = planes.params.factors[0],
+              .k_factors = planes.params.factors[1],
+              .v_factors = planes.params.factors[2],
+              .d_out_factors = planes.params.factors[3],
+              .log_sum_exp = in[4].as<float>(),
+              .row_shift = scratch.row_shift,
+              .row_dot = scratch.row_dot,
+              .d_q_sum = scratch.d_q_sum,
+              .batches = static_cast<int>(batches),
+              .heads = static_cast<int>(heads),
+              .key_heads = static_cast<int>(key_heads),
+              .group = static_cast<int>(heads / key_heads),
+              .queries = static_cast<int>(shape.queries),
+              .keys = static_cast<int>(shape.keys),
+              .query_tiles = 0,
+              .key_tiles = 0,
+              .padded_queries = static_cast<int>(padded_queries(shape.queries)),
+              .heads_at_once = 1,
+              .scale = scale,
+              .scale_log2 = scale_log2(),
+              .mask_first = mask_first,
+              .mask_last = mask_last};
+    const std::array<TensorView, 4> sources = {in[0], in[1], in[2], in[5]};
+    if (split) before.push_back(planes_launch(planes, sources));
+  }
+
+  // The kernels before and after the tiles.
+  CudaLaunch rows_launch(const char* entry, int query_tile, int64_t threads) const {
+    CudaLaunch result =
+        launch("flash_backward_rows.cu", entry,
+               {constant("QUERIES", query_tile), constant("SINGLE_PASS", single_pass)});
+    FlashBackwardParams filled = params;
+    filled.query_tiles = static_cast<int>(divide_up(shape.queries, query_tile));
+    result.grid[0] = grid_size(divide_up(threads, kRowThreads));
+    result.threads = kRowThreads;
+    result.set_params(filled);
+    return result;
+  }
+
+  std::vector<CudaLaunch> keys_launches(const BackwardKeysTile& tile) const {
+    CudaLaunch main = launch("flash_backward_keys.cu", "flash_backward_keys",
+                             {constant("QUERIES", tile.queries), constant("KEYS", tile.keys),
+                              constant("WARPS", tile.warps), constant("STAGES", tile.stages),
+                              constant("SPLIT", tile.split), constant("SINGLE_PASS", single_pass),
+                              constant("BLOCKS", tile.blocks)});
+    const int64_t tiles = divide_up(shape.keys, tile.keys);
+    const int64_t query_tiles = divide_up(shape.queries, tile.queries);
+    FlashBackwardParams filled = params;
+    filled.query_tiles = static_cast<int>(query_tiles);
+    filled.key_tiles = static_cast<int>(tiles);
+    filled.heads_at_once = heads_at_once(tiles, shape.key_heads);
+    main.grid = grid(tiles, key_heads);
+    main.threads = static_cast<uint32_t>(32 * tile.warps);
+    main.shared_bytes = static_cast<uint32_t>(tile.shared_bytes(shape, single_pass));
+    main.set_params(filled);
+
+    // A row is shared by as many lanes as it has chunks of 16 bytes, rounded up to a power of two.
+    const int64_t lanes = std::min<int64_t>(
+        32, next_power_of_two(divide_up(shape.width * info(shape.dtype).size, 16)));
+    std::vector<CudaLaunch> launches = before;
+    launches.push_back(rows_launch("flash_backward_begin", tile.queries,
+                                   shape.heads * params.padded_queries * lanes));
+    launches.push_back(main);
+    if (single_pass)
+      launches.push_back(
+          rows_launch("flash_backward_end", tile.queries,
+                      shape.heads * query_tiles * tile.queries * shape.head_dim() / 4));
+    return launches;
+  }
+
+  CudaLaunch queries_launch(const BackwardQueriesTile& tile) const {
+    CudaLaunch main = launch("flash_backward_queries.cu", "flash_backward_queries",
+                             {constant("QUERIES", tile.queries), constant("KEYS", tile.keys),
+                              constant("WARPS", tile.warps), constant("STAGES", tile.stages),
+                              constant("BLOCKS", tile.blocks)});
+    const int64_t tiles = divide_up(shape.queries, tile.queries);
+    FlashBackwardParams filled = params;
+    filled.heads_at_once = heads_at_once(tiles, shape.heads);
+    main.grid = grid(tiles, heads);
+    main.threads = static_cast<uint32_t>(32 * tile.warps);
+    main.shared_bytes = static_cast<uint32_t>(tile.shared_bytes(shape));
+    main.set_params(filled);
+    return main;
+  }
+};
+
+}  // namespace
+
+std::vector<CudaLaunch> plan_attention_gradient(const CudaCall& call) {
+  const auto& in = call.inputs;
+  const std::array<TensorView, 8> tensors = {
+      in[0], in[1], in[2], in[3], in[5], call.outputs[0], call.outputs[1], call.outputs[2]};
+  const BackwardPlan plan(call, tensors);
+  if (element_count(in[0].shape) == 0 || element_count(in[1].shape) == 0) return {};
+  const std::vector<BackwardKeysTile> tiles =
+      backward_keys_tiles(plan.shape, call.device, plan.single_pass);
+  const auto candidate = [&](size_t i) { return plan.keys_launches(tiles[i]); };
+  const char* kernel = plan.single_pass ? "flash_backward" : "flash_backward_keys";
+  std::vector<CudaLaunch> launches =
+      candidate(call.choose(plan.tuning_key(kernel), tiles.size(), candidate));
+  if (!plan.single_pass) {
+    const std::vector<BackwardQueriesTile> query_tiles =
+        backward_queries_tiles(plan.shape, call.device);
+    const auto second = [&](size_t i) {
+      return std::vector<CudaLaunch>{plan.queries_launch(query_tiles[i])};
+    };
+    launches.push_back(second(
+        call.choose(plan.tuning_key("flash_backward_queries"), query_tiles.size(), second))[0]);
+  }
+  return launches;
+}
+
+Bytes attention_gradient_scratch(const Node& node, std::span<const TensorType> inputs) {
+  return BackwardScratch(nullptr, scratch_shape(inputs[0]), inputs[0].shape, inputs[1].shape,
+                         is_single_pass(node))
+      .bytes;
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,91 @@
+// What the backward needs per query row before and after the tiles: sum(dO * O), the log-sum-exp in powers
+// of two, zeros for dQ; and dQ brought into rows.
+//
+// Constants beside those of flash_common.cuh: QUERIES (a tile of the single-pass kernel), SINGLE_PASS.
+#include "flash_common.cuh"
+#include "flash_query_sums.cuh"
+
+namespace ridgeline {
+
+constexpr int kQueries = QUERIES;
+constexpr int kThreads = 256;
+// Lanes that share a row: enough for 16 bytes each.
+constexpr int kPack = 16 / sizeof(Result);
+constexpr int lanes_per_row() {
+  int lanes = 1;
+  while (lanes < 32 && lanes * kPack < kWidth) lanes *= 2;
+  return lanes;
+}
+constexpr int kLanes = lanes_per_row();
+
+__device__ __forceinline__ void narrow(float& to, float x) { to = x; }
+template <class E>
+__device__ __forceinline__ void narrow(E& to, float x) {
+  to.bits = static_cast<unsigned short>(pack<E>(x, 0));
+}
+
+extern "C" __global__ void __launch_bounds__(kThreads)
+flash_backward_begin(const __grid_constant__ FlashBackwardParams p) {
+  const long long row = (static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x) / kLanes;
+  const int part = threadIdx.x % kLanes;
+  const long long number = row / p.padded_queries;  // of the head
+  const int query = int(row % p.padded_queries);
+  if (number >= static_cast<long long>(p.batches) * p.heads) return;
+
+  float dot = 0;
+  if (query < p.queries) {
+    const int batch = int(number / p.heads), head = int(number % p.heads);
+    const Outputs out(p.out, batch, head), d_out(p.d_out, batch, head);
+    const Result* x = out.at(query);
+    const Result* y = d_out.at(query);
+    for (int column = part * kPack; column < kWidth; column += kLanes * kPack) {
+      if constexpr (kAligned) {
+        uint4 a = *reinterpret_cast<const uint4*>(x + column), b = *reinterpret_cast<const uint4*>(y + column);
+        const Result *u = reinterpret_cast<Result*>(&a), *v = reinterpret_cast<Result*>(&b);
+#pragma unroll
+        for (int i = 0; i < kPack; ++i) dot += widen(u[i]) * widen(v[i]);
+      } else {
+        for (int c = column; c < min(column + kPack, kWidth); ++c)
+          dot += widen(x[c * out.column]) * widen(y[c * d_out.column]);
+      }
+    }
+  }
+#pragma unroll
+  for (int offset = kLanes / 2; offset > 0; offset /= 2) dot += __shfl_xor_sync(~0u, dot, offset);
+  if (part == 0) {
+    // A query that saw nothing, or is none, gets a shift under which every weight is 0.
+    const float sum = query < p.queries ? p.log_sum_exp[number * p.queries + query] : -kInfinity;
+    p.row_shift[row] = sum == -kInfinity ? kInfinity : sum * kLog2e;
+    p.row_dot[row] = dot;
+  }
+  if (SINGLE_PASS)
+    for (int i = part * 4; i < kHeadDim; i += kLanes * 4)
+      *reinterpret_cast<float4*>(p.d_q_sum + row * kHeadDim + i) = make_float4(0, 0, 0, 0);
+}
+
+// One thread per four numbers of one accumulator.
+extern "C" __global__ void __launch_bounds__(kThreads)
+flash_backward_end(const __grid_constant__ FlashBackwardParams p) {
+  constexpr int kM = kSumM<kQueries>;
+  const long long place = static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x;
+  const long long tile = place / (kQueries * kHeadDim / 4);
+  const int within = int(place % (kQueries * kHeadDim / 4));
+  const int half = within / 32 % 2, m = within / 64 % kM, unit = within / (64 * kM);
+  const int batch = int(tile / p.query_tiles / p.heads), head = int(tile / p.query_tiles % p.heads);
+  if (batch >= p.batches) return;
+  const int first = int(tile % p.query_tiles) * kQueries + unit / kUnitColumns * 16 * kM + 16 * m + lane() / 4;
+  const int column = unit % kUnitColumns * 16 + 8 * half + 2 * (lane() % 4);
+  const float4 sum = reinterpret_cast<const float4*>(p.d_q_sum)[place];
+  const Outputs d_q(p.d_q, batch, head);
+  const float values[4] = {sum.x * p.scale, sum.y * p.scale, sum.z * p.scale, sum.w * p.scale};
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const int query = first + 8 * i;
+    if (query >= p.queries || column >= kWidth) continue;
+    Result* to = d_q.at(query, column);
+    narrow(to[0], values[2 * i]);
+    if (column + 1 < kWidth) narrow(to[d_q.column], values[2 * i + 1]);
+  }
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,220 @@
+// What the flash kernels share: their constants, the order of blocks, rows to and from memory, masks.
+//
+// Constants from the host: ELEMENT (bf16, fp16, tf32, fp32), WIDTH (of a head), HEAD_DIM (WIDTH rounded
+// up to 16), ALIGNED (rows can be moved 16 bytes at a time), MASK (0: every key is seen, 1: later keys are
+// hidden, 2: earlier ones too), GROUPED (see Work).
+#pragma once
+
+#include "params.h"
+#include "fragments.cuh"
+
+namespace ridgeline {
+
+using Element = ELEMENT;
+constexpr int kWidth = WIDTH;
+constexpr int kHeadDim = HEAD_DIM;
+constexpr bool kAligned = ALIGNED;
+constexpr bool kMasked = MASK > 0;
+constexpr bool kPlain = !kScaled<Element>;
+constexpr float kLog2e = 1.4426950408889634f;
+constexpr float kLn2 = 0.6931471805599453f;
+
+using Rows = Tile<Element, kHeadDim>;
+
+// Rows of one head: in planes where the element comes so, else as they are.
+template <class Number>
+struct HeadRows {
+  Number* data;
+  int row, column;  // strides
+
+  __device__ HeadRows(const FlashTensor& tensor, int batch, int head)
+      : data(static_cast<Number*>(tensor.data) + batch * tensor.batch + head * tensor.head),
+        row(tensor.row),
+        column(tensor.column) {}
+  __device__ __forceinline__ Number* at(int r, int c = 0) const {
+    return data + static_cast<long long>(r) * row + c * column;
+  }
+};
+using Inputs = HeadRows<Element>;
+
+// What a result is stored as.
+template <bool kIsPlain>
+struct ResultOf { using type = Element; };
+template <>
+struct ResultOf<false> { using type = float; };
+using Result = ResultOf<kPlain>::type;
+using Outputs = HeadRows<Result>;
+
+// What the planes of 16 rows are to be multiplied by; 1 for plain elements.
+struct Factors {
+  const float* blocks;
+
+  __device__ Factors(const float* all, int number_of_head, int rows)
+      : blocks(kPlain ? nullptr : all + static_cast<long long>(number_of_head) * ((rows + 15) / 16)) {}
+  // Of the 16 rows from `row` on; 1 when none of them is below `end`.
+  __device__ __forceinline__ float operator()(int row, int end) const {
+    return kPlain ? 1 : row < end ? __ldg(blocks + row / 16) : 1;
+  }
+};
+
+// The grid is tiles x heads x batches; or, GROUPED, all blocks lie along x, and the longest tiles of a group of
+// heads that fit the cache together come first: with a mask, tiles differ in length.
+struct Work {
+  int tile, batch, head;
+
+  // The host sees to it that tiles * heads_at_once fits 32 bits: 64-bit division is slow.
+  __device__ Work(unsigned tiles, unsigned heads, unsigned batches, unsigned heads_at_once, bool last_tile_first) {
+    // Read anew by every Work, so that a kernel can find its place again instead of keeping it: registers are
+    // scarcer than instructions.
+    unsigned x, y, z;
+    asm volatile("mov.u32 %0, %%ctaid.x; mov.u32 %1, %%ctaid.y; mov.u32 %2, %%ctaid.z;" : "=r"(x), "=r"(y), "=r"(z));
+    if (!GROUPED) {
+      tile = x, head = y, batch = z;
+      return;
+    }
+    const unsigned first = x / (tiles * heads_at_once) * heads_at_once;
+    const unsigned size = min(heads_at_once, heads * batches - first);
+    const unsigned place = x - tiles * first;
+    const unsigned number = first + place % size;
+    tile = int(place / size);
+    if (last_tile_first) tile = int(tiles) - 1 - tile;
+    batch = int(number / heads);
+    head = int(number % heads);
+  }
+};
+
+// Starts to copy kRows rows from `first` into a tile; rows from `end` on and columns beyond the width
+// become zeros. All kThreads threads take part.
+template <int kRows, int kThreads>
+__device__ __forceinline__ void load_rows(Rows tile, const Inputs& head, int first, int end) {
+  if constexpr (kAligned || !kPlain) {
+    constexpr int kChunks = kPlanes<Element> * kHeadDim / kChunk;
+    constexpr int kRowsAtOnce = kThreads / kChunks;
+    static_assert(kRowsAtOnce > 0);
+    const int row = threadIdx.x / kChunks;
+    const int column = threadIdx.x % kChunks * kChunk;
+    const Element* from = head.at(first + row) + column;
+    const unsigned to = tile.at(row, column);
+    const bool in_width = kWidth == kHeadDim || !kPlain || column < kWidth;
+    if (kThreads % kChunks == 0 || row < kRowsAtOnce) {
+#pragma unroll
+      for (int i = 0; i < kRows; i += kRowsAtOnce) {
+        if (kRows % kRowsAtOnce != 0 && row + i >= kRows) break;
+        const bool present = in_width && first + row + i < end;
+        copy_chunk(to + i * Rows::kRowBytes, present ? from : head.data, present);
+        from += kRowsAtOnce * head.row;
+      }
+    }
+  } else {
+    for (int i = threadIdx.x; i < kRows * kHeadDim; i += kThreads) {
+      const int row = i / kHeadDim, column = i % kHeadDim;
+      Element x = {};
+      if (first + row < end && column < kWidth)
+        x = *head.at(first + row, column);
+      store_half(tile.at(row, column), x.bits);
+    }
+  }
+}
+
+// Writes the results of a warp: rows from `row` of the tile, which is rows from `first` on of the head, and
+// columns from `column`. `tile` is shared memory of the same place that nobody needs any more; plain results
+// wait there until store_rows, the others leave at once, 8 bytes a lane.
+template <class Number, int kM, int kTiles, class FactorOf>
+__device__ __forceinline__ void put_results(const Accumulator (&results)[kM][kTiles], Rows tile,
+                                            const HeadRows<Number>& head, int first, int end, int row, int column,
+                                            FactorOf factor_of) {
+#pragma unroll
+  for (int m = 0; m < kM; ++m)
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int r = row + 16 * m + lane() / 4 + 8 * i;
+      const float factor = factor_of(m, i);
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n) {
+        const int c = column + 8 * n + 2 * (lane() % 4);
+        const float x = results[m][n].v[2 * i] * factor, y = results[m][n].v[2 * i + 1] * factor;
+        if constexpr (kPlain) {
+          store_pair(tile, r, c, x, y);
+        } else if (first + r < end && c < kWidth) {
+          Number* to = head.at(first + r, c);
+          if (kAligned) {
+            *reinterpret_cast<float2*>(to) = make_float2(x, y);
+          } else {
+            to[0] = x;
+            if (c + 1 < kWidth) to[head.column] = y;
+          }
+        }
+      }
+    }
+}
+
+// Writes kRows rows from `row` of a tile of plain results to the head, by one warp.
+template <int kRows, class Number>
+__device__ __forceinline__ void store_rows(Rows tile, const HeadRows<Number>& head, int first, int end, int row) {
+  if constexpr (!kPlain) {
+    return;
+  } else if constexpr (kAligned) {
+    constexpr int kChunks = kWidth / kChunk;
+    for (int i = lane(); i < kRows * kChunks; i += 32) {
+      const int r = row + i / kChunks, column = i % kChunks * kChunk;
+      if (first + r >= end) break;
+      *reinterpret_cast<uint4*>(head.at(first + r) + column) = load_chunk(tile.at(r, column));
+    }
+  } else {
+    for (int i = lane(); i < kRows * kWidth; i += 32) {
+      const int r = row + i / kWidth, column = i % kWidth;
+      if (first + r >= end) break;
+      head.at(first + r, column)->bits = load_half(tile.at(r, column));
+    }
+  }
+}
+
+__device__ __forceinline__ int clamp(int x, int low, int high) { return max(low, min(x, high)); }
+
+// Places [first, last) of a row.
+struct Span {
+  int first, last;
+  __device__ __forceinline__ bool covers(int begin, int end) const { return first <= begin && end <= last; }
+};
+
+// Query q sees the keys [q + first, q + last) that exist. The host keeps all of them below 2^30.
+struct Visible {
+  int first, last, queries, keys;
+
+  __device__ __forceinline__ Span keys_of(int query) const {
+    return {MASK == 2 ? clamp(query + first, 0, keys) : 0, kMasked ? clamp(query + last, 0, keys) : keys};
+  }
+  __device__ __forceinline__ Span queries_of(int key) const {
+    if (key >= keys) return {0, 0};
+    return {kMasked ? clamp(key - last + 1, 0, queries) : 0,
+            MASK == 2 ? clamp(key - first + 1, 0, queries) : queries};
+  }
+};
+
+// Scores outside of the span of their row become -inf. Their rows begin at `row`, columns at `column`.
+template <int kM, int kTiles, class SpanOf>
+__device__ __forceinline__ void hide(Accumulator (&scores)[kM][kTiles], int row, int column, SpanOf span_of) {
+#pragma unroll
+  for (int m = 0; m < kM; ++m)
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const Span span = span_of(row + 16 * m + lane() / 4 + 8 * i);
+      const int mine = column + 2 * (lane() % 4);
+      const int first = span.first - mine, last = span.last - mine;
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n)
+#pragma unroll
+        for (int j = 0; j < 2; ++j)
+          if (8 * n + j < first || 8 * n + j >= last) scores[m][n].v[2 * i + j] = -kInfinity;
+    }
+}
+
+// No weight is above 1, whatever the rounding of huge scores makes of it; plain elements never get that far.
+__device__ __forceinline__ float at_most(float power, float top) { return kPlain ? power : fminf(power, top); }
+
+extern __shared__ __align__(128) char shared_memory[];
+__device__ __forceinline__ unsigned shared_address() {
+  return static_cast<unsigned>(__cvta_generic_to_shared(shared_memory));
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,83 @@
+// Plans an attention node: planes where elements have 32 bits, then the forward kernel in the
+// chosen tiles.
+#include "kernels/cuda/flash_plan.h"
+#include "kernels/cuda/kernels.h"
+
+namespace ridgeline {
+namespace {
+
+CudaLaunch forward_launch(const FlashPlan& plan, const ForwardTile& tile,
+                          FlashForwardParams params) {
+  CudaLaunch launch = plan.launch(
+      "flash_forward.cu", "flash_forward",
+      {constant("ROWS", tile.rows), constant("KEYS", tile.keys), constant("WARPS", tile.warps),
+       constant("STAGES", tile.stages), constant("BLOCKS", tile.blocks)});
+  const int64_t tiles = divide_up(plan.shape.queries, tile.rows);
+  params.query_tiles = static_cast<int>(tiles);
+  params.heads_at_once = plan.heads_at_once(tiles, plan.shape.heads);
+  launch.grid = plan.grid(tiles, plan.heads);
+  launch.threads = static_cast<uint32_t>(32 * tile.warps);
+  launch.shared_bytes = static_cast<uint32_t>(tile.shared_bytes(plan.shape));
+  launch.set_params(params);
+  return launch;
+}
+
+// The parts of the forward's scratch.
+struct ForwardScratch {
+  FlashPlanes planes;
+  Bytes bytes;
+
+  ForwardScratch(void* memory, const FlashShape& shape, const Shape& q, const Shape& k) {
+    ScratchParts scratch(memory);
+    if (shape.planes() > 0)
+      for (const Shape& tensor : {q, k, k}) planes.reserve(scratch, shape, tensor);
+    bytes = scratch.used();
+  }
+};
+
+}  // namespace
+
+std::vector<CudaLaunch> plan_attention(const CudaCall& call) {
+  const TensorView &q = call.inputs[0], &k = call.inputs[1], &v = call.inputs[2];
+  const std::array<TensorView, 4> tensors = {q, k, v, call.outputs[0]};
+  const FlashPlan plan(call, tensors);
+  if (element_count(q.shape) == 0) return {};
+  const FlashPlanes planes = ForwardScratch(call.scratch, plan.shape, q.shape, k.shape).planes;
+  const bool split = planes.count > 0;
+  const auto source = [&](int i, const TensorView& view) {
+    return split ? planes.tensor(i, plan.shape) : flash_tensor(view);
+  };
+  const FlashForwardParams params = {.q = source(0, q),
+                                     .k = source(1, k),
+                                     .v = source(2, v),
+                                     .out = flash_tensor(call.outputs[0]),
+                                     .q_factors = planes.params.factors[0],
+                                     .k_factors = planes.params.factors[1],
+                                     .v_factors = planes.params.factors[2],
+                                     .log_sum_exp = call.outputs[1].as<float>(),
+                                     .batches = static_cast<int>(plan.batches),
+                                     .heads = static_cast<int>(plan.heads),
+                                     .group = static_cast<int>(plan.heads / plan.key_heads),
+                                     .queries = static_cast<int>(plan.shape.queries),
+                                     .keys = static_cast<int>(plan.shape.keys),
+                                     .query_tiles = 0,
+                                     .heads_at_once = 1,
+                                     .scale = plan.scale,
+                                     .scale_log2 = plan.scale_log2(),
+                                     .mask_first = plan.mask_first,
+                                     .mask_last = plan.mask_last};
+  const std::vector<ForwardTile> tiles = forward_tiles(plan.shape, call.device);
+  const auto candidate = [&](size_t i) {
+    std::vector<CudaLaunch> launches;
+    if (split) launches.push_back(plan.planes_launch(planes, {tensors.data(), 3}));
+    launches.push_back(forward_launch(plan, tiles[i], params));
+    return launches;
+  };
+  return candidate(call.choose(plan.tuning_key("flash_forward"), tiles.size(), candidate));
+}
+
+Bytes attention_scratch(std::span<const TensorType> inputs) {
+  return ForwardScratch(nullptr, scratch_shape(inputs[0]), inputs[0].shape, inputs[1].shape).bytes;
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,213 @@
+// Attention forward without the score matrix: a block keeps a tile of queries and walks over the keys.
+//
+// Constants beside those of flash_common.cuh: ROWS (queries a block), KEYS (a step), WARPS, STAGES (key
+// tiles in flight; 1: keys and values alternate), BLOCKS (a multiprocessor should hold).
+#include "flash_common.cuh"
+
+namespace ridgeline {
+
+constexpr int kRows = ROWS, kKeys = KEYS, kWarps = WARPS, kStages = STAGES;
+constexpr int kThreads = 32 * kWarps;
+constexpr int kM = kRows / (16 * kWarps);    // 16-row tiles of a warp
+constexpr int kScoreTiles = kKeys / 8;
+constexpr int kOutputTiles = kHeadDim / 8;
+constexpr int kTileBytes = Rows::bytes(kKeys);
+
+// Weights are taken relative to a maximum that may lag behind by this many powers of two; so most steps need
+// no rescaling, and no weight leaves the range of fp16. Planes begin at its top, and leave no room to lag.
+constexpr float kLag = kPlain ? 8 : 0;
+constexpr float kTop = kPlain ? 0 : 14;
+
+extern "C" __global__ void __launch_bounds__(kThreads, BLOCKS)
+flash_forward(const __grid_constant__ FlashForwardParams p) {
+  const Work work(p.query_tiles, p.heads, p.batches, p.heads_at_once, kMasked);
+  const int first_query = work.tile * kRows;
+  const int warp_row = warp() * 16 * kM;
+  const int key_head = work.head / p.group;
+  const Inputs queries(p.q, work.batch, work.head);
+  const Inputs keys(p.k, work.batch, key_head);
+  const Inputs values(p.v, work.batch, key_head);
+  const int head_number = work.batch * p.heads + work.head;
+  const int key_head_number = head_number / p.group;
+  const Factors q_factors(p.q_factors, head_number, p.queries);
+  const Factors k_factors(p.k_factors, key_head_number, p.keys);
+  const Factors v_factors(p.v_factors, key_head_number, p.keys);
+  const Visible visible{p.mask_first, p.mask_last, p.queries, p.keys};
+
+  // The keys that any query of this block sees.
+  const int last_query = min(first_query + kRows, p.queries) - 1;
+  const int begin = visible.keys_of(first_query).first / kKeys * kKeys;
+  const int end = visible.keys_of(last_query).last;
+
+  const Rows q_tile{shared_address()};
+  const unsigned ring = q_tile.address + Rows::bytes(kRows);
+  const auto k_tile = [&](int stage) { return Rows{ring + stage * 2 * kTileBytes}; };
+  const auto v_tile = [&](int stage) { return Rows{ring + stage * 2 * kTileBytes + kTileBytes}; };
+  const auto load_keys = [&](int stage, int key) {
+    if (key < end) load_rows<kKeys, kThreads>(k_tile(stage), keys, key, p.keys);
+  };
+  const auto load_values = [&](int stage, int key) {
+    if (key < end) load_rows<kKeys, kThreads>(v_tile(stage), values, key, p.keys);
+  };
+
+  load_rows<kRows, kThreads>(q_tile, queries, first_query, p.queries);
+  load_keys(0, begin);
+  if (kStages > 1) load_values(0, begin);
+  commit_copies();
+#pragma unroll
+  for (int stage = 1; stage < kStages - 1; ++stage) {
+    load_keys(stage, begin + stage * kKeys);
+    load_values(stage, begin + stage * kKeys);
+    commit_copies();
+  }
+
+  Accumulator output[kM][kOutputTiles] = {};
+  float reference[kM][2], total[kM][2];  // of rows lane / 4 and lane / 4 + 8
+  float scale[kM];                       // of scores, to powers of two
+#pragma unroll
+  for (int m = 0; m < kM; ++m) {
+    scale[m] = p.scale_log2 * q_factors(first_query + warp_row + 16 * m, p.queries);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) reference[m][i] = -kInfinity, total[m][i] = 0;
+  }
+
+  int stage = 0;
+  if (begin >= end) {  // nothing to see, but the queries must have arrived before their place is used
+    wait_for_copies<0>();
+    __syncthreads();
+  }
+  for (int key = begin; key < end; key += kKeys) {
+    wait_for_copies<kStages == 1 ? 0 : kStages - 2>();
+    __syncthreads();
+    if (kStages == 1) {
+      load_values(0, key);
+    } else {
+      const int next = (stage + kStages - 1) % kStages;
+      load_keys(next, key + (kStages - 1) * kKeys);
+      load_values(next, key + (kStages - 1) * kKeys);
+    }
+    commit_copies();
+    float k_factor[kKeys / 16], v_factor[kKeys / 16];
+#pragma unroll
+    for (int i = 0; i < kKeys / 16; ++i) {
+      k_factor[i] = k_factors(key + 16 * i, p.keys);
+      v_factor[i] = v_factors(key + 16 * i, p.keys);
+    }
+
+    Accumulator scores[kM][kScoreTiles] = {};
+    multiply_tiles<Element, kHeadDim / kStep>(
+        scores,
+        [&](FragmentA<Element>(&a)[kM], int step) {
+#pragma unroll
+          for (int m = 0; m < kM; ++m) a[m] = load_a(q_tile, warp_row + 16 * m, step * kStep);
+        },
+        [&](FragmentB<Element>(&b)[2], int step, int n) {
+          load_b_pair(b, k_tile(stage), 8 * n, step * kStep);
+        });
+    if (kStages == 1) {  // keys and values take turns: while one is used, the other is loaded
+      wait_for_copies<0>();
+      __syncthreads();
+      load_keys(0, key + kKeys);
+      commit_copies();
+    }
+
+    if (!kPlain)
+#pragma unroll
+      for (int m = 0; m < kM; ++m)
+#pragma unroll
+        for (int n = 0; n < kScoreTiles; ++n)
+#pragma unroll
+          for (int i = 0; i < 4; ++i) scores[m][n].v[i] *= k_factor[n / 2];
+
+    const int warp_query = first_query + warp_row;
+    const Span common = {visible.keys_of(warp_query + 16 * kM - 1).first, visible.keys_of(warp_query).last};
+    if (!common.covers(key, key + kKeys))
+      hide(scores, warp_query, key, [&](int query) { return visible.keys_of(query); });
+
+    bool behind = false;
+    float highest[kM][2];
+#pragma unroll
+    for (int m = 0; m < kM; ++m) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        float x = -kInfinity;
+#pragma unroll
+        for (int n = 0; n < kScoreTiles; ++n)
+          x = fmaxf(x, fmaxf(scores[m][n].v[2 * i], scores[m][n].v[2 * i + 1]));
+        highest[m][i] = fmaxf(reference[m][i], quad_max(x));
+        behind |= (highest[m][i] - reference[m][i]) * scale[m] > kLag;
+      }
+    }
+    if (__any_sync(~0u, behind)) {
+#pragma unroll
+      for (int m = 0; m < kM; ++m)
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          // Nothing was added yet while the reference is -inf; 0 is then as good a factor as any.
+          const float factor =
+              reference[m][i] == -kInfinity ? 0 : exp2((reference[m][i] - highest[m][i]) * scale[m]);
+          reference[m][i] = highest[m][i];
+          total[m][i] *= factor;
+#pragma unroll
+          for (int n = 0; n < kOutputTiles; ++n) {
+            output[m][n].v[2 * i] *= factor;
+            output[m][n].v[2 * i + 1] *= factor;
+          }
+        }
+    }
+
+#pragma unroll
+    for (int m = 0; m < kM; ++m)
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const float base = reference[m][i] == -kInfinity ? 0 : reference[m][i];
+        const float shift = base * scale[m];
+#pragma unroll
+        for (int n = 0; n < kScoreTiles; ++n)
+#pragma unroll
+          for (int j = 2 * i; j < 2 * i + 2; ++j) {
+            float& s = scores[m][n].v[j];
+            // The difference first is exact to the last bit; 16-bit results do not see it.
+            s = kPlain ? exp2(s * scale[m] - shift) : exp2((s - base) * scale[m] + kTop);
+            total[m][i] += s;
+          }
+      }
+
+    multiply_tiles<Element, kKeys / kStep, false>(
+        output,
+        [&](FragmentA<Element>(&a)[kM], int step) {
+#pragma unroll
+          for (int m = 0; m < kM; ++m) a[m] = a_from_results<Element>(scores[m], step);
+        },
+        [&](FragmentB<Element>(&b)[2], int step, int n) {
+          load_b_pair_transposed(b, v_tile(stage), step * kStep, 8 * n);
+        },
+        [&](int, int step) { return v_factor[step]; });
+    stage = (stage + 1) % kStages;
+  }
+
+  // Through shared memory, so that rows leave in whole pieces. A warp's queries are its own: it need not wait
+  // for the others.
+  const Work same(p.query_tiles, p.heads, p.batches, p.heads_at_once, kMasked);
+  const int first_row = same.tile * kRows;
+  float* log_sum_exp =
+      p.log_sum_exp + (static_cast<long long>(same.batch) * p.heads + same.head) * p.queries + first_row;
+  float inverse[kM][2];
+#pragma unroll
+  for (int m = 0; m < kM; ++m)
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const float sum = quad_sum(total[m][i]);
+      inverse[m][i] = sum > 0 ? 1 / sum : 0;
+      const int row = warp_row + 16 * m + lane() / 4 + 8 * i;
+      if (lane() % 4 == 0 && first_row + row < p.queries)
+        log_sum_exp[row] = sum > 0 ? (reference[m][i] * scale[m] - kTop) * kLn2 + logf(sum) : -kInfinity;
+    }
+  const Outputs out(p.out, same.batch, same.head);
+  put_results(output, q_tile, out, first_row, p.queries, warp_row, 0,
+              [&](int m, int i) { return inverse[m][i]; });
+  __syncwarp();
+  store_rows<16 * kM>(q_tile, out, first_row, p.queries, warp_row);
+}
+
+}  // namespace ridgeline

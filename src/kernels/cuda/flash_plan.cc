@@ -1,0 +1,178 @@
+#include "kernels/cuda/flash_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <numbers>
+
+#include "base/error.h"
+
+namespace ridgeline {
+namespace {
+
+constexpr int kFar = 1 << 30;             // beyond every query and key
+constexpr int64_t kMaxGridYZ = 65535;     // blocks that a grid holds along y and z
+constexpr uint32_t kPlanesThreads = 128;  // of flash_planes.cu
+
+const char* element_type(DType dtype) {
+  switch (dtype) {
+    case DType::bf16:
+      return "bf16";
+    case DType::f16:
+      return "fp16";
+    case DType::tf32:
+      return "tf32";
+    default:
+      return "fp32";
+  }
+}
+
+// The kernels take steps inside a head as 32-bit numbers.
+int head_stride(int64_t stride) {
+  if (stride > INT32_MAX || stride < INT32_MIN)
+    throw Error(
+        ErrorKind::unsupported,
+        fmt::format("rows of attention lie {} elements apart, too far for the flash kernels",
+                    stride),
+        "make the tensor contiguous");
+  return static_cast<int>(stride);
+}
+
+// Rows can be moved 16 bytes at a time.
+bool is_aligned(const TensorView& view) {
+  const int64_t chunk = 16 / info(view.dtype).size;
+  const auto in_chunks = [&](int axis) {
+    return view.shape[axis] == 1 || view.strides[axis] % chunk == 0;
+  };
+  return reinterpret_cast<uintptr_t>(view.data) % 16 == 0 && view.shape[3] % chunk == 0 &&
+         (view.strides[3] == 1 || view.shape[3] == 1) && in_chunks(0) && in_chunks(1) &&
+         in_chunks(2);
+}
+
+}  // namespace
+
+uint32_t grid_size(int64_t blocks) {
+  if (blocks > std::numeric_limits<int32_t>::max())
+    throw Error(ErrorKind::unsupported,
+                fmt::format("attention would need {} blocks, more than a GPU counts", blocks));
+  return static_cast<uint32_t>(blocks);
+}
+
+FlashTensor flash_tensor(const TensorView& view) {
+  return {view.data, view.strides[0], view.strides[1], head_stride(view.strides[2]),
+          head_stride(view.strides[3])};
+}
+
+void FlashPlanes::reserve(ScratchParts& scratch, const FlashShape& shape, const Shape& tensor) {
+  const int64_t all_heads = tensor[0] * tensor[1], row_blocks = divide_up(tensor[2], 16);
+  params.planes[count] =
+      scratch.take<unsigned short>(all_heads * tensor[2] * shape.planes() * shape.head_dim());
+  params.factors[count] = scratch.take<float>(all_heads * row_blocks);
+  params.batches = static_cast<int>(tensor[0]);
+  params.heads[count] = static_cast<int>(tensor[1]);
+  params.rows[count] = static_cast<int>(tensor[2]);
+  blocks = std::max(blocks, all_heads * row_blocks);
+  ++count;
+}
+
+FlashTensor FlashPlanes::tensor(int i, const FlashShape& shape) const {
+  const int64_t row = shape.planes() * shape.head_dim(), head = row * params.rows[i];
+  return {params.planes[i], head * params.heads[i], head, static_cast<int>(row), 1};
+}
+
+FlashPlan::FlashPlan(const CudaCall& call, std::span<const TensorView> tensors)
+    : device(call.device) {
+  const TensorView &q = call.inputs[0], &k = call.inputs[1];
+  const auto& spec = std::get<AttentionSpec>(call.node.attributes.detail);
+  batches = q.shape[0];
+  heads = q.shape[1];
+  key_heads = k.shape[1];
+  shape = {.dtype = q.dtype,
+           .width = static_cast<int>(std::min<int64_t>(q.shape[3], kMaxFlashWidth + 1)),
+           .queries = q.shape[2],
+           .keys = k.shape[2],
+           .heads = batches * heads,
+           .key_heads = batches * key_heads};
+  mask_first = -kFar;
+  mask_last = kFar;
+  if (std::max(shape.queries, shape.keys) >= kFar)
+    throw Error(ErrorKind::unsupported,
+                fmt::format("{} queries and {} keys are more than the flash kernels count",
+                            shape.queries, shape.keys));
+  if (!(spec.scale > 0))
+    throw Error(
+        ErrorKind::unsupported,
+        fmt::format("the scale of attention is {}, the flash kernels expect it to be positive",
+                    spec.scale),
+        "fold the sign into the queries");
+  scale = static_cast<float>(spec.scale);
+  const AttentionMask& mask = spec.mask;
+  const bool bottom_right = mask.alignment == AttentionMask::Alignment::bottom_right;
+  const int64_t shift = bottom_right ? shape.keys - shape.queries : 0;
+  if (mask.causal || mask.window > 0) mask_last = static_cast<int>(shift + 1);
+  if (mask.window > 0)
+    mask_first = static_cast<int>(std::max<int64_t>(-kFar, shift + 1 - mask.window));
+  shape.mask = mask.window > 0 ? 2 : mask.causal ? 1 : 0;
+  for (const TensorView& tensor : tensors) aligned = aligned && is_aligned(tensor);
+  grouped = shape.mask != 0 || std::max(heads, batches) > kMaxGridYZ;
+}
+
+float FlashPlan::scale_log2() const {
+  return scale * std::numbers::log2e_v<float>;
+}
+
+int FlashPlan::heads_at_once(int64_t tiles, int64_t all_heads) const {
+  const int64_t head_bytes =
+      std::max<int64_t>(1, 2 * shape.keys * shape.width * info(shape.dtype).size);
+  const int64_t fitting = device.l2_bytes * 2 / 5 / head_bytes;
+  return static_cast<int>(std::clamp<int64_t>(fitting, 1, std::min(all_heads, INT32_MAX / tiles)));
+}
+
+CudaLaunch FlashPlan::launch(const char* file, const char* entry, CudaConstants constants) const {
+  CudaLaunch result;
+  result.kernel = {file, entry, std::move(constants)};
+  auto& all = result.kernel.constants;
+  const auto put = [&](const char* name, auto value) {
+    all.emplace_back(name, fmt::format("{}", value));
+  };
+  put("ELEMENT", element_type(shape.dtype));
+  put("WIDTH", shape.width);
+  put("HEAD_DIM", shape.head_dim());
+  put("ALIGNED", aligned ? 1 : 0);
+  put("MASK", shape.mask);
+  put("GROUPED", grouped ? 1 : 0);
+  return result;
+}
+
+CudaLaunch FlashPlan::planes_launch(FlashPlanes planes, std::span<const TensorView> tensors) const {
+  for (size_t i = 0; i < tensors.size(); ++i) planes.params.from[i] = flash_tensor(tensors[i]);
+  CudaLaunch result = launch("flash_planes.cu", "flash_planes", {});
+  result.grid = {grid_size(divide_up(planes.blocks, kPlanesThreads / 32)),
+                 static_cast<uint32_t>(planes.count), 1};
+  result.threads = kPlanesThreads;
+  result.set_params(planes.params);
+  return result;
+}
+
+std::array<uint32_t, 3> FlashPlan::grid(int64_t tiles, int64_t heads_of_batch) const {
+  if (grouped) return {grid_size(tiles * heads_of_batch * batches), 1, 1};
+  return {grid_size(tiles), static_cast<uint32_t>(heads_of_batch), static_cast<uint32_t>(batches)};
+}
+
+std::string FlashPlan::tuning_key(const char* kernel) const {
+  return fmt::format("{} {} width={} mask={} queries={} keys={} heads={} key_heads={} aligned={}",
+                     kernel, element_type(shape.dtype), shape.width, shape.mask, shape.queries,
+                     shape.keys, shape.heads, shape.key_heads, aligned ? 1 : 0);
+}
+
+std::pair<std::string, std::string> constant(const char* name, int value) {
+  return {name, std::to_string(value)};
+}
+
+FlashShape scratch_shape(const TensorType& q) {
+  return {.dtype = q.dtype,
+          .width = static_cast<int>(std::min<int64_t>(q.shape[3], kMaxFlashWidth + 1))};
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,79 @@
+// An attention node as the flash kernels see it: sizes, mask, memory of 32-bit elements in planes,
+// and what all their launches have in common.
+#pragma once
+
+#include <array>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/cuda/flash_tiles.h"
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/params.h"
+#include "kernels/cuda/planning.h"
+
+namespace ridgeline {
+
+FlashTensor flash_tensor(const TensorView& view);
+
+// Hands out parts of the scratch memory; without memory it only counts.
+class ScratchParts {
+ public:
+  explicit ScratchParts(void* memory) : memory_(static_cast<char*>(memory)) {}
+  template <class T>
+  T* take(int64_t count) {
+    char* part = memory_ == nullptr ? nullptr : memory_ + used_;
+    used_ += divide_up(count * static_cast<int64_t>(sizeof(T)), 256) * 256;
+    return reinterpret_cast<T*>(part);
+  }
+  Bytes used() const { return Bytes{used_}; }
+
+ private:
+  char* memory_;
+  int64_t used_ = 0;
+};
+
+// Tensors of 32-bit elements on their way into planes (flash_planes.cu).
+struct FlashPlanes {
+  FlashPlanesParams params = {};
+  int count = 0;
+  int64_t blocks = 0;  // of 16 rows, in the largest of them
+
+  // Scratch for one tensor [batch, heads, rows, width].
+  void reserve(ScratchParts& scratch, const FlashShape& shape, const Shape& tensor);
+  // What the main kernels read instead of tensor `i`.
+  FlashTensor tensor(int i, const FlashShape& shape) const;
+};
+
+using CudaConstants = std::vector<std::pair<std::string, std::string>>;
+
+struct FlashPlan {
+  FlashShape shape;
+  int64_t batches, heads, key_heads;  // heads of one batch
+  float scale;
+  int mask_first, mask_last;
+  bool aligned = true;
+  bool grouped;  // blocks lie along x, long tiles of several heads first (flash_common.cuh, Work)
+  const CudaFacts& device;
+
+  // `tensors`: all that the main kernels touch. Throws an unsupported error that says what the
+  // kernels cannot.
+  FlashPlan(const CudaCall& call, std::span<const TensorView> tensors);
+
+  float scale_log2() const;
+  CudaLaunch launch(const char* file, const char* entry, CudaConstants constants) const;
+  CudaLaunch planes_launch(FlashPlanes planes, std::span<const TensorView> tensors) const;
+  std::array<uint32_t, 3> grid(int64_t tiles, int64_t heads_of_batch) const;
+  // Heads whose keys and values fit the cache together are worked on at once.
+  int heads_at_once(int64_t tiles, int64_t all_heads) const;
+  std::string tuning_key(const char* kernel) const;
+};
+
+// The width is all that scratch depends on besides the shapes of the tensors.
+FlashShape scratch_shape(const TensorType& q);
+
+uint32_t grid_size(int64_t blocks);
+std::pair<std::string, std::string> constant(const char* name, int value);
+
+}  // namespace ridgeline

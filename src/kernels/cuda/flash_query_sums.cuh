@@ -1,0 +1,92 @@
+// How the single-pass backward adds up dQ: in fp32, by atomics, in the order in which registers hold it,
+// so that a thread adds 16 bytes at a time. A last kernel brings it into rows.
+//
+// A tile of dQ is cut into units of (16 kSumM) x 16; a warp owns consecutive ones.
+#pragma once
+
+#include "fragments.cuh"
+
+namespace ridgeline {
+
+template <int kQueries>
+constexpr int kSumM = kQueries % 32 == 0 ? 2 : 1;
+constexpr int kUnitColumns = kHeadDim / 16;
+template <int kQueries>
+constexpr int kUnits = kQueries / (16 * kSumM<kQueries>) * kUnitColumns;
+
+__device__ __forceinline__ void add_atomically(float* to, const Accumulator& x) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1,%2,%3,%4};" ::"l"(to), "f"(x.v[0]),
+               "f"(x.v[1]), "f"(x.v[2]), "f"(x.v[3])
+               : "memory");
+#else
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+    asm volatile("red.relaxed.gpu.global.add.f32 [%0], %1;" ::"l"(to + i), "f"(x.v[i]) : "memory");
+#endif
+}
+
+template <int kQueries, int kWarps>
+struct QuerySums {
+  static constexpr int kM = kSumM<kQueries>;
+  static constexpr int kOwn = (kUnits<kQueries> + kWarps - 1) / kWarps;
+  static constexpr bool kOneRow = kUnitColumns % kOwn == 0;  // a warp's units lie side by side
+  Accumulator sums[kOwn][kM][2] = {};
+
+  __device__ __forceinline__ static int unit(int i) { return warp() * kOwn + i; }
+  __device__ __forceinline__ static int row(int i) { return unit(i) / kUnitColumns * 16 * kM; }
+  __device__ __forceinline__ static int column(int i) { return unit(i) % kUnitColumns * 16; }
+  __device__ __forceinline__ static bool active(int i) {
+    return kUnits<kQueries> % kOwn == 0 && kUnits<kQueries> / kOwn == kWarps || unit(i) < kUnits<kQueries>;
+  }
+
+  // d_scores is keys x queries; factor(row, key) is what the planes of that row and those 16 keys are to be
+  // multiplied by.
+  template <int kKeys, class Factor>
+  __device__ __forceinline__ void multiply_all(Tile<Element, kQueries> d_scores, Rows keys, Factor factor) {
+#pragma unroll
+    for (int k = 0; k < kKeys; k += kStep) {
+      FragmentA<Element> a[kM];
+      float f[kM] = {};
+#pragma unroll
+      for (int i = 0; i < kOwn; ++i) {
+        if (!active(i)) continue;
+        if (i == 0 || !kOneRow)
+#pragma unroll
+          for (int m = 0; m < kM; ++m) {
+            a[m] = load_a_transposed(d_scores, k, row(i) + 16 * m);
+            if constexpr (!kPlain) f[m] = factor(row(i) + 16 * m, k);
+          }
+        FragmentB<Element> b[2];
+        load_b_pair_transposed(b, keys, k, column(i));
+#pragma unroll
+        for (int m = 0; m < kM; ++m)
+#pragma unroll
+          for (int half = 0; half < 2; ++half) {
+            if constexpr (kPlain) {
+              multiply(sums[i][m][half], a[m], b[half]);
+            } else {
+              Accumulator part = {};
+              multiply(part, a[m], b[half]);
+#pragma unroll
+              for (int j = 0; j < 4; ++j) sums[i][m][half].v[j] += part.v[j] * f[m];
+            }
+          }
+      }
+    }
+  }
+
+  __device__ __forceinline__ void add_to(float* tile) const {
+#pragma unroll
+    for (int i = 0; i < kOwn; ++i) {
+      if (!active(i)) continue;
+#pragma unroll
+      for (int m = 0; m < kM; ++m)
+#pragma unroll
+        for (int half = 0; half < 2; ++half)
+          add_atomically(tile + ((unit(i) * kM + m) * 2 + half) * 128 + lane() * 4, sums[i][m][half]);
+    }
+  }
+};
+
+}  // namespace ridgeline

@@ -1,0 +1,173 @@
+#include "kernels/cuda/flash_tiles.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace ridgeline {
+namespace {
+
+// In shared memory.
+int64_t element_bytes(const FlashShape& shape) {
+  return shape.planes() == 2 ? 4 : 2;
+}
+
+int64_t row_bytes(const FlashShape& shape) {
+  return shape.head_dim() * element_bytes(shape) + 16;
+}
+
+// Candidates for heads up to `width`, in the order of the measurements in docs/performance.md. None
+// of them spills registers in its loop: tests/jit compiles them all.
+template <class Tile>
+struct TileRow {
+  int planes;
+  int width;
+  std::vector<Tile> tiles;
+};
+
+const std::vector<TileRow<ForwardTile>>& forward_table() {
+  static const std::vector<TileRow<ForwardTile>> table = {
+      {0,
+       64,
+       {{128, 128, 4, 1, 2},
+        {128, 96, 4, 1, 2},
+        {64, 64, 4, 1, 4},
+        {32, 64, 2, 1, 4},
+        {128, 64, 8, 1, 2}}},
+      {0, 128, {{128, 64, 4, 1, 2}, {128, 48, 4, 1, 2}, {64, 64, 4, 1, 2}, {64, 32, 4, 1, 2}}},
+      {0, 256, {{64, 64, 4, 1, 2}, {64, 48, 4, 1, 2}, {128, 64, 8, 1, 1}, {64, 32, 4, 1, 1}}},
+      {1, 64, {{128, 64, 4, 1, 2}, {64, 64, 4, 1, 2}}},
+      {1, 128, {{64, 64, 4, 1, 2}, {64, 32, 4, 1, 2}}},
+      {1, 256, {{64, 32, 4, 1, 1}, {64, 16, 4, 1, 1}}},
+      {2, 64, {{128, 32, 4, 1, 2}, {64, 64, 4, 1, 2}, {64, 32, 4, 1, 2}}},
+      {2, 128, {{128, 16, 4, 1, 2}, {64, 32, 4, 1, 2}, {64, 16, 4, 1, 1}}},
+      {2, 256, {{64, 16, 4, 1, 1}, {32, 16, 2, 1, 1}}},
+  };
+  return table;
+}
+
+const std::vector<TileRow<BackwardKeysTile>>& backward_keys_table() {
+  static const std::vector<TileRow<BackwardKeysTile>> table = {
+      {0, 64, {{32, 128, 4, 1, 1, 2}, {64, 64, 4, 1, 1, 2}, {64, 128, 8, 1, 1, 1}}},
+      {0,
+       128,
+       {{64, 128, 8, 2, 2, 1}, {64, 128, 8, 1, 2, 1}, {64, 64, 4, 1, 1, 1}, {32, 64, 4, 1, 1, 1}}},
+      {0,
+       256,
+       {{64, 64, 8, 2, 4, 1}, {64, 64, 8, 1, 4, 1}, {64, 64, 8, 1, 2, 1}, {32, 32, 4, 1, 2, 1}}},
+      {1, 64, {{32, 64, 4, 1, 1, 2}, {32, 64, 4, 2, 1, 2}}},
+      {1, 128, {{32, 64, 8, 1, 2, 1}, {16, 64, 4, 1, 1, 1}}},
+      {1, 256, {{32, 32, 8, 1, 4, 1}, {16, 32, 4, 1, 2, 1}}},
+      {2, 64, {{32, 64, 4, 1, 1, 2}, {32, 64, 4, 1, 2, 2}}},
+      {2, 128, {{16, 64, 4, 1, 1, 1}, {32, 64, 8, 1, 2, 1}, {16, 32, 2, 1, 1, 1}}},
+      {2, 256, {{64, 32, 8, 1, 4, 1}, {16, 16, 2, 1, 2, 1}}},
+  };
+  return table;
+}
+
+const std::vector<TileRow<BackwardQueriesTile>>& backward_queries_table() {
+  static const std::vector<TileRow<BackwardQueriesTile>> table = {
+      {0, 64, {{128, 64, 4, 2, 2}, {64, 64, 4, 1, 2}}},
+      {0, 128, {{128, 64, 8, 2, 1}, {64, 64, 4, 1, 2}, {64, 32, 4, 1, 1}}},
+      {0, 256, {{64, 32, 4, 2, 1}, {64, 32, 4, 1, 1}, {32, 16, 2, 1, 1}}},
+      {1, 64, {{64, 32, 4, 2, 2}, {64, 32, 4, 1, 2}}},
+      {1, 128, {{64, 32, 4, 2, 1}, {64, 32, 4, 1, 1}}},
+      {1, 256, {{64, 16, 4, 1, 1}, {32, 16, 2, 1, 1}}},
+      {2, 64, {{64, 32, 4, 2, 2}, {64, 32, 4, 1, 2}}},
+      {2, 128, {{64, 32, 4, 1, 1}, {32, 16, 2, 1, 1}}},
+      {2, 256, {{32, 16, 2, 2, 1}, {32, 16, 2, 1, 1}}},
+  };
+  return table;
+}
+
+template <class Tile>
+const std::vector<Tile>& row_for(const std::vector<TileRow<Tile>>& table, const FlashShape& shape) {
+  for (const TileRow<Tile>& row : table)
+    if (row.planes == shape.planes() && shape.width <= row.width) return row.tiles;
+  throw Error(ErrorKind::unsupported,
+              fmt::format("attention heads are {} wide, and the CUDA flash kernels end at {}",
+                          shape.width, kMaxFlashWidth),
+              "use the naive implementation");
+}
+
+template <class Tile, class SharedBytes>
+std::vector<Tile> that_fit(const std::vector<Tile>& tiles, const CudaFacts& device,
+                           const FlashShape& shape, SharedBytes shared_bytes) {
+  std::vector<Tile> fitting;
+  for (const Tile& tile : tiles)
+    if (shared_bytes(tile) <= device.shared_bytes_per_block) fitting.push_back(tile);
+  if (fitting.empty())
+    throw Error(
+        ErrorKind::unsupported,
+        fmt::format(
+            "no flash tile for {} heads of width {} fits the {} bytes of shared memory of {}",
+            info(shape.dtype).name, shape.width, device.shared_bytes_per_block, device.name),
+        "use a 16-bit dtype or the naive implementation");
+  return fitting;
+}
+
+}  // namespace
+
+int FlashShape::head_dim() const {
+  const int step = width > 128 ? 32 : 16;
+  return (width + step - 1) / step * step;
+}
+
+int FlashShape::planes() const {
+  return dtype == DType::f32 ? 2 : dtype == DType::tf32 ? 1 : 0;
+}
+
+int64_t ForwardTile::shared_bytes(const FlashShape& shape) const {
+  return row_bytes(shape) * (rows + 2 * stages * keys);
+}
+
+int64_t BackwardKeysTile::shared_bytes(const FlashShape& shape, bool single_pass) const {
+  const int64_t weights = (queries * element_bytes(shape) + 16) * keys;
+  const int64_t tops = shape.planes() == 0 ? 0 : (keys / 16 * split + 3) / 4 * 16;
+  return 2 * keys * row_bytes(shape) + stages * (2 * queries * row_bytes(shape) + 8 * queries) +
+         (single_pass || split > 1 ? weights : 0) + (split > 1 ? weights : 0) + tops;
+}
+
+int64_t BackwardQueriesTile::shared_bytes(const FlashShape& shape) const {
+  return row_bytes(shape) * (2 * queries + 2 * stages * keys);
+}
+
+std::vector<ForwardTile> forward_tiles(const FlashShape& shape, const CudaFacts& device) {
+  std::vector<ForwardTile> tiles =
+      that_fit(row_for(forward_table(), shape), device, shape,
+               [&](const ForwardTile& tile) { return tile.shared_bytes(shape); });
+  // Where the best tile leaves multiprocessors idle, the largest one that gives each a block is
+  // better, or else the smallest.
+  const auto blocks = [&](const ForwardTile& tile) {
+    return (shape.queries + tile.rows - 1) / tile.rows * shape.heads;
+  };
+  if (blocks(tiles[0]) >= int64_t{tiles[0].blocks} * device.multiprocessors) return tiles;
+  auto better = tiles.begin();
+  for (auto tile = tiles.begin(); tile != tiles.end(); ++tile)
+    if (tile->rows < better->rows &&
+        (better == tiles.begin() || blocks(*better) < device.multiprocessors))
+      better = tile;
+  std::rotate(tiles.begin(), better, better + 1);
+  return tiles;
+}
+
+std::vector<BackwardKeysTile> backward_keys_tiles(const FlashShape& shape, const CudaFacts& device,
+                                                  bool single_pass) {
+  std::vector<BackwardKeysTile> tiles;
+  for (BackwardKeysTile tile : row_for(backward_keys_table(), shape))
+    // Warps that share keys split the width into multiples of 16.
+    if (shape.head_dim() % (16 * tile.split) == 0) tiles.push_back(tile);
+  return that_fit(tiles, device, shape, [&](const BackwardKeysTile& tile) {
+    return tile.shared_bytes(shape, single_pass);
+  });
+}
+
+std::vector<BackwardQueriesTile> backward_queries_tiles(const FlashShape& shape,
+                                                        const CudaFacts& device) {
+  return that_fit(row_for(backward_queries_table(), shape), device, shape,
+                  [&](const BackwardQueriesTile& tile) { return tile.shared_bytes(shape); });
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,57 @@
+// Which tiles the flash kernels may be cut into: candidates as data, filtered by named constraints.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/cuda/launch.h"
+
+namespace ridgeline {
+
+// What the choice depends on.
+struct FlashShape {
+  DType dtype = DType::bf16;
+  int width = 64;  // of a head
+  int64_t queries = 1;
+  int64_t keys = 1;
+  int64_t heads = 1;      // batch and query heads together
+  int64_t key_heads = 1;  // batch and key heads together
+  int mask = 0;           // MASK of flash_common.cuh
+
+  int head_dim() const;  // the width of tiles: WIDTH padded
+  // fp16 planes that an element of 32 bits is cut into (flash_planes.cu); 0 for 16-bit elements.
+  int planes() const;
+};
+
+inline constexpr int kMaxFlashWidth = 256;
+
+// A block of the forward kernel; see flash_forward.cu for the names.
+struct ForwardTile {
+  int rows, keys, warps, stages, blocks;
+  int64_t shared_bytes(const FlashShape& shape) const;
+};
+
+// A block of the backward kernel that keeps keys; see flash_backward_keys.cu.
+struct BackwardKeysTile {
+  int queries, keys, warps, stages, split, blocks;
+  int64_t shared_bytes(const FlashShape& shape, bool single_pass) const;
+};
+
+// A block of the backward kernel that keeps queries; see flash_backward_queries.cu.
+struct BackwardQueriesTile {
+  int queries, keys, warps, stages, blocks;
+  int64_t shared_bytes(const FlashShape& shape) const;
+};
+
+// Those that this device can run, the likely best one first; never empty. Throws an unsupported
+// error for heads wider than kMaxFlashWidth.
+std::vector<ForwardTile> forward_tiles(const FlashShape& shape, const CudaFacts& device);
+std::vector<BackwardKeysTile> backward_keys_tiles(const FlashShape& shape, const CudaFacts& device,
+                                                  bool single_pass);
+std::vector<BackwardQueriesTile> backward_queries_tiles(const FlashShape& shape,
+                                                        const CudaFacts& device);
+
+// Query tiles are no larger than this, so that scratch can be sized before a tile is chosen.
+inline constexpr int kMaxQueryTile = 128;
+
+}  // namespace ridgeline

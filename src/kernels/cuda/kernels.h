@@ -1,0 +1,35 @@
+// One planner per op: what the CUDA device starts for a node. Matmuls are the library's and have
+// none (runtime/cuda/matmul.h).
+#pragma once
+
+#include "kernels/cuda/launch.h"
+
+namespace ridgeline {
+
+using CudaPlanner = std::vector<CudaLaunch> (*)(const CudaCall&);
+
+// Null for inputs, constants, pure views and matmul.
+CudaPlanner cuda_planner(Op op);
+
+// Device memory that a node needs while it runs, beyond its inputs and outputs.
+Bytes cuda_scratch(const Node& node, std::span<const TensorType> inputs);
+
+std::vector<CudaLaunch> plan_iota(const CudaCall& call);
+std::vector<CudaLaunch> plan_pointwise(const CudaCall& call);
+std::vector<CudaLaunch> plan_reshape(const CudaCall& call);
+std::vector<CudaLaunch> plan_pad(const CudaCall& call);
+std::vector<CudaLaunch> plan_softmax(const CudaCall& call);
+std::vector<CudaLaunch> plan_softmax_gradient(const CudaCall& call);
+std::vector<CudaLaunch> plan_reduction(const CudaCall& call);
+Bytes reduction_scratch(const Node& node, std::span<const TensorType> inputs);
+std::vector<CudaLaunch> plan_attention(const CudaCall& call);
+std::vector<CudaLaunch> plan_attention_gradient(const CudaCall& call);
+Bytes attention_scratch(std::span<const TensorType> inputs);
+Bytes attention_gradient_scratch(const Node& node, std::span<const TensorType> inputs);
+
+// Specialisations for tests that compile them: of every kernel but the attention ones, and of
+// those.
+std::vector<CudaKernel> eager_kernel_samples();
+std::vector<CudaKernel> flash_samples();
+
+}  // namespace ridgeline

@@ -1,0 +1,78 @@
+// What running a CUDA kernel takes, as data: its text and constants, its grid, its argument.
+// Nothing here needs a GPU; the runtime compiles and starts what it is handed.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "base/units.h"
+#include "graph/graph.h"
+#include "kernels/tensor_view.h"
+
+namespace ridgeline {
+
+// One specialised kernel. Two that are equal are the same machine code.
+struct CudaKernel {
+  std::string file;   // an embedded text: "flash_forward.cu"
+  std::string entry;  // its extern "C" __global__ function
+  // Written before the text as #define NAME VALUE.
+  std::vector<std::pair<std::string, std::string>> constants = {};
+
+  bool operator==(const CudaKernel&) const = default;
+};
+
+struct CudaLaunch {
+  CudaKernel kernel;
+  std::array<uint32_t, 3> grid = {1, 1, 1};
+  uint32_t threads = 128;
+  uint32_t shared_bytes = 0;           // dynamic shared memory
+  std::vector<std::byte> params = {};  // the kernel's one parameter: a struct of params.h
+
+  template <class Params>
+  void set_params(const Params& value) {
+    static_assert(std::is_trivially_copyable_v<Params>);
+    params.resize(sizeof value);
+    std::memcpy(params.data(), &value, sizeof value);
+  }
+};
+
+// The limits that shape a launch.
+struct CudaFacts {
+  std::string name = {};        // "NVIDIA H200"
+  int compute_capability = 80;  // 90: 9.0
+  int multiprocessors = 1;
+  int64_t shared_bytes_per_block = 49152;  // with opt-in
+  int64_t shared_bytes_per_multiprocessor = 102400;
+  int64_t l2_bytes = 0;
+  Bytes memory = {};
+  double max_clock_hz = 0;
+
+  // "sm_90a": the exact target for the compiler.
+  std::string arch() const;
+};
+
+// Picks one of `count` ways to do the same work: the first without tuning, else the fastest, which
+// is remembered under `key`.
+using CudaChooser =
+    std::function<size_t(const std::string& key, size_t count,
+                         const std::function<std::vector<CudaLaunch>(size_t)>& candidate)>;
+
+// A node to be run: views hold device addresses, except constants (TensorView::host_scalar).
+struct CudaCall {
+  const Node& node;
+  std::span<const TensorView> inputs;
+  std::span<const TensorView> outputs;  // contiguous
+  const CudaFacts& device;
+  void* scratch = nullptr;  // as many bytes as the op's scratch function asks for
+  const CudaChooser& choose;
+};
+
+}  // namespace ridgeline

@@ -1,0 +1,93 @@
+// The arguments of the CUDA kernels, seen by both sides: compiled here, and embedded with the
+// kernels' text. No include, no name that differs between the two compilers.
+#pragma once
+
+namespace ridgeline {
+
+// ---- flash attention
+
+// [batch, heads, rows, width]; strides in numbers.
+struct FlashTensor {
+  void* data;
+  long long batch, head;
+  int row, column;
+};
+
+// Up to four tensors that are cut into planes at once; block y of the grid works on tensor y.
+struct FlashPlanesParams {
+  FlashTensor from[4];
+  unsigned short* planes[4];  // [batch, heads, rows, planes x HEAD_DIM]
+  float* factors[4];          // [batch, heads, rows / 16]
+  int batches, heads[4], rows[4];
+};
+
+struct FlashForwardParams {
+  FlashTensor q, k, v, out;
+  // For planes: [batch, heads, rows / 16], see flash_planes.cu.
+  const float *q_factors, *k_factors, *v_factors;
+  float* log_sum_exp;                        // [batch, heads, queries]
+  int batches, heads, group, queries, keys;  // `group` query heads share a key head
+  int query_tiles, heads_at_once;
+  float scale, scale_log2;
+  int mask_first, mask_last;  // query q sees the keys [q + first, q + last)
+};
+
+struct FlashBackwardParams {
+  FlashTensor q, k, v, out, d_out, d_q, d_k, d_v;
+  FlashTensor d_out_planes;  // d_out itself unless it comes in planes
+  const float *q_factors, *k_factors, *v_factors, *d_out_factors;  // for planes
+  const float* log_sum_exp;
+  // Scratch. Per row of [batch, heads, padded_queries]: log-sum-exp in powers of two, sum(dO * O).
+  float *row_shift, *row_dot;
+  float* d_q_sum;  // [batch, heads, query_tiles, QUERIES * HEAD_DIM], see flash_query_sums.cuh
+  int batches, heads, key_heads, group, queries, keys;
+  int query_tiles, key_tiles, padded_queries, heads_at_once;
+  float scale, scale_log2;
+  int mask_first, mask_last;
+};
+
+// ---- pointwise ops, rows, reductions
+
+inline constexpr int kMaxAxes = 8;
+
+// An operand of a walk over up to kMaxAxes axes: where it lies, and its step along each, in
+// elements.
+struct WalkOperand {
+  void* data;  // a constant: its value is in `bits` instead
+  long long steps[kMaxAxes];
+  unsigned bits;
+};
+
+// Items are packs of neighbouring elements; the last axis counts them, the others count rows.
+struct PointwiseParams {
+  WalkOperand operands[4];  // up to three inputs, then the result
+  long long items;
+  unsigned long long sizes[kMaxAxes];
+  int tail;  // elements of the last item; a whole pack: 0
+};
+
+struct IotaParams {
+  int* out;
+  long long count;
+};
+
+// Rows along the last axis. The result is contiguous.
+struct RowsParams {
+  WalkOperand operands[2];  // steps over the axes of the rows
+  long long column_steps[2];
+  void* out;
+  long long rows, width;
+  unsigned long long sizes[kMaxAxes];
+};
+
+// Each result folds `reduced` items, `part_size` of them per blockIdx.y.
+struct ReduceParams {
+  const void* data;
+  void* out;
+  long long results, reduced, part_size;
+  float scale;
+  unsigned long long kept_sizes[kMaxAxes], reduced_sizes[kMaxAxes];
+  long long kept_steps[kMaxAxes], reduced_steps[kMaxAxes];
+};
+
+}  // namespace ridgeline

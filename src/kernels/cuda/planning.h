@@ -1,0 +1,62 @@
+// What the planners of several kernels share: names of types, widths of accesses, walks as
+// parameters.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/cpu/walk.h"
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/params.h"
+
+namespace ridgeline {
+
+static_assert(kMaxAxes >= kMaxRank);
+
+// The type of elements.cuh that stores a dtype.
+const char* element_name(DType dtype);
+
+// "unsigned" as long as it can count `count` things, else the 64-bit type, whose division is slow.
+const char* index_name(int64_t count);
+
+// The most elements that one access of at most 16 bytes may move: narrowed by every fact about the
+// addresses that it must serve.
+class PackWidth {
+ public:
+  explicit PackWidth(DType dtype) { limit_to(16 / info(dtype).size); }
+  void limit_to(int64_t elements) {
+    while (pack_ > elements) pack_ /= 2;
+  }
+  void require_multiple(int64_t elements) {
+    while (elements % pack_ != 0) pack_ /= 2;
+  }
+  void require_address(const void* data, DType dtype) {
+    while (reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(pack_ * info(dtype).size) !=
+           0)
+      pack_ /= 2;
+  }
+  int64_t get() const { return pack_; }
+
+ private:
+  int64_t pack_ = 16;
+};
+
+// Writes the sizes of a walk; the last axis counts packs.
+void write_sizes(const Walk& walk, int64_t pack, unsigned long long (&sizes)[kMaxAxes]);
+// Writes the steps of one of its tensors from pack to pack.
+void write_steps(const Strides& strides, int64_t pack, long long (&steps)[kMaxAxes]);
+
+inline int64_t divide_up(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+int64_t next_power_of_two(int64_t value);
+
+// A plan of one launch, without the copy that an initialiser list makes.
+inline std::vector<CudaLaunch> alone(CudaLaunch&& launch) {
+  std::vector<CudaLaunch> launches;
+  launches.push_back(std::move(launch));
+  return launches;
+}
+
+}  // namespace ridgeline

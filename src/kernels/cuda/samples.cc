@@ -1,0 +1,123 @@
+// Kernels that stand for all the planners can ask for, taken from small problems.
+#include <algorithm>
+
+#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/pointwise.h"
+
+namespace ridgeline {
+namespace {
+
+constexpr uintptr_t kSomewhere = 0x1000;  // planners look at addresses, but only for alignment
+
+TensorView fake(DType dtype, Shape shape, uintptr_t shift = 0) {
+  return {reinterpret_cast<void*>(kSomewhere + shift), dtype, shape, contiguous_strides(shape)};
+}
+
+TensorView transposed(TensorView view) {
+  std::swap(view.shape.back(0), view.shape.back(1));
+  std::swap(view.strides.back(0), view.strides.back(1));
+  return view;
+}
+
+class Samples {
+ public:
+  void add(const std::vector<CudaLaunch>& launches) {
+    for (const CudaLaunch& launch : launches)
+      if (std::find(kernels_.begin(), kernels_.end(), launch.kernel) == kernels_.end())
+        kernels_.push_back(launch.kernel);
+  }
+  void add_node(Op op, const TensorView& first, std::vector<TensorView> others,
+                const TensorView& out) {
+    others.insert(others.begin(), first);
+    const Node node{.op = op, .inputs = {}, .attributes = {}, .outputs = {}, .name = {}};
+    const CudaChooser choose = [](const auto&, size_t, const auto&) { return size_t{0}; };
+    add(cuda_planner(op)({.node = node,
+                          .inputs = others,
+                          .outputs = {&out, 1},
+                          .device = facts_,
+                          .scratch = reinterpret_cast<void*>(kSomewhere),
+                          .choose = choose}));
+  }
+  std::vector<CudaKernel> take() { return std::move(kernels_); }
+
+ private:
+  CudaFacts facts_;
+  std::vector<CudaKernel> kernels_;
+};
+
+void add_pointwise(Samples& samples) {
+  const Shape shape = {4, 6, 64};
+  float two = 2;
+  const TensorView value{&two, DType::f32, {}, {}, true};
+  for (int index = 0; index < static_cast<int>(kOpCount); ++index) {
+    const Op op = static_cast<Op>(index);
+    if (info(op).kind != OpClass::pointwise || op == Op::where || op == Op::cast) continue;
+    const bool compares = op == Op::less || op == Op::less_equal || op == Op::equal;
+    const DType result = compares ? DType::boolean : DType::f32;
+    std::vector<TensorView> others;
+    if (info(op).inputs == 2) others.push_back(value);
+    samples.add_node(op, fake(DType::f32, shape), others, fake(result, shape));
+  }
+  for (DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    const TensorView out = fake(dtype, shape);
+    samples.add_node(Op::add, out, {out}, out);
+    samples.add_node(Op::multiply, out, {fake(dtype, {6, 1})}, out);                  // spread
+    samples.add_node(Op::multiply, transposed(fake(dtype, {4, 64, 6})), {out}, out);  // steps
+    samples.add_node(Op::add, fake(dtype, {7, 33}, 16), {fake(dtype, {33})}, fake(dtype, {7, 33}));
+    samples.add_node(Op::negate, fake(dtype, {77}), {}, fake(dtype, {77}));  // a tail
+    samples.add_node(Op::where, fake(DType::boolean, {6, 64}), {out, fake(dtype, {})}, out);
+    for (DType to : {DType::f32, DType::bf16, DType::f16, DType::i32, DType::boolean}) {
+      samples.add({plan_copy(out, fake(to, shape))});
+      samples.add({plan_copy(fake(to, shape), out)});
+    }
+  }
+  samples.add_node(Op::less_equal, fake(DType::i32, {64}), {fake(DType::i32, {64, 1})},
+                   fake(DType::boolean, {64, 64}));
+  samples.add_node(Op::iota, fake(DType::i32, {9}), {}, fake(DType::i32, {9}));
+  // More items than 32 bits count.
+  const Shape huge = {int64_t{1} << 20, int64_t{1} << 16};
+  samples.add_node(Op::negate, fake(DType::f32, huge), {}, fake(DType::f32, huge));
+}
+
+void add_rows(Samples& samples) {
+  const auto add = [&](DType dtype, int64_t width) {
+    const TensorView x = fake(dtype, {3, 8, width});
+    samples.add_node(Op::softmax, x, {}, x);
+    samples.add_node(Op::softmax_gradient, x, {x}, x);
+  };
+  for (DType dtype : {DType::f32, DType::bf16})
+    for (int64_t width : {7, 256, 1024, 1023, 2048, 4096, 8191, 8190, 16384, 65536, 65535})
+      add(dtype, width);
+  for (int64_t width : {1, 16, 1000, 2048, 32768}) add(DType::f16, width);
+  const TensorView out = fake(DType::bf16, {3, 8, 40});
+  const TensorView turned = transposed(fake(DType::bf16, {3, 40, 8}));
+  samples.add_node(Op::softmax, turned, {}, out);
+  samples.add_node(Op::softmax_gradient, turned, {out}, out);
+}
+
+void add_reductions(Samples& samples) {
+  for (DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    const TensorView x = fake(dtype, {6, 40, 512});
+    for (const Shape& result :
+         {Shape{6, 40, 1}, Shape{1, 1, 512}, Shape{6, 1, 512}, Shape{1, 40, 1}, Shape{1, 1, 1}})
+      samples.add_node(Op::sum, x, {}, fake(dtype, result));
+    const TensorView unaligned =
+        fake(dtype, {6, 40, 512}, static_cast<uintptr_t>(info(dtype).size));
+    for (const Shape& result : {Shape{6, 40, 1}, Shape{1, 1, 512}})
+      samples.add_node(Op::max, unaligned, {}, fake(dtype, result));
+  }
+  samples.add_node(Op::mean, fake(DType::bf16, {3000, 37}), {}, fake(DType::bf16, {1, 37}));
+  samples.add_node(Op::sum, fake(DType::f32, {1 << 22}), {}, fake(DType::f32, {1}));
+}
+
+}  // namespace
+
+std::vector<CudaKernel> eager_kernel_samples() {
+  Samples samples;
+  add_pointwise(samples);
+  add_rows(samples);
+  add_reductions(samples);
+  return samples.take();
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,157 @@
+#include "report/kernel_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+
+#include "measure/record_json.h"
+
+namespace ridgeline {
+namespace {
+
+constexpr std::array kPasses = {"forward", "backward"};
+
+std::string text_of(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end()) return {};
+  if (found->is_string()) return found->get<std::string>();
+  if (found->is_boolean()) return found->get<bool>() ? "True" : "False";
+  return found->is_number_integer() ? fmt::to_string(found->get<int64_t>()) : std::string();
+}
+
+// A metric of a good row; records come from files, so nothing is taken for granted.
+std::optional<double> metric(const Record& record, const char* pass, const char* name) {
+  if (record.status != Status::ok || !record.metrics || !record.metrics->is_object())
+    return std::nullopt;
+  const auto of = record.metrics->find(pass);
+  if (of == record.metrics->end() || !of->is_object()) return std::nullopt;
+  const auto found = of->find(name);
+  if (found == of->end() || !found->is_number()) return std::nullopt;
+  return found->get<double>();
+}
+
+std::optional<double> statistic(const Record& record, const char* pass, double Statistics::*which) {
+  const Series* series = record.find_series(pass);
+  if (record.status != Status::ok || !series || !std::isfinite(series->statistics.*which))
+    return std::nullopt;
+  return series->statistics.*which;
+}
+
+std::string cell(std::optional<double> value, const char* format = "{:.6g}", double factor = 1) {
+  return value ? fmt::format(fmt::runtime(format), factor * *value) : std::string();
+}
+
+struct Row {
+  const Record* record;
+  const char* pass;
+};
+
+// A record that was not measured has one row, for forward.
+std::vector<Row> rows_of(std::span<const Record> records) {
+  std::vector<Row> rows;
+  for (const Record& record : records) {
+    if (record.study != "kernel" || !record.workload.is_object()) continue;
+    for (const char* pass : kPasses)
+      if (record.find_series(pass) || (record.series.empty() && pass == kPasses[0]))
+        rows.push_back({&record, pass});
+  }
+  return rows;
+}
+
+struct StatisticColumn {
+  const char* name;
+  double Statistics::*which;
+};
+constexpr StatisticColumn kStatistics[] = {
+    {"mean_ms", &Statistics::mean_ms}, {"median_ms", &Statistics::median_ms},
+    {"std_ms", &Statistics::std_ms},   {"min_ms", &Statistics::min_ms},
+    {"max_ms", &Statistics::max_ms},   {"p95_ms", &Statistics::p95_ms},
+    {"p99_ms", &Statistics::p99_ms},   {"iqr_ms", &Statistics::iqr_ms},
+};
+constexpr std::array kMetrics = {"gflops_per_s", "gb_per_s", "queries_per_s", "sm_utilization",
+                                 "host_us"};
+constexpr std::array kSizes = {"batch_size", "heads", "seq_len", "head_dim", "dtype", "causal"};
+
+}  // namespace
+
+Table kernel_csv(std::span<const Record> records) {
+  Table table{.title = "kernel"};
+  table.columns = {"implementation"};
+  table.columns.insert(table.columns.end(), kSizes.begin(), kSizes.end());
+  table.columns.insert(table.columns.end(), {"mode", "pass"});
+  for (const StatisticColumn& column : kStatistics) table.columns.emplace_back(column.name);
+  table.columns.insert(table.columns.end(), kMetrics.begin(), kMetrics.end());
+  table.columns.insert(table.columns.end(), {"status", "error"});
+  for (const auto& [record, pass] : rows_of(records)) {
+    std::vector<std::string> row = {record->implementation};
+    for (const char* key : kSizes) row.push_back(text_of(record->workload, key));
+    row.push_back(text_of(record->settings, "mode"));
+    row.emplace_back(pass);
+    for (const StatisticColumn& column : kStatistics)
+      row.push_back(cell(statistic(*record, pass, column.which)));
+    for (const char* name : kMetrics) row.push_back(cell(metric(*record, pass, name)));
+    row.emplace_back(status_csv_word(record->status));
+    row.push_back(record->error);
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+Table kernel_summary(std::span<const Record> records) {
+  Table table{.title = "kernel: microseconds per call",
+              .columns = {"implementation", "B,H,S,d", "dtype", "mode", "pass", "median", "mean",
+                          "std", "min", "p95", "p99", "GFLOP/s", "GB/s", "Mqueries/s", "peak %",
+                          "host us", "status"}};
+  for (const auto& [record, pass] : rows_of(records)) {
+    const Json& size = record->workload;
+    const auto us = [&, &of = *record, &name = pass](double Statistics::*which) {
+      return cell(statistic(of, name, which), "{:.2f}", 1e3);
+    };
+    table.rows.push_back(
+        {record->implementation,
+         fmt::format("{},{},{},{}{}", text_of(size, "batch_size"), text_of(size, "heads"),
+                     text_of(size, "seq_len"), text_of(size, "head_dim"),
+                     text_of(size, "causal") == "True" ? " causal" : ""),
+         text_of(size, "dtype"), text_of(record->settings, "mode"), pass,
+         us(&Statistics::median_ms), us(&Statistics::mean_ms), us(&Statistics::std_ms),
+         us(&Statistics::min_ms), us(&Statistics::p95_ms), us(&Statistics::p99_ms),
+         cell(metric(*record, pass, "gflops_per_s"), "{:.1f}"),
+         cell(metric(*record, pass, "gb_per_s"), "{:.2f}"),
+         cell(metric(*record, pass, "queries_per_s"), "{:.3f}", 1e-6),
+         cell(metric(*record, pass, "sm_utilization"), "{:.1f}", 100),
+         cell(metric(*record, pass, "host_us"), "{:.2f}"),
+         std::string(status_csv_word(record->status))});
+  }
+  return table;
+}
+
+std::vector<std::string> kernel_notes(std::span<const Record> records) {
+  std::vector<std::string> notes;
+  const auto add = [&](const std::string& note) {
+    if (!note.empty() && std::find(notes.begin(), notes.end(), note) == notes.end())
+      notes.push_back(note);
+  };
+  for (const Record& record : records) {
+    if (record.study != "kernel" || !record.metrics || !record.metrics->is_object()) continue;
+    add(text_of(*record.metrics, "conventions"));
+    const std::string share = text_of(*record.metrics, "sm_utilization_is");
+    if (!share.empty()) add("peak % is SM utilisation as the share of the roof: " + share);
+    add(text_of(*record.metrics, "mode_is"));
+  }
+  for (const Record& record : records)
+    if (record.status != Status::ok && record.study == "kernel")
+      add(fmt::format("{} {}: {}", record.implementation, status_csv_word(record.status),
+                      record.error));
+  return notes;
+}
+
+std::string kernel_json(std::span<const Record> records) {
+  Json all = Json::array();
+  for (const Record& record : records) all.push_back(to_json(record));
+  return all.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace ridgeline

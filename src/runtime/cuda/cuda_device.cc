@@ -1,0 +1,259 @@
+#include "runtime/cuda/cuda_device.h"
+
+#include <fmt/format.h>
+#include <algorithm>
+
+#include <array>
+
+#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/pointwise.h"
+#include "runtime/cuda/cublaslt_api.h"
+
+namespace ridgeline {
+namespace {
+
+constexpr size_t kMaxInputs = 6;
+
+CudaFacts read_facts(cuda::DeviceHandle device) {
+  const cuda::Driver& driver = cuda::driver();
+  const auto attribute = [&](cuda::DeviceAttribute which) {
+    int value = 0;
+    cuda::check(driver.cuDeviceGetAttribute(&value, which, device), "asking for the GPU's facts");
+    return value;
+  };
+  std::array<char, 256> name{};
+  cuda::check(driver.cuDeviceGetName(name.data(), static_cast<int>(name.size()), device),
+              "asking for the GPU's name");
+  size_t memory = 0;
+  cuda::check(driver.cuDeviceTotalMem_v2(&memory, device), "asking for the GPU's memory");
+  return {.name = name.data(),
+          .compute_capability = 10 * attribute(cuda::kComputeCapabilityMajor) +
+                                attribute(cuda::kComputeCapabilityMinor),
+          .multiprocessors = attribute(cuda::kMultiprocessorCount),
+          .shared_bytes_per_block = attribute(cuda::kSharedBytesPerBlockOptin),
+          .shared_bytes_per_multiprocessor = attribute(cuda::kSharedBytesPerMultiprocessor),
+          .l2_bytes = attribute(cuda::kL2CacheBytes),
+          .memory = {static_cast<int64_t>(memory)},
+          .max_clock_hz = 1e3 * attribute(cuda::kClockRateKhz)};
+}
+
+std::string read_driver_version() {
+  int version = 0;
+  cuda::check(cuda::driver().cuDriverGetVersion(&version), "asking for the driver's version");
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);  // 13000: 13.0
+}
+
+LedgerOptions ledger_options(const CudaOptions& options) {
+  LedgerOptions ledger = options.ledger;
+  ledger.budget = options.budget ? *options.budget : default_cuda_budget();
+  return ledger;
+}
+
+JitOptions jit_options(const CudaOptions& options, const CudaFacts& facts) {
+  JitOptions jit = options.jit;
+  jit.arch = facts.arch();
+  return jit;
+}
+
+std::filesystem::path tuning_directory(const JitOptions& jit) {
+  const std::filesystem::path directory =
+      jit.cache_dir.empty() ? default_jit_cache() : jit.cache_dir;
+  return directory == "off" ? std::filesystem::path() : directory;
+}
+
+cuda::DevicePointer address_of(const TensorView& view) {
+  return reinterpret_cast<cuda::DevicePointer>(view.data);
+}
+
+size_t contiguous_bytes(const TensorView& view) {
+  return static_cast<size_t>(byte_size({view.dtype, view.shape}).count);
+}
+
+// Whether the planner of an op takes constants by value; the others want them in device memory.
+bool takes_values(Op op) {
+  const OpClass kind = info(op).kind;
+  return kind == OpClass::pointwise || kind == OpClass::view || kind == OpClass::pad;
+}
+
+}  // namespace
+
+CudaGraph& CudaGraph::operator=(CudaGraph&& other) noexcept {
+  CudaGraph moved(std::move(other));
+  swap(moved);
+  return *this;
+}
+
+void CudaGraph::swap(CudaGraph& other) noexcept {
+  std::swap(queue_, other.queue_);
+  std::swap(executable_, other.executable_);
+}
+
+void CudaGraph::launch() const {
+  queue_->make_current();
+  queue_->check(queue_->driver().cuGraphLaunch(executable_, queue_->stream()),
+                "starting a launch graph");
+}
+
+CudaGraph::~CudaGraph() {
+  if (executable_ != nullptr) cuda::driver().cuGraphExecDestroy(executable_);
+}
+
+CudaDevice::CudaDevice(CudaOptions options)
+    : context_(options.ordinal),
+      queue_(context_),
+      ordinal_(options.ordinal),
+      facts_(read_facts(context_.device())),
+      driver_version_(read_driver_version()),
+      memory_(queue_),
+      ledger_(memory_, ledger_options(options)),
+      kernels_(queue_, jit_options(options, facts_)),
+      tuner_(queue_, kernels_,
+             {.tuning = options.tuning,
+              .device = facts_.name + " driver " + driver_version_,
+              .cache_dir = tuning_directory(options.jit)}),
+      choose_([this, variant = options.variant](
+                  const std::string& key, size_t count,
+                  const std::function<std::vector<CudaLaunch>(size_t)>& candidate) {
+        return variant ? std::min(*variant, count - 1) : tuner_.choose(key, count, candidate);
+      }),
+      matmul_(queue_, kernels_, ledger_) {}
+
+// Kernels may still use what the members are about to free.
+CudaDevice::~CudaDevice() {
+  cuda::driver().cuStreamSynchronize(queue_.stream());
+}
+
+std::string CudaDevice::description() const {
+  const auto version_of = [](const char* library, const std::string& version) {
+    return version.empty() ? fmt::format("no {}", library) : fmt::format("{} {}", library, version);
+  };
+  return fmt::format("{}, {}, {} SMs, driver {}, {}, {}", facts_.name, facts_.arch(),
+                     facts_.multiprocessors, driver_version_, version_of("NVRTC", nvrtc_version()),
+                     version_of("cuBLASLt", cublaslt::version()));
+}
+
+DeviceFacts CudaDevice::facts() const {
+  return {.kind = "cuda",
+          .isa = facts_.arch(),
+          .model = facts_.name,
+          .multiprocessors = facts_.multiprocessors,
+          .l2_bytes = facts_.l2_bytes,
+          .max_clock_hz = facts_.max_clock_hz,
+          .ordinal = ordinal_};
+}
+
+void CudaDevice::run(const Node& node, std::span<const TensorView> inputs,
+                     std::span<const TensorView> outputs) {
+  queue_.make_current();
+  queue_.note(node);
+  if (node.op == Op::matmul) return matmul_.run(inputs[0], inputs[1], outputs[0]);
+  const CudaPlanner planner = cuda_planner(node.op);
+  if (planner == nullptr) return;
+
+  std::array<TensorView, kMaxInputs> copies;
+  std::array<Allocation, kMaxInputs> copied;
+  if (!takes_values(node.op)) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      copies[i] = inputs[i];
+      if (!inputs[i].host_scalar) continue;
+      copied[i] =
+          ledger_.allocate(byte_size({inputs[i].dtype, inputs[i].shape}), "spread constant");
+      copies[i].data = copied[i].data();
+      copies[i].strides = contiguous_strides(inputs[i].shape);
+      copies[i].host_scalar = false;
+      kernels_.run(plan_copy(inputs[i], copies[i]));
+    }
+    inputs = {copies.data(), inputs.size()};
+  }
+
+  Allocation scratch_memory;
+  const OpClass kind = info(node.op).kind;
+  if (kind == OpClass::reduction || kind == OpClass::attention) {
+    std::array<TensorType, kMaxInputs> types;
+    for (size_t i = 0; i < inputs.size(); ++i) types[i] = {inputs[i].dtype, inputs[i].shape};
+    const Bytes bytes = cuda_scratch(node, {types.data(), inputs.size()});
+    if (bytes.count > 0)
+      scratch_memory = ledger_.allocate(bytes, fmt::format("{} scratch", info(node.op).name));
+  }
+  const CudaCall call{.node = node,
+                      .inputs = inputs,
+                      .outputs = outputs,
+                      .device = facts_,
+                      .scratch = scratch_memory.data(),
+                      .choose = choose_};
+  for (const CudaLaunch& launch : planner(call)) kernels_.run(launch);
+}
+
+Bytes CudaDevice::scratch(const Node& node, std::span<const TensorType> inputs) const {
+  return cuda_scratch(node, inputs);
+}
+
+void CudaDevice::synchronize() {
+  queue_.synchronize();
+}
+
+double CudaDevice::time_ms(const std::function<void()>& work) {
+  queue_.make_current();
+  return queue_.time_ms(work);
+}
+
+std::optional<Bytes> CudaDevice::driver_memory_in_use() const {
+  queue_.make_current();
+  const CudaMemoryFacts memory = cuda_memory_facts();
+  return memory.total - memory.free;
+}
+
+void CudaDevice::poison(const TensorView& view) {
+  queue_.make_current();
+  queue_.check(queue_.driver().cuMemsetD8Async(address_of(view), 0xff, contiguous_bytes(view),
+                                               queue_.stream()),
+               "poisoning a result");
+}
+
+// The driver's plain copies run beside our stream, so that both have to be waited for.
+void CudaDevice::upload(const TensorView& to, const void* from) {
+  queue_.make_current();
+  queue_.synchronize();
+  queue_.check(queue_.driver().cuMemcpyHtoD_v2(address_of(to), from, contiguous_bytes(to)),
+               "copying to the GPU");
+  queue_.check(queue_.driver().cuCtxSynchronize(), "copying to the GPU");
+}
+
+void CudaDevice::download(const TensorView& from, void* to) const {
+  queue_.make_current();
+  queue_.synchronize();
+  queue_.check(queue_.driver().cuMemcpyDtoH_v2(to, address_of(from), contiguous_bytes(from)),
+               "copying from the GPU");
+}
+
+void CudaDevice::launch(const CudaLaunch& launch) {
+  queue_.make_current();
+  kernels_.run(launch);
+}
+
+CudaGraph CudaDevice::capture(const std::function<void()>& work) {
+  queue_.make_current();
+  queue_.begin_capture();
+  try {
+    work();
+  } catch (...) {
+    queue_.end_capture(false);
+    memory_.free_deferred();
+    throw;
+  }
+  CudaGraph graph(queue_, queue_.end_capture(true));
+  memory_.free_deferred();
+  return graph;
+}
+
+void CudaDevice::flush_l2() {
+  queue_.make_current();
+  if (flush_buffer_.address() == 0)
+    flush_buffer_ = CudaBuffer(queue_, {2 * facts_.l2_bytes}, "taking a buffer to flush the L2");
+  queue_.check(queue_.driver().cuMemsetD8Async(flush_buffer_.address(), 0,
+                                               static_cast<size_t>(flush_buffer_.bytes().count),
+                                               queue_.stream()),
+               "flushing the L2");
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,108 @@
+// A GPU as a device: kernels of kernels/cuda/ compiled on demand, products by cuBLASLt, one stream.
+//
+//   CudaDevice device({.ordinal = 0, .tuning = Tuning::quick});
+//   EagerExecutor executor(graph, schedule, device);
+//   executor.run_all();                                            // loads kernels, takes memory
+//   CudaGraph steps = device.capture([&] { executor.run_all(); });
+//   device.time_ms([&] { steps.launch(); });
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "runtime/cuda/cuda_memory.h"
+#include "runtime/cuda/kernel_store.h"
+#include "runtime/cuda/matmul.h"
+#include "runtime/cuda/queue.h"
+#include "runtime/cuda/tuner.h"
+#include "runtime/device.h"
+
+namespace ridgeline {
+
+struct CudaOptions {
+  int ordinal = 0;
+  std::optional<Bytes> budget = {};  // unless given: the GPU's free memory less a margin
+  Tuning tuning = Tuning::off;
+  std::optional<size_t> variant =
+      {};                     // of kernels that have several: always this one, or their last
+  JitOptions jit = {};        // `arch` is the GPU's own, whatever stands there
+  LedgerOptions ledger = {};  // its budget is `budget`
+};
+
+// Work that was recorded and can be started at once. It must not outlive its device, and uses the
+// memory that it was recorded with: nothing else may be allocated between its launches.
+class CudaGraph {
+ public:
+  CudaGraph() = default;
+  CudaGraph(CudaGraph&& other) noexcept { swap(other); }
+  CudaGraph& operator=(CudaGraph&& other) noexcept;
+  ~CudaGraph();
+  explicit operator bool() const { return executable_ != nullptr; }
+
+  void launch() const;
+
+ private:
+  friend class CudaDevice;
+  CudaGraph(CudaQueue& queue, cuda::LaunchGraphExec executable)
+      : queue_(&queue), executable_(executable) {}
+  void swap(CudaGraph& other) noexcept;
+
+  CudaQueue* queue_ = nullptr;
+  cuda::LaunchGraphExec executable_ = nullptr;
+};
+
+class CudaDevice : public Device {
+ public:
+  // Throws an unsupported error when there is no driver or GPU, a usage error when there is no GPU
+  // of that number.
+  explicit CudaDevice(CudaOptions options = {});
+  ~CudaDevice() override;
+
+  std::string name() const override { return "cuda"; }
+  std::string description() const override;
+  DeviceFacts facts() const override;
+  Ledger& ledger() override { return ledger_; }
+  const Ledger& ledger() const override { return ledger_; }
+
+  void run(const Node& node, std::span<const TensorView> inputs,
+           std::span<const TensorView> outputs) override;
+  Bytes scratch(const Node& node, std::span<const TensorType> inputs) const override;
+  void synchronize() override;
+  double time_ms(const std::function<void()>& work) override;
+  std::optional<Bytes> driver_memory_in_use() const override;
+  void poison(const TensorView& view) override;
+  void upload(const TensorView& to, const void* from) override;
+  void download(const TensorView& from, void* to) const override;
+
+  // Starts kernels directly, for work that is no node of a graph.
+  void launch(const CudaLaunch& launch);
+  // Records what `work` starts instead of running it. Throws a usage error when that needs memory
+  // of the driver, a new kernel or a new algorithm: run it once before.
+  CudaGraph capture(const std::function<void()>& work);
+  void launch(const CudaGraph& graph) { graph.launch(); }
+  // Writes twice as much as the L2 cache holds, so that whatever runs next finds nothing in it.
+  void flush_l2();
+
+  const CudaFacts& cuda_facts() const { return facts_; }
+  const CudaChooser& chooser() const { return choose_; }
+  const CudaJit& jit() const { return kernels_.jit(); }
+  cuda::Stream stream() const { return queue_.stream(); }
+
+ private:
+  PrimaryContext context_;
+  mutable CudaQueue queue_;
+  int ordinal_;
+  CudaFacts facts_;
+  std::string driver_version_;
+  CudaMemory memory_;
+  Ledger ledger_;
+  KernelStore kernels_;
+  CudaTuner tuner_;
+  CudaChooser choose_;
+  CudaMatmul matmul_;
+  CudaBuffer flush_buffer_;
+};
+
+}  // namespace ridgeline

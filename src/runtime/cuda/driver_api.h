@@ -1,0 +1,106 @@
+// The part of the CUDA driver that Ridgeline uses, declared here so that building needs no toolkit.
+// tests/runtime/cuda_headers_test.cc holds it against the real cuda.h where there is one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ridgeline::cuda {
+
+using Result = int;  // 0: success
+using DeviceHandle = int;
+using DevicePointer = unsigned long long;
+using Context = struct ContextTag*;
+using Stream = struct StreamTag*;
+using Event = struct EventTag*;
+using Module = struct ModuleTag*;
+using Function = struct FunctionTag*;
+using LaunchGraph = struct LaunchGraphTag*;
+using LaunchGraphExec = struct LaunchGraphExecTag*;
+
+inline constexpr Result kSuccess = 0;
+inline constexpr Result kErrorOutOfMemory = 2;
+
+enum DeviceAttribute : int {
+  kMultiprocessorCount = 16,
+  kClockRateKhz = 13,
+  kComputeCapabilityMajor = 75,
+  kComputeCapabilityMinor = 76,
+  kL2CacheBytes = 38,
+  kSharedBytesPerMultiprocessor = 81,
+  kSharedBytesPerBlockOptin = 97,
+};
+
+enum FunctionAttribute : int {
+  kLocalBytes = 3,
+  kRegisters = 4,
+  kMaxDynamicSharedBytes = 8,
+};
+
+enum StreamFlags : unsigned { kStreamNonBlocking = 1 };
+enum StreamCaptureMode : int { kCaptureThreadLocal = 1 };
+
+// name in the library, result, arguments
+#define RIDGELINE_CUDA_DRIVER_FUNCTIONS(X)                                                         \
+  X(cuInit, Result, (unsigned flags))                                                              \
+  X(cuDriverGetVersion, Result, (int* version))                                                    \
+  X(cuGetErrorName, Result, (Result error, const char** name))                                     \
+  X(cuGetErrorString, Result, (Result error, const char** text))                                   \
+  X(cuDeviceGetCount, Result, (int* count))                                                        \
+  X(cuDeviceGet, Result, (DeviceHandle * device, int ordinal))                                     \
+  X(cuDeviceGetName, Result, (char* name, int length, DeviceHandle device))                        \
+  X(cuDeviceGetAttribute, Result, (int* value, DeviceAttribute attribute, DeviceHandle device))    \
+  X(cuDeviceGetPCIBusId, Result, (char* id, int length, DeviceHandle device))                      \
+  X(cuDeviceTotalMem_v2, Result, (size_t * bytes, DeviceHandle device))                            \
+  X(cuDevicePrimaryCtxRetain, Result, (Context * context, DeviceHandle device))                    \
+  X(cuDevicePrimaryCtxRelease_v2, Result, (DeviceHandle device))                                   \
+  X(cuCtxSetCurrent, Result, (Context context))                                                    \
+  X(cuCtxSynchronize, Result, ())                                                                  \
+  X(cuMemGetInfo_v2, Result, (size_t * free, size_t * total))                                      \
+  X(cuMemAlloc_v2, Result, (DevicePointer * pointer, size_t bytes))                                \
+  X(cuMemFree_v2, Result, (DevicePointer pointer))                                                 \
+  X(cuMemcpyHtoD_v2, Result, (DevicePointer to, const void* from, size_t bytes))                   \
+  X(cuMemcpyDtoH_v2, Result, (void* to, DevicePointer from, size_t bytes))                         \
+  X(cuMemcpyDtoDAsync_v2, Result,                                                                  \
+    (DevicePointer to, DevicePointer from, size_t bytes, Stream stream))                           \
+  X(cuMemsetD8Async, Result, (DevicePointer to, unsigned char value, size_t bytes, Stream stream)) \
+  X(cuStreamCreate, Result, (Stream * stream, unsigned flags))                                     \
+  X(cuStreamDestroy_v2, Result, (Stream stream))                                                   \
+  X(cuStreamSynchronize, Result, (Stream stream))                                                  \
+  X(cuStreamBeginCapture_v2, Result, (Stream stream, StreamCaptureMode mode))                      \
+  X(cuStreamEndCapture, Result, (Stream stream, LaunchGraph * graph))                              \
+  X(cuGraphInstantiateWithFlags, Result,                                                           \
+    (LaunchGraphExec * executable, LaunchGraph graph, unsigned long long flags))                   \
+  X(cuGraphLaunch, Result, (LaunchGraphExec executable, Stream stream))                            \
+  X(cuGraphDestroy, Result, (LaunchGraph graph))                                                   \
+  X(cuGraphExecDestroy, Result, (LaunchGraphExec executable))                                      \
+  X(cuEventCreate, Result, (Event * event, unsigned flags))                                        \
+  X(cuEventDestroy_v2, Result, (Event event))                                                      \
+  X(cuEventRecord, Result, (Event event, Stream stream))                                           \
+  X(cuEventSynchronize, Result, (Event event))                                                     \
+  X(cuEventElapsedTime, Result, (float* milliseconds, Event from, Event to))                       \
+  X(cuModuleLoadData, Result, (Module * module, const void* image))                                \
+  X(cuModuleUnload, Result, (Module module))                                                       \
+  X(cuModuleGetFunction, Result, (Function * function, Module module, const char* name))           \
+  X(cuFuncGetAttribute, Result, (int* value, FunctionAttribute attribute, Function function))      \
+  X(cuFuncSetAttribute, Result, (Function function, FunctionAttribute attribute, int value))       \
+  X(cuLaunchKernel, Result,                                                                        \
+    (Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,       \
+     unsigned block_y, unsigned block_z, unsigned shared_bytes, Stream stream, void** parameters,  \
+     void** extra))
+
+struct Driver {
+#define RIDGELINE_MEMBER(name, result, arguments) result(*name) arguments = nullptr;
+  RIDGELINE_CUDA_DRIVER_FUNCTIONS(RIDGELINE_MEMBER)
+#undef RIDGELINE_MEMBER
+};
+
+// Opens the driver once and calls cuInit. Throws an unsupported error that says what is missing (no
+// driver library, a symbol too old, no GPU) and what to do.
+const Driver& driver();
+
+// Throws when `result` is no success: out_of_memory for that, environment for everything else.
+// `what` says what was being done: "copying 4 KiB to the GPU".
+void check(Result result, const char* what);
+
+}  // namespace ridgeline::cuda

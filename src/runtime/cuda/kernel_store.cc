@@ -1,0 +1,60 @@
+#include "runtime/cuda/kernel_store.h"
+
+#include <algorithm>
+
+namespace ridgeline {
+
+size_t KernelStore::Hash::operator()(const CudaKernel& kernel) const {
+  const std::hash<std::string> hash;
+  size_t all = hash(kernel.file) * 31 + hash(kernel.entry);
+  for (const auto& [name, value] : kernel.constants) all = all * 31 + hash(value);
+  return all;
+}
+
+KernelStore::~KernelStore() {
+  for (auto& [kernel, loaded] : loaded_) queue_.driver().cuModuleUnload(loaded.module);
+}
+
+void KernelStore::run(const CudaLaunch& launch) {
+  Loaded& loaded = find(launch.kernel);
+  if (launch.shared_bytes > loaded.shared_bytes) {
+    queue_.check(queue_.driver().cuFuncSetAttribute(loaded.function, cuda::kMaxDynamicSharedBytes,
+                                                    static_cast<int>(launch.shared_bytes)),
+                 "asking for more shared memory than 48 KiB");
+    loaded.shared_bytes = launch.shared_bytes;
+  }
+  queue_.launch(loaded.function, launch);
+}
+
+KernelStore::Loaded& KernelStore::find(const CudaKernel& kernel) {
+  const auto found = loaded_.find(kernel);
+  if (found != loaded_.end()) return found->second;
+  queue_.require_no_capture("loading a kernel");
+  return add(kernel, jit_.machine_code(kernel));
+}
+
+void KernelStore::load(std::span<const CudaKernel> kernels) {
+  std::vector<CudaKernel> wanted;
+  for (const CudaKernel& kernel : kernels)
+    if (!loaded_.contains(kernel) &&
+        std::find(wanted.begin(), wanted.end(), kernel) == wanted.end())
+      wanted.push_back(kernel);
+  if (wanted.empty()) return;
+  queue_.require_no_capture("loading a kernel");
+  const std::vector<MachineCode> codes = jit_.machine_codes(wanted);
+  for (size_t i = 0; i < wanted.size(); ++i) add(wanted[i], codes[i]);
+}
+
+KernelStore::Loaded& KernelStore::add(const CudaKernel& kernel, const MachineCode& code) {
+  Loaded loaded;
+  queue_.make_current();
+  queue_.check(queue_.driver().cuModuleLoadData(&loaded.module, code.cubin.data()),
+               "loading a kernel");
+  const cuda::Result result =
+      queue_.driver().cuModuleGetFunction(&loaded.function, loaded.module, kernel.entry.c_str());
+  if (result != cuda::kSuccess) queue_.driver().cuModuleUnload(loaded.module);
+  queue_.check(result, "finding a kernel's entry");
+  return loaded_.emplace(kernel, loaded).first->second;
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,44 @@
+// Kernels that are loaded on a GPU: compiled or read from disk on first use, then found by a look.
+#pragma once
+
+#include <span>
+#include <unordered_map>
+
+#include "jit/cuda_jit.h"
+#include "runtime/cuda/queue.h"
+
+namespace ridgeline {
+
+class KernelStore {
+ public:
+  KernelStore(CudaQueue& queue, JitOptions options) : queue_(queue), jit_(std::move(options)) {}
+  ~KernelStore();
+  KernelStore(const KernelStore&) = delete;
+  KernelStore& operator=(const KernelStore&) = delete;
+
+  const CudaJit& jit() const { return jit_; }
+
+  // Starts a launch, and loads its kernel before if that is new.
+  void run(const CudaLaunch& launch);
+  // Loads several kernels, compiled in parallel.
+  void load(std::span<const CudaKernel> kernels);
+
+ private:
+  struct Hash {
+    size_t operator()(const CudaKernel& kernel) const;
+  };
+  struct Loaded {
+    cuda::Module module = nullptr;
+    cuda::Function function = nullptr;
+    uint32_t shared_bytes = 48 << 10;  // dynamic shared memory that the driver lets it have
+  };
+
+  Loaded& find(const CudaKernel& kernel);
+  Loaded& add(const CudaKernel& kernel, const MachineCode& code);
+
+  CudaQueue& queue_;
+  CudaJit jit_;
+  std::unordered_map<CudaKernel, Loaded, Hash> loaded_;
+};
+
+}  // namespace ridgeline

@@ -1,0 +1,35 @@
+// Matrix products by cuBLASLt: the algorithm of a shape is timed once and remembered.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "kernels/tensor_view.h"
+#include "runtime/cuda/cuda_memory.h"
+#include "runtime/cuda/kernel_store.h"
+#include "runtime/ledger.h"
+
+namespace ridgeline {
+
+class CudaMatmul {
+ public:
+  // Takes the library's workspace from the driver, once; the library itself is opened by the first
+  // product.
+  CudaMatmul(CudaQueue& queue, KernelStore& kernels, Ledger& ledger);
+  ~CudaMatmul();
+
+  // Operands that the library cannot read are copied first, into memory of the ledger.
+  void run(const TensorView& a, const TensorView& b, const TensorView& out);
+
+ private:
+  struct Library;  // handle and prepared products
+
+  CudaQueue& queue_;
+  KernelStore& kernels_;
+  Ledger& ledger_;
+  CudaBuffer workspace_;
+  std::unique_ptr<Library> library_;
+};
+
+}  // namespace ridgeline

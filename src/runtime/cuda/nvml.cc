@@ -1,0 +1,145 @@
+#include "runtime/cuda/nvml.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <vector>
+
+#include "base/error.h"
+#include "jit/cuda_libraries.h"
+#include "runtime/cuda/driver_api.h"
+#include "runtime/cuda/nvml_api.h"
+
+namespace ridgeline {
+namespace {
+
+using nvml::Api;
+using nvml::ClockType;
+using nvml::Device;
+
+// All null where NVML is not there or does not start.
+Api load() {
+  Api api;
+  const CudaLibrary& library = cuda_library("nvidia-ml");
+  if (!library) return api;
+#define RIDGELINE_LOAD(name, result, arguments) \
+  api.name = reinterpret_cast<decltype(api.name)>(library.symbol(#name));
+  RIDGELINE_NVML_FUNCTIONS(RIDGELINE_LOAD)
+#undef RIDGELINE_LOAD
+  return api.nvmlInit_v2 && api.nvmlInit_v2() == nvml::kSuccess ? api : Api{};
+}
+
+// Started once and never shut down: others in the process may use it too.
+const Api& api() {
+  static const Api instance = load();
+  return instance;
+}
+
+// The two libraries count GPUs differently, so that the address on the bus tells which it is.
+std::optional<Device> device_of(int ordinal) {
+  if (!api().nvmlDeviceGetHandleByPciBusId_v2) return std::nullopt;
+  try {
+    const cuda::Driver& driver = cuda::driver();
+    cuda::DeviceHandle handle = 0;
+    char id[32] = {};
+    Device device = nullptr;
+    if (driver.cuDeviceGet(&handle, ordinal) == cuda::kSuccess &&
+        driver.cuDeviceGetPCIBusId(id, sizeof id, handle) == cuda::kSuccess &&
+        api().nvmlDeviceGetHandleByPciBusId_v2(id, &device) == nvml::kSuccess)
+      return device;
+  } catch (const Error&) {  // no driver: no GPU to ask about
+  }
+  return std::nullopt;
+}
+
+// Calls a function of NVML that may be missing; empty where it is or fails.
+template <class Value, class Function, class... Arguments>
+std::optional<Value> ask(Function function, Arguments... arguments) {
+  Value value = {};
+  if (!function || function(arguments..., &value) != nvml::kSuccess) return std::nullopt;
+  return value;
+}
+
+template <class Function, class... Arguments>
+std::optional<double> number(Function function, double unit, Arguments... arguments) {
+  const auto value = ask<unsigned>(function, arguments...);
+  if (!value) return std::nullopt;
+  return *value * unit;
+}
+
+std::optional<unsigned long long> clock_reasons(Device device) {
+  if (const auto reasons =
+          ask<unsigned long long>(api().nvmlDeviceGetCurrentClocksEventReasons, device))
+    return reasons;
+  return ask<unsigned long long>(api().nvmlDeviceGetCurrentClocksThrottleReasons, device);
+}
+
+constexpr unsigned long long kHeldBySetting = 0x2;
+
+std::optional<bool> clocks_locked(Device device, std::optional<unsigned long long> reasons) {
+  const auto now = ask<unsigned>(api().nvmlDeviceGetApplicationsClock, device, nvml::kClockSm);
+  const auto usual =
+      ask<unsigned>(api().nvmlDeviceGetDefaultApplicationsClock, device, nvml::kClockSm);
+  if (!reasons && !(now && usual)) return std::nullopt;
+  return (reasons && (*reasons & kHeldBySetting)) || (now && usual && *now != *usual);
+}
+
+}  // namespace
+
+std::string clock_reasons_text(unsigned long long reasons) {
+  std::string text;
+  const auto add = [&](const std::string& name) { text += (text.empty() ? "" : " ") + name; };
+#define RIDGELINE_REASON(name, bit) \
+  if (reasons & (bit)) add(#name);  \
+  reasons &= ~static_cast<unsigned long long>(bit);
+  RIDGELINE_NVML_CLOCK_REASONS(RIDGELINE_REASON)
+#undef RIDGELINE_REASON
+  if (reasons) add(fmt::format("0x{:x}", reasons));
+  return text.empty() ? "none" : text;
+}
+
+std::optional<GpuState> gpu_state(int ordinal) {
+  const std::optional<Device> device = device_of(ordinal);
+  if (!device) return std::nullopt;
+  const auto reasons = clock_reasons(*device);
+  return GpuState{
+      .sm_clock_mhz = number(api().nvmlDeviceGetClockInfo, 1, *device, nvml::kClockSm),
+      .max_sm_clock_mhz = number(api().nvmlDeviceGetMaxClockInfo, 1, *device, nvml::kClockSm),
+      .memory_clock_mhz = number(api().nvmlDeviceGetClockInfo, 1, *device, nvml::kClockMemory),
+      .power_w = number(api().nvmlDeviceGetPowerUsage, 1e-3, *device),
+      .power_limit_w = number(api().nvmlDeviceGetEnforcedPowerLimit, 1e-3, *device),
+      .temperature_c = number(api().nvmlDeviceGetTemperature, 1, *device, nvml::kTemperatureGpu),
+      .clocks_locked = clocks_locked(*device, reasons),
+      .throttle_reasons = reasons ? clock_reasons_text(*reasons) : ""};
+}
+
+std::optional<Bytes> gpu_process_memory(int ordinal) {
+  const std::optional<Device> device = device_of(ordinal);
+  const auto list = api().nvmlDeviceGetComputeRunningProcesses_v3;
+  if (!device || !list) return std::nullopt;
+  std::vector<nvml::ProcessInfo> processes(64);
+  nvml::Result result = nvml::kInsufficientSize;
+  unsigned count = 0;
+  while (result == nvml::kInsufficientSize && processes.size() < 65536) {
+    processes.resize(2 * processes.size());
+    count = static_cast<unsigned>(processes.size());
+    result = list(*device, &count, processes.data());
+  }
+  if (result != nvml::kSuccess) return std::nullopt;
+  constexpr unsigned long long kNotAvailable = ~0ull;
+  const auto own = static_cast<unsigned>(getpid());
+  for (unsigned i = 0; i < count; ++i)
+    if (processes[i].pid == own && processes[i].used_bytes != kNotAvailable)
+      return Bytes{static_cast<int64_t>(processes[i].used_bytes)};
+  return std::nullopt;
+}
+
+std::string nvidia_driver_version() {
+  char version[nvml::kDriverVersionBytes] = {};
+  if (!api().nvmlSystemGetDriverVersion ||
+      api().nvmlSystemGetDriverVersion(version, sizeof version) != nvml::kSuccess)
+    return {};
+  return version;
+}
+
+}  // namespace ridgeline

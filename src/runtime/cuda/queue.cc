@@ -1,0 +1,160 @@
+#include "runtime/cuda/queue.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace ridgeline {
+namespace {
+
+// Results after which the driver refuses everything: the context is gone.
+constexpr cuda::Result kContextLost[] = {214, 220, 700, 702, 710, 714,
+                                         715, 716, 717, 718, 719, 721};
+
+bool loses_context(cuda::Result result) {
+  return std::find(std::begin(kContextLost), std::end(kContextLost), result) !=
+         std::end(kContextLost);
+}
+
+}  // namespace
+
+PrimaryContext::PrimaryContext(int ordinal) {
+  const cuda::Driver& driver = cuda::driver();
+  int count = 0;
+  cuda::check(driver.cuDeviceGetCount(&count), "counting the GPUs");
+  if (ordinal < 0 || ordinal >= count)
+    throw Error(
+        ErrorKind::usage,
+        fmt::format("there is no GPU {}: this machine shows {}, numbered from 0", ordinal, count),
+        "choose one that `ridgeline doctor` lists");
+  cuda::check(driver.cuDeviceGet(&device_, ordinal), "opening the GPU");
+  cuda::check(driver.cuDevicePrimaryCtxRetain(&context_, device_), "taking the GPU's context");
+  make_current();
+}
+
+PrimaryContext::~PrimaryContext() {
+  cuda::driver().cuDevicePrimaryCtxRelease_v2(device_);
+}
+
+void PrimaryContext::make_current() const {
+  cuda::check(cuda::driver().cuCtxSetCurrent(context_), "making the GPU's context current");
+}
+
+bool PrimaryContext::try_make_current() const noexcept {
+  return cuda::driver().cuCtxSetCurrent(context_) == cuda::kSuccess;
+}
+
+CudaQueue::CudaQueue(const PrimaryContext& context) : context_(context), driver_(cuda::driver()) {
+  check(driver_.cuStreamCreate(&stream_, cuda::kStreamNonBlocking), "creating a stream");
+}
+
+CudaQueue::~CudaQueue() {
+  for (const EventPair& pair : events_) {
+    driver_.cuEventDestroy_v2(pair.begin);
+    if (pair.end != nullptr) driver_.cuEventDestroy_v2(pair.end);
+  }
+  driver_.cuStreamDestroy_v2(stream_);
+}
+
+void CudaQueue::note(const Node& node) {
+  if (lost()) fail(cuda::kSuccess, "running a node");
+  last_op_ = node.op;
+  last_name_ = node.name;
+}
+
+std::string CudaQueue::last_node() const {
+  return last_name_.empty() ? fmt::format("a node '{}'", info(last_op_).name)
+                            : fmt::format("'{}' ({})", last_name_, info(last_op_).name);
+}
+
+void CudaQueue::launch(cuda::Function function, const CudaLaunch& launch) {
+  // The driver copies the parameters before it returns.
+  void* parameters[] = {const_cast<std::byte*>(launch.params.data())};
+  const cuda::Result result = driver_.cuLaunchKernel(
+      function, launch.grid[0], launch.grid[1], launch.grid[2], launch.threads, 1, 1,
+      launch.shared_bytes, stream_, parameters, nullptr);
+  if (result != cuda::kSuccess) [[unlikely]]
+    fail(result, fmt::format("starting {} with a grid of {} x {} x {} blocks of {} threads and {} "
+                             "bytes of shared memory",
+                             launch.kernel.entry, launch.grid[0], launch.grid[1], launch.grid[2],
+                             launch.threads, launch.shared_bytes)
+                     .c_str());
+}
+
+void CudaQueue::synchronize() {
+  require_no_capture("waiting for the GPU");
+  check(driver_.cuStreamSynchronize(stream_), "waiting for the GPU");
+}
+
+double CudaQueue::time_ms(const std::function<void()>& work) {
+  require_no_capture("timing");
+  if (timings_ == events_.size()) {
+    EventPair pair;
+    check(driver_.cuEventCreate(&pair.begin, 0), "creating an event");
+    events_.push_back(pair);
+    check(driver_.cuEventCreate(&events_.back().end, 0), "creating an event");
+  }
+  const EventPair events = events_[timings_];
+  struct Level {
+    size_t& timings;
+    explicit Level(size_t& count) : timings(count) { ++timings; }
+    ~Level() { --timings; }
+  } level(timings_);
+  check(driver_.cuEventRecord(events.begin, stream_), "recording an event");
+  work();
+  check(driver_.cuEventRecord(events.end, stream_), "recording an event");
+  check(driver_.cuEventSynchronize(events.end), "waiting for the GPU");
+  float milliseconds = 0;
+  check(driver_.cuEventElapsedTime(&milliseconds, events.begin, events.end),
+        "reading the time of two events");
+  return milliseconds;
+}
+
+void CudaQueue::begin_capture() {
+  require_no_capture("beginning another capture");
+  check(driver_.cuStreamBeginCapture_v2(stream_, cuda::kCaptureThreadLocal), "beginning a capture");
+  capturing_ = true;
+}
+
+cuda::LaunchGraphExec CudaQueue::end_capture(bool keep) {
+  capturing_ = false;
+  cuda::LaunchGraph graph = nullptr;
+  const cuda::Result ended = driver_.cuStreamEndCapture(stream_, &graph);
+  cuda::LaunchGraphExec executable = nullptr;
+  if (keep && ended == cuda::kSuccess) try {
+      check(driver_.cuGraphInstantiateWithFlags(&executable, graph, 0),
+            "making a launch graph executable");
+    } catch (...) {
+      driver_.cuGraphDestroy(graph);
+      throw;
+    }
+  if (graph != nullptr) driver_.cuGraphDestroy(graph);
+  if (keep) check(ended, "capturing work into a launch graph");
+  return executable;
+}
+
+void CudaQueue::require_no_capture(const char* what) const {
+  if (capturing_)
+    throw Error(ErrorKind::usage,
+                fmt::format("{} is not possible while work is captured into a launch graph", what),
+                "run the same work once before capturing it, so that memory, kernels and "
+                "algorithms are there");
+}
+
+void CudaQueue::fail(cuda::Result result, const char* what) {
+  if (lost())
+    throw Error(ErrorKind::environment, "the GPU can do nothing more: " + lost_since_,
+                "start the program again");
+  try {
+    cuda::check(result, what);
+  } catch (const Error& error) {
+    const Error placed = error.at("after " + last_node() + " was started");
+    if (loses_context(result)) lost_since_ = placed.message();
+    throw placed;
+  }
+  throw Error(ErrorKind::internal, fmt::format("{} failed without an error", what));
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,86 @@
+// The one stream on which a device's work runs in order, and the errors that surface on it.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "kernels/cuda/launch.h"
+#include "runtime/cuda/driver_api.h"
+
+namespace ridgeline {
+
+// The context that a process shares per GPU, with PyTorch too where it is in the same process.
+class PrimaryContext {
+ public:
+  // Throws a usage error when there is no GPU of that number.
+  explicit PrimaryContext(int ordinal);
+  ~PrimaryContext();
+  PrimaryContext(const PrimaryContext&) = delete;
+  PrimaryContext& operator=(const PrimaryContext&) = delete;
+
+  cuda::DeviceHandle device() const { return device_; }
+  void make_current() const;
+  // For destructors, which must not throw even where the context is lost.
+  bool try_make_current() const noexcept;
+
+ private:
+  cuda::DeviceHandle device_ = 0;
+  cuda::Context context_ = nullptr;
+};
+
+class CudaQueue {
+ public:
+  explicit CudaQueue(const PrimaryContext& context);
+  ~CudaQueue();
+  CudaQueue(const CudaQueue&) = delete;
+  CudaQueue& operator=(const CudaQueue&) = delete;
+
+  const cuda::Driver& driver() const { return driver_; }
+  cuda::Stream stream() const { return stream_; }
+  void make_current() const { context_.make_current(); }
+  bool try_make_current() const noexcept { return context_.try_make_current(); }
+
+  // What is about to run: asynchronous errors name the node that was started last.
+  void note(const Node& node);
+  void launch(cuda::Function function, const CudaLaunch& launch);
+  void synchronize();
+  // Runs `work` between two events and waits for the second. `work` may time parts of itself, as
+  // the choice of an algorithm does.
+  double time_ms(const std::function<void()>& work);
+
+  // Throws for anything but success. After an error that breaks the context every call throws, and
+  // says since when.
+  void check(cuda::Result result, const char* what) {
+    if (result != cuda::kSuccess) fail(result, what);
+  }
+  bool lost() const { return !lost_since_.empty(); }
+
+  // Between begin and end, work is recorded and not run. Null: `end_capture` was told to drop it.
+  void begin_capture();
+  cuda::LaunchGraphExec end_capture(bool keep);
+  bool capturing() const { return capturing_; }
+  // Throws when a capture is under way, in which `what` cannot be done.
+  void require_no_capture(const char* what) const;
+
+ private:
+  struct EventPair {
+    cuda::Event begin = nullptr, end = nullptr;
+  };
+
+  [[noreturn]] void fail(cuda::Result result, const char* what);
+  std::string last_node() const;
+
+  const PrimaryContext& context_;
+  const cuda::Driver& driver_;
+  cuda::Stream stream_ = nullptr;
+  std::vector<EventPair> events_;  // one pair for each level of nested timing
+  size_t timings_ = 0;             // under way
+  bool capturing_ = false;
+  Op last_op_ = Op::input;
+  std::string last_name_;
+  std::string lost_since_;  // what broke the context; empty: nothing did
+};
+
+}  // namespace ridgeline

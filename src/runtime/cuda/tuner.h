@@ -1,0 +1,50 @@
+// Picks the fastest of several ways to do the same work by timing them, and remembers it: in the
+// process, and on the disk per device, driver and text of the kernels.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <unordered_map>
+
+#include "jit/disk_cache.h"
+#include "kernels/cuda/launch.h"
+#include "runtime/cuda/kernel_store.h"
+
+namespace ridgeline {
+
+enum class Tuning { off, quick, full };
+
+struct TunerOptions {
+  Tuning tuning = Tuning::off;
+  std::string device;               // name and driver: what a choice depends on besides its key
+  std::filesystem::path cache_dir;  // empty: nothing is kept on disk
+};
+
+class CudaTuner {
+ public:
+  CudaTuner(CudaQueue& queue, KernelStore& kernels, TunerOptions options);
+
+  // As CudaChooser. Without tuning: what was remembered, else the first.
+  size_t choose(const std::string& key, size_t count,
+                const std::function<std::vector<CudaLaunch>(size_t)>& candidate);
+
+ private:
+  struct Choice {
+    size_t index = 0;
+    Tuning found_by = Tuning::off;
+  };
+
+  Choice tune(size_t count, const std::function<std::vector<CudaLaunch>(size_t)>& candidate);
+  double time_ms(const std::vector<CudaLaunch>& launches);
+  std::string file_key(const std::string& key) const;
+  Choice remembered(const std::string& key, size_t count) const;
+
+  CudaQueue& queue_;
+  KernelStore& kernels_;
+  TunerOptions options_;
+  DiskCache cache_;
+  std::string setting_;  // what all choices depend on besides their keys
+  std::unordered_map<std::string, Choice> choices_;
+};
+
+}  // namespace ridgeline

@@ -1,0 +1,86 @@
+#include "studies/device_facts.h"
+
+#include <algorithm>
+
+#include "runtime/cuda/nvml.h"
+
+namespace ridgeline {
+namespace {
+
+GpuLimits gpu_limits(const DeviceFacts& facts, double clock_hz) {
+  return {.model = facts.model,
+          .compute_capability = compute_capability(facts.isa),
+          .multiprocessors = facts.multiprocessors,
+          .clock_hz = clock_hz};
+}
+
+Peaks cpu_device_peaks(const DeviceFacts& facts, const MachineFacts& machine,
+                       std::string_view dtype, double clock_hz) {
+  // The flash kernels use AMX for bf16 where the processor has it.
+  const bool amx = dtype == "bf16" && std::find(machine.isa.begin(), machine.isa.end(),
+                                                "amx_bf16") != machine.isa.end();
+  return cpu_peaks({.isa = amx ? "amx" : facts.isa,
+                    .dtype = dtype,
+                    .threads = facts.threads,
+                    .max_clock_hz = clock_hz});
+}
+
+}  // namespace
+
+void add_device(MachineFacts& machine, const Device& device) {
+  const DeviceFacts facts = device.facts();
+  if (facts.kind != "cuda") return;
+  machine.gpu = GpuFacts{.model = facts.model,
+                         .arch = facts.isa,
+                         .multiprocessors = facts.multiprocessors,
+                         .l2 = Bytes{facts.l2_bytes},
+                         .max_clock_mhz = facts.max_clock_hz / 1e6,
+                         .software = device.description()};
+  machine.fingerprint = fingerprint(machine);
+}
+
+std::optional<DeviceState> device_state(const Device& device) {
+  const DeviceFacts facts = device.facts();
+  if (facts.kind != "cuda") return std::nullopt;
+  const std::optional<GpuState> state = gpu_state(facts.ordinal);
+  if (!state) return std::nullopt;
+  return DeviceState{.clock_mhz = state->sm_clock_mhz,
+                     .memory_clock_mhz = state->memory_clock_mhz,
+                     .clocks_locked = state->clocks_locked,
+                     .power_w = state->power_w,
+                     .temperature_c = state->temperature_c,
+                     .throttle_reasons = state->throttle_reasons};
+}
+
+Json device_settings(const Device& device, uint64_t seed) {
+  const DeviceFacts facts = device.facts();
+  Json settings = Json::object();
+  if (facts.kind == "cpu") settings["threads"] = facts.threads;
+  settings["isa"] = facts.isa;
+  settings["seed"] = seed;
+  if (!facts.model.empty()) settings["gpu"] = facts.model;
+  return settings;
+}
+
+ScratchOf scratch_of(const Device& device) {
+  return [&device](const Node& node, std::span<const TensorType> inputs) {
+    return device.scratch(node, inputs);
+  };
+}
+
+Peaks device_peaks(const DeviceFacts& facts, const MachineFacts& machine, std::string_view dtype) {
+  if (facts.kind == "cuda") return gpu_peaks(gpu_limits(facts, facts.max_clock_hz), dtype);
+  return cpu_device_peaks(facts, machine, dtype, generous_max_clock_hz(machine));
+}
+
+std::optional<double> peak_at_clock_seen(const DeviceFacts& facts, const Record& record,
+                                         std::string_view dtype) {
+  if (facts.kind != "cuda") {
+    const double clock_hz = 1e6 * record.machine.measured_clock_mhz.value_or(0);
+    return cpu_device_peaks(facts, record.machine, dtype, clock_hz).flops_per_s;
+  }
+  if (!record.device_after || !record.device_after->clock_mhz) return std::nullopt;
+  return gpu_flops_per_s(gpu_limits(facts, 1e6 * *record.device_after->clock_mhz), dtype);
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,35 @@
+// Tensors of any device as seen from the host: filled with reproducible values, read back, and
+// threads to check them with.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/cpu/thread_pool.h"
+#include "kernels/reference/attention_oracle.h"
+#include "runtime/device.h"
+
+namespace ridgeline {
+
+// Normal random values, the same for a seed and a name on every device. `view` is contiguous.
+void fill_randomly(Device& device, const TensorView& view, uint64_t seed, const std::string& name);
+
+// The values in row-major order, whatever the strides.
+std::vector<double> read_values(const Device& device, const TensorView& view);
+
+// Element `index` along the first axis.
+TensorView sub_tensor(const TensorView& view, int64_t index);
+
+// The threads of a CPU device, or threads of its own beside a GPU.
+class HostThreads {
+ public:
+  explicit HostThreads(Device& device);
+  RangeRunner runner();
+
+ private:
+  std::unique_ptr<ThreadPool> own_;
+  ThreadPool* pool_ = nullptr;
+};
+
+}  // namespace ridgeline

@@ -1,0 +1,61 @@
+// What the kernel study measures: shapes, modes of measuring, and every combination of them.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/attention.h"
+#include "runtime/device.h"
+
+namespace ridgeline {
+
+enum class KernelMode { hot, cold, cold_rotate, graph };
+
+struct KernelModeInfo {
+  KernelMode mode;
+  std::string_view name;  // as users write it
+  std::string_view summary;
+};
+std::span<const KernelModeInfo> kernel_modes();
+const KernelModeInfo& info(KernelMode mode);
+KernelMode parse_kernel_mode(std::string_view name);  // throws a usage error that lists them
+
+// All that a device has: launch graphs are a GPU's.
+std::vector<KernelMode> modes_of(const Device& device);
+
+struct KernelShape {
+  int64_t batch_size = 1;
+  int64_t heads = 1;
+  int64_t seq_len = 128;
+  int64_t head_dim = 64;
+
+  bool operator==(const KernelShape&) const = default;
+};
+KernelShape parse_kernel_shape(std::string_view text);  // "32,8,128,64"; throws a usage error
+
+struct KernelWorkload {
+  AttentionConfig config;
+  std::string implementation;
+  KernelMode mode = KernelMode::hot;
+};
+
+// The study's axes; every combination is a row.
+struct KernelMatrix {
+  std::vector<std::string> implementations = {"flash"};
+  std::vector<KernelShape> shapes = {
+      {1, 1, 128, 64}, {8, 4, 128, 64}, {32, 8, 128, 64}, {32, 8, 256, 64}};
+  std::vector<std::string> dtypes = {"fp16", "bf16"};
+  std::vector<KernelMode> modes = {KernelMode::hot};
+  bool causal = false;
+  BackwardAlgorithm backward = BackwardAlgorithm::single_pass;
+};
+
+// Modes of one problem follow each other.
+std::vector<KernelWorkload> expand_matrix(const KernelMatrix& matrix);
+
+// "flash (32,8,128,64) bf16 causal, cold".
+std::string label(const KernelWorkload& workload);
+
+}  // namespace ridgeline

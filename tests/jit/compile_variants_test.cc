@@ -1,0 +1,88 @@
+// Compiles kernels for GPUs that need not be here, and looks at what ptxas says of them.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <set>
+#include <string>
+#include <tuple>
+
+#include "jit/cuda_jit.h"
+#include "jit/cuda_libraries.h"
+#include "kernels/cuda/embedded.h"
+#include "kernels/cuda/samples.h"
+
+namespace ridgeline {
+namespace {
+
+const std::vector<std::string> kArchs = {"sm_80", "sm_89", "sm_90a"};
+
+// What the compiler may park in local memory around a loop, stores and loads together; a loop that
+// spills what it works on needs hundreds.
+constexpr int kParkedBytes = 64;
+
+void expect_no_spills(const std::string& arch, const std::vector<CudaKernel>& kernels) {
+  const CudaJit jit({.arch = arch, .cache_dir = "off"});
+  const std::vector<MachineCode> codes = jit.machine_codes(kernels);
+  for (size_t i = 0; i < codes.size(); ++i) {
+    const KernelResources resources = kernel_resources(codes[i].log);
+    EXPECT_GT(resources.registers, 0) << kernel_key(kernels[i]) << '\n' << codes[i].log;
+    EXPECT_LE(resources.spill_bytes, kParkedBytes) << arch << ' ' << kernel_key(kernels[i]);
+  }
+}
+
+#define SKIP_WITHOUT_NVRTC()   \
+  if (nvrtc_version().empty()) \
+  GTEST_SKIP() << "NVRTC is not installed: " << cuda_library("nvrtc").how_to_get
+
+// A kernel without a sample would never be compiled before a GPU asks for it.
+TEST(CompileVariants, EveryKernelHasASample) {
+  std::set<std::string> sampled;
+  for (const CudaKernel& kernel : cuda_kernel_samples()) sampled.insert(kernel.file);
+  for (const EmbeddedText& text : cuda_texts()) {
+    if (!text.name.ends_with(".cu")) continue;
+    EXPECT_EQ(sampled.count(std::string(text.name)), 1u) << text.name;
+  }
+}
+
+// One of each kernel for every width, dtype and mask; the archs take turns.
+class CompileSample : public testing::TestWithParam<std::string> {};
+
+TEST_P(CompileSample, CompilesWithoutSpills) {
+  SKIP_WITHOUT_NVRTC();
+  std::set<std::string> seen;
+  std::vector<CudaKernel> kernels;
+  for (const CudaKernel& kernel : cuda_kernel_samples()) {
+    std::string what = kernel.file + kernel.entry;
+    for (const auto& [name, value] : kernel.constants)
+      if (name == "ELEMENT" || name == "WIDTH" || name == "MASK") what += ' ' + value;
+    if (seen.insert(what).second && kArchs[seen.size() % kArchs.size()] == GetParam())
+      kernels.push_back(kernel);
+  }
+  expect_no_spills(GetParam(), kernels);
+}
+
+INSTANTIATE_TEST_SUITE_P(Archs, CompileSample, testing::ValuesIn(kArchs));
+
+// The whole list takes minutes: on request, RIDGELINE_COMPILE_ALL=1, in parts that each stay below
+// the limit on the time of a test.
+constexpr size_t kParts = 4;
+
+class SlowCompileVariants : public testing::TestWithParam<std::tuple<std::string, size_t>> {};
+
+TEST_P(SlowCompileVariants, CompileWithoutSpills) {
+  SKIP_WITHOUT_NVRTC();
+  if (std::getenv("RIDGELINE_COMPILE_ALL") == nullptr)
+    GTEST_SKIP() << "RIDGELINE_COMPILE_ALL is not set";
+  const auto& [arch, part] = GetParam();
+  const std::vector<CudaKernel> all = cuda_kernel_samples();
+  std::vector<CudaKernel> kernels;
+  for (size_t i = part; i < all.size(); i += kParts) kernels.push_back(all[i]);
+  expect_no_spills(arch, kernels);
+}
+
+INSTANTIATE_TEST_SUITE_P(Slow, SlowCompileVariants,
+                         testing::Combine(testing::ValuesIn(kArchs),
+                                          testing::Range(size_t{0}, kParts)));
+
+}  // namespace
+}  // namespace ridgeline
