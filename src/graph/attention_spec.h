@@ -17,11 +17,12 @@ struct AttentionMask {
   bool operator==(const AttentionMask&) const = default;
 };
 
-// Both give the same bits from run to run, whatever the number of threads.
+// Two passes give the same bits from run to run everywhere; one pass does on the CPU.
 enum class BackwardAlgorithm : uint8_t {
   two_pass,     // dQ by query tiles, then dK and dV by key tiles: 7 products, no tile waits for
                 // another
-  single_pass,  // all three by key tiles: 5 products; key tiles take turns to add to dQ
+  single_pass,  // all three by key tiles: 5 products; key tiles add to dQ in turn on the CPU, by
+                // atomics on a GPU
 };
 
 struct AttentionSpec {

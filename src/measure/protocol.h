@@ -51,6 +51,8 @@ struct ProtocolFacts {
   int iterations = 0;
   StoppingRule stopping_rule = StoppingRule::iterations_done;
   double elapsed_s = 0;
+  // From the first call to its result: a GPU compiles or loads code in it. By the study, not here.
+  std::optional<double> first_run_s = {};
 
   bool operator==(const ProtocolFacts&) const = default;
 };

@@ -40,6 +40,7 @@ void fields(auto& f, Is<ProtocolFacts> auto& p) {
   f("iterations", p.iterations);
   f("stopping_rule", p.stopping_rule);
   f("elapsed_s", p.elapsed_s);
+  f("first_run_s", p.first_run_s);
 }
 
 void fields(auto& f, Is<MemoryFacts> auto& m) {

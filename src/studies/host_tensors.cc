@@ -1,5 +1,7 @@
 #include "studies/host_tensors.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/random.h"
@@ -9,16 +11,24 @@
 namespace ridgeline {
 
 void fill_randomly(Device& device, const TensorView& view, uint64_t seed, const std::string& name) {
-  // Piece by piece, so that filling needs no second copy of the tensor.
-  constexpr int64_t kPiece = 1 << 18;
-  NormalRandom random(seed, name);
+  // A load at a time, so that filling needs no second copy of the tensor. Pieces have generators of
+  // their own: threads share them, and the values do not depend on how many threads there are.
+  constexpr int64_t kPiece = 1 << 14, kLoad = 16 * kPiece;
   const int size = info(view.dtype).size;
   const int64_t count = element_count(view.shape);
-  std::vector<char> stored(static_cast<size_t>(std::min(kPiece, count) * size));
-  for (int64_t first = 0; first < count; first += kPiece) {
-    const int64_t n = std::min(kPiece, count - first);
-    for (int64_t i = 0; i < n; ++i)
-      store_one(view.dtype, static_cast<float>(random.next()), stored.data(), i);
+  std::vector<char> stored(static_cast<size_t>(std::min(kLoad, count) * size));
+  HostThreads threads(device);
+  const RangeRunner in_parallel = threads.runner();
+  for (int64_t first = 0; first < count; first += kLoad) {
+    const int64_t n = std::min(kLoad, count - first);
+    in_parallel((n + kPiece - 1) / kPiece, [&](int64_t begin, int64_t end) {
+      for (int64_t piece = begin; piece < end; ++piece) {
+        const int64_t number = first / kPiece + piece;
+        NormalRandom random(seed, number == 0 ? name : fmt::format("{} {}", name, number));
+        for (int64_t i = piece * kPiece; i < std::min(n, (piece + 1) * kPiece); ++i)
+          store_one(view.dtype, static_cast<float>(random.next()), stored.data(), i);
+      }
+    });
     device.upload({static_cast<char*>(view.data) + first * size, view.dtype, {n}, {1}},
                   stored.data());
   }

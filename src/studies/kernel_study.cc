@@ -199,7 +199,9 @@ std::optional<Record> KernelStudy::run(const KernelWorkload& workload, Record re
   try {
     device_.ledger().start_over();
     Row row(workload, device_, options_, record);
+    const double before_first_ms = now_ms();
     row.calls().run_poisoned(options_.backward);
+    const double first_run_s = (now_ms() - before_first_ms) / 1e3;
     if (options_.verify) {
       KernelWorkload problem = workload;
       problem.mode = KernelMode::hot;
@@ -234,6 +236,7 @@ std::optional<Record> KernelStudy::run(const KernelWorkload& workload, Record re
     if (measurement.interrupted()) return std::nullopt;
     record.series = measurement.series;
     record.protocol = measurement.protocol;
+    record.protocol.first_run_s = first_run_s;
     record.memory.peak = device_.ledger().peak();
     derive(workload, record);
   } catch (const Error& error) {

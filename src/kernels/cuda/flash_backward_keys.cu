@@ -67,8 +67,8 @@ flash_backward_keys(const __grid_constant__ FlashBackwardParams p) {
       const long long row = (static_cast<long long>(work.batch) * p.heads + head) * p.padded_queries + query;
       const unsigned to = stage + 2 * kQueryBytes;
       for (int i = threadIdx.x; i < kQueries / 4; i += kThreads) {
-        copy_chunk(to + 16 * i, p.row_shift + row + 4 * i, true);
-        copy_chunk(to + 4 * kQueries + 16 * i, p.row_dot + row + 4 * i, true);
+        copy_chunk(to + 16 * i, p.row_shift + row + 4 * i);
+        copy_chunk(to + 4 * kQueries + 16 * i, p.row_dot + row + 4 * i);
       }
     }
     commit_copies();

@@ -58,7 +58,7 @@ flash_backward_queries(const __grid_constant__ FlashBackwardParams p) {
     for (int i = 0; i < 2; ++i) {
       const int query = first_query + warp_row + 16 * m + lane() / 4 + 8 * i;
       const bool present = query < p.queries;
-      shift[m][i] = present ? p.row_shift[rows + query] : kInfinity;
+      shift[m][i] = present ? p.row_shift[rows + query] : infinity();
       dot[m][i] = present ? p.row_dot[rows + query] : 0;
     }
   }

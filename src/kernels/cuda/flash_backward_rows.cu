@@ -18,12 +18,6 @@ constexpr int lanes_per_row() {
 }
 constexpr int kLanes = lanes_per_row();
 
-__device__ __forceinline__ void narrow(float& to, float x) { to = x; }
-template <class E>
-__device__ __forceinline__ void narrow(E& to, float x) {
-  to.bits = static_cast<unsigned short>(pack<E>(x, 0));
-}
-
 extern "C" __global__ void __launch_bounds__(kThreads)
 flash_backward_begin(const __grid_constant__ FlashBackwardParams p) {
   const long long row = (static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x) / kLanes;
@@ -54,8 +48,8 @@ flash_backward_begin(const __grid_constant__ FlashBackwardParams p) {
   for (int offset = kLanes / 2; offset > 0; offset /= 2) dot += __shfl_xor_sync(~0u, dot, offset);
   if (part == 0) {
     // A query that saw nothing, or is none, gets a shift under which every weight is 0.
-    const float sum = query < p.queries ? p.log_sum_exp[number * p.queries + query] : -kInfinity;
-    p.row_shift[row] = sum == -kInfinity ? kInfinity : sum * kLog2e;
+    const float sum = query < p.queries ? p.log_sum_exp[number * p.queries + query] : -infinity();
+    p.row_shift[row] = sum == -infinity() ? infinity() : sum * kLog2e;
     p.row_dot[row] = dot;
   }
   if (SINGLE_PASS)
@@ -83,8 +77,8 @@ flash_backward_end(const __grid_constant__ FlashBackwardParams p) {
     const int query = first + 8 * i;
     if (query >= p.queries || column >= kWidth) continue;
     Result* to = d_q.at(query, column);
-    narrow(to[0], values[2 * i]);
-    if (column + 1 < kWidth) narrow(to[d_q.column], values[2 * i + 1]);
+    to[0] = Narrow<Result>::from(values[2 * i]);
+    if (column + 1 < kWidth) to[d_q.column] = Narrow<Result>::from(values[2 * i + 1]);
   }
 }
 

@@ -97,12 +97,23 @@ __device__ __forceinline__ void load_rows(Rows tile, const Inputs& head, int fir
     const unsigned to = tile.at(row, column);
     const bool in_width = kWidth == kHeadDim || !kPlain || column < kWidth;
     if (kThreads % kChunks == 0 || row < kRowsAtOnce) {
+      // Every tile but the last needs no questions. Wide heads are faster with them: a burst of copies is in the way
+      // of the first products.
+      if (kHeadDim <= 128 && first + kRows <= end && (kWidth == kHeadDim || !kPlain)) {
 #pragma unroll
-      for (int i = 0; i < kRows; i += kRowsAtOnce) {
-        if (kRows % kRowsAtOnce != 0 && row + i >= kRows) break;
-        const bool present = in_width && first + row + i < end;
-        copy_chunk(to + i * Rows::kRowBytes, present ? from : head.data, present);
-        from += kRowsAtOnce * head.row;
+        for (int i = 0; i < kRows; i += kRowsAtOnce) {
+          if (kRows % kRowsAtOnce != 0 && row + i >= kRows) break;
+          copy_chunk(to + i * Rows::kRowBytes, from);
+          from += kRowsAtOnce * head.row;
+        }
+      } else {
+#pragma unroll
+        for (int i = 0; i < kRows; i += kRowsAtOnce) {
+          if (kRows % kRowsAtOnce != 0 && row + i >= kRows) break;
+          const bool present = in_width && first + row + i < end;
+          copy_chunk_or_zeros(to + i * Rows::kRowBytes, present ? from : head.data, present);
+          from += kRowsAtOnce * head.row;
+        }
       }
     }
   } else {
@@ -205,7 +216,7 @@ __device__ __forceinline__ void hide(Accumulator (&scores)[kM][kTiles], int row,
       for (int n = 0; n < kTiles; ++n)
 #pragma unroll
         for (int j = 0; j < 2; ++j)
-          if (8 * n + j < first || 8 * n + j >= last) scores[m][n].v[2 * i + j] = -kInfinity;
+          if (8 * n + j < first || 8 * n + j >= last) scores[m][n].v[2 * i + j] = -infinity();
     }
 }
 

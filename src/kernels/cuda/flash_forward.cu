@@ -68,7 +68,7 @@ flash_forward(const __grid_constant__ FlashForwardParams p) {
   for (int m = 0; m < kM; ++m) {
     scale[m] = p.scale_log2 * q_factors(first_query + warp_row + 16 * m, p.queries);
 #pragma unroll
-    for (int i = 0; i < 2; ++i) reference[m][i] = -kInfinity, total[m][i] = 0;
+    for (int i = 0; i < 2; ++i) reference[m][i] = -infinity(), total[m][i] = 0;
   }
 
   int stage = 0;
@@ -130,7 +130,7 @@ flash_forward(const __grid_constant__ FlashForwardParams p) {
     for (int m = 0; m < kM; ++m) {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        float x = -kInfinity;
+        float x = -infinity();
 #pragma unroll
         for (int n = 0; n < kScoreTiles; ++n)
           x = fmaxf(x, fmaxf(scores[m][n].v[2 * i], scores[m][n].v[2 * i + 1]));
@@ -145,7 +145,7 @@ flash_forward(const __grid_constant__ FlashForwardParams p) {
         for (int i = 0; i < 2; ++i) {
           // Nothing was added yet while the reference is -inf; 0 is then as good a factor as any.
           const float factor =
-              reference[m][i] == -kInfinity ? 0 : exp2((reference[m][i] - highest[m][i]) * scale[m]);
+              reference[m][i] == -infinity() ? 0 : exp2((reference[m][i] - highest[m][i]) * scale[m]);
           reference[m][i] = highest[m][i];
           total[m][i] *= factor;
 #pragma unroll
@@ -160,7 +160,7 @@ flash_forward(const __grid_constant__ FlashForwardParams p) {
     for (int m = 0; m < kM; ++m)
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        const float base = reference[m][i] == -kInfinity ? 0 : reference[m][i];
+        const float base = reference[m][i] == -infinity() ? 0 : reference[m][i];
         const float shift = base * scale[m];
 #pragma unroll
         for (int n = 0; n < kScoreTiles; ++n)
@@ -201,7 +201,7 @@ flash_forward(const __grid_constant__ FlashForwardParams p) {
       inverse[m][i] = sum > 0 ? 1 / sum : 0;
       const int row = warp_row + 16 * m + lane() / 4 + 8 * i;
       if (lane() % 4 == 0 && first_row + row < p.queries)
-        log_sum_exp[row] = sum > 0 ? (reference[m][i] * scale[m] - kTop) * kLn2 + logf(sum) : -kInfinity;
+        log_sum_exp[row] = sum > 0 ? (reference[m][i] * scale[m] - kTop) * kLn2 + logf(sum) : -infinity();
     }
   const Outputs out(p.out, same.batch, same.head);
   put_results(output, q_tile, out, first_row, p.queries, warp_row, 0,

@@ -125,8 +125,13 @@ float FlashPlan::scale_log2() const {
 int FlashPlan::heads_at_once(int64_t tiles, int64_t all_heads) const {
   const int64_t head_bytes =
       std::max<int64_t>(1, 2 * shape.keys * shape.width * info(shape.dtype).size);
-  const int64_t fitting = device.l2_bytes * 2 / 5 / head_bytes;
-  return static_cast<int>(std::clamp<int64_t>(fitting, 1, std::min(all_heads, INT32_MAX / tiles)));
+  const int64_t fitting = std::clamp<int64_t>(device.l2_bytes * 11 / 20 / head_bytes, 1,
+                                              std::min(all_heads, INT32_MAX / tiles));
+  // Groups of one size, unless that would halve them: a small last group leaves multiprocessors
+  // idle.
+  int64_t even = fitting;
+  while (all_heads % even != 0) --even;
+  return static_cast<int>(2 * even >= fitting ? even : fitting);
 }
 
 CudaLaunch FlashPlan::launch(const char* file, const char* entry, CudaConstants constants) const {

@@ -29,7 +29,7 @@ flash_planes(const __grid_constant__ FlashPlanesParams p) {
   for (int row = 0; row < count; ++row)
     for (int column = lane(); column < kWidth; column += 32) {
       const float x = fabsf(at(row, column));
-      if (x < kInfinity) largest = fmaxf(largest, x);
+      if (x < infinity()) largest = fmaxf(largest, x);
     }
   const float scale = scale_to_top(warp_max(largest));
   if (lane() == 0) p.factors[which][number] = inverse_power(scale);

@@ -33,9 +33,9 @@ const std::vector<TileRow<ForwardTile>>& forward_table() {
        64,
        {{128, 128, 4, 1, 2},
         {128, 96, 4, 1, 2},
+        {128, 64, 8, 1, 2},
         {64, 64, 4, 1, 4},
-        {32, 64, 2, 1, 4},
-        {128, 64, 8, 1, 2}}},
+        {32, 64, 2, 1, 4}}},
       {0, 128, {{128, 64, 4, 1, 2}, {128, 48, 4, 1, 2}, {64, 64, 4, 1, 2}, {64, 32, 4, 1, 2}}},
       {0, 256, {{64, 64, 4, 1, 2}, {64, 48, 4, 1, 2}, {128, 64, 8, 1, 1}, {64, 32, 4, 1, 1}}},
       {1, 64, {{128, 64, 4, 1, 2}, {64, 64, 4, 1, 2}}},
@@ -138,17 +138,17 @@ std::vector<ForwardTile> forward_tiles(const FlashShape& shape, const CudaFacts&
   std::vector<ForwardTile> tiles =
       that_fit(row_for(forward_table(), shape), device, shape,
                [&](const ForwardTile& tile) { return tile.shared_bytes(shape); });
-  // Where the best tile leaves multiprocessors idle, the largest one that gives each a block is
-  // better, or else the smallest.
+  // Where the best tile leaves multiprocessors idle, fewer rows a warp are better: of those tiles
+  // the first that gives each multiprocessor a block, or else the smallest.
   const auto blocks = [&](const ForwardTile& tile) {
     return (shape.queries + tile.rows - 1) / tile.rows * shape.heads;
   };
+  const auto rows_per_warp = [](const ForwardTile& tile) { return tile.rows / tile.warps; };
   if (blocks(tiles[0]) >= int64_t{tiles[0].blocks} * device.multiprocessors) return tiles;
   auto better = tiles.begin();
-  for (auto tile = tiles.begin(); tile != tiles.end(); ++tile)
-    if (tile->rows < better->rows &&
-        (better == tiles.begin() || blocks(*better) < device.multiprocessors))
-      better = tile;
+  for (auto tile = tiles.begin() + 1; tile != tiles.end(); ++tile)
+    if (rows_per_warp(*tile) < rows_per_warp(tiles[0]) || tile->rows < tiles[0].rows)
+      if (better == tiles.begin() || blocks(*better) < device.multiprocessors) better = tile;
   std::rotate(tiles.begin(), better, better + 1);
   return tiles;
 }

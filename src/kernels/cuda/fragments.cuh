@@ -9,8 +9,11 @@
 // multiplied as high high + high low + low high; tf32 has the first, which is as fine as TF32.
 #pragma once
 
-struct bf16 { unsigned short bits; };
-struct fp16 { unsigned short bits; };
+#include "elements.cuh"
+
+namespace ridgeline {
+
+// One number of a plane.
 struct tf32 { unsigned short bits; };
 struct fp32 { unsigned short bits; };
 
@@ -27,8 +30,6 @@ constexpr bool kScaled<fp32> = true;
 
 constexpr int kStep = 16;   // depth of one mma
 constexpr int kChunk = 8;   // numbers in 16 bytes
-
-#define kInfinity __int_as_float(0x7f800000)
 
 __device__ __forceinline__ int lane() { return threadIdx.x & 31; }
 __device__ __forceinline__ int warp() { return threadIdx.x >> 5; }
@@ -88,8 +89,11 @@ __device__ __forceinline__ void store_half(unsigned address, unsigned short valu
   asm volatile("st.shared.u16 [%0], %1;" ::"r"(address), "h"(value));
 }
 
-// 16 bytes from global memory, or zeros: asynchronous, complete after wait_for_copies.
-__device__ __forceinline__ void copy_chunk(unsigned to, const void* from, bool present) {
+// 16 bytes from global memory: asynchronous, complete after wait_for_copies.
+__device__ __forceinline__ void copy_chunk(unsigned to, const void* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from));
+}
+__device__ __forceinline__ void copy_chunk_or_zeros(unsigned to, const void* from, bool present) {
   const int bytes = present ? 16 : 0;
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes));
 }
@@ -116,19 +120,10 @@ __device__ __forceinline__ unsigned pack<bf16>(float low, float high) {
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
   return r;
 }
-__device__ __forceinline__ float widen_fp16(unsigned short bits) {
-  float r;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(bits));
-  return r;
-}
-__device__ __forceinline__ float widen(fp16 x) { return widen_fp16(x.bits); }
-__device__ __forceinline__ float widen(bf16 x) { return __uint_as_float(unsigned(x.bits) << 16); }
-__device__ __forceinline__ float widen(float x) { return x; }
-
 // What fp16 leaves of two numbers.
 __device__ __forceinline__ unsigned pack_rest(unsigned packed, float low, float high) {
-  return pack_fp16(low - widen_fp16(static_cast<unsigned short>(packed)),
-                   high - widen_fp16(static_cast<unsigned short>(packed >> 16)));
+  return pack_fp16(low - widen(fp16{static_cast<unsigned short>(packed)}),
+                   high - widen(fp16{static_cast<unsigned short>(packed >> 16)}));
 }
 
 __device__ __forceinline__ float exp2(float x) {
@@ -329,3 +324,5 @@ __device__ __forceinline__ float scale_to_top(float magnitude) {
 __device__ __forceinline__ float inverse_power(float power) {
   return __uint_as_float(254u * (1u << 23) - __float_as_uint(power));
 }
+
+}  // namespace ridgeline

@@ -181,7 +181,7 @@ void CudaDevice::run(const Node& node, std::span<const TensorView> inputs,
                       .device = facts_,
                       .scratch = scratch_memory.data(),
                       .choose = choose_};
-  for (const CudaLaunch& launch : planner(call)) kernels_.run(launch);
+  kernels_.run(planner(call));
 }
 
 Bytes CudaDevice::scratch(const Node& node, std::span<const TensorType> inputs) const {

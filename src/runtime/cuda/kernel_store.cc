@@ -26,6 +26,14 @@ void KernelStore::run(const CudaLaunch& launch) {
   queue_.launch(loaded.function, launch);
 }
 
+void KernelStore::run(std::span<const CudaLaunch> launches) {
+  std::vector<CudaKernel> missing;
+  for (const CudaLaunch& launch : launches)
+    if (!loaded_.contains(launch.kernel)) missing.push_back(launch.kernel);
+  load(missing);
+  for (const CudaLaunch& launch : launches) run(launch);
+}
+
 KernelStore::Loaded& KernelStore::find(const CudaKernel& kernel) {
   const auto found = loaded_.find(kernel);
   if (found != loaded_.end()) return found->second;

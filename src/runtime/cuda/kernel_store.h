@@ -20,6 +20,8 @@ class KernelStore {
 
   // Starts a launch, and loads its kernel before if that is new.
   void run(const CudaLaunch& launch);
+  // Starts them in their order; those that are new are loaded together.
+  void run(std::span<const CudaLaunch> launches);
   // Loads several kernels, compiled in parallel.
   void load(std::span<const CudaKernel> kernels);
 
