@@ -36,9 +36,17 @@ Gradients divide_gradient(Context c) {
   return {d_numerator, -(d_numerator * c.output)};
 }
 
+// A weight enters as x W^T. Its gradient is computed the way W lies, so that nobody has to turn it.
+bool is_turned_matrix(const Tensor& x) {
+  return x.shape().rank() == 2 && x.graph().node(x.value()).op == Op::permute;
+}
+
 Gradients matmul_gradient(Context c) {
   Gradients result(2);
-  if (c.wanted[1]) result[1] = matmul(transpose(c.inputs[0]), c.d_output);
+  if (c.wanted[1])
+    result[1] = is_turned_matrix(c.inputs[1]) && c.d_output.shape().rank() == 2
+                    ? transpose(matmul(transpose(c.d_output), c.inputs[0]))
+                    : matmul(transpose(c.inputs[0]), c.d_output);
   if (c.wanted[0]) result[0] = matmul(c.d_output, transpose(c.inputs[1]));
   return result;
 }
@@ -56,6 +64,33 @@ Gradients attention_rule(Context c) {
   const AttentionGradients d = attention_gradient(c.inputs[0], c.inputs[1], c.inputs[2],
                                                   {c.output, log_sum_exp}, c.d_output, spec);
   return {d.d_q, d.d_k, d.d_v};
+}
+
+Gradients concat_gradient(Context c) {
+  const auto axis = static_cast<int>(std::get<Axes>(c.node.attributes.detail).axes[0]);
+  Gradients result;
+  int64_t begin = 0;
+  for (const Tensor& part : c.inputs) {
+    const int64_t end = begin + part.shape()[axis];
+    result.push_back(slice(c.d_output, axis, begin, end));
+    begin = end;
+  }
+  return result;
+}
+
+Gradients sum_of_squares_gradient(Context c) {
+  Gradients result;
+  for (const Tensor& x : c.inputs) result.push_back(x * cast(c.d_output * 2, x.dtype()));
+  return result;
+}
+
+// silu' = s + x s', with s = sigmoid(x) and s' = s (1 - s); silu'' = s' (2 + x (1 - 2 s)).
+Gradients silu_gradient_rule(Context c) {
+  const Tensor& x = c.inputs[0];
+  const Tensor s = sigmoid(x);
+  const Tensor one = scalar(x, 1);
+  const Tensor curvature = s * (one - s) * (x * (one - s * 2) + 2);
+  return {c.d_output * c.inputs[1] * curvature, silu_gradient(x, c.d_output)};
 }
 
 constexpr OpTable<GradientRule> kRules = {
@@ -78,6 +113,8 @@ constexpr OpTable<GradientRule> kRules = {
      [](Context c) -> Gradients {
        return {c.d_output * (c.output * (scalar(c.output, 1) - c.output))};
      }},
+    {Op::silu, [](Context c) -> Gradients { return {silu_gradient(c.inputs[0], c.d_output)}; }},
+    {Op::silu_gradient, silu_gradient_rule},
     {Op::cast, [](Context c) -> Gradients { return {cast(c.d_output, c.inputs[0].dtype())}; }},
     {Op::add,
      [](Context c) -> Gradients {
@@ -113,12 +150,40 @@ constexpr OpTable<GradientRule> kRules = {
        const Tensor inner = sum(y * d_y, {-1});
        return {c.d_output * (d_y - inner) - d_y * weighted, y * (c.d_output - weighted)};
      }},
+    {Op::log_softmax,
+     [](Context c) -> Gradients { return {log_softmax_gradient(c.output, c.d_output)}; }},
+    // y and d_y enter as g = d_y - e^y sum(d_y).
+    {Op::log_softmax_gradient,
+     [](Context c) -> Gradients {
+       const Tensor weights = exp(c.inputs[0]);
+       const Tensor weighted = c.d_output * weights;
+       return {-(weighted * sum(c.inputs[1], {-1})), c.d_output - sum(weighted, {-1})};
+     }},
     {Op::sum, [](Context c) -> Gradients { return {expand(c.d_output, c.inputs[0].shape())}; }},
     {Op::mean, mean_gradient},
     {Op::max, max_gradient},
     {Op::matmul, matmul_gradient},
     {Op::attention, attention_rule},
     {Op::attention_gradient, nullptr},
+    {Op::gather,
+     [](Context c) -> Gradients {
+       return {scatter_add(c.inputs[1], c.d_output, c.inputs[0].shape()[0])};
+     }},
+    {Op::scatter_add,
+     [](Context c) -> Gradients {
+       return {Tensor(), gather(c.d_output, c.inputs[0])};
+     }},
+    {Op::pick,
+     [](Context c) -> Gradients {
+       return {place(c.inputs[1], c.d_output, c.inputs[0].shape().back())};
+     }},
+    {Op::place,
+     [](Context c) -> Gradients {
+       return {Tensor(), pick(c.d_output, c.inputs[0])};
+     }},
+    {Op::sum_of_squares, sum_of_squares_gradient},
+    {Op::adamw_update, nullptr},
+    {Op::concat, concat_gradient},
     {Op::reshape,
      [](Context c) -> Gradients { return {reshape(c.d_output, c.inputs[0].shape())}; }},
     {Op::permute, permute_gradient},

@@ -19,7 +19,7 @@ struct GradientContext {
 // where there is none.
 using GradientRule = std::vector<Tensor> (*)(const GradientContext&);
 
-// Null for ops without a gradient: leaves, comparisons, and the gradient of attention.
+// Null for ops without a gradient: leaves, comparisons, updates, and the gradient of attention.
 GradientRule gradient_rule(Op op);
 
 }  // namespace ridgeline

@@ -5,13 +5,14 @@
 namespace ridgeline {
 namespace {
 
-enum class CountedOver { nothing, output, input, products, visible_pairs };
+enum class CountedOver { nothing, output, input, last_input, all_inputs, products, visible_pairs };
 
 struct CostRule {
   CountedOver over = CountedOver::nothing;
   double flops =
       0;  // per element of what it is counted over; for products and pairs, per multiply-accumulate
-  double products = 1;  // matrix products over the visible query-key pairs
+  double products = 1;    // matrix products over the visible query-key pairs
+  bool looks_up = false;  // reads only as much of the first input as it writes
 };
 
 constexpr CostRule kFree = {};
@@ -32,6 +33,8 @@ constexpr OpTable<CostRule> kRules = {
     {Op::cos, kPerElement},
     {Op::tanh, kPerElement},
     {Op::sigmoid, {CountedOver::output, 3}},
+    {Op::silu, {CountedOver::output, 4}},           // sigmoid, multiply
+    {Op::silu_gradient, {CountedOver::output, 8}},  // sigmoid, then d_y s (1 + x (1 - s))
     {Op::cast, kMoves},
     {Op::add, kPerElement},
     {Op::subtract, kPerElement},
@@ -42,8 +45,10 @@ constexpr OpTable<CostRule> kRules = {
     {Op::less_equal, kPerElement},
     {Op::equal, kPerElement},
     {Op::where, kMoves},
-    {Op::softmax, {CountedOver::output, 5}},           // max, subtract, exp, sum, divide
-    {Op::softmax_gradient, {CountedOver::output, 4}},  // multiply, sum, subtract, multiply
+    {Op::softmax, {CountedOver::output, 5}},               // max, subtract, exp, sum, divide
+    {Op::softmax_gradient, {CountedOver::output, 4}},      // multiply, sum, subtract, multiply
+    {Op::log_softmax, {CountedOver::output, 5}},           // max, subtract, exp, sum, subtract
+    {Op::log_softmax_gradient, {CountedOver::output, 4}},  // sum, exp, multiply, subtract
     {Op::sum, kReduces},
     {Op::mean, kReduces},
     {Op::max, kReduces},
@@ -51,10 +56,17 @@ constexpr OpTable<CostRule> kRules = {
     {Op::attention, {CountedOver::visible_pairs, 2, 2}},
     {Op::attention_gradient,
      {CountedOver::visible_pairs, 2, 5}},  // the fewest: a two-pass kernel does 7
+    {Op::gather, {.over = CountedOver::output, .looks_up = true}},
+    {Op::scatter_add, {CountedOver::last_input, 1}},
+    {Op::pick, {.over = CountedOver::output, .looks_up = true}},
+    {Op::place, kMoves},
+    {Op::sum_of_squares, {CountedOver::all_inputs, 2}},
+    {Op::adamw_update, {CountedOver::all_inputs, 4}},  // about 16 for each parameter
     {Op::reshape, kMoves},
     {Op::permute, kFree},
     {Op::expand, kFree},
     {Op::slice, kFree},
+    {Op::concat, kMoves},
     {Op::pad, kMoves},
 };
 
@@ -102,9 +114,13 @@ std::vector<Cost> node_costs(const Graph& graph) {
     if (rule.over == CountedOver::nothing || moves_nothing) continue;
 
     Cost& cost = costs[number];
-    for (Value input : node.inputs)
-      if (graph.node(input).op != Op::constant)
-        cost.bytes += bytes_read(graph.type(input), places[graph.index(input)].strides);
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const Value input = node.inputs[i];
+      if (graph.node(input).op == Op::constant) continue;
+      cost.bytes += i == 0 && rule.looks_up
+                        ? static_cast<double>(byte_size(node.outputs[0]).count)
+                        : bytes_read(graph.type(input), places[graph.index(input)].strides);
+    }
     for (const TensorType& type : node.outputs)
       cost.bytes += static_cast<double>(byte_size(type).count);
 
@@ -118,9 +134,14 @@ std::vector<Cost> node_costs(const Graph& graph) {
     } else if (rule.over == CountedOver::visible_pairs) {
       cost.macs = rule.products * visible_pairs(graph, node) * width;
       cost.flops = cost.macs * rule.flops;
+    } else if (rule.over == CountedOver::all_inputs) {
+      for (Value input : node.inputs) cost.flops += rule.flops * elements(graph.type(input));
     } else {
-      const bool over_input = rule.over == CountedOver::input;
-      cost.flops = rule.flops * (over_input ? elements(graph.type(node.inputs[0])) : output);
+      const double counted = rule.over == CountedOver::input ? elements(graph.type(node.inputs[0]))
+                             : rule.over == CountedOver::last_input
+                                 ? elements(graph.type(node.inputs.back()))
+                                 : output;
+      cost.flops = rule.flops * counted;
     }
   }
   return costs;

@@ -48,9 +48,7 @@ MemoryProfile memory(const Graph& graph, const Schedule& schedule, const Scratch
 
   const auto scratch_of = [&](uint32_t number) {
     const Node& node = graph.nodes()[number];
-    // A view runs nothing.
-    if (!scratch || node.op == Op::input || !owns_memory(graph, schedule.layouts, {number, 0}))
-      return Bytes{};
+    if (!scratch || !runs_kernel(graph, schedule.layouts, number)) return Bytes{};
     std::vector<TensorType> inputs;
     for (Value value : node.inputs) inputs.push_back(graph.type(value));
     return scratch(node, inputs);

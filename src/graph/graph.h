@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "graph/adamw_spec.h"
 #include "graph/attention_spec.h"
 #include "graph/dtype.h"
 #include "graph/op.h"
@@ -49,12 +51,13 @@ struct Range {  // slice: [begin, end) of an axis; pad: zeros so that the input 
   int64_t begin = 0;
   int64_t end = 0;
 };
-struct Target {  // the type that an input, constant, iota, cast, reshape, expand or pad results in
+struct Target {  // the type that an input, constant, iota, cast, reshape, expand, pad, scatter_add
+                 // or place results in
   TensorType type;
 };
 
 struct Attributes {
-  std::variant<std::monostate, InputName, Scalar, Axes, Range, AttentionSpec> detail;
+  std::variant<std::monostate, InputName, Scalar, Axes, Range, AttentionSpec, AdamWSpec> detail;
   Target target;  // read only by the ops named at Target
 };
 
@@ -66,6 +69,9 @@ struct Node {
   std::string name;          // given by the model ("scores"); may be empty
   uint32_t first_value = 0;  // dense number of output 0 among all values of the graph
 };
+
+// The input whose storage an output of an update shares; none: the output has memory of its own.
+std::optional<uint32_t> updated_input(const Node& node, uint32_t output);
 
 // A named run of consecutive nodes, such as "forward" or "backward".
 struct Stage {
@@ -122,7 +128,8 @@ std::vector<TensorType> infer_types(Op op, std::span<const TensorType> inputs,
 std::string to_text(const Graph& graph);
 std::string attributes_text(const Node& node);
 
-// Throws an internal error when an invariant is broken: order, types, names, stages, outputs.
+// Throws an internal error when an invariant is broken: order, types, names, stages, outputs, and
+// that nobody reads a value after its storage was updated.
 void verify(const Graph& graph);
 
 }  // namespace ridgeline

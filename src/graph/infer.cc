@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "graph/graph.h"
 
@@ -12,8 +14,11 @@ using Types = std::span<const TensorType>;
 using Infer = std::vector<TensorType> (*)(Op, Types, const Attributes&);
 
 Error misfit(Op op, Types inputs, std::string_view expected) {
+  constexpr size_t kShown = 8;  // a multi-tensor op may have a thousand
   std::vector<std::string> got;
-  for (const TensorType& type : inputs) got.push_back(to_string(type));
+  for (const TensorType& type : inputs.first(std::min(inputs.size(), kShown)))
+    got.push_back(to_string(type));
+  if (inputs.size() > kShown) got.push_back(fmt::format("... {} more", inputs.size() - kShown));
   return Error(ErrorKind::usage,
                fmt::format("{}({}): expected {}", info(op).name, fmt::join(got, ", "), expected));
 }
@@ -176,37 +181,162 @@ std::vector<TensorType> attention_gradient(Op op, Types inputs, const Attributes
   return {inputs[0], inputs[1], inputs[2]};
 }
 
+// Tensors of many shapes are read flat.
+void require_flat(Op op, Types inputs, const TensorType& type) {
+  if (type.shape.rank() != 1) throw misfit(op, inputs, "one axis: reshape it");
+}
+
+void require_indices(Op op, Types inputs, const TensorType& type) {
+  if (type.dtype != DType::i32 || type.shape.rank() != 1)
+    throw misfit(op, inputs, "indices as one i32 axis");
+}
+
+TensorType gather(Op op, Types inputs, const Attributes&) {
+  require_indices(op, inputs, inputs[1]);
+  if (inputs[0].shape.rank() != 2) throw misfit(op, inputs, "a table [rows, width]");
+  return {inputs[0].dtype, {inputs[1].shape[0], inputs[0].shape[1]}};
+}
+
+TensorType scatter_add(Op op, Types inputs, const Attributes& attributes) {
+  require_indices(op, inputs, inputs[0]);
+  require_floating(op, inputs.subspan(1));
+  const TensorType result{inputs[1].dtype, target(op, inputs, attributes).shape};
+  const Shape& updates = inputs[1].shape;
+  if (result.shape.rank() != 2 || updates != Shape{inputs[0].shape[0], result.shape[1]})
+    throw misfit(op, inputs, "one row for each index, as wide as those of " + to_string(result));
+  return result;
+}
+
+TensorType pick(Op op, Types inputs, const Attributes&) {
+  require_indices(op, inputs, inputs[1]);
+  if (inputs[0].shape.rank() != 2 || inputs[0].shape[0] != inputs[1].shape[0])
+    throw misfit(op, inputs, "rows [n, width] and n indices");
+  return {inputs[0].dtype, inputs[1].shape};
+}
+
+TensorType place(Op op, Types inputs, const Attributes& attributes) {
+  require_indices(op, inputs, inputs[0]);
+  const TensorType result{inputs[1].dtype, target(op, inputs, attributes).shape};
+  const bool fits = result.shape.rank() == 2 && result.shape[0] == inputs[0].shape[0] &&
+                    inputs[1].shape == inputs[0].shape;
+  if (!fits) throw misfit(op, inputs, "n indices and n values for " + to_string(result));
+  return result;
+}
+
+TensorType sum_of_squares(Op op, Types inputs, const Attributes&) {
+  require_floating(op, inputs);
+  for (const TensorType& type : inputs) {
+    require_same_dtype(op, inputs[0], type, inputs);
+    require_flat(op, inputs, type);
+  }
+  return {DType::f32, {1}};
+}
+
+std::vector<TensorType> adamw_update(Op op, Types inputs, const Attributes& attributes) {
+  const auto& spec = std::get<AdamWSpec>(attributes.detail);
+  const size_t first = spec.first_parameter();
+  const size_t count = inputs.size() < first ? 0 : (inputs.size() - first) / 4;
+  if (count == 0 || inputs.size() != first + 4 * count)
+    throw misfit(op, inputs, "scalars, then parameters, gradients and two moments of each");
+  if (inputs[0] != TensorType{DType::f32, {kAdamWScalars}} ||
+      (spec.scaled && inputs[1] != TensorType{DType::f32, {1}}))
+    throw misfit(op, inputs, "fp32 scalars first: [3], and [1] if gradients are scaled");
+  require_floating(op, inputs);
+  std::vector<TensorType> results;
+  for (size_t i = 0; i < count; ++i) {
+    const TensorType& parameter = inputs[first + i];
+    const TensorType& d_parameter = inputs[first + count + i];
+    require_same_dtype(op, inputs[first], parameter, inputs);
+    require_same_dtype(op, inputs[first + count], d_parameter, inputs);
+    require_flat(op, inputs, d_parameter);
+    const TensorType moment{DType::f32, parameter.shape};
+    if (d_parameter.shape[0] != element_count(parameter.shape) ||
+        inputs[first + 2 * count + i] != moment || inputs[first + 3 * count + i] != moment)
+      throw misfit(op, inputs, "a flat gradient and two fp32 moments of each parameter's size");
+    results.push_back(parameter);
+  }
+  for (size_t i = 0; i < 2 * count; ++i) results.push_back(inputs[first + 2 * count + i]);
+  return results;
+}
+
+TensorType concat(Op op, Types inputs, const Attributes& attributes) {
+  const Dims& axes = std::get<Axes>(attributes.detail).axes;
+  if (axes.rank() != 1) throw misfit(op, inputs, "one axis");
+  require_axis(op, inputs, axes[0]);
+  const auto axis = static_cast<int>(axes[0]);
+  TensorType result = inputs[0];
+  result.shape[axis] = 0;
+  for (const TensorType& type : inputs) {
+    Shape expected = inputs[0].shape;
+    if (type.shape.rank() == expected.rank()) expected[axis] = type.shape[axis];
+    if (type != TensorType{inputs[0].dtype, expected})
+      throw misfit(op, inputs, fmt::format("inputs that differ only along axis {}", axis));
+    result.shape[axis] += type.shape[axis];
+  }
+  return result;
+}
+
 template <TensorType (*rule)(Op, Types, const Attributes&)>
 std::vector<TensorType> one(Op op, Types inputs, const Attributes& attributes) {
   return {rule(op, inputs, attributes)};
 }
 
 constexpr OpTable<Infer> kRules = {
-    {Op::input, one<target>},     {Op::constant, one<target>},
-    {Op::iota, one<iota>},        {Op::negate, one<unary>},
-    {Op::exp, one<unary>},        {Op::log, one<unary>},
-    {Op::sqrt, one<unary>},       {Op::rsqrt, one<unary>},
-    {Op::sin, one<unary>},        {Op::cos, one<unary>},
-    {Op::tanh, one<unary>},       {Op::sigmoid, one<unary>},
-    {Op::cast, one<cast>},        {Op::add, one<binary>},
-    {Op::subtract, one<binary>},  {Op::multiply, one<binary>},
-    {Op::divide, one<binary>},    {Op::maximum, one<binary>},
-    {Op::less, one<comparison>},  {Op::less_equal, one<comparison>},
-    {Op::equal, one<comparison>}, {Op::where, one<where>},
-    {Op::softmax, one<row>},      {Op::softmax_gradient, one<row>},
-    {Op::sum, one<reduction>},    {Op::mean, one<reduction>},
-    {Op::max, one<reduction>},    {Op::matmul, one<matmul>},
-    {Op::attention, attention},   {Op::attention_gradient, attention_gradient},
-    {Op::reshape, one<reshape>},  {Op::permute, one<permute>},
-    {Op::expand, one<expand>},    {Op::slice, one<slice>},
+    {Op::input, one<target>},
+    {Op::constant, one<target>},
+    {Op::iota, one<iota>},
+    {Op::negate, one<unary>},
+    {Op::exp, one<unary>},
+    {Op::log, one<unary>},
+    {Op::sqrt, one<unary>},
+    {Op::rsqrt, one<unary>},
+    {Op::sin, one<unary>},
+    {Op::cos, one<unary>},
+    {Op::tanh, one<unary>},
+    {Op::sigmoid, one<unary>},
+    {Op::cast, one<cast>},
+    {Op::add, one<binary>},
+    {Op::subtract, one<binary>},
+    {Op::multiply, one<binary>},
+    {Op::divide, one<binary>},
+    {Op::maximum, one<binary>},
+    {Op::less, one<comparison>},
+    {Op::less_equal, one<comparison>},
+    {Op::equal, one<comparison>},
+    {Op::where, one<where>},
+    {Op::softmax, one<row>},
+    {Op::softmax_gradient, one<row>},
+    {Op::sum, one<reduction>},
+    {Op::mean, one<reduction>},
+    {Op::max, one<reduction>},
+    {Op::matmul, one<matmul>},
+    {Op::attention, attention},
+    {Op::attention_gradient, attention_gradient},
+    {Op::reshape, one<reshape>},
+    {Op::permute, one<permute>},
+    {Op::expand, one<expand>},
+    {Op::slice, one<slice>},
     {Op::pad, one<pad>},
+    {Op::silu, one<unary>},
+    {Op::silu_gradient, one<binary>},
+    {Op::log_softmax, one<row>},
+    {Op::log_softmax_gradient, one<row>},
+    {Op::gather, one<gather>},
+    {Op::scatter_add, one<scatter_add>},
+    {Op::pick, one<pick>},
+    {Op::place, one<place>},
+    {Op::sum_of_squares, one<sum_of_squares>},
+    {Op::adamw_update, adamw_update},
+    {Op::concat, one<concat>},
 };
 
 }  // namespace
 
 std::vector<TensorType> infer_types(Op op, Types inputs, const Attributes& attributes) {
-  if (static_cast<int>(inputs.size()) != info(op).inputs)
-    throw misfit(op, inputs, fmt::format("{} inputs", info(op).inputs));
+  const int expected = info(op).inputs;
+  if (expected == kAnyNumber && inputs.empty()) throw misfit(op, inputs, "at least one input");
+  if (expected != kAnyNumber && static_cast<int>(inputs.size()) != expected)
+    throw misfit(op, inputs, fmt::format("{} inputs", expected));
   std::vector<TensorType> results = kRules[op](op, inputs, attributes);
   for (const TensorType& result : results) element_count(result.shape);  // throws when it overflows
   return results;

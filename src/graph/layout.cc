@@ -3,10 +3,9 @@
 #include <optional>
 
 namespace ridgeline {
-namespace {
 
-// Strides that show `from` in the shape `to` without moving elements, if there are any. Walks both
-// shapes from the back in groups of axes with equal products; a group must be evenly strided.
+// Walks both shapes from the back in groups of axes with equal products; a group must be evenly
+// strided.
 std::optional<Strides> reshape_strides(const Shape& from, const Strides& strides, const Shape& to) {
   Strides result = Dims::filled(to.rank(), 1);
   int source = from.rank() - 1;
@@ -42,6 +41,8 @@ std::optional<Strides> reshape_strides(const Shape& from, const Strides& strides
   return result;
 }
 
+namespace {
+
 Layout view_layout(const Node& node, const Shape& from, const Layout& base) {
   Layout layout = base;
   const Shape& to = node.outputs[0].shape;
@@ -72,6 +73,13 @@ Layout view_layout(const Node& node, const Shape& from, const Layout& base) {
 
 }  // namespace
 
+std::optional<Layout> layout_of_view(const Node& view, const Shape& from, const Layout& base) {
+  if (view.op != Op::reshape) return view_layout(view, from, base);
+  const auto strides = reshape_strides(from, base.strides, view.outputs[0].shape);
+  if (!strides) return std::nullopt;
+  return Layout{base.storage, base.offset, *strides};
+}
+
 std::vector<Layout> layouts(const Graph& graph) {
   std::vector<Layout> result(graph.value_count());
   for (uint32_t number = 0; number < graph.nodes().size(); ++number) {
@@ -80,15 +88,12 @@ std::vector<Layout> layouts(const Graph& graph) {
       const Value value{number, output};
       Layout& layout = result[graph.index(value)];
       layout = {value, 0, contiguous_strides(node.outputs[output].shape)};
+      if (const auto updated = updated_input(node, output))
+        layout = result[graph.index(node.inputs[*updated])];
       if (!is_view(node.op)) continue;
       const Layout& base = result[graph.index(node.inputs[0])];
       const Shape& from = graph.type(node.inputs[0]).shape;
-      if (node.op == Op::reshape) {
-        if (const auto strides = reshape_strides(from, base.strides, node.outputs[0].shape))
-          layout = {base.storage, base.offset, *strides};
-      } else {
-        layout = view_layout(node, from, base);
-      }
+      if (const auto seen = layout_of_view(node, from, base)) layout = *seen;
     }
   }
   return result;

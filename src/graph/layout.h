@@ -1,6 +1,8 @@
-// Where each value lies: views share the storage of the value they look at.
+// Where each value lies: views share the storage of the value they look at, updates that of the
+// value they replace.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "graph/graph.h"
@@ -8,10 +10,17 @@
 namespace ridgeline {
 
 struct Layout {
-  Value storage;       // the value that owns the memory; itself unless this is a view
+  Value storage;       // the value that owns the memory; itself unless this is a view or an update
   int64_t offset = 0;  // in elements
   Strides strides;     // in elements
 };
+
+// Strides that show `from` in the shape `to` without moving elements, if there are any.
+std::optional<Strides> reshape_strides(const Shape& from, const Strides& strides, const Shape& to);
+
+// What a view shows of a tensor of shape `from` that lies at `base`; nothing where strides cannot
+// express a reshape.
+std::optional<Layout> layout_of_view(const Node& view, const Shape& from, const Layout& base);
 
 // Indexed by Graph::index. A reshape is a view where strides allow it and owns a copy otherwise.
 std::vector<Layout> layouts(const Graph& graph);
@@ -19,6 +28,12 @@ std::vector<Layout> layouts(const Graph& graph);
 // A constant is one scalar kept by the executor, not a tensor: it takes no memory of the ledger.
 inline bool owns_memory(const Graph& graph, const std::vector<Layout>& layouts, Value value) {
   return layouts[graph.index(value)].storage == value && graph.node(value).op != Op::constant;
+}
+
+// Whether a node starts a kernel: inputs, constants and pure views do not.
+inline bool runs_kernel(const Graph& graph, const std::vector<Layout>& layouts, uint32_t number) {
+  const Op op = graph.nodes()[number].op;
+  return op != Op::input && (is_update(op) || owns_memory(graph, layouts, {number, 0}));
 }
 
 }  // namespace ridgeline

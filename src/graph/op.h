@@ -26,6 +26,7 @@ enum class Op : uint8_t {
   cos,
   tanh,
   sigmoid,
+  silu,
   cast,
   add,
   subtract,
@@ -36,9 +37,12 @@ enum class Op : uint8_t {
   less_equal,
   equal,
   where,
+  silu_gradient,
   // along the last axis
   softmax,
   softmax_gradient,
+  log_softmax,
+  log_softmax_gradient,
   // over given axes, which stay with size 1
   sum,
   mean,
@@ -47,12 +51,21 @@ enum class Op : uint8_t {
   // softmax(scale q k^T + mask) v as one node, with the log-sum-exp of each row; and its gradient
   attention,
   attention_gradient,
+  // rows of a table, or one element of each row, by i32 index; each beside its gradient
+  gather,
+  scatter_add,
+  pick,
+  place,
+  // over many tensors at once, as PyTorch's foreach
+  sum_of_squares,
+  adamw_update,
   // the same elements seen otherwise; a reshape that strides cannot express copies
   reshape,
   permute,
   expand,
   slice,
-  // zeros around
+  // results that are put together from parts: tensors side by side, zeros around
+  concat,
   pad,
 };
 
@@ -79,7 +92,20 @@ class OpTable {
   std::array<T, kOpCount> entries_{};
 };
 
-enum class OpClass : uint8_t { leaf, pointwise, row, reduction, matmul, attention, view, pad };
+enum class OpClass : uint8_t {
+  leaf,
+  pointwise,
+  row,
+  reduction,
+  matmul,
+  attention,
+  indexed,
+  multi_tensor,
+  view,
+  assembly,
+};
+
+inline constexpr int kAnyNumber = -1;  // of inputs: at least one
 
 struct OpInfo {
   std::string_view name;
@@ -91,6 +117,11 @@ const OpInfo& info(Op op);
 
 inline bool is_view(Op op) {
   return info(op).kind == OpClass::view;
+}
+
+// Whether results overwrite inputs (Node's updated_input in graph.h says which).
+inline bool is_update(Op op) {
+  return op == Op::adamw_update;
 }
 
 }  // namespace ridgeline

@@ -3,11 +3,29 @@
 namespace ridgeline {
 namespace {
 
-Tensor apply(Op op, std::initializer_list<Tensor> inputs, Attributes attributes = {}) {
+Tensor apply_to_all(Op op, std::span<const Tensor> inputs, Attributes attributes = {}) {
   std::vector<Value> values;
   for (const Tensor& input : inputs) values.push_back(input.value());
-  Graph& graph = inputs.begin()->graph();
+  Graph& graph = inputs[0].graph();
   return Tensor(graph, graph.add(op, std::move(values), std::move(attributes)));
+}
+
+Tensor apply(Op op, std::initializer_list<Tensor> inputs, Attributes attributes = {}) {
+  return apply_to_all(op, std::span(inputs.begin(), inputs.size()), std::move(attributes));
+}
+
+Tensor flat(const Tensor& x) {
+  return reshape(x, {element_count(x.shape())});
+}
+
+// All axes but the last one as one.
+Tensor as_rows(const Tensor& x) {
+  return reshape(x, {element_count(x.shape()) / x.shape().back(), x.shape().back()});
+}
+
+Shape with_width(Shape shape, int64_t width) {
+  shape.push_back(width);
+  return shape;
 }
 
 Dims from_front(const Tensor& x, const Dims& axes) {
@@ -67,6 +85,12 @@ Tensor tanh(const Tensor& x) {
 Tensor sigmoid(const Tensor& x) {
   return apply(Op::sigmoid, {x});
 }
+Tensor silu(const Tensor& x) {
+  return apply(Op::silu, {x});
+}
+Tensor silu_gradient(const Tensor& x, const Tensor& d_y) {
+  return apply(Op::silu_gradient, {x, d_y});
+}
 Tensor cast(const Tensor& x, DType dtype) {
   return x.dtype() == dtype ? x : apply(Op::cast, {x}, {{}, Target{{dtype, {}}}});
 }
@@ -118,6 +142,13 @@ Tensor softmax_gradient(const Tensor& y, const Tensor& d_y) {
   return apply(Op::softmax_gradient, {y, d_y});
 }
 
+Tensor log_softmax(const Tensor& x) {
+  return apply(Op::log_softmax, {x});
+}
+Tensor log_softmax_gradient(const Tensor& y, const Tensor& d_y) {
+  return apply(Op::log_softmax_gradient, {y, d_y});
+}
+
 Tensor sum(const Tensor& x, const Dims& axes) {
   return reduce(Op::sum, x, axes);
 }
@@ -145,6 +176,58 @@ AttentionGradients attention_gradient(const Tensor& q, const Tensor& k, const Te
                            {q, k, v, result.output, result.log_sum_exp, d_output}, {spec, {}});
   const uint32_t node = d_q.value().node;
   return {d_q, Tensor(q.graph(), {node, 1}), Tensor(q.graph(), {node, 2})};
+}
+
+// The kernels see one axis of indices; shapes around it are views.
+Tensor gather(const Tensor& table, const Tensor& indices) {
+  return reshape(apply(Op::gather, {table, flat(indices)}),
+                 with_width(indices.shape(), table.shape().back()));
+}
+
+Tensor scatter_add(const Tensor& indices, const Tensor& updates, int64_t rows) {
+  const TensorType table{updates.dtype(), {rows, updates.shape().back()}};
+  return apply(Op::scatter_add, {flat(indices), as_rows(updates)}, {{}, Target{table}});
+}
+
+Tensor pick(const Tensor& x, const Tensor& indices) {
+  return reshape(apply(Op::pick, {as_rows(x), flat(indices)}), indices.shape());
+}
+
+Tensor place(const Tensor& indices, const Tensor& values, int64_t width) {
+  const TensorType rows{values.dtype(), {element_count(indices.shape()), width}};
+  return reshape(apply(Op::place, {flat(indices), flat(values)}, {{}, Target{rows}}),
+                 with_width(indices.shape(), width));
+}
+
+Tensor sum_of_squares(std::span<const Tensor> tensors) {
+  std::vector<Tensor> inputs;
+  for (const Tensor& tensor : tensors) inputs.push_back(flat(tensor));
+  return apply_to_all(Op::sum_of_squares, inputs);
+}
+
+std::vector<AdamWTensors> adamw_update(std::span<const AdamWTensors> tensors, const Tensor& scalars,
+                                       const Tensor& gradient_scale, AdamWSpec spec) {
+  spec.scaled = static_cast<bool>(gradient_scale);
+  std::vector<Tensor> inputs = {scalars};
+  if (spec.scaled) inputs.push_back(gradient_scale);
+  for (const AdamWTensors& each : tensors) inputs.push_back(each.parameter);
+  for (const AdamWTensors& each : tensors) inputs.push_back(flat(each.gradient));
+  for (const AdamWTensors& each : tensors) inputs.push_back(each.first_moment);
+  for (const AdamWTensors& each : tensors) inputs.push_back(each.second_moment);
+  Graph& graph = scalars.graph();
+  const uint32_t node = apply_to_all(Op::adamw_update, inputs, {spec, {}}).value().node;
+  const auto count = static_cast<uint32_t>(tensors.size());
+  std::vector<AdamWTensors> results;
+  for (uint32_t i = 0; i < count; ++i)
+    results.push_back({.parameter = Tensor(graph, {node, i}),
+                       .gradient = tensors[i].gradient,
+                       .first_moment = Tensor(graph, {node, count + i}),
+                       .second_moment = Tensor(graph, {node, 2 * count + i})});
+  return results;
+}
+
+Tensor concat(std::span<const Tensor> parts, int axis) {
+  return apply_to_all(Op::concat, parts, {Axes{from_front(parts[0], {axis})}, {}});
 }
 
 Tensor reshape(const Tensor& x, const Shape& shape) {

@@ -5,7 +5,9 @@
 //   Tensor output  = matmul(weights, v);
 #pragma once
 
+#include <span>
 #include <string>
+#include <vector>
 
 #include "graph/graph.h"
 
@@ -44,6 +46,9 @@ Tensor sin(const Tensor& x);
 Tensor cos(const Tensor& x);
 Tensor tanh(const Tensor& x);
 Tensor sigmoid(const Tensor& x);
+Tensor silu(const Tensor& x);  // x sigmoid(x)
+// The gradient of x, given x and the gradient of silu(x).
+Tensor silu_gradient(const Tensor& x, const Tensor& d_y);
 Tensor cast(const Tensor& x, DType dtype);
 
 Tensor operator+(const Tensor& a, const Tensor& b);
@@ -63,6 +68,10 @@ Tensor where(const Tensor& condition, const Tensor& yes, const Tensor& no);
 Tensor softmax(const Tensor& x);  // along the last axis
 // The gradient of x, given y = softmax(x) and the gradient of y.
 Tensor softmax_gradient(const Tensor& y, const Tensor& d_y);
+
+Tensor log_softmax(const Tensor& x);
+// The gradient of x, given y = log_softmax(x) and the gradient of y.
+Tensor log_softmax_gradient(const Tensor& y, const Tensor& d_y);
 
 // Reduced axes stay, with size 1. Negative axes count from the end.
 Tensor sum(const Tensor& x, const Dims& axes);
@@ -86,6 +95,33 @@ struct AttentionGradients {
 AttentionGradients attention_gradient(const Tensor& q, const Tensor& k, const Tensor& v,
                                       const AttentionResult& result, const Tensor& d_output,
                                       const AttentionSpec& spec);
+
+// Rows of table [V, d] by i32 indices [...] -> [..., d].
+Tensor gather(const Tensor& table, const Tensor& indices);
+// The gradient of the table: zeros [rows, d], plus each of updates [..., d] at the row of its
+// index.
+Tensor scatter_add(const Tensor& indices, const Tensor& updates, int64_t rows);
+// One element of each row of x [..., V] by i32 indices [...] -> [...].
+Tensor pick(const Tensor& x, const Tensor& indices);
+// The gradient of x: zeros [..., width] but for values [...] at their indices.
+Tensor place(const Tensor& indices, const Tensor& values, int64_t width);
+
+// The sum of the squares of all elements of all tensors, as fp32 [1].
+Tensor sum_of_squares(std::span<const Tensor> tensors);
+
+// What one AdamW step replaces. The results lie where the inputs were, which nobody may read any
+// more.
+struct AdamWTensors {
+  Tensor parameter;                    // of one floating dtype for all
+  Tensor gradient;                     // likewise; of the parameter's shape; left alone
+  Tensor first_moment, second_moment;  // fp32
+};
+// `scalars`: fp32 [3], see AdamWScalar. `gradient_scale`: fp32 [1], or none.
+std::vector<AdamWTensors> adamw_update(std::span<const AdamWTensors> tensors, const Tensor& scalars,
+                                       const Tensor& gradient_scale, AdamWSpec spec);
+
+// Side by side along an axis.
+Tensor concat(std::span<const Tensor> parts, int axis);
 
 Tensor reshape(const Tensor& x, const Shape& shape);
 Tensor permute(const Tensor& x, const Dims& order);

@@ -1,10 +1,12 @@
 // The invariants that every pass must leave intact.
 #include <fmt/format.h>
 
+#include <map>
 #include <set>
 
 #include "base/error.h"
 #include "graph/graph.h"
+#include "graph/layout.h"
 
 namespace ridgeline {
 namespace {
@@ -12,6 +14,67 @@ namespace {
 void require(bool holds, const std::string& problem) {
   if (!holds) throw Error(ErrorKind::internal, "broken graph: " + problem);
 }
+
+// Every value has the version of its storage that was there when it was computed. An update makes a
+// new version; whoever reads an old one afterwards would see the new content.
+class Versions {
+ public:
+  explicit Versions(const Graph& graph)
+      : graph_(graph),
+        places_(layouts(graph)),
+        newest_(graph.value_count(), 0),
+        version_(graph.value_count(), 0) {}
+
+  void run(uint32_t number, const std::string& place) {
+    const Node& node = graph_.nodes()[number];
+    for (Value input : node.inputs) require_newest(input, place);
+    if (is_update(node.op)) require_alone(node, place);
+    for (uint32_t output = 0; output < node.outputs.size(); ++output) {
+      const uint32_t value = node.first_value + output;
+      const uint32_t storage = storage_of(value);
+      if (const auto updated = updated_input(node, output)) {
+        require_whole(node.inputs[*updated], place);
+        ++newest_[storage];
+      }
+      version_[value] = newest_[storage];
+    }
+  }
+
+  void require_newest(Value value, const std::string& place) const {
+    const uint32_t index = graph_.index(value);
+    require(version_[index] == newest_[storage_of(index)],
+            fmt::format("{} reads {} after it was updated in place", place, graph_.name(value)));
+  }
+
+ private:
+  uint32_t storage_of(uint32_t index) const { return graph_.index(places_[index].storage); }
+
+  // What is written must not be read through another input of the same node.
+  void require_alone(const Node& node, const std::string& place) const {
+    std::map<uint32_t, int> readers;
+    for (Value input : node.inputs) ++readers[storage_of(graph_.index(input))];
+    for (uint32_t output = 0; output < node.outputs.size(); ++output) {
+      const Value input = node.inputs[*updated_input(node, output)];
+      require(readers[storage_of(graph_.index(input))] == 1,
+              fmt::format("{} updates {} and reads it twice", place, graph_.name(input)));
+    }
+  }
+
+  void require_whole(Value input, const std::string& place) const {
+    const Layout& layout = places_[graph_.index(input)];
+    const TensorType& type = graph_.type(input);
+    const bool whole = layout.offset == 0 && layout.strides == contiguous_strides(type.shape) &&
+                       byte_size(type) == byte_size(graph_.type(layout.storage)) &&
+                       graph_.node(layout.storage).op != Op::constant;
+    require(whole, fmt::format("{} updates {}, which is a part or a broadcast of other values",
+                               place, graph_.name(input)));
+  }
+
+  const Graph& graph_;
+  std::vector<Layout> places_;
+  std::vector<uint32_t> newest_;   // by Graph::index of the storage
+  std::vector<uint32_t> version_;  // by Graph::index
+};
 
 }  // namespace
 
@@ -40,6 +103,11 @@ void verify(const Graph& graph) {
     require(output.value.node < graph.nodes().size() &&
                 output.value.output < graph.node(output.value).outputs.size(),
             "output " + output.name + " does not exist");
+  Versions versions(graph);
+  for (uint32_t number = 0; number < graph.nodes().size(); ++number)
+    versions.run(number, fmt::format("node {} ({})", number, info(graph.nodes()[number].op).name));
+  for (const Output& output : graph.outputs())
+    versions.require_newest(output.value, "output " + output.name);
   uint32_t begin = 0;
   for (const Stage& stage : graph.stages()) {
     require(stage.begin == begin && stage.end >= begin, "stage " + stage.name + " is out of order");

@@ -52,7 +52,7 @@ std::string kernel_source(const CudaKernel& kernel) {
   for (const auto& [name, value] : kernel.constants)
     source += fmt::format("#define {} {}\n", name, value);
   source += fmt::format("#line 1 \"{}\"\n", kernel.file);
-  source += embedded_text(kernel.file);
+  source += kernel.text.empty() ? embedded_text(kernel.file) : std::string_view(kernel.text);
   return source;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 
 #include "base/float16.h"
 #include "graph/dtype.h"
@@ -46,6 +47,18 @@ inline void store_one(DType dtype, float value, void* data, int64_t offset) {
       static_cast<uint8_t*>(data)[offset] = value != 0;
       return;
   }
+}
+
+// A constant in its own dtype, as kernels take it.
+inline uint64_t scalar_bits(DType dtype, double value) {
+  uint64_t bits = 0;
+  if (dtype == DType::i32) {
+    const auto whole = static_cast<int32_t>(value);
+    std::memcpy(&bits, &whole, sizeof whole);  // fp32 would not hold all of them
+  } else {
+    store_one(dtype, static_cast<float>(value), &bits, 0);
+  }
+  return bits;
 }
 
 }  // namespace ridgeline

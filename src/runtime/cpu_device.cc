@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "kernels/cpu/blas.h"
+#include "kernels/cpu/fused.h"
 #include "kernels/cpu/kernels.h"
 
 namespace ridgeline {
@@ -15,10 +16,27 @@ size_t contiguous_bytes(const TensorView& view) {
   return static_cast<size_t>(byte_size({view.dtype, view.shape}).count);
 }
 
+class CpuProgram : public FusedProgram {
+ public:
+  CpuProgram(CpuFusedKernel kernel, std::shared_ptr<HostCompiler> compiler, CpuContext context)
+      : kernel_(std::move(kernel)), compiler_(std::move(compiler)), context_(context) {}
+  void run(std::span<void* const> inputs, std::span<void* const> outputs, void* scratch) override {
+    kernel_.run(inputs, outputs, scratch, context_);
+  }
+
+ private:
+  CpuFusedKernel kernel_;
+  std::shared_ptr<HostCompiler> compiler_;
+  CpuContext context_;
+};
+
 }  // namespace
 
 CpuDevice::CpuDevice(CpuOptions options)
-    : isa_(options.isa), pool_(options.threads), ledger_(memory_, std::move(options.ledger)) {}
+    : isa_(options.isa),
+      pool_(options.threads),
+      ledger_(memory_, std::move(options.ledger)),
+      compiler_(std::make_shared<HostCompiler>(std::move(options.compiler))) {}
 
 std::string CpuDevice::description() const {
   return fmt::format("{} threads, {}, {}", pool_.threads(), ridgeline::name(isa_),
@@ -32,13 +50,32 @@ DeviceFacts CpuDevice::facts() const {
 double CpuDevice::time_ms(const std::function<void()>& work) {
   const auto start = std::chrono::steady_clock::now();
   work();
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+      .count();
 }
 
 void CpuDevice::run(const Node& node, std::span<const TensorView> inputs,
                     std::span<const TensorView> outputs) {
   if (const CpuKernel kernel = cpu_kernel(node.op))
     kernel({node, inputs, outputs}, {.pool = pool_, .isa = isa_});
+}
+
+std::vector<std::unique_ptr<FusedProgram>> CpuDevice::compile(
+    std::span<const FusedKernel* const> kernels, const EmitOptions& options) {
+  std::vector<HostText> texts;
+  std::vector<HostSource> sources;
+  for (const FusedKernel* kernel : kernels) {
+    texts.push_back(emit_host(*kernel, options));
+    sources.push_back({texts.back().entry, texts.back().text});
+  }
+  const std::vector<void*> functions = compiler_->functions(host_preamble(), sources);
+  std::vector<std::unique_ptr<FusedProgram>> programs;
+  for (size_t i = 0; i < kernels.size(); ++i)
+    programs.push_back(
+        std::make_unique<CpuProgram>(CpuFusedKernel(*kernels[i], std::move(texts[i]),
+                                                    reinterpret_cast<HostFunction>(functions[i])),
+                                     compiler_, CpuContext{.pool = pool_, .isa = isa_}));
+  return programs;
 }
 
 void CpuDevice::poison(const TensorView& view) {

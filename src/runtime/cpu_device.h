@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/machine_limits.h"
+#include "jit/host_compiler.h"
 #include "kernels/cpu/context.h"
 #include "runtime/device.h"
 #include "runtime/host_memory.h"
@@ -12,6 +13,7 @@ struct CpuOptions {
   int threads = available_threads();
   Isa isa = default_isa();
   LedgerOptions ledger = {.budget = default_host_budget()};
+  HostCompilerOptions compiler = {};  // of generated kernels
 };
 
 class CpuDevice : public Device {
@@ -25,11 +27,14 @@ class CpuDevice : public Device {
   Ledger& ledger() override { return ledger_; }
   const Ledger& ledger() const override { return ledger_; }
   ThreadPool& pool() { return pool_; }
+  const HostCompiler& compiler() const { return *compiler_; }
 
   void run(const Node& node, std::span<const TensorView> inputs,
            std::span<const TensorView> outputs) override;
   // The kernels keep their tiles on stacks and in scratch of a fixed size per thread.
   Bytes scratch(const Node&, std::span<const TensorType>) const override { return {}; }
+  std::vector<std::unique_ptr<FusedProgram>> compile(std::span<const FusedKernel* const> kernels,
+                                                     const EmitOptions& options) override;
   void synchronize() override {}
   double time_ms(const std::function<void()>& work) override;
   std::optional<Bytes> driver_memory_in_use() const override { return std::nullopt; }
@@ -42,6 +47,7 @@ class CpuDevice : public Device {
   ThreadPool pool_;
   HostMemory memory_;
   Ledger ledger_;
+  std::shared_ptr<HostCompiler> compiler_;  // programs keep it, as their code lies in it
 };
 
 }  // namespace ridgeline

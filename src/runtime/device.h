@@ -2,12 +2,14 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 
 #include "graph/graph.h"
 #include "kernels/tensor_view.h"
+#include "plan/fused_kernel.h"
 #include "runtime/ledger.h"
 
 namespace ridgeline {
@@ -22,6 +24,23 @@ struct DeviceFacts {
   int64_t l2_bytes = 0;          // of a GPU
   double max_clock_hz = 0;       // of a GPU
   int ordinal = 0;               // of a GPU, as CUDA counts
+};
+
+// A generated kernel that is ready to run.
+class FusedProgram {
+ public:
+  virtual ~FusedProgram() = default;
+  // Addresses of the kernel's storages, in its order; null for operands that are positions.
+  // `scratch`: as much as fused_scratch() says.
+  virtual void run(std::span<void* const> inputs, std::span<void* const> outputs,
+                   void* scratch) = 0;
+};
+
+// Work that was recorded and can be started at once.
+class RecordedWork {
+ public:
+  virtual ~RecordedWork() = default;
+  virtual void start() = 0;
 };
 
 class Device {
@@ -39,6 +58,14 @@ class Device {
                    std::span<const TensorView> outputs) = 0;
   // Memory that a node takes of the ledger while it runs, beyond its outputs.
   virtual Bytes scratch(const Node& node, std::span<const TensorType> inputs) const = 0;
+  // Compiles generated kernels, several at a time. Throws an unsupported error without a compiler.
+  virtual std::vector<std::unique_ptr<FusedProgram>> compile(
+      std::span<const FusedKernel* const> kernels, const EmitOptions& options) = 0;
+  // Records what `work` starts, so that it can be started again without this program's help. Null:
+  // the device has no such thing, and nothing was run.
+  virtual std::unique_ptr<RecordedWork> record(const std::function<void()>& /*work*/) {
+    return nullptr;
+  }
   virtual void synchronize() = 0;
   // Runs `work` and gives its time in milliseconds by the device's own clock.
   virtual double time_ms(const std::function<void()>& work) = 0;

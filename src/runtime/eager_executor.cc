@@ -2,40 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
-
 #include "base/error.h"
-#include "base/float16.h"
+#include "kernels/host_values.h"
 
 namespace ridgeline {
-namespace {
-
-uint64_t scalar_bits(DType dtype, double value) {
-  uint64_t bits = 0;
-  const auto put = [&](auto stored) { std::memcpy(&bits, &stored, sizeof stored); };
-  switch (dtype) {
-    case DType::f32:
-    case DType::tf32:
-      put(static_cast<float>(value));
-      break;
-    case DType::bf16:
-      put(float_to_bf16(static_cast<float>(value)));
-      break;
-    case DType::f16:
-      put(float_to_f16(static_cast<float>(value)));
-      break;
-    case DType::i32:
-      put(static_cast<int32_t>(value));
-      break;
-    case DType::boolean:
-      put(static_cast<uint8_t>(value != 0));
-      break;
-  }
-  return bits;
-}
-
-}  // namespace
-
 EagerExecutor::EagerExecutor(const Graph& graph, const Schedule& schedule, Device& device)
     : graph_(graph),
       schedule_(schedule),
@@ -87,16 +57,17 @@ TensorView EagerExecutor::output(std::string_view name) const {
 
 void EagerExecutor::run_step(const Step& step) {
   const Node& node = graph_.nodes()[step.node];
-  if (node.op != Op::input && owns_memory(graph_, schedule_.layouts, {step.node, 0})) {
+  if (runs_kernel(graph_, schedule_.layouts, step.node)) {
+    const bool updates = is_update(node.op);  // then the results lie where inputs are
     inputs_.clear();
     outputs_.clear();
-    for (uint32_t output = 0; output < node.outputs.size(); ++output)
+    for (uint32_t output = 0; output < node.outputs.size() && !updates; ++output)
       storage_[node.first_value + output] = device_.ledger().allocate(
           byte_size(node.outputs[output]), names_[node.first_value + output]);
     for (Value input : node.inputs) inputs_.push_back(view(input));
     for (uint32_t output = 0; output < node.outputs.size(); ++output)
       outputs_.push_back(view({step.node, output}));
-    if (poison_)
+    if (poison_ && !updates)
       for (const TensorView& output : outputs_) device_.poison(output);
     device_.run(node, inputs_, outputs_);
   }

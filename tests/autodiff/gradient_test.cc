@@ -25,6 +25,15 @@ struct OpCase {
   double shift = 0;
 };
 
+// 0, 1, 2, 1, 1, ...
+Tensor some_indices(const Tensor& x, int64_t count) {
+  const auto i32 = [&](double value) {
+    return Tensor(x.graph(), x.graph().constant(value, DType::i32));
+  };
+  const Tensor positions = iota(x.graph(), count);
+  return where(less_equal(positions, i32(2)), positions, i32(1));
+}
+
 const std::vector<OpCase>& cases() {
   using T = const std::vector<Tensor>&;
   static const std::vector<OpCase> kCases = {
@@ -37,6 +46,8 @@ const std::vector<OpCase>& cases() {
       {Op::cos, {{3, 2}}, [](T x) { return cos(x[0]); }},
       {Op::tanh, {{3, 2}}, [](T x) { return tanh(x[0]); }},
       {Op::sigmoid, {{3, 2}}, [](T x) { return sigmoid(x[0]); }},
+      {Op::silu, {{3, 2}}, [](T x) { return silu(x[0]); }},
+      {Op::silu_gradient, {{3, 2}, {3, 2}}, [](T x) { return silu_gradient(x[0], x[1]); }},
       {Op::cast, {{3, 2}}, [](T x) { return cast(cast(x[0], DType::bf16) * 2.0, DType::f32); }},
       {Op::add, {{3, 2}, {2}}, [](T x) { return x[0] + x[1]; }},
       {Op::subtract, {{3, 1}, {2}}, [](T x) { return x[0] - x[1]; }},
@@ -48,6 +59,16 @@ const std::vector<OpCase>& cases() {
        [](T x) { return where(less(x[0], scalar(x[0], 0)), x[1] * x[0], x[2]); }},
       {Op::softmax, {{3, 5}}, [](T x) { return softmax(x[0]); }},
       {Op::softmax_gradient, {{3, 5}, {3, 5}}, [](T x) { return softmax_gradient(x[0], x[1]); }},
+      {Op::log_softmax, {{3, 5}}, [](T x) { return log_softmax(x[0]); }},
+      {Op::log_softmax_gradient,
+       {{3, 5}, {3, 5}},
+       [](T x) { return log_softmax_gradient(x[0], x[1]); }},
+      {Op::gather, {{3, 2}}, [](T x) { return gather(x[0], some_indices(x[0], 5)); }},
+      {Op::scatter_add, {{5, 2}}, [](T x) { return scatter_add(some_indices(x[0], 5), x[0], 4); }},
+      {Op::pick, {{5, 3}}, [](T x) { return pick(x[0], some_indices(x[0], 5)); }},
+      {Op::place, {{5}}, [](T x) { return place(some_indices(x[0], 5), x[0], 4); }},
+      {Op::sum_of_squares, {{3, 2}, {4}}, [](T x) { return sum_of_squares(x); }},
+      {Op::concat, {{3, 2}, {3, 1}}, [](T x) { return concat(x, 1) * concat(x, -1); }},
       {Op::sum,
        {{3, 2, 4}},
        [](T x) {

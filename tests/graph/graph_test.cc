@@ -133,5 +133,109 @@ TEST(Schedule, NeverReadsWhatItFreed) {
   }
 }
 
+// A parameter with its gradient and moments, all inputs.
+struct Trainable {
+  Graph graph;
+  AdamWTensors tensors;
+  Tensor scalars;
+
+  explicit Trainable(const Shape& shape = {2, 3}) {
+    const auto made = [&](const char* name) { return input(graph, name, {DType::f32, shape}); };
+    tensors = {made("parameter"), made("gradient"), made("first"), made("second")};
+    scalars = input(graph, "scalars", {DType::f32, {kAdamWScalars}});
+  }
+  AdamWTensors update() { return adamw_update({&tensors, 1}, scalars, {}, {})[0]; }
+  std::string problem() {
+    try {
+      verify(graph);
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return "none";
+  }
+};
+
+TEST(Update, ResultsLieWhereTheInputsWere) {
+  Trainable made;
+  const AdamWTensors updated = made.update();
+  const std::vector<Layout> places = layouts(made.graph);
+  const auto storage = [&](const Tensor& x) { return places[made.graph.index(x.value())].storage; };
+  EXPECT_EQ(storage(updated.parameter), made.tensors.parameter.value());
+  EXPECT_EQ(storage(updated.first_moment), made.tensors.first_moment.value());
+  EXPECT_EQ(storage(updated.second_moment), made.tensors.second_moment.value());
+  EXPECT_FALSE(owns_memory(made.graph, places, updated.parameter.value()));
+  EXPECT_TRUE(runs_kernel(made.graph, places, updated.parameter.value().node));
+  EXPECT_EQ(made.problem(), "none");
+}
+
+TEST(Update, ReadersOfTheOldValueMustStandBefore) {
+  Trainable before;
+  before.graph.mark_output("old", exp(before.tensors.parameter).value());
+  before.graph.mark_output("new", exp(before.update().parameter).value());
+  EXPECT_EQ(before.problem(), "none");
+
+  Trainable after;
+  after.update();
+  exp(after.tensors.parameter);
+  EXPECT_NE(after.problem().find("reads parameter after it was updated"), std::string::npos);
+
+  Trainable through_a_view;
+  const Tensor old = transpose(through_a_view.tensors.first_moment);
+  through_a_view.update();
+  exp(old);
+  EXPECT_NE(through_a_view.problem().find("after it was updated"), std::string::npos);
+
+  Trainable as_output;
+  as_output.update();
+  as_output.graph.mark_output("stale", as_output.tensors.parameter.value());
+  EXPECT_NE(as_output.problem().find("output stale reads"), std::string::npos);
+}
+
+TEST(Update, OneStorageIsUpdatedOnceByANode) {
+  Trainable twice;
+  twice.tensors.second_moment = twice.tensors.first_moment;
+  twice.update();
+  EXPECT_NE(twice.problem().find("reads it twice"), std::string::npos);
+
+  Trainable own_gradient;
+  own_gradient.tensors.gradient = own_gradient.tensors.parameter;
+  own_gradient.update();
+  EXPECT_NE(own_gradient.problem().find("reads it twice"), std::string::npos);
+}
+
+TEST(Update, OnlyWholeTensorsAreUpdated) {
+  Trainable part;
+  const Tensor larger = input(part.graph, "larger", {DType::f32, {4, 3}});
+  part.tensors.parameter = slice(larger, 0, 0, 2);
+  part.update();
+  EXPECT_NE(part.problem().find("is a part or a broadcast"), std::string::npos);
+  Trainable constant;
+  constant.tensors.parameter = expand(scalar(constant.scalars, 1), {2, 3});
+  constant.update();
+  EXPECT_NE(constant.problem().find("is a part or a broadcast"), std::string::npos);
+}
+
+TEST(Update, StepsFollowEachOther) {
+  Trainable made;
+  made.tensors = made.update();
+  made.update();
+  EXPECT_EQ(made.problem(), "none");
+}
+
+TEST(Graph, IndicesAndListsThatDoNotFitAreRefused) {
+  Graph graph;
+  const Tensor x = input(graph, "x", {DType::f32, {4, 3}});
+  const Tensor ids = input(graph, "ids", {DType::i32, {4}});
+  EXPECT_THROW(gather(x, x), Error);
+  EXPECT_THROW(gather(ids, ids), Error);
+  EXPECT_THROW(pick(x, iota(graph, 5)), Error);
+  EXPECT_THROW(scatter_add(iota(graph, 3), x, 9), Error);
+  EXPECT_THROW(place(ids, reshape(x, {12}), 5), Error);
+  EXPECT_THROW(sum_of_squares(std::vector<Tensor>{ids}), Error);
+  const Tensor parts[] = {x, transpose(x)};
+  EXPECT_THROW(concat(parts, 0), Error);
+  EXPECT_THROW(concat(parts, 2), Error);
+}
+
 }  // namespace
 }  // namespace ridgeline

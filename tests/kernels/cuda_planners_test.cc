@@ -228,6 +228,66 @@ TEST(CudaPlanners, LongReductionsAreCutIntoParts) {
   EXPECT_GT(cuda_scratch(node, {&type, 1}).count, 0);
 }
 
+void concat_on_host(const CudaLaunch& launch) {
+  const auto p = params_of<ConcatParams>(launch);
+  const int64_t pack = number(launch, "PACK");
+  EXPECT_GE(int64_t{launch.grid[0]} * 1024, p.items);
+  for (int64_t item = 0; item < p.items; ++item) {
+    const int64_t rest = item / p.inner;
+    const int64_t along = rest % p.axis_size;
+    int part = 0;
+    while (along >= p.parts[part].end) ++part;
+    const auto& from = p.parts[part];
+    const int64_t at =
+        (along - from.begin) * from.axis_step +
+        offset_of(rest / p.axis_size, number(launch, "OUTER_AXES"), p.outer_sizes,
+                  from.outer_steps) +
+        offset_of(item % p.inner, number(launch, "INNER_AXES"), p.inner_sizes, from.inner_steps);
+    expect_aligned(from.data, at, pack, 4);
+    expect_aligned(p.out, item * pack, pack, 4);
+    for (int64_t i = 0; i < pack; ++i)
+      static_cast<int*>(p.out)[item * pack + i] = static_cast<const int*>(from.data)[at + i];
+  }
+}
+
+TEST(CudaPlanners, ConcatPutsEveryElementInItsPlace) {
+  for (uint64_t seed = 0; seed < 1500; ++seed) {
+    testing::RandomViewMaker random(seed);
+    Shape shape = random.shape(1 + static_cast<int>(random.below(4)));
+    const auto axis = static_cast<int>(random.below(shape.rank()));
+    std::vector<std::vector<int>> storage;
+    std::vector<TensorView> parts;
+    Shape whole = shape;
+    whole[axis] = 0;
+    for (int64_t i = 0; i < 1 + random.below(5); ++i) {  // five are more than one launch takes
+      shape[axis] = 1 + random.below(5);
+      whole[axis] += shape[axis];
+      storage.emplace_back(static_cast<size_t>(random.space_for(shape)));
+      std::iota(storage.back().begin(), storage.back().end(), static_cast<int>(1000000 * i + 1));
+      parts.push_back(random.view(storage.back().data(), DType::i32, shape));
+    }
+    std::vector<int> result(static_cast<size_t>(element_count(whole)), 0);
+    const TensorView out{result.data(), DType::i32, whole, contiguous_strides(whole)};
+    Node node = node_of(Op::concat, {DType::i32, whole});
+    node.attributes.detail = Axes{{axis}};
+    const auto launches = plan_concat(call_of(node, parts, out));
+    EXPECT_EQ(launches.size(), parts.size() > 4 ? parts.size() : 1);
+    for (const CudaLaunch& launch : launches)
+      launch.kernel.entry == "concat" ? concat_on_host(launch) : copy_on_host(launch);
+    int64_t begin = 0;
+    for (const TensorView& part : parts) {
+      const TensorView there = part_of(out, axis, begin, begin + part.shape[axis]);
+      begin += part.shape[axis];
+      const TensorView both[] = {part, there};
+      const Walk walk = make_walk(part.shape, both);
+      for (int64_t i = 0; i < element_count(part.shape); ++i)
+        ASSERT_EQ(there.as<int>()[walk.element_offset(1, i)],
+                  part.as<int>()[walk.element_offset(0, i)])
+            << "seed " << seed;
+    }
+  }
+}
+
 TEST(CudaPlanners, EveryOpHasAPlannerOrRunsNothing) {
   for (int index = 0; index < static_cast<int>(kOpCount); ++index) {
     const Op op = static_cast<Op>(index);

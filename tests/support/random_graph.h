@@ -28,6 +28,7 @@ class RandomGraphMaker {
     // The last values are results; everything else is used by them, or dies unread.
     for (int i = 0; i < 3; ++i)
       result.graph.mark_output("out" + std::to_string(i), pick_from_end(i).value());
+    if (below(2) == 0) add_update(result);
     return result;
   }
 
@@ -35,7 +36,9 @@ class RandomGraphMaker {
   int64_t below(int64_t bound) {
     return std::uniform_int_distribution<int64_t>(0, bound - 1)(random_);
   }
-  Tensor pick() { return pool_[static_cast<size_t>(below(static_cast<int64_t>(pool_.size())))]; }
+  Tensor pick_tensor() {
+    return pool_[static_cast<size_t>(below(static_cast<int64_t>(pool_.size())))];
+  }
   Tensor pick_from_end(int i) { return pool_[pool_.size() - 1 - static_cast<size_t>(i)]; }
 
   void add_input(RandomGraph& result) {
@@ -52,11 +55,38 @@ class RandomGraphMaker {
     result.inputs[name] = std::move(values);
   }
 
+  // An optimizer step on tensors of its own, whose storage it replaces; the gradient is a value of
+  // the graph in any layout.
+  void add_update(RandomGraph& result) {
+    const Tensor gradient = pick_tensor();
+    const Shape& shape = gradient.shape();
+    const auto made = [&](const char* name, DType dtype, const Shape& of, double (*f)(double)) {
+      std::vector<double>& values = result.inputs[name];
+      for (int64_t i = 0; i < element_count(of); ++i)
+        values.push_back(round_to(dtype, f(std::normal_distribution<double>()(random_))));
+      return input(result.graph, name, {dtype, of});
+    };
+    const auto same = [](double x) { return x; };
+    const auto positive = [](double x) { return 0.1 + x * x; };
+    const auto below_one = [](double x) { return 0.2 + 0.5 / (1 + x * x); };
+    const AdamWTensors tensors{.parameter = made("parameter", dtype_, shape, same),
+                               .gradient = gradient,
+                               .first_moment = made("first_moment", DType::f32, shape, same),
+                               .second_moment = made("second_moment", DType::f32, shape, positive)};
+    const Tensor scalars = made("scalars", DType::f32, {kAdamWScalars}, below_one);
+    const Tensor scale = below(2) == 0 ? made("scale", DType::f32, {1}, below_one) : Tensor();
+    const AdamWSpec spec{.variant = below(2) == 0 ? AdamWVariant::cs336 : AdamWVariant::pytorch};
+    const AdamWTensors updated = adamw_update({&tensors, 1}, scalars, scale, spec)[0];
+    result.graph.mark_output("updated", updated.parameter.value());
+    result.graph.mark_output("first_moment", updated.first_moment.value());
+    result.graph.mark_output("second_moment", updated.second_moment.value());
+  }
+
   // Squashed into [-1, 1], so that chains of ops neither overflow nor lose all precision.
   Tensor tame(const Tensor& x) { return tanh(x); }
 
   Tensor partner(const Tensor& x) {
-    const Tensor other = pick();
+    const Tensor other = pick_tensor();
     for (int axis = 0; axis < std::min(x.shape().rank(), other.shape().rank()); ++axis) {
       const int64_t a = x.shape().back(axis), b = other.shape().back(axis);
       if (a != b && a != 1 && b != 1) return sum_like(x);
@@ -66,11 +96,11 @@ class RandomGraphMaker {
   Tensor sum_like(const Tensor& x) { return mean(x, {below(x.shape().rank())}); }
 
   Tensor step() {
-    const Tensor x = pick();
+    const Tensor x = pick_tensor();
     const int rank = x.shape().rank();
     const auto axis = static_cast<int>(below(rank));
     const int64_t size = x.shape()[axis];
-    switch (below(27)) {
+    switch (below(36)) {
       case 0:
         return -x;
       case 1:
@@ -127,6 +157,38 @@ class RandomGraphMaker {
         return size > 1 ? slice(x, axis, 1, size) : pad(x, axis, 1, 3);
       case 25:
         return rank >= 2 && x.shape().back() <= 256 ? fused_attention(tame(x)) : x * 0.25;
+      case 26:
+        return silu(x);
+      case 27:
+        return silu_gradient(x, cos(x));
+      case 28:
+        return log_softmax(tame(x));
+      case 29:
+        return log_softmax_gradient(log_softmax(x), tame(x));
+      case 30:
+        return gather(as_rows(x), indices(1 + below(9), as_rows(x).shape()[0]));
+      case 31: {
+        const Tensor rows = as_rows(x);
+        const int64_t count = rows.shape()[0];
+        return scatter_add(indices(count, count + 1), rows, count + 1) *
+               (1.0 / static_cast<double>(count));
+      }
+      case 32:
+        return pick(rank >= 2 ? x : as_rows(x), row_indices(x));
+      case 33: {
+        const Tensor values = max(x, {rank - 1});
+        return place(indices(element_count(values.shape()), 5),
+                     reshape(values, {element_count(values.shape())}), 5);
+      }
+      case 34: {
+        const Tensor parts[] = {x, sin(x), x};
+        return size <= 64 ? concat(parts, axis) : concat({parts, 1}, axis);
+      }
+      case 35: {
+        const Tensor tensors[] = {tame(x), sin(transpose_any(x))};
+        return cast(sum_of_squares(tensors) * (1.0 / static_cast<double>(element_count(x.shape()))),
+                    dtype_);
+      }
       default:
         return pad(x, axis, 2, size + 3);
     }
@@ -137,6 +199,22 @@ class RandomGraphMaker {
     const AttentionSpec spec{.scale = 0.5, .mask = {.causal = below(2) == 0, .window = below(4)}};
     return reshape(attention(q, sin(q), q, spec).output, x.shape());
   }
+  // Some in increasing order, the others all the same.
+  Tensor indices(int64_t count, int64_t limit) {
+    const Tensor positions = iota(*graph_, count);
+    const Tensor last = scalar_i32(below(std::min(count, limit)));
+    return where(less_equal(positions, last), positions, scalar_i32(below(limit)));
+  }
+  Tensor as_rows(const Tensor& x) {
+    return reshape(x, {element_count(x.shape()) / x.shape().back(), x.shape().back()});
+  }
+  // One for each row of x, in the shape of the rows.
+  Tensor row_indices(const Tensor& x) {
+    Shape rows(x.shape().span().first(static_cast<size_t>(x.shape().rank() - 1)));
+    if (rows.rank() == 0) rows = {1};
+    return reshape(indices(element_count(rows), x.shape().back()), rows);
+  }
+  static Tensor transpose_any(const Tensor& x) { return x.shape().rank() >= 2 ? transpose(x) : x; }
   Tensor scalar_i32(int64_t value) {
     return Tensor(*graph_, graph_->constant(static_cast<double>(value), DType::i32));
   }

@@ -13,7 +13,7 @@ namespace ridgeline {
 struct KernelCall {
   const Node& node;
   std::span<const TensorView> inputs;
-  std::span<const TensorView> outputs;  // contiguous
+  std::span<const TensorView> outputs;  // contiguous; those of an update are its inputs
 };
 
 using CpuKernel = void (*)(const KernelCall&, const CpuContext&);
@@ -21,7 +21,8 @@ using CpuKernel = void (*)(const KernelCall&, const CpuContext&);
 // Null for inputs, constants and pure views, which run nothing.
 CpuKernel cpu_kernel(Op op);
 
-// What products throw: no CPU rounds their operands to tf32, and fp32 under that name would mislead.
+// What products throw: no CPU rounds their operands to tf32, and fp32 under that name would
+// mislead.
 Error no_tf32();
 
 void iota_kernel(const KernelCall& call, const CpuContext& context);
@@ -30,9 +31,18 @@ void reshape_kernel(const KernelCall& call, const CpuContext& context);
 void pad_kernel(const KernelCall& call, const CpuContext& context);
 void softmax_kernel(const KernelCall& call, const CpuContext& context);
 void softmax_gradient_kernel(const KernelCall& call, const CpuContext& context);
+void log_softmax_kernel(const KernelCall& call, const CpuContext& context);
+void log_softmax_gradient_kernel(const KernelCall& call, const CpuContext& context);
 void reduction_kernel(const KernelCall& call, const CpuContext& context);
 void matmul_kernel(const KernelCall& call, const CpuContext& context);
 void attention_kernel(const KernelCall& call, const CpuContext& context);
 void attention_gradient_kernel(const KernelCall& call, const CpuContext& context);
+void gather_kernel(const KernelCall& call, const CpuContext& context);
+void scatter_add_kernel(const KernelCall& call, const CpuContext& context);
+void pick_kernel(const KernelCall& call, const CpuContext& context);
+void place_kernel(const KernelCall& call, const CpuContext& context);
+void sum_of_squares_kernel(const KernelCall& call, const CpuContext& context);
+void adamw_update_kernel(const KernelCall& call, const CpuContext& context);
+void concat_kernel(const KernelCall& call, const CpuContext& context);
 
 }  // namespace ridgeline

@@ -72,20 +72,24 @@ void reshape_kernel(const KernelCall& call, const CpuContext& context) {
 }
 
 void pad_kernel(const KernelCall& call, const CpuContext& context) {
-  const Range& range = std::get<Range>(call.node.attributes.detail);
+  const auto& [axis, begin, end] = std::get<Range>(call.node.attributes.detail);
   const TensorView& out = call.outputs[0];
   float zero = 0;
   const TensorView nothing{&zero, DType::f32, {}, {}};
-  const auto part = [&](int64_t begin, int64_t end) {
-    TensorView view = out;
-    view.data = element_address(out, begin * out.strides[range.axis]);
-    view.shape[range.axis] = end - begin;
-    return view;
-  };
-  const int64_t size = out.shape[range.axis];
-  run_pointwise(Op::cast, call.inputs, part(range.begin, range.end), context);
-  if (range.begin > 0) run_pointwise(Op::cast, {&nothing, 1}, part(0, range.begin), context);
-  if (range.end < size) run_pointwise(Op::cast, {&nothing, 1}, part(range.end, size), context);
+  const int64_t size = out.shape[axis];
+  run_pointwise(Op::cast, call.inputs, part_of(out, axis, begin, end), context);
+  if (begin > 0) run_pointwise(Op::cast, {&nothing, 1}, part_of(out, axis, 0, begin), context);
+  if (end < size) run_pointwise(Op::cast, {&nothing, 1}, part_of(out, axis, end, size), context);
+}
+
+void concat_kernel(const KernelCall& call, const CpuContext& context) {
+  const auto axis = static_cast<int>(std::get<Axes>(call.node.attributes.detail).axes[0]);
+  int64_t begin = 0;
+  for (const TensorView& input : call.inputs) {
+    const int64_t end = begin + input.shape[axis];
+    run_pointwise(Op::cast, {&input, 1}, part_of(call.outputs[0], axis, begin, end), context);
+    begin = end;
+  }
 }
 
 void iota_kernel(const KernelCall& call, const CpuContext&) {

@@ -1,4 +1,5 @@
-// Softmax and its gradient: one task per row, the row kept in cache between its passes.
+// Softmax, its logarithm, and their gradients: one task per row, the row kept in cache between its
+// passes.
 #include <vector>
 
 #include "kernels/cpu/kernels.h"
@@ -72,6 +73,20 @@ void softmax_gradient_kernel(const KernelCall& call, const CpuContext& context) 
   for_each_row(call, context,
                [](const SimdKernels& simd, const auto& operands, float* out, int64_t width) {
                  simd.softmax_gradient(operands[0], operands[1], out, width);
+               });
+}
+
+void log_softmax_kernel(const KernelCall& call, const CpuContext& context) {
+  for_each_row(call, context,
+               [](const SimdKernels& simd, const auto& operands, float* out, int64_t width) {
+                 simd.log_softmax(operands[0], out, width);
+               });
+}
+
+void log_softmax_gradient_kernel(const KernelCall& call, const CpuContext& context) {
+  for_each_row(call, context,
+               [](const SimdKernels& simd, const auto& operands, float* out, int64_t width) {
+                 simd.log_softmax_gradient(operands[0], operands[1], out, width);
                });
 }
 

@@ -15,6 +15,16 @@ struct PointwiseOperand {
   bool is_scalar = false;
 };
 
+// What one AdamW step multiplies by, for both variants in one form:
+//   m = keep_first m + take_first g,  v = keep_second v + take_second g^2,
+//   p = (p decay_before - step m / (sqrt(v) root_scale + epsilon)) decay_after.
+struct AdamWFactors {
+  float gradient_scale;
+  float keep_first, take_first, keep_second, take_second;
+  float decay_before, decay_after;
+  float root_scale, epsilon, step;
+};
+
 struct SimdKernels {
   // out[i] = op(operands[0][i], operands[1][i], ...); booleans are 0 and 1. `out` may be an
   // operand.
@@ -27,6 +37,12 @@ struct SimdKernels {
   float (*max)(const float* x, int64_t count);
   void (*softmax)(const float* x, float* y, int64_t count);
   void (*softmax_gradient)(const float* y, const float* d_y, float* d_x, int64_t count);
+  void (*log_softmax)(const float* x, float* y, int64_t count);
+  void (*log_softmax_gradient)(const float* y, const float* d_y, float* d_x, int64_t count);
+  float (*sum_of_squares)(const float* x, int64_t count);
+  // Replaces p, m and v.
+  void (*adamw)(const AdamWFactors& factors, float* p, const float* g, float* m, float* v,
+                int64_t count);
 };
 
 const SimdKernels& simd_kernels(Isa isa);

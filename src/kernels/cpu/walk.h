@@ -27,4 +27,11 @@ inline char* element_address(const TensorView& view, int64_t offset) {
   return static_cast<char*>(view.data) + offset * info(view.dtype).size;
 }
 
+// [begin, end) of an axis.
+inline TensorView part_of(TensorView view, int axis, int64_t begin, int64_t end) {
+  view.data = element_address(view, begin * view.strides[axis]);
+  view.shape[axis] = end - begin;
+  return view;
+}
+
 }  // namespace ridgeline

@@ -16,6 +16,7 @@ CudaPlanner cuda_planner(Op op) {
       {Op::cos, plan_pointwise},
       {Op::tanh, plan_pointwise},
       {Op::sigmoid, plan_pointwise},
+      {Op::silu, plan_pointwise},
       {Op::cast, plan_pointwise},
       {Op::add, plan_pointwise},
       {Op::subtract, plan_pointwise},
@@ -26,18 +27,28 @@ CudaPlanner cuda_planner(Op op) {
       {Op::less_equal, plan_pointwise},
       {Op::equal, plan_pointwise},
       {Op::where, plan_pointwise},
+      {Op::silu_gradient, plan_pointwise},
       {Op::softmax, plan_softmax},
       {Op::softmax_gradient, plan_softmax_gradient},
+      {Op::log_softmax, plan_log_softmax},
+      {Op::log_softmax_gradient, plan_log_softmax_gradient},
       {Op::sum, plan_reduction},
       {Op::mean, plan_reduction},
       {Op::max, plan_reduction},
       {Op::matmul, nullptr},  // the library's
       {Op::attention, plan_attention},
       {Op::attention_gradient, plan_attention_gradient},
+      {Op::gather, plan_gather},
+      {Op::scatter_add, plan_scatter_add},
+      {Op::pick, plan_pick},
+      {Op::place, plan_place},
+      {Op::sum_of_squares, plan_sum_of_squares},
+      {Op::adamw_update, plan_adamw_update},
       {Op::reshape, plan_reshape},  // called only where strides cannot express it
       {Op::permute, nullptr},
       {Op::expand, nullptr},
       {Op::slice, nullptr},
+      {Op::concat, plan_concat},
       {Op::pad, plan_pad},
   };
   return kTable[op];
@@ -45,6 +56,7 @@ CudaPlanner cuda_planner(Op op) {
 
 Bytes cuda_scratch(const Node& node, std::span<const TensorType> inputs) {
   if (info(node.op).kind == OpClass::reduction) return reduction_scratch(node, inputs);
+  if (node.op == Op::sum_of_squares) return sum_of_squares_scratch(inputs);
   if (node.op == Op::attention) return attention_scratch(inputs);
   if (node.op == Op::attention_gradient) return attention_gradient_scratch(node, inputs);
   return {};

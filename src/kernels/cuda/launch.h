@@ -25,6 +25,7 @@ struct CudaKernel {
   std::string entry;  // its extern "C" __global__ function
   // Written before the text as #define NAME VALUE.
   std::vector<std::pair<std::string, std::string>> constants = {};
+  std::string text = {};  // generated source, used instead of an embedded text
 
   bool operator==(const CudaKernel&) const = default;
 };

@@ -66,6 +66,20 @@ struct PointwiseParams {
   int tail;  // elements of the last item; a whole pack: 0
 };
 
+// Parts side by side along an axis of [outer, axis, inner]. An item is a pack of neighbours behind
+// the axis.
+struct ConcatParams {
+  struct Part {
+    const void* data;
+    long long axis_step, outer_steps[kMaxAxes], inner_steps[kMaxAxes];
+    int begin, end;  // on the axis
+  } parts[4];
+  void* out;  // contiguous
+  long long items, inner;
+  unsigned long long outer_sizes[kMaxAxes], inner_sizes[kMaxAxes];
+  int axis_size;
+};
+
 struct IotaParams {
   int* out;
   long long count;
@@ -89,5 +103,67 @@ struct ReduceParams {
   unsigned long long kept_sizes[kMaxAxes], reduced_sizes[kMaxAxes];
   long long kept_steps[kMaxAxes], reduced_steps[kMaxAxes];
 };
+
+// ---- rows and elements by index
+
+struct GatherParams {
+  const void* table;
+  const int* indices;
+  void* out;  // [count, width]
+  long long row_step, column_step, index_step;
+  long long rows, count, width;  // `rows` of the table
+};
+
+struct ScatterAddParams {
+  const void* updates;  // [count, width]
+  const int* indices;
+  void* out;
+  long long row_step, column_step, index_step;  // of the updates
+  long long count, width;
+};
+
+struct PickParams {
+  const void* x;  // [count, width]
+  const int* indices;
+  void* out;
+  long long row_step, column_step, index_step;
+  long long count, width;
+};
+
+struct PlaceParams {
+  const void* values;
+  const int* indices;
+  void* out;  // [count, width]
+  long long value_step, index_step;
+  long long count, width;
+};
+
+// ---- many tensors at once; an argument has at most 4 KiB
+
+struct SumOfSquaresParams {
+  struct Tensor {
+    const void* data;
+    long long count, step;
+    int first_block;
+  } tensors[120];
+  float* sums;  // one for each block
+  int count;
+};
+
+struct AdamWParams {
+  struct Tensor {
+    void* parameter;
+    const void* gradient;
+    float *first_moment, *second_moment;
+    long long count, gradient_step;
+    int first_block;
+  } tensors[70];
+  const float* scalars;  // learning rate, 1 - beta1^t, 1 - beta2^t
+  const float* gradient_scale;
+  float keep_first, take_first, keep_second, take_second, epsilon, weight_decay;
+  int count;
+};
+
+static_assert(sizeof(SumOfSquaresParams) <= 4096 && sizeof(AdamWParams) <= 4096);
 
 }  // namespace ridgeline

@@ -27,6 +27,7 @@ const char* function_name(Op op) {
       {Op::cos, "cosine"},
       {Op::tanh, "hyperbolic_tangent"},
       {Op::sigmoid, "sigmoid"},
+      {Op::silu, "silu"},
       {Op::cast, "same"},
       {Op::add, "add"},
       {Op::subtract, "subtract"},
@@ -37,18 +38,28 @@ const char* function_name(Op op) {
       {Op::less_equal, "less_equal"},
       {Op::equal, "equal"},
       {Op::where, "choose"},
+      {Op::silu_gradient, "silu_gradient"},
       {Op::softmax, nullptr},
       {Op::softmax_gradient, nullptr},
+      {Op::log_softmax, nullptr},
+      {Op::log_softmax_gradient, nullptr},
       {Op::sum, nullptr},
       {Op::mean, nullptr},
       {Op::max, nullptr},
       {Op::matmul, nullptr},
       {Op::attention, nullptr},
       {Op::attention_gradient, nullptr},
+      {Op::gather, nullptr},
+      {Op::scatter_add, nullptr},
+      {Op::pick, nullptr},
+      {Op::place, nullptr},
+      {Op::sum_of_squares, nullptr},
+      {Op::adamw_update, nullptr},
       {Op::reshape, "same"},
       {Op::permute, "same"},
       {Op::expand, "same"},
       {Op::slice, "same"},
+      {Op::concat, "same"},
       {Op::pad, "same"},
   };
   const char* name = kTable[op];
@@ -146,20 +157,15 @@ std::vector<CudaLaunch> plan_reshape(const CudaCall& call) {
 }
 
 std::vector<CudaLaunch> plan_pad(const CudaCall& call) {
-  const Range& range = std::get<Range>(call.node.attributes.detail);
+  const auto& [axis, begin, end] = std::get<Range>(call.node.attributes.detail);
   const TensorView& out = call.outputs[0];
   float zero = 0;
   const TensorView nothing{&zero, DType::f32, {}, {}, true};
-  const auto part = [&](int64_t begin, int64_t end) {
-    TensorView view = out;
-    view.data = element_address(out, begin * out.strides[range.axis]);
-    view.shape[range.axis] = end - begin;
-    return view;
-  };
-  const int64_t size = out.shape[range.axis];
-  std::vector<CudaLaunch> launches = alone(plan_copy(call.inputs[0], part(range.begin, range.end)));
-  if (range.begin > 0) launches.push_back(plan_copy(nothing, part(0, range.begin)));
-  if (range.end < size) launches.push_back(plan_copy(nothing, part(range.end, size)));
+  const int64_t size = out.shape[axis];
+  std::vector<CudaLaunch> launches =
+      alone(plan_copy(call.inputs[0], part_of(out, axis, begin, end)));
+  if (begin > 0) launches.push_back(plan_copy(nothing, part_of(out, axis, 0, begin)));
+  if (end < size) launches.push_back(plan_copy(nothing, part_of(out, axis, end, size)));
   return launches;
 }
 

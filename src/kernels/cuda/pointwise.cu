@@ -45,6 +45,15 @@ __device__ __forceinline__ float hyperbolic_tangent(float x) {
 __device__ __forceinline__ float sigmoid(float x) {
   return 1.0f / (1.0f + expf(-x));
 }
+// Where sigmoid is 0, x may be -infinity: the product is 0 all the same.
+__device__ __forceinline__ float silu(float x) {
+  const float s = sigmoid(x);
+  return s == 0.0f ? 0.0f : x * s;
+}
+__device__ __forceinline__ float silu_gradient(float x, float d_y) {
+  const float s = sigmoid(x);
+  return d_y * (s + silu(x) * (1.0f - s));
+}
 template <class T>
 __device__ __forceinline__ T same(T x) {
   return x;

@@ -1,4 +1,5 @@
-// Plans softmax and its gradient: how many threads hold a row, and how much of it each.
+// Plans softmax, its logarithm, and their gradients: how many threads hold a row, and how much of
+// it each.
 #include <algorithm>
 #include <array>
 
@@ -38,7 +39,7 @@ TensorView without_columns(TensorView view) {
   return view;
 }
 
-std::vector<CudaLaunch> plan_rows(const RowOp& op, const CudaCall& call) {
+std::vector<CudaLaunch> plan_rows(const RowOp& op, const CudaCall& call, bool logarithm) {
   const TensorView& out = call.outputs[0];
   const int64_t width = out.shape.back();
   const size_t count = call.inputs.size();
@@ -85,7 +86,8 @@ std::vector<CudaLaunch> plan_rows(const RowOp& op, const CudaCall& call) {
                                              {"MIN_BLOCKS", std::to_string(kMaxThreads / threads)},
                                              {"AXES", std::to_string(walk.shape.rank())},
                                              {"INDEX", index_name(params.rows)},
-                                             {"EVEN", even ? "1" : "0"}}}};
+                                             {"EVEN", even ? "1" : "0"},
+                                             {"LOG", logarithm ? "1" : "0"}}}};
   launch.grid = {static_cast<uint32_t>(divide_up(params.rows, threads / group)), 1, 1};
   launch.threads = static_cast<uint32_t>(threads);
   launch.set_params(params);
@@ -95,11 +97,19 @@ std::vector<CudaLaunch> plan_rows(const RowOp& op, const CudaCall& call) {
 }  // namespace
 
 std::vector<CudaLaunch> plan_softmax(const CudaCall& call) {
-  return plan_rows(kSoftmax, call);
+  return plan_rows(kSoftmax, call, false);
+}
+
+std::vector<CudaLaunch> plan_log_softmax(const CudaCall& call) {
+  return plan_rows(kSoftmax, call, true);
 }
 
 std::vector<CudaLaunch> plan_softmax_gradient(const CudaCall& call) {
-  return plan_rows(kSoftmaxGradient, call);
+  return plan_rows(kSoftmaxGradient, call, false);
+}
+
+std::vector<CudaLaunch> plan_log_softmax_gradient(const CudaCall& call) {
+  return plan_rows(kSoftmaxGradient, call, true);
 }
 
 }  // namespace ridgeline

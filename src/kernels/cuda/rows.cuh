@@ -1,8 +1,9 @@
-// Rows shared out to groups of threads, for softmax and its gradient.
+// Rows shared out to groups of threads, for softmax, its logarithm, and their gradients.
 //
 // Constants: TYPE, PACK (elements of one access), CHUNKS (packs of a thread), GROUP (threads of a
 // row), THREADS (of a block), MIN_BLOCKS (on a multiprocessor), AXES (of the walk over rows), INDEX
-// (type that counts rows), EVEN (1: columns are neighbours, 0: they have a step, and PACK is 1).
+// (type that counts rows), EVEN (1: columns are neighbours, 0: they have a step, and PACK is 1),
+// LOG (1: the logarithm of softmax).
 #pragma once
 
 #include "groups.cuh"

@@ -28,12 +28,16 @@ class Samples {
   }
   void add_node(Op op, const TensorView& first, std::vector<TensorView> others,
                 const TensorView& out) {
+    add_node(op, first, std::move(others), {&out, 1}, {});
+  }
+  void add_node(Op op, const TensorView& first, std::vector<TensorView> others,
+                std::span<const TensorView> outputs, const Attributes& attributes) {
     others.insert(others.begin(), first);
-    const Node node{.op = op, .inputs = {}, .attributes = {}, .outputs = {}, .name = {}};
+    const Node node{.op = op, .inputs = {}, .attributes = attributes, .outputs = {}, .name = {}};
     const CudaChooser choose = [](const auto&, size_t, const auto&) { return size_t{0}; };
     add(cuda_planner(op)({.node = node,
                           .inputs = others,
-                          .outputs = {&out, 1},
+                          .outputs = outputs,
                           .device = facts_,
                           .scratch = reinterpret_cast<void*>(kSomewhere),
                           .choose = choose}));
@@ -84,6 +88,8 @@ void add_rows(Samples& samples) {
     const TensorView x = fake(dtype, {3, 8, width});
     samples.add_node(Op::softmax, x, {}, x);
     samples.add_node(Op::softmax_gradient, x, {x}, x);
+    samples.add_node(Op::log_softmax, x, {}, x);
+    samples.add_node(Op::log_softmax_gradient, x, {x}, x);
   };
   for (DType dtype : {DType::f32, DType::bf16})
     for (int64_t width : {7, 256, 1024, 1023, 2048, 4096, 8191, 8190, 16384, 65536, 65535})
@@ -110,6 +116,57 @@ void add_reductions(Samples& samples) {
   samples.add_node(Op::sum, fake(DType::f32, {1 << 22}), {}, fake(DType::f32, {1}));
 }
 
+void add_concats(Samples& samples) {
+  const auto add = [&](const Shape& part, const Shape& result, DType dtype, int axis) {
+    const TensorView out = fake(dtype, result);
+    const TensorView x = fake(dtype, part);
+    TensorView stepped = x;
+    for (int each = 0; each < part.rank(); ++each) stepped.strides[each] *= 3;
+    for (const TensorView& second : {x, stepped})
+      samples.add_node(Op::concat, x, {second}, {&out, 1}, {Axes{{axis}}, {}});
+  };
+  for (DType dtype : {DType::f32, DType::bf16, DType::i32, DType::boolean}) {
+    add({4, 6, 32, 1}, {4, 6, 32, 2}, dtype, 3);
+    add({4, 6, 32}, {4, 12, 32}, dtype, 1);
+    add({7}, {14}, dtype, 0);
+  }
+}
+
+void add_indexed(Samples& samples) {
+  for (DType dtype : {DType::f32, DType::bf16, DType::f16, DType::i32})
+    for (int64_t width : {7, 64, 768, 4608}) {
+      const TensorView table = fake(dtype, {100, width});
+      const TensorView rows = fake(dtype, {9, width});
+      const TensorView values = fake(dtype, {9});
+      const TensorView indices = fake(DType::i32, {9});
+      samples.add_node(Op::gather, table, {indices}, rows);
+      samples.add_node(Op::pick, rows, {indices}, values);
+      samples.add_node(Op::place, indices, {values}, rows);
+      if (is_floating(dtype)) samples.add_node(Op::scatter_add, indices, {rows}, table);
+    }
+}
+
+void add_multi_tensor(Samples& samples) {
+  for (DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    const TensorView whole = fake(dtype, {1000});
+    TensorView stepped = whole;
+    stepped.strides[0] = 3;
+    samples.add_node(Op::sum_of_squares, whole, {stepped}, fake(DType::f32, {1}));
+    const TensorView moment = fake(DType::f32, {1000});
+    for (AdamWVariant variant : {AdamWVariant::cs336, AdamWVariant::pytorch})
+      for (bool scaled : {false, true})
+        for (const TensorView& gradient : {whole, stepped}) {
+          std::vector<TensorView> others;
+          if (scaled) others.push_back(fake(DType::f32, {1}));
+          for (const TensorView& each : {fake(DType::f32, {1000}), gradient, moment, moment})
+            others.push_back(each);
+          const TensorView outputs[] = {fake(DType::f32, {1000}), moment, moment};
+          samples.add_node(Op::adamw_update, fake(DType::f32, {3}), others, outputs,
+                           {AdamWSpec{.variant = variant, .scaled = scaled}, {}});
+        }
+  }
+}
+
 }  // namespace
 
 std::vector<CudaKernel> eager_kernel_samples() {
@@ -117,6 +174,9 @@ std::vector<CudaKernel> eager_kernel_samples() {
   add_pointwise(samples);
   add_rows(samples);
   add_reductions(samples);
+  add_concats(samples);
+  add_indexed(samples);
+  add_multi_tensor(samples);
   return samples.take();
 }
 

@@ -1,5 +1,5 @@
-// Softmax along rows, in fp32. A group of threads holds a row in registers, so that memory is read
-// and written once.
+// Softmax along rows or its logarithm, in fp32. A group of threads holds a row in registers, so
+// that memory is read and written once.
 #include "rows.cuh"
 
 namespace ridgeline {
@@ -28,18 +28,24 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
   for (int c = 0; c < CHUNKS; ++c) {
     float part = 0;
 #pragma unroll
-    for (int i = 0; i < PACK; ++i) part += values[c][i] = expf(values[c][i] - largest);
+    for (int i = 0; i < PACK; ++i) {
+      const float weight = expf(values[c][i] - largest);
+      if (!LOG) values[c][i] = weight;
+      part += weight;
+    }
     total += part;
   }
   total = fold_group<Sum, GROUP>(total);
-  const float scale = 1.0f / total;
+  const float scale = LOG ? 1.0f : 1.0f / total;
+  const float shift = LOG ? logf(total) : 0.0f;
   TYPE* out = static_cast<TYPE*>(p.out) + static_cast<int64>(share.row) * p.width;
 #pragma unroll
   for (int c = 0; c < CHUNKS; ++c) {
     if (!share.present || share.column(c) >= width) continue;
     Packed pack;
 #pragma unroll
-    for (int i = 0; i < PACK; ++i) pack.at[i] = Narrow<TYPE>::from(values[c][i] * scale);
+    for (int i = 0; i < PACK; ++i)
+      pack.at[i] = Narrow<TYPE>::from(LOG ? values[c][i] - largest - shift : values[c][i] * scale);
     store_pack(out + share.column(c), pack);
   }
 }

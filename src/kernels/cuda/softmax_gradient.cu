@@ -1,5 +1,6 @@
-// The gradient of softmax along rows, y (d_y - sum of y d_y), in fp32: rows are held in registers.
-#include "rows.cuh"
+// The gradient of softmax along rows, y (d_y - sum of y d_y), or of its logarithm, d_y - e^y (sum
+// of d_y), in fp32: rows are held in registers.
+#include "softmax_gradient.cuh"
 
 namespace ridgeline {
 
@@ -21,7 +22,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
   for (int c = 0; c < CHUNKS; ++c) {
     float part = 0;
 #pragma unroll
-    for (int i = 0; i < PACK; ++i) part += widen(weights[c].at[i]) * widen(gradients[c].at[i]);
+    for (int i = 0; i < PACK; ++i) part += product_of(weights[c].at[i], gradients[c].at[i]);
     dot += part;
   }
   dot = fold_group<Sum, GROUP>(dot);
@@ -32,7 +33,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     Packed pack;
 #pragma unroll
     for (int i = 0; i < PACK; ++i)
-      pack.at[i] = Narrow<TYPE>::from(widen(weights[c].at[i]) * (widen(gradients[c].at[i]) - dot));
+      pack.at[i] = gradient_of(weights[c].at[i], gradients[c].at[i], dot);
     store_pack(out + share.column(c), pack);
   }
 }

@@ -1,6 +1,6 @@
 // The gradient of softmax along rows that do not fit into registers: CHUNKS packs at a time, read
 // twice.
-#include "rows.cuh"
+#include "softmax_gradient.cuh"
 
 namespace ridgeline {
 
@@ -18,7 +18,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
       const Packed weight = column < p.width ? y.load(column) : filled(0);
       const Packed gradient = column < p.width ? d_y.load(column) : filled(0);
 #pragma unroll
-      for (int i = 0; i < PACK; ++i) part += widen(weight.at[i]) * widen(gradient.at[i]);
+      for (int i = 0; i < PACK; ++i) part += product_of(weight.at[i], gradient.at[i]);
     }
     dot += part;
   }
@@ -33,8 +33,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
       const Packed gradient = d_y.load(column);
       Packed pack;
 #pragma unroll
-      for (int i = 0; i < PACK; ++i)
-        pack.at[i] = Narrow<TYPE>::from(widen(weight.at[i]) * (widen(gradient.at[i]) - dot));
+      for (int i = 0; i < PACK; ++i) pack.at[i] = gradient_of(weight.at[i], gradient.at[i], dot);
       store_pack(out + column, pack);
     }
   }

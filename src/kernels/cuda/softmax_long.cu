@@ -1,5 +1,5 @@
-// Softmax along rows that do not fit into the registers of a block: CHUNKS packs at a time, read
-// twice.
+// Softmax along rows, or its logarithm, where rows do not fit into the registers of a block: CHUNKS
+// packs at a time, read twice.
 #include "rows.cuh"
 
 namespace ridgeline {
@@ -33,7 +33,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   }
   const float row_largest = fold_group<Max, GROUP>(largest);
   if (largest != row_largest) total *= expf(largest - row_largest);
-  const float scale = 1.0f / fold_group<Sum, GROUP>(total);
+  total = fold_group<Sum, GROUP>(total);
+  const float scale = LOG ? 1.0f : 1.0f / total;
+  const float shift = LOG ? logf(total) : 0.0f;
   TYPE* out = static_cast<TYPE*>(p.out) + static_cast<int64>(share.row) * p.width;
   for (int64 base = 0; base < p.width; base += CHUNKS * GROUP * PACK) {
 #pragma unroll
@@ -42,8 +44,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
       if (column >= p.width) continue;
       Packed pack = x.load(column);
 #pragma unroll
-      for (int i = 0; i < PACK; ++i)
-        pack.at[i] = Narrow<TYPE>::from(expf(widen(pack.at[i]) - row_largest) * scale);
+      for (int i = 0; i < PACK; ++i) {
+        const float x_shifted = widen(pack.at[i]) - row_largest;
+        pack.at[i] = Narrow<TYPE>::from(LOG ? x_shifted - shift : expf(x_shifted) * scale);
+      }
       store_pack(out + column, pack);
     }
   }

@@ -5,61 +5,17 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "base/error.h"
 #include "base/float16.h"
+#include "kernels/reference/evaluators.h"
 
 namespace ridgeline {
 namespace {
 
-using Data = std::vector<double>;
+using namespace reference;
 
-struct Operand {
-  const Shape& shape;
-  const Data& data;
-};
-
-struct Call {
-  const Node& node;
-  std::vector<Operand> inputs;
-  const Shape& shape;  // of the result
-};
-
-using Results = std::vector<Data>;
 using Evaluate = Results (*)(const Call&);
-
-// The coordinates of element `flat` of `shape`.
-Dims coordinates(const Shape& shape, int64_t flat) {
-  Dims at = Dims::filled(shape.rank(), 0);
-  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
-    at[axis] = flat % shape[axis];
-    flat /= shape[axis];
-  }
-  return at;
-}
-
-int64_t flat_index(const Shape& shape, const Dims& at) {
-  int64_t flat = 0;
-  for (int axis = 0; axis < shape.rank(); ++axis) flat = flat * shape[axis] + at[axis];
-  return flat;
-}
-
-// The element that broadcasting shows at coordinates `at` of a larger shape.
-double broadcast_element(const Operand& operand, const Dims& at) {
-  Dims mine = Dims::filled(operand.shape.rank(), 0);
-  for (int axis = 0; axis < mine.rank(); ++axis)
-    mine[axis] = operand.shape[axis] == 1 ? 0 : at[at.rank() - mine.rank() + axis];
-  return operand.data[static_cast<size_t>(flat_index(operand.shape, mine))];
-}
-
-template <class ElementAt>
-Data fill(const Shape& shape, ElementAt element_at) {
-  Data result(static_cast<size_t>(element_count(shape)));
-  for (int64_t flat = 0; flat < static_cast<int64_t>(result.size()); ++flat)
-    result[static_cast<size_t>(flat)] = element_at(coordinates(shape, flat));
-  return result;
-}
 
 template <double (*f)(double)>
 Data unary(const Call& call) {
@@ -108,6 +64,27 @@ Data softmax_gradient(const Call& call) {
     double dot = 0;
     for (size_t i = begin; i < begin + width; ++i) dot += y[i] * d_y[i];
     for (size_t i = begin; i < begin + width; ++i) result[i] = y[i] * (d_y[i] - dot);
+  });
+}
+
+Data log_softmax(const Call& call) {
+  const Data& x = call.inputs[0].data;
+  return by_rows(call, [&](size_t begin, size_t width, Data& result) {
+    double largest = -std::numeric_limits<double>::infinity();
+    for (size_t i = begin; i < begin + width; ++i) largest = std::max(largest, x[i]);
+    double total = 0;
+    for (size_t i = begin; i < begin + width; ++i) total += std::exp(x[i] - largest);
+    for (size_t i = begin; i < begin + width; ++i) result[i] = x[i] - largest - std::log(total);
+  });
+}
+
+Data log_softmax_gradient(const Call& call) {
+  const Data& y = call.inputs[0].data;
+  const Data& d_y = call.inputs[1].data;
+  return by_rows(call, [&](size_t begin, size_t width, Data& result) {
+    double total = 0;
+    for (size_t i = begin; i < begin + width; ++i) total += d_y[i];
+    for (size_t i = begin; i < begin + width; ++i) result[i] = d_y[i] - std::exp(y[i]) * total;
   });
 }
 
@@ -198,84 +175,20 @@ Data pad(const Call& call) {
   });
 }
 
+Data concat(const Call& call) {
+  const auto axis = static_cast<int>(std::get<Axes>(call.node.attributes.detail).axes[0]);
+  return fill(call.shape, [&](const Dims& at) {
+    Dims source = at;
+    size_t part = 0;
+    for (; source[axis] >= call.inputs[part].shape[axis]; ++part)
+      source[axis] -= call.inputs[part].shape[axis];
+    const Operand& from = call.inputs[part];
+    return from.data[static_cast<size_t>(flat_index(from.shape, source))];
+  });
+}
+
 Data iota(const Call& call) {
   return fill(call.shape, [](const Dims& at) { return static_cast<double>(at[0]); });
-}
-
-// Attention by its definition, one query at a time. `use` gets the query's weights over the visible
-// keys.
-template <class Use>
-void for_each_query(const Call& call, Use use) {
-  const auto& spec = std::get<AttentionSpec>(call.node.attributes.detail);
-  const Shape& q = call.inputs[0].shape;
-  const Shape& k = call.inputs[1].shape;
-  for (int64_t head = 0; head < q[0] * q[1]; ++head) {
-    const int64_t key_head = head / q[1] * k[1] + head % q[1] / (q[1] / k[1]);
-    for (int64_t query = 0; query < q[2]; ++query) {
-      const KeyRange range = visible_keys(spec.mask, query, q[2], k[2]);
-      const double* q_row = &call.inputs[0].data[static_cast<size_t>((head * q[2] + query) * q[3])];
-      std::vector<double> weights;
-      double largest = -std::numeric_limits<double>::infinity();
-      for (int64_t key = range.first; key < range.last; ++key) {
-        const double* k_row =
-            &call.inputs[1].data[static_cast<size_t>((key_head * k[2] + key) * q[3])];
-        weights.push_back(spec.scale * std::inner_product(q_row, q_row + q[3], k_row, 0.0));
-        largest = std::max(largest, weights.back());
-      }
-      double total = 0;
-      for (double& weight : weights) total += weight = std::exp(weight - largest);
-      for (double& weight : weights) weight /= total;
-      const double log_sum_exp = weights.empty() ? largest : largest + std::log(total);
-      use(head * q[2] + query, key_head * k[2] + range.first, weights, log_sum_exp);
-    }
-  }
-}
-
-Results attention(const Call& call) {
-  const auto width = static_cast<size_t>(call.shape[3]);
-  const Data& v = call.inputs[2].data;
-  Data output(call.inputs[0].data.size());
-  Data log_sum_exps(output.size() / width);
-  for_each_query(call, [&](int64_t query, int64_t first_key, const Data& weights,
-                           double log_sum_exp) {
-    const auto row = static_cast<size_t>(query);
-    log_sum_exps[row] = log_sum_exp;
-    for (size_t j = 0; j < weights.size(); ++j)
-      for (size_t c = 0; c < width; ++c)
-        output[row * width + c] += weights[j] * v[(static_cast<size_t>(first_key) + j) * width + c];
-  });
-  return {std::move(output), std::move(log_sum_exps)};
-}
-
-Results attention_gradient(const Call& call) {
-  const auto width = static_cast<size_t>(call.shape[3]);
-  const double scale = std::get<AttentionSpec>(call.node.attributes.detail).scale;
-  const Data& q = call.inputs[0].data;
-  const Data& k = call.inputs[1].data;
-  const Data& v = call.inputs[2].data;
-  const Data& d_output = call.inputs[5].data;
-  Data d_q(q.size()), d_k(k.size()), d_v(v.size());
-  for_each_query(call, [&](int64_t query, int64_t first_key, const Data& weights, double) {
-    const size_t at_query = static_cast<size_t>(query) * width;
-    const double* gradient = &d_output[at_query];
-    std::vector<double> d_weights;
-    double dot = 0;
-    for (size_t j = 0; j < weights.size(); ++j) {
-      const double* v_row = &v[(static_cast<size_t>(first_key) + j) * width];
-      d_weights.push_back(std::inner_product(gradient, gradient + width, v_row, 0.0));
-      dot += weights[j] * d_weights[j];
-    }
-    for (size_t j = 0; j < weights.size(); ++j) {
-      const size_t at_key = (static_cast<size_t>(first_key) + j) * width;
-      const double d_score = weights[j] * (d_weights[j] - dot) * scale;
-      for (size_t c = 0; c < width; ++c) {
-        d_q[at_query + c] += d_score * k[at_key + c];
-        d_k[at_key + c] += d_score * q[at_query + c];
-        d_v[at_key + c] += weights[j] * gradient[c];
-      }
-    }
-  });
-  return {std::move(d_q), std::move(d_k), std::move(d_v)};
 }
 
 template <Data (*evaluate)(const Call&)>
@@ -298,6 +211,7 @@ constexpr OpTable<Evaluate> kEvaluators = {
     {Op::cos, one<unary<std::cos>>},
     {Op::tanh, one<unary<std::tanh>>},
     {Op::sigmoid, one<unary<[](double x) { return 1 / (1 + std::exp(-x)); }>>},
+    {Op::silu, one<unary<[](double x) { return x / (1 + std::exp(-x)); }>>},
     {Op::cast, one<same>},
     {Op::add, one<binary<plus>>},
     {Op::subtract, one<binary<[](double a, double b) { return a - b; }>>},
@@ -308,14 +222,27 @@ constexpr OpTable<Evaluate> kEvaluators = {
     {Op::less_equal, one<binary<[](double a, double b) { return a <= b ? 1.0 : 0.0; }>>},
     {Op::equal, one<binary<[](double a, double b) { return a == b ? 1.0 : 0.0; }>>},
     {Op::where, one<where>},
+    {Op::silu_gradient, one<binary<[](double x, double d_y) {
+       const double s = 1 / (1 + std::exp(-x));
+       return d_y * (s + x * s * (1 - s));
+     }>>},
     {Op::softmax, one<softmax>},
     {Op::softmax_gradient, one<softmax_gradient>},
+    {Op::log_softmax, one<log_softmax>},
+    {Op::log_softmax_gradient, one<log_softmax_gradient>},
     {Op::sum, one<sum>},
     {Op::mean, one<mean>},
     {Op::max, one<max>},
     {Op::matmul, one<matmul>},
     {Op::attention, attention},
     {Op::attention_gradient, attention_gradient},
+    {Op::gather, one<gather>},
+    {Op::scatter_add, one<scatter_add>},
+    {Op::pick, one<pick>},
+    {Op::place, one<place>},
+    {Op::sum_of_squares, one<sum_of_squares>},
+    {Op::adamw_update, adamw_update},
+    {Op::concat, one<concat>},
     {Op::reshape, one<same>},
     {Op::permute, one<permute>},
     {Op::expand, one<expand>},

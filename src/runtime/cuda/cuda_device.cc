@@ -12,8 +12,6 @@
 namespace ridgeline {
 namespace {
 
-constexpr size_t kMaxInputs = 6;
-
 CudaFacts read_facts(cuda::DeviceHandle device) {
   const cuda::Driver& driver = cuda::driver();
   const auto attribute = [&](cuda::DeviceAttribute which) {
@@ -72,7 +70,7 @@ size_t contiguous_bytes(const TensorView& view) {
 // Whether the planner of an op takes constants by value; the others want them in device memory.
 bool takes_values(Op op) {
   const OpClass kind = info(op).kind;
-  return kind == OpClass::pointwise || kind == OpClass::view || kind == OpClass::pad;
+  return kind == OpClass::pointwise || kind == OpClass::view || kind == OpClass::assembly;
 }
 
 }  // namespace
@@ -150,28 +148,27 @@ void CudaDevice::run(const Node& node, std::span<const TensorView> inputs,
   const CudaPlanner planner = cuda_planner(node.op);
   if (planner == nullptr) return;
 
-  std::array<TensorView, kMaxInputs> copies;
-  std::array<Allocation, kMaxInputs> copied;
-  if (!takes_values(node.op)) {
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      copies[i] = inputs[i];
-      if (!inputs[i].host_scalar) continue;
-      copied[i] =
-          ledger_.allocate(byte_size({inputs[i].dtype, inputs[i].shape}), "spread constant");
-      copies[i].data = copied[i].data();
-      copies[i].strides = contiguous_strides(inputs[i].shape);
-      copies[i].host_scalar = false;
-      kernels_.run(plan_copy(inputs[i], copies[i]));
+  std::vector<TensorView> copies;
+  std::vector<Allocation> copied;
+  const auto is_value = [](const TensorView& input) { return input.host_scalar; };
+  if (!takes_values(node.op) && std::any_of(inputs.begin(), inputs.end(), is_value)) {
+    copies.assign(inputs.begin(), inputs.end());
+    for (TensorView& copy : copies) {
+      if (!copy.host_scalar) continue;
+      const TensorView value = copy;
+      copied.push_back(ledger_.allocate(byte_size({copy.dtype, copy.shape}), "spread constant"));
+      copy = {copied.back().data(), copy.dtype, copy.shape, contiguous_strides(copy.shape)};
+      kernels_.run(plan_copy(value, copy));
     }
-    inputs = {copies.data(), inputs.size()};
+    inputs = copies;
   }
 
   Allocation scratch_memory;
   const OpClass kind = info(node.op).kind;
-  if (kind == OpClass::reduction || kind == OpClass::attention) {
-    std::array<TensorType, kMaxInputs> types;
-    for (size_t i = 0; i < inputs.size(); ++i) types[i] = {inputs[i].dtype, inputs[i].shape};
-    const Bytes bytes = cuda_scratch(node, {types.data(), inputs.size()});
+  if (kind == OpClass::reduction || kind == OpClass::attention || kind == OpClass::multi_tensor) {
+    std::vector<TensorType> types;
+    for (const TensorView& input : inputs) types.push_back({input.dtype, input.shape});
+    const Bytes bytes = cuda_scratch(node, types);
     if (bytes.count > 0)
       scratch_memory = ledger_.allocate(bytes, fmt::format("{} scratch", info(node.op).name));
   }

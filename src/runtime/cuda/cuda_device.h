@@ -69,6 +69,9 @@ class CudaDevice : public Device {
   void run(const Node& node, std::span<const TensorView> inputs,
            std::span<const TensorView> outputs) override;
   Bytes scratch(const Node& node, std::span<const TensorType> inputs) const override;
+  std::vector<std::unique_ptr<FusedProgram>> compile(std::span<const FusedKernel* const> kernels,
+                                                     const EmitOptions& options) override;
+  std::unique_ptr<RecordedWork> record(const std::function<void()>& work) override;
   void synchronize() override;
   double time_ms(const std::function<void()>& work) override;
   std::optional<Bytes> driver_memory_in_use() const override;

@@ -21,6 +21,21 @@ Floats exp_everywhere(Floats x) {
   return hn::IfThenElse(hn::Gt(x, hn::Set(wide, 88.7228f)), infinity, hn::Exp(wide, x));
 }
 
+Floats sigmoid(Floats x) {
+  return hn::Div(one(), hn::Add(one(), exp_everywhere(hn::Neg(x))));
+}
+
+// Where sigmoid is 0, x may be -infinity: the product is 0 all the same.
+Floats silu(Floats x) {
+  const Floats s = sigmoid(x);
+  return hn::IfThenZeroElse(hn::Eq(s, hn::Zero(Wide())), hn::Mul(x, s));
+}
+
+Floats silu_gradient(Floats x, Floats d_y) {
+  const Floats s = sigmoid(x);
+  return hn::Mul(d_y, hn::MulAdd(silu(x), hn::Sub(one(), s), s));
+}
+
 template <class F>
 void unary(F f, const PointwiseOperand* operands, float* out, int64_t count) {
   const float* x = operands[0].data;
@@ -82,8 +97,11 @@ void pointwise(Op op, const PointwiseOperand* operands, float* out, int64_t coun
     case Op::tanh:
       return one_operand([](Floats x) { return hn::Tanh(Wide(), x); });
     case Op::sigmoid:
-      return one_operand(
-          [](Floats x) { return hn::Div(one(), hn::Add(one(), exp_everywhere(hn::Neg(x)))); });
+      return one_operand([](Floats x) { return sigmoid(x); });
+    case Op::silu:
+      return one_operand([](Floats x) { return silu(x); });
+    case Op::silu_gradient:
+      return two_operands([](Floats x, Floats d_y) { return silu_gradient(x, d_y); });
     case Op::add:
       return two_operands([](Floats x, Floats y) { return hn::Add(x, y); });
     case Op::subtract:

@@ -56,6 +56,38 @@ void softmax_gradient(const float* y, const float* d_y, float* d_x, int64_t coun
       count, y, d_y);
 }
 
+// Folds runs of a row and adds these up in fp64: a vocabulary is too long for one chain of fp32.
+template <class Lift>
+float sum_in_runs(Lift lift, const float* x, int64_t count) {
+  constexpr int64_t kRun = 512;
+  double total = 0;
+  for (int64_t i = 0; i < count; i += kRun) {
+    const int64_t n = count - i < kRun ? count - i : kRun;
+    total += hn::GetLane(hn::SumOfLanes(Wide(), accumulate(0.0f, lift, kAdd, n, x + i)));
+  }
+  return static_cast<float>(total);
+}
+
+// log of softmax: x - (largest + log of the sum of weights).
+void log_softmax(const float* x, float* y, int64_t count) {
+  const Floats largest = hn::Set(Wide(), max(x, count));
+  const auto lift = [&](Floats v) { return weight(v, largest); };
+  const Floats shift = hn::Set(Wide(), __builtin_logf(sum_in_runs(lift, x, count)));
+  map([&](Floats v) { return hn::Sub(hn::Sub(v, largest), shift); }, y, count, x);
+}
+
+void log_softmax_gradient(const float* y, const float* d_y, float* d_x, int64_t count) {
+  const Floats total = hn::Set(Wide(), sum_in_runs(kSame, d_y, count));
+  const auto gradient = [&](Floats value, Floats d) {
+    return hn::NegMulAdd(weight(value, hn::Zero(Wide())), total, d);
+  };
+  map(gradient, d_x, count, y, d_y);
+}
+
+float sum_of_squares(const float* x, int64_t count) {
+  return hn::GetLane(hn::SumOfLanes(Wide(), accumulate(0.0f, kMultiply, kAdd, count, x, x)));
+}
+
 }  // namespace
 
 const SimdKernels kSimdKernels = {
@@ -66,6 +98,10 @@ const SimdKernels kSimdKernels = {
     .max = max,
     .softmax = softmax,
     .softmax_gradient = softmax_gradient,
+    .log_softmax = log_softmax,
+    .log_softmax_gradient = log_softmax_gradient,
+    .sum_of_squares = sum_of_squares,
+    .adamw = adamw,
 };
 
 }  // namespace ridgeline::RIDGELINE_ISA

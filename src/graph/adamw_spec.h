@@ -1,0 +1,35 @@
+// What an AdamW update computes besides its tensors.
+#pragma once
+
+#include <cstdint>
+
+namespace ridgeline {
+
+enum class AdamWVariant : uint8_t {
+  cs336,    // eps beside the uncorrected root; weights decay last
+  pytorch,  // weights decay first; eps beside the corrected root
+};
+
+// Inputs of an adamw_update node of n parameters, in this order: the step's scalars (below), the
+// factor on gradients if `scaled`, n parameters, n gradients (flat), n first moments, n second
+// moments. Results: n parameters, n first moments, n second moments, in the storage of the inputs.
+struct AdamWSpec {
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0.01;
+  AdamWVariant variant = AdamWVariant::cs336;
+  bool scaled = false;
+
+  uint32_t first_parameter() const { return scaled ? 2 : 1; }
+};
+
+// What changes from step to step is read from memory: an fp32 tensor of these.
+enum class AdamWScalar : uint8_t {
+  learning_rate,
+  first_correction,   // 1 - beta1^t
+  second_correction,  // 1 - beta2^t
+};
+inline constexpr int64_t kAdamWScalars = 3;
+
+}  // namespace ridgeline

@@ -1,0 +1,297 @@
+#include "jit/host_compiler.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <exception>
+#include <fstream>
+#include <sstream>
+#include <string_view>
+#include <unordered_set>
+
+#include "base/error.h"
+#include "base/machine_limits.h"
+#include "jit/cuda_jit.h"
+#include "jit/disk_cache.h"
+#include "jit/host_process.h"
+#include "jit/sha256.h"
+
+namespace ridgeline {
+namespace {
+
+namespace fs = std::filesystem;
+
+// No contraction and no reassociation but where a loop says so: a value has the same bits in
+// whatever kernel it is computed.
+constexpr std::string_view kFlags[] = {"-std=c++17",
+                                       "-O3",
+                                       "-march=native",
+                                       "-shared",
+                                       "-fPIC",
+                                       "-ffp-contract=off",
+                                       "-fopenmp-simd",
+                                       "-fno-math-errno",
+                                       "-fno-trapping-math",
+                                       "-w"};
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+fs::path on_path(const std::string& name) {
+  if (name.find('/') != name.npos)
+    return access(name.c_str(), X_OK) == 0 ? fs::path(name) : fs::path();
+  std::istringstream path(variable("PATH"));
+  for (std::string directory; std::getline(path, directory, ':');) {
+    const fs::path candidate = fs::path(directory.empty() ? "." : directory) / name;
+    if (access(candidate.c_str(), X_OK) == 0 && fs::is_regular_file(candidate)) return candidate;
+  }
+  return {};
+}
+
+std::string read_text(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void write_text(const fs::path& path, std::string_view text) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file.write(text.data(), static_cast<std::streamsize>(text.size()));
+  file.close();
+  if (!file)
+    throw Error(ErrorKind::environment, fmt::format("cannot write '{}'", path.string()),
+                "make room there, or set TMPDIR to a directory with some");
+}
+
+// "-march=native" means something else on another processor.
+std::string processor() {
+  std::ifstream file("/proc/cpuinfo");
+  std::string all;
+  for (std::string line; std::getline(file, line) && !line.empty();)
+    if (line.starts_with("model") || line.starts_with("flags") || line.starts_with("vendor"))
+      all += line;
+  return all;
+}
+
+// Everything but the text that decides the machine code. A compiler is told from another by its
+// file, which needs no child process.
+std::string settings_of(const fs::path& compiler) {
+  Sha256 all;
+  for (std::string_view flag : kFlags) all.add_field(flag);
+  static const std::string cpu = processor();
+  all.add_field(cpu);
+  std::error_code ignored;
+  const fs::path real = fs::canonical(compiler, ignored);
+  struct stat facts = {};
+  stat(real.c_str(), &facts);
+  all.add_field(fmt::format("{} {} {}", real.string(), facts.st_size, facts.st_mtime));
+  return to_hex(all.finish());
+}
+
+std::string cache_key(const std::string& settings, std::string_view what) {
+  Sha256 all;
+  all.add_field(settings);
+  all.add_field(what);
+  return to_hex(all.finish()) + "-host";
+}
+
+// A directory of this process's own, removed with everything in it.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory() {
+    const std::string base = variable("TMPDIR");
+    std::string name = (base.empty() ? std::string("/tmp") : base) + "/ridgeline-XXXXXX";
+    if (mkdtemp(name.data()) == nullptr)
+      throw Error(ErrorKind::environment, fmt::format("cannot make a directory '{}'", name),
+                  "set TMPDIR to a directory that can be written to");
+    path_ = name;
+  }
+  ~TemporaryDirectory() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+struct Unit {  // what one compiler process works on
+  std::vector<const HostSource*> sources;
+  std::string text;
+  fs::path library, log;
+  int process = -1;
+
+  void start(const fs::path& compiler, const fs::path& name, const std::string& preamble) {
+    text = preamble;
+    for (const HostSource* source : sources) text += '\n' + source->text;
+    library = name.string() + ".so";
+    log = name.string() + ".log";
+    const std::string source = name.string() + ".cc";
+    write_text(source, text);
+    std::vector<std::string> words = {compiler.string()};
+    words.insert(words.end(), std::begin(kFlags), std::end(kFlags));
+    words.insert(words.end(), {source, "-o", library.string(), "-lm"});
+    process = start_process(words, log);
+  }
+};
+
+}  // namespace
+
+// A file in memory, kept open: the loader takes a name that it has seen before for the same
+// library.
+struct HostCompiler::Library {
+  explicit Library(const std::string& code) : file(memfd_create("ridgeline-kernels", MFD_CLOEXEC)) {
+    size_t written = 0;
+    while (file >= 0 && written < code.size()) {
+      const ssize_t count = write(file, code.data() + written, code.size() - written);
+      if (count <= 0) break;
+      written += static_cast<size_t>(count);
+    }
+    if (file >= 0 && written == code.size())
+      handle = dlopen(fmt::format("/proc/self/fd/{}", file).c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle != nullptr) return;
+    const char* problem = dlerror();
+    if (file >= 0) close(file);
+    throw Error(ErrorKind::environment, fmt::format("compiled kernels cannot be loaded: {}",
+                                                    problem ? problem : "no memory for them"));
+  }
+  ~Library() {
+    dlclose(handle);
+    close(file);
+  }
+  Library(const Library&) = delete;
+  Library& operator=(const Library&) = delete;
+
+  int file = -1;
+  void* handle = nullptr;
+};
+
+fs::path find_host_compiler(const std::string& wanted) {
+  if (!wanted.empty()) return on_path(wanted);
+  if (const std::string own = variable("CXX"); !own.empty()) return on_path(own);
+  for (const char* name : {"c++", "g++", "clang++"})
+    if (const fs::path found = on_path(name); !found.empty()) return found;
+  return {};
+}
+
+HostCompiler::HostCompiler(HostCompilerOptions options) : options_(std::move(options)) {
+  if (options_.dump_dir.empty()) return;
+  std::error_code problem;
+  fs::create_directories(options_.dump_dir, problem);
+  if (problem)
+    throw Error(ErrorKind::usage,
+                fmt::format("cannot create the directory '{}' for --dump-kernels: {}",
+                            options_.dump_dir.string(), problem.message()),
+                "choose another directory");
+}
+
+HostCompiler::~HostCompiler() = default;
+
+// Not before something is compiled: most devices never compile anything, and leave no trace.
+void HostCompiler::open_cache() {
+  if (cache_) return;
+  const fs::path directory = options_.cache_dir.empty() ? default_jit_cache() : options_.cache_dir;
+  cache_ = std::make_shared<DiskCache>(directory == "off" ? fs::path() : directory);
+}
+
+void HostCompiler::load(const std::string& code, std::span<const HostSource* const> sources) {
+  auto library = std::make_unique<Library>(code);
+  for (const HostSource* source : sources)
+    if (void* function = dlsym(library->handle, source->entry.c_str()))
+      functions_.emplace(source->entry, function);
+  libraries_.push_back(std::move(library));
+}
+
+// A function's entry on disk names the library that it is in, as several are compiled together.
+void HostCompiler::load_cached(const std::string& settings,
+                               std::vector<const HostSource*>& wanted) {
+  std::unordered_map<std::string, std::vector<const HostSource*>> by_library;
+  for (const HostSource* source : wanted)
+    if (const auto entry = cache_->read(cache_key(settings, source->text)))
+      by_library[entry->code].push_back(source);
+  for (const auto& [key, sources] : by_library)
+    if (const auto library = cache_->read(key)) load(library->code, sources);
+  std::erase_if(wanted,
+                [&](const HostSource* source) { return functions_.contains(source->entry); });
+}
+
+// Shares the sources out to as many compilers as there are cores, and waits for all of them.
+void HostCompiler::compile(const fs::path& compiler, const std::string& settings,
+                           const std::string& preamble,
+                           std::span<const HostSource* const> sources) {
+  const TemporaryDirectory directory;
+  const size_t threads = static_cast<size_t>(std::max(1, available_threads()));
+  std::vector<Unit> units(std::min(sources.size(), threads));
+  for (size_t i = 0; i < sources.size(); ++i) units[i % units.size()].sources.push_back(sources[i]);
+  std::exception_ptr not_started;
+  for (size_t i = 0; i < units.size() && !not_started; ++i) {
+    try {
+      units[i].start(compiler, directory.path() / fmt::format("kernels{}", i), preamble);
+    } catch (...) {
+      not_started = std::current_exception();  // the others are waited for all the same
+    }
+  }
+  std::string problem;
+  for (const Unit& unit : units)
+    if (unit.process >= 0 && !wait_for_process(unit.process) && problem.empty())
+      problem = read_text(unit.log);
+  if (not_started) std::rethrow_exception(not_started);
+  if (!problem.empty())
+    throw Error(ErrorKind::internal,
+                fmt::format("{} does not compile a fused kernel:\n{}", compiler.string(), problem),
+                "try another compiler: CXX=g++");
+  for (const Unit& unit : units) {
+    const std::string code = read_text(unit.library);
+    load(code, unit.sources);
+    const std::string key = cache_key(settings, unit.text);
+    cache_->write(key, {.code = code, .log = {}});
+    for (const HostSource* source : unit.sources)
+      cache_->write(cache_key(settings, source->text), {.code = key, .log = {}});
+  }
+  compiled_ += sources.size();
+}
+
+std::vector<void*> HostCompiler::functions(const std::string& preamble,
+                                           std::span<const HostSource> sources) {
+  const std::lock_guard lock(mutex_);
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<const HostSource*> wanted;
+  std::unordered_set<std::string_view> seen;
+  for (const HostSource& source : sources)
+    if (!functions_.contains(source.entry) && seen.insert(source.entry).second)
+      wanted.push_back(&source);
+  if (!wanted.empty()) {
+    open_cache();
+    const fs::path compiler = find_host_compiler(options_.compiler);
+    const std::string settings = settings_of(compiler) + to_hex(sha256(preamble));
+    load_cached(settings, wanted);
+    if (!wanted.empty() && compiler.empty())
+      throw Error(ErrorKind::unsupported, "no C++ compiler was found to compile fused kernels with",
+                  "install g++ or clang++, or name one in CXX");
+    if (!wanted.empty()) compile(compiler, settings, preamble, wanted);
+  }
+  seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  std::vector<void*> found;
+  for (const HostSource& source : sources) {
+    const auto at = functions_.find(source.entry);
+    if (at == functions_.end())
+      throw Error(ErrorKind::internal,
+                  fmt::format("the compiled library has no function '{}'", source.entry));
+    found.push_back(at->second);
+    if (!options_.dump_dir.empty())
+      write_text(options_.dump_dir / (source.entry + ".cc"), preamble + '\n' + source.text);
+  }
+  return found;
+}
+
+}  // namespace ridgeline

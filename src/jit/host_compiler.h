@@ -1,0 +1,67 @@
+// Generated C++ to functions of this process: compiled by the machine's own compiler, kept on disk.
+//
+//   HostCompiler compiler({});
+//   std::vector<void*> functions = compiler.functions(preamble, {{"add", "extern \"C\" void
+//   add..."}});
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace ridgeline {
+
+class DiskCache;
+
+struct HostCompilerOptions {
+  std::filesystem::path cache_dir = {};  // empty: the user's own (default_jit_cache()); "off": none
+  std::filesystem::path dump_dir = {};   // not empty: every source goes there
+  // Empty: $CXX, or the first of c++, g++ and clang++ on PATH.
+  std::string compiler = {};
+};
+
+struct HostSource {
+  std::string entry;  // its extern "C" function; equal entries are equal texts
+  std::string text;
+};
+
+// Safe to be used by several threads at once. Functions stay loaded as long as it lives.
+class HostCompiler {
+ public:
+  explicit HostCompiler(HostCompilerOptions options);
+  ~HostCompiler();
+
+  // The functions of the sources. Those that are new are compiled together, by several processes at
+  // once. Throws an unsupported error when there is neither a cached result nor a compiler, an
+  // internal error with the compiler's words when a text does not compile.
+  std::vector<void*> functions(const std::string& preamble, std::span<const HostSource> sources);
+
+  double seconds() const { return seconds_; }    // that compilers have run for it, all together
+  size_t compiled() const { return compiled_; }  // functions that were neither loaded nor on disk
+
+ private:
+  struct Library;
+
+  void open_cache();
+  void load(const std::string& code, std::span<const HostSource* const> sources);
+  void compile(const std::filesystem::path& compiler, const std::string& settings,
+               const std::string& preamble, std::span<const HostSource* const> sources);
+  void load_cached(const std::string& settings, std::vector<const HostSource*>& wanted);
+
+  HostCompilerOptions options_;
+  std::shared_ptr<const DiskCache> cache_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Library>> libraries_;
+  std::unordered_map<std::string, void*> functions_;  // by entry
+  double seconds_ = 0;
+  size_t compiled_ = 0;
+};
+
+// The compiler that would be used; empty: none was found.
+std::filesystem::path find_host_compiler(const std::string& wanted = {});
+
+}  // namespace ridgeline

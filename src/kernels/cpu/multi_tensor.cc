@@ -1,0 +1,109 @@
+// Ops over many tensors at once: all their elements are shared out together.
+#include <cmath>
+#include <vector>
+
+#include "kernels/cpu/chunk.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/walk.h"
+
+namespace ridgeline {
+namespace {
+
+constexpr int64_t kPiece = 8 * kChunk;  // elements of one tensor that one task works on
+
+struct Piece {
+  size_t tensor;
+  int64_t begin, end;
+};
+
+std::vector<Piece> pieces_of(std::span<const TensorView> tensors) {
+  std::vector<Piece> pieces;
+  for (size_t t = 0; t < tensors.size(); ++t) {
+    const int64_t count = element_count(tensors[t].shape);
+    for (int64_t begin = 0; begin < count; begin += kPiece)
+      pieces.push_back({t, begin, std::min(begin + kPiece, count)});
+  }
+  return pieces;
+}
+
+int64_t step_of(const TensorView& flat) {
+  return flat.shape[0] == 1 ? 1 : flat.strides[0];
+}
+
+AdamWFactors adamw_factors(const KernelCall& call) {
+  const auto& spec = std::get<AdamWSpec>(call.node.attributes.detail);
+  const auto scalar = [&](AdamWScalar which) -> double {
+    return call.inputs[0].as<float>()[static_cast<int64_t>(which) * call.inputs[0].strides[0]];
+  };
+  const bool is_cs336 = spec.variant == AdamWVariant::cs336;
+  const double rate = scalar(AdamWScalar::learning_rate);
+  const double root = std::sqrt(scalar(AdamWScalar::second_correction));
+  const auto decay = static_cast<float>(1 - rate * spec.weight_decay);
+  return {.gradient_scale = spec.scaled ? call.inputs[1].as<float>()[0] : 1.0f,
+          .keep_first = static_cast<float>(spec.beta1),
+          .take_first = static_cast<float>(1 - spec.beta1),
+          .keep_second = static_cast<float>(spec.beta2),
+          .take_second = static_cast<float>(1 - spec.beta2),
+          .decay_before = is_cs336 ? 1.0f : decay,
+          .decay_after = is_cs336 ? decay : 1.0f,
+          .root_scale = is_cs336 ? 1.0f : static_cast<float>(1 / root),
+          .epsilon = static_cast<float>(spec.epsilon),
+          .step = static_cast<float>(rate * (is_cs336 ? root : 1.0) /
+                                     scalar(AdamWScalar::first_correction))};
+}
+
+}  // namespace
+
+// Each piece has a sum of its own; they are added in order, so that threads change no bit.
+void sum_of_squares_kernel(const KernelCall& call, const CpuContext& context) {
+  const SimdKernels& simd = simd_kernels(context.isa);
+  const std::vector<Piece> pieces = pieces_of(call.inputs);
+  std::vector<double> sums(pieces.size(), 0);
+  context.pool.for_each(static_cast<int64_t>(pieces.size()), [&](int64_t index, int) {
+    const Piece& piece = pieces[static_cast<size_t>(index)];
+    const TensorView& x = call.inputs[piece.tensor];
+    ChunkBuffer buffer;
+    double total = 0;
+    for (int64_t at = piece.begin; at < piece.end; at += kChunk) {
+      const int64_t n = std::min(kChunk, piece.end - at);
+      const float* values = load_chunk(simd, x, at * step_of(x), step_of(x), n, buffer);
+      total += simd.sum_of_squares(values, n);
+    }
+    sums[static_cast<size_t>(index)] = total;
+  });
+  double total = 0;
+  for (double sum : sums) total += sum;
+  call.outputs[0].as<float>()[0] = static_cast<float>(total);
+}
+
+void adamw_update_kernel(const KernelCall& call, const CpuContext& context) {
+  const SimdKernels& simd = simd_kernels(context.isa);
+  const auto& spec = std::get<AdamWSpec>(call.node.attributes.detail);
+  const size_t first = spec.first_parameter();
+  const size_t count = call.outputs.size() / 3;
+  const std::span<const TensorView> gradients = call.inputs.subspan(first + count, count);
+  const AdamWFactors factors = adamw_factors(call);
+
+  const std::vector<Piece> pieces = pieces_of(gradients);
+  context.pool.for_each(static_cast<int64_t>(pieces.size()), [&](int64_t index, int) {
+    const Piece& piece = pieces[static_cast<size_t>(index)];
+    const TensorView& g = gradients[piece.tensor];
+    const TensorView& p = call.outputs[piece.tensor];
+    float* m = call.outputs[count + piece.tensor].as<float>();
+    float* v = call.outputs[2 * count + piece.tensor].as<float>();
+    ChunkBuffer gradient, widened;
+    for (int64_t at = piece.begin; at < piece.end; at += kChunk) {
+      const int64_t n = std::min(kChunk, piece.end - at);
+      const float* d = load_chunk(simd, g, at * step_of(g), step_of(g), n, gradient);
+      if (p.dtype == DType::f32) {
+        simd.adamw(factors, p.as<float>() + at, d, m + at, v + at, n);
+        continue;
+      }
+      simd.load(p.dtype, element_address(p, at), widened.data(), n);
+      simd.adamw(factors, widened.data(), d, m + at, v + at, n);
+      simd.store(p.dtype, widened.data(), element_address(p, at), n);
+    }
+  });
+}
+
+}  // namespace ridgeline

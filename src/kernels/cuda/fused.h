@@ -1,0 +1,37 @@
+// Generated CUDA kernels as launches: how threads share the work, and the bytes of the argument.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "kernels/cuda/launch.h"
+#include "plan/emit.h"
+
+namespace ridgeline {
+
+// How threads share a kernel's work, from its widths, dtypes and strides alone.
+CudaShape cuda_shape(const FusedKernel& kernel);
+
+class CudaFusedKernel {
+ public:
+  CudaFusedKernel(const FusedKernel& kernel, const EmitOptions& options);
+
+  // Texts to be compiled before the first launch.
+  std::vector<CudaKernel> kernels() const;
+
+  // Addresses of storages as in FusedProgram::run.
+  std::vector<CudaLaunch> launches(std::span<void* const> inputs, std::span<void* const> outputs,
+                                   void* scratch) const;
+
+ private:
+  CudaLaunch main_, finish_;
+  bool has_finish_ = false;
+  std::vector<uint64_t> words_;                     // of the argument, but for addresses
+  std::vector<size_t> input_words_, output_words_;  // where addresses go,
+  std::vector<int64_t> input_offsets_;              // and what is added to them, in bytes
+  std::vector<bool> is_position_;
+  std::vector<int64_t> output_offsets_;
+  int64_t rows_ = 0, columns_ = 0, parts_ = 0;
+};
+
+}  // namespace ridgeline

@@ -1,0 +1,176 @@
+// Plans ops over many tensors: as many as fit into a kernel's argument go into one launch, each cut
+// into pieces for blocks.
+#include <algorithm>
+
+#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/planning.h"
+
+namespace ridgeline {
+namespace {
+
+constexpr int64_t kThreads = 256;
+constexpr int64_t kPiece = 16384;  // elements of a block: sixteen packs of four for each thread
+constexpr int64_t kMostBlocks = INT32_MAX;
+
+int64_t pieces_of(int64_t elements) {
+  return divide_up(elements, kPiece);
+}
+
+int64_t step_of(const TensorView& flat) {
+  return flat.shape[0] == 1 ? 1 : flat.strides[0];
+}
+
+// Tensors that are read in whole packs stand before those that cannot be.
+struct Split {
+  std::vector<size_t> packed, single;
+};
+
+template <class FitsPacks>
+Split split(size_t count, FitsPacks fits_packs) {
+  Split result;
+  for (size_t i = 0; i < count; ++i) (fits_packs(i) ? result.packed : result.single).push_back(i);
+  return result;
+}
+
+bool is_aligned(const TensorView& view, int64_t pack) {
+  return reinterpret_cast<uintptr_t>(view.data) %
+             static_cast<uintptr_t>(pack * info(view.dtype).size) ==
+         0;
+}
+
+// Calls fill(params, slot, tensor) for each tensor of a launch, and finish(params, launch) at its
+// end.
+template <class Params, class Fill, class Finish>
+void for_each_launch(const std::vector<size_t>& tensors, std::span<const int64_t> counts, Fill fill,
+                     Finish finish) {
+  constexpr size_t kSlots = std::size(Params{}.tensors);
+  for (size_t begin = 0; begin < tensors.size();) {
+    Params params{};
+    int64_t blocks = 0;
+    size_t slot = 0;
+    for (; slot < kSlots && begin + slot < tensors.size(); ++slot) {
+      const size_t tensor = tensors[begin + slot];
+      if (slot > 0 && blocks + pieces_of(counts[tensor]) > kMostBlocks) break;
+      params.tensors[slot].first_block = static_cast<int>(blocks);
+      params.tensors[slot].count = counts[tensor];
+      fill(params, slot, tensor);
+      blocks += pieces_of(counts[tensor]);
+    }
+    params.count = static_cast<int>(slot);
+    finish(params, blocks);
+    begin += slot;
+  }
+}
+
+CudaLaunch launch_of(const char* name, int64_t pack, int64_t blocks) {
+  CudaLaunch launch{.kernel = {.file = std::string(name) + ".cu",
+                               .entry = name,
+                               .constants = {{"PACK", std::to_string(pack)},
+                                             {"PIECE", std::to_string(kPiece)},
+                                             {"THREADS", std::to_string(kThreads)}}}};
+  launch.grid = {static_cast<uint32_t>(blocks), 1, 1};
+  launch.threads = static_cast<uint32_t>(kThreads);
+  return launch;
+}
+
+}  // namespace
+
+Bytes sum_of_squares_scratch(std::span<const TensorType> inputs) {
+  int64_t pieces = 0;
+  for (const TensorType& type : inputs) pieces += pieces_of(type.shape[0]);
+  return {pieces * info(DType::f32).size};
+}
+
+std::vector<CudaLaunch> plan_sum_of_squares(const CudaCall& call) {
+  const DType dtype = call.inputs[0].dtype;
+  const int64_t widest = 16 / info(dtype).size;
+  std::vector<int64_t> counts;
+  for (const TensorView& input : call.inputs) counts.push_back(input.shape[0]);
+  const Split tensors = split(counts.size(), [&](size_t i) {
+    return step_of(call.inputs[i]) == 1 && is_aligned(call.inputs[i], widest);
+  });
+  std::vector<CudaLaunch> launches;
+  auto* sums = static_cast<float*>(call.scratch);
+  const auto add = [&](const std::vector<size_t>& group, int64_t pack) {
+    for_each_launch<SumOfSquaresParams>(
+        group, counts,
+        [&](SumOfSquaresParams& params, size_t slot, size_t tensor) {
+          params.tensors[slot].data = call.inputs[tensor].data;
+          params.tensors[slot].step = step_of(call.inputs[tensor]);
+        },
+        [&](SumOfSquaresParams& params, int64_t blocks) {
+          params.sums = sums;
+          sums += blocks;
+          CudaLaunch launch = launch_of("sum_of_squares", pack, blocks);
+          launch.kernel.constants.emplace_back("TYPE", element_name(dtype));
+          launch.set_params(params);
+          launches.push_back(std::move(launch));
+        });
+  };
+  add(tensors.packed, widest);
+  add(tensors.single, 1);
+
+  const int64_t total = sums - static_cast<float*>(call.scratch);
+  const TensorView left{call.scratch, DType::f32, {total}, {1}};
+  const Node sum{.op = Op::sum, .inputs = {}, .attributes = {}, .outputs = {}, .name = {}};
+  for (CudaLaunch& launch : plan_reduction({.node = sum,
+                            .inputs = {&left, 1},
+                            .outputs = call.outputs,
+                            .device = call.device,
+                            .scratch = nullptr,
+                            .choose = call.choose}))
+    launches.push_back(std::move(launch));
+  return launches;
+}
+
+std::vector<CudaLaunch> plan_adamw_update(const CudaCall& call) {
+  const auto& spec = std::get<AdamWSpec>(call.node.attributes.detail);
+  const size_t count = call.outputs.size() / 3;
+  const std::span<const TensorView> gradients =
+      call.inputs.subspan(spec.first_parameter() + count, count);
+  const DType parameter_dtype = call.outputs[0].dtype;
+  const DType gradient_dtype = gradients[0].dtype;
+  constexpr int64_t kWidest = 4;  // moments are fp32
+  std::vector<int64_t> counts;
+  for (const TensorView& gradient : gradients) counts.push_back(gradient.shape[0]);
+  const Split tensors = split(count, [&](size_t i) {
+    return step_of(gradients[i]) == 1 && is_aligned(gradients[i], kWidest) &&
+           is_aligned(call.outputs[i], kWidest) && is_aligned(call.outputs[count + i], kWidest) &&
+           is_aligned(call.outputs[2 * count + i], kWidest);
+  });
+  std::vector<CudaLaunch> launches;
+  const auto add = [&](const std::vector<size_t>& group, int64_t pack) {
+    for_each_launch<AdamWParams>(
+        group, counts,
+        [&](AdamWParams& params, size_t slot, size_t i) {
+          params.tensors[slot].parameter = call.outputs[i].data;
+          params.tensors[slot].gradient = gradients[i].data;
+          params.tensors[slot].first_moment = call.outputs[count + i].as<float>();
+          params.tensors[slot].second_moment = call.outputs[2 * count + i].as<float>();
+          params.tensors[slot].gradient_step = step_of(gradients[i]);
+        },
+        [&](AdamWParams& params, int64_t blocks) {
+          params.scalars = call.inputs[0].as<float>();
+          params.gradient_scale = spec.scaled ? call.inputs[1].as<float>() : nullptr;
+          params.keep_first = static_cast<float>(spec.beta1);
+          params.take_first = static_cast<float>(1 - spec.beta1);
+          params.keep_second = static_cast<float>(spec.beta2);
+          params.take_second = static_cast<float>(1 - spec.beta2);
+          params.epsilon = static_cast<float>(spec.epsilon);
+          params.weight_decay = static_cast<float>(spec.weight_decay);
+          CudaLaunch launch = launch_of("adamw", pack, blocks);
+          auto& constants = launch.kernel.constants;
+          constants.emplace_back("PARAMETER", element_name(parameter_dtype));
+          constants.emplace_back("GRADIENT", element_name(gradient_dtype));
+          constants.emplace_back("CS336", spec.variant == AdamWVariant::cs336 ? "1" : "0");
+          constants.emplace_back("SCALED", spec.scaled ? "1" : "0");
+          launch.set_params(params);
+          launches.push_back(std::move(launch));
+        });
+  };
+  add(tensors.packed, kWidest);
+  add(tensors.single, 1);
+  return launches;
+}
+
+}  // namespace ridgeline

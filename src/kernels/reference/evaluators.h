@@ -1,0 +1,71 @@
+// What the oracle's evaluators of single ops share, and those that have a file of their own.
+#pragma once
+
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace ridgeline::reference {
+
+using Data = std::vector<double>;
+
+struct Operand {
+  const Shape& shape;
+  const Data& data;
+};
+
+struct Call {
+  const Node& node;
+  std::vector<Operand> inputs;
+  const Shape& shape;  // of the result
+};
+
+using Results = std::vector<Data>;
+
+// The coordinates of element `flat` of `shape`.
+inline Dims coordinates(const Shape& shape, int64_t flat) {
+  Dims at = Dims::filled(shape.rank(), 0);
+  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+    at[axis] = flat % shape[axis];
+    flat /= shape[axis];
+  }
+  return at;
+}
+
+inline int64_t flat_index(const Shape& shape, const Dims& at) {
+  int64_t flat = 0;
+  for (int axis = 0; axis < shape.rank(); ++axis) flat = flat * shape[axis] + at[axis];
+  return flat;
+}
+
+// The element that broadcasting shows at coordinates `at` of a larger shape.
+inline double broadcast_element(const Operand& operand, const Dims& at) {
+  Dims mine = Dims::filled(operand.shape.rank(), 0);
+  for (int axis = 0; axis < mine.rank(); ++axis)
+    mine[axis] = operand.shape[axis] == 1 ? 0 : at[at.rank() - mine.rank() + axis];
+  return operand.data[static_cast<size_t>(flat_index(operand.shape, mine))];
+}
+
+template <class ElementAt>
+Data fill(const Shape& shape, ElementAt element_at) {
+  Data result(static_cast<size_t>(element_count(shape)));
+  for (int64_t flat = 0; flat < static_cast<int64_t>(result.size()); ++flat)
+    result[static_cast<size_t>(flat)] = element_at(coordinates(shape, flat));
+  return result;
+}
+
+// indexed_ops.cc
+Data gather(const Call& call);
+Data scatter_add(const Call& call);
+Data pick(const Call& call);
+Data place(const Call& call);
+
+// training_ops.cc
+Data sum_of_squares(const Call& call);
+Results adamw_update(const Call& call);
+
+// attention_ops.cc
+Results attention(const Call& call);
+Results attention_gradient(const Call& call);
+
+}  // namespace ridgeline::reference

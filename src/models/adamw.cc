@@ -1,0 +1,93 @@
+#include "models/adamw.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "base/error.h"
+
+namespace ridgeline {
+namespace {
+
+void check(const AdamWOptions& options) {
+  const auto refuse = [](const char* what, double value, const char* expected) {
+    throw Error(ErrorKind::usage,
+                fmt::format("AdamW's {} is {}, expected {}", what, value, expected));
+  };
+  for (const auto& [name, beta] : {std::pair{"beta1", options.beta1}, {"beta2", options.beta2}})
+    if (!(beta >= 0 && beta < 1)) refuse(name, beta, "at least 0 and less than 1");
+  if (!(options.epsilon > 0)) refuse("eps", options.epsilon, "more than 0");
+  if (!(options.weight_decay >= 0)) refuse("weight decay", options.weight_decay, "at least 0");
+  if (!(options.max_norm >= 0)) refuse("largest norm", options.max_norm, "at least 0");
+}
+
+}  // namespace
+
+AdamWVariant parse_adamw_variant(std::string_view name) {
+  if (name == "cs336") return AdamWVariant::cs336;
+  if (name == "pytorch") return AdamWVariant::pytorch;
+  throw Error(ErrorKind::usage, fmt::format("'{}' is not a variant of AdamW", name),
+              "use cs336 or pytorch");
+}
+
+Clipping clip_by_norm(std::span<const Tensor> gradients, double max_norm) {
+  constexpr double kNever0 = 1e-6;
+  const Tensor norm = sqrt(sum_of_squares(gradients));
+  const Tensor factor = scalar(norm, max_norm) / (norm + kNever0);
+  const Tensor one = scalar(norm, 1);
+  // In this order a NaN stays one.
+  return {norm, where(less(one, factor), one, factor)};
+}
+
+void add_adamw_step(Graph& graph, const std::vector<TrainedParameter>& parameters,
+                    const AdamWOptions& options) {
+  check(options);
+  const Tensor scalars = input(graph, "optimizer.scalars", {DType::f32, {kAdamWScalars}});
+  std::vector<AdamWTensors> tensors;
+  std::vector<Tensor> gradients;
+  for (const TrainedParameter& parameter : parameters) {
+    const TensorType moment{DType::f32, parameter.value.shape()};
+    tensors.push_back({.parameter = parameter.value,
+                       .gradient = parameter.gradient,
+                       .first_moment = input(graph, "m." + parameter.name, moment),
+                       .second_moment = input(graph, "v." + parameter.name, moment)});
+    gradients.push_back(parameter.gradient);
+  }
+  Tensor gradient_scale;
+  if (options.max_norm > 0) {
+    const Clipping clipping = clip_by_norm(gradients, options.max_norm);
+    graph.mark_output("gradient_norm", clipping.norm.named("gradient_norm").value());
+    gradient_scale = clipping.scale;
+  }
+  const std::vector<AdamWTensors> updated = adamw_update(tensors, scalars, gradient_scale,
+                                                         {.beta1 = options.beta1,
+                                                          .beta2 = options.beta2,
+                                                          .epsilon = options.epsilon,
+                                                          .weight_decay = options.weight_decay,
+                                                          .variant = options.variant});
+  for (size_t i = 0; i < updated.size(); ++i) {
+    graph.mark_output(parameters[i].name, updated[i].parameter.value());
+    graph.mark_output("m." + parameters[i].name, updated[i].first_moment.value());
+    graph.mark_output("v." + parameters[i].name, updated[i].second_moment.value());
+  }
+}
+
+std::array<float, kAdamWScalars> adamw_scalars(const AdamWOptions& options, int64_t step,
+                                               double learning_rate) {
+  const auto correction = [&](double beta) {
+    return static_cast<float>(1 - std::pow(beta, static_cast<double>(step)));
+  };
+  return {static_cast<float>(learning_rate), correction(options.beta1), correction(options.beta2)};
+}
+
+double CosineSchedule::learning_rate(int64_t step) const {
+  if (step < warmup_steps)
+    return peak * static_cast<double>(step) / static_cast<double>(warmup_steps);
+  if (step >= decay_steps) return floor;
+  const double progress =
+      static_cast<double>(step - warmup_steps) / static_cast<double>(decay_steps - warmup_steps);
+  return floor + 0.5 * (1 + std::cos(progress * std::numbers::pi)) * (peak - floor);
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,58 @@
+// AdamW with gradient clipping, and the learning rate over the steps of a training.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "graph/tensor.h"
+
+namespace ridgeline {
+
+struct AdamWOptions {
+  double learning_rate = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0.01;
+  AdamWVariant variant = AdamWVariant::cs336;
+  double max_norm = 0;  // gradients are scaled by min(1, max_norm / (norm + 1e-6)); 0: never
+};
+
+// "cs336" | "pytorch"; throws a usage error for anything else.
+AdamWVariant parse_adamw_variant(std::string_view name);
+
+struct TrainedParameter {
+  std::string name;
+  Tensor value, gradient;
+};
+
+// Appends the step. Makes the inputs "optimizer.scalars" and, for every parameter p, "m.p" and
+// "v.p"; marks the new values as outputs under the parameters' names, their moments as "m.p" and
+// "v.p", and with clipping the norm before it as "gradient_norm". All of these lie where the old
+// values were.
+void add_adamw_step(Graph& graph, const std::vector<TrainedParameter>& parameters,
+                    const AdamWOptions& options);
+
+// min(1, max_norm / (norm + 1e-6)) for the norm over all tensors together.
+struct Clipping {
+  Tensor norm, scale;  // fp32 [1]
+};
+Clipping clip_by_norm(std::span<const Tensor> gradients, double max_norm);
+
+// What "optimizer.scalars" holds in step `step`, counted from 1.
+std::array<float, kAdamWScalars> adamw_scalars(const AdamWOptions& options, int64_t step,
+                                               double learning_rate);
+
+// Linear from 0 to `peak` over warmup_steps, then half a cosine down to `floor` at decay_steps,
+// then `floor`.
+struct CosineSchedule {
+  double peak = 1e-3;
+  double floor = 0;
+  int64_t warmup_steps = 0;
+  int64_t decay_steps = 1;
+
+  double learning_rate(int64_t step) const;
+};
+
+}  // namespace ridgeline

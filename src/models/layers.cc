@@ -1,0 +1,76 @@
+#include "models/layers.h"
+
+#include <array>
+#include <cmath>
+
+#include "base/random.h"
+
+namespace ridgeline {
+
+Tensor linear(const Tensor& x, const Tensor& weight) {
+  return matmul(x, transpose(weight));
+}
+
+Tensor embedding(const Tensor& tokens, const Tensor& weight) {
+  return gather(weight, tokens);
+}
+
+Tensor rms_norm(const Tensor& x, const Tensor& weight, double epsilon) {
+  const Tensor wide = cast(x, DType::f32);
+  const Tensor inverse_root = rsqrt(mean(wide * wide, {-1}) + epsilon);
+  return cast(wide * inverse_root * cast(weight, DType::f32), x.dtype());
+}
+
+Tensor swiglu(const Tensor& x, const SwiGluWeights& weights) {
+  return linear(silu(linear(x, weights.w1)) * linear(x, weights.w3), weights.w2);
+}
+
+RopeValues rope_values(int64_t positions, int64_t head_dim, double theta) {
+  RopeValues values;
+  for (int64_t position = 0; position < positions; ++position)
+    for (int64_t k = 0; k < head_dim / 2; ++k) {
+      const double frequency =
+          std::pow(theta, -2.0 * static_cast<double>(k) / static_cast<double>(head_dim));
+      const double angle = static_cast<double>(position) * frequency;
+      values.cos.push_back(static_cast<float>(std::cos(angle)));
+      values.sin.push_back(static_cast<float>(std::sin(angle)));
+    }
+  return values;
+}
+
+Tensor rope(const Tensor& x, const RopeTables& tables) {
+  Shape pairs = x.shape();
+  const int axis = pairs.rank();
+  pairs.back() /= 2;
+  Shape half = pairs;
+  pairs.push_back(2);
+  const Tensor split = reshape(x, pairs);
+  const Tensor even = reshape(slice(split, axis, 0, 1), half);
+  const Tensor odd = reshape(slice(split, axis, 1, 2), half);
+  const Tensor cos = cast(tables.cos, x.dtype());
+  const Tensor sin = cast(tables.sin, x.dtype());
+  half.push_back(1);
+  const std::array rotated = {reshape(even * cos - odd * sin, half),
+                              reshape(even * sin + odd * cos, half)};
+  return reshape(concat(rotated, axis), x.shape());
+}
+
+std::vector<float> beginning_of(const Parameter& parameter, uint64_t seed) {
+  const auto count = static_cast<size_t>(element_count(parameter.shape));
+  if (parameter.beginning == Parameter::Beginning::ones) return std::vector<float>(count, 1.0f);
+  const bool is_linear = parameter.beginning == Parameter::Beginning::linear;
+  const double deviation =
+      is_linear ? std::sqrt(2.0 / static_cast<double>(parameter.shape[0] + parameter.shape[1]))
+                : 1.0;
+  constexpr double kCut = 3;  // in standard deviations
+  NormalRandom random(seed, parameter.name);
+  std::vector<float> values(count);
+  for (float& value : values) {
+    double drawn = random.next();
+    while (std::abs(drawn) > kCut) drawn = random.next();
+    value = static_cast<float>(deviation * drawn);
+  }
+  return values;
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,56 @@
+// Layers of transformers as compositions of ops, at the granularity of PyTorch eager. Activations
+// are rows of tokens, [tokens, width].
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "graph/tensor.h"
+
+namespace ridgeline {
+
+// A learned tensor: its name in a weights file, its shape, and how it begins.
+struct Parameter {
+  enum class Beginning {
+    linear,     // truncated normal, std sqrt(2 / (d_in + d_out)), cut at 3 std
+    embedding,  // truncated normal, std 1, cut at 3
+    ones,
+  };
+  std::string name;
+  Shape shape;
+  Beginning beginning = Beginning::linear;
+};
+
+// x W^T for weight [d_out, d_in].
+Tensor linear(const Tensor& x, const Tensor& weight);
+
+// Rows of weight [vocabulary, width] for i32 tokens.
+Tensor embedding(const Tensor& tokens, const Tensor& weight);
+
+// x / sqrt(mean(x^2) + epsilon) * weight, computed in fp32 and cast back.
+Tensor rms_norm(const Tensor& x, const Tensor& weight, double epsilon);
+
+// w2(silu(w1 x) * w3 x).
+struct SwiGluWeights {
+  Tensor w1, w2, w3;
+};
+Tensor swiglu(const Tensor& x, const SwiGluWeights& weights);
+
+// cos and sin of position * theta^(-2k / head_dim), [positions, head_dim / 2]: tables that are
+// computed once and kept, as PyTorch keeps buffers.
+struct RopeTables {
+  Tensor cos, sin;
+};
+struct RopeValues {
+  std::vector<float> cos, sin;
+};
+RopeValues rope_values(int64_t positions, int64_t head_dim, double theta);
+
+// Rotates the pairs (2k, 2k + 1) of x [..., S, head_dim] by the angles of its positions.
+Tensor rope(const Tensor& x, const RopeTables& tables);
+
+// The values that a parameter begins with; the same seed and name give the same values everywhere.
+std::vector<float> beginning_of(const Parameter& parameter, uint64_t seed);
+
+}  // namespace ridgeline

@@ -1,0 +1,78 @@
+// Weights in files of the safetensors format, read with suspicion and written atomically:
+//
+//   const SafetensorsFile file("model.safetensors");
+//   const std::vector<float> weight = file.read_floats(file.find("lm_head.weight"));
+//
+// The format: eight bytes with the length of a JSON header, little-endian; the header, {name:
+// {"dtype", "shape", "data_offsets"}}; then all tensors without gaps.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/dtype.h"
+#include "models/layers.h"
+
+namespace ridgeline {
+
+struct StoredTensor {
+  std::string name;
+  std::string dtype;  // as the format writes it: "F32", "BF16", "F16", "I32", ...
+  std::vector<int64_t> shape;
+  int64_t begin = 0, end = 0;  // bytes, counted from the end of the header
+};
+
+struct SafetensorsHeader {
+  std::vector<StoredTensor> tensors;  // in the order of their bytes
+  std::map<std::string, std::string> metadata;
+};
+
+// Throws a usage error for anything but a whole and honest header of `data_bytes` bytes of tensors:
+// unknown dtypes, sizes that do not fit or overflow, names given twice, gaps, overlaps.
+SafetensorsHeader parse_safetensors_header(std::string_view text, int64_t data_bytes);
+
+// The header of a file of these tensors in fp32, padded so that they are aligned.
+std::string safetensors_header_text(std::span<const Parameter> parameters,
+                                    const std::map<std::string, std::string>& metadata);
+
+class SafetensorsFile {
+ public:
+  // Reads the header only. Throws a usage error that names the file and what is wrong with it.
+  explicit SafetensorsFile(std::filesystem::path path);
+  ~SafetensorsFile();
+  SafetensorsFile(const SafetensorsFile&) = delete;
+  SafetensorsFile& operator=(const SafetensorsFile&) = delete;
+
+  const SafetensorsHeader& header() const { return header_; }
+  // Throws a usage error if there is none.
+  const StoredTensor& find(std::string_view name) const;
+  std::vector<std::byte> read(const StoredTensor& tensor) const;
+  // The values of an F32, BF16 or F16 tensor.
+  std::vector<float> read_floats(const StoredTensor& tensor) const;
+
+ private:
+  std::filesystem::path path_;
+  int fd_ = -1;
+  int64_t data_begin_ = 0;
+  SafetensorsHeader header_;
+};
+
+// The tensors of a model, each handed over as it is read. Throws a usage error if the file lacks
+// one, has another one, or has one of another shape.
+void load_weights(const std::filesystem::path& path, std::span<const Parameter> parameters,
+                  const std::function<void(const Parameter&, std::span<const float>)>& use);
+
+// Writes fp32 tensors; `values_of` is asked for one after the other. The file is there whole or as
+// it was before.
+void save_weights(const std::filesystem::path& path, std::span<const Parameter> parameters,
+                  const std::function<std::vector<float>(const Parameter&)>& values_of,
+                  const std::map<std::string, std::string>& metadata = {});
+
+}  // namespace ridgeline

@@ -1,0 +1,202 @@
+#include "models/transformer_lm.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
+#include <cmath>
+
+#include "autodiff/gradient.h"
+#include "base/error.h"
+#include "models/loss.h"
+
+namespace ridgeline {
+namespace {
+
+void check(const TransformerConfig& config) {
+  for (const auto& [name, size] :
+       {std::pair{"width", config.d_model}, std::pair{"feed-forward width", config.d_ff},
+        std::pair{"number of layers", config.layers}, std::pair{"number of heads", config.heads},
+        std::pair{"vocabulary", config.vocabulary}, std::pair{"batch size", config.batch_size},
+        std::pair{"context length", config.context_length}})
+    if (size < 1)
+      throw Error(ErrorKind::usage, fmt::format("the {} is {}, expected at least 1", name, size));
+  if (config.d_model % config.heads != 0 || config.head_dim() % 2 != 0)
+    throw Error(ErrorKind::usage,
+                fmt::format("{} heads do not cut a width of {} into heads of an even width",
+                            config.heads, config.d_model),
+                "choose a width that is a multiple of twice the number of heads");
+}
+
+// Weights of one layer, in the order of transformer_parameters().
+struct LayerWeights {
+  Tensor q, k, v, output;
+  SwiGluWeights ffn;
+  Tensor ln1, ln2;
+};
+
+constexpr size_t kLayerTensors = 9;
+
+LayerWeights layer_weights(std::span<const Tensor> w) {
+  return {.q = w[0],
+          .k = w[1],
+          .v = w[2],
+          .output = w[3],
+          .ffn = {.w1 = w[4], .w2 = w[5], .w3 = w[6]},
+          .ln1 = w[7],
+          .ln2 = w[8]};
+}
+
+Tensor self_attention(const TransformerConfig& config, const Tensor& x, const LayerWeights& weights,
+                      const RopeTables& tables, AttentionForm form) {
+  const Shape split = {config.batch_size, config.context_length, config.heads, config.head_dim()};
+  const auto heads_of = [&](const Tensor& weight) {  // [batch, heads, context, head_dim]
+    return permute(reshape(linear(x, weight), split), {0, 2, 1, 3});
+  };
+  const Tensor q = rope(heads_of(weights.q), tables);
+  const Tensor k = rope(heads_of(weights.k), tables);
+  const Tensor v = heads_of(weights.v);
+  const AttentionSpec spec{.scale = 1.0 / std::sqrt(static_cast<double>(config.head_dim())),
+                           .mask = {.causal = true}};
+  const Tensor mixed = form == AttentionForm::fused ? attention(q, k, v, spec).output
+                                                    : plain_attention(q, k, v, true);
+  return linear(reshape(permute(mixed, {0, 2, 1, 3}), x.shape()), weights.output);
+}
+
+// Where a pass has put what it found under these names.
+Value input_named(const Graph& graph, const std::string& name) {
+  for (Value value : graph.inputs())
+    if (graph.name(value) == name) return value;
+  throw Error(ErrorKind::internal, fmt::format("the forward pass lost the input '{}'", name));
+}
+
+Value output_named(const Graph& graph, const std::string& name) {
+  for (const Output& output : graph.outputs())
+    if (output.name == name) return output.value;
+  throw Error(ErrorKind::internal, fmt::format("the forward pass lost the output '{}'", name));
+}
+
+}  // namespace
+
+std::span<const TransformerConfig> transformer_sizes() {
+  static const std::array<TransformerConfig, 6> kSizes = {{
+      {.name = "small", .d_model = 768, .d_ff = 3072, .layers = 12, .heads = 12},
+      {.name = "medium", .d_model = 1024, .d_ff = 4096, .layers = 24, .heads = 16},
+      {.name = "large", .d_model = 1280, .d_ff = 5120, .layers = 36, .heads = 20},
+      {.name = "xl", .d_model = 1600, .d_ff = 6400, .layers = 48, .heads = 25},
+      {.name = "2.7B", .d_model = 2560, .d_ff = 10240, .layers = 32, .heads = 32},
+      {.name = "10B", .d_model = 4608, .d_ff = 12288, .layers = 50, .heads = 36},
+  }};
+  return kSizes;
+}
+
+TransformerConfig transformer_config(std::string_view name) {
+  std::vector<std::string> names;
+  for (const TransformerConfig& config : transformer_sizes()) {
+    if (config.name == name) return config;
+    names.push_back(config.name);
+  }
+  throw Error(ErrorKind::usage, fmt::format("there is no model size '{}'", name),
+              fmt::format("use one of {}", fmt::join(names, ", ")));
+}
+
+std::vector<Parameter> transformer_parameters(const TransformerConfig& config) {
+  check(config);
+  using enum Parameter::Beginning;
+  const int64_t d = config.d_model;
+  std::vector<Parameter> parameters = {
+      {"token_embeddings.weight", {config.vocabulary, d}, embedding}};
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    const auto add = [&](const char* name, const Shape& shape, Parameter::Beginning beginning) {
+      parameters.push_back({fmt::format("layers.{}.{}.weight", layer, name), shape, beginning});
+    };
+    for (const char* name : {"attn.q_proj", "attn.k_proj", "attn.v_proj", "attn.output_proj"})
+      add(name, {d, d}, linear);
+    add("ffn.w1", {config.d_ff, d}, linear);
+    add("ffn.w2", {d, config.d_ff}, linear);
+    add("ffn.w3", {config.d_ff, d}, linear);
+    add("ln1", {d}, ones);
+    add("ln2", {d}, ones);
+  }
+  parameters.push_back({"ln_final.weight", {d}, ones});
+  parameters.push_back({"lm_head.weight", {config.vocabulary, d}, linear});
+  return parameters;
+}
+
+int64_t parameter_count(const TransformerConfig& config) {
+  int64_t count = 0;
+  for (const Parameter& parameter : transformer_parameters(config))
+    count += element_count(parameter.shape);
+  return count;
+}
+
+Tensor transformer_logits(const TransformerConfig& config, const Tensor& tokens,
+                          std::span<const Tensor> weights, const RopeTables& rope_tables,
+                          AttentionForm form) {
+  const int64_t count = config.batch_size * config.context_length;
+  Tensor x = embedding(reshape(tokens, {count}), weights[0]).named("embedded");
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    const LayerWeights w =
+        layer_weights(weights.subspan(1 + static_cast<size_t>(layer) * kLayerTensors));
+    const auto named = [&](const Tensor& tensor, const char* name) {
+      return tensor.named(fmt::format("layers.{}.{}", layer, name));
+    };
+    const Tensor attended = self_attention(
+        config, named(rms_norm(x, w.ln1, config.norm_epsilon), "ln1"), w, rope_tables, form);
+    x = named(x + named(attended, "attn"), "attn_residual");
+    const Tensor fed = swiglu(named(rms_norm(x, w.ln2, config.norm_epsilon), "ln2"), w.ffn);
+    x = named(x + named(fed, "ffn"), "ffn_residual");
+  }
+  const Tensor final_norm = weights[weights.size() - 2];
+  const Tensor lm_head = weights[weights.size() - 1];
+  x = rms_norm(x, final_norm, config.norm_epsilon).named("ln_final");
+  return linear(x, lm_head).named("logits");
+}
+
+Graph training_graph(const TransformerConfig& config, const TrainingOptions& options) {
+  const std::vector<Parameter> parameters = transformer_parameters(config);
+  Graph graph;
+  const TensorType ids{DType::i32, {config.batch_size, config.context_length}};
+  const Tensor tokens = input(graph, "tokens", ids);
+  const TensorType table{DType::f32, {config.context_length, config.head_dim() / 2}};
+  const RopeTables tables{input(graph, "rope.cos", table), input(graph, "rope.sin", table)};
+  std::vector<Tensor> weights;
+  for (const Parameter& parameter : parameters)
+    weights.push_back(input(graph, parameter.name, {DType::f32, parameter.shape}));
+
+  const Tensor logits = transformer_logits(config, tokens, weights, tables, options.attention);
+  if (options.scenario == Scenario::forward) {
+    graph.mark_output("logits", logits.value());
+    if (options.forward_pass) graph = options.forward_pass(graph);
+    verify(graph);
+    return graph;
+  }
+  const Tensor targets = input(graph, "targets", ids);
+  Tensor loss = cross_entropy(logits, reshape(targets, {logits.shape()[0]})).named("loss");
+  graph.mark_output("loss", loss.value());
+  if (options.forward_pass) {
+    graph = options.forward_pass(graph);
+    loss = Tensor(graph, output_named(graph, "loss"));
+    weights.clear();
+    for (const Parameter& parameter : parameters)
+      weights.emplace_back(graph, input_named(graph, parameter.name));
+  }
+
+  graph.begin_stage("backward");
+  const Cotangent cotangent{loss, expand(scalar(loss, 1), loss.shape())};
+  std::vector<TrainedParameter> trained;
+  const std::vector<Tensor> gradients = gradient({&cotangent, 1}, weights);
+  for (size_t i = 0; i < weights.size(); ++i) {
+    trained.push_back({parameters[i].name, weights[i], gradients[i]});
+    if (options.scenario == Scenario::forward_backward)
+      graph.mark_output("d_" + parameters[i].name, gradients[i].value());
+  }
+  if (options.scenario == Scenario::full_step) {
+    graph.begin_stage("optimizer");
+    add_adamw_step(graph, trained, options.optimizer);
+  }
+  verify(graph);
+  return graph;
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,72 @@
+// TransformerLM, the reference model of Stanford's CS336, as a graph:
+//
+//   const TransformerConfig config = transformer_config("small");
+//   const Graph graph = training_graph(config, {.scenario = Scenario::full_step});
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/adamw.h"
+#include "models/attention.h"
+#include "models/layers.h"
+
+namespace ridgeline {
+
+struct TransformerConfig {
+  std::string name = "small";
+  int64_t d_model = 768;
+  int64_t d_ff = 3072;
+  int64_t layers = 12;
+  int64_t heads = 12;
+  int64_t vocabulary = 10000;
+  int64_t batch_size = 4;
+  int64_t context_length = 512;
+  double rope_theta = 10000;
+  double norm_epsilon = 1e-5;
+
+  int64_t head_dim() const { return d_model / heads; }
+};
+
+// The sizes that have names: small, medium, large, xl, 2.7B, 10B.
+std::span<const TransformerConfig> transformer_sizes();
+// Throws a usage error that lists the names.
+TransformerConfig transformer_config(std::string_view name);
+
+// Names, shapes and beginnings, in the order of the reference. Throws a usage error for a
+// configuration that makes no model.
+std::vector<Parameter> transformer_parameters(const TransformerConfig& config);
+int64_t parameter_count(const TransformerConfig& config);
+
+// Logits [batch * context, vocabulary] of i32 tokens [batch, context]. `weights` in the order of
+// transformer_parameters().
+Tensor transformer_logits(const TransformerConfig& config, const Tensor& tokens,
+                          std::span<const Tensor> weights, const RopeTables& rope_tables,
+                          AttentionForm form);
+
+enum class Scenario {
+  forward,           // "logits" alone
+  forward_backward,  // "loss", and the gradient of every parameter p as "d_p"
+  full_step,         // "loss", and the optimizer's step, which replaces parameters and moments
+};
+
+struct TrainingOptions {
+  Scenario scenario = Scenario::full_step;
+  AttentionForm attention = AttentionForm::plain;
+  AdamWOptions optimizer = {};
+  // Applied to the forward graph before its gradient is taken: autocast, flash. Keeps the names of
+  // inputs and outputs.
+  std::function<Graph(const Graph&)> forward_pass = {};
+};
+
+// Inputs: "tokens" and, for a loss, "targets", i32 [batch, context]; "rope.cos" and "rope.sin",
+// [context, head_dim / 2]; every parameter under its name; those of add_adamw_step(). Outputs:
+// those of the scenario and of add_adamw_step(). Stages: "forward", "backward", "optimizer". Logits
+// are an output of the forward scenario only: whoever trains gives them back as soon as they are
+// used.
+Graph training_graph(const TransformerConfig& config, const TrainingOptions& options);
+
+}  // namespace ridgeline

@@ -1,0 +1,114 @@
+#include "passes/decompose.h"
+
+#include "passes/rewrite.h"
+
+namespace ridgeline {
+namespace {
+
+using Operands = std::span<const Tensor>;
+using Expression = Tensor (*)(Operands);
+
+Tensor softmax_parts(Operands x) {
+  const Tensor weights = exp(x[0] - max(x[0], {-1}));
+  // One reciprocal for each row instead of a division for each element.
+  return weights * (scalar(weights, 1) / sum(weights, {-1}));
+}
+
+Tensor softmax_gradient_parts(Operands x) {
+  const Tensor& y = x[0];
+  const Tensor& d_y = x[1];
+  return y * (d_y - sum(y * d_y, {-1}));
+}
+
+Tensor log_softmax_parts(Operands x) {
+  const Tensor shifted = x[0] - max(x[0], {-1});
+  return shifted - log(sum(exp(shifted), {-1}));
+}
+
+Tensor log_softmax_gradient_parts(Operands x) {
+  const Tensor& y = x[0];
+  const Tensor& d_y = x[1];
+  return d_y - exp(y) * sum(d_y, {-1});
+}
+
+Tensor silu_parts(Operands x) {
+  return x[0] * sigmoid(x[0]);
+}
+
+Tensor silu_gradient_parts(Operands operands) {
+  const Tensor& x = operands[0];
+  const Tensor& d_y = operands[1];
+  const Tensor s = sigmoid(x);
+  return d_y * (s + x * s * (scalar(s, 1) - s));
+}
+
+// Null for ops that are no composites, or that have a kernel of their own to the end.
+constexpr OpTable<Expression> kParts = {
+    {Op::input, nullptr},
+    {Op::constant, nullptr},
+    {Op::iota, nullptr},
+    {Op::negate, nullptr},
+    {Op::exp, nullptr},
+    {Op::log, nullptr},
+    {Op::sqrt, nullptr},
+    {Op::rsqrt, nullptr},
+    {Op::sin, nullptr},
+    {Op::cos, nullptr},
+    {Op::tanh, nullptr},
+    {Op::sigmoid, nullptr},
+    {Op::silu, silu_parts},
+    {Op::cast, nullptr},
+    {Op::add, nullptr},
+    {Op::subtract, nullptr},
+    {Op::multiply, nullptr},
+    {Op::divide, nullptr},
+    {Op::maximum, nullptr},
+    {Op::less, nullptr},
+    {Op::less_equal, nullptr},
+    {Op::equal, nullptr},
+    {Op::where, nullptr},
+    {Op::silu_gradient, silu_gradient_parts},
+    {Op::softmax, softmax_parts},
+    {Op::softmax_gradient, softmax_gradient_parts},
+    {Op::log_softmax, log_softmax_parts},
+    {Op::log_softmax_gradient, log_softmax_gradient_parts},
+    {Op::sum, nullptr},
+    {Op::mean, nullptr},
+    {Op::max, nullptr},
+    {Op::matmul, nullptr},
+    {Op::attention, nullptr},
+    {Op::attention_gradient, nullptr},
+    {Op::gather, nullptr},
+    {Op::scatter_add, nullptr},
+    {Op::pick, nullptr},
+    {Op::place, nullptr},
+    {Op::sum_of_squares, nullptr},
+    {Op::adamw_update, nullptr},
+    {Op::reshape, nullptr},
+    {Op::permute, nullptr},
+    {Op::expand, nullptr},
+    {Op::slice, nullptr},
+    {Op::concat, nullptr},
+    {Op::pad, nullptr},
+};
+
+bool is_narrow(DType dtype) {
+  return dtype == DType::bf16 || dtype == DType::f16;
+}
+
+}  // namespace
+
+Graph decompose(const Graph& graph) {
+  return rewrite(graph, [](const Site& site) -> std::vector<Value> {
+    const Expression parts = kParts[site.node.op];
+    if (parts == nullptr) return {};
+    std::vector<Tensor> operands;
+    for (size_t i = 0; i < site.inputs.size(); ++i) {
+      const Tensor x = site.input(i);
+      operands.push_back(is_narrow(x.dtype()) ? cast(x, DType::f32) : x);
+    }
+    return {cast(parts(operands), site.node.outputs[0].dtype).value()};
+  });
+}
+
+}  // namespace ridgeline

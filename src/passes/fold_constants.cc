@@ -1,0 +1,114 @@
+#include "passes/fold_constants.h"
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "base/float16.h"
+
+namespace ridgeline {
+namespace {
+
+using Compute = float (*)(const float*);
+
+// Null: not pointwise, or not the same bits on every device.
+constexpr OpTable<Compute> kCompute = {
+    {Op::input, nullptr},
+    {Op::constant, nullptr},
+    {Op::iota, nullptr},
+    {Op::negate, [](const float* x) { return -x[0]; }},
+    {Op::exp, nullptr},
+    {Op::log, nullptr},
+    {Op::sqrt, [](const float* x) { return std::sqrt(x[0]); }},
+    {Op::rsqrt, nullptr},
+    {Op::sin, nullptr},
+    {Op::cos, nullptr},
+    {Op::tanh, nullptr},
+    {Op::sigmoid, nullptr},
+    {Op::silu, nullptr},
+    {Op::cast, [](const float* x) { return x[0]; }},
+    {Op::add, [](const float* x) { return x[0] + x[1]; }},
+    {Op::subtract, [](const float* x) { return x[0] - x[1]; }},
+    {Op::multiply, [](const float* x) { return x[0] * x[1]; }},
+    {Op::divide, [](const float* x) { return x[0] / x[1]; }},
+    {Op::maximum, [](const float* x) { return x[0] < x[1] ? x[1] : x[0]; }},
+    {Op::less, [](const float* x) { return x[0] < x[1] ? 1.0f : 0.0f; }},
+    {Op::less_equal, [](const float* x) { return x[0] <= x[1] ? 1.0f : 0.0f; }},
+    {Op::equal, [](const float* x) { return x[0] == x[1] ? 1.0f : 0.0f; }},
+    {Op::where, [](const float* x) { return x[0] != 0 ? x[1] : x[2]; }},
+    {Op::silu_gradient, nullptr},
+    {Op::softmax, nullptr},
+    {Op::softmax_gradient, nullptr},
+    {Op::log_softmax, nullptr},
+    {Op::log_softmax_gradient, nullptr},
+    {Op::sum, nullptr},
+    {Op::mean, nullptr},
+    {Op::max, nullptr},
+    {Op::matmul, nullptr},
+    {Op::attention, nullptr},
+    {Op::attention_gradient, nullptr},
+    {Op::gather, nullptr},
+    {Op::scatter_add, nullptr},
+    {Op::pick, nullptr},
+    {Op::place, nullptr},
+    {Op::sum_of_squares, nullptr},
+    {Op::adamw_update, nullptr},
+    {Op::reshape, nullptr},
+    {Op::permute, nullptr},
+    {Op::expand, nullptr},
+    {Op::slice, nullptr},
+    {Op::concat, nullptr},
+    {Op::pad, nullptr},
+};
+
+constexpr double kExactIntegers = 1 << 24;  // of fp32, in which kernels may compute
+
+// What a tensor of this dtype holds for `value`, if that is the same everywhere.
+std::optional<float> stored(DType dtype, double value) {
+  const auto narrow = static_cast<float>(value);
+  switch (dtype) {
+    case DType::f32:
+    case DType::tf32:
+      return narrow;
+    case DType::bf16:
+      return bf16_to_float(float_to_bf16(narrow));
+    case DType::f16:
+      return f16_to_float(float_to_f16(narrow));
+    case DType::i32:
+      if (!(std::abs(value) <= kExactIntegers)) return std::nullopt;
+      return std::trunc(narrow);
+    case DType::boolean:
+      return value != 0 ? 1.0f : 0.0f;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<double> constant_value(const Graph& graph, Value x) {
+  const Node* node = &graph.node(x);
+  while (is_view(node->op)) node = &graph.node(node->inputs[0]);
+  if (node->op != Op::constant) return std::nullopt;
+  return std::get<Scalar>(node->attributes.detail).value;
+}
+
+std::optional<double> fold(const Graph& graph, Value y) {
+  const Node& node = graph.node(y);
+  const Compute compute = kCompute[node.op];
+  if (compute == nullptr) return std::nullopt;
+  std::vector<float> operands;
+  for (Value input : node.inputs) {
+    const std::optional<double> value = constant_value(graph, input);
+    if (!value) return std::nullopt;
+    const std::optional<float> held = stored(graph.type(input).dtype, *value);
+    if (!held) return std::nullopt;
+    operands.push_back(*held);
+  }
+  const std::optional<float> result = stored(graph.type(y).dtype, compute(operands.data()));
+  if (!result || std::isnan(*result)) return std::nullopt;
+  // Devices differ in what they do below the smallest normal number.
+  if (*result != 0 && std::abs(*result) < std::numeric_limits<float>::min()) return std::nullopt;
+  return *result;
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,19 @@
+// Brings queries, keys and values with any leading axes into the shape of an attention node.
+#pragma once
+
+#include "graph/tensor.h"
+
+namespace ridgeline {
+
+struct Heads {
+  Tensor q, k, v;  // [B, H, Sq, D], [B, Hk, Sk, D], [B, Hk, Sk, D]
+};
+
+// q [..., Sq, D]; k and v [..., Sk, D], whose leading axes broadcast to `leading`. Only views where
+// that can be: key heads that were repeated for groups of query heads become single again.
+Heads as_heads(const Tensor& q, const Tensor& k, const Tensor& v, const Shape& leading);
+
+// Swaps the last two axes; of a permuted tensor without a second permute.
+Tensor turned(const Tensor& x);
+
+}  // namespace ridgeline

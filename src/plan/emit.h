@@ -1,0 +1,50 @@
+// The text of a fused kernel, for the host's compiler or for NVRTC.
+//
+//   HostText text = emit_host(kernel);      // extern "C" void <entry>(HostArguments...)
+//   CudaText text = emit_cuda(kernel, {});  // extern "C" __global__ void <entry>(Params)
+//
+// Dtypes, the widths of rows that are folded, and how operands lie along a row are part of the
+// text; everything else is an argument. So layers share kernels, and sweeps over batch and length
+// compile nothing.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "plan/program.h"
+
+namespace ridgeline {
+
+struct HostText {
+  std::string entry = {};
+  std::string text = {};
+  std::vector<float> constants = {};
+  int64_t kept_rows = 0;  // scratch of one thread, in rows of fp32
+};
+HostText emit_host(const FusedKernel& kernel, const EmitOptions& options = {});
+
+// How threads share the work of a CUDA kernel.
+struct CudaShape {
+  int pack = 1;    // neighbouring columns that a thread reads in one access
+  int group = 32;  // threads that share a row which is folded
+  int chunks = 1;  // packs of a row that a thread holds in registers; 0: rows are read again
+  int threads = 256;
+  bool wide_index = false;  // rows or items do not fit 31 bits
+};
+struct CudaText {
+  std::string entry = {};
+  std::string text = {};
+  std::vector<float> constants = {};
+};
+// The argument is a struct of 8-byte words: rows, columns, parts, the address of the parts; sizes
+// of the rows' axes; constants in pairs; and per operand its address, its step from column to
+// column, and its steps along the rows' axes.
+CudaText emit_cuda(const FusedKernel& kernel, const CudaShape& shape,
+                   const EmitOptions& options = {});
+// For a column kernel: folds what the parts left.
+CudaText emit_cuda_finish(const FusedKernel& kernel);
+
+// Functions and types that all host texts use; comes once in front of any number of them.
+const std::string& host_preamble();
+
+}  // namespace ridgeline

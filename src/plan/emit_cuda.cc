@@ -1,0 +1,445 @@
+// Fused kernels as CUDA: a group of threads per row that is folded, a thread per pack otherwise.
+#include <fmt/format.h>
+
+#include "plan/emit.h"
+#include "plan/text_writer.h"
+
+namespace ridgeline {
+namespace {
+
+using Kind = FusedStep::Kind;
+
+constexpr int kLanes = 32;  // of a column kernel's block, along the columns; 8 lines share the rows
+constexpr int kLines = 8;
+
+std::string element(DType dtype) {
+  if (dtype == DType::bf16) return "bf16";
+  if (dtype == DType::f16) return "fp16";
+  if (dtype == DType::i32) return "int";
+  if (dtype == DType::boolean) return "boolean";
+  return "float";
+}
+
+const char* fold_of(Op op) {
+  return op == Op::max ? "Max" : "Sum";
+}
+
+void name_text(CudaText& text, const std::string& name) {
+  text.entry = fmt::format("{}_{:016x}", name, text_hash(text.text));
+  for (size_t at = text.text.find("ENTRY"); at != std::string::npos; at = text.text.find("ENTRY"))
+    text.text.replace(at, 5, text.entry);
+}
+
+class CudaEmitter {
+ public:
+  CudaEmitter(const FusedKernel& kernel, const CudaShape& shape, EmitOptions options)
+      : kernel_(kernel),
+        shape_(shape),
+        options_(keeping(options, shape)),
+        program_(make_program(kernel, options_)),
+        folds_rows_(kernel.kind == FusedKind::row && kernel.has_folds()),
+        loads_(kernel.steps.size()) {
+    for (const ColumnPass& pass : program_.passes)
+      for (uint32_t step : pass.loads) ++loads_[step];
+  }
+
+  CudaText emit();
+
+ private:
+  static EmitOptions keeping(EmitOptions options, const CudaShape& shape) {
+    options.keep_in_registers = shape.chunks > 0;
+    return options;
+  }
+  // Whether what is loaded stays in registers from one pass to the next.
+  bool stays(uint32_t step) const { return folds_rows_ && shape_.chunks > 0 && loads_[step] > 1; }
+  std::string chunk_index() const { return "[chunk]"; }
+
+  void emit_params();
+  void emit_addresses();
+  void emit_constants();
+  void emit_row_loads();
+  void emit_row_steps(const std::vector<uint32_t>& computes);
+  void emit_loads(const ColumnPass& pass, std::vector<bool>& loaded);
+  void emit_elements(const ColumnPass& pass, const std::string& fold_place);
+  void emit_stores(const ColumnPass& pass);
+  void emit_pass(const ColumnPass& pass, std::vector<bool>& loaded);
+  void emit_row_kernel();
+  void emit_each_kernel();
+  void emit_column_kernel();
+  std::string row_offset(const std::string& operand) const;
+
+  const FusedKernel& kernel_;
+  const CudaShape& shape_;
+  const EmitOptions options_;
+  const Program program_;
+  const bool folds_rows_;
+  std::vector<int> loads_;  // how many passes load a step
+  TextWriter out_;
+};
+
+void CudaEmitter::emit_params() {
+  const size_t axes = program_.walk.sizes.size();
+  out_.open("struct Operand");
+  out_.line("void* data;");
+  out_.line("int64 column, rows[{}];", axes);
+  out_.text("};\n");
+  out_.dedent();
+  out_.open("struct Params");
+  out_.line("int64 rows, columns, parts;");
+  out_.line("float* partial;");
+  out_.line("int64 sizes[{}];", axes);
+  if (!program_.constants.empty())
+    out_.line("float constants[{}];", (program_.constants.size() + 1) / 2 * 2);
+  if (!kernel_.inputs.empty()) out_.line("Operand inputs[{}];", kernel_.inputs.size());
+  out_.line("Operand outputs[{}];", kernel_.results.size());
+  out_.text("};\n\n");
+  out_.dedent();
+}
+
+std::string CudaEmitter::row_offset(const std::string& operand) const {
+  std::string text;
+  for (size_t axis = 0; axis < program_.walk.sizes.size(); ++axis)
+    text += fmt::format("{}at{} * {}.rows[{}]", axis ? " + " : "", axis, operand, axis);
+  return text;
+}
+
+// Where the row `row` of each operand begins.
+void CudaEmitter::emit_addresses() {
+  const size_t axes = program_.walk.sizes.size();
+  if (axes > 1) out_.line("Index rest = row;");
+  for (size_t axis = axes; axis-- > 0;) {
+    if (axis == 0) {
+      out_.line("const int64 at0 = {};", axes > 1 ? "rest" : "row");
+    } else {
+      out_.line("const int64 at{0} = rest % static_cast<Index>(p.sizes[{0}]);", axis);
+      out_.line("rest /= static_cast<Index>(p.sizes[{}]);", axis);
+    }
+  }
+  for (size_t i = 0; i < kernel_.inputs.size(); ++i) {
+    const FusedOperand& input = kernel_.inputs[i];
+    const std::string operand = fmt::format("p.inputs[{}]", i);
+    if (input.is_position) {
+      out_.line("const int64 from{} = reinterpret_cast<int64>({}.data) + {};", i, operand,
+                row_offset(operand));
+    } else {
+      out_.line("const {0}* from{1} = static_cast<const {0}*>({2}.data) + {3};",
+                element(input.dtype), i, operand, row_offset(operand));
+    }
+  }
+  if (kernel_.kind == FusedKind::column) return;
+  for (size_t i = 0; i < kernel_.results.size(); ++i) {
+    const std::string operand = fmt::format("p.outputs[{}]", i);
+    out_.line("{0}* to{1} = static_cast<{0}*>({2}.data) + {3};",
+              element(kernel_.results[i].to.dtype), i, operand, row_offset(operand));
+  }
+}
+
+void CudaEmitter::emit_constants() {
+  size_t constant = 0;
+  for (size_t i = 0; i < kernel_.steps.size(); ++i)
+    if (kernel_.steps[i].kind == Kind::constant)
+      out_.line("const {0} {1} = static_cast<{0}>(p.constants[{2}]);", program_.steps[i].type,
+                program_.steps[i].name, constant++);
+}
+
+void CudaEmitter::emit_row_loads() {
+  for (uint32_t step : program_.row_loads) {
+    const uint32_t i = kernel_.steps[step].operand;
+    const std::string from = kernel_.inputs[i].is_position
+                                 ? fmt::format("static_cast<int>(from{})", i)
+                                 : fmt::format("widen(from{}[0])", i);
+    out_.line("const {} {} = {};", program_.steps[step].type, program_.steps[step].name, from);
+  }
+}
+
+void CudaEmitter::emit_row_steps(const std::vector<uint32_t>& computes) {
+  for (uint32_t step : computes)
+    out_.line("const {} {} = {};", program_.steps[step].type, program_.steps[step].name,
+              expression(kernel_, program_, step, options_));
+}
+
+// Packs at column c0. What stays in registers is loaded by the first pass that needs it.
+void CudaEmitter::emit_loads(const ColumnPass& pass, std::vector<bool>& loaded) {
+  for (uint32_t step : pass.loads) {
+    const uint32_t i = kernel_.steps[step].operand;
+    if (kernel_.inputs[i].is_position || loaded[step]) continue;
+    const std::string type =
+        fmt::format("Pack<{}, {}>", element(kernel_.inputs[i].dtype), shape_.pack);
+    const std::string pack = fmt::format("pack{}{}", i, stays(step) ? "[chunk]" : "");
+    if (stays(step)) {
+      loaded[step] = true;
+    } else {
+      out_.line("{} {};", type, pack);
+    }
+    if (program_.walk.inputs[i].column == 1) {
+      out_.line("{} = load_pack<{}>(from{} + c0);", pack, shape_.pack, i);
+    } else {
+      out_.text("#pragma unroll\n");
+      out_.line("for (int i = 0; i < {}; ++i)", shape_.pack);
+      out_.line("  {}.at[i] = from{}[(c0 + i) * p.inputs[{}].column];", pack, i, i);
+    }
+  }
+}
+
+// The steps of a pass for element i of a pack, and its part in folds.
+void CudaEmitter::emit_elements(const ColumnPass& pass, const std::string& fold_place) {
+  for (uint32_t step : pass.loads) {
+    const uint32_t i = kernel_.steps[step].operand;
+    if (kernel_.inputs[i].is_position) {
+      out_.line("const int {} = static_cast<int>(from{} + (c0 + i) * p.inputs[{}].column);",
+                program_.steps[step].name, i, i);
+    } else {
+      out_.line("const {} {} = widen(pack{}{}.at[i]);", program_.steps[step].type,
+                program_.steps[step].name, i, stays(step) ? "[chunk]" : "");
+    }
+  }
+  for (uint32_t step : pass.kept)
+    out_.line("const float {0} = kept_{0}[chunk][i];", program_.steps[step].name);
+  for (uint32_t step : pass.computes) {
+    out_.line("const {} {} = {};", program_.steps[step].type, program_.steps[step].name,
+              expression(kernel_, program_, step, options_));
+    if (program_.steps[step].is_kept)
+      out_.line("kept_{0}[chunk][i] = {0};", program_.steps[step].name);
+  }
+  for (uint32_t fold : pass.folds)
+    out_.line("total_{0}{1} = {2}::fold(total_{0}{1}, {3});", fold, fold_place,
+              fold_of(kernel_.steps[fold].op), program_.steps[kernel_.steps[fold].inputs[0]].name);
+  for (uint32_t result : pass.stores)
+    out_.line("out{}.at[i] = Narrow<{}>::from({});", result,
+              element(kernel_.results[result].to.dtype),
+              program_.steps[kernel_.results[result].step].name);
+}
+
+void CudaEmitter::emit_stores(const ColumnPass& pass) {
+  for (uint32_t result : pass.stores) {
+    if (program_.walk.results[result].column == 1) {
+      out_.line("store_pack(to{0} + c0, out{0});", result);
+    } else {
+      out_.text("#pragma unroll\n");
+      out_.line("for (int i = 0; i < {}; ++i)", shape_.pack);
+      out_.line("  to{0}[(c0 + i) * p.outputs[{0}].column] = out{0}.at[i];", result);
+    }
+  }
+}
+
+void CudaEmitter::emit_pass(const ColumnPass& pass, std::vector<bool>& loaded) {
+  for (uint32_t fold : pass.folds)
+    out_.line("float total_{} = {}::neutral();", fold, fold_of(kernel_.steps[fold].op));
+  if (!pass.folds.empty() || !pass.stores.empty()) {
+    if (shape_.chunks > 0) {
+      out_.text("#pragma unroll\n");
+      out_.open("for (int chunk = 0; chunk < {}; ++chunk)", shape_.chunks);
+      out_.line("const int c0 = (chunk * {} + lane) * {};", shape_.group, shape_.pack);
+      out_.line("if (!present || c0 >= kColumns) continue;");
+    } else {
+      out_.open("for (int c0 = lane * {}; present && c0 < kColumns; c0 += {})", shape_.pack,
+                shape_.group * shape_.pack);
+    }
+    emit_loads(pass, loaded);
+    for (uint32_t result : pass.stores)
+      out_.line("Pack<{}, {}> out{};", element(kernel_.results[result].to.dtype), shape_.pack,
+                result);
+    out_.text("#pragma unroll\n");
+    out_.open("for (int i = 0; i < {}; ++i)", shape_.pack);
+    emit_elements(pass, "");
+    out_.close();
+    emit_stores(pass);
+    out_.close();
+  }
+  for (uint32_t fold : pass.folds) {
+    std::string total = fmt::format("fold_group<{}, {}>(total_{})", fold_of(kernel_.steps[fold].op),
+                                    shape_.group, fold);
+    if (kernel_.steps[fold].op == Op::mean) total += " * (1.0f / kColumns)";
+    out_.line("const float {} = {};", program_.steps[fold].name,
+              rounded(total, kernel_.steps[fold], options_));
+  }
+  emit_row_steps(pass.row_computes);
+}
+
+void CudaEmitter::emit_row_kernel() {
+  out_.line("constexpr int kColumns = {};", program_.walk.columns);
+  out_.line("const Index wanted = static_cast<Index>(blockIdx.x) * {} + threadIdx.x / {};",
+            shape_.threads / shape_.group, shape_.group);
+  out_.line("const bool present = wanted < static_cast<Index>(p.rows);");
+  out_.line("const Index row = present ? wanted : 0;");
+  out_.line("const int lane = threadIdx.x % {};", shape_.group);
+  emit_addresses();
+  emit_constants();
+  emit_row_loads();
+  emit_row_steps(program_.row_computes);
+  for (uint32_t step = 0; step < kernel_.steps.size(); ++step) {
+    const uint32_t i = kernel_.steps[step].operand;
+    if (kernel_.steps[step].kind == Kind::load && stays(step) && !kernel_.inputs[i].is_position)
+      out_.line("Pack<{}, {}> pack{}[{}];", element(kernel_.inputs[i].dtype), shape_.pack, i,
+                shape_.chunks);
+  }
+  for (uint32_t step : program_.kept)
+    out_.line("float kept_{}[{}][{}];", program_.steps[step].name, shape_.chunks, shape_.pack);
+  std::vector<bool> loaded(kernel_.steps.size());
+  for (const ColumnPass& pass : program_.passes) emit_pass(pass, loaded);
+  if (program_.row_stores.empty()) return;
+  out_.line("if (!present || lane != 0) return;");
+  for (uint32_t result : program_.row_stores)
+    out_.line("to{}[0] = Narrow<{}>::from({});", result, element(kernel_.results[result].to.dtype),
+              program_.steps[kernel_.results[result].step].name);
+}
+
+// No folds: every thread has one pack of some row.
+void CudaEmitter::emit_each_kernel() {
+  const ColumnPass& pass = program_.passes[0];
+  out_.line("const Index packs = static_cast<Index>(p.columns) / {};", shape_.pack);
+  out_.line("const Index item = static_cast<Index>(blockIdx.x) * {} + threadIdx.x;",
+            shape_.threads);
+  out_.line("if (item >= static_cast<Index>(p.rows) * packs) return;");
+  out_.line("const Index row = item / packs;");
+  out_.line("const Index c0 = (item - row * packs) * {};", shape_.pack);
+  emit_addresses();
+  emit_constants();
+  emit_row_loads();
+  emit_row_steps(program_.row_computes);
+  if (!pass.stores.empty()) {
+    std::vector<bool> loaded(kernel_.steps.size());
+    emit_loads(pass, loaded);
+    for (uint32_t result : pass.stores)
+      out_.line("Pack<{}, {}> out{};", element(kernel_.results[result].to.dtype), shape_.pack,
+                result);
+    out_.text("#pragma unroll\n");
+    out_.open("for (int i = 0; i < {}; ++i)", shape_.pack);
+    emit_elements(pass, "");
+    out_.close();
+    emit_stores(pass);
+  }
+  if (program_.row_stores.empty()) return;
+  out_.line("if (c0 != 0) return;");
+  for (uint32_t result : program_.row_stores)
+    out_.line("to{}[0] = Narrow<{}>::from({});", result, element(kernel_.results[result].to.dtype),
+              program_.steps[kernel_.results[result].step].name);
+}
+
+// A block folds a strip of columns over one part of the rows.
+void CudaEmitter::emit_column_kernel() {
+  const ColumnPass& pass = program_.passes[0];
+  const int pack = shape_.pack;
+  out_.line("__shared__ float shared[{}][{}];", kLines, kLanes * pack);
+  out_.line("const int lane = threadIdx.x % {0}, line = threadIdx.x / {0};", kLanes);
+  out_.line("const int64 c0 = (static_cast<int64>(blockIdx.x) * {} + lane) * {};", kLanes, pack);
+  out_.line("const bool inside = c0 < p.columns;");
+  out_.line("const Index first = static_cast<Index>(p.rows * blockIdx.y / p.parts);");
+  out_.line("const Index last = static_cast<Index>(p.rows * (blockIdx.y + 1) / p.parts);");
+  emit_constants();
+  for (uint32_t fold : pass.folds) {
+    out_.line("float total_{}[{}];", fold, pack);
+    out_.text("#pragma unroll\n");
+    out_.line("for (int i = 0; i < {}; ++i) total_{}[i] = {}::neutral();", pack, fold,
+              fold_of(kernel_.steps[fold].op));
+  }
+  out_.text("#pragma unroll 4\n");
+  out_.open("for (Index row = first + line; inside && row < last; row += {})", kLines);
+  emit_addresses();
+  emit_row_loads();
+  emit_row_steps(program_.row_computes);
+  std::vector<bool> loaded(kernel_.steps.size());
+  emit_loads(pass, loaded);
+  out_.text("#pragma unroll\n");
+  out_.open("for (int i = 0; i < {}; ++i)", pack);
+  emit_elements(pass, "[i]");
+  out_.close();
+  out_.close();
+  for (size_t number = 0; number < pass.folds.size(); ++number) {
+    const uint32_t fold = pass.folds[number];
+    out_.line("__syncthreads();");
+    out_.text("#pragma unroll\n");
+    out_.line("for (int i = 0; i < {0}; ++i) shared[line][lane * {0} + i] = total_{1}[i];", pack,
+              fold);
+    out_.line("__syncthreads();");
+    out_.open("for (int c = threadIdx.x; c < {}; c += {})", kLanes * pack, kLanes * kLines);
+    out_.line("const int64 column = static_cast<int64>(blockIdx.x) * {} + c;", kLanes * pack);
+    out_.line("if (column >= p.columns) continue;");
+    out_.line("float total = shared[0][c];");
+    out_.text("#pragma unroll\n");
+    out_.line("for (int other = 1; other < {}; ++other) total = {}::fold(total, shared[other][c]);",
+              kLines, fold_of(kernel_.steps[fold].op));
+    out_.line("p.partial[(blockIdx.y * {} + {}) * p.columns + column] = total;", pass.folds.size(),
+              number);
+    out_.close();
+  }
+}
+
+CudaText CudaEmitter::emit() {
+  out_.line("// {}", kernel_.name);
+  out_.text("#include \"fused.cuh\"\n\nnamespace ridgeline {\n\n");
+  out_.line("using Index = {};", shape_.wide_index ? "unsigned long long" : "unsigned");
+  emit_params();
+  const int threads = kernel_.kind == FusedKind::column ? kLanes * kLines : shape_.threads;
+  out_.line("extern \"C\" __global__ void __launch_bounds__({})", threads);
+  out_.open("    ENTRY(const __grid_constant__ Params p)");
+  if (kernel_.kind == FusedKind::column) {
+    emit_column_kernel();
+  } else if (folds_rows_) {
+    emit_row_kernel();
+  } else {
+    emit_each_kernel();
+  }
+  out_.close();
+  out_.text("\n}  // namespace ridgeline\n");
+  CudaText result{.text = out_.take(), .constants = program_.constants};
+  name_text(result, kernel_.name);
+  return result;
+}
+
+}  // namespace
+
+CudaText emit_cuda(const FusedKernel& kernel, const CudaShape& shape, const EmitOptions& options) {
+  return CudaEmitter(kernel, shape, options).emit();
+}
+
+CudaText emit_cuda_finish(const FusedKernel& kernel) {
+  std::vector<uint32_t> folds;
+  for (uint32_t i = 0; i < kernel.steps.size(); ++i)
+    if (kernel.steps[i].kind == Kind::fold) folds.push_back(i);
+  TextWriter out;
+  out.line("// the parts of {}", kernel.name);
+  out.text("#include \"fused.cuh\"\n\nnamespace ridgeline {\n\n");
+  out.open("struct Params");
+  out.line("int64 rows, columns, parts;");
+  out.line("const float* partial;");
+  out.line("void* outputs[{}];", kernel.results.size());
+  out.text("};\n\n");
+  out.dedent();
+  out.line("extern \"C\" __global__ void __launch_bounds__({})", kLanes * kLines);
+  out.open("    ENTRY(const __grid_constant__ Params p)");
+  out.line("__shared__ float shared[{}][{}];", kLines, kLanes);
+  out.line("const int lane = threadIdx.x % {0}, line = threadIdx.x / {0};", kLanes);
+  out.line("const int64 column = static_cast<int64>(blockIdx.x) * {} + lane;", kLanes);
+  out.line("const bool inside = column < p.columns;");
+  for (size_t i = 0; i < kernel.results.size(); ++i) {
+    const FusedResult& result = kernel.results[i];
+    const Op op = kernel.steps[result.step].op;
+    size_t fold = 0;
+    while (folds[fold] != result.step) ++fold;
+    out.open("");
+    out.line("float total = {}::neutral();", fold_of(op));
+    out.line("for (int64 part = line; inside && part < p.parts; part += {})", kLines);
+    out.line("  total = {}::fold(total, p.partial[(part * {} + {}) * p.columns + column]);",
+             fold_of(op), folds.size(), fold);
+    out.line("__syncthreads();");
+    out.line("shared[line][lane] = total;");
+    out.line("__syncthreads();");
+    out.open("if (line == 0 && inside)");
+    out.line(
+        "for (int other = 1; other < {}; ++other) total = {}::fold(total, shared[other][lane]);",
+        kLines, fold_of(op));
+    if (op == Op::mean) out.line("total *= 1.0f / static_cast<float>(p.rows);");
+    out.line("static_cast<{0}*>(p.outputs[{1}])[column] = Narrow<{0}>::from(total);",
+             element(result.to.dtype), i);
+    out.close();
+    out.close();
+  }
+  out.close();
+  out.text("\n}  // namespace ridgeline\n");
+  CudaText text{.text = out.take()};
+  name_text(text, kernel.name + "_finish");
+  return text;
+}
+
+}  // namespace ridgeline

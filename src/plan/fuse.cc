@@ -1,0 +1,421 @@
+#include "plan/fuse.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "passes/rewrite.h"
+#include "plan/fuser.h"
+#include "plan/op_text.h"
+#include "plan/reduction.h"
+
+namespace ridgeline {
+namespace {
+
+std::string kernel_name(const FusedKernel& kernel) {
+  constexpr size_t kLongest = 56;
+  std::string name;
+  std::vector<Op> seen;
+  for (const FusedStep& step : kernel.steps) {
+    if (step.kind != FusedStep::Kind::compute && step.kind != FusedStep::Kind::fold) continue;
+    if (std::find(seen.begin(), seen.end(), step.op) != seen.end()) continue;
+    seen.push_back(step.op);
+    const std::string_view word = info(step.op).name;
+    if (name.size() + word.size() + 1 > kLongest) break;
+    name += (name.empty() ? "" : "_") + std::string(word);
+  }
+  if (name.empty()) name = "copy";
+  return (kernel.kind == FusedKind::column ? "columns_"
+          : kernel.has_folds()             ? "rows_"
+                                           : "each_") +
+         name;
+}
+
+}  // namespace
+
+Fuser::Fuser(const Graph& graph, const FuseOptions& options)
+    : graph_(graph), options_(options), facts_(graph.value_count()) {
+  result_.layouts = layouts(graph);
+  for (uint32_t number = 0; number < graph.nodes().size(); ++number)
+    for (uint32_t output = 0; output < graph.nodes()[number].outputs.size(); ++output)
+      values_.push_back({number, output});
+  uses_ = use_counts(graph);
+}
+
+// Computes the value in a group; taken back if something cannot be had there.
+bool Fuser::add_node(uint32_t group, Value value, const Work& work) {
+  Draft& draft = *drafts_[group];
+  const Node& node = graph_.node(value);
+  const auto access = access_in_domain(work.domain, draft.domain());
+  if (!access) {
+    why_ = FusionRefusal::different_shape;
+    return false;
+  }
+  const Draft::Mark mark = draft.mark();
+  const auto add = [&]() -> bool {
+    if (node.op == Op::iota) return resolve(group, value, *access).has_value();
+    const bool folds = !is_pointwise(value);
+    if (!folds && node.op != Op::reshape) {
+      Access own = *access;
+      if (type(value).shape != work.domain) own.push_back({.shape = work.domain});
+      const auto seen = see_through(contiguous(type(value).shape), own);
+      if (!seen) return why_ = FusionRefusal::read_otherwise, false;
+      const auto step = compute(group, value, own);
+      if (step) draft.name_step({graph_.index(value), seen->offset, seen->strides}, *step);
+      return step.has_value();
+    }
+    Access inner = *access;
+    if (type(node.inputs[0]).shape != work.domain) inner.push_back({.shape = work.domain});
+    const auto operand = resolve(group, node.inputs[0], inner);
+    if (!operand) return false;
+    if (!folds) {  // a reshape that copies: the elements in the order of the domain
+      const auto seen = see_through(contiguous(draft.domain()), {});
+      draft.name_step({graph_.index(value), 0, seen->strides}, *operand);
+      return true;
+    }
+    const uint32_t step = draft.add({.kind = FusedStep::Kind::fold,
+                                     .op = node.op,
+                                     .dtype = type(value).dtype,
+                                     .inputs = {*operand},
+                                     .value = value});
+    Shape rows = draft.domain();
+    rows.back() = 1;
+    const auto seen =
+        see_through(contiguous(rows), {{.broadcasts = true, .shape = draft.domain()}});
+    if (work.kind == GroupKind::row) {
+      draft.name_step({graph_.index(value), 0, seen->strides}, step);
+    } else {
+      facts(value).home = static_cast<int32_t>(group);
+      facts(value).step = step;
+    }
+    return true;
+  };
+  if (add()) {
+    settle(group, mark);
+    return true;
+  }
+  draft.roll_back(mark);
+  return false;
+}
+
+// Notes where values live that a group now computes, and has what it reads stored.
+void Fuser::settle(uint32_t group, const Draft::Mark& mark) {
+  Draft& draft = *drafts_[group];
+  FusedKernel& kernel = draft.group.kernel;
+  for (size_t i = mark.named; i < draft.named().size(); ++i) {
+    const auto& [seen, step] = draft.named()[i];
+    Facts& of = facts_[seen.value];
+    if (of.home != kNowhere || kernel.steps[step].kind == FusedStep::Kind::constant) continue;
+    if (draft.group.kind == GroupKind::column) continue;
+    const int64_t count = element_count(type(values_[seen.value]).shape);
+    const bool is_whole = (count == kernel.rows() * kernel.columns() && draft.covers_all(seen)) ||
+                          (count == kernel.rows() && draft.covers_rows(seen));
+    if (!is_whole) continue;
+    of.home = static_cast<int32_t>(group);
+    of.step = step;
+  }
+  for (size_t i = mark.steps; i < kernel.steps.size(); ++i) {
+    if (kernel.steps[i].kind != FusedStep::Kind::load) continue;
+    const Value value = kernel.steps[i].value;
+    if (kernel.inputs[kernel.steps[i].operand].is_position) continue;
+    store(value);
+    facts(value).last_reader = static_cast<int32_t>(group);
+  }
+}
+
+bool Fuser::try_join(uint32_t group, Value value, const Work& work) {
+  const Group& of = drafts_[group]->group;
+  why_ = FusionRefusal::read_otherwise;
+  bool joins = false;
+  if (of.kind == GroupKind::library) {
+    why_ = FusionRefusal::library_call;
+  } else if (of.stage != stage_) {
+    why_ = FusionRefusal::different_stage;
+  } else if (of.kind != work.kind) {
+    why_ = FusionRefusal::different_shape;
+  } else if (of.kernel.steps.size() >= kMostSteps) {
+    why_ = FusionRefusal::too_large;
+  } else {
+    joins = add_node(group, value, work);
+  }
+  if (!joins) result_.refusals.push_back({value, group, why_});
+  return joins;
+}
+
+// Groups that compute operands, or read the same tensors; youngest first.
+std::vector<uint32_t> Fuser::candidates(Value value, const Work& work) {
+  std::vector<uint32_t> found;
+  if (!options_.enabled) return found;
+  const double least = 0.5 * static_cast<double>(element_count(work.domain));
+  std::vector<Value> open(graph_.node(value).inputs);
+  std::vector<Value> seen;
+  while (!open.empty() && seen.size() < 2 * kWaitingWeight) {
+    const Value top = behind_views(open.back());
+    open.pop_back();
+    if (std::find(seen.begin(), seen.end(), top) != seen.end()) continue;
+    seen.push_back(top);
+    const Facts& of = facts(top);
+    const auto offer = [&](int32_t group) {
+      const auto number = static_cast<uint32_t>(group);
+      if (group >= 0 && std::find(found.begin(), found.end(), number) == found.end())
+        found.push_back(number);
+    };
+    offer(of.home);
+    const bool is_recent =
+        of.last_reader + static_cast<int32_t>(kRecent) >= static_cast<int32_t>(drafts_.size());
+    if (is_recent && static_cast<double>(element_count(type(top).shape)) >= least)
+      offer(of.last_reader);
+    if (is_pointwise(top) && graph_.node(top).op != Op::input && of.home == kNowhere)
+      open.insert(open.end(), graph_.node(top).inputs.begin(), graph_.node(top).inputs.end());
+  }
+  std::sort(found.rbegin(), found.rend());
+  if (found.size() > kCandidates) found.resize(kCandidates);
+  return found;
+}
+
+// Finds or makes the group that computes a value. False: its axes cannot be folded together.
+bool Fuser::place_if_possible(Value value) {
+  const Work work = work_of(value);
+  for (uint32_t group : candidates(value, work))
+    if (try_join(group, value, work)) return true;
+  while (true) {
+    const auto group = static_cast<uint32_t>(drafts_.size());
+    drafts_.push_back(std::make_unique<Draft>(work.kind, stage_, work.domain));
+    drafts_.back()->group.node = value.node;
+    if (add_node(group, value, work)) return true;
+    // An operand whose elements cannot be had in this order is written by a kernel of its own.
+    drafts_.pop_back();
+    if (blocked_by_ == value || facts(blocked_by_).home != kNowhere) return false;
+    place(blocked_by_);
+  }
+}
+
+void Fuser::place(Value value) {
+  if (!place_if_possible(value))
+    throw Error(ErrorKind::internal,
+                fmt::format("no kernel can compute '{}': {}", graph_.name(value), text_of(why_)));
+}
+
+// Has a value written by its home.
+void Fuser::store(Value value) {
+  Facts& of = facts(value);
+  const Op op = graph_.node(value).op;
+  if (of.stored || op == Op::input || op == Op::constant) return;
+  if (of.home == kNowhere) place(value);
+  of.stored = true;
+  Draft& home = *drafts_[static_cast<size_t>(of.home)];
+  if (home.group.kind == GroupKind::library) return;
+  const Shape& shape = type(value).shape;
+  const Shape& domain = home.domain();
+  FusedOperand to{.storage = value, .dtype = type(value).dtype, .strides = {}};
+  if (home.group.kind == GroupKind::column) {
+    to.strides = Dims::filled(domain.rank(), 0);
+    to.strides.back() = domain.back() == 1 ? 0 : 1;
+  } else {
+    Shape covered = domain;
+    if (element_count(shape) != element_count(domain)) covered.back() = 1;  // one per row
+    to.strides = see_through(contiguous(covered), {})->strides;
+  }
+  home.group.kernel.results.push_back({of.step, std::move(to)});
+}
+
+// Where in a concatenation a part would be written by the group that computes it.
+std::optional<FusedOperand> Fuser::place_in(Value part, Value whole, int64_t begin) {
+  const Node& node = graph_.node(whole);
+  const auto axis = static_cast<int>(std::get<Axes>(node.attributes.detail).axes[0]);
+  const Strides strides = contiguous_strides(type(whole).shape);
+  const Value source = storage(part);
+  const auto as_source = reshape_strides(type(part).shape, strides, type(source).shape);
+  const Draft& home = *drafts_[static_cast<size_t>(facts(source).home)];
+  const auto access = access_in_domain(type(source).shape, home.domain());
+  if (!as_source || !access || home.group.kind != GroupKind::row) return std::nullopt;
+  const auto placed = see_through({type(source).shape, begin * strides[axis], *as_source}, *access);
+  if (!placed) return std::nullopt;
+  return FusedOperand{.storage = whole,
+                      .dtype = type(whole).dtype,
+                      .offset = placed->offset,
+                      .strides = placed->strides};
+}
+
+// A concatenation of pointwise values that nobody else reads is no kernel: they are written where
+// they belong.
+bool Fuser::store_parts(uint32_t number) {
+  const Node& node = graph_.nodes()[number];
+  const Value whole{number, 0};
+  if (!options_.enabled) return false;
+  for (Value part : node.inputs) {
+    const Layout& layout = result_.layouts[graph_.index(part)];
+    const Value source = layout.storage;
+    bool is_alone = is_pointwise(source) && uses_[graph_.index(source)] == 1 &&
+                    facts(source).home == kNowhere && layout.offset == 0 &&
+                    element_count(type(part).shape) == element_count(type(source).shape) &&
+                    see_through({type(part).shape, 0, layout.strides}, {})->strides ==
+                        see_through(contiguous(type(part).shape), {})->strides;
+    for (Value view = part; is_alone && view != source; view = graph_.node(view).inputs[0])
+      is_alone = uses_[graph_.index(view)] == 1;
+    if (!is_alone) return false;
+  }
+  std::vector<FusedOperand> places;
+  const auto axis = static_cast<int>(std::get<Axes>(node.attributes.detail).axes[0]);
+  int64_t begin = 0;
+  for (Value part : node.inputs) {
+    place(storage(part));
+    const auto to = place_in(part, whole, begin);
+    if (!to) return false;
+    places.push_back(*to);
+    begin += type(part).shape[axis];
+  }
+  for (size_t i = 0; i < places.size(); ++i) {
+    Facts& of = facts(storage(node.inputs[i]));
+    drafts_[static_cast<size_t>(of.home)]->group.kernel.results.push_back({of.step, places[i]});
+    facts(whole).home = std::max(facts(whole).home, of.home);
+  }
+  facts(whole).stored = true;
+  return true;
+}
+
+// A pointwise value waits for its first reader, unless it is already a long expression.
+void Fuser::wait_or_place(Value value) {
+  const Node& node = graph_.node(value);
+  int weight = is_copy(node) ? 1 : fused_op(node.op).weight;
+  for (Value input : node.inputs) {
+    const Value source = behind_views(input);
+    if (facts(source).home == kNowhere) weight += facts(source).waiting_weight;
+  }
+  facts(value).waiting_weight = weight;
+  if (weight > kWaitingWeight || !options_.enabled) place(value);
+}
+
+void Fuser::call_library(uint32_t number) {
+  const Node& node = graph_.nodes()[number];
+  for (Value input : node.inputs) store(storage(input));
+  std::vector<Value> overwritten;
+  if (is_update(node.op)) {
+    // What waits to read a tensor that is about to change has to read it now.
+    for (uint32_t output = 0; output < node.outputs.size(); ++output)
+      if (const auto updated = updated_input(node, output))
+        overwritten.push_back(storage(node.inputs[*updated]));
+    std::vector<bool> changes(graph_.value_count());
+    for (Value value : overwritten) changes[graph_.index(value)] = true;
+    for (uint32_t earlier = 0; earlier < number; ++earlier) {
+      const Node& reader = graph_.nodes()[earlier];
+      const Value value{earlier, 0};
+      if (reader.op == Op::input || !owns(value) || facts(value).home != kNowhere) continue;
+      if (facts(value).waiting_weight == 0) continue;
+      for (Value input : reader.inputs)
+        if (changes[graph_.index(storage(input))]) {
+          place(value);
+          break;
+        }
+    }
+  }
+  const auto group = static_cast<int32_t>(drafts_.size());
+  drafts_.push_back(std::make_unique<Draft>(GroupKind::library, stage_, Shape{1}));
+  drafts_.back()->group.node = number;
+  for (uint32_t output = 0; output < node.outputs.size(); ++output) {
+    Facts& of = facts({number, output});
+    of.home = group;
+    of.stored = true;
+  }
+  for (Value value : overwritten) facts(value).updated = group;
+}
+
+void Fuser::visit(uint32_t number) {
+  const Node& node = graph_.nodes()[number];
+  const Value value{number, 0};
+  if (node.op == Op::input) {
+    facts(value).home = kGiven;
+    facts(value).stored = true;
+    return;
+  }
+  if (node.op == Op::constant || node.op == Op::iota) return;
+  if (is_view(node.op) && !owns(value)) return;
+  if (is_pointwise(value)) return wait_or_place(value);
+  if (info(node.op).kind == OpClass::reduction) {
+    const Reduction reduction = classify_reduction(node, type(node.inputs[0]).shape);
+    if (reduction.form != ReductionForm::library && place_if_possible(value)) return;
+    const bool is_refused = reduction.form == ReductionForm::library;
+    result_.refusals.push_back(
+        {value, RefusalNote::kNoGroup, is_refused ? reduction.why : FusionRefusal::read_otherwise});
+  }
+  if (node.op == Op::concat && store_parts(number)) return;
+  call_library(number);
+}
+
+FusedGraph Fuser::run() {
+  const std::vector<bool> live = live_nodes(graph_);
+  const std::vector<Stage> stages = graph_.stages();
+  for (stage_ = 0; stage_ < stages.size(); ++stage_) {
+    const Stage& stage = stages[stage_];
+    for (uint32_t number = stage.begin; number < stage.end; ++number)
+      if (live[number]) visit(number);
+    // Outputs can be asked for as soon as their stage has run.
+    for (const Output& output : graph_.outputs())
+      if (output.value.node >= stage.begin && output.value.node < stage.end)
+        store(storage(output.value));
+  }
+  return finish();
+}
+
+FusedGraph Fuser::finish() {
+  std::vector<uint32_t> renumbered(drafts_.size(), RefusalNote::kNoGroup);
+  const auto once = [](std::vector<Value>& list, Value value) {
+    if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(value);
+  };
+  for (size_t i = 0; i < drafts_.size(); ++i) {
+    Draft& draft = *drafts_[i];
+    Group& group = draft.group;
+    if (group.kind == GroupKind::library) {
+      const Node& node = graph_.nodes()[group.node];
+      for (Value input : node.inputs)
+        if (graph_.node(storage(input)).op != Op::constant) once(group.reads, storage(input));
+      for (uint32_t output = 0; output < node.outputs.size(); ++output)
+        once(group.writes, storage({group.node, output}));
+    } else {
+      if (group.kernel.results.empty()) continue;  // others computed all of it again
+      draft.prune();
+      group.kernel.name = kernel_name(group.kernel);
+      for (const FusedOperand& input : group.kernel.inputs)
+        if (!input.is_position) once(group.reads, input.storage);
+      for (const FusedResult& result : group.kernel.results) once(group.writes, result.to.storage);
+    }
+    renumbered[i] = static_cast<uint32_t>(result_.groups.size());
+    result_.groups.push_back(std::move(group));
+  }
+  for (RefusalNote& note : result_.refusals)
+    if (note.group != RefusalNote::kNoGroup) note.group = renumbered[note.group];
+  return std::move(result_);
+}
+
+std::string_view text_of(FusionRefusal refusal) {
+  switch (refusal) {
+    case FusionRefusal::library_call:
+      return "a library call takes no further work";
+    case FusionRefusal::different_shape:
+      return "it works on another shape";
+    case FusionRefusal::different_stage:
+      return "it belongs to another stage";
+    case FusionRefusal::read_later:
+      return "something that it reads is computed after that kernel";
+    case FusionRefusal::read_otherwise:
+      return "it reads elements in an order that strides cannot express there";
+    case FusionRefusal::overwritten:
+      return "something that it reads is overwritten before that kernel";
+    case FusionRefusal::too_large:
+      return "the kernel would have too many operands or steps";
+    case FusionRefusal::several_axes:
+      return "the reduced axes are neither the last nor the first ones";
+    case FusionRefusal::too_few_rows:
+      return "there are too few rows to share out";
+    case FusionRefusal::too_narrow:
+      return "too few results lie side by side";
+  }
+  return "?";
+}
+
+FusedGraph fuse(const Graph& graph, const FuseOptions& options) {
+  return Fuser(graph, options).run();
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,64 @@
+// Which nodes share a kernel: Graph -> groups, in the order in which they run.
+//
+// Nodes are visited once, in order. Pointwise nodes wait until somebody needs them: a fused
+// consumer computes them again from their operands where that moves fewer bytes than keeping the
+// result, everybody else has them written by a group that computes them anyway. A node may join a
+// group only if all that it reads is computed in that group or in an earlier one, so no search for
+// cycles is needed.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/layout.h"
+#include "plan/fused_kernel.h"
+
+namespace ridgeline {
+
+enum class GroupKind : uint8_t { library, row, column };
+
+struct Group {
+  GroupKind kind = GroupKind::library;
+  uint32_t stage = 0;
+  uint32_t node = 0;              // of a library call; the first node of a fused group
+  FusedKernel kernel;             // of a fused group
+  std::vector<Value> reads = {};  // storages, each once
+  std::vector<Value> writes = {};
+};
+
+enum class FusionRefusal : uint8_t {
+  library_call,
+  different_shape,
+  different_stage,
+  read_later,
+  read_otherwise,
+  overwritten,
+  too_large,
+  several_axes,
+  too_few_rows,
+  too_narrow,
+};
+std::string_view text_of(FusionRefusal refusal);
+
+// A node that did not become part of a group, or that no group could take (group == kNoGroup).
+struct RefusalNote {
+  static constexpr uint32_t kNoGroup = ~0u;
+  Value value;
+  uint32_t group = kNoGroup;
+  FusionRefusal why = FusionRefusal::library_call;
+};
+
+struct FusedGraph {
+  std::vector<Layout>
+      layouts;                // by Graph::index; values inside kernels have no memory all the same
+  std::vector<Group> groups;  // in the order in which they run
+  std::vector<RefusalNote> refusals;
+};
+
+struct FuseOptions {
+  bool enabled = true;  // false: every node a kernel of its own
+};
+
+FusedGraph fuse(const Graph& graph, const FuseOptions& options = {});
+
+}  // namespace ridgeline

@@ -1,0 +1,85 @@
+// What one generated kernel computes, as data: operands that are read over a domain of rows and
+// columns, a straight program on their elements, and the values that are written.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+#include "graph/graph.h"
+
+namespace ridgeline {
+
+enum class FusedKind : uint8_t {
+  row,     // pointwise work, and folds along the last axis of the domain
+  column,  // folds over all axes but the last, in parts that are folded again
+};
+
+// A tensor as the kernel sees it: steps over the axes of the domain, 0 where it broadcasts.
+struct FusedOperand {
+  Value storage;  // whose memory; nobody's for positions
+  DType dtype = DType::f32;
+  int64_t offset = 0;        // in elements
+  Strides strides;           // in elements
+  bool is_position = false;  // no memory: the element is its own offset, as in iota
+};
+
+struct FusedStep {
+  enum class Kind : uint8_t { load, constant, compute, fold };
+  Kind kind = Kind::compute;
+  Op op = Op::input;                  // of a compute or fold
+  DType dtype = DType::f32;           // that the result is rounded to
+  std::vector<uint32_t> inputs = {};  // earlier steps
+  uint32_t operand = 0;               // of a load
+  double constant = 0;
+  Value value;  // of the graph, which this step computes or reads
+};
+
+struct FusedResult {
+  uint32_t step = 0;
+  FusedOperand to;  // over the domain; a fold of columns: over its last axis alone
+};
+
+struct FusedKernel {
+  FusedKind kind = FusedKind::row;
+  std::string name;  // after its ops: "mean_rsqrt_multiply"
+  Shape domain;      // rows, then columns
+  std::vector<FusedOperand> inputs;
+  std::vector<FusedStep> steps;
+  std::vector<FusedResult> results;
+
+  int64_t columns() const { return domain.back(); }
+  int64_t rows() const { return element_count(domain) / columns(); }
+  bool has_folds() const;
+};
+
+struct EmitOptions {
+  // Whether 16-bit results are rounded inside a kernel as they would be in memory: equal to eager,
+  // and independent of what is fused; costs arithmetic.
+  bool round_intermediates = true;
+  bool keep_in_registers = true;  // values that a later pass uses; else they are computed again
+};
+
+// The same kernel over as few axes as its operands allow; sizes and steps become arguments.
+struct FusedWalk {
+  std::vector<int64_t> sizes;  // of the rows' axes, at least one
+  int64_t columns = 1;
+  struct Steps {
+    std::vector<int64_t> rows;  // one per axis
+    int64_t column = 0;
+  };
+  std::vector<Steps> inputs, results;
+
+  int64_t rows() const;
+};
+// Kernels with folds keep their columns; others may merge them with rows.
+FusedWalk make_walk(const FusedKernel& kernel);
+
+// A fold of columns works on this many parts of the rows, whatever the number of threads, so that
+// results are equal from run to run and from machine to machine.
+int64_t column_parts(const FusedKernel& kernel);
+// What a kernel needs while it runs: one fp32 row per part and fold.
+Bytes fused_scratch(const FusedKernel& kernel);
+
+}  // namespace ridgeline

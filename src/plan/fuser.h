@@ -1,0 +1,98 @@
+// The walk over the nodes that decides which of them share a kernel; see fuse.h.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "plan/draft.h"
+#include "plan/fuse.h"
+
+namespace ridgeline {
+
+inline constexpr int32_t kNowhere = -2;  // homes of values: no group computes it yet,
+inline constexpr int32_t kGiven = -1;  // it is there before the first group, or the group's number
+inline constexpr double kImpossible = 1e300;
+
+inline constexpr int kWaitingWeight = 32;     // a pointwise expression that waits gets no larger,
+inline constexpr int kRecomputedWeight = 16;  // and one that is computed a second time is smaller
+inline constexpr size_t kMostInputs = 40;     // of one kernel
+inline constexpr size_t kMostSteps = 160;
+inline constexpr size_t kCandidates = 6;  // groups that a node tries to join
+inline constexpr uint32_t kRecent = 8;    // a group that merely reads the same tensor is this young
+
+class Fuser {
+ public:
+  Fuser(const Graph& graph, const FuseOptions& options);
+
+  FusedGraph run();
+
+ private:
+  struct Facts {  // of a value
+    int32_t home = kNowhere;
+    uint32_t step = 0;  // there
+    bool stored = false;
+    int32_t last_reader = kNowhere;  // a fused group that reads it
+    int32_t updated = kNowhere;      // the group that overwrote its storage
+    int waiting_weight = 0;
+  };
+  // What a node computes over: a domain, and how the node's own elements lie in it.
+  struct Work {
+    Shape domain;
+    GroupKind kind = GroupKind::row;
+  };
+
+  Facts& facts(Value value) { return facts_[graph_.index(value)]; }
+  const TensorType& type(Value value) const { return graph_.type(value); }
+  double bytes(Value value) const { return static_cast<double>(byte_size(type(value)).count); }
+  bool owns(Value value) const { return owns_memory(graph_, result_.layouts, value); }
+  Value storage(Value value) const { return result_.layouts[graph_.index(value)].storage; }
+  // The value behind views that do not copy.
+  Value behind_views(Value value) const {
+    while (is_view(graph_.node(value).op) && !owns(value)) value = graph_.node(value).inputs[0];
+    return value;
+  }
+
+  // Whether generated code can compute the value from its operands' elements, one by one.
+  bool is_pointwise(Value value) const;
+  // Of those: whether it is its operand as it is.
+  bool is_copy(const Node& node) const {
+    return node.op == Op::reshape || info(node.op).kind == OpClass::reduction;
+  }
+  Work work_of(Value value) const;
+
+  bool readable(uint32_t group, Value value);
+  double recompute_bytes(uint32_t group, Value value, double limit);
+  std::optional<uint32_t> resolve(uint32_t group, Value value, Access access);
+  std::optional<uint32_t> compute(uint32_t group, Value value, const Access& access);
+  std::optional<uint32_t> load(uint32_t group, Value value, const Access& access);
+  std::optional<uint32_t> blocked(Value value, FusionRefusal why);
+
+  bool add_node(uint32_t group, Value value, const Work& work);
+  bool try_join(uint32_t group, Value value, const Work& work);
+  std::vector<uint32_t> candidates(Value value, const Work& work);
+  bool place_if_possible(Value value);
+  void place(Value value);
+  void settle(uint32_t group, const Draft::Mark& mark);
+
+  void store(Value value);
+  std::optional<FusedOperand> place_in(Value part, Value whole, int64_t begin);
+  bool store_parts(uint32_t number);
+  void wait_or_place(Value value);
+  void call_library(uint32_t number);
+  void visit(uint32_t number);
+  FusedGraph finish();
+
+  const Graph& graph_;
+  FuseOptions options_;
+  FusedGraph result_;
+  std::vector<Facts> facts_;    // by Graph::index
+  std::vector<Value> values_;   // likewise
+  std::vector<uint32_t> uses_;  // likewise: how often it is read
+  std::vector<std::unique_ptr<Draft>> drafts_;
+  uint32_t stage_ = 0;
+  Value blocked_by_;
+  FusionRefusal why_ = FusionRefusal::read_otherwise;
+};
+
+}  // namespace ridgeline

@@ -1,0 +1,47 @@
+// A fused kernel in the order in which generated text computes it: passes over the columns of a
+// row, each of which ends in folds, and the last of which writes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "plan/fused_kernel.h"
+
+namespace ridgeline {
+
+struct ProgramStep {
+  std::string name;      // of its variable: "multiply_3"
+  std::string type;      // "float" or "int"
+  bool per_row = false;  // the same in all columns of a row
+  int depth = 0;         // folds that have to be done before it
+  bool is_kept = false;  // computed in one pass over the columns and used in a later one
+};
+
+struct ColumnPass {
+  std::vector<uint32_t> kept;             // steps that an earlier pass computed
+  std::vector<uint32_t> loads, computes;  // per column, in order
+  std::vector<uint32_t> folds;            // that this pass ends in
+  std::vector<uint32_t> stores;           // results, by number
+  std::vector<uint32_t> row_computes;     // per row, after the folds
+};
+
+struct Program {
+  FusedWalk walk;
+  std::vector<ProgramStep> steps;
+  std::vector<uint32_t> row_loads, row_computes;  // before the first pass
+  std::vector<ColumnPass> passes;
+  std::vector<uint32_t> row_stores;  // results that are one element per row, after the last pass
+  std::vector<uint32_t> kept;        // steps
+  std::vector<float> constants;      // in the order of their steps
+};
+
+Program make_program(const FusedKernel& kernel, const EmitOptions& options);
+
+// "round_bf16(x)" where the options ask for it.
+std::string rounded(std::string text, const FusedStep& step, const EmitOptions& options);
+
+// "silu(load_0)", rounded as the options say.
+std::string expression(const FusedKernel& kernel, const Program& program, uint32_t step,
+                       const EmitOptions& options);
+
+}  // namespace ridgeline

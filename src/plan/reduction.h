@@ -1,0 +1,19 @@
+// Which template serves a reduction: a fold along rows, a fold of columns, a copy, or the library.
+#pragma once
+
+#include "graph/graph.h"
+#include "plan/fuse.h"
+
+namespace ridgeline {
+
+enum class ReductionForm : uint8_t { rows, columns, copy, library };
+
+struct Reduction {
+  ReductionForm form = ReductionForm::library;
+  Shape domain = {};  // the input's shape with its folded, or its kept, trailing axes as one
+  FusionRefusal why = FusionRefusal::several_axes;  // of the library
+};
+
+Reduction classify_reduction(const Node& node, const Shape& input);
+
+}  // namespace ridgeline

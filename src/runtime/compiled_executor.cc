@@ -1,0 +1,164 @@
+#include "runtime/compiled_executor.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <mutex>
+
+#include "base/error.h"
+#include "kernels/host_values.h"
+
+namespace ridgeline {
+namespace {
+
+void say_once(const std::string& reason) {
+  static std::once_flag said;
+  std::call_once(
+      said, [&] { fmt::print(stderr, "ridgeline: compiled falls back to eager: {}\n", reason); });
+}
+
+}  // namespace
+
+CompiledExecutor::CompiledExecutor(const Graph& graph, const Plan& plan, Device& device)
+    : graph_(graph), plan_(plan), device_(device) {
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    prepare();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::unsupported) throw;
+    fallback_ = error.what();
+    say_once(fallback_);
+    schedule_ = std::make_unique<Schedule>(eager_schedule(graph));
+    eager_ = std::make_unique<EagerExecutor>(graph, *schedule_, device);
+  }
+  compile_seconds_ =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// Compiles first: what cannot be compiled shall not have taken memory.
+void CompiledExecutor::prepare() {
+  std::vector<const FusedKernel*> kernels;
+  for (const PlannedKernel& kernel : plan_.kernels)
+    if (kernel.group.kind != GroupKind::library) kernels.push_back(&kernel.group.kernel);
+  std::vector<std::unique_ptr<FusedProgram>> programs = device_.compile(kernels, plan_.emit);
+
+  inputs_.resize(graph_.value_count());
+  constants_.resize(graph_.value_count());
+  for (Value value : graph_.inputs())
+    inputs_[graph_.index(value)] =
+        device_.ledger().allocate(byte_size(graph_.type(value)), graph_.name(value));
+  for (const Node& node : graph_.nodes())
+    if (node.op == Op::constant)
+      constants_[node.first_value] =
+          scalar_bits(node.outputs[0].dtype, std::get<Scalar>(node.attributes.detail).value);
+  if (plan_.arena.count > 0) arena_ = device_.ledger().allocate(plan_.arena, "arena");
+
+  size_t next = 0;
+  std::vector<bool> is_begun(graph_.value_count());  // storages that a kernel has written to
+  for (const PlannedKernel& planned : plan_.kernels) {
+    const Group& group = planned.group;
+    Call call;
+    if (group.kind == GroupKind::library) {
+      const Node& node = graph_.nodes()[group.node];
+      for (Value input : node.inputs) call.input_views.push_back(view(input));
+      for (uint32_t output = 0; output < node.outputs.size(); ++output)
+        call.output_views.push_back(view({group.node, output}));
+      if (!is_update(node.op)) call.fresh = call.output_views;
+    } else {
+      call.program = std::move(programs[next++]);
+      for (const FusedOperand& input : group.kernel.inputs)
+        call.inputs.push_back(input.is_position ? nullptr : address(input.storage));
+      for (const FusedResult& result : group.kernel.results) {
+        call.outputs.push_back(address(result.to.storage));
+        const uint32_t index = graph_.index(result.to.storage);
+        if (!plan_.in_place[index] && !is_begun[index])
+          call.fresh.push_back(view(result.to.storage));
+        is_begun[index] = true;
+      }
+      call.scratch = static_cast<char*>(arena_.data()) + planned.scratch_offset;
+    }
+    calls_.push_back(std::move(call));
+  }
+  recordings_.resize(plan_.stages.size() + 1);
+}
+
+void* CompiledExecutor::address(Value storage) const {
+  const uint32_t index = graph_.index(storage);
+  if (graph_.node(storage).op == Op::input) return inputs_[index].data();
+  return static_cast<char*>(arena_.data()) + plan_.offsets[index];
+}
+
+TensorView CompiledExecutor::view(Value value) const {
+  const Layout& layout = plan_.layouts[graph_.index(value)];
+  const TensorType& type = graph_.type(value);
+  if (graph_.node(layout.storage).op == Op::constant) {
+    auto* scalar = const_cast<uint64_t*>(&constants_[graph_.index(layout.storage)]);
+    return {scalar, type.dtype, type.shape, Dims::filled(type.shape.rank(), 0), true};
+  }
+  char* base = static_cast<char*>(address(layout.storage));
+  return {base + layout.offset * info(type.dtype).size, type.dtype, type.shape, layout.strides};
+}
+
+TensorView CompiledExecutor::input(std::string_view name) const {
+  if (eager_) return eager_->input(name);
+  for (Value value : graph_.inputs())
+    if (graph_.node(value).name == name) return view(value);
+  throw Error(ErrorKind::usage, fmt::format("the graph has no input '{}'", name));
+}
+
+TensorView CompiledExecutor::output(std::string_view name) const {
+  if (eager_) return eager_->output(name);
+  const std::vector<Stage> stages = graph_.stages();
+  for (const Output& output : graph_.outputs()) {
+    if (output.name != name) continue;
+    if (stages_run_ == 0 || output.value.node >= stages[stages_run_ - 1].end)
+      throw Error(ErrorKind::usage, fmt::format("the output '{}' was not computed yet", name));
+    return view(output.value);
+  }
+  throw Error(ErrorKind::usage, fmt::format("the graph has no output '{}'", name));
+}
+
+void CompiledExecutor::set_poison(bool poison) {
+  poison_ = poison;
+  if (eager_) eager_->set_poison(poison);
+}
+
+void CompiledExecutor::run_kernels(size_t begin, size_t end) {
+  for (size_t i = begin; i < end; ++i) {
+    Call& call = calls_[i];
+    if (poison_)
+      for (const TensorView& result : call.fresh) device_.poison(result);
+    if (call.program) {
+      call.program->run(call.inputs, call.outputs, call.scratch);
+    } else {
+      device_.run(graph_.nodes()[plan_.kernels[i].group.node], call.input_views, call.output_views);
+    }
+  }
+}
+
+// The first run loads libraries, chooses algorithms and takes scratch, none of which can be
+// recorded.
+void CompiledExecutor::run_recorded(Recording& recording, size_t begin, size_t end) {
+  const int runs = recording.runs++;
+  if (poison_ || runs == 0) return run_kernels(begin, end);
+  if (runs == 1) recording.work = device_.record([&] { run_kernels(begin, end); });
+  if (!recording.work) return run_kernels(begin, end);
+  recording.work->start();
+}
+
+void CompiledExecutor::run_stage(size_t stage) {
+  if (eager_) return eager_->run_stage(stage);
+  stages_run_ = stage;
+  run_recorded(recordings_[stage], plan_.stages[stage].begin, plan_.stages[stage].end);
+  stages_run_ = stage + 1;
+}
+
+void CompiledExecutor::run_all() {
+  if (eager_) return eager_->run_all();
+  stages_run_ = 0;
+  run_recorded(recordings_.back(), 0, plan_.kernels.size());
+  stages_run_ = plan_.stages.size();
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,74 @@
+// Runs a plan: fused kernels and library calls over one arena; on a GPU as one launch graph.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plan/plan.h"
+#include "runtime/eager_executor.h"
+
+namespace ridgeline {
+
+class CompiledExecutor {
+ public:
+  // Compiles the kernels, and allocates inputs and arena. The graph, the plan and the device must
+  // outlive the executor. Where generated code cannot be compiled, one line on stderr says so, and
+  // everything runs eagerly.
+  CompiledExecutor(const Graph& graph, const Plan& plan, Device& device);
+
+  // An input to be filled through Device::upload before the first run.
+  TensorView input(std::string_view name) const;
+
+  // Runs one stage; they have to run in order, and the first one begins a new run. The second run
+  // of a stage is recorded where the device can, and later ones start what was recorded.
+  void run_stage(size_t stage);
+  void run_all();
+
+  // An output of the last run, contiguous or not. Throws a usage error if there is none.
+  TensorView output(std::string_view name) const;
+
+  // From now on every result is poisoned before its kernel runs; for runs that are verified.
+  void set_poison(bool poison);
+
+  // Why everything runs eagerly; empty: it does not.
+  const std::string& fallback() const { return fallback_; }
+  double compile_seconds() const { return compile_seconds_; }
+
+ private:
+  struct Call {                             // one kernel, ready to run
+    std::unique_ptr<FusedProgram> program;  // or none: a library call
+    std::vector<void*> inputs, outputs;
+    void* scratch = nullptr;
+    std::vector<TensorView> input_views, output_views;
+    std::vector<TensorView> fresh;  // results that may be poisoned
+  };
+  struct Recording {
+    int runs = 0;
+    std::unique_ptr<RecordedWork> work;
+  };
+
+  void prepare();
+  TensorView view(Value value) const;
+  void* address(Value storage) const;
+  void run_kernels(size_t begin, size_t end);
+  void run_recorded(Recording& recording, size_t begin, size_t end);
+
+  const Graph& graph_;
+  const Plan& plan_;
+  Device& device_;
+  bool poison_ = false;
+  std::vector<Allocation> inputs_;   // by Graph::index
+  std::vector<uint64_t> constants_;  // by Graph::index: the scalar in its own dtype
+  Allocation arena_;
+  std::vector<Call> calls_;
+  std::vector<Recording> recordings_;  // one per stage, then one of all
+  size_t stages_run_ = 0;
+  std::string fallback_;
+  double compile_seconds_ = 0;
+  std::unique_ptr<Schedule> schedule_;  // of the fallback
+  std::unique_ptr<EagerExecutor> eager_;
+};
+
+}  // namespace ridgeline

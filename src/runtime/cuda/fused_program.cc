@@ -1,0 +1,51 @@
+// Generated kernels on a GPU, and launch graphs as recorded work.
+#include "kernels/cuda/fused.h"
+#include "runtime/cuda/cuda_device.h"
+
+namespace ridgeline {
+namespace {
+
+class RecordedGraph : public RecordedWork {
+ public:
+  explicit RecordedGraph(CudaGraph graph) : graph_(std::move(graph)) {}
+  void start() override { graph_.launch(); }
+
+ private:
+  CudaGraph graph_;
+};
+
+class CudaProgram : public FusedProgram {
+ public:
+  CudaProgram(CudaFusedKernel kernel, CudaQueue& queue, KernelStore& store)
+      : kernel_(std::move(kernel)), queue_(queue), store_(store) {}
+  void run(std::span<void* const> inputs, std::span<void* const> outputs, void* scratch) override {
+    queue_.make_current();
+    for (const CudaLaunch& launch : kernel_.launches(inputs, outputs, scratch)) store_.run(launch);
+  }
+
+ private:
+  CudaFusedKernel kernel_;
+  CudaQueue& queue_;
+  KernelStore& store_;
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<FusedProgram>> CudaDevice::compile(
+    std::span<const FusedKernel* const> kernels, const EmitOptions& options) {
+  std::vector<std::unique_ptr<FusedProgram>> programs;
+  std::vector<CudaKernel> texts;
+  for (const FusedKernel* kernel : kernels) {
+    CudaFusedKernel fused(*kernel, options);
+    for (CudaKernel& text : fused.kernels()) texts.push_back(std::move(text));
+    programs.push_back(std::make_unique<CudaProgram>(std::move(fused), queue_, kernels_));
+  }
+  kernels_.load(texts);
+  return programs;
+}
+
+std::unique_ptr<RecordedWork> CudaDevice::record(const std::function<void()>& work) {
+  return std::make_unique<RecordedGraph>(capture(work));
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,68 @@
+// Passes take time in proportion to the graph, and little of it.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <ctime>
+
+#include "autodiff/gradient.h"
+#include "models/transformer_lm.h"
+#include "passes/autocast.h"
+#include "passes/decompose.h"
+#include "passes/flash.h"
+#include "passes/same_values.h"
+#include "passes/simplify.h"
+
+namespace ridgeline {
+namespace {
+
+TransformerConfig config(int64_t layers) {
+  return {.d_model = 16,
+          .d_ff = 24,
+          .layers = layers,
+          .heads = 2,
+          .vocabulary = 11,
+          .batch_size = 2,
+          .context_length = 5};
+}
+
+// Of the processor, so that other work on the machine counts little.
+double seconds_now() {
+  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
+}
+
+struct Times {
+  double build = 1e9;
+  double passes = 1e9;
+  size_t nodes = 0;
+};
+
+// Of several runs the fastest.
+Times best_times(int64_t layers) {
+  Times best;
+  for (int repetition = 0; repetition < 3; ++repetition) {
+    const double begin = seconds_now();
+    const Graph forward = training_graph(config(layers), {.scenario = Scenario::forward});
+    const Graph trained = training_graph(config(layers), {.scenario = Scenario::full_step});
+    best.build = std::min(best.build, seconds_now() - begin);
+    const double middle = seconds_now();
+    flash(autocast(forward));
+    simplify(decompose(trained));
+    best.passes = std::min(best.passes, seconds_now() - middle);
+    best.nodes = trained.nodes().size();
+  }
+  return best;
+}
+
+TEST(SlowPasses, TenThousandNodesCostNoMoreThanBuildingThemAFewTimes) {
+  const Times small = best_times(25);
+  const Times large = best_times(100);
+  RecordProperty("passes", fmt::format("{:.0f} ms for {} nodes, built in {:.0f} ms",
+                                       large.passes * 1e3, large.nodes, large.build * 1e3));
+  EXPECT_GT(large.nodes, 10000u);
+  EXPECT_LT(large.passes, 8 * large.build);
+  // Four times the layers: linear is 4, quadratic 16.
+  EXPECT_LT(large.passes, 10 * small.passes);
+}
+
+}  // namespace
+}  // namespace ridgeline

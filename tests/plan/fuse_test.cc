@@ -1,0 +1,217 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "autodiff/gradient.h"
+#include "models/attention.h"
+#include "models/layers.h"
+#include "plan/plan.h"
+
+namespace ridgeline {
+namespace {
+
+size_t count(const Plan& plan, GroupKind kind) {
+  return static_cast<size_t>(
+      std::count_if(plan.kernels.begin(), plan.kernels.end(),
+                    [&](const PlannedKernel& kernel) { return kernel.group.kind == kind; }));
+}
+
+Tensor rms_norm(const Tensor& x, const Tensor& weight) {
+  const Tensor wide = cast(x, DType::f32);
+  const Tensor scale = rsqrt(mean(wide * wide, {-1}) + 1e-5);
+  return cast(wide * scale * weight, x.dtype());
+}
+
+// Softmax in steps, as `decompose` leaves it.
+Tensor plain_softmax(const Tensor& x) {
+  const Tensor weights = exp(x - max(x, {-1}));
+  return weights / sum(weights, {-1});
+}
+
+struct Block {
+  Graph graph;
+  Tensor x, weight, w1, w2, w3, y;
+};
+
+// x + w2 (silu(w1 n) * w3 n), n = norm(x).
+void build_block(Block& block, DType dtype) {
+  Graph& graph = block.graph;
+  block.x = input(graph, "x", {dtype, {128, 64}});
+  block.weight = input(graph, "weight", {DType::f32, {64}});
+  block.w1 = input(graph, "w1", {dtype, {64, 128}});
+  block.w3 = input(graph, "w3", {dtype, {64, 128}});
+  block.w2 = input(graph, "w2", {dtype, {128, 64}});
+  const Tensor n = rms_norm(block.x, block.weight);
+  const Tensor hidden = silu(matmul(n, block.w1)) * matmul(n, block.w3);
+  block.y = block.x + matmul(hidden, block.w2);
+  graph.mark_output("y", block.y.value());
+}
+
+TEST(Fuse, ANormIsOneKernelThatReadsItsInputOnce) {
+  Graph graph;
+  const Tensor x = input(graph, "x", {DType::bf16, {8, 16, 64}});
+  const Tensor weight = input(graph, "weight", {DType::f32, {64}});
+  graph.mark_output("y", rms_norm(x, weight).value());
+  const Plan plan = make_plan(graph);
+  ASSERT_EQ(plan.kernels.size(), 1u) << explain(graph, plan);
+  EXPECT_EQ(plan.kernels[0].cost.bytes, 2 * 8 * 16 * 64 * 2 + 64 * 4);
+  EXPECT_EQ(plan.eager_launches, 8u);
+}
+
+TEST(Fuse, AttentionIsTwoProductsAndOneRowKernel) {
+  Graph graph;
+  const TensorType type{DType::f32, {6, 32, 16}};
+  const Tensor q = input(graph, "q", type), k = input(graph, "k", type),
+               v = input(graph, "v", type);
+  const Tensor scores = matmul(q, transpose(k)) * 0.25;
+  const Tensor rows = reshape(iota(graph, 32), {32, 1});
+  const Tensor masked = where(less_equal(iota(graph, 32), rows), scores, scalar(scores, -1e30));
+  graph.mark_output("y", matmul(plain_softmax(masked), v).value());
+  const Plan plan = make_plan(graph);
+  EXPECT_EQ(count(plan, GroupKind::library), 2u) << explain(graph, plan);
+  EXPECT_EQ(count(plan, GroupKind::row), 1u) << explain(graph, plan);
+}
+
+TEST(Fuse, ABlockIsThreeProductsAndThreeKernels) {
+  Block block;
+  build_block(block, DType::bf16);
+  const Plan plan = make_plan(block.graph);
+  EXPECT_EQ(count(plan, GroupKind::library), 3u) << explain(block.graph, plan);
+  EXPECT_EQ(count(plan, GroupKind::row), 3u) << explain(block.graph, plan);
+}
+
+// Backward: nine products in all; gate gradients together, the norm's gradient with the residual,
+// its weight's gradient by columns.
+TEST(Fuse, ABlockWithItsGradientTakesFewKernels) {
+  Block block;
+  build_block(block, DType::bf16);
+  Graph& graph = block.graph;
+  const Tensor d_y = input(graph, "d_y", block.y.type());
+  graph.begin_stage("backward");
+  const Cotangent cotangent{block.y, d_y};
+  const std::vector<Tensor> sources = {block.x, block.weight, block.w1, block.w2, block.w3};
+  const std::vector<Tensor> gradients = gradient({&cotangent, 1}, sources);
+  for (size_t i = 0; i < gradients.size(); ++i)
+    graph.mark_output("d" + std::to_string(i), gradients[i].value());
+  const Plan plan = make_plan(graph);
+  EXPECT_EQ(count(plan, GroupKind::library), 9u) << explain(graph, plan);
+  EXPECT_EQ(count(plan, GroupKind::column), 1u) << explain(graph, plan);
+  EXPECT_EQ(count(plan, GroupKind::row), 5u) << explain(graph, plan);
+  EXPECT_LT(plan.kernels.size(), plan.eager_launches / 2);
+}
+
+TEST(Fuse, ACheapValueIsComputedAgainInsteadOfKept) {
+  Graph graph;
+  const Tensor a = input(graph, "a", {DType::f32, {32, 64}});
+  const Tensor w = input(graph, "w", {DType::f32, {64, 64}});
+  const Tensor gate = silu(a);
+  const Tensor y = matmul(gate * a, w);
+  graph.mark_output("y", y.value());
+  graph.begin_stage("backward");
+  graph.mark_output("z", (y * gate).value());
+  const Plan plan = make_plan(graph);
+  ASSERT_EQ(plan.kernels.size(), 3u) << explain(graph, plan);
+  EXPECT_EQ(plan.kernels[0].group.writes.size(), 1u);  // the gate is not among them
+}
+
+// Rotary positions: both halves of each pair are written where they belong.
+TEST(Fuse, PartsOfAConcatenationAreWrittenInPlace) {
+  Graph graph;
+  const Tensor x = input(graph, "x", {DType::f32, {2, 3, 8, 16}});
+  const TensorType table{DType::f32, {8, 8}};
+  const RopeTables tables{input(graph, "cos", table), input(graph, "sin", table)};
+  graph.mark_output("y", rope(x, tables).value());
+  const Plan plan = make_plan(graph);
+  ASSERT_EQ(plan.kernels.size(), 1u) << explain(graph, plan);
+  EXPECT_EQ(plan.kernels[0].cost.bytes, (2 * 2 * 3 * 8 * 16 + 2 * 8 * 8) * 4);
+}
+
+TEST(Fuse, AnIntermediateThatReadsALotIsKept) {
+  Graph graph;
+  const TensorType type{DType::f32, {32, 64}};
+  Tensor total = input(graph, "x0", type);
+  for (int i = 1; i < 6; ++i) total = total + input(graph, "x" + std::to_string(i), type);
+  const Tensor w = input(graph, "w", {DType::f32, {64, 64}});
+  const Tensor y = matmul(total, w);
+  graph.mark_output("z", (y + total).value());
+  const Plan plan = make_plan(graph);
+  ASSERT_EQ(plan.kernels.size(), 3u) << explain(graph, plan);
+  EXPECT_EQ(plan.kernels[2].group.reads.size(), 2u);  // y and total, not six inputs
+}
+
+TEST(Fuse, AnOutputIsThereWhenItsStageHasRun) {
+  Graph graph;
+  const Tensor x = input(graph, "x", {DType::f32, {8, 8}});
+  const Tensor y = sin(x);
+  graph.mark_output("y", y.value());
+  graph.begin_stage("backward");
+  graph.mark_output("z", cos(y).value());
+  const Plan plan = make_plan(graph);
+  ASSERT_EQ(plan.stages.size(), 2u);
+  EXPECT_EQ(plan.stages[0].end, 1u);
+  EXPECT_EQ(plan.kernels.size(), 2u);
+  bool says_why = false;
+  for (const RefusalNote& note : plan.refusals)
+    says_why = says_why || note.why == FusionRefusal::different_stage;
+  EXPECT_TRUE(says_why);
+}
+
+// What reads a parameter runs before the update that overwrites it, even if its reader comes later.
+TEST(Fuse, NothingReadsAParameterAfterItsUpdate) {
+  Graph graph;
+  const TensorType type{DType::f32, {16}};
+  const Tensor p = input(graph, "p", type);
+  const Tensor half = p * 0.5;
+  const AdamWTensors tensors{p, input(graph, "g", type), input(graph, "m", type),
+                             input(graph, "v", type)};
+  const Tensor scalars = input(graph, "scalars", {DType::f32, {kAdamWScalars}});
+  const auto updated = adamw_update({&tensors, 1}, scalars, {}, {});
+  graph.mark_output("old", sin(half + updated[0].first_moment).value());
+  graph.mark_output("new", updated[0].parameter.value());
+  const Plan plan = make_plan(graph);
+  bool is_updated = false;
+  for (const PlannedKernel& kernel : plan.kernels) {
+    if (kernel.group.kind == GroupKind::library) is_updated = true;
+    if (kernel.group.kind == GroupKind::library || !is_updated) continue;
+    for (const FusedOperand& operand : kernel.group.kernel.inputs)
+      EXPECT_NE(operand.storage, p.value()) << explain(graph, plan);
+  }
+  EXPECT_TRUE(is_updated);
+}
+
+TEST(Fuse, ExplainNamesKernelsBytesAndRefusals) {
+  Block block;
+  build_block(block, DType::f32);
+  const Plan plan = make_plan(block.graph);
+  const std::string text = explain(block.graph, plan);
+  for (const char* part : {"kernels instead of", "rows_", "matmul", "reads ", "writes ",
+                           "memory: ", "not fused", "a library call takes no further work", "FLOP"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+}
+
+// Thirty times the layers take about thirty times as long.
+TEST(Fuse, PlanningTimeGrowsLinearlyWithNodes) {
+  const auto seconds = [](int layers) {
+    Graph graph;
+    Tensor x = input(graph, "x", {DType::bf16, {4, 32, 64}});
+    const Tensor weight = input(graph, "weight", {DType::f32, {64}});
+    const Tensor w = input(graph, "w", {DType::bf16, {64, 64}});
+    for (int layer = 0; layer < layers; ++layer)
+      x = x + tanh(matmul(rms_norm(x, weight) * (1.0 + layer), w));
+    graph.mark_output("y", x.value());
+    double best = 1e9;
+    for (int round = 0; round < 3; ++round) {
+      const auto start = std::chrono::steady_clock::now();
+      make_plan(graph);
+      const auto end = std::chrono::steady_clock::now();
+      best = std::min(best, std::chrono::duration<double>(end - start).count());
+    }
+    return best;
+  };
+  const double few = seconds(10);
+  EXPECT_LT(seconds(300), 30 * few * 4);
+}
+
+}  // namespace
+}  // namespace ridgeline

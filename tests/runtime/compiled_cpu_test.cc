@@ -1,0 +1,269 @@
+// Random graphs on the CPU: compiled against eager against the fp64 interpreter.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <limits>
+
+#include "models/attention.h"
+#include "models/layers.h"
+#include "passes/decompose.h"
+#include "passes/simplify.h"
+#include "runtime/compiled_support.h"
+
+namespace ridgeline {
+namespace {
+
+using testing::Results;
+
+CpuDevice& device() {
+  static CpuDevice cpu({.threads = 3, .compiler = {.cache_dir = "off"}});
+  return cpu;
+}
+
+// RIDGELINE_RANDOM_GRAPHS asks for more than the sample of every day.
+uint64_t graphs_wanted(uint64_t usual) {
+  const char* wanted = std::getenv("RIDGELINE_RANDOM_GRAPHS");
+  return wanted ? std::strtoull(wanted, nullptr, 10) : usual;
+}
+
+std::string fault(const Graph& graph, const InterpreterInputs& inputs, DType dtype) {
+  const Results compiled = testing::run_compiled(graph, inputs, device());
+  const std::string against_oracle = testing::disagreement(
+      graph, compiled, testing::interpreted(graph, inputs), testing::tolerance_of(dtype));
+  if (!against_oracle.empty()) return "against the oracle: " + against_oracle;
+  const std::string against_eager = testing::disagreement(
+      graph, compiled, testing::run_eager(graph, inputs, device()), testing::tolerance_of(dtype));
+  return against_eager.empty() ? "" : "against eager: " + against_eager;
+}
+
+void expect_agreement(testing::RandomGraph made, DType dtype, uint64_t seed) {
+  const std::string problem = fault(made.graph, made.inputs, dtype);
+  if (problem.empty()) return;
+  const auto small = testing::shrink({std::move(made.graph), std::move(made.inputs)},
+                                     [&](const testing::SmallGraph& part) {
+                                       return !fault(part.graph, part.inputs, dtype).empty();
+                                     });
+  FAIL() << "seed " << seed << ": " << problem
+         << "\nshrunk: " << fault(small.graph, small.inputs, dtype) << "\n"
+         << to_text(small.graph) << explain(small.graph, make_plan(small.graph));
+}
+
+// Kernels of many graphs are compiled in one go, which starts fewer compilers.
+template <class Make>
+void expect_agreement_of_many(uint64_t first, uint64_t count, DType dtype, const Make& make) {
+  constexpr uint64_t kTogether = 100;
+  for (uint64_t begin = first; begin < first + count; begin += kTogether) {
+    const uint64_t end = std::min(begin + kTogether, first + count);
+    std::vector<Plan> plans;
+    std::vector<const FusedKernel*> kernels;
+    for (uint64_t seed = begin; seed < end; ++seed) plans.push_back(make_plan(make(seed).graph));
+    for (const Plan& plan : plans)
+      for (const PlannedKernel& kernel : plan.kernels)
+        if (kernel.group.kind != GroupKind::library) kernels.push_back(&kernel.group.kernel);
+    device().compile(kernels, {});
+    for (uint64_t seed = begin; seed < end; ++seed) {
+      expect_agreement(make(seed), dtype, seed);
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST(CompiledCpu, RandomGraphsInFp32) {
+  expect_agreement_of_many(0, graphs_wanted(100), DType::f32,
+                           [](uint64_t seed) { return testing::RandomGraphMaker(seed).make(14); });
+}
+
+// With softmax in its parts, there is more to fuse.
+TEST(CompiledCpu, RandomGraphsAfterPasses) {
+  expect_agreement_of_many(5000, graphs_wanted(60), DType::f32, [](uint64_t seed) {
+    testing::RandomGraph made = testing::RandomGraphMaker(seed).make(30);
+    made.graph = simplify(decompose(made.graph));
+    return made;
+  });
+}
+
+// Short graphs: a flipped rounding in 16 bits grows with every further op.
+TEST(CompiledCpu, RandomGraphsIn16Bits) {
+  for (DType dtype : {DType::bf16, DType::f16})
+    expect_agreement_of_many(1000, graphs_wanted(60), dtype, [&](uint64_t seed) {
+      return testing::RandomGraphMaker(seed, dtype).make(2);
+    });
+}
+
+TEST(CompiledCpu, ResultsAreEqualFromRunToRunAndForAnyNumberOfThreads) {
+  CpuDevice one({.threads = 1, .compiler = {.cache_dir = "off"}});
+  for (uint64_t seed = 0; seed < 6; ++seed) {
+    const testing::RandomGraph made = testing::RandomGraphMaker(seed).make(14);
+    const Results first = testing::run_compiled(made.graph, made.inputs, device());
+    EXPECT_EQ(testing::run_compiled(made.graph, made.inputs, device()), first);
+    EXPECT_EQ(testing::run_compiled(made.graph, made.inputs, one), first);
+  }
+}
+
+TEST(CompiledCpu, ExtremeArgumentsFollowIeee) {
+  Graph graph;
+  const Tensor x = input(graph, "x", {DType::f32, {8}});
+  for (const auto& [name, value] :
+       {std::pair{"exp", exp(x)}, std::pair{"sigmoid", sigmoid(x)}, std::pair{"tanh", tanh(x)},
+        std::pair{"log", log(x)}, std::pair{"silu", silu(x)}})
+    graph.mark_output(name, value.value());
+  const double infinity = std::numeric_limits<double>::infinity();
+  const InterpreterInputs inputs{{"x", {-infinity, -1e4, -87, 0, 1e-40, 87, 1e4, infinity}}};
+  const Results got = testing::run_compiled(graph, inputs, device());
+  EXPECT_EQ(got.at("exp")[0], 0);
+  EXPECT_EQ(got.at("exp")[1], 0);
+  EXPECT_NEAR(got.at("exp")[2] / std::exp(-87), 1, 1e-6);
+  EXPECT_NEAR(got.at("exp")[5] / std::exp(87), 1, 1e-6);
+  EXPECT_EQ(got.at("exp")[6], infinity);
+  EXPECT_EQ(got.at("sigmoid")[0], 0);
+  EXPECT_EQ(got.at("sigmoid")[3], 0.5);
+  EXPECT_EQ(got.at("sigmoid")[7], 1);
+  EXPECT_EQ(got.at("tanh")[1], -1);
+  EXPECT_EQ(got.at("tanh")[3], 0);
+  EXPECT_TRUE(std::isnan(got.at("log")[1]));
+  EXPECT_EQ(got.at("log")[3], -infinity);
+  EXPECT_NEAR(got.at("log")[4], std::log(static_cast<double>(1e-40f)), 1e-4);
+  EXPECT_NEAR(got.at("log")[5], std::log(87), 1e-6);
+  EXPECT_EQ(got.at("log")[7], infinity);
+  EXPECT_EQ(got.at("silu")[0], 0);
+  EXPECT_EQ(got.at("silu")[7], infinity);
+}
+
+// Errors of a few units in the last place, over the range in which a transformer uses them.
+TEST(CompiledCpu, FunctionsAreAccurate) {
+  constexpr int64_t kCount = 20000;
+  Graph graph;
+  const Tensor x = input(graph, "x", {DType::f32, {kCount}});
+  graph.mark_output("exp", exp(x).value());
+  graph.mark_output("tanh", tanh(x).value());
+  graph.mark_output("sigmoid", sigmoid(x).value());
+  graph.mark_output("log", log(x * x).value());
+  graph.mark_output("sin", sin(x).value());
+  InterpreterInputs inputs;
+  for (int64_t i = 0; i < kCount; ++i)
+    inputs["x"].push_back(static_cast<float>(0.0021 * static_cast<double>(i - kCount / 2) + 1e-4));
+  const Results got = testing::run_compiled(graph, inputs, device());
+  const auto worst = [&](const char* name, const auto& function) {
+    double error = 0;
+    for (size_t i = 0; i < kCount; ++i) {
+      const double exact = function(inputs["x"][i]);
+      error = std::max(error, std::abs(got.at(name)[i] - exact) / std::max(std::abs(exact), 1e-3));
+    }
+    return error / 0x1p-23;
+  };
+  EXPECT_LT(worst("exp", [](double v) { return std::exp(v); }), 2);
+  EXPECT_LT(worst("tanh", [](double v) { return std::tanh(v); }), 3);
+  EXPECT_LT(worst("sigmoid", [](double v) { return 1 / (1 + std::exp(-v)); }), 3);
+  EXPECT_LT(worst("log", [](double v) { return std::log(static_cast<float>(v * v)); }), 3);
+  EXPECT_LT(worst("sin", [](double v) { return std::sin(v); }), 2);
+}
+
+// Parts of concatenations along every axis, some of which other kernels write.
+TEST(CompiledCpu, ConcatenationsAlongEveryAxis) {
+  Graph graph;
+  const Tensor x = input(graph, "x", {DType::f32, {2, 3, 8, 16}});
+  const TensorType table{DType::f32, {8, 8}};
+  const RopeTables tables{input(graph, "cos", table), input(graph, "sin", table)};
+  graph.mark_output("rope", rope(x, tables).value());
+  for (int axis = 0; axis < 4; ++axis) {
+    const std::array parts = {sin(x) * (1.0 + axis), exp(x * 0.5), x * x - (0.5 + axis)};
+    graph.mark_output("along" + std::to_string(axis), concat(parts, axis).value());
+  }
+  const std::array rows = {x / sum(x * x, {-1}), x * max(x, {-1})};
+  graph.mark_output("rows", concat(rows, 3).value());
+  InterpreterInputs inputs;
+  for (int i = 0; i < 2 * 3 * 8 * 16; ++i) inputs["x"].push_back(static_cast<float>(std::sin(i)));
+  for (int i = 0; i < 64; ++i) {
+    inputs["cos"].push_back(static_cast<float>(std::cos(0.1 * i)));
+    inputs["sin"].push_back(static_cast<float>(std::sin(0.1 * i)));
+  }
+  EXPECT_EQ(fault(graph, inputs, DType::f32), "");
+}
+
+TEST(CompiledCpu, LargeReductionsStayAccurate) {
+  Graph graph;
+  const Tensor x = input(graph, "x", {DType::f32, {3000, 37}});
+  graph.mark_output("rows", sum(x * 1.0, {0}).value());
+  graph.mark_output("columns", sum(transpose(x) * 1.0, {1}).value());
+  const InterpreterInputs inputs{{"x", std::vector<double>(3000 * 37, static_cast<float>(0.1))}};
+  const Results got = testing::run_compiled(graph, inputs, device());
+  for (double value : got.at("rows")) EXPECT_NEAR(value, 300, 300 * 4e-6);
+  for (double value : got.at("columns")) EXPECT_NEAR(value, 300, 300 * 4e-6);
+}
+
+TEST(CompiledExecutor, AnOutputThatWasNotComputedIsAnError) {
+  const Graph graph = attention_training_graph({.batch_size = 1, .seq_len = 4, .head_dim = 2});
+  const Plan plan = make_plan(graph);
+  CompiledExecutor executor(graph, plan, device());
+  EXPECT_THROW(executor.output("output"), Error);
+  executor.run_stage(0);
+  EXPECT_NO_THROW(executor.output("output"));
+  EXPECT_THROW(executor.output("d_q"), Error);
+  executor.run_stage(1);
+  EXPECT_NO_THROW(executor.output("d_q"));
+  EXPECT_THROW(executor.output("no such thing"), Error);
+  EXPECT_THROW(executor.input("no such thing"), Error);
+}
+
+TEST(CompiledExecutor, StageByStageIsTheSameAsAllAtOnce) {
+  const Graph graph = attention_training_graph({.batch_size = 2, .seq_len = 9, .head_dim = 4});
+  const Plan plan = make_plan(graph);
+  CompiledExecutor executor(graph, plan, device());
+  for (Value value : graph.inputs()) {
+    std::vector<double> values;
+    for (int i = 0; i < 2 * 9 * 4; ++i) values.push_back(std::sin(i + value.node));
+    testing::upload(device(), executor.input(graph.node(value).name), values);
+  }
+  executor.set_poison(true);
+  executor.run_all();
+  const auto expected = testing::elements(device(), executor.output("d_q"));
+  executor.run_stage(0);
+  executor.run_stage(1);
+  EXPECT_EQ(testing::elements(device(), executor.output("d_q")), expected);
+}
+
+TEST(CompiledExecutor, WithoutACompilerItRunsEagerlyAndSaysSo) {
+  CpuDevice poor({.threads = 1, .compiler = {.cache_dir = "off", .compiler = "/no/such/compiler"}});
+  const testing::RandomGraph made = testing::RandomGraphMaker(3).make(8);
+  const Plan plan = make_plan(made.graph);
+  CompiledExecutor executor(made.graph, plan, poor);
+  EXPECT_NE(executor.fallback().find("no C++ compiler"), std::string::npos) << executor.fallback();
+  for (const auto& [name, values] : made.inputs)
+    testing::upload(poor, executor.input(name), values);
+  executor.run_all();
+  const Results eager = testing::run_eager(made.graph, made.inputs, poor);
+  for (const Output& output : made.graph.outputs())
+    EXPECT_EQ(testing::elements(poor, executor.output(output.name)), eager.at(output.name));
+}
+
+// A second process finds on disk what the first compiled.
+TEST(CompiledExecutor, KernelsAreKeptOnDisk) {
+  const std::string directory = ::testing::TempDir() + "/compiled-" + std::to_string(getpid());
+  const testing::RandomGraph made = testing::RandomGraphMaker(7).make(12);
+  Results results[2];
+  size_t compiled[2];
+  for (int round = 0; round < 2; ++round) {
+    CpuDevice cpu({.threads = 1, .compiler = {.cache_dir = directory}});
+    results[round] = testing::run_compiled(made.graph, made.inputs, cpu);
+    compiled[round] = cpu.compiler().compiled();
+  }
+  std::filesystem::remove_all(directory);
+  EXPECT_GT(compiled[0], 0u);
+  EXPECT_EQ(compiled[1], 0u);
+  EXPECT_EQ(results[0], results[1]);
+}
+
+TEST(CompiledExecutor, TakesAsMuchMemoryAsThePlanSays) {
+  const Graph graph = attention_training_graph({.batch_size = 2, .seq_len = 64, .head_dim = 16});
+  const Plan plan = make_plan(graph);
+  CpuDevice cpu({.threads = 2, .compiler = {.cache_dir = "off"}});
+  CompiledExecutor executor(graph, plan, cpu);
+  executor.run_all();
+  EXPECT_EQ(cpu.ledger().peak(), plan.peak());
+}
+
+}  // namespace
+}  // namespace ridgeline

@@ -1,0 +1,106 @@
+// Random graphs on a GPU: compiled against eager against the fp64 interpreter.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "models/attention.h"
+#include "runtime/compiled_support.h"
+#include "support/gpu.h"
+
+namespace ridgeline {
+namespace {
+
+using testing::Results;
+
+std::string fault(const Graph& graph, const InterpreterInputs& inputs, DType dtype,
+                  CudaDevice& device) {
+  const Results compiled = testing::run_compiled(graph, inputs, device);
+  const std::string against_oracle = testing::disagreement(
+      graph, compiled, testing::interpreted(graph, inputs), testing::tolerance_of(dtype));
+  if (!against_oracle.empty()) return "against the oracle: " + against_oracle;
+  const std::string against_eager = testing::disagreement(
+      graph, compiled, testing::run_eager(graph, inputs, device), testing::tolerance_of(dtype));
+  return against_eager.empty() ? "" : "against eager: " + against_eager;
+}
+
+void expect_agreement(testing::RandomGraph made, DType dtype, uint64_t seed, CudaDevice& device) {
+  const std::string problem = fault(made.graph, made.inputs, dtype, device);
+  if (problem.empty()) return;
+  const auto small = testing::shrink(
+      {std::move(made.graph), std::move(made.inputs)}, [&](const testing::SmallGraph& part) {
+        return !fault(part.graph, part.inputs, dtype, device).empty();
+      });
+  FAIL() << "seed " << seed << ": " << problem
+         << "\nshrunk: " << fault(small.graph, small.inputs, dtype, device) << "\n"
+         << to_text(small.graph) << explain(small.graph, make_plan(small.graph));
+}
+
+uint64_t graphs_wanted(uint64_t usual) {
+  const char* wanted = std::getenv("RIDGELINE_RANDOM_GRAPHS");
+  return wanted ? std::strtoull(wanted, nullptr, 10) : usual;
+}
+
+TEST(CompiledCuda, RandomGraphsInFp32) {
+  RIDGELINE_NEEDS_GPU();
+  CudaDevice device;
+  for (uint64_t seed = 0; seed < graphs_wanted(60); ++seed) {
+    expect_agreement(testing::RandomGraphMaker(seed).make(14), DType::f32, seed, device);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(CompiledCuda, RandomGraphsIn16Bits) {
+  RIDGELINE_NEEDS_GPU();
+  CudaDevice device;
+  for (DType dtype : {DType::bf16, DType::f16})
+    for (uint64_t seed = 1000; seed < 1000 + graphs_wanted(40); ++seed) {
+      expect_agreement(testing::RandomGraphMaker(seed, dtype).make(2), dtype, seed, device);
+      if (HasFatalFailure()) return;
+    }
+}
+
+// The first run starts kernels one by one, the second is recorded, the third starts the recording.
+TEST(CompiledCuda, ALaunchGraphComputesTheSame) {
+  RIDGELINE_NEEDS_GPU();
+  CudaDevice device;
+  const Graph graph = attention_training_graph({.batch_size = 2, .seq_len = 64, .head_dim = 16});
+  const Plan plan = make_plan(graph);
+  CompiledExecutor executor(graph, plan, device);
+  for (Value value : graph.inputs()) {
+    std::vector<double> values;
+    for (int i = 0; i < 2 * 64 * 16; ++i) values.push_back(std::sin(i + value.node));
+    testing::upload(device, executor.input(graph.node(value).name), values);
+  }
+  executor.run_all();
+  const auto first = testing::elements(device, executor.output("d_q"));
+  for (int run = 0; run < 3; ++run) {
+    executor.run_all();
+    EXPECT_EQ(testing::elements(device, executor.output("d_q")), first);
+  }
+  for (int run = 0; run < 3; ++run) {
+    executor.run_stage(0);
+    executor.run_stage(1);
+    EXPECT_EQ(testing::elements(device, executor.output("d_q")), first);
+  }
+}
+
+// Rows of a warp, of a block, too long for registers, and folds of columns in many parts.
+TEST(CompiledCuda, RowsAndColumnsOfEveryWidth) {
+  RIDGELINE_NEEDS_GPU();
+  CudaDevice device;
+  for (int64_t width : {5, 64, 770, 4096, 10000, 50257})
+    for (DType dtype : {DType::f32, DType::bf16}) {
+      Graph graph;
+      const Tensor x = input(graph, "x", {dtype, {70, width}});
+      const Tensor weights = exp(x - max(x, {-1}));
+      graph.mark_output("softmax", (weights / sum(weights, {-1})).value());
+      graph.mark_output("columns", mean(x * x, {0}).value());
+      InterpreterInputs inputs;
+      for (int64_t i = 0; i < 70 * width; ++i)
+        inputs["x"].push_back(round_to(dtype, std::sin(0.37 * static_cast<double>(i))));
+      EXPECT_EQ(fault(graph, inputs, dtype, device), "") << width;
+    }
+}
+
+}  // namespace
+}  // namespace ridgeline

@@ -1,0 +1,147 @@
+// Runs a graph eagerly, compiled and in the fp64 interpreter, and shrinks what disagrees.
+#pragma once
+
+#include <cmath>
+#include <optional>
+#include <string>
+
+#include "base/error.h"
+#include "runtime/compiled_executor.h"
+#include "support/random_graph.h"
+#include "support/run_eager.h"
+
+namespace ridgeline::testing {
+
+using Results = std::map<std::string, std::vector<double>>;
+
+inline Results run_compiled(const Graph& graph, const InterpreterInputs& inputs, Device& device,
+                            const PlanOptions& options = {}, int runs = 1) {
+  const Plan plan = make_plan(graph, options);
+  CompiledExecutor executor(graph, plan, device);
+  for (const auto& [name, values] : inputs) upload(device, executor.input(name), values);
+  executor.set_poison(true);
+  executor.run_all();
+  executor.set_poison(false);
+  for (int run = 1; run < runs; ++run) executor.run_all();
+  Results outputs;
+  for (const Output& output : graph.outputs())
+    outputs[output.name] = elements(device, executor.output(output.name));
+  return outputs;
+}
+
+struct Tolerance {
+  double unit;  // absolute and relative
+};
+
+inline Tolerance tolerance_of(DType dtype) {
+  return {dtype == DType::f32 ? 4e-5 : 12 * info(dtype).epsilon};
+}
+
+// Empty: all outputs agree; else the first that does not.
+inline std::string disagreement(const Graph& graph, const Results& got, const Results& expected,
+                                Tolerance tolerance) {
+  for (const Output& output : graph.outputs()) {
+    const auto& a = got.at(output.name);
+    const auto& b = expected.at(output.name);
+    if (a.size() != b.size()) return output.name + " has another size";
+    for (size_t i = 0; i < a.size(); ++i) {
+      if (a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) continue;
+      if (!(std::abs(a[i] - b[i]) <= tolerance.unit * (1 + std::abs(b[i]))))
+        return output.name + "[" + std::to_string(i) + "] is " + std::to_string(a[i]) + ", not " +
+               std::to_string(b[i]);
+    }
+  }
+  return {};
+}
+
+inline Results interpreted(const Graph& graph, const InterpreterInputs& inputs) {
+  const auto values = interpret(graph, inputs, {.round_to_dtype = true});
+  Results results;
+  for (const Output& output : graph.outputs())
+    results[output.name] = values[graph.index(output.value)];
+  return results;
+}
+
+// The part of a graph that the values `wanted` need, as a graph of its own with them as outputs.
+// Nodes keep their order; `cut` becomes an input instead of what it was computed from.
+struct SmallGraph {
+  Graph graph;
+  InterpreterInputs inputs;
+};
+inline SmallGraph part_of_graph(const Graph& graph, const InterpreterInputs& inputs,
+                                const std::vector<Value>& wanted, std::optional<Value> cut) {
+  std::vector<bool> needed(graph.nodes().size());
+  for (Value value : wanted) needed[value.node] = true;
+  for (size_t i = graph.nodes().size(); i-- > 0;)
+    if (needed[i] && !(cut && cut->node == i))
+      for (Value input : graph.nodes()[i].inputs) needed[input.node] = true;
+  SmallGraph part;
+  std::vector<Value> became(graph.value_count());
+  std::vector<std::vector<double>> values;
+  if (cut) values = interpret(graph, inputs, {.round_to_dtype = true});
+  for (uint32_t i = 0; i < graph.nodes().size(); ++i) {
+    const Node& node = graph.nodes()[i];
+    if (!needed[i]) continue;
+    if (node.op == Op::input || (cut && cut->node == i)) {
+      const std::string name = node.op == Op::input ? node.name : "cut" + std::to_string(i);
+      became[node.first_value] = part.graph.input(name, node.outputs[0]);
+      part.inputs[name] = node.op == Op::input ? inputs.at(node.name) : values[node.first_value];
+      continue;
+    }
+    std::vector<Value> operands;
+    for (Value input : node.inputs) operands.push_back(became[graph.index(input)]);
+    const Value added = part.graph.add(node.op, operands, node.attributes);
+    for (uint32_t output = 0; output < node.outputs.size(); ++output)
+      became[node.first_value + output] = {added.node, output};
+  }
+  for (size_t i = 0; i < wanted.size(); ++i)
+    part.graph.mark_output("out" + std::to_string(i), became[graph.index(wanted[i])]);
+  return part;
+}
+
+// Drops outputs, moves outputs towards the inputs, and turns values into inputs, as long as it
+// still fails.
+template <class Fails>
+SmallGraph shrink(SmallGraph failing, const Fails& fails) {
+  const auto outputs_of = [](const Graph& graph) {
+    std::vector<Value> wanted;
+    for (const Output& output : graph.outputs()) wanted.push_back(output.value);
+    return wanted;
+  };
+  const auto try_part = [&](const std::vector<Value>& wanted, std::optional<Value> cut) {
+    if (wanted.empty()) return false;
+    try {
+      SmallGraph part = part_of_graph(failing.graph, failing.inputs, wanted, cut);
+      const size_t before = failing.graph.nodes().size() + 2 * failing.graph.outputs().size();
+      if (part.graph.nodes().size() + 2 * part.graph.outputs().size() >= before) return false;
+      if (!fails(part)) return false;
+      failing = std::move(part);
+      return true;
+    } catch (const Error&) {
+      return false;  // not a graph
+    }
+  };
+  bool shrinks = true;
+  while (shrinks) {
+    shrinks = false;
+    const std::vector<Value> wanted = outputs_of(failing.graph);
+    for (size_t i = 0; i < wanted.size() && !shrinks; ++i) {
+      std::vector<Value> fewer = wanted;
+      fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
+      shrinks = try_part(fewer, std::nullopt);
+      for (Value input : failing.graph.node(wanted[i]).inputs) {
+        if (shrinks) break;
+        std::vector<Value> earlier = wanted;
+        earlier[i] = input;
+        shrinks = try_part(earlier, std::nullopt);
+      }
+    }
+    for (uint32_t i = 0; i < failing.graph.nodes().size() && !shrinks; ++i) {
+      const Node& node = failing.graph.nodes()[i];
+      if (!node.inputs.empty() && node.outputs.size() == 1) shrinks = try_part(wanted, Value{i, 0});
+    }
+  }
+  return failing;
+}
+
+}  // namespace ridgeline::testing
