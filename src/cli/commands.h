@@ -10,6 +10,7 @@ using Run = std::function<int()>;  // the exit code
 
 Run add_attention_command(CLI::App& app);
 Run add_kernel_command(CLI::App& app);
+Run add_model_command(CLI::App& app);
 Run add_memory_command(CLI::App& app);
 Run add_doctor_command(CLI::App& app);
 Run add_study_command(CLI::App& app);

@@ -21,6 +21,8 @@ constexpr const char* kFooter =
     "stopped\n"
     "  ridgeline kernel --shape 32,8,256,64 --mode hot     one kernel: latency, rates, raw "
     "samples\n"
+    "  ridgeline model --context-length 128                a whole transformer, vanilla and "
+    "compiled\n"
     "  ridgeline memory --seq-len 8192 --d-model 16        where the memory goes\n"
     "  ridgeline doctor                                    what was found here, and what is "
     "missing\n"
@@ -40,7 +42,7 @@ int run(int argc, char** argv) {
     Run run;
   };
   std::vector<Entry> entries;
-  for (auto add : {add_attention_command, add_kernel_command, add_memory_command,
+  for (auto add : {add_attention_command, add_kernel_command, add_model_command, add_memory_command,
                    add_doctor_command, add_study_command}) {
     Run command = add(app);
     entries.push_back({app.get_subcommands({}).back(), std::move(command)});

@@ -9,14 +9,14 @@
 namespace ridgeline {
 
 // A softmax between two products that stayed as it was, and why; for --explain.
-struct Refusal {
+struct FlashRefusal {
   std::string node;
   std::string reason;
 };
 
 struct FlashReport {
   std::vector<std::string> found;  // names of the nodes that became attention
-  std::vector<Refusal> refusals;
+  std::vector<FlashRefusal> refusals;
 };
 
 struct FlashOptions {

@@ -1,0 +1,256 @@
+// ridgeline model: whole transformers, vanilla against compiled, from forward to a training step.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "cli/build_facts.h"
+#include "cli/commands.h"
+#include "cli/interrupt.h"
+#include "cli/options.h"
+#include "cli/sweep.h"
+#include "report/model_report.h"
+#include "studies/model_study.h"
+
+namespace ridgeline {
+namespace {
+
+struct ModelFlags {
+  std::vector<std::string> sizes = {"small"};
+  std::vector<int64_t> context_lengths = {128, 256, 512, 1024};
+  int64_t batch_size = 4;
+  std::vector<std::string> precisions = {"fp32"};
+  std::vector<std::string> modes = {"vanilla", "compiled"};
+  std::vector<std::string> scenarios = {"forward", "fwd-bwd", "full-step"};
+  ModelOverrides overrides;
+  std::string optimizer = "cs336";
+  bool explain = false;
+  DeviceFlags device;
+  ProtocolFlags protocol{.warmups = 5, .iterations = 10, .time_budget = {}};
+  StudyFlags study;
+};
+
+// The flags that take the place of a named size's own.
+struct OverrideFlag {
+  const char* flag;
+  int64_t ModelOverrides::*size;
+  const char* description;
+};
+constexpr OverrideFlag kOverrides[] = {
+    {"--d-model", &ModelOverrides::d_model, "width of the residual stream"},
+    {"--d-ff", &ModelOverrides::d_ff, "width of the feed-forward layers"},
+    {"--layers", &ModelOverrides::layers, "number of layers"},
+    {"--heads", &ModelOverrides::heads, "number of heads"},
+    {"--vocabulary", &ModelOverrides::vocabulary, "number of tokens"},
+};
+
+ModelMatrix matrix_of(const ModelFlags& flags) {
+  ModelMatrix matrix{.sizes = flags.sizes,
+                     .context_lengths = flags.context_lengths,
+                     .batch_size = flags.batch_size,
+                     .precisions = {},
+                     .modes = {},
+                     .overrides = flags.overrides};
+  for (const std::string& text : flags.precisions)
+    matrix.precisions.push_back(parse_model_precision(text));
+  for (const std::string& text : flags.modes) matrix.modes.push_back(parse_model_mode(text));
+  return matrix;
+}
+
+ModelStudyOptions options_of(const ModelFlags& flags, const Device& device) {
+  ModelStudyOptions options{.protocol = make_protocol(flags.protocol),
+                            .scenarios = {},
+                            .seed = flags.study.seed,
+                            .verify = !flags.study.no_verify,
+                            .settings = settings_of(flags.device, device),
+                            .interrupted = interrupted};
+  for (const std::string& text : flags.scenarios) options.scenarios.push_back(parse_scenario(text));
+  options.optimizer.variant = parse_adamw_variant(flags.optimizer);
+  options.settings["optimizer"] = flags.optimizer;
+  // Beside a GPU the host's memory is free for parameters; on a CPU they would be there twice.
+  if (device.facts().kind == "cuda")
+    options.keep_on_host = Bytes{collect_machine_facts().memory_available.count / 4};
+  return options;
+}
+
+int list_choices() {
+  fmt::print("sizes:\n");
+  for (const TransformerConfig& config : transformer_sizes())
+    fmt::print("  {:<8} {:>8.1f} M parameters: width {}, feed-forward {}, {} layers, {} heads\n",
+               config.name, static_cast<double>(parameter_count(config)) / 1e6, config.d_model,
+               config.d_ff, config.layers, config.heads);
+  fmt::print("scenarios:\n");
+  for (const ScenarioInfo& scenario : scenarios())
+    fmt::print("  {:<10} {}\n", scenario.name, scenario.summary);
+  fmt::print("modes:\n");
+  for (const ModelModeInfo& mode : model_modes())
+    fmt::print("  {:<10} {}\n", mode.name, mode.summary);
+  fmt::print("precisions:\n");
+  for (const ModelPrecisionInfo& precision : model_precisions())
+    fmt::print("  {:<10} {}\n", precision.name, precision.summary);
+  return 0;
+}
+
+void explain_plans(const std::vector<ModelWorkload>& workloads, const ModelStudy& study,
+                   const std::vector<SweepRow>& rows, const std::vector<Record>& records) {
+  for (size_t i = 0; i < workloads.size(); ++i) {
+    if (workloads[i].mode != ModelMode::compiled) continue;
+    const Record* measured = nullptr;
+    for (const Record& record : records)
+      if (workload_key(record) == workload_key(rows[i].described)) measured = &record;
+    fmt::print("\n{}", study.explain(workloads[i], measured));
+  }
+}
+
+int dry_run(const std::vector<ModelWorkload>& workloads, const ModelStudy& study,
+            const Device& device) {
+  Table table{
+      .title = fmt::format("{} rows would run on {}", workloads.size(), device.description()),
+      .columns = {"row", "Mparams", "predicted memory", "fits", "GFLOP forward"},
+      .rows = {}};
+  for (const ModelWorkload& workload : workloads) {
+    const Bytes peak = study.predicted_peak(workload);
+    table.rows.push_back(
+        {label(workload),
+         fmt::format("{:.2f}", static_cast<double>(parameter_count(workload.config)) / 1e6),
+         to_string(peak), peak <= device.ledger().budget() ? "yes" : "no",
+         fmt::format("{:.3f}", model_forward_flops(workload.config) / 1e9)});
+  }
+  fmt::print("{}", to_text(table));
+  return 0;
+}
+
+// The flags that all rows share.
+std::string shared_command(const ModelFlags& flags, const Device& device) {
+  std::string command =
+      "ridgeline model" + to_command(flags.device, device) +
+      fmt::format(" --batch-size {} --warmup-steps {}", flags.batch_size, flags.protocol.warmups);
+  command += flags.protocol.time_budget.empty()
+                 ? fmt::format(" --measure-steps {}", flags.protocol.iterations)
+                 : " --time-budget " + flags.protocol.time_budget;
+  command += fmt::format(" --seed {} --scenario", flags.study.seed);
+  for (const std::string& scenario : flags.scenarios) command += " " + scenario;
+  for (const OverrideFlag& override : kOverrides)
+    if (const int64_t size = flags.overrides.*override.size; size > 0)
+      command += fmt::format(" {} {}", override.flag, size);
+  if (flags.optimizer != "cs336") command += " --optimizer " + flags.optimizer;
+  if (flags.study.no_verify) command += " --no-verify";
+  return command;
+}
+
+std::string row_command(const std::string& command, const std::string& size,
+                        const ModelWorkload& workload) {
+  return fmt::format("{} --model-size {} --context-length {} --precision {} --mode {}", command,
+                     size, workload.config.context_length, info(workload.precision).name,
+                     info(workload.mode).name);
+}
+
+int run_command(const ModelFlags& flags) {
+  namespace fs = std::filesystem;
+  if (flags.study.list) return list_choices();
+  if (!flags.study.output.empty()) output_format(flags.study.output);
+  const std::vector<ModelWorkload> workloads = expand_matrix(matrix_of(flags));
+  const std::unique_ptr<Device> device = open_device(flags.device);
+  ModelStudy study(*device, options_of(flags, *device));
+  if (flags.study.dry_run && !flags.explain) return dry_run(workloads, study, *device);
+
+  const Record blank = blank_record(*device);
+  const std::string command = shared_command(flags, *device);
+  std::vector<SweepRow> rows;
+  for (const ModelWorkload& workload : workloads) {
+    Record record = study.describe(workload, blank);
+    // What was overridden is in the shared flags: any named size gives the rest.
+    const std::string& size = flags.overrides.any() ? flags.sizes.front() : workload.config.name;
+    record.command = row_command(command, size, workload);
+    const auto run = [&study, workload, record] { return study.run(workload, record); };
+    rows.push_back({record, label(workload), model_forward_flops(workload.config), run});
+  }
+  if (flags.study.dry_run) {
+    dry_run(workloads, study, *device);
+    explain_plans(workloads, study, rows, {});
+    return 0;
+  }
+  const fs::path directory = fs::path(flags.study.results_dir) / "model";
+  watch_for_interrupts();
+  const SweepResult result =
+      run_sweep(rows, {.records = directory / "model.jsonl",
+                       .resume = flags.study.resume,
+                       .budget = device->ledger().budget(),
+                       .write_outputs = [&](const std::vector<Record>& records) {
+                         const Table table = model_csv(records);
+                         write_table(directory / "model.csv", table);
+                         if (!flags.study.output.empty())
+                           write_records(flags.study.output, records, table);
+                       }});
+  if (result.records.empty()) return exit_code(result);
+  fmt::print("Transformer study on {}\n\n{}\n", device->description(),
+             to_text(model_summary(result.records)));
+  for (const std::string& note : model_notes(result.records)) fmt::print("  - {}\n", note);
+  if (flags.explain) explain_plans(workloads, study, rows, result.records);
+  fmt::print("\nRecords: {0}/model.jsonl\nCSV:     {0}/model.csv\n", directory.string());
+  return exit_code(result);
+}
+
+void add_model_axes(CLI::App& command, ModelFlags& flags) {
+  command
+      .add_option("--model-size", flags.sizes, "small, medium, large, xl, 2.7B or 10B; see --list")
+      ->delimiter(',')
+      ->capture_default_str();
+  add_sizes(command, "--context-length", flags.context_lengths, "tokens per sequence")
+      ->capture_default_str();
+  command.add_option("--batch-size", flags.batch_size, "sequences per step")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  command.add_option("--precision", flags.precisions, "fp32, tf32 or mixed (bf16 autocast)")
+      ->delimiter(',')
+      ->capture_default_str();
+  command.add_option("--mode", flags.modes, "vanilla (eager), compiled")
+      ->delimiter(',')
+      ->capture_default_str();
+  command.add_option("--scenario", flags.scenarios, "forward, fwd-bwd, full-step")
+      ->delimiter(',')
+      ->capture_default_str();
+  command.add_option("--optimizer", flags.optimizer, "variant of AdamW: cs336 or pytorch")
+      ->capture_default_str();
+  for (const OverrideFlag& override : kOverrides)
+    command
+        .add_option(override.flag, flags.overrides.*override.size,
+                    std::string(override.description) + ", instead of the size's own")
+        ->check(CLI::Range(1, 1 << 24));
+}
+
+void add_step_flags(CLI::App& command, ProtocolFlags& flags) {
+  command
+      .add_option("--warmup-steps", flags.warmups,
+                  "untimed steps before the first sample; 0 shows what missing warm-up does")
+      ->check(CLI::Range(0, kMaxIterations))
+      ->capture_default_str();
+  command.add_option("--measure-steps", flags.iterations, "samples per scenario")
+      ->check(CLI::Range(1, kMaxIterations))
+      ->capture_default_str();
+  command.add_option("--time-budget", flags.time_budget,
+                     "seconds per row, shared by its scenarios, instead of a fixed number of "
+                     "samples; ends early when the median is known to 1 %");
+}
+
+}  // namespace
+
+Run add_model_command(CLI::App& app) {
+  auto flags = std::make_shared<ModelFlags>();
+  CLI::App* command = app.add_subcommand(
+      "model", "whole transformers: vanilla against compiled, forward to full training step");
+  add_model_axes(*command, *flags);
+  add_step_flags(*command, flags->protocol);
+  command->add_flag("--explain", flags->explain,
+                    "print the plans of compiled models: kernels and why, bytes, FLOPs, memory, "
+                    "refusals; with --dry-run, without running them");
+  add_device_flags(*command, flags->device);
+  add_study_flags(*command, flags->study, "sizes, scenarios, modes and precisions");
+  command->footer(
+      "Examples:\n"
+      "  ridgeline model --context-length 128                small, vanilla and compiled\n"
+      "  ridgeline model --model-size small large 2.7B --context-length 512 --precision mixed\n"
+      "  ridgeline model --context-length 128 --mode compiled --dry-run --explain");
+  return [flags] { return run_command(*flags); };
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,253 @@
+#include "report/model_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+
+namespace ridgeline {
+namespace {
+
+constexpr std::array kScenarios = {"forward", "fwd_bwd", "full_step"};  // the largest last
+constexpr std::array kModes = {"vanilla", "compiled"};
+
+using Number = std::optional<double>;
+
+// Both modes of one model; null: not among the records.
+struct Pair {
+  const Record* vanilla = nullptr;
+  const Record* compiled = nullptr;
+
+  const Record*& of(std::string_view mode) { return mode == kModes[0] ? vanilla : compiled; }
+  const Record* of(std::string_view mode) const { return mode == kModes[0] ? vanilla : compiled; }
+  const Record& any() const { return vanilla ? *vanilla : *compiled; }
+};
+
+bool is_model(const Record& record) {
+  return record.study == "model" && record.workload.is_object() &&
+         std::find(kModes.begin(), kModes.end(), record.implementation) != kModes.end();
+}
+
+// In the order in which the models come first.
+std::vector<Pair> pairs_of(std::span<const Record> records) {
+  std::vector<Pair> pairs;
+  for (const Record& record : records) {
+    if (!is_model(record)) continue;
+    const auto same = std::find_if(pairs.begin(), pairs.end(), [&](const Pair& pair) {
+      return pair.any().workload == record.workload && pair.any().device == record.device;
+    });
+    Pair& pair = same == pairs.end() ? pairs.emplace_back() : *same;
+    pair.of(record.implementation) = &record;
+  }
+  return pairs;
+}
+
+std::string text_of(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end()) return {};
+  if (found->is_string()) return found->get<std::string>();
+  return found->is_number_integer() ? fmt::to_string(found->get<int64_t>()) : std::string();
+}
+
+// Results of scenarios that fit stand even if a larger one was out of memory.
+bool has_results(const Record* record) {
+  return record && (record->status == Status::ok || record->status == Status::oom);
+}
+
+Number median(const Record* record, std::string_view scenario) {
+  const Series* series = has_results(record) ? record->find_series(scenario) : nullptr;
+  if (!series || !std::isfinite(series->statistics.median_ms)) return std::nullopt;
+  return series->statistics.median_ms;
+}
+
+Number metric(const Record* record, std::string_view scenario, const char* name) {
+  if (!has_results(record) || !record->metrics || !record->metrics->is_object())
+    return std::nullopt;
+  const auto of = record->metrics->find(scenario);
+  if (of == record->metrics->end() || !of->is_object()) return std::nullopt;
+  const auto found = of->find(name);
+  if (found == of->end() || !found->is_number()) return std::nullopt;
+  return found->get<double>();
+}
+
+// The largest scenario that was measured.
+std::string_view largest(const Record* record) {
+  for (size_t i = kScenarios.size(); i-- > 0;)
+    if (median(record, kScenarios[i])) return kScenarios[i];
+  return {};
+}
+
+Number largest_metric(const Record* record, const char* name) {
+  return metric(record, largest(record), name);
+}
+
+Number mebibytes(const std::optional<Bytes>& bytes) {
+  return bytes ? Number(bytes->mebibytes()) : std::nullopt;
+}
+
+Number speedup(const Pair& pair, std::string_view scenario) {
+  const Number before = median(pair.vanilla, scenario), after = median(pair.compiled, scenario);
+  if (!before || !after || *after <= 0) return std::nullopt;
+  return *before / *after;
+}
+
+std::string cell(const Number& value, const char* format = "{:.6g}", double factor = 1) {
+  return value ? fmt::format(fmt::runtime(format), factor * *value) : std::string();
+}
+
+// Whether the study tried a scenario, or would have if the one before had not failed.
+bool was_asked_for(const Record* record, std::string_view scenario) {
+  if (record == nullptr) return false;
+  std::string names = "," + text_of(record->settings, "scenarios") + ",";
+  std::replace(names.begin(), names.end(), '-', '_');
+  return names.find(fmt::format(",{},", scenario)) != std::string::npos;
+}
+
+std::string millions(const Json& workload) {
+  const auto found = workload.find("num_params");
+  if (found == workload.end() || !found->is_number()) return {};
+  return fmt::format("{:.2f}", found->get<double>() / 1e6);
+}
+
+// Over all scenarios, since one compiles what the next finds.
+Number compile_seconds(const Record* record) {
+  Number total;
+  for (const char* scenario : kScenarios)
+    if (const Number seconds = metric(record, scenario, "compile_seconds"))
+      total = total.value_or(0) + *seconds;
+  return total;
+}
+
+// Figures that each mode has a column of, as <name>_vanilla and <name>_compiled.
+struct ModeColumn {
+  const char* name;
+  Number (*value)(const Record* record);
+};
+constexpr ModeColumn kModeColumns[] = {
+    {"peak_memory_mib",
+     [](const Record* r) { return has_results(r) ? mebibytes(r->memory.peak) : std::nullopt; }},
+    {"predicted_memory_mib",
+     [](const Record* r) { return r ? mebibytes(r->memory.predicted_peak) : std::nullopt; }},
+    {"driver_memory_mib",
+     [](const Record* r) {
+       return has_results(r) ? mebibytes(r->memory.driver_peak_growth) : std::nullopt;
+     }},
+    {"tokens_per_s", [](const Record* r) { return largest_metric(r, "tokens_per_s"); }},
+    {"mfu", [](const Record* r) { return largest_metric(r, "mfu"); }},
+    {"launches", [](const Record* r) { return largest_metric(r, "launches"); }},
+};
+
+}  // namespace
+
+Table model_csv(std::span<const Record> records) {
+  Table table{.title = "model"};
+  table.columns = {"model_size", "context_length", "num_params", "num_params_millions"};
+  for (const char* scenario : kScenarios)
+    for (const char* what : {"vanilla_ms", "compiled_ms", "speedup"})
+      table.columns.push_back(fmt::format("{}_{}", scenario, what));
+  for (const ModeColumn& column : kModeColumns)
+    for (const char* mode : kModes)
+      table.columns.push_back(fmt::format("{}_{}", column.name, mode));
+  table.columns.insert(table.columns.end(), {"compile_seconds", "precision", "batch_size", "device",
+                                             "status_vanilla", "status_compiled", "error"});
+  for (const Pair& pair : pairs_of(records)) {
+    const Json& workload = pair.any().workload;
+    std::vector<std::string> row = {text_of(workload, "model_size"),
+                                    text_of(workload, "context_length"),
+                                    text_of(workload, "num_params"), millions(workload)};
+    for (const char* scenario : kScenarios) {
+      for (const char* mode : kModes) row.push_back(cell(median(pair.of(mode), scenario)));
+      row.push_back(cell(speedup(pair, scenario), "{:.4g}"));
+    }
+    for (const ModeColumn& column : kModeColumns)
+      for (const char* mode : kModes) row.push_back(cell(column.value(pair.of(mode))));
+    row.push_back(cell(compile_seconds(pair.compiled)));
+    row.push_back(text_of(workload, "precision"));
+    row.push_back(text_of(workload, "batch_size"));
+    row.push_back(pair.any().device);
+    std::string errors;
+    for (const char* mode : kModes) {
+      const Record* record = pair.of(mode);
+      row.emplace_back(record ? status_csv_word(record->status) : "");
+      if (record && !record->error.empty())
+        errors += fmt::format("{}{}: {}", errors.empty() ? "" : "; ", mode, record->error);
+    }
+    row.push_back(errors);
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+Table model_summary(std::span<const Record> records) {
+  Table table{.title = "model: milliseconds per step (median)",
+              .columns = {"size", "Mparams", "context", "batch", "precision", "scenario", "vanilla",
+                          "compiled", "speedup", "MiB vanilla", "MiB compiled", "ktokens/s",
+                          "MFU %", "launches", "compile s"}};
+  for (const Pair& pair : pairs_of(records)) {
+    const Json& workload = pair.any().workload;
+    // The figures after the times are the compiled model's, or vanilla's where that stands alone.
+    for (const char* scenario : kScenarios) {
+      if (!was_asked_for(pair.vanilla, scenario) && !was_asked_for(pair.compiled, scenario))
+        continue;
+      const auto time = [&](const Record* record) {
+        if (record == nullptr) return std::string("-");
+        const Number ms = median(record, scenario);
+        return ms ? cell(ms, "{:.3f}") : std::string(status_csv_word(record->status));
+      };
+      const Record* told = median(pair.compiled, scenario) ? pair.compiled : pair.vanilla;
+      const auto mib = [&](const Record* record) {
+        return cell(metric(record, scenario, "peak_bytes"), "{:.1f}", 0x1p-20);
+      };
+      std::string launches = cell(metric(pair.vanilla, scenario, "launches"), "{:.0f}");
+      if (const Number fused = metric(pair.compiled, scenario, "launches"))
+        launches += (launches.empty() ? "" : " -> ") + cell(fused, "{:.0f}");
+      table.rows.push_back({text_of(workload, "model_size"), millions(workload),
+                            text_of(workload, "context_length"), text_of(workload, "batch_size"),
+                            text_of(workload, "precision"), scenario, time(pair.vanilla),
+                            time(pair.compiled), cell(speedup(pair, scenario), "{:.2f}x"),
+                            mib(pair.vanilla), mib(pair.compiled),
+                            cell(metric(told, scenario, "tokens_per_s"), "{:.2f}", 1e-3),
+                            cell(metric(told, scenario, "mfu"), "{:.1f}", 100), launches,
+                            cell(metric(pair.compiled, scenario, "compile_seconds"), "{:.2f}")});
+    }
+  }
+  return table;
+}
+
+std::vector<std::string> model_notes(std::span<const Record> records) {
+  std::vector<std::string> notes;
+  const auto add = [&](const std::string& note) {
+    if (!note.empty() && std::find(notes.begin(), notes.end(), note) == notes.end())
+      notes.push_back(note);
+  };
+  for (const Record& record : records) {
+    if (!is_model(record) || record.series.empty() || !record.metrics ||
+        !record.metrics->is_object())
+      continue;
+    const std::string flops = text_of(*record.metrics, "model_flops_are");
+    if (!flops.empty() && record.metrics->contains("mfu_is"))
+      add(fmt::format("MFU is {}; {}", text_of(*record.metrics, "mfu_is"), flops));
+    add(text_of(*record.metrics, "launches_are"));
+    add(text_of(*record.metrics, "seconds_are"));
+    if (record.protocol.warmups == 0)
+      add("without warm-ups the first samples hold what happens once: loading, choosing, "
+          "recording");
+    for (const char* scenario : kScenarios) {
+      const auto of = record.metrics->find(scenario);
+      if (of == record.metrics->end() || !of->is_object()) continue;
+      const std::string fallback = text_of(*of, "ran_eagerly_because");
+      if (!fallback.empty()) add("compiled ran eagerly: " + fallback);
+    }
+  }
+  for (const Record& record : records)
+    if (is_model(record) && record.status != Status::ok)
+      add(fmt::format("{} context {} {}, {}: {}: {}", text_of(record.workload, "model_size"),
+                      text_of(record.workload, "context_length"),
+                      text_of(record.workload, "precision"), record.implementation,
+                      status_csv_word(record.status), record.error));
+  return notes;
+}
+
+}  // namespace ridgeline

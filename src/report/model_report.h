@@ -1,0 +1,26 @@
+// The transformer study as people read it: CSV and a terminal table, vanilla beside compiled.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "measure/record.h"
+#include "report/table.h"
+
+namespace ridgeline {
+
+// One row per model: model_size, context_length, num_params, num_params_millions; for forward,
+// fwd_bwd and full_step the medians of vanilla and compiled and the speedup (forward_vanilla_ms,
+// forward_compiled_ms, forward_speedup, ...); then, of the largest scenario and of each mode, peak
+// memory measured and predicted, tokens/s and MFU; compile seconds, launches, precision, batch
+// size, status and error. What was not measured is empty, never zero.
+Table model_csv(std::span<const Record> records);
+
+// For the terminal: one row per model and scenario. A cell that has no time says why.
+Table model_summary(std::span<const Record> records);
+
+// Conventions of the figures, and what went wrong, one line each.
+std::vector<std::string> model_notes(std::span<const Record> records);
+
+}  // namespace ridgeline

@@ -1,0 +1,124 @@
+#include "studies/model_executable.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+
+#include "base/error.h"
+#include "cost/memory.h"
+#include "plan/plan.h"
+#include "runtime/compiled_executor.h"
+#include "runtime/eager_executor.h"
+#include "studies/device_facts.h"
+#include "studies/model_graph.h"
+
+namespace ridgeline {
+namespace {
+
+double now_s() {
+  using namespace std::chrono;
+  return duration<double>(steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+struct ModelExecutable::State {
+  ModelGraph model;
+  std::optional<Schedule> schedule;  // vanilla
+  std::optional<Plan> plan;          // compiled
+  std::optional<EagerExecutor> eager;
+  std::optional<CompiledExecutor> compiled;
+};
+
+ModelExecutable::ModelExecutable(const ModelWorkload& workload, Scenario scenario, Device& device,
+                                 const AdamWOptions& optimizer)
+    : scenario_(scenario), device_(device), state_(std::make_unique<State>()) {
+  const double begin = now_s();
+  state_->model = model_graph(workload, scenario, optimizer);
+  const Graph& traced = state_->model.graph;
+  if (workload.mode == ModelMode::compiled) {
+    state_->plan = make_plan(traced, {.scratch = scratch_of(device)});
+    predicted_peak_ = state_->plan->peak();
+    launches_ = static_cast<int64_t>(state_->plan->kernels.size());
+    eager_launches_ = state_->plan->eager_launches;
+  } else {
+    state_->schedule = eager_schedule(traced);
+    predicted_peak_ = memory(traced, *state_->schedule, scratch_of(device)).peak;
+    for (const Step& step : state_->schedule->steps)
+      launches_ += runs_kernel(traced, state_->schedule->layouts, step.node) ? 1 : 0;
+    eager_launches_ = launches_;
+  }
+  traced_seconds_ = now_s() - begin;
+}
+
+ModelExecutable::~ModelExecutable() = default;
+
+const Graph& ModelExecutable::graph() const {
+  return state_->model.graph;
+}
+
+std::string ModelExecutable::explain() const {
+  if (!state_->plan)
+    throw Error(ErrorKind::usage, "a vanilla model has no plan to explain", "use --mode compiled");
+  const ModelGraph& model = state_->model;
+  std::string text = fmt::format("flash: {} attentions became one node each\n", model.flash_nodes);
+  for (const std::string& refusal : model.flash_refused)
+    text += fmt::format("  stayed as it was: {}\n", refusal);
+  return text + ridgeline::explain(model.graph, *state_->plan);
+}
+
+double ModelExecutable::roofline_seconds(const Peaks& peaks) const {
+  const auto least = [&](const Cost& cost) {
+    const double computing = peaks.flops_per_s ? cost.flops / *peaks.flops_per_s : 0;
+    const double moving = peaks.bytes_per_s ? cost.bytes / *peaks.bytes_per_s : 0;
+    return std::max(computing, moving);
+  };
+  double seconds = 0;
+  if (state_->plan) {
+    for (const PlannedKernel& kernel : state_->plan->kernels) seconds += least(kernel.cost);
+  } else {
+    for (const Cost& cost : node_costs(graph())) seconds += least(cost);
+  }
+  return seconds;
+}
+
+void ModelExecutable::prepare() {
+  if (state_->plan)
+    state_->compiled.emplace(graph(), *state_->plan, device_);
+  else
+    state_->eager.emplace(graph(), *state_->schedule, device_);
+}
+
+TensorView ModelExecutable::input(std::string_view name) const {
+  return state_->plan ? state_->compiled->input(name) : state_->eager->input(name);
+}
+
+TensorView ModelExecutable::output(std::string_view name) const {
+  return state_->plan ? state_->compiled->output(name) : state_->eager->output(name);
+}
+
+void ModelExecutable::set_poison(bool poison) {
+  if (state_->plan)
+    state_->compiled->set_poison(poison);
+  else
+    state_->eager->set_poison(poison);
+}
+
+void ModelExecutable::run() {
+  if (state_->plan)
+    state_->compiled->run_all();
+  else
+    state_->eager->run_all();
+}
+
+double ModelExecutable::compile_seconds() const {
+  return traced_seconds_ + (state_->compiled ? state_->compiled->compile_seconds() : 0);
+}
+
+std::string ModelExecutable::fallback() const {
+  return state_->compiled ? state_->compiled->fallback() : std::string();
+}
+
+}  // namespace ridgeline

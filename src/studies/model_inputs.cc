@@ -1,0 +1,96 @@
+#include "studies/model_inputs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/machine_limits.h"
+#include "base/random.h"
+#include "studies/host_tensors.h"
+
+namespace ridgeline {
+
+ModelInputs::ModelInputs(Device& device, ModelInputOptions options)
+    : device_(device), options_(options) {}
+
+std::vector<int32_t> ModelInputs::ids(const TransformerConfig& config,
+                                      const std::string& name) const {
+  NormalRandom random(options_.seed, name);
+  std::vector<int32_t> drawn(static_cast<size_t>(config.batch_size * config.context_length));
+  for (int32_t& id : drawn)
+    id = static_cast<int32_t>(random.next_bits() % static_cast<uint64_t>(config.vocabulary));
+  return drawn;
+}
+
+void ModelInputs::fill_with_zeros(const TensorView& view) {
+  const int64_t count = element_count(view.shape);
+  const int64_t load = std::min<int64_t>(count, 1 << 22);
+  const int size = info(view.dtype).size;
+  const std::vector<char> zeros(static_cast<size_t>(load * size));
+  for (int64_t first = 0; first < count; first += load)
+    device_.upload({static_cast<char*>(view.data) + first * size,
+                    view.dtype,
+                    {std::min(load, count - first)},
+                    {1}},
+                   zeros.data());
+}
+
+// Threads draw several parameters at a time; the device is given them one by one.
+void ModelInputs::fill_parameters(const ModelExecutable& executable,
+                                  const TransformerConfig& config) {
+  const auto together = static_cast<size_t>(available_threads());
+  const std::vector<Parameter> parameters = transformer_parameters(config);
+  const auto upload = [&](size_t i, const std::vector<float>& values) {
+    device_.upload(executable.input(parameters[i].name), values.data());
+  };
+  const std::string key =
+      fmt::format("{} {} {} {}", config.d_model, config.d_ff, config.layers, config.vocabulary);
+  if (key == kept_key_) {
+    for (size_t i = 0; i < parameters.size(); ++i) upload(i, kept_[i]);
+    return;
+  }
+  kept_.clear();
+  kept_key_.clear();
+  const bool keep = Bytes{parameter_count(config) * 4} <= options_.keep;
+  HostThreads threads(device_);
+  const RangeRunner in_parallel = threads.runner();
+  for (size_t first = 0; first < parameters.size(); first += together) {
+    const size_t n = std::min(together, parameters.size() - first);
+    std::vector<std::vector<float>> drawn(n);
+    in_parallel(static_cast<int64_t>(n), [&](int64_t begin, int64_t end) {
+      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
+        drawn[i] = beginning_of(parameters[first + i], options_.seed);
+    });
+    for (size_t i = 0; i < n; ++i) {
+      upload(first + i, drawn[i]);
+      if (keep) kept_.push_back(std::move(drawn[i]));
+    }
+  }
+  if (keep) kept_key_ = key;
+}
+
+void ModelInputs::fill(const ModelExecutable& executable, const TransformerConfig& config) {
+  fill_parameters(executable, config);
+  const RopeValues rope = rope_values(config.context_length, config.head_dim(), config.rope_theta);
+  for (Value value : executable.graph().inputs()) {
+    const std::string name = executable.graph().name(value);
+    const TensorView view = executable.input(name);
+    if (name == "tokens" || name == "targets")
+      device_.upload(view, ids(config, name).data());
+    else if (name == "rope.cos")
+      device_.upload(view, rope.cos.data());
+    else if (name == "rope.sin")
+      device_.upload(view, rope.sin.data());
+    else if (name.starts_with("m.") || name.starts_with("v."))
+      fill_with_zeros(view);
+  }
+}
+
+void ModelInputs::set_step(const ModelExecutable& executable, int64_t step,
+                           const AdamWOptions& optimizer) {
+  if (executable.scenario() != Scenario::full_step) return;
+  const auto scalars = adamw_scalars(optimizer, step, optimizer.learning_rate);
+  device_.upload(executable.input("optimizer.scalars"), scalars.data());
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,42 @@
+// Reproducible inputs of a model: tokens, targets, parameters as they begin, moments of zero.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "studies/model_executable.h"
+
+namespace ridgeline {
+
+struct ModelInputOptions {
+  uint64_t seed = 42;
+  // Parameters of the last model stay in host memory up to this much, as drawing billions of them
+  // takes longer than running the model. Nothing where the device's memory is the host's.
+  Bytes keep = {};
+};
+
+class ModelInputs {
+ public:
+  ModelInputs(Device& device, ModelInputOptions options);
+
+  // Fills every input of a prepared executable; the optimizer stands before its first step.
+  void fill(const ModelExecutable& executable, const TransformerConfig& config);
+
+  // The optimizer's scalars of step `step`, counted from 1; nothing where there is no optimizer.
+  void set_step(const ModelExecutable& executable, int64_t step, const AdamWOptions& optimizer);
+
+  // Random ids below the vocabulary, [batch * context]; `name` is "tokens" or "targets".
+  std::vector<int32_t> ids(const TransformerConfig& config, const std::string& name) const;
+
+ private:
+  void fill_parameters(const ModelExecutable& executable, const TransformerConfig& config);
+  void fill_with_zeros(const TensorView& view);
+
+  Device& device_;
+  ModelInputOptions options_;
+  std::string kept_key_;
+  std::vector<std::vector<float>> kept_;  // in the order of transformer_parameters()
+};
+
+}  // namespace ridgeline

@@ -1,0 +1,365 @@
+#include "studies/model_study.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/error.h"
+#include "cost/cost.h"
+#include "measure/process_memory.h"
+#include "studies/attention_verify.h"
+#include "studies/device_facts.h"
+
+namespace ridgeline {
+namespace {
+
+constexpr const char* kLaunches =
+    "launches are kernels per step; eager_launches those of the same graph without fusion; a "
+    "launch "
+    "graph starts all of a step at once";
+constexpr const char* kReady =
+    "compile seconds: tracing, passes, planning, code generation and compiling of kernels that "
+    "neither this process nor its cache on disk had yet";
+
+double now_s() {
+  using namespace std::chrono;
+  return duration<double>(steady_clock::now().time_since_epoch()).count();
+}
+
+std::string series_of(Scenario scenario) {
+  return std::string(info(scenario).series);
+}
+
+// A model whatever the mode, for what the modes share.
+std::string model_key(const ModelWorkload& workload) {
+  return label({workload.config, workload.precision, ModelMode::vanilla}) +
+         fmt::format(" {} {} {} {} {}", workload.config.d_model, workload.config.d_ff,
+                     workload.config.layers, workload.config.heads, workload.config.vocabulary);
+}
+
+double model_flops(const TransformerConfig& config, Scenario scenario) {
+  return model_forward_flops(config) * (scenario == Scenario::forward ? 1 : 3);
+}
+
+// Products that no way of computing the model can do without.
+double needed_flops(const TransformerConfig& config, Scenario scenario) {
+  const auto multiplied =
+      static_cast<double>(parameter_count(config) - config.vocabulary * config.d_model);
+  return 2 * multiplied * static_cast<double>(config.batch_size * config.context_length) *
+         (scenario == Scenario::forward ? 1 : 3);
+}
+
+// The dense peak of the data sheet, or what the device can do at the clock that was seen.
+std::optional<double> dense_peak(const Device& device, const Record& record,
+                                 std::string_view dtype) {
+  const DeviceFacts facts = device.facts();
+  if (facts.kind == "cuda")
+    if (const GpuSpec* spec = find_gpu_spec(facts.model); spec && dense_tflops(*spec, dtype) > 0)
+      return 1e12 * dense_tflops(*spec, dtype);
+  return peak_at_clock_seen(facts, record, dtype);
+}
+
+// Memory of one scenario: by the ledger, and by the operating system or the driver of a GPU.
+class MemoryWatch {
+ public:
+  explicit MemoryWatch(Device& device) : device_(device) {
+    device.ledger().start_over();
+    resident_before_ = current_rss();
+    driver_before_ = device.driver_memory_in_use();
+  }
+
+  // What drawing the inputs took on the host is not the model's.
+  void after_fill() { resettable_ = reset_peak_rss(); }
+
+  MemoryFacts facts(Bytes predicted) const {
+    MemoryFacts facts;
+    facts.predicted_peak = predicted;
+    facts.peak = device_.ledger().peak();
+    const std::optional<Bytes> driver = device_.driver_memory_in_use();
+    const std::optional<Bytes> resident = peak_rss();
+    if (driver && driver_before_)
+      facts.driver_peak_growth = *driver - *driver_before_;
+    else if (resettable_ && resident_before_ && resident)
+      facts.process_peak_growth = *resident - *resident_before_;
+    return facts;
+  }
+
+ private:
+  Device& device_;
+  bool resettable_ = false;
+  std::optional<Bytes> resident_before_, driver_before_;
+};
+
+Json memory_metrics(const MemoryFacts& facts) {
+  Json of = Json::object();
+  const auto put = [&](const char* name, const std::optional<Bytes>& bytes) {
+    if (bytes) of[name] = bytes->count;
+  };
+  put("predicted_peak_bytes", facts.predicted_peak);
+  put("peak_bytes", facts.peak);
+  put("process_peak_growth_bytes", facts.process_peak_growth);
+  put("driver_peak_growth_bytes", facts.driver_peak_growth);
+  return of;
+}
+
+// ", peak memory 1.00 GiB"; records come from files, so nothing is taken for granted.
+std::string measured_peak(const Record& record, std::string_view series) {
+  const Json all = record.metrics.value_or(Json::object());
+  const auto of = all.find(series);
+  if (of == all.end() || !of->is_object()) return {};
+  const auto peak = of->find("peak_bytes");
+  if (peak == of->end() || !peak->is_number_integer()) return {};
+  return ", peak memory " + to_string(Bytes{peak->get<int64_t>()});
+}
+
+void add_costs(const ModelWorkload& workload, const Graph& graph, Record& record) {
+  const double forward = model_forward_flops(workload.config);
+  CostFacts facts{.forward = {}, .backward = {}, .convention = kModelFlops};
+  const auto phase = [&](const Stage& stage, double flops) {
+    const Cost exact = stage_cost(graph, stage);
+    return PhaseCost{static_cast<int64_t>(flops), static_cast<int64_t>(exact.macs),
+                     Bytes{static_cast<int64_t>(exact.bytes)}};
+  };
+  const std::vector<Stage> stages = graph.stages();
+  facts.forward = phase(stages[0], forward);
+  if (stages.size() > 1) facts.backward = phase(stages[1], 2 * forward);
+  facts.convention += "; macs and bytes count what ran, kernel by kernel without fusion";
+  record.cost = facts;
+}
+
+}  // namespace
+
+ModelStudy::ModelStudy(Device& device, ModelStudyOptions options)
+    : device_(device),
+      options_(std::move(options)),
+      inputs_(device, {.seed = options_.seed, .keep = options_.keep_on_host}) {
+  std::vector<Scenario>& chosen = options_.scenarios;
+  if (chosen.empty()) throw Error(ErrorKind::usage, "no scenario to measure", "use full-step");
+  std::sort(chosen.begin(), chosen.end());
+  chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
+  options_.protocol.time_budget_s /= static_cast<double>(chosen.size());
+}
+
+Record ModelStudy::describe(const ModelWorkload& workload, const Record& blank) const {
+  const TransformerConfig& config = workload.config;
+  Record record = blank;
+  record.study = "model";
+  record.implementation = info(workload.mode).name;
+  record.device = device_.name();
+  record.workload = {
+      {"model_size", config.name},       {"context_length", config.context_length},
+      {"batch_size", config.batch_size}, {"precision", info(workload.precision).name},
+      {"d_model", config.d_model},       {"d_ff", config.d_ff},
+      {"layers", config.layers},         {"heads", config.heads},
+      {"vocabulary", config.vocabulary}, {"num_params", parameter_count(config)}};
+  record.settings = device_settings(device_, options_.seed);
+  record.settings.update(options_.settings);
+  std::string names;
+  for (Scenario scenario : options_.scenarios)
+    names += (names.empty() ? "" : ",") + std::string(info(scenario).name);
+  record.settings["scenarios"] = names;
+  record.settings["warmup_steps"] = options_.protocol.warmups;
+  return record;
+}
+
+Bytes ModelStudy::predicted_peak(const ModelWorkload& workload) const {
+  Bytes peak;
+  for (Scenario scenario : options_.scenarios)
+    peak = std::max(
+        peak, ModelExecutable(workload, scenario, device_, options_.optimizer).predicted_peak());
+  return peak;
+}
+
+void ModelStudy::remember(const ModelWorkload& workload, Scenario scenario,
+                          const ModelSample& sample) {
+  if (remembered_model_ != model_key(workload)) remembered_.clear();
+  remembered_model_ = model_key(workload);
+  remembered_.insert_or_assign(scenario == Scenario::forward, sample);
+}
+
+std::optional<ModelSample> ModelStudy::reference(const ModelWorkload& workload, Scenario scenario) {
+  const bool is_forward = scenario == Scenario::forward;
+  if (remembered_model_ == model_key(workload) && remembered_.contains(is_forward))
+    return remembered_.at(is_forward);
+  // A run of vanilla for comparison only; where it does not fit, there is none.
+  const Scenario wanted = is_forward ? Scenario::forward : Scenario::forward_backward;
+  const TransformerConfig& config = workload.config;
+  ModelExecutable vanilla({config, workload.precision, ModelMode::vanilla}, wanted, device_,
+                          options_.optimizer);
+  if (vanilla.predicted_peak() > device_.ledger().budget()) return std::nullopt;
+  try {
+    vanilla.prepare();
+    inputs_.fill(vanilla, config);
+    const ModelSampler sampler(vanilla, device_, config, inputs_.ids(config, "targets"),
+                               options_.seed, options_.optimizer);
+    vanilla.run();
+    device_.synchronize();
+    remember(workload, scenario, sampler.after_run());
+  } catch (const Error& error) {
+    if (!status_of(error)) throw;
+    return std::nullopt;
+  }
+  return remembered_.at(is_forward);
+}
+
+bool ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, Record& record) {
+  const TransformerConfig& config = workload.config;
+  ModelExecutable executable(workload, scenario, device_, options_.optimizer);
+  const Bytes predicted = executable.predicted_peak();
+  if (predicted > record.memory.predicted_peak.value_or(Bytes{}))
+    record.memory.predicted_peak = predicted;
+  const Bytes budget = device_.ledger().budget();
+  Json& metrics = (*record.metrics)[series_of(scenario)];
+  metrics = {{"predicted_peak_bytes", predicted.count}};
+  if (predicted > budget)
+    throw Error(ErrorKind::out_of_memory,
+                fmt::format("the predicted peak of {} is above the budget of {}; not tried",
+                            to_string(predicted), to_string(budget)));
+  const bool compares = options_.verify && workload.mode == ModelMode::compiled;
+  const std::optional<ModelSample> vanilla =
+      compares ? reference(workload, scenario) : std::nullopt;
+
+  MemoryWatch watch(device_);
+  executable.prepare();
+  inputs_.fill(executable, config);
+  watch.after_fill();
+  int64_t step = 0;
+  const auto run_step = [&] {
+    inputs_.set_step(executable, ++step, options_.optimizer);
+    return device_.time_ms([&] { executable.run(); });
+  };
+  // The run that is looked at: over poisoned results, from parameters as they begin. Without
+  // warm-ups it comes last, so that the first sample is the first run.
+  const auto look = [&] {
+    std::optional<ModelSampler> sampler;
+    if (options_.verify)
+      sampler.emplace(executable, device_, config, inputs_.ids(config, "targets"), options_.seed,
+                      options_.optimizer);
+    executable.set_poison(options_.verify);
+    const double begin = now_s();
+    run_step();
+    device_.synchronize();
+    if (step == 1) metrics["first_run_seconds"] = now_s() - begin;
+    executable.set_poison(false);
+    if (!sampler) return;
+    const ModelSample sample = sampler->after_run();
+    compare_samples(workload, scenario, sample, vanilla, record.verification);
+    if (compares && !vanilla)
+      record.verification.what += "; vanilla does not fit, so no comparison";
+    if (workload.mode == ModelMode::vanilla) remember(workload, scenario, sample);
+    metrics["loss"] = sample.loss;
+  };
+  const bool look_first = options_.protocol.warmups > 0;
+  if (look_first) look();
+  const Measurement measurement =
+      measure(options_.protocol, {series_of(scenario)},
+              [&](std::span<double> phase_ms) { phase_ms[0] = run_step(); },
+              {.interrupted = options_.interrupted});
+  if (measurement.interrupted()) return false;
+  record.series.push_back(measurement.series[0]);
+  const double elapsed = record.protocol.elapsed_s + measurement.protocol.elapsed_s;
+  record.protocol = measurement.protocol;
+  record.protocol.elapsed_s = elapsed;
+  const MemoryFacts memory = watch.facts(predicted);
+  if (!look_first) {
+    if (scenario == Scenario::full_step) inputs_.fill(executable, config);
+    step = 0;
+    look();
+    metrics.erase("first_run_seconds");  // it was not the first
+  }
+
+  metrics.update(memory_metrics(memory));
+  metrics["compile_seconds"] = executable.compile_seconds();
+  metrics["launches"] = executable.launches();
+  metrics["eager_launches"] = executable.eager_launches();
+  if (!executable.fallback().empty()) metrics["ran_eagerly_because"] = executable.fallback();
+  if (memory.peak > record.memory.peak.value_or(Bytes{})) {
+    const std::optional<Bytes> largest = record.memory.predicted_peak;
+    record.memory = memory;
+    record.memory.predicted_peak = largest;
+  }
+  add_costs(workload, executable.graph(), record);
+  return true;
+}
+
+std::optional<Record> ModelStudy::run(const ModelWorkload& workload, Record record) {
+  record.time = utc_now();
+  record.metrics = Json::object();
+  record.device_before = device_state(device_);
+  const auto fail = [&](Scenario scenario, const Error& error, Status status) {
+    if (record.status == Status::ok) record.status = status;
+    record.error += fmt::format("{}{}: {}", record.error.empty() ? "" : "; ", info(scenario).name,
+                                error.message());
+  };
+  for (Scenario scenario : options_.scenarios) {
+    try {
+      if (!run_scenario(workload, scenario, record)) return std::nullopt;
+    } catch (const Error& error) {
+      const std::optional<Status> status = status_of(error);
+      if (!status) throw error.at(label(workload) + ", " + std::string(info(scenario).name));
+      fail(scenario, error, *status);
+      if (*status == Status::unsupported) break;
+    }
+  }
+  record.device_after = device_state(device_);
+  if (const std::string wrong = first_wrong_tensor(record.verification); !wrong.empty()) {
+    record.status = Status::wrong;
+    record.error += (record.error.empty() ? "" : "; ") + wrong;
+  }
+  derive(workload, record);
+  return record;
+}
+
+void ModelStudy::derive(const ModelWorkload& workload, Record& record) const {
+  const TransformerConfig& config = workload.config;
+  const std::string_view dtype = info(info(workload.precision).products).name;
+  const auto tokens = static_cast<double>(config.batch_size * config.context_length);
+  const std::optional<double> peak = dense_peak(device_, record, dtype);
+  const Peaks limits = device_peaks(device_.facts(), record.machine, dtype);
+  Json& metrics = *record.metrics;
+  for (Scenario scenario : options_.scenarios) {
+    const Series* series = record.find_series(info(scenario).series);
+    if (series == nullptr) continue;
+    const double seconds = series->statistics.median_ms / 1e3;
+    Json& of = metrics[series_of(scenario)];
+    of["tokens_per_s"] = tokens / seconds;
+    of["model_flops"] = model_flops(config, scenario);
+    if (peak) of["mfu"] = model_flops(config, scenario) / seconds / *peak;
+    const auto reason =
+        faster_than_light({.flops_per_s = needed_flops(config, scenario) / seconds}, limits);
+    if (reason && record.status == Status::ok) {
+      record.status = Status::invalid;
+      record.error = fmt::format("{}: {}", info(scenario).name, *reason);
+    }
+  }
+  metrics["model_flops_are"] = kModelFlops;
+  if (peak)
+    metrics["mfu_is"] =
+        fmt::format("model FLOPs over the dense {} peak of {:.4g} TFLOP/s", dtype, *peak / 1e12);
+  metrics["launches_are"] = kLaunches;
+  metrics["seconds_are"] = kReady;
+}
+
+std::string ModelStudy::explain(const ModelWorkload& workload, const Record* record) const {
+  const std::string_view dtype = info(info(workload.precision).products).name;
+  const MachineFacts machine = record ? record->machine : collect_machine_facts();
+  const Peaks peaks = device_peaks(device_.facts(), machine, dtype);
+  std::string text;
+  for (Scenario scenario : options_.scenarios) {
+    const ModelExecutable executable(workload, scenario, device_, options_.optimizer);
+    text += fmt::format("{}, {}\n", label(workload), info(scenario).name);
+    text += fmt::format("predicted: peak memory {}, at least {} by the roofline\n",
+                        to_string(executable.predicted_peak()),
+                        format_seconds(executable.roofline_seconds(peaks)));
+    const Series* series = record ? record->find_series(info(scenario).series) : nullptr;
+    if (series != nullptr)
+      text += fmt::format("measured: {} (median){}\n",
+                          format_seconds(series->statistics.median_ms / 1e3),
+                          measured_peak(*record, info(scenario).series));
+    text += executable.explain() + "\n";
+  }
+  return text;
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,187 @@
+#include "studies/model_verify.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/random.h"
+#include "studies/host_tensors.h"
+
+namespace ridgeline {
+namespace {
+
+constexpr int kTokens = 16;                // whose logits are looked at
+constexpr int kElementsPerParameter = 16;  // whose gradients are looked at
+
+double read_one(const Device& device, const TensorView& view, int64_t element) {
+  int64_t offset = 0;
+  for (int axis = view.shape.rank() - 1; axis >= 0; --axis) {
+    offset += element % view.shape[axis] * view.strides[axis];
+    element /= view.shape[axis];
+  }
+  char* data = static_cast<char*>(view.data) + offset * info(view.dtype).size;
+  return read_values(device, {data, view.dtype, {1}, {1}})[0];
+}
+
+double logit_variance(const TransformerConfig& config) {
+  const auto width = static_cast<double>(config.d_model);
+  return 2 * width / (width + static_cast<double>(config.vocabulary));
+}
+
+double norm(const std::vector<double>& values) {
+  double sum = 0;
+  for (double value : values) sum += value * value;
+  return std::sqrt(sum);
+}
+
+// |a - b| / |b|; what is zero must be zero.
+double relative_distance(const std::vector<double>& a, const std::vector<double>& b) {
+  if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
+  std::vector<double> difference(a.size());
+  for (size_t i = 0; i < a.size(); ++i) difference[i] = a[i] - b[i];
+  const double distance = norm(difference);
+  return distance == 0 ? 0 : distance / norm(b);
+}
+
+struct GradientDistance {
+  double typical = 0;  // root mean square over the parameters
+  double worst = 0;
+};
+
+GradientDistance gradient_distance(const ModelSample& sample, const ModelSample& reference) {
+  GradientDistance distance;
+  double squares = 0;
+  for (const auto& [name, expected] : reference.gradients) {
+    const auto found = sample.gradients.find(name);
+    const double of = found == sample.gradients.end() ? std::numeric_limits<double>::infinity()
+                                                      : relative_distance(found->second, expected);
+    squares += of * of;
+    if (!(of <= distance.worst)) distance.worst = of;
+  }
+  distance.typical = std::sqrt(squares / static_cast<double>(reference.gradients.size()));
+  return distance;
+}
+
+}  // namespace
+
+ModelSampler::ModelSampler(const ModelExecutable& executable, const Device& device,
+                           const TransformerConfig& config, std::vector<int32_t> targets,
+                           uint64_t seed, const AdamWOptions& optimizer)
+    : executable_(executable),
+      device_(device),
+      config_(config),
+      targets_(std::move(targets)),
+      optimizer_(optimizer) {
+  NormalRandom random(seed, "samples");
+  const auto below = [&](int64_t count) {
+    return static_cast<int64_t>(random.next_bits() % static_cast<uint64_t>(count));
+  };
+  if (executable.scenario() == Scenario::forward) {
+    for (int i = 0; i < kTokens; ++i)
+      tokens_.push_back(below(static_cast<int64_t>(targets_.size())));
+    return;
+  }
+  for (const Parameter& parameter : transformer_parameters(config))
+    for (int i = 0; i < kElementsPerParameter; ++i) {
+      Place place{parameter.name, below(element_count(parameter.shape)), 0};
+      if (executable.scenario() == Scenario::full_step)
+        place.before = read_one(device, executable.input(parameter.name), place.element);
+      places_.push_back(std::move(place));
+    }
+}
+
+void ModelSampler::sample_logits(ModelSample& sample) const {
+  const TensorView all = executable_.output("logits");
+  for (int64_t token : tokens_) {
+    const std::vector<double> logits = read_values(device_, sub_tensor(all, token));
+    const double largest = *std::max_element(logits.begin(), logits.end());
+    double sum = 0;
+    for (double logit : logits) sum += std::exp(logit - largest);
+    const auto target = static_cast<size_t>(targets_[static_cast<size_t>(token)]);
+    sample.loss += (largest + std::log(sum) - logits[target]) / kTokens;
+    sample.logits.insert(sample.logits.end(), logits.begin(), logits.end());
+  }
+}
+
+void ModelSampler::sample_gradients(ModelSample& sample) const {
+  sample.loss = read_values(device_, executable_.output("loss"))[0];
+  if (executable_.scenario() == Scenario::forward_backward) {
+    for (const Place& place : places_)
+      sample.gradients[place.parameter].push_back(
+          read_one(device_, executable_.output("d_" + place.parameter), place.element));
+    return;
+  }
+  // After the first step the moments tell the gradient, and both tell the weight.
+  const double rate = optimizer_.learning_rate;
+  const double first = 1 - optimizer_.beta1, second = 1 - optimizer_.beta2;
+  for (const Place& place : places_) {
+    const auto value = [&](const char* prefix) {
+      return read_one(device_, executable_.output(prefix + place.parameter), place.element);
+    };
+    const double m = value("m."), v = value("v.");
+    sample.gradients[place.parameter].push_back(m / first);
+    double expected = 0;
+    if (optimizer_.variant == AdamWVariant::cs336) {
+      expected =
+          place.before - rate * std::sqrt(second) / first * m / (std::sqrt(v) + optimizer_.epsilon);
+      expected -= rate * optimizer_.weight_decay * expected;
+    } else {
+      expected = place.before * (1 - rate * optimizer_.weight_decay);
+      expected -= rate * (m / first) / (std::sqrt(v / second) + optimizer_.epsilon);
+    }
+    // A weight is stored in fp32, whose last bit may be larger than the step's own error.
+    const double rounding = std::abs(expected) * info(DType::f32).epsilon;
+    const double error = std::max(0.0, std::abs(value("") - expected) - rounding) / rate;
+    if (!(error <= sample.optimizer_error)) sample.optimizer_error = error;
+  }
+}
+
+ModelSample ModelSampler::after_run() const {
+  ModelSample sample;
+  if (executable_.scenario() == Scenario::forward)
+    sample_logits(sample);
+  else
+    sample_gradients(sample);
+  return sample;
+}
+
+ExpectedLoss expected_loss(const TransformerConfig& config, int64_t tokens) {
+  const double variance = logit_variance(config);
+  const double uniform = std::log(static_cast<double>(config.vocabulary));
+  // The targets' logits scatter around 0; the rest is what a model this small has of its own.
+  const double scatter = 5 * std::sqrt(variance / static_cast<double>(tokens));
+  return {uniform + variance / 2, scatter + 0.02 * uniform + variance / 4};
+}
+
+void compare_samples(const ModelWorkload& workload, Scenario scenario, const ModelSample& sample,
+                     const std::optional<ModelSample>& reference, Verification& verification) {
+  const TransformerConfig& config = workload.config;
+  const std::string prefix = fmt::format("{}.", info(scenario).series);
+  const auto add = [&](const char* what, double error, double tolerance) {
+    verification.tensors.push_back({prefix + what, error, tolerance});
+  };
+  verification.checked = true;
+  verification.oracle = "the loss that the beginning implies; vanilla in the same run";
+  verification.what = "errors relative to vanilla's values at seeded samples; initial_loss in nats";
+  const bool is_forward = scenario == Scenario::forward;
+  const ExpectedLoss expected =
+      expected_loss(config, is_forward ? kTokens : config.batch_size * config.context_length);
+  add("initial_loss", std::abs(sample.loss - expected.loss), expected.tolerance);
+  if (scenario == Scenario::full_step) add("optimizer", sample.optimizer_error, 1e-3);
+  if (!reference) return;
+  // Products round to their dtype; sums in fp32 may be taken in another order.
+  const double epsilon = info(info(workload.precision).products).epsilon;
+  add("loss", std::abs(sample.loss - reference->loss) / std::abs(reference->loss),
+      epsilon / 2 + 5e-6);
+  if (is_forward) {
+    add("logits", relative_distance(sample.logits, reference->logits), 4 * epsilon + 2e-5);
+    return;
+  }
+  const GradientDistance gradients = gradient_distance(sample, *reference);
+  add("gradients", gradients.typical, 8 * epsilon + 1e-4);
+  add("worst_gradient", gradients.worst, 32 * epsilon + 1e-3);
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,87 @@
+// What the transformer study measures: sizes, lengths, precisions, modes, and every combination.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/transformer_lm.h"
+
+namespace ridgeline {
+
+enum class ModelMode : uint8_t { vanilla, compiled };
+enum class ModelPrecision : uint8_t { fp32, tf32, mixed };
+
+struct ModelModeInfo {
+  ModelMode mode;
+  std::string_view name;  // as users write it
+  std::string_view summary;
+};
+std::span<const ModelModeInfo> model_modes();
+const ModelModeInfo& info(ModelMode mode);
+ModelMode parse_model_mode(std::string_view name);  // throws a usage error that lists them
+
+struct ModelPrecisionInfo {
+  ModelPrecision precision;
+  std::string_view name;
+  DType products;  // the dtype in which matrix products run
+  std::string_view summary;
+};
+std::span<const ModelPrecisionInfo> model_precisions();
+const ModelPrecisionInfo& info(ModelPrecision precision);
+ModelPrecision parse_model_precision(std::string_view name);
+
+struct ScenarioInfo {
+  Scenario scenario;
+  std::string_view name;    // as users write it: "fwd-bwd"
+  std::string_view series;  // in records and CSV: "fwd_bwd"
+  std::string_view summary;
+};
+std::span<const ScenarioInfo> scenarios();  // the largest last
+const ScenarioInfo& info(Scenario scenario);
+Scenario parse_scenario(std::string_view name);
+
+struct ModelWorkload {
+  TransformerConfig config;
+  ModelPrecision precision = ModelPrecision::fp32;
+  ModelMode mode = ModelMode::vanilla;
+};
+
+// Sizes that take the place of a named model's own; 0: its own.
+struct ModelOverrides {
+  int64_t d_model = 0;
+  int64_t d_ff = 0;
+  int64_t layers = 0;
+  int64_t heads = 0;
+  int64_t vocabulary = 0;
+
+  bool any() const { return d_model + d_ff + layers + heads + vocabulary > 0; }
+};
+
+// The study's axes; every combination is a row.
+struct ModelMatrix {
+  std::vector<std::string> sizes = {"small"};
+  std::vector<int64_t> context_lengths = {128, 256, 512, 1024};
+  int64_t batch_size = 4;
+  std::vector<ModelPrecision> precisions = {ModelPrecision::fp32};
+  std::vector<ModelMode> modes = {ModelMode::vanilla, ModelMode::compiled};
+  ModelOverrides overrides = {};  // a size that is overridden is called "custom"
+};
+
+// Modes of one model follow each other, vanilla first. Throws a usage error for sizes that make no
+// model.
+std::vector<ModelWorkload> expand_matrix(const ModelMatrix& matrix);
+
+// "small context=512 batch=4 mixed, compiled".
+std::string label(const ModelWorkload& workload);
+
+// FLOPs of one forward by the convention of kModelFlops.
+double model_forward_flops(const TransformerConfig& config);
+inline constexpr const char* kModelFlops =
+    "forward: 2 N FLOPs per token, N the parameters without the embedding table, which is looked "
+    "up, and 4 layers context d_model for attention, not halved for its causal mask; backward "
+    "twice "
+    "that; the optimizer nothing; an FMA counts as two";
+
+}  // namespace ridgeline

@@ -1,0 +1,138 @@
+// ridgeline model as a user runs it, with a model of a few thousand parameters.
+#include <gtest/gtest.h>
+
+#include "cli/csv.h"
+#include "cli/run_ridgeline.h"
+#include "measure/record_json.h"
+
+namespace ridgeline {
+namespace {
+
+Arguments tiny_model(const Arguments& more, const std::string& warmups = "1") {
+  return Arguments{"model", "--device", "cpu", "--threads", "1"} +
+         Arguments{"--d-model", "16", "--d-ff", "24", "--layers", "1", "--heads", "2"} +
+         Arguments{"--vocabulary", "40", "--batch-size", "2", "--context-length", "8"} +
+         Arguments{"--warmup-steps", warmups, "--measure-steps", "3"} + more;
+}
+
+ReadResult model_results(const Sandbox& sandbox) {
+  return read_results(sandbox / "results/model/model.jsonl");
+}
+
+Csv model_table(const Sandbox& sandbox) {
+  return parse_csv(read_text(sandbox / "results/model/model.csv"));
+}
+
+TEST(Model, WritesRecordsAndOneRowForBothModes) {
+  const Sandbox sandbox;
+  const Finished run = sandbox.run(tiny_model({"--output", "more.md"}));
+  ASSERT_EQ(run.exit_code, 0) << run.err << run.out;
+  const ReadResult results = model_results(sandbox);
+  EXPECT_TRUE(results.problems.empty());
+  ASSERT_EQ(results.records.size(), 2u);
+  for (const Record& record : results.records) {
+    EXPECT_EQ(record.status, Status::ok) << record.error;
+    for (const char* series : {"forward", "fwd_bwd", "full_step"})
+      EXPECT_EQ(record.find_series(series)->samples_ms.size(), 3u) << series;
+    EXPECT_TRUE(record.verification.checked);
+    EXPECT_TRUE(contains(record.command, "ridgeline model --device cpu")) << record.command;
+  }
+  const Csv csv = model_table(sandbox);
+  ASSERT_EQ(csv.rows.size(), 1u);
+  for (const char* column : {"forward_speedup", "fwd_bwd_speedup", "full_step_speedup",
+                             "compile_seconds", "tokens_per_s_compiled"})
+    EXPECT_GT(std::stod(csv.rows[0].at(column)), 0) << column;
+  EXPECT_TRUE(contains(run.out, "MFU is")) << "the convention is printed";
+  EXPECT_TRUE(contains(read_text(sandbox / "more.md"), "full_step_speedup"));
+}
+
+TEST(Model, TheCommandOfARowRunsThatRowAgain) {
+  const Sandbox sandbox;
+  ASSERT_EQ(sandbox.run(tiny_model({"--mode", "vanilla", "--scenario", "forward"})).exit_code, 0);
+  const Record first = model_results(sandbox).records.at(0);
+  Arguments again;
+  std::string word;
+  for (const char c : first.command + " ")
+    if (c == ' ')
+      again.push_back(std::exchange(word, {}));
+    else
+      word += c;
+  again.erase(again.begin());
+  const Sandbox other;
+  ASSERT_EQ(other.run(again).exit_code, 0) << first.command;
+  EXPECT_EQ(workload_key(model_results(other).records.at(0)), workload_key(first));
+}
+
+TEST(Model, ResumeRunsOnlyWhatIsMissing) {
+  const Sandbox sandbox;
+  ASSERT_EQ(sandbox.run(tiny_model({"--mode", "vanilla"})).exit_code, 0);
+  const Arguments both = tiny_model({"--resume"});
+  ASSERT_EQ(sandbox.run(both).exit_code, 0);
+  ASSERT_EQ(sandbox.run(both).exit_code, 0);
+  expect_each_once(model_results(sandbox).records, 2);
+}
+
+TEST(Model, WhatIsPredictedNotToFitIsOutOfMemoryUntried) {
+  const Sandbox sandbox;
+  const Finished run = sandbox.run({"model", "--device", "cpu", "--memory-budget", "64MiB",
+                                    "--context-length", "128", "--precision", "mixed"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  for (const Record& record : model_results(sandbox).records) {
+    EXPECT_EQ(record.status, Status::oom);
+    EXPECT_TRUE(contains(record.error, "full-step: the predicted peak of ")) << record.error;
+    EXPECT_TRUE(record.series.empty());
+  }
+  const Csv csv = model_table(sandbox);
+  EXPECT_EQ(csv.rows.at(0).at("status_compiled"), "OOM");
+  EXPECT_EQ(csv.rows.at(0).at("num_params"), "128625408");
+  EXPECT_EQ(csv.rows.at(0).at("full_step_vanilla_ms"), "");
+}
+
+TEST(Model, WarmUpMayBeLeftOut) {
+  const Sandbox sandbox;
+  const Finished run =
+      sandbox.run(tiny_model({"--scenario", "full-step", "--mode", "vanilla"}, "0"));
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(model_results(sandbox).records.at(0).protocol.warmups, 0);
+  EXPECT_TRUE(contains(run.out, "without warm-ups")) << run.out;
+}
+
+TEST(Model, DryRunListAndExplainRunNothing) {
+  const Sandbox sandbox;
+  const Finished dry = sandbox.run({"model", "--device", "cpu", "--dry-run", "--model-size",
+                                    "small", "2.7B", "--context-length", "128"});
+  EXPECT_EQ(dry.exit_code, 0) << dry.err;
+  EXPECT_TRUE(contains(dry.out, "2.7B context=128 batch=4 fp32, compiled")) << dry.out;
+  EXPECT_TRUE(contains(dry.out, "3406.81")) << dry.out;
+  const Finished list = sandbox.run({"model", "--list"});
+  EXPECT_EQ(list.exit_code, 0);
+  for (const char* part : {"10B", "fwd-bwd", "compiled", "mixed"})
+    EXPECT_TRUE(contains(list.out, part)) << part;
+  const Finished explained = sandbox.run(tiny_model({"--dry-run", "--explain"}));
+  EXPECT_EQ(explained.exit_code, 0) << explained.err;
+  for (const char* part : {"flash: 1 attentions", "kernels instead of", "not fused", "roofline"})
+    EXPECT_TRUE(contains(explained.out, part)) << part;
+  EXPECT_TRUE(sandbox.is_empty());
+}
+
+TEST(Model, BadUsageIsExit2AndUnservedDtypesExit4) {
+  const Sandbox sandbox;
+  const std::vector<std::pair<Arguments, std::string>> cases = {
+      {{"--model-size", "tiny"}, "there is no model size 'tiny'"},
+      {{"--mode", "eager"}, "vanilla, compiled"},
+      {{"--precision", "fp8"}, "'fp8' is not a precision"},
+      {{"--scenario", "backward"}, "fwd-bwd"},
+      {{"--optimizer", "sgd"}, "cs336 or pytorch"},
+      {{"--output", "x.png"}, ".csv"}};
+  for (const auto& [more, message] : cases) {
+    const Finished run = sandbox.run(tiny_model(more));
+    EXPECT_EQ(run.exit_code, 2) << more[1];
+    EXPECT_TRUE(contains(run.err, message)) << run.err;
+  }
+  EXPECT_EQ(sandbox.run({"model", "--device", "cpu", "--heads", "7"}).exit_code, 2);
+  EXPECT_TRUE(sandbox.is_empty());
+  EXPECT_EQ(sandbox.run(tiny_model({"--precision", "tf32"})).exit_code, 4);
+}
+
+}  // namespace
+}  // namespace ridgeline

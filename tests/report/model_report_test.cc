@@ -1,0 +1,163 @@
+#include "report/model_report.h"
+
+#include <gtest/gtest.h>
+
+#include "measure/test_support.h"
+
+namespace ridgeline {
+namespace {
+
+Record model_record(const std::string& mode, double ms, Status status = Status::ok) {
+  Record record;
+  record.study = "model";
+  record.time = "2026-01-31T12:34:56Z";
+  record.implementation = mode;
+  record.device = "cpu";
+  record.workload = {{"model_size", "small"},   {"context_length", 128}, {"batch_size", 4},
+                     {"precision", "mixed"},    {"d_model", 768},        {"layers", 12},
+                     {"num_params", 128625408}, {"vocabulary", 10000}};
+  record.settings = {{"scenarios", "forward,fwd-bwd,full-step"}};
+  record.status = status;
+  record.memory.predicted_peak = Bytes{3 << 20};
+  record.protocol.warmups = 5;
+  if (status == Status::unsupported) {
+    record.error = "not here";
+    return record;
+  }
+  record.memory.peak = Bytes{2 << 20};
+  Json metrics = Json::object();
+  double factor = 1;
+  for (const char* scenario : {"forward", "fwd_bwd", "full_step"}) {
+    if (status == Status::oom && factor > 2) continue;
+    record.series.push_back(series_of(scenario, {factor * ms, factor * ms, factor * ms}));
+    metrics[scenario] = {{"tokens_per_s", 1000 / factor},
+                         {"mfu", 0.25},
+                         {"launches", 50},
+                         {"compile_seconds", 0.5},
+                         {"peak_bytes", 1 << 20}};
+    ++factor;
+  }
+  metrics["model_flops_are"] = "six times N";
+  metrics["mfu_is"] = "a share";
+  record.metrics = metrics;
+  if (status == Status::oom) record.error = "full-step: the predicted peak is above the budget";
+  return record;
+}
+
+std::string cell(const Table& table, size_t row, const std::string& column) {
+  for (size_t i = 0; i < table.columns.size(); ++i)
+    if (table.columns[i] == column) return table.rows.at(row).at(i);
+  ADD_FAILURE() << "no column " << column;
+  return {};
+}
+
+TEST(ModelCsv, BeginsWithTheColumnsOfTheStudy) {
+  const Table table = model_csv(std::vector<Record>{});
+  const std::vector<std::string> expected = {
+      "model_size",          "context_length",      "num_params",           "num_params_millions",
+      "forward_vanilla_ms",  "forward_compiled_ms", "forward_speedup",      "fwd_bwd_vanilla_ms",
+      "fwd_bwd_compiled_ms", "fwd_bwd_speedup",     "full_step_vanilla_ms", "full_step_compiled_ms",
+      "full_step_speedup"};
+  ASSERT_GE(table.columns.size(), expected.size());
+  EXPECT_EQ(std::vector<std::string>(table.columns.begin(), table.columns.begin() + 13), expected);
+}
+
+TEST(ModelCsv, PutsVanillaAndCompiledInOneRow) {
+  const Table table =
+      model_csv(std::vector{model_record("vanilla", 6), model_record("compiled", 2)});
+  ASSERT_EQ(table.rows.size(), 1u);
+  for (const auto& [column, value] : {std::pair{"model_size", "small"},
+                                      {"num_params", "128625408"},
+                                      {"num_params_millions", "128.63"},
+                                      {"forward_vanilla_ms", "6"},
+                                      {"forward_compiled_ms", "2"},
+                                      {"forward_speedup", "3"},
+                                      {"full_step_vanilla_ms", "18"},
+                                      {"full_step_compiled_ms", "6"},
+                                      {"peak_memory_mib_vanilla", "2"},
+                                      {"predicted_memory_mib_compiled", "3"},
+                                      {"tokens_per_s_compiled", "333.333"},
+                                      {"mfu_vanilla", "0.25"},
+                                      {"compile_seconds", "1.5"},
+                                      {"launches_compiled", "50"},
+                                      {"precision", "mixed"},
+                                      {"status_vanilla", "success"},
+                                      {"error", ""}})
+    EXPECT_EQ(cell(table, 0, column), value) << column;
+}
+
+TEST(ModelCsv, ModelsThatDifferInAnythingHaveRowsOfTheirOwn) {
+  Record longer = model_record("compiled", 2);
+  longer.workload["context_length"] = 256;
+  const Table table = model_csv(std::vector{model_record("vanilla", 6), longer});
+  ASSERT_EQ(table.rows.size(), 2u);
+  EXPECT_EQ(cell(table, 0, "forward_compiled_ms"), "");
+  EXPECT_EQ(cell(table, 0, "forward_speedup"), "");
+  EXPECT_EQ(cell(table, 0, "status_compiled"), "");
+}
+
+TEST(ModelCsv, WhatWasNotMeasuredIsEmptyNeverZero) {
+  const Table table = model_csv(std::vector{model_record("vanilla", 6, Status::oom),
+                                            model_record("compiled", 2, Status::unsupported)});
+  ASSERT_EQ(table.rows.size(), 1u);
+  EXPECT_EQ(cell(table, 0, "forward_vanilla_ms"), "6") << "that one fitted";
+  EXPECT_EQ(cell(table, 0, "full_step_vanilla_ms"), "");
+  EXPECT_EQ(cell(table, 0, "full_step_speedup"), "");
+  EXPECT_EQ(cell(table, 0, "forward_compiled_ms"), "");
+  EXPECT_EQ(cell(table, 0, "compile_seconds"), "");
+  EXPECT_EQ(cell(table, 0, "predicted_memory_mib_vanilla"), "3");
+  EXPECT_EQ(cell(table, 0, "status_vanilla"), "OOM");
+  EXPECT_EQ(cell(table, 0, "status_compiled"), "unsupported");
+  EXPECT_NE(cell(table, 0, "error").find("compiled: not here"), std::string::npos);
+}
+
+TEST(ModelCsv, WrongRowsHaveNoTimes) {
+  const Table table = model_csv(std::vector{model_record("vanilla", 6, Status::wrong)});
+  EXPECT_EQ(cell(table, 0, "forward_vanilla_ms"), "");
+  EXPECT_EQ(cell(table, 0, "status_vanilla"), "wrong");
+}
+
+TEST(ModelSummary, SaysWhyATimeIsMissing) {
+  const Table table = model_summary(
+      std::vector{model_record("vanilla", 6, Status::oom), model_record("compiled", 2)});
+  ASSERT_EQ(table.rows.size(), 3u) << "one per scenario";
+  EXPECT_EQ(cell(table, 0, "speedup"), "3.00x");
+  EXPECT_EQ(cell(table, 2, "vanilla"), "OOM");
+  EXPECT_EQ(cell(table, 2, "compiled"), "6.000");
+  EXPECT_EQ(cell(table, 2, "speedup"), "");
+  EXPECT_EQ(cell(table, 0, "launches"), "50 -> 50");
+}
+
+TEST(ModelSummary, ShowsOnlyScenariosThatWereAskedFor) {
+  Record record = model_record("vanilla", 6, Status::unsupported);
+  record.settings["scenarios"] = "fwd-bwd";
+  const Table table = model_summary(std::vector{record});
+  ASSERT_EQ(table.rows.size(), 1u);
+  EXPECT_EQ(cell(table, 0, "scenario"), "fwd_bwd");
+  EXPECT_EQ(cell(table, 0, "compiled"), "-");
+}
+
+TEST(ModelNotes, GiveTheConventionAndEveryFailure) {
+  const auto notes = model_notes(
+      std::vector{model_record("vanilla", 6), model_record("compiled", 2, Status::unsupported)});
+  ASSERT_EQ(notes.size(), 2u);
+  EXPECT_EQ(notes[0], "MFU is a share; six times N");
+  EXPECT_NE(notes[1].find("compiled: unsupported: not here"), std::string::npos);
+}
+
+TEST(ModelReport, RecordsWithOddContentsDoNoHarm) {
+  Record odd = model_record("vanilla", 6);
+  odd.metrics = Json::array({1, 2});
+  odd.workload["num_params"] = "many";
+  odd.settings = Json::object();
+  Record other = model_record("compiled", 6);
+  other.metrics = Json{{"forward", 3}, {"full_step", {{"mfu", "high"}}}};
+  Record foreign = model_record("something", 6);
+  const std::vector records = {odd, other, foreign};
+  EXPECT_EQ(model_csv(records).rows.size(), 2u);
+  model_summary(records);
+  model_notes(records);
+}
+
+}  // namespace
+}  // namespace ridgeline

@@ -1,0 +1,264 @@
+// Rows of the transformer study, in small, on the CPU.
+#include "studies/model_study.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "measure/test_support.h"
+#include "runtime/cpu_device.h"
+#include "studies/attention_verify.h"
+
+namespace ridgeline {
+namespace {
+
+Record blank() {
+  Record record;
+  record.machine = collect_machine_facts();
+  return record;
+}
+
+TransformerConfig tiny() {
+  return {.name = "tiny",
+          .d_model = 32,
+          .d_ff = 48,
+          .layers = 2,
+          .heads = 2,
+          .vocabulary = 96,
+          .batch_size = 2,
+          .context_length = 16};
+}
+
+ModelWorkload workload(ModelMode mode, ModelPrecision precision = ModelPrecision::fp32) {
+  return {tiny(), precision, mode};
+}
+
+CpuOptions two_threads(Bytes budget = Bytes{64 << 20}) {
+  return {.threads = 2, .ledger = {.budget = budget}, .compiler = {.cache_dir = "off"}};
+}
+
+ModelStudyOptions quick() {
+  return {.protocol = {.warmups = 1, .iterations = 3}};
+}
+
+Record run_row(ModelStudy& study, const ModelWorkload& row) {
+  return study.run(row, study.describe(row, blank())).value();
+}
+
+std::set<std::string> checked_tensors(const Record& record) {
+  std::set<std::string> names;
+  for (const TensorError& tensor : record.verification.tensors) names.insert(tensor.name);
+  return names;
+}
+
+TEST(ModelStudy, EveryModeAndPrecisionIsMeasuredVerifiedAndAsLargeAsPredicted) {
+  CpuDevice device(two_threads());
+  ModelStudy study(device, quick());
+  for (const ModelPrecision precision : {ModelPrecision::fp32, ModelPrecision::mixed})
+    for (const ModelMode mode : {ModelMode::vanilla, ModelMode::compiled}) {
+      const ModelWorkload row = workload(mode, precision);
+      const Record record = run_row(study, row);
+      ASSERT_EQ(record.status, Status::ok) << label(row) << ": " << record.error;
+      EXPECT_EQ(device.ledger().live(), Bytes{0});
+      for (const ScenarioInfo& scenario : scenarios()) {
+        ASSERT_NE(record.find_series(scenario.series), nullptr);
+        EXPECT_EQ(record.find_series(scenario.series)->samples_ms.size(), 3u);
+        const Json& of = record.metrics.value()[std::string(scenario.series)];
+        EXPECT_EQ(of["peak_bytes"], of["predicted_peak_bytes"])
+            << label(row) << " " << scenario.name;
+      }
+      EXPECT_EQ(record.memory.peak, record.memory.predicted_peak);
+      EXPECT_EQ(record.memory.predicted_peak, study.predicted_peak(row));
+      const auto checked = checked_tensors(record);
+      for (const char* name : {"forward.initial_loss", "fwd_bwd.initial_loss",
+                               "full_step.initial_loss", "full_step.optimizer"})
+        EXPECT_TRUE(checked.contains(name)) << name;
+      for (const char* name : {"forward.loss", "forward.logits", "fwd_bwd.loss",
+                               "fwd_bwd.gradients", "full_step.loss", "full_step.gradients"})
+        EXPECT_EQ(checked.contains(name), mode == ModelMode::compiled) << name;
+    }
+}
+
+TEST(ModelStudy, CompiledTakesFewerLaunchesAndLessMemoryThanVanilla) {
+  CpuDevice device(two_threads());
+  ModelStudyOptions options = quick();
+  options.scenarios = {Scenario::full_step};
+  ModelStudy study(device, options);
+  const Record vanilla = run_row(study, workload(ModelMode::vanilla));
+  const Record compiled = run_row(study, workload(ModelMode::compiled));
+  const Json& before = vanilla.metrics.value()["full_step"];
+  const Json& after = compiled.metrics.value()["full_step"];
+  EXPECT_LT(after["launches"], before["launches"]);
+  EXPECT_LT(after["launches"], after["eager_launches"]);
+  EXPECT_LT(compiled.memory.peak, vanilla.memory.peak);
+  EXPECT_GT(after["compile_seconds"].get<double>(), 0);
+}
+
+TEST(ModelStudy, ACompiledRowAloneIsComparedAllTheSame) {
+  CpuDevice device(two_threads());
+  ModelStudy study(device, quick());
+  const Record record = run_row(study, workload(ModelMode::compiled));
+  ASSERT_EQ(record.status, Status::ok) << record.error;
+  EXPECT_TRUE(checked_tensors(record).contains("full_step.gradients"));
+}
+
+TEST(ModelStudy, MetricsFollowTheirConventions) {
+  CpuDevice device(two_threads());
+  ModelStudy study(device, quick());
+  const Record record = run_row(study, workload(ModelMode::vanilla));
+  for (const ScenarioInfo& scenario : scenarios()) {
+    const double seconds = record.find_series(scenario.series)->statistics.median_ms / 1e3;
+    const Json& of = record.metrics.value()[std::string(scenario.series)];
+    EXPECT_NEAR(of["tokens_per_s"].get<double>() * seconds, 32, 1e-9);
+    const double flops =
+        model_forward_flops(tiny()) * (scenario.scenario == Scenario::forward ? 1 : 3);
+    EXPECT_DOUBLE_EQ(of["model_flops"].get<double>(), flops);
+    EXPECT_GT(of["mfu"].get<double>(), 0);
+    EXPECT_LT(of["mfu"].get<double>(), 1);
+  }
+}
+
+TEST(ModelStudy, AScenarioAboveTheBudgetIsNotTriedAndTheOthersStand) {
+  CpuDevice device(two_threads());
+  ModelStudyOptions options = quick();
+  options.scenarios = {Scenario::forward};
+  const Bytes forward = ModelStudy(device, options).predicted_peak(workload(ModelMode::vanilla));
+  ModelStudy study(device, quick());
+  device.ledger().set_budget(forward);
+  const Record record = run_row(study, workload(ModelMode::vanilla));
+  EXPECT_EQ(record.status, Status::oom);
+  EXPECT_NE(record.find_series("forward"), nullptr);
+  EXPECT_EQ(record.find_series("full_step"), nullptr);
+  EXPECT_NE(record.error.find("full-step: the predicted peak of"), std::string::npos)
+      << record.error;
+  EXPECT_EQ(record.memory.peak, forward);
+  EXPECT_GT(record.memory.predicted_peak, forward) << "so that --resume knows when it fits";
+}
+
+TEST(ModelStudy, WithoutWarmUpsTheFirstStepIsASample) {
+  CpuDevice device(two_threads());
+  ModelStudyOptions options = quick();
+  options.protocol.warmups = 0;
+  ModelStudy study(device, options);
+  for (const ModelMode mode : {ModelMode::vanilla, ModelMode::compiled}) {
+    const Record record = run_row(study, workload(mode));
+    EXPECT_EQ(record.status, Status::ok) << record.error;
+    EXPECT_EQ(record.protocol.warmups, 0);
+    EXPECT_TRUE(record.verification.checked);
+  }
+}
+
+TEST(ModelStudy, Tf32IsUnsupportedOnACpu) {
+  CpuDevice device(two_threads());
+  ModelStudy study(device, quick());
+  for (const ModelMode mode : {ModelMode::vanilla, ModelMode::compiled}) {
+    const Record record = run_row(study, workload(mode, ModelPrecision::tf32));
+    EXPECT_EQ(record.status, Status::unsupported);
+    EXPECT_NE(record.error.find("tensor cores"), std::string::npos) << record.error;
+    EXPECT_TRUE(record.series.empty());
+  }
+}
+
+TEST(ModelStudy, AnInterruptedRowIsNoRecord) {
+  CpuDevice device(two_threads());
+  ModelStudyOptions options = quick();
+  options.interrupted = [] { return true; };
+  ModelStudy study(device, options);
+  const ModelWorkload row = workload(ModelMode::vanilla);
+  EXPECT_FALSE(study.run(row, study.describe(row, blank())).has_value());
+  EXPECT_EQ(device.ledger().live(), Bytes{0});
+}
+
+TEST(ModelStudy, RowsAreToldApartByWhatChangesThem) {
+  CpuDevice device(two_threads());
+  std::set<std::string> keys;
+  for (const int warmups : {0, 5})
+    for (const bool all : {false, true}) {
+      ModelStudyOptions options = quick();
+      options.protocol.warmups = warmups;
+      if (!all) options.scenarios = {Scenario::full_step};
+      for (const ModelMode mode : {ModelMode::vanilla, ModelMode::compiled})
+        keys.insert(workload_key(ModelStudy(device, options).describe(workload(mode), blank())));
+    }
+  EXPECT_EQ(keys.size(), 8u);
+}
+
+TEST(ModelStudy, ExplainsThePlanOfEachScenario) {
+  CpuDevice device(two_threads());
+  ModelStudy study(device, quick());
+  const ModelWorkload row = workload(ModelMode::compiled);
+  const Record record = run_row(study, row);
+  const std::string text = study.explain(row, &record);
+  for (const char* part :
+       {"compiled, full-step", "flash: 2 attentions", "kernels instead of", "not fused",
+        "predicted: peak memory", "measured:", "adamw_update", "stage backward"})
+    EXPECT_NE(text.find(part), std::string::npos) << part;
+}
+
+TEST(ModelInputs, AreTheSameWhetherKeptOrDrawnAgain) {
+  CpuDevice device(two_threads());
+  ModelExecutable executable(workload(ModelMode::vanilla), Scenario::full_step, device);
+  executable.prepare();
+  const auto head = [&] {
+    const TensorView view = executable.input("lm_head.weight");
+    std::vector<float> values(static_cast<size_t>(element_count(view.shape)));
+    device.download(view, values.data());
+    return values;
+  };
+  ModelInputs keeping(device, {.keep = Bytes{1 << 20}}), drawing(device, {});
+  keeping.fill(executable, tiny());
+  const std::vector<float> first = head();
+  device.poison(executable.input("lm_head.weight"));
+  keeping.fill(executable, tiny());
+  EXPECT_EQ(head(), first);
+  device.poison(executable.input("lm_head.weight"));
+  drawing.fill(executable, tiny());
+  EXPECT_EQ(head(), first);
+}
+
+ModelSample good_sample() {
+  return {.loss = expected_loss(tiny(), 32).loss,
+          .gradients = {{"a", {1, -2, 3}}, {"b", {0.1, 0.2, 0.1}}, {"c", {0, 0, 0}}}};
+}
+
+std::string wrong(const ModelSample& sample, const std::optional<ModelSample>& reference,
+                  ModelPrecision precision = ModelPrecision::mixed) {
+  Verification verification;
+  compare_samples({tiny(), precision, ModelMode::compiled}, Scenario::full_step, sample, reference,
+                  verification);
+  return first_wrong_tensor(verification);
+}
+
+TEST(ModelVerification, AcceptsWhatRoundsAndRefusesWhatDiffers) {
+  EXPECT_EQ(wrong(good_sample(), good_sample()), "");
+  ModelSample rounded = good_sample();
+  rounded.gradients["a"][0] *= 1 + 0x1p-8;
+  EXPECT_EQ(wrong(rounded, good_sample()), "");
+  ModelSample flipped = good_sample();
+  for (double& value : flipped.gradients["b"]) value = -value;
+  EXPECT_NE(wrong(flipped, good_sample()), "");
+  ModelSample missing = good_sample();
+  missing.gradients.erase("a");
+  EXPECT_NE(wrong(missing, good_sample()), "");
+  ModelSample from_nothing = good_sample();
+  from_nothing.gradients["c"][1] = 1e-3;
+  EXPECT_NE(wrong(from_nothing, good_sample()), "");
+  ModelSample narrow = good_sample();
+  narrow.gradients["a"][1] *= 1.01;
+  EXPECT_NE(wrong(narrow, good_sample(), ModelPrecision::fp32), "");
+}
+
+TEST(ModelVerification, RefusesALossThatTheBeginningCannotHave) {
+  for (const double loss : {0.0, 3.0, 12.0, std::nan(""), HUGE_VAL}) {
+    ModelSample sample = good_sample();
+    sample.loss = loss;
+    EXPECT_NE(wrong(sample, std::nullopt), "") << loss;
+  }
+  ModelSample sample = good_sample();
+  sample.optimizer_error = 0.5;
+  EXPECT_NE(wrong(sample, std::nullopt), "");
+}
+
+}  // namespace
+}  // namespace ridgeline
