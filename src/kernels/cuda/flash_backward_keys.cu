@@ -2,9 +2,9 @@
 // keys and walks over the queries that see it.
 //
 // Scores are computed transposed, keys x queries: so weights and their gradients already lie in the
-// registers as the left operands of dV = P^T dO and dK = dS^T Q. Heads too wide for that (SPLIT 2) let
-// two warps share 16 keys, half of the queries and half of the width each, and pass P and dS through
-// shared memory.
+// registers as the left operands of dV = P^T dO and dK = dS^T Q. With SPLIT 2 or 4, that many warps share
+// their keys: each has a part of the queries and a part of the width, and P and dS pass through shared
+// memory. Wide heads need it to fit the registers.
 //
 // Constants beside those of flash_common.cuh: QUERIES (a step), KEYS (a block), WARPS, STAGES (query tiles
 // in flight), SPLIT, SINGLE_PASS (add to dQ), BLOCKS (a multiprocessor should hold).
