@@ -64,9 +64,9 @@ class CudaEmitter {
   void emit_stores(const ColumnPass& pass);
   void emit_pass(const ColumnPass& pass, std::vector<bool>& loaded);
   void emit_row_kernel();
+  void emit_row_stores(const char* others);
   void emit_each_kernel();
   void emit_column_kernel();
-  std::string row_offset(const std::string& operand) const;
 
   const FusedKernel& kernel_;
   const CudaShape& shape_;
@@ -96,13 +96,6 @@ void CudaEmitter::emit_params() {
   out_.dedent();
 }
 
-std::string CudaEmitter::row_offset(const std::string& operand) const {
-  std::string text;
-  for (size_t axis = 0; axis < program_.walk.sizes.size(); ++axis)
-    text += fmt::format("{}at{} * {}.rows[{}]", axis ? " + " : "", axis, operand, axis);
-  return text;
-}
-
 // Where the row `row` of each operand begins.
 void CudaEmitter::emit_addresses() {
   const size_t axes = program_.walk.sizes.size();
@@ -120,17 +113,17 @@ void CudaEmitter::emit_addresses() {
     const std::string operand = fmt::format("p.inputs[{}]", i);
     if (input.is_position) {
       out_.line("const int64 from{} = reinterpret_cast<int64>({}.data) + {};", i, operand,
-                row_offset(operand));
+                row_offset(program_, operand));
     } else {
       out_.line("const {0}* from{1} = static_cast<const {0}*>({2}.data) + {3};",
-                element(input.dtype), i, operand, row_offset(operand));
+                element(input.dtype), i, operand, row_offset(program_, operand));
     }
   }
   if (kernel_.kind == FusedKind::column) return;
   for (size_t i = 0; i < kernel_.results.size(); ++i) {
     const std::string operand = fmt::format("p.outputs[{}]", i);
     out_.line("{0}* to{1} = static_cast<{0}*>({2}.data) + {3};",
-              element(kernel_.results[i].to.dtype), i, operand, row_offset(operand));
+              element(kernel_.results[i].to.dtype), i, operand, row_offset(program_, operand));
   }
 }
 
@@ -277,8 +270,13 @@ void CudaEmitter::emit_row_kernel() {
     out_.line("float kept_{}[{}][{}];", program_.steps[step].name, shape_.chunks, shape_.pack);
   std::vector<bool> loaded(kernel_.steps.size());
   for (const ColumnPass& pass : program_.passes) emit_pass(pass, loaded);
+  emit_row_stores("!present || lane != 0");
+}
+
+// Results of one element per row, by the threads that are not `others`.
+void CudaEmitter::emit_row_stores(const char* others) {
   if (program_.row_stores.empty()) return;
-  out_.line("if (!present || lane != 0) return;");
+  out_.line("if ({}) return;", others);
   for (uint32_t result : program_.row_stores)
     out_.line("to{}[0] = Narrow<{}>::from({});", result, element(kernel_.results[result].to.dtype),
               program_.steps[kernel_.results[result].step].name);
@@ -309,11 +307,7 @@ void CudaEmitter::emit_each_kernel() {
     out_.close();
     emit_stores(pass);
   }
-  if (program_.row_stores.empty()) return;
-  out_.line("if (c0 != 0) return;");
-  for (uint32_t result : program_.row_stores)
-    out_.line("to{}[0] = Narrow<{}>::from({});", result, element(kernel_.results[result].to.dtype),
-              program_.steps[kernel_.results[result].step].name);
+  emit_row_stores("c0 != 0");
 }
 
 // A block folds a strip of columns over one part of the rows.

@@ -27,7 +27,6 @@ class HostEmitter {
   HostText emit();
 
  private:
-  std::string row_offset(const std::string& operand) const;
   void emit_addresses();
   void emit_row_steps(const std::vector<uint32_t>& computes);
   void emit_column_steps(const ColumnPass& pass);
@@ -45,13 +44,6 @@ class HostEmitter {
   TextWriter out_;
 };
 
-std::string HostEmitter::row_offset(const std::string& operand) const {
-  std::string text;
-  for (size_t axis = 0; axis < program_.walk.sizes.size(); ++axis)
-    text += fmt::format("{}at{} * {}.rows[{}]", axis ? " + " : "", axis, operand, axis);
-  return text;
-}
-
 // Where this row of each operand begins.
 void HostEmitter::emit_addresses() {
   const size_t axes = program_.walk.sizes.size();
@@ -68,17 +60,18 @@ void HostEmitter::emit_addresses() {
     const FusedOperand& input = kernel_.inputs[i];
     const std::string operand = fmt::format("inputs[{}]", i);
     if (input.is_position) {
-      out_.line("const int64 from{} = (int64){}.data + {};", i, operand, row_offset(operand));
+      out_.line("const int64 from{} = (int64){}.data + {};", i, operand,
+                row_offset(program_, operand));
     } else {
       out_.line("const {0}* from{1} = (const {0}*){2}.data + {3};", element(input.dtype), i,
-                operand, row_offset(operand));
+                operand, row_offset(program_, operand));
     }
   }
   if (kernel_.kind == FusedKind::row)
     for (size_t i = 0; i < kernel_.results.size(); ++i) {
       const std::string operand = fmt::format("outputs[{}]", i);
       out_.line("{0}* to{1} = ({0}*){2}.data + {3};", element(kernel_.results[i].to.dtype), i,
-                operand, row_offset(operand));
+                operand, row_offset(program_, operand));
     }
 }
 

@@ -65,6 +65,13 @@ std::vector<int> passes_that_use(const FusedKernel& kernel, const Program& progr
 
 }  // namespace
 
+std::string row_offset(const Program& program, const std::string& operand) {
+  std::string text;
+  for (size_t axis = 0; axis < program.walk.sizes.size(); ++axis)
+    text += fmt::format("{}at{} * {}.rows[{}]", axis ? " + " : "", axis, operand, axis);
+  return text;
+}
+
 std::string rounded(std::string text, const FusedStep& step, const EmitOptions& options) {
   if (!options.round_intermediates || keeps_width(step.op)) return text;
   if (step.dtype == DType::bf16) return fmt::format("round_bf16({})", text);

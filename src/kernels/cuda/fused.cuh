@@ -1,6 +1,7 @@
-// What generated kernels stand on: the functions that their expressions name.
+// What generated kernels stand on.
 #pragma once
 
+#include "functions.cuh"
 #include "groups.cuh"
 
 namespace ridgeline {
@@ -13,39 +14,6 @@ __device__ __forceinline__ float round_fp16(float x) {
 }
 __device__ __forceinline__ int to_int(float x) {
   return static_cast<int>(x);
-}
-__device__ __forceinline__ float exponential(float x) {
-  return expf(x);
-}
-__device__ __forceinline__ float logarithm(float x) {
-  return logf(x);
-}
-__device__ __forceinline__ float square_root(float x) {
-  return sqrtf(x);
-}
-__device__ __forceinline__ float inverse_root(float x) {
-  return rsqrtf(x);
-}
-__device__ __forceinline__ float sine(float x) {
-  return sinf(x);
-}
-__device__ __forceinline__ float cosine(float x) {
-  return cosf(x);
-}
-__device__ __forceinline__ float hyperbolic_tangent(float x) {
-  return tanhf(x);
-}
-__device__ __forceinline__ float sigmoid(float x) {
-  return 1.0f / (1.0f + expf(-x));
-}
-// Where the sigmoid is 0, x may be -infinity: the product is 0 all the same.
-__device__ __forceinline__ float silu(float x) {
-  const float s = sigmoid(x);
-  return s == 0.0f ? 0.0f : x * s;
-}
-__device__ __forceinline__ float silu_gradient(float x, float d_y) {
-  const float s = sigmoid(x);
-  return d_y * (silu(x) * (1.0f - s) + s);
 }
 
 }  // namespace ridgeline

@@ -4,6 +4,7 @@
 // read), PACK (elements of an item), AXES (of the walk), INDEX (type that counts items), TAIL (0,
 // 1: the last item is not full).
 #include "elements.cuh"
+#include "functions.cuh"
 #include "params.h"
 
 namespace ridgeline {
@@ -20,39 +21,6 @@ enum Kind {
 
 __device__ __forceinline__ float negate(float x) {
   return -x;
-}
-__device__ __forceinline__ float exponential(float x) {
-  return expf(x);
-}
-__device__ __forceinline__ float logarithm(float x) {
-  return logf(x);
-}
-__device__ __forceinline__ float square_root(float x) {
-  return sqrtf(x);
-}
-__device__ __forceinline__ float inverse_root(float x) {
-  return rsqrtf(x);
-}
-__device__ __forceinline__ float sine(float x) {
-  return sinf(x);
-}
-__device__ __forceinline__ float cosine(float x) {
-  return cosf(x);
-}
-__device__ __forceinline__ float hyperbolic_tangent(float x) {
-  return tanhf(x);
-}
-__device__ __forceinline__ float sigmoid(float x) {
-  return 1.0f / (1.0f + expf(-x));
-}
-// Where sigmoid is 0, x may be -infinity: the product is 0 all the same.
-__device__ __forceinline__ float silu(float x) {
-  const float s = sigmoid(x);
-  return s == 0.0f ? 0.0f : x * s;
-}
-__device__ __forceinline__ float silu_gradient(float x, float d_y) {
-  const float s = sigmoid(x);
-  return d_y * (s + silu(x) * (1.0f - s));
 }
 template <class T>
 __device__ __forceinline__ T same(T x) {
