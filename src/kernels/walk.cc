@@ -1,4 +1,4 @@
-#include "kernels/cpu/walk.h"
+#include "kernels/walk.h"
 
 namespace ridgeline {
 

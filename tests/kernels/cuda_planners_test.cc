@@ -4,10 +4,10 @@
 #include <numeric>
 
 #include "jit/cuda_jit.h"
-#include "kernels/cpu/walk.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/params.h"
 #include "kernels/cuda/pointwise.h"
+#include "kernels/walk.h"
 #include "support/random_view.h"
 
 namespace ridgeline {

@@ -1,7 +1,7 @@
 // How products of strided tensors become calls of the library; computed on the host as it would.
 #include <gtest/gtest.h>
 
-#include "kernels/cpu/walk.h"
+#include "kernels/walk.h"
 #include "runtime/cuda/matmul_layout.h"
 #include "support/random_view.h"
 

@@ -4,8 +4,8 @@
 #include <map>
 
 #include "kernels/cpu/chunk.h"
-#include "kernels/cpu/walk.h"
 #include "kernels/reference/interpreter.h"
+#include "kernels/walk.h"
 #include "runtime/cpu_device.h"
 #include "runtime/eager_executor.h"
 

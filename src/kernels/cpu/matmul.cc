@@ -4,7 +4,7 @@
 #include "kernels/cpu/blas.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/simd_kernels.h"
-#include "kernels/cpu/walk.h"
+#include "kernels/walk.h"
 
 namespace ridgeline {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "kernels/cpu/chunk.h"
 #include "kernels/cpu/kernels.h"
-#include "kernels/cpu/walk.h"
+#include "kernels/walk.h"
 
 namespace ridgeline {
 namespace {

@@ -1,7 +1,7 @@
 // Pointwise ops over any strides and dtypes: chunks are widened to fp32, computed, and narrowed.
 #include "kernels/cpu/chunk.h"
 #include "kernels/cpu/kernels.h"
-#include "kernels/cpu/walk.h"
+#include "kernels/walk.h"
 
 namespace ridgeline {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cpu/walk.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/params.h"
+#include "kernels/walk.h"
 
 namespace ridgeline {
 

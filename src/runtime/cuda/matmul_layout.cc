@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "kernels/cpu/walk.h"
+#include "kernels/walk.h"
 
 namespace ridgeline {
 namespace {
