@@ -12,7 +12,8 @@ enum class AdamWVariant : uint8_t {
 
 // Inputs of an adamw_update node of n parameters, in this order: the step's scalars (below), the
 // factor on gradients if `scaled`, n parameters, n gradients (flat), n first moments, n second
-// moments. Results: n parameters, n first moments, n second moments, in the storage of the inputs.
+// moments, and if `copied` n copies of the parameters in 16 bits. Results: n parameters, n first
+// moments, n second moments and n copies, in the storage of the inputs.
 struct AdamWSpec {
   double beta1 = 0.9;
   double beta2 = 0.999;
@@ -20,8 +21,10 @@ struct AdamWSpec {
   double weight_decay = 0.01;
   AdamWVariant variant = AdamWVariant::cs336;
   bool scaled = false;
+  bool copied = false;  // products read the parameters in 16 bits: rounded here, not in every step
 
   uint32_t first_parameter() const { return scaled ? 2 : 1; }
+  uint32_t results_of_each() const { return copied ? 4 : 3; }
 };
 
 // What changes from step to step is read from memory: an fp32 tensor of these.

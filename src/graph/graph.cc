@@ -25,8 +25,8 @@ std::string node_key(Op op, std::span<const Value> inputs, const Attributes& att
 std::optional<uint32_t> updated_input(const Node& node, uint32_t output) {
   if (!is_update(node.op)) return std::nullopt;
   const auto& spec = std::get<AdamWSpec>(node.attributes.detail);
-  const auto count = static_cast<uint32_t>(node.outputs.size()) / 3;
-  const uint32_t kind = output / count;  // parameters, first moments, second moments
+  const auto count = static_cast<uint32_t>(node.outputs.size()) / spec.results_of_each();
+  const uint32_t kind = output / count;  // parameters, first moments, second moments, copies
   return spec.first_parameter() + (kind == 0 ? 0 : kind + 1) * count + output % count;
 }
 

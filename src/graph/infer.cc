@@ -235,9 +235,11 @@ TensorType sum_of_squares(Op op, Types inputs, const Attributes&) {
 std::vector<TensorType> adamw_update(Op op, Types inputs, const Attributes& attributes) {
   const auto& spec = std::get<AdamWSpec>(attributes.detail);
   const size_t first = spec.first_parameter();
-  const size_t count = inputs.size() < first ? 0 : (inputs.size() - first) / 4;
-  if (count == 0 || inputs.size() != first + 4 * count)
-    throw misfit(op, inputs, "scalars, then parameters, gradients and two moments of each");
+  const size_t kinds = spec.results_of_each() + 1;  // and gradients
+  const size_t count = inputs.size() < first ? 0 : (inputs.size() - first) / kinds;
+  if (count == 0 || inputs.size() != first + kinds * count)
+    throw misfit(op, inputs,
+                 "scalars, then parameters, gradients and two moments of each, and their copies");
   if (inputs[0] != TensorType{DType::f32, {kAdamWScalars}} ||
       (spec.scaled && inputs[1] != TensorType{DType::f32, {1}}))
     throw misfit(op, inputs, "fp32 scalars first: [3], and [1] if gradients are scaled");
@@ -254,8 +256,13 @@ std::vector<TensorType> adamw_update(Op op, Types inputs, const Attributes& attr
         inputs[first + 2 * count + i] != moment || inputs[first + 3 * count + i] != moment)
       throw misfit(op, inputs, "a flat gradient and two fp32 moments of each parameter's size");
     results.push_back(parameter);
+    if (!spec.copied) continue;
+    const TensorType& copy = inputs[first + 4 * count + i];
+    require_same_dtype(op, inputs[first + 4 * count], copy, inputs);
+    if (copy.shape != parameter.shape || info(copy.dtype).size != 2)
+      throw misfit(op, inputs, "copies of the parameters' shapes in 16 bits");
   }
-  for (size_t i = 0; i < 2 * count; ++i) results.push_back(inputs[first + 2 * count + i]);
+  for (size_t i = 2 * count; i < kinds * count; ++i) results.push_back(inputs[first + i]);
   return results;
 }
 

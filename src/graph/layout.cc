@@ -71,6 +71,12 @@ Layout view_layout(const Node& node, const Shape& from, const Layout& base) {
   return layout;
 }
 
+// Strides of [B, H, S, D] that lies as [B, S, H, D].
+Strides token_major_strides(const Shape& shape) {
+  const int64_t heads = shape[1], width = shape[3];
+  return {shape[2] * heads * width, width, heads * width, 1};
+}
+
 }  // namespace
 
 std::optional<Layout> layout_of_view(const Node& view, const Shape& from, const Layout& base) {
@@ -80,7 +86,7 @@ std::optional<Layout> layout_of_view(const Node& view, const Shape& from, const 
   return Layout{base.storage, base.offset, *strides};
 }
 
-std::vector<Layout> layouts(const Graph& graph) {
+std::vector<Layout> layouts(const Graph& graph, LayoutOptions options) {
   std::vector<Layout> result(graph.value_count());
   for (uint32_t number = 0; number < graph.nodes().size(); ++number) {
     const Node& node = graph.nodes()[number];
@@ -90,6 +96,9 @@ std::vector<Layout> layouts(const Graph& graph) {
       layout = {value, 0, contiguous_strides(node.outputs[output].shape)};
       if (const auto updated = updated_input(node, output))
         layout = result[graph.index(node.inputs[*updated])];
+      if (options.token_major && info(node.op).kind == OpClass::attention &&
+          node.outputs[output].shape.rank() == 4)
+        layout.strides = token_major_strides(node.outputs[output].shape);
       if (!is_view(node.op)) continue;
       const Layout& base = result[graph.index(node.inputs[0])];
       const Shape& from = graph.type(node.inputs[0]).shape;

@@ -22,8 +22,14 @@ std::optional<Strides> reshape_strides(const Shape& from, const Strides& strides
 // express a reshape.
 std::optional<Layout> layout_of_view(const Node& view, const Shape& from, const Layout& base);
 
+struct LayoutOptions {
+  // Whether results of attention lie token by token, [B, S, H, D] seen as [B, H, S, D]: the
+  // products around it read them without a copy.
+  bool token_major = false;
+};
+
 // Indexed by Graph::index. A reshape is a view where strides allow it and owns a copy otherwise.
-std::vector<Layout> layouts(const Graph& graph);
+std::vector<Layout> layouts(const Graph& graph, LayoutOptions options = {});
 
 // A constant is one scalar kept by the executor, not a tensor: it takes no memory of the ledger.
 inline bool owns_memory(const Graph& graph, const std::vector<Layout>& layouts, Value value) {

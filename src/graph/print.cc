@@ -23,10 +23,10 @@ std::string attributes_text(const Node& node) {
                          spec.backward == BackwardAlgorithm::single_pass ? ", single pass" : "");
     }
     std::string operator()(const AdamWSpec& spec) const {
-      return fmt::format("{}, betas {:a} {:a}, eps {:a}, decay {:a}{}",
+      return fmt::format("{}, betas {:a} {:a}, eps {:a}, decay {:a}{}{}",
                          spec.variant == AdamWVariant::cs336 ? "cs336" : "pytorch", spec.beta1,
-                         spec.beta2, spec.epsilon, spec.weight_decay,
-                         spec.scaled ? ", scaled" : "");
+                         spec.beta2, spec.epsilon, spec.weight_decay, spec.scaled ? ", scaled" : "",
+                         spec.copied ? ", copied" : "");
     }
   };
   return std::visit(Print{}, node.attributes.detail);

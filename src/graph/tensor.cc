@@ -208,12 +208,15 @@ Tensor sum_of_squares(std::span<const Tensor> tensors) {
 std::vector<AdamWTensors> adamw_update(std::span<const AdamWTensors> tensors, const Tensor& scalars,
                                        const Tensor& gradient_scale, AdamWSpec spec) {
   spec.scaled = static_cast<bool>(gradient_scale);
+  spec.copied = !tensors.empty() && static_cast<bool>(tensors[0].copy);
   std::vector<Tensor> inputs = {scalars};
   if (spec.scaled) inputs.push_back(gradient_scale);
   for (const AdamWTensors& each : tensors) inputs.push_back(each.parameter);
   for (const AdamWTensors& each : tensors) inputs.push_back(flat(each.gradient));
   for (const AdamWTensors& each : tensors) inputs.push_back(each.first_moment);
   for (const AdamWTensors& each : tensors) inputs.push_back(each.second_moment);
+  if (spec.copied)
+    for (const AdamWTensors& each : tensors) inputs.push_back(each.copy);
   Graph& graph = scalars.graph();
   const uint32_t node = apply_to_all(Op::adamw_update, inputs, {spec, {}}).value().node;
   const auto count = static_cast<uint32_t>(tensors.size());
@@ -222,7 +225,8 @@ std::vector<AdamWTensors> adamw_update(std::span<const AdamWTensors> tensors, co
     results.push_back({.parameter = Tensor(graph, {node, i}),
                        .gradient = tensors[i].gradient,
                        .first_moment = Tensor(graph, {node, count + i}),
-                       .second_moment = Tensor(graph, {node, 2 * count + i})});
+                       .second_moment = Tensor(graph, {node, 2 * count + i}),
+                       .copy = spec.copied ? Tensor(graph, {node, 3 * count + i}) : Tensor()});
   return results;
 }
 

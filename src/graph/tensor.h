@@ -115,6 +115,7 @@ struct AdamWTensors {
   Tensor parameter;                    // of one floating dtype for all
   Tensor gradient;                     // likewise; of the parameter's shape; left alone
   Tensor first_moment, second_moment;  // fp32
+  Tensor copy = {};                    // the parameter in 16 bits; for all or for none
 };
 // `scalars`: fp32 [3], see AdamWScalar. `gradient_scale`: fp32 [1], or none.
 std::vector<AdamWTensors> adamw_update(std::span<const AdamWTensors> tensors, const Tensor& scalars,

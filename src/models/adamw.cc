@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "base/error.h"
+#include "graph/packed_name.h"
 
 namespace ridgeline {
 namespace {
@@ -40,6 +41,18 @@ Clipping clip_by_norm(std::span<const Tensor> gradients, double max_norm) {
   return {norm, where(less(one, factor), one, factor)};
 }
 
+void mark_outputs(const std::string& prefix, const TrainedParameter& parameter,
+                  const Tensor& whole) {
+  const std::vector<std::string> parts = packed_parts(parameter.name);
+  if (parts.size() == 1) return whole.graph().mark_output(prefix + parts[0], whole.value());
+  int64_t begin = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const int64_t end = begin + parameter.rows[i];
+    whole.graph().mark_output(prefix + parts[i], slice(whole, 0, begin, end).value());
+    begin = end;
+  }
+}
+
 void add_adamw_step(Graph& graph, const std::vector<TrainedParameter>& parameters,
                     const AdamWOptions& options) {
   check(options);
@@ -67,9 +80,9 @@ void add_adamw_step(Graph& graph, const std::vector<TrainedParameter>& parameter
                                                           .weight_decay = options.weight_decay,
                                                           .variant = options.variant});
   for (size_t i = 0; i < updated.size(); ++i) {
-    graph.mark_output(parameters[i].name, updated[i].parameter.value());
-    graph.mark_output("m." + parameters[i].name, updated[i].first_moment.value());
-    graph.mark_output("v." + parameters[i].name, updated[i].second_moment.value());
+    mark_outputs("", parameters[i], updated[i].parameter);
+    mark_outputs("m.", parameters[i], updated[i].first_moment);
+    mark_outputs("v.", parameters[i], updated[i].second_moment);
   }
 }
 

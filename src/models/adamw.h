@@ -25,7 +25,12 @@ AdamWVariant parse_adamw_variant(std::string_view name);
 struct TrainedParameter {
   std::string name;
   Tensor value, gradient;
+  std::vector<int64_t> rows = {};  // of each parameter in it, if the name is packed
 };
+
+// Marks `whole` as the output prefix + name; of a packed parameter, each part under its own name.
+void mark_outputs(const std::string& prefix, const TrainedParameter& parameter,
+                  const Tensor& whole);
 
 // Appends the step. Makes the inputs "optimizer.scalars" and, for every parameter p, "m.p" and
 // "v.p"; marks the new values as outputs under the parameters' names, their moments as "m.p" and

@@ -5,9 +5,11 @@
 
 #include <array>
 #include <cmath>
+#include <unordered_map>
 
 #include "autodiff/gradient.h"
 #include "base/error.h"
+#include "graph/packed_name.h"
 #include "models/loss.h"
 
 namespace ridgeline {
@@ -64,10 +66,25 @@ Tensor self_attention(const TransformerConfig& config, const Tensor& x, const La
 }
 
 // Where a pass has put what it found under these names.
-Value input_named(const Graph& graph, const std::string& name) {
-  for (Value value : graph.inputs())
-    if (graph.name(value) == name) return value;
-  throw Error(ErrorKind::internal, fmt::format("the forward pass lost the input '{}'", name));
+// The trained inputs of a graph, each with its rows of every parameter that it holds.
+std::vector<TrainedParameter> trained_inputs(Graph& graph, std::span<const Parameter> parameters) {
+  std::unordered_map<std::string_view, int64_t> rows;
+  for (const Parameter& parameter : parameters) rows[parameter.name] = parameter.shape[0];
+  std::vector<TrainedParameter> trained;
+  size_t found = 0;
+  for (Value value : graph.inputs()) {
+    TrainedParameter each{graph.name(value), Tensor(graph, value), {}};
+    for (const std::string& part : packed_parts(each.name))
+      if (const auto known = rows.find(part); known != rows.end())
+        each.rows.push_back(known->second);
+    if (each.rows.empty()) continue;
+    found += each.rows.size();
+    trained.push_back(std::move(each));
+  }
+  if (found != parameters.size())
+    throw Error(ErrorKind::internal, fmt::format("the forward pass lost {} of {} parameters",
+                                                 parameters.size() - found, parameters.size()));
+  return trained;
 }
 
 Value output_named(const Graph& graph, const std::string& name) {
@@ -174,23 +191,18 @@ Graph training_graph(const TransformerConfig& config, const TrainingOptions& opt
   const Tensor targets = input(graph, "targets", ids);
   Tensor loss = cross_entropy(logits, reshape(targets, {logits.shape()[0]})).named("loss");
   graph.mark_output("loss", loss.value());
-  if (options.forward_pass) {
-    graph = options.forward_pass(graph);
-    loss = Tensor(graph, output_named(graph, "loss"));
-    weights.clear();
-    for (const Parameter& parameter : parameters)
-      weights.emplace_back(graph, input_named(graph, parameter.name));
-  }
+  if (options.forward_pass) graph = options.forward_pass(graph);
+  loss = Tensor(graph, output_named(graph, "loss"));
+  std::vector<TrainedParameter> trained = trained_inputs(graph, parameters);
+  weights.clear();
+  for (const TrainedParameter& each : trained) weights.push_back(each.value);
 
   graph.begin_stage("backward");
   const Cotangent cotangent{loss, expand(scalar(loss, 1), loss.shape())};
-  std::vector<TrainedParameter> trained;
   const std::vector<Tensor> gradients = gradient({&cotangent, 1}, weights);
-  for (size_t i = 0; i < weights.size(); ++i) {
-    trained.push_back({parameters[i].name, weights[i], gradients[i]});
-    if (options.scenario == Scenario::forward_backward)
-      graph.mark_output("d_" + parameters[i].name, gradients[i].value());
-  }
+  for (size_t i = 0; i < trained.size(); ++i) trained[i].gradient = gradients[i];
+  if (options.scenario == Scenario::forward_backward)
+    for (const TrainedParameter& each : trained) mark_outputs("d_", each, each.gradient);
   if (options.scenario == Scenario::full_step) {
     graph.begin_stage("optimizer");
     add_adamw_step(graph, trained, options.optimizer);

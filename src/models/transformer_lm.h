@@ -57,8 +57,8 @@ struct TrainingOptions {
   Scenario scenario = Scenario::full_step;
   AttentionForm attention = AttentionForm::plain;
   AdamWOptions optimizer = {};
-  // Applied to the forward graph before its gradient is taken: autocast, flash. Keeps the names of
-  // inputs and outputs.
+  // Applied to the forward graph before its gradient is taken: autocast, flash, pack. Keeps the
+  // names of outputs, and of inputs unless it packs several into one.
   std::function<Graph(const Graph&)> forward_pass = {};
 };
 

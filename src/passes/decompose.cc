@@ -6,40 +6,66 @@ namespace ridgeline {
 namespace {
 
 using Operands = std::span<const Tensor>;
-using Expression = Tensor (*)(Operands);
+// What a site becomes, given its operands in at least fp32.
+using Expression = Tensor (*)(const Site&, Operands);
 
-Tensor softmax_parts(Operands x) {
+Tensor softmax_parts(const Site&, Operands x) {
   const Tensor weights = exp(x[0] - max(x[0], {-1}));
   // One reciprocal for each row instead of a division for each element.
   return weights * (scalar(weights, 1) / sum(weights, {-1}));
 }
 
-Tensor softmax_gradient_parts(Operands x) {
+Tensor softmax_gradient_parts(const Site&, Operands x) {
   const Tensor& y = x[0];
   const Tensor& d_y = x[1];
   return y * (d_y - sum(y * d_y, {-1}));
 }
 
-Tensor log_softmax_parts(Operands x) {
+Tensor log_softmax_parts(const Site&, Operands x) {
   const Tensor shifted = x[0] - max(x[0], {-1});
   return shifted - log(sum(exp(shifted), {-1}));
 }
 
-Tensor log_softmax_gradient_parts(Operands x) {
+// What a cross-entropy sends back is one element of each row, and so is its sum.
+Tensor log_softmax_gradient_parts(const Site& site, Operands x) {
   const Tensor& y = x[0];
   const Tensor& d_y = x[1];
-  return d_y - exp(y) * sum(d_y, {-1});
+  Value placed = site.node.inputs[1];
+  while (site.source.node(placed).op == Op::reshape) placed = site.source.node(placed).inputs[0];
+  const Node& node = site.source.node(placed);
+  Shape rows = y.shape();
+  const bool keeps_rows = node.op == Op::place && node.outputs[0].shape.back() == rows.back();
+  rows.back() = 1;
+  const Tensor total =
+      keeps_rows ? cast(reshape(site.now(node.inputs[1]), rows), y.dtype()) : sum(d_y, {-1});
+  return d_y - exp(y) * total;
 }
 
-Tensor silu_parts(Operands x) {
+Tensor silu_parts(const Site&, Operands x) {
   return x[0] * sigmoid(x[0]);
 }
 
-Tensor silu_gradient_parts(Operands operands) {
+Tensor silu_gradient_parts(const Site&, Operands operands) {
   const Tensor& x = operands[0];
   const Tensor& d_y = operands[1];
   const Tensor s = sigmoid(x);
   return d_y * (s + x * s * (scalar(s, 1) - s));
+}
+
+// Which element of each row is meant: indices [n] against the positions of a row.
+Tensor is_chosen(const Tensor& indices, int64_t width) {
+  return equal(iota(indices.graph(), width), reshape(indices, {indices.shape()[0], 1}));
+}
+
+Tensor pick_parts(const Site& site, Operands x) {
+  const Tensor chosen = where(is_chosen(x[1], x[0].shape().back()), x[0], scalar(x[0], 0));
+  return reshape(sum(chosen, {-1}), site.node.outputs[0].shape);
+}
+
+Tensor place_parts(const Site& site, Operands x) {
+  const Tensor& values = x[1];
+  const int64_t width = site.node.outputs[0].shape.back();
+  return where(is_chosen(x[0], width), reshape(values, {values.shape()[0], 1}), scalar(values, 0));
 }
 
 // Null for ops that are no composites, or that have a kernel of their own to the end.
@@ -80,8 +106,8 @@ constexpr OpTable<Expression> kParts = {
     {Op::attention_gradient, nullptr},
     {Op::gather, nullptr},
     {Op::scatter_add, nullptr},
-    {Op::pick, nullptr},
-    {Op::place, nullptr},
+    {Op::pick, pick_parts},
+    {Op::place, place_parts},
     {Op::sum_of_squares, nullptr},
     {Op::adamw_update, nullptr},
     {Op::reshape, nullptr},
@@ -107,7 +133,7 @@ Graph decompose(const Graph& graph) {
       const Tensor x = site.input(i);
       operands.push_back(is_narrow(x.dtype()) ? cast(x, DType::f32) : x);
     }
-    return {cast(parts(operands), site.node.outputs[0].dtype).value()};
+    return {cast(parts(site, operands), site.node.outputs[0].dtype).value()};
   });
 }
 

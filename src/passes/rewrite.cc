@@ -172,7 +172,8 @@ Graph walk(const Graph& graph, const std::vector<bool>& live, const RewriteRule&
     const Site site{graph, number, node, target, inputs, became};
     const auto first_new = static_cast<uint32_t>(target.nodes().size());
     std::vector<Value> results;
-    if (rule && node.op != Op::input && !guard.is_overwritten(number)) results = rule(site);
+    const bool may_change = node.op != Op::input || !options.keep_inputs;
+    if (rule && may_change && !guard.is_overwritten(number)) results = rule(site);
     if (!results.empty()) check_types(site, results, options);
     if (results.empty() || !guard.allows(number, first_new, results)) results = copy_of(site);
     guard.settle(number, results);

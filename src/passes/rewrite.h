@@ -35,6 +35,7 @@ using RewriteRule = std::function<std::vector<Value>(const Site&)>;
 
 struct RewriteOptions {
   bool keep_dtypes = true;  // whether a node must become something of its own type; shapes must
+  bool keep_inputs = true;  // whether inputs stay as they are; else the rule is asked for them too
 };
 
 // Names, stages, outputs and the order of inputs stay. Nodes that nothing depends on are dropped,

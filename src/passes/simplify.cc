@@ -120,6 +120,25 @@ Tensor cast_of_widened(const Candidate& c) {
   return holds_all_of(c.operand(0).dtype(), x.dtype()) ? cast(x, c.y.dtype()) : Tensor();
 }
 
+// cast(view(x)) is view(cast(x)): the cast is then part of the kernel that computes x.
+Tensor cast_before_view(const Candidate& c) {
+  const Node view = c.maker(0);
+  if (view.op != Op::reshape && view.op != Op::permute) return {};
+  Attributes attributes = view.attributes;
+  attributes.target.type.dtype = c.y.dtype();
+  const Tensor narrow = settled(cast(c.inner(0), c.y.dtype()));
+  return Tensor(c.y.graph(), c.y.graph().add(view.op, {narrow.value()}, std::move(attributes)));
+}
+
+Tensor cast_before_concat(const Candidate& c) {
+  const Node whole = c.maker(0);
+  if (whole.op != Op::concat) return {};
+  std::vector<Tensor> parts;
+  for (Value part : whole.inputs)
+    parts.push_back(settled(cast(Tensor(c.y.graph(), part), c.y.dtype())));
+  return concat(parts, static_cast<int>(std::get<Axes>(whole.attributes.detail).axes[0]));
+}
+
 Tensor same_shape(const Candidate& c) {
   return c.operand(0).shape() == c.y.shape() ? c.operand(0) : Tensor();
 }
@@ -204,6 +223,30 @@ Tensor slice_of_concat(const Candidate& c) {
   return {};
 }
 
+// Zeros around a, plus zeros around b, where the two meet: the two side by side.
+Tensor sum_of_pads(const Candidate& c) {
+  if (c.maker(0).op != Op::pad || c.maker(1).op != Op::pad) return {};
+  Tensor low = c.inner(0), high = c.inner(1);
+  Range below = std::get<Range>(c.maker(0).attributes.detail);
+  Range above = std::get<Range>(c.maker(1).attributes.detail);
+  if (below.axis != above.axis || c.operand(0).shape() != c.operand(1).shape()) return {};
+  if (above.begin < below.begin) {
+    std::swap(low, high);
+    std::swap(below, above);
+  }
+  if (below.end != above.begin) return {};
+  std::vector<Tensor> parts;
+  for (const Tensor& part :
+       {low, high}) {  // what is put together already is not put together twice
+    const Node& made = c.y.graph().node(part.value());
+    if (made.op == Op::concat && std::get<Axes>(made.attributes.detail).axes[0] == below.axis)
+      for (Value each : made.inputs) parts.emplace_back(c.y.graph(), each);
+    else
+      parts.push_back(part);
+  }
+  return settled(pad(concat(parts, below.axis), below.axis, below.begin, c.y.shape()[below.axis]));
+}
+
 Tensor concat_of_one(const Candidate& c) {
   return c.node.inputs.size() == 1 ? c.operand(0) : Tensor();
 }
@@ -272,6 +315,8 @@ const std::vector<SimplifyRule>& rules() {
       {"a - (-b) = a + b", {Op::subtract}, minus_negated},
       {"a cast to the same dtype is dropped", {Op::cast}, cast_to_same},
       {"casts that lose nothing are merged", {Op::cast}, cast_of_widened},
+      {"casts come before reshape and permute", {Op::cast}, cast_before_view},
+      {"casts come before concat", {Op::cast}, cast_before_concat},
       {"a constant condition chooses", {Op::where}, where_decided},
       {"equal branches need no condition", {Op::where}, where_of_equals},
       {"pointwise ops come before expand", kPointwise, expand_after},
@@ -288,6 +333,7 @@ const std::vector<SimplifyRule>& rules() {
       {"slices are merged", {Op::slice}, slice_of_slice},
       {"a slice of a pad is one of the input", {Op::slice}, slice_of_pad},
       {"a slice of a concat is one of a part", {Op::slice}, slice_of_concat},
+      {"zeros around parts that meet are a concat", {Op::add}, sum_of_pads},
       {"a concat of one is dropped", {Op::concat}, concat_of_one},
       {"axes of size 1 are not reduced", {Op::sum, Op::mean, Op::max}, reduction_over_one},
   };

@@ -1,6 +1,9 @@
 // Fused kernels as CUDA: a group of threads per row that is folded, a thread per pack otherwise.
 #include <fmt/format.h>
 
+#include <optional>
+#include <set>
+
 #include "plan/emit.h"
 #include "plan/text_writer.h"
 
@@ -37,6 +40,7 @@ class CudaEmitter {
         shape_(shape),
         options_(keeping(options, shape)),
         program_(make_program(kernel, options_)),
+        pairs_(find_interleaving(kernel, program_.walk)),
         folds_rows_(kernel.kind == FusedKind::row && kernel.has_folds()),
         loads_(kernel.steps.size()) {
     for (const ColumnPass& pass : program_.passes)
@@ -52,7 +56,18 @@ class CudaEmitter {
   }
   // Whether what is loaded stays in registers from one pass to the next.
   bool stays(uint32_t step) const { return folds_rows_ && shape_.chunks > 0 && loads_[step] > 1; }
-  std::string chunk_index() const { return "[chunk]"; }
+  // Of an operand in a pair that is loaded or stored at once: the number of the pair's first one.
+  std::optional<uint32_t> pair_of(const std::vector<int>& partners, uint32_t i,
+                                  const FusedOperand& operand) const {
+    if (shape_.pack == 1 || partners[i] == kAlone) return std::nullopt;
+    return Interleaving::is_first(operand) ? i : static_cast<uint32_t>(partners[i]);
+  }
+  std::optional<uint32_t> input_pair(uint32_t i) const {
+    return pair_of(pairs_.inputs, i, kernel_.inputs[i]);
+  }
+  std::optional<uint32_t> result_pair(uint32_t i) const {
+    return pair_of(pairs_.results, i, kernel_.results[i].to);
+  }
 
   void emit_params();
   void emit_addresses();
@@ -61,6 +76,7 @@ class CudaEmitter {
   void emit_row_steps(const std::vector<uint32_t>& computes);
   void emit_loads(const ColumnPass& pass, std::vector<bool>& loaded);
   void emit_elements(const ColumnPass& pass, const std::string& fold_place);
+  void emit_packs_to_store(const ColumnPass& pass);
   void emit_stores(const ColumnPass& pass);
   void emit_pass(const ColumnPass& pass, std::vector<bool>& loaded);
   void emit_row_kernel();
@@ -72,6 +88,7 @@ class CudaEmitter {
   const CudaShape& shape_;
   const EmitOptions options_;
   const Program program_;
+  const Interleaving pairs_;
   const bool folds_rows_;
   std::vector<int> loads_;  // how many passes load a step
   TextWriter out_;
@@ -153,9 +170,16 @@ void CudaEmitter::emit_row_steps(const std::vector<uint32_t>& computes) {
 
 // Packs at column c0. What stays in registers is loaded by the first pass that needs it.
 void CudaEmitter::emit_loads(const ColumnPass& pass, std::vector<bool>& loaded) {
+  std::set<uint32_t> paired;
   for (uint32_t step : pass.loads) {
     const uint32_t i = kernel_.steps[step].operand;
     if (kernel_.inputs[i].is_position || loaded[step]) continue;
+    if (const auto pair = input_pair(i)) {
+      if (!paired.insert(*pair).second) continue;
+      out_.line("const Pack<{}, {}> pair{} = load_pack<{}>(from{} + 2 * c0);",
+                element(kernel_.inputs[i].dtype), 2 * shape_.pack, *pair, 2 * shape_.pack, *pair);
+      continue;
+    }
     const std::string type =
         fmt::format("Pack<{}, {}>", element(kernel_.inputs[i].dtype), shape_.pack);
     const std::string pack = fmt::format("pack{}{}", i, stays(step) ? "[chunk]" : "");
@@ -181,6 +205,9 @@ void CudaEmitter::emit_elements(const ColumnPass& pass, const std::string& fold_
     if (kernel_.inputs[i].is_position) {
       out_.line("const int {} = static_cast<int>(from{} + (c0 + i) * p.inputs[{}].column);",
                 program_.steps[step].name, i, i);
+    } else if (const auto pair = input_pair(i)) {
+      out_.line("const {} {} = widen(pair{}.at[2 * i + {}]);", program_.steps[step].type,
+                program_.steps[step].name, *pair, *pair == i ? 0 : 1);
     } else {
       out_.line("const {} {} = widen(pack{}{}.at[i]);", program_.steps[step].type,
                 program_.steps[step].name, i, stays(step) ? "[chunk]" : "");
@@ -197,15 +224,30 @@ void CudaEmitter::emit_elements(const ColumnPass& pass, const std::string& fold_
   for (uint32_t fold : pass.folds)
     out_.line("total_{0}{1} = {2}::fold(total_{0}{1}, {3});", fold, fold_place,
               fold_of(kernel_.steps[fold].op), program_.steps[kernel_.steps[fold].inputs[0]].name);
-  for (uint32_t result : pass.stores)
-    out_.line("out{}.at[i] = Narrow<{}>::from({});", result,
+  for (uint32_t result : pass.stores) {
+    const auto pair = result_pair(result);
+    out_.line("out{}.at[{}] = Narrow<{}>::from({});", pair.value_or(result),
+              pair ? fmt::format("2 * i + {}", *pair == result ? 0 : 1) : "i",
               element(kernel_.results[result].to.dtype),
               program_.steps[kernel_.results[result].step].name);
+  }
+}
+
+// Packs that results are collected in.
+void CudaEmitter::emit_packs_to_store(const ColumnPass& pass) {
+  for (uint32_t result : pass.stores) {
+    const auto pair = result_pair(result);
+    if (pair.value_or(result) != result) continue;
+    out_.line("Pack<{}, {}> out{};", element(kernel_.results[result].to.dtype),
+              pair ? 2 * shape_.pack : shape_.pack, result);
+  }
 }
 
 void CudaEmitter::emit_stores(const ColumnPass& pass) {
   for (uint32_t result : pass.stores) {
-    if (program_.walk.results[result].column == 1) {
+    if (const auto pair = result_pair(result)) {
+      if (*pair == result) out_.line("store_pack(to{0} + 2 * c0, out{0});", result);
+    } else if (program_.walk.results[result].column == 1) {
       out_.line("store_pack(to{0} + c0, out{0});", result);
     } else {
       out_.text("#pragma unroll\n");
@@ -229,9 +271,7 @@ void CudaEmitter::emit_pass(const ColumnPass& pass, std::vector<bool>& loaded) {
                 shape_.group * shape_.pack);
     }
     emit_loads(pass, loaded);
-    for (uint32_t result : pass.stores)
-      out_.line("Pack<{}, {}> out{};", element(kernel_.results[result].to.dtype), shape_.pack,
-                result);
+    emit_packs_to_store(pass);
     out_.text("#pragma unroll\n");
     out_.open("for (int i = 0; i < {}; ++i)", shape_.pack);
     emit_elements(pass, "");
@@ -298,9 +338,7 @@ void CudaEmitter::emit_each_kernel() {
   if (!pass.stores.empty()) {
     std::vector<bool> loaded(kernel_.steps.size());
     emit_loads(pass, loaded);
-    for (uint32_t result : pass.stores)
-      out_.line("Pack<{}, {}> out{};", element(kernel_.results[result].to.dtype), shape_.pack,
-                result);
+    emit_packs_to_store(pass);
     out_.text("#pragma unroll\n");
     out_.open("for (int i = 0; i < {}; ++i)", shape_.pack);
     emit_elements(pass, "");

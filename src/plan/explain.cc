@@ -62,16 +62,57 @@ std::string names_of(const Graph& graph, const std::vector<Value>& values) {
                      total > kShownNodes ? fmt::format(" and {} more", total - kShownNodes) : "");
 }
 
+std::string name_of(const Graph& graph, const Group& group) {
+  return group.kind == GroupKind::library ? std::string(info(graph.nodes()[group.node].op).name)
+                                          : group.kernel.name;
+}
+
+// Where the time goes: kernels of one name and one size together, the longest first.
+std::string time_by_kind(const Graph& graph, const Plan& plan, std::span<const double> kernel_ms) {
+  struct Kind {
+    int count = 0;
+    double ms = 0;
+    Cost cost;
+  };
+  std::map<std::string, Kind> kinds;
+  double total = 0;
+  for (size_t i = 0; i < plan.kernels.size(); ++i) {
+    const Group& group = plan.kernels[i].group;
+    std::string name = name_of(graph, group);
+    if (group.kind == GroupKind::library) {
+      const Node& node = graph.nodes()[group.node];
+      for (size_t input = 0; input < std::min<size_t>(node.inputs.size(), 2); ++input)
+        name += " " + to_string(graph.type(node.inputs[input]).shape);
+    }
+    Kind& kind = kinds[name];
+    ++kind.count;
+    kind.ms += kernel_ms[i];
+    kind.cost += plan.kernels[i].cost;
+    total += kernel_ms[i];
+  }
+  std::vector<std::pair<std::string, Kind>> sorted(kinds.begin(), kinds.end());
+  std::sort(sorted.begin(), sorted.end(),
+            [](const auto& a, const auto& b) { return a.second.ms > b.second.ms; });
+  std::string text =
+      fmt::format("time of all kernels, each repeated by itself: {:.3f} ms\n", total);
+  for (const auto& [name, kind] : sorted)
+    text += fmt::format(
+        "  {:5.1f} %  {:8.3f} ms  {:3} x {:8.2f} us  {:7.1f} TFLOP/s {:6.2f} TB/s  {}\n",
+        100 * kind.ms / total, kind.ms, kind.count, 1e3 * kind.ms / kind.count,
+        kind.cost.flops / kind.ms * 1e-9, kind.cost.bytes / kind.ms * 1e-9, name);
+  return text;
+}
+
 }  // namespace
 
-std::string explain(const Graph& graph, const Plan& plan) {
+std::string explain(const Graph& graph, const Plan& plan, std::span<const double> kernel_ms) {
   const Cost total = plan.total();
   std::string text = fmt::format(
       "{} kernels instead of {}; {} moved, {}\n", plan.kernels.size(), plan.eager_launches,
       to_string(Bytes{static_cast<int64_t>(total.bytes)}), scaled(total.flops, "FLOP"));
-  text += fmt::format("memory: inputs {} + arena {} (at least {}) + scratch of calls {} = {}\n",
-                      to_string(plan.inputs), to_string(plan.arena), to_string(plan.least_arena),
-                      to_string(plan.library_scratch), to_string(plan.peak()));
+  text += fmt::format("memory: inputs {} + arena {} (at least {}) = {}\n", to_string(plan.inputs),
+                      to_string(plan.arena), to_string(plan.least_arena), to_string(plan.peak()));
+  if (!kernel_ms.empty()) text += time_by_kind(graph, plan, kernel_ms);
   size_t stage = plan.stages.size();
   for (size_t number = 0; number < plan.kernels.size(); ++number) {
     const PlannedKernel& kernel = plan.kernels[number];
@@ -80,12 +121,11 @@ std::string explain(const Graph& graph, const Plan& plan) {
       stage = group.stage;
       text += fmt::format("stage {}\n", plan.stages[stage].name);
     }
-    const std::string name = group.kind == GroupKind::library
-                                 ? std::string(info(graph.nodes()[group.node].op).name)
-                                 : group.kernel.name;
-    text += fmt::format("  {:3} {}: {}; {}, {}\n", number, name, why(graph, group),
-                        to_string(Bytes{static_cast<int64_t>(kernel.cost.bytes)}),
-                        scaled(kernel.cost.flops, "FLOP"));
+    text +=
+        fmt::format("  {:3} {}: {}; {}, {}{}{}\n", number, name_of(graph, group), why(graph, group),
+                    to_string(Bytes{static_cast<int64_t>(kernel.cost.bytes)}),
+                    scaled(kernel.cost.flops, "FLOP"), kernel.on_side ? "; beside others" : "",
+                    kernel_ms.empty() ? "" : fmt::format("; {:.2f} us", 1e3 * kernel_ms[number]));
     text += fmt::format("      computes {}\n", nodes_of(graph, group));
     text += fmt::format("      reads {}; writes {}\n", names_of(graph, group.reads),
                         names_of(graph, group.writes));

@@ -36,11 +36,12 @@ std::string kernel_name(const FusedKernel& kernel) {
 
 Fuser::Fuser(const Graph& graph, const FuseOptions& options)
     : graph_(graph), options_(options), facts_(graph.value_count()) {
-  result_.layouts = layouts(graph);
+  result_.layouts = layouts(graph, {.token_major = true});
   for (uint32_t number = 0; number < graph.nodes().size(); ++number)
     for (uint32_t output = 0; output < graph.nodes()[number].outputs.size(); ++output)
       values_.push_back({number, output});
   uses_ = use_counts(graph);
+  find_nested_concats();
 }
 
 // Computes the value in a group; taken back if something cannot be had there.
@@ -164,7 +165,10 @@ std::vector<uint32_t> Fuser::candidates(Value value, const Work& work) {
     offer(of.home);
     const bool is_recent =
         of.last_reader + static_cast<int32_t>(kRecent) >= static_cast<int32_t>(drafts_.size());
-    if (is_recent && static_cast<double>(element_count(type(top).shape)) >= least)
+    const bool is_large = static_cast<double>(element_count(type(top).shape)) >= least;
+    // The same walk over other tensors saves a launch, if nothing else.
+    if (is_recent && of.last_reader >= 0 &&
+        (is_large || drafts_[static_cast<size_t>(of.last_reader)]->domain() == work.domain))
       offer(of.last_reader);
     if (is_pointwise(top) && graph_.node(top).op != Op::input && of.home == kNowhere)
       open.insert(open.end(), graph_.node(top).inputs.begin(), graph_.node(top).inputs.end());
@@ -202,6 +206,7 @@ void Fuser::store(Value value) {
   Facts& of = facts(value);
   const Op op = graph_.node(value).op;
   if (of.stored || op == Op::input || op == Op::constant) return;
+  if (of.home == kNowhere && op == Op::concat) return put_together(value.node);
   if (of.home == kNowhere) place(value);
   of.stored = true;
   Draft& home = *drafts_[static_cast<size_t>(of.home)];
@@ -218,61 +223,6 @@ void Fuser::store(Value value) {
     to.strides = see_through(contiguous(covered), {})->strides;
   }
   home.group.kernel.results.push_back({of.step, std::move(to)});
-}
-
-// Where in a concatenation a part would be written by the group that computes it.
-std::optional<FusedOperand> Fuser::place_in(Value part, Value whole, int64_t begin) {
-  const Node& node = graph_.node(whole);
-  const auto axis = static_cast<int>(std::get<Axes>(node.attributes.detail).axes[0]);
-  const Strides strides = contiguous_strides(type(whole).shape);
-  const Value source = storage(part);
-  const auto as_source = reshape_strides(type(part).shape, strides, type(source).shape);
-  const Draft& home = *drafts_[static_cast<size_t>(facts(source).home)];
-  const auto access = access_in_domain(type(source).shape, home.domain());
-  if (!as_source || !access || home.group.kind != GroupKind::row) return std::nullopt;
-  const auto placed = see_through({type(source).shape, begin * strides[axis], *as_source}, *access);
-  if (!placed) return std::nullopt;
-  return FusedOperand{.storage = whole,
-                      .dtype = type(whole).dtype,
-                      .offset = placed->offset,
-                      .strides = placed->strides};
-}
-
-// A concatenation of pointwise values that nobody else reads is no kernel: they are written where
-// they belong.
-bool Fuser::store_parts(uint32_t number) {
-  const Node& node = graph_.nodes()[number];
-  const Value whole{number, 0};
-  if (!options_.enabled) return false;
-  for (Value part : node.inputs) {
-    const Layout& layout = result_.layouts[graph_.index(part)];
-    const Value source = layout.storage;
-    bool is_alone = is_pointwise(source) && uses_[graph_.index(source)] == 1 &&
-                    facts(source).home == kNowhere && layout.offset == 0 &&
-                    element_count(type(part).shape) == element_count(type(source).shape) &&
-                    see_through({type(part).shape, 0, layout.strides}, {})->strides ==
-                        see_through(contiguous(type(part).shape), {})->strides;
-    for (Value view = part; is_alone && view != source; view = graph_.node(view).inputs[0])
-      is_alone = uses_[graph_.index(view)] == 1;
-    if (!is_alone) return false;
-  }
-  std::vector<FusedOperand> places;
-  const auto axis = static_cast<int>(std::get<Axes>(node.attributes.detail).axes[0]);
-  int64_t begin = 0;
-  for (Value part : node.inputs) {
-    place(storage(part));
-    const auto to = place_in(part, whole, begin);
-    if (!to) return false;
-    places.push_back(*to);
-    begin += type(part).shape[axis];
-  }
-  for (size_t i = 0; i < places.size(); ++i) {
-    Facts& of = facts(storage(node.inputs[i]));
-    drafts_[static_cast<size_t>(of.home)]->group.kernel.results.push_back({of.step, places[i]});
-    facts(whole).home = std::max(facts(whole).home, of.home);
-  }
-  facts(whole).stored = true;
-  return true;
 }
 
 // A pointwise value waits for its first reader, unless it is already a long expression.
@@ -339,8 +289,8 @@ void Fuser::visit(uint32_t number) {
     result_.refusals.push_back(
         {value, RefusalNote::kNoGroup, is_refused ? reduction.why : FusionRefusal::read_otherwise});
   }
-  if (node.op == Op::concat && store_parts(number)) return;
-  call_library(number);
+  if (node.op != Op::concat) return call_library(number);
+  if (!is_nested_[number]) put_together(number);
 }
 
 FusedGraph Fuser::run() {

@@ -40,7 +40,8 @@ double Fuser::recompute_bytes(uint32_t group, Value value, double limit) {
   std::vector<Value> open = {value};
   std::vector<Value> seen;
   while (!open.empty()) {
-    const Value top = behind_views(open.back());
+    const Value looked_at = open.back();  // which may be a part of what lies behind it
+    const Value top = behind_views(looked_at);
     open.pop_back();
     if (std::find(seen.begin(), seen.end(), top) != seen.end()) continue;
     seen.push_back(top);
@@ -55,7 +56,8 @@ double Fuser::recompute_bytes(uint32_t group, Value value, double limit) {
       continue;
     }
     if (!stored && !readable(group, top)) return kImpossible;
-    total += stored ? bytes(top) : 2 * bytes(top);
+    const double read = std::min(bytes(looked_at), bytes(top));
+    total += stored ? read : read + bytes(top);
     if (total > limit) return total;
   }
   return total;

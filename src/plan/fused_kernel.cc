@@ -79,6 +79,38 @@ FusedWalk make_walk(const FusedKernel& kernel) {
   return walk;
 }
 
+namespace {
+
+std::vector<int> pairs_of(const std::vector<const FusedOperand*>& operands,
+                          const std::vector<FusedWalk::Steps>& steps) {
+  std::vector<int> partner(operands.size(), kAlone);
+  for (size_t i = 0; i < operands.size(); ++i)
+    for (size_t j = 0; j < operands.size(); ++j) {
+      const FusedOperand &first = *operands[i], &second = *operands[j];
+      const bool fit = !first.is_position && !second.is_position &&
+                       first.storage == second.storage && first.dtype == second.dtype &&
+                       Interleaving::is_first(first) && second.offset == first.offset + 1 &&
+                       steps[i].column == 2 && steps[j].column == 2 &&
+                       steps[i].rows == steps[j].rows;
+      if (!fit || partner[i] != kAlone || partner[j] != kAlone) continue;
+      partner[i] = static_cast<int>(j);
+      partner[j] = static_cast<int>(i);
+    }
+  return partner;
+}
+
+}  // namespace
+
+// Kernels without folds only: the others keep what they load from pass to pass.
+Interleaving find_interleaving(const FusedKernel& kernel, const FusedWalk& walk) {
+  std::vector<const FusedOperand*> inputs, results;
+  for (const FusedOperand& input : kernel.inputs) inputs.push_back(&input);
+  for (const FusedResult& result : kernel.results) results.push_back(&result.to);
+  if (kernel.kind == FusedKind::column || kernel.has_folds())
+    return {std::vector<int>(inputs.size(), kAlone), std::vector<int>(results.size(), kAlone)};
+  return {pairs_of(inputs, walk.inputs), pairs_of(results, walk.results)};
+}
+
 int64_t column_parts(const FusedKernel& kernel) {
   if (kernel.kind != FusedKind::column) return 0;
   constexpr int64_t kMostParts = 128;

@@ -76,6 +76,16 @@ struct FusedWalk {
 // Kernels with folds keep their columns; others may merge them with rows.
 FusedWalk make_walk(const FusedKernel& kernel);
 
+// Two operands that lie between each other, as the even and the odd elements of a rotary embedding
+// do: one access serves both. By operand: the number of the other one, or kAlone.
+inline constexpr int kAlone = -1;
+struct Interleaving {
+  std::vector<int> inputs, results;
+  // Whether operand `i` of a pair is the one whose elements come first.
+  static bool is_first(const FusedOperand& of) { return of.offset % 2 == 0; }
+};
+Interleaving find_interleaving(const FusedKernel& kernel, const FusedWalk& walk);
+
 // A fold of columns works on this many parts of the rows, whatever the number of threads, so that
 // results are equal from run to run and from machine to machine.
 int64_t column_parts(const FusedKernel& kernel);

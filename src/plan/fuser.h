@@ -76,8 +76,19 @@ class Fuser {
   void settle(uint32_t group, const Draft::Mark& mark);
 
   void store(Value value);
-  std::optional<FusedOperand> place_in(Value part, Value whole, int64_t begin);
+  // Concatenations, in fuse_concat.cc.
+  struct Filling {  // a value that is computed straight into a concatenation
+    Value source;
+    Layout region;    // of a library call's result
+    FusedOperand to;  // of a generated one
+  };
+  void find_nested_concats();
+  Value source_of(Value part) const;
+  bool is_alone(Value part) const;
+  std::optional<Layout> region_of_source(Value part, Layout region) const;
+  bool collect(uint32_t concat, const Layout& region, std::vector<Filling>& fillings);
   bool store_parts(uint32_t number);
+  void put_together(uint32_t number);
   void wait_or_place(Value value);
   void call_library(uint32_t number);
   void visit(uint32_t number);
@@ -86,9 +97,10 @@ class Fuser {
   const Graph& graph_;
   FuseOptions options_;
   FusedGraph result_;
-  std::vector<Facts> facts_;    // by Graph::index
-  std::vector<Value> values_;   // likewise
-  std::vector<uint32_t> uses_;  // likewise: how often it is read
+  std::vector<Facts> facts_;     // by Graph::index
+  std::vector<Value> values_;    // likewise
+  std::vector<uint32_t> uses_;   // likewise: how often it is read
+  std::vector<bool> is_nested_;  // by node: a concatenation that is only a part of another one
   std::vector<std::unique_ptr<Draft>> drafts_;
   uint32_t stage_ = 0;
   Value blocked_by_;

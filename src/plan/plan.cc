@@ -8,6 +8,9 @@ namespace ridgeline {
 namespace {
 
 constexpr uint32_t kNever = ~0u;
+// Kernels that may start before one beside them has ended: more hide it better, and keep what it
+// reads for longer.
+constexpr uint32_t kSideDistance = 24;
 
 // Distinct elements that a walk over the domain touches.
 double touched_bytes(const Shape& domain, const FusedOperand& operand) {
@@ -55,6 +58,8 @@ class Planner {
     uint32_t block = kNever;
   };
 
+  void hoist_updates();
+  void choose_side();
   void find_lives();
   void give_blocks();
   // An operand of the kernel that dies with it and may hold this result; none: kNever.
@@ -66,15 +71,69 @@ class Planner {
   std::vector<Life> life_;
 };
 
+// Updates move to the moment from which on nobody reads what they overwrite. Without them in the
+// way, the order of the others stays.
+void Planner::hoist_updates() {
+  const auto is_update_group = [&](const PlannedKernel& kernel) {
+    return kernel.group.kind == GroupKind::library &&
+           is_update(graph_.nodes()[kernel.group.node].op);
+  };
+  std::vector<PlannedKernel> others, updates;
+  for (PlannedKernel& kernel : plan_.kernels)
+    (is_update_group(kernel) ? updates : others).push_back(std::move(kernel));
+  std::vector<size_t> touched(graph_.value_count(), 0);  // kernels up to the last that touches it
+  for (size_t i = 0; i < others.size(); ++i)
+    for (const auto* storages : {&others[i].group.reads, &others[i].group.writes})
+      for (Value storage : *storages) touched[graph_.index(storage)] = i + 1;
+  std::vector<std::vector<PlannedKernel>> after(others.size() + 1);
+  for (PlannedKernel& update : updates) {
+    size_t earliest = 0;
+    for (const auto* storages : {&update.group.reads, &update.group.writes})
+      for (Value storage : *storages) earliest = std::max(earliest, touched[graph_.index(storage)]);
+    if (earliest > 0) update.group.stage = others[earliest - 1].group.stage;
+    after[earliest].push_back(std::move(update));
+  }
+  plan_.kernels.clear();
+  for (size_t i = 0; i <= others.size(); ++i) {
+    if (i > 0) plan_.kernels.push_back(std::move(others[i - 1]));
+    for (PlannedKernel& update : after[i]) plan_.kernels.push_back(std::move(update));
+  }
+}
+
+// Products, folds of columns and updates whose results no kernel of the main order reads.
+void Planner::choose_side() {
+  std::vector<bool> is_read(graph_.value_count());  // by the main order, later
+  bool is_last = true;
+  for (auto number = static_cast<uint32_t>(plan_.kernels.size()); number-- > 0;) {
+    PlannedKernel& kernel = plan_.kernels[number];
+    const Group& group = kernel.group;
+    const Op op = graph_.nodes()[group.node].op;
+    const bool may_wait = group.kind == GroupKind::column ||
+                          (group.kind == GroupKind::library && (op == Op::matmul || is_update(op)));
+    kernel.on_side = may_wait && !is_last &&
+                     std::none_of(group.writes.begin(), group.writes.end(),
+                                  [&](Value storage) { return is_read[graph_.index(storage)]; });
+    kernel.join = std::min(number + kSideDistance, static_cast<uint32_t>(plan_.kernels.size()));
+    if (kernel.on_side) continue;
+    is_last = false;
+    for (const auto* storages : {&group.reads, &group.writes})
+      for (Value storage : *storages) is_read[graph_.index(storage)] = true;
+  }
+}
+
 void Planner::find_lives() {
   for (uint32_t number = 0; number < plan_.kernels.size(); ++number) {
-    const Group& group = plan_.kernels[number].group;
-    for (Value value : group.writes) {
+    const PlannedKernel& kernel = plan_.kernels[number];
+    const uint32_t over = kernel.on_side ? kernel.join : number;  // when it has certainly run
+    for (Value value : kernel.group.writes) {
       Life& life = life_[graph_.index(value)];
       if (life.first == kNever && graph_.node(value).op != Op::input) life.first = number;
-      life.last = number;
+      life.last = std::max(life.last, over);
     }
-    for (Value value : group.reads) life_[graph_.index(value)].last = number;
+    for (Value value : kernel.group.reads) {
+      Life& life = life_[graph_.index(value)];
+      life.last = std::max(life.last, over);
+    }
   }
   for (const Output& output : graph_.outputs()) {
     const Value storage = plan_.layouts[graph_.index(output.value)].storage;
@@ -122,11 +181,9 @@ void Planner::give_blocks() {
       life.block = static_cast<uint32_t>(plan_.blocks.size());
       plan_.blocks.push_back({byte_size(graph_.type(value)), number, life.last});
     }
-    if (kernel.group.kind == GroupKind::library) continue;
-    const Bytes scratch = fused_scratch(kernel.group.kernel);
-    if (scratch.count == 0) continue;
+    if (kernel.scratch.count == 0) continue;
     scratch_blocks.emplace_back(number, plan_.blocks.size());
-    plan_.blocks.push_back({scratch, number, number});
+    plan_.blocks.push_back({kernel.scratch, number, kernel.on_side ? kernel.join : number});
   }
   plan_.arena = place_blocks(plan_.blocks);
   plan_.least_arena = most_alive(plan_.blocks);
@@ -149,17 +206,23 @@ Plan Planner::run() {
   plan_.stages = graph_.stages();
   for (Stage& stage : plan_.stages) stage.begin = stage.end = 0;
   for (Group& group : fused.groups) {
-    const bool is_call = group.kind == GroupKind::library;
-    const Node& node = graph_.nodes()[group.node];
-    if (is_call && options_.scratch) {
+    PlannedKernel kernel;
+    if (group.kind == GroupKind::library) {
+      const Node& node = graph_.nodes()[group.node];
       std::vector<TensorType> types;
       for (Value input : node.inputs) types.push_back(graph_.type(input));
-      plan_.library_scratch = std::max(plan_.library_scratch, options_.scratch(node, types));
+      if (options_.scratch) kernel.scratch = options_.scratch(node, types);
+      kernel.cost = costs[group.node];
+    } else {
+      kernel.scratch = fused_scratch(group.kernel);
+      kernel.cost = fused_cost(group.kernel);
     }
-    const Cost cost = is_call ? costs[group.node] : fused_cost(group.kernel);
-    ++plan_.stages[group.stage].end;
-    plan_.kernels.push_back({std::move(group), cost});
+    kernel.group = std::move(group);
+    plan_.kernels.push_back(std::move(kernel));
   }
+  if (options_.early_updates) hoist_updates();
+  if (options_.overlap) choose_side();
+  for (const PlannedKernel& kernel : plan_.kernels) ++plan_.stages[kernel.group.stage].end;
   for (size_t stage = 1; stage < plan_.stages.size(); ++stage) {
     plan_.stages[stage].begin = plan_.stages[stage - 1].end;
     plan_.stages[stage].end += plan_.stages[stage].begin;

@@ -4,6 +4,7 @@
 //   }}); fmt::print("{}", explain(graph, plan)); CompiledExecutor executor(graph, plan, device);
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,12 +19,19 @@ struct PlanOptions {
   FuseOptions fuse = {};
   EmitOptions emit = {};
   ScratchOf scratch = {};  // of library calls; empty: nothing
+  // Whether results that only updates and callers wait for may be computed beside the rest.
+  bool overlap = false;
+  // Whether an update runs as soon as its gradients are there, in whichever stage that is.
+  bool early_updates = false;
 };
 
 struct PlannedKernel {
   Group group;
   Cost cost;
-  int64_t scratch_offset = 0;  // in the arena, of a fused kernel that needs some
+  Bytes scratch = {};
+  int64_t scratch_offset = 0;  // in the arena, if it needs some
+  bool on_side = false;        // runs beside the kernels that follow,
+  uint32_t join = 0;           // which wait for it from this one on
 };
 
 struct Plan {
@@ -39,16 +47,16 @@ struct Plan {
   std::vector<RefusalNote> refusals;
   uint32_t eager_launches = 0;  // that the same graph takes without fusion
   Bytes inputs, arena;
-  Bytes least_arena;      // that any placement would need
-  Bytes library_scratch;  // the most that one call takes
+  Bytes least_arena;  // that any placement would need
 
-  Bytes peak() const { return inputs + arena + library_scratch; }
+  Bytes peak() const { return inputs + arena; }
   Cost total() const;
 };
 
 Plan make_plan(const Graph& graph, const PlanOptions& options = {});
 
 // Every kernel with its nodes, bytes and FLOPs; memory; and what was not fused, with reasons.
-std::string explain(const Graph& graph, const Plan& plan);
+// `kernel_ms`: measured times, which are summed up by kind of kernel; or none.
+std::string explain(const Graph& graph, const Plan& plan, std::span<const double> kernel_ms = {});
 
 }  // namespace ridgeline

@@ -4,6 +4,8 @@
 
 #include <chrono>
 #include <cstdio>
+#include <deque>
+#include <limits>
 #include <mutex>
 
 #include "base/error.h"
@@ -59,25 +61,29 @@ void CompiledExecutor::prepare() {
   for (const PlannedKernel& planned : plan_.kernels) {
     const Group& group = planned.group;
     Call call;
+    const auto begin_storage = [&](Value storage) {
+      const uint32_t index = graph_.index(storage);
+      if (!plan_.in_place[index] && !is_begun[index]) call.fresh.push_back(view(storage));
+      is_begun[index] = true;
+    };
     if (group.kind == GroupKind::library) {
       const Node& node = graph_.nodes()[group.node];
       for (Value input : node.inputs) call.input_views.push_back(view(input));
       for (uint32_t output = 0; output < node.outputs.size(); ++output)
         call.output_views.push_back(view({group.node, output}));
-      if (!is_update(node.op)) call.fresh = call.output_views;
+      if (!is_update(node.op))
+        for (Value storage : group.writes) begin_storage(storage);
     } else {
       call.program = std::move(programs[next++]);
       for (const FusedOperand& input : group.kernel.inputs)
         call.inputs.push_back(input.is_position ? nullptr : address(input.storage));
       for (const FusedResult& result : group.kernel.results) {
         call.outputs.push_back(address(result.to.storage));
-        const uint32_t index = graph_.index(result.to.storage);
-        if (!plan_.in_place[index] && !is_begun[index])
-          call.fresh.push_back(view(result.to.storage));
-        is_begun[index] = true;
+        begin_storage(result.to.storage);
       }
-      call.scratch = static_cast<char*>(arena_.data()) + planned.scratch_offset;
     }
+    if (planned.scratch.count > 0)
+      call.scratch = static_cast<char*>(arena_.data()) + planned.scratch_offset;
     calls_.push_back(std::move(call));
   }
   recordings_.resize(plan_.stages.size() + 1);
@@ -124,17 +130,34 @@ void CompiledExecutor::set_poison(bool poison) {
   if (eager_) eager_->set_poison(poison);
 }
 
+void CompiledExecutor::run_kernel(size_t number) {
+  Call& call = calls_[number];
+  if (poison_)
+    for (const TensorView& result : call.fresh) device_.poison(result);
+  if (call.program)
+    call.program->run(call.inputs, call.outputs, call.scratch);
+  else
+    device_.run(graph_.nodes()[plan_.kernels[number].group.node], call.input_views,
+                call.output_views, call.scratch);
+}
+
 void CompiledExecutor::run_kernels(size_t begin, size_t end) {
+  std::deque<std::pair<uint32_t, size_t>> beside;  // who waits for it, and its mark
   for (size_t i = begin; i < end; ++i) {
-    Call& call = calls_[i];
-    if (poison_)
-      for (const TensorView& result : call.fresh) device_.poison(result);
-    if (call.program) {
-      call.program->run(call.inputs, call.outputs, call.scratch);
-    } else {
-      device_.run(graph_.nodes()[plan_.kernels[i].group.node], call.input_views, call.output_views);
+    const PlannedKernel& kernel = plan_.kernels[i];
+    if (kernel.on_side) {
+      device_.begin_side();
+      run_kernel(i);
+      beside.emplace_back(kernel.join, device_.end_side());
+      continue;
     }
+    std::optional<size_t> awaited;
+    for (; !beside.empty() && beside.front().first <= i; beside.pop_front())
+      awaited = beside.front().second;
+    if (awaited) device_.join_side(*awaited);
+    run_kernel(i);
   }
+  if (!beside.empty()) device_.join_side(beside.back().second);
 }
 
 // The first run loads libraries, chooses algorithms and takes scratch, none of which can be
@@ -145,6 +168,24 @@ void CompiledExecutor::run_recorded(Recording& recording, size_t begin, size_t e
   if (runs == 1) recording.work = device_.record([&] { run_kernels(begin, end); });
   if (!recording.work) return run_kernels(begin, end);
   recording.work->start();
+}
+
+std::vector<double> CompiledExecutor::kernel_ms() {
+  constexpr int kTogether = 10;
+  constexpr int kRepetitions = 3;
+  std::vector<double> times;
+  for (size_t i = 0; i < calls_.size(); ++i) {
+    const auto recorded = device_.record([&] {
+      for (int repeat = 0; repeat < kTogether; ++repeat) run_kernel(i);
+    });
+    if (!recorded) return {};
+    recorded->start();
+    double best = std::numeric_limits<double>::infinity();
+    for (int repeat = 0; repeat < kRepetitions; ++repeat)
+      best = std::min(best, device_.time_ms([&] { recorded->start(); }) / kTogether);
+    times.push_back(best);
+  }
+  return times;
 }
 
 void CompiledExecutor::run_stage(size_t stage) {

@@ -32,6 +32,10 @@ class CompiledExecutor {
   // From now on every result is poisoned before its kernel runs; for runs that are verified.
   void set_poison(bool poison);
 
+  // The time of every kernel of the plan, each repeated by itself; none where the device cannot
+  // record. Results are not meaningful afterwards.
+  std::vector<double> kernel_ms();
+
   // Why everything runs eagerly; empty: it does not.
   const std::string& fallback() const { return fallback_; }
   double compile_seconds() const { return compile_seconds_; }
@@ -52,6 +56,7 @@ class CompiledExecutor {
   void prepare();
   TensorView view(Value value) const;
   void* address(Value storage) const;
+  void run_kernel(size_t number);
   void run_kernels(size_t begin, size_t end);
   void run_recorded(Recording& recording, size_t begin, size_t end);
 

@@ -55,7 +55,7 @@ double CpuDevice::time_ms(const std::function<void()>& work) {
 }
 
 void CpuDevice::run(const Node& node, std::span<const TensorView> inputs,
-                    std::span<const TensorView> outputs) {
+                    std::span<const TensorView> outputs, void* /*scratch*/) {
   if (const CpuKernel kernel = cpu_kernel(node.op))
     kernel({node, inputs, outputs}, {.pool = pool_, .isa = isa_});
 }

@@ -30,7 +30,7 @@ class CpuDevice : public Device {
   const HostCompiler& compiler() const { return *compiler_; }
 
   void run(const Node& node, std::span<const TensorView> inputs,
-           std::span<const TensorView> outputs) override;
+           std::span<const TensorView> outputs, void* scratch = nullptr) override;
   // The kernels keep their tiles on stacks and in scratch of a fixed size per thread.
   Bytes scratch(const Node&, std::span<const TensorType>) const override { return {}; }
   std::vector<std::unique_ptr<FusedProgram>> compile(std::span<const FusedKernel* const> kernels,

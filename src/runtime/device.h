@@ -16,14 +16,14 @@ namespace ridgeline {
 
 // What stands beside a figure, and what bounds it.
 struct DeviceFacts {
-  std::string kind;              // "cpu", "cuda"
-  std::string isa;               // "avx512", "sm_90a"
-  std::string model = {};        // "NVIDIA H200"; the CPU's is a fact of the machine
-  int threads = 0;               // of the CPU; 0 on a GPU
+  std::string kind;        // "cpu", "cuda"
+  std::string isa;         // "avx512", "sm_90a"
+  std::string model = {};  // "NVIDIA H200"; the CPU's is a fact of the machine
+  int threads = 0;         // of the CPU; 0 on a GPU
   int multiprocessors = 0;
-  int64_t l2_bytes = 0;          // of a GPU
-  double max_clock_hz = 0;       // of a GPU
-  int ordinal = 0;               // of a GPU, as CUDA counts
+  int64_t l2_bytes = 0;     // of a GPU
+  double max_clock_hz = 0;  // of a GPU
+  int ordinal = 0;          // of a GPU, as CUDA counts
 };
 
 // A generated kernel that is ready to run.
@@ -54,9 +54,10 @@ class Device {
   virtual const Ledger& ledger() const = 0;
 
   // Starts the kernel of a node; a device with a queue of its own may return before it has run.
+  // `scratch`: as much memory as scratch() says; null: the device takes it of the ledger.
   virtual void run(const Node& node, std::span<const TensorView> inputs,
-                   std::span<const TensorView> outputs) = 0;
-  // Memory that a node takes of the ledger while it runs, beyond its outputs.
+                   std::span<const TensorView> outputs, void* scratch = nullptr) = 0;
+  // Memory that a node needs while it runs, beyond its outputs.
   virtual Bytes scratch(const Node& node, std::span<const TensorType> inputs) const = 0;
   // Compiles generated kernels, several at a time. Throws an unsupported error without a compiler.
   virtual std::vector<std::unique_ptr<FusedProgram>> compile(
@@ -66,6 +67,13 @@ class Device {
   virtual std::unique_ptr<RecordedWork> record(const std::function<void()>& /*work*/) {
     return nullptr;
   }
+  // While work is recorded: what is started between begin_side() and end_side() comes after all
+  // that was started before, but what follows need not wait for it until join_side(). Elsewhere
+  // everything runs in order.
+  virtual bool has_side() const { return false; }
+  virtual void begin_side() {}
+  virtual size_t end_side() { return 0; }  // a mark for join_side()
+  virtual void join_side(size_t /*mark*/) {}
   virtual void synchronize() = 0;
   // Runs `work` and gives its time in milliseconds by the device's own clock.
   virtual double time_ms(const std::function<void()>& work) = 0;

@@ -8,6 +8,8 @@
 
 #include "base/error.h"
 #include "cost/memory.h"
+#include "graph/packed_name.h"
+#include "passes/master_weights.h"
 #include "plan/plan.h"
 #include "runtime/compiled_executor.h"
 #include "runtime/eager_executor.h"
@@ -38,8 +40,11 @@ ModelExecutable::ModelExecutable(const ModelWorkload& workload, Scenario scenari
   const double begin = now_s();
   state_->model = model_graph(workload, scenario, optimizer);
   const Graph& traced = state_->model.graph;
+  find_parts(workload.config);
   if (workload.mode == ModelMode::compiled) {
-    state_->plan = make_plan(traced, {.scratch = scratch_of(device)});
+    state_->plan = make_plan(
+        traced,
+        {.scratch = scratch_of(device), .overlap = device.has_side(), .early_updates = true});
     predicted_peak_ = state_->plan->peak();
     launches_ = static_cast<int64_t>(state_->plan->kernels.size());
     eager_launches_ = state_->plan->eager_launches;
@@ -59,14 +64,16 @@ const Graph& ModelExecutable::graph() const {
   return state_->model.graph;
 }
 
-std::string ModelExecutable::explain() const {
+std::string ModelExecutable::explain(bool timed) const {
   if (!state_->plan)
     throw Error(ErrorKind::usage, "a vanilla model has no plan to explain", "use --mode compiled");
   const ModelGraph& model = state_->model;
   std::string text = fmt::format("flash: {} attentions became one node each\n", model.flash_nodes);
   for (const std::string& refusal : model.flash_refused)
     text += fmt::format("  stayed as it was: {}\n", refusal);
-  return text + ridgeline::explain(model.graph, *state_->plan);
+  std::vector<double> times;
+  if (timed && state_->compiled) times = state_->compiled->kernel_ms();
+  return text + ridgeline::explain(model.graph, *state_->plan, times);
 }
 
 double ModelExecutable::roofline_seconds(const Peaks& peaks) const {
@@ -91,8 +98,40 @@ void ModelExecutable::prepare() {
     state_->eager.emplace(graph(), *state_->schedule, device_);
 }
 
+void ModelExecutable::find_parts(const TransformerConfig& config) {
+  std::unordered_map<std::string, int64_t> rows;
+  for (const Parameter& parameter : transformer_parameters(config))
+    rows[parameter.name] = parameter.shape[0];
+  for (Value value : graph().inputs()) {
+    const std::string whole = graph().name(value);
+    std::string prefix;
+    for (std::string_view each : {std::string_view("m."), std::string_view("v."), kCopyPrefix})
+      if (whole.starts_with(each)) prefix = each;
+    int64_t begin = 0;
+    for (const std::string& part : packed_parts(whole.substr(prefix.size()))) {
+      const auto known = rows.find(part);
+      const int64_t end =
+          begin + (known == rows.end() ? graph().type(value).shape[0] : known->second);
+      parts_[prefix + part] = {whole, begin, end};
+      begin = end;
+    }
+  }
+}
+
+bool ModelExecutable::has_input(std::string_view name) const {
+  return parts_.contains(std::string(name));
+}
+
 TensorView ModelExecutable::input(std::string_view name) const {
-  return state_->plan ? state_->compiled->input(name) : state_->eager->input(name);
+  const auto found = parts_.find(std::string(name));
+  if (found == parts_.end())
+    throw Error(ErrorKind::usage, fmt::format("the model has no input '{}'", name));
+  const Part& part = found->second;
+  TensorView view =
+      state_->plan ? state_->compiled->input(part.input) : state_->eager->input(part.input);
+  view.data = static_cast<char*>(view.data) + part.begin * view.strides[0] * info(view.dtype).size;
+  view.shape[0] = part.end - part.begin;
+  return view;
 }
 
 TensorView ModelExecutable::output(std::string_view name) const {

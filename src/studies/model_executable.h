@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 
 #include "measure/speed_of_light.h"
 #include "runtime/device.h"
@@ -32,13 +33,16 @@ class ModelExecutable {
   int64_t launches() const { return launches_; }
   int64_t eager_launches() const { return eager_launches_; }  // of the same graph without fusion
   // Of a compiled model: every kernel and why, bytes, FLOPs, memory, and what was refused.
-  std::string explain() const;
+  // With `timed`, also how long each takes, if it was prepared and the device can tell.
+  std::string explain(bool timed = false) const;
   // The least time that the kernels, one after the other, can take under these peaks; 0: not known.
   double roofline_seconds(const Peaks& peaks) const;
 
   // Compiles and allocates the inputs.
   void prepare();
+  // An input under the model's own name, also where the compiler keeps several in one.
   TensorView input(std::string_view name) const;
+  bool has_input(std::string_view name) const;
   TensorView output(std::string_view name) const;  // of the last run
   void set_poison(bool poison);
   void run();
@@ -51,8 +55,16 @@ class ModelExecutable {
  private:
   struct State;
 
+  // Of a tensor that is a run of rows of an input.
+  struct Part {
+    std::string input;
+    int64_t begin = 0, end = 0;
+  };
+  void find_parts(const TransformerConfig& config);
+
   Scenario scenario_;
   Device& device_;
+  std::unordered_map<std::string, Part> parts_;
   std::unique_ptr<State> state_;
   Bytes predicted_peak_;
   int64_t launches_ = 0;

@@ -5,6 +5,8 @@
 #include "passes/autocast.h"
 #include "passes/decompose.h"
 #include "passes/flash.h"
+#include "passes/master_weights.h"
+#include "passes/pack.h"
 #include "passes/simplify.h"
 
 namespace ridgeline {
@@ -42,6 +44,11 @@ Graph in_precision(const Graph& forward, ModelPrecision precision) {
   return forward;
 }
 
+// Inputs that hold from step to step are all but the tokens, and only weights are cast.
+Graph with_kept_casts(const Graph& graph) {
+  return master_weights(graph, [](std::string_view) { return true; });
+}
+
 }  // namespace
 
 ModelGraph model_graph(const ModelWorkload& workload, Scenario scenario,
@@ -50,13 +57,13 @@ ModelGraph model_graph(const ModelWorkload& workload, Scenario scenario,
   FlashReport report;
   const auto forward_pass = [&](const Graph& forward) {
     Graph cast = in_precision(forward, workload.precision);
-    return compiled ? flash(cast, {}, &report) : cast;
+    return compiled ? pack(flash(cast, {}, &report)) : cast;
   };
   ModelGraph result{.graph = training_graph(workload.config, {.scenario = scenario,
                                                               .attention = AttentionForm::plain,
                                                               .optimizer = optimizer,
                                                               .forward_pass = forward_pass})};
-  if (compiled) result.graph = simplify(decompose(result.graph));
+  if (compiled) result.graph = with_kept_casts(simplify(decompose(result.graph)));
   result.flash_nodes = report.found.size();
   for (const auto& refusal : report.refusals)
     result.flash_refused.push_back(fmt::format("{}: {}", refusal.node, refusal.reason));

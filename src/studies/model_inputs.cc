@@ -6,6 +6,9 @@
 
 #include "base/machine_limits.h"
 #include "base/random.h"
+#include "graph/packed_name.h"
+#include "kernels/host_values.h"
+#include "passes/master_weights.h"
 #include "studies/host_tensors.h"
 
 namespace ridgeline {
@@ -40,8 +43,22 @@ void ModelInputs::fill_parameters(const ModelExecutable& executable,
                                   const TransformerConfig& config) {
   const auto together = static_cast<size_t>(available_threads());
   const std::vector<Parameter> parameters = transformer_parameters(config);
+  HostThreads threads(device_);
+  const RangeRunner in_parallel = threads.runner();
+  std::vector<uint16_t> narrow;
+  const auto upload_as = [&](const TensorView& view, const std::vector<float>& values) {
+    if (info(view.dtype).size == sizeof(float)) return device_.upload(view, values.data());
+    narrow.resize(values.size());
+    in_parallel(static_cast<int64_t>(values.size()), [&](int64_t begin, int64_t end) {
+      for (int64_t at = begin; at < end; ++at)
+        store_one(view.dtype, values[static_cast<size_t>(at)], narrow.data(), at);
+    });
+    device_.upload(view, narrow.data());
+  };
   const auto upload = [&](size_t i, const std::vector<float>& values) {
-    device_.upload(executable.input(parameters[i].name), values.data());
+    upload_as(executable.input(parameters[i].name), values);
+    const std::string copy = std::string(kCopyPrefix) + parameters[i].name;
+    if (executable.has_input(copy)) upload_as(executable.input(copy), values);
   };
   const std::string key =
       fmt::format("{} {} {} {}", config.d_model, config.d_ff, config.layers, config.vocabulary);
@@ -52,8 +69,6 @@ void ModelInputs::fill_parameters(const ModelExecutable& executable,
   kept_.clear();
   kept_key_.clear();
   const bool keep = Bytes{parameter_count(config) * 4} <= options_.keep;
-  HostThreads threads(device_);
-  const RangeRunner in_parallel = threads.runner();
   for (size_t first = 0; first < parameters.size(); first += together) {
     const size_t n = std::min(together, parameters.size() - first);
     std::vector<std::vector<float>> drawn(n);
@@ -73,16 +88,16 @@ void ModelInputs::fill(const ModelExecutable& executable, const TransformerConfi
   fill_parameters(executable, config);
   const RopeValues rope = rope_values(config.context_length, config.head_dim(), config.rope_theta);
   for (Value value : executable.graph().inputs()) {
-    const std::string name = executable.graph().name(value);
-    const TensorView view = executable.input(name);
-    if (name == "tokens" || name == "targets")
-      device_.upload(view, ids(config, name).data());
-    else if (name == "rope.cos")
-      device_.upload(view, rope.cos.data());
-    else if (name == "rope.sin")
-      device_.upload(view, rope.sin.data());
-    else if (name.starts_with("m.") || name.starts_with("v."))
-      fill_with_zeros(view);
+    const std::string whole = executable.graph().name(value);
+    if (whole == "tokens" || whole == "targets")
+      device_.upload(executable.input(whole), ids(config, whole).data());
+    else if (whole == "rope.cos")
+      device_.upload(executable.input(whole), rope.cos.data());
+    else if (whole == "rope.sin")
+      device_.upload(executable.input(whole), rope.sin.data());
+    else if (whole.starts_with("m.") || whole.starts_with("v."))
+      for (const std::string& part : packed_parts(whole.substr(2)))
+        fill_with_zeros(executable.input(whole.substr(0, 2) + part));
   }
 }
 

@@ -347,7 +347,7 @@ std::string ModelStudy::explain(const ModelWorkload& workload, const Record* rec
   const Peaks peaks = device_peaks(device_.facts(), machine, dtype);
   std::string text;
   for (Scenario scenario : options_.scenarios) {
-    const ModelExecutable executable(workload, scenario, device_, options_.optimizer);
+    ModelExecutable executable(workload, scenario, device_, options_.optimizer);
     text += fmt::format("{}, {}\n", label(workload), info(scenario).name);
     text += fmt::format("predicted: peak memory {}, at least {} by the roofline\n",
                         to_string(executable.predicted_peak()),
@@ -357,7 +357,15 @@ std::string ModelStudy::explain(const ModelWorkload& workload, const Record* rec
       text += fmt::format("measured: {} (median){}\n",
                           format_seconds(series->statistics.median_ms / 1e3),
                           measured_peak(*record, info(scenario).series));
-    text += executable.explain() + "\n";
+    const bool timed = series != nullptr && device_.has_side();
+    if (timed) {  // kernels by themselves, over inputs that make sense
+      executable.prepare();
+      ModelInputs inputs(device_, {.seed = options_.seed});
+      inputs.fill(executable, workload.config);
+      inputs.set_step(executable, 1, options_.optimizer);
+      executable.run();
+    }
+    text += executable.explain(timed) + "\n";
   }
   return text;
 }

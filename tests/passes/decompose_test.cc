@@ -34,6 +34,23 @@ TEST(Decompose, LeavesNoComposite) {
   for (Op op : kComposites) EXPECT_EQ(count_of(after, op), 0) << info(op).name;
 }
 
+TEST(Decompose, PickAndPlaceBecomeComparisonsOfPositions) {
+  Graph graph;
+  const Tensor x = input(graph, "x", {DType::f32, {2, 3, 7}});
+  const Tensor indices = input(graph, "indices", {DType::i32, {2, 3}});
+  const Tensor logs = log_softmax(x);
+  const Tensor picked = pick(logs, indices);
+  const Tensor placed = place(indices, picked * picked, 7);
+  graph.mark_output("picked", picked.value());
+  graph.mark_output("placed", placed.value());
+  graph.mark_output("gradient", log_softmax_gradient(logs, placed).value());
+  const Graph after = decompose(graph);
+  for (Op op : {Op::pick, Op::place, Op::log_softmax_gradient}) EXPECT_EQ(count_of(after, op), 0);
+  // One sum each for the softmax and for what is picked: what was placed needs none.
+  EXPECT_EQ(count_of(after, Op::sum), 2) << to_text(after);
+  expect_same_values(graph, after, random_inputs(graph, 5, 7), 1e-14);
+}
+
 TEST(Decompose, ComputesTheSame) {
   const Graph graph = composites(DType::f32);
   expect_same_values(graph, decompose(graph), random_inputs(graph, 5), 1e-14);

@@ -77,6 +77,39 @@ const std::vector<Case>& cases() {
       {"casts that lose nothing are merged",
        [](T x) { return cast(cast(cast(x, DType::f16), DType::bf16), DType::f32); },
        {Op::cast, Op::cast, Op::cast}},
+      {"casts come before reshape and permute",
+       [](T x) {
+         return cast(permute(reshape(sin(x), {3, 2}), {1, 0}), DType::bf16);
+       },
+       {Op::sin, Op::cast, Op::reshape, Op::permute}},
+      {"casts come before reshape and permute",  // which would cast more than is read
+       [](T x) { return cast(slice(sin(x), 2, 0, 1), DType::bf16); },
+       {Op::sin, Op::slice, Op::cast}},
+      {"casts come before concat",
+       [](T x) {
+         return cast(concat(std::array{sin(x), cast(cast(x, DType::bf16), DType::f32)}, 2),
+                     DType::bf16);
+       },
+       {Op::sin, Op::cast, Op::cast, Op::concat}},
+      {"zeros around parts that meet are a concat",
+       [](T x) {
+         const Tensor high = pad(cos(x), 2, 3, 6);
+         return high + pad(sin(x), 2, 0, 6);
+       },
+       {Op::cos, Op::sin, Op::concat}},
+      {"zeros around parts that meet are a concat",
+       [](T x) {
+         const Tensor low = pad(sin(x), 2, 1, 12);
+         const Tensor middle = pad(cos(x), 2, 4, 12);
+         return low + middle + pad(tanh(x), 2, 7, 12);
+       },
+       {Op::sin, Op::cos, Op::tanh, Op::concat, Op::pad}},
+      {"zeros around parts that meet are a concat",  // a gap
+       [](T x) {
+         const Tensor low = pad(sin(x), 2, 0, 7);
+         return low + pad(cos(x), 2, 4, 7);
+       },
+       {Op::sin, Op::pad, Op::cos, Op::pad, Op::add}},
       {"a constant condition chooses",
        [](T x) { return sin(where(less(scalar(x, 1), scalar(x, 2)), x, x * 3)); },
        {Op::sin}},

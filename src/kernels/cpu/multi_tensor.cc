@@ -80,7 +80,7 @@ void adamw_update_kernel(const KernelCall& call, const CpuContext& context) {
   const SimdKernels& simd = simd_kernels(context.isa);
   const auto& spec = std::get<AdamWSpec>(call.node.attributes.detail);
   const size_t first = spec.first_parameter();
-  const size_t count = call.outputs.size() / 3;
+  const size_t count = call.outputs.size() / spec.results_of_each();
   const std::span<const TensorView> gradients = call.inputs.subspan(first + count, count);
   const AdamWFactors factors = adamw_factors(call);
 
@@ -95,13 +95,14 @@ void adamw_update_kernel(const KernelCall& call, const CpuContext& context) {
     for (int64_t at = piece.begin; at < piece.end; at += kChunk) {
       const int64_t n = std::min(kChunk, piece.end - at);
       const float* d = load_chunk(simd, g, at * step_of(g), step_of(g), n, gradient);
-      if (p.dtype == DType::f32) {
-        simd.adamw(factors, p.as<float>() + at, d, m + at, v + at, n);
-        continue;
-      }
-      simd.load(p.dtype, element_address(p, at), widened.data(), n);
-      simd.adamw(factors, widened.data(), d, m + at, v + at, n);
-      simd.store(p.dtype, widened.data(), element_address(p, at), n);
+      const bool is_wide = p.dtype == DType::f32;
+      float* wide = is_wide ? p.as<float>() + at : widened.data();
+      if (!is_wide) simd.load(p.dtype, element_address(p, at), wide, n);
+      simd.adamw(factors, wide, d, m + at, v + at, n);
+      if (!is_wide) simd.store(p.dtype, wide, element_address(p, at), n);
+      if (!spec.copied) continue;
+      const TensorView& copy = call.outputs[3 * count + piece.tensor];
+      simd.store(copy.dtype, wide, element_address(copy, at), n);
     }
   });
 }

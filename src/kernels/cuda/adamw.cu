@@ -2,7 +2,7 @@
 //
 // Constants: PARAMETER, GRADIENT (element types), PACK (elements of one access; 1: gradients may
 // have a step), PIECE (elements of a block), THREADS, CS336 (1: that variant, 0: PyTorch's), SCALED
-// (1: gradients have a factor).
+// (1: gradients have a factor), COPIED (1: the parameters are written a second time as COPY).
 #include "elements.cuh"
 #include "tensor_list.cuh"
 
@@ -48,15 +48,18 @@ extern "C" __global__ void __launch_bounds__(THREADS) adamw(const __grid_constan
       const Pack<GRADIENT, PACK> gradient = load_pack<PACK>(gradients + at);
       Pack<float, PACK> m = load_pack<PACK>(tensor.first_moment + at);
       Pack<float, PACK> v = load_pack<PACK>(tensor.second_moment + at);
+      Pack<COPY, PACK> copy;
 #pragma unroll
       for (int i = 0; i < PACK; ++i) {
         float wide = widen(parameter.at[i]);
         step(p, f, wide, widen(gradient.at[i]), m.at[i], v.at[i]);
         parameter.at[i] = Narrow<PARAMETER>::from(wide);
+        if (COPIED) copy.at[i] = Narrow<COPY>::from(wide);
       }
       store_pack(parameters + at, parameter);
       store_pack(tensor.first_moment + at, m);
       store_pack(tensor.second_moment + at, v);
+      if (COPIED) store_pack(static_cast<COPY*>(tensor.copy) + at, copy);
       continue;
     }
     for (int64 i = at; i < at + PACK && i < end; ++i) {
@@ -64,6 +67,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) adamw(const __grid_constan
       const float gradient = widen(gradients[i * (PACK > 1 ? 1 : tensor.gradient_step)]);
       step(p, f, wide, gradient, tensor.first_moment[i], tensor.second_moment[i]);
       parameters[i] = Narrow<PARAMETER>::from(wide);
+      if (COPIED) static_cast<COPY*>(tensor.copy)[i] = Narrow<COPY>::from(wide);
     }
   }
 }

@@ -21,15 +21,23 @@ constexpr int64_t kColumnLanes = 32;
 int pack_of(const FusedKernel& kernel, const FusedWalk& walk) {
   PackWidth pack(DType::boolean);
   pack.require_multiple(walk.columns);
-  const auto limit = [&](const FusedOperand& operand, const FusedWalk::Steps& steps) {
+  const Interleaving interleaving = find_interleaving(kernel, walk);
+  const auto limit = [&](const FusedOperand& operand, const FusedWalk::Steps& steps, int partner) {
     if (operand.is_position || steps.column == 0) return;
-    pack.limit_to(16 / info(operand.dtype).size);
-    if (steps.column != 1) return;
-    pack.require_multiple(operand.offset);
-    for (int64_t step : steps.rows) pack.require_multiple(step);
+    const int64_t lanes = partner == kAlone ? 1 : 2;  // that one access holds for each column
+    // Threads side by side, not each on its own run, where elements lie apart.
+    pack.limit_to(steps.column == lanes ? 16 / (info(operand.dtype).size * lanes) : 1);
+    if (steps.column != lanes) return;
+    pack.require_multiple(operand.offset / lanes);
+    for (int64_t step : steps.rows) {
+      pack.require_multiple(step / lanes);
+      if (step % lanes != 0) pack.limit_to(1);
+    }
   };
-  for (size_t i = 0; i < kernel.inputs.size(); ++i) limit(kernel.inputs[i], walk.inputs[i]);
-  for (size_t i = 0; i < kernel.results.size(); ++i) limit(kernel.results[i].to, walk.results[i]);
+  for (size_t i = 0; i < kernel.inputs.size(); ++i)
+    limit(kernel.inputs[i], walk.inputs[i], interleaving.inputs[i]);
+  for (size_t i = 0; i < kernel.results.size(); ++i)
+    limit(kernel.results[i].to, walk.results[i], interleaving.results[i]);
   return static_cast<int>(pack.get());
 }
 

@@ -125,7 +125,7 @@ std::vector<CudaLaunch> plan_sum_of_squares(const CudaCall& call) {
 
 std::vector<CudaLaunch> plan_adamw_update(const CudaCall& call) {
   const auto& spec = std::get<AdamWSpec>(call.node.attributes.detail);
-  const size_t count = call.outputs.size() / 3;
+  const size_t count = call.outputs.size() / spec.results_of_each();
   const std::span<const TensorView> gradients =
       call.inputs.subspan(spec.first_parameter() + count, count);
   const DType parameter_dtype = call.outputs[0].dtype;
@@ -136,7 +136,8 @@ std::vector<CudaLaunch> plan_adamw_update(const CudaCall& call) {
   const Split tensors = split(count, [&](size_t i) {
     return step_of(gradients[i]) == 1 && is_aligned(gradients[i], kWidest) &&
            is_aligned(call.outputs[i], kWidest) && is_aligned(call.outputs[count + i], kWidest) &&
-           is_aligned(call.outputs[2 * count + i], kWidest);
+           is_aligned(call.outputs[2 * count + i], kWidest) &&
+           (!spec.copied || is_aligned(call.outputs[3 * count + i], kWidest));
   });
   std::vector<CudaLaunch> launches;
   const auto add = [&](const std::vector<size_t>& group, int64_t pack) {
@@ -148,6 +149,7 @@ std::vector<CudaLaunch> plan_adamw_update(const CudaCall& call) {
           params.tensors[slot].first_moment = call.outputs[count + i].as<float>();
           params.tensors[slot].second_moment = call.outputs[2 * count + i].as<float>();
           params.tensors[slot].gradient_step = step_of(gradients[i]);
+          params.tensors[slot].copy = spec.copied ? call.outputs[3 * count + i].data : nullptr;
         },
         [&](AdamWParams& params, int64_t blocks) {
           params.scalars = call.inputs[0].as<float>();
@@ -162,6 +164,9 @@ std::vector<CudaLaunch> plan_adamw_update(const CudaCall& call) {
           auto& constants = launch.kernel.constants;
           constants.emplace_back("PARAMETER", element_name(parameter_dtype));
           constants.emplace_back("GRADIENT", element_name(gradient_dtype));
+          const DType copy_dtype = spec.copied ? call.outputs[3 * count].dtype : parameter_dtype;
+          constants.emplace_back("COPY", element_name(copy_dtype));
+          constants.emplace_back("COPIED", spec.copied ? "1" : "0");
           constants.emplace_back("CS336", spec.variant == AdamWVariant::cs336 ? "1" : "0");
           constants.emplace_back("SCALED", spec.scaled ? "1" : "0");
           launch.set_params(params);

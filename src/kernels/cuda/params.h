@@ -155,9 +155,10 @@ struct AdamWParams {
     void* parameter;
     const void* gradient;
     float *first_moment, *second_moment;
+    void* copy;
     long long count, gradient_step;
     int first_block;
-  } tensors[70];
+  } tensors[62];
   const float* scalars;  // learning rate, 1 - beta1^t, 1 - beta2^t
   const float* gradient_scale;
   float keep_first, take_first, keep_second, take_second, epsilon, weight_decay;
@@ -165,5 +166,21 @@ struct AdamWParams {
 };
 
 static_assert(sizeof(SumOfSquaresParams) <= 4096 && sizeof(AdamWParams) <= 4096);
+
+// ---- the GEMM lab
+
+// Contiguous matrices; block x of the grid is tile (x / blocks_across, x % blocks_across).
+struct GemmParams {
+  const void *a, *b;  // [m, k], [k, n]
+  void* out;          // [m, n]
+  long long m, n, k, blocks_across;
+};
+
+struct StreamParams {
+  const void *a, *b;  // b: of a triad
+  void* to;
+  long long count;  // of 16 bytes
+  int passes;
+};
 
 }  // namespace ridgeline

@@ -154,15 +154,19 @@ void add_multi_tensor(Samples& samples) {
     samples.add_node(Op::sum_of_squares, whole, {stepped}, fake(DType::f32, {1}));
     const TensorView moment = fake(DType::f32, {1000});
     for (AdamWVariant variant : {AdamWVariant::cs336, AdamWVariant::pytorch})
-      for (bool scaled : {false, true})
+      for (bool extra : {false, true})  // a factor and copies
         for (const TensorView& gradient : {whole, stepped}) {
           std::vector<TensorView> others;
-          if (scaled) others.push_back(fake(DType::f32, {1}));
+          if (extra) others.push_back(fake(DType::f32, {1}));
           for (const TensorView& each : {fake(DType::f32, {1000}), gradient, moment, moment})
             others.push_back(each);
-          const TensorView outputs[] = {fake(DType::f32, {1000}), moment, moment};
+          std::vector<TensorView> outputs = {fake(DType::f32, {1000}), moment, moment};
+          if (extra) {
+            others.push_back(fake(DType::bf16, {1000}));
+            outputs.push_back(others.back());
+          }
           samples.add_node(Op::adamw_update, fake(DType::f32, {3}), others, outputs,
-                           {AdamWSpec{.variant = variant, .scaled = scaled}, {}});
+                           {AdamWSpec{.variant = variant, .scaled = extra, .copied = extra}, {}});
         }
   }
 }

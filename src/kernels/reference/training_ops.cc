@@ -18,8 +18,8 @@ Results adamw_update(const Call& call) {
   const double rate = scalars[0], first_correction = scalars[1], second_correction = scalars[2];
   const double scale = spec.scaled ? call.inputs[1].data[0] : 1;
   const size_t first = spec.first_parameter();
-  const size_t count = (call.inputs.size() - first) / 4;
-  Results results(3 * count);
+  const size_t count = (call.inputs.size() - first) / (spec.results_of_each() + 1);
+  Results results(spec.results_of_each() * count);
   for (size_t t = 0; t < count; ++t) {
     Data p = call.inputs[first + t].data;
     const Data& g = call.inputs[first + count + t].data;
@@ -40,6 +40,7 @@ Results adamw_update(const Call& call) {
         p[i] -= rate * m_corrected / (std::sqrt(v_corrected) + spec.epsilon);
       }
     }
+    if (spec.copied) results[3 * count + t] = p;
     results[t] = std::move(p);
     results[count + t] = std::move(m);
     results[2 * count + t] = std::move(v);

@@ -141,7 +141,7 @@ DeviceFacts CudaDevice::facts() const {
 }
 
 void CudaDevice::run(const Node& node, std::span<const TensorView> inputs,
-                     std::span<const TensorView> outputs) {
+                     std::span<const TensorView> outputs, void* scratch) {
   queue_.make_current();
   queue_.note(node);
   if (node.op == Op::matmul) return matmul_.run(inputs[0], inputs[1], outputs[0]);
@@ -165,18 +165,20 @@ void CudaDevice::run(const Node& node, std::span<const TensorView> inputs,
 
   Allocation scratch_memory;
   const OpClass kind = info(node.op).kind;
-  if (kind == OpClass::reduction || kind == OpClass::attention || kind == OpClass::multi_tensor) {
+  if (scratch == nullptr &&
+      (kind == OpClass::reduction || kind == OpClass::attention || kind == OpClass::multi_tensor)) {
     std::vector<TensorType> types;
     for (const TensorView& input : inputs) types.push_back({input.dtype, input.shape});
     const Bytes bytes = cuda_scratch(node, types);
     if (bytes.count > 0)
       scratch_memory = ledger_.allocate(bytes, fmt::format("{} scratch", info(node.op).name));
+    scratch = scratch_memory.data();
   }
   const CudaCall call{.node = node,
                       .inputs = inputs,
                       .outputs = outputs,
                       .device = facts_,
-                      .scratch = scratch_memory.data(),
+                      .scratch = scratch,
                       .choose = choose_};
   kernels_.run(planner(call));
 }

@@ -67,11 +67,15 @@ class CudaDevice : public Device {
   const Ledger& ledger() const override { return ledger_; }
 
   void run(const Node& node, std::span<const TensorView> inputs,
-           std::span<const TensorView> outputs) override;
+           std::span<const TensorView> outputs, void* scratch = nullptr) override;
   Bytes scratch(const Node& node, std::span<const TensorType> inputs) const override;
   std::vector<std::unique_ptr<FusedProgram>> compile(std::span<const FusedKernel* const> kernels,
                                                      const EmitOptions& options) override;
   std::unique_ptr<RecordedWork> record(const std::function<void()>& work) override;
+  bool has_side() const override { return true; }
+  void begin_side() override { queue_.begin_side(); }
+  size_t end_side() override { return queue_.end_side(); }
+  void join_side(size_t mark) override { queue_.join_side(mark); }
   void synchronize() override;
   double time_ms(const std::function<void()>& work) override;
   std::optional<Bytes> driver_memory_in_use() const override;

@@ -64,7 +64,6 @@ enum StreamCaptureMode : int { kCaptureThreadLocal = 1 };
   X(cuMemcpyDtoDAsync_v2, Result,                                                                  \
     (DevicePointer to, DevicePointer from, size_t bytes, Stream stream))                           \
   X(cuMemsetD8Async, Result, (DevicePointer to, unsigned char value, size_t bytes, Stream stream)) \
-  X(cuStreamCreate, Result, (Stream * stream, unsigned flags))                                     \
   X(cuStreamDestroy_v2, Result, (Stream stream))                                                   \
   X(cuStreamSynchronize, Result, (Stream stream))                                                  \
   X(cuStreamBeginCapture_v2, Result, (Stream stream, StreamCaptureMode mode))                      \
@@ -77,6 +76,9 @@ enum StreamCaptureMode : int { kCaptureThreadLocal = 1 };
   X(cuEventCreate, Result, (Event * event, unsigned flags))                                        \
   X(cuEventDestroy_v2, Result, (Event event))                                                      \
   X(cuEventRecord, Result, (Event event, Stream stream))                                           \
+  X(cuStreamCreateWithPriority, Result, (Stream * stream, unsigned flags, int priority))           \
+  X(cuCtxGetStreamPriorityRange, Result, (int* least, int* greatest))                              \
+  X(cuStreamWaitEvent, Result, (Stream stream, Event event, unsigned flags))                       \
   X(cuEventSynchronize, Result, (Event event))                                                     \
   X(cuEventElapsedTime, Result, (float* milliseconds, Event from, Event to))                       \
   X(cuModuleLoadData, Result, (Module * module, const void* image))                                \

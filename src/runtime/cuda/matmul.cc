@@ -262,6 +262,7 @@ void CudaMatmul::run(const TensorView& a, const TensorView& b, const TensorView&
   }
   if (!library_) {
     queue_.require_no_capture("starting cuBLASLt");
+    side_workspace_ = CudaBuffer(queue_, kWorkspace, "taking a workspace of matrix products");
     library_ = std::make_unique<Library>();
   }
   const DType dtype = gemm.dtype;
@@ -286,7 +287,8 @@ void CudaMatmul::run(const TensorView& a, const TensorView& b, const TensorView&
         throw;
       }
     }
-    library_->multiply(found->second, found->second.algorithm, addresses, workspace_, queue_);
+    library_->multiply(found->second, found->second.algorithm, addresses,
+                       queue_.on_side() ? side_workspace_ : workspace_, queue_);
   }
 }
 

@@ -15,7 +15,7 @@ namespace ridgeline {
 class CudaMatmul {
  public:
   // Takes the library's workspace from the driver, once; the library itself is opened by the first
-  // product.
+  // product, which also takes a workspace for products that run beside others.
   CudaMatmul(CudaQueue& queue, KernelStore& kernels, Ledger& ledger);
   ~CudaMatmul();
 
@@ -29,6 +29,7 @@ class CudaMatmul {
   KernelStore& kernels_;
   Ledger& ledger_;
   CudaBuffer workspace_;
+  CudaBuffer side_workspace_;  // of products that run beside others
   std::unique_ptr<Library> library_;
 };
 

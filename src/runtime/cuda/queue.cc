@@ -47,7 +47,11 @@ bool PrimaryContext::try_make_current() const noexcept {
 }
 
 CudaQueue::CudaQueue(const PrimaryContext& context) : context_(context), driver_(cuda::driver()) {
-  check(driver_.cuStreamCreate(&stream_, cuda::kStreamNonBlocking), "creating a stream");
+  // Blocks of the main order go first; what runs beside them fills the gaps.
+  check(driver_.cuCtxGetStreamPriorityRange(&least_priority_, &greatest_priority_),
+        "asking for the priorities of streams");
+  check(driver_.cuStreamCreateWithPriority(&stream_, cuda::kStreamNonBlocking, greatest_priority_),
+        "creating a stream");
 }
 
 CudaQueue::~CudaQueue() {
@@ -55,6 +59,8 @@ CudaQueue::~CudaQueue() {
     driver_.cuEventDestroy_v2(pair.begin);
     if (pair.end != nullptr) driver_.cuEventDestroy_v2(pair.end);
   }
+  for (cuda::Event event : capture_events_) driver_.cuEventDestroy_v2(event);
+  if (side_stream_ != nullptr) driver_.cuStreamDestroy_v2(side_stream_);
   driver_.cuStreamDestroy_v2(stream_);
 }
 
@@ -74,7 +80,7 @@ void CudaQueue::launch(cuda::Function function, const CudaLaunch& launch) {
   void* parameters[] = {const_cast<std::byte*>(launch.params.data())};
   const cuda::Result result = driver_.cuLaunchKernel(
       function, launch.grid[0], launch.grid[1], launch.grid[2], launch.threads, 1, 1,
-      launch.shared_bytes, stream_, parameters, nullptr);
+      launch.shared_bytes, stream(), parameters, nullptr);
   if (result != cuda::kSuccess) [[unlikely]]
     fail(result, fmt::format("starting {} with a grid of {} x {} x {} blocks of {} threads and {} "
                              "bytes of shared memory",
@@ -112,14 +118,52 @@ double CudaQueue::time_ms(const std::function<void()>& work) {
   return milliseconds;
 }
 
+cuda::Event CudaQueue::next_event() {
+  if (capture_events_used_ == capture_events_.size()) {
+    constexpr unsigned kNoTiming = 2;
+    cuda::Event event = nullptr;
+    check(driver_.cuEventCreate(&event, kNoTiming), "creating an event");
+    capture_events_.push_back(event);
+  }
+  return capture_events_[capture_events_used_++];
+}
+
+void CudaQueue::begin_side() {
+  if (!capturing_) return;
+  if (side_stream_ == nullptr)
+    check(driver_.cuStreamCreateWithPriority(&side_stream_, cuda::kStreamNonBlocking,
+                                             least_priority_),
+          "creating a stream");
+  const cuda::Event here = next_event();
+  check(driver_.cuEventRecord(here, stream_), "recording an event");
+  check(driver_.cuStreamWaitEvent(side_stream_, here, 0), "ordering two streams");
+  on_side_ = true;
+}
+
+size_t CudaQueue::end_side() {
+  if (!on_side_) return 0;
+  side_marks_.push_back(next_event());
+  check(driver_.cuEventRecord(side_marks_.back(), side_stream_), "recording an event");
+  on_side_ = false;
+  return side_marks_.size() - 1;
+}
+
+void CudaQueue::join_side(size_t mark) {
+  if (!capturing_ || mark >= side_marks_.size()) return;
+  check(driver_.cuStreamWaitEvent(stream_, side_marks_[mark], 0), "ordering two streams");
+}
+
 void CudaQueue::begin_capture() {
   require_no_capture("beginning another capture");
   check(driver_.cuStreamBeginCapture_v2(stream_, cuda::kCaptureThreadLocal), "beginning a capture");
   capturing_ = true;
+  capture_events_used_ = 0;
+  side_marks_.clear();
 }
 
 cuda::LaunchGraphExec CudaQueue::end_capture(bool keep) {
   capturing_ = false;
+  on_side_ = false;
   cuda::LaunchGraph graph = nullptr;
   const cuda::Result ended = driver_.cuStreamEndCapture(stream_, &graph);
   cuda::LaunchGraphExec executable = nullptr;

@@ -38,7 +38,7 @@ class CudaQueue {
   CudaQueue& operator=(const CudaQueue&) = delete;
 
   const cuda::Driver& driver() const { return driver_; }
-  cuda::Stream stream() const { return stream_; }
+  cuda::Stream stream() const { return on_side_ ? side_stream_ : stream_; }
   void make_current() const { context_.make_current(); }
   bool try_make_current() const noexcept { return context_.try_make_current(); }
 
@@ -61,6 +61,11 @@ class CudaQueue {
   void begin_capture();
   cuda::LaunchGraphExec end_capture(bool keep);
   bool capturing() const { return capturing_; }
+  // While work is captured: a second order of work, see Device::begin_side().
+  void begin_side();
+  size_t end_side();
+  void join_side(size_t mark);
+  bool on_side() const { return on_side_; }
   // Throws when a capture is under way, in which `what` cannot be done.
   void require_no_capture(const char* what) const;
 
@@ -75,8 +80,15 @@ class CudaQueue {
   const PrimaryContext& context_;
   const cuda::Driver& driver_;
   cuda::Stream stream_ = nullptr;
-  std::vector<EventPair> events_;  // one pair for each level of nested timing
-  size_t timings_ = 0;             // under way
+  cuda::Stream side_stream_ = nullptr;              // made when it is used first
+  int least_priority_ = 0, greatest_priority_ = 0;  // greater ones are lower numbers
+  bool on_side_ = false;
+  cuda::Event next_event();
+  std::vector<cuda::Event> capture_events_;  // used again by the next capture
+  size_t capture_events_used_ = 0;
+  std::vector<cuda::Event> side_marks_;  // of the capture under way
+  std::vector<EventPair> events_;        // one pair for each level of nested timing
+  size_t timings_ = 0;                   // under way
   bool capturing_ = false;
   Op last_op_ = Op::input;
   std::string last_name_;

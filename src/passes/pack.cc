@@ -1,0 +1,102 @@
+#include "passes/pack.h"
+
+#include <map>
+#include <optional>
+
+#include "passes/rewrite.h"
+
+namespace ridgeline {
+namespace {
+
+// A product x W^T, W an input of two axes that may be cast on its way.
+struct Projection {
+  uint32_t node = 0;  // of the product
+  Value weight;
+};
+
+struct Pack {
+  std::vector<Projection> members;
+  std::string name;
+  int64_t rows = 0;
+};
+
+// Where a weight begins in the input that replaces it.
+struct Place {
+  const Pack* pack = nullptr;
+  int64_t begin = 0;
+};
+
+class Packer {
+ public:
+  explicit Packer(const Graph& graph) : graph_(graph), uses_(use_counts(graph)) {
+    std::map<std::vector<uint32_t>, Pack> by_operand;
+    for (uint32_t number = 0; number < graph.nodes().size(); ++number) {
+      const auto found = projection(number);
+      if (!found) continue;
+      const Value x = graph.nodes()[number].inputs[0];
+      const TensorType& type = graph.type(graph.nodes()[number].inputs[1]);
+      by_operand[{x.node, x.output, static_cast<uint32_t>(type.dtype)}].members.push_back(*found);
+    }
+    for (auto& [key, pack] : by_operand)
+      if (pack.members.size() > 1) packs_.push_back(std::move(pack));
+    for (Pack& pack : packs_)
+      for (const Projection& member : pack.members) {
+        places_[graph.index(member.weight)] =
+            places_[graph.index({member.node, 0})] = {&pack, pack.rows};
+        pack.name += (pack.name.empty() ? "" : "+") + graph.name(member.weight);
+        pack.rows += graph.type(member.weight).shape[0];
+      }
+  }
+
+  std::vector<Value> replace(const Site& site) const {
+    const auto found = places_.find(graph_.index({site.number, 0}));
+    if (found == places_.end()) return {};
+    const auto [pack, begin] = found->second;
+    const Tensor weights = packed(site, *pack);
+    if (site.node.op == Op::input)
+      return {slice(weights, 0, begin, begin + site.node.outputs[0].shape[0]).value()};
+    const Tensor product = matmul(site.input(0), transpose(cast(weights, site.input(1).dtype())));
+    const int axis = product.shape().rank() - 1;
+    return {slice(product, axis, begin, begin + site.node.outputs[0].shape.back()).value()};
+  }
+
+ private:
+  std::optional<Projection> projection(uint32_t number) const {
+    const Node& product = graph_.nodes()[number];
+    if (product.op != Op::matmul) return std::nullopt;
+    Value value = product.inputs[1];
+    if (!is_private(value) || graph_.node(value).op != Op::permute ||
+        std::get<Axes>(graph_.node(value).attributes.detail).axes != Dims{1, 0})
+      return std::nullopt;
+    value = graph_.node(value).inputs[0];
+    if (is_private(value) && graph_.node(value).op == Op::cast)
+      value = graph_.node(value).inputs[0];
+    if (!is_private(value) || graph_.node(value).op != Op::input) return std::nullopt;
+    return Projection{number, value};
+  }
+
+  bool is_private(Value value) const { return uses_[graph_.index(value)] == 1; }
+
+  Tensor packed(const Site& site, const Pack& pack) const {
+    const TensorType& first = graph_.type(pack.members[0].weight);
+    const TensorType type{first.dtype, {pack.rows, first.shape[1]}};
+    const Value input = site.target.add(Op::input, {}, {InputName{pack.name}, Target{type}});
+    site.target.set_name(input, pack.name);
+    return Tensor(site.target, input);
+  }
+
+  const Graph& graph_;
+  std::vector<uint32_t> uses_;
+  std::vector<Pack> packs_;
+  std::map<uint32_t, Place> places_;  // of weights and products, by Graph::index
+};
+
+}  // namespace
+
+Graph pack(const Graph& forward) {
+  const Packer packer(forward);
+  return rewrite(forward, [&](const Site& site) { return packer.replace(site); },
+                 {.keep_inputs = false});
+}
+
+}  // namespace ridgeline

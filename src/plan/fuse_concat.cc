@@ -1,0 +1,117 @@
+// Concatenations without a kernel: what computes a part writes it where it belongs.
+#include <algorithm>
+
+#include "plan/fuser.h"
+
+namespace ridgeline {
+
+// The value behind all views: a reshape that would copy need not, if the value can lie otherwise.
+Value Fuser::source_of(Value part) const {
+  while (is_view(graph_.node(part).op)) part = graph_.node(part).inputs[0];
+  return part;
+}
+
+// Whether the part, behind views that move whole axes, is a value that nobody else reads.
+bool Fuser::is_alone(Value part) const {
+  Value value = part;
+  while (uses_[graph_.index(value)] == 1) {
+    const Op op = graph_.node(value).op;
+    if (!is_view(op)) return storage(value) == value;
+    if (op != Op::reshape && op != Op::permute) return false;
+    value = graph_.node(value).inputs[0];
+  }
+  return false;
+}
+
+void Fuser::find_nested_concats() {
+  is_nested_.assign(graph_.nodes().size(), false);
+  if (!options_.enabled) return;
+  for (const Node& node : graph_.nodes()) {
+    if (node.op != Op::concat) continue;
+    for (Value part : node.inputs)
+      if (graph_.node(source_of(part)).op == Op::concat && is_alone(part))
+        is_nested_[source_of(part).node] = true;
+  }
+}
+
+// The part's region of memory, as the value behind its views has to lie there.
+std::optional<Layout> Fuser::region_of_source(Value part, Layout region) const {
+  const Value source = source_of(part);
+  for (Value view = part; view != source; view = graph_.node(view).inputs[0]) {
+    const Node& node = graph_.node(view);
+    if (node.op == Op::reshape) {
+      const auto strides =
+          reshape_strides(type(view).shape, region.strides, type(node.inputs[0]).shape);
+      if (!strides) return std::nullopt;
+      region.strides = *strides;
+    } else {
+      const Dims& order = std::get<Axes>(node.attributes.detail).axes;
+      const Strides seen = region.strides;
+      for (int axis = 0; axis < order.rank(); ++axis)
+        region.strides[static_cast<int>(order[axis])] = seen[axis];
+    }
+  }
+  return region;
+}
+
+// Finds who computes the parts, and where each of them would write. False: one cannot.
+bool Fuser::collect(uint32_t concat, const Layout& region, std::vector<Filling>& fillings) {
+  const Node& node = graph_.nodes()[concat];
+  const auto axis = static_cast<int>(std::get<Axes>(node.attributes.detail).axes[0]);
+  int64_t begin = 0;
+  for (Value part : node.inputs) {
+    Layout of_part = region;
+    of_part.offset += begin * region.strides[axis];
+    begin += type(part).shape[axis];
+    const Value source = source_of(part);
+    const auto of_source = is_alone(part) ? region_of_source(part, of_part) : std::nullopt;
+    if (!of_source) return false;
+    if (is_nested_[source.node]) {
+      if (!collect(source.node, *of_source, fillings)) return false;
+      continue;
+    }
+    if (info(graph_.node(source).op).kind == OpClass::attention) {
+      fillings.push_back({source, *of_source, {}});
+      continue;
+    }
+    if (!is_pointwise(source) || facts(source).home != kNowhere) return false;
+    place(source);
+    const Draft& home = *drafts_[static_cast<size_t>(facts(source).home)];
+    const auto access = access_in_domain(type(source).shape, home.domain());
+    if (!access || home.group.kind != GroupKind::row) return false;
+    const auto seen =
+        see_through({type(source).shape, of_source->offset, of_source->strides}, *access);
+    if (!seen) return false;
+    fillings.push_back({source,
+                        *of_source,
+                        {.storage = region.storage,
+                         .dtype = type(source).dtype,
+                         .offset = seen->offset,
+                         .strides = seen->strides}});
+  }
+  return true;
+}
+
+bool Fuser::store_parts(uint32_t number) {
+  const Value whole{number, 0};
+  if (!options_.enabled) return false;
+  std::vector<Filling> fillings;
+  if (!collect(number, {whole, 0, contiguous_strides(type(whole).shape)}, fillings)) return false;
+  for (Filling& filling : fillings) {
+    const Facts& of = facts(filling.source);
+    Group& home = drafts_[static_cast<size_t>(of.home)]->group;
+    if (home.kind == GroupKind::library)
+      result_.layouts[graph_.index(filling.source)] = filling.region;
+    else
+      home.kernel.results.push_back({of.step, std::move(filling.to)});
+    facts(whole).home = std::max(facts(whole).home, of.home);
+  }
+  facts(whole).stored = true;
+  return true;
+}
+
+void Fuser::put_together(uint32_t number) {
+  if (!store_parts(number)) call_library(number);
+}
+
+}  // namespace ridgeline
