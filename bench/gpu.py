@@ -31,6 +31,9 @@ SECTIONS = {
     "jit": "a kernel never seen before, and from the disk cache",
     "clock": "the same machine code by PyTorch's clocks",
     "memory": "peak memory against the driver's count",
+    "ceilings": "measured ceilings against PyTorch's products and copies",
+    "own_kernel": "kernels of users: a good one, and the verdicts of broken ones",
+    "peer_rows": "PyTorch through ridgeline, and timed here",
 }
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 GPU_FACTS = "name,driver_version,clocks.sm,clocks.max.sm,clocks.mem,temperature.gpu,power.draw"

@@ -39,6 +39,15 @@ def cell_of(record):
     return Cell(size["dtype"], size["batch_size"], size["heads"], size["seq_len"], width, size["causal"])
 
 
+def name_of(record):
+    size = record["workload"]
+    if "model_size" in size:
+        return " ".join(f"{size[each]}" for each in ("model_size", "context_length", "precision"))
+    if "seq_len" in size:
+        return str(cell_of(record))
+    return " ".join([record["implementation"], *map(str, size.values())])
+
+
 def command_line(options):
     """num_warmup=3 becomes --num-warmup 3, True a flag, a list a,b; a list of shapes repeats its option."""
     words = []
@@ -69,8 +78,8 @@ class Ridgeline:
         return [str(self.binary), study, "--device", self.device, "--tune", self.tune,
                 "--results-dir", str(results), *command_line(options)]
 
-    def environment(self, cache=None):
-        return dict(os.environ, RIDGELINE_CACHE_DIR=str(cache or self.cache))
+    def environment(self, cache=None, variables=None):
+        return dict(os.environ, RIDGELINE_CACHE_DIR=str(cache or self.cache), **(variables or {}))
 
     def why_no_gpu(self):
         """Empty if the program can drive the device."""
@@ -78,12 +87,13 @@ class Ridgeline:
         done = subprocess.run(command, env=self.environment(), capture_output=True, text=True, timeout=120)
         return "" if done.returncode == 0 else done.stderr.strip() or f"it ended with {done.returncode}"
 
-    def rows(self, study, cache=None, **options):
+    def rows(self, study, cache=None, variables=None, **options):
         """The records of `ridgeline STUDY --OPTION ...`."""
         leave_gpu_memory()
         with tempfile.TemporaryDirectory(prefix="ridgeline-results-") as results:
             command = self.command(study, results, **options)
-            done = subprocess.run(command, env=self.environment(cache), capture_output=True, text=True, timeout=300)
+            done = subprocess.run(command, env=self.environment(cache, variables), capture_output=True, text=True,
+                                  timeout=300)
             file = pathlib.Path(results) / study / f"{study}.jsonl"
             if done.returncode not in (0, 3) or not file.is_file():  # 3: a row was wrong, and says so
                 raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}: {done.stderr.strip()[-800:]}")
@@ -93,7 +103,7 @@ class Ridgeline:
             if clock := record.get("device_after", {}).get("clock_mhz"):
                 self.clocks_mhz.append(clock)
             if record["status"] != "ok":
-                print(f"   {cell_of(record)}: {record['status']}: {record['error']}", flush=True)
+                print(f"   {name_of(record)}: {record['status']}: {record['error']}", flush=True)
         return records
 
     def compile_for(self, study, problems, **options):

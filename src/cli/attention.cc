@@ -8,6 +8,7 @@
 #include "cli/interrupt.h"
 #include "cli/options.h"
 #include "report/table.h"
+#include "studies/peer_study.h"
 
 namespace ridgeline {
 namespace {
@@ -21,6 +22,7 @@ struct AttentionFlags {
   ProtocolFlags protocol;
   StudyFlags study;
   bool causal = false;
+  bool explain = false;
 };
 
 // The preset, with whatever was given on the command line in its place.
@@ -44,6 +46,7 @@ int list_choices() {
   fmt::print("implementations:\n");
   for (const AttentionImplementation& implementation : attention_implementations())
     fmt::print("  {:<12} {}\n", implementation.name, implementation.summary);
+  fmt::print("{}", peer_list());
   fmt::print(
       "presets:\n"
       "  cs336        batch 8, d 16 to 128, S 256 to 16384, fp32\n"
@@ -53,23 +56,31 @@ int list_choices() {
   return 0;
 }
 
-int dry_run(const std::vector<AttentionWorkload>& workloads, const Device& device,
-            const AttentionStudyOptions& options) {
+void dry_run(const std::vector<AttentionWorkload>& workloads, const Device& device,
+             const AttentionStudyOptions& options) {
   Table table{
       .title = fmt::format("{} rows would run on {}", workloads.size(), device.description()),
       .columns = {"row", "predicted peak", "fits", "GFLOP forward + backward"},
       .rows = {}};
   for (const AttentionWorkload& workload : workloads) {
-    const Record record = describe_attention(workload, device, options, {});
-    const Bytes peak = *record.memory.predicted_peak;
+    const bool is_peer = find_peer(workload.implementation) != nullptr;
+    const Record record = is_peer ? describe_peer_attention(workload, device, options, {})
+                                  : describe_attention(workload, device, options, {});
+    const std::optional<Bytes> peak = record.memory.predicted_peak;
     const double flops =
         static_cast<double>(record.cost->forward.flops + record.cost->backward.flops);
-    table.rows.push_back({label(workload), to_string(peak),
-                          peak <= device.ledger().budget() ? "yes" : "no",
+    table.rows.push_back({label(workload), peak ? to_string(*peak) : "-",
+                          !peak                               ? "-"
+                          : *peak <= device.ledger().budget() ? "yes"
+                                                              : "no",
                           fmt::format("{:.3f}", flops / 1e9)});
   }
-  fmt::print("{}", to_text(table));
-  return 0;
+  fmt::print("{}", to_terminal(table));
+}
+
+bool is_compiled(const AttentionWorkload& workload) {
+  return !find_peer(workload.implementation) &&
+         find_attention_implementation(workload.implementation).compiled;
 }
 
 int run_command(const AttentionFlags& flags) {
@@ -81,18 +92,30 @@ int run_command(const AttentionFlags& flags) {
                                     .verify = !flags.study.no_verify,
                                     .settings = settings_of(flags.device, *device),
                                     .interrupted = interrupted};
-  if (flags.study.dry_run) return dry_run(workloads, *device, study);
+  const auto explain = [&] {
+    for (const AttentionWorkload& workload : workloads)
+      if (flags.explain && is_compiled(workload))
+        fmt::print("\n{}", explain_plan(workload, *device));
+  };
+  if (flags.study.dry_run) {
+    dry_run(workloads, *device, study);
+    explain();
+    return 0;
+  }
   watch_for_interrupts();
-  return exit_code(run_attention_sweep(
+  const SweepResult result = run_attention_sweep(
       workloads, *device,
       {.study = study,
        .directory = std::filesystem::path(flags.study.results_dir) / "attention",
        .output = flags.study.output,
+       .baseline = {flags.study.save_baseline, flags.study.results_dir},
        .resume = flags.study.resume,
        .command = "ridgeline attention" + to_command(flags.device, *device) +
                   to_command(study.protocol) +
                   fmt::format(" --seed {}{}", flags.study.seed,
-                              flags.study.no_verify ? " --no-verify" : "")}));
+                              flags.study.no_verify ? " --no-verify" : "")});
+  explain();
+  return exit_code(result);
 }
 
 }  // namespace
@@ -108,7 +131,8 @@ Run add_attention_command(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("attention", "time and memory of attention over a grid of sizes");
   command
-      ->add_option("--impl", flags->given.implementations, "implementations, such as naive,flash")
+      ->add_option("--impl", flags->given.implementations,
+                   "implementations, such as naive,compiled,flash")
       ->delimiter(',');
   command->add_option("--preset", flags->preset, "cs336, flash or leaderboard")
       ->capture_default_str();
@@ -118,8 +142,12 @@ Run add_attention_command(CLI::App& app) {
   add_sizes(*command, "--heads", flags->given.heads, "heads per sequence");
   command->add_flag("--causal", flags->causal, "a query sees only keys up to its own position");
   command->add_option("--dtype", flags->dtypes, "fp32, tf32, bf16 or fp16")->delimiter(',');
-  command->add_option("--backward", flags->backward, "of flash: single-pass or two-pass")
+  command
+      ->add_option("--backward", flags->backward, "of flash and compiled: single-pass or two-pass")
       ->capture_default_str();
+  command->add_flag("--explain", flags->explain,
+                    "print the plans of compiled rows: what was recognised, kernels and why, "
+                    "memory, refusals; with --dry-run, without running them");
   add_protocol_flags(*command, flags->protocol);
   add_device_flags(*command, flags->device);
   add_study_flags(*command, flags->study, "implementations, presets and dtypes");

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include "cli/build_facts.h"
+#include "cli/failures.h"
 #include "measure/file_io.h"
 #include "report/attention_report.h"
 #include "studies/device_facts.h"
 #include "studies/memory_accounting.h"
+#include "studies/peer_study.h"
 
 namespace ridgeline {
 namespace {
@@ -50,8 +52,8 @@ void account_smallest_oom(const std::vector<Record>& records, const Device& devi
 
 void show(const std::vector<Record>& records, const Device& device,
           const AttentionSweepOptions& options) {
-  fmt::print("\n{}", to_text(attention_summary(records)));
-  for (const Table& table : attention_side_by_side(records)) fmt::print("\n{}", to_text(table));
+  fmt::print("\n{}", to_terminal(attention_summary(records)));
+  for (const Table& table : attention_side_by_side(records)) fmt::print("\n{}", to_terminal(table));
   account_smallest_oom(records, device, options.directory);
   const std::vector<std::string> sentences = explain_attention(records);
   if (!sentences.empty()) fmt::print("\nWhat this shows:\n");
@@ -67,13 +69,17 @@ SweepResult run_attention_sweep(const std::vector<AttentionWorkload>& workloads,
   if (!options.output.empty())
     output_format(options.output);  // an unknown ending is an error before the work
   const Record blank = blank_record(device);
+  Peers peers(device, {.interrupted = options.study.interrupted});
   std::vector<SweepRow> rows;
   for (const AttentionWorkload& workload : workloads) {
-    Record record = describe_attention(workload, device, options.study, blank);
+    const bool is_peer = find_peer(workload.implementation) != nullptr;
+    Record record = is_peer ? describe_peer_attention(workload, device, options.study, blank)
+                            : describe_attention(workload, device, options.study, blank);
     record.command = row_command(options.command, workload);
     const auto macs = static_cast<double>(record.cost->forward.macs + record.cost->backward.macs);
-    const auto run = [&device, &options, workload, record] {
-      return run_attention(workload, device, options.study, record);
+    const auto run = [&device, &options, &peers, is_peer, workload, record] {
+      return is_peer ? peers.run_attention(workload, options.study, record)
+                     : run_attention(workload, device, options.study, record);
     };
     rows.push_back({record, label(workload), macs, run});
   }
@@ -81,11 +87,13 @@ SweepResult run_attention_sweep(const std::vector<AttentionWorkload>& workloads,
       run_sweep(rows, {.records = options.directory / "attention.jsonl",
                        .resume = options.resume,
                        .budget = device.ledger().budget(),
+                       .baseline = options.baseline,
                        .write_outputs = [&](const std::vector<Record>& records) {
                          const Table table = attention_csv(records);
                          write_table(options.directory / "attention.csv", table);
                          if (!options.output.empty()) write_records(options.output, records, table);
                        }});
+  say_failures(result.records);
   if (!result.records.empty()) show(result.records, device, options);
   return result;
 }

@@ -13,7 +13,8 @@ namespace ridgeline {
 struct AttentionSweepOptions {
   AttentionStudyOptions study;
   std::filesystem::path directory = "results/attention";
-  std::string output = {};   // a further CSV, JSONL or Markdown file; empty: none
+  std::string output = {};  // a further CSV, JSONL or Markdown file; empty: none
+  SaveBaseline baseline = {};
   bool resume = false;       // keep what the results file holds and run only the rest
   std::string command = {};  // how a row is run again, without its sizes
 };

@@ -6,6 +6,7 @@
 
 #include "cli/build_facts.h"
 #include "cli/commands.h"
+#include "cli/failures.h"
 #include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/sweep.h"
@@ -13,6 +14,8 @@
 #include "report/kernel_report.h"
 #include "studies/attention_workload.h"
 #include "studies/kernel_study.h"
+#include "studies/own_kernel_study.h"
+#include "studies/peer_study.h"
 
 namespace ridgeline {
 namespace {
@@ -27,6 +30,9 @@ struct KernelFlags {
   bool backward = false;
   int calls_per_sample = 0;
   int graph_calls = KernelStudyOptions().graph_calls;
+  std::string source;  // of the user's own kernel; empty: none
+  std::string entry;
+  std::string time_limit = "10s";
   DeviceFlags device;
   ProtocolFlags protocol{.warmups = 200, .iterations = 500, .time_budget = {}};
   StudyFlags study;
@@ -34,6 +40,7 @@ struct KernelFlags {
 
 KernelMatrix matrix_of(const KernelFlags& flags, const Device& device) {
   KernelMatrix matrix{.implementations = flags.implementations,
+                      .own = flags.entry,
                       .dtypes = flags.dtypes,
                       .modes = modes_of(device),
                       .causal = flags.causal,
@@ -48,7 +55,9 @@ KernelMatrix matrix_of(const KernelFlags& flags, const Device& device) {
 int list_choices() {
   fmt::print("implementations:\n");
   for (const AttentionImplementation& implementation : attention_implementations())
-    fmt::print("  {:<12} {}\n", implementation.name, implementation.summary);
+    if (!implementation.compiled)
+      fmt::print("  {:<12} {}\n", implementation.name, implementation.summary);
+  fmt::print("{}", peer_list());
   fmt::print("modes:\n");
   for (const KernelModeInfo& mode : kernel_modes())
     fmt::print("  {:<12} {}\n", mode.name, mode.summary);
@@ -68,20 +77,28 @@ int dry_run(const std::vector<KernelWorkload>& workloads, const KernelStudy& stu
       .rows = {}};
   for (const KernelWorkload& workload : workloads) {
     const Record record = study.describe(workload, blank);
-    const Bytes peak = *record.memory.predicted_peak;
+    const std::optional<Bytes> peak = record.memory.predicted_peak;
     table.rows.push_back(
-        {label(workload), to_string(peak), peak <= device.ledger().budget() ? "yes" : "no",
+        {label(workload), peak ? to_string(*peak) : "-",
+         !peak                               ? "-"
+         : *peak <= device.ledger().budget() ? "yes"
+                                             : "no",
          fmt::format("{:.3f}", static_cast<double>(record.cost->forward.flops) / 1e6)});
   }
-  fmt::print("{}", to_text(table));
+  fmt::print("{}", to_terminal(table));
   return 0;
 }
 
-std::string row_command(const std::string& command, const KernelWorkload& workload) {
+std::string row_command(const std::string& command, const KernelWorkload& workload,
+                        const KernelFlags& flags) {
   const AttentionConfig& config = workload.config;
-  return fmt::format("{} --impl {} --shape {},{},{},{} --dtype {} --mode {}{}", command,
-                     workload.implementation, config.batch_size, config.heads, config.seq_len,
-                     config.head_dim, info(config.dtype).name, info(workload.mode).name,
+  const std::string who = workload.origin == Origin::own
+                              ? fmt::format("--source {} --entry {} --time-limit {}", flags.source,
+                                            flags.entry, flags.time_limit)
+                              : "--impl " + workload.implementation;
+  return fmt::format("{} {} --shape {},{},{},{} --dtype {} --mode {}{}", command, who,
+                     config.batch_size, config.heads, config.seq_len, config.head_dim,
+                     info(config.dtype).name, info(workload.mode).name,
                      config.causal ? " --causal" : "");
 }
 
@@ -99,6 +116,28 @@ std::string shared_command(const KernelFlags& flags, const Device& device,
   return command;
 }
 
+std::unique_ptr<OwnKernelStudy> own_kernel(const KernelFlags& flags, Device& device,
+                                           const KernelStudyOptions& options) {
+  if (flags.source.empty()) return nullptr;
+  return std::make_unique<OwnKernelStudy>(
+      device,
+      OwnKernel{.source = flags.source,
+                .entry = flags.entry,
+                .time_limit_s = parse_seconds(flags.time_limit),
+                .worker_words = {std::filesystem::read_symlink("/proc/self/exe").string(),
+                                 std::string(kOwnKernelWorkerCommand)}},
+      options);
+}
+
+// An own kernel that gives no figures is a failed run, not a gap in a table.
+int exit_code(const SweepResult& result, const std::string& own_entry) {
+  for (const Record& record : result.records)
+    if (!own_entry.empty() && record.implementation == own_entry &&
+        record.status == Status::invalid)
+      return exit_code(ErrorKind::wrong_result);
+  return exit_code(result);
+}
+
 int run_command(const KernelFlags& flags) {
   namespace fs = std::filesystem;
   if (flags.study.list) return list_choices();
@@ -106,14 +145,17 @@ int run_command(const KernelFlags& flags) {
   const std::unique_ptr<Device> device = open_device(flags.device);
   const std::vector<KernelWorkload> workloads = expand_matrix(matrix_of(flags, *device));
   const Protocol protocol = make_protocol(flags.protocol);
-  KernelStudy study(*device, {.protocol = protocol,
-                              .seed = flags.study.seed,
-                              .verify = !flags.study.no_verify,
-                              .backward = flags.backward,
-                              .calls_per_sample = flags.calls_per_sample,
-                              .graph_calls = flags.graph_calls,
-                              .settings = settings_of(flags.device, *device),
-                              .interrupted = interrupted});
+  const KernelStudyOptions options{.protocol = protocol,
+                                   .seed = flags.study.seed,
+                                   .verify = !flags.study.no_verify,
+                                   .backward = flags.backward,
+                                   .calls_per_sample = flags.calls_per_sample,
+                                   .graph_calls = flags.graph_calls,
+                                   .settings = settings_of(flags.device, *device),
+                                   .interrupted = interrupted};
+  KernelStudy study(*device, options);
+  Peers peers(*device, {.interrupted = interrupted});
+  const std::unique_ptr<OwnKernelStudy> own = own_kernel(flags, *device, options);
   if (flags.study.dry_run) return dry_run(workloads, study, *device);
 
   const Record blank = blank_record(*device);
@@ -121,8 +163,18 @@ int run_command(const KernelFlags& flags) {
   std::vector<SweepRow> rows;
   for (const KernelWorkload& workload : workloads) {
     Record record = study.describe(workload, blank);
-    record.command = row_command(command, workload);
-    const auto run = [&study, workload, record] { return study.run(workload, record); };
+    record.command = row_command(command, workload, flags);
+    const auto run = [&, workload, record] {
+      switch (workload.origin) {
+        case Origin::own:
+          return own->run(workload, record);
+        case Origin::peer:
+          return peers.run_kernel(workload, options, record);
+        case Origin::ridgeline:
+          break;
+      }
+      return study.run(workload, record);
+    };
     rows.push_back({record, label(workload), 1, run});
   }
   const fs::path directory = fs::path(flags.study.results_dir) / "kernel";
@@ -131,6 +183,7 @@ int run_command(const KernelFlags& flags) {
       run_sweep(rows, {.records = directory / "kernel.jsonl",
                        .resume = flags.study.resume,
                        .budget = device->ledger().budget(),
+                       .baseline = {flags.study.save_baseline, flags.study.results_dir},
                        .write_outputs = [&](const std::vector<Record>& records) {
                          const Table table = kernel_csv(records);
                          write_table(directory / "kernel.csv", table);
@@ -139,12 +192,13 @@ int run_command(const KernelFlags& flags) {
                            write_records(flags.study.output, records, table);
                        }});
   if (result.records.empty()) return exit_code(result);
+  say_failures(result.records, flags.entry);
   fmt::print("Kernel study on {}\n\n{}\n", device->description(),
-             to_text(kernel_summary(result.records)));
+             to_terminal(kernel_summary(result.records)));
   for (const std::string& note : kernel_notes(result.records)) fmt::print("  - {}\n", note);
   fmt::print("\nRecords: {0}/kernel.jsonl\nJSON:    {0}/kernel.json\nCSV:     {0}/kernel.csv\n",
              directory.string());
-  return exit_code(result);
+  return exit_code(result, flags.entry);
 }
 
 }  // namespace
@@ -181,6 +235,16 @@ Run add_kernel_command(CLI::App& app) {
   command->add_option("--graph-calls", flags->graph_calls, "calls in one launch graph")
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str();
+  CLI::Option* source =
+      command->add_option("--source", flags->source,
+                          "a CUDA kernel of your own, measured beside the others (a .cu file)");
+  CLI::Option* entry = command->add_option("--entry", flags->entry, "the name of your kernel");
+  source->needs(entry);
+  entry->needs(source);
+  command
+      ->add_option("--time-limit", flags->time_limit,
+                   "of your kernel: one that runs longer is ended and called hanging")
+      ->capture_default_str();
   add_protocol_flags(*command, flags->protocol);
   add_device_flags(*command, flags->device);
   add_study_flags(*command, flags->study, "implementations, modes, shapes and dtypes");
@@ -188,7 +252,9 @@ Run add_kernel_command(CLI::App& app) {
       "Examples:\n"
       "  ridgeline kernel                                    the matrix of shapes, fp16 and bf16\n"
       "  ridgeline kernel --shape 32,8,256,64 --mode hot,graph --dtype bf16\n"
-      "  ridgeline kernel --impl flash,naive --backward --shape 1,16,4096,64 --num-iterations 50");
+      "  ridgeline kernel --impl flash,naive --backward --shape 1,16,4096,64 --num-iterations 50\n"
+      "  ridgeline kernel --impl flash,torch.sdpa.cudnn --shape 1,16,4096,64   beside PyTorch\n"
+      "  ridgeline kernel --source mine.cu --entry my_attention   a kernel of your own");
   return [flags] { return run_command(*flags); };
 }
 

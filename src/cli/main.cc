@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "cli/build_facts.h"
 #include "cli/commands.h"
+#include "report/colour.h"
 
 namespace ridgeline {
 namespace {
@@ -24,6 +25,12 @@ constexpr const char* kFooter =
     "  ridgeline model --context-length 128                a whole transformer, vanilla and "
     "compiled\n"
     "  ridgeline memory --seq-len 8192 --d-model 16        where the memory goes\n"
+    "  ridgeline report results -o report.html             what was measured, as one page to "
+    "read\n"
+    "  ridgeline roofline && ridgeline gemm                the roof of this machine, and products "
+    "below it\n"
+    "  ridgeline compare before.jsonl after.jsonl --gate slower:3%   is it faster, and is that "
+    "noise\n"
     "  ridgeline doctor                                    what was found here, and what is "
     "missing\n"
     "\n"
@@ -43,7 +50,10 @@ int run(int argc, char** argv) {
   };
   std::vector<Entry> entries;
   for (auto add : {add_attention_command, add_kernel_command, add_model_command, add_memory_command,
-                   add_doctor_command, add_study_command}) {
+                   add_gemm_command, add_roofline_command, add_frontier_command,
+                   add_frontier_probe_command, add_doctor_command, add_study_command,
+                   add_report_command, add_compare_command, add_noise_command, add_history_command,
+                   add_completion_command, add_man_command, add_own_kernel_worker_command}) {
     Run command = add(app);
     entries.push_back({app.get_subcommands({}).back(), std::move(command)});
   }
@@ -66,6 +76,10 @@ int run(int argc, char** argv) {
   return 2;
 }
 
+std::string name_on_stderr() {
+  return painted(shows_colour(stderr) ? Tone::bad : Tone::plain, "ridgeline:");
+}
+
 }  // namespace
 }  // namespace ridgeline
 
@@ -77,10 +91,10 @@ int main(int argc, char** argv) {
       throw Error(ErrorKind::environment, "the output could not be written", "is the disk full?");
     return code;
   } catch (const Error& error) {
-    fmt::print(stderr, "ridgeline: {}\n", error.what());
+    fmt::print(stderr, "{} {}\n", name_on_stderr(), error.what());
     return exit_code(error.kind());
   } catch (const std::exception& error) {
-    fmt::print(stderr, "ridgeline: unexpected: {}\n", error.what());
+    fmt::print(stderr, "{} unexpected: {}\n", name_on_stderr(), error.what());
     return exit_code(ErrorKind::internal);
   }
 }

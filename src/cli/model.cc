@@ -115,7 +115,7 @@ int dry_run(const std::vector<ModelWorkload>& workloads, const ModelStudy& study
          to_string(peak), peak <= device.ledger().budget() ? "yes" : "no",
          fmt::format("{:.3f}", model_forward_flops(workload.config) / 1e9)});
   }
-  fmt::print("{}", to_text(table));
+  fmt::print("{}", to_terminal(table));
   return 0;
 }
 
@@ -175,6 +175,7 @@ int run_command(const ModelFlags& flags) {
       run_sweep(rows, {.records = directory / "model.jsonl",
                        .resume = flags.study.resume,
                        .budget = device->ledger().budget(),
+                       .baseline = {flags.study.save_baseline, flags.study.results_dir},
                        .write_outputs = [&](const std::vector<Record>& records) {
                          const Table table = model_csv(records);
                          write_table(directory / "model.csv", table);
@@ -183,7 +184,7 @@ int run_command(const ModelFlags& flags) {
                        }});
   if (result.records.empty()) return exit_code(result);
   fmt::print("Transformer study on {}\n\n{}\n", device->description(),
-             to_text(model_summary(result.records)));
+             to_terminal(model_summary(result.records)));
   for (const std::string& note : model_notes(result.records)) fmt::print("  - {}\n", note);
   if (flags.explain) explain_plans(workloads, study, rows, result.records);
   fmt::print("\nRecords: {0}/model.jsonl\nCSV:     {0}/model.csv\n", directory.string());

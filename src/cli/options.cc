@@ -53,6 +53,9 @@ void add_device_flags(CLI::App& app, DeviceFlags& flags) {
                  "table's or the remembered one), quick or full")
       ->check(CLI::IsMember({"off", "quick", "full"}))
       ->capture_default_str();
+  app.add_flag("--deterministic", flags.deterministic,
+               "the same bits from run to run on a GPU: products by the library's first proposal, "
+               "not the fastest; gradients of compiled attention in two passes");
   app.add_option("--dump-kernels", flags.dump_kernels,
                  "a folder for source, PTX and SASS of every GPU kernel");
 }
@@ -71,7 +74,8 @@ std::unique_ptr<Device> open_cpu(const DeviceFlags& flags) {
 }
 
 std::unique_ptr<Device> open_cuda(const DeviceFlags& flags, int ordinal) {
-  CudaOptions options{.ordinal = ordinal, .tuning = parse_tuning(flags.tune)};
+  CudaOptions options{
+      .ordinal = ordinal, .tuning = parse_tuning(flags.tune), .deterministic = flags.deterministic};
   options.jit.dump_dir = flags.dump_kernels;
   if (!flags.memory_budget.empty()) options.budget = parse_bytes(flags.memory_budget);
   return std::make_unique<CudaDevice>(std::move(options));
@@ -109,6 +113,7 @@ std::string to_command(const DeviceFlags& flags, const Device& device) {
   if (facts.kind == "cuda") {
     if (facts.ordinal > 0) text += fmt::format(":{}", facts.ordinal);
     if (flags.tune != "off") text += " --tune " + flags.tune;
+    if (flags.deterministic) text += " --deterministic";
   } else {
     text += fmt::format(" --threads {}", facts.threads);
   }
@@ -142,6 +147,11 @@ Protocol make_protocol(const ProtocolFlags& flags) {
   return protocol;
 }
 
+void add_save_baseline(CLI::App& app, std::string& name) {
+  app.add_option("--save-baseline", name,
+                 "keep the rows under this name in the history, for compare --baseline NAME");
+}
+
 void add_study_flags(CLI::App& app, StudyFlags& flags, const std::string& list) {
   app.add_option("--seed", flags.seed, "of the random inputs")->capture_default_str();
   app.add_flag("--no-verify", flags.no_verify, "do not compare with the fp64 oracle");
@@ -151,6 +161,7 @@ void add_study_flags(CLI::App& app, StudyFlags& flags, const std::string& list) 
   app.add_flag("--resume", flags.resume, "run only the rows that the results file does not hold");
   app.add_flag("--dry-run", flags.dry_run, "show the rows and their predicted memory, run nothing");
   app.add_flag("--list", flags.list, "show " + list);
+  add_save_baseline(app, flags.save_baseline);
 }
 
 CLI::Option* add_sizes(CLI::App& app, const std::string& flag, std::vector<int64_t>& sizes,

@@ -16,6 +16,7 @@ struct DeviceFlags {
   int threads = 0;  // 0: all that are available
   std::string memory_budget;
   std::string tune = "off";
+  bool deterministic = false;
   std::string dump_kernels;
 };
 
@@ -53,8 +54,10 @@ struct StudyFlags {
   bool no_verify = false;
   std::string output;
   std::string results_dir = "results";
+  std::string save_baseline;  // a name; empty: none is saved
 };
 
+void add_save_baseline(CLI::App& app, std::string& name);
 // `list` says what --list shows.
 void add_study_flags(CLI::App& app, StudyFlags& flags, const std::string& list);
 

@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/options.h"
+#include "cli/write_report.h"
 
 namespace ridgeline {
 namespace {
@@ -15,6 +16,7 @@ struct WholeStudyFlags {
   DeviceFlags device;
   std::string results_dir = "results";
   std::string time_budget = "2s";
+  std::string save_baseline;
   bool resume = false;
 };
 
@@ -33,16 +35,23 @@ int run_command(const WholeStudyFlags& flags) {
   fmt::print("Attention study on {}\nbudget for tensors {}\n", device->description(),
              to_string(device->ledger().budget()));
   watch_for_interrupts();
-  return exit_code(run_attention_sweep(
-      workloads, *device,
-      {.study = {.protocol = protocol,
-                 .try_beyond_budget = false,
-                 .settings = settings_of(flags.device, *device),
-                 .interrupted = interrupted},
-       .directory = std::filesystem::path(flags.results_dir) / "study",
-       .resume = flags.resume,
-       .command =
-           "ridgeline attention" + to_command(flags.device, *device) + to_command(protocol)}));
+  const std::filesystem::path directory = std::filesystem::path(flags.results_dir) / "study";
+  const SweepResult result =
+      run_attention_sweep(workloads, *device,
+                          {.study = {.protocol = protocol,
+                                     .try_beyond_budget = false,
+                                     .settings = settings_of(flags.device, *device),
+                                     .interrupted = interrupted},
+                           .directory = directory,
+                           .baseline = {flags.save_baseline, flags.results_dir},
+                           .resume = flags.resume,
+                           .command = "ridgeline attention" + to_command(flags.device, *device) +
+                                      to_command(protocol)});
+  if (!result.records.empty())
+    for (const std::filesystem::path& path : write_reports(
+             {.results = {directory / "attention.jsonl"}, .outputs = {directory / "report.html"}}))
+      fmt::print("Report:  {}   (open it in a browser)\n", path.string());
+  return exit_code(result);
 }
 
 }  // namespace
@@ -55,6 +64,7 @@ Run add_study_command(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--results-dir", flags->results_dir, "where records and tables go")
       ->capture_default_str();
+  add_save_baseline(*command, flags->save_baseline);
   command->add_flag("--resume", flags->resume,
                     "run only the rows that the results file does not hold");
   return [flags] { return run_command(*flags); };

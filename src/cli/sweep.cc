@@ -9,9 +9,11 @@
 #include "base/error.h"
 #include "cli/interrupt.h"
 #include "measure/file_io.h"
+#include "measure/history.h"
 #include "measure/read_results.h"
 #include "measure/record_json.h"
 #include "measure/results_file.h"
+#include "measure/turns.h"
 #include "report/progress.h"
 #include "report/table.h"
 
@@ -70,6 +72,12 @@ Json settings_of(const DeviceFlags& flags, const Device& device) {
 }
 
 SweepResult run_sweep(const std::vector<SweepRow>& rows, const SweepPlan& plan) {
+  // A name or a history that cannot be used is told before hours of measuring.
+  std::optional<History> history;
+  if (!plan.baseline.name.empty()) {
+    check_baseline_name(plan.baseline.name);
+    history.emplace(History::file_in(plan.baseline.results_dir), Database::Open::create);
+  }
   std::map<std::string, Record> kept;
   if (plan.resume)
     kept = records_to_keep(plan.records);
@@ -90,6 +98,7 @@ SweepResult run_sweep(const std::vector<SweepRow>& rows, const SweepPlan& plan) 
         continue;
       }
       progress.begin(i, rows[i].label);
+      if (is_led()) report_to_leader({.kind = TurnReport::Kind::row, .index = i});
       std::optional<Record> record = rows[i].run();
       if (record) {
         file.append(*record);
@@ -111,6 +120,10 @@ SweepResult run_sweep(const std::vector<SweepRow>& rows, const SweepPlan& plan) 
     say(fmt::format("interrupted after {} of {} rows; --resume goes on from here",
                     result.records.size(), rows.size()));
   if (!result.records.empty()) plan.write_outputs(result.records);
+  if (history && !result.interrupted && !result.records.empty())
+    say(fmt::format("saved {} rows as baseline '{}' in {}",
+                    history->save(plan.baseline.name, result.records).rows, plan.baseline.name,
+                    History::file_in(plan.baseline.results_dir).string()));
   return result;
 }
 

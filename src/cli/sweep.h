@@ -23,10 +23,17 @@ struct SweepRow {
   std::function<std::optional<Record>()> run;  // empty result: interrupted
 };
 
+// Under which name the rows of a sweep are kept in the history of its results; no name: not at all.
+struct SaveBaseline {
+  std::string name = {};
+  std::filesystem::path results_dir = {};
+};
+
 struct SweepPlan {
   std::filesystem::path records;  // the results file: JSON lines
   bool resume = false;            // keep what it holds and run only the rest
   Bytes budget;                   // for tensors: rows that were out of memory and fit now run again
+  SaveBaseline baseline = {};     // saved once all rows are there
   // Writes tables and further files; called once at the end, whatever ended the sweep.
   std::function<void(const std::vector<Record>&)> write_outputs;
 };

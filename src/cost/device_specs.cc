@@ -8,21 +8,21 @@ namespace {
 
 // Data sheets of NVIDIA. GeForce cards sum in fp32 at half the rate of their professional sisters.
 constexpr GpuSpec kSpecs[] = {
-    {"A100 SXM 40 GB", {"A100", "SXM4-40GB"}, 312, 156, 19.5, 0, 1555},
-    {"A100 PCIe 40 GB", {"A100", "PCIE-40GB"}, 312, 156, 19.5, 0, 1555},
-    {"A100 PCIe 80 GB", {"A100", "PCIe"}, 312, 156, 19.5, 0, 1935},
-    {"A100 SXM 80 GB", {"A100", ""}, 312, 156, 19.5, 0, 2039},
-    {"H100 PCIe", {"H100", "PCIe"}, 756.5, 378, 51.2, 1513, 2039},
-    {"H100 NVL", {"H100", "NVL"}, 835.5, 417.5, 60, 1671, 3938},
-    {"H100 SXM", {"H100", "HBM3"}, 989.4, 494.7, 66.9, 1978.9, 3352},
-    {"H200 NVL", {"H200", "NVL"}, 835.5, 417.5, 60, 1671, 4800},
-    {"H200 SXM", {"H200", ""}, 989.4, 494.7, 66.9, 1978.9, 4800},
-    {"B200", {"B200", ""}, 2250, 1125, 75, 4500, 8000},
-    {"L40S", {"L40S", ""}, 362.05, 183, 91.6, 733, 864},
-    {"L4", {"NVIDIA L4", ""}, 121, 60.5, 30.3, 242.5, 300},
-    {"RTX A6000", {"RTX A6000", ""}, 154.8, 77.4, 38.7, 0, 768},
-    {"A10", {"NVIDIA A10", ""}, 125, 62.5, 31.2, 0, 600},
-    {"RTX 4090", {"RTX 4090", ""}, 165.2, 82.6, 82.6, 330.3, 1008},
+    {"A100 SXM 40 GB", {"A100", "SXM4-40GB"}, 312, 156, 19.5, 0, 1555, 40},
+    {"A100 PCIe 40 GB", {"A100", "PCIE-40GB"}, 312, 156, 19.5, 0, 1555, 40},
+    {"A100 PCIe 80 GB", {"A100", "PCIe"}, 312, 156, 19.5, 0, 1935, 80},
+    {"A100 SXM 80 GB", {"A100", ""}, 312, 156, 19.5, 0, 2039, 80},
+    {"H100 PCIe", {"H100", "PCIe"}, 756.5, 378, 51.2, 1513, 2039, 80},
+    {"H100 NVL", {"H100", "NVL"}, 835.5, 417.5, 60, 1671, 3938, 94},
+    {"H100 SXM", {"H100", "HBM3"}, 989.4, 494.7, 66.9, 1978.9, 3352, 80},
+    {"H200 NVL", {"H200", "NVL"}, 835.5, 417.5, 60, 1671, 4800, 141},
+    {"H200 SXM", {"H200", ""}, 989.4, 494.7, 66.9, 1978.9, 4800, 141},
+    {"B200", {"B200", ""}, 2250, 1125, 75, 4500, 8000, 180},
+    {"L40S", {"L40S", ""}, 362.05, 183, 91.6, 733, 864, 48},
+    {"L4", {"NVIDIA L4", ""}, 121, 60.5, 30.3, 242.5, 300, 24},
+    {"RTX A6000", {"RTX A6000", ""}, 154.8, 77.4, 38.7, 0, 768, 48},
+    {"A10", {"NVIDIA A10", ""}, 125, 62.5, 31.2, 0, 600, 24},
+    {"RTX 4090", {"RTX 4090", ""}, 165.2, 82.6, 82.6, 330.3, 1008, 24},
 };
 
 // The rates of one row, per dtype.
@@ -79,6 +79,12 @@ Rates rates_of(const GpuSpec& spec) {
 
 double dense_tflops(const GpuSpec& spec, std::string_view dtype) {
   return rate(rates_of(spec), dtype);
+}
+
+std::optional<double> ridge_point(const GpuSpec& spec, std::string_view dtype) {
+  const double tflops = dense_tflops(spec, dtype);
+  if (tflops <= 0 || spec.gigabytes_per_s <= 0) return std::nullopt;
+  return 1e3 * tflops / spec.gigabytes_per_s;
 }
 
 double reachable_tflops(const GpuSpec& spec, std::string_view dtype) {

@@ -19,7 +19,8 @@ struct GpuSpec {
   double tf32 = 0;
   double fp32 = 0;  // of the ordinary cores
   double fp8 = 0;
-  double gigabytes_per_s = 0;  // memory
+  double gigabytes_per_s = 0;   // memory
+  double memory_gigabytes = 0;  // decimal, as it is sold
 };
 
 // The first row whose words a model contains is its own: longer names come first.
@@ -30,6 +31,9 @@ const GpuSpec* find_gpu_spec(std::string_view model);
 
 // The row's own figure for "bf16", "fp16", "tf32", "fp32" or "fp8"; 0: none.
 double dense_tflops(const GpuSpec& spec, std::string_view dtype);
+
+// FLOPs per byte from which a kernel is no longer limited by memory, on paper; empty: no such unit.
+std::optional<double> ridge_point(const GpuSpec& spec, std::string_view dtype);
 
 // The fastest way to the accuracy of a dtype, as a bound: scaled fp16 numbers have the ten bits of
 // TF32, and three products of narrow numbers make one of fp32.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <vector>
 
 #include "base/error.h"
@@ -106,6 +107,8 @@ void require_target(const Api& api, const std::string& target) {
 }
 
 Error failed(const Api& api, const CompileRequest& request, Result result, const std::string& log) {
+  if (request.users && result == kCompilation)
+    return Error(ErrorKind::usage, fmt::format("{} does not compile:\n{}", request.name, log));
   const std::string what = fmt::format("{} for {} with NVRTC {} ({})", request.name, request.target,
                                        nvrtc_version(), api.nvrtcGetErrorString(result));
   if (result == kCompilation || result == kInvalidOption)
@@ -115,6 +118,21 @@ Error failed(const Api& api, const CompileRequest& request, Result result, const
                fmt::format("check that {} is whole, with libnvrtc-builtins beside it, and that "
                            "memory is free",
                            cuda_library("nvrtc").path));
+}
+
+// Where the toolkit or the wheel that NVRTC belongs to keeps cuda_fp16.h and its like.
+std::vector<std::string> toolkit_include_options() {
+  namespace fs = std::filesystem;
+  std::error_code problem;
+  const fs::path library = fs::canonical(cuda_library("nvrtc").path, problem);
+  if (problem) return {};
+  std::vector<std::string> options;
+  for (const char* beside : {"../include", "../../include", "../../cuda_runtime/include"}) {
+    const fs::path folder = (library.parent_path() / beside).lexically_normal();
+    if (fs::exists(folder / "cuda_fp16.h", problem))
+      options.push_back("--include-path=" + folder.string());
+  }
+  return options;
 }
 
 }  // namespace
@@ -145,6 +163,9 @@ Compiled compile(const CompileRequest& request) {
   const std::string target = "--gpu-architecture=" + request.target;
   std::vector<const char*> options = options_of(api);
   options.push_back(target.c_str());
+  std::vector<std::string> includes;
+  if (request.users) includes = toolkit_include_options();
+  for (const std::string& include : includes) options.push_back(include.c_str());
   const Result result =
       api.nvrtcCompileProgram(program.get(), static_cast<int>(options.size()), options.data());
   Compiled compiled;

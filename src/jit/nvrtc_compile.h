@@ -9,6 +9,9 @@ struct CompileRequest {
   const std::string& source;
   const std::string& name;  // of the text, in messages: "flash_forward.cu"
   std::string target;       // "sm_90a": machine code; "compute_90a": PTX
+  // Not ours but the user's: what does not compile is a usage error, and toolkit headers are found
+  // where there are any.
+  bool users = false;
 };
 
 struct Compiled {
@@ -20,8 +23,8 @@ struct Compiled {
 // hash.
 const std::string& compiler_settings_hash();
 
-// Throws an internal error with the log when the text does not compile, an unsupported error when
-// there is no NVRTC or it does not know the target.
+// Throws an internal error with the log when the text does not compile (a usage error when it is
+// the user's), an unsupported error when there is no NVRTC or it does not know the target.
 Compiled compile(const CompileRequest& request);
 
 }  // namespace ridgeline::nvrtc

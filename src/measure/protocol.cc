@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "measure/turns.h"
 
 namespace ridgeline {
 namespace {
@@ -86,6 +87,14 @@ class Sampler {
     return std::nullopt;
   }
 
+  // The latest samples of every phase.
+  std::vector<std::vector<double>> latest(int count) const {
+    std::vector<std::vector<double>> out;
+    for (const Series& s : series_)
+      out.emplace_back(s.samples_ms.end() - count, s.samples_ms.end());
+    return out;
+  }
+
   Measurement finish(StoppingRule rule) {
     for (Series& s : series_)
       if (!s.samples_ms.empty()) s.statistics = summarize(s.samples_ms);
@@ -125,6 +134,20 @@ class Sampler {
   int next_look_ = 0;
 };
 
+// Another program says when to take samples and how many; warm-ups follow the protocol here too.
+Measurement measure_in_turns(Sampler& sampler, const std::vector<std::string>& phases) {
+  report_to_leader({.kind = TurnReport::Kind::measurement, .names = phases});
+  while (true) {
+    const Turn turn = wait_for_turn();
+    if (turn.kind == Turn::Kind::stop) return sampler.finish(StoppingRule::iterations_done);
+    while (turn.kind == Turn::Kind::warm_up && !sampler.warm() && !sampler.interrupted())
+      sampler.warm_up();
+    for (int i = 0; i < turn.count && !sampler.interrupted(); ++i) sampler.sample();
+    if (sampler.interrupted()) return sampler.finish(StoppingRule::interrupted);
+    report_to_leader({.kind = TurnReport::Kind::samples, .samples_ms = sampler.latest(turn.count)});
+  }
+}
+
 }  // namespace
 
 std::string_view stopping_rule_name(StoppingRule rule) {
@@ -144,6 +167,7 @@ Measurement measure(const Protocol& protocol, const std::vector<std::string>& ph
   check(protocol);
   if (phases.empty()) throw Error(ErrorKind::internal, "a measurement without phases");
   Sampler sampler(protocol, phases, iteration, hooks);
+  if (is_led()) return measure_in_turns(sampler, phases);
   while (!sampler.warm()) {
     if (sampler.interrupted()) return sampler.finish(StoppingRule::interrupted);
     sampler.warm_up();

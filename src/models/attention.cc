@@ -44,7 +44,8 @@ Tensor fused_attention(const Tensor& q, const Tensor& k, const Tensor& v,
 
 }  // namespace
 
-Graph attention_training_graph(const AttentionConfig& config, AttentionForm form) {
+Graph attention_training_graph(const AttentionConfig& config, AttentionForm form,
+                               const std::function<Graph(const Graph&)>& forward_pass) {
   for (const auto& [name, size] :
        {std::pair{"batch size", config.batch_size}, std::pair{"number of heads", config.heads},
         std::pair{"sequence length", config.seq_len}, std::pair{"head width", config.head_dim}})
@@ -56,16 +57,24 @@ Graph attention_training_graph(const AttentionConfig& config, AttentionForm form
                                               config.batch_size, config.heads));
   Graph graph;
   const TensorType type{config.dtype, {problems, config.seq_len, config.head_dim}};
-  const std::array<Tensor, 3> sources = {input(graph, "q", type), input(graph, "k", type),
-                                         input(graph, "v", type)};
-  const Tensor d_output = input(graph, "d_output", type);
-  const auto& [q, k, v] = sources;
-  const Tensor output = form == AttentionForm::fused ? fused_attention(q, k, v, config)
-                                                     : plain_attention(q, k, v, config.causal);
-  graph.mark_output("output", output.value());
+  std::array<Tensor, 4> inputs;  // q, k, v and the gradient of the output
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    static constexpr std::array kNames = {"q", "k", "v", "d_output"};
+    inputs[i] = input(graph, kNames[i], type);
+  }
+  const auto& [q, k, v, d_output] = inputs;
+  graph.mark_output("output",
+                    (form == AttentionForm::fused ? fused_attention(q, k, v, config)
+                                                  : plain_attention(q, k, v, config.causal))
+                        .value());
+  if (forward_pass) graph = forward_pass(graph);
+  // Passes keep inputs and outputs in order, but not where they stand in the graph.
+  for (size_t i = 0; i < inputs.size(); ++i) inputs[i] = Tensor(graph, graph.inputs()[i]);
+  const Tensor output(graph, graph.outputs().back().value);
 
   graph.begin_stage("backward");
   const Cotangent cotangent{output, d_output};
+  const std::span<const Tensor> sources(inputs.data(), 3);
   const std::vector<Tensor> gradients = gradient({&cotangent, 1}, sources);
   for (size_t i = 0; i < sources.size(); ++i) {
     static constexpr std::array kNames = {"d_q", "d_k", "d_v"};

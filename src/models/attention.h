@@ -1,6 +1,8 @@
 // Scaled dot-product attention as a graph: the workload of the attention study.
 #pragma once
 
+#include <functional>
+
 #include "graph/tensor.h"
 
 namespace ridgeline {
@@ -28,8 +30,10 @@ Tensor plain_attention(const Tensor& q, const Tensor& k, const Tensor& v, bool c
 // Inputs q, k, v and d_output of shape [batch * heads, S, d] (no axis of its own for heads: they
 // are independent problems); output "output" in the stage "forward" (in the fused form also
 // "log_sum_exp", [batch * heads, 1, S]), outputs "d_q", "d_k", "d_v" in the stage "backward".
+// `forward_pass`, if given, rewrites the forward graph before gradients are taken of it.
 // Throws a usage error for sizes below 1 or too large to count.
 Graph attention_training_graph(const AttentionConfig& config,
-                               AttentionForm form = AttentionForm::plain);
+                               AttentionForm form = AttentionForm::plain,
+                               const std::function<Graph(const Graph&)>& forward_pass = {});
 
 }  // namespace ridgeline

@@ -13,6 +13,7 @@
 
 #include "base/units.h"
 #include "measure/printable.h"
+#include "report/colour.h"
 
 namespace ridgeline {
 namespace {
@@ -26,18 +27,13 @@ double monotonic_s() {
   return duration<double>(steady_clock::now().time_since_epoch()).count();
 }
 
-bool set_and_not_empty(const char* name) {
-  const char* value = std::getenv(name);
-  return value && *value;
-}
-
 }  // namespace
 
 ProgressOptions terminal_progress() {
   const char* terminal = std::getenv("TERM");
   const bool can_rewrite = terminal && std::string_view(terminal) != "dumb";
   if (!isatty(STDERR_FILENO) || !can_rewrite) return {};
-  ProgressOptions options{.out = &std::cerr, .color = !set_and_not_empty("NO_COLOR")};
+  ProgressOptions options{.out = &std::cerr, .color = shows_colour(stderr)};
   winsize size = {};
   if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) options.width = size.ws_col;
   return options;

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "measure/file_io.h"
 #include "measure/printable.h"
+#include "report/colour.h"
 
 namespace ridgeline {
 namespace {
@@ -44,9 +45,36 @@ std::vector<bool> numeric_columns(const Table& table) {
   return numeric;
 }
 
-std::string markdown_cell(std::string_view cell) {
+std::string csv_cell(std::string_view cell) {
   std::string out;
+  bool quote = false;
   for (const char c : cell) {
+    quote = quote || c == ',' || c == '"' || c == '\n' || c == '\r';
+    const bool control = static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+    if (c == '"')
+      out += "\"\"";
+    else if (control && c != '\t' && c != '\n' && c != '\r')
+      out += printable(std::string_view(&c, 1));
+    else
+      out += c;
+  }
+  return quote ? '"' + out + '"' : out;
+}
+
+template <class MakeCell>
+std::string joined(const std::vector<std::string>& cells, std::string_view separator,
+                   MakeCell make) {
+  std::string out;
+  for (size_t i = 0; i < cells.size(); ++i)
+    out.append(i ? separator : "").append(make(cells[i], i));
+  return out;
+}
+
+}  // namespace
+
+std::string markdown_text(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
     switch (c) {
       case '<':
         out += "&lt;";
@@ -77,34 +105,9 @@ std::string markdown_cell(std::string_view cell) {
   return out;
 }
 
-std::string csv_cell(std::string_view cell) {
-  std::string out;
-  bool quote = false;
-  for (const char c : cell) {
-    quote = quote || c == ',' || c == '"' || c == '\n' || c == '\r';
-    const bool control = static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
-    if (c == '"')
-      out += "\"\"";
-    else if (control && c != '\t' && c != '\n' && c != '\r')
-      out += printable(std::string_view(&c, 1));
-    else
-      out += c;
-  }
-  return quote ? '"' + out + '"' : out;
-}
+namespace {
 
-template <class MakeCell>
-std::string joined(const std::vector<std::string>& cells, std::string_view separator,
-                   MakeCell make) {
-  std::string out;
-  for (size_t i = 0; i < cells.size(); ++i)
-    out.append(i ? separator : "").append(make(cells[i], i));
-  return out;
-}
-
-}  // namespace
-
-std::string to_text(const Table& table) {
+std::string aligned(const Table& table, bool colour) {
   const auto shown = [](const std::string& cell) { return printable(cell, kMaxCellWidth); };
   const std::vector<bool> numeric = numeric_columns(table);
   std::vector<size_t> widths;
@@ -115,7 +118,8 @@ std::string to_text(const Table& table) {
   const auto line = [&](const std::vector<std::string>& cells) {
     std::string text = joined(cells, "  ", [&](const std::string& cell, size_t i) {
       const std::string padding(widths[i] - shown(cell).size(), ' ');
-      return numeric[i] ? padding + shown(cell) : shown(cell) + padding;
+      const std::string word = colour ? painted(tone_of(cell), shown(cell)) : shown(cell);
+      return numeric[i] ? padding + word : word + padding;
     });
     return text.erase(text.find_last_not_of(' ') + 1) + "\n";
   };
@@ -128,13 +132,23 @@ std::string to_text(const Table& table) {
   return out;
 }
 
+}  // namespace
+
+std::string to_text(const Table& table) {
+  return aligned(table, false);
+}
+
+std::string to_terminal(const Table& table) {
+  return aligned(table, shows_colour(stdout));
+}
+
 std::string to_markdown(const Table& table) {
   const auto line = [](const std::vector<std::string>& cells) {
-    const auto make = [](const std::string& cell, size_t) { return markdown_cell(cell); };
+    const auto make = [](const std::string& cell, size_t) { return markdown_text(cell); };
     return "| " + joined(cells, " | ", make) + " |\n";
   };
   const std::vector<bool> numeric = numeric_columns(table);
-  std::string out = table.title.empty() ? "" : "### " + markdown_cell(table.title) + "\n\n";
+  std::string out = table.title.empty() ? "" : "### " + markdown_text(table.title) + "\n\n";
   out += line(table.columns);
   out += "|" +
          joined(table.columns, "|",

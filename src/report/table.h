@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ridgeline {
@@ -18,9 +19,14 @@ struct Table {
 // aligned right; other characters are escaped and cells of more
 // than 60 characters cut. Ends in a newline.
 std::string to_text(const Table& table);
+// The same for stdout: statuses and verdicts in colour if that shows any.
+std::string to_terminal(const Table& table);
 
 // A pipe table below the title; whatever Markdown or HTML would act upon is escaped.
 std::string to_markdown(const Table& table);
+
+// Text for a Markdown paragraph or cell: what Markdown or HTML would act upon is escaped.
+std::string markdown_text(std::string_view text);
 
 // RFC 4180 quoting, lines ended by \n as pandas writes them, no title. Control characters other
 // than tab and line ends, which no CSV reader is bound to accept, are escaped as \xNN.

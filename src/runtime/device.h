@@ -21,9 +21,10 @@ struct DeviceFacts {
   std::string model = {};  // "NVIDIA H200"; the CPU's is a fact of the machine
   int threads = 0;         // of the CPU; 0 on a GPU
   int multiprocessors = 0;
-  int64_t l2_bytes = 0;     // of a GPU
-  double max_clock_hz = 0;  // of a GPU
-  int ordinal = 0;          // of a GPU, as CUDA counts
+  int64_t l2_bytes = 0;        // of a GPU
+  double max_clock_hz = 0;     // of a GPU
+  int ordinal = 0;             // of a GPU, as CUDA counts
+  bool deterministic = false;  // a GPU that was told to give the same bits from run to run
 };
 
 // A generated kernel that is ready to run.

@@ -4,9 +4,8 @@
 
 #include "base/error.h"
 #include "cost/cost.h"
-#include "cost/memory.h"
 #include "measure/process_memory.h"
-#include "runtime/eager_executor.h"
+#include "studies/attention_executable.h"
 #include "studies/attention_verify.h"
 #include "studies/device_facts.h"
 #include "studies/host_tensors.h"
@@ -18,14 +17,9 @@ constexpr const char* kConvention =
     "forward 4 B H S S d, halved when causal; backward 2.5 times forward; an FMA counts as two. "
     "macs and bytes are exact counts over the nodes that ran";
 
-Graph workload_graph(const AttentionWorkload& workload) {
-  return attention_training_graph(workload.config,
-                                  find_attention_implementation(workload.implementation).form);
-}
-
 }  // namespace
 
-CostFacts attention_cost(const AttentionConfig& config, const Graph& graph) {
+CostFacts attention_cost(const AttentionConfig& config, const Cost& forward, const Cost& backward) {
   const auto s = static_cast<double>(config.seq_len);
   const double forward_flops = 4.0 * static_cast<double>(config.batch_size * config.heads) * s * s *
                                static_cast<double>(config.head_dim) / (config.causal ? 2 : 1);
@@ -34,13 +28,16 @@ CostFacts attention_cost(const AttentionConfig& config, const Graph& graph) {
                 fmt::format("S={} d={} needs {:.3g} FLOP forward, too many to count",
                             config.seq_len, config.head_dim, forward_flops),
                 "choose smaller sizes");
-  const std::vector<Stage> stages = graph.stages();
-  const auto phase = [&](const Stage& stage, double flops) {
-    const Cost exact = stage_cost(graph, stage);
+  const auto phase = [](const Cost& exact, double flops) {
     return PhaseCost{static_cast<int64_t>(flops), static_cast<int64_t>(exact.macs),
                      Bytes{static_cast<int64_t>(exact.bytes)}};
   };
-  return {phase(stages[0], forward_flops), phase(stages[1], 2.5 * forward_flops), kConvention};
+  return {phase(forward, forward_flops), phase(backward, 2.5 * forward_flops), kConvention};
+}
+
+CostFacts attention_cost(const AttentionConfig& config, const Graph& graph) {
+  const std::vector<Stage> stages = graph.stages();
+  return attention_cost(config, stage_cost(graph, stages[0]), stage_cost(graph, stages[1]));
 }
 
 namespace {
@@ -103,22 +100,35 @@ void check_speed(Record& record, const Device& device, std::string_view dtype) {
 
 // A GPU loads code, makes library handles and tunes when it first meets a node; none of that
 // belongs to the memory or the time of the run that is looked at.
-void meet_every_kernel(const Graph& graph, const Schedule& schedule, Device& device) {
-  EagerExecutor executor(graph, schedule, device);
-  for (Value value : graph.inputs()) device.poison(executor.input(graph.name(value)));
-  executor.run_all();
+void meet_every_kernel(AttentionExecutable& executable, Device& device) {
+  executable.prepare(device);
+  const Graph& graph = executable.graph();
+  for (Value value : graph.inputs()) device.poison(executable.input(graph.name(value)));
+  for (size_t stage = 0; stage < graph.stages().size(); ++stage) executable.run_stage(stage);
   device.synchronize();
+  executable.release();
 }
 
-Verification verify(const AttentionWorkload& workload, const Graph& graph,
-                    const EagerExecutor& executor, Device& device, uint64_t seed) {
+Json compile_metrics(const AttentionExecutable& executable) {
+  Json metrics = {{"compile_seconds", executable.compile_seconds()},
+                  {"launches", executable.launches()},
+                  {"compile_seconds_are",
+                   "tracing, passes, planning, code generation and compiling of kernels that "
+                   "neither this process nor its cache on disk had yet"}};
+  if (!executable.fallback().empty()) metrics["ran_eagerly_because"] = executable.fallback();
+  return metrics;
+}
+
+Verification verify(const AttentionWorkload& workload, const AttentionExecutable& executable,
+                    Device& device, uint64_t seed) {
+  const Graph& graph = executable.graph();
   const auto is_output = [&](std::string_view name) {
     for (const Output& output : graph.outputs())
       if (output.name == name) return true;
     return false;
   };
   const HeadReader read = [&](const char* name, int64_t head) {
-    const TensorView whole = is_output(name) ? executor.output(name) : executor.input(name);
+    const TensorView whole = is_output(name) ? executable.output(name) : executable.input(name);
     return read_values(device, sub_tensor(whole, head));
   };
   HostThreads threads(device);
@@ -140,22 +150,21 @@ Record describe_attention(const AttentionWorkload& workload, const Device& devic
                      {"causal", config.causal},         {"dtype", info(config.dtype).name}};
   record.settings = device_settings(device, options.seed);
   record.settings.update(options.settings);
-  if (find_attention_implementation(workload.implementation).form == AttentionForm::fused)
+  const AttentionImplementation& how = find_attention_implementation(workload.implementation);
+  if (how.form == AttentionForm::fused || how.compiled)
     record.settings["backward"] = name(config.backward);
 
-  const Graph graph = workload_graph(workload);
-  const MemoryProfile profile = memory(graph, eager_schedule(graph), scratch_of(device));
-  record.memory.predicted_before_backward = profile.stage_end[0];
-  record.memory.predicted_peak = profile.peak;
-  record.memory.predicted_quadratic = quadratic_bytes(config, graph, profile);
-  record.cost = attention_cost(config, graph);
+  const AttentionExecutable executable(workload, device);
+  record.memory.predicted_before_backward = executable.predicted_before_backward();
+  record.memory.predicted_peak = executable.predicted_peak();
+  if (const MemoryProfile* profile = executable.profile())
+    record.memory.predicted_quadratic = quadratic_bytes(config, executable.graph(), *profile);
+  record.cost = attention_cost(config, executable.cost(0), executable.cost(1));
   return record;
 }
 
 std::optional<Record> run_attention(const AttentionWorkload& workload, Device& device,
                                     const AttentionStudyOptions& options, Record record) {
-  const Graph graph = workload_graph(workload);
-  const Schedule schedule = eager_schedule(graph);
   record.time = utc_now();
   try {
     const Bytes budget = device.ledger().budget();
@@ -163,22 +172,25 @@ std::optional<Record> run_attention(const AttentionWorkload& workload, Device& d
       throw Error(ErrorKind::out_of_memory,
                   fmt::format("the predicted peak of {} is above the budget of {}; not tried",
                               to_string(*record.memory.predicted_peak), to_string(budget)));
-    if (device.driver_memory_in_use()) meet_every_kernel(graph, schedule, device);
+    AttentionExecutable executable(workload, device);
+    const Graph& graph = executable.graph();
+    if (device.driver_memory_in_use()) meet_every_kernel(executable, device);
     const MemoryWatch watch(device);
-    EagerExecutor executor(graph, schedule, device);
+    executable.prepare(device);
     for (Value value : graph.inputs())
-      fill_randomly(device, executor.input(graph.name(value)), options.seed, graph.name(value));
+      fill_randomly(device, executable.input(graph.name(value)), options.seed, graph.name(value));
 
     // The first run is the one that is looked at: memory, and every value, over poisoned results.
-    executor.set_poison(true);
-    executor.run_stage(0);
+    executable.set_poison(true);
+    executable.run_stage(0);
     record.memory.before_backward = device.ledger().live();
-    executor.run_stage(1);
+    executable.run_stage(1);
     device.synchronize();
     watch.after_run(record.memory);
-    executor.set_poison(false);
+    executable.set_poison(false);
+    if (executable.is_compiled()) record.metrics = compile_metrics(executable);
     if (options.verify) {
-      record.verification = verify(workload, graph, executor, device, options.seed);
+      record.verification = verify(workload, executable, device, options.seed);
       record.error = first_wrong_tensor(record.verification);
       if (!record.error.empty()) record.status = Status::wrong;
     }
@@ -188,7 +200,7 @@ std::optional<Record> run_attention(const AttentionWorkload& workload, Device& d
         measure(options.protocol, {"forward", "backward"},
                 [&](std::span<double> phase_ms) {
                   for (size_t stage = 0; stage < phase_ms.size(); ++stage)
-                    phase_ms[stage] = device.time_ms([&] { executor.run_stage(stage); });
+                    phase_ms[stage] = device.time_ms([&] { executable.run_stage(stage); });
                 },
                 {.interrupted = options.interrupted});
     record.device_after = device_state(device);
@@ -203,6 +215,10 @@ std::optional<Record> run_attention(const AttentionWorkload& workload, Device& d
     record.error = error.message();
   }
   return record;
+}
+
+std::string explain_plan(const AttentionWorkload& workload, const Device& device) {
+  return label(workload) + "\n" + AttentionExecutable(workload, device).explain();
 }
 
 }  // namespace ridgeline

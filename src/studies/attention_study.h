@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 
+#include "cost/cost.h"
 #include "measure/protocol.h"
 #include "measure/record.h"
 #include "runtime/device.h"
@@ -21,8 +22,9 @@ struct AttentionStudyOptions {
   std::function<bool()> interrupted = {};  // asked between iterations
 };
 
-// FLOPs by the field's convention, exact products and bytes, for `graph` of
-// attention_training_graph.
+// FLOPs by the field's convention, exact products and bytes of what runs in forward and backward.
+CostFacts attention_cost(const AttentionConfig& config, const Cost& forward, const Cost& backward);
+// The same of every node of an attention_training_graph.
 CostFacts attention_cost(const AttentionConfig& config, const Graph& graph);
 
 // The row without results: what identifies it, and what was predicted. `blank` brings the facts
@@ -34,5 +36,8 @@ Record describe_attention(const AttentionWorkload& workload, const Device& devic
 // impossible speeds are statuses of the record, not errors. Empty when interrupted.
 std::optional<Record> run_attention(const AttentionWorkload& workload, Device& device,
                                     const AttentionStudyOptions& options, Record described);
+
+// Of a compiled workload: what was recognised, the kernels and why, memory, refusals.
+std::string explain_plan(const AttentionWorkload& workload, const Device& device);
 
 }  // namespace ridgeline

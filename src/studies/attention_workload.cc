@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "studies/peer_implementations.h"
 
 namespace ridgeline {
 namespace {
@@ -18,9 +19,11 @@ std::vector<int64_t> powers_of_two(int first, int last) {
 
 const std::vector<AttentionImplementation>& attention_implementations() {
   static const std::vector<AttentionImplementation> kImplementations = {
-      {"naive", AttentionForm::plain,
+      {"naive", AttentionForm::plain, false,
        "one kernel per step of the formula, as an eager framework runs it"},
-      {"flash", AttentionForm::fused, "one kernel that never stores the S x S scores"},
+      {"compiled", AttentionForm::plain, true,
+       "what the compiler makes of naive: attention recognised, the rest fused"},
+      {"flash", AttentionForm::fused, false, "one kernel that never stores the S x S scores"},
   };
   return kImplementations;
 }
@@ -32,7 +35,8 @@ const AttentionImplementation& find_attention_implementation(std::string_view na
     known.push_back(implementation.name);
   }
   throw Error(ErrorKind::usage, fmt::format("there is no attention implementation '{}'", name),
-              fmt::format("use one of: {}", fmt::join(known, ", ")));
+              fmt::format("use one of: {}; --list also has the libraries to compare with",
+                          fmt::join(known, ", ")));
 }
 
 AttentionMatrix attention_preset(std::string_view name) {
@@ -57,7 +61,7 @@ AttentionMatrix attention_preset(std::string_view name) {
 std::vector<AttentionWorkload> expand_matrix(const AttentionMatrix& matrix) {
   std::vector<AttentionWorkload> workloads;
   for (const std::string& implementation : matrix.implementations)
-    find_attention_implementation(implementation);
+    if (!find_peer(implementation)) find_attention_implementation(implementation);
   for (const std::string& dtype : matrix.dtypes)
     for (int64_t batch_size : matrix.batch_sizes)
       for (int64_t heads : matrix.heads)

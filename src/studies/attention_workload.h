@@ -12,6 +12,7 @@ namespace ridgeline {
 struct AttentionImplementation {
   std::string_view name;
   AttentionForm form;
+  bool compiled;  // passes, plan and generated kernels; else node by node
   std::string_view summary;
 };
 

@@ -59,6 +59,7 @@ Json device_settings(const Device& device, uint64_t seed) {
   settings["isa"] = facts.isa;
   settings["seed"] = seed;
   if (!facts.model.empty()) settings["gpu"] = facts.model;
+  if (facts.deterministic) settings["deterministic"] = true;
   return settings;
 }
 

@@ -10,28 +10,38 @@
 
 namespace ridgeline {
 
-void fill_randomly(Device& device, const TensorView& view, uint64_t seed, const std::string& name) {
-  // A load at a time, so that filling needs no second copy of the tensor. Pieces have generators of
-  // their own: threads share them, and the values do not depend on how many threads there are.
+void random_values(DType dtype, int64_t count, const RandomSource& source,
+                   const RangeRunner& in_parallel,
+                   const std::function<void(const std::vector<char>&)>& take) {
+  // A load at a time, so that nothing holds the whole tensor. Pieces have generators of their own:
+  // threads share them, and the values do not depend on how many threads there are.
   constexpr int64_t kPiece = 1 << 14, kLoad = 16 * kPiece;
-  const int size = info(view.dtype).size;
-  const int64_t count = element_count(view.shape);
-  std::vector<char> stored(static_cast<size_t>(std::min(kLoad, count) * size));
-  HostThreads threads(device);
-  const RangeRunner in_parallel = threads.runner();
+  std::vector<char> stored;
   for (int64_t first = 0; first < count; first += kLoad) {
     const int64_t n = std::min(kLoad, count - first);
+    stored.resize(static_cast<size_t>(n * info(dtype).size));
     in_parallel((n + kPiece - 1) / kPiece, [&](int64_t begin, int64_t end) {
       for (int64_t piece = begin; piece < end; ++piece) {
         const int64_t number = first / kPiece + piece;
-        NormalRandom random(seed, number == 0 ? name : fmt::format("{} {}", name, number));
+        NormalRandom random(source.seed,
+                            number == 0 ? source.name : fmt::format("{} {}", source.name, number));
         for (int64_t i = piece * kPiece; i < std::min(n, (piece + 1) * kPiece); ++i)
-          store_one(view.dtype, static_cast<float>(random.next()), stored.data(), i);
+          store_one(dtype, static_cast<float>(random.next()), stored.data(), i);
       }
     });
-    device.upload({static_cast<char*>(view.data) + first * size, view.dtype, {n}, {1}},
-                  stored.data());
+    take(stored);
   }
+}
+
+void fill_randomly(Device& device, const TensorView& view, uint64_t seed, const std::string& name) {
+  HostThreads threads(device);
+  char* to = static_cast<char*>(view.data);
+  random_values(view.dtype, element_count(view.shape), {seed, name}, threads.runner(),
+                [&](const std::vector<char>& stored) {
+                  const auto n = static_cast<int64_t>(stored.size()) / info(view.dtype).size;
+                  device.upload({to, view.dtype, {n}, {1}}, stored.data());
+                  to += stored.size();
+                });
 }
 
 std::vector<double> read_values(const Device& device, const TensorView& view) {

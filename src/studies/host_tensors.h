@@ -2,6 +2,7 @@
 // threads to check them with.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,6 +12,16 @@
 #include "runtime/device.h"
 
 namespace ridgeline {
+
+// What decides random values.
+struct RandomSource {
+  uint64_t seed = 42;
+  std::string name;  // of the tensor
+};
+
+// Normal random values as they are stored, in parts of bounded size, first to last.
+void random_values(DType dtype, int64_t count, const RandomSource& source, const RangeRunner& run,
+                   const std::function<void(const std::vector<char>&)>& take);
 
 // Normal random values, the same for a seed and a name on every device. `view` is contiguous.
 void fill_randomly(Device& device, const TensorView& view, uint64_t seed, const std::string& name);

@@ -42,11 +42,6 @@ class KernelStudy {
   std::optional<Record> run(const KernelWorkload& workload, Record described);
 
  private:
-  class Row;
-
-  // Rates and shares from the medians, and the speed-of-light guard.
-  void derive(const KernelWorkload& workload, Record& record) const;
-
   Device& device_;
   KernelStudyOptions options_;
   std::string verified_problem_;  // the label of what `verification_` is about

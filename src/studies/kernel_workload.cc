@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "studies/attention_workload.h"
+#include "studies/peer_implementations.h"
 
 namespace ridgeline {
 namespace {
@@ -69,12 +70,23 @@ KernelShape parse_kernel_shape(std::string_view text) {
 }
 
 std::vector<KernelWorkload> expand_matrix(const KernelMatrix& matrix) {
-  for (const std::string& implementation : matrix.implementations)
-    find_attention_implementation(implementation);
+  struct Named {
+    std::string name;
+    Origin origin;
+  };
+  std::vector<Named> implementations;
+  if (!matrix.own.empty()) implementations.push_back({matrix.own, Origin::own});
+  for (const std::string& name : matrix.implementations) {
+    if (!find_peer(name) && find_attention_implementation(name).compiled)
+      throw Error(ErrorKind::usage,
+                  fmt::format("'{}' is a plan of several kernels, not a kernel to be called", name),
+                  "time it with ridgeline attention");
+    implementations.push_back({name, find_peer(name) ? Origin::peer : Origin::ridgeline});
+  }
   std::vector<KernelWorkload> workloads;
   for (const std::string& dtype : matrix.dtypes)
     for (const KernelShape& shape : matrix.shapes)
-      for (const std::string& implementation : matrix.implementations)
+      for (const Named& implementation : implementations)
         for (const KernelMode mode : matrix.modes)
           workloads.push_back({{.batch_size = shape.batch_size,
                                 .heads = shape.heads,
@@ -83,8 +95,9 @@ std::vector<KernelWorkload> expand_matrix(const KernelMatrix& matrix) {
                                 .causal = matrix.causal,
                                 .dtype = parse_float_dtype(dtype),
                                 .backward = matrix.backward},
-                               implementation,
-                               mode});
+                               implementation.name,
+                               mode,
+                               implementation.origin});
   return workloads;
 }
 

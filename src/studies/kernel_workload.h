@@ -35,15 +35,20 @@ struct KernelShape {
 };
 KernelShape parse_kernel_shape(std::string_view text);  // "32,8,128,64"; throws a usage error
 
+// Who runs a row: this program, another library, or a kernel of the user's.
+enum class Origin { ridgeline, peer, own };
+
 struct KernelWorkload {
   AttentionConfig config;
   std::string implementation;
   KernelMode mode = KernelMode::hot;
+  Origin origin = Origin::ridgeline;
 };
 
 // The study's axes; every combination is a row.
 struct KernelMatrix {
-  std::vector<std::string> implementations = {"flash"};
+  std::vector<std::string> implementations = {"flash"};  // ours and peers'
+  std::string own = {};  // the entry of the user's kernel, measured beside them; empty: none
   std::vector<KernelShape> shapes = {
       {1, 1, 128, 64}, {8, 4, 128, 64}, {32, 8, 128, 64}, {32, 8, 256, 64}};
   std::vector<std::string> dtypes = {"fp16", "bf16"};
@@ -52,7 +57,8 @@ struct KernelMatrix {
   BackwardAlgorithm backward = BackwardAlgorithm::single_pass;
 };
 
-// Modes of one problem follow each other.
+// Throws a usage error for a name that is neither ours nor a peer's. Modes of one problem follow
+// each other.
 std::vector<KernelWorkload> expand_matrix(const KernelMatrix& matrix);
 
 // "flash (32,8,128,64) bf16 causal, cold".

@@ -38,7 +38,10 @@ ModelExecutable::ModelExecutable(const ModelWorkload& workload, Scenario scenari
                                  const AdamWOptions& optimizer)
     : scenario_(scenario), device_(device), state_(std::make_unique<State>()) {
   const double begin = now_s();
-  state_->model = model_graph(workload, scenario, optimizer);
+  // On a GPU a single pass adds by atomics, in whatever order they come.
+  state_->model = model_graph(
+      workload, scenario, optimizer,
+      device.facts().deterministic ? BackwardAlgorithm::two_pass : BackwardAlgorithm::single_pass);
   const Graph& traced = state_->model.graph;
   find_parts(workload.config);
   if (workload.mode == ModelMode::compiled) {

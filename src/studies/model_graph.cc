@@ -52,12 +52,12 @@ Graph with_kept_casts(const Graph& graph) {
 }  // namespace
 
 ModelGraph model_graph(const ModelWorkload& workload, Scenario scenario,
-                       const AdamWOptions& optimizer) {
+                       const AdamWOptions& optimizer, BackwardAlgorithm backward) {
   const bool compiled = workload.mode == ModelMode::compiled;
   FlashReport report;
   const auto forward_pass = [&](const Graph& forward) {
     Graph cast = in_precision(forward, workload.precision);
-    return compiled ? pack(flash(cast, {}, &report)) : cast;
+    return compiled ? pack(flash(cast, {.backward = backward}, &report)) : cast;
   };
   ModelGraph result{.graph = training_graph(workload.config, {.scenario = scenario,
                                                               .attention = AttentionForm::plain,

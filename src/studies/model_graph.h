@@ -16,7 +16,9 @@ struct ModelGraph {
 
 // Vanilla: plain attention, the casts of the precision. Compiled: besides, flash before the
 // gradient is taken; decompose and simplify after it.
+// `backward`: how attentions that flash found take their gradient.
 ModelGraph model_graph(const ModelWorkload& workload, Scenario scenario,
-                       const AdamWOptions& optimizer = {});
+                       const AdamWOptions& optimizer = {},
+                       BackwardAlgorithm backward = BackwardAlgorithm::single_pass);
 
 }  // namespace ridgeline

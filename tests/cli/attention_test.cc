@@ -88,6 +88,23 @@ TEST(Attention, SeveralImplementationsAddTwoColumnsToTheDocumentedOnes) {
   EXPECT_EQ(csv.rows[1].at("compiled"), "False");
 }
 
+TEST(Attention, CompiledIsCheckedMarkedAndExplained) {
+  const Sandbox sandbox;
+  const Finished run = sandbox.run(tiny_attention(
+      {"--impl", "naive,compiled", "--seq-len", "16", "--d-model", "8", "--causal", "--explain"}));
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_TRUE(contains(run.out, "compiled speedup")) << run.out;
+  EXPECT_TRUE(contains(run.out, "became one attention node")) << run.out;
+  const Csv csv = parse_csv(read_text(sandbox.attention("attention.csv")));
+  ASSERT_EQ(csv.rows.size(), 2u);
+  EXPECT_EQ(csv.rows[0].at("compiled"), "False");
+  EXPECT_EQ(csv.rows[1].at("compiled"), "True");
+  EXPECT_EQ(csv.rows[1].at("status"), "success");
+  const Record record = sandbox.results().records.at(1);
+  EXPECT_TRUE(record.verification.checked);
+  EXPECT_GT(record.metrics->at("compile_seconds").get<double>(), 0);
+}
+
 // 4 inputs, the output and d_v of 128 KiB each, and three S x S tensors of 2 MiB at the peak.
 TEST(Attention, MemoryInTheCsvIsInMebibytes) {
   const Sandbox sandbox;

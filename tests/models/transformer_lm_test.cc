@@ -393,9 +393,10 @@ TEST(Training, IsTheSameBitByBitWhateverTheThreads) {
   CpuDevice one({.threads = 1});
   expect_equal_runs(*cpu(), one);
 }
-TEST(Training, IsTheSameBitByBitOnTheGpu) {
+TEST(Training, IsTheSameBitByBitOnAGpuThatIsToldTo) {
   RIDGELINE_NEEDS_GPU();
-  expect_equal_runs(*gpu(), *gpu());
+  CudaDevice first({.deterministic = true}), second({.deterministic = true});
+  expect_equal_runs(first, second);
 }
 
 TEST(CosineSchedule, WarmsUpDecaysAndStays) {

@@ -27,7 +27,7 @@ std::optional<Record> run_row(const AttentionWorkload& row, CpuDevice& device,
 }
 
 TEST(AttentionStudy, ARowIsMeasuredVerifiedAndAsLargeAsPredicted) {
-  for (const std::string implementation : {"naive", "flash"}) {
+  for (const std::string implementation : {"naive", "compiled", "flash"}) {
     CpuDevice device(two_threads());
     const Record record = run_row(workload(implementation), device).value();
     EXPECT_EQ(record.status, Status::ok) << record.error;
@@ -41,7 +41,7 @@ TEST(AttentionStudy, ARowIsMeasuredVerifiedAndAsLargeAsPredicted) {
 }
 
 TEST(AttentionStudy, Tf32OnACpuIsUnsupportedNotFp32) {
-  for (const std::string implementation : {"naive", "flash"}) {
+  for (const std::string implementation : {"naive", "compiled", "flash"}) {
     CpuDevice device(two_threads());
     AttentionWorkload row = workload(implementation);
     row.config.dtype = DType::tf32;

@@ -42,6 +42,11 @@ void sgemm(const Sgemm& call) {
               call.c, static_cast<int>(call.ldc));
 }
 
+void sgemv(const Sgemv& call) {
+  cblas_sgemv(CblasRowMajor, CblasNoTrans, static_cast<int>(call.m), static_cast<int>(call.n), 1.0f,
+              call.a, static_cast<int>(call.lda), call.x, 1, 0.0f, call.y, 1);
+}
+
 std::string blas_description() {
   const std::string_view config = openblas_get_config();
   const size_t version_end = config.find(' ', config.find(' ') + 1);

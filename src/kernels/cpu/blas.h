@@ -23,6 +23,17 @@ struct Sgemm {
 
 void sgemm(const Sgemm& call);
 
+// y = a x in fp32 on the calling thread; `a` has m rows of n numbers, lda apart.
+struct Sgemv {
+  int64_t m = 0, n = 0;
+  const float* a = nullptr;
+  int64_t lda = 0;
+  const float* x = nullptr;
+  float* y = nullptr;
+};
+
+void sgemv(const Sgemv& call);
+
 // "OpenBLAS 0.3.21, kernels for SkylakeX".
 std::string blas_description();
 

@@ -1,31 +1,13 @@
 // Flash attention forward: batch x heads x query tiles, handed to the threads one by one.
 #include "kernels/cpu/flash.h"
 
-#include <cpuid.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include "kernels/cpu/flash_problem.h"
 
 namespace ridgeline {
 namespace {
 
-// AMX needs the processor, and a system that saves its registers for processes that ask.
-bool has_amx() {
-#ifdef __x86_64__
-  constexpr int kRequestPermission = 0x1023, kTileData = 18;
-  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
-  constexpr unsigned kBf16 = 1u << 22, kTiles = 1u << 24;
-  if ((edx & kBf16) == 0 || (edx & kTiles) == 0) return false;
-  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-#else
-  return false;
-#endif
-}
-
 const FlashForwardKernel& forward_kernel(const FlashForward& problem, const FlashKernels& kernels) {
-  static const bool amx = has_amx();
+  static const bool amx = has_matrix_units();
   const auto plain = [](const TensorView& view) { return view.strides[3] == 1; };
   const bool fits = problem.q.dtype == DType::bf16 && problem.q.shape[3] % 32 == 0 &&
                     plain(problem.q) && plain(problem.k) && plain(problem.v);

@@ -1,6 +1,9 @@
 #include "kernels/cpu/isa.h"
 
+#include <cpuid.h>
 #include <fmt/format.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cstdlib>
 
@@ -42,6 +45,19 @@ Isa default_isa() {
   throw Error(ErrorKind::usage,
               fmt::format("RIDGELINE_ISA={} is not an instruction set of this machine", wanted),
               fmt::format("use one up to {}", name(isas.back())));
+}
+
+bool has_matrix_units() {
+#ifdef __x86_64__
+  constexpr int kRequestPermission = 0x1023, kTileData = 18;
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
+  constexpr unsigned kBf16 = 1u << 22, kTiles = 1u << 24;
+  if ((edx & kBf16) == 0 || (edx & kTiles) == 0) return false;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
 }
 
 }  // namespace ridgeline

@@ -16,4 +16,8 @@ std::vector<Isa> supported_isas();
 // The last of supported_isas(), unless the environment variable RIDGELINE_ISA names another one.
 Isa default_isa();
 
+// Whether tiles of bf16 can be multiplied (AMX): that takes the processor, and a system that saves
+// their registers for processes that ask, as this function does.
+bool has_matrix_units();
+
 }  // namespace ridgeline

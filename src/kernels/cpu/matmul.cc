@@ -72,7 +72,8 @@ void pack(const SimdKernels& simd, const Matrix& m, int64_t row, int64_t column,
 
 // For 16-bit storage and strides the library cannot read.
 void multiply_packed(const SimdKernels& simd, const Matrix& a, const Matrix& b,
-                     const TensorView& out, int64_t out_offset, Scratch& scratch) {
+                     const TensorView& out, int64_t out_offset, int64_t out_step,
+                     Scratch& scratch) {
   scratch.prepare();
   const int64_t n = b.columns;
   for (int64_t row = 0; row < a.rows; row += kBlockRows) {
@@ -96,7 +97,7 @@ void multiply_packed(const SimdKernels& simd, const Matrix& a, const Matrix& b,
       }
       for (int64_t r = 0; r < rows; ++r)
         simd.store(out.dtype, &scratch.c[static_cast<size_t>(r * columns)],
-                   element_address(out, out_offset + (row + r) * n + column), columns);
+                   element_address(out, out_offset + (row + r) * out_step + column), columns);
     }
   }
 }
@@ -108,6 +109,38 @@ Matrix matrix_at(const TensorView& view, int64_t offset) {
           view.shape.back(0),
           view.strides.back(1),
           view.strides.back(0)};
+}
+
+// Into how many parts each axis of a product is cut.
+struct Cuts {
+  int64_t rows = 1, columns = 1;
+};
+
+// Products are cut only when the batch alone leaves threads idle. Every piece packs its rows of the
+// left and its columns of the right operand anew, so of all ways to cut, the one that packs least.
+Cuts cut_product(int64_t m, int64_t n, int64_t batch, int threads) {
+  constexpr int64_t kLeastSide = 128;  // of a piece: smaller ones do not fill the library's blocks
+  constexpr int64_t kPiecesPerThread = 2;  // so that a thread that is late can be helped
+  if (threads == 1) return {};
+  const int64_t most_rows = std::max<int64_t>(1, m / kLeastSide);
+  const int64_t most_columns = std::max<int64_t>(1, n / kLeastSide);
+  const int64_t pieces =
+      std::min((kPiecesPerThread * threads + batch - 1) / batch, most_rows * most_columns);
+  const auto packed = [&](const Cuts& cuts) { return cuts.columns * m + cuts.rows * n; };
+  Cuts best{most_rows, most_columns};
+  for (int64_t rows = 1; rows <= std::min(most_rows, pieces); ++rows) {
+    const Cuts cuts{rows, (pieces + rows - 1) / rows};
+    if (cuts.columns <= most_columns && packed(cuts) < packed(best)) best = cuts;
+  }
+  return best;
+}
+
+struct Part {
+  int64_t begin, size;
+};
+Part part(int64_t size, int64_t which, int64_t parts) {
+  const int64_t begin = size * which / parts;
+  return {begin, size * (which + 1) / parts - begin};
 }
 
 // The axes before the last two, as a view of their own.
@@ -131,28 +164,36 @@ void matmul_kernel(const KernelCall& call, const CpuContext& context) {
   const Walk walk = make_walk(batch_shape, batches);
   const int64_t batch = element_count(batch_shape);
 
-  // Rows are cut only when the batch alone leaves threads idle.
-  const int64_t wanted = context.pool.threads() == 1 ? 1 : 4 * context.pool.threads();
-  const int64_t cuts = std::clamp<int64_t>(batch >= wanted ? 1 : (wanted + batch - 1) / batch, 1,
-                                           std::max<int64_t>(1, m / 128));
+  const Cuts cuts = cut_product(m, n, batch, context.pool.threads());
   std::vector<Scratch> scratch(static_cast<size_t>(context.pool.threads()));
-  context.pool.for_each_nearby(batch * cuts, [&](int64_t item, int thread) {
-    const int64_t index = item / cuts;
-    const int64_t begin = m * (item % cuts) / cuts;
-    const int64_t end = m * (item % cuts + 1) / cuts;
+  context.pool.for_each_nearby(batch * cuts.rows * cuts.columns, [&](int64_t item, int thread) {
+    const int64_t index = item / (cuts.rows * cuts.columns);
+    const auto [row, rows] = part(m, item / cuts.columns % cuts.rows, cuts.rows);
+    const auto [column, columns] = part(n, item % cuts.columns, cuts.columns);
     Matrix a = matrix_at(call.inputs[0], walk.element_offset(0, index));
-    const Matrix b = matrix_at(call.inputs[1], walk.element_offset(1, index));
-    a.offset += begin * a.row_step;
-    a.rows = end - begin;
-    const int64_t out_offset = (index * m + begin) * n;
+    Matrix b = matrix_at(call.inputs[1], walk.element_offset(1, index));
+    a.offset += row * a.row_step;
+    a.rows = rows;
+    b.offset += column * b.column_step;
+    b.columns = columns;
+    const int64_t out_offset = (index * m + row) * n + column;
     if (out.dtype != DType::f32 || !fits_library(a) || !fits_library(b)) {
-      multiply_packed(simd, a, b, out, out_offset, scratch[static_cast<size_t>(thread)]);
+      multiply_packed(simd, a, b, out, out_offset, n, scratch[static_cast<size_t>(thread)]);
       return;
     }
     const Operand left = in_place(a);
     const Operand right = in_place(b);
+    if (n == 1 && !left.transposed && b.row_step == 1) {  // sgemm would pack what is used once
+      sgemv({.m = a.rows,
+             .n = a.columns,
+             .a = left.data,
+             .lda = left.leading,
+             .x = right.data,
+             .y = out.as<float>() + out_offset});
+      return;
+    }
     sgemm({.m = a.rows,
-           .n = n,
+           .n = b.columns,
            .k = a.columns,
            .a = left.data,
            .lda = left.leading,

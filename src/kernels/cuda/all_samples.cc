@@ -1,3 +1,4 @@
+#include "kernels/cuda/gemm_plan.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/samples.h"
 
@@ -6,6 +7,7 @@ namespace ridgeline {
 std::vector<CudaKernel> cuda_kernel_samples() {
   std::vector<CudaKernel> kernels = eager_kernel_samples();
   for (CudaKernel& kernel : flash_samples()) kernels.push_back(std::move(kernel));
+  for (CudaKernel& kernel : gemm_samples()) kernels.push_back(std::move(kernel));
   return kernels;
 }
 

@@ -2,14 +2,10 @@
 #pragma once
 
 #include <span>
-#include <string_view>
+
+#include "base/embedded_text.h"
 
 namespace ridgeline {
-
-struct EmbeddedText {
-  std::string_view name;  // "flash_forward.cu", "fragments.cuh", "params.h"
-  std::string_view text;
-};
 
 std::span<const EmbeddedText> cuda_texts();
 

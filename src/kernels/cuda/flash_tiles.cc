@@ -108,6 +108,26 @@ std::vector<Tile> that_fit(const std::vector<Tile>& tiles, const CudaFacts& devi
   return fitting;
 }
 
+// Rows times keys that the busiest multiprocessor works on, where a mask hides what is behind the
+// diagonal: blocks of `side` queries or keys, tiles of that by `other`.
+int64_t busiest(const FlashShape& shape, const CudaFacts& device, int64_t side, int64_t other) {
+  const int64_t blocks = (shape.queries + side - 1) / side * shape.heads;
+  const int64_t rounds = (blocks + device.multiprocessors - 1) / device.multiprocessors;
+  return rounds * side * (shape.keys + side + other);
+}
+
+// Short masked sequences: the first tile gives way to one that shares the work out so much better
+// that it makes up for what it loses in each multiprocessor, as measured.
+template <class Tile, class Busiest>
+void prefer_even_tile(std::vector<Tile>& tiles, double worthwhile, Busiest busiest_of) {
+  const auto best = std::min_element(tiles.begin(), tiles.end(), [&](const Tile& a, const Tile& b) {
+    return busiest_of(a) < busiest_of(b);
+  });
+  if (static_cast<double>(busiest_of(tiles[0])) >
+      worthwhile * static_cast<double>(busiest_of(*best)))
+    std::rotate(tiles.begin(), best, best + 1);
+}
+
 }  // namespace
 
 int FlashShape::head_dim() const {
@@ -138,6 +158,12 @@ std::vector<ForwardTile> forward_tiles(const FlashShape& shape, const CudaFacts&
   std::vector<ForwardTile> tiles =
       that_fit(row_for(forward_table(), shape), device, shape,
                [&](const ForwardTile& tile) { return tile.shared_bytes(shape); });
+  if (shape.mask != 0) {
+    prefer_even_tile(tiles, 1.15, [&](const ForwardTile& tile) {
+      return busiest(shape, device, tile.rows, tile.keys);
+    });
+    return tiles;
+  }
   // Where the best tile leaves multiprocessors idle, fewer rows a warp are better: of those tiles
   // the first that gives each multiprocessor a block, or else the smallest.
   const auto blocks = [&](const ForwardTile& tile) {
@@ -159,9 +185,14 @@ std::vector<BackwardKeysTile> backward_keys_tiles(const FlashShape& shape, const
   for (BackwardKeysTile tile : row_for(backward_keys_table(), shape))
     // Warps that share keys split the width into multiples of 16.
     if (shape.head_dim() % (16 * tile.split) == 0) tiles.push_back(tile);
-  return that_fit(tiles, device, shape, [&](const BackwardKeysTile& tile) {
+  tiles = that_fit(tiles, device, shape, [&](const BackwardKeysTile& tile) {
     return tile.shared_bytes(shape, single_pass);
   });
+  if (shape.mask != 0)
+    prefer_even_tile(tiles, 1.3, [&](const BackwardKeysTile& tile) {
+      return busiest(shape, device, tile.keys, tile.queries);
+    });
+  return tiles;
 }
 
 std::vector<BackwardQueriesTile> backward_queries_tiles(const FlashShape& shape,

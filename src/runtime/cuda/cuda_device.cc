@@ -100,6 +100,7 @@ CudaDevice::CudaDevice(CudaOptions options)
     : context_(options.ordinal),
       queue_(context_),
       ordinal_(options.ordinal),
+      deterministic_(options.deterministic),
       facts_(read_facts(context_.device())),
       driver_version_(read_driver_version()),
       memory_(queue_),
@@ -114,7 +115,8 @@ CudaDevice::CudaDevice(CudaOptions options)
                   const std::function<std::vector<CudaLaunch>(size_t)>& candidate) {
         return variant ? std::min(*variant, count - 1) : tuner_.choose(key, count, candidate);
       }),
-      matmul_(queue_, kernels_, ledger_) {}
+      matmul_(queue_, kernels_, ledger_,
+              options.deterministic ? AlgorithmChoice::first : AlgorithmChoice::fastest) {}
 
 // Kernels may still use what the members are about to free.
 CudaDevice::~CudaDevice() {
@@ -137,7 +139,8 @@ DeviceFacts CudaDevice::facts() const {
           .multiprocessors = facts_.multiprocessors,
           .l2_bytes = facts_.l2_bytes,
           .max_clock_hz = facts_.max_clock_hz,
-          .ordinal = ordinal_};
+          .ordinal = ordinal_,
+          .deterministic = deterministic_};
 }
 
 void CudaDevice::run(const Node& node, std::span<const TensorView> inputs,

@@ -25,6 +25,9 @@ struct CudaOptions {
   int ordinal = 0;
   std::optional<Bytes> budget = {};  // unless given: the GPU's free memory less a margin
   Tuning tuning = Tuning::off;
+  // Products by the library's first proposal instead of the one that was fastest today: the same
+  // bits from run to run.
+  bool deterministic = false;
   std::optional<size_t> variant =
       {};                     // of kernels that have several: always this one, or their last
   JitOptions jit = {};        // `arch` is the GPU's own, whatever stands there
@@ -101,6 +104,7 @@ class CudaDevice : public Device {
   PrimaryContext context_;
   mutable CudaQueue queue_;
   int ordinal_;
+  bool deterministic_;
   CudaFacts facts_;
   std::string driver_version_;
   CudaMemory memory_;

@@ -228,10 +228,12 @@ struct CudaMatmul::Library {
   }
 };
 
-CudaMatmul::CudaMatmul(CudaQueue& queue, KernelStore& kernels, Ledger& ledger)
+CudaMatmul::CudaMatmul(CudaQueue& queue, KernelStore& kernels, Ledger& ledger,
+                       AlgorithmChoice choice)
     : queue_(queue),
       kernels_(kernels),
       ledger_(ledger),
+      choice_(choice),
       workspace_(queue, kWorkspace, "taking the workspace of matrix products") {}
 
 CudaMatmul::~CudaMatmul() = default;
@@ -281,7 +283,9 @@ void CudaMatmul::run(const TensorView& a, const TensorView& b, const TensorView&
       try {
         describe(found->second, gemm);
         found->second.algorithm =
-            library_->fastest(found->second, request, addresses, workspace_, queue_);
+            choice_ == AlgorithmChoice::first
+                ? library_->candidates(found->second, request, workspace_).front().algorithm
+                : library_->fastest(found->second, request, addresses, workspace_, queue_);
       } catch (...) {
         library_->prepared.erase(found);
         throw;

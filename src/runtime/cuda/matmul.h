@@ -12,11 +12,13 @@
 
 namespace ridgeline {
 
+enum class AlgorithmChoice { fastest, first };  // of what the library proposes
+
 class CudaMatmul {
  public:
   // Takes the library's workspace from the driver, once; the library itself is opened by the first
   // product, which also takes a workspace for products that run beside others.
-  CudaMatmul(CudaQueue& queue, KernelStore& kernels, Ledger& ledger);
+  CudaMatmul(CudaQueue& queue, KernelStore& kernels, Ledger& ledger, AlgorithmChoice choice);
   ~CudaMatmul();
 
   // Operands that the library cannot read are copied first, into memory of the ledger.
@@ -28,6 +30,7 @@ class CudaMatmul {
   CudaQueue& queue_;
   KernelStore& kernels_;
   Ledger& ledger_;
+  AlgorithmChoice choice_;
   CudaBuffer workspace_;
   CudaBuffer side_workspace_;  // of products that run beside others
   std::unique_ptr<Library> library_;

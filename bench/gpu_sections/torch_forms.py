@@ -1,0 +1,30 @@
+"""The forms of PyTorch that whole models are compared with. Needs no PyTorch, so that it starts no GPU context."""
+import dataclasses
+
+SCENARIOS = ("forward", "fwd-bwd", "full-step")
+
+
+@dataclasses.dataclass(frozen=True)
+class Form:
+    attention: str = "sdpa"
+    mode: str | None = "default"  # of torch.compile; None: eager
+    capture: bool = False         # the whole step becomes one CUDA graph
+    cast_ahead: bool = False      # weights of products are bf16 before the clock starts: forward only
+
+
+FORMS = {
+    "eager": Form(attention="plain", mode=None),
+    "eager-sdpa": Form(mode=None),
+    "compile": Form(),
+    "graph": Form(capture=True),
+    "reduce-overhead": Form(mode="reduce-overhead"),
+    "autotune": Form(mode="max-autotune-no-cudagraphs", capture=True),
+    "graph-cast": Form(capture=True, cast_ahead=True),
+    "autotune-cast": Form(mode="max-autotune-no-cudagraphs", capture=True, cast_ahead=True),
+}
+# By what a run may cost: torch.compile of a large model takes minutes.
+PEERS = {
+    "eager": ["eager"],
+    "quick": ["graph", "graph-cast"],
+    "best": ["eager", "compile", "graph", "reduce-overhead", "autotune", "graph-cast", "autotune-cast"],
+}

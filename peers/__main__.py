@@ -1,0 +1,13 @@
+"""python3 peers: answers ridgeline's requests; python3 peers --list: the names that it knows."""
+import pathlib
+import sys
+
+sys.path[0] = str(pathlib.Path(__file__).resolve().parent.parent)
+
+from peers import registry, worker  # noqa: E402  (found by the line above)
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--list"]:
+        print("\n".join(registry.IMPLEMENTATIONS))
+        sys.exit(0)
+    sys.exit(worker.main())

@@ -1,0 +1,24 @@
+"""Which module opens which implementation; src/studies/peer_implementations.cc has the same names."""
+import importlib
+
+IMPLEMENTATIONS = {
+    "torch.naive": "torch_library",
+    "torch.compile": "torch_library",
+    "torch.sdpa": "torch_library",
+    "torch.sdpa.flash": "torch_library",
+    "torch.sdpa.cudnn": "torch_library",
+    "torch.sdpa.efficient": "torch_library",
+    "torch.sdpa.math": "torch_library",
+    "torch.flex": "torch_library",
+    "flash_attn": "torch_library",
+    "flash_attn_3": "torch_library",
+    "xformers": "torch_library",
+    "jax.naive": "jax_library",
+    "jax.xla": "jax_library",
+    "jax.cudnn": "jax_library",
+}
+
+
+def open_problem(request):
+    """The problem of a request, ready to run."""
+    return importlib.import_module("peers." + IMPLEMENTATIONS[request["implementation"]]).Problem(request)

@@ -1,0 +1,100 @@
+"""How a row of each study is run: the first run that is looked at, then samples."""
+import time
+
+# A GPU that has run dry waits for the next launch. Before a sample shorter than this it is kept busy, as
+# `ridgeline kernel` does for its own.
+LEAD_IN_BELOW_MS = 2
+
+
+class Row:
+    def __init__(self, problem, request):
+        self.problem, self.request = problem, request
+
+    def first_run(self):
+        """Memory, what really ran, and the results as files where ridgeline wants to check them."""
+        start = time.monotonic()
+        self.problem.meet_every_kernel()
+        first_run_s = time.monotonic() - start
+        memory = self.problem.run_watched(self.request["results"])
+        self.prepare()
+        return {"memory": memory, "facts": self.problem.facts(), "first_run_s": first_run_s}
+
+    def prepare(self):
+        pass
+
+    def close(self):
+        """Checks that what was timed is what was looked at."""
+        try:
+            self.problem.check_after_samples()
+        finally:
+            leave = self.problem.leaves_memory_taken
+            self.drop()
+        return {"leave": leave}
+
+    def drop(self):
+        problem, self.problem = self.problem, None
+        if problem is not None:
+            problem.drop()
+
+
+class AttentionRow(Row):
+    """As `ridgeline attention`: forward, then backward, each started on an idle device."""
+
+    def sample(self):
+        problem = self.problem
+        forward_ms, state = problem.timed(lambda: problem.forward(0))
+        backward_ms, _ = problem.timed(lambda: problem.backward(0, state))
+        return [forward_ms, backward_ms]
+
+
+class KernelRow(Row):
+    """As `ridgeline kernel`: calls back to back, over copies, after a flush, or in a launch graph."""
+
+    def prepare(self):
+        self.calls, self.copies = self.request["calls"], self.request["copies"]
+        self.mode = self.request["mode"]
+        self.passes = [self.forward] + ([self.backward] if self.request["gradients"] else [])
+        self.next_copy, self.last_ms = [0] * len(self.passes), [0.0] * len(self.passes)
+        # A backward needs what a forward of its copy has left.
+        self.states = [self.problem.forward(copy) if self.request["gradients"] else None
+                       for copy in range(self.copies)]
+        self.starts = [self.start_of(index) for index in range(len(self.passes))]
+
+    def forward(self, copy):
+        self.problem.forward(copy)
+
+    def backward(self, copy):
+        self.problem.backward(copy, self.states[copy])
+
+    def start_of(self, index):
+        """A function that starts the calls of one sample."""
+        call = self.passes[index]
+
+        def all_calls():
+            for _ in range(self.calls):
+                call(self.next_copy[index])
+                self.next_copy[index] = (self.next_copy[index] + 1) % self.copies
+        return self.problem.captured(all_calls) if self.mode == "graph" else all_calls
+
+    def sample(self):
+        taken = []
+        for index, start in enumerate(self.starts):
+            if self.mode == "cold":
+                self.problem.flush()
+            elif self.problem.has_queue and self.last_ms[index] < LEAD_IN_BELOW_MS:
+                start()
+            host = 0.0
+
+            def work():
+                nonlocal host
+                begin = time.perf_counter()
+                start()
+                host = 1e3 * (time.perf_counter() - begin)
+            device_ms, _ = self.problem.timed(work)
+            self.last_ms[index] = device_ms
+            taken += [device_ms / self.calls, host / self.calls]
+        return taken
+
+    def drop(self):
+        self.states = self.starts = None
+        super().drop()

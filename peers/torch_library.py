@@ -1,0 +1,259 @@
+"""PyTorch's attention, and that of libraries built on it."""
+import contextlib
+import os
+import resource
+import time
+import warnings
+
+from .refusal import Refusal, missing
+
+try:
+    import torch
+except ImportError as problem:
+    raise missing("torch", problem) from problem
+
+from . import torch_implementations  # noqa: E402  (needs torch)
+
+DTYPES = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+GRADIENTS = ("d_q", "d_k", "d_v")
+
+
+def refusal_of(error, said=()):
+    """A library's exception in the words of records; None for one that is a surprise."""
+    text = str(error).strip().splitlines()
+    first = text[0] if text else type(error).__name__
+    out_of_memory = (torch.OutOfMemoryError, MemoryError)
+    if isinstance(error, out_of_memory) or "can't allocate memory" in str(error):
+        return Refusal("oom", first)
+    if "CUDA error" in str(error):
+        return None
+    if isinstance(error, (RuntimeError, NotImplementedError, ValueError, TypeError, AssertionError)):
+        reasons = "; ".join(dict.fromkeys(str(each.message).splitlines()[0] for each in said))
+        return Refusal("unsupported", first + (f" ({reasons})" if reasons else ""),
+                       "choose another implementation, dtype or size")
+    return None
+
+
+@contextlib.contextmanager
+def refusing():
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            yield
+        except Refusal:
+            raise
+        except Exception as error:
+            refusal = refusal_of(error, said)
+            if refusal is None:
+                raise
+            raise refusal from error
+
+
+class Problem:
+    """One attention problem on one device."""
+    leaves_memory_taken = False
+
+    def __init__(self, request):
+        self.request = request
+        self.device = torch.device(request["device"])
+        self.has_queue = self.device.type == "cuda"
+        self.gradients = request["gradients"]
+        self.set_up()
+        with refusing():
+            self.implementation = torch_implementations.make(request, self.device)
+            self.copies = [self.load() for _ in range(request["copies"])]
+        self.kernels = None
+
+    def set_up(self):
+        request = self.request
+        if self.has_queue and not torch.cuda.is_available():
+            raise Refusal("unsupported", f"PyTorch {torch.__version__} sees no GPU",
+                          "install a PyTorch with CUDA, or measure with --device cpu")
+        if request["dtype"] == "tf32" and not self.has_queue:
+            raise Refusal("unsupported", "tf32 is a GPU's", "use fp32, bf16 or fp16 on a CPU")
+        # fp32 means fp32.
+        torch.set_float32_matmul_precision("high" if request["dtype"] == "tf32" else "highest")
+        torch.backends.cudnn.allow_tf32 = request["dtype"] == "tf32"
+        if self.has_queue:
+            torch.cuda.set_device(self.device)
+            total = torch.cuda.get_device_properties(self.device).total_memory
+            torch.cuda.set_per_process_memory_fraction(min(1.0, request["budget_bytes"] / total))
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats()
+        else:
+            torch.set_num_threads(request["threads"])
+            limit_memory(request["budget_bytes"])
+
+    def load(self):
+        """The tensors of one copy, from ridgeline's files, in the layout that the implementation likes."""
+        names = ["q", "k", "v"] + (["d_output"] if self.gradients else [])
+        tensors = {}
+        for name in names:
+            path = os.path.join(self.request["folder"], name)
+            count = os.path.getsize(path) // DTYPES[self.request["dtype"]].itemsize
+            flat = torch.from_file(path, size=count, dtype=DTYPES[self.request["dtype"]])
+            tensor = flat.view(self.request["shape"])  # batch, heads, sequence, width
+            if self.implementation.layout == "bshd":
+                tensor = tensor.transpose(1, 2)
+            tensor = tensor.contiguous().to(self.device, copy=True)
+            tensors[name] = tensor.requires_grad_(self.gradients and name != "d_output")
+        return tensors
+
+    def inputs(self, copy):
+        return [self.copies[copy][name] for name in ("q", "k", "v")]
+
+    def forward(self, copy):
+        with torch.set_grad_enabled(self.gradients):
+            return self.implementation(*self.inputs(copy))
+
+    def backward(self, copy, output):
+        keep = self.request["study"] == "kernel"  # its passes are timed apart, over and over
+        return torch.autograd.grad(output, self.inputs(copy), self.copies[copy]["d_output"], retain_graph=keep)
+
+    def run_once(self):
+        output = self.forward(0)
+        gradients = self.backward(0, output) if self.gradients else ()
+        self.wait()
+        return output, gradients
+
+    def meet_every_kernel(self):
+        """Compiles, loads and tunes, and checks that it is the asked-for code that runs."""
+        with refusing():
+            self.run_once()
+            self.kernels = self.kernel_names()
+            probe = [tensor.detach().requires_grad_() for tensor in self.inputs(0)]
+            with torch.enable_grad():
+                self.ran = self.implementation.check(self.implementation(*probe))
+
+    def kernel_names(self):
+        """Of the device, by the profiler; None where it does not work."""
+        if not self.has_queue:
+            return None
+        try:
+            with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+                self.run_once()
+            names = [event.key for event in profile.key_averages()
+                     if not event.key.startswith(("cuda", "aten::", "Memcpy", "Memset"))]
+            return [name[:120] for name in dict.fromkeys(names)][:20]
+        except RuntimeError:
+            return None
+
+    def run_watched(self, results):
+        """One run with its memory looked at; writes results into files when they are asked for."""
+        with refusing():
+            if self.has_queue:
+                torch.cuda.empty_cache()
+                torch.cuda.reset_peak_memory_stats()
+            memory = Growth() if not self.has_queue else None
+            output = self.forward(0)
+            self.wait()
+            facts = {"before_backward_bytes": torch.cuda.memory_allocated()} if self.has_queue else {}
+            gradients = self.backward(0, output) if self.gradients else ()
+            self.wait()
+            if self.has_queue:
+                facts["peak_bytes"] = torch.cuda.max_memory_allocated()
+            elif memory.known():
+                facts["process_peak_growth_bytes"] = memory.peak()
+            if results:
+                self.write("output", output)
+                for name, gradient in zip(GRADIENTS, gradients):
+                    self.write(name, gradient)
+        return facts
+
+    def write(self, name, tensor):
+        tensor = tensor.detach()
+        if self.implementation.layout == "bshd":
+            tensor = tensor.transpose(1, 2)
+        bits = torch.int32 if tensor.element_size() == 4 else torch.int16
+        values = tensor.contiguous().cpu().view(bits).flatten()
+        with open(os.path.join(self.request["folder"], name), "wb") as file:
+            file.write(memoryview(values.numpy()))
+
+    def timed(self, work):
+        if not self.has_queue:
+            begin = time.perf_counter()
+            result = work()
+            return 1e3 * (time.perf_counter() - begin), result
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        result = work()
+        end.record()
+        end.synchronize()
+        return begin.elapsed_time(end), result
+
+    def flush(self):
+        """Whatever runs next finds nothing in the last cache."""
+        if not hasattr(self, "flushed"):
+            self.flushed = torch.empty(2 * self.request["cache_bytes"], dtype=torch.uint8, device=self.device)
+        self.flushed.add_(1)
+
+    def captured(self, work):
+        if not self.has_queue:
+            raise Refusal("unsupported", "launch graphs are a GPU's", "measure hot or cold")
+        with refusing():
+            stream = torch.cuda.Stream()
+            stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(stream):
+                work()
+            self.wait()
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, stream=stream):
+                work()
+        return graph.replay
+
+    def wait(self):
+        if self.has_queue:
+            torch.cuda.synchronize()
+
+    def facts(self):
+        versions = {"torch": torch.__version__}
+        if self.has_queue:
+            versions |= {"cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version()}
+        return {"ran": self.ran, "layout": self.implementation.layout, "kernels": self.kernels,
+                "clock": "device events" if self.has_queue else "host",
+                "versions": versions | self.implementation.versions}
+
+    def check_after_samples(self):
+        self.implementation.check_after_samples()
+
+    def drop(self):
+        self.copies = self.implementation = self.flushed = None
+        if self.has_queue:
+            torch.cuda.synchronize()
+            torch.cuda.empty_cache()
+
+
+def status_bytes(field):
+    with open("/proc/self/status", encoding="ascii") as file:
+        for line in file:
+            if line.startswith(field + ":"):
+                return 1024 * int(line.split()[1])
+    return None
+
+
+def limit_memory(budget):
+    """A tensor beyond the budget is an error that can be caught, not the end of the machine."""
+    taken = status_bytes("VmData")
+    if taken is not None:
+        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+        wanted = taken + budget + (256 << 20)  # stacks and the library's own needs
+        resource.setrlimit(resource.RLIMIT_DATA,
+                           (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
+
+
+class Growth:
+    """Of the resident size of this process from here on."""
+
+    def __init__(self):
+        try:
+            with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
+                file.write("5")
+            self.before = status_bytes("VmRSS")
+        except OSError:
+            self.before = None
+
+    def known(self):
+        return self.before is not None
+
+    def peak(self):
+        return max(0, status_bytes("VmHWM") - self.before)

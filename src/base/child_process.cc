@@ -1,0 +1,213 @@
+#include "base/child_process.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <system_error>
+#include <thread>
+
+#include "base/error.h"
+
+namespace ridgeline {
+namespace {
+
+constexpr size_t kKeptErrors = 8192;
+constexpr double kBetweenQuestions = 0.1;  // seconds
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+struct Pipe {
+  int read_end = -1, write_end = -1;
+  Pipe() {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+      throw Error(ErrorKind::environment, fmt::format("no pipe: {}", std::strerror(errno)));
+    read_end = ends[0];
+    write_end = ends[1];
+  }
+};
+
+void close_once(int& fd) {
+  if (fd >= 0) close(fd);
+  fd = -1;
+}
+
+std::vector<std::string> merged_environment(const std::map<std::string, std::string>& added) {
+  std::vector<std::string> all;
+  for (char** entry = environ; *entry; ++entry) {
+    const std::string_view text = *entry;
+    if (!added.contains(std::string(text.substr(0, text.find('='))))) all.emplace_back(text);
+  }
+  for (const auto& [name, value] : added) all.push_back(name + "=" + value);
+  return all;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> all;
+  for (std::string& text : texts) all.push_back(text.data());
+  all.push_back(nullptr);
+  return all;
+}
+
+std::string ending_text(int status) {
+  if (WIFSIGNALED(status))
+    return fmt::format("signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
+  return fmt::format("exit code {}", WEXITSTATUS(status));
+}
+
+}  // namespace
+
+std::filesystem::path find_program(std::string_view name) {
+  const auto can_run = [](const std::filesystem::path& path) {
+    std::error_code problem;
+    return std::filesystem::is_regular_file(path, problem) && access(path.c_str(), X_OK) == 0;
+  };
+  if (name.empty()) return {};
+  if (name.find('/') != name.npos) return can_run(name) ? std::filesystem::path(name) : "";
+  const char* variable = std::getenv("PATH");
+  std::string_view path = variable ? variable : "/usr/bin:/bin";
+  while (true) {
+    const size_t colon = path.find(':');
+    const std::filesystem::path folder(path.substr(0, colon));
+    if (!folder.empty() && can_run(folder / name)) return folder / name;
+    if (colon == path.npos) return {};
+    path.remove_prefix(colon + 1);
+  }
+}
+
+ChildProcess::ChildProcess(const std::vector<std::string>& words,
+                           const std::map<std::string, std::string>& environment) {
+  Pipe in, out, err;
+  std::vector<std::string> arguments = words, variables = merged_environment(environment);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, in.read_end, STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, out.write_end, STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, err.write_end, STDERR_FILENO);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t defaults;
+  sigemptyset(&defaults);
+  sigaddset(&defaults, SIGINT);
+  sigaddset(&defaults, SIGPIPE);
+  posix_spawnattr_setsigdefault(&attributes, &defaults);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
+  const int failed = posix_spawn(&process_, words.at(0).c_str(), &actions, &attributes,
+                                 pointers(arguments).data(), pointers(variables).data());
+  posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
+  close(in.read_end);
+  close(out.write_end);
+  close(err.write_end);
+  input_ = in.write_end;
+  output_ = out.read_end;
+  error_ = err.read_end;
+  if (failed) {
+    process_ = -1;
+    for (int* fd : {&input_, &output_, &error_}) close_once(*fd);
+    throw Error(ErrorKind::environment, fmt::format("cannot start '{}': {}", words[0],
+                                                    std::generic_category().message(failed)));
+  }
+}
+
+ChildProcess::~ChildProcess() {
+  end(0);
+  for (int* fd : {&input_, &output_, &error_}) close_once(*fd);
+}
+
+bool ChildProcess::write_line(std::string_view line) {
+  const std::string text = std::string(line) + "\n";
+  // A child that has closed its end must not end us by a signal.
+  sigset_t pipe_signal, before;
+  sigemptyset(&pipe_signal);
+  sigaddset(&pipe_signal, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &pipe_signal, &before);
+  size_t done = 0;
+  int problem = 0;
+  while (done < text.size() && problem == 0) {
+    const ssize_t wrote = write(input_, text.data() + done, text.size() - done);
+    if (wrote >= 0)
+      done += static_cast<size_t>(wrote);
+    else if (errno != EINTR)
+      problem = errno;
+  }
+  if (problem == EPIPE) {
+    const timespec at_once = {};
+    sigtimedwait(&pipe_signal, nullptr, &at_once);
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return problem == 0;
+}
+
+bool ChildProcess::read_some(double seconds) {
+  pollfd polled[] = {{output_, POLLIN, 0}, {error_, POLLIN, 0}};
+  if (output_ < 0 && error_ < 0) return false;
+  if (poll(polled, 2, static_cast<int>(1e3 * std::max(0.0, seconds))) <= 0) return true;
+  int* fds[] = {&output_, &error_};
+  std::string* texts[] = {&pending_, &errors_};
+  for (int i = 0; i < 2; ++i) {
+    if (polled[i].revents == 0) continue;
+    char chunk[65536];
+    const ssize_t got = read(*fds[i], chunk, sizeof chunk);
+    if (got > 0)
+      texts[i]->append(chunk, static_cast<size_t>(got));
+    else if (got == 0 || errno != EINTR)
+      close_once(*fds[i]);
+  }
+  if (errors_.size() > kKeptErrors) errors_.erase(0, errors_.size() - kKeptErrors);
+  return true;
+}
+
+ChildProcess::Reply ChildProcess::read_line(const Patience& patience) {
+  const double deadline = now_s() + patience.seconds;
+  size_t searched = 0;  // long lines come in pieces
+  while (true) {
+    const size_t newline = pending_.find('\n', searched);
+    if (newline != pending_.npos) {
+      Reply reply{Outcome::line, pending_.substr(0, newline)};
+      pending_.erase(0, newline + 1);
+      return reply;
+    }
+    searched = pending_.size();
+    if (output_ < 0) return {Outcome::ended};
+    if (patience.interrupted && patience.interrupted()) return {Outcome::interrupted};
+    const double left = deadline - now_s();
+    if (left <= 0) return {Outcome::too_slow};
+    read_some(std::min(left, kBetweenQuestions));
+  }
+}
+
+std::string ChildProcess::end(double seconds) {
+  if (process_ < 0) return ending_;
+  close_once(input_);  // a worker ends when nobody asks any more
+  const double deadline = now_s() + seconds;
+  int status = 0;
+  bool ended = false;
+  while (!(ended = waitpid(process_, &status, WNOHANG) == process_) && now_s() < deadline)
+    if (!read_some(0.01)) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  kill(-process_, SIGKILL);  // the group: what it has started goes with it
+  while (!ended && waitpid(process_, &status, 0) < 0 && errno == EINTR) {
+  }
+  process_ = -1;
+  while (output_ >= 0 || error_ >= 0) {  // what is left in the pipes
+    pollfd polled[] = {{output_, POLLIN, 0}, {error_, POLLIN, 0}};
+    if (poll(polled, 2, 0) <= 0) break;
+    read_some(0);
+  }
+  ending_ = ending_text(status);
+  return ending_;
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,13 @@
+// A text file that travels in the binary. The build writes tables of them (cmake/embed_text.cmake).
+#pragma once
+
+#include <string_view>
+
+namespace ridgeline {
+
+struct EmbeddedText {
+  std::string_view name;  // "flash_forward.cu", "report.css"
+  std::string_view text;
+};
+
+}  // namespace ridgeline

@@ -1,0 +1,215 @@
+// ridgeline compare: is it faster, by how much, and is that noise.
+#include <fmt/format.h>
+
+#include <memory>
+#include <sstream>
+
+#include "base/error.h"
+#include "cli/commands.h"
+#include "cli/interrupt.h"
+#include "cli/turn_options.h"
+#include "measure/compare.h"
+#include "measure/file_io.h"
+#include "measure/gate.h"
+#include "measure/history.h"
+#include "measure/interleave.h"
+#include "measure/read_results.h"
+#include "measure/record_json.h"
+#include "report/compare_report.h"
+#include "report/progress.h"
+
+namespace ridgeline {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct CompareFlags {
+  std::vector<std::string> inputs;  // BASE NEW, or a study's command with --interleave
+  std::string baseline;
+  std::vector<std::string> gates;
+  std::vector<std::string> implementations;
+  std::vector<std::string> programs;
+  std::string base_args, new_args;
+  std::string tolerance = "1%";
+  bool interleave = false;
+  bool force = false;
+  TurnFlags turns;
+  std::string results_dir = "results";
+};
+
+void say(const std::string& text) {
+  fmt::print(stderr, "ridgeline: {}\n", text);
+}
+
+double parse_percent(const std::string& text) {
+  // A gate has the one parser for percentages.
+  return parse_gate("slower:" + text).limit;
+}
+
+std::vector<std::string> words(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::string> out;
+  for (std::string word; in >> word;) out.push_back(word);
+  return out;
+}
+
+std::vector<Record> read_side(const std::string& path) {
+  ReadResult result = read_results(path);
+  for (const LineProblem& problem : result.problems)
+    say(fmt::format("{} line {}: {}; passed over", path, problem.line_number, problem.reason));
+  if (result.records.empty())
+    throw Error(ErrorKind::usage, fmt::format("'{}' holds no record that can be read", path),
+                "give a results file (.jsonl) of a study");
+  return std::move(result.records);
+}
+
+std::unique_ptr<History> history_if_any(const std::string& results_dir) {
+  const fs::path file = History::file_in(results_dir);
+  std::error_code ignored;
+  if (!fs::exists(file, ignored)) return nullptr;
+  return std::make_unique<History>(file, Database::Open::existing);
+}
+
+void check_two(const std::vector<std::string>& given, const char* flag) {
+  if (!given.empty() && given.size() != 2)
+    throw Error(ErrorKind::usage,
+                fmt::format("{} names {}: expected two, BASE,NEW", flag, given.size()));
+}
+
+void keep(const fs::path& file, const std::vector<Record>& records) {
+  std::string lines;
+  for (const Record& record : records) lines += to_line(record);
+  write_file_atomically(file, lines);
+}
+
+// Empty: interrupted.
+std::optional<Comparison> compare_in_turns(const CompareFlags& flags, const CompareOptions& options,
+                                           const fs::path& directory) {
+  if (!flags.baseline.empty())
+    throw Error(ErrorKind::usage, "--baseline cannot be measured in turns",
+                "leave out --interleave, or compare two programs with --binary OLD,NEW");
+  const auto side = [&](size_t i, const std::string& arguments) {
+    const std::string program = flags.programs.empty() ? own_program() : flags.programs[i];
+    if (flags.implementations.empty())
+      return study_command(program, flags.inputs, words(arguments));
+    Command command = study_command(program, flags.inputs, words(arguments), {"--impl"});
+    command.insert(command.end(), {"--impl", flags.implementations[i]});
+    return command;
+  };
+  watch_for_interrupts();
+  Progress progress(std::vector<double>(static_cast<size_t>(flags.turns.rounds), 1.0),
+                    terminal_progress());
+  const Interleaved measured = interleave(side(0, flags.base_args), side(1, flags.new_args),
+                                          turn_options(flags.turns, progress));
+  progress.clear();
+  if (measured.interrupted) return std::nullopt;
+  keep(directory / "base.jsonl", measured.base);
+  keep(directory / "new.jsonl", measured.next);
+  return compare_interleaved(measured, options);
+}
+
+Comparison compare_files(const CompareFlags& flags, const CompareOptions& options,
+                         const History* history) {
+  const bool one_file = !flags.baseline.empty() || !flags.implementations.empty();
+  if (flags.inputs.empty() || flags.inputs.size() > 2 || (flags.inputs.size() == 1 && !one_file) ||
+      (flags.inputs.size() == 2 && !flags.baseline.empty()))
+    throw Error(ErrorKind::usage, fmt::format("{} results files given", flags.inputs.size()),
+                "expected BASE NEW, or --baseline NAME NEW, or --impl A,B FILE");
+  if (!flags.baseline.empty() && !history)
+    throw Error(
+        ErrorKind::usage,
+        fmt::format("no baseline is saved in '{}'", History::file_in(flags.results_dir).string()),
+        "a study with --save-baseline NAME saves one");
+  const std::vector<Record> base =
+      flags.baseline.empty() ? read_side(flags.inputs.front()) : history->baseline(flags.baseline);
+  return compare_records(base, read_side(flags.inputs.back()), options);
+}
+
+int run_compare(const CompareFlags& flags) {
+  check_two(flags.implementations, "--impl");
+  check_two(flags.programs, "--binary");
+  if (!flags.interleave &&
+      !(flags.programs.empty() && flags.base_args.empty() && flags.new_args.empty()))
+    throw Error(ErrorKind::usage, "--binary, --base-args and --new-args run programs",
+                "add --interleave, and a study after --");
+  std::vector<Gate> gates;
+  for (const std::string& text : flags.gates) gates.push_back(parse_gate(text));
+  const std::unique_ptr<History> history = history_if_any(flags.results_dir);
+  CompareOptions options{.noise = noise_of(history.get()),
+                         .tolerance = parse_percent(flags.tolerance),
+                         .force = flags.force};
+  if (!flags.implementations.empty())
+    options.implementations = {flags.implementations[0], flags.implementations[1]};
+  const fs::path directory = fs::path(flags.results_dir) / "compare";
+  const std::optional<Comparison> comparison =
+      flags.interleave ? compare_in_turns(flags, options, directory)
+                       : std::optional(compare_files(flags, options, history.get()));
+  if (!comparison) {
+    say("interrupted; nothing was compared");
+    return kInterruptedExit;
+  }
+  fmt::print("{}\n", to_terminal(comparison_table(*comparison)));
+  for (const std::string& sentence : comparison_sentences(*comparison))
+    fmt::print("  - {}\n", sentence);
+  write_table(directory / "comparison.csv", comparison_csv(*comparison));
+  write_file_atomically(directory / "comparison.md", comparison_markdown(*comparison));
+  fmt::print("\nCSV:      {0}/comparison.csv\nMarkdown: {0}/comparison.md\n", directory.string());
+  int failed = 0;
+  for (const Gate& gate : gates)
+    for (const std::string& failure : failures(gate, *comparison)) {
+      ++failed;
+      say("gate failed: " + failure);
+    }
+  return failed > 0 ? 1 : 0;
+}
+
+}  // namespace
+
+Run add_compare_command(CLI::App& app) {
+  auto flags = std::make_shared<CompareFlags>();
+  CLI::App* command = app.add_subcommand(
+      "compare", "is it faster, by how much, and is that noise: two results, or two programs");
+  command->add_option("inputs", flags->inputs,
+                      "BASE NEW: results files; with --interleave, after --: a study to run");
+  command->add_option("--baseline", flags->baseline,
+                      "a saved baseline in the place of BASE (see --save-baseline of the studies)");
+  command
+      ->add_option("--impl", flags->implementations,
+                   "A,B: compare these two implementations with each other")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command->add_flag("--interleave", flags->interleave,
+                    "measure both sides now, in turns A B B A; the study stands after --");
+  command->add_option("--binary", flags->programs, "OLD,NEW: two builds to measure in turns")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command->add_option("--base-args", flags->base_args,
+                      "further flags of the study, base side only");
+  command->add_option("--new-args", flags->new_args, "further flags of the study, new side only");
+  command->add_option("--gate", flags->gates, "exit with 1 when: " + gate_help())
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command
+      ->add_option("--tolerance", flags->tolerance,
+                   "differences up to this are SAME even where the noise is less")
+      ->capture_default_str();
+  command->add_flag("--force", flags->force, "compare across machines and settings");
+  add_turn_flags(*command, flags->turns);
+  command
+      ->add_option("--results-dir", flags->results_dir, "where tables go, and where the history is")
+      ->capture_default_str();
+  command->footer(
+      "Examples:\n"
+      "  ridgeline compare before.jsonl after.jsonl --gate slower:3%\n"
+      "  ridgeline compare --baseline main results/attention/attention.jsonl\n"
+      "  ridgeline compare --impl naive,flash results/attention/attention.jsonl\n"
+      "  ridgeline compare --interleave --impl naive,flash -- attention --seq-len 1024 --d-model "
+      "64\n"
+      "  ridgeline compare --interleave --binary old/ridgeline,new/ridgeline --gate slower:3% -- "
+      "attention --impl flash --seq-len 1024 --d-model 64\n"
+      "  ridgeline compare --interleave --base-args '--threads 1' --new-args '--threads 2' -- "
+      "attention --impl flash --seq-len 1024 --d-model 64");
+  return [flags] { return run_compare(*flags); };
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,181 @@
+// ridgeline gemm: matrix products from three loops to the library's, over sizes.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "cli/build_facts.h"
+#include "cli/commands.h"
+#include "cli/interrupt.h"
+#include "cli/options.h"
+#include "cli/stored_ceilings.h"
+#include "cli/sweep.h"
+#include "report/gemm_report.h"
+#include "studies/gemm_study.h"
+
+namespace ridgeline {
+namespace {
+
+struct GemmFlags {
+  std::vector<std::string> implementations;
+  std::vector<std::string> ops = {"gemm", "gemv"};
+  std::vector<int64_t> sizes;
+  std::vector<std::string> shapes;
+  std::vector<std::string> dtypes = {"fp32"};
+  std::string mode = "hot";
+  DeviceFlags device;
+  ProtocolFlags protocol{.warmups = 3, .iterations = 100, .time_budget = "1s"};
+  StudyFlags study;
+};
+
+GemmMatrix matrix_of(const GemmFlags& flags, const Device& device) {
+  const std::string kind = device.facts().kind;
+  GemmMatrix matrix{.ops = flags.ops,
+                    .sizes = flags.sizes,
+                    .shapes = {},
+                    .dtypes = flags.dtypes,
+                    .implementations = flags.implementations};
+  for (const std::string& shape : flags.shapes) matrix.shapes.push_back(parse_gemm_shape(shape));
+  if (matrix.sizes.empty() && matrix.shapes.empty()) matrix.sizes = default_gemm_sizes(kind);
+  if (matrix.implementations.empty()) matrix.implementations = gemm_implementations_of(kind);
+  return matrix;
+}
+
+int list_choices() {
+  fmt::print("implementations:\n");
+  for (const GemmImplementation& implementation : gemm_implementations())
+    fmt::print("  {:<12} {}\n", implementation.name, implementation.summary);
+  fmt::print(
+      "ops:\n"
+      "  gemm         C[size,size] = A[size,size] B[size,size]\n"
+      "  gemv         y[size] = A[size,size] x[size]\n"
+      "modes:\n"
+      "  hot          the same operands over and over; small ones stay in a cache\n"
+      "  cold         the last cache is emptied before every sample\n"
+      "sizes without --size and --shape:\n");
+  for (const char* kind : {"cpu", "cuda"}) {
+    fmt::print("  {:<12}", kind);
+    for (int64_t size : default_gemm_sizes(kind)) fmt::print(" {}", size);
+    fmt::print("\n");
+  }
+  fmt::print("dtypes:\n  fp32, bf16, fp16; tf32 for the library on a GPU\n");
+  return 0;
+}
+
+int dry_run(const std::vector<GemmWorkload>& workloads, const GemmStudy& study,
+            const Device& device) {
+  Table table{
+      .title = fmt::format("{} rows would run on {}", workloads.size(), device.description()),
+      .columns = {"row", "predicted memory", "fits", "MMAC", "FLOP/byte"},
+      .rows = {}};
+  for (const GemmWorkload& workload : workloads) {
+    const Record record = study.describe(workload, {});
+    const PhaseCost& cost = record.cost->forward;
+    table.rows.push_back({label(workload), to_string(cost.bytes),
+                          cost.bytes <= device.ledger().budget() ? "yes" : "no",
+                          fmt::format("{:.4g}", static_cast<double>(cost.macs) / 1e6),
+                          fmt::format("{:.4g}", static_cast<double>(cost.flops) /
+                                                    static_cast<double>(cost.bytes.count))});
+  }
+  fmt::print("{}", to_text(table));
+  return 0;
+}
+
+std::string row_command(const GemmFlags& flags, const Device& device, const Protocol& protocol,
+                        const GemmWorkload& workload) {
+  const GemmShape& shape = workload.shape;
+  return fmt::format(
+      "ridgeline gemm{}{} --seed {}{} --mode {} --impl {} --shape {},{},{} --dtype {}",
+      to_command(flags.device, device), to_command(protocol), flags.study.seed,
+      flags.study.no_verify ? " --no-verify" : "", flags.mode, workload.implementation, shape.m,
+      shape.n, shape.k, info(workload.dtype).name);
+}
+
+int run_command(GemmFlags flags) {
+  namespace fs = std::filesystem;
+  if (flags.study.list) return list_choices();
+  if (!flags.study.output.empty()) output_format(flags.study.output);
+  const std::unique_ptr<Device> device = open_device(flags.device);
+  const std::vector<GemmWorkload> workloads = expand_matrix(matrix_of(flags, *device));
+  const Protocol protocol = make_protocol(flags.protocol);
+  const Record blank = blank_record(*device);
+  const std::optional<Roofline> ceilings =
+      stored_ceilings(flags.study.results_dir, *device, blank.machine);
+  GemmStudy study(*device, {.protocol = protocol,
+                            .seed = flags.study.seed,
+                            .verify = !flags.study.no_verify,
+                            .cold = flags.mode == "cold",
+                            .settings = settings_of(flags.device, *device),
+                            .roofline = ceilings ? &*ceilings : nullptr,
+                            .interrupted = interrupted});
+  if (flags.study.dry_run) return dry_run(workloads, study, *device);
+
+  std::vector<SweepRow> rows;
+  for (const GemmWorkload& workload : workloads) {
+    Record record = study.describe(workload, blank);
+    record.command = row_command(flags, *device, protocol, workload);
+    const auto run = [&study, workload, record] { return study.run(workload, record); };
+    rows.push_back({record, label(workload), 1, run});
+  }
+  const fs::path directory = fs::path(flags.study.results_dir) / "gemm";
+  watch_for_interrupts();
+  const SweepResult result =
+      run_sweep(rows, {.records = directory / "gemm.jsonl",
+                       .resume = flags.study.resume,
+                       .budget = device->ledger().budget(),
+                       .baseline = {flags.study.save_baseline, flags.study.results_dir},
+                       .write_outputs = [&](const std::vector<Record>& records) {
+                         const Table table = gemm_csv(records);
+                         write_table(directory / "gemm.csv", table);
+                         if (!flags.study.output.empty())
+                           write_records(flags.study.output, records, table);
+                       }});
+  if (result.records.empty()) return exit_code(result);
+  fmt::print("GEMM lab on {}\n\n{}\n", device->description(),
+             to_terminal(gemm_summary(result.records)));
+  for (const std::string& note : gemm_notes(result.records)) fmt::print("  - {}\n", note);
+  fmt::print("\nRecords: {0}/gemm.jsonl\nCSV:     {0}/gemm.csv\n", directory.string());
+  return exit_code(result);
+}
+
+}  // namespace
+
+Run add_gemm_command(CLI::App& app) {
+  auto flags = std::make_shared<GemmFlags>();
+  CLI::App* command = app.add_subcommand(
+      "gemm", "matrix products: naive, tiled and the library's, with their place under the roof");
+  command
+      ->add_option("--impl", flags->implementations,
+                   "naive, tiled, simd, library (default: all that the device has)")
+      ->delimiter(',');
+  command->add_option("--op", flags->ops, "gemm, gemv: what --size makes")
+      ->delimiter(',')
+      ->capture_default_str();
+  add_sizes(*command, "--size", flags->sizes, "of square problems");
+  command->add_option("--shape", flags->shapes,
+                      "M,N,K of one problem; give it again for more; N = 1 is a gemv");
+  command->add_option("--dtype", flags->dtypes, "fp32, tf32, bf16 or fp16")
+      ->delimiter(',')
+      ->capture_default_str();
+  command->add_option("--mode", flags->mode, "hot, or cold: the last cache emptied before a sample")
+      ->check(CLI::IsMember({"hot", "cold"}))
+      ->capture_default_str();
+  CLI::Option* iterations = nullptr;
+  add_protocol_flags(*command, flags->protocol);
+  iterations = command->get_option("--num-iterations");
+  add_device_flags(*command, flags->device);
+  add_study_flags(*command, flags->study, "implementations, ops, modes, sizes and dtypes");
+  command->footer(
+      "Examples:\n"
+      "  ridgeline roofline && ridgeline gemm                every rung, as shares of the measured "
+      "roof\n"
+      "  ridgeline gemm --op gemv --mode cold --size 8192 --dtype bf16\n"
+      "  ridgeline gemm --impl library --shape 4096,4096,1024 --num-iterations 50");
+  const CLI::Option* budget = command->get_option("--time-budget");
+  return [flags, iterations, budget] {
+    // A number of samples that was asked for takes the place of the default budget.
+    if (iterations->count() > 0 && budget->count() == 0) flags->protocol.time_budget.clear();
+    return run_command(*flags);
+  };
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,122 @@
+// ridgeline history: saved baselines, and what became of a workload over time and commits.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "base/error.h"
+#include "cli/commands.h"
+#include "measure/history.h"
+#include "measure/printable.h"
+#include "measure/read_results.h"
+#include "report/history_report.h"
+
+namespace ridgeline {
+namespace {
+
+struct HistoryFlags {
+  std::string study, implementation, device, baseline;
+  std::vector<std::string> where;
+  int last = 0;
+  bool baselines = false;
+  std::string import_file, as;
+  std::string output;
+  std::string results_dir = "results";
+};
+
+// "seq_len=1024" holds for a record whose workload or settings say so.
+bool holds(const std::string& condition, const Record& record) {
+  const size_t equals = condition.find('=');
+  if (equals == std::string::npos || equals == 0)
+    throw Error(ErrorKind::usage,
+                fmt::format("'{}' is not a condition: expected one such as seq_len=1024",
+                            printable(condition, 60)));
+  const std::string key = condition.substr(0, equals), value = condition.substr(equals + 1);
+  for (const Json* part : {&record.workload, &record.settings})
+    if (const auto found = part->find(key); found != part->end())
+      return value == (found->is_string() ? found->get<std::string>() : found->dump());
+  return false;
+}
+
+bool is_asked_for(const SavedRecord& saved, const HistoryFlags& flags) {
+  const auto matches = [](const std::string& asked, const std::string& met) {
+    return asked.empty() || asked == met;
+  };
+  return matches(flags.study, saved.record.study) && matches(flags.device, saved.record.device) &&
+         matches(flags.implementation, saved.record.implementation) &&
+         matches(flags.baseline, saved.run.name) &&
+         std::all_of(flags.where.begin(), flags.where.end(),
+                     [&](const std::string& condition) { return holds(condition, saved.record); });
+}
+
+int import(const HistoryFlags& flags, const std::filesystem::path& file) {
+  if (flags.as.empty()) throw Error(ErrorKind::usage, "--import needs a name", "add --as NAME");
+  const ReadResult results = read_results(flags.import_file);
+  for (const LineProblem& problem : results.problems)
+    fmt::print(stderr, "ridgeline: {} line {}: {}; passed over\n", flags.import_file,
+               problem.line_number, problem.reason);
+  History history(file, Database::Open::create);
+  const SavedRun run = history.save(flags.as, results.records);
+  fmt::print("Saved {} rows as '{}' in {}\n", run.rows, run.name, file.string());
+  return 0;
+}
+
+int run_command(const HistoryFlags& flags) {
+  const std::filesystem::path file = History::file_in(flags.results_dir);
+  if (!flags.output.empty() && output_format(flags.output) == OutputFormat::jsonl)
+    throw Error(ErrorKind::usage, "a history is a table: --output takes .csv or .md");
+  if (!flags.import_file.empty()) return import(flags, file);
+  std::error_code ignored;
+  if (!std::filesystem::exists(file, ignored))
+    throw Error(ErrorKind::usage, fmt::format("there is no history in '{}'", file.string()),
+                "a study with --save-baseline NAME begins one; --import FILE --as NAME takes "
+                "results that are there");
+  const History history(file, Database::Open::existing);
+  if (flags.baselines) {
+    fmt::print("{}", to_text(baselines_table(history.runs())));
+    return 0;
+  }
+  std::vector<SavedRecord> records = history.records();
+  std::erase_if(records, [&](const SavedRecord& saved) { return !is_asked_for(saved, flags); });
+  if (records.empty())
+    throw Error(ErrorKind::usage, "no saved row is like that",
+                "ridgeline history --baselines lists what was saved");
+  const NoiseLookup noise = noise_of(&history);
+  if (!flags.output.empty()) write_table(flags.output, history_csv(records, noise));
+  for (Table& table : history_tables(records, noise)) {
+    const size_t last = static_cast<size_t>(flags.last);
+    if (last > 0 && table.rows.size() > last)
+      table.rows.erase(table.rows.begin(), table.rows.end() - flags.last);
+    fmt::print("{}\n", to_text(table));
+  }
+  return 0;
+}
+
+}  // namespace
+
+Run add_history_command(CLI::App& app) {
+  auto flags = std::make_shared<HistoryFlags>();
+  CLI::App* command = app.add_subcommand(
+      "history", "saved baselines, and what became of a workload over time and commits");
+  command->add_option("--study", flags->study, "only this study");
+  command->add_option("--impl", flags->implementation, "only this implementation");
+  command->add_option("--device", flags->device, "only this device: cpu, cuda");
+  command->add_option("--where", flags->where, "only rows with this, such as seq_len=1024")
+      ->delimiter(',');
+  command->add_option("--baseline", flags->baseline, "only what was saved under this name");
+  command->add_option("--last", flags->last, "only so many newest lines of each row")
+      ->check(CLI::Range(1, 1'000'000));
+  command->add_flag("--baselines", flags->baselines, "list the baselines instead");
+  command->add_option("--import", flags->import_file, "save a results file that is there");
+  command->add_option("--as", flags->as, "the name to save it under");
+  command->add_option("--output", flags->output, "the lines as .csv or .md, too");
+  command->add_option("--results-dir", flags->results_dir, "where the history is")
+      ->capture_default_str();
+  command->footer(
+      "Examples:\n"
+      "  ridgeline attention --save-baseline main --d-model 64 --seq-len 1024\n"
+      "  ridgeline history --impl flash --where seq_len=1024 --last 10");
+  return [flags] { return run_command(*flags); };
+}
+
+}  // namespace ridgeline

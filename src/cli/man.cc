@@ -1,0 +1,103 @@
+// ridgeline man: the manual page in roff, made from what the parser knows.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "cli/build_facts.h"
+#include "cli/command_tree.h"
+#include "cli/commands.h"
+
+namespace ridgeline {
+namespace {
+
+// Backslashes, dashes, and dots and quotes at the start of a line have a meaning in roff.
+std::string roff(std::string_view text) {
+  std::string out;
+  bool line_start = true;
+  for (const char c : text) {
+    if (line_start && (c == '.' || c == '\'')) out += "\\&";
+    if (c == '\\')
+      out += "\\e";
+    else if (c == '-')
+      out += "\\-";
+    else
+      out += c;
+    line_start = c == '\n';
+  }
+  return out;
+}
+
+std::string option_text(const OptionFacts& option) {
+  std::vector<std::string> names;
+  for (const std::string& name : option.names) names.push_back("\\fB" + roff(name) + "\\fR");
+  if (names.empty()) names.push_back("\\fI" + roff(option.positional) + "\\fR");
+  std::string text = fmt::format(".TP\n{}", fmt::join(names, ", "));
+  if (option.takes_value() && !option.names.empty())
+    text += fmt::format(" \\fI{}\\fR{}", roff(option.type), option.many ? " ..." : "");
+  text += "\n" + roff(option.description);
+  if (!option.default_value.empty())
+    text += fmt::format(" (default: {})", roff(option.default_value));
+  text += "\n";
+  // Where the type or the description already shows them, they need no second mention.
+  const auto is_shown = [&](const std::string& choice) {
+    return (option.type + option.description).find(choice) != std::string::npos;
+  };
+  if (!std::all_of(option.choices.begin(), option.choices.end(), is_shown))
+    text +=
+        fmt::format(".br\nValues: {}.\n", roff(fmt::format("{}", fmt::join(option.choices, ", "))));
+  return text;
+}
+
+std::string examples(const std::string& footer) {
+  return footer.empty() ? "" : fmt::format(".PP\n.nf\n{}\n.fi\n", roff(footer));
+}
+
+std::string manual(const ProgramFacts& facts) {
+  std::string text = fmt::format(
+      ".TH RIDGELINE 1 \"\" \"ridgeline {}\" \"User Commands\"\n"
+      ".SH NAME\nridgeline \\- measures attention and transformers\n"
+      ".SH SYNOPSIS\n\\fBridgeline\\fR \\fICOMMAND\\fR [\\fIOPTION\\fR ...]\n"
+      ".SH DESCRIPTION\n{}\n",
+      roff(build_facts().version), roff(facts.program.description));
+  text += ".SH OPTIONS\n";
+  for (const OptionFacts& option : facts.program.options) text += option_text(option);
+  text += ".SH COMMANDS\n";
+  for (const CommandFacts& command : facts.commands) {
+    text +=
+        fmt::format(".SS \"ridgeline {}\"\n{}.\n", roff(command.name), roff(command.description));
+    for (const OptionFacts& option : command.options) text += option_text(option);
+    text += examples(command.footer);
+  }
+  text += ".SH EXAMPLES AND EXIT CODES\n" + examples(facts.program.footer);
+  text += ".SH ENVIRONMENT\n";
+  struct Variable {
+    const char* name;
+    const char* meaning;
+  };
+  for (const Variable& variable : {
+           Variable{"NO_COLOR", "set to anything: no colour on a terminal"},
+           Variable{"RIDGELINE_CACHE_DIR", "where compiled kernels are kept; off: nowhere"},
+           Variable{"RIDGELINE_CUDA_LIBRARIES",
+                    "a folder to look for NVIDIA's libraries; none: no GPU"},
+           Variable{"RIDGELINE_ISA", "vector code of the CPU: portable, avx2 or avx512"},
+           Variable{"RIDGELINE_PEERS", "the folder of the scripts that run other libraries"},
+           Variable{"RIDGELINE_PYTHON", "the interpreter that runs them (default: python3)"},
+       })
+    text += fmt::format(".TP\n\\fB{}\\fR\n{}\n", variable.name, roff(variable.meaning));
+  return text;
+}
+
+}  // namespace
+
+Run add_man_command(CLI::App& app) {
+  app.add_subcommand("man", "the manual page, on stdout: ridgeline man | man -l -");
+  return [&app] {
+    fmt::print("{}", manual(program_facts(app)));
+    return 0;
+  };
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,84 @@
+// ridgeline noise: how far a study lies from itself on this machine, stored for compare.
+#include <fmt/format.h>
+
+#include <map>
+#include <memory>
+
+#include "base/error.h"
+#include "cli/commands.h"
+#include "cli/interrupt.h"
+#include "cli/turn_options.h"
+#include "measure/history.h"
+#include "measure/noise.h"
+#include "report/table.h"
+
+namespace ridgeline {
+namespace {
+
+struct NoiseFlags {
+  std::vector<std::string> study;
+  int comparisons = 10;
+  TurnFlags turns;
+  std::string results_dir = "results";
+};
+
+Table noise_table(const std::vector<MeasuredNoise>& noise) {
+  Table table{.title = "the most that self-comparisons differed beyond their own intervals",
+              .columns = {"row", "phase", "measured", "comparisons", "noise floor"}};
+  for (const MeasuredNoise& entry : noise)
+    table.rows.push_back({entry.row_key, entry.phase, std::string(pairing_name(entry.pairing)),
+                          std::to_string(entry.comparisons),
+                          fmt::format("{:.2f} %", 100 * entry.fraction)});
+  return table;
+}
+
+int run_command(const NoiseFlags& flags) {
+  const Command command = study_command(own_program(), flags.study);
+  watch_for_interrupts();
+  const int steps_each = flags.turns.rounds + 1;
+  Progress progress(std::vector<double>(static_cast<size_t>(flags.comparisons * steps_each), 1.0),
+                    terminal_progress());
+  std::vector<Interleaved> in_turns;
+  std::vector<std::vector<Record>> alone;
+  for (int i = 0; i < flags.comparisons; ++i) {
+    const int first_step = i * steps_each;
+    in_turns.push_back(
+        interleave(command, command, turn_options(flags.turns, progress, first_step)));
+    progress.begin(static_cast<size_t>(first_step + flags.turns.rounds), "one run by itself");
+    auto records = run_alone(command, interrupted);
+    if (in_turns.back().interrupted || !records) {
+      progress.clear();
+      fmt::print(stderr, "ridgeline: interrupted; nothing was stored\n");
+      return kInterruptedExit;
+    }
+    alone.push_back(std::move(*records));
+  }
+  progress.clear();
+  const std::vector<MeasuredNoise> noise = measured_noise(in_turns, alone);
+  if (noise.empty())
+    throw Error(ErrorKind::usage, "no row of the study was measured", "give sizes that fit");
+  History history(History::file_in(flags.results_dir), Database::Open::create);
+  for (const MeasuredNoise& entry : noise) history.save_noise(entry);
+  fmt::print("{}\nStored in {}\n", to_text(noise_table(noise)),
+             History::file_in(flags.results_dir).string());
+  return 0;
+}
+
+}  // namespace
+
+Run add_noise_command(CLI::App& app) {
+  auto flags = std::make_shared<NoiseFlags>();
+  CLI::App* command = app.add_subcommand(
+      "noise", "how far a study lies from itself on this machine; stored for compare");
+  command->add_option("study", flags->study, "after --: the study to compare with itself");
+  command->add_option("--comparisons", flags->comparisons, "self-comparisons, and runs alone")
+      ->check(CLI::Range(2, 1000))
+      ->capture_default_str();
+  add_turn_flags(*command, flags->turns);
+  command->add_option("--results-dir", flags->results_dir, "where the history is")
+      ->capture_default_str();
+  command->footer("Example: ridgeline noise -- attention --impl flash --seq-len 512 --d-model 64");
+  return [flags] { return run_command(*flags); };
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,37 @@
+// ridgeline report: results files as one page to read, as Markdown, or as figures for a paper.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/write_report.h"
+
+namespace ridgeline {
+
+Run add_report_command(CLI::App& app) {
+  auto request = std::make_shared<ReportRequest>();
+  CLI::App* command = app.add_subcommand("report", "results files as a page, Markdown or figures");
+  command->add_option(
+      "results", request->results,
+      "results files (.jsonl), or folders that hold them; results, if none is given");
+  command
+      ->add_option("-o,--output", request->outputs,
+                   "what to write, by its ending: .html, .md, .svg, .png; may be given again")
+      ->allow_extra_args(false);
+  command->add_option("--figure", request->figure,
+                      "of .svg and .png only this figure, such as latency-forward");
+  command->footer(
+      "Examples:\n"
+      "  ridgeline report results/study -o report.html\n"
+      "  ridgeline report base.jsonl new.jsonl -o report.html -o report.md\n"
+      "  ridgeline report results -o figures/attention.svg --figure latency-forward");
+  return [request] {
+    if (request->results.empty()) request->results.emplace_back("results");
+    if (request->outputs.empty()) request->outputs.emplace_back("report.html");
+    for (const std::filesystem::path& path : write_reports(*request))
+      fmt::print("Report: {}\n", path.string());
+    return 0;
+  };
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,196 @@
+// ridgeline roofline: measured ceilings beside the data sheet's, and measured ops below them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "base/error.h"
+#include "cli/build_facts.h"
+#include "cli/commands.h"
+#include "cli/interrupt.h"
+#include "cli/options.h"
+#include "cli/stored_ceilings.h"
+#include "cli/sweep.h"
+#include "measure/read_results.h"
+#include "report/roofline_report.h"
+#include "studies/roofline_study.h"
+
+namespace ridgeline {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct RooflineFlags {
+  std::vector<std::string> results;
+  std::vector<std::string> dtypes;
+  std::vector<int64_t> sizes;
+  std::string settle_time = "3s";
+  std::string time_budget = "1s";
+  bool stored = false;
+  bool no_plot = false;
+  DeviceFlags device;
+  StudyFlags study;
+};
+
+std::vector<std::string> dtypes_of(const RooflineFlags& flags, const Device& device) {
+  std::vector<std::string> dtypes = flags.dtypes;
+  if (dtypes.empty()) dtypes = {"fp32", "bf16", "fp16"};
+  if (flags.dtypes.empty() && device.facts().kind == "cuda")
+    dtypes.insert(dtypes.begin() + 1, "tf32");
+  for (const std::string& dtype : dtypes) parse_float_dtype(dtype);
+  return dtypes;
+}
+
+std::vector<Record> read_all(const std::vector<std::string>& paths) {
+  std::vector<Record> records;
+  for (const std::string& path : paths) {
+    ReadResult found = read_results(path);
+    for (const LineProblem& problem : found.problems)
+      fmt::print(stderr, "ridgeline: {} line {}: {}; passed over\n", path, problem.line_number,
+                 problem.reason);
+    std::move(found.records.begin(), found.records.end(), std::back_inserter(records));
+  }
+  return records;
+}
+
+int dry_run(const std::vector<CeilingProbe>& probes, const RooflineStudy& study,
+            const Device& device) {
+  Table table{
+      .title = fmt::format("{} probes would run on {}", probes.size(), device.description()),
+      .columns = {"probe", "predicted memory", "fits"},
+      .rows = {}};
+  for (const CeilingProbe& probe : probes) {
+    const Bytes peak = *study.describe(probe, {}).memory.predicted_peak;
+    table.rows.push_back(
+        {label(probe), to_string(peak), peak <= device.ledger().budget() ? "yes" : "no"});
+  }
+  fmt::print("{}", to_text(table));
+  return 0;
+}
+
+void show_points(const std::vector<Record>& ops, const Roofline& roofline, bool plot,
+                 const fs::path& csv) {
+  const std::vector<RooflinePoint> points = place(ops, roofline);
+  const Table table = roofline_points(points);
+  write_table(csv, table);
+  fmt::print("\n{}\n", to_text(table));
+  for (const RooflinePoint& point : points) fmt::print("  - {}\n", sentence(point));
+  if (points.size() < ops.size())
+    fmt::print(
+        "  ({} records have no place here: other machine or device, not measured, or no "
+        "ceiling of their dtype)\n",
+        std::count_if(ops.begin(), ops.end(), [&](const Record& record) {
+          return std::none_of(points.begin(), points.end(),
+                              [&](const RooflinePoint& point) { return point.record == &record; });
+        }));
+  for (const ComputeCeiling& ceiling : roofline.compute) {
+    const bool used = std::any_of(points.begin(), points.end(), [&](const RooflinePoint& point) {
+      return point.dtype == ceiling.dtype;
+    });
+    if (plot && used) fmt::print("\n{}", roofline_plot(roofline, ceiling.dtype, points));
+  }
+}
+
+int run_command(const RooflineFlags& flags) {
+  if (flags.study.list) {
+    fmt::print("{}", to_text(gpu_spec_table()));
+    return 0;
+  }
+  if (!flags.study.output.empty()) output_format(flags.study.output);
+  const std::vector<Record> ops = read_all(flags.results);  // a bad path is told before the work
+  const std::unique_ptr<Device> device = open_device(flags.device);
+  const Record blank = blank_record(*device);
+  RooflineStudy study(*device, {.settle_s = parse_seconds(flags.settle_time),
+                                .measure_s = parse_seconds(flags.time_budget),
+                                .sizes = flags.sizes,
+                                .seed = flags.study.seed,
+                                .settings = settings_of(flags.device, *device),
+                                .interrupted = interrupted});
+  const std::vector<CeilingProbe> probes = study.probes(dtypes_of(flags, *device), blank);
+  if (flags.study.dry_run) return dry_run(probes, study, *device);
+
+  const fs::path directory = fs::path(flags.study.results_dir) / "roofline";
+  std::optional<Roofline> roofline;
+  SweepResult result;
+  if (flags.stored) {
+    roofline = stored_ceilings(flags.study.results_dir, *device, blank.machine);
+    if (!roofline)
+      throw Error(ErrorKind::usage,
+                  fmt::format("{} holds no ceilings of this device", directory.string()),
+                  "run without --stored to measure them");
+  } else {
+    std::vector<SweepRow> rows;
+    for (const CeilingProbe& probe : probes) {
+      Record record = study.describe(probe, blank);
+      record.command = "ridgeline roofline" + to_command(flags.device, *device) +
+                       (probe.dtype.empty() ? std::string() : " --dtype " + probe.dtype);
+      const auto run = [&study, probe, record] { return study.run(probe, record); };
+      rows.push_back({record, label(probe), 1, run});
+    }
+    watch_for_interrupts();
+    result = run_sweep(rows, {.records = directory / "roofline.jsonl",
+                              .resume = flags.study.resume,
+                              .budget = device->ledger().budget(),
+                              .write_outputs = [&](const std::vector<Record>& records) {
+                                const Table table = roofline_csv(records);
+                                write_table(directory / "roofline.csv", table);
+                                if (!flags.study.output.empty())
+                                  write_records(flags.study.output, records, table);
+                              }});
+    const std::vector<Roofline> all = rooflines(result.records);
+    if (all.empty()) return exit_code(result);
+    roofline = all.front();
+    for (const Record& record : result.records)
+      if (record.status != Status::ok)
+        fmt::print(stderr, "ridgeline: {} {}: {}\n", record.implementation,
+                   status_csv_word(record.status), record.error);
+  }
+  if (std::any_of(probes.begin(), probes.end(),
+                  [](const auto& probe) { return probe.within_cache; }))
+    fmt::print(
+        stderr,
+        "ridgeline: the budget of {} keeps the streams of memory within the last cache, whose "
+        "rate they show: raise --memory-budget\n",
+        to_string(device->ledger().budget()));
+  fmt::print("Roofline of {} ({})\n\n{}\n{}", roofline->title, device->description(),
+             to_text(compute_ceilings(*roofline)), to_text(memory_ceilings(*roofline)));
+  if (!ops.empty()) show_points(ops, *roofline, !flags.no_plot, directory / "points.csv");
+  fmt::print("\nRecords: {0}/roofline.jsonl\nCSV:     {0}/roofline.csv\n", directory.string());
+  return exit_code(result);
+}
+
+}  // namespace
+
+Run add_roofline_command(CLI::App& app) {
+  auto flags = std::make_shared<RooflineFlags>();
+  CLI::App* command = app.add_subcommand(
+      "roofline", "measured ceilings, ridge points, and every measured op below them");
+  command->add_option("results", flags->results,
+                      "results files (.jsonl) whose ops are placed on the roofline");
+  command
+      ->add_option("--dtype", flags->dtypes,
+                   "of the compute ceilings (default: fp32, bf16, fp16; on a GPU tf32 too)")
+      ->delimiter(',');
+  add_sizes(*command, "--size", flags->sizes,
+            "of the products (default: 1024 and 2048; on a GPU 4096 and 8192)");
+  command->add_flag("--stored", flags->stored,
+                    "use the ceilings in the results folder instead of measuring them");
+  command
+      ->add_option("--settle-time", flags->settle_time,
+                   "most seconds of load before a probe is measured; ends when the rate is steady")
+      ->capture_default_str();
+  command->add_option("--time-budget", flags->time_budget, "seconds of samples per probe")
+      ->capture_default_str();
+  command->add_flag("--no-plot", flags->no_plot, "no plot in characters");
+  add_device_flags(*command, flags->device);
+  add_study_flags(*command, flags->study, "the data sheets of GPUs with their ridge points");
+  command->remove_option(command->get_option("--no-verify"));
+  command->footer(
+      "Examples:\n"
+      "  ridgeline roofline                                  the ceilings of this machine\n"
+      "  ridgeline roofline --stored results/*/*.jsonl       what bounds everything measured here\n"
+      "  ridgeline roofline --list                           dense peaks and ridge points of GPUs");
+  return [flags] { return run_command(*flags); };
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,17 @@
+// The ceilings that an earlier `ridgeline roofline` left in the results folder.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+#include "measure/machine.h"
+#include "report/roofline_model.h"
+#include "runtime/device.h"
+
+namespace ridgeline {
+
+// Those of this device on this machine; empty: none were measured.
+std::optional<Roofline> stored_ceilings(const std::filesystem::path& results_dir,
+                                        const Device& device, const MachineFacts& machine);
+
+}  // namespace ridgeline

@@ -1,0 +1,64 @@
+#include "cli/turn_options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/units.h"
+#include "cli/interrupt.h"
+#include "measure/printable.h"
+
+namespace ridgeline {
+
+void add_turn_flags(CLI::App& command, TurnFlags& flags) {
+  command
+      .add_option("--rounds", flags.rounds,
+                  "at least so often both sides are started anew: where memory lies changes times")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command
+      .add_option("--time-budget", flags.time_budget,
+                  "of samples per row; rounds go on until it is spent or ratios are known to 1 %")
+      ->capture_default_str();
+}
+
+InterleaveOptions turn_options(const TurnFlags& flags, Progress& progress, int first_step) {
+  return {.rounds = flags.rounds,
+          .time_budget_s = parse_seconds(flags.time_budget),
+          .interrupted = interrupted,
+          .progress = [&progress, first_step](int round, size_t row) {
+            progress.begin(static_cast<size_t>(first_step + round),
+                           fmt::format("round {}, row {}", round + 1, row + 1));
+          }};
+}
+
+std::string own_program() {
+  return std::filesystem::read_symlink("/proc/self/exe").string();
+}
+
+Command study_command(const std::string& program, const std::vector<std::string>& study,
+                      const std::vector<std::string>& more, const std::vector<std::string>& taken) {
+  if (study.empty())
+    throw Error(ErrorKind::usage, "no study to measure",
+                "end the command with -- and a study, such as: -- attention --impl flash "
+                "--seq-len 1024 --d-model 64");
+  std::vector<std::string> refused = {"--results-dir", "--output", "--resume",
+                                      "--dry-run",     "--list",   "--save-baseline"};
+  refused.insert(refused.end(), taken.begin(), taken.end());
+  Command command = {program};
+  for (const auto* words : {&study, &more})
+    for (const std::string& word : *words) {
+      const std::string flag = word.substr(0, word.find('='));
+      if (std::find(refused.begin(), refused.end(), flag) != refused.end())
+        throw Error(
+            ErrorKind::usage, fmt::format("the study cannot have {} here", printable(word, 60)),
+            std::find(taken.begin(), taken.end(), flag) != taken.end() ? "it is given before the --"
+                                                                       : "leave it out");
+      command.push_back(word);
+    }
+  return command;
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,205 @@
+#include "cli/write_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+#include "base/error.h"
+#include "cli/build_facts.h"
+#include "measure/file_io.h"
+#include "measure/printable.h"
+#include "measure/read_results.h"
+#include "report/html_page.h"
+#include "report/report_document.h"
+#include "report/report_markdown.h"
+#include "report/svg_chart.h"
+#include "report/svg_png.h"
+#include "studies/attention_workload.h"
+#include "studies/memory_accounting.h"
+
+namespace ridgeline {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder stands for all results files below it, oldest names first.
+std::vector<fs::path> results_files(const std::vector<fs::path>& given) {
+  std::vector<fs::path> files;
+  for (const fs::path& path : given) {
+    if (!fs::is_directory(path)) {
+      files.push_back(path);
+      continue;
+    }
+    std::set<fs::path> found;
+    for (const auto& entry :
+         fs::recursive_directory_iterator(path, fs::directory_options::skip_permission_denied))
+      if (entry.is_regular_file() && entry.path().extension() == ".jsonl")
+        found.insert(entry.path());
+    if (found.empty())
+      throw Error(ErrorKind::usage,
+                  fmt::format("'{}' holds no results file (.jsonl)", path.string()),
+                  "run a study first, such as ridgeline study");
+    files.insert(files.end(), found.begin(), found.end());
+  }
+  return files;
+}
+
+std::optional<AttentionConfig> config_of(const Record& record) {
+  const Json& workload = record.workload;
+  if (record.study != "attention" || !workload.is_object()) return std::nullopt;
+  const auto number = [&](const char* key, int64_t otherwise) {
+    const auto found = workload.find(key);
+    return found != workload.end() && found->is_number_integer() ? found->get<int64_t>()
+                                                                 : otherwise;
+  };
+  AttentionConfig config{.batch_size = number("batch_size", 0),
+                         .heads = number("heads", 1),
+                         .seq_len = number("seq_len", 0),
+                         .head_dim = number("d_model", 0)};
+  // Sizes from a file may be anything; beyond this they cannot be counted in 64 bits.
+  double elements = 1;
+  for (const int64_t size :
+       {config.batch_size, config.heads, config.seq_len, config.seq_len, config.head_dim}) {
+    if (size < 1) return std::nullopt;
+    elements *= static_cast<double>(size);
+  }
+  if (elements > 0x1p56) return std::nullopt;
+  const auto causal = workload.find("causal");
+  config.causal = causal != workload.end() && causal->is_boolean() && causal->get<bool>();
+  const auto dtype = workload.find("dtype");
+  if (dtype != workload.end() && dtype->is_string())
+    config.dtype = parse_float_dtype(dtype->get<std::string>());
+  return config;
+}
+
+// What the tensors of an attention row hold at its peak, from its graph.
+std::vector<NamedBytes> tensors_at_peak(const Record& record) {
+  try {
+    const auto config = config_of(record);
+    if (!config) return {};
+    const AttentionForm form = find_attention_implementation(record.implementation).form;
+    std::vector<NamedBytes> out;
+    for (const MemoryItem& item : account_attention(*config, form).at_peak)
+      out.push_back({item.name, item.bytes});
+    return out;
+  } catch (const Error&) {
+    return {};  // a dtype or an implementation of another program: its graph is not known
+  }
+}
+
+ReportInput read_input(const ReportRequest& request) {
+  ReportInput input{.made_by = fmt::format("ridgeline {}", build_facts().version),
+                    .made_at = utc_now(),
+                    .tensors_at_peak = tensors_at_peak};
+  for (const fs::path& file : results_files(request.results)) {
+    ReadResult read = read_results(file);
+    input.sources.push_back(file.string());
+    for (Record& record : read.records) input.records.push_back(std::move(record));
+    for (LineProblem& problem : read.problems)
+      input.problems.push_back({file.string(), std::move(problem)});
+  }
+  constexpr size_t kShown = 5;
+  for (size_t i = 0; i < std::min(kShown, input.problems.size()); ++i)
+    fmt::print(stderr, "{}:{}: not read: {}\n", printable(input.problems[i].file),
+               input.problems[i].problem.line_number, input.problems[i].problem.reason);
+  if (input.problems.size() > kShown)
+    fmt::print(stderr, "and {} more lines that could not be read; the report lists them\n",
+               input.problems.size() - kShown);
+  if (input.records.empty())
+    throw Error(ErrorKind::usage, "no record could be read, so there is nothing to report",
+                "give results files (.jsonl) that a study wrote");
+  return input;
+}
+
+// "fp32, d 64" -> "fp32-d-64"
+std::string file_name_part(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (std::isalnum(static_cast<unsigned char>(c)))
+      out += c;
+    else if (!out.empty() && out.back() != '-')
+      out += '-';
+  }
+  while (out.ends_with('-')) out.pop_back();
+  return out.substr(0, 60);
+}
+
+// Every chart is a file of its own: report.svg gives report-latency-forward-d-64.svg and so on.
+std::vector<fs::path> write_figures(const ReportDocument& document, const fs::path& output,
+                                    const std::string& figure) {
+  std::vector<fs::path> written;
+  std::set<std::string> ids;
+  for (const ReportSection& section : document.sections)
+    for (const ReportView& view : section.views)
+      for (const Chart& chart : view.charts) {
+        ids.insert(chart.id);
+        if (!figure.empty() && chart.id != figure) continue;
+        const bool several = section.views.size() > 1;
+        fs::path path = output;
+        path.replace_filename(
+            fmt::format("{}-{}{}{}{}", output.stem().string(), chart.id, several ? "-" : "",
+                        several ? file_name_part(view.name) : "", output.extension().string()));
+        // Names that differ only in what a file name cannot hold get a number.
+        for (int i = 2; std::find(written.begin(), written.end(), path) != written.end(); ++i)
+          path.replace_filename(
+              fmt::format("{}-{}{}", path.stem().string(), i, path.extension().string()));
+        const std::string svg = to_svg(chart, view.name);
+        if (output.extension() == ".png")
+          write_png(path, svg);
+        else
+          write_file_atomically(path, svg);
+        written.push_back(path);
+      }
+  if (!written.empty()) return written;
+  std::string known;
+  for (const std::string& id : ids) known += (known.empty() ? "" : ", ") + id;
+  throw Error(ErrorKind::usage,
+              figure.empty() ? "these records make no chart"
+                             : fmt::format("there is no figure '{}'", printable(figure)),
+              known.empty() ? "" : "these records give: " + known);
+}
+
+using Writer = std::vector<fs::path> (*)(const ReportDocument&, const fs::path&,
+                                         const std::string&);
+struct Shape {
+  const char* ending;
+  Writer write;
+};
+constexpr Shape kShapes[] = {
+    {".html",
+     [](const ReportDocument& document, const fs::path& path, const std::string&) {
+       write_file_atomically(path, to_html(document));
+       return std::vector{path};
+     }},
+    {".md",
+     [](const ReportDocument& document, const fs::path& path, const std::string&) {
+       write_file_atomically(path, to_markdown(document));
+       return std::vector{path};
+     }},
+    {".svg", write_figures},
+    {".png", write_figures},
+};
+
+const Shape& shape_of(const fs::path& output) {
+  for (const Shape& shape : kShapes)
+    if (output.extension() == shape.ending) return shape;
+  throw Error(ErrorKind::usage,
+              fmt::format("a report cannot be written to '{}'", printable(output.string())),
+              "its name must end in .html, .md, .svg or .png");
+}
+
+}  // namespace
+
+std::vector<fs::path> write_reports(const ReportRequest& request) {
+  for (const fs::path& output : request.outputs) shape_of(output);  // before the work
+  const ReportDocument document = make_report(read_input(request));
+  std::vector<fs::path> written;
+  for (const fs::path& output : request.outputs)
+    for (const fs::path& path : shape_of(output).write(document, output, request.figure))
+      written.push_back(path);
+  return written;
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,19 @@
+// Makes a report of results files and writes it in the shapes that were asked for.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace ridgeline {
+
+struct ReportRequest {
+  std::vector<std::filesystem::path> results = {};  // files, or folders searched for .jsonl
+  std::vector<std::filesystem::path> outputs = {};  // .html, .md, .svg, .png
+  std::string figure = {};                          // of .svg and .png: only this one; empty: all
+};
+
+// Says on stderr what could not be read. Returns the files that were written.
+std::vector<std::filesystem::path> write_reports(const ReportRequest& request);
+
+}  // namespace ridgeline

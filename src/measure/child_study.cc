@@ -1,0 +1,98 @@
+#include "measure/child_study.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <utility>
+
+#include "base/error.h"
+#include "measure/file_io.h"
+#include "measure/printable.h"
+#include "measure/read_results.h"
+
+namespace ridgeline {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kSecondsToEnd = 60;
+
+Command with_results(Command command, const fs::path& directory) {
+  const fs::path program = find_program(command.front());
+  if (program.empty())
+    throw Error(ErrorKind::usage, fmt::format("cannot run '{}'", printable(command.front())),
+                "give the path of a ridgeline program");
+  command.front() = program.string();
+  command.insert(command.end(), {"--results-dir", directory.string()});
+  return command;
+}
+
+// The one results file that the study left below its directory.
+fs::path find_records(const fs::path& directory) {
+  std::vector<fs::path> found;
+  for (const auto& entry : fs::recursive_directory_iterator(directory))
+    if (entry.path().extension() == ".jsonl") found.push_back(entry.path());
+  return found.size() == 1 ? found.front() : fs::path();
+}
+
+}  // namespace
+
+TemporaryDirectory::TemporaryDirectory() {
+  std::string pattern = (fs::temp_directory_path() / "ridgeline-XXXXXX").string();
+  if (!mkdtemp(pattern.data()))
+    throw Error(ErrorKind::environment,
+                fmt::format("cannot make a directory in '{}': {}",
+                            fs::temp_directory_path().string(), errno_text(errno)),
+                "set TMPDIR to a directory that can be written to");
+  path_ = pattern;
+}
+
+TemporaryDirectory::~TemporaryDirectory() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+ChildStudy::ChildStudy(const Command& command, Options options)
+    : options_(std::move(options)),
+      name_(printable(command.front())),
+      child_(with_results(command, directory_.path()),
+             {{kTurnsVariable, options_.lead == Lead::turns ? "1" : ""}}) {}
+
+void ChildStudy::give(const Turn& turn) {
+  child_.write_line(turn_line(turn));  // one that does not listen any more has ended: see below
+}
+
+std::optional<TurnReport> ChildStudy::next_report() {
+  while (true) {
+    const ChildProcess::Reply reply =
+        child_.read_line({.seconds = options_.patience_s, .interrupted = options_.interrupted});
+    if (reply.outcome == ChildProcess::Outcome::too_slow)
+      throw Error(
+          ErrorKind::environment,
+          fmt::format("'{}' has said nothing for {}", name_, format_seconds(options_.patience_s)),
+          "give smaller sizes");
+    interrupted_ = interrupted_ || reply.outcome == ChildProcess::Outcome::interrupted;
+    if (reply.outcome != ChildProcess::Outcome::line) return std::nullopt;
+    if (auto report = parse_report(reply.line)) return report;
+  }
+}
+
+std::optional<std::vector<Record>> ChildStudy::finish() {
+  while (next_report()) {
+  }
+  if (interrupted_) return std::nullopt;
+  const std::string ending = child_.end(kSecondsToEnd);
+  const fs::path records = find_records(directory_.path());
+  // A study may end with another code than 0 although every row is recorded: a wrong value, say.
+  if (records.empty())
+    throw Error(ErrorKind::environment, fmt::format("'{}' ended with {} and no records: {}", name_,
+                                                    ending, printable(child_.last_errors(), 400)));
+  ReadResult result = read_results(records);
+  if (!result.problems.empty())
+    throw Error(ErrorKind::environment, fmt::format("'{}' wrote a record that cannot be read: {}",
+                                                    name_, result.problems.front().reason));
+  return std::move(result.records);
+}
+
+}  // namespace ridgeline

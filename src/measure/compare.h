@@ -1,0 +1,89 @@
+// Is it faster? Verdicts per row from two sets of distributions and the noise floor of the machine.
+//
+//   Comparison comparison = compare_records(base, next, {.noise = noise_of(history)});
+//   for (const RowComparison& row : comparison.rows) ...
+//
+// The rule, on logarithms of time: an interval of the shift by ranks, and a band of differences
+// that are nobody's business, which is the noise floor or `tolerance` if that is more. An interval
+// wholly beyond the band is FASTER or SLOWER, one wholly inside is SAME, any other UNCLEAR.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "measure/interleave.h"
+#include "measure/rank_interval.h"
+#include "measure/record.h"
+
+namespace ridgeline {
+
+enum class Verdict { same, faster, slower, unclear };
+std::string_view verdict_name(Verdict verdict);  // "SAME", ...
+
+// How two sides were measured, which decides how far they differ by chance.
+enum class Pairing { interleaved, separate };
+std::string_view pairing_name(Pairing pairing);  // "interleaved", "separate"
+
+// Which differences the machine shows when nothing differs.
+struct NoiseFloor {
+  double fraction = 0;
+  std::string source;  // for people: "20 self-comparisons", "assumed"
+};
+// Of one phase of a row. Where nothing was measured: assumed_noise().
+using NoiseLookup = std::function<NoiseFloor(const Record&, std::string_view phase, Pairing)>;
+NoiseFloor assumed_noise(Pairing pairing);
+
+struct CompareOptions {
+  NoiseLookup noise = {};   // empty: the assumed floors
+  double tolerance = 0.01;  // differences that are nobody's business even where noise is less
+  bool force = false;       // compare across machines and settings
+  // Compares these two implementations with each other instead of each with itself.
+  std::optional<std::pair<std::string, std::string>> implementations = {};
+};
+
+struct RowComparison {
+  Record base, next;  // without their samples
+  std::string phase;
+  double base_ms = Statistics::kUnknown, new_ms = Statistics::kUnknown;  // medians
+  Shift log_time;  // of new over base, by the paired or batched samples
+  NoiseFloor noise;
+  std::optional<Verdict> verdict;  // empty: not measured on both sides; `note` says why
+  std::string note;
+
+  double speedup() const;  // base over new; its interval beside it
+  double speedup_low() const;
+  double speedup_high() const;
+  double improvement_percent() const;  // of time saved; negative: slower
+  double slowdown() const;             // new over base less one: 0.05 for 5 % slower
+  bool broke() const;                  // ok in the base, not ok now
+};
+
+struct Comparison {
+  std::vector<RowComparison> rows;
+  std::vector<std::string> missing;  // rows of the base that the new side lacks, in words
+  std::vector<std::string> notes;    // what a reader should know: --force, load, assumed noise
+  Pairing pairing = Pairing::separate;
+  double confidence = 0;                         // of each row's interval
+  std::optional<double> geometric_mean() const;  // of speedups; empty: no row was compared
+};
+
+// Pairs rows by study, implementation, device, workload and settings; of a row measured twice the
+// later one counts. Throws a usage error for different machines or settings unless forced, and when
+// no row is in both.
+Comparison compare_records(std::span<const Record> base, std::span<const Record> next,
+                           const CompareOptions& options);
+
+// Sides that were measured in turns differ in what the user asked for: nothing is refused.
+Comparison compare_interleaved(const Interleaved& measured, const CompareOptions& options);
+
+// The rule itself.
+Verdict decide(const Shift& log_time, double band);
+
+// Series that are compared: not those of the host, which time how long a call took to return.
+bool is_compared(std::string_view phase);
+
+}  // namespace ridgeline

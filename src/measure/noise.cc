@@ -1,0 +1,81 @@
+#include "measure/noise.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+namespace ridgeline {
+namespace {
+
+struct Seen {
+  const Record* record = nullptr;
+  std::vector<Shift> shifts;                       // of a row from itself
+  std::vector<std::span<const double>> runs = {};  // samples of runs by themselves
+};
+
+// What the interval does not account for: how far it stays away from nothing.
+double excess(const Shift& shift) {
+  return std::max({0.0, shift.low, -shift.high});
+}
+
+bool are_times(std::span<const double> samples) {
+  return !samples.empty() && std::all_of(samples.begin(), samples.end(), [](double sample) {
+    return std::isfinite(sample) && sample > 0;
+  });
+}
+
+std::vector<double> logarithms(std::span<const double> samples) {
+  std::vector<double> out;
+  for (const double sample : samples) out.push_back(std::log(sample));
+  return out;
+}
+
+}  // namespace
+
+std::vector<MeasuredNoise> measured_noise(std::span<const Interleaved> in_turns,
+                                          std::span<const std::vector<Record>> alone) {
+  std::map<std::tuple<std::string, std::string, Pairing>, Seen> seen;
+  const auto entry_of = [&](const Record& record, const std::string& phase, Pairing pairing) {
+    Seen* entry = &seen[{workload_key(record), phase, pairing}];
+    entry->record = &record;
+    return entry;
+  };
+  const double confidence = confidence_for(1);
+  for (const Interleaved& measured : in_turns)
+    for (const PairedRow& row : measured.rows)
+      for (const PairedPhase& phase : row.phases)
+        if (is_compared(phase.name))
+          entry_of(row.base, phase.name, Pairing::interleaved)
+              ->shifts.push_back(paired_shift(phase.log_ratios, confidence));
+  for (const std::vector<Record>& records : alone)
+    for (const Record& record : records)
+      for (const Series& series : record.series)
+        if (is_compared(series.name) && record.status == Status::ok &&
+            are_times(series.samples_ms)) {
+          Seen* entry = entry_of(record, series.name, Pairing::separate);
+          for (const std::span<const double> earlier : entry->runs)
+            entry->shifts.push_back(
+                unpaired_shift(logarithms(earlier), logarithms(series.samples_ms), confidence));
+          entry->runs.push_back(series.samples_ms);
+        }
+
+  std::vector<MeasuredNoise> out;
+  for (const auto& [place, entry] : seen) {
+    if (entry.shifts.empty()) continue;
+    double most = 0;
+    for (const Shift& shift : entry.shifts) most = std::max(most, excess(shift));
+    const auto& [row_key, phase, pairing] = place;
+    out.push_back({.fingerprint = entry.record->machine.fingerprint,
+                   .device = entry.record->device,
+                   .implementation = entry.record->implementation,
+                   .row_key = row_key,
+                   .phase = phase,
+                   .pairing = pairing,
+                   .fraction = std::expm1(most),
+                   .comparisons = static_cast<int>(entry.shifts.size())});
+  }
+  return out;
+}
+
+}  // namespace ridgeline

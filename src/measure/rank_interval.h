@@ -1,0 +1,48 @@
+// How far two sets of figures lie apart, by ranks: no distribution is assumed, outliers weigh
+// little.
+//
+//   Shift shift = paired_shift(log_ratios, 0.99);
+//   fmt::print("{:+.1f} % [{:+.1f}, {:+.1f}]\n", ...);
+#pragma once
+
+#include <span>
+#include <vector>
+
+namespace ridgeline {
+
+// An estimate and the interval that holds the true shift with the confidence asked for. Too few
+// figures cannot promise it: then the interval is infinite.
+struct Shift {
+  double estimate = 0;
+  double low = 0;
+  double high = 0;
+
+  bool operator==(const Shift&) const = default;
+};
+
+// The most figures that are ranked; more are put together beforehand, in the order they came in.
+// Null distributions are exact: those of so many fit into a double, the second in whole numbers.
+inline constexpr size_t kMaxPairs = 400;
+inline constexpr size_t kMaxBatches = 24;
+
+// Of differences, in the order they were measured, each of one pair: Hodges and Lehmann's estimate,
+// the median of all averages of two, and the interval of Wilcoxon's signed ranks.
+Shift paired_shift(std::span<const double> differences, double confidence);
+
+// Of two runs of figures, in the order measured, `next` less `base`: the median of all pairwise
+// differences and the interval of Wilcoxon's rank sums.
+Shift unpaired_shift(std::span<const double> base, std::span<const double> next, double confidence);
+
+// Each interval of `rows` together: all hold with 95 %, and each with at least 99 %.
+double confidence_for(size_t rows);
+
+// Medians of consecutive samples, at most `batches` of them and as even as can be: figures that are
+// less noisy, and less alike to their neighbours, than the samples.
+std::vector<double> batch_medians(std::span<const double> samples, size_t batches);
+
+// How alike neighbours are, between -1 and 1, by ranks; 0 for fewer than four figures. Both
+// intervals above are widened by sqrt((1 + r) / (1 - r)) where it is positive: so much less do
+// figures tell that drift together.
+double autocorrelation(std::span<const double> figures);
+
+}  // namespace ridgeline

@@ -1,0 +1,114 @@
+#include "measure/turns.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <sstream>
+#include <utility>
+
+#include "base/error.h"
+#include "measure/printable.h"
+
+namespace ridgeline {
+namespace {
+
+// Tells reports from the tables that studies print.
+constexpr std::string_view kPrefix = "turns: ";
+constexpr size_t kMaxCount = 100'000;
+
+constexpr std::pair<Turn::Kind, const char*> kTurns[] = {
+    {Turn::Kind::warm_up, "warm_up"}, {Turn::Kind::sample, "sample"}, {Turn::Kind::stop, "stop"}};
+
+constexpr std::pair<TurnReport::Kind, const char*> kReports[] = {
+    {TurnReport::Kind::row, "row"},
+    {TurnReport::Kind::measurement, "measurement"},
+    {TurnReport::Kind::samples, "samples"}};
+
+template <class Kind, size_t n>
+const char* word(const std::pair<Kind, const char*> (&table)[n], Kind kind) {
+  for (const auto& [candidate, name] : table)
+    if (candidate == kind) return name;
+  throw Error(ErrorKind::internal, "a message between programs without a word");
+}
+
+template <class Kind, size_t n>
+std::optional<Kind> parse_word(const std::pair<Kind, const char*> (&table)[n],
+                               const std::string& text) {
+  for (const auto& [kind, name] : table)
+    if (text == name) return kind;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string turn_line(const Turn& turn) {
+  return fmt::format("{} {}", word(kTurns, turn.kind), turn.count);
+}
+
+std::optional<Turn> parse_turn(std::string_view line) {
+  std::istringstream in{std::string(line)};
+  std::string text;
+  Turn turn;
+  in >> text >> turn.count;
+  const auto kind = parse_word(kTurns, text);
+  if (!in || !kind || turn.count < 0) return std::nullopt;
+  turn.kind = *kind;
+  return turn;
+}
+
+std::string report_line(const TurnReport& report) {
+  std::string text = fmt::format("{}{} {}", kPrefix, word(kReports, report.kind), report.index);
+  for (const std::string& name : report.names) text += " " + name;
+  for (const std::vector<double>& phase : report.samples_ms) {
+    text += fmt::format(" {}", phase.size());
+    for (const double sample : phase) text += fmt::format(" {:.17g}", sample);
+  }
+  return text;
+}
+
+std::optional<TurnReport> parse_report(std::string_view line) {
+  if (!line.starts_with(kPrefix)) return std::nullopt;
+  std::istringstream in{std::string(line.substr(kPrefix.size()))};
+  std::string text;
+  TurnReport report;
+  in >> text >> report.index;
+  const auto kind = parse_word(kReports, text);
+  if (!in || !kind) return std::nullopt;
+  report.kind = *kind;
+  if (report.kind == TurnReport::Kind::measurement)
+    for (std::string name; in >> name;) report.names.push_back(name);
+  if (report.kind != TurnReport::Kind::samples) return report;
+  for (size_t count = 0; in >> count;) {
+    if (count > kMaxCount) return std::nullopt;
+    for (double& sample : report.samples_ms.emplace_back(count))
+      if (!(in >> sample)) return std::nullopt;
+  }
+  return report;
+}
+
+bool is_led() {
+  const char* value = std::getenv(kTurnsVariable);
+  return value && *value;
+}
+
+void report_to_leader(const TurnReport& report) {
+  fmt::print("{}\n", report_line(report));
+  std::fflush(stdout);
+}
+
+Turn wait_for_turn() {
+  std::string line;
+  if (!std::getline(std::cin, line))
+    throw Error(ErrorKind::environment,
+                "the comparison that this program takes turns in has ended");
+  const auto turn = parse_turn(line);
+  if (!turn)
+    throw Error(ErrorKind::environment,
+                fmt::format("'{}' is not a turn to take", printable(line, 80)),
+                fmt::format("unset {}; `ridgeline compare --interleave` sets it", kTurnsVariable));
+  return *turn;
+}
+
+}  // namespace ridgeline

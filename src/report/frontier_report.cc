@@ -1,0 +1,138 @@
+#include "report/frontier_report.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+namespace ridgeline {
+namespace {
+
+// Records come from files, so nothing is taken for granted.
+std::string text_at(const Json& object, const char* key) {
+  if (!object.is_object()) return {};
+  const auto found = object.find(key);
+  if (found == object.end()) return {};
+  if (found->is_string()) return found->get<std::string>();
+  if (found->is_boolean()) return found->get<bool>() ? "True" : "False";
+  return found->is_number_integer() ? fmt::to_string(found->get<int64_t>()) : std::string();
+}
+
+int64_t whole_at(const Json& object, const char* key) {
+  if (!object.is_object()) return 0;
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number_integer() ? found->get<int64_t>() : 0;
+}
+
+Json metrics_of(const Record& record) {
+  return record.metrics.value_or(Json::object());
+}
+
+// "S 8192 fits (run), S 8320 oom (run)".
+std::string probes_of(const Json& metrics) {
+  std::string text;
+  const auto found = metrics.is_object() ? metrics.find("probes") : metrics.end();
+  if (!metrics.is_object() || found == metrics.end() || !found->is_array()) return text;
+  for (const Json& probe : *found)
+    text += fmt::format("{}S {} {} ({})", text.empty() ? "" : ", ", text_at(probe, "seq_len"),
+                        text_at(probe, "outcome"), text_at(probe, "method"));
+  return text;
+}
+
+std::string mebibytes(std::optional<Bytes> bytes) {
+  return bytes ? fmt::format("{:.1f}", bytes->mebibytes()) : std::string();
+}
+
+constexpr const char* kSizes[] = {"batch_size", "heads", "d_model", "dtype", "causal"};
+
+std::string problem_of(const Record& record) {
+  return fmt::format("batch {}, {} heads, d_model {}, {}{} on {}",
+                     text_at(record.workload, "batch_size"), text_at(record.workload, "heads"),
+                     text_at(record.workload, "d_model"), text_at(record.workload, "dtype"),
+                     text_at(record.workload, "causal") == "True" ? " causal" : "", record.device);
+}
+
+}  // namespace
+
+Table frontier_csv(std::span<const Record> records) {
+  Table table{.title = "frontier", .columns = {"implementation", "device"}};
+  table.columns.insert(table.columns.end(), std::begin(kSizes), std::end(kSizes));
+  table.columns.insert(table.columns.end(),
+                       {"memory_budget_mb", "predicted_seq_len", "seq_len", "first_oom_seq_len",
+                        "peak_memory_mb", "probes", "limited_by", "status", "error"});
+  for (const Record& record : records) {
+    if (record.study != "frontier") continue;
+    const Json metrics = metrics_of(record);
+    std::vector<std::string> row = {record.implementation, record.device};
+    for (const char* key : kSizes) row.push_back(text_at(record.workload, key));
+    const int64_t budget = whole_at(record.settings, "memory_budget_bytes");
+    row.push_back(budget > 0 ? mebibytes(Bytes{budget}) : std::string());
+    for (const char* key : {"predicted_seq_len", "seq_len", "first_oom_seq_len"})
+      row.push_back(text_at(metrics, key));
+    row.push_back(mebibytes(record.memory.peak));
+    row.push_back(probes_of(metrics));
+    row.push_back(text_at(metrics, "limited_by"));
+    row.emplace_back(status_csv_word(record.status));
+    row.push_back(record.error);
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+Table frontier_summary(std::span<const Record> records) {
+  Table table{.title = "the longest sequence that fits, forward and backward",
+              .columns = {"implementation", "batch", "heads", "d_model", "dtype", "budget",
+                          "predicted S", "fits S", "OOM at S", "peak", "probes", "status"}};
+  for (const Record& record : records) {
+    if (record.study != "frontier") continue;
+    const Json metrics = metrics_of(record);
+    const Json& size = record.workload;
+    table.rows.push_back(
+        {record.implementation, text_at(size, "batch_size"), text_at(size, "heads"),
+         text_at(size, "d_model"),
+         text_at(size, "dtype") + (text_at(size, "causal") == "True" ? " causal" : ""),
+         to_string(Bytes{whole_at(record.settings, "memory_budget_bytes")}),
+         text_at(metrics, "predicted_seq_len"), text_at(metrics, "seq_len"),
+         text_at(metrics, "first_oom_seq_len"),
+         record.memory.peak ? to_string(*record.memory.peak) : std::string(), probes_of(metrics),
+         std::string(status_csv_word(record.status))});
+  }
+  return table;
+}
+
+std::vector<std::string> frontier_notes(std::span<const Record> records) {
+  std::vector<std::string> notes;
+  std::map<std::string, std::vector<const Record*>> problems;
+  for (const Record& record : records) {
+    if (record.study != "frontier") continue;
+    if (record.status != Status::ok) {
+      notes.push_back(
+          fmt::format("{} at {}: {}", record.implementation, problem_of(record), record.error));
+      continue;
+    }
+    problems[problem_of(record)].push_back(&record);
+    const Json metrics = metrics_of(record);
+    const int64_t fits = whole_at(metrics, "seq_len");
+    const int64_t predicted = whole_at(metrics, "predicted_seq_len");
+    if (fits != predicted && predicted > 0)
+      notes.push_back(
+          fmt::format("{} at {}: the memory model said {}, the probes {} ({:+.1f} %)",
+                      record.implementation, problem_of(record), predicted, fits,
+                      100 * (static_cast<double>(fits) / static_cast<double>(predicted) - 1)));
+    if (!metrics.contains("first_oom_seq_len"))
+      notes.push_back(fmt::format("{} at {}: {} is no limit of memory, but the {}",
+                                  record.implementation, problem_of(record), fits,
+                                  text_at(metrics, "limited_by")));
+  }
+  for (const auto& [problem, rows] : problems)
+    for (const Record* record : rows) {
+      const auto shorter = static_cast<double>(whole_at(metrics_of(*rows.front()), "seq_len"));
+      const auto longer = static_cast<double>(whole_at(metrics_of(*record), "seq_len"));
+      if (record != rows.front() && shorter > 0 && longer > 0)
+        notes.push_back(fmt::format("{}: {} reaches {:.3g} times the sequence of {}", problem,
+                                    record->implementation, longer / shorter,
+                                    rows.front()->implementation));
+    }
+  return notes;
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,174 @@
+#include "report/gemm_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+
+namespace ridgeline {
+namespace {
+
+// Records come from files, so nothing is taken for granted.
+std::string text_of(const Json& object, const char* key) {
+  if (!object.is_object()) return {};
+  const auto found = object.find(key);
+  if (found == object.end()) return {};
+  if (found->is_string()) return found->get<std::string>();
+  return found->is_number_integer() ? fmt::to_string(found->get<int64_t>()) : std::string();
+}
+
+std::optional<double> metric(const Record& record, const char* name) {
+  if (record.status != Status::ok || !record.metrics || !record.metrics->is_object())
+    return std::nullopt;
+  const auto of = record.metrics->find("forward");
+  if (of == record.metrics->end() || !of->is_object()) return std::nullopt;
+  const auto found = of->find(name);
+  if (found == of->end() || !found->is_number()) return std::nullopt;
+  return found->get<double>();
+}
+
+std::optional<double> statistic(const Record& record, double Statistics::*which) {
+  const Series* series = record.find_series("forward");
+  if (record.status != Status::ok || series == nullptr || !std::isfinite(series->statistics.*which))
+    return std::nullopt;
+  return series->statistics.*which;
+}
+
+std::string cell(std::optional<double> value, const char* format = "{:.6g}", double factor = 1) {
+  return value ? fmt::format(fmt::runtime(format), factor * *value) : std::string();
+}
+
+std::optional<double> max_error(const Record& record) {
+  if (!record.verification.checked || record.verification.tensors.empty()) return std::nullopt;
+  const double error = record.verification.tensors[0].max_error;
+  return std::isfinite(error) ? std::optional(error) : std::nullopt;
+}
+
+std::vector<const Record*> rows_of(std::span<const Record> records) {
+  std::vector<const Record*> rows;
+  for (const Record& record : records)
+    if (record.study == "gemm" && record.workload.is_object()) rows.push_back(&record);
+  return rows;
+}
+
+std::string shape_of(const Record& record) {
+  return fmt::format("{}x{}x{}", text_of(record.workload, "m"), text_of(record.workload, "n"),
+                     text_of(record.workload, "k"));
+}
+
+constexpr const char* kMetrics[] = {"gflops_per_s", "gb_per_s", "peak_share", "ceiling_share"};
+
+}  // namespace
+
+Table gemm_csv(std::span<const Record> records) {
+  Table table{
+      .title = "gemm",
+      .columns = {"op", "implementation", "device", "m", "n", "k", "dtype", "mode", "macs", "flops",
+                  "io_bytes", "arithmetic_intensity", "mean_ms", "median_ms", "std_ms", "min_ms"}};
+  table.columns.insert(table.columns.end(), std::begin(kMetrics), std::end(kMetrics));
+  table.columns.insert(table.columns.end(), {"max_error", "status", "error"});
+  for (const Record* record : rows_of(records)) {
+    const Json& size = record->workload;
+    std::vector<std::string> row = {text_of(size, "op"),    record->implementation,
+                                    record->device,         text_of(size, "m"),
+                                    text_of(size, "n"),     text_of(size, "k"),
+                                    text_of(size, "dtype"), text_of(record->settings, "mode")};
+    const PhaseCost cost = record->cost ? record->cost->forward : PhaseCost{};
+    for (int64_t count : {cost.macs, cost.flops, cost.bytes.count})
+      row.push_back(record->cost ? fmt::to_string(count) : std::string());
+    row.push_back(cell(metric(*record, "arithmetic_intensity")));
+    for (auto which :
+         {&Statistics::mean_ms, &Statistics::median_ms, &Statistics::std_ms, &Statistics::min_ms})
+      row.push_back(cell(statistic(*record, which)));
+    for (const char* name : kMetrics) row.push_back(cell(metric(*record, name)));
+    row.push_back(cell(max_error(*record)));
+    row.emplace_back(status_csv_word(record->status));
+    row.push_back(record->error);
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+Table gemm_summary(std::span<const Record> records) {
+  Table table{
+      .title = "gemm and gemv: C[m,n] = A[m,k] B[k,n]",
+      .columns = {"op", "m x n x k", "dtype", "implementation", "MMAC", "I/O MiB", "FLOP/byte",
+                  "median ms", "GFLOP/s", "GB/s", "peak %", "ceiling %", "error/tol", "status"}};
+  for (const Record* record : rows_of(records)) {
+    const PhaseCost cost = record->cost ? record->cost->forward : PhaseCost{};
+    const double intensity = cost.bytes.count > 0 ? static_cast<double>(cost.flops) /
+                                                        static_cast<double>(cost.bytes.count)
+                                                  : 0;
+    std::string error;
+    if (const auto worst = max_error(*record))
+      error = fmt::format("{:.2f}", *worst / record->verification.tensors[0].tolerance);
+    table.rows.push_back(
+        {text_of(record->workload, "op"), shape_of(*record), text_of(record->workload, "dtype"),
+         record->implementation, fmt::format("{:.4g}", static_cast<double>(cost.macs) / 1e6),
+         fmt::format("{:.4g}", cost.bytes.mebibytes()), fmt::format("{:.4g}", intensity),
+         cell(statistic(*record, &Statistics::median_ms), "{:.4f}"),
+         cell(metric(*record, "gflops_per_s"), "{:.1f}"),
+         cell(metric(*record, "gb_per_s"), "{:.2f}"),
+         cell(metric(*record, "peak_share"), "{:.1f}", 100),
+         cell(metric(*record, "ceiling_share"), "{:.1f}", 100), error,
+         std::string(status_csv_word(record->status))});
+  }
+  return table;
+}
+
+std::vector<std::string> gemm_notes(std::span<const Record> records) {
+  std::vector<std::string> notes;
+  const auto add = [&](const std::string& note) {
+    if (!note.empty() && std::find(notes.begin(), notes.end(), note) == notes.end())
+      notes.push_back(note);
+  };
+  // The largest problem of each op, dtype and mode: how far the rungs are from the library there.
+  struct Group {
+    int64_t macs = 0;
+    std::vector<const Record*> rows;
+  };
+  std::map<std::string, Group> groups;
+  bool has_ceilings = false;
+  for (const Record* record : rows_of(records)) {
+    if (record->cost) add(record->cost->convention);
+    if (record->metrics) {
+      add("peak % is " + text_of(*record->metrics, "peak_share_is"));
+      if (metric(*record, "ceiling_share")) {
+        has_ceilings = true;
+        add("ceiling % is " + text_of(*record->metrics, "ceiling_share_is"));
+      }
+    }
+    if (record->status != Status::ok || !record->cost) continue;
+    Group& group = groups[text_of(record->workload, "op") + " " +
+                          text_of(record->workload, "dtype") + " " + record->device];
+    const int64_t macs = record->cost->forward.macs;
+    if (macs > group.macs) group = {macs, {}};
+    if (macs == group.macs) group.rows.push_back(record);
+  }
+  for (const auto& [key, group] : groups) {
+    const auto library =
+        std::find_if(group.rows.begin(), group.rows.end(),
+                     [](const Record* record) { return record->implementation == "library"; });
+    if (library == group.rows.end()) continue;
+    for (const Record* record : group.rows) {
+      if (record == *library) continue;
+      const auto ours = statistic(*record, &Statistics::median_ms);
+      const auto theirs = statistic(**library, &Statistics::median_ms);
+      if (!ours || !theirs || *ours <= 0 || *theirs <= 0) continue;
+      const double ratio = *ours / *theirs;
+      add(fmt::format("{} {}: {} takes {:.3g} times as long as the library", key, shape_of(*record),
+                      record->implementation, ratio));
+    }
+  }
+  if (!has_ceilings && !groups.empty())
+    add("no measured ceilings of this device were found: `ridgeline roofline` measures them");
+  for (const Record* record : rows_of(records))
+    if (record->status != Status::ok)
+      add(fmt::format("{} {} {}: {}", record->implementation, shape_of(*record),
+                      status_csv_word(record->status), record->error));
+  return notes;
+}
+
+}  // namespace ridgeline

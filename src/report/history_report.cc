@@ -1,0 +1,138 @@
+#include "report/history_report.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <map>
+#include <optional>
+
+#include "measure/printable.h"
+
+namespace ridgeline {
+namespace {
+
+// One phase of one saved record, beside the one before it.
+struct Point {
+  const SavedRecord* saved;
+  const Series* series;                  // null: the row was not measured
+  std::optional<RowComparison> against;  // the one before it
+};
+
+// A row of one machine over time, by phase.
+struct Line {
+  std::string phase;
+  std::vector<Point> points;
+};
+
+std::string row_name(const Record& record) {
+  std::string text =
+      printable(fmt::format("{} {} {}", record.study, record.implementation, record.device), 100);
+  for (const Json* part : {&record.workload, &record.settings})
+    for (const auto& [key, value] : part->items()) {
+      if (text.size() > 180) break;
+      text += fmt::format(
+          " {}={}", printable(key, 40),
+          printable(value.is_string() ? value.get<std::string>()
+                                      : value.dump(-1, ' ', true, Json::error_handler_t::replace),
+                    40));
+    }
+  return text;
+}
+
+// In the order of first sight. Rows of different machines never share a line.
+std::vector<Line> lines_of(std::span<const SavedRecord> records, const NoiseLookup& noise) {
+  std::vector<Line> lines;
+  std::map<std::string, size_t> places;
+  for (const SavedRecord& saved : records) {
+    const Record& record = saved.record;
+    std::vector<const Series*> measured;
+    for (const Series& series : record.series)
+      if (is_compared(series.name)) measured.push_back(&series);
+    if (measured.empty()) measured.push_back(nullptr);
+    for (const Series* series : measured) {
+      const std::string phase = series ? series->name : "";
+      const std::string place = workload_key(record) + record.machine.fingerprint + '\n' + phase;
+      const auto [found, is_new] = places.emplace(place, lines.size());
+      if (is_new) lines.push_back({.phase = phase, .points = {}});
+      Line& line = lines[found->second];
+      Point point{&saved, series, std::nullopt};
+      if (!line.points.empty() && series) {
+        const Comparison comparison =
+            compare_records({&line.points.back().saved->record, 1}, {&record, 1}, {.noise = noise});
+        for (const RowComparison& row : comparison.rows)
+          if (row.phase == phase) point.against = row;
+      }
+      line.points.push_back(std::move(point));
+    }
+  }
+  return lines;
+}
+
+std::string median(const Point& point) {
+  const double value = point.series ? point.series->statistics.median_ms : NAN;
+  if (point.saved->record.status != Status::ok || !std::isfinite(value))
+    return std::string(status_csv_word(point.saved->record.status));
+  return fmt::format("{:.4g}", value);
+}
+
+std::string half_width(const Point& point) {
+  const double width = point.series ? relative_half_width(point.series->statistics) : INFINITY;
+  return std::isfinite(width) ? fmt::format("{:.1f}", 100 * width) : "";
+}
+
+std::string verdict(const Point& point) {
+  if (!point.against || !point.against->verdict) return "";
+  return std::string(verdict_name(*point.against->verdict));
+}
+
+std::string speedup(const Point& point) {
+  if (!point.against || !point.against->verdict) return "";
+  return fmt::format("{:.3f}x", point.against->speedup());
+}
+
+}  // namespace
+
+std::vector<Table> history_tables(std::span<const SavedRecord> records, const NoiseLookup& noise) {
+  std::vector<Table> tables;
+  for (const Line& line : lines_of(records, noise)) {
+    const Record& first = line.points.front().saved->record;
+    Table table{
+        .title = fmt::format("{}{}{}", row_name(first), line.phase.empty() ? "" : ": ",
+                             printable(line.phase, 40)),
+        .columns = {"time", "commit", "baseline", "median ms", "+-%", "speedup", "verdict"}};
+    for (const Point& point : line.points)
+      table.rows.push_back({printable(point.saved->record.time, 40),
+                            printable(point.saved->record.build.git_commit, 40),
+                            point.saved->run.name, median(point), half_width(point), speedup(point),
+                            verdict(point)});
+    tables.push_back(std::move(table));
+  }
+  return tables;
+}
+
+Table history_csv(std::span<const SavedRecord> records, const NoiseLookup& noise) {
+  Table table{.columns = {"row", "phase", "machine", "time", "saved_at", "commit", "baseline",
+                          "median_ms", "status", "speedup_to_previous", "verdict"}};
+  for (const Line& line : lines_of(records, noise))
+    for (const Point& point : line.points) {
+      const Record& record = point.saved->record;
+      table.rows.push_back(
+          {row_name(record), printable(line.phase, 40), printable(record.machine.fingerprint, 40),
+           printable(record.time, 40), point.saved->run.saved_at,
+           printable(record.build.git_commit, 40), point.saved->run.name,
+           record.status == Status::ok ? median(point) : std::string(),
+           std::string(status_csv_word(record.status)), speedup(point), verdict(point)});
+    }
+  return table;
+}
+
+Table baselines_table(std::span<const SavedRun> runs) {
+  Table table{.title = "baselines; the newest of a name is what it stands for",
+              .columns = {"name", "saved at", "commit", "rows"}};
+  for (const SavedRun& run : runs)
+    table.rows.push_back(
+        {run.name, run.saved_at, printable(run.git_commit, 40), std::to_string(run.rows)});
+  return table;
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,257 @@
+// The roofline: every measured pass by its arithmetic intensity, below the ceilings of its machine.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "cost/device_specs.h"
+#include "measure/speed_of_light.h"
+#include "report/report_axis.h"
+#include "report/report_sections.h"
+
+namespace ridgeline {
+namespace {
+
+constexpr size_t kMostPoints = 400;  // of one series: more are a cloud
+
+struct Ceilings {
+  std::optional<double> flops_per_s = {};
+  std::optional<double> bytes_per_s = {};
+  std::string source = {};
+
+  std::optional<double> roof(double intensity) const {
+    if (bytes_per_s && flops_per_s) return std::min(*flops_per_s, *bytes_per_s * intensity);
+    return flops_per_s;
+  }
+};
+
+std::string dtype_of(const Record& record) {
+  const std::string dtype = text_at(record.workload, "dtype");
+  if (!dtype.empty()) return dtype;
+  const std::string precision = text_at(record.workload, "precision");
+  return precision == "mixed" ? "bf16" : precision.empty() ? "fp32" : precision;
+}
+
+Ceilings spec_ceilings(const Record& record) {
+  const std::string dtype = dtype_of(record);
+  if (record.machine.gpu) {
+    const GpuFacts& gpu = *record.machine.gpu;
+    if (const GpuSpec* spec = find_gpu_spec(gpu.model); spec && dense_tflops(*spec, dtype) > 0)
+      return {dense_tflops(*spec, dtype) * 1e12, spec->gigabytes_per_s * 1e9,
+              fmt::format("data sheet of {}, dense", spec->name)};
+    return {gpu_flops_per_s({.model = gpu.model,
+                             .compute_capability = compute_capability(gpu.arch),
+                             .multiprocessors = gpu.multiprocessors,
+                             .clock_hz = gpu.max_clock_mhz * 1e6},
+                            dtype),
+            std::nullopt, "multiprocessors x clock x FLOPs per cycle"};
+  }
+  if (record.device != "cpu") return {};
+  const std::string isa = text_at(record.settings, "isa");
+  const int threads =
+      static_cast<int>(positive_at(record.settings, "threads").value_or(1) & 0xffff);
+  const Peaks peaks = cpu_peaks({.isa = isa,
+                                 .dtype = dtype,
+                                 .threads = threads,
+                                 .max_clock_hz = generous_max_clock_hz(record.machine)});
+  return {peaks.flops_per_s, peaks.bytes_per_s, peaks.derivation};
+}
+
+// Measured on the same machine where `ridgeline roofline` ran there, else from paper.
+Ceilings ceilings_of(const ReportContext& context, const Record& record) {
+  Ceilings ceilings = spec_ceilings(record);
+  const Roofline* measured = roofline_of(record, context.rooflines);
+  if (!measured) return ceilings;
+  if (const ComputeCeiling* compute = measured->find_compute(dtype_of(record))) {
+    ceilings.flops_per_s = compute->rate;
+    ceilings.source = "measured: " + shown(compute->probe, 40);
+  }
+  if (const MemoryCeiling* memory = measured->main_memory()) ceilings.bytes_per_s = memory->rate;
+  return ceilings;
+}
+
+// What a pass may reach: a working set that lives in a cache has the cache's roof, where measured.
+std::optional<double> roof_of(const ReportContext& context, const Record& record,
+                              const Ceilings& ceilings, double intensity, Bytes working_set) {
+  if (const Roofline* measured = roofline_of(record, context.rooflines))
+    if (const auto roof = attainable(*measured, dtype_of(record), intensity, working_set,
+                                     text_at(record.settings, "mode").starts_with("cold")))
+      return roof;
+  return ceilings.roof(intensity);
+}
+
+// What a series of a record computes; empty: not known.
+std::optional<PhaseCost> cost_of(const Record& record, std::string_view series) {
+  if (!record.cost) return std::nullopt;
+  const PhaseCost& forward = record.cost->forward;
+  const PhaseCost& backward = record.cost->backward;
+  if (series == "backward") return backward;
+  if (series == "forward" || record.series.size() == 1) return forward;
+  if (series == "fwd_bwd" || series == "full_step")
+    return PhaseCost{forward.flops + backward.flops, forward.macs + backward.macs,
+                     forward.bytes + backward.bytes};
+  return std::nullopt;
+}
+
+std::string view_of(const Record& record) {
+  const std::string device = record.machine.gpu ? shown(record.machine.gpu->model, 40)
+                             : record.machine.cpu_model.empty()
+                                 ? shown(record.device, 20)
+                                 : shown(record.machine.cpu_model, 60);
+  return fmt::format("{}, {}", device, dtype_of(record));
+}
+
+std::string workload_words(const Record& record) {
+  std::string text;
+  for (const char* key : {"model_size", "context_length", "batch_size", "heads", "seq_len",
+                          "d_model", "head_dim", "m", "n", "k"})
+    if (const std::string value = text_at(record.workload, key); !value.empty())
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", key, value);
+  return text;
+}
+
+ChartSeries ceiling_series(const Ceilings& ceilings, double low, double high) {
+  ChartSeries series{.mark = ChartSeries::Mark::line, .colour = -1};
+  const double peak = *ceilings.flops_per_s;
+  series.name = fmt::format("roof: {}", quantity_text(Quantity::flops_per_s, peak));
+  if (ceilings.bytes_per_s) {
+    const double ridge = peak / *ceilings.bytes_per_s;
+    series.name += fmt::format(", {:.4g} GB/s", *ceilings.bytes_per_s / 1e9);
+    low = std::min(low, ridge / 4);
+    high = std::max(high, ridge * 4);
+    series.points.push_back({low, low * *ceilings.bytes_per_s, "memory bandwidth"});
+    series.points.push_back({ridge, peak, fmt::format("the ridge: {:.3g} FLOP/byte", ridge)});
+  } else {
+    series.points.push_back({low, peak, "compute peak"});
+  }
+  series.points.push_back({high, peak, "compute peak"});
+  return series;
+}
+
+struct Placed {
+  std::vector<RooflineDot> dots;
+  Ceilings ceilings;
+};
+
+Chart roofline_chart(const ReportContext& context, const std::string& view, const Placed& placed) {
+  Chart chart{.id = "roofline",
+              .title = "Roofline: " + view,
+              .description =
+                  "Arithmetic intensity of every measured pass against the speed it "
+                  "reached, below the ceilings of the machine; both axes logarithmic."};
+  std::map<std::string, ChartSeries> by_name;
+  std::vector<double> xs, ys;
+  for (const RooflineDot& dot : placed.dots) {
+    const std::string name =
+        fmt::format("{}, {}", shown(dot.record->implementation, 40), dot.series);
+    ChartSeries& series = by_name[name];
+    series.name = name;
+    series.mark = dot.series == "forward" ? ChartSeries::Mark::points : ChartSeries::Mark::rings;
+    series.colour = context.colour(dot.record->implementation);
+    xs.push_back(dot.intensity);
+    ys.push_back(dot.flops_per_s);
+    if (series.points.size() == kMostPoints) continue;
+    std::string text =
+        fmt::format("{}: {} at {:.3g} FLOP/byte", workload_words(*dot.record),
+                    quantity_text(Quantity::flops_per_s, dot.flops_per_s), dot.intensity);
+    if (dot.roof) text += fmt::format(", {:.0f} % of the roof", 100 * dot.flops_per_s / *dot.roof);
+    series.points.push_back({dot.intensity, dot.flops_per_s, std::move(text)});
+  }
+  if (placed.ceilings.flops_per_s && !xs.empty()) {
+    const auto [low, high] = std::minmax_element(xs.begin(), xs.end());
+    ChartSeries roof = ceiling_series(placed.ceilings, *low / 2, *high * 2);
+    for (const ChartPoint& point : roof.points) {
+      xs.push_back(point.x);
+      ys.push_back(point.y);
+    }
+    chart.series.push_back(std::move(roof));
+  }
+  for (auto& [name, series] : by_name) chart.series.push_back(std::move(series));
+  chart.x = log_axis("arithmetic intensity, FLOP per byte", Quantity::intensity, xs);
+  chart.y = log_axis("speed", Quantity::flops_per_s, ys);
+  return chart;
+}
+
+// One sentence per view: the ceilings, how far from them, and what bounds most of the dots.
+std::string in_words(const std::string& view, const Placed& placed) {
+  const Ceilings& ceilings = placed.ceilings;
+  if (!ceilings.flops_per_s)
+    return fmt::format("{}: no ceiling is known for this machine and dtype.", view);
+  const RooflineDot* best = nullptr;
+  size_t below_ridge = 0;
+  for (const RooflineDot& dot : placed.dots) {
+    if (!dot.roof) continue;
+    const bool below = dot.flops_per_s <= 1.05 * *dot.roof;  // above: the summary says so
+    if (below && (!best || dot.flops_per_s / *dot.roof > best->flops_per_s / *best->roof))
+      best = &dot;
+    if (*dot.roof < *ceilings.flops_per_s) ++below_ridge;
+  }
+  std::string text = fmt::format("{}: the roof is {}", view,
+                                 quantity_text(Quantity::flops_per_s, *ceilings.flops_per_s));
+  if (ceilings.bytes_per_s)
+    text += fmt::format(" and {:.4g} GB/s, the ridge at {:.3g} FLOP/byte",
+                        *ceilings.bytes_per_s / 1e9, *ceilings.flops_per_s / *ceilings.bytes_per_s);
+  text += fmt::format(" ({}).", ceilings.source);
+  if (best)
+    text += fmt::format(" Closest to it is {} {} ({}) with {:.0f} %.",
+                        shown(best->record->implementation, 40), best->series,
+                        workload_words(*best->record), 100 * best->flops_per_s / *best->roof);
+  if (ceilings.bytes_per_s)
+    text += fmt::format(
+        " {} of {} lie left of the ridge: memory bounds them, and fewer bytes "
+        "(fusion, narrower dtypes) would help; the others need faster arithmetic.",
+        below_ridge, counted(placed.dots.size(), "dot"));
+  return text;
+}
+
+}  // namespace
+
+std::vector<RooflineDot> roofline_dots(const ReportContext& context) {
+  std::vector<RooflineDot> dots;
+  std::map<std::string, Ceilings> known;
+  for (const Record* record : context.rows) {
+    if (record->status != Status::ok || record->study == "roofline") continue;
+    for (const Series& series : record->series) {
+      const auto cost = cost_of(*record, series.name);
+      const auto median = median_of(*record, series.name);
+      if (!cost || !median || *median <= 0 || cost->flops <= 0 || cost->bytes.count <= 0) continue;
+      const std::string key =
+          fmt::format("{}|{}|{}|{}", record->machine.fingerprint, dtype_of(*record),
+                      text_at(record->settings, "isa"), text_at(record->settings, "threads"));
+      auto ceilings = known.find(key);
+      if (ceilings == known.end())
+        ceilings = known.emplace(key, ceilings_of(context, *record)).first;
+      RooflineDot dot{.record = record, .series = series.name};
+      const auto flops = static_cast<double>(cost->flops);
+      dot.intensity = flops / static_cast<double>(cost->bytes.count);
+      dot.flops_per_s = flops / *median * 1e3;
+      dot.roof = roof_of(context, *record, ceilings->second, dot.intensity, cost->bytes);
+      dots.push_back(std::move(dot));
+    }
+  }
+  return dots;
+}
+
+ReportSection roofline_section(const ReportContext& context) {
+  ReportSection section{.id = "roofline", .title = "Roofline"};
+  std::map<std::string, Placed> views;
+  for (RooflineDot& dot : roofline_dots(context)) {
+    Placed& placed = views[view_of(*dot.record)];
+    if (placed.dots.empty()) placed.ceilings = ceilings_of(context, *dot.record);
+    placed.dots.push_back(std::move(dot));
+  }
+  for (const auto& [name, placed] : views) {
+    if (section.views.size() == kMostViews) break;
+    section.views.push_back({.name = name, .charts = {roofline_chart(context, name, placed)}});
+    section.sentences.push_back(in_words(name, placed));
+  }
+  if (!section.empty())
+    section.sentences.emplace_back(
+        "FLOPs follow the convention of each record; bytes count every operand of every kernel "
+        "once, "
+        "so that a fused kernel lies further to the right.");
+  return section;
+}
+
+}  // namespace ridgeline

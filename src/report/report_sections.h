@@ -1,0 +1,49 @@
+// The sections of a report: each is a function from the rows to a section, left out when empty.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/report_rows.h"
+
+namespace ridgeline {
+
+ReportSection attention_time_section(const ReportContext& context);
+ReportSection attention_memory_section(const ReportContext& context);
+ReportSection kernel_section(const ReportContext& context);
+ReportSection frontier_section(const ReportContext& context);
+ReportSection gemm_section(const ReportContext& context);
+ReportSection model_section(const ReportContext& context);
+ReportSection roofline_section(const ReportContext& context);
+ReportSection rows_section(const ReportContext& context);
+ReportSection machine_section(const ReportContext& context);
+ReportSection problems_section(const ReportContext& context);
+
+// The first screen: what was measured, who wins where and by how much, where memory ends, what to
+// do, and what not to trust.
+std::vector<std::string> summary_sentences(const ReportContext& context);
+std::vector<KeyFigure> key_figures(const ReportContext& context);
+
+// Views of one section at most: a results file may hold any number of settings.
+inline constexpr size_t kMostViews = 48;
+
+// The median of a series in milliseconds; empty unless the row is good, or was out of memory only
+// in a later series.
+std::optional<double> median_of(const Record& record, std::string_view series);
+
+// A number in the metrics of a series, such as {"forward": {"mfu": 0.4}}.
+std::optional<double> metric_of(const Record& record, std::string_view series, const char* name);
+
+// One dot of a roofline: a pass of a row.
+struct RooflineDot {
+  const Record* record = nullptr;
+  std::string series;
+  double intensity = 0;  // FLOPs per byte
+  double flops_per_s = 0;
+  std::optional<double> roof = {};  // FLOP/s that the ceilings allow at this intensity
+};
+std::vector<RooflineDot> roofline_dots(const ReportContext& context);
+
+}  // namespace ridgeline

@@ -1,0 +1,298 @@
+#include "report/roofline_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+
+namespace ridgeline {
+namespace {
+
+// Records come from files, so nothing is taken for granted.
+std::string text_at(const Json& object, const char* key) {
+  if (!object.is_object()) return {};
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+double number_at(const Json& object, const char* key) {
+  if (!object.is_object()) return 0;
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_number()) return 0;
+  const double value = found->get<double>();
+  return std::isfinite(value) && value > 0 ? value : 0;
+}
+
+std::string title_of(const Record& record) {
+  return record.machine.gpu && record.device == "cuda" ? record.machine.gpu->model
+                                                       : record.machine.cpu_model;
+}
+
+std::string probe_name(const Record& record) {
+  const double size = number_at(record.workload, "size");
+  return size > 0 ? fmt::format("{} {:.0f}", record.implementation, size) : record.implementation;
+}
+
+template <class Ceiling, class Same>
+void keep_best(std::vector<Ceiling>& all, Ceiling ceiling, Same same) {
+  const auto found = std::find_if(all.begin(), all.end(), same);
+  if (found == all.end())
+    all.push_back(std::move(ceiling));
+  else if (ceiling.rate > found->rate)
+    *found = std::move(ceiling);
+}
+
+void add_ceiling(Roofline& roofline, const Record& record) {
+  const Json metrics = record.metrics.value_or(Json::object());
+  const std::string kind = text_at(record.workload, "ceiling");
+  if (kind == "compute") {
+    const double rate = 1e9 * number_at(metrics, "gflops_per_s");
+    if (rate <= 0) return;
+    ComputeCeiling ceiling{.dtype = text_at(record.workload, "dtype"),
+                           .probe = probe_name(record),
+                           .rate = rate,
+                           .burst = 1e9 * number_at(metrics, "burst_gflops_per_s"),
+                           .spec = 1e9 * number_at(metrics, "spec_gflops_per_s"),
+                           .spec_is = text_at(metrics, "spec_is")};
+    const std::string dtype = ceiling.dtype;
+    keep_best(roofline.compute, std::move(ceiling),
+              [&](const ComputeCeiling& each) { return each.dtype == dtype; });
+  } else if (kind == "memory") {
+    const double rate = 1e9 * number_at(metrics, "gb_per_s");
+    if (rate <= 0) return;
+    MemoryCeiling ceiling{
+        .level = text_at(record.workload, "level"),
+        .probe = record.implementation,
+        .rate = rate,
+        .spec = 1e9 * number_at(metrics, "spec_gb_per_s"),
+        .capacity = Bytes{static_cast<int64_t>(number_at(metrics, "capacity_bytes"))}};
+    const std::string level = ceiling.level;
+    keep_best(roofline.memory, std::move(ceiling),
+              [&](const MemoryCeiling& each) { return each.level == level; });
+  }
+}
+
+// The dtype in which the products of a record run.
+std::string dtype_of(const Record& record) {
+  const std::string precision = text_at(record.workload, "precision");
+  if (precision == "mixed") return "bf16";
+  return precision.empty() ? text_at(record.workload, "dtype") : precision;
+}
+
+std::string workload_of(const Record& record) {
+  std::string text = record.implementation;
+  for (const auto& [key, value] : record.workload.items())
+    if (value.is_number_integer() && key != "num_params")
+      text += fmt::format(" {}={}", key, value.get<int64_t>());
+    else if (value.is_string() && key != "dtype" && key != "precision")
+      text += fmt::format(" {}", value.get<std::string>());
+    else if (value.is_boolean() && value.get<bool>())
+      text += " " + key;
+  return text;
+}
+
+struct Phase {
+  const char* series;
+  PhaseCost CostFacts::*cost;
+};
+constexpr std::array kPhases = {Phase{"forward", &CostFacts::forward},
+                                Phase{"backward", &CostFacts::backward}};
+
+// A kernel as short as this is the time that starting work takes.
+constexpr double kOverheadSeconds = 10e-6;
+constexpr double kCloseToTheRoof = 0.7;
+
+struct Advice {
+  const char* study;           // empty: any
+  const char* implementation;  // empty: any
+  Bound bound;
+  bool close;
+  const char* text;
+};
+
+// The first row that fits is what would help.
+constexpr Advice kAdvice[] = {
+    {"attention", "naive", Bound::memory, true,
+     "flash never stores the S x S scores, which moves it right"},
+    {"attention", "naive", Bound::memory, false,
+     "flash never stores the S x S scores, which moves it right"},
+    {"kernel", "naive", Bound::memory, true,
+     "flash never stores the S x S scores, which moves it right"},
+    {"model", "vanilla", Bound::memory, true, "fused kernels (--mode compiled) move fewer bytes"},
+    {"model", "vanilla", Bound::memory, false, "fused kernels (--mode compiled) move fewer bytes"},
+    {"gemm", "naive", Bound::compute, false, "tiles reuse what was read: see tiled"},
+    {"gemm", "tiled", Bound::compute, false,
+     "a tile of sums in vector registers, or tensor cores: see library"},
+    {"gemm", "naive", Bound::memory, false, "neighbouring threads should read neighbouring memory"},
+    {"gemm", "", Bound::memory, true,
+     "only fewer bytes help: a narrower dtype, or several vectors at once, which makes it a GEMM"},
+    {"", "", Bound::overhead, false, "a larger batch, or many calls in one launch graph"},
+    {"", "", Bound::overhead, true, "a larger batch, or many calls in one launch graph"},
+    {"", "", Bound::memory, true, "only fewer bytes help: fusion, or a narrower dtype"},
+    {"", "", Bound::memory, false,
+     "contiguous and wide accesses, more of them in flight, and fusion of its steps"},
+    {"", "", Bound::compute, true, "only fewer FLOPs or a narrower dtype help"},
+    {"", "", Bound::compute, false,
+     "larger tiles, more of them at once, and less work beside the products"},
+};
+
+const char* advice(const RooflinePoint& point) {
+  const bool close = point.share >= kCloseToTheRoof;
+  for (const Advice& row : kAdvice) {
+    const std::string_view study = row.study, implementation = row.implementation;
+    if (!study.empty() && study != point.record->study) continue;
+    if (!implementation.empty() && implementation != point.record->implementation) continue;
+    if (row.bound == point.bound && row.close == close) return row.text;
+  }
+  return "";
+}
+
+}  // namespace
+
+const ComputeCeiling* Roofline::find_compute(std::string_view dtype) const {
+  for (const ComputeCeiling& ceiling : compute)
+    if (ceiling.dtype == dtype) return &ceiling;
+  return nullptr;
+}
+
+const MemoryCeiling* Roofline::main_memory() const {
+  return memory.empty() || memory.back().capacity > Bytes{} ? nullptr : &memory.back();
+}
+
+const MemoryCeiling* Roofline::find_memory(Bytes working_set, bool cold) const {
+  const MemoryCeiling* fastest = main_memory();
+  if (cold) return fastest;
+  for (const MemoryCeiling& ceiling : memory)
+    if (ceiling.capacity >= working_set && (fastest == nullptr || ceiling.rate > fastest->rate))
+      fastest = &ceiling;
+  return fastest;
+}
+
+std::optional<double> Roofline::ridge(std::string_view dtype) const {
+  const ComputeCeiling* top = find_compute(dtype);
+  const MemoryCeiling* slope = main_memory();
+  if (top == nullptr || slope == nullptr) return std::nullopt;
+  return top->rate / slope->rate;
+}
+
+std::vector<Roofline> rooflines(std::span<const Record> records) {
+  std::map<std::string, const Record*> latest;
+  for (const Record& record : records)
+    if (record.study == "roofline" && record.status == Status::ok)
+      latest[record.machine.fingerprint + workload_key(record)] = &record;
+  std::vector<Roofline> all;
+  for (const auto& [key, record] : latest) {
+    auto found = std::find_if(all.begin(), all.end(), [&of = *record](const Roofline& each) {
+      return each.fingerprint == of.machine.fingerprint && each.device == of.device;
+    });
+    if (found == all.end()) {
+      all.push_back({.device = record->device,
+                     .title = title_of(*record),
+                     .fingerprint = record->machine.fingerprint,
+                     .compute = {},
+                     .memory = {}});
+      found = all.end() - 1;
+    }
+    add_ceiling(*found, *record);
+  }
+  for (Roofline& roofline : all)
+    std::sort(roofline.memory.begin(), roofline.memory.end(),
+              [](const MemoryCeiling& a, const MemoryCeiling& b) {
+                return a.capacity > Bytes{} && (b.capacity == Bytes{} || a.capacity < b.capacity);
+              });
+  return all;
+}
+
+const Roofline* roofline_of(const Record& record, std::span<const Roofline> all) {
+  for (const Roofline& roofline : all)
+    if (roofline.fingerprint == record.machine.fingerprint && roofline.device == record.device)
+      return &roofline;
+  return nullptr;
+}
+
+std::optional<double> attainable(const Roofline& roofline, std::string_view dtype, double intensity,
+                                 Bytes working_set, bool cold) {
+  const ComputeCeiling* top = roofline.find_compute(dtype);
+  const MemoryCeiling* slope = roofline.find_memory(working_set, cold);
+  if (top == nullptr || slope == nullptr) return std::nullopt;
+  return std::min(top->rate, intensity * slope->rate);
+}
+
+std::vector<RooflinePoint> place(std::span<const Record> records, const Roofline& roofline) {
+  std::vector<RooflinePoint> points;
+  for (const Record& record : records) {
+    if (record.study == "roofline" || record.status != Status::ok || !record.cost ||
+        record.device != roofline.device || record.machine.fingerprint != roofline.fingerprint)
+      continue;
+    const std::string dtype = dtype_of(record);
+    const ComputeCeiling* top = roofline.find_compute(dtype);
+    if (top == nullptr) continue;
+    for (const Phase& phase : kPhases) {
+      const Series* series = record.find_series(phase.series);
+      const PhaseCost& cost = *record.cost.*phase.cost;
+      // Products that ran; the convention's FLOPs where there are none.
+      const double flops =
+          cost.macs > 0 ? 2.0 * static_cast<double>(cost.macs) : static_cast<double>(cost.flops);
+      if (series == nullptr || cost.bytes.count <= 0 || flops <= 0) continue;
+      const double seconds = series->statistics.median_ms / 1e3;
+      if (!std::isfinite(seconds) || seconds <= 0) continue;
+      const bool cold = text_at(record.settings, "mode").starts_with("cold");
+      const MemoryCeiling* slope = roofline.find_memory(cost.bytes, cold);
+      if (slope == nullptr) continue;
+      RooflinePoint point{.record = &record,
+                          .phase = phase.series,
+                          .dtype = dtype,
+                          .workload = workload_of(record),
+                          .flops = flops,
+                          .bytes = static_cast<double>(cost.bytes.count),
+                          .seconds = seconds,
+                          .level = slope->level};
+      point.intensity = point.flops / point.bytes;
+      point.rate = point.flops / seconds;
+      point.attainable = std::min(top->rate, point.intensity * slope->rate);
+      point.share = point.rate / point.attainable;
+      point.bound = point.intensity * slope->rate < top->rate ? Bound::memory : Bound::compute;
+      if (seconds < kOverheadSeconds && point.share < kCloseToTheRoof)
+        point.bound = Bound::overhead;
+      points.push_back(std::move(point));
+    }
+  }
+  return points;
+}
+
+std::string sentence(const RooflinePoint& point) {
+  const std::string what = fmt::format("{} {} in {} ({:.3g} FLOP per byte)", point.workload,
+                                       point.phase, point.dtype, point.intensity);
+  const char* help = advice(point);
+  if (point.bound == Bound::overhead)
+    return fmt::format("{} takes {:.1f} us, which is mostly the time to start it: {}.", what,
+                       1e6 * point.seconds, help);
+  const std::string roof =
+      point.bound == Bound::memory ? fmt::format("the bandwidth of {}", point.level) : "arithmetic";
+  if (point.share > 1.05)
+    return fmt::format(
+        "{} is bounded by {} and runs at {:.0f} % of what the probe reached: more of it stayed in "
+        "a cache than its tensors say, or the probe was disturbed.",
+        what, roof, 100 * point.share);
+  if (point.share >= kCloseToTheRoof)
+    return fmt::format("{} is bounded by {} and reaches {:.0f} % of it: {}.", what, roof,
+                       100 * point.share, help);
+  return fmt::format("{} could be bounded by {} alone, and reaches {:.2g} % of it: {}.", what, roof,
+                     100 * point.share, help);
+}
+
+std::string_view name(Bound bound) {
+  switch (bound) {
+    case Bound::compute:
+      return "compute";
+    case Bound::memory:
+      return "memory";
+    case Bound::overhead:
+      return "overhead";
+  }
+  return "";
+}
+
+}  // namespace ridgeline

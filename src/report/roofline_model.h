@@ -1,0 +1,89 @@
+// The roofline of a machine from its measured ceilings, and measured ops placed on it.
+//
+//   for (const Roofline& roofline : rooflines(records))
+//     for (const RooflinePoint& point : place(records, roofline)) use(point, sentence(point));
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "measure/record.h"
+
+namespace ridgeline {
+
+// Rates in FLOP/s and B/s. `burst`: before the clocks settled; `spec`: on paper; 0: not known.
+struct ComputeCeiling {
+  std::string dtype;
+  std::string probe;  // what reached it: "library 4096", "fma"
+  double rate = 0;
+  double burst = 0;
+  double spec = 0;
+  std::string spec_is = {};
+};
+
+struct MemoryCeiling {
+  std::string level;  // "L1", "L2", "L3", "memory"
+  std::string probe;  // "copy", "triad"
+  double rate = 0;
+  double spec = 0;
+  Bytes capacity = {};  // of all threads together; 0: the memory itself
+};
+
+// One device of one machine. The roof in a dtype is the best of all its probes.
+struct Roofline {
+  std::string device;                   // "cpu", "cuda"
+  std::string title;                    // for people: the model
+  std::string fingerprint;              // of the machine
+  std::vector<ComputeCeiling> compute;  // the best of each dtype
+  std::vector<MemoryCeiling> memory;    // the best of each level, the smallest first, memory last
+
+  const ComputeCeiling* find_compute(std::string_view dtype) const;  // null: not measured
+  // The fastest level that holds a working set which is used over and over, or the memory where its
+  // caches were emptied; null: none was measured.
+  const MemoryCeiling* find_memory(Bytes working_set, bool cold) const;
+  const MemoryCeiling* main_memory() const;
+  // FLOPs per byte from which memory is no longer the limit; empty: a ceiling is missing.
+  std::optional<double> ridge(std::string_view dtype) const;
+};
+
+// From the records of `ridgeline roofline`, whatever else is among them; of a ceiling measured
+// twice the later one counts.
+std::vector<Roofline> rooflines(std::span<const Record> records);
+
+// The roofline that belongs to a record: same machine, same device. Null: none.
+const Roofline* roofline_of(const Record& record, std::span<const Roofline> all);
+
+enum class Bound { compute, memory, overhead };
+
+// One phase of one record. Points into the record it was made from.
+struct RooflinePoint {
+  const Record* record = nullptr;
+  std::string phase;     // "forward", "backward"
+  std::string dtype;     // of its products
+  std::string workload;  // for people: "naive S=1024 d=64 batch=8"
+  double flops = 0;      // done, an FMA as two
+  double bytes = 0;      // that must move at least, node by node
+  double seconds = 0;
+  double intensity = 0;   // FLOPs per byte
+  double rate = 0;        // FLOP/s
+  double attainable = 0;  // FLOP/s of the roof at this intensity
+  double share = 0;       // rate / attainable
+  std::string level;      // of memory that the working set lives in
+  Bound bound = Bound::compute;
+};
+
+// Those that are ok, have a cost, and were measured on the roofline's machine and device.
+std::vector<RooflinePoint> place(std::span<const Record> records, const Roofline& roofline);
+
+// FLOP/s of the roof for one call; empty: a ceiling is missing.
+std::optional<double> attainable(const Roofline& roofline, std::string_view dtype, double intensity,
+                                 Bytes working_set, bool cold);
+
+// What bounds it and what would help, in one sentence.
+std::string sentence(const RooflinePoint& point);
+std::string_view name(Bound bound);  // "compute", "memory", "overhead"
+
+}  // namespace ridgeline

@@ -1,0 +1,67 @@
+// What the GEMM lab measures: shapes, the ways to multiply, and every combination of them.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/dtype.h"
+#include "measure/record.h"
+
+namespace ridgeline {
+
+// [m, k] x [k, n]; n = 1 is a matrix times a vector.
+struct GemmShape {
+  int64_t m = 1;
+  int64_t n = 1;
+  int64_t k = 1;
+
+  bool is_vector() const { return n == 1; }
+  bool operator==(const GemmShape&) const = default;
+};
+GemmShape parse_gemm_shape(std::string_view text);  // "4096,4096,1024"; throws a usage error
+
+enum class GemmMethod { naive, tiled, simd, library };
+
+struct GemmImplementation {
+  GemmMethod method;
+  std::string_view name;
+  std::string_view summary;
+  bool on_gpu;
+};
+std::span<const GemmImplementation> gemm_implementations();
+// Throws a usage error that lists the known ones.
+const GemmImplementation& find_gemm_implementation(std::string_view name);
+std::vector<std::string> gemm_implementations_of(std::string_view device_kind);
+
+struct GemmWorkload {
+  GemmShape shape;
+  DType dtype = DType::f32;
+  std::string implementation = "library";
+};
+
+// The study's axes; every combination is a row.
+struct GemmMatrix {
+  std::vector<std::string> ops = {"gemm", "gemv"};
+  std::vector<int64_t> sizes = {};  // of squares: [size, size] x [size, size], or x [size]
+  std::vector<GemmShape> shapes = {};
+  std::vector<std::string> dtypes = {"fp32"};
+  std::vector<std::string> implementations = {"library"};
+};
+// Up to where the slowest rung takes a second or so.
+std::vector<int64_t> default_gemm_sizes(std::string_view device_kind);
+
+// Implementations of one problem follow each other. Throws a usage error for what makes no sense.
+std::vector<GemmWorkload> expand_matrix(const GemmMatrix& matrix);
+
+// MACs m n k, FLOPs twice that, and every operand moved once. Throws a usage error for a problem
+// too large to count.
+PhaseCost gemm_cost(const GemmShape& shape, DType dtype);
+inline constexpr const char* kGemmConvention =
+    "m n k MACs, two FLOPs each; bytes: both operands read and the result written once";
+
+// "tiled gemm 512x512x512 fp32".
+std::string label(const GemmWorkload& workload);
+
+}  // namespace ridgeline

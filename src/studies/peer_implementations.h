@@ -1,0 +1,22 @@
+// Attention of other libraries that can be measured beside ours; peers/ runs them.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace ridgeline {
+
+struct PeerImplementation {
+  std::string_view name;     // "torch.sdpa.cudnn"
+  std::string_view library;  // whose worker runs it: "torch"
+  std::string_view summary;
+};
+
+std::span<const PeerImplementation> peer_implementations();
+const PeerImplementation* find_peer(std::string_view name);  // null: not a peer's name
+
+// For --list: a heading and a line for each.
+std::string peer_list();
+
+}  // namespace ridgeline

@@ -1,0 +1,185 @@
+#include <gtest/gtest.h>
+
+#include "cli/run_ridgeline.h"
+#include "measure/record_json.h"
+
+namespace ridgeline {
+namespace {
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::vector<double> around(double ms) {
+  std::vector<double> out;
+  for (int i = 0; i < 24; ++i) out.push_back(ms * (1 + (i % 2 ? 0.001 : -0.001)));
+  return out;
+}
+
+std::string line_of(double forward_ms) {
+  Record record = attention_record({});
+  record.series = {series_of("forward", around(forward_ms))};
+  return to_line(record);
+}
+
+TEST(CompareCommand, AGateThatFailsEndsWithOneAndTablesAreWritten) {
+  const Sandbox sandbox;
+  write_text(sandbox / "base.jsonl", line_of(1));
+  write_text(sandbox / "slow.jsonl", line_of(1.2));
+  const Finished slow = sandbox.run({"compare", "base.jsonl", "slow.jsonl", "--gate", "slower:3%"});
+  EXPECT_EQ(slow.exit_code, 1) << slow.err;
+  EXPECT_TRUE(contains(slow.out, "SLOWER")) << slow.out;
+  EXPECT_TRUE(contains(slow.err, "gate failed: slower:3%")) << slow.err;
+  EXPECT_TRUE(contains(read_text(sandbox / "results/compare/comparison.csv"), ",SLOWER,"));
+  EXPECT_TRUE(contains(read_text(sandbox / "results/compare/comparison.md"), "| SLOWER |"));
+  const Finished same = sandbox.run({"compare", "base.jsonl", "base.jsonl", "--gate", "slower:3%"});
+  EXPECT_EQ(same.exit_code, 0) << same.err;
+  EXPECT_TRUE(contains(same.out, "SAME")) << same.out;
+}
+
+TEST(CompareCommand, DamagedFilesAreReportedAndHostileTextIsEscaped) {
+  const Sandbox sandbox;
+  Record hostile = attention_record({.seq_len = 512});
+  hostile.implementation = "<script>\x1b[2J" + std::string(1 << 20, 'n');
+  hostile.series = {series_of("forward", around(1))};
+  std::string other_schema = line_of(1);
+  other_schema.replace(other_schema.find("\"schema\":1"), 10, "\"schema\":9");
+  const std::string good = line_of(1) + to_line(hostile);
+  write_text(sandbox / "base.jsonl", good);
+  write_text(sandbox / "new.jsonl",
+             good + other_schema + "{\"schema\":1,\"time\":NaN}\n" + line_of(1).substr(0, 50));
+  const Finished run = sandbox.run({"compare", "base.jsonl", "new.jsonl"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_TRUE(contains(run.err, "line 3: schema version 9")) << run.err;
+  EXPECT_TRUE(contains(run.err, "line 4: not JSON")) << run.err;
+  EXPECT_TRUE(contains(run.err, "line 5: cut off")) << run.err;
+  const std::string everything = run.out + read_text(sandbox / "results/compare/comparison.csv") +
+                                 read_text(sandbox / "results/compare/comparison.md");
+  EXPECT_FALSE(contains(everything, "\x1b"));
+  EXPECT_FALSE(contains(read_text(sandbox / "results/compare/comparison.md"), "<script>"));
+  EXPECT_LT(everything.size(), 20'000u);
+}
+
+TEST(CompareCommand, BadUsageIsExplained) {
+  const Sandbox sandbox;
+  write_text(sandbox / "base.jsonl", line_of(1));
+  write_text(sandbox / "empty.jsonl", "");
+  const auto refuses = [&](const Arguments& arguments, const std::string& part) {
+    const Finished run = sandbox.run(Arguments{"compare"} + arguments);
+    EXPECT_EQ(run.exit_code, 2) << run.err;
+    EXPECT_TRUE(contains(run.err, part)) << run.err;
+  };
+  refuses({}, "expected BASE NEW");
+  refuses({"base.jsonl"}, "expected BASE NEW");
+  refuses({"base.jsonl", "empty.jsonl"}, "holds no record");
+  refuses({"base.jsonl", "absent.jsonl"}, "absent.jsonl");
+  refuses({"base.jsonl", "base.jsonl", "--gate", "slow"}, "not a gate");
+  refuses({"--baseline", "main", "base.jsonl"}, "--save-baseline");
+  refuses({"--interleave"}, "end the command with --");
+  refuses({"--interleave", "--", "attention", "--output", "x.csv"}, "--output");
+  refuses({"--interleave", "--impl", "naive,flash", "--", "attention", "--impl", "flash"},
+          "--impl");
+  refuses({"--interleave", "--binary", "/no/such,/no/such", "--", "attention"}, "cannot run");
+  refuses({"--binary", "a,b", "base.jsonl", "base.jsonl"}, "--interleave");
+}
+
+const Arguments kTiny = {"attention", "--threads", "1",         "--batch-size", "1",
+                         "--d-model", "16",        "--seq-len", "32,64"};
+
+TEST(CompareCommand, MeasuresTwoImplementationsInTurns) {
+  const Sandbox sandbox;
+  const Finished run = sandbox.run(Arguments{"compare", "--interleave", "--impl", "naive,flash",
+                                             "--rounds", "2", "--time-budget", "10ms", "--"} +
+                                   kTiny);
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_TRUE(contains(run.out, "naive -> flash")) << run.out;
+  const std::string csv = read_text(sandbox / "results/compare/comparison.csv");
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 5) << csv;  // 2 sizes x 2 phases
+  EXPECT_EQ(read_results(sandbox / "results/compare/base.jsonl").records.size(), 4u);
+  for (const Record& record : read_results(sandbox / "results/compare/new.jsonl").records)
+    EXPECT_EQ(record.implementation, "flash");
+}
+
+TEST(CompareCommand, ARowThatOneSideCannotMeasureIsToldAndTheOthersGoOn) {
+  const Sandbox sandbox;
+  const Finished run = sandbox.run(Arguments{"compare",
+                                             "--interleave",
+                                             "--impl",
+                                             "flash,naive",
+                                             "--rounds",
+                                             "1",
+                                             "--time-budget",
+                                             "10ms",
+                                             "--gate",
+                                             "slower:3%",
+                                             "--",
+                                             "attention",
+                                             "--threads",
+                                             "1",
+                                             "--batch-size",
+                                             "1",
+                                             "--d-model",
+                                             "16",
+                                             "--seq-len",
+                                             "1024,64",
+                                             "--memory-budget",
+                                             "2MiB"});
+  EXPECT_EQ(run.exit_code, 1) << run.err;  // ok in the base, out of memory now
+  EXPECT_TRUE(contains(run.out, "OOM")) << run.out;
+  EXPECT_TRUE(contains(run.err, "gate failed")) << run.err;
+}
+
+TEST(HistoryCommand, BaselinesAreSavedComparedAndShown) {
+  const Sandbox sandbox;
+  const Arguments study =
+      kTiny + Arguments{"--impl", "flash", "--num-iterations", "20", "--save-baseline", "main"};
+  const Finished saved = sandbox.run(study);
+  EXPECT_EQ(saved.exit_code, 0) << saved.err;
+  EXPECT_TRUE(contains(saved.err, "saved 2 rows as baseline 'main'")) << saved.err;
+  ASSERT_EQ(sandbox.run(study).exit_code, 0);
+  const Finished compared =
+      sandbox.run({"compare", "--baseline", "main", "results/attention/attention.jsonl"});
+  EXPECT_EQ(compared.exit_code, 0) << compared.err;
+  EXPECT_TRUE(contains(compared.out, "speedups: 1.000x")) << compared.out;  // the saved run itself
+
+  const Finished shown = sandbox.run({"history", "--where", "seq_len=64", "--output", "h.csv"});
+  EXPECT_EQ(shown.exit_code, 0) << shown.err;
+  EXPECT_TRUE(contains(shown.out, "main")) << shown.out;
+  EXPECT_FALSE(contains(shown.out, "seq_len=32")) << shown.out;
+  const std::string csv = read_text(sandbox / "h.csv");
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 5) << csv;  // 2 phases x 2 runs
+  EXPECT_TRUE(contains(sandbox.run({"history", "--baselines"}).out, "main"));
+  EXPECT_EQ(sandbox.run({"history", "--impl", "none"}).exit_code, 2);
+}
+
+TEST(HistoryCommand, ImportsResultsAndSaysWhereNothingIs) {
+  const Sandbox sandbox;
+  EXPECT_EQ(sandbox.run({"history"}).exit_code, 2);
+  write_text(sandbox / "old.jsonl", line_of(1) + "junk\n");
+  EXPECT_EQ(sandbox.run({"history", "--import", "old.jsonl"}).exit_code, 2);
+  const Finished run = sandbox.run({"history", "--import", "old.jsonl", "--as", "old"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_TRUE(contains(run.err, "line 2")) << run.err;
+  write_text(sandbox / "results/history.sqlite", "nonsense, and enough of it to be looked at");
+  EXPECT_EQ(sandbox.run({"history"}).exit_code, 2);
+}
+
+TEST(NoiseCommand, MeasuresAndStoresWhatCompareThenUses) {
+  const Sandbox sandbox;
+  const Arguments study = kTiny + Arguments{"--impl", "flash", "--num-iterations", "20"};
+  const Finished run = sandbox.run(
+      Arguments{"noise", "--comparisons", "2", "--rounds", "1", "--time-budget", "10ms", "--"} +
+      study);
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_TRUE(contains(run.out, "interleaved")) << run.out;
+  EXPECT_TRUE(contains(run.out, "separate")) << run.out;
+  const Finished compared = sandbox.run(
+      Arguments{"compare", "--interleave", "--rounds", "1", "--time-budget", "10ms", "--"} + study);
+  EXPECT_EQ(compared.exit_code, 0) << compared.err;
+  EXPECT_FALSE(contains(compared.out, "is assumed")) << compared.out;
+  EXPECT_TRUE(
+      contains(read_text(sandbox / "results/compare/comparison.csv"), "2 self-comparisons"));
+}
+
+}  // namespace
+}  // namespace ridgeline

@@ -1,0 +1,115 @@
+"""A peer of the standard library alone: attention in plain Python, and every way in which a worker can fail."""
+import array
+import json
+import math
+import os
+import sys
+import time
+
+BEHAVIOURS = {  # by the name of a real implementation
+    "torch.naive": "right",
+    "torch.compile": "recompiles",
+    "torch.sdpa": "wrong",
+    "torch.sdpa.flash": "refuses",
+    "torch.sdpa.cudnn": "dies",
+    "torch.sdpa.efficient": "oom",
+    "torch.sdpa.math": "babbles",
+    "torch.flex": "odd times",
+    "jax.naive": "leaves",
+    "jax.xla": "interrupted",
+}
+
+
+def load(request, name):
+    values = array.array("f")
+    with open(os.path.join(request["folder"], name), "rb") as file:
+        values.frombytes(file.read())
+    return values
+
+
+def rows_of(values, start, length, width):
+    return [values[start + i * width:start + (i + 1) * width] for i in range(length)]
+
+
+def dot(a, b):
+    return sum(x * y for x, y in zip(a, b))
+
+
+def head_results(q, k, v, d_out, causal, scale):
+    length, width = len(q), len(q[0])
+    out = []
+    d_q, d_k, d_v = ([[0.0] * width for _ in range(length)] for _ in range(3))
+    for i in range(length):
+        keys = range(i + 1 if causal else length)
+        scores = [dot(q[i], k[j]) * scale for j in keys]
+        top = max(scores)
+        weights = [math.exp(score - top) for score in scores]
+        total = sum(weights)
+        weights = [weight / total for weight in weights]
+        out.append([sum(weights[j] * v[j][c] for j in keys) for c in range(width)])
+        if d_out is None:
+            continue
+        d_weights = [dot(d_out[i], v[j]) for j in keys]
+        mean = dot(weights, d_weights)
+        for j in keys:
+            d_score = weights[j] * (d_weights[j] - mean) * scale
+            for c in range(width):
+                d_q[i][c] += d_score * k[j][c]
+                d_k[j][c] += d_score * q[i][c]
+                d_v[j][c] += weights[j] * d_out[i][c]
+    return out, d_q, d_k, d_v
+
+
+def write_results(request, error):
+    batch, heads, length, width = request["shape"]
+    names = ["q", "k", "v"] + (["d_output"] if request["gradients"] else [])
+    tensors = [load(request, name) for name in names]
+    results = [array.array("f") for _ in range(4)]
+    for head in range(batch * heads):
+        parts = [rows_of(tensor, head * length * width, length, width) for tensor in tensors]
+        d_out = parts[3] if request["gradients"] else None
+        for result, rows in zip(results, head_results(*parts[:3], d_out, request["causal"], 1 / math.sqrt(width))):
+            for row in rows:
+                result.extend(row)
+    results[0][0] += error
+    for name, result in zip(("output", "d_q", "d_k", "d_v"), results if request["gradients"] else results[:1]):
+        with open(os.path.join(request["folder"], name), "wb") as file:
+            file.write(result.tobytes())
+
+
+def answer(request, state):
+    if request["do"] == "open":
+        behaviour = state["behaviour"] = BEHAVIOURS[request["implementation"]]
+        state["times"] = [1.0, 2.0] if request["study"] == "attention" else (
+            [0.25, 0.5] + ([0.75, 0.5] if request["gradients"] else []))
+        if behaviour == "refuses":
+            return {"failed": "unsupported", "error": "this library is not there", "next_step": "pip install it"}
+        if behaviour == "oom":
+            return {"failed": "oom", "error": "tried to allocate 2.00 GiB"}
+        if behaviour == "dies":
+            print("a last word", file=sys.stderr, flush=True)
+            os._exit(7)
+        if behaviour == "babbles":
+            return None
+        if behaviour == "interrupted":
+            time.sleep(60)
+        if request["results"]:
+            write_results(request, 0.5 if behaviour == "wrong" else 0.0)
+        return {"memory": {"peak_bytes": 4096}, "first_run_s": 0.5,
+                "facts": {"ran": behaviour, "process": os.getpid(), "device": request["device"]}}
+    if request["do"] == "sample":
+        times = ["soon"] if state["behaviour"] == "odd times" else state["times"]
+        return {"samples": [times] * request["count"]}
+    if state["behaviour"] == "recompiles":
+        return {"failed": "invalid", "error": "it recompiled during the samples"}
+    return {"leave": state["behaviour"] == "leaves"}
+
+
+def main():
+    state = {}
+    for line in sys.stdin:
+        result = answer(json.loads(line), state)
+        print("no JSON at all" if result is None else json.dumps(result), flush=True)
+
+
+main()

@@ -1,0 +1,153 @@
+// ridgeline gemm, roofline and frontier as a user runs them, in small.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "cli/run_ridgeline.h"
+
+namespace ridgeline {
+namespace {
+
+Arguments tiny_gemm(const Arguments& more) {
+  return Arguments{"gemm", "--device",         "cpu", "--threads", "1", "--num-warmup",
+                   "1",    "--num-iterations", "4",   "--size",    "24"} +
+         more;
+}
+
+Arguments tiny_roofline(const Arguments& more) {
+  return Arguments{"roofline", "--device",      "cpu", "--threads",     "1",    "--memory-budget",
+                   "64MiB",    "--settle-time", "1ms", "--time-budget", "10ms", "--size",
+                   "64"} +
+         more;
+}
+
+std::vector<Record> records_of(const Sandbox& sandbox, const std::string& study) {
+  const ReadResult found = read_results(sandbox / ("results/" + study + "/" + study + ".jsonl"));
+  EXPECT_TRUE(found.problems.empty());
+  return found.records;
+}
+
+TEST(Gemm, WritesRecordsAndCsvForEveryRung) {
+  const Sandbox sandbox;
+  const Finished run = sandbox.run(tiny_gemm({"--dtype", "fp32,bf16", "--output", "more.md"}));
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const std::vector<Record> records = records_of(sandbox, "gemm");
+  ASSERT_EQ(records.size(), 2u * 2 * 4) << "dtypes, ops, implementations";
+  for (const Record& record : records) {
+    EXPECT_EQ(record.status, Status::ok) << record.error;
+    EXPECT_EQ(record.find_series("forward")->samples_ms.size(), 4u) << "no time budget then";
+    EXPECT_TRUE(contains(record.command, "--shape 24,")) << record.command;
+  }
+  const std::string csv = read_text(sandbox / "results/gemm/gemm.csv");
+  EXPECT_TRUE(contains(csv, "macs,flops,io_bytes,arithmetic_intensity")) << csv;
+  EXPECT_TRUE(contains(read_text(sandbox / "more.md"), "| tiled |"));
+  EXPECT_TRUE(contains(run.out, "`ridgeline roofline` measures them")) << run.out;
+}
+
+TEST(Gemm, ResumeDryRunListAndBadUsage) {
+  const Sandbox sandbox;
+  EXPECT_EQ(sandbox.run(tiny_gemm({"--dry-run"})).exit_code, 0);
+  const Finished list = sandbox.run({"gemm", "--list"});
+  EXPECT_TRUE(contains(list.out, "simd")) << list.out;
+  EXPECT_TRUE(sandbox.is_empty());
+  for (const Arguments& bad :
+       {Arguments{"--impl", "fast"}, Arguments{"--shape", "1,2"}, Arguments{"--op", "axpy"},
+        Arguments{"--dtype", "int8"}, Arguments{"--mode", "warm"}}) {
+    const Finished run = sandbox.run(tiny_gemm(bad));
+    EXPECT_EQ(run.exit_code, 2) << bad[1];
+    EXPECT_FALSE(run.err.empty());
+  }
+  ASSERT_EQ(sandbox.run(tiny_gemm({"--impl", "naive"})).exit_code, 0);
+  const Arguments all = tiny_gemm({"--impl", "naive,library", "--resume"});
+  ASSERT_EQ(sandbox.run(all).exit_code, 0);
+  ASSERT_EQ(sandbox.run(all).exit_code, 0);
+  expect_each_once(records_of(sandbox, "gemm"), 4);
+}
+
+TEST(Roofline, CeilingsThenOpsBelowThem) {
+  const Sandbox sandbox;
+  const Finished measured = sandbox.run(tiny_roofline({"--dtype", "fp32"}));
+  ASSERT_EQ(measured.exit_code, 0) << measured.err;
+  EXPECT_TRUE(contains(measured.out, "ridge FLOP/byte")) << measured.out;
+  for (const Cache& cache : collect_machine_facts().caches)
+    if (cache.size > Bytes{64 << 20}) {
+      EXPECT_TRUE(contains(measured.err, "raise --memory-budget")) << measured.err;
+    }
+  const std::vector<Record> ceilings = records_of(sandbox, "roofline");
+  std::set<std::string> probes;
+  for (const Record& record : ceilings) {
+    EXPECT_EQ(record.status, Status::ok) << record.implementation << ' ' << record.error;
+    probes.insert(record.implementation);
+  }
+  for (const char* probe : {"library", "simd", "fma", "copy", "triad", "copy-streaming"})
+    EXPECT_TRUE(probes.contains(probe)) << probe;
+
+  const Finished gemm = sandbox.run(tiny_gemm({"--impl", "naive,library"}));
+  ASSERT_EQ(gemm.exit_code, 0) << gemm.err;
+  for (const Record& record : records_of(sandbox, "gemm"))
+    EXPECT_TRUE((*record.metrics)["forward"].contains("ceiling_share"));
+  const Finished placed =
+      sandbox.run(tiny_roofline({"--stored", "results/gemm/gemm.jsonl", "--dtype", "fp32"}));
+  ASSERT_EQ(placed.exit_code, 0) << placed.err;
+  EXPECT_TRUE(contains(placed.out, "measured ops on the roofline")) << placed.out;
+  EXPECT_TRUE(contains(placed.out, "FLOP per byte)")) << placed.out;
+  EXPECT_TRUE(contains(read_text(sandbox / "results/roofline/points.csv"), "bound by"));
+}
+
+TEST(Roofline, UsageErrorsAndTheTableOfGpus) {
+  const Sandbox sandbox;
+  const Finished list = sandbox.run({"roofline", "--list"});
+  EXPECT_EQ(list.exit_code, 0);
+  EXPECT_TRUE(contains(list.out, "RTX A6000")) << list.out;
+  EXPECT_EQ(sandbox.run(tiny_roofline({"--dry-run"})).exit_code, 0);
+  EXPECT_EQ(sandbox.run(tiny_roofline({"--stored"})).exit_code, 2) << "nothing is stored";
+  EXPECT_EQ(sandbox.run(tiny_roofline({"missing.jsonl"})).exit_code, 2);
+  EXPECT_EQ(sandbox.run(tiny_roofline({"--settle-time", "soon"})).exit_code, 2);
+  EXPECT_TRUE(sandbox.is_empty());
+}
+
+Arguments tiny_frontier(const Arguments& more) {
+  return Arguments{"frontier", "--device",     "cpu", "--threads", "1",  "--memory-budget",
+                   "4MiB",     "--batch-size", "1",   "--d-model", "16", "--step",
+                   "16"} +
+         more;
+}
+
+TEST(Frontier, IsConfirmedByProbesInChildren) {
+  const Sandbox sandbox;
+  const Finished run = sandbox.run(tiny_frontier({}));
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const std::vector<Record> records = records_of(sandbox, "frontier");
+  ASSERT_EQ(records.size(), 2u);
+  for (const Record& record : records) {
+    ASSERT_EQ(record.status, Status::ok) << record.error;
+    const Json& metrics = *record.metrics;
+    EXPECT_EQ(metrics["seq_len"], metrics["predicted_seq_len"]);
+    EXPECT_EQ(metrics["first_oom_seq_len"], metrics["seq_len"].get<int64_t>() + 16);
+    EXPECT_EQ(metrics["probes"].size(), 2u);
+    EXPECT_EQ(record.memory.peak, record.memory.predicted_peak);
+  }
+  EXPECT_GT((*records[1].metrics)["seq_len"], (*records[0].metrics)["seq_len"])
+      << "flash reaches further than naive";
+  EXPECT_TRUE(contains(run.out, "times the sequence of naive")) << run.out;
+  EXPECT_TRUE(contains(read_text(sandbox / "results/frontier/frontier.csv"), "first_oom_seq_len"));
+}
+
+// The budget allows what the machine refuses: the child is the one that fails.
+TEST(Frontier, AProbeThatDiesIsAResult) {
+  const Sandbox sandbox;
+  RunOptions options;
+  options.limits = {{RLIMIT_AS, rlim_t{700} << 20}};
+  const Finished run =
+      sandbox.run({"frontier", "--device", "cpu", "--threads", "1", "--memory-budget", "2GiB",
+                   "--batch-size", "1", "--d-model", "64", "--step", "1024", "--impl", "flash",
+                   "--run-limit", "0", "--max-probes", "3"},
+                  options);
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const Record record = records_of(sandbox, "frontier").at(0);
+  const Json& metrics = *record.metrics;
+  EXPECT_NE(metrics["probes"][0]["outcome"], "fits") << metrics.dump();
+}
+
+}  // namespace
+}  // namespace ridgeline

@@ -1,0 +1,292 @@
+// A library that stands in for libcuda.so.1 with one GPU, whose memory is this process's own and
+// whose kernels are the functions below, found by their names. Any other kernel does nothing.
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "runtime/cuda/driver_api.h"
+
+namespace {
+
+using namespace ridgeline::cuda;
+
+constexpr Result kIllegalAddress = 700;
+Result broken = kSuccess;  // after a fault nothing works any more
+bool hanging = false;
+
+struct Arguments {
+  const float *q, *k, *v;
+  float* output;
+  int batch, heads, seq_len, head_dim;
+  float scale;
+  int causal;
+
+  long long elements() const { return 1ll * batch * heads * seq_len * head_dim; }
+};
+
+template <class T>
+T argument(void** parameters, int index) {
+  return *static_cast<T*>(parameters[index]);
+}
+
+Arguments arguments_of(void** p) {
+  return {argument<const float*>(p, 0), argument<const float*>(p, 1), argument<const float*>(p, 2),
+          argument<float*>(p, 3),       argument<int>(p, 4),          argument<int>(p, 5),
+          argument<int>(p, 6),          argument<int>(p, 7),          argument<float>(p, 8),
+          argument<int>(p, 9)};
+}
+
+void right(const Arguments& a) {
+  for (int head = 0; head < a.batch * a.heads; ++head) {
+    const long long at = 1ll * head * a.seq_len * a.head_dim;
+    for (int i = 0; i < a.seq_len; ++i) {
+      const int keys = a.causal ? i + 1 : a.seq_len;
+      std::vector<double> weights(static_cast<size_t>(keys));
+      double total = 0;
+      for (int j = 0; j < keys; ++j) {
+        double score = 0;
+        for (int c = 0; c < a.head_dim; ++c)
+          score += a.q[at + i * a.head_dim + c] * a.k[at + j * a.head_dim + c];
+        total += weights[static_cast<size_t>(j)] = std::exp(score * a.scale);
+      }
+      for (int c = 0; c < a.head_dim; ++c) {
+        double sum = 0;
+        for (int j = 0; j < keys; ++j)
+          sum += weights[static_cast<size_t>(j)] * a.v[at + j * a.head_dim + c];
+        a.output[at + i * a.head_dim + c] = static_cast<float>(sum / total);
+      }
+    }
+  }
+}
+
+struct Kernel {
+  const char* name;
+  void (*run)(const Arguments&);
+};
+const Kernel kKernels[] = {
+    {"right", right},
+    {"wrong",
+     [](const Arguments& a) {
+       right(a);
+       a.output[a.elements() - 1] += 1;
+     }},
+    {"unwritten", [](const Arguments&) {}},
+    {"overruns",
+     [](const Arguments& a) {
+       right(a);
+       a.output[a.elements()] = 0;
+     }},
+    {"underruns",
+     [](const Arguments& a) {
+       right(a);
+       a.output[-1] = 0;
+     }},
+    {"scribbles",
+     [](const Arguments& a) {
+       right(a);
+       const_cast<float*>(a.k)[0] = 0;
+     }},
+    {"hangs", [](const Arguments&) { hanging = true; }},
+    {"faults", [](const Arguments&) { broken = kIllegalAddress; }},
+    {"crashes", [](const Arguments&) { raise(SIGSEGV); }},
+};
+
+Result wait() {
+  while (hanging) std::this_thread::sleep_for(std::chrono::seconds(1));
+  return broken;
+}
+
+double now_ms() {
+  using namespace std::chrono;
+  return duration<double, std::milli>(steady_clock::now().time_since_epoch()).count();
+}
+
+int attribute(int which) {
+  switch (which) {
+    case kMultiprocessorCount:
+      return 4;
+    case kClockRateKhz:
+      return 1'000'000;
+    case kComputeCapabilityMajor:
+      return 8;
+    case kComputeCapabilityMinor:
+      return 0;
+    case kL2CacheBytes:
+      return 1 << 16;
+    case kSharedBytesPerMultiprocessor:
+      return 164 << 10;
+    case kSharedBytesPerBlockOptin:
+      return 163 << 10;
+    default:
+      return 0;
+  }
+}
+
+constexpr size_t kMemory = size_t{1} << 32;
+
+}  // namespace
+
+#define FAKE(name) extern "C" Result name
+
+FAKE(cuInit)(unsigned) {
+  return kSuccess;
+}
+FAKE(cuDriverGetVersion)(int* version) {
+  return *version = 13000, kSuccess;
+}
+FAKE(cuGetErrorName)(Result error, const char** name) {
+  *name = error == kIllegalAddress ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR_UNKNOWN";
+  return kSuccess;
+}
+FAKE(cuGetErrorString)(Result error, const char** text) {
+  *text = error == kIllegalAddress ? "an illegal memory access was encountered" : "unknown error";
+  return kSuccess;
+}
+FAKE(cuDeviceGetCount)(int* count) {
+  return *count = 1, kSuccess;
+}
+FAKE(cuDeviceGet)(DeviceHandle* device, int) {
+  return *device = 0, kSuccess;
+}
+FAKE(cuDeviceGetName)(char* name, int length, DeviceHandle) {
+  std::strncpy(name, "Stand-in GPU", static_cast<size_t>(length));
+  return kSuccess;
+}
+FAKE(cuDeviceGetAttribute)(int* value, DeviceAttribute which, DeviceHandle) {
+  return *value = attribute(which), kSuccess;
+}
+FAKE(cuDeviceGetPCIBusId)(char* id, int length, DeviceHandle) {
+  std::strncpy(id, "0000:00:00.0", static_cast<size_t>(length));
+  return kSuccess;
+}
+FAKE(cuDeviceTotalMem_v2)(size_t* bytes, DeviceHandle) {
+  return *bytes = kMemory, kSuccess;
+}
+FAKE(cuDevicePrimaryCtxRetain)(Context* context, DeviceHandle) {
+  static int any;
+  return *context = reinterpret_cast<Context>(&any), kSuccess;
+}
+FAKE(cuDevicePrimaryCtxRelease_v2)(DeviceHandle) {
+  return kSuccess;
+}
+FAKE(cuCtxSetCurrent)(Context) {
+  return broken;
+}
+FAKE(cuCtxSynchronize)() {
+  return wait();
+}
+FAKE(cuMemGetInfo_v2)(size_t* free, size_t* total) {
+  return *free = *total = kMemory, kSuccess;
+}
+FAKE(cuMemAlloc_v2)(DevicePointer* pointer, size_t bytes) {
+  *pointer = reinterpret_cast<DevicePointer>(std::malloc(bytes));
+  return broken;
+}
+FAKE(cuMemFree_v2)(DevicePointer pointer) {
+  std::free(reinterpret_cast<void*>(pointer));
+  return broken;
+}
+FAKE(cuMemcpyHtoD_v2)(DevicePointer to, const void* from, size_t bytes) {
+  std::memcpy(reinterpret_cast<void*>(to), from, bytes);
+  return wait();
+}
+FAKE(cuMemcpyDtoH_v2)(void* to, DevicePointer from, size_t bytes) {
+  std::memcpy(to, reinterpret_cast<void*>(from), bytes);
+  return wait();
+}
+FAKE(cuMemcpyDtoDAsync_v2)(DevicePointer to, DevicePointer from, size_t bytes, Stream) {
+  std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
+  return broken;
+}
+FAKE(cuMemsetD8Async)(DevicePointer to, unsigned char value, size_t bytes, Stream) {
+  std::memset(reinterpret_cast<void*>(to), value, bytes);
+  return broken;
+}
+FAKE(cuCtxGetStreamPriorityRange)(int* least, int* greatest) {
+  return *least = *greatest = 0, kSuccess;
+}
+FAKE(cuStreamCreateWithPriority)(Stream* stream, unsigned, int) {
+  static int any;
+  return *stream = reinterpret_cast<Stream>(&any), kSuccess;
+}
+FAKE(cuStreamWaitEvent)(Stream, Event, unsigned) {
+  return broken;
+}
+FAKE(cuStreamDestroy_v2)(Stream) {
+  return kSuccess;
+}
+FAKE(cuStreamSynchronize)(Stream) {
+  return wait();
+}
+FAKE(cuStreamBeginCapture_v2)(Stream, StreamCaptureMode) {
+  return broken;
+}
+FAKE(cuStreamEndCapture)(Stream, LaunchGraph* graph) {
+  static int any;
+  return *graph = reinterpret_cast<LaunchGraph>(&any), broken;
+}
+FAKE(cuGraphInstantiateWithFlags)(LaunchGraphExec* executable, LaunchGraph, unsigned long long) {
+  static int any;
+  return *executable = reinterpret_cast<LaunchGraphExec>(&any), broken;
+}
+FAKE(cuGraphLaunch)(LaunchGraphExec, Stream) {
+  return broken;
+}
+FAKE(cuGraphDestroy)(LaunchGraph) {
+  return kSuccess;
+}
+FAKE(cuGraphExecDestroy)(LaunchGraphExec) {
+  return kSuccess;
+}
+FAKE(cuEventCreate)(Event* event, unsigned) {
+  return *event = reinterpret_cast<Event>(new double(0)), kSuccess;
+}
+FAKE(cuEventDestroy_v2)(Event event) {
+  delete reinterpret_cast<double*>(event);
+  return kSuccess;
+}
+FAKE(cuEventRecord)(Event event, Stream) {
+  *reinterpret_cast<double*>(event) = now_ms();
+  return broken;
+}
+FAKE(cuEventSynchronize)(Event) {
+  return wait();
+}
+FAKE(cuEventElapsedTime)(float* milliseconds, Event from, Event to) {
+  *milliseconds =
+      static_cast<float>(*reinterpret_cast<double*>(to) - *reinterpret_cast<double*>(from));
+  return broken;
+}
+FAKE(cuModuleLoadData)(Module* module, const void*) {
+  static int any;
+  return *module = reinterpret_cast<Module>(&any), broken;
+}
+FAKE(cuModuleUnload)(Module) {
+  return kSuccess;
+}
+FAKE(cuModuleGetFunction)(Function* function, Module, const char* name) {
+  static const Kernel kNothing{"", [](const Arguments&) {}};
+  const Kernel* found = &kNothing;
+  for (const Kernel& kernel : kKernels)
+    if (std::string_view(kernel.name) == name) found = &kernel;
+  *function = reinterpret_cast<Function>(const_cast<Kernel*>(found));
+  return broken;
+}
+FAKE(cuFuncGetAttribute)(int* value, FunctionAttribute, Function) {
+  return *value = 0, kSuccess;
+}
+FAKE(cuFuncSetAttribute)(Function, FunctionAttribute, int) {
+  return broken;
+}
+FAKE(cuLaunchKernel)
+(Function function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream,
+ void** parameters, void**) {
+  const Kernel& kernel = *reinterpret_cast<Kernel*>(function);
+  if (*kernel.name) kernel.run(arguments_of(parameters));
+  return kSuccess;  // what goes wrong shows later
+}

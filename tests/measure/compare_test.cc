@@ -1,0 +1,240 @@
+#include "measure/compare.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "measure/gate.h"
+#include "measure/test_support.h"
+
+namespace ridgeline {
+namespace {
+
+// Timings as a shared machine gives them: a floor, jitter, drift that neighbours share, and other
+// work that takes the processor away for a while.
+class NoisyMachine {
+ public:
+  explicit NoisyMachine(unsigned seed) : random_(seed) {}
+
+  void start_anew() { layout_ = 0.004 * normal_(random_); }  // where memory came to lie
+  double layout() const { return layout_; }
+
+  double sample(double ms) {
+    drift_ = 0.98 * drift_ + 0.01 * normal_(random_);
+    if (uniform_(random_) < 0.05) busy_ = 8;  // samples that other work lasts for
+    const double taken = busy_-- > 0 ? uniform_(random_) * 2 : 0;
+    return ms * std::exp(drift_ + 0.01 * std::abs(normal_(random_))) * (1 + taken);
+  }
+
+  std::vector<double> run(double ms, int samples) {
+    start_anew();
+    std::vector<double> out;
+    for (int i = 0; i < samples; ++i) out.push_back(sample(ms * std::exp(layout_)));
+    return out;
+  }
+
+ private:
+  std::mt19937 random_;
+  std::normal_distribution<double> normal_;
+  std::uniform_real_distribution<double> uniform_;
+  double layout_ = 0, drift_ = 0;
+  int busy_ = 0;
+};
+
+// What interleave() would have measured, with a new side that is `ratio` times as slow.
+Interleaved in_turns(NoisyMachine& machine, double ratio) {
+  PairedPhase phase{"forward", {}, {}, {}};
+  for (int round = 0; round < 6; ++round) {
+    machine.start_anew();
+    const double base_ms = std::exp(machine.layout());
+    machine.start_anew();
+    const double new_ms = ratio * std::exp(machine.layout());
+    for (int quad = 0; quad < 40; ++quad) {
+      const bool base_first = (quad + round) % 2 == 0;
+      double quickest[2] = {1e9, 1e9};
+      for (const bool outer : {true, false, false, true}) {
+        const bool is_base = outer == base_first;
+        const double sample = machine.sample(is_base ? base_ms : new_ms);
+        (is_base ? phase.base_ms : phase.new_ms).push_back(sample);
+        quickest[is_base] = std::min(quickest[is_base], sample);
+      }
+      phase.log_ratios.push_back(std::log(quickest[false] / quickest[true]));
+    }
+  }
+  Record record = attention_record({});
+  return {.rows = {{record, record, {phase}}}, .base = {}, .next = {}};
+}
+
+Verdict verdict_in_turns(NoisyMachine& machine, double ratio) {
+  return *compare_interleaved(in_turns(machine, ratio), {}).rows.at(0).verdict;
+}
+
+TEST(CompareInterleaved, NothingIsNotCalledADifferenceAndFivePercentIs) {
+  NoisyMachine machine(42);
+  int wrong = 0, same = 0, slower = 0, faster = 0;
+  constexpr int kTries = 200;
+  for (int i = 0; i < kTries; ++i) {
+    const Verdict nothing = verdict_in_turns(machine, 1);
+    wrong += nothing == Verdict::faster || nothing == Verdict::slower;
+    same += nothing == Verdict::same;
+    slower += verdict_in_turns(machine, 1.05) == Verdict::slower;
+    faster += verdict_in_turns(machine, 1 / 1.05) == Verdict::faster;
+  }
+  EXPECT_LE(wrong, 0.02 * kTries);
+  EXPECT_GE(same, 0.8 * kTries);  // UNCLEAR for everything would be no answer
+  EXPECT_GE(slower, 0.95 * kTries);
+  EXPECT_GE(faster, 0.95 * kTries);
+}
+
+Record measured(const std::vector<double>& samples) {
+  Record record = attention_record({});
+  record.series = {series_of("forward", samples)};
+  return record;
+}
+
+Verdict verdict_apart(const std::vector<double>& base, const std::vector<double>& next,
+                      double floor) {
+  const Record before = measured(base), after = measured(next);
+  const auto noise = [&](const Record&, std::string_view, Pairing) {
+    return NoiseFloor{floor, "test"};
+  };
+  return *compare_records({&before, 1}, {&after, 1}, {.noise = noise}).rows.at(0).verdict;
+}
+
+TEST(CompareRecords, RunsApartAreJudgedByTheirFloor) {
+  NoisyMachine machine(7);
+  int wrong = 0, slower = 0;
+  constexpr int kTries = 200;
+  for (int i = 0; i < kTries; ++i) {
+    const Verdict nothing = verdict_apart(machine.run(1, 200), machine.run(1, 200), 0.05);
+    wrong += nothing == Verdict::faster || nothing == Verdict::slower;
+    slower += verdict_apart(machine.run(1, 200), machine.run(2, 200), 0.05) == Verdict::slower;
+  }
+  EXPECT_LE(wrong, 0.02 * kTries);
+  EXPECT_GE(slower, 0.95 * kTries);
+}
+
+TEST(Decide, AnIntervalBeyondTheBandInsideItOrNeither) {
+  EXPECT_EQ(decide({0.05, 0.03, 0.07}, 0.02), Verdict::slower);
+  EXPECT_EQ(decide({-0.05, -0.07, -0.03}, 0.02), Verdict::faster);
+  EXPECT_EQ(decide({0.005, -0.01, 0.015}, 0.02), Verdict::same);
+  EXPECT_EQ(decide({0.05, 0.01, 0.09}, 0.02), Verdict::unclear);
+  EXPECT_EQ(decide({0, -INFINITY, INFINITY}, 0.02), Verdict::unclear);
+}
+
+TEST(Confidence, AllRowsTogetherHoldWith95Percent) {
+  EXPECT_EQ(confidence_for(0), 0.99);
+  EXPECT_EQ(confidence_for(5), 0.99);
+  EXPECT_DOUBLE_EQ(confidence_for(100), 0.9995);
+}
+
+std::vector<double> around(double ms) {
+  std::vector<double> out;
+  for (int i = 0; i < 24; ++i) out.push_back(ms * (1 + (i % 2 ? 0.001 : -0.001)));
+  return out;
+}
+
+TEST(CompareRecords, SpeedupImprovementAndGeometricMean) {
+  const Record base = measured(around(2)), twice = measured(around(1));
+  const Comparison comparison = compare_records({&base, 1}, {&twice, 1}, {});
+  ASSERT_EQ(comparison.rows.size(), 1u);
+  const RowComparison& row = comparison.rows[0];
+  EXPECT_NEAR(row.speedup(), 2, 0.01);
+  EXPECT_LE(row.speedup_low(), row.speedup());
+  EXPECT_GE(row.speedup_high(), row.speedup());
+  EXPECT_NEAR(row.improvement_percent(), 50, 0.5);
+  EXPECT_EQ(row.verdict, Verdict::faster);
+  EXPECT_NEAR(*comparison.geometric_mean(), 2, 0.01);
+}
+
+TEST(CompareRecords, OtherMachinesAndSettingsAreRefusedUnlessForced) {
+  const Record base = measured(around(1));
+  Record elsewhere = base, threads = base;
+  elsewhere.machine.fingerprint = "another";
+  threads.settings["threads"] = 2;
+  EXPECT_ERROR(compare_records({&base, 1}, {&elsewhere, 1}, {}), ErrorKind::usage,
+               "different machines");
+  EXPECT_ERROR(compare_records({&base, 1}, {&threads, 1}, {}), ErrorKind::usage,
+               "threads none against 2");
+  for (const Record* other : {&elsewhere, &threads}) {
+    const Comparison forced = compare_records({&base, 1}, {other, 1}, {.force = true});
+    EXPECT_EQ(forced.rows.size(), 1u);
+    EXPECT_FALSE(forced.notes.empty());
+  }
+}
+
+TEST(CompareRecords, RowsThatAreMissingAndTheLaterOfTwo) {
+  std::vector<Record> base = {attention_record({.seq_len = 256}),
+                              attention_record({.seq_len = 512})};
+  std::vector<Record> next = {attention_record({.seq_len = 256, .forward_ms = 9}),
+                              attention_record({.seq_len = 256, .forward_ms = 1})};
+  const Comparison comparison = compare_records(base, next, {});
+  ASSERT_EQ(comparison.rows.size(), 2u);  // forward and backward
+  EXPECT_EQ(comparison.rows[0].new_ms, 1);
+  ASSERT_EQ(comparison.missing.size(), 1u);
+  EXPECT_NE(comparison.missing[0].find("seq_len=512"), std::string::npos);
+  next = {attention_record({.seq_len = 1024})};
+  EXPECT_ERROR(compare_records(base, next, {}), ErrorKind::usage, "no row is in both");
+}
+
+TEST(CompareRecords, TwoImplementationsOfOneFile) {
+  std::vector<Record> records = {attention_record({.implementation = "naive", .forward_ms = 2}),
+                                 attention_record({.implementation = "flash", .forward_ms = 1})};
+  records[1].settings["backward"] = "single-pass";  // a setting that naive does not have
+  const Comparison comparison =
+      compare_records(records, records, {.implementations = {{"naive", "flash"}}});
+  ASSERT_EQ(comparison.rows.size(), 2u);
+  EXPECT_NEAR(comparison.rows[0].speedup(), 2, 0.05);
+}
+
+TEST(CompareRecords, HostileSamplesAreToldNotTrusted) {
+  const Record good = measured(around(1));
+  for (const double bad : {std::nan(""), -1.0, static_cast<double>(INFINITY)}) {
+    Record record = good;
+    record.series[0].samples_ms[3] = bad;
+    const Comparison comparison = compare_records({&good, 1}, {&record, 1}, {});
+    EXPECT_FALSE(comparison.rows.at(0).verdict);
+    EXPECT_NE(comparison.rows[0].note.find("no time"), std::string::npos);
+  }
+  Record few = good;
+  few.series[0].samples_ms = {1, 1};
+  EXPECT_FALSE(compare_records({&good, 1}, {&few, 1}, {}).rows.at(0).verdict);
+  Record zeros = good;
+  zeros.series[0].samples_ms.assign(24, 0);
+  EXPECT_EQ(compare_records({&good, 1}, {&zeros, 1}, {}).rows.at(0).verdict, Verdict::faster);
+}
+
+TEST(Gates, FailOnWhatTheyNameOnly) {
+  const Record base = measured(around(1));
+  const Record slow = measured(around(1.2));
+  Record oom = attention_record({.status = Status::oom});
+  const Comparison slower = compare_records({&base, 1}, {&slow, 1}, {});
+  const auto fails = [](const char* gate, const Comparison& comparison) {
+    return !failures(parse_gate(gate), comparison).empty();
+  };
+  EXPECT_TRUE(fails("slower:3%", slower));
+  EXPECT_TRUE(fails("slower", slower));
+  EXPECT_FALSE(fails("slower:30%", slower));
+  EXPECT_TRUE(fails("geomean:10%", slower));
+  EXPECT_FALSE(fails("unclear", slower));
+  EXPECT_FALSE(fails("missing", slower));
+  const Comparison broken = compare_records({&base, 1}, {&oom, 1}, {});
+  for (const char* gate : {"slower:3%", "geomean:1%", "unclear", "missing"})
+    EXPECT_TRUE(fails(gate, broken)) << gate;
+  Record larger = base, smaller = base;
+  larger.memory.peak = Bytes{1100};
+  smaller.memory.peak = Bytes{1000};
+  const Comparison grown = compare_records({&smaller, 1}, {&larger, 1}, {});
+  EXPECT_TRUE(fails("memory:5%", grown));
+  EXPECT_FALSE(fails("memory:15%", grown));
+}
+
+TEST(Gates, BadOnesAreRefusedWithTheListOfGoodOnes) {
+  for (const char* text : {"", "faster:3%", "slower:3", "slower:-3%", "slower:%", "slower:nan%",
+                           "unclear:3%", "slower:3%x"})
+    EXPECT_ERROR(parse_gate(text), ErrorKind::usage, "geomean:P%");
+}
+
+}  // namespace
+}  // namespace ridgeline

@@ -1,0 +1,87 @@
+#include "ridgeline/harness.h"
+
+#include <gtest/gtest.h>
+
+#include "measure/read_results.h"
+#include "measure/test_support.h"
+
+namespace ridgeline {
+namespace {
+
+// A clock that says what it is told.
+Callable scripted(std::vector<double> times_ms) {
+  auto next = std::make_shared<size_t>(0);
+  return {.name = "work",
+          .implementation = "scripted",
+          .sizes = {{"n", 7}},
+          .flops = 1e6,
+          .bytes = 2e6,
+          .run = [] {},
+          .time_ms =
+              [next, times_ms](const std::function<void()>& work) {
+                work();
+                return times_ms[(*next)++ % times_ms.size()];
+              }};
+}
+
+TEST(Harness, GivesStatisticsRatesAndARecord) {
+  const TempDir directory;
+  Harness harness(
+      {.study = "mine", .results = directory / "new/own.jsonl", .warmups = 2, .iterations = 5});
+  const Timing timing = harness.measure(scripted({100, 100, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(timing.count, 5) << "two warm-ups do not count";
+  EXPECT_EQ(timing.median_ms, 3);
+  EXPECT_EQ(timing.min_ms, 1);
+  EXPECT_EQ(timing.samples_ms, (std::vector<double>{1, 2, 3, 4, 5}));
+  EXPECT_DOUBLE_EQ(timing.flops_per_s, 1e6 / 3e-3);
+  EXPECT_DOUBLE_EQ(timing.bytes_per_s, 2e6 / 3e-3);
+
+  const ReadResult results = read_results(directory / "new/own.jsonl");
+  ASSERT_EQ(results.records.size(), 1u);
+  const Record& record = results.records[0];
+  EXPECT_EQ(record.study, "mine");
+  EXPECT_EQ(record.workload, (Json{{"name", "work"}, {"n", 7}}));
+  EXPECT_EQ(record.find_series("call")->samples_ms, timing.samples_ms);
+  EXPECT_FALSE(record.machine.fingerprint.empty());
+  EXPECT_NEAR((*record.metrics)["call"]["gflops_per_s"], 1e6 / 3e-3 / 1e9, 1e-12);
+}
+
+TEST(Harness, TimesByTheHostsClockUnlessToldOtherwise) {
+  int runs = 0;
+  Harness harness({.results = "", .warmups = 1, .iterations = 3});
+  const Timing timing = harness.measure({.name = "count", .run = [&] { ++runs; }});
+  EXPECT_EQ(runs, 4);
+  EXPECT_GE(timing.min_ms, 0);
+}
+
+TEST(Harness, ComparesWithABaseline) {
+  const TempDir directory;
+  const auto measure = [&](const char* file, double factor) {
+    std::vector<double> times;
+    for (int i = 0; i < 40; ++i) times.push_back(factor * (10 + 0.001 * (i % 7)));
+    Harness({.results = directory / file, .warmups = 0, .iterations = 40}).measure(scripted(times));
+  };
+  measure("base.jsonl", 1);
+  measure("same.jsonl", 1);
+  measure("slow.jsonl", 2);
+  measure("fast.jsonl", 0.5);
+  const auto verdict = [&](const char* file) {
+    const auto rows = compare_with_baseline(directory / "base.jsonl", directory / file);
+    EXPECT_EQ(rows.size(), 1u);
+    EXPECT_EQ(rows.at(0).workload, "work n=7");
+    return rows.at(0);
+  };
+  EXPECT_EQ(verdict("same.jsonl").verdict, "SAME");
+  EXPECT_EQ(verdict("slow.jsonl").verdict, "SLOWER");
+  EXPECT_EQ(verdict("fast.jsonl").verdict, "FASTER");
+  EXPECT_NEAR(verdict("fast.jsonl").speedup, 2, 0.01);
+  EXPECT_NEAR(verdict("slow.jsonl").improvement_percent, -100, 1);
+}
+
+TEST(Harness, NothingToMeasureIsAUsageError) {
+  EXPECT_ERROR(Harness().measure({.name = "nothing"}), ErrorKind::usage, "nothing to measure");
+  EXPECT_ERROR(Harness().measure({.run = [] {}}), ErrorKind::usage, "nothing to measure");
+}
+
+}  // namespace
+}  // namespace ridgeline

@@ -1,0 +1,86 @@
+#include "measure/history.h"
+
+#include <gtest/gtest.h>
+
+#include "measure/test_support.h"
+
+namespace ridgeline {
+namespace {
+
+TEST(History, ABaselineIsTheNewestOfItsNameAndTheOlderOnesStay) {
+  const TempDir dir;
+  const auto file = History::file_in(dir.path());
+  {
+    History history(file, Database::Open::create);
+    history.save("main", std::vector{attention_record({.forward_ms = 1})});
+    history.save("other", std::vector{attention_record({.forward_ms = 2})});
+    history.save("main", std::vector{attention_record({.forward_ms = 3})});
+  }
+  const History history(file, Database::Open::existing);
+  const std::vector<Record> newest = history.baseline("main");
+  ASSERT_EQ(newest.size(), 1u);
+  EXPECT_EQ(newest[0], attention_record({.forward_ms = 3}));
+  EXPECT_EQ(history.runs().size(), 3u);
+  EXPECT_EQ(history.records().size(), 3u);
+  EXPECT_ERROR(history.baseline("absent"), ErrorKind::usage, "main, other");
+}
+
+TEST(History, HostileTextIsStoredAndReadBack) {
+  const TempDir dir;
+  History history(History::file_in(dir.path()), Database::Open::create);
+  Record record = attention_record({});
+  record.implementation = "'; DROP TABLE runs; --\x1b[2J";
+  record.error = std::string(1 << 20, 'x');
+  history.save("main", std::vector{record});
+  EXPECT_EQ(history.baseline("main").at(0), record);
+}
+
+TEST(History, NamesArePlainText) {
+  const TempDir dir;
+  History history(History::file_in(dir.path()), Database::Open::create);
+  for (const std::string& name : {std::string(), std::string("a\nb"), std::string(101, 'n')})
+    EXPECT_ERROR(history.save(name, std::vector{attention_record({})}), ErrorKind::usage, "name");
+  EXPECT_ERROR(history.save("main", {}), ErrorKind::usage, "no records");
+}
+
+TEST(History, FilesThatAreNoHistoryAreRefused) {
+  const TempDir dir;
+  write_text(dir / "text.sqlite", std::string(5000, 'x'));
+  EXPECT_ERROR(History(dir / "text.sqlite", Database::Open::existing), ErrorKind::usage,
+               "not a database");
+  EXPECT_ERROR(History(dir / "absent.sqlite", Database::Open::existing), ErrorKind::usage, "open");
+  {
+    const Database database(dir / "other.sqlite", Database::Open::create);
+    database.run("CREATE TABLE something (x)");
+  }
+  EXPECT_ERROR(History(dir / "other.sqlite", Database::Open::existing), ErrorKind::usage,
+               "version 0");
+}
+
+TEST(History, NoiseOfTheRowItselfComesBeforeThatOfTheMachine) {
+  const TempDir dir;
+  History history(History::file_in(dir.path()), Database::Open::create);
+  Record record = attention_record({});
+  record.machine.fingerprint = "here";
+  const MeasuredNoise own{.fingerprint = "here",
+                          .device = "cpu",
+                          .implementation = "naive",
+                          .row_key = workload_key(record),
+                          .phase = "forward",
+                          .fraction = 0.01,
+                          .comparisons = 10};
+  MeasuredNoise other = own;
+  other.row_key = "another row";
+  other.fraction = 0.03;
+  EXPECT_FALSE(history.noise(record, "forward", Pairing::interleaved));
+  history.save_noise(other);
+  EXPECT_EQ(history.noise(record, "forward", Pairing::interleaved)->fraction, 0.03);
+  history.save_noise(own);
+  EXPECT_EQ(history.noise(record, "forward", Pairing::interleaved)->fraction, 0.01);
+  EXPECT_EQ(noise_of(&history)(record, "forward", Pairing::separate).source, "assumed");
+  record.machine.fingerprint = "elsewhere";
+  EXPECT_FALSE(history.noise(record, "forward", Pairing::interleaved));
+}
+
+}  // namespace
+}  // namespace ridgeline

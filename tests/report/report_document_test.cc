@@ -1,0 +1,153 @@
+// What a report says: winners, memory's end, advice, ceilings, and sections that are left out.
+#include "report/report_document.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "measure/test_support.h"
+#include "report/report_axis.h"
+#include "report/report_markdown.h"
+#include "report/svg_chart.h"
+
+namespace ridgeline {
+namespace {
+
+std::string all_of(const std::vector<std::string>& sentences) {
+  std::string text;
+  for (const std::string& sentence : sentences) text += sentence + "\n";
+  return text;
+}
+
+std::vector<std::string> section_ids(const ReportDocument& document) {
+  std::vector<std::string> ids;
+  for (const ReportSection& section : document.sections) ids.push_back(section.id);
+  return ids;
+}
+
+TEST(Report, SaysWhoWinsByHowMuchAndWhatToDo) {
+  const ReportDocument document = make_report(
+      {.records = {
+           attention_record(
+               {.implementation = "naive", .seq_len = 256, .forward_ms = 1, .backward_ms = 2}),
+           attention_record(
+               {.implementation = "flash", .seq_len = 256, .forward_ms = 2, .backward_ms = 4}),
+           attention_record(
+               {.implementation = "naive", .seq_len = 1024, .forward_ms = 16, .backward_ms = 32}),
+           attention_record(
+               {.implementation = "flash", .seq_len = 1024, .forward_ms = 2, .backward_ms = 4})}});
+  const std::string text = all_of(document.summary);
+  EXPECT_NE(text.find("use naive up to S 256, and flash from S 1024 on"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("of 2 sizes: flash at 1 and naive at 1"), std::string::npos) << text;
+  EXPECT_NE(
+      text.find(
+          "2.00x as fast (geometric mean over 2 sizes; from 0.50x at S 256 to 8.00x at S 1024)"),
+      std::string::npos)
+      << text;
+}
+
+TEST(Report, OverlappingIntervalsHaveNoWinner) {
+  const ReportDocument document = make_report(
+      {.records = {attention_record({.implementation = "naive", .forward_ms = 1.000}),
+                   attention_record({.implementation = "flash", .forward_ms = 1.001})}});
+  EXPECT_NE(all_of(document.summary).find("too close to call at 1"), std::string::npos)
+      << all_of(document.summary);
+}
+
+TEST(Report, SaysWhereMemoryEndsAndWhoStillRuns) {
+  Record oom =
+      attention_record({.implementation = "naive", .seq_len = 4096, .status = Status::oom});
+  oom.memory.predicted_peak = Bytes{int64_t{3} << 30};
+  Record runs = attention_record({.implementation = "flash", .seq_len = 4096});
+  runs.memory.peak = Bytes{5 << 20};
+  const ReportDocument document = make_report({.records = {oom, runs}});
+  EXPECT_NE(all_of(document.summary)
+                .find("Memory ends for naive at S 4096, where it would need 3.00 GiB; "
+                      "flash runs there in 5.00 MiB."),
+            std::string::npos)
+      << all_of(document.summary);
+}
+
+TEST(Report, LeavesOutSectionsWithoutData) {
+  EXPECT_TRUE(make_report({}).sections.empty());
+  EXPECT_EQ(section_ids(make_report({.records = {attention_record({})}})),
+            (std::vector<std::string>{"attention", "rows", "machine"}));
+}
+
+TEST(Report, AStudyThatNobodyKnowsStillHasItsRowsAndCommands) {
+  Record record = attention_record({});
+  record.study = "something new";
+  record.workload = {{"size", 3}, {"other", "x"}};
+  record.command = "ridgeline something --size 3";
+  Record second = record;
+  second.workload["size"] = 4;
+  const ReportDocument document = make_report({.records = {record, second}});
+  ASSERT_EQ(document.sections.front().id, "rows");
+  const ReportTable& table = document.sections.front().tables.front();
+  EXPECT_EQ(table.title, "something new (other x)");
+  EXPECT_EQ(table.columns[1], "size");
+  EXPECT_EQ(table.details.front().front().second, record.command);
+}
+
+TEST(Report, OfRowsMeasuredTwiceTheLaterOneCounts) {
+  Record old = attention_record({.forward_ms = 1}), later = attention_record({.forward_ms = 7});
+  old.time = "2026-01-01T00:00:00Z";
+  later.time = "2026-01-02T00:00:00Z";
+  for (const auto& records : {std::vector{old, later}, std::vector{later, old}}) {
+    const ReportDocument document = make_report({.records = records});
+    const Chart& chart = document.sections.front().views.front().charts.front();
+    EXPECT_EQ(chart.series.front().points.front().y, 7);
+    EXPECT_NE(document.footer.find("1 row measured again later is not shown"), std::string::npos);
+  }
+}
+
+TEST(Report, AllShapesHoldTheSameNumbers) {
+  std::vector<Record> records;
+  for (const int seq_len : {256, 512})
+    records.push_back(attention_record({.seq_len = seq_len, .forward_ms = 1.25}));
+  const ReportDocument document = make_report({.records = records});
+  EXPECT_NE(to_markdown(document).find("1.25 ms"), std::string::npos);
+  const Chart& chart = document.sections.front().views.front().charts.front();
+  EXPECT_EQ(chart_table(chart).rows.size(), 2u);
+  const std::string svg = to_svg(chart, "<caption>");
+  EXPECT_NE(svg.find("&lt;caption&gt;"), std::string::npos);
+  EXPECT_EQ(svg.find("nan"), std::string::npos);
+}
+
+TEST(ReportAxis, TicksLieInTheRangeAndGrowForAnyValues) {
+  std::mt19937 random(3);
+  std::uniform_real_distribution<double> exponent(-25, 25);
+  for (int i = 0; i < 2000; ++i) {
+    std::vector<double> values;
+    for (size_t n = random() % 6; n-- > 0;)
+      values.push_back(random() % 9 == 0 ? std::nan("") : std::pow(10, exponent(random)));
+    for (const Quantity quantity :
+         {Quantity::milliseconds, Quantity::bytes, Quantity::length, Quantity::ratio})
+      for (const Axis& axis :
+           {log_axis("x", quantity, values), linear_axis("x", quantity, values)}) {
+        EXPECT_LT(axis.min, axis.max);
+        EXPECT_LE(axis.ticks.size(), 12u);
+        for (size_t t = 0; t < axis.ticks.size(); ++t) {
+          EXPECT_GE(axis.ticks[t].value, axis.min * (1 - 1e-6));
+          EXPECT_LE(axis.ticks[t].value, axis.max * (1 + 1e-6));
+          if (t > 0) {
+            EXPECT_GT(axis.ticks[t].value, axis.ticks[t - 1].value);
+          }
+        }
+      }
+  }
+}
+
+TEST(ReportAxis, NumbersHaveThreeFiguresAndAUnit) {
+  EXPECT_EQ(quantity_text(Quantity::milliseconds, 0.677), "677 us");
+  EXPECT_EQ(quantity_text(Quantity::milliseconds, 10.42), "10.4 ms");
+  EXPECT_EQ(quantity_text(Quantity::milliseconds, 1030), "1.03 s");
+  EXPECT_EQ(quantity_text(Quantity::bytes, 0x1p31), "2.00 GiB");
+  EXPECT_EQ(quantity_text(Quantity::ratio, 2), "2.00x");
+}
+
+}  // namespace
+}  // namespace ridgeline
