@@ -51,13 +51,15 @@ struct Range {  // slice: [begin, end) of an axis; pad: zeros so that the input 
   int64_t begin = 0;
   int64_t end = 0;
 };
+struct Again {};  // a pointwise node that computes once more what an equal node has computed
 struct Target {  // the type that an input, constant, iota, cast, reshape, expand, pad, scatter_add
                  // or place results in
   TensorType type;
 };
 
 struct Attributes {
-  std::variant<std::monostate, InputName, Scalar, Axes, Range, AttentionSpec, AdamWSpec> detail;
+  std::variant<std::monostate, InputName, Scalar, Axes, Range, AttentionSpec, AdamWSpec, Again>
+      detail;
   Target target;  // read only by the ops named at Target
 };
 

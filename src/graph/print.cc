@@ -9,6 +9,7 @@ std::string attributes_text(const Node& node) {
   struct Print {
     std::string operator()(std::monostate) const { return {}; }
     std::string operator()(const InputName& input) const { return input.name; }
+    std::string operator()(const Again&) const { return "again"; }
     std::string operator()(const Scalar& scalar) const { return fmt::format("{:a}", scalar.value); }
     std::string operator()(const Axes& axes) const { return to_string(axes.axes); }
     std::string operator()(const Range& range) const {

@@ -10,7 +10,7 @@
 #include "cost/memory.h"
 #include "graph/packed_name.h"
 #include "passes/master_weights.h"
-#include "plan/plan.h"
+#include "plan/recompute.h"
 #include "runtime/compiled_executor.h"
 #include "runtime/eager_executor.h"
 #include "studies/device_facts.h"
@@ -30,6 +30,7 @@ struct ModelExecutable::State {
   ModelGraph model;
   std::optional<Schedule> schedule;  // vanilla
   std::optional<Plan> plan;          // compiled
+  size_t recomputed = 0;             // results that are computed again to fit the budget
   std::optional<EagerExecutor> eager;
   std::optional<CompiledExecutor> compiled;
 };
@@ -45,9 +46,13 @@ ModelExecutable::ModelExecutable(const ModelWorkload& workload, Scenario scenari
   const Graph& traced = state_->model.graph;
   find_parts(workload.config);
   if (workload.mode == ModelMode::compiled) {
-    state_->plan = make_plan(
+    FittedPlan fitted = plan_within(
         traced,
-        {.scratch = scratch_of(device), .overlap = device.has_side(), .early_updates = true});
+        {.scratch = scratch_of(device), .overlap = device.has_side(), .early_updates = true},
+        device.ledger().budget());
+    if (fitted.graph) state_->model.graph = std::move(*fitted.graph);
+    state_->plan = std::move(fitted.plan);
+    state_->recomputed = fitted.recomputed;
     predicted_peak_ = state_->plan->peak();
     launches_ = static_cast<int64_t>(state_->plan->kernels.size());
     eager_launches_ = state_->plan->eager_launches;
@@ -74,6 +79,9 @@ std::string ModelExecutable::explain(bool timed) const {
   std::string text = fmt::format("flash: {} attentions became one node each\n", model.flash_nodes);
   for (const std::string& refusal : model.flash_refused)
     text += fmt::format("  stayed as it was: {}\n", refusal);
+  if (state_->recomputed > 0)
+    text += fmt::format("recompute: {} results are computed again in backward to fit {}\n",
+                        state_->recomputed, to_string(device_.ledger().budget()));
   std::vector<double> times;
   if (timed && state_->compiled) times = state_->compiled->kernel_ms();
   return text + ridgeline::explain(model.graph, *state_->plan, times);

@@ -17,6 +17,7 @@ namespace {
 // Wide enough for a tile that starts past the last row of the widest head.
 constexpr int64_t kBandBytes = int64_t{1} << 20;
 constexpr char kBandByte = 0x5a;
+constexpr int64_t kAlignment = 256;
 
 constexpr std::array kInputs = {"q", "k", "v"};
 
@@ -50,19 +51,28 @@ OwnKernelCalls::OwnKernelCalls(CudaDevice& device, const OwnKernelCode& code,
     return memory_.back().data();
   };
   banded_ = take(bytes_ + 2 * kBandBytes, "output and its bands");
-  for (int64_t copy = 0; copy < problem.copies; ++copy) {
-    Tensors tensors;
-    for (size_t i = 0; i < kInputs.size(); ++i) tensors.inputs[i] = take(bytes_, kInputs[i]);
-    tensors.output = copy == 0 ? static_cast<char*>(banded_) + kBandBytes : take(bytes_, "output");
-    copies_.push_back(tensors);
-  }
+  // All copies of a tensor in one piece and in one upload: a short sequence has very many.
+  const int64_t step = (bytes_ + kAlignment - 1) / kAlignment * kAlignment;
+  const int64_t all = step * problem.copies;
+  copies_.resize(static_cast<size_t>(problem.copies));
+  const auto share_out = [&](void* piece, auto&& slot_of) {
+    for (int64_t copy = 0; copy < problem.copies; ++copy)
+      slot_of(copies_[static_cast<size_t>(copy)]) = static_cast<char*>(piece) + copy * step;
+  };
   for (size_t i = 0; i < kInputs.size(); ++i) {
     const std::vector<char> values = read_file(problem.folder / kInputs[i]);
     if (static_cast<int64_t>(values.size()) != bytes_)
       throw Error(ErrorKind::internal,
                   fmt::format("{} has {} bytes instead of {}", kInputs[i], values.size(), bytes_));
-    for (const Tensors& tensors : copies_) device.upload(view(tensors.inputs[i]), values.data());
+    std::vector<char> repeated(static_cast<size_t>(all));
+    for (int64_t copy = 0; copy < problem.copies; ++copy)
+      std::copy(values.begin(), values.end(), repeated.begin() + copy * step);
+    void* piece = take(all, kInputs[i]);
+    device.upload({piece, DType::boolean, {all}, {1}}, repeated.data());
+    share_out(piece, [&](Tensors& tensors) -> void*& { return tensors.inputs[i]; });
   }
+  share_out(take(all, "output"), [](Tensors& tensors) -> void*& { return tensors.output; });
+  copies_[0].output = static_cast<char*>(banded_) + kBandBytes;
   const cuda::Driver& driver = cuda::driver();
   cuda::check(driver.cuModuleLoadData(&module_, code.cubin.data()), "loading the kernel");
   cuda::check(driver.cuModuleGetFunction(&function_, module_, entry.c_str()),

@@ -62,12 +62,19 @@ struct alignas(64) TileConfig {
   uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
 };
 
+// The compiler's tile instructions do not say that they read memory: what was stored for them would
+// be free to come later, or never.
+inline void memory_is_read(const void* from) {
+  __asm__ volatile("" ::"r"(from) : "memory");
+}
+
 // c[rows x 32] (+)= a[rows x depth] * b[depth x 32]; a is bf16 with rows of a_bytes, b words of two
 // rows. Rows and depth are multiples of kBlock.
 RIDGELINE_WITH_AMX void multiply_block(const void* a_rows, int64_t a_bytes, const uint32_t* b,
                                        float* c, int64_t rows, int64_t depth, bool accumulate) {
   constexpr int64_t kBytes = kBlock * 4;
   const char* a = static_cast<const char*>(a_rows);
+  memory_is_read(a);
   for (int64_t row = 0; row < rows; row += kBlock, a += kBlock * a_bytes, c += kBlock * kBlock) {
     if (accumulate) {
       _tile_loadd(0, c, kBytes);
@@ -95,6 +102,7 @@ RIDGELINE_WITH_AMX void multiply_block(const void* a_rows, int64_t a_bytes, cons
     _tile_stored(2, c + 16 * kBlock, kBytes);
     _tile_stored(3, c + 16 * kBlock + 16, kBytes);
   }
+  memory_is_read(c);  // and written
 }
 
 // In place: row i of words becomes column i.
@@ -261,6 +269,7 @@ RIDGELINE_WITH_AMX void forward_on_matrix_units(const FlashForwardTile& tile,
   Scratch scratch(scratch_floats);
   const MatrixScratch at = MatrixScratch::carve(scratch, tile.head_dim);
   const TileConfig config;
+  memory_is_read(&config);
   _tile_loadconfig(&config);
   const int64_t head_dim = tile.head_dim;
   const int64_t queries = tile.queries.end - tile.queries.begin;
