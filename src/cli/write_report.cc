@@ -79,9 +79,11 @@ std::vector<NamedBytes> tensors_at_peak(const Record& record) {
   try {
     const auto config = config_of(record);
     if (!config) return {};
-    const AttentionForm form = find_attention_implementation(record.implementation).form;
+    const AttentionImplementation& implementation =
+        find_attention_implementation(record.implementation);
+    if (implementation.compiled) return {};  // what its graph holds is not what the compiler keeps
     std::vector<NamedBytes> out;
-    for (const MemoryItem& item : account_attention(*config, form).at_peak)
+    for (const MemoryItem& item : account_attention(*config, implementation.form).at_peak)
       out.push_back({item.name, item.bytes});
     return out;
   } catch (const Error&) {

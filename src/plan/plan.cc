@@ -59,6 +59,7 @@ class Planner {
   };
 
   void hoist_updates();
+  bool reads_in_place(const Node& product) const;
   void choose_side();
   void find_lives();
   void give_blocks();
@@ -100,6 +101,15 @@ void Planner::hoist_updates() {
   }
 }
 
+// A product whose operands lie so that no library has to copy them: a copy would take memory that
+// kernels beside it may be using.
+bool Planner::reads_in_place(const Node& product) const {
+  return std::all_of(product.inputs.begin(), product.inputs.end(), [&](Value input) {
+    const Strides& strides = plan_.layouts[graph_.index(input)].strides;
+    return graph_.node(input).op != Op::constant && (strides.back(0) == 1 || strides.back(1) == 1);
+  });
+}
+
 // Products, folds of columns and updates whose results no kernel of the main order reads.
 void Planner::choose_side() {
   std::vector<bool> is_read(graph_.value_count());  // by the main order, later
@@ -107,9 +117,10 @@ void Planner::choose_side() {
   for (auto number = static_cast<uint32_t>(plan_.kernels.size()); number-- > 0;) {
     PlannedKernel& kernel = plan_.kernels[number];
     const Group& group = kernel.group;
-    const Op op = graph_.nodes()[group.node].op;
+    const Node& node = graph_.nodes()[group.node];
     const bool may_wait = group.kind == GroupKind::column ||
-                          (group.kind == GroupKind::library && (op == Op::matmul || is_update(op)));
+                          (group.kind == GroupKind::library &&
+                           (is_update(node.op) || (node.op == Op::matmul && reads_in_place(node))));
     kernel.on_side = may_wait && !is_last &&
                      std::none_of(group.writes.begin(), group.writes.end(),
                                   [&](Value storage) { return is_read[graph_.index(storage)]; });

@@ -102,6 +102,19 @@ double ModelExecutable::roofline_seconds(const Peaks& peaks) const {
   return seconds;
 }
 
+std::vector<Cost> ModelExecutable::stage_costs() const {
+  std::vector<Cost> costs;
+  for (const Stage& stage : graph().stages()) costs.push_back(stage_cost(graph(), stage));
+  if (!state_->plan) return costs;
+  for (Cost& cost : costs) cost = {.macs = cost.macs};  // products stay what they are
+  for (const PlannedKernel& kernel : state_->plan->kernels) {
+    Cost& cost = costs[kernel.group.stage];
+    cost.flops += kernel.cost.flops;
+    cost.bytes += kernel.cost.bytes;
+  }
+  return costs;
+}
+
 void ModelExecutable::prepare() {
   if (state_->plan)
     state_->compiled.emplace(graph(), *state_->plan, device_);

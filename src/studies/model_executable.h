@@ -12,6 +12,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "cost/cost.h"
 #include "measure/speed_of_light.h"
 #include "runtime/device.h"
 #include "studies/model_workload.h"
@@ -37,6 +38,9 @@ class ModelExecutable {
   std::string explain(bool timed = false) const;
   // The least time that the kernels, one after the other, can take under these peaks; 0: not known.
   double roofline_seconds(const Peaks& peaks) const;
+
+  // What the kernels of each stage do: after fusion, if that is how they run.
+  std::vector<Cost> stage_costs() const;
 
   // Compiles and allocates the inputs.
   void prepare();

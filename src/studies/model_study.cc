@@ -113,18 +113,17 @@ std::string measured_peak(const Record& record, std::string_view series) {
   return ", peak memory " + to_string(Bytes{peak->get<int64_t>()});
 }
 
-void add_costs(const ModelWorkload& workload, const Graph& graph, Record& record) {
+void add_costs(const ModelWorkload& workload, const ModelExecutable& executable, Record& record) {
   const double forward = model_forward_flops(workload.config);
   CostFacts facts{.forward = {}, .backward = {}, .convention = kModelFlops};
-  const auto phase = [&](const Stage& stage, double flops) {
-    const Cost exact = stage_cost(graph, stage);
+  const auto phase = [&](const Cost& exact, double flops) {
     return PhaseCost{static_cast<int64_t>(flops), static_cast<int64_t>(exact.macs),
                      Bytes{static_cast<int64_t>(exact.bytes)}};
   };
-  const std::vector<Stage> stages = graph.stages();
+  const std::vector<Cost> stages = executable.stage_costs();
   facts.forward = phase(stages[0], forward);
   if (stages.size() > 1) facts.backward = phase(stages[1], 2 * forward);
-  facts.convention += "; macs and bytes count what ran, kernel by kernel without fusion";
+  facts.convention += "; macs and bytes count what ran, kernel by kernel";
   record.cost = facts;
 }
 
@@ -279,7 +278,7 @@ bool ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, 
     record.memory = memory;
     record.memory.predicted_peak = largest;
   }
-  add_costs(workload, executable.graph(), record);
+  add_costs(workload, executable, record);
   return true;
 }
 

@@ -41,6 +41,14 @@ void check_speed(Record& record, const Device& device, std::string_view dtype) {
   check("backward", record.cost->backward);
 }
 
+template <class StudyOptions>
+WorkerRowOptions row_options(const StudyOptions& options) {
+  return {.protocol = options.protocol,
+          .seed = options.seed,
+          .verify = options.verify,
+          .interrupted = options.interrupted};
+}
+
 }  // namespace
 
 fs::path find_peers() {
@@ -92,12 +100,11 @@ Worker& Peers::worker(const PeerImplementation& peer) {
   return *worker;
 }
 
-std::optional<Record> Peers::run(const PeerImplementation& peer,
-                                 const std::function<std::optional<Record>(Worker&)>& row,
-                                 Record described) {
+std::optional<Record> Peers::run(const PeerImplementation& peer, const WorkerRow& row,
+                                 const WorkerRowOptions& options, Record described) {
   device_.ledger().start_over();
   try {
-    return row(worker(peer));
+    return run_worker_row(worker(peer), tensors_, device_, row, options, described);
   } catch (const Error& error) {  // there is no worker to ask
     described.time = utc_now();
     described.status = worker_status(error);
@@ -114,15 +121,7 @@ std::optional<Record> Peers::run_attention(const AttentionWorkload& workload,
       .series = {"forward", "backward"},
       .request = {
           {"study", "attention"}, {"implementation", workload.implementation}, {"copies", 1}}};
-  const auto run_row = [&](Worker& worker) {
-    return run_worker_row(worker, tensors_, device_, row,
-                          {.protocol = options.protocol,
-                           .seed = options.seed,
-                           .verify = options.verify,
-                           .interrupted = options.interrupted},
-                          described);
-  };
-  std::optional<Record> record = run(peer, run_row, described);
+  std::optional<Record> record = run(peer, row, row_options(options), std::move(described));
   if (record && record->status == Status::ok)
     check_speed(*record, device_, info(workload.config.dtype).name);
   return record;
@@ -135,15 +134,7 @@ std::optional<Record> Peers::run_kernel(const KernelWorkload& workload,
                       .gradients = options.backward,
                       .series = kernel_series(options.backward),
                       .request = kernel_request(described, device_)};
-  const auto run_row = [&](Worker& worker) {
-    return run_worker_row(worker, tensors_, device_, row,
-                          {.protocol = options.protocol,
-                           .seed = options.seed,
-                           .verify = options.verify,
-                           .interrupted = options.interrupted},
-                          described);
-  };
-  std::optional<Record> record = run(peer, run_row, described);
+  std::optional<Record> record = run(peer, row, row_options(options), std::move(described));
   if (record && record->status == Status::ok) add_kernel_metrics(workload, device_, *record);
   return record;
 }

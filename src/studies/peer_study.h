@@ -17,6 +17,7 @@
 #include "studies/kernel_study.h"
 #include "studies/peer_implementations.h"
 #include "studies/worker.h"
+#include "studies/worker_row.h"
 #include "studies/worker_tensors.h"
 
 namespace ridgeline {
@@ -45,9 +46,8 @@ class Peers {
  private:
   Worker& worker(const PeerImplementation& peer);
   // Runs `row` in the worker of `peer`, with the GPU's memory left to it.
-  std::optional<Record> run(const PeerImplementation& peer,
-                            const std::function<std::optional<Record>(Worker&)>& row,
-                            Record described);
+  std::optional<Record> run(const PeerImplementation& peer, const WorkerRow& row,
+                            const WorkerRowOptions& options, Record described);
 
   Device& device_;
   PeersOptions options_;

@@ -9,9 +9,7 @@
 #include "kernels/cpu/simd/flash_softmax.h"
 
 #if HWY_TARGET <= HWY_AVX3
-#include <immintrin.h>
-
-#define RIDGELINE_WITH_AMX __attribute__((target("amx-tile,amx-bf16")))
+#include "kernels/cpu/simd/amx_tiles.h"
 
 namespace ridgeline::RIDGELINE_ISA {
 namespace {
@@ -53,20 +51,6 @@ struct MatrixScratch {
                         .rescale = scratch.take(kQueryTile)}};
   }
 };
-
-struct alignas(64) TileConfig {
-  uint8_t palette = 1;
-  uint8_t start_row = 0;
-  uint8_t reserved[14] = {};
-  uint16_t bytes_per_row[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-};
-
-// The compiler's tile instructions do not say that they read memory: what was stored for them would
-// be free to come later, or never.
-inline void memory_is_read(const void* from) {
-  __asm__ volatile("" ::"r"(from) : "memory");
-}
 
 // c[rows x 32] (+)= a[rows x depth] * b[depth x 32]; a is bf16 with rows of a_bytes, b words of two
 // rows. Rows and depth are multiples of kBlock.

@@ -4,7 +4,7 @@
 #include "kernels/cpu/simd/vectors.h"
 
 #if HWY_TARGET <= HWY_AVX3
-#include <immintrin.h>
+#include "kernels/cpu/simd/amx_tiles.h"
 #endif
 
 namespace ridgeline::RIDGELINE_ISA {
@@ -72,21 +72,13 @@ void triad_past_caches(const float* a, const float* b, float* to, int64_t count)
 }
 
 #if HWY_TARGET <= HWY_AVX3
-struct alignas(64) TileConfig {
-  uint8_t palette = 1;
-  uint8_t start_row = 0;
-  uint8_t reserved[14] = {};
-  uint16_t bytes_per_row[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-};
-
 // 16 x 16 sums of 32 products each, four at a time.
-__attribute__((target("amx-tile,amx-bf16"))) int64_t matrix_units(int64_t repetitions) {
+RIDGELINE_WITH_AMX int64_t matrix_units(int64_t repetitions) {
   const TileConfig config;
   alignas(64) uint16_t ones[16 * 32];
   for (uint16_t& one : ones) one = 0x3f80;
-  // The compiler's tile intrinsics do not say that they read memory.
-  __asm__ volatile("" ::"r"(&config), "r"(ones) : "memory");
+  memory_is_read(&config);
+  memory_is_read(ones);
   _tile_loadconfig(&config);
   _tile_zero(0);
   _tile_zero(1);
