@@ -12,12 +12,12 @@
 
 #include "base/error.h"
 #include "base/machine_limits.h"
+#include "base/sha256.h"
 #include "jit/disk_cache.h"
 #include "jit/kernel_dump.h"
 #include "jit/kernel_text.h"
 #include "jit/nvrtc_api.h"
 #include "jit/nvrtc_compile.h"
-#include "jit/sha256.h"
 
 namespace ridgeline {
 namespace {

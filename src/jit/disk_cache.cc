@@ -16,7 +16,7 @@
 #include <system_error>
 #include <vector>
 
-#include "jit/sha256.h"
+#include "base/sha256.h"
 
 namespace ridgeline {
 namespace {

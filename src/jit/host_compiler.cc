@@ -17,10 +17,10 @@
 
 #include "base/error.h"
 #include "base/machine_limits.h"
+#include "base/sha256.h"
 #include "jit/cuda_jit.h"
 #include "jit/disk_cache.h"
 #include "jit/host_process.h"
-#include "jit/sha256.h"
 
 namespace ridgeline {
 namespace {

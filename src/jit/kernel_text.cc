@@ -5,9 +5,9 @@
 #include <cctype>
 
 #include "base/error.h"
+#include "base/sha256.h"
 #include "jit/cuda_jit.h"
 #include "jit/kernel_text.h"
-#include "jit/sha256.h"
 #include "kernels/cuda/embedded.h"
 
 namespace ridgeline {

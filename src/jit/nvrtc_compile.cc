@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/sha256.h"
 #include "jit/cuda_jit.h"
 #include "jit/cuda_libraries.h"
 #include "jit/nvrtc_api.h"
-#include "jit/sha256.h"
 #include "kernels/cuda/embedded.h"
 
 namespace ridgeline::nvrtc {

@@ -58,6 +58,13 @@ const Series* Record::find_series(std::string_view name) const {
   return nullptr;
 }
 
+void fail_row(Record& record, const Error& error, const std::string& place) {
+  const std::optional<Status> status = status_of(error);
+  if (!status) throw error.at(place);
+  record.status = *status;
+  record.error = error.message();
+}
+
 std::string workload_key(const Record& record) {
   // nlohmann::json keeps its keys sorted, so the text does not depend on who wrote them.
   const nlohmann::json key = {record.study, record.implementation, record.device,

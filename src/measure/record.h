@@ -130,6 +130,9 @@ struct Record {
   bool operator==(const Record&) const = default;
 };
 
+// Makes the error the status of the row; one that ends the study is thrown on, with `place` named.
+void fail_row(Record& record, const Error& error, const std::string& place);
+
 // Identifies a row for --resume: study, implementation, device, workload and settings, whatever the
 // order of their keys; no times, no results.
 std::string workload_key(const Record& record);

@@ -78,6 +78,7 @@ class CudaEmitter {
   void emit_elements(const ColumnPass& pass, const std::string& fold_place);
   void emit_packs_to_store(const ColumnPass& pass);
   void emit_stores(const ColumnPass& pass);
+  void emit_pack(const ColumnPass& pass, std::vector<bool>& loaded);
   void emit_pass(const ColumnPass& pass, std::vector<bool>& loaded);
   void emit_row_kernel();
   void emit_row_stores(const char* others);
@@ -257,6 +258,17 @@ void CudaEmitter::emit_stores(const ColumnPass& pass) {
   }
 }
 
+// What a thread does with its pack at column c0.
+void CudaEmitter::emit_pack(const ColumnPass& pass, std::vector<bool>& loaded) {
+  emit_loads(pass, loaded);
+  emit_packs_to_store(pass);
+  out_.text("#pragma unroll\n");
+  out_.open("for (int i = 0; i < {}; ++i)", shape_.pack);
+  emit_elements(pass, "");
+  out_.close();
+  emit_stores(pass);
+}
+
 void CudaEmitter::emit_pass(const ColumnPass& pass, std::vector<bool>& loaded) {
   for (uint32_t fold : pass.folds)
     out_.line("float total_{} = {}::neutral();", fold, fold_of(kernel_.steps[fold].op));
@@ -270,13 +282,7 @@ void CudaEmitter::emit_pass(const ColumnPass& pass, std::vector<bool>& loaded) {
       out_.open("for (int c0 = lane * {}; present && c0 < kColumns; c0 += {})", shape_.pack,
                 shape_.group * shape_.pack);
     }
-    emit_loads(pass, loaded);
-    emit_packs_to_store(pass);
-    out_.text("#pragma unroll\n");
-    out_.open("for (int i = 0; i < {}; ++i)", shape_.pack);
-    emit_elements(pass, "");
-    out_.close();
-    emit_stores(pass);
+    emit_pack(pass, loaded);
     out_.close();
   }
   for (uint32_t fold : pass.folds) {
@@ -337,13 +343,7 @@ void CudaEmitter::emit_each_kernel() {
   emit_row_steps(program_.row_computes);
   if (!pass.stores.empty()) {
     std::vector<bool> loaded(kernel_.steps.size());
-    emit_loads(pass, loaded);
-    emit_packs_to_store(pass);
-    out_.text("#pragma unroll\n");
-    out_.open("for (int i = 0; i < {}; ++i)", shape_.pack);
-    emit_elements(pass, "");
-    out_.close();
-    emit_stores(pass);
+    emit_pack(pass, loaded);
   }
   emit_row_stores("c0 != 0");
 }

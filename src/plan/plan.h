@@ -1,7 +1,8 @@
 // What runs, in which order, and where everything lies: Graph -> Plan.
 //
-//   const Plan plan = make_plan(graph, {.scratch = [&](auto&... x) { return device.scratch(x...);
-//   }}); fmt::print("{}", explain(graph, plan)); CompiledExecutor executor(graph, plan, device);
+//   const Plan plan = make_plan(graph);
+//   fmt::print("{}", explain(graph, plan));
+//   CompiledExecutor executor(graph, plan, device);
 #pragma once
 
 #include <span>

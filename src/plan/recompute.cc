@@ -160,8 +160,7 @@ class Rewriter {
 FittedPlan plan_within(const Graph& graph, const PlanOptions& options, Bytes budget) {
   FittedPlan result{.graph = {}, .plan = make_plan(graph, options)};
   if (result.plan.peak() <= budget) return result;
-  const Plan base = std::move(result.plan);
-  const Facts facts(graph, base);
+  const Facts facts(graph, result.plan);
   const std::vector<Candidate> candidates = facts.candidates();
   const auto with = [&](size_t count) {
     FittedPlan fitted{.graph = Rewriter(graph, facts, {candidates.data(), count}).run(),
@@ -170,11 +169,10 @@ FittedPlan plan_within(const Graph& graph, const PlanOptions& options, Bytes bud
     fitted.plan = make_plan(*fitted.graph, options);
     return fitted;
   };
-  result.plan = base;
   size_t too_few = 0, most = candidates.size();
   if (most == 0) return result;
   FittedPlan best = with(most);
-  if (best.plan.peak() >= base.peak()) return result;
+  if (best.plan.peak() >= result.plan.peak()) return result;
   while (best.plan.peak() <= budget && most - too_few > 1) {  // fewer may do
     const size_t middle = too_few + (most - too_few) / 2;
     FittedPlan fewer = with(middle);

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "jit/sha256.h"
+#include "base/sha256.h"
 #include "report/html_assets.h"
 #include "report/html_escape.h"
 #include "report/report_palette.h"

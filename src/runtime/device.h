@@ -64,14 +64,14 @@ class Device {
   virtual std::vector<std::unique_ptr<FusedProgram>> compile(
       std::span<const FusedKernel* const> kernels, const EmitOptions& options) = 0;
   // Records what `work` starts, so that it can be started again without this program's help. Null:
-  // the device has no such thing, and nothing was run.
+  // the device cannot, and nothing was run.
+  virtual bool can_record() const { return false; }
   virtual std::unique_ptr<RecordedWork> record(const std::function<void()>& /*work*/) {
     return nullptr;
   }
   // While work is recorded: what is started between begin_side() and end_side() comes after all
   // that was started before, but what follows need not wait for it until join_side(). Elsewhere
   // everything runs in order.
-  virtual bool has_side() const { return false; }
   virtual void begin_side() {}
   virtual size_t end_side() { return 0; }  // a mark for join_side()
   virtual void join_side(size_t /*mark*/) {}

@@ -209,10 +209,7 @@ std::optional<Record> run_attention(const AttentionWorkload& workload, Device& d
     record.protocol = measurement.protocol;
     if (record.status == Status::ok) check_speed(record, device, info(workload.config.dtype).name);
   } catch (const Error& error) {
-    const std::optional<Status> status = status_of(error);
-    if (!status) throw error.at(label(workload));
-    record.status = *status;
-    record.error = error.message();
+    fail_row(record, error, label(workload));
   }
   return record;
 }

@@ -81,10 +81,7 @@ std::optional<Record> GemmStudy::run(const GemmWorkload& workload, Record record
     record.metrics = Json{{"calls_per_sample", calls}};
     derive(workload, record);
   } catch (const Error& error) {
-    const std::optional<Status> status = status_of(error);
-    if (!status) throw error.at(label(workload));
-    record.status = *status;
-    record.error = error.message();
+    fail_row(record, error, label(workload));
   }
   return record;
 }

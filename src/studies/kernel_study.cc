@@ -134,10 +134,7 @@ std::optional<Record> KernelStudy::run(const KernelWorkload& workload, Record re
     record.memory.peak = device_.ledger().peak();
     add_kernel_metrics(workload, device_, record);
   } catch (const Error& error) {
-    const std::optional<Status> status = status_of(error);
-    if (!status) throw error.at(label(workload));
-    record.status = *status;
-    record.error = error.message();
+    fail_row(record, error, label(workload));
   }
   return record;
 }

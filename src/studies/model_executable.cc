@@ -48,7 +48,7 @@ ModelExecutable::ModelExecutable(const ModelWorkload& workload, Scenario scenari
   if (workload.mode == ModelMode::compiled) {
     FittedPlan fitted = plan_within(
         traced,
-        {.scratch = scratch_of(device), .overlap = device.has_side(), .early_updates = true},
+        {.scratch = scratch_of(device), .overlap = device.can_record(), .early_updates = true},
         device.ledger().budget());
     if (fitted.graph) state_->model.graph = std::move(*fitted.graph);
     state_->plan = std::move(fitted.plan);

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <set>
+
+#include "graph/packed_name.h"
 #include "passes/autocast.h"
 #include "passes/decompose.h"
 #include "passes/flash.h"
@@ -44,9 +47,14 @@ Graph in_precision(const Graph& forward, ModelPrecision precision) {
   return forward;
 }
 
-// Inputs that hold from step to step are all but the tokens, and only weights are cast.
-Graph with_kept_casts(const Graph& graph) {
-  return master_weights(graph, [](std::string_view) { return true; });
+// Products read weights in 16 bits, also those that are packed into one input.
+Graph with_master_weights(const Graph& graph, const TransformerConfig& config) {
+  std::set<std::string> parameters;
+  for (const Parameter& parameter : transformer_parameters(config))
+    parameters.insert(parameter.name);
+  return master_weights(graph, [&](std::string_view name) {
+    return parameters.contains(packed_parts(name).front());
+  });
 }
 
 }  // namespace
@@ -63,7 +71,8 @@ ModelGraph model_graph(const ModelWorkload& workload, Scenario scenario,
                                                               .attention = AttentionForm::plain,
                                                               .optimizer = optimizer,
                                                               .forward_pass = forward_pass})};
-  if (compiled) result.graph = with_kept_casts(simplify(decompose(result.graph)));
+  if (compiled)
+    result.graph = with_master_weights(simplify(decompose(result.graph)), workload.config);
   result.flash_nodes = report.found.size();
   for (const auto& refusal : report.refusals)
     result.flash_refused.push_back(fmt::format("{}: {}", refusal.node, refusal.reason));

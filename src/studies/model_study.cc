@@ -356,7 +356,7 @@ std::string ModelStudy::explain(const ModelWorkload& workload, const Record* rec
       text += fmt::format("measured: {} (median){}\n",
                           format_seconds(series->statistics.median_ms / 1e3),
                           measured_peak(*record, info(scenario).series));
-    const bool timed = series != nullptr && device_.has_side();
+    const bool timed = series != nullptr && device_.can_record();
     if (timed) {  // kernels by themselves, over inputs that make sense
       executable.prepare();
       ModelInputs inputs(device_, {.seed = options_.seed});

@@ -270,10 +270,7 @@ std::optional<Record> RooflineStudy::run(const CeilingProbe& probe, Record recor
         .convention = "an FMA counts as two; bytes read and written once by each pass of a stream"};
     add_rates(probe, work, burst_ms, settled_s, record);
   } catch (const Error& error) {
-    const std::optional<Status> status = status_of(error);
-    if (!status) throw error.at(label(probe));
-    record.status = *status;
-    record.error = error.message();
+    fail_row(record, error, label(probe));
   }
   return record;
 }

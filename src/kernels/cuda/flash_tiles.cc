@@ -116,15 +116,18 @@ int64_t busiest(const FlashShape& shape, const CudaFacts& device, int64_t side, 
   return rounds * side * (shape.keys + side + other);
 }
 
+// What a smaller tile loses in each multiprocessor, as measured.
+constexpr double kForwardLoss = 1.15;
+constexpr double kBackwardLoss = 1.3;
+
 // Short masked sequences: the first tile gives way to one that shares the work out so much better
-// that it makes up for what it loses in each multiprocessor, as measured.
+// that it makes up for that loss.
 template <class Tile, class Busiest>
-void prefer_even_tile(std::vector<Tile>& tiles, double worthwhile, Busiest busiest_of) {
+void prefer_even_tile(std::vector<Tile>& tiles, double loss, Busiest busiest_of) {
   const auto best = std::min_element(tiles.begin(), tiles.end(), [&](const Tile& a, const Tile& b) {
     return busiest_of(a) < busiest_of(b);
   });
-  if (static_cast<double>(busiest_of(tiles[0])) >
-      worthwhile * static_cast<double>(busiest_of(*best)))
+  if (static_cast<double>(busiest_of(tiles[0])) > loss * static_cast<double>(busiest_of(*best)))
     std::rotate(tiles.begin(), best, best + 1);
 }
 
@@ -159,7 +162,7 @@ std::vector<ForwardTile> forward_tiles(const FlashShape& shape, const CudaFacts&
       that_fit(row_for(forward_table(), shape), device, shape,
                [&](const ForwardTile& tile) { return tile.shared_bytes(shape); });
   if (shape.mask != 0) {
-    prefer_even_tile(tiles, 1.15, [&](const ForwardTile& tile) {
+    prefer_even_tile(tiles, kForwardLoss, [&](const ForwardTile& tile) {
       return busiest(shape, device, tile.rows, tile.keys);
     });
     return tiles;
@@ -189,7 +192,7 @@ std::vector<BackwardKeysTile> backward_keys_tiles(const FlashShape& shape, const
     return tile.shared_bytes(shape, single_pass);
   });
   if (shape.mask != 0)
-    prefer_even_tile(tiles, 1.3, [&](const BackwardKeysTile& tile) {
+    prefer_even_tile(tiles, kBackwardLoss, [&](const BackwardKeysTile& tile) {
       return busiest(shape, device, tile.keys, tile.queries);
     });
   return tiles;

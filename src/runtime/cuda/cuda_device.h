@@ -75,7 +75,7 @@ class CudaDevice : public Device {
   std::vector<std::unique_ptr<FusedProgram>> compile(std::span<const FusedKernel* const> kernels,
                                                      const EmitOptions& options) override;
   std::unique_ptr<RecordedWork> record(const std::function<void()>& work) override;
-  bool has_side() const override { return true; }
+  bool can_record() const override { return true; }
   void begin_side() override { queue_.begin_side(); }
   size_t end_side() override { return queue_.end_side(); }
   void join_side(size_t mark) override { queue_.join_side(mark); }

@@ -48,9 +48,10 @@ bool PrimaryContext::try_make_current() const noexcept {
 
 CudaQueue::CudaQueue(const PrimaryContext& context) : context_(context), driver_(cuda::driver()) {
   // Blocks of the main order go first; what runs beside them fills the gaps.
-  check(driver_.cuCtxGetStreamPriorityRange(&least_priority_, &greatest_priority_),
+  int greatest_priority = 0;
+  check(driver_.cuCtxGetStreamPriorityRange(&least_priority_, &greatest_priority),
         "asking for the priorities of streams");
-  check(driver_.cuStreamCreateWithPriority(&stream_, cuda::kStreamNonBlocking, greatest_priority_),
+  check(driver_.cuStreamCreateWithPriority(&stream_, cuda::kStreamNonBlocking, greatest_priority),
         "creating a stream");
 }
 

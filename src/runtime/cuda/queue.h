@@ -1,4 +1,5 @@
-// The one stream on which a device's work runs in order, and the errors that surface on it.
+// The stream on which a device's work runs in order, a second one beside it while work is captured,
+// and the errors that surface on them.
 #pragma once
 
 #include <functional>
@@ -76,14 +77,14 @@ class CudaQueue {
 
   [[noreturn]] void fail(cuda::Result result, const char* what);
   std::string last_node() const;
+  cuda::Event next_event();
 
   const PrimaryContext& context_;
   const cuda::Driver& driver_;
   cuda::Stream stream_ = nullptr;
-  cuda::Stream side_stream_ = nullptr;              // made when it is used first
-  int least_priority_ = 0, greatest_priority_ = 0;  // greater ones are lower numbers
+  cuda::Stream side_stream_ = nullptr;  // made when it is used first
+  int least_priority_ = 0;
   bool on_side_ = false;
-  cuda::Event next_event();
   std::vector<cuda::Event> capture_events_;  // used again by the next capture
   size_t capture_events_used_ = 0;
   std::vector<cuda::Event> side_marks_;  // of the capture under way

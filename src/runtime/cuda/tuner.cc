@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "jit/sha256.h"
+#include "base/sha256.h"
 #include "kernels/cuda/embedded.h"
 
 namespace ridgeline {

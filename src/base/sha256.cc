@@ -1,4 +1,4 @@
-#include "jit/sha256.h"
+#include "base/sha256.h"
 
 #include <algorithm>
 #include <bit>
