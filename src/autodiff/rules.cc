@@ -59,11 +59,19 @@ Gradients permute_gradient(Context c) {
 }
 
 Gradients attention_rule(Context c) {
-  const auto& spec = std::get<AttentionSpec>(c.node.attributes.detail);
+  AttentionSpec spec = std::get<AttentionSpec>(c.node.attributes.detail);
+  const std::span<const Tensor> operands = std::span(c.inputs).subspan(3);
+  for (size_t i = 0; i < operands.size(); ++i)
+    if (c.wanted[3 + i] && is_floating(operands[i].dtype())) spec.operand_gradients |= 1u << i;
   const Tensor log_sum_exp(c.output.graph(), {c.output.value().node, 1});
-  const AttentionGradients d = attention_gradient(c.inputs[0], c.inputs[1], c.inputs[2],
-                                                  {c.output, log_sum_exp}, c.d_output, spec);
-  return {d.d_q, d.d_k, d.d_v};
+  const AttentionGradients d = attention_gradient(
+      c.inputs[0], c.inputs[1], c.inputs[2], {c.output, log_sum_exp}, c.d_output, spec, operands);
+  Gradients result = {d.d_q, d.d_k, d.d_v};
+  for (size_t i = 0; i < operands.size(); ++i)
+    result.push_back(d.d_operands[i]
+                         ? cast(sum_to(d.d_operands[i], operands[i].shape()), operands[i].dtype())
+                         : Tensor());
+  return result;
 }
 
 Gradients concat_gradient(Context c) {

@@ -1,7 +1,9 @@
-// What an attention node computes besides its inputs: scale, mask, and how its gradient is taken.
+// What an attention node computes besides its inputs: scale, function of scores, mask, and how its
+// gradient is taken.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string_view>
 
 namespace ridgeline {
@@ -25,10 +27,15 @@ enum class BackwardAlgorithm : uint8_t {
                 // atomics on a GPU
 };
 
+struct ScoreFunction;  // graph/score_function.h
+
+// softmax(scale f(q k^T) + mask) v
 struct AttentionSpec {
   double scale = 1;
   AttentionMask mask = {};
   BackwardAlgorithm backward = BackwardAlgorithm::single_pass;
+  std::shared_ptr<const ScoreFunction> function = {};  // none: the scores as they are
+  uint32_t operand_gradients = 0;  // bit i: the gradient node has a result for operand i of f
 };
 
 // The keys that query `query` of `queries` may see: [first, last), which may be empty.

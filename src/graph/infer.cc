@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "graph/graph.h"
+#include "graph/score_function.h"
 
 namespace ridgeline {
 namespace {
@@ -161,9 +161,22 @@ TensorType pad(Op op, Types inputs, const Attributes& attributes) {
   return result;
 }
 
+// The operands of f, each [B, H, Sq, Sk] or 1 where it is broadcast.
+void require_operands(Op op, Types inputs, size_t first, const AttentionSpec& spec) {
+  const Shape &q = inputs[0].shape, &k = inputs[1].shape;
+  const size_t expected = spec.function == nullptr ? 0 : spec.function->value.inputs().size() - 1;
+  if (inputs.size() != first + expected || expected > kMaxScoreOperands)
+    throw misfit(op, inputs, fmt::format("{} inputs", first + expected));
+  const Shape scores = {q[0], q[1], q[2], k[2]};
+  for (const TensorType& operand : inputs.subspan(first))
+    if (operand.shape.rank() != 4 || broadcast_shapes(operand.shape, scores) != scores)
+      throw misfit(op, inputs, "operands that broadcast to the scores " + to_string(scores));
+}
+
 // q, k, v as [batch, heads, sequence, width]; groups of query heads may share a key head.
-std::vector<TensorType> attention(Op op, Types inputs, const Attributes&) {
-  require_floating(op, inputs);
+std::vector<TensorType> attention_results(Op op, Types inputs) {
+  if (inputs.size() < 3) throw misfit(op, inputs, "queries, keys and values");
+  require_floating(op, inputs.first(3));
   const Shape& q = inputs[0].shape;
   const Shape& k = inputs[1].shape;
   const bool fits = q.rank() == 4 && k.rank() == 4 && inputs[1] == inputs[2] && q[0] == k[0] &&
@@ -173,12 +186,26 @@ std::vector<TensorType> attention(Op op, Types inputs, const Attributes&) {
   return {inputs[0], {DType::f32, {q[0], q[1], q[2]}}};
 }
 
+std::vector<TensorType> attention(Op op, Types inputs, const Attributes& attributes) {
+  std::vector<TensorType> results = attention_results(op, inputs);
+  require_operands(op, inputs, 3, std::get<AttentionSpec>(attributes.detail));
+  return results;
+}
+
 std::vector<TensorType> attention_gradient(Op op, Types inputs, const Attributes& attributes) {
-  const std::vector<TensorType> forward = attention(op, inputs.first(3), attributes);
-  if (inputs[3] != forward[0] || inputs[4] != forward[1] || inputs[5] != forward[0])
+  const std::vector<TensorType> forward = attention_results(op, inputs);
+  if (inputs.size() < 6 || inputs[3] != forward[0] || inputs[4] != forward[1] ||
+      inputs[5] != forward[0])
     throw misfit(op, inputs,
                  "the inputs and results of an attention node, then the gradient of its output");
-  return {inputs[0], inputs[1], inputs[2]};
+  const auto& spec = std::get<AttentionSpec>(attributes.detail);
+  require_operands(op, inputs, 6, spec);
+  std::vector<TensorType> results = {inputs[0], inputs[1], inputs[2]};
+  for (size_t i = 6; i < inputs.size(); ++i)
+    if ((spec.operand_gradients >> (i - 6) & 1) != 0)
+      results.push_back(
+          {DType::f32, operand_sums(inputs[i].shape, inputs[0].shape[2], inputs[1].shape[2])});
+  return results;
 }
 
 // Tensors of many shapes are read flat.

@@ -48,7 +48,8 @@ enum class Op : uint8_t {
   mean,
   max,
   matmul,
-  // softmax(scale q k^T + mask) v as one node, with the log-sum-exp of each row; and its gradient
+  // softmax(scale f(q k^T) + mask) v as one node, with the log-sum-exp of each row; and its
+  // gradient
   attention,
   attention_gradient,
   // rows of a table, or one element of each row, by i32 index; each beside its gradient

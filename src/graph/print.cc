@@ -1,7 +1,7 @@
 // Graphs as text, for people and for tests.
 #include <fmt/format.h>
 
-#include "graph/graph.h"
+#include "graph/score_function.h"
 
 namespace ridgeline {
 
@@ -18,10 +18,15 @@ std::string attributes_text(const Node& node) {
     std::string operator()(const AttentionSpec& spec) const {
       const AttentionMask& mask = spec.mask;
       const bool bottom_right = mask.alignment == AttentionMask::Alignment::bottom_right;
-      return fmt::format("scale {:a}{}{}{}{}", spec.scale, mask.causal ? ", causal" : "",
-                         bottom_right ? ", bottom right" : "",
-                         mask.window > 0 ? fmt::format(", window {}", mask.window) : "",
-                         spec.backward == BackwardAlgorithm::single_pass ? ", single pass" : "");
+      std::string text =
+          fmt::format("scale {:a}{}{}{}{}", spec.scale, mask.causal ? ", causal" : "",
+                      bottom_right ? ", bottom right" : "",
+                      mask.window > 0 ? fmt::format(", window {}", mask.window) : "",
+                      spec.backward == BackwardAlgorithm::single_pass ? ", single pass" : "");
+      if (spec.function != nullptr) text += fmt::format(", f: {}", spec.function->text());
+      if (spec.operand_gradients != 0)
+        text += fmt::format(", gradients of operands {:b}", spec.operand_gradients);
+      return text;
     }
     std::string operator()(const AdamWSpec& spec) const {
       return fmt::format("{}, betas {:a} {:a}, eps {:a}, decay {:a}{}{}",

@@ -164,18 +164,26 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
 }
 
 AttentionResult attention(const Tensor& q, const Tensor& k, const Tensor& v,
-                          const AttentionSpec& spec) {
-  const Tensor output = apply(Op::attention, {q, k, v}, {spec, {}});
+                          const AttentionSpec& spec, std::span<const Tensor> operands) {
+  std::vector<Tensor> inputs = {q, k, v};
+  inputs.insert(inputs.end(), operands.begin(), operands.end());
+  const Tensor output = apply_to_all(Op::attention, inputs, {spec, {}});
   return {output, Tensor(q.graph(), {output.value().node, 1})};
 }
 
 AttentionGradients attention_gradient(const Tensor& q, const Tensor& k, const Tensor& v,
                                       const AttentionResult& result, const Tensor& d_output,
-                                      const AttentionSpec& spec) {
-  const Tensor d_q = apply(Op::attention_gradient,
-                           {q, k, v, result.output, result.log_sum_exp, d_output}, {spec, {}});
+                                      const AttentionSpec& spec, std::span<const Tensor> operands) {
+  std::vector<Tensor> inputs = {q, k, v, result.output, result.log_sum_exp, d_output};
+  inputs.insert(inputs.end(), operands.begin(), operands.end());
+  const Tensor d_q = apply_to_all(Op::attention_gradient, inputs, {spec, {}});
   const uint32_t node = d_q.value().node;
-  return {d_q, Tensor(q.graph(), {node, 1}), Tensor(q.graph(), {node, 2})};
+  const auto output = [&](uint32_t number) { return Tensor(q.graph(), {node, number}); };
+  AttentionGradients gradients{d_q, output(1), output(2), std::vector<Tensor>(operands.size())};
+  uint32_t next = 3;
+  for (size_t i = 0; i < operands.size(); ++i)
+    if ((spec.operand_gradients >> i & 1) != 0) gradients.d_operands[i] = output(next++);
+  return gradients;
 }
 
 // The kernels see one axis of indices; shapes around it are views.

@@ -81,20 +81,23 @@ Tensor max(const Tensor& x, const Dims& axes);
 // [..., M, K] x [..., K, N] -> [..., M, N]; leading axes broadcast.
 Tensor matmul(const Tensor& a, const Tensor& b);
 
-// softmax(scale q k^T + mask) v as one node, for q [B, H, Sq, D] and k, v [B, Hk, Sk, D].
+// softmax(scale f(q k^T) + mask) v as one node, for q [B, H, Sq, D] and k, v [B, Hk, Sk, D].
+// `operands` of f broadcast to [B, H, Sq, Sk].
 struct AttentionResult {
   Tensor output;       // like q
   Tensor log_sum_exp;  // [B, H, Sq] in fp32; -inf for a query that sees no key
 };
 AttentionResult attention(const Tensor& q, const Tensor& k, const Tensor& v,
-                          const AttentionSpec& spec);
+                          const AttentionSpec& spec, std::span<const Tensor> operands = {});
 
 struct AttentionGradients {
   Tensor d_q, d_k, d_v;
+  std::vector<Tensor> d_operands;  // of each operand, in sums (score_function.h); empty: not wanted
 };
 AttentionGradients attention_gradient(const Tensor& q, const Tensor& k, const Tensor& v,
                                       const AttentionResult& result, const Tensor& d_output,
-                                      const AttentionSpec& spec);
+                                      const AttentionSpec& spec,
+                                      std::span<const Tensor> operands = {});
 
 // Rows of table [V, d] by i32 indices [...] -> [..., d].
 Tensor gather(const Tensor& table, const Tensor& indices);

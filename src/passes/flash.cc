@@ -10,6 +10,7 @@
 #include "passes/heads.h"
 #include "passes/mask.h"
 #include "passes/rewrite.h"
+#include "passes/score_region.h"
 
 namespace ridgeline {
 namespace {
@@ -18,6 +19,7 @@ namespace {
 struct Match {
   Value q, turned_k, v;
   AttentionSpec spec;
+  std::vector<Value> operands = {};  // of spec.function
 };
 
 class Matcher {
@@ -30,15 +32,17 @@ class Matcher {
     const Node& product = graph_.nodes()[number];
     if (product.op != Op::matmul) return std::nullopt;
     Value weights = product.inputs[0];
-    bool alone = is_private(weights);
+    std::optional<Value> shared = is_private(weights) ? std::nullopt : std::optional(weights);
     while (is_float_cast(weights)) {
       weights = graph_.node(weights).inputs[0];
-      alone = alone && is_private(weights);
+      if (!is_private(weights)) shared = weights;
     }
     if (graph_.node(weights).op != Op::softmax) return std::nullopt;
-    if (alone) reason_.clear();
+    reason_.clear();
+    if (shared) refuse(fmt::format("{} is also read elsewhere", graph_.name(*shared)));
     Match found{{}, {}, product.inputs[1], {.backward = options_.backward}};
-    if (alone && read_scores(graph_.node(weights).inputs[0], found))
+    const Value scores = graph_.node(weights).inputs[0];
+    if (!shared && (read_simple(scores, found) || read_function(scores, found)))
       check_shapes(product, graph_.type(weights).shape, found);
     if (report_ != nullptr && reason_.empty()) report_->found.push_back(graph_.name({number, 0}));
     if (report_ != nullptr && !reason_.empty())
@@ -59,41 +63,63 @@ class Matcher {
   }
 
   // What only the chain itself reads need never exist.
-  bool is_private(Value value) {
-    if (uses_[graph_.index(value)] == 1) return true;
-    return refuse(fmt::format("{} is also read elsewhere", graph_.name(value)));
-  }
+  bool is_private(Value value) const { return uses_[graph_.index(value)] == 1; }
 
-  // What f does between the products.
+  // What a simple f does between the products.
   struct Chain {
     int64_t queries, keys;
     double scale = 1;
     Band band = {};
   };
 
-  // Walks from the softmax down to Q K^T and collects what f does on the way.
-  bool read_scores(Value value, Match& found) {
+  // Walks from the softmax down to Q K^T if there is nothing but a scale and a mask on the way.
+  bool read_simple(Value value, Match& found) {
     const Shape& shape = graph_.type(value).shape;
-    Chain chain{shape.rank() < 2 ? 1 : shape.back(1), shape.back()};
-    while (graph_.node(value).op != Op::matmul) {
-      const Value here = value;
-      if (!step_down(value, chain) || !is_private(here)) return false;
-    }
-    if (!is_private(value)) return false;
-    if (!std::isfinite(chain.scale))
-      return refuse(fmt::format("the scores are multiplied by {}", chain.scale));
+    if (shape.rank() < 2) return false;
+    Chain chain{shape.back(1), shape.back()};
+    while (graph_.node(value).op != Op::matmul)
+      if (!is_private(value) || !step_down(value, chain)) return false;
+    if (!is_private(value) || !(chain.scale > 0) || !std::isfinite(chain.scale)) return false;
     const MaskChoice choice = mask_of(chain.band, chain.queries, chain.keys);
-    if (!choice.refusal.empty()) return refuse(choice.refusal);
-    found.q = graph_.node(value).inputs[0];
-    found.turned_k = graph_.node(value).inputs[1];
+    if (!choice.refusal.empty()) return false;
     found.spec.scale = chain.scale;
     found.spec.mask = choice.mask;
-    scores_shape_ = graph_.type(value).shape;
+    return take_product(value, found);
+  }
+
+  // Any other f: masks on its outside become a mask where they can, the rest is applied as it is.
+  bool read_function(Value value, Match& found) {
+    const Shape& shape = graph_.type(value).shape;
+    if (shape.rank() < 2) return refuse("the scores have one axis only");
+    Chain chain{shape.back(1), shape.back()};
+    Value inner = value;
+    while (is_float_cast(inner) || graph_.node(inner).op == Op::where) {
+      Value next = inner;
+      if (!is_private(inner) || !step_down(next, chain)) break;
+      inner = next;
+    }
+    const MaskChoice choice = mask_of(chain.band, chain.queries, chain.keys);
+    if (choice.blind) return refuse(choice.refusal);
+    const int64_t width = graph_.type(found.v).shape.back();
+    ScoreRegion region = find_score_function(
+        graph_, choice.refusal.empty() ? inner : value, uses_,
+        [&](const Node& product) { return graph_.type(product.inputs[0]).shape.back() == width; });
+    if (!region.refusal.empty()) return refuse(region.refusal);
+    found.spec.mask = choice.mask;
+    found.spec.function = std::move(region.function);
+    found.operands = std::move(region.operands);
+    return take_product(region.product, found);
+  }
+
+  bool take_product(Value product, Match& found) {
+    found.q = graph_.node(product).inputs[0];
+    found.turned_k = graph_.node(product).inputs[1];
+    scores_shape_ = graph_.type(product).shape;
     return true;
   }
 
-  // Moves `value` to the scores that its node reads.
-  bool step_down(Value& value, Chain& chain) {
+  // Moves `value` to the scores that its node reads, if it only scales or masks them.
+  bool step_down(Value& value, Chain& chain) const {
     const Node& node = graph_.node(value);
     switch (node.op) {
       case Op::negate:
@@ -106,21 +132,17 @@ class Matcher {
       case Op::where:
         return read_mask(value, chain);
       default:
-        if (!is_float_cast(value))
-          return refuse(fmt::format(
-              "{} ({}) lies between the products, which the attention kernels cannot apply",
-              graph_.name(value), info(node.op).name));
+        if (!is_float_cast(value)) return false;
         value = node.inputs[0];
         return true;
     }
   }
 
-  bool read_factor(Value& value, Chain& chain) {
+  bool read_factor(Value& value, Chain& chain) const {
     const Node& node = graph_.node(value);
     const auto left = constant_value(graph_, node.inputs[0]);
     const auto right = constant_value(graph_, node.inputs[1]);
-    if (!right && (!left || node.op == Op::divide))
-      return refuse(fmt::format("{} is no product with a constant", graph_.name(value)));
+    if (!right && (!left || node.op == Op::divide)) return false;
     const double factor = right ? *right : *left;
     chain.scale = node.op == Op::divide ? chain.scale / factor : chain.scale * factor;
     value = node.inputs[right ? 0 : 1];
@@ -131,17 +153,12 @@ class Matcher {
     return constant_value(graph_, value) == -std::numeric_limits<double>::infinity();
   }
 
-  bool read_mask(Value& value, Chain& chain) {
+  bool read_mask(Value& value, Chain& chain) const {
     const Node& node = graph_.node(value);
-    if (!(chain.scale > 0))
-      return refuse(fmt::format("hidden scores are multiplied by {}", chain.scale));
     const bool shows = is_minus_infinity(node.inputs[2]);
-    if (!shows && !is_minus_infinity(node.inputs[1]))
-      return refuse(fmt::format("{} hides scores by another value than -inf", graph_.name(value)));
+    if (!(chain.scale > 0) || (!shows && !is_minus_infinity(node.inputs[1]))) return false;
     const auto condition = band_where(graph_, node.inputs[0], chain.queries, chain.keys);
-    if (!condition)
-      return refuse(
-          fmt::format("the condition of {} is no comparison of positions", graph_.name(value)));
+    if (!condition) return false;
     Band visible = *condition;
     if (!shows) {  // the band is hidden: what is left lies on one side of it
       visible = {};
@@ -195,7 +212,10 @@ Graph flash(const Graph& forward, FlashOptions options, FlashReport* report) {
     const Shape leading(shape.span().first(static_cast<size_t>(shape.rank() - 2)));
     const Heads heads = as_heads(site.now(match->q), turned(site.now(match->turned_k)),
                                  site.now(match->v), leading);
-    const AttentionResult result = attention(heads.q, heads.k, heads.v, match->spec);
+    std::vector<Tensor> operands;
+    for (Value operand : match->operands)
+      operands.push_back(as_score_operand(site.now(operand), leading, heads.q.shape()[0]));
+    const AttentionResult result = attention(heads.q, heads.k, heads.v, match->spec, operands);
     if (!site.node.name.empty()) result.output.named(site.node.name);
     return {reshape(result.output, shape).value()};
   });

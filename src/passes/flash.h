@@ -24,9 +24,11 @@ struct FlashOptions {
   int64_t max_head_dim = 256;  // of the kernels
 };
 
-// f may be any chain of casts, factors and where(..., -inf) whose conditions compare positions such
-// that AttentionMask can say it: causal from either corner, with a window. Leading axes may be any;
-// key heads that are expanded to query heads are read as they are. Casts between the products fall
+// f may be anything pointwise, with tensors that broadcast to the scores: factors, biases, caps,
+// masks by position or by tensor. Causal masks and windows outside of it become the node's mask, by
+// which kernels skip what is hidden; a scale alone becomes its scale; everything else its function.
+// A query whose scores are all -inf gets 0, where softmax gives NaN. Leading axes may be any; key
+// heads that are expanded to query heads are read as they are. Casts between the products fall
 // away, since the kernels keep scores in fp32. To be applied before gradient().
 Graph flash(const Graph& forward, FlashOptions options = {}, FlashReport* report = nullptr);
 

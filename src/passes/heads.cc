@@ -90,6 +90,28 @@ Tensor turned(const Tensor& x) {
   return order == identity(order.rank()) ? operand(x) : permute(operand(x), order);
 }
 
+Tensor as_score_operand(const Tensor& x, const Shape& leading, int64_t batch) {
+  const int rank = leading.rank();
+  Shape shape;
+  for (int axis = x.shape().rank(); axis < 2; ++axis) shape.push_back(1);
+  for (int64_t size : x.shape()) shape.push_back(size);
+  const Tensor matrix = reshape(x, shape);
+  const Shape own = leading_of(matrix, rank);
+  int batch_axes = 0;
+  while (product(leading, 0, batch_axes) != batch) ++batch_axes;
+  // Leading axes that become one are all there, or none of them is.
+  Shape whole = own;
+  const auto complete = [&](int begin, int end) {
+    if (product(own, begin, end) != 1)
+      for (int axis = begin; axis < end; ++axis) whole[axis] = leading[axis];
+  };
+  complete(0, batch_axes);
+  complete(batch_axes, rank);
+  return reshape(expand(matrix, joined(whole, shape)),
+                 {product(whole, 0, batch_axes), product(whole, batch_axes, rank), shape.back(1),
+                  shape.back(0)});
+}
+
 Heads as_heads(const Tensor& q, const Tensor& k, const Tensor& v, const Shape& leading) {
   const int rank = leading.rank();
   Shape key_leading = leading_of(k, rank);

@@ -13,6 +13,10 @@ struct Heads {
 // that can be: key heads that were repeated for groups of query heads become single again.
 Heads as_heads(const Tensor& q, const Tensor& k, const Tensor& v, const Shape& leading);
 
+// x, which broadcasts to scores [leading..., Sq, Sk], as [B, H, Sq, Sk] with ones where it is
+// broadcast.
+Tensor as_score_operand(const Tensor& x, const Shape& leading, int64_t batch);
+
 // Swaps the last two axes; of a permuted tensor without a second permute.
 Tensor turned(const Tensor& x);
 

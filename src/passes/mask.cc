@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace ridgeline {
@@ -118,35 +119,29 @@ MaskChoice mask_of(const Band& band, int64_t queries, int64_t keys) {
   using Alignment = AttentionMask::Alignment;
   // The differences key - query that occur; a bound beyond them hides nothing.
   const int64_t smallest = 1 - queries, largest = keys - 1;
-  const bool bounded_above = band.high && *band.high < largest;
-  const bool bounded_below = band.low && *band.low > smallest;
-  if (!bounded_above && !bounded_below) return {};
+  const int64_t low = std::max(band.low.value_or(smallest), smallest);
+  const int64_t high = std::min(band.high.value_or(largest), largest);
   MaskChoice choice;
-  const int64_t high = bounded_above ? *band.high : largest;
-  if (high == 0) {
-    choice.mask = {.causal = true, .alignment = Alignment::top_left};
-  } else if (high == keys - queries) {
-    choice.mask = {.causal = true, .alignment = Alignment::bottom_right};
-  } else if (bounded_above) {
-    choice.refusal = fmt::format(
-        "its mask shows keys up to {} behind the query; only 0 (top left) or {} (bottom right) "
-        "can be served",
-        high, keys - queries);
-    return choice;
-  } else {
-    choice.refusal = "its mask is a window without the causal bound";
-    return choice;
-  }
-  const int64_t window = high - band.low.value_or(smallest) + 1;
-  if (bounded_below) choice.mask.window = window;
-  for (int64_t query : {int64_t{0}, queries - 1}) {  // who sees nothing is first or last
-    const KeyRange seen = visible_keys(choice.mask, query, queries, keys);
-    if (window < 1 || seen.first >= seen.last) {
+  for (int64_t query : {int64_t{0}, queries - 1})  // who sees nothing is first or last
+    if (std::max<int64_t>(query + low, 0) > std::min(query + high, keys - 1)) {
+      choice.blind = true;
       choice.refusal = fmt::format(
           "query {} sees no key: softmax gives NaN there, attention would give 0", query);
       return choice;
     }
+  if (low == smallest && high == largest) return {};
+  if (high == 0) {
+    choice.mask = {.causal = true, .alignment = Alignment::top_left};
+  } else if (high == keys - queries) {
+    choice.mask = {.causal = true, .alignment = Alignment::bottom_right};
+  } else {
+    choice.refusal = fmt::format(
+        "its mask shows keys up to {} behind the query; only 0 (top left) or {} (bottom right) "
+        "can be skipped",
+        high, keys - queries);
+    return choice;
   }
+  if (low > smallest) choice.mask.window = high - low + 1;
   return choice;
 }
 

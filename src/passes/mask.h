@@ -23,6 +23,7 @@ std::optional<Band> band_where(const Graph& graph, Value condition, int64_t quer
 struct MaskChoice {
   AttentionMask mask;
   std::string refusal;
+  bool blind = false;  // refused because a query would see no key
 };
 MaskChoice mask_of(const Band& band, int64_t queries, int64_t keys);
 

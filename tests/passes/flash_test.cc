@@ -70,12 +70,12 @@ AttentionSpec expect_found(const Graph& graph) {
   EXPECT_EQ(report.found, std::vector<std::string>{"output"});
   EXPECT_EQ(count_of(after, Op::attention), 1);
   EXPECT_EQ(count_of(after, Op::softmax), 0);
-  EXPECT_EQ(count_of(after, Op::matmul), 0);
+  EXPECT_EQ(count_of(after, Op::matmul), count_of(graph, Op::matmul) - 2);
   const auto with_gradients = [](Graph built) {
     const Tensor output(built, output_of(built, "output"));
     const Cotangent cotangent{output, sin(output)};
     std::vector<Tensor> sources;
-    for (const char* name : {"q", "k", "v"}) sources.push_back(testing::input_of(built, name));
+    for (Value value : built.inputs()) sources.emplace_back(built, value);
     for (const Tensor& d : gradient({&cotangent, 1}, sources)) built.mark_output("d", d.value());
     return built;
   };
@@ -112,7 +112,7 @@ TEST(Flash, ThePlainFormOfTheStudy) {
 
 TEST(Flash, FactorsMultiply) {
   EXPECT_EQ(expect_found(attention_with([](Tensor s) { return s; })).scale, 1);
-  EXPECT_EQ(expect_found(attention_with([](Tensor s) { return -(s * 3) / 2; })).scale, -1.5);
+  EXPECT_EQ(expect_found(attention_with([](Tensor s) { return -(s * -3) / 2; })).scale, 1.5);
   EXPECT_EQ(expect_found(attention_with([](Tensor s) {
               return expand(scalar(s, 0.25), {5, 5}) * cast(cast(s, DType::bf16), DType::f32);
             })).scale,
@@ -195,14 +195,14 @@ TEST(Flash, Windows) {
   }
 }
 
-// Whatever is compared with whatever: what is found computes the same, NaN where a query sees
-// nothing included; the rest is refused.
+// Whatever is compared with whatever: what is found computes the same unless a query sees nothing;
+// where that is known, it is refused.
 TEST(Flash, RandomMasksAreUnderstoodOrRefused) {
   std::mt19937_64 random(17);
   const auto below = [&](int64_t bound) {
     return static_cast<int64_t>(random() % static_cast<uint64_t>(bound));
   };
-  size_t found = 0, refused = 0;
+  size_t found = 0, refused = 0, unknown = 0;
   for (int trial = 0; trial < 600; ++trial) {
     const int64_t queries = 1 + below(6), keys = below(2) == 0 ? queries : 1 + below(6);
     const Problem problem{.q = {1, 2, queries, 3}, .k = {1, 2, keys, 3}};
@@ -229,12 +229,88 @@ TEST(Flash, RandomMasksAreUnderstoodOrRefused) {
     const Graph after = flash(graph, {}, &report);
     found += report.found.size();
     refused += report.refusals.size();
-    expect_same_values(graph, after, random_inputs(graph, 5), 1e-12);
+    const InterpreterInputs inputs = random_inputs(graph, 5);
+    const Value output = output_of(graph, "output");
+    bool blind = false;
+    for (double value : interpret(graph, inputs)[graph.index(output)])
+      blind = blind || std::isnan(value);
+    if (blind && report.refusals.empty()) ++unknown;
+    if (blind) continue;
+    expect_same_values(graph, after, inputs, 1e-12);
     if (HasFatalFailure()) return;
   }
   EXPECT_GT(found, 100u);
   EXPECT_GT(refused, 100u);
+  EXPECT_LT(unknown, 60u);  // with one query or key, positions do not show
   EXPECT_EQ(found + refused, 600u);
+}
+
+// Whatever is pointwise is applied inside of the kernels, with the gradients of what enters there.
+TEST(Flash, AnyPointwiseFunction) {
+  const auto enters = [](Tensor s, const char* name, const Shape& shape, DType dtype = DType::f32) {
+    return input(s.graph(), name, {dtype, shape});
+  };
+  const auto expect_function = [](auto f, const Problem& problem = {}) {
+    const Graph graph = attention_with(f, problem);
+    const AttentionSpec spec = expect_found(graph);
+    EXPECT_NE(spec.function, nullptr);
+    EXPECT_EQ(spec.scale, 1);
+    return spec;
+  };
+  expect_function([](Tensor s) { return tanh(s / 30) * 30; });  // soft cap
+  expect_function([](Tensor s) { return s * -0.5; });
+  expect_function([](Tensor s) { return s * sigmoid(s) + exp(sin(s)); });  // nobody named this
+  expect_function([&](Tensor s) { return s + enters(s, "bias", {5, 5}); });
+  expect_function([&](Tensor s) { return s + enters(s, "bias", {3, 5, 5}) * 0.5; });
+  expect_function([&](Tensor s) { return s * enters(s, "heat", {3, 1, 1}); });
+  expect_function([&](Tensor s) { return enters(s, "row", {2, 1, 5, 1}) - s * 2; });
+  expect_function([&](Tensor s) { return s / exp(enters(s, "column", {5})); });
+  expect_function([&](Tensor s) {  // two biases, one of them twice
+    const Tensor bias = enters(s, "bias", {2, 3, 5, 5});
+    return s * bias + bias * enters(s, "heat", {1});
+  });
+  const AttentionSpec alibi = expect_function([&](Tensor s) {
+    const auto [query, key] = positions(s);
+    const Tensor slopes = enters(s, "slopes", {3, 1, 1});
+    return hide(less_equal(key, query), s * 0.5 + (key - query) * slopes);
+  });
+  EXPECT_EQ(alibi.mask, AttentionMask{.causal = true});
+  expect_function([](Tensor s) {
+    const auto [query, key] = positions(s);
+    return where(less_equal(key, query), s, scalar(s, -1e9));
+  });
+  expect_function([](Tensor s) {  // keys below 3, whatever the query
+    return hide(less(positions(s).key, scalar(s, 3)), s);
+  });
+  expect_function([](Tensor s) {  // up to two keys ahead
+    const auto [query, key] = positions(s);
+    return hide(less_equal(key, query + 2), s);
+  });
+  expect_function([](Tensor s) {  // a band around the query
+    const auto [query, key] = positions(s);
+    return hide(less(query - 2, key), hide(less(key, query + 2), s));
+  });
+  expect_function([&](Tensor s) {  // one of many products enters beside the scores
+    const Tensor table = enters(s, "table", {3, 2, 5});
+    return s + matmul(enters(s, "distance", {2, 3, 5, 2}), table);
+  });
+  expect_function(
+      [&](Tensor s) {
+        return s + enters(s, "bias", {2, 1, 5, 5});
+      },
+      {.q = {2, 3, 5, 4}, .k = {2, 1, 5, 4}});
+  expect_function(
+      [&](Tensor s) {
+        return s * enters(s, "heat", {5, 2, 1, 1, 1});
+      },
+      {.q = {5, 2, 3, 4, 4}, .k = {5, 2, 3, 6, 4}});
+  expect_function([&](Tensor s) { return s + enters(s, "bias", {70}); },
+                  {.q = {1, 2, 66, 3}, .k = {1, 2, 70, 3}});
+  expect_function(
+      [&](Tensor s) {
+        return s * enters(s, "heat", {66, 1});
+      },
+      {.q = {1, 2, 66, 3}, .k = {1, 2, 70, 3}});
 }
 
 TEST(Flash, RefusesWhatTheKernelsCannotSay) {
@@ -244,42 +320,21 @@ TEST(Flash, RefusesWhatTheKernelsCannotSay) {
   const auto has = [](const std::string& text, std::string_view part) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
   };
-  has(reason([](Tensor s) { return tanh(s / 30) * 30; }), "tanh");
-  has(reason([](Tensor s) { return s + input(s.graph(), "bias", {DType::f32, {5, 5}}); }), "add");
+  has(reason([](Tensor s) { return s - max(s, {-1}); }), "read elsewhere");
+  has(reason([](Tensor s) { return mean(s, {0}) + expand(scalar(s, 0), s.shape()); }),
+      "no product");
+  has(reason([](Tensor s) { return cast(cast(s, DType::i32), DType::f32); }), "i32");
   has(reason([](Tensor s) {
-        return s * input(s.graph(), "heat", {DType::f32, {3, 1, 1}});
+        for (int i = 0; i < 7; ++i)
+          s = s * input(s.graph(), "x" + std::to_string(i), {DType::f32, {5}});
+        return s;
       }),
-      "constant");
-  has(reason([](Tensor s) {  // ALiBi
-        const auto [query, key] = positions(s);
-        return s + (key - query) * 0.5;
-      }),
-      "add");
+      "7 tensors");
   has(reason([](Tensor s) {
-        const auto [query, key] = positions(s);
-        return where(less_equal(key, query), s, scalar(s, -1e9));
+        for (int i = 0; i < 70; ++i) s = sin(s);
+        return s;
       }),
-      "-inf");
-  has(reason([](Tensor s) { return hide(less_equal(s, scalar(s, 1)), s); }), "positions");
-  has(reason([](Tensor s) {  // keys below 3, whatever the query
-        return hide(less(positions(s).key, scalar(s, 3)), s);
-      }),
-      "positions");
-  has(reason([](Tensor s) {  // up to two keys ahead
-        const auto [query, key] = positions(s);
-        return hide(less_equal(key, query + 2), s);
-      }),
-      "up to 2");
-  has(reason([](Tensor s) {
-        const auto [query, key] = positions(s);
-        return hide(less(query - 2, key), s);
-      }),
-      "without the causal bound");
-  has(reason([](Tensor s) {
-        const auto [query, key] = positions(s);
-        return hide(less_equal(key, query), s) * -1;
-      }),
-      "multiplied by -1");
+      "64 operations");
   has(reason(
           [](Tensor s) {  // the first queries stand before the first key
             const auto [query, key] = positions(s);
@@ -290,6 +345,11 @@ TEST(Flash, RefusesWhatTheKernelsCannotSay) {
   has(reason([](Tensor s) {
         s.graph().mark_output("scores", s.value());
         return s * 0.5;
+      }),
+      "read elsewhere");
+  has(reason([](Tensor s) {
+        s.graph().mark_output("scores", s.value());
+        return tanh(s);
       }),
       "read elsewhere");
   has(reason([](Tensor s) { return s; }, {.q = {1, 1, 2, 300}, .k = {1, 1, 2, 300}}), "300 wide");
@@ -306,7 +366,7 @@ TEST(Flash, SoftmaxOfNoProductIsRefused) {
   Graph graph;
   const Tensor x = input(graph, "x", {DType::f32, {4, 4}});
   graph.mark_output("output", matmul(softmax(x).named("weights"), x).value());
-  EXPECT_NE(expect_refused(graph).find("input"), std::string::npos);
+  EXPECT_NE(expect_refused(graph).find("no product"), std::string::npos);
 }
 
 // Keys and values that stand for groups of query heads, in every way to write that.

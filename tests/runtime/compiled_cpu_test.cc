@@ -10,6 +10,7 @@
 #include "models/attention.h"
 #include "models/layers.h"
 #include "passes/decompose.h"
+#include "passes/flash.h"
 #include "passes/simplify.h"
 #include "runtime/compiled_support.h"
 
@@ -80,7 +81,7 @@ TEST(CompiledCpu, RandomGraphsInFp32) {
 TEST(CompiledCpu, RandomGraphsAfterPasses) {
   expect_agreement_of_many(5000, graphs_wanted(60), DType::f32, [](uint64_t seed) {
     testing::RandomGraph made = testing::RandomGraphMaker(seed).make(30);
-    made.graph = simplify(decompose(made.graph));
+    made.graph = simplify(decompose(flash(made.graph)));
     return made;
   });
 }

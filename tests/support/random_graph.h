@@ -100,7 +100,7 @@ class RandomGraphMaker {
     const int rank = x.shape().rank();
     const auto axis = static_cast<int>(below(rank));
     const int64_t size = x.shape()[axis];
-    switch (below(36)) {
+    switch (below(37)) {
       case 0:
         return -x;
       case 1:
@@ -189,9 +189,24 @@ class RandomGraphMaker {
         return cast(sum_of_squares(tensors) * (1.0 / static_cast<double>(element_count(x.shape()))),
                     dtype_);
       }
+      case 36:
+        return rank >= 2 && element_count(x.shape()) <= 3000 ? attention_pattern(tame(x)) : cos(x);
       default:
         return pad(x, axis, 2, size + 3);
     }
+  }
+  // softmax(f(Q K^T)) V in single nodes, for the pass that finds it.
+  Tensor attention_pattern(const Tensor& x) {
+    Tensor scores = matmul(x, transpose(sin(x))) * 0.5;
+    if (below(2) == 0) scores = tanh(scores) * 2;
+    if (below(2) == 0) scores = scores + mean(x, {-1});
+    if (below(2) == 0) scores = scores * sigmoid(transpose(max(x, {-1})));
+    if (below(2) == 0) {
+      const int64_t rows = x.shape().back(1);
+      const Tensor at = iota(*graph_, rows);
+      scores = where(less_equal(at, reshape(at, {rows, 1})), scores, scalar(scores, -2 * below(2)));
+    }
+    return matmul(softmax(scores), x);
   }
   Tensor fused_attention(const Tensor& x) {
     const int64_t rows = x.shape().back(1), width = x.shape().back(0);

@@ -2,6 +2,7 @@
 #include "kernels/cpu/flash.h"
 
 #include "kernels/cpu/flash_problem.h"
+#include "kernels/cpu/score_tiles.h"
 
 namespace ridgeline {
 namespace {
@@ -9,8 +10,9 @@ namespace {
 const FlashForwardKernel& forward_kernel(const FlashForward& problem, const FlashKernels& kernels) {
   static const bool amx = has_matrix_units();
   const auto plain = [](const TensorView& view) { return view.strides[3] == 1; };
-  const bool fits = problem.q.dtype == DType::bf16 && problem.q.shape[3] % 32 == 0 &&
-                    plain(problem.q) && plain(problem.k) && plain(problem.v);
+  const bool fits = problem.function == nullptr && problem.q.dtype == DType::bf16 &&
+                    problem.q.shape[3] % 32 == 0 && plain(problem.q) && plain(problem.k) &&
+                    plain(problem.v);
   return amx && fits && kernels.forward_amx->run != nullptr ? *kernels.forward_amx
                                                             : kernels.forward;
 }
@@ -43,7 +45,9 @@ void flash_forward(const FlashForward& problem, const CpuContext& context) {
                 .queries = tile_range(query_tile, tile, sizes.queries),
                 .head_dim = sizes.head_dim,
                 .scale = problem.scale,
-                .mask = mask},
+                .mask = mask,
+                .function = problem.function != nullptr ? problem.function->of_head(batch, head)
+                                                        : FlashFunction{}},
                scratch.of(thread));
   });
 }

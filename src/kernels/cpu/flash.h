@@ -12,6 +12,8 @@
 
 namespace ridgeline {
 
+class ScoreTiles;
+
 // Shapes: q, out [B, H, Sq, D]; k, v [B, Hk, Sk, D] with H a multiple of Hk; log_sum_exp [B, H, Sq]
 // in fp32. All five tensors of elements share one dtype; any strides.
 struct FlashForward {
@@ -19,6 +21,7 @@ struct FlashForward {
   TensorView out, log_sum_exp;
   float scale = 1.0f;
   AttentionMask mask = {};
+  const ScoreTiles* function = nullptr;  // of scores, before the mask
 };
 
 struct FlashBackward {
@@ -27,6 +30,7 @@ struct FlashBackward {
   float scale = 1.0f;
   AttentionMask mask = {};
   BackwardAlgorithm algorithm = BackwardAlgorithm::single_pass;
+  const ScoreTiles* function = nullptr;  // its sums get the gradients of its operands
 };
 
 // A row with nothing to attend to gives output 0, log-sum-exp -inf and gradient 0.

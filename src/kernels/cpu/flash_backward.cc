@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/flash.h"
 #include "kernels/cpu/flash_problem.h"
+#include "kernels/cpu/score_tiles.h"
 
 namespace ridgeline {
 namespace {
@@ -60,6 +61,7 @@ class Backward {
     } else {
       single_pass();
     }
+    if (problem_.function != nullptr && problem_.function->has_sums()) operand_pass();
   }
 
  private:
@@ -96,7 +98,9 @@ class Backward {
             .row_log_sum_exp = log_sum_exp_.data() + rows,
             .head_dim = sizes_.head_dim,
             .scale = problem_.scale,
-            .mask = mask_};
+            .mask = mask_,
+            .function = problem_.function != nullptr ? problem_.function->of_head(batch, index)
+                                                     : FlashFunction{}};
   }
 
   template <class F>
@@ -136,6 +140,7 @@ class Backward {
       const FlashBackwardHead at = head(batch, index);
       for (int64_t tile = 0; tile < query_tiles_; ++tile) {
         if (!sees(tile, key_tile)) continue;
+        kernels_.find_score_gradients(at, keys(key_tile), queries(tile), scratch);
         kernels_.add_queries(at, keys(key_tile), queries(tile), scratch);
         then(at, index, tile);
       }
@@ -196,6 +201,38 @@ class Backward {
       accumulate_keys(row / sizes_.key_heads, row % sizes_.key_heads, key_tile, scratch,
                       add_to_d_q);
     });
+  }
+
+  // The gradients of the operands of f. Tiles are those of their sums; what is summed up over
+  // batches or heads is worked on by one thread, so that there is one order.
+  void operand_pass() {
+    const ScoreTiles& function = *problem_.function;
+    function.clear_sums();
+    const int64_t tiles = tile_count(sizes_.keys, kScoreTile);
+    const int64_t batches_at_once = function.sums_over(0) ? sizes_.batch : 1;
+    const int64_t heads_at_once = function.sums_over(1) ? sizes_.heads : 1;
+    const int64_t head_groups = sizes_.heads / heads_at_once;
+    const int64_t items = sizes_.batch / batches_at_once * head_groups * tiles;
+    pool_.for_each(items, [&](int64_t index, int thread) {
+      const FlashRange key_range = tile_range(index % tiles, kScoreTile, sizes_.keys);
+      const int64_t first_head = index / tiles % head_groups * heads_at_once;
+      const int64_t first_batch = index / tiles / head_groups * batches_at_once;
+      for (int64_t batch = first_batch; batch < first_batch + batches_at_once; ++batch)
+        for (int64_t each = first_head; each < first_head + heads_at_once; ++each)
+          add_operands(batch, each, key_range, scratch_.of(thread));
+    });
+  }
+
+  void add_operands(int64_t batch, int64_t index, FlashRange key_range, float* scratch) {
+    FlashBackwardHead at = head(batch, index);
+    at.function = problem_.function->adding(batch, index);
+    kernels_.begin_keys(at, key_range, scratch);
+    for (int64_t tile = 0; tile < tile_count(sizes_.queries, kScoreTile); ++tile) {
+      const FlashRange range = tile_range(tile, kScoreTile, sizes_.queries);
+      const FlashRange visible = visible_keys(mask_, range);
+      if (visible.begin < key_range.end && key_range.begin < visible.end)
+        kernels_.find_score_gradients(at, key_range, range, scratch);
+    }
   }
 
   int64_t padded() const { return kernels_.padded_head_dim(sizes_.head_dim); }

@@ -8,6 +8,7 @@ namespace ridgeline {
 namespace {
 
 constexpr uint32_t kRowThreads = 256;  // of flash_backward_rows.cu
+constexpr int kOperandWarps = static_cast<int>(kScoreTile) / 16;
 
 int64_t padded_queries(int64_t queries) {
   return divide_up(queries, kMaxQueryTile) * kMaxQueryTile;
@@ -42,7 +43,7 @@ struct BackwardPlan : FlashPlan {
   std::vector<CudaLaunch> before;  // the planes, where there are any
 
   BackwardPlan(const CudaCall& call, std::span<const TensorView> tensors)
-      : FlashPlan(call, tensors), single_pass(is_single_pass(call.node)) {
+      : FlashPlan(call, tensors, 6), single_pass(is_single_pass(call.node)) {
     const auto& in = call.inputs;
     const auto& out = call.outputs;
     const BackwardScratch scratch(call.scratch, shape, in[0].shape, in[1].shape, single_pass);
@@ -81,7 +82,10 @@ struct BackwardPlan : FlashPlan {
               .scale = scale,
               .scale_log2 = scale_log2(),
               .mask_first = mask_first,
-              .mask_last = mask_last};
+              .mask_last = mask_last,
+              .operands = {},
+              .operand_sums = nullptr};
+    put_operands(params);
     const std::array<TensorView, 4> sources = {in[0], in[1], in[2], in[5]};
     if (split) before.push_back(planes_launch(planes, sources));
   }
@@ -114,6 +118,7 @@ struct BackwardPlan : FlashPlan {
     main.grid = grid(tiles, key_heads);
     main.threads = static_cast<uint32_t>(32 * tile.warps);
     main.shared_bytes = static_cast<uint32_t>(tile.shared_bytes(shape, single_pass));
+    put_function(main, true);
     main.set_params(filled);
 
     // A row is shared by as many lanes as it has chunks of 16 bytes, rounded up to a power of two.
@@ -141,8 +146,32 @@ struct BackwardPlan : FlashPlan {
     main.grid = grid(tiles, heads);
     main.threads = static_cast<uint32_t>(32 * tile.warps);
     main.shared_bytes = static_cast<uint32_t>(tile.shared_bytes(shape));
+    put_function(main, true);
     main.set_params(filled);
     return main;
+  }
+
+  CudaLaunch operand_launch(int operand, const TensorView& sums) const {
+    const Shape& own = operands[static_cast<size_t>(operand)].shape;
+    CudaLaunch result =
+        launch("flash_backward_operands.cu", "flash_backward_operands",
+               {constant("TILE", static_cast<int>(kScoreTile)), constant("WARPS", kOperandWarps),
+                constant("BATCHES", own[0] > 1), constant("HEADS", own[1] > 1),
+                constant("QUERIES", own[2] > 1), constant("KEYS", own[3] > 1)});
+    auto& constants = result.kernel.constants;
+    constants.emplace_back("SCORE_VALUE", score_value_text(*function, operands));
+    constants.emplace_back("SCORE_GRADIENT", operand_gradient_text(*function, operands, operand));
+    FlashBackwardParams filled = params;
+    filled.query_tiles = static_cast<int>(divide_up(shape.queries, kScoreTile));
+    filled.key_tiles = static_cast<int>(divide_up(shape.keys, kScoreTile));
+    filled.operand_sums = sums.as<float>();
+    result.grid[0] = grid_size(int64_t{filled.query_tiles} * filled.key_tiles * own[0] * own[1]);
+    result.threads = 32 * kOperandWarps;
+    const int64_t rows = 2 * kScoreTile * shape.row_bytes();
+    const int64_t exchange = kScoreTile * (kScoreTile + 1) * int64_t{sizeof(float)};
+    result.shared_bytes = static_cast<uint32_t>(std::max(rows, exchange));
+    result.set_params(filled);
+    return result;
   }
 };
 
@@ -169,6 +198,10 @@ std::vector<CudaLaunch> plan_attention_gradient(const CudaCall& call) {
     launches.push_back(second(
         call.choose(plan.tuning_key("flash_backward_queries"), query_tiles.size(), second))[0]);
   }
+  const uint32_t wanted = std::get<AttentionSpec>(call.node.attributes.detail).operand_gradients;
+  size_t sums = 3;
+  for (int i = 0; i < static_cast<int>(plan.operands.size()); ++i)
+    if ((wanted >> i & 1) != 0) launches.push_back(plan.operand_launch(i, call.outputs[sums++]));
   return launches;
 }
 

@@ -78,10 +78,11 @@ flash_backward_keys(const __grid_constant__ FlashBackwardParams p) {
   load_rows<kKeys, kThreads>(v_tile, Inputs(p.v, work.batch, work.head), first_key, p.keys);
   load_step(0);
 
-  float scale[kM], v_factor[kM];
+  float scale[kM], k_factor[kM], v_factor[kM];
 #pragma unroll
   for (int m = 0; m < kM; ++m) {
-    scale[m] = p.scale_log2 * k_factors(first_key + warp_key + 16 * m, p.keys);
+    k_factor[m] = k_factors(first_key + warp_key + 16 * m, p.keys);
+    scale[m] = p.scale_log2 * k_factor[m];
     v_factor[m] = v_factors(first_key + warp_key + 16 * m, p.keys);
   }
 
@@ -95,7 +96,8 @@ flash_backward_keys(const __grid_constant__ FlashBackwardParams p) {
     const unsigned shifts = stage + 2 * kQueryBytes;
     const int tile = begin + step % (end - begin);
     const int first_query = tile * kQueries + part_query;
-    const int head_number = work.batch * p.heads + work.head * p.group + step / (end - begin);
+    const int head = work.head * p.group + step / (end - begin);
+    const int head_number = work.batch * p.heads + head;
     const Factors q_factors(p.q_factors, head_number, p.queries);
     const Factors d_out_factors(p.d_out_factors, head_number, p.queries);
     Accumulator weights[kM][kPartTiles] = {}, d_scores[kM][kPartTiles] = {};
@@ -116,6 +118,13 @@ flash_backward_keys(const __grid_constant__ FlashBackwardParams p) {
     const Span common = {visible.queries_of(key + 16 * kM - 1).first, visible.queries_of(key).last};
     if (key + 16 * kM > p.keys || !common.covers(first_query, first_query + kPart))
       hide(weights, key, first_query, [&](int row) { return visible.queries_of(row); });
+    // What the gradient of the function is taken at.
+    Accumulator products[kFunction ? kM : 1][kFunction ? kPartTiles : 1];
+    const auto place = [&](int m, int n, int i) {
+      return ScorePlace{p.operands, work.batch, head,
+                        min(first_query + 8 * n + column_in_tile(i), p.queries - 1),
+                        min(key + 16 * m + row_in_tile(i), p.keys - 1)};
+    };
 #pragma unroll
     for (int n = 0; n < kPartTiles; ++n) {
       float shift[2];
@@ -124,8 +133,16 @@ flash_backward_keys(const __grid_constant__ FlashBackwardParams p) {
 #pragma unroll
       for (int m = 0; m < kM; ++m)
 #pragma unroll
-        for (int i = 0; i < 4; ++i)
-          weights[m][n].v[i] = exp2(at_most(weights[m][n].v[i] * (q_factor * scale[m]) - (shift[i % 2] - kTop), kTop));
+        for (int i = 0; i < 4; ++i) {
+          float& weight = weights[m][n].v[i];
+          float exponent = weight * (q_factor * scale[m]);
+          if constexpr (kFunction) {
+            const float product = weight * (q_factor * k_factor[m]);
+            products[m][n].v[i] = product;
+            exponent = product == -infinity() ? product : score_value(place(m, n, i), product) * p.scale_log2;
+          }
+          weight = exp2(at_most(exponent - (shift[i % 2] - kTop), kTop));
+        }
     }
 
     multiply_rows(d_scores, v_tile, d_out_tile);
@@ -141,6 +158,10 @@ flash_backward_keys(const __grid_constant__ FlashBackwardParams p) {
         for (int i = 0; i < 4; ++i) {
           float& d_score = d_scores[m][n].v[i];
           d_score = weights[m][n].v[i] * (d_score * (d_out_factor * v_factor[m]) - dot[i % 2]);
+          if constexpr (kFunction) {
+            const float product = products[m][n].v[i];
+            d_score = product == -infinity() ? 0 : score_gradient(place(m, n, i), product, d_score);
+          }
           if (!kPlain) largest[m] = fmaxf(largest[m], fabsf(d_score));
         }
     }

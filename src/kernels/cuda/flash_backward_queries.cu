@@ -48,11 +48,12 @@ flash_backward_queries(const __grid_constant__ FlashBackwardParams p) {
   load_rows<kQueries, kThreads>(d_out_tile, Inputs(p.d_out_planes, work.batch, work.head), first_query, p.queries);
   load_step(0, begin);
 
-  float shift[kM][2], dot[kM][2], scale[kM], d_out_factor[kM];
+  float shift[kM][2], dot[kM][2], scale[kM], q_factor[kM], d_out_factor[kM];
   const long long rows = static_cast<long long>(head_number) * p.padded_queries;
 #pragma unroll
   for (int m = 0; m < kM; ++m) {
-    scale[m] = p.scale_log2 * q_factors(first_query + warp_row + 16 * m, p.queries);
+    q_factor[m] = q_factors(first_query + warp_row + 16 * m, p.queries);
+    scale[m] = p.scale_log2 * (kFunction ? 1 : q_factor[m]);
     d_out_factor[m] = d_out_factors(first_query + warp_row + 16 * m, p.queries);
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -104,10 +105,16 @@ flash_backward_queries(const __grid_constant__ FlashBackwardParams p) {
       for (int n = 0; n < kScoreTiles; ++n)
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          const float score = weights[m][n].v[i] * k_factor[n / 2];
+          const float product = weights[m][n].v[i] * k_factor[n / 2];
           const float d_weight = d_scores[m][n].v[i] * (v_factor[n / 2] * d_out_factor[m]);
           float& d_score = d_scores[m][n].v[i];
+          const ScorePlace at = {p.operands, work.batch, work.head,
+                                 min(warp_query + 16 * m + row_in_tile(i), p.queries - 1),
+                                 min(key + 8 * n + column_in_tile(i), p.keys - 1)};
+          const bool hidden = kFunction && product == -infinity();
+          const float score = kFunction && !hidden ? score_value(at, product * q_factor[m]) : product;
           d_score = exp2(at_most(score * scale[m] - shift[m][i / 2], 0)) * (d_weight - dot[m][i / 2]);
+          if (kFunction) d_score = hidden ? 0 : score_gradient(at, product * q_factor[m], d_score);
           largest = fmaxf(largest, fabsf(d_score));
         }
       top[m] = kPlain ? 1 : scale_to_top(warp_max(largest));

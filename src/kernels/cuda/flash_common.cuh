@@ -5,7 +5,7 @@
 // hidden, 2: earlier ones too), GROUPED (see Work).
 #pragma once
 
-#include "params.h"
+#include "flash_function.cuh"
 #include "fragments.cuh"
 
 namespace ridgeline {
@@ -218,6 +218,10 @@ __device__ __forceinline__ void hide(Accumulator (&scores)[kM][kTiles], int row,
           if (8 * n + j < first || 8 * n + j >= last) scores[m][n].v[2 * i + j] = -infinity();
     }
 }
+
+// Numbers of an accumulator tile that a lane holds: row and column of number `i`, within the tile.
+__device__ __forceinline__ int row_in_tile(int i) { return lane() / 4 + 8 * (i / 2); }
+__device__ __forceinline__ int column_in_tile(int i) { return 2 * (lane() % 4) + i % 2; }
 
 // No weight is above 1, whatever the rounding of huge scores makes of it; plain elements never get that far.
 __device__ __forceinline__ float at_most(float power, float top) { return kPlain ? power : fminf(power, top); }

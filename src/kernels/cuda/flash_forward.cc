@@ -18,6 +18,8 @@ CudaLaunch forward_launch(const FlashPlan& plan, const ForwardTile& tile,
   launch.grid = plan.grid(tiles, plan.heads);
   launch.threads = static_cast<uint32_t>(32 * tile.warps);
   launch.shared_bytes = static_cast<uint32_t>(tile.shared_bytes(plan.shape));
+  plan.put_function(launch, false);
+  plan.put_operands(params);
   launch.set_params(params);
   return launch;
 }
@@ -40,7 +42,7 @@ struct ForwardScratch {
 std::vector<CudaLaunch> plan_attention(const CudaCall& call) {
   const TensorView &q = call.inputs[0], &k = call.inputs[1], &v = call.inputs[2];
   const std::array<TensorView, 4> tensors = {q, k, v, call.outputs[0]};
-  const FlashPlan plan(call, tensors);
+  const FlashPlan plan(call, tensors, 3);
   if (element_count(q.shape) == 0) return {};
   const FlashPlanes planes = ForwardScratch(call.scratch, plan.shape, q.shape, k.shape).planes;
   const bool split = planes.count > 0;
@@ -65,7 +67,8 @@ std::vector<CudaLaunch> plan_attention(const CudaCall& call) {
                                      .scale = plan.scale,
                                      .scale_log2 = plan.scale_log2(),
                                      .mask_first = plan.mask_first,
-                                     .mask_last = plan.mask_last};
+                                     .mask_last = plan.mask_last,
+                                     .operands = {}};
   const std::vector<ForwardTile> tiles = forward_tiles(plan.shape, call.device);
   const auto candidate = [&](size_t i) {
     std::vector<CudaLaunch> launches;

@@ -66,7 +66,7 @@ flash_forward(const __grid_constant__ FlashForwardParams p) {
   float scale[kM];                       // of scores, to powers of two
 #pragma unroll
   for (int m = 0; m < kM; ++m) {
-    scale[m] = p.scale_log2 * q_factors(first_query + warp_row + 16 * m, p.queries);
+    scale[m] = p.scale_log2 * (kFunction ? 1 : q_factors(first_query + warp_row + 16 * m, p.queries));
 #pragma unroll
     for (int i = 0; i < 2; ++i) reference[m][i] = -infinity(), total[m][i] = 0;
   }
@@ -120,6 +120,20 @@ flash_forward(const __grid_constant__ FlashForwardParams p) {
           for (int i = 0; i < 4; ++i) scores[m][n].v[i] *= k_factor[n / 2];
 
     const int warp_query = first_query + warp_row;
+    if constexpr (kFunction)
+#pragma unroll
+      for (int m = 0; m < kM; ++m) {
+        const float q_factor = q_factors(warp_query + 16 * m, p.queries);
+#pragma unroll
+        for (int n = 0; n < kScoreTiles; ++n)
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            const ScorePlace at = {p.operands, work.batch, work.head,
+                                   min(warp_query + 16 * m + row_in_tile(i), p.queries - 1),
+                                   min(key + 8 * n + column_in_tile(i), p.keys - 1)};
+            scores[m][n].v[i] = score_value(at, scores[m][n].v[i] * q_factor);
+          }
+      }
     const Span common = {visible.keys_of(warp_query + 16 * kM - 1).first, visible.keys_of(warp_query).last};
     if (!common.covers(key, key + kKeys))
       hide(scores, warp_query, key, [&](int query) { return visible.keys_of(query); });

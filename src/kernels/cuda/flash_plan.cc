@@ -81,8 +81,11 @@ FlashTensor FlashPlanes::tensor(int i, const FlashShape& shape) const {
   return {params.planes[i], head * params.heads[i], head, static_cast<int>(row), 1};
 }
 
-FlashPlan::FlashPlan(const CudaCall& call, std::span<const TensorView> tensors)
-    : device(call.device) {
+FlashPlan::FlashPlan(const CudaCall& call, std::span<const TensorView> tensors,
+                     size_t first_operand)
+    : device(call.device),
+      function(std::get<AttentionSpec>(call.node.attributes.detail).function.get()),
+      operands(call.inputs.subspan(first_operand)) {
   const TensorView &q = call.inputs[0], &k = call.inputs[1];
   const auto& spec = std::get<AttentionSpec>(call.node.attributes.detail);
   batches = q.shape[0];
@@ -150,6 +153,14 @@ CudaLaunch FlashPlan::launch(const char* file, const char* entry, CudaConstants 
   return result;
 }
 
+void FlashPlan::put_function(CudaLaunch& launch, bool with_gradient) const {
+  if (function == nullptr) return;
+  auto& constants = launch.kernel.constants;
+  constants.emplace_back("SCORE_VALUE", score_value_text(*function, operands));
+  if (with_gradient)
+    constants.emplace_back("SCORE_GRADIENT", score_gradient_text(*function, operands));
+}
+
 CudaLaunch FlashPlan::planes_launch(FlashPlanes planes, std::span<const TensorView> tensors) const {
   for (size_t i = 0; i < tensors.size(); ++i) planes.params.from[i] = flash_tensor(tensors[i]);
   CudaLaunch result = launch("flash_planes.cu", "flash_planes", {});
@@ -166,9 +177,10 @@ std::array<uint32_t, 3> FlashPlan::grid(int64_t tiles, int64_t heads_of_batch) c
 }
 
 std::string FlashPlan::tuning_key(const char* kernel) const {
-  return fmt::format("{} {} width={} mask={} queries={} keys={} heads={} key_heads={} aligned={}",
+  return fmt::format("{} {} width={} mask={} queries={} keys={} heads={} key_heads={} aligned={}{}",
                      kernel, element_type(shape.dtype), shape.width, shape.mask, shape.queries,
-                     shape.keys, shape.heads, shape.key_heads, aligned ? 1 : 0);
+                     shape.keys, shape.heads, shape.key_heads, aligned ? 1 : 0,
+                     function != nullptr ? " f: " + score_value_text(*function, operands) : "");
 }
 
 std::pair<std::string, std::string> constant(const char* name, int value) {

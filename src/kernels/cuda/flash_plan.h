@@ -12,6 +12,7 @@
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/params.h"
 #include "kernels/cuda/planning.h"
+#include "kernels/cuda/score_text.h"
 
 namespace ridgeline {
 
@@ -57,12 +58,21 @@ struct FlashPlan {
   bool grouped;  // blocks lie along x, long tiles of several heads first (flash_common.cuh, Work)
   const CudaFacts& device;
 
-  // `tensors`: all that the main kernels touch. Throws an unsupported error that says what the
-  // kernels cannot.
-  FlashPlan(const CudaCall& call, std::span<const TensorView> tensors);
+  const ScoreFunction* function;         // may be null
+  std::span<const TensorView> operands;  // of the function
+
+  // `tensors`: all that the main kernels touch; operands are the inputs from `first_operand` on.
+  // Throws an unsupported error that says what the kernels cannot.
+  FlashPlan(const CudaCall& call, std::span<const TensorView> tensors, size_t first_operand);
 
   float scale_log2() const;
   CudaLaunch launch(const char* file, const char* entry, CudaConstants constants) const;
+  // For a kernel that knows scores.
+  void put_function(CudaLaunch& launch, bool with_gradient) const;
+  template <class Params>
+  void put_operands(Params& params) const {
+    for (size_t i = 0; i < operands.size(); ++i) params.operands[i] = flash_operand(operands[i]);
+  }
   CudaLaunch planes_launch(FlashPlanes planes, std::span<const TensorView> tensors) const;
   std::array<uint32_t, 3> grid(int64_t tiles, int64_t heads_of_batch) const;
   // Heads whose keys and values fit the cache together are worked on at once.

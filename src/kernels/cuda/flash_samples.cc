@@ -1,7 +1,10 @@
 // Attention kernels that stand for all that the planners can ask for: every width, dtype and mask,
 // on GPUs with much and with little shared memory.
 #include <algorithm>
+#include <memory>
 
+#include "graph/score_function.h"
+#include "graph/tensor.h"
 #include "kernels/cuda/kernels.h"
 
 namespace ridgeline {
@@ -12,6 +15,7 @@ struct SampleProblem {
   int64_t width;
   AttentionMask mask;
   int64_t length = 1024;
+  std::shared_ptr<const ScoreFunction> function = {};  // of one operand, [2, 4, length, 1]
 };
 
 // The planners look at addresses, but only for alignment.
@@ -19,11 +23,29 @@ TensorView fake(DType dtype, const Shape& shape) {
   return {reinterpret_cast<void*>(uintptr_t{0x1000}), dtype, shape, contiguous_strides(shape)};
 }
 
-// Every candidate of every choice is a sample.
+// score * operand
+std::shared_ptr<const ScoreFunction> product_function() {
+  const auto inputs = [](Graph& graph) {
+    return std::pair{input(graph, "score", {DType::f32, {}}),
+                     input(graph, "operand0", {DType::f32, {}})};
+  };
+  auto function = std::make_shared<ScoreFunction>();
+  const auto [score, operand] = inputs(function->value);
+  function->value.mark_output("result", (score * operand).value());
+  const auto [same_score, same_operand] = inputs(function->gradient);
+  const Tensor d_result = input(function->gradient, "d_result", {DType::f32, {}});
+  function->gradient.mark_output("d_score", (d_result * same_operand).value());
+  function->gradient.mark_output("d_operand0", (d_result * same_score).value());
+  return function;
+}
+
+// Every candidate of every choice is a sample; with a function, whose registers are anybody's
+// guess, only the first.
 std::vector<CudaLaunch> launches(const SampleProblem& problem, const CudaFacts& device) {
   std::vector<CudaLaunch> all;
+  const bool plain = problem.function == nullptr;
   const CudaChooser choose = [&](const std::string&, size_t count, const auto& candidate) {
-    for (size_t i = 0; i < count; ++i)
+    for (size_t i = 0; i < (plain ? count : 1); ++i)
       for (const CudaLaunch& launch : candidate(i)) all.push_back(launch);
     return size_t{0};
   };
@@ -31,23 +53,32 @@ std::vector<CudaLaunch> launches(const SampleProblem& problem, const CudaFacts& 
   const TensorView sums = fake(DType::f32, {2, 4, problem.length});
   const auto plan = [&](Op op, BackwardAlgorithm backward, const std::vector<TensorView>& inputs,
                         const std::vector<TensorView>& outputs) {
-    const Node node{
-        .op = op,
-        .inputs = {},
-        .attributes = {.detail = AttentionSpec{.mask = problem.mask, .backward = backward},
-                       .target = {}},
-        .outputs = {},
-        .name = {}};
-    cuda_planner(op)({.node = node,
-                      .inputs = inputs,
-                      .outputs = outputs,
-                      .device = device,
-                      .scratch = x.data,
-                      .choose = choose});
+    const Node node{.op = op,
+                    .inputs = {},
+                    .attributes = {.detail = AttentionSpec{.mask = problem.mask,
+                                                           .backward = backward,
+                                                           .function = problem.function,
+                                                           .operand_gradients = plain ? 0u : 1u},
+                                   .target = {}},
+                    .outputs = {},
+                    .name = {}};
+    const std::vector<CudaLaunch> chosen = cuda_planner(op)({.node = node,
+                                                             .inputs = inputs,
+                                                             .outputs = outputs,
+                                                             .device = device,
+                                                             .scratch = x.data,
+                                                             .choose = choose});
+    all.insert(all.end(), chosen.begin(), chosen.end());
   };
-  plan(Op::attention, {}, {x, x, x}, {x, sums});
+  const TensorView operand = fake(DType::bf16, {2, 4, problem.length, 1});
+  const auto with_operand = [&](std::vector<TensorView> tensors) {
+    if (!plain) tensors.push_back(operand);
+    return tensors;
+  };
+  plan(Op::attention, {}, with_operand({x, x, x}), {x, sums});
   for (auto backward : {BackwardAlgorithm::single_pass, BackwardAlgorithm::two_pass})
-    plan(Op::attention_gradient, backward, {x, x, x, x, sums, x}, {x, x, x});
+    plan(Op::attention_gradient, backward, with_operand({x, x, x, x, sums, x}),
+         with_operand({x, x, x}));
   return all;
 }
 
@@ -66,6 +97,8 @@ std::vector<CudaKernel> flash_samples() {
     for (DType dtype : {DType::bf16, DType::f16, DType::f32, DType::tf32})
       problems.push_back({dtype, width, masks[turn++ % 3]});
   for (const AttentionMask& mask : masks) problems.push_back({DType::bf16, 64, mask, 128});
+  for (DType dtype : {DType::bf16, DType::f32})
+    problems.push_back({dtype, 64, masks[1], 1024, product_function()});
 
   std::vector<CudaKernel> kernels;
   for (const SampleProblem& problem : problems)

@@ -14,10 +14,6 @@ int64_t element_bytes(const FlashShape& shape) {
   return shape.planes() == 2 ? 4 : 2;
 }
 
-int64_t row_bytes(const FlashShape& shape) {
-  return shape.head_dim() * element_bytes(shape) + 16;
-}
-
 // Candidates for heads up to `width`, in the order of the measurements in docs/performance.md. None
 // of them spills registers in its loop: tests/jit compiles them all.
 template <class Tile>
@@ -142,19 +138,23 @@ int FlashShape::planes() const {
   return dtype == DType::f32 ? 2 : dtype == DType::tf32 ? 1 : 0;
 }
 
+int64_t FlashShape::row_bytes() const {
+  return head_dim() * element_bytes(*this) + 16;
+}
+
 int64_t ForwardTile::shared_bytes(const FlashShape& shape) const {
-  return row_bytes(shape) * (rows + 2 * stages * keys);
+  return shape.row_bytes() * (rows + 2 * stages * keys);
 }
 
 int64_t BackwardKeysTile::shared_bytes(const FlashShape& shape, bool single_pass) const {
   const int64_t weights = (queries * element_bytes(shape) + 16) * keys;
   const int64_t tops = shape.planes() == 0 ? 0 : (keys / 16 * split + 3) / 4 * 16;
-  return 2 * keys * row_bytes(shape) + stages * (2 * queries * row_bytes(shape) + 8 * queries) +
+  return 2 * keys * shape.row_bytes() + stages * (2 * queries * shape.row_bytes() + 8 * queries) +
          (single_pass || split > 1 ? weights : 0) + (split > 1 ? weights : 0) + tops;
 }
 
 int64_t BackwardQueriesTile::shared_bytes(const FlashShape& shape) const {
-  return row_bytes(shape) * (2 * queries + 2 * stages * keys);
+  return shape.row_bytes() * (2 * queries + 2 * stages * keys);
 }
 
 std::vector<ForwardTile> forward_tiles(const FlashShape& shape, const CudaFacts& device) {

@@ -21,6 +21,7 @@ struct FlashShape {
   int head_dim() const;  // the width of tiles: WIDTH padded
   // fp16 planes that an element of 32 bits is cut into (flash_planes.cu); 0 for 16-bit elements.
   int planes() const;
+  int64_t row_bytes() const;  // of a row in shared memory
 };
 
 inline constexpr int kMaxFlashWidth = 256;

@@ -21,6 +21,14 @@ struct FlashPlanesParams {
   int batches, heads[4], rows[4];
 };
 
+// An operand of the function of scores, [batch, heads, queries, keys]; steps of 0 where it is
+// broadcast.
+inline constexpr int kMaxFlashOperands = 6;
+struct FlashOperand {
+  const void* data;
+  long long batch, head, query, key;
+};
+
 struct FlashForwardParams {
   FlashTensor q, k, v, out;
   // For planes: [batch, heads, rows / 16], see flash_planes.cu.
@@ -30,6 +38,7 @@ struct FlashForwardParams {
   int query_tiles, heads_at_once;
   float scale, scale_log2;
   int mask_first, mask_last;  // query q sees the keys [q + first, q + last)
+  FlashOperand operands[kMaxFlashOperands];
 };
 
 struct FlashBackwardParams {
@@ -44,6 +53,8 @@ struct FlashBackwardParams {
   int query_tiles, key_tiles, padded_queries, heads_at_once;
   float scale, scale_log2;
   int mask_first, mask_last;
+  FlashOperand operands[kMaxFlashOperands];
+  float* operand_sums;  // of the operand whose gradient is taken, see flash_backward_operands.cu
 };
 
 // ---- pointwise ops, rows, reductions

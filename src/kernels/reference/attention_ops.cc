@@ -4,36 +4,98 @@
 #include <limits>
 #include <numeric>
 
+#include "graph/score_function.h"
 #include "kernels/reference/evaluators.h"
+#include "kernels/reference/interpreter.h"
 
 namespace ridgeline::reference {
 namespace {
 
-// Attention by its definition, one query at a time. `use` gets the query's weights over the visible
-// keys.
+const AttentionSpec& spec_of(const Call& call) {
+  return std::get<AttentionSpec>(call.node.attributes.detail);
+}
+
+// What a function of scores makes of one score at its place among [B, H, Sq, Sk].
+class Function {
+ public:
+  // The operands of f are the call's inputs from `first` on.
+  Function(const Call& call, size_t first) : call_(call), first_(first) {}
+
+  double value(double score, const Dims& at) const {
+    const auto& function = spec_of(call_).function;
+    if (function == nullptr) return score;
+    return evaluate(function->value, score, at,
+                    0)[function->value.index(function->value.outputs()[0].value)];
+  }
+  // All values of the function's gradient, for d_result at the place `at`.
+  std::vector<double> gradients(double score, const Dims& at, double d_result) const {
+    return evaluate(spec_of(call_).function->gradient, score, at, d_result);
+  }
+
+ private:
+  std::vector<double> evaluate(const Graph& graph, double score, const Dims& at,
+                               double d_result) const {
+    InterpreterInputs inputs;
+    const std::vector<Value> names = graph.inputs();
+    for (size_t i = 0; i < names.size(); ++i) {
+      const size_t operand = first_ + i - 1;
+      inputs[graph.node(names[i]).name] = {i == 0 ? score
+                                           : operand < call_.inputs.size()
+                                               ? broadcast_element(call_.inputs[operand], at)
+                                               : d_result};
+    }
+    std::vector<double> numbers;
+    for (const Data& data : interpret(graph, inputs)) numbers.push_back(data[0]);
+    return numbers;
+  }
+
+  const Call& call_;
+  size_t first_;
+};
+
+struct Query {
+  int64_t row;           // among [B, H, Sq]
+  int64_t first_key;     // the visible keys: rows of k, from here on
+  Dims at;               // the place of the first score among [B, H, Sq, Sk]
+  Data scores, weights;  // over the visible keys; scores before f
+  double log_sum_exp;
+};
+
+// Attention by its definition, one query at a time.
 template <class Use>
-void for_each_query(const Call& call, Use use) {
-  const auto& spec = std::get<AttentionSpec>(call.node.attributes.detail);
+void for_each_query(const Call& call, const Function& function, Use use) {
+  const AttentionSpec& spec = spec_of(call);
   const Shape& q = call.inputs[0].shape;
   const Shape& k = call.inputs[1].shape;
   for (int64_t head = 0; head < q[0] * q[1]; ++head) {
     const int64_t key_head = head / q[1] * k[1] + head % q[1] / (q[1] / k[1]);
-    for (int64_t query = 0; query < q[2]; ++query) {
-      const KeyRange range = visible_keys(spec.mask, query, q[2], k[2]);
-      const double* q_row = &call.inputs[0].data[static_cast<size_t>((head * q[2] + query) * q[3])];
-      std::vector<double> weights;
+    for (int64_t number = 0; number < q[2]; ++number) {
+      const KeyRange range = visible_keys(spec.mask, number, q[2], k[2]);
+      Query query{.row = head * q[2] + number,
+                  .first_key = key_head * k[2] + range.first,
+                  .at = {head / q[1], head % q[1], number, range.first},
+                  .scores = {},
+                  .weights = {},
+                  .log_sum_exp = -std::numeric_limits<double>::infinity()};
+      const double* q_row = &call.inputs[0].data[static_cast<size_t>(query.row * q[3])];
       double largest = -std::numeric_limits<double>::infinity();
-      for (int64_t key = range.first; key < range.last; ++key) {
+      Dims at = query.at;
+      for (int64_t key = range.first; key < range.last; ++key, ++at[3]) {
         const double* k_row =
             &call.inputs[1].data[static_cast<size_t>((key_head * k[2] + key) * q[3])];
-        weights.push_back(spec.scale * std::inner_product(q_row, q_row + q[3], k_row, 0.0));
-        largest = std::max(largest, weights.back());
+        query.scores.push_back(std::inner_product(q_row, q_row + q[3], k_row, 0.0));
+        query.weights.push_back(spec.scale * function.value(query.scores.back(), at));
+        largest = std::max(largest, query.weights.back());
       }
       double total = 0;
-      for (double& weight : weights) total += weight = std::exp(weight - largest);
-      for (double& weight : weights) weight /= total;
-      const double log_sum_exp = weights.empty() ? largest : largest + std::log(total);
-      use(head * q[2] + query, key_head * k[2] + range.first, weights, log_sum_exp);
+      // All scores may be -inf: the weights are 0 then, as if no key were visible.
+      for (double& weight : query.weights)
+        total += weight =
+            weight == -std::numeric_limits<double>::infinity() ? 0 : std::exp(weight - largest);
+      for (double& weight : query.weights)
+        if (total != 0) weight /= total;
+      if (total != 0) query.log_sum_exp = largest + std::log(total);
+      use(query);
     }
   }
 }
@@ -45,38 +107,67 @@ Results attention(const Call& call) {
   const Data& v = call.inputs[2].data;
   Data output(call.inputs[0].data.size());
   Data log_sum_exps(output.size() / width);
-  for_each_query(call, [&](int64_t query, int64_t first_key, const Data& weights,
-                           double log_sum_exp) {
-    const auto row = static_cast<size_t>(query);
-    log_sum_exps[row] = log_sum_exp;
-    for (size_t j = 0; j < weights.size(); ++j)
+  for_each_query(call, Function(call, 3), [&](const Query& query) {
+    const auto row = static_cast<size_t>(query.row);
+    log_sum_exps[row] = query.log_sum_exp;
+    for (size_t j = 0; j < query.weights.size(); ++j)
       for (size_t c = 0; c < width; ++c)
-        output[row * width + c] += weights[j] * v[(static_cast<size_t>(first_key) + j) * width + c];
+        output[row * width + c] +=
+            query.weights[j] * v[(static_cast<size_t>(query.first_key) + j) * width + c];
   });
   return {std::move(output), std::move(log_sum_exps)};
 }
 
 Results attention_gradient(const Call& call) {
   const auto width = static_cast<size_t>(call.shape[3]);
-  const double scale = std::get<AttentionSpec>(call.node.attributes.detail).scale;
+  const AttentionSpec& spec = spec_of(call);
   const Data& q = call.inputs[0].data;
   const Data& k = call.inputs[1].data;
   const Data& v = call.inputs[2].data;
   const Data& d_output = call.inputs[5].data;
-  Data d_q(q.size()), d_k(k.size()), d_v(v.size());
-  for_each_query(call, [&](int64_t query, int64_t first_key, const Data& weights, double) {
-    const size_t at_query = static_cast<size_t>(query) * width;
+  Results results;
+  for (const TensorType& type : call.node.outputs)
+    results.emplace_back(static_cast<size_t>(element_count(type.shape)));
+  Data &d_q = results[0], &d_k = results[1], &d_v = results[2];
+  const Function function(call, 6);
+
+  // Adds to the sums of every operand that is asked for.
+  const auto add_operands = [&](const std::vector<double>& gradients, const Dims& at) {
+    size_t result = 3;
+    for (size_t i = 6; i < call.inputs.size(); ++i) {
+      const auto number = static_cast<int>(i - 6);
+      if ((spec.operand_gradients >> number & 1) == 0) continue;
+      const Shape& operand = call.inputs[i].shape;
+      Dims to = at;
+      for (int axis = 0; axis < 4; ++axis)
+        if (operand[axis] == 1) to[axis] = axis < 2 ? 0 : at[axis] / kScoreTile;
+      const Value gradient = *operand_gradient(*spec.function, number);
+      const Shape& sums = call.node.outputs[result].shape;
+      results[result++][static_cast<size_t>(flat_index(sums, to))] +=
+          gradients[spec.function->gradient.index(gradient)];
+    }
+  };
+
+  for_each_query(call, function, [&](const Query& query) {
+    const size_t at_query = static_cast<size_t>(query.row) * width;
     const double* gradient = &d_output[at_query];
+    const Data& weights = query.weights;
     std::vector<double> d_weights;
     double dot = 0;
     for (size_t j = 0; j < weights.size(); ++j) {
-      const double* v_row = &v[(static_cast<size_t>(first_key) + j) * width];
+      const double* v_row = &v[(static_cast<size_t>(query.first_key) + j) * width];
       d_weights.push_back(std::inner_product(gradient, gradient + width, v_row, 0.0));
       dot += weights[j] * d_weights[j];
     }
-    for (size_t j = 0; j < weights.size(); ++j) {
-      const size_t at_key = (static_cast<size_t>(first_key) + j) * width;
-      const double d_score = weights[j] * (d_weights[j] - dot) * scale;
+    Dims at = query.at;
+    for (size_t j = 0; j < weights.size(); ++j, ++at[3]) {
+      const size_t at_key = (static_cast<size_t>(query.first_key) + j) * width;
+      double d_score = weights[j] * (d_weights[j] - dot) * spec.scale;
+      if (spec.function != nullptr) {
+        const std::vector<double> all = function.gradients(query.scores[j], at, d_score);
+        d_score = all[spec.function->gradient.index(score_gradient(*spec.function))];
+        add_operands(all, at);
+      }
       for (size_t c = 0; c < width; ++c) {
         d_q[at_query + c] += d_score * k[at_key + c];
         d_k[at_key + c] += d_score * q[at_query + c];
@@ -84,7 +175,7 @@ Results attention_gradient(const Call& call) {
       }
     }
   });
-  return {std::move(d_q), std::move(d_k), std::move(d_v)};
+  return results;
 }
 
 }  // namespace ridgeline::reference

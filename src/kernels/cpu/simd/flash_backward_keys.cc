@@ -15,6 +15,7 @@ struct KeyScratch {
   float* d_scores;      // kQueryTile x kKeyTile
   float* queries;       // kQueryTile x head_dim, as for keys
   float* d_out;         // kQueryTile x head_dim, as for keys
+  float* scores;        // kQueryTile x kKeyTile, before f is applied to them
 
   static KeyScratch carve(Scratch scratch, int64_t head_dim) {
     const int64_t padded = round_up(head_dim, kLanes);
@@ -26,7 +27,8 @@ struct KeyScratch {
             .weights = scratch.take(kQueryTile * kKeyTile),
             .d_scores = scratch.take(kQueryTile * kKeyTile),
             .queries = scratch.take(kQueryTile * padded),
-            .d_out = scratch.take(kQueryTile * padded)};
+            .d_out = scratch.take(kQueryTile * padded),
+            .scores = scratch.take(kQueryTile * kKeyTile)};
   }
 };
 
@@ -56,6 +58,12 @@ void clear(float* to, int64_t count) {
   for (int64_t i = 0; i < count; i += kLanes) hn::StoreU(hn::Zero(Wide()), Wide(), to + i);
 }
 
+// Rows as view_rows left them: in place, or in the copy that it made.
+FloatRows rows_seen(const FlashRows& rows, FlashRange range, int64_t head_dim, float* copied) {
+  return is_plain(rows, head_dim) ? view_rows(rows, range, head_dim, nullptr)
+                                  : FloatRows{copied, round_up(head_dim, kLanes)};
+}
+
 }  // namespace
 
 FlashTileSizes backward_tile_sizes(int64_t) {
@@ -65,7 +73,7 @@ FlashTileSizes backward_tile_sizes(int64_t) {
 int64_t key_scratch_floats(int64_t head_dim) {
   const int64_t padded = round_up(head_dim, kLanes);
   return 5 * round_up(kKeyTile * padded, 16) + 2 * round_up(kQueryTile * padded, 16) +
-         2 * kQueryTile * kKeyTile;
+         3 * kQueryTile * kKeyTile;
 }
 
 void begin_keys(const FlashBackwardHead& head, FlashRange keys, float* scratch) {
@@ -78,12 +86,11 @@ void begin_keys(const FlashBackwardHead& head, FlashRange keys, float* scratch) 
   clear(at.d_values, kKeyTile * padded);
 }
 
-void add_queries(const FlashBackwardHead& head, FlashRange keys, FlashRange queries,
-                 float* scratch) {
+void find_score_gradients(const FlashBackwardHead& head, FlashRange keys, FlashRange queries,
+                          float* scratch) {
   const KeyScratch at = KeyScratch::carve(Scratch(scratch), head.head_dim);
   const int64_t padded = round_up(head.head_dim, kLanes);
-  const int64_t key_count = keys.end - keys.begin;
-  const int64_t lanes = round_up(key_count, kLanes);
+  const int64_t lanes = round_up(keys.end - keys.begin, kLanes);
   const int64_t count = queries.end - queries.begin;
   const FloatRows q = view_rows(head.q, queries, head.head_dim, at.queries);
   const FloatRows d_out = view_rows(head.d_out, queries, head.head_dim, at.d_out);
@@ -92,12 +99,29 @@ void add_queries(const FlashBackwardHead& head, FlashRange keys, FlashRange quer
                         kKeyTile, count, lanes, head.head_dim, false);
   multiply<Left::plain>(d_out.data, d_out.stride, {at.value_panels, kPanel, panel_stride},
                         at.d_scores, kKeyTile, count, lanes, head.head_dim, false);
-  if (all_visible(head.mask, queries, keys)) {
-    score_gradients<false>(at, head, queries, lanes);
-  } else {
-    hide_queries_by_keys(head.mask, queries, keys, at.weights, kKeyTile);
-    score_gradients<true>(at, head, queries, lanes);
+  const bool visible_to_all = all_visible(head.mask, queries, keys);
+  const bool has_function = head.function.apply != nullptr;
+  const FlashScores place = {queries, keys, false, kKeyTile};
+  if (has_function) {
+    copy(at.weights, at.scores, count * kKeyTile);
+    head.function.apply(head.function, place, at.weights);
   }
+  if (!visible_to_all) hide_queries_by_keys(head.mask, queries, keys, at.weights, kKeyTile);
+  if (visible_to_all && !has_function)
+    score_gradients<false>(at, head, queries, lanes);
+  else
+    score_gradients<true>(at, head, queries, lanes);
+  if (has_function) head.function.differentiate(head.function, place, at.scores, at.d_scores);
+}
+
+void add_queries(const FlashBackwardHead& head, FlashRange keys, FlashRange queries,
+                 float* scratch) {
+  const KeyScratch at = KeyScratch::carve(Scratch(scratch), head.head_dim);
+  const int64_t padded = round_up(head.head_dim, kLanes);
+  const int64_t key_count = keys.end - keys.begin;
+  const int64_t count = queries.end - queries.begin;
+  const FloatRows q = rows_seen(head.q, queries, head.head_dim, at.queries);
+  const FloatRows d_out = rows_seen(head.d_out, queries, head.head_dim, at.d_out);
   multiply<Left::transposed>(at.weights, kKeyTile, {d_out.data, d_out.stride}, at.d_values, padded,
                              key_count, padded, count, true);
   multiply<Left::transposed>(at.d_scores, kKeyTile, {q.data, q.stride}, at.d_keys, padded,
@@ -108,9 +132,7 @@ void add_query_gradient(const FlashBackwardHead& head, FlashRange keys, FlashRan
                         float* accumulator, int64_t row_stride, bool first, float* scratch) {
   const KeyScratch at = KeyScratch::carve(Scratch(scratch), head.head_dim);
   const int64_t padded = round_up(head.head_dim, kLanes);
-  const FloatRows k = is_plain(head.k, head.head_dim)
-                          ? view_rows(head.k, keys, head.head_dim, nullptr)
-                          : FloatRows{at.keys, padded};
+  const FloatRows k = rows_seen(head.k, keys, head.head_dim, at.keys);
   multiply<Left::plain>(at.d_scores, kKeyTile, {k.data, k.stride}, accumulator, row_stride,
                         queries.end - queries.begin, padded, keys.end - keys.begin, !first);
 }

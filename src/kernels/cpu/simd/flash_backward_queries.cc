@@ -11,6 +11,7 @@ struct QueryScratch {
   float* d_out_panels;  // packed, head_dim x kQueryTile, times scale
   float* scores;        // kKeyTile x kQueryTile
   float* d_scores;      // kKeyTile x kQueryTile
+  float* raw_scores;    // kKeyTile x kQueryTile, before f is applied to them
   float* keys;          // kKeyTile x head_dim, where the tensor's own rows cannot be used
   float* values;        // kKeyTile x head_dim, as for keys
   float* sums;          // kQueryTile x head_dim
@@ -23,6 +24,7 @@ struct QueryScratch {
             .d_out_panels = scratch.take(padded * kQueryTile),
             .scores = scratch.take(kKeyTile * kQueryTile),
             .d_scores = scratch.take(kKeyTile * kQueryTile),
+            .raw_scores = scratch.take(kKeyTile * kQueryTile),
             .keys = scratch.take(kKeyTile * padded),
             .values = scratch.take(kKeyTile * padded),
             .sums = scratch.take(kQueryTile * padded),
@@ -53,7 +55,7 @@ void score_gradients(const QueryScratch& at, float scale_factor, int64_t lanes, 
 int64_t query_scratch_floats(int64_t head_dim) {
   const int64_t padded = round_up(head_dim, kLanes);
   return 3 * round_up(kQueryTile * padded, 16) + 2 * round_up(kKeyTile * padded, 16) +
-         2 * kQueryTile * kKeyTile + 2 * round_up(kQueryTile, 16);
+         3 * kQueryTile * kKeyTile + 2 * round_up(kQueryTile, 16);
 }
 
 void prepare_queries(const FlashBackwardHead& head, FlashRange queries, float* scratch) {
@@ -97,12 +99,19 @@ void query_gradient(const FlashBackwardHead& head, FlashRange queries, float* sc
                           head.head_dim, false);
     multiply<Left::plain>(v.data, v.stride, d_out_panels, at.d_scores, kQueryTile, key_count, lanes,
                           head.head_dim, false);
-    if (all_visible(head.mask, queries, keys)) {
-      score_gradients<false>(at, head.scale, lanes, key_count);
-    } else {
-      hide_keys_by_queries(head.mask, queries, keys, at.scores, kQueryTile);
-      score_gradients<true>(at, head.scale, lanes, key_count);
+    const bool visible_to_all = all_visible(head.mask, queries, keys);
+    const bool has_function = head.function.apply != nullptr;
+    const FlashScores place = {keys, queries, true, kQueryTile};
+    if (has_function) {
+      copy(at.scores, at.raw_scores, key_count * kQueryTile);
+      head.function.apply(head.function, place, at.scores);
     }
+    if (!visible_to_all) hide_keys_by_queries(head.mask, queries, keys, at.scores, kQueryTile);
+    if (visible_to_all && !has_function)
+      score_gradients<false>(at, head.scale, lanes, key_count);
+    else
+      score_gradients<true>(at, head.scale, lanes, key_count);
+    if (has_function) head.function.differentiate(head.function, place, at.raw_scores, at.d_scores);
     multiply<Left::transposed>(at.d_scores, kQueryTile, {k.data, k.stride}, at.sums, padded, count,
                                padded, key_count, !first);
     first = false;

@@ -24,5 +24,11 @@ HWY_INLINE WeightAndGradient score_gradient(Floats score, Floats scale, Floats l
   return {weight, hn::Mul(weight, hn::Sub(d_weight, delta))};
 }
 
+// `count` is a multiple of kLanes.
+HWY_INLINE void copy(const float* from, float* to, int64_t count) {
+  for (int64_t i = 0; i < count; i += kLanes)
+    hn::StoreU(hn::LoadU(Wide(), from + i), Wide(), to + i);
+}
+
 }  // namespace
 }  // namespace ridgeline::RIDGELINE_ISA

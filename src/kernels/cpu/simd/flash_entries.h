@@ -13,6 +13,8 @@ extern const FlashForwardKernel kForwardAmx;
 FlashTileSizes backward_tile_sizes(int64_t head_dim);
 int64_t key_scratch_floats(int64_t head_dim);
 void begin_keys(const FlashBackwardHead& head, FlashRange keys, float* scratch);
+void find_score_gradients(const FlashBackwardHead& head, FlashRange keys, FlashRange queries,
+                          float* scratch);
 void add_queries(const FlashBackwardHead& head, FlashRange keys, FlashRange queries,
                  float* scratch);
 void add_query_gradient(const FlashBackwardHead& head, FlashRange keys, FlashRange queries,

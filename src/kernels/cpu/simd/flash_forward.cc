@@ -80,13 +80,14 @@ void forward(const FlashForwardTile& tile, float* scratch_floats) {
     const FloatRows k = view_rows(tile.k, keys, tile.head_dim, at.keys);
     multiply<Left::plain>(k.data, k.stride, packed, at.scores, kQueryTile, count, lanes,
                           tile.head_dim, false);
-    bool moved = false;
-    if (all_visible(tile.mask, tile.queries, keys)) {
-      moved = scores_to_weights<false>(at, scale2, lanes, count);
-    } else {
-      hide_keys_by_queries(tile.mask, tile.queries, keys, at.scores, kQueryTile);
-      moved = scores_to_weights<true>(at, scale2, lanes, count);
-    }
+    const bool visible_to_all = all_visible(tile.mask, tile.queries, keys);
+    const bool has_function = tile.function.apply != nullptr;
+    if (has_function)
+      tile.function.apply(tile.function, {keys, tile.queries, true, kQueryTile}, at.scores);
+    if (!visible_to_all) hide_keys_by_queries(tile.mask, tile.queries, keys, at.scores, kQueryTile);
+    const bool moved = visible_to_all && !has_function
+                           ? scores_to_weights<false>(at, scale2, lanes, count)
+                           : scores_to_weights<true>(at, scale2, lanes, count);
     if (moved && !first) rescale_sums(at, queries, padded);
     const FloatRows v = view_rows(tile.v, keys, tile.head_dim, at.keys);
     multiply<Left::transposed>(at.scores, kQueryTile, {v.data, v.stride}, at.sums, padded, queries,

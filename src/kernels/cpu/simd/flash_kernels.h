@@ -49,6 +49,24 @@ static inline bool all_visible(const FlashMask& mask, FlashRange queries, FlashR
   return first_key(mask, queries.end - 1) <= keys.begin && keys.end <= end_key(mask, queries.begin);
 }
 
+// Where a tile of scores lies: rows of `stride` floats, whose last ones may belong to no position.
+struct FlashScores {
+  FlashRange rows, columns;
+  bool rows_are_keys = false;
+  int64_t stride = 0;
+};
+
+// f of softmax(f(q k^T)) v for one head. Null functions: there is none.
+struct FlashFunction {
+  const void* self = nullptr;
+  int64_t batch = 0, head = 0;
+  // Scores become f of them.
+  void (*apply)(const FlashFunction& function, const FlashScores& place, float* scores) = nullptr;
+  // Gradients of f at `scores` become those of the scores.
+  void (*differentiate)(const FlashFunction& function, const FlashScores& place,
+                        const float* scores, float* gradients) = nullptr;
+};
+
 struct FlashTileSizes {
   int64_t queries = 0;
   int64_t keys = 0;
@@ -62,6 +80,7 @@ struct FlashForwardTile {
   int64_t head_dim = 0;
   float scale = 1.0f;
   FlashMask mask;
+  FlashFunction function;
 };
 
 // One (batch, head) of a backward problem. `delta` and `row_log_sum_exp` hold one value per query,
@@ -76,6 +95,7 @@ struct FlashBackwardHead {
   int64_t head_dim = 0;
   float scale = 1.0f;
   FlashMask mask;
+  FlashFunction function;
 };
 
 struct FlashForwardKernel {
@@ -98,10 +118,13 @@ struct FlashKernels {
   // dQ of a query tile, all keys.
   void (*query_gradient)(const FlashBackwardHead& head, FlashRange queries, float* scratch);
 
-  // dK and dV of a key tile: begin, add each query tile of each head that shares the keys, finish.
-  // add_query_gradient may follow add_queries: it adds the same pair of tiles to dQ, whose fp32
-  // accumulator has rows of `row_stride` floats; `first` overwrites what is there.
+  // dK and dV of a key tile: begin, then for each query tile of each head that shares the keys find
+  // the gradients of scores and add what they give, finish. add_query_gradient may follow: it adds
+  // the same pair of tiles to dQ, whose fp32 accumulator has rows of `row_stride` floats; `first`
+  // overwrites what is there.
   void (*begin_keys)(const FlashBackwardHead& head, FlashRange keys, float* scratch);
+  void (*find_score_gradients)(const FlashBackwardHead& head, FlashRange keys, FlashRange queries,
+                               float* scratch);
   void (*add_queries)(const FlashBackwardHead& head, FlashRange keys, FlashRange queries,
                       float* scratch);
   void (*add_query_gradient)(const FlashBackwardHead& head, FlashRange keys, FlashRange queries,

@@ -30,6 +30,7 @@ const FlashKernels kFlashKernels = {
     .prepare_queries = prepare_queries,
     .query_gradient = query_gradient,
     .begin_keys = begin_keys,
+    .find_score_gradients = find_score_gradients,
     .add_queries = add_queries,
     .add_query_gradient = add_query_gradient,
     .finish_keys = finish_keys,

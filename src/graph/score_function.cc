@@ -1,0 +1,68 @@
+#include "graph/score_function.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+
+namespace ridgeline {
+namespace {
+
+std::optional<Value> output_named(const Graph& graph, const std::string& name) {
+  for (const Output& output : graph.outputs())
+    if (output.name == name) return output.value;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string ScoreFunction::text() const {
+  const auto name = [&](Value at) {
+    const Node& node = value.node(at);
+    if (node.op == Op::input) return node.name;
+    if (node.op == Op::constant)
+      return fmt::format("{}", std::get<Scalar>(node.attributes.detail).value);
+    return fmt::format("v{}", at.node);
+  };
+  std::string result;
+  const Value last = value.outputs()[0].value;
+  for (uint32_t number : needed_nodes(value, {&last, 1})) {
+    const Node& node = value.nodes()[number];
+    std::string arguments;
+    for (Value input : node.inputs) arguments += (arguments.empty() ? "" : ", ") + name(input);
+    result += fmt::format("{}v{} = {}({})", result.empty() ? "" : "; ", number, info(node.op).name,
+                          arguments);
+  }
+  return result;
+}
+
+Value score_gradient(const ScoreFunction& function) {
+  const auto found = output_named(function.gradient, "d_score");
+  if (!found) throw Error(ErrorKind::internal, "a function of scores without its gradient");
+  return *found;
+}
+
+std::optional<Value> operand_gradient(const ScoreFunction& function, int i) {
+  return output_named(function.gradient, fmt::format("d_operand{}", i));
+}
+
+Shape operand_sums(const Shape& operand, int64_t queries, int64_t keys) {
+  const auto sums = [](int64_t size, int64_t length) {
+    return size == 1 ? (length + kScoreTile - 1) / kScoreTile : size;
+  };
+  return {operand[0], operand[1], sums(operand[2], queries), sums(operand[3], keys)};
+}
+
+std::vector<uint32_t> needed_nodes(const Graph& graph, std::span<const Value> wanted) {
+  std::vector<bool> needed(graph.nodes().size());
+  for (Value value : wanted) needed[value.node] = true;
+  for (uint32_t number = static_cast<uint32_t>(needed.size()); number-- > 0;)
+    if (needed[number])
+      for (Value input : graph.nodes()[number].inputs) needed[input.node] = true;
+  std::vector<uint32_t> result;
+  for (uint32_t number = 0; number < needed.size(); ++number)
+    if (needed[number] && info(graph.nodes()[number].op).kind != OpClass::leaf)
+      result.push_back(number);
+  return result;
+}
+
+}  // namespace ridgeline

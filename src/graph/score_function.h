@@ -1,0 +1,38 @@
+// The pointwise f of softmax(f(q k^T)) v, as graphs of single numbers.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace ridgeline {
+
+// Inputs come in this order: the score, then each operand. Floats are fp32 whatever the tensors
+// hold, since kernels keep scores in fp32.
+struct ScoreFunction {
+  Graph value;     // one output
+  Graph gradient;  // one input more, the gradient of f; outputs: see ScoreGradient
+
+  std::string text() const;  // "v2 = score * operand0; v3 = tanh(v2)"
+};
+
+inline constexpr int kMaxScoreOperands = 6;
+
+// Where ScoreFunction::gradient has the gradient of the score, or of operand `i`; none for an
+// operand that is no float.
+Value score_gradient(const ScoreFunction& function);
+std::optional<Value> operand_gradient(const ScoreFunction& function, int i);
+
+// An operand is [B, H, Sq, Sk] with ones where it is broadcast. Its gradient is summed over batches
+// and heads where it is broadcast; along queries and keys it comes in one sum for each tile of
+// kScoreTile of them, left for others to add up.
+inline constexpr int64_t kScoreTile = 64;
+Shape operand_sums(const Shape& operand, int64_t queries, int64_t keys);
+
+// The nodes that `wanted` depends on, in order, without leaves: what a kernel has to compute.
+std::vector<uint32_t> needed_nodes(const Graph& graph, std::span<const Value> wanted);
+
+}  // namespace ridgeline

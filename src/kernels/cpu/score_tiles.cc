@@ -1,0 +1,199 @@
+#include "kernels/cpu/score_tiles.h"
+
+#include <algorithm>
+#include <map>
+
+#include "kernels/host_values.h"
+
+namespace ridgeline {
+namespace {
+
+constexpr int64_t kPart = 1024;  // numbers worked on at once
+
+TensorView broadcast(TensorView view) {
+  for (int axis = 0; axis < view.shape.rank(); ++axis)
+    if (view.shape[axis] == 1) view.strides[axis] = 0;
+  return view;
+}
+
+// `count` elements from `offset` on, `stride` apart.
+void load(const SimdKernels& simd, const TensorView& view, int64_t offset, int64_t stride,
+          int64_t count, float* to) {
+  if (stride == 1)
+    simd.load(view.dtype, static_cast<char*>(view.data) + offset * info(view.dtype).size, to,
+              count);
+  else if (stride == 0)
+    std::fill_n(to, count, load_one(view.dtype, view.data, offset));
+  else
+    for (int64_t i = 0; i < count; ++i)
+      to[i] = load_one(view.dtype, view.data, offset + i * stride);
+}
+
+}  // namespace
+
+ScoreProgram::ScoreProgram(const Graph& graph, Value wanted) {
+  const std::vector<Value> inputs = graph.inputs();
+  const std::vector<uint32_t> needed = needed_nodes(graph, {&wanted, 1});
+  input_count_ = inputs.size();
+  reads_.assign(inputs.size(), false);
+  std::map<uint32_t, uint32_t> places;  // by node
+  for (uint32_t i = 0; i < inputs.size(); ++i) places[inputs[i].node] = i;
+  for (uint32_t number = 0; number < graph.nodes().size(); ++number) {
+    const Node& node = graph.nodes()[number];
+    if (node.op != Op::constant) continue;
+    places[number] = static_cast<uint32_t>(input_count_ + constants_.size());
+    constants_.push_back(static_cast<float>(std::get<Scalar>(node.attributes.detail).value));
+  }
+  const auto place_of = [&](Value value) {
+    const uint32_t place = places.at(value.node);
+    if (place < input_count_) reads_[place] = true;
+    return place;
+  };
+  for (uint32_t number : needed) {
+    const Node& node = graph.nodes()[number];
+    if (node.op == Op::cast) {  // all numbers are fp32 here
+      places[number] = place_of(node.inputs[0]);
+      continue;
+    }
+    Step step{node.op, {}};
+    for (size_t i = 0; i < node.inputs.size(); ++i) step.inputs[i] = place_of(node.inputs[i]);
+    places[number] = static_cast<uint32_t>(input_count_ + constants_.size() + steps_.size());
+    steps_.push_back(step);
+  }
+  wanted_ = place_of(wanted);
+}
+
+const float* ScoreProgram::run(const SimdKernels& simd, std::span<const PointwiseOperand> inputs,
+                               int64_t count, float* buffers) const {
+  const size_t first_step = input_count_ + constants_.size();
+  const auto place = [&](uint32_t number) -> PointwiseOperand {
+    if (number < input_count_) return inputs[number];
+    if (number < first_step) return {&constants_[number - input_count_], true};
+    return {buffers + static_cast<int64_t>(number - first_step) * count, false};
+  };
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const std::array<PointwiseOperand, 3> operands = {
+        place(steps_[i].inputs[0]), place(steps_[i].inputs[1]), place(steps_[i].inputs[2])};
+    simd.pointwise(steps_[i].op, operands.data(), buffers + static_cast<int64_t>(i) * count, count);
+  }
+  const PointwiseOperand result = place(wanted_);
+  if (!result.is_scalar) return result.data;
+  float* filled = buffers + static_cast<int64_t>(steps_.size()) * count;
+  std::fill_n(filled, count, *result.data);
+  return filled;
+}
+
+ScoreTiles::ScoreTiles(const AttentionSpec& spec, std::span<const TensorView> operands,
+                       std::span<const TensorView> sums, Isa isa)
+    : simd_(simd_kernels(isa)),
+      value_(spec.function->value, spec.function->value.outputs()[0].value),
+      gradient_(spec.function->gradient, score_gradient(*spec.function)) {
+  for (const TensorView& operand : operands) operands_.push_back(broadcast(operand));
+  size_t next = 0;
+  for (int i = 0; i < static_cast<int>(operands.size()) && next < sums.size(); ++i)
+    if ((spec.operand_gradients >> i & 1) != 0)
+      sums_.push_back({{spec.function->gradient, *operand_gradient(*spec.function, i)},
+                       sums[next++],
+                       operands[static_cast<size_t>(i)].shape});
+}
+
+FlashFunction ScoreTiles::of_head(int64_t batch, int64_t head) const {
+  return {this, batch, head, apply, differentiate};
+}
+
+FlashFunction ScoreTiles::adding(int64_t batch, int64_t head) const {
+  return {this, batch, head, apply, add};
+}
+
+void ScoreTiles::clear_sums() const {
+  for (const OperandSum& each : sums_)
+    std::fill_n(each.sums.as<float>(), element_count(each.sums.shape), 0.0f);
+}
+
+bool ScoreTiles::sums_over(int axis) const {
+  return std::any_of(sums_.begin(), sums_.end(),
+                     [&](const OperandSum& each) { return each.operand[axis] == 1; });
+}
+
+// Calls use(first row, numbers, result) for parts of the tile.
+template <class Use>
+void ScoreTiles::for_each_part(const ScoreProgram& program, const FlashFunction& function,
+                               const FlashScores& place, const float* scores,
+                               const float* gradients, Use use) const {
+  const int64_t rows = place.rows.end - place.rows.begin;
+  const int64_t columns = place.columns.end - place.columns.begin;
+  const int64_t rows_at_once = std::max<int64_t>(1, kPart / place.stride);
+  const int64_t count = rows_at_once * place.stride;
+  const size_t operands = operands_.size();
+  thread_local std::vector<float> memory;  // zeros at first: columns beyond the tile stay finite
+  memory.resize(std::max(memory.size(), (operands + static_cast<size_t>(program.buffer_count())) *
+                                            static_cast<size_t>(count)));
+  float* buffers = memory.data() + operands * static_cast<size_t>(count);
+  std::vector<PointwiseOperand> inputs(operands + 2);
+  for (int64_t row = 0; row < rows; row += rows_at_once) {
+    const int64_t present = std::min(rows_at_once, rows - row);
+    inputs[0] = {scores + row * place.stride, false};
+    for (size_t i = 0; i < operands; ++i) {
+      if (!program.reads(i + 1)) continue;
+      const TensorView& view = operands_[i];
+      const int64_t row_stride = view.strides[place.rows_are_keys ? 3 : 2];
+      const int64_t column_stride = view.strides[place.rows_are_keys ? 2 : 3];
+      const int64_t head = function.batch * view.strides[0] + function.head * view.strides[1];
+      float* to = memory.data() + static_cast<int64_t>(i) * count;
+      const bool same = row_stride == 0 && column_stride == 0;
+      inputs[i + 1] = {to, same};
+      for (int64_t r = 0; r < (same ? 1 : present); ++r)
+        load(simd_, view,
+             head + (place.rows.begin + row + r) * row_stride + place.columns.begin * column_stride,
+             column_stride, same ? 1 : columns, to + r * place.stride);
+    }
+    inputs[operands + 1] = {gradients + row * place.stride, false};
+    use(row, present * place.stride, program.run(simd_, inputs, present * place.stride, buffers));
+  }
+}
+
+void ScoreTiles::apply(const FlashFunction& function, const FlashScores& place, float* scores) {
+  const ScoreTiles& self = *static_cast<const ScoreTiles*>(function.self);
+  self.for_each_part(self.value_, function, place, scores, scores,
+                     [&](int64_t row, int64_t count, const float* result) {
+                       std::copy_n(result, count, scores + row * place.stride);
+                     });
+}
+
+void ScoreTiles::differentiate(const FlashFunction& function, const FlashScores& place,
+                               const float* scores, float* gradients) {
+  const ScoreTiles& self = *static_cast<const ScoreTiles*>(function.self);
+  self.for_each_part(self.gradient_, function, place, scores, gradients,
+                     [&](int64_t row, int64_t count, const float* result) {
+                       std::copy_n(result, count, gradients + row * place.stride);
+                     });
+}
+
+void ScoreTiles::add(const FlashFunction& function, const FlashScores& place, const float* scores,
+                     float* gradients) {
+  const ScoreTiles& self = *static_cast<const ScoreTiles*>(function.self);
+  const int row_axis = place.rows_are_keys ? 3 : 2, column_axis = place.rows_are_keys ? 2 : 3;
+  for (const OperandSum& each : self.sums_) {
+    const Strides& strides = each.sums.strides;
+    const auto kept = [&](int axis, int64_t position) {
+      return each.operand[axis] == 1 ? 0 : position;
+    };
+    const auto along = [&](int axis, int64_t position) {
+      return strides[axis] * (each.operand[axis] == 1 ? position / kScoreTile : position);
+    };
+    float* head = each.sums.as<float>() + strides[0] * kept(0, function.batch) +
+                  strides[1] * kept(1, function.head);
+    self.for_each_part(each.program, function, place, scores, gradients,
+                       [&](int64_t row, int64_t count, const float* result) {
+                         for (int64_t r = 0; r < count / place.stride; ++r) {
+                           float* to = head + along(row_axis, place.rows.begin + row + r);
+                           const float* from = result + r * place.stride;
+                           for (int64_t column = place.columns.begin; column < place.columns.end;
+                                ++column)
+                             to[along(column_axis, column)] += *from++;
+                         }
+                       });
+  }
+}
+
+}  // namespace ridgeline

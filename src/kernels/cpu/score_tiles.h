@@ -1,0 +1,81 @@
+// Applies the function of an attention node to tiles of scores: op by op, a few rows at a time, so
+// that they stay in the nearest cache.
+#pragma once
+
+#include <array>
+#include <span>
+#include <vector>
+
+#include "graph/score_function.h"
+#include "kernels/cpu/simd/flash_kernels.h"
+#include "kernels/cpu/simd_kernels.h"
+#include "kernels/tensor_view.h"
+
+namespace ridgeline {
+
+// One value of a graph of single numbers, computed for many numbers at once.
+class ScoreProgram {
+ public:
+  ScoreProgram(const Graph& graph, Value wanted);
+
+  // `inputs`: one of each input of the graph, `count` numbers each or one for all; those that the
+  // wanted value does not depend on may be missing. `buffers` has buffer_count() * count floats.
+  const float* run(const SimdKernels& simd, std::span<const PointwiseOperand> inputs, int64_t count,
+                   float* buffers) const;
+  int64_t buffer_count() const { return static_cast<int64_t>(steps_.size()) + 1; }
+  bool reads(size_t input) const { return reads_[input]; }
+
+ private:
+  struct Step {
+    Op op;
+    std::array<uint32_t, 3> inputs;  // numbers of places
+  };
+  // Places hold first the inputs, then the constants, then the results of the steps.
+  size_t input_count_;
+  std::vector<bool> reads_;  // by input
+  std::vector<float> constants_;
+  std::vector<Step> steps_;
+  uint32_t wanted_;  // a place
+};
+
+class ScoreTiles {
+ public:
+  // `spec` must have a function. `sums`: what adding() adds to, one for each operand whose gradient
+  // is asked for.
+  ScoreTiles(const AttentionSpec& spec, std::span<const TensorView> operands,
+             std::span<const TensorView> sums, Isa isa);
+
+  FlashFunction of_head(int64_t batch, int64_t head) const;
+
+  bool has_sums() const { return !sums_.empty(); }
+  void clear_sums() const;
+  // Whether an axis of the scores [B, H, Sq, Sk] is summed up by some operand's gradient.
+  bool sums_over(int axis) const;
+  // The same, but gradients of f are added to the sums of the operands and left as they are. Two
+  // threads must not meet in the same sums.
+  FlashFunction adding(int64_t batch, int64_t head) const;
+
+ private:
+  struct OperandSum {
+    ScoreProgram program;
+    TensorView sums;
+    Shape operand;
+  };
+
+  template <class Use>
+  void for_each_part(const ScoreProgram& program, const FlashFunction& function,
+                     const FlashScores& place, const float* scores, const float* gradients,
+                     Use use) const;
+  static void apply(const FlashFunction& function, const FlashScores& place, float* scores);
+  static void differentiate(const FlashFunction& function, const FlashScores& place,
+                            const float* scores, float* gradients);
+  static void add(const FlashFunction& function, const FlashScores& place, const float* scores,
+                  float* gradients);
+
+  const SimdKernels& simd_;
+  std::vector<TensorView> operands_;  // broadcast: strides of 0 along axes of size 1
+  ScoreProgram value_, gradient_;
+  std::vector<OperandSum> sums_;
+};
+
+}  // namespace ridgeline

@@ -1,0 +1,69 @@
+#include "kernels/cuda/score_text.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+
+#include "kernels/cuda/planning.h"
+#include "plan/op_text.h"
+
+namespace ridgeline {
+namespace {
+
+const char* number_type(DType dtype) {
+  return is_floating(dtype) ? "float" : dtype == DType::boolean ? "bool" : "int";
+}
+
+std::string constant_text(double value, DType dtype) {
+  if (!is_floating(dtype)) return fmt::format("{}", static_cast<int64_t>(value));
+  return fmt::format("__int_as_float({:#010x})",
+                     std::bit_cast<uint32_t>(static_cast<float>(value)));
+}
+
+// Statements that end by returning `wanted`.
+std::string body(const Graph& graph, Value wanted, std::span<const TensorView> operands) {
+  const std::vector<Value> inputs = graph.inputs();
+  const auto name = [&](Value value) -> std::string {
+    const Node& node = graph.node(value);
+    if (node.op == Op::constant)
+      return constant_text(std::get<Scalar>(node.attributes.detail).value, graph.type(value).dtype);
+    if (node.op != Op::input) return fmt::format("v{}", value.node);
+    for (size_t i = 0; i < operands.size(); ++i)
+      if (inputs[i + 1] == value)
+        return fmt::format("at.operand<{}>({})", element_name(operands[i].dtype), i);
+    return node.name;  // score, d_result
+  };
+  std::string text;
+  for (uint32_t number : needed_nodes(graph, {&wanted, 1})) {
+    const Node& node = graph.nodes()[number];
+    std::string names[3];
+    for (size_t i = 0; i < node.inputs.size(); ++i) names[i] = name(node.inputs[i]);
+    text += fmt::format(
+        "const {} v{} = {}; ", number_type(node.outputs[0].dtype), number,
+        fmt::format(fmt::runtime(fused_op(node.op).text), names[0], names[1], names[2]));
+  }
+  return text + fmt::format("return {};", name(wanted));
+}
+
+}  // namespace
+
+std::string score_value_text(const ScoreFunction& function, std::span<const TensorView> operands) {
+  return body(function.value, function.value.outputs()[0].value, operands);
+}
+
+std::string score_gradient_text(const ScoreFunction& function,
+                                std::span<const TensorView> operands) {
+  return body(function.gradient, score_gradient(function), operands);
+}
+
+std::string operand_gradient_text(const ScoreFunction& function,
+                                  std::span<const TensorView> operands, int operand) {
+  return body(function.gradient, *operand_gradient(function, operand), operands);
+}
+
+FlashOperand flash_operand(const TensorView& view) {
+  const auto step = [&](int axis) { return view.shape[axis] == 1 ? 0 : view.strides[axis]; };
+  return {view.data, step(0), step(1), step(2), step(3)};
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,22 @@
+// The function of an attention node's scores as text for the flash kernels.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "graph/score_function.h"
+#include "kernels/cuda/params.h"
+#include "kernels/tensor_view.h"
+
+namespace ridgeline {
+
+// Bodies for SCORE_VALUE and SCORE_GRADIENT (flash_function.cuh), each in one line.
+std::string score_value_text(const ScoreFunction& function, std::span<const TensorView> operands);
+std::string score_gradient_text(const ScoreFunction& function,
+                                std::span<const TensorView> operands);
+std::string operand_gradient_text(const ScoreFunction& function,
+                                  std::span<const TensorView> operands, int operand);
+
+FlashOperand flash_operand(const TensorView& view);
+
+}  // namespace ridgeline

@@ -1,0 +1,94 @@
+// Attention with any pointwise function of its scores: the kernels against the fp64 interpreter,
+// which computes the same without an attention node.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+
+#include "passes/flash.h"
+#include "support/gpu.h"
+#include "support/random_attention.h"
+#include "support/run_eager.h"
+
+namespace ridgeline {
+namespace {
+
+// RIDGELINE_RANDOM_GRAPHS asks for more than the sample of every day.
+uint64_t cases_wanted(uint64_t usual) {
+  const char* wanted = std::getenv("RIDGELINE_RANDOM_GRAPHS");
+  return wanted ? std::strtoull(wanted, nullptr, 10) : usual;
+}
+
+// Of the largest element. Weights and gradients of scores are rounded to the dtype in between.
+double tolerance(DType dtype) {
+  return dtype == DType::f32 ? 3e-5 : dtype == DType::bf16 ? 4e-2 : 6e-3;
+}
+
+void expect_right(uint64_t seed, DType dtype, BackwardAlgorithm backward, Device& device) {
+  const testing::RandomGraph made = testing::RandomAttentionMaker(seed, dtype).make();
+  FlashReport report;
+  const Graph fused =
+      testing::with_attention_gradients(flash(made.graph, {.backward = backward}, &report));
+  ASSERT_EQ(report.refusals.size(), 0u) << report.refusals[0].reason;
+  const Graph plain = testing::with_attention_gradients(made.graph);
+  const auto expected = interpret(plain, made.inputs);
+  const Shape& k = plain.type(plain.inputs()[1]).shape;
+  const Shape& q = plain.type(plain.inputs()[0]).shape;
+  const auto scores = static_cast<double>(q[0] * q[1] * q[2] * k[2]);
+  const auto got = testing::run_eager(fused, made.inputs, device);
+  for (const Output& output : plain.outputs()) {
+    const std::vector<double>& reference = expected[plain.index(output.value)];
+    const std::vector<double>& values = got.at(output.name);
+    ASSERT_EQ(values.size(), reference.size());
+    const double unit = std::max(tolerance(dtype), info(plain.type(output.value).dtype).epsilon);
+    // Gradients may cancel, and what is left of many terms is their rounding.
+    double largest = std::max(1.0, 0.02 * std::sqrt(scores / static_cast<double>(values.size())));
+    for (double value : reference) largest = std::max(largest, std::abs(value));
+    for (size_t i = 0; i < values.size(); ++i)
+      ASSERT_NEAR(values[i], reference[i], unit * largest)
+          << output.name << "[" << i << "], seed " << seed << "\n"
+          << to_text(fused);
+  }
+}
+
+void expect_all_right(Device& device, uint64_t cases) {
+  for (DType dtype : {DType::f32, DType::bf16, DType::f16})
+    for (uint64_t seed = 0; seed < cases; ++seed) {
+      const auto backward =
+          seed % 2 == 0 ? BackwardAlgorithm::single_pass : BackwardAlgorithm::two_pass;
+      expect_right(seed, dtype, backward, device);
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+}
+
+class ScoreFunctionOnCpu : public ::testing::TestWithParam<Isa> {};
+
+TEST_P(ScoreFunctionOnCpu, RandomFunctionsForwardAndBackward) {
+  CpuDevice device({.threads = 3, .isa = GetParam()});
+  expect_all_right(device, cases_wanted(12));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ScoreFunctionOnCpu, ::testing::ValuesIn(supported_isas()),
+                         [](const auto& param_info) {
+                           return std::string(name(param_info.param));
+                         });
+
+TEST(ScoreFunctionOnGpu, RandomFunctionsForwardAndBackward) {
+  RIDGELINE_NEEDS_GPU();
+  CudaDevice device;
+  expect_all_right(device, cases_wanted(12));
+}
+
+// The sums of operands have one order, whatever the number of threads.
+TEST(ScoreFunction, GradientsOfOperandsAreTheSameForAnyNumberOfThreads) {
+  CpuDevice one({.threads = 1}), three({.threads = 3});
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    const testing::RandomGraph made = testing::RandomAttentionMaker(seed).make();
+    const Graph fused = testing::with_attention_gradients(flash(made.graph));
+    EXPECT_EQ(testing::run_eager(fused, made.inputs, one),
+              testing::run_eager(fused, made.inputs, three));
+  }
+}
+
+}  // namespace
+}  // namespace ridgeline
