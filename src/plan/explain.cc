@@ -25,7 +25,7 @@ std::string scaled(double value, const char* unit) {
 std::string why(const Graph& graph, const Group& group) {
   if (group.kind == GroupKind::library) {
     const std::string_view op = info(graph.nodes()[group.node].op).name;
-    return fmt::format("a kernel of its own: {}", op);
+    return fmt::format("a kernel of its own: {}{}", op, group.into ? " that writes fp32" : "");
   }
   const FusedKernel& kernel = group.kernel;
   if (kernel.kind == FusedKind::column)

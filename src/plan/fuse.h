@@ -7,6 +7,7 @@
 // cycles is needed.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,10 @@ enum class GroupKind : uint8_t { library, row, column };
 struct Group {
   GroupKind kind = GroupKind::library;
   uint32_t stage = 0;
-  uint32_t node = 0;              // of a library call; the first node of a fused group
-  FusedKernel kernel;             // of a fused group
+  uint32_t node = 0;  // of a library call; the first node of a fused group
+  std::optional<Value> into =
+      {};              // what a library call writes instead of its result: the same, wider
+  FusedKernel kernel;  // of a fused group
   std::vector<Value> reads = {};  // storages, each once
   std::vector<Value> writes = {};
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "plan/op_text.h"
+#include "plan/widen.h"
 
 namespace ridgeline {
 namespace {
@@ -207,6 +208,7 @@ void Planner::give_blocks() {
 
 Plan Planner::run() {
   FusedGraph fused = fuse(graph_, options_.fuse);
+  if (options_.fuse.enabled) widen_products(graph_, fused);
   plan_.emit = options_.emit;
   plan_.layouts = std::move(fused.layouts);
   plan_.refusals = std::move(fused.refusals);
@@ -224,6 +226,9 @@ Plan Planner::run() {
       for (Value input : node.inputs) types.push_back(graph_.type(input));
       if (options_.scratch) kernel.scratch = options_.scratch(node, types);
       kernel.cost = costs[group.node];
+      if (group.into)
+        kernel.cost.bytes += static_cast<double>(byte_size(graph_.type(*group.into)).count -
+                                                 byte_size(node.outputs[0]).count);
     } else {
       kernel.scratch = fused_scratch(group.kernel);
       kernel.cost = fused_cost(group.kernel);

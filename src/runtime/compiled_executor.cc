@@ -70,7 +70,7 @@ void CompiledExecutor::prepare() {
       const Node& node = graph_.nodes()[group.node];
       for (Value input : node.inputs) call.input_views.push_back(view(input));
       for (uint32_t output = 0; output < node.outputs.size(); ++output)
-        call.output_views.push_back(view({group.node, output}));
+        call.output_views.push_back(view(group.into.value_or(Value{group.node, output})));
       if (!is_update(node.op))
         for (Value storage : group.writes) begin_storage(storage);
     } else {

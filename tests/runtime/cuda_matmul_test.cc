@@ -14,7 +14,7 @@ float element(const MatmulOperand& operand, const float* data, int64_t row, int6
 }
 
 void multiply_on_host(const MatmulCalls& calls, const float* a, const float* b, float* out) {
-  const Gemm& g = calls.gemm;
+  const BatchedGemm& g = calls.gemm;
   for (const GemmOffsets& at : calls.offsets)
     for (int64_t batch = 0; batch < g.batch; ++batch)
       for (int64_t row = 0; row < g.m; ++row)

@@ -13,10 +13,16 @@
 namespace ridgeline {
 namespace {
 
-// RIDGELINE_RANDOM_GRAPHS asks for more than the sample of every day.
+uint64_t number_from(const char* variable, uint64_t usual) {
+  const char* given = std::getenv(variable);
+  return given ? std::strtoull(given, nullptr, 10) : usual;
+}
+// More than the sample of every day, on request; several processes may share the work.
 uint64_t cases_wanted(uint64_t usual) {
-  const char* wanted = std::getenv("RIDGELINE_RANDOM_GRAPHS");
-  return wanted ? std::strtoull(wanted, nullptr, 10) : usual;
+  return number_from("RIDGELINE_RANDOM_GRAPHS", usual);
+}
+uint64_t first_seed() {
+  return number_from("RIDGELINE_FIRST_SEED", 0);
 }
 
 // Of the largest element. Weights and gradients of scores are rounded to the dtype in between.
@@ -53,7 +59,7 @@ void expect_right(uint64_t seed, DType dtype, BackwardAlgorithm backward, Device
 
 void expect_all_right(Device& device, uint64_t cases) {
   for (DType dtype : {DType::f32, DType::bf16, DType::f16})
-    for (uint64_t seed = 0; seed < cases; ++seed) {
+    for (uint64_t seed = first_seed(); seed < first_seed() + cases; ++seed) {
       const auto backward =
           seed % 2 == 0 ? BackwardAlgorithm::single_pass : BackwardAlgorithm::two_pass;
       expect_right(seed, dtype, backward, device);

@@ -27,15 +27,15 @@ constexpr int64_t kMaxAlignment = 256;
 
 // All that a prepared product depends on.
 struct Request {
-  Gemm gemm;
+  BatchedGemm gemm;
   std::array<int64_t, 3> alignments{};  // of a, b and out, in bytes
   bool operator==(const Request&) const = default;
 };
 
 struct RequestHash {
   size_t operator()(const Request& request) const {
-    const Gemm& g = request.gemm;
-    size_t all = static_cast<size_t>(g.dtype);
+    const BatchedGemm& g = request.gemm;
+    size_t all = static_cast<size_t>(g.dtype) * 16 + static_cast<size_t>(g.out_dtype);
     for (int64_t value :
          {g.m, g.n, g.k, g.batch, int64_t{g.a.transposed}, g.a.leading, g.a.batch_stride,
           int64_t{g.b.transposed}, g.b.leading, g.b.batch_stride, g.out_batch_stride,
@@ -89,15 +89,15 @@ struct Addresses {
   void* out;
 };
 
-void make_layout(OwnedLayout& layout, const Gemm& gemm, int64_t rows, int64_t columns,
+void make_layout(OwnedLayout& layout, DType dtype, int64_t batch, int64_t rows, int64_t columns,
                  const MatmulOperand& operand) {
   const cublaslt::Api& api = cublaslt::api();
   if (operand.transposed) std::swap(rows, columns);
-  check(api.cublasLtMatrixLayoutCreate(&layout.object, data_type(gemm.dtype),
-                                       static_cast<uint64_t>(rows), static_cast<uint64_t>(columns),
-                                       operand.leading),
-        "describing a matrix");
-  const auto count = static_cast<int32_t>(gemm.batch);
+  check(
+      api.cublasLtMatrixLayoutCreate(&layout.object, data_type(dtype), static_cast<uint64_t>(rows),
+                                     static_cast<uint64_t>(columns), operand.leading),
+      "describing a matrix");
+  const auto count = static_cast<int32_t>(batch);
   check(api.cublasLtMatrixLayoutSetAttribute(layout.object, cublaslt::kBatchCount, &count,
                                              sizeof count),
         "describing a batch");
@@ -106,7 +106,7 @@ void make_layout(OwnedLayout& layout, const Gemm& gemm, int64_t rows, int64_t co
         "describing a batch");
 }
 
-void describe(Prepared& prepared, const Gemm& gemm) {
+void describe(Prepared& prepared, const BatchedGemm& gemm) {
   const cublaslt::Api& api = cublaslt::api();
   if (gemm.batch > std::numeric_limits<int32_t>::max())
     throw Error(
@@ -123,9 +123,9 @@ void describe(Prepared& prepared, const Gemm& gemm) {
   };
   set_transpose(cublaslt::kTransposeA, gemm.b.transposed);
   set_transpose(cublaslt::kTransposeB, gemm.a.transposed);
-  make_layout(prepared.first, gemm, gemm.n, gemm.k, gemm.b);
-  make_layout(prepared.second, gemm, gemm.k, gemm.m, gemm.a);
-  make_layout(prepared.out, gemm, gemm.n, gemm.m,
+  make_layout(prepared.first, gemm.dtype, gemm.batch, gemm.n, gemm.k, gemm.b);
+  make_layout(prepared.second, gemm.dtype, gemm.batch, gemm.k, gemm.m, gemm.a);
+  make_layout(prepared.out, gemm.out_dtype, gemm.batch, gemm.n, gemm.m,
               {.leading = gemm.n, .batch_stride = gemm.out_batch_stride});
 }
 
@@ -181,7 +181,7 @@ struct CudaMatmul::Library {
         product.out.object, product.out.object, preference.object, kAlgorithms, results.data(),
         &found);
     if (status != cublaslt::kSuccess || found == 0) {
-      const Gemm& g = request.gemm;
+      const BatchedGemm& g = request.gemm;
       throw Error(ErrorKind::unsupported,
                   fmt::format("cuBLASLt has no algorithm for {} products [{}, {}] x [{}, {}] in {} "
                               "(status {})",
@@ -253,7 +253,7 @@ void CudaMatmul::run(const TensorView& a, const TensorView& b, const TensorView&
     operand = copy;
   }
   const MatmulCalls calls = matmul_calls(operands[0], operands[1], out);
-  const Gemm& gemm = calls.gemm;
+  const BatchedGemm& gemm = calls.gemm;
   if (gemm.m == 0 || gemm.n == 0 || gemm.batch == 0) return;
   if (gemm.k == 0) {
     queue_.check(queue_.driver().cuMemsetD8Async(
@@ -271,11 +271,11 @@ void CudaMatmul::run(const TensorView& a, const TensorView& b, const TensorView&
   for (const GemmOffsets& offsets : calls.offsets) {
     const Addresses addresses = {shifted(operands[0].data, offsets.a, dtype),
                                  shifted(operands[1].data, offsets.b, dtype),
-                                 shifted(out.data, offsets.out, dtype)};
+                                 shifted(out.data, offsets.out, gemm.out_dtype)};
     const Request request = {gemm,
                              {alignment(addresses.a, {gemm.a.batch_stride}, dtype),
                               alignment(addresses.b, {gemm.b.batch_stride}, dtype),
-                              alignment(addresses.out, {gemm.out_batch_stride}, dtype)}};
+                              alignment(addresses.out, {gemm.out_batch_stride}, gemm.out_dtype)}};
     auto found = library_->prepared.find(request);
     if (found == library_->prepared.end()) {
       queue_.require_no_capture("choosing the algorithm of a matrix product");

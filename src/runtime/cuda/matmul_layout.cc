@@ -39,7 +39,7 @@ TensorView batch_of(TensorView view) {
 }
 
 // Products with one and the same b are one product with a taller a.
-void merge_batch_into_rows(Gemm& gemm) {
+void merge_batch_into_rows(BatchedGemm& gemm) {
   const bool rows_continue =
       gemm.m == 1 ? gemm.a.batch_stride >= gemm.k : gemm.a.batch_stride == gemm.m * gemm.a.leading;
   if (gemm.batch == 1 || gemm.b.batch_stride != 0 || gemm.a.transposed || !rows_continue ||
@@ -66,8 +66,9 @@ MatmulCalls matmul_calls(const TensorView& a, const TensorView& b, const TensorV
   const int batched = static_cast<int>(longest - walk.shape.begin());
 
   MatmulCalls calls;
-  Gemm& gemm = calls.gemm;
-  gemm = {.dtype = out.dtype,
+  BatchedGemm& gemm = calls.gemm;
+  gemm = {.dtype = a.dtype,
+          .out_dtype = out.dtype,
           .m = out.shape.back(1),
           .n = out.shape.back(0),
           .k = a.shape.back(0),

@@ -18,12 +18,13 @@ struct MatmulOperand {
 
 // One call: batch products [m, k] x [k, n] -> [m, n], the results one after another or further
 // apart.
-struct Gemm {
-  DType dtype = DType::f32;
+struct BatchedGemm {
+  DType dtype = DType::f32;      // of a and b
+  DType out_dtype = DType::f32;  // the same, or fp32
   int64_t m = 0, n = 0, k = 0, batch = 1;
   MatmulOperand a, b;
   int64_t out_batch_stride = 0;
-  bool operator==(const Gemm&) const = default;
+  bool operator==(const BatchedGemm&) const = default;
 };
 
 // Where a call finds its operands, in elements.
@@ -32,7 +33,7 @@ struct GemmOffsets {
 };
 
 struct MatmulCalls {
-  Gemm gemm;
+  BatchedGemm gemm;
   std::vector<GemmOffsets> offsets;  // one call each
 };
 

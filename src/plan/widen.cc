@@ -1,0 +1,72 @@
+#include "plan/widen.h"
+
+namespace ridgeline {
+namespace {
+
+// The 16-bit storage that the group does nothing but cast as a whole.
+std::optional<Value> cast_storage(const Graph& graph, const Group& group) {
+  const FusedKernel& kernel = group.kernel;
+  if (group.kind != GroupKind::row || kernel.inputs.size() != 1 || kernel.steps.size() != 2 ||
+      kernel.results.size() != 1)
+    return std::nullopt;
+  const FusedOperand &from = kernel.inputs[0], &to = kernel.results[0].to;
+  const bool is_cast = kernel.steps[0].kind == FusedStep::Kind::load &&
+                       kernel.steps[1].kind == FusedStep::Kind::compute &&
+                       kernel.steps[1].op == Op::cast && to.dtype == DType::f32 &&
+                       is_floating(from.dtype) && info(from.dtype).size == 2;
+  if (!is_cast || from.is_position || from.offset != 0 || to.offset != 0 ||
+      from.strides != to.strides)
+    return std::nullopt;
+  const auto is_whole = [&](const FusedOperand& operand) {
+    return element_count(graph.type(operand.storage).shape) == element_count(kernel.domain);
+  };
+  return is_whole(from) && is_whole(to) ? std::optional(from.storage) : std::nullopt;
+}
+
+// Whether the group that computes `narrow` is a product that could write what `cast` writes.
+bool can_write(const Graph& graph, const FusedGraph& fused, const Group& product, Value narrow,
+               const Group& cast) {
+  const Value wide = cast.kernel.results[0].to.storage;
+  return product.kind == GroupKind::library && product.node == narrow.node &&
+         product.stage == cast.stage && graph.nodes()[product.node].op == Op::matmul &&
+         graph.type(wide).shape == graph.type(narrow).shape &&
+         fused.layouts[graph.index(narrow)].strides == fused.layouts[graph.index(wide)].strides;
+}
+
+}  // namespace
+
+void widen_products(const Graph& graph, FusedGraph& fused) {
+  std::vector<uint32_t> touched(graph.value_count());  // by how many groups, and as an output
+  std::vector<uint32_t> writer(graph.value_count(), RefusalNote::kNoGroup);
+  for (uint32_t number = 0; number < fused.groups.size(); ++number) {
+    const Group& group = fused.groups[number];
+    for (const auto* storages : {&group.reads, &group.writes})
+      for (Value storage : *storages) ++touched[graph.index(storage)];
+    for (Value storage : group.writes) writer[graph.index(storage)] = number;
+  }
+  for (const Output& output : graph.outputs())
+    ++touched[graph.index(fused.layouts[graph.index(output.value)].storage)];
+
+  std::vector<Group> kept;
+  std::vector<uint32_t> became;  // by old number; products come before what reads them
+  for (Group& group : fused.groups) {
+    const auto narrow = cast_storage(graph, group);
+    Group* product = nullptr;
+    if (narrow && touched[graph.index(*narrow)] == 2 &&
+        writer[graph.index(*narrow)] != RefusalNote::kNoGroup)
+      product = &kept[became[writer[graph.index(*narrow)]]];
+    if (product != nullptr && can_write(graph, fused, *product, *narrow, group)) {
+      product->into = group.kernel.results[0].to.storage;
+      product->writes = {*product->into};
+      became.push_back(static_cast<uint32_t>(product - kept.data()));
+      continue;
+    }
+    became.push_back(static_cast<uint32_t>(kept.size()));
+    kept.push_back(std::move(group));
+  }
+  fused.groups = std::move(kept);
+  for (RefusalNote& note : fused.refusals)
+    if (note.group != RefusalNote::kNoGroup) note.group = became[note.group];
+}
+
+}  // namespace ridgeline
