@@ -42,7 +42,7 @@ AttentionMatrix matrix_of(const AttentionFlags& flags) {
   return matrix;
 }
 
-int list_choices() {
+int list_implementations() {
   fmt::print("implementations:\n");
   for (const AttentionImplementation& implementation : attention_implementations())
     fmt::print("  {:<12} {}\n", implementation.name, implementation.summary);
@@ -84,7 +84,7 @@ bool is_compiled(const AttentionWorkload& workload) {
 }
 
 int run_command(const AttentionFlags& flags) {
-  if (flags.study.list) return list_choices();
+  if (flags.study.list) return list_implementations();
   const std::vector<AttentionWorkload> workloads = expand_matrix(matrix_of(flags));
   const std::unique_ptr<Device> device = open_device(flags.device);
   const AttentionStudyOptions study{.protocol = make_protocol(flags.protocol),

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "cli/base_results.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/turn_options.h"
@@ -13,7 +14,6 @@
 #include "measure/gate.h"
 #include "measure/history.h"
 #include "measure/interleave.h"
-#include "measure/read_results.h"
 #include "measure/record_json.h"
 #include "report/compare_report.h"
 #include "report/progress.h"
@@ -53,23 +53,6 @@ std::vector<std::string> words(const std::string& text) {
   return out;
 }
 
-std::vector<Record> read_side(const std::string& path) {
-  ReadResult result = read_results(path);
-  for (const LineProblem& problem : result.problems)
-    say(fmt::format("{} line {}: {}; passed over", path, problem.line_number, problem.reason));
-  if (result.records.empty())
-    throw Error(ErrorKind::usage, fmt::format("'{}' holds no record that can be read", path),
-                "give a results file (.jsonl) of a study");
-  return std::move(result.records);
-}
-
-std::unique_ptr<History> history_if_any(const std::string& results_dir) {
-  const fs::path file = History::file_in(results_dir);
-  std::error_code ignored;
-  if (!fs::exists(file, ignored)) return nullptr;
-  return std::make_unique<History>(file, Database::Open::existing);
-}
-
 void check_two(const std::vector<std::string>& given, const char* flag) {
   if (!given.empty() && given.size() != 2)
     throw Error(ErrorKind::usage,
@@ -97,15 +80,15 @@ std::optional<Comparison> compare_in_turns(const CompareFlags& flags, const Comp
     return command;
   };
   watch_for_interrupts();
-  Progress progress(std::vector<double>(static_cast<size_t>(flags.turns.rounds), 1.0),
+  Progress progress(std::vector<double>(static_cast<size_t>(flags.turns.rounds) + 1, 1.0),
                     terminal_progress());
   const Interleaved measured = interleave(side(0, flags.base_args), side(1, flags.new_args),
-                                          turn_options(flags.turns, progress));
+                                          turn_options(flags.turns, options, progress));
   progress.clear();
   if (measured.interrupted) return std::nullopt;
   keep(directory / "base.jsonl", measured.base);
   keep(directory / "new.jsonl", measured.next);
-  return compare_interleaved(measured, options);
+  return compare_interleaved(measured.rows, options);
 }
 
 Comparison compare_files(const CompareFlags& flags, const CompareOptions& options,
@@ -115,13 +98,9 @@ Comparison compare_files(const CompareFlags& flags, const CompareOptions& option
       (flags.inputs.size() == 2 && !flags.baseline.empty()))
     throw Error(ErrorKind::usage, fmt::format("{} results files given", flags.inputs.size()),
                 "expected BASE NEW, or --baseline NAME NEW, or --impl A,B FILE");
-  if (!flags.baseline.empty() && !history)
-    throw Error(
-        ErrorKind::usage,
-        fmt::format("no baseline is saved in '{}'", History::file_in(flags.results_dir).string()),
-        "a study with --save-baseline NAME saves one");
-  const std::vector<Record> base =
-      flags.baseline.empty() ? read_side(flags.inputs.front()) : history->baseline(flags.baseline);
+  const std::vector<Record> base = flags.baseline.empty()
+                                       ? read_side(flags.inputs.front())
+                                       : read_baseline(flags.baseline, history, flags.results_dir);
   return compare_records(base, read_side(flags.inputs.back()), options);
 }
 

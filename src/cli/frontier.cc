@@ -113,7 +113,7 @@ std::optional<ProbeResult> probe_in_child(const AttentionWorkload& workload, Pro
   return result;
 }
 
-int list_choices() {
+int list_frontiers() {
   fmt::print("implementations:\n");
   for (const AttentionImplementation& implementation : attention_implementations())
     fmt::print("  {:<12} {}\n", implementation.name, implementation.summary);
@@ -137,7 +137,7 @@ int dry_run(const std::vector<SweepRow>& rows, const Device& device) {
 
 int run_command(const FrontierFlags& flags) {
   namespace fs = std::filesystem;
-  if (flags.study.list) return list_choices();
+  if (flags.study.list) return list_frontiers();
   if (!flags.study.output.empty()) output_format(flags.study.output);
   parse_seconds(flags.probe_patience);
   const std::vector<AttentionWorkload> workloads = workloads_of(flags);

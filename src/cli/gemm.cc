@@ -40,7 +40,7 @@ GemmMatrix matrix_of(const GemmFlags& flags, const Device& device) {
   return matrix;
 }
 
-int list_choices() {
+int list_gemms() {
   fmt::print("implementations:\n");
   for (const GemmImplementation& implementation : gemm_implementations())
     fmt::print("  {:<12} {}\n", implementation.name, implementation.summary);
@@ -92,7 +92,7 @@ std::string row_command(const GemmFlags& flags, const Device& device, const Prot
 
 int run_command(GemmFlags flags) {
   namespace fs = std::filesystem;
-  if (flags.study.list) return list_choices();
+  if (flags.study.list) return list_gemms();
   if (!flags.study.output.empty()) output_format(flags.study.output);
   const std::unique_ptr<Device> device = open_device(flags.device);
   const std::vector<GemmWorkload> workloads = expand_matrix(matrix_of(flags, *device));

@@ -52,7 +52,7 @@ KernelMatrix matrix_of(const KernelFlags& flags, const Device& device) {
   return matrix;
 }
 
-int list_choices() {
+int list_kernels() {
   fmt::print("implementations:\n");
   for (const AttentionImplementation& implementation : attention_implementations())
     if (!implementation.compiled)
@@ -140,7 +140,7 @@ int exit_code(const SweepResult& result, const std::string& own_entry) {
 
 int run_command(const KernelFlags& flags) {
   namespace fs = std::filesystem;
-  if (flags.study.list) return list_choices();
+  if (flags.study.list) return list_kernels();
   if (!flags.study.output.empty()) output_format(flags.study.output);
   const std::unique_ptr<Device> device = open_device(flags.device);
   const std::vector<KernelWorkload> workloads = expand_matrix(matrix_of(flags, *device));

@@ -72,7 +72,7 @@ ModelStudyOptions options_of(const ModelFlags& flags, const Device& device) {
   return options;
 }
 
-int list_choices() {
+int list_models() {
   fmt::print("sizes:\n");
   for (const TransformerConfig& config : transformer_sizes())
     fmt::print("  {:<8} {:>8.1f} M parameters: width {}, feed-forward {}, {} layers, {} heads\n",
@@ -146,7 +146,7 @@ std::string row_command(const std::string& command, const std::string& size,
 
 int run_command(const ModelFlags& flags) {
   namespace fs = std::filesystem;
-  if (flags.study.list) return list_choices();
+  if (flags.study.list) return list_models();
   if (!flags.study.output.empty()) output_format(flags.study.output);
   const std::vector<ModelWorkload> workloads = expand_matrix(matrix_of(flags));
   const std::unique_ptr<Device> device = open_device(flags.device);

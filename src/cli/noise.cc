@@ -35,7 +35,7 @@ Table noise_table(const std::vector<MeasuredNoise>& noise) {
 int run_command(const NoiseFlags& flags) {
   const Command command = study_command(own_program(), flags.study);
   watch_for_interrupts();
-  const int steps_each = flags.turns.rounds + 1;
+  const int steps_each = flags.turns.rounds + 2;  // the check, the rounds, one run alone
   Progress progress(std::vector<double>(static_cast<size_t>(flags.comparisons * steps_each), 1.0),
                     terminal_progress());
   std::vector<Interleaved> in_turns;
@@ -43,8 +43,8 @@ int run_command(const NoiseFlags& flags) {
   for (int i = 0; i < flags.comparisons; ++i) {
     const int first_step = i * steps_each;
     in_turns.push_back(
-        interleave(command, command, turn_options(flags.turns, progress, first_step)));
-    progress.begin(static_cast<size_t>(first_step + flags.turns.rounds), "one run by itself");
+        interleave(command, command, turn_options(flags.turns, {}, progress, first_step)));
+    progress.begin(static_cast<size_t>(first_step + flags.turns.rounds + 1), "one run by itself");
     auto records = run_alone(command, interrupted);
     if (in_turns.back().interrupted || !records) {
       progress.clear();

@@ -20,9 +20,16 @@ Run add_report_command(CLI::App& app) {
       ->allow_extra_args(false);
   command->add_option("--figure", request->figure,
                       "of .svg and .png only this figure, such as latency-forward");
+  command->add_option("--base", request->base,
+                      "a results file to compare with: verdicts as `ridgeline compare` gives them");
+  command->add_option("--baseline", request->baseline, "a saved baseline in its place");
+  command->add_option("--results-dir", request->results_dir, "where the history is")
+      ->capture_default_str();
+  command->add_flag("--force", request->force, "compare across machines and settings");
   command->footer(
       "Examples:\n"
       "  ridgeline report results/study -o report.html\n"
+      "  ridgeline report new.jsonl --base before.jsonl -o report.html\n"
       "  ridgeline report base.jsonl new.jsonl -o report.html -o report.md\n"
       "  ridgeline report results -o figures/attention.svg --figure latency-forward");
   return [request] {

@@ -14,24 +14,31 @@ namespace ridgeline {
 
 void add_turn_flags(CLI::App& command, TurnFlags& flags) {
   command
-      .add_option("--rounds", flags.rounds,
-                  "at least so often both sides are started anew: where memory lies changes times")
-      ->check(CLI::Range(1, 1000))
+      .add_option(
+          "--rounds", flags.rounds,
+          "the most rounds; in each both sides are started anew, and 10 are the fewest that "
+          "give a verdict")
+      ->check(CLI::Range(1, kMaxPairs))
       ->capture_default_str();
   command
       .add_option("--time-budget", flags.time_budget,
-                  "of samples per row; rounds go on until it is spent or ratios are known to 1 %")
+                  "per row; rounds end earlier when every row has its verdict")
       ->capture_default_str();
 }
 
-InterleaveOptions turn_options(const TurnFlags& flags, Progress& progress, int first_step) {
-  return {.rounds = flags.rounds,
-          .time_budget_s = parse_seconds(flags.time_budget),
-          .interrupted = interrupted,
-          .progress = [&progress, first_step](int round, size_t row) {
-            progress.begin(static_cast<size_t>(first_step + round),
-                           fmt::format("round {}, row {}", round + 1, row + 1));
-          }};
+InterleaveOptions turn_options(const TurnFlags& flags, const CompareOptions& compare,
+                               Progress& progress, int first_step) {
+  return {
+      .rounds = {.rounds = flags.rounds,
+                 .time_budget_s = parse_seconds(flags.time_budget),
+                 .settled = [compare](const auto& rows) { return settled_rows(rows, compare); }},
+      .interrupted = interrupted,
+      .progress = [&progress, first_step](int round, size_t row) {
+        progress.begin(
+            static_cast<size_t>(first_step + round),
+            fmt::format("{}, row {}",
+                        round == 0 ? "checking values" : fmt::format("round {}", round), row + 1));
+      }};
 }
 
 std::string own_program() {

@@ -6,19 +6,22 @@
 #include <string>
 #include <vector>
 
+#include "measure/compare.h"
 #include "measure/interleave.h"
 #include "report/progress.h"
 
 namespace ridgeline {
 
 struct TurnFlags {
-  int rounds = InterleaveOptions().rounds;
-  std::string time_budget = "10s";
+  int rounds = RoundOptions().rounds;
+  std::string time_budget = "12s";
 };
 void add_turn_flags(CLI::App& command, TurnFlags& flags);
 
-// Rounds are steps of the progress, from `first_step` on. Ctrl-C ends them.
-InterleaveOptions turn_options(const TurnFlags& flags, Progress& progress, int first_step = 0);
+// The check and the rounds are steps of the progress, from `first_step` on. Rounds end when every
+// row has its verdict by `compare`, or with Ctrl-C.
+InterleaveOptions turn_options(const TurnFlags& flags, const CompareOptions& compare,
+                               Progress& progress, int first_step = 0);
 
 // This program's own file, to be run again.
 std::string own_program();

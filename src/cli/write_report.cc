@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "cli/base_results.h"
 #include "cli/build_facts.h"
 #include "measure/file_io.h"
 #include "measure/printable.h"
@@ -112,6 +113,16 @@ ReportInput read_input(const ReportRequest& request) {
   if (input.records.empty())
     throw Error(ErrorKind::usage, "no record could be read, so there is nothing to report",
                 "give results files (.jsonl) that a study wrote");
+  if (!request.base.empty() && !request.baseline.empty())
+    throw Error(ErrorKind::usage, "--base and --baseline are two bases", "give one of them");
+  if (!request.base.empty() || !request.baseline.empty()) {
+    const std::unique_ptr<History> history = history_if_any(request.results_dir);
+    input.comparison =
+        compare_records(request.baseline.empty()
+                            ? read_side(request.base)
+                            : read_baseline(request.baseline, history.get(), request.results_dir),
+                        input.records, {.noise = noise_of(history.get()), .force = request.force});
+  }
   return input;
 }
 

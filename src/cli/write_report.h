@@ -11,6 +11,10 @@ struct ReportRequest {
   std::vector<std::filesystem::path> results = {};  // files, or folders searched for .jsonl
   std::vector<std::filesystem::path> outputs = {};  // .html, .md, .svg, .png
   std::string figure = {};                          // of .svg and .png: only this one; empty: all
+  std::filesystem::path base = {};                  // a results file to compare with; empty: none
+  std::string baseline = {};  // or a saved one, of the history in `results_dir`
+  std::filesystem::path results_dir = "results";
+  bool force = false;  // compare across machines and settings
 };
 
 // Says on stderr what could not be read. Returns the files that were written.

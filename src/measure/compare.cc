@@ -27,11 +27,12 @@ struct PairingFacts {
   Pairing pairing;
   std::string_view name;
   double assumed_noise;
+  int looks;
 };
-// Two runs of one build minutes apart differ by several percent on a shared machine; in turns by
-// what memory layout makes of it.
-constexpr PairingFacts kPairings[] = {{Pairing::interleaved, "interleaved", 0.02},
-                                      {Pairing::separate, "separate", 0.05}};
+// Two runs of one build minutes apart differ by several percent on a shared machine, and their
+// intervals do not know it; those of rounds do.
+constexpr PairingFacts kPairings[] = {{Pairing::interleaved, "interleaved", 0.01, kLooks},
+                                      {Pairing::separate, "separate", 0.05, 1}};
 
 const PairingFacts& facts_of(Pairing pairing) {
   return pairing == kPairings[0].pairing ? kPairings[0] : kPairings[1];
@@ -128,7 +129,8 @@ RowComparison compare_pair(const Pair& pair, double confidence, Pairing pairing,
       options.noise ? options.noise(*pair.base, pair.phase, pairing) : assumed_noise(pairing);
   row.verdict = decide(row.log_time, std::max(row.noise.fraction, options.tolerance));
   if (!std::isfinite(row.log_time.low))
-    row.note = fmt::format("too few samples for an interval of {:.4g} %", 100 * confidence);
+    row.note = fmt::format("too few {} for an interval of {:.4g} %",
+                           pair.log_ratios ? "rounds" : "samples", 100 * confidence);
   return row;
 }
 
@@ -137,7 +139,7 @@ Comparison compare_pairs(const std::vector<Pair>& pairs, Pairing pairing,
                          const CompareOptions& options) {
   Comparison comparison;
   comparison.pairing = pairing;
-  comparison.confidence = confidence_for(pairs.size());
+  comparison.confidence = confidence_for(pairs.size(), facts_of(pairing).looks);
   for (const Pair& pair : pairs)
     comparison.rows.push_back(compare_pair(pair, comparison.confidence, pairing, options));
   const auto assumed =
@@ -331,9 +333,9 @@ Comparison compare_records(std::span<const Record> base, std::span<const Record>
   return comparison;
 }
 
-Comparison compare_interleaved(const Interleaved& measured, const CompareOptions& options) {
+Comparison compare_interleaved(const std::vector<PairedRow>& rows, const CompareOptions& options) {
   std::vector<Pair> pairs;
-  for (const PairedRow& row : measured.rows) {
+  for (const PairedRow& row : rows) {
     for (const PairedPhase& phase : row.phases)
       if (is_compared(phase.name))
         pairs.push_back(
@@ -345,6 +347,23 @@ Comparison compare_interleaved(const Interleaved& measured, const CompareOptions
     if (row.phase.empty() && row.base.status == Status::ok && row.next.status == Status::ok)
       row.note = "its implementation does not take turns; compare two results files instead";
   return comparison;
+}
+
+std::vector<bool> settled_rows(const std::vector<PairedRow>& rows, const CompareOptions& options) {
+  const Comparison comparison = compare_interleaved(rows, options);
+  std::vector<bool> settled;
+  auto phase = comparison.rows.begin();  // in the order of rows, each with its phases
+  for (const PairedRow& row : rows) {
+    const auto compared =
+        std::count_if(row.phases.begin(), row.phases.end(),
+                      [](const PairedPhase& candidate) { return is_compared(candidate.name); });
+    const auto end = phase + (row.phases.empty() ? 1 : compared);
+    settled.push_back(std::none_of(phase, end, [](const RowComparison& candidate) {
+      return candidate.verdict == Verdict::unclear;
+    }));
+    phase = end;
+  }
+  return settled;
 }
 
 }  // namespace ridgeline

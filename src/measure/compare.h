@@ -15,9 +15,9 @@
 #include <string_view>
 #include <vector>
 
-#include "measure/interleave.h"
 #include "measure/rank_interval.h"
 #include "measure/record.h"
+#include "measure/rounds.h"
 
 namespace ridgeline {
 
@@ -49,7 +49,7 @@ struct RowComparison {
   Record base, next;  // without their samples
   std::string phase;
   double base_ms = Statistics::kUnknown, new_ms = Statistics::kUnknown;  // medians
-  Shift log_time;  // of new over base, by the paired or batched samples
+  Shift log_time;  // of new over base, by rounds or batches
   NoiseFloor noise;
   std::optional<Verdict> verdict;  // empty: not measured on both sides; `note` says why
   std::string note;
@@ -78,7 +78,10 @@ Comparison compare_records(std::span<const Record> base, std::span<const Record>
                            const CompareOptions& options);
 
 // Sides that were measured in turns differ in what the user asked for: nothing is refused.
-Comparison compare_interleaved(const Interleaved& measured, const CompareOptions& options);
+Comparison compare_interleaved(const std::vector<PairedRow>& rows, const CompareOptions& options);
+
+// Which rows have a verdict, or can have none: for RoundOptions::settled.
+std::vector<bool> settled_rows(const std::vector<PairedRow>& rows, const CompareOptions& options);
 
 // The rule itself.
 Verdict decide(const Shift& log_time, double band);

@@ -3,30 +3,29 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
-#include <map>
 #include <memory>
-#include <numeric>
+#include <random>
 #include <tuple>
 #include <utility>
 
 #include "base/error.h"
+#include "base/processors.h"
 #include "measure/child_study.h"
-#include "measure/rank_interval.h"
 
 namespace ridgeline {
 namespace {
 
-constexpr int kMaxBlockSamples = 200;
-constexpr double kMinQuads = 4, kMaxQuads = 40;
+constexpr double kMaxTurnSamples = 200;
+constexpr double kMinQuads = 2, kMaxQuads = 40;
+// On a busy machine many short rounds tell more than a few long ones: one outlier may be among
+// them.
+constexpr int kRoundsInBudget = 20;
+constexpr int kQuadsOfAMedian = 5;  // of these two may be outliers
 
-double median_of(const std::vector<double>& samples) {
-  return summarize(samples).median_ms;
-}
-
-// A clock may be too coarse for a block; a nanosecond stands for nothing.
-double log_median(const std::vector<double>& samples) {
-  return std::log(std::max(median_of(samples), 1e-6));
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 // Where a led program stands: it waits in measurement `measurement` of row `row`, or has ended.
@@ -93,120 +92,124 @@ class Player {
   std::vector<std::string> phases_;
 };
 
-// By row, measurement and place in it: the order in which a study times its phases.
-using PhasesOfRow = std::map<std::tuple<size_t, size_t, size_t>, PairedPhase>;
-
+// Both sides, started anew and led through their rows together.
 class Round {
  public:
-  Round(const Command& base, const Command& next, int index, const InterleaveOptions& options)
-      : index_(index), options_(options) {
-    // Who is started first, and so lies first in memory, changes from round to round.
-    if (index % 2 == 0) base_ = std::make_unique<Player>(base, options);
+  struct Setting {
+    bool base_first = true;            // who is started first, and so lies first in memory
+    std::vector<int> processors = {};  // empty: all
+  };
+
+  Round(const Command& base, const Command& next, const Setting& setting,
+        const InterleaveOptions& options)
+      : base_first_(setting.base_first), options_(options) {
+    const OnProcessors here(setting.processors);
+    if (base_first_) base_ = std::make_unique<Player>(base, options);
     next_ = std::make_unique<Player>(next, options);
     if (!base_) base_ = std::make_unique<Player>(base, options);
   }
 
-  void measure(PhasesOfRow& phases) {
+  // `measure` leads both through a measurement of a row.
+  void lead(const std::function<void(Round&, size_t row)>& measure) {
     while (!base_->position().ended || !next_->position().ended) {
       const auto base_at = base_->position().order(), next_at = next_->position().order();
-      if (base_at == next_at)
-        measure_both(phases);
-      else
-        measure_alone(base_at < next_at ? *base_ : *next_);
+      if (base_at == next_at) {
+        if (base_->phases() != next_->phases())
+          throw Error(ErrorKind::usage, "the two sides measure different phases",
+                      "give both the same study and passes");
+        measure(*this, base_->position().row);
+      } else {
+        // The other side has no such measurement (out of memory, say).
+        sample_once(base_at < next_at ? *base_ : *next_);
+      }
     }
   }
 
-  Player& base() { return *base_; }
-  Player& next() { return *next_; }
-
- private:
-  // The other side has no such measurement (out of memory, say): enough for a valid record.
-  static void measure_alone(Player& player) {
-    if (player.take({.kind = Turn::Kind::warm_up, .count = 1})) player.stop();
+  // Enough for a valid record.
+  void sample_both_once() {
+    sample_once(*base_);
+    sample_once(*next_);
   }
 
-  void measure_both(PhasesOfRow& phases) {
-    if (base_->phases() != next_->phases())
-      throw Error(ErrorKind::usage, "the two sides measure different phases",
-                  "give both the same study and passes");
-    const size_t row = base_->position().row;
-    if (options_.progress) options_.progress(index_, row);
-    Block base_block, next_block;
-    if (index_ % 2 == 0) base_block = warm_up(*base_);
-    next_block = warm_up(*next_);
-    if (index_ % 2 == 1) base_block = warm_up(*base_);
-    const double quad_ms = 2 * (base_block.ms + next_block.ms);
-    const double quads = std::clamp(
-        std::floor(1e3 * options_.time_budget_s / options_.rounds / quad_ms), kMinQuads, kMaxQuads);
-    for (int quad = 0; quad < static_cast<int>(quads) && !over(); ++quad) {
-      // Who starts changes from quad to quad and from round to round.
-      const bool base_first = (quad + index_) % 2 == 0;
-      Player& outer = base_first ? *base_ : *next_;
-      Player& inner = base_first ? *next_ : *base_;
-      const int outer_count = (base_first ? base_block : next_block).samples;
-      const int inner_count = (base_first ? next_block : base_block).samples;
-      auto first = outer.take({.kind = Turn::Kind::sample, .count = outer_count});
-      auto second = first ? inner.take({.kind = Turn::Kind::sample, .count = inner_count}) : first;
-      auto third = second ? inner.take({.kind = Turn::Kind::sample, .count = inner_count}) : second;
-      auto fourth = third ? outer.take({.kind = Turn::Kind::sample, .count = outer_count}) : third;
-      if (!fourth) break;
-      for (size_t i = 0; i < base_->phases().size(); ++i) {
-        PairedPhase& phase = phases[{row, base_->position().measurement, i}];
-        phase.name = base_->phases()[i];
-        // Other work only ever adds time, so each side speaks by the quicker of its two blocks.
-        const double outer_log = std::min(log_median((*first)[i]), log_median((*fourth)[i]));
-        const double inner_log = std::min(log_median((*second)[i]), log_median((*third)[i]));
-        phase.log_ratios.push_back(base_first ? inner_log - outer_log : outer_log - inner_log);
-        for (const auto* block : {&*first, &*second, &*third, &*fourth}) {
-          const bool is_base = (block == &*first || block == &*fourth) == base_first;
-          std::vector<double>& all = is_base ? phase.base_ms : phase.new_ms;
-          all.insert(all.end(), (*block)[i].begin(), (*block)[i].end());
+  void measure_in_turns(PairedRow& row) {
+    Player& first = base_first_ ? *base_ : *next_;
+    Player& second = base_first_ ? *next_ : *base_;
+    const double first_ms = warm_up(first), second_ms = warm_up(second);
+    // As many samples on both sides: the quickest of many is quicker than that of a few.
+    const double samples_each = std::clamp(
+        std::ceil(options_.turn_ms / std::max(first_ms, second_ms)), 1.0, kMaxTurnSamples);
+    const double quad_ms = 2 * samples_each * (first_ms + second_ms);
+    const double share_s = options_.rounds.time_budget_s / kRoundsInBudget;
+    const double round_ms = std::min(options_.round_ms, 1e3 * share_s);
+    const int count =
+        static_cast<int>(std::clamp(std::floor(round_ms / quad_ms), kMinQuads, kMaxQuads));
+    const double begin_s = now_s();
+    const auto goes_on = [&](int quads_done) {
+      return quads_done < count && !over() &&
+             (quads_done < kQuadsOfAMedian || now_s() - begin_s < share_s);
+    };
+    const Turn turn{.kind = Turn::Kind::sample, .count = static_cast<int>(samples_each)};
+    std::vector<std::vector<Quad>> quads(base_->phases().size());  // per phase
+    for (int done = 0; goes_on(done); ++done) {
+      for (auto& phase : quads) phase.emplace_back();
+      for (const bool outer : {true, false, false, true}) {
+        Player& player = outer ? first : second;
+        const auto samples = player.take(turn);
+        if (!samples) return;  // ended or interrupted: finish() says
+        for (size_t phase = 0; phase < quads.size(); ++phase) {
+          Quad& quad = quads[phase].back();
+          std::vector<double>& side = &player == base_.get() ? quad.base_ms : quad.new_ms;
+          side.insert(side.end(), (*samples)[phase].begin(), (*samples)[phase].end());
         }
       }
     }
+    for (size_t phase = 0; phase < quads.size(); ++phase)
+      row.phase(base_->phases()[phase]).add_round(quads[phase]);
     base_->stop();
     next_->stop();
   }
 
+  // The records of both sides; empty: interrupted.
+  std::optional<std::pair<std::vector<Record>, std::vector<Record>>> finish() {
+    auto base = base_->finish();
+    auto next = next_->finish();
+    if (!base || !next) return std::nullopt;
+    if (base->size() != next->size())
+      throw Error(ErrorKind::usage,
+                  fmt::format("the base has {} rows, the new side {}: rows are paired in order",
+                              base->size(), next->size()),
+                  "give both sides as many sizes");
+    return std::pair(std::move(*base), std::move(*next));
+  }
+
+ private:
+  static void sample_once(Player& player) {
+    if (player.take({.kind = Turn::Kind::warm_up, .count = 1})) player.stop();
+  }
+
   bool over() const { return options_.interrupted && options_.interrupted(); }
 
-  struct Block {
-    int samples = 1;
-    double ms = 1;
-  };
-
-  // How many samples fill a block, and what that takes.
-  Block warm_up(Player& player) const {
-    const auto samples = player.take({.kind = Turn::Kind::warm_up, .count = 3});
-    if (!samples) return {};
+  // How long a sample takes, by the quickest of a few: on a busy machine the others tell of other
+  // work.
+  static double warm_up(Player& player) {
+    const auto samples = player.take({.kind = Turn::Kind::warm_up, .count = 5});
     double total_ms = 0;
-    for (const auto& phase : *samples) total_ms += median_of(phase);
-    total_ms = std::max(total_ms, 1e-6);
-    const double count =
-        std::clamp<double>(std::ceil(options_.block_ms / total_ms), 1, kMaxBlockSamples);
-    return {static_cast<int>(count), count * total_ms};
+    if (samples)
+      for (const auto& phase : *samples) total_ms += *std::min_element(phase.begin(), phase.end());
+    return std::max(total_ms, 1e-6);
   }
 
   std::unique_ptr<Player> base_, next_;
-  int index_;
+  bool base_first_;
   const InterleaveOptions& options_;
 };
 
-bool precise(const PhasesOfRow& phases, double target) {
-  return std::all_of(phases.begin(), phases.end(), [&](const auto& entry) {
-    const Shift shift = paired_shift(entry.second.log_ratios, confidence_for(phases.size()));
-    return shift.high - shift.low <= 2 * target;
-  });
-}
-
-// Time that the slowest row has spent in samples.
-double seconds_spent(const PhasesOfRow& phases) {
-  std::map<size_t, double> rows;
-  for (const auto& [place, phase] : phases)
-    for (const auto* samples : {&phase.base_ms, &phase.new_ms})
-      rows[std::get<0>(place)] += std::accumulate(samples->begin(), samples->end(), 0.0) / 1e3;
-  double most = 0;
-  for (const auto& [row, seconds] : rows) most = std::max(most, seconds);
+// The most threads that a row computes with; nothing where no processor does the work.
+int threads_of(const std::vector<PairedRow>& rows) {
+  int most = 0;
+  for (const PairedRow& row : rows)
+    for (const Record* record : {&row.base, &row.next})
+      most = std::max(most, record->settings.value("threads", 0));
   return most;
 }
 
@@ -214,35 +217,51 @@ double seconds_spent(const PhasesOfRow& phases) {
 
 Interleaved interleave(const Command& base, const Command& next, const InterleaveOptions& options) {
   Interleaved result;
-  PhasesOfRow phases;
-  const auto goes_on = [&](int index) {
-    return index < options.rounds || (!precise(phases, options.target_precision) &&
-                                      seconds_spent(phases) < options.time_budget_s);
+  const auto tell = [&](int round, size_t row) {
+    if (options.progress) options.progress(round, row);
   };
-  for (int index = 0; goes_on(index); ++index) {
-    const auto of_round = [&](Command command) {
-      if (index > 0) command.emplace_back("--no-verify");
-      return command;
-    };
-    Round round(of_round(base), of_round(next), index, options);
-    round.measure(phases);
-    const auto base_records = round.base().finish();
-    const auto next_records = round.next().finish();
-    result.interrupted = !base_records || !next_records;
-    if (result.interrupted) break;
-    if (base_records->size() != next_records->size())
-      throw Error(ErrorKind::usage,
-                  fmt::format("the base has {} rows, the new side {}: rows are paired in order",
-                              base_records->size(), next_records->size()),
-                  "give both sides as many sizes");
-    for (size_t row = 0; row < base_records->size() && index == 0; ++row)
-      result.rows.push_back({(*base_records)[row], (*next_records)[row], {}});
-    result.base.insert(result.base.end(), base_records->begin(), base_records->end());
-    result.next.insert(result.next.end(), next_records->begin(), next_records->end());
-  }
-  for (auto& [place, phase] : phases)
-    if (std::get<0>(place) < result.rows.size())
-      result.rows[std::get<0>(place)].phases.push_back(std::move(phase));
+  Round check(base, next, {}, options);
+  check.lead([&](Round& both, size_t row) {
+    tell(0, row);
+    both.sample_both_once();
+  });
+  const auto checked = check.finish();
+  if (!checked) return {.interrupted = true};
+  for (size_t row = 0; row < checked->first.size(); ++row)
+    result.rows.push_back({checked->first[row], checked->second[row], {}});
+
+  const std::vector<int> processors = allowed_processors();
+  const int threads = threads_of(result.rows);
+  std::mt19937 coin{std::random_device{}()};
+  const auto unchecked = [](Command command) {
+    command.emplace_back("--no-verify");
+    return command;
+  };
+  const auto measure = [&](int index, const std::vector<bool>& settled,
+                           std::vector<PairedRow>& rows) {
+    Round::Setting setting{.base_first = coin() % 2 == 0};
+    if (threads > 0) setting.processors = some_processors(processors, threads, index);
+    Round round(unchecked(base), unchecked(next), setting, options);
+    round.lead([&](Round& both, size_t row) {
+      tell(index + 1, row);
+      if (row >= rows.size() || settled[row])
+        both.sample_both_once();
+      else
+        both.measure_in_turns(rows[row]);
+    });
+    auto records = round.finish();
+    if (!records) return false;
+    for (size_t row = 0; row < records->first.size() && row < rows.size(); ++row) {
+      if (settled[row]) continue;
+      // A round sees the processors it is given; the machine has all of them.
+      records->first[row].machine = rows[row].base.machine;
+      records->second[row].machine = rows[row].next.machine;
+      result.base.push_back(std::move(records->first[row]));
+      result.next.push_back(std::move(records->second[row]));
+    }
+    return true;
+  };
+  result.interrupted = !take_rounds(result.rows, options.rounds, measure);
   return result;
 }
 

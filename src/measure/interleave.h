@@ -2,49 +2,35 @@
 //
 //   const Interleaved result = interleave({"old/ridgeline", "attention", "--impl", "flash"},
 //                                         {"new/ridgeline", "attention", "--impl", "flash"}, {});
+//
+// First both run once to check values against the oracle. Then rounds (rounds.h): both are started
+// anew, because where tensors come to lie in memory changes figures, on the same processors,
+// because no two are equally undisturbed.
 #pragma once
 
 #include <functional>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "measure/child_study.h"
 #include "measure/record.h"
+#include "measure/rounds.h"
 
 namespace ridgeline {
 
 struct InterleaveOptions {
-  // Both programs are started anew in every round: where tensors come to lie in memory changes
-  // figures by a percent, and only a fresh start draws it again. At least so many rounds.
-  int rounds = 6;
-  // Rounds go on until every ratio is known to within this, or the budget is spent. Only the width
-  // of intervals ends them, never what they say.
-  double target_precision = 0.01;
-  double time_budget_s = 10;  // of samples per row, all rounds together
-  double block_ms = 1;        // each letter is as many samples as fill this time, at least one
+  RoundOptions rounds = {};
+  // A turn is as many samples as fill this time on the slower side, at least one; a round has as
+  // many quads of a row as fill that time, at least two and at most 40.
+  double turn_ms = 4, round_ms = 250;
   std::function<bool()> interrupted = {};
-  // Told before each measurement: the round and the row, both from 0.
+  // Told before each measurement: 0 for the check, then the round from 1; and the row from 0.
   std::function<void(int round, size_t row)> progress = {};
 };
 
-// One phase of one row on both sides.
-struct PairedPhase {
-  std::string name;
-  std::vector<double>
-      log_ratios;  // of time, new over base; one per quad A B B A, in the order taken
-  std::vector<double> base_ms, new_ms;  // all samples
-};
-
-struct PairedRow {
-  Record base, next;  // of the first round; those after it skip the check against the oracle
-  std::vector<PairedPhase>
-      phases;  // empty: at least one side was not measured, its status says why
-};
-
 struct Interleaved {
-  std::vector<PairedRow> rows;
-  std::vector<Record> base, next;  // every record of every round
+  std::vector<PairedRow> rows = {};
+  std::vector<Record> base = {}, next = {};  // every record of every round
   bool interrupted = false;
 };
 

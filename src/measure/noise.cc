@@ -41,13 +41,13 @@ std::vector<MeasuredNoise> measured_noise(std::span<const Interleaved> in_turns,
     entry->record = &record;
     return entry;
   };
-  const double confidence = confidence_for(1);
+  const double confidence = confidence_for(1), in_turns_confidence = confidence_for(1, kLooks);
   for (const Interleaved& measured : in_turns)
     for (const PairedRow& row : measured.rows)
       for (const PairedPhase& phase : row.phases)
         if (is_compared(phase.name))
           entry_of(row.base, phase.name, Pairing::interleaved)
-              ->shifts.push_back(paired_shift(phase.log_ratios, confidence));
+              ->shifts.push_back(paired_shift(phase.log_ratios, in_turns_confidence));
   for (const std::vector<Record>& records : alone)
     for (const Record& record : records)
       for (const Series& series : record.series)

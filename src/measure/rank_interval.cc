@@ -11,16 +11,9 @@ namespace ridgeline {
 namespace {
 
 constexpr double kFamilyError = 0.05;
-constexpr double kMinConfidence = 0.99;
+constexpr double kRowError = 0.01;
 // The most that autocorrelation widens an interval by: beyond it the estimate of r itself is loose.
 constexpr double kMaxAutocorrelation = 0.9;
-
-double median_of(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  if (values.size() % 2) return *middle;
-  return (*std::max_element(values.begin(), middle) + *middle) / 2;
-}
 
 // In how many of the 2^n equally likely cases the ranks of positive differences sum to s: the
 // coefficients of the product of (1 + q^i).
@@ -77,9 +70,17 @@ void check(std::span<const double> figures) {
 
 }  // namespace
 
-double confidence_for(size_t rows) {
-  return std::max(kMinConfidence,
-                  1 - kFamilyError / static_cast<double>(std::max<size_t>(rows, 1)));
+double median_of(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  if (values.size() % 2) return *middle;
+  return (*std::max_element(values.begin(), middle) + *middle) / 2;
+}
+
+double confidence_for(size_t rows, int looks) {
+  const double error =
+      std::min(kRowError, kFamilyError / static_cast<double>(std::max<size_t>(rows, 1)));
+  return 1 - error / looks;
 }
 
 std::vector<double> batch_medians(std::span<const double> samples, size_t batches) {
@@ -118,12 +119,11 @@ double autocorrelation(std::span<const double> figures) {
 
 Shift paired_shift(std::span<const double> differences, double confidence) {
   check(differences);
-  const std::vector<double> figures = batch_medians(differences, kMaxPairs);
+  if (differences.size() > kMaxPairs) throw Error(ErrorKind::internal, "too many pairs to rank");
   std::vector<double> averages;
-  for (size_t i = 0; i < figures.size(); ++i)
-    for (size_t j = 0; j <= i; ++j) averages.push_back((figures[i] + figures[j]) / 2);
-  return widened(between_ranks(averages, signed_rank_counts(figures.size()), confidence),
-                 autocorrelation(figures));
+  for (size_t i = 0; i < differences.size(); ++i)
+    for (size_t j = 0; j <= i; ++j) averages.push_back((differences[i] + differences[j]) / 2);
+  return between_ranks(averages, signed_rank_counts(differences.size()), confidence);
 }
 
 Shift unpaired_shift(std::span<const double> base, std::span<const double> next,

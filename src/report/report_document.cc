@@ -15,11 +15,10 @@ namespace {
 // The sections in reading order. A further kind of record is one more row.
 using MakeSection = ReportSection (*)(const ReportContext&);
 constexpr MakeSection kSections[] = {
-    attention_time_section, attention_memory_section,
-    frontier_section,       kernel_section,
-    model_section,          gemm_section,
-    roofline_section,       rows_section,
-    machine_section,        problems_section,
+    comparison_section, attention_time_section, attention_memory_section,
+    frontier_section,   kernel_section,         model_section,
+    gemm_section,       roofline_section,       rows_section,
+    machine_section,    problems_section,
 };
 
 // "attention and kernel study of NVIDIA H200, 2026-11-15"

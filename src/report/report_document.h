@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "measure/compare.h"
 #include "measure/read_results.h"
 #include "measure/record.h"
 #include "report/table.h"
@@ -124,8 +125,9 @@ struct NamedBytes {
 struct ReportInput {
   std::vector<Record> records = {};
   std::vector<ReportProblem> problems = {};
-  std::vector<std::string> sources = {};  // the files that were read
-  std::string made_by = {};               // "ridgeline 0.1.0"
+  std::vector<std::string> sources = {};      // the files that were read
+  std::optional<Comparison> comparison = {};  // of the records with a base
+  std::string made_by = {};                   // "ridgeline 0.1.0"
   std::string made_at = {};
   // What the tensors of a row hold at its peak, from its graph; empty result: not known.
   std::function<std::vector<NamedBytes>(const Record&)> tensors_at_peak = {};

@@ -10,6 +10,7 @@
 
 namespace ridgeline {
 
+ReportSection comparison_section(const ReportContext& context);
 ReportSection attention_time_section(const ReportContext& context);
 ReportSection attention_memory_section(const ReportContext& context);
 ReportSection kernel_section(const ReportContext& context);

@@ -12,6 +12,7 @@
 #include "base/float16.h"
 #include "base/random.h"
 #include "kernels/cpu/gemm_ladder.h"
+#include "kernels/cpu/kernels.h"
 #include "kernels/cuda/gemm_plan.h"
 #include "kernels/host_values.h"
 #include "runtime/cpu_device.h"
@@ -28,9 +29,11 @@ std::function<void()> with_library(Device& device, const GemmOperands& operands)
   auto node = std::make_shared<Node>();
   node->op = Op::matmul;
   node->outputs = {{operands.out.dtype, operands.out.shape}};
-  return [&device, node, operands] {
+  auto* cpu = dynamic_cast<CpuDevice*>(&device);  // whose own products need no library
+  return [&device, cpu, node, operands] {
     const TensorView inputs[] = {operands.a, operands.b}, outputs[] = {operands.out};
-    device.run(*node, inputs, outputs);
+    if (cpu == nullptr) return device.run(*node, inputs, outputs);
+    library_matmul_kernel({*node, inputs, outputs}, {.pool = cpu->pool(), .isa = cpu->isa()});
   };
 }
 
@@ -51,10 +54,8 @@ std::function<void()> with_own_kernel(GemmMethod method, Device& device,
   const GemmRung rung = method == GemmMethod::naive   ? GemmRung::naive
                         : method == GemmMethod::tiled ? GemmRung::tiled
                                                       : GemmRung::simd;
-  auto ladder = std::make_shared<GemmLadder>();
-  return [cpu, ladder, rung, operands] {
-    ladder->run(rung, operands, {.pool = cpu->pool(), .isa = cpu->isa()});
-  };
+  return
+      [cpu, rung, operands] { run_gemm(rung, operands, {.pool = cpu->pool(), .isa = cpu->isa()}); };
 }
 
 double rounded(DType dtype, float value) {

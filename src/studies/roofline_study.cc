@@ -6,6 +6,7 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -47,6 +48,20 @@ struct StreamKind {
 };
 constexpr StreamKind kStreams[] = {{"copy", 2}, {"triad", 3}};
 
+using Mover = CeilingProbe::Mover;
+// How streams go through memory; the best is the ceiling.
+struct MemoryMover {
+  Mover mover;
+  const char* suffix;  // of the stream's name
+  std::string_view device;
+  bool copies_only;
+};
+constexpr MemoryMover kMemoryMovers[] = {{Mover::own, "", "cpu", false},
+                                         {Mover::past_caches, "-streaming", "cpu", false},
+                                         {Mover::system, "-memcpy", "cpu", true},
+                                         {Mover::own, "", "cuda", false},
+                                         {Mover::system, "-driver", "cuda", true}};
+
 // Half of a cache, so that code, tables and neighbours do not push the arrays out.
 Bytes cache_buffer(Bytes capacity, Bytes budget, int arrays) {
   const int64_t wanted = capacity.count / 2 / arrays;
@@ -63,6 +78,10 @@ Bytes memory_buffer(const DeviceFacts& facts, Bytes last, Bytes budget, int arra
 TensorView floats(const Allocation& memory) {
   const int64_t count = memory.bytes().count / 4;
   return {memory.data(), DType::f32, {count}, {1}};
+}
+
+void copy_by_library(const float* from, float* to, int64_t count) {
+  std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
 }
 
 // Numbers of a stream for each thread; whole lines.
@@ -115,17 +134,16 @@ std::vector<CeilingProbe> RooflineStudy::probes(const std::vector<std::string>& 
                      .level = level.name,
                      .capacity = level.capacity,
                      .buffer = cache_buffer(level.capacity, budget, stream.arrays)});
-    for (bool past_caches : {false, true}) {
-      if (past_caches && on_gpu) continue;
+    for (const MemoryMover& way : kMemoryMovers) {
+      if (way.device != facts.kind || (way.copies_only && stream.arrays > 2)) continue;
       const Bytes last = last_cache(facts, blank.machine);
       const Bytes buffer = memory_buffer(facts, last, budget, stream.arrays);
       all.push_back({.kind = Kind::stream,
-                     .implementation = past_caches ? fmt::format("{}-streaming", stream.name)
-                                                   : std::string(stream.name),
+                     .implementation = fmt::format("{}{}", stream.name, way.suffix),
                      .level = "memory",
                      .buffer = buffer,
                      .within_cache = stream.arrays * buffer.count < 2 * last.count,
-                     .past_caches = past_caches});
+                     .mover = way.mover});
     }
   }
   return all;
@@ -198,6 +216,8 @@ RooflineStudy::Work RooflineStudy::prepare_stream(const CeilingProbe& probe) {
     constexpr int64_t kCachedRepeats = 50;
     const int64_t repeats = probe.capacity > Bytes{} ? kCachedRepeats : 1;
     const TensorView b = floats((*memory)[1]);
+    if (probe.mover == Mover::system)
+      return {[gpu, memory, from = floats(memory->front()), b] { gpu->copy(from, b); }, 0, once};
     const CudaLaunch launch =
         plan_stream(floats(memory->front()), triad ? &b : nullptr, floats(memory->back()), repeats);
     return {[gpu, memory, launch] { gpu->launch(launch); }, 0, once * static_cast<double>(repeats)};
@@ -208,17 +228,21 @@ RooflineStudy::Work RooflineStudy::prepare_stream(const CeilingProbe& probe) {
   const int64_t part = part_of(probe.buffer, threads);
   const auto repeats = std::max<int64_t>(
       1, (int64_t{8} << 20) / std::max<int64_t>(1, arrays * part * int64_t{sizeof(float)}));
-  const bool past = probe.past_caches;
-  const auto start = [&cpu, &kernels, memory, threads, part, repeats, triad, past] {
+  const bool past = probe.mover == Mover::past_caches;
+  const auto copy = probe.mover == Mover::system ? copy_by_library
+                    : past                       ? kernels.copy_past_caches
+                                                 : kernels.copy;
+  const auto add = past ? kernels.triad_past_caches : kernels.triad;
+  const auto start = [&cpu, memory, threads, part, repeats, triad, copy, add] {
     cpu.pool().for_each(threads, [&](int64_t index, int) {
       const auto at = [&](size_t array) {
         return static_cast<float*>((*memory)[array].data()) + index * part;
       };
       for (int64_t repeat = 0; repeat < repeats; ++repeat)
         if (triad)
-          (past ? kernels.triad_past_caches : kernels.triad)(at(0), at(1), at(2), part);
+          add(at(0), at(1), at(2), part);
         else
-          (past ? kernels.copy_past_caches : kernels.copy)(at(0), at(1), part);
+          copy(at(0), at(1), part);
     });
   };
   return {start, 0, static_cast<double>(arrays * part * threads * repeats) * double{sizeof(float)}};

@@ -18,6 +18,9 @@ namespace ridgeline {
 
 struct CeilingProbe {
   enum class Kind { product, multiply_add, matrix_units, stream } kind;
+  // What moves a stream: our own loop or kernel; one whose stores do not read the line first; what
+  // the system brings, memcpy or the driver's copy.
+  enum class Mover { own, past_caches, system };
   std::string implementation;  // in records: "library", "simd", "fma", "amx", "copy", "triad"
   std::string dtype = {};      // of products
   int64_t size = 0;            // of a product: [size, size] x [size, size]
@@ -25,7 +28,7 @@ struct CeilingProbe {
   Bytes capacity = {};         // of that level, for all threads together; 0: the memory itself
   Bytes buffer = {};           // of each of a stream's arrays, for all threads together
   bool within_cache = false;   // a stream of memory whose arrays the budget keeps that small
-  bool past_caches = false;    // stores that do not read the line first
+  Mover mover = Mover::own;    // of a stream
 
   bool is_compute() const { return kind != Kind::stream; }
 };

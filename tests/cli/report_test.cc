@@ -20,6 +20,35 @@ TEST(ReportCommand, WritesAPageMarkdownAndFigures) {
   EXPECT_NE(run.out.find("Report: out/page.html"), std::string::npos) << run.out;
 }
 
+TEST(ReportCommand, ABaseGivesVerdicts) {
+  const Sandbox sandbox;
+  const auto line_of = [](double ms, const std::string& name) {
+    Record record = attention_record({.implementation = name});
+    std::vector<double> samples;
+    for (int i = 0; i < 24; ++i) samples.push_back(ms * (1 + (i % 2 ? 0.001 : -0.001)));
+    record.series = {series_of("forward", samples)};
+    return to_line(record);
+  };
+  const std::string hostile = "<script>alert(1)</script>";
+  write_text(sandbox / "base.jsonl", line_of(1, "flash") + line_of(1, hostile));
+  write_text(sandbox / "new.jsonl", line_of(1.2, "flash") + line_of(0.5, hostile));
+  const Finished run =
+      sandbox.run({"report", "new.jsonl", "--base", "base.jsonl", "-o", "r.md", "-o", "r.html"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  for (const char* file : {"r.md", "r.html"}) {
+    const std::string text = read_text(sandbox / file);
+    for (const char* part : {"Faster or slower", "SLOWER", "FASTER", "0.833x"})
+      EXPECT_NE(text.find(part), std::string::npos) << file << " lacks " << part;
+    EXPECT_EQ(text.find(hostile), std::string::npos) << file;
+  }
+  for (const Arguments& base : {Arguments{"--baseline", "main"},
+                                {"--base", "absent.jsonl"},
+                                {"--base", "base.jsonl", "--baseline", "main"}}) {
+    const Finished refused = sandbox.run(Arguments{"report", "new.jsonl"} + base);
+    EXPECT_EQ(refused.exit_code, 2) << refused.err;
+  }
+}
+
 TEST(ReportCommand, DamagedLinesAreNamedAndTheRestIsReported) {
   const Sandbox sandbox;
   std::string other_version = to_line(attention_record({}));

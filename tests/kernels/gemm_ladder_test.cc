@@ -63,7 +63,6 @@ struct Problem {
 };
 
 TEST(GemmLadder, EveryRungIsRightForOddShapesDtypesAndThreads) {
-  GemmLadder ladder;
   for (int threads : {1, 3}) {
     ThreadPool pool(threads);
     for (Isa isa : supported_isas())
@@ -78,7 +77,7 @@ TEST(GemmLadder, EveryRungIsRightForOddShapesDtypesAndThreads) {
                                                                          {5, 1, 3}})
           for (GemmRung rung : {GemmRung::naive, GemmRung::tiled, GemmRung::simd}) {
             Problem problem(m, n, k, dtype);
-            ladder.run(rung, problem.operands(), {.pool = pool, .isa = isa});
+            run_gemm(rung, problem.operands(), {.pool = pool, .isa = isa});
             problem.expect_right(std::string(name(isa)) + " " + std::string(info(dtype).name) +
                                  " rung " + std::to_string(static_cast<int>(rung)));
           }
@@ -87,21 +86,19 @@ TEST(GemmLadder, EveryRungIsRightForOddShapesDtypesAndThreads) {
 
 TEST(GemmLadder, MoreColumnsThanOneBlockOfPanels) {
   ThreadPool pool(2);
-  GemmLadder ladder;
   for (DType dtype : {DType::f32, DType::bf16}) {
     Problem problem(17, 4100, 19, dtype);
-    ladder.run(GemmRung::simd, problem.operands(), {.pool = pool, .isa = default_isa()});
+    run_gemm(GemmRung::simd, problem.operands(), {.pool = pool, .isa = default_isa()});
     problem.expect_right("simd");
   }
 }
 
 TEST(GemmLadder, ACpuHasNoTf32) {
   ThreadPool pool(1);
-  GemmLadder ladder;
   for (GemmRung rung : {GemmRung::naive, GemmRung::tiled, GemmRung::simd})
     for (int64_t n : {1, 4}) {
       Problem problem(4, n, 4, DType::tf32);
-      EXPECT_ERROR(ladder.run(rung, problem.operands(), {.pool = pool, .isa = default_isa()}),
+      EXPECT_ERROR(run_gemm(rung, problem.operands(), {.pool = pool, .isa = default_isa()}),
                    ErrorKind::unsupported, "tf32");
     }
 }
@@ -110,8 +107,7 @@ TEST(Probes, StreamsMoveEveryNumberAndCountTheirWork) {
   constexpr int64_t kCount = 4096;
   for (Isa isa : supported_isas()) {
     const ProbeKernels& probes = probe_kernels(isa);
-    AlignedFloats a, b, to;
-    float *x = a.at_least(kCount), *y = b.at_least(kCount), *z = to.at_least(kCount);
+    alignas(64) static float x[kCount], y[kCount], z[kCount];
     for (int64_t i = 0; i < kCount; ++i) x[i] = static_cast<float>(i), y[i] = 2;
     for (auto copy : {probes.copy, probes.copy_past_caches}) {
       std::fill(z, z + kCount, -1.0f);

@@ -49,6 +49,18 @@ TEST(CudaDevice, WithoutADriverTheErrorSaysSo) {
   }
 }
 
+TEST(CudaDevice, TheDriversCopyMovesEveryNumberInTheOrderOfOurWork) {
+  RIDGELINE_NEEDS_GPU();
+  CudaDevice device({.budget = Bytes{int64_t{64} << 20}});
+  const Owned from(device, {1000003}, 7), to(device, {1000003}, 0), shorter(device, {5}, 0);
+  device.poison(to.view);  // before the copy on the same stream, so nothing of it may be left
+  device.copy(from.view, to.view);
+  std::vector<float> values(1000003);
+  device.download(to.view, values.data());
+  for (const float value : values) ASSERT_EQ(value, 7);
+  EXPECT_THROW(device.copy(from.view, shorter.view), Error);
+}
+
 TEST(CudaDevice, AGpuThatDoesNotExistIsAUsageError) {
   RIDGELINE_NEEDS_GPU();
   try {

@@ -45,6 +45,15 @@ TEST(RooflineStudy, LevelsAreThoseOfTheMachineAndMemoryIsBeyondTheLastCache) {
   EXPECT_GE(copies["memory"].buffer.count, 4 * (1 << 20));
 }
 
+TEST(RooflineStudy, MemoryIsAlsoCopiedByWhatTheSystemBrings) {
+  CpuDevice device(two_threads(Bytes{80 << 20}));
+  std::multiset<std::string> names;
+  for (const CeilingProbe& probe : RooflineStudy(device, quick()).probes({"fp32"}, blank()))
+    if (probe.level == "memory") names.insert(probe.implementation);
+  EXPECT_EQ(names, (std::multiset<std::string>{"copy", "copy-memcpy", "copy-streaming", "triad",
+                                               "triad-streaming"}));
+}
+
 TEST(RooflineStudy, StreamsStayWithinTheBudget) {
   constexpr Bytes kBudget{40 << 20};
   CpuDevice device(two_threads(kBudget));

@@ -17,8 +17,8 @@ namespace {
 constexpr int64_t kAccumulatorBytes = int64_t{16} << 20;
 
 // Key tile j may add to a query tile when all earlier ones have, so that the sum has one order
-// whatever the number of threads. The pool hands out key tiles in increasing order, so the earliest
-// one that runs never waits.
+// whatever the number of threads. The pool hands out the key tiles of a head in increasing order,
+// so the earliest one that runs never waits.
 class Turn {
  public:
   void reset(int64_t first) { next_.store(first, std::memory_order_relaxed); }
@@ -178,8 +178,10 @@ class Backward {
     for (size_t i = 0; i < turns.size(); ++i)
       turns[i].reset(visible_[i % static_cast<size_t>(query_tiles_)].begin);
     pool_.for_each((rows.end - rows.begin) * key_tiles_, [&](int64_t index, int thread) {
-      const int64_t key_tile = index % key_tiles_;
-      const int64_t row = rows.begin + index / key_tiles_;
+      // Neighbours are tiles of different heads: those of one head would wait for each other.
+      const int64_t count = rows.end - rows.begin;
+      const int64_t key_tile = index / count;
+      const int64_t row = rows.begin + index % count;
       float* scratch = scratch_.of(thread);
       const auto add_to_d_q = [&](const FlashBackwardHead& at, int64_t head_index, int64_t tile) {
         const int64_t slot = (row - rows.begin) * sizes_.group() + head_index % sizes_.group();

@@ -1,11 +1,8 @@
 // Matrix products from three loops to packed register tiles: the rungs below the library's, for the
 // GEMM lab.
 //
-//   GemmLadder ladder;
-//   ladder.run(GemmRung::simd, {.a = a, .b = b, .out = out}, {.pool = pool, .isa = isa});
+//   run_gemm(GemmRung::simd, {.a = a, .b = b, .out = out}, {.pool = pool, .isa = isa});
 #pragma once
-
-#include <vector>
 
 #include "kernels/cpu/context.h"
 #include "kernels/tensor_view.h"
@@ -28,32 +25,9 @@ void gemm_naive(const GemmOperands& operands, const CpuContext& context);
 void gemv_naive(const GemmOperands& operands, const CpuContext& context);
 void gemm_tiled(const GemmOperands& operands, const CpuContext& context);
 void gemv_tiled(const GemmOperands& operands, const CpuContext& context);
+void gemm_simd(const GemmOperands& operands, const CpuContext& context);
 void gemv_simd(const GemmOperands& operands, const CpuContext& context);
 
-// Numbers that begin on a cache line of their own.
-class AlignedFloats {
- public:
-  AlignedFloats() = default;
-  AlignedFloats(AlignedFloats&& other) noexcept;
-  AlignedFloats& operator=(AlignedFloats&& other) noexcept;
-  ~AlignedFloats();
-  float* at_least(int64_t count);  // keeps nothing of what was there; throws out_of_memory
-
- private:
-  float* data_ = nullptr;
-  int64_t count_ = 0;
-};
-
-// Keeps the packed panels of the last product, so that a loop of products does not allocate.
-class GemmLadder {
- public:
-  void run(GemmRung rung, const GemmOperands& operands, const CpuContext& context);
-
- private:
-  void gemm_simd(const GemmOperands& operands, const CpuContext& context);
-
-  AlignedFloats b_panels_, sums_;
-  std::vector<AlignedFloats> a_panels_;  // by thread
-};
+void run_gemm(GemmRung rung, const GemmOperands& operands, const CpuContext& context);
 
 }  // namespace ridgeline

@@ -35,6 +35,7 @@ void log_softmax_kernel(const KernelCall& call, const CpuContext& context);
 void log_softmax_gradient_kernel(const KernelCall& call, const CpuContext& context);
 void reduction_kernel(const KernelCall& call, const CpuContext& context);
 void matmul_kernel(const KernelCall& call, const CpuContext& context);
+void library_matmul_kernel(const KernelCall& call, const CpuContext& context);
 void attention_kernel(const KernelCall& call, const CpuContext& context);
 void attention_gradient_kernel(const KernelCall& call, const CpuContext& context);
 void gather_kernel(const KernelCall& call, const CpuContext& context);

@@ -20,11 +20,11 @@ struct ThreadPool::State {
   std::mutex mutex;
   std::condition_variable wake;
   std::condition_variable done;
-  const Task* task = nullptr;  // guarded by mutex, as are the next four
+  const Task* task = nullptr;  // guarded by mutex, as are the next three
   int64_t count = 0;
   uint64_t generation = 0;
-  int busy = 0;
   bool stopping = false;
+  std::atomic<int> busy{0};  // workers; changes under the mutex, read without it
   std::exception_ptr failure;
   std::atomic<int64_t> next{0};
   std::atomic<uint64_t> posted{0};
@@ -42,12 +42,17 @@ struct ThreadPool::State {
     }
   }
 
-  // Kernels follow each other within microseconds, so a worker spins a little before it sleeps.
+  // Kernels follow each other within microseconds, and their parts end that close to each other: to
+  // sleep and to be woken takes longer than what is waited for.
+  template <class Condition>
+  static void spin_while(Condition waiting) {
+    for (int spin = 0; spin < 2000 && waiting(); ++spin) __builtin_ia32_pause();
+  }
+
   void worker(int thread) {
     uint64_t seen = 0;
     while (true) {
-      for (int spin = 0; spin < 2000 && posted.load(std::memory_order_acquire) == seen; ++spin)
-        __builtin_ia32_pause();
+      spin_while([&] { return posted.load(std::memory_order_acquire) == seen; });
       std::unique_lock lock(mutex);
       wake.wait(lock, [&] { return stopping || generation != seen; });
       if (stopping) return;
@@ -101,6 +106,7 @@ void ThreadPool::for_each(int64_t count, const State::Task& task) {
   }
   state.wake.notify_all();
   state.work(task, count, 0);
+  State::spin_while([&] { return state.busy.load(std::memory_order_acquire) != 0; });
   std::unique_lock lock(state.mutex);
   state.done.wait(lock, [&] { return state.busy == 0; });
   if (state.failure) std::rethrow_exception(state.failure);

@@ -7,37 +7,45 @@
 
 namespace ridgeline {
 
-constexpr int kLooks = 4;  // indices that a thread looks at before the block compares notes
+constexpr int kLooks = 16;  // indices that a thread looks at before the block compares notes
 constexpr int kBatch = kLooks * THREADS;
+constexpr int kWarps = THREADS / 32;
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     scatter_add(const __grid_constant__ ScatterAddParams p) {
   __shared__ int found[kBatch];
-  __shared__ int found_count;
+  __shared__ int found_by[kWarps];
   const int row = blockIdx.x;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int64 first_column = static_cast<int64>(blockIdx.y) * (THREADS * COLUMNS) + threadIdx.x;
   const TYPE* updates = static_cast<const TYPE*>(p.updates);
   float total[COLUMNS] = {};
   for (int64 batch = 0; batch < p.count; batch += kBatch) {
+    // Warps have stretches of the indices one after the other, so that what they find is in order.
     const int count = static_cast<int>(p.count - batch < kBatch ? p.count - batch : kBatch);
-    bool mine = false;
+    const int first = warp * kLooks * 32;
+    unsigned hits[kLooks];
+    int mine = 0;
 #pragma unroll
     for (int look = 0; look < kLooks; ++look) {
-      const int at = look * THREADS + threadIdx.x;
-      if (at < count) mine = mine || p.indices[(batch + at) * p.index_step] == row;
+      const int at = first + look * 32 + lane;
+      hits[look] = __ballot_sync(~0u, at < count && p.indices[(batch + at) * p.index_step] == row);
+      mine += __popc(hits[look]);
     }
+    if (lane == 0) found_by[warp] = mine;
     if (!__syncthreads_or(mine)) continue;  // most rows of a large table have none
-    if (threadIdx.x < 32) {
-      int before = 0;
-      for (int begin = 0; begin < count; begin += 32) {
-        const int at = begin + threadIdx.x;
-        const bool here = at < count && p.indices[(batch + at) * p.index_step] == row;
-        const unsigned all = __ballot_sync(0xffffffffu, here);
-        if (here) found[before + __popc(all & ((1u << threadIdx.x) - 1))] = at;
-        before += __popc(all);
-      }
-      if (threadIdx.x == 0) found_count = before;
+    int place = 0, found_count = 0;
+#pragma unroll
+    for (int other = 0; other < kWarps; ++other) {
+      if (other < warp) place += found_by[other];
+      found_count += found_by[other];
     }
+    if (mine > 0)
+#pragma unroll
+      for (int look = 0; look < kLooks; ++look) {
+        if (hits[look] >> lane & 1) found[place + __popc(hits[look] & ((1u << lane) - 1))] = first + look * 32 + lane;
+        place += __popc(hits[look]);
+      }
     __syncthreads();
     for (int i = 0; i < found_count; ++i) {
       const TYPE* from = updates + (batch + found[i]) * p.row_step;

@@ -5,6 +5,7 @@
 
 #include <array>
 
+#include "base/error.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/pointwise.h"
 #include "runtime/cuda/cublaslt_api.h"
@@ -226,6 +227,17 @@ void CudaDevice::download(const TensorView& from, void* to) const {
   queue_.synchronize();
   queue_.check(queue_.driver().cuMemcpyDtoH_v2(to, address_of(from), contiguous_bytes(from)),
                "copying from the GPU");
+}
+
+void CudaDevice::copy(const TensorView& from, const TensorView& to) {
+  const size_t bytes = contiguous_bytes(from);
+  if (bytes != contiguous_bytes(to))
+    throw Error(ErrorKind::internal,
+                fmt::format("a copy of {} bytes into {}", bytes, contiguous_bytes(to)));
+  queue_.make_current();
+  queue_.check(queue_.driver().cuMemcpyDtoDAsync_v2(address_of(to), address_of(from), bytes,
+                                                    queue_.stream()),
+               "copying on the GPU");
 }
 
 void CudaDevice::launch(const CudaLaunch& launch) {

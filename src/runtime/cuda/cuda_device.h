@@ -86,6 +86,9 @@ class CudaDevice : public Device {
   void upload(const TensorView& to, const void* from) override;
   void download(const TensorView& from, void* to) const override;
 
+  // The driver's own copy between two tensors of as many contiguous bytes, in the order of our
+  // work.
+  void copy(const TensorView& from, const TensorView& to);
   // Starts kernels directly, for work that is no node of a graph.
   void launch(const CudaLaunch& launch);
   // Records what `work` starts instead of running it. Throws a usage error when that needs memory

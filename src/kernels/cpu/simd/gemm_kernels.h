@@ -1,4 +1,4 @@
-// The vector code of the GEMM lab and of the roofline's probes, per instruction set.
+// The vector code of matrix products and of the roofline's probes, per instruction set.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,37 @@
 
 namespace ridgeline {
 
+// c (+)= a b for at most one tile of sums. For each step of the depth `a` holds row_panel numbers
+// and `b` column_panel, also where fewer are used.
+struct GemmTile {
+  const float* a;
+  const float* b;
+  int64_t depth;
+  float* c;
+  int64_t c_step;
+  int64_t rows, columns;
+  bool accumulate;
+};
+
+// Lines of a matrix (rows of the left operand, columns of the right one), to be packed into panels
+// of a tile's height or width.
+struct GemmLines {
+  const float* from;
+  int64_t step;  // from line to line, or from one step of the depth to the next
+  int64_t lines, depth;
+  float* to;  // panel by panel; what lies past the last line is anything
+};
+
+struct GemmPacking {
+  int64_t lines;  // of a panel
+  int64_t step;  // numbers of a panel for each step of the depth: the lines, and some to align them
+  void (*long_lines)(const GemmLines& lines);  // the numbers of a line lie side by side
+  void (*wide_lines)(const GemmLines& lines);  // those of one step of the depth do
+};
+
 struct GemmKernels {
-  // The tile of sums that fits the registers.
-  int64_t tile_rows;
-  int64_t tile_columns;
-  // c (+)= a b for one tile: `a` holds tile_rows numbers for each step of the depth, `b`
-  // tile_columns.
-  void (*tile)(const float* a, const float* b, int64_t depth, float* c, int64_t c_stride,
-               bool accumulate);
+  GemmPacking rows, columns;  // of the tile of sums that fits the registers
+  void (*tile)(const GemmTile& tile);
   float (*dot)(const float* x, const float* y, int64_t count);
 };
 

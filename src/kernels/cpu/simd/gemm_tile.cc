@@ -1,4 +1,8 @@
-// One register tile of a matrix product, and the dot product of two rows.
+// One register tile of a matrix product, the packing of its operands, and the dot product of two
+// rows.
+#include <utility>
+
+#include "hwy/cache_control.h"
 #include "kernels/cpu/simd/gemm_kernels.h"
 #include "kernels/cpu/simd/vectors.h"
 
@@ -10,30 +14,150 @@ constexpr int kVectors = 2;  // side by side in a tile
 constexpr int kRows = kLanes == 16 ? 14 : 6;
 constexpr int64_t kColumns = kVectors * kLanes;
 
-void tile(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, int64_t depth,
-          float* HWY_RESTRICT c, int64_t c_stride, bool accumulate) {
+// Panels begin on a vector for each step of the depth.
+template <int64_t kPanel>
+inline constexpr int64_t kStep = round_up(kPanel, kLanes);
+
+// Steps of the depth that are fetched ahead: panels come from the second-level cache.
+constexpr int64_t kAhead = 8;
+
+template <int kUsedRows, int kUsedVectors>
+void tile_of(const GemmTile& tile) {
   const Wide wide;
-  Floats sums[kRows][kVectors];
+  const float* HWY_RESTRICT a = tile.a;
+  const float* HWY_RESTRICT b = tile.b;
+  if (tile.accumulate)
+    for (int row = 0; row < kUsedRows; ++row)
+      for (int v = 0; v < kUsedVectors; ++v) hwy::Prefetch(tile.c + row * tile.c_step + v * kLanes);
+  Floats sums[kUsedRows][kUsedVectors];
 #pragma GCC unroll 16
-  for (int row = 0; row < kRows; ++row)
-#pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) sums[row][v] = hn::Zero(wide);
-  for (int64_t k = 0; k < depth; ++k, a += kRows, b += kColumns) {
-    const Floats left = hn::LoadU(wide, b);
-    const Floats right = hn::LoadU(wide, b + kLanes);
+  for (int row = 0; row < kUsedRows; ++row)
+#pragma GCC unroll 4
+    for (int v = 0; v < kUsedVectors; ++v) sums[row][v] = hn::Zero(wide);
+  for (int64_t k = 0; k < tile.depth; ++k, a += kStep<kRows>, b += kColumns) {
+    Floats right[kUsedVectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < kUsedVectors; ++v) {
+      right[v] = hn::LoadU(wide, b + v * kLanes);
+      hwy::Prefetch(b + kAhead * kColumns + v * kLanes);
+    }
+    hwy::Prefetch(a + kAhead * kStep<kRows>);
 #pragma GCC unroll 16
-    for (int row = 0; row < kRows; ++row) {
-      const Floats factor = hn::Set(wide, a[row]);
-      sums[row][0] = hn::MulAdd(factor, left, sums[row][0]);
-      sums[row][1] = hn::MulAdd(factor, right, sums[row][1]);
+    for (int row = 0; row < kUsedRows; ++row) {
+      const Floats left = hn::Set(wide, a[row]);
+#pragma GCC unroll 4
+      for (int v = 0; v < kUsedVectors; ++v)
+        sums[row][v] = hn::MulAdd(left, right[v], sums[row][v]);
     }
   }
+  const auto finish = [&](auto load, auto store) {
 #pragma GCC unroll 16
-  for (int row = 0; row < kRows; ++row)
-#pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) {
-      float* to = c + row * c_stride + v * kLanes;
-      hn::StoreU(accumulate ? hn::Add(hn::LoadU(wide, to), sums[row][v]) : sums[row][v], wide, to);
+    for (int row = 0; row < kUsedRows; ++row)
+#pragma GCC unroll 4
+      for (int v = 0; v < kUsedVectors; ++v) {
+        float* to = tile.c + row * tile.c_step + v * kLanes;
+        const Floats sum = sums[row][v];
+        store(tile.accumulate ? hn::Add(load(to, v), sum) : sum, to, v);
+      }
+  };
+  if (tile.columns == kUsedVectors * kLanes)
+    return finish([&](const float* from, int) { return hn::LoadU(wide, from); },
+                  [&](Floats sum, float* to, int) { hn::StoreU(sum, wide, to); });
+  const int64_t last = tile.columns - (kUsedVectors - 1) * kLanes;
+  const auto count = [&](int v) { return v + 1 < kUsedVectors ? kLanes : last; };
+  finish([&](const float* from, int v) { return load_first(from, count(v)); },
+         [&](Floats sum, float* to, int v) { store_first(sum, to, count(v)); });
+}
+
+using Tile = void (*)(const GemmTile&);
+
+template <int... kIndex>
+constexpr auto tiles_of(std::integer_sequence<int, kIndex...>) {
+  struct {
+    Tile of[sizeof...(kIndex)];
+  } tiles{{tile_of<kIndex / kVectors + 1, kIndex % kVectors + 1>...}};
+  return tiles;
+}
+constexpr auto kTiles = tiles_of(std::make_integer_sequence<int, kRows * kVectors>());
+
+void tile(const GemmTile& call) {
+  const int64_t vectors = (call.columns + kLanes - 1) / kLanes;
+  kTiles.of[(call.rows - 1) * kVectors + vectors - 1](call);
+}
+
+// Lines side by side: each step of the depth is copied.
+template <int64_t kPanel>
+void pack_wide(const GemmLines& lines) {
+  const Wide wide;
+  for (int64_t k = 0; k < lines.depth; ++k) {
+    const float* from = lines.from + k * lines.step;
+    float* to = lines.to + k * kStep<kPanel>;
+    for (int64_t left = lines.lines; left > 0; left -= kPanel) {
+#pragma GCC unroll 4
+      for (int64_t i = 0; i < kStep<kPanel>; i += kLanes) {
+        if (left - i >= kLanes)
+          hn::Store(hn::LoadU(wide, from + i), wide, to + i);
+        else if (left > i)
+          hn::Store(load_first(from + i, left - i), wide, to + i);
+      }
+      from += kPanel;
+      to += kStep<kPanel> * lines.depth;
+    }
+  }
+}
+
+#if HWY_TARGET != HWY_SCALAR
+// Four numbers of each of kLanes lines become four vectors, one for each place. Blocks of four
+// lines lie side by side in a vector and are transposed there, all at once.
+template <class Line>
+HWY_INLINE void transpose_four(Line line, float* to, int64_t to_step) {
+  const Wide wide;
+  const hn::Repartition<double, Wide> pairs;
+  const auto lane = hn::Iota(wide, 0.0f);
+  Floats x[4];
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    x[i] = hn::LoadDup128(wide, line(i));
+#pragma GCC unroll 4
+    for (int block = 4; block < kLanes; block += 4)
+      x[i] = hn::IfThenElse(hn::Lt(lane, hn::Set(wide, static_cast<float>(block))), x[i],
+                            hn::LoadDup128(wide, line(block + i)));
+  }
+  const auto low = hn::BitCast(pairs, hn::InterleaveLower(wide, x[0], x[1]));
+  const auto high = hn::BitCast(pairs, hn::InterleaveUpper(wide, x[0], x[1]));
+  const auto low_behind = hn::BitCast(pairs, hn::InterleaveLower(wide, x[2], x[3]));
+  const auto high_behind = hn::BitCast(pairs, hn::InterleaveUpper(wide, x[2], x[3]));
+  const auto store = [&](auto numbers, int64_t place) {
+    hn::Store(hn::BitCast(wide, numbers), wide, to + place * to_step);
+  };
+  store(hn::InterleaveLower(pairs, low, low_behind), 0);
+  store(hn::InterleaveUpper(pairs, low, low_behind), 1);
+  store(hn::InterleaveLower(pairs, high, high_behind), 2);
+  store(hn::InterleaveUpper(pairs, high, high_behind), 3);
+}
+#endif
+
+// Lines that run along the depth: transposed, a vector of lines at a time.
+template <int64_t kPanel>
+void pack_long(const GemmLines& lines) {
+  float* panel = lines.to;
+  for (int64_t begin = 0; begin < lines.lines;
+       begin += kPanel, panel += kStep<kPanel> * lines.depth)
+    for (int64_t i = 0; i < kPanel && begin + i < lines.lines; i += kLanes) {
+      const float* at[kLanes];
+      for (int64_t lane = 0; lane < kLanes; ++lane) {
+        const int64_t line = begin + i + lane;
+        at[lane] = lines.from + (line < lines.lines ? line : lines.lines - 1) * lines.step;
+      }
+      int64_t k = 0;
+#if HWY_TARGET != HWY_SCALAR
+      for (; k + 4 <= lines.depth; k += 4)
+        transpose_four([&](int64_t lane) { return at[lane] + k; }, panel + i + k * kStep<kPanel>,
+                       kStep<kPanel>);
+#endif
+      for (; k < lines.depth; ++k)
+        for (int64_t lane = 0; lane < kLanes; ++lane)
+          panel[k * kStep<kPanel> + i + lane] = at[lane][k];
     }
 }
 
@@ -56,7 +180,15 @@ float dot(const float* x, const float* y, int64_t count) {
 
 }  // namespace
 
-const GemmKernels kGemmKernels = {
-    .tile_rows = kRows, .tile_columns = kColumns, .tile = tile, .dot = dot};
+const GemmKernels kGemmKernels = {.rows = {.lines = kRows,
+                                           .step = kStep<kRows>,
+                                           .long_lines = pack_long<kRows>,
+                                           .wide_lines = pack_wide<kRows>},
+                                  .columns = {.lines = kColumns,
+                                              .step = kStep<kColumns>,
+                                              .long_lines = pack_long<kColumns>,
+                                              .wide_lines = pack_wide<kColumns>},
+                                  .tile = tile,
+                                  .dot = dot};
 
 }  // namespace ridgeline::RIDGELINE_ISA

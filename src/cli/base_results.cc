@@ -1,0 +1,43 @@
+#include "cli/base_results.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <utility>
+
+#include "base/error.h"
+#include "measure/read_results.h"
+
+namespace ridgeline {
+
+namespace fs = std::filesystem;
+
+std::unique_ptr<History> history_if_any(const fs::path& results_dir) {
+  const fs::path file = History::file_in(results_dir);
+  std::error_code ignored;
+  if (!fs::exists(file, ignored)) return nullptr;
+  return std::make_unique<History>(file, Database::Open::existing);
+}
+
+std::vector<Record> read_side(const fs::path& path) {
+  ReadResult result = read_results(path);
+  for (const LineProblem& problem : result.problems)
+    fmt::print(stderr, "ridgeline: {} line {}: {}; passed over\n", path.string(),
+               problem.line_number, problem.reason);
+  if (result.records.empty())
+    throw Error(ErrorKind::usage,
+                fmt::format("'{}' holds no record that can be read", path.string()),
+                "give a results file (.jsonl) of a study");
+  return std::move(result.records);
+}
+
+std::vector<Record> read_baseline(const std::string& name, const History* history,
+                                  const fs::path& results_dir) {
+  if (!history)
+    throw Error(ErrorKind::usage,
+                fmt::format("no baseline is saved in '{}'", History::file_in(results_dir).string()),
+                "a study with --save-baseline NAME saves one");
+  return history->baseline(name);
+}
+
+}  // namespace ridgeline

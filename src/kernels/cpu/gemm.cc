@@ -1,0 +1,320 @@
+#include "kernels/cpu/gemm.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+
+#include "base/error.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/simd/gemm_kernels.h"
+#include "kernels/cpu/simd_kernels.h"
+#include "kernels/host_values.h"
+
+namespace ridgeline {
+namespace {
+
+// Sizes in caches: a panel of rows, 32 KiB, in the first level; what a task packs, half a MiB, and
+// the columns that one panel of rows after another is multiplied by, in the second.
+constexpr int64_t kMostDepth = 512;
+constexpr int64_t kOwnLines = 256;
+constexpr int64_t kColumnsAtOnce = 256;
+constexpr int64_t kSharedFloats = int64_t{1} << 20;  // packed for all tasks of a phase
+constexpr int64_t kNarrowSums = int64_t{1} << 20;    // of a result that is not fp32
+constexpr int64_t kTasksPerThread = 4;               // so that a thread that is late can be helped
+constexpr int64_t kPanelsToPack = 4;                 // of the shared operand in one task
+
+int64_t divide_up(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+struct Part {
+  int64_t begin, size;
+};
+Part part(int64_t size, int64_t which, int64_t parts) {
+  const int64_t begin = size * which / parts;
+  return {begin, size * (which + 1) / parts - begin};
+}
+
+// Memory of a thread that its next product finds again, in huge pages where the system has them:
+// small ones are scattered, and some would then share their places in a cache.
+class Scratch {
+ public:
+  Scratch() = default;
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch() { std::free(data_); }
+
+  float* at_least(int64_t count) {
+    if (count <= count_) return data_;
+    std::free(data_);
+    count_ = 0;
+    constexpr size_t kPage = size_t{2} << 20;
+    const size_t bytes = (static_cast<size_t>(count) * sizeof(float) + kPage - 1) / kPage * kPage;
+    data_ = static_cast<float*>(std::aligned_alloc(kPage, bytes));
+    if (data_ == nullptr)
+      throw Error(ErrorKind::out_of_memory, "no memory for the packed panels of a matrix product");
+    madvise(data_, bytes, MADV_HUGEPAGE);
+    count_ = static_cast<int64_t>(bytes / sizeof(float));
+    return data_;
+  }
+
+ private:
+  float* data_ = nullptr;
+  int64_t count_ = 0;
+};
+
+thread_local Scratch shared_scratch, own_scratch, widened_scratch, sums_scratch;
+
+// Rows of the left operand or columns of the right one: lines along the depth, packed in panels.
+struct Side {
+  const GemmPacking& packing;
+  const GemmOperand& operand;
+  int64_t lines, line_step, depth_step;
+
+  int64_t panels() const { return divide_up(lines, packing.lines); }
+  int64_t packed_size(int64_t panels, int64_t depth) const { return panels * packing.step * depth; }
+
+  void pack(const SimdKernels& simd, Part panels, Part depth, float* to) const {
+    const int64_t first = panels.begin * packing.lines;
+    const int64_t count = std::min(panels.size * packing.lines, lines - first);
+    const int64_t offset = first * line_step + depth.begin * depth_step;
+    if (operand.dtype == DType::f32 && (depth_step == 1 || line_step == 1)) {
+      const bool is_long = depth_step == 1;
+      const auto pack_lines = is_long ? packing.long_lines : packing.wide_lines;
+      return pack_lines({.from = static_cast<const float*>(operand.data) + offset,
+                         .step = is_long ? line_step : depth_step,
+                         .lines = count,
+                         .depth = depth.size,
+                         .to = to});
+    }
+    for (int64_t line = 0; line < count; line += packing.lines, to += packed_size(1, depth.size))
+      pack_widened(simd, offset + line * line_step, std::min(packing.lines, count - line),
+                   depth.size, to);
+  }
+
+ private:
+  // One panel of narrow or scattered numbers, by way of fp32 side by side.
+  void pack_widened(const SimdKernels& simd, int64_t offset, int64_t count, int64_t depth,
+                    float* to) const {
+    float* widened = widened_scratch.at_least(count * depth);
+    const auto load = [&](int64_t from, float* values, int64_t number) {
+      simd.load(operand.dtype,
+                static_cast<const char*>(operand.data) + from * info(operand.dtype).size, values,
+                number);
+    };
+    if (line_step == 1 && depth_step != 1) {
+      for (int64_t k = 0; k < depth; ++k) load(offset + k * depth_step, widened + k * count, count);
+      return packing.wide_lines(
+          {.from = widened, .step = count, .lines = count, .depth = depth, .to = to});
+    }
+    for (int64_t line = 0; line < count; ++line) {
+      const int64_t from = offset + line * line_step;
+      float* values = widened + line * depth;
+      if (depth_step == 1)
+        load(from, values, depth);
+      else
+        for (int64_t k = 0; k < depth; ++k)
+          values[k] = load_one(operand.dtype, operand.data, from + k * depth_step);
+    }
+    return packing.long_lines(
+        {.from = widened, .step = depth, .lines = count, .depth = depth, .to = to});
+  }
+};
+
+// The operand with fewer lines is packed once for all tasks (shared), by phases that fit a cache;
+// the other one is packed by the tasks, among which its lines are shared out (own).
+class Multiplication {
+ public:
+  Multiplication(const Gemm& product, const GemmKernels& kernels, const SimdKernels& simd,
+                 ThreadPool* pool)
+      : product_(product),
+        kernels_(kernels),
+        simd_(simd),
+        pool_(pool),
+        rows_{.packing = kernels.rows,
+              .operand = product.a,
+              .lines = product.m,
+              .line_step = product.a.row_step,
+              .depth_step = product.a.column_step},
+        columns_{.packing = kernels.columns,
+                 .operand = product.b,
+                 .lines = product.n,
+                 .line_step = product.b.column_step,
+                 .depth_step = product.b.row_step},
+        shares_rows_(product.m <= product.n),
+        shared_(shares_rows_ ? rows_ : columns_),
+        own_(shares_rows_ ? columns_ : rows_),
+        depths_(std::max<int64_t>(1, divide_up(product.k, kMostDepth))),
+        depth_(std::max<int64_t>(1, divide_up(product.k, depths_))) {}
+
+  void run() {
+    const bool narrow = product_.c.dtype != DType::f32;
+    const int64_t most = std::max<int64_t>(1, kSharedFloats / shared_.packed_size(1, depth_));
+    const int64_t blocks = divide_up(shared_.panels(), most);
+    for (int64_t block = 0; block < blocks; ++block) {
+      const Part shared = part(shared_.panels(), block, blocks);
+      // The sums of a narrow result are kept in fp32 until the last phase, a block at a time.
+      const int64_t sums_of_panel = shared.size * shared_.packing.lines * own_.packing.lines;
+      const int64_t own_blocks =
+          narrow ? divide_up(own_.panels(), std::max<int64_t>(1, kNarrowSums / sums_of_panel)) : 1;
+      for (int64_t own_block = 0; own_block < own_blocks; ++own_block) {
+        const Part own = part(own_.panels(), own_block, own_blocks);
+        const Result result = narrow ? sums_of(shared, own) : whole_result();
+        multiply(shared, own, result);
+        if (narrow) store(result);
+      }
+    }
+  }
+
+ private:
+  // The part of the result that begins at (row, column), as fp32.
+  struct Result {
+    float* data;
+    int64_t step;
+    int64_t row, column, rows, columns;
+  };
+
+  Result whole_result() const {
+    return {
+        static_cast<float*>(product_.c.data), product_.c.row_step, 0, 0, product_.m, product_.n};
+  }
+
+  Result sums_of(Part shared, Part own) const {
+    const auto lines = [](const Side& side, Part panels) {
+      const int64_t begin = panels.begin * side.packing.lines;
+      return Part{begin, std::min(panels.size * side.packing.lines, side.lines - begin)};
+    };
+    const Part rows = lines(rows_, shares_rows_ ? shared : own);
+    const Part columns = lines(columns_, shares_rows_ ? own : shared);
+    return {sums_scratch.at_least(rows.size * columns.size),
+            columns.size,
+            rows.begin,
+            columns.begin,
+            rows.size,
+            columns.size};
+  }
+
+  void store(const Result& result) const {
+    const GemmResult& c = product_.c;
+    for_each(result.rows, [&](int64_t row) {
+      const int64_t to = (result.row + row) * c.row_step + result.column;
+      simd_.store(c.dtype, result.data + row * result.step,
+                  static_cast<char*>(c.data) + to * info(c.dtype).size, result.columns);
+    });
+  }
+
+  void for_each(int64_t count, const std::function<void(int64_t item)>& task) const {
+    if (pool_ != nullptr)
+      return pool_->for_each_nearby(count, [&](int64_t item, int) { task(item); });
+    for (int64_t item = 0; item < count; ++item) task(item);
+  }
+
+  Part depth_part(int64_t which) const { return part(product_.k, which, depths_); }
+
+  // Into how many parts the panels of a block are cut. Shared ones only where own ones are too few
+  // for all threads: each cut packs those once more.
+  struct Cuts {
+    int64_t own, shared = 1;
+  };
+  Cuts cut(Part shared, Part own) const {
+    const int64_t least = divide_up(own.size, kOwnLines / own_.packing.lines);
+    if (pool_ == nullptr) return {.own = least};
+    const int64_t threads = pool_->threads(), wanted = kTasksPerThread * threads;
+    if (own.size < wanted)
+      return {.own = own.size, .shared = std::min(shared.size, divide_up(wanted, own.size))};
+    return {.own = std::min(own.size, divide_up(std::max(least, wanted), threads) * threads)};
+  }
+
+  // All depths of a block of the result, as many in one phase as the shared memory holds.
+  void multiply(Part shared, Part own, const Result& result) const {
+    const int64_t at_once =
+        std::clamp<int64_t>(kSharedFloats / shared_.packed_size(shared.size, depth_), 1, depths_);
+    float* packed = shared_scratch.at_least(shared_.packed_size(shared.size, depth_) * at_once);
+    const Cuts cuts = cut(shared, own);
+    for (int64_t first = 0; first < depths_; first += at_once) {
+      const int64_t last = std::min(depths_, first + at_once);
+      const auto at = [&](Part depth) {
+        const int64_t begin = depth_part(first).begin;
+        return packed + shared_.packed_size(shared.size, depth.begin - begin);
+      };
+      const int64_t bunches = divide_up(shared.size, kPanelsToPack);
+      for_each(bunches * (last - first), [&](int64_t item) {
+        const Part depth = depth_part(first + item / bunches);
+        const Part panels = part(shared.size, item % bunches, bunches);
+        shared_.pack(simd_, {shared.begin + panels.begin, panels.size}, depth,
+                     at(depth) + shared_.packed_size(panels.begin, depth.size));
+      });
+      for_each(cuts.own * cuts.shared, [&](int64_t item) {
+        const Part mine = part(own.size, item / cuts.shared, cuts.own);
+        const Part others = part(shared.size, item % cuts.shared, cuts.shared);
+        float* packed_here = own_scratch.at_least(own_.packed_size(mine.size, depth_));
+        for (int64_t which = first; which < last; ++which) {
+          const Part depth = depth_part(which);
+          own_.pack(simd_, {own.begin + mine.begin, mine.size}, depth, packed_here);
+          const Panels own_panels{packed_here, {own.begin + mine.begin, mine.size}};
+          const Panels shared_panels{at(depth) + shared_.packed_size(others.begin, depth.size),
+                                     {shared.begin + others.begin, others.size}};
+          multiply_panels(shares_rows_ ? shared_panels : own_panels,
+                          shares_rows_ ? own_panels : shared_panels, depth, result);
+        }
+      });
+    }
+  }
+
+  struct Panels {
+    const float* packed;
+    Part which;
+  };
+  void multiply_panels(const Panels& a, const Panels& b, Part depth, const Result& result) const {
+    const int64_t height = rows_.packing.lines, width = columns_.packing.lines;
+    const int64_t at_once = std::max<int64_t>(1, kColumnsAtOnce / width);
+    for (int64_t begin = 0; begin < b.which.size; begin += at_once)
+      for (int64_t i = 0; i < a.which.size; ++i)
+        for (int64_t j = begin; j < std::min(begin + at_once, b.which.size); ++j) {
+          const int64_t row = (a.which.begin + i) * height, column = (b.which.begin + j) * width;
+          kernels_.tile(
+              {.a = a.packed + rows_.packed_size(i, depth.size),
+               .b = b.packed + columns_.packed_size(j, depth.size),
+               .depth = depth.size,
+               .c = result.data + (row - result.row) * result.step + column - result.column,
+               .c_step = result.step,
+               .rows = std::min(height, product_.m - row),
+               .columns = std::min(width, product_.n - column),
+               .accumulate = depth.begin > 0});
+        }
+  }
+
+  const Gemm& product_;
+  const GemmKernels& kernels_;
+  const SimdKernels& simd_;
+  ThreadPool* pool_;  // null: the calling thread alone
+  const Side rows_, columns_;
+  const bool shares_rows_;
+  const Side& shared_;
+  const Side& own_;
+  const int64_t depths_, depth_;  // blocks of the depth, and the size of the largest
+};
+
+void run(const Gemm& product, Isa isa, ThreadPool* pool) {
+  if (product.c.dtype == DType::tf32) throw no_tf32();
+  if (product.m == 0 || product.n == 0) return;
+  Multiplication(product, gemm_kernels(isa), simd_kernels(isa), pool).run();
+}
+
+}  // namespace
+
+void gemm(const Gemm& product, const CpuContext& context) {
+  // Fewer multiply-adds take one thread less time than waking the others does.
+  constexpr int64_t kWorthSharing = int64_t{1} << 23;
+  const bool alone =
+      context.pool.threads() == 1 || product.m * product.n * product.k < kWorthSharing;
+  run(product, context.isa, alone ? nullptr : &context.pool);
+}
+
+void gemm_alone(const Gemm& product, Isa isa) {
+  run(product, isa, nullptr);
+}
+
+}  // namespace ridgeline

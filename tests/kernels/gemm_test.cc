@@ -1,0 +1,255 @@
+// Our matrix products against sums in fp64: random sizes, steps, dtypes, instruction sets, threads.
+#include "kernels/cpu/gemm.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/host_values.h"
+#include "measure/test_support.h"
+
+namespace ridgeline {
+namespace {
+
+// How the elements of an operand lie in memory.
+enum class Layout { rows, columns, scattered, same_row };
+
+class Problem {
+ public:
+  struct Sizes {
+    int64_t m, n, k;
+  };
+
+  Problem(Sizes sizes, Layout a, Layout b, DType dtype, uint64_t seed)
+      : sizes_(sizes), dtype_(dtype), random_(seed) {
+    a_ = make(a, sizes.m, sizes.k, a_stored_);
+    b_ = make(b, sizes.k, sizes.n, b_stored_);
+    out_step_ = sizes.n + static_cast<int64_t>(random_() % 5);
+    out_.resize(static_cast<size_t>(sizes.m * out_step_ * info(dtype).size));
+  }
+
+  // The result, in which what a product leaves alone stays NaN.
+  const std::vector<char>& run(const std::function<void(const Gemm&)>& multiply) {
+    std::fill(out_.begin(), out_.end(), '\xff');
+    multiply({.m = sizes_.m,
+              .n = sizes_.n,
+              .k = sizes_.k,
+              .a = a_,
+              .b = b_,
+              .c = {.data = out_.data(), .dtype = dtype_, .row_step = out_step_}});
+    return out_;
+  }
+
+  // All elements if they are few, else a sample with the corners.
+  void expect_right(const std::string& what) {
+    for (int64_t row = 0; row < sizes_.m; ++row)
+      for (int64_t column = 0; column < out_step_; ++column)
+        ASSERT_EQ(std::isnan(load_one(dtype_, out_.data(), row * out_step_ + column)),
+                  column >= sizes_.n)
+            << what << " at " << row << ", " << column;
+    if (sizes_.m * sizes_.n * sizes_.k < (1 << 22)) {
+      for (int64_t row = 0; row < sizes_.m; ++row)
+        for (int64_t column = 0; column < sizes_.n; ++column) expect_right_at(row, column, what);
+      return;
+    }
+    for (int64_t row : {int64_t{0}, sizes_.m - 1})
+      for (int64_t column : {int64_t{0}, sizes_.n - 1}) expect_right_at(row, column, what);
+    for (int i = 0; i < 2000; ++i) expect_right_at(below(sizes_.m), below(sizes_.n), what);
+  }
+
+ private:
+  int64_t below(int64_t end) {
+    return static_cast<int64_t>(random_() % static_cast<uint64_t>(end));
+  }
+
+  GemmOperand make(Layout layout, int64_t rows, int64_t columns, std::vector<char>& stored) {
+    const int64_t padding = below(4);
+    int64_t row_step = columns + padding, column_step = 1;
+    if (layout == Layout::columns) row_step = 1, column_step = rows + padding;
+    if (layout == Layout::scattered) row_step = 2 * columns + padding, column_step = 2;
+    if (layout == Layout::same_row) row_step = 0;
+    const int64_t count = std::max<int64_t>(0, rows - 1) * row_step +
+                          std::max<int64_t>(0, columns - 1) * column_step + 1;
+    stored.resize(static_cast<size_t>(count * info(dtype_).size));
+    std::normal_distribution<float> normal;
+    for (int64_t i = 0; i < count; ++i) store_one(dtype_, normal(random_), stored.data(), i);
+    return {
+        .data = stored.data(), .dtype = dtype_, .row_step = row_step, .column_step = column_step};
+  }
+
+  void expect_right_at(int64_t row, int64_t column, const std::string& what) const {
+    double exact = 0, magnitude = 0;
+    for (int64_t i = 0; i < sizes_.k; ++i) {
+      const double product =
+          double{load_one(dtype_, a_.data, row * a_.row_step + i * a_.column_step)} *
+          double{load_one(dtype_, b_.data, i * b_.row_step + column * b_.column_step)};
+      exact += product;
+      magnitude += std::abs(product);
+    }
+    // The bound of any order of k roundings in fp32, and one of the result.
+    const double bound = magnitude * static_cast<double>(sizes_.k) * 0x1p-24 +
+                         std::abs(exact) * info(dtype_).epsilon + 1e-30;
+    ASSERT_LE(std::abs(load_one(dtype_, out_.data(), row * out_step_ + column) - exact), bound)
+        << what << " at " << row << ", " << column;
+  }
+
+  Sizes sizes_;
+  DType dtype_;
+  std::mt19937_64 random_;
+  std::vector<char> a_stored_, b_stored_, out_;
+  GemmOperand a_, b_;
+  int64_t out_step_;
+};
+
+std::string describe(Problem::Sizes sizes, Layout a, Layout b, DType dtype, Isa isa) {
+  return std::to_string(sizes.m) + " x " + std::to_string(sizes.n) + " x " +
+         std::to_string(sizes.k) + ", layouts " + std::to_string(static_cast<int>(a)) + " and " +
+         std::to_string(static_cast<int>(b)) + ", " + std::string(info(dtype).name) + ", " +
+         std::string(name(isa));
+}
+
+TEST(Gemm, RandomProductsAreRightAndTheirBitsTheSameForAnyThreads) {
+  std::mt19937_64 random(5);
+  const auto up_to = [&](int64_t most) {
+    return 1 + static_cast<int64_t>(random() % static_cast<uint64_t>(most));
+  };
+  const auto layout = [&] { return static_cast<Layout>(random() % 4); };
+  ThreadPool two(2), many(7);
+  for (uint64_t seed = 0; seed < 150; ++seed) {
+    // Small ones, and long ones along each of the three.
+    Problem::Sizes sizes{up_to(70), up_to(140), up_to(90)};
+    if (seed % 5 == 1) sizes.m = up_to(900);
+    if (seed % 5 == 2) sizes.n = up_to(900);
+    if (seed % 5 == 3) sizes.k = up_to(2500);
+    // Large enough that threads share them.
+    if (seed % 5 == 4) sizes = {200 + up_to(300), 200 + up_to(300), 420 + up_to(300)};
+    const Layout a = layout(), b = layout();
+    const DType dtype = seed % 3 == 0 ? DType::bf16 : seed % 10 == 1 ? DType::f16 : DType::f32;
+    for (Isa isa : supported_isas()) {
+      const std::string what = describe(sizes, a, b, dtype, isa);
+      Problem problem(sizes, a, b, dtype, seed);
+      const std::vector<char> alone =
+          problem.run([&](const Gemm& product) { gemm_alone(product, isa); });
+      problem.expect_right(what);
+      if (HasFatalFailure()) return;
+      for (ThreadPool* pool : {&two, &many})
+        ASSERT_TRUE(alone == problem.run([&](const Gemm& product) {
+          gemm(product, {.pool = *pool, .isa = isa});
+        })) << what
+            << " by " << pool->threads() << " threads";
+    }
+  }
+}
+
+TEST(Gemm, ProductsLargerThanEveryBlock) {
+  ThreadPool pool(3);
+  const Isa isa = default_isa();
+  const auto expect_right = [&](Problem::Sizes sizes, Layout a, Layout b, DType dtype) {
+    Problem problem(sizes, a, b, dtype, 11);
+    const std::vector<char> shared =
+        problem.run([&](const Gemm& product) { gemm(product, {.pool = pool, .isa = isa}); });
+    problem.expect_right(describe(sizes, a, b, dtype, isa));
+    EXPECT_TRUE(shared == problem.run([&](const Gemm& product) { gemm_alone(product, isa); }));
+  };
+  expect_right({2100, 2200, 600}, Layout::rows, Layout::columns, DType::f32);
+  expect_right({2300, 2070, 530}, Layout::columns, Layout::rows, DType::f32);
+  expect_right({33, 50, 40000}, Layout::rows, Layout::rows, DType::f32);
+  expect_right({1900, 1700, 520}, Layout::rows, Layout::columns, DType::bf16);
+}
+
+TEST(Gemm, NothingToSumIsZero) {
+  for (Isa isa : supported_isas()) {
+    Problem problem({20, 40, 0}, Layout::rows, Layout::rows, DType::f32, 1);
+    problem.run([&](const Gemm& product) { gemm_alone(product, isa); });
+    problem.expect_right("k = 0");
+  }
+}
+
+TEST(Gemm, NumbersThatAreNotFiniteOrHugeGiveWhatFp32Gives) {
+  // Rows and columns past the edge of a tile are computed with, too, and must not leak.
+  for (int64_t size : {17, 150}) {
+    std::vector<float> a(static_cast<size_t>(size * size), 1.0f), b = a, c = a;
+    const auto at = [&](std::vector<float>& x, int64_t row, int64_t column) -> float& {
+      return x[static_cast<size_t>(row * size + column)];
+    };
+    for (int64_t i = 0; i < size; ++i) at(a, 7, i) = i == 2 ? std::numeric_limits<float>::max() : 0;
+    at(a, 3, 5) = INFINITY;
+    at(b, 4, size - 1) = NAN;
+    for (Isa isa : supported_isas()) {
+      gemm_alone({.m = size,
+                  .n = size,
+                  .k = size,
+                  .a = {.data = a.data(), .row_step = size},
+                  .b = {.data = b.data(), .row_step = size},
+                  .c = {.data = c.data(), .row_step = size}},
+                 isa);
+      for (int64_t row = 0; row < size; ++row)
+        for (int64_t column = 0; column < size; ++column) {
+          const float value = at(c, row, column);
+          if (column == size - 1)
+            ASSERT_TRUE(std::isnan(value));
+          else
+            ASSERT_EQ(value, row == 3   ? INFINITY
+                             : row == 7 ? std::numeric_limits<float>::max()
+                                        : static_cast<float>(size));
+        }
+    }
+  }
+}
+
+TEST(Gemm, ErrorsAreNoLargerThanThoseOfAPlainLoopInFp32) {
+  constexpr int64_t kRows = 60, kColumns = 70, kDepth = 1100;
+  for (int spread : {0, 3, 20}) {
+    std::mt19937_64 random(static_cast<uint64_t>(spread) + 1);
+    std::normal_distribution<float> normal;
+    std::uniform_int_distribution<int> exponent(-spread, spread);
+    const auto draw = [&](int64_t count) {
+      std::vector<float> values(static_cast<size_t>(count));
+      for (float& value : values) value = std::ldexp(normal(random), exponent(random));
+      return values;
+    };
+    const std::vector<float> a = draw(kRows * kDepth), b = draw(kDepth * kColumns);
+    std::vector<float> c(kRows * kColumns);
+    for (Isa isa : supported_isas()) {
+      gemm_alone({.m = kRows,
+                  .n = kColumns,
+                  .k = kDepth,
+                  .a = {.data = a.data(), .row_step = kDepth},
+                  .b = {.data = b.data(), .row_step = kColumns},
+                  .c = {.data = c.data(), .row_step = kColumns}},
+                 isa);
+      double squares = 0, plain_squares = 0;
+      for (int64_t row = 0; row < kRows; ++row)
+        for (int64_t column = 0; column < kColumns; ++column) {
+          double exact = 0, magnitude = 0;
+          float plain = 0;
+          for (int64_t i = 0; i < kDepth; ++i) {
+            const float x = a[static_cast<size_t>(row * kDepth + i)];
+            const float y = b[static_cast<size_t>(i * kColumns + column)];
+            exact += double{x} * double{y};
+            magnitude += std::abs(double{x} * double{y});
+            plain += x * y;
+          }
+          const double error = c[static_cast<size_t>(row * kColumns + column)] - exact;
+          squares += error * error / (magnitude * magnitude);
+          plain_squares += (plain - exact) * (plain - exact) / (magnitude * magnitude);
+        }
+      EXPECT_LE(std::sqrt(squares), std::sqrt(plain_squares))
+          << name(isa) << ", exponents spread by " << spread;
+    }
+  }
+}
+
+TEST(Gemm, ACpuHasNoTf32) {
+  Problem problem({4, 4, 4}, Layout::rows, Layout::rows, DType::tf32, 1);
+  EXPECT_ERROR(problem.run([](const Gemm& product) { gemm_alone(product, default_isa()); }),
+               ErrorKind::unsupported, "tf32");
+}
+
+}  // namespace
+}  // namespace ridgeline
