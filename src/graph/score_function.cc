@@ -24,8 +24,7 @@ std::string ScoreFunction::text() const {
     return fmt::format("v{}", at.node);
   };
   std::string result;
-  const Value last = value.outputs()[0].value;
-  for (uint32_t number : needed_nodes(value, {&last, 1})) {
+  for (uint32_t number : needed_nodes(value, value.outputs()[0].value)) {
     const Node& node = value.nodes()[number];
     std::string arguments;
     for (Value input : node.inputs) arguments += (arguments.empty() ? "" : ", ") + name(input);
@@ -52,9 +51,9 @@ Shape operand_sums(const Shape& operand, int64_t queries, int64_t keys) {
   return {operand[0], operand[1], sums(operand[2], queries), sums(operand[3], keys)};
 }
 
-std::vector<uint32_t> needed_nodes(const Graph& graph, std::span<const Value> wanted) {
+std::vector<uint32_t> needed_nodes(const Graph& graph, Value wanted) {
   std::vector<bool> needed(graph.nodes().size());
-  for (Value value : wanted) needed[value.node] = true;
+  needed[wanted.node] = true;
   for (uint32_t number = static_cast<uint32_t>(needed.size()); number-- > 0;)
     if (needed[number])
       for (Value input : graph.nodes()[number].inputs) needed[input.node] = true;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -14,9 +13,9 @@ namespace ridgeline {
 // hold, since kernels keep scores in fp32.
 struct ScoreFunction {
   Graph value;     // one output
-  Graph gradient;  // one input more, the gradient of f; outputs: see ScoreGradient
+  Graph gradient;  // one input more, the gradient of f; see score_gradient()
 
-  std::string text() const;  // "v2 = score * operand0; v3 = tanh(v2)"
+  std::string text() const;  // "v2 = multiply(score, operand0); v3 = tanh(v2)"
 };
 
 inline constexpr int kMaxScoreOperands = 6;
@@ -33,6 +32,6 @@ inline constexpr int64_t kScoreTile = 64;
 Shape operand_sums(const Shape& operand, int64_t queries, int64_t keys);
 
 // The nodes that `wanted` depends on, in order, without leaves: what a kernel has to compute.
-std::vector<uint32_t> needed_nodes(const Graph& graph, std::span<const Value> wanted);
+std::vector<uint32_t> needed_nodes(const Graph& graph, Value wanted);
 
 }  // namespace ridgeline

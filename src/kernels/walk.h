@@ -27,6 +27,14 @@ inline char* element_address(const TensorView& view, int64_t offset) {
   return static_cast<char*>(view.data) + offset * info(view.dtype).size;
 }
 
+// The axes before the last two: the batch of a matrix product, as a view of its own.
+inline TensorView batch_of(TensorView view) {
+  const auto leading = static_cast<size_t>(view.shape.rank() - 2);
+  view.shape = Shape(view.shape.span().first(leading));
+  view.strides = Strides(view.strides.span().first(leading));
+  return view;
+}
+
 // [begin, end) of an axis.
 inline TensorView part_of(TensorView view, int axis, int64_t begin, int64_t end) {
   view.data = element_address(view, begin * view.strides[axis]);

@@ -8,14 +8,6 @@
 namespace ridgeline {
 namespace {
 
-// The axes before the last two, as a view of their own.
-TensorView batch_of(TensorView view) {
-  const auto leading = static_cast<size_t>(view.shape.rank() - 2);
-  view.shape = Shape(view.shape.span().first(leading));
-  view.strides = Strides(view.strides.span().first(leading));
-  return view;
-}
-
 GemmOperand operand_at(const TensorView& view, int64_t offset) {
   return {.data = element_address(view, offset),
           .dtype = view.dtype,
@@ -45,7 +37,7 @@ void matmul_kernel(const KernelCall& call, const CpuContext& context) {
     return Gemm{
         .m = m,
         .n = n,
-        .k = call.inputs[0].shape.back(0),
+        .k = k,
         .a = operand_at(call.inputs[0], walk.element_offset(0, index)),
         .b = operand_at(call.inputs[1], walk.element_offset(1, index)),
         .c = {.data = element_address(out, index * m * n), .dtype = out.dtype, .row_step = n}};

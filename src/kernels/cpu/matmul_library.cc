@@ -143,14 +143,6 @@ Part part(int64_t size, int64_t which, int64_t parts) {
   return {begin, size * (which + 1) / parts - begin};
 }
 
-// The axes before the last two, as a view of their own.
-TensorView batch_of(TensorView view) {
-  const auto leading = static_cast<size_t>(view.shape.rank() - 2);
-  view.shape = Shape(view.shape.span().first(leading));
-  view.strides = Strides(view.strides.span().first(leading));
-  return view;
-}
-
 }  // namespace
 
 void library_matmul_kernel(const KernelCall& call, const CpuContext& context) {

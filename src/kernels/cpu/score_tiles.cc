@@ -33,7 +33,7 @@ void load(const SimdKernels& simd, const TensorView& view, int64_t offset, int64
 
 ScoreProgram::ScoreProgram(const Graph& graph, Value wanted) {
   const std::vector<Value> inputs = graph.inputs();
-  const std::vector<uint32_t> needed = needed_nodes(graph, {&wanted, 1});
+  const std::vector<uint32_t> needed = needed_nodes(graph, wanted);
   input_count_ = inputs.size();
   reads_.assign(inputs.size(), false);
   std::map<uint32_t, uint32_t> places;  // by node

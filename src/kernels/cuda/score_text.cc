@@ -8,6 +8,9 @@
 #include "plan/op_text.h"
 
 namespace ridgeline {
+
+static_assert(kMaxFlashOperands == kMaxScoreOperands);
+
 namespace {
 
 const char* number_type(DType dtype) {
@@ -34,7 +37,7 @@ std::string body(const Graph& graph, Value wanted, std::span<const TensorView> o
     return node.name;  // score, d_result
   };
   std::string text;
-  for (uint32_t number : needed_nodes(graph, {&wanted, 1})) {
+  for (uint32_t number : needed_nodes(graph, wanted)) {
     const Node& node = graph.nodes()[number];
     std::string names[3];
     for (size_t i = 0; i < node.inputs.size(); ++i) names[i] = name(node.inputs[i]);

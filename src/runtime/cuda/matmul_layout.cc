@@ -30,14 +30,6 @@ MatmulOperand operand_of(const TensorView& view) {
   return {true, m.columns == 1 ? m.rows : m.column_step};
 }
 
-// The axes before the last two.
-TensorView batch_of(TensorView view) {
-  const auto rank = static_cast<size_t>(view.shape.rank() - 2);
-  view.shape = Shape(view.shape.span().first(rank));
-  view.strides = Strides(view.strides.span().first(rank));
-  return view;
-}
-
 // Products with one and the same b are one product with a taller a.
 void merge_batch_into_rows(BatchedGemm& gemm) {
   const bool rows_continue =
