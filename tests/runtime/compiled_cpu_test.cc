@@ -13,21 +13,17 @@
 #include "passes/flash.h"
 #include "passes/simplify.h"
 #include "runtime/compiled_support.h"
+#include "support/from_environment.h"
 
 namespace ridgeline {
 namespace {
 
+using testing::graphs_wanted;
 using testing::Results;
 
 CpuDevice& device() {
   static CpuDevice cpu({.threads = 3, .compiler = {.cache_dir = "off"}});
   return cpu;
-}
-
-// RIDGELINE_RANDOM_GRAPHS asks for more than the sample of every day.
-uint64_t graphs_wanted(uint64_t usual) {
-  const char* wanted = std::getenv("RIDGELINE_RANDOM_GRAPHS");
-  return wanted ? std::strtoull(wanted, nullptr, 10) : usual;
 }
 
 std::string fault(const Graph& graph, const InterpreterInputs& inputs, DType dtype) {

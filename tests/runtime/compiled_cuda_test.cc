@@ -1,16 +1,17 @@
 // Random graphs on a GPU: compiled against eager against the fp64 interpreter.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "models/attention.h"
 #include "passes/flash.h"
 #include "runtime/compiled_support.h"
+#include "support/from_environment.h"
 #include "support/gpu.h"
 
 namespace ridgeline {
 namespace {
 
+using testing::first_seed;
+using testing::graphs_wanted;
 using testing::Results;
 
 std::string fault(const Graph& graph, const InterpreterInputs& inputs, DType dtype,
@@ -34,17 +35,6 @@ void expect_agreement(testing::RandomGraph made, DType dtype, uint64_t seed, Cud
   FAIL() << "seed " << seed << ": " << problem
          << "\nshrunk: " << fault(small.graph, small.inputs, dtype, device) << "\n"
          << to_text(small.graph) << explain(small.graph, make_plan(small.graph));
-}
-
-uint64_t graphs_wanted(uint64_t usual) {
-  const char* wanted = std::getenv("RIDGELINE_RANDOM_GRAPHS");
-  return wanted ? std::strtoull(wanted, nullptr, 10) : usual;
-}
-
-// RIDGELINE_FIRST_SEED: several processes may share the work.
-uint64_t first_seed() {
-  const char* first = std::getenv("RIDGELINE_FIRST_SEED");
-  return first ? std::strtoull(first, nullptr, 10) : 0;
 }
 
 TEST(CompiledCuda, RandomGraphsInFp32) {

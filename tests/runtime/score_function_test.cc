@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 
 #include "passes/flash.h"
+#include "support/from_environment.h"
 #include "support/gpu.h"
 #include "support/random_attention.h"
 #include "support/run_eager.h"
@@ -13,17 +13,8 @@
 namespace ridgeline {
 namespace {
 
-uint64_t number_from(const char* variable, uint64_t usual) {
-  const char* given = std::getenv(variable);
-  return given ? std::strtoull(given, nullptr, 10) : usual;
-}
-// More than the sample of every day, on request; several processes may share the work.
-uint64_t cases_wanted(uint64_t usual) {
-  return number_from("RIDGELINE_RANDOM_GRAPHS", usual);
-}
-uint64_t first_seed() {
-  return number_from("RIDGELINE_FIRST_SEED", 0);
-}
+using testing::first_seed;
+using testing::graphs_wanted;
 
 // Of the largest element. Weights and gradients of scores are rounded to the dtype in between.
 double tolerance(DType dtype) {
@@ -73,7 +64,7 @@ class ScoreFunctionOnCpu : public ::testing::TestWithParam<Isa> {};
 
 TEST_P(ScoreFunctionOnCpu, RandomFunctionsForwardAndBackward) {
   CpuDevice device({.threads = 3, .isa = GetParam()});
-  expect_all_right(device, cases_wanted(12));
+  expect_all_right(device, graphs_wanted(12));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ScoreFunctionOnCpu, ::testing::ValuesIn(supported_isas()),
@@ -84,7 +75,7 @@ INSTANTIATE_TEST_SUITE_P(All, ScoreFunctionOnCpu, ::testing::ValuesIn(supported_
 TEST(ScoreFunctionOnGpu, RandomFunctionsForwardAndBackward) {
   RIDGELINE_NEEDS_GPU();
   CudaDevice device;
-  expect_all_right(device, cases_wanted(12));
+  expect_all_right(device, graphs_wanted(12));
 }
 
 // The sums of operands have one order, whatever the number of threads.
