@@ -104,11 +104,16 @@ struct BackwardPlan : FlashPlan {
   }
 
   std::vector<CudaLaunch> keys_launches(const BackwardKeysTile& tile) const {
-    CudaLaunch main = launch("flash_backward_keys.cu", "flash_backward_keys",
-                             {constant("QUERIES", tile.queries), constant("KEYS", tile.keys),
-                              constant("WARPS", tile.warps), constant("STAGES", tile.stages),
-                              constant("SPLIT", tile.split), constant("SINGLE_PASS", single_pass),
-                              constant("BLOCKS", tile.blocks)});
+    CudaLaunch main =
+        tile.warpgroups
+            ? launch("flash_backward_warpgroups.cu", "flash_backward_warpgroups",
+                     {constant("QUERIES", tile.queries), constant("WARPGROUPS", tile.keys / 64),
+                      constant("BLOCKS", tile.blocks)})
+            : launch("flash_backward_keys.cu", "flash_backward_keys",
+                     {constant("QUERIES", tile.queries), constant("KEYS", tile.keys),
+                      constant("WARPS", tile.warps), constant("STAGES", tile.stages),
+                      constant("SPLIT", tile.split), constant("SINGLE_PASS", single_pass),
+                      constant("BLOCKS", tile.blocks)});
     const int64_t tiles = divide_up(shape.keys, tile.keys);
     const int64_t query_tiles = divide_up(shape.queries, tile.queries);
     FlashBackwardParams filled = params;
@@ -131,7 +136,7 @@ struct BackwardPlan : FlashPlan {
     if (single_pass)
       launches.push_back(
           rows_launch("flash_backward_end", tile.queries,
-                      shape.heads * query_tiles * tile.queries * shape.head_dim() / 4));
+                      shape.heads * query_tiles * tile.queries * shape.head_dim() / 16));
     return launches;
   }
 

@@ -187,7 +187,7 @@ flash_backward_keys(const __grid_constant__ FlashBackwardParams p) {
         for (int n = 0; n < kPartTiles; ++n)
 #pragma unroll
           for (int i = 0; i < 2; ++i)
-            store_pair(to, warp_key + 16 * m + lane() / 4 + 8 * i, part_query + 8 * n + 2 * (lane() % 4),
+            store_pair<Element>(to, warp_key + 16 * m + lane() / 4 + 8 * i, part_query + 8 * n + 2 * (lane() % 4),
                        results[m][n].v[2 * i], results[m][n].v[2 * i + 1]);
     };
     if (kSinglePass || kSplit > 1) keep(d_score_tile, d_scores);

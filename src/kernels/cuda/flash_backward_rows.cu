@@ -57,28 +57,41 @@ flash_backward_begin(const __grid_constant__ FlashBackwardParams p) {
       *reinterpret_cast<float4*>(p.d_q_sum + row * kHeadDim + i) = make_float4(0, 0, 0, 0);
 }
 
-// One thread per four numbers of one accumulator.
+// One thread for eight columns of rows r and r + 8 of a block of 16 rows: what four lanes have added up.
 extern "C" __global__ void __launch_bounds__(kThreads)
 flash_backward_end(const __grid_constant__ FlashBackwardParams p) {
-  constexpr int kM = kSumM<kQueries>;
+  constexpr int kTileThreads = kQueries * kHeadDim / 16;
   const long long place = static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x;
-  const long long tile = place / (kQueries * kHeadDim / 4);
-  const int within = int(place % (kQueries * kHeadDim / 4));
-  const int half = within / 32 % 2, m = within / 64 % kM, unit = within / (64 * kM);
+  const long long tile = place / kTileThreads;
+  const int within = int(place % kTileThreads);
   const int batch = int(tile / p.query_tiles / p.heads), head = int(tile / p.query_tiles % p.heads);
   if (batch >= p.batches) return;
-  const int first = int(tile % p.query_tiles) * kQueries + unit / kUnitColumns * 16 * kM + 16 * m + lane() / 4;
-  const int column = unit % kUnitColumns * 16 + 8 * half + 2 * (lane() % 4);
-  const float4 sum = reinterpret_cast<const float4*>(p.d_q_sum)[place];
+  const int first = int(tile % p.query_tiles) * kQueries + within / 8 / kSumTiles * 16 + within % 8;
+  const int column = within / 8 % kSumTiles * 8;
+  float rows[2][8];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float4 sum = reinterpret_cast<const float4*>(p.d_q_sum)[4 * place + i];
+    rows[0][2 * i] = sum.x * p.scale, rows[0][2 * i + 1] = sum.y * p.scale;
+    rows[1][2 * i] = sum.z * p.scale, rows[1][2 * i + 1] = sum.w * p.scale;
+  }
   const Outputs d_q(p.d_q, batch, head);
-  const float values[4] = {sum.x * p.scale, sum.y * p.scale, sum.z * p.scale, sum.w * p.scale};
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     const int query = first + 8 * i;
-    if (query >= p.queries || column >= kWidth) continue;
-    Result* to = d_q.at(query, column);
-    to[0] = Narrow<Result>::from(values[2 * i]);
-    if (column + 1 < kWidth) to[d_q.column] = Narrow<Result>::from(values[2 * i + 1]);
+    if (query >= p.queries) break;
+    if (kAligned && column + 8 <= kWidth) {
+      __align__(16) Result packed[8];
+#pragma unroll
+      for (int c = 0; c < 8; ++c) packed[c] = Narrow<Result>::from(rows[i][c]);
+      uint4* to = reinterpret_cast<uint4*>(d_q.at(query, column));
+#pragma unroll
+      for (int c = 0; c < 8 / kPack; ++c) to[c] = reinterpret_cast<const uint4*>(packed)[c];
+    } else {
+#pragma unroll
+      for (int c = 0; c < 8; ++c)
+        if (column + c < kWidth) *d_q.at(query, column + c) = Narrow<Result>::from(rows[i][c]);
+    }
   }
 }
 

@@ -85,8 +85,8 @@ struct Work {
 
 // Starts to copy kRows rows from `first` into a tile; rows from `end` on and columns beyond the width
 // become zeros. All kThreads threads take part.
-template <int kRows, int kThreads>
-__device__ __forceinline__ void load_rows(Rows tile, const Inputs& head, int first, int end) {
+template <int kRows, int kThreads, class To>
+__device__ __forceinline__ void load_rows(To tile, const Inputs& head, int first, int end) {
   if constexpr (kAligned || !kPlain) {
     constexpr int kChunks = kPlanes<Element> * kHeadDim / kChunk;
     constexpr int kRowsAtOnce = kThreads / kChunks;
@@ -102,7 +102,7 @@ __device__ __forceinline__ void load_rows(Rows tile, const Inputs& head, int fir
 #pragma unroll
         for (int i = 0; i < kRows; i += kRowsAtOnce) {
           if (kRows % kRowsAtOnce != 0 && row + i >= kRows) break;
-          copy_chunk(to + i * Rows::kRowBytes, from);
+          copy_chunk(to + i * To::kRowBytes, from);
           from += kRowsAtOnce * head.row;
         }
       } else {
@@ -110,7 +110,7 @@ __device__ __forceinline__ void load_rows(Rows tile, const Inputs& head, int fir
         for (int i = 0; i < kRows; i += kRowsAtOnce) {
           if (kRows % kRowsAtOnce != 0 && row + i >= kRows) break;
           const bool present = in_width && first + row + i < end;
-          copy_chunk_or_zeros(to + i * Rows::kRowBytes, present ? from : head.data, present);
+          copy_chunk_or_zeros(to + i * To::kRowBytes, present ? from : head.data, present);
           from += kRowsAtOnce * head.row;
         }
       }
@@ -129,8 +129,8 @@ __device__ __forceinline__ void load_rows(Rows tile, const Inputs& head, int fir
 // Writes the results of a warp: rows from `row` of the tile, which is rows from `first` on of the head, and
 // columns from `column`. `tile` is shared memory of the same place that nobody needs any more; plain results
 // wait there until store_rows, the others leave at once, 8 bytes a lane.
-template <class Number, int kM, int kTiles, class FactorOf>
-__device__ __forceinline__ void put_results(const Accumulator (&results)[kM][kTiles], Rows tile,
+template <class To, class Number, int kM, int kTiles, class FactorOf>
+__device__ __forceinline__ void put_results(const Accumulator (&results)[kM][kTiles], To tile,
                                             const HeadRows<Number>& head, int first, int end, int row, int column,
                                             FactorOf factor_of) {
 #pragma unroll
@@ -144,7 +144,7 @@ __device__ __forceinline__ void put_results(const Accumulator (&results)[kM][kTi
         const int c = column + 8 * n + 2 * (lane() % 4);
         const float x = results[m][n].v[2 * i] * factor, y = results[m][n].v[2 * i + 1] * factor;
         if constexpr (kPlain) {
-          store_pair(tile, r, c, x, y);
+          store_pair<Element>(tile, r, c, x, y);
         } else if (first + r < end && c < kWidth) {
           Number* to = head.at(first + r, c);
           if (kAligned) {
@@ -159,8 +159,8 @@ __device__ __forceinline__ void put_results(const Accumulator (&results)[kM][kTi
 }
 
 // Writes kRows rows from `row` of a tile of plain results to the head, by one warp.
-template <int kRows, class Number>
-__device__ __forceinline__ void store_rows(Rows tile, const HeadRows<Number>& head, int first, int end, int row) {
+template <int kRows, class From, class Number>
+__device__ __forceinline__ void store_rows(From tile, const HeadRows<Number>& head, int first, int end, int row) {
   if constexpr (!kPlain) {
     return;
   } else if constexpr (kAligned) {
@@ -226,7 +226,7 @@ __device__ __forceinline__ int column_in_tile(int i) { return 2 * (lane() % 4) +
 // No weight is above 1, whatever the rounding of huge scores makes of it; plain elements never get that far.
 __device__ __forceinline__ float at_most(float power, float top) { return kPlain ? power : fminf(power, top); }
 
-extern __shared__ __align__(128) char shared_memory[];
+extern __shared__ __align__(1024) char shared_memory[];
 __device__ __forceinline__ unsigned shared_address() {
   return static_cast<unsigned>(__cvta_generic_to_shared(shared_memory));
 }

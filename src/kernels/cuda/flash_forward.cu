@@ -2,7 +2,7 @@
 //
 // Constants beside those of flash_common.cuh: ROWS (queries a block), KEYS (a step), WARPS, STAGES (key
 // tiles in flight; 1: keys and values alternate), BLOCKS (a multiprocessor should hold).
-#include "flash_common.cuh"
+#include "flash_softmax.cuh"
 
 namespace ridgeline {
 
@@ -12,11 +12,6 @@ constexpr int kM = kRows / (16 * kWarps);    // 16-row tiles of a warp
 constexpr int kScoreTiles = kKeys / 8;
 constexpr int kOutputTiles = kHeadDim / 8;
 constexpr int kTileBytes = Rows::bytes(kKeys);
-
-// Weights are taken relative to a maximum that may lag behind by this many powers of two; so most steps need
-// no rescaling, and no weight leaves the range of fp16. Planes begin at its top, and leave no room to lag.
-constexpr float kLag = kPlain ? 8 : 0;
-constexpr float kTop = kPlain ? 0 : 14;
 
 extern "C" __global__ void __launch_bounds__(kThreads, BLOCKS)
 flash_forward(const __grid_constant__ FlashForwardParams p) {
@@ -62,14 +57,8 @@ flash_forward(const __grid_constant__ FlashForwardParams p) {
   }
 
   Accumulator output[kM][kOutputTiles] = {};
-  float reference[kM][2], total[kM][2];  // of rows lane / 4 and lane / 4 + 8
-  float scale[kM];                       // of scores, to powers of two
-#pragma unroll
-  for (int m = 0; m < kM; ++m) {
-    scale[m] = p.scale_log2 * (kFunction ? 1 : q_factors(first_query + warp_row + 16 * m, p.queries));
-#pragma unroll
-    for (int i = 0; i < 2; ++i) reference[m][i] = -infinity(), total[m][i] = 0;
-  }
+  RunningSoftmax<kM> softmax(
+      [&](int m) { return p.scale_log2 * (kFunction ? 1 : q_factors(first_query + warp_row + 16 * m, p.queries)); });
 
   int stage = 0;
   if (begin >= end) {  // nothing to see, but the queries must have arrived before their place is used
@@ -120,73 +109,13 @@ flash_forward(const __grid_constant__ FlashForwardParams p) {
           for (int i = 0; i < 4; ++i) scores[m][n].v[i] *= k_factor[n / 2];
 
     const int warp_query = first_query + warp_row;
-    if constexpr (kFunction)
-#pragma unroll
-      for (int m = 0; m < kM; ++m) {
-        const float q_factor = q_factors(warp_query + 16 * m, p.queries);
-#pragma unroll
-        for (int n = 0; n < kScoreTiles; ++n)
-#pragma unroll
-          for (int i = 0; i < 4; ++i) {
-            const ScorePlace at = {p.operands, work.batch, work.head,
-                                   min(warp_query + 16 * m + row_in_tile(i), p.queries - 1),
-                                   min(key + 8 * n + column_in_tile(i), p.keys - 1)};
-            scores[m][n].v[i] = score_value(at, scores[m][n].v[i] * q_factor);
-          }
-      }
+    apply_function(scores, p, work, warp_query, key, [&](int m) { return q_factors(warp_query + 16 * m, p.queries); });
     const Span common = {visible.keys_of(warp_query + 16 * kM - 1).first, visible.keys_of(warp_query).last};
     if (!common.covers(key, key + kKeys))
       hide(scores, warp_query, key, [&](int query) { return visible.keys_of(query); });
 
-    bool behind = false;
-    float highest[kM][2];
-#pragma unroll
-    for (int m = 0; m < kM; ++m) {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        float x = -infinity();
-#pragma unroll
-        for (int n = 0; n < kScoreTiles; ++n)
-          x = fmaxf(x, fmaxf(scores[m][n].v[2 * i], scores[m][n].v[2 * i + 1]));
-        highest[m][i] = fmaxf(reference[m][i], quad_max(x));
-        behind |= (highest[m][i] - reference[m][i]) * scale[m] > kLag;
-      }
-    }
-    if (__any_sync(~0u, behind)) {
-#pragma unroll
-      for (int m = 0; m < kM; ++m)
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          // Nothing was added yet while the reference is -inf; 0 is then as good a factor as any.
-          const float factor =
-              reference[m][i] == -infinity() ? 0 : exp2((reference[m][i] - highest[m][i]) * scale[m]);
-          reference[m][i] = highest[m][i];
-          total[m][i] *= factor;
-#pragma unroll
-          for (int n = 0; n < kOutputTiles; ++n) {
-            output[m][n].v[2 * i] *= factor;
-            output[m][n].v[2 * i + 1] *= factor;
-          }
-        }
-    }
-
-#pragma unroll
-    for (int m = 0; m < kM; ++m)
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const float base = reference[m][i] == -infinity() ? 0 : reference[m][i];
-        const float shift = base * scale[m];
-#pragma unroll
-        for (int n = 0; n < kScoreTiles; ++n)
-#pragma unroll
-          for (int j = 2 * i; j < 2 * i + 2; ++j) {
-            float& s = scores[m][n].v[j];
-            // The difference first is exact to the last bit; 16-bit results do not see it.
-            s = kPlain ? exp2(s * scale[m] - shift) : exp2((s - base) * scale[m] + kTop);
-            total[m][i] += s;
-          }
-      }
-
+    if (softmax.raise(scores)) softmax.rescale(output);
+    softmax.weigh(scores);
     multiply_tiles<Element, kKeys / kStep, false>(
         output,
         [&](FragmentA<Element>(&a)[kM], int step) {
@@ -200,28 +129,7 @@ flash_forward(const __grid_constant__ FlashForwardParams p) {
     stage = (stage + 1) % kStages;
   }
 
-  // Through shared memory, so that rows leave in whole pieces. A warp's queries are its own: it need not wait
-  // for the others.
-  const Work same(p.query_tiles, p.heads, p.batches, p.heads_at_once, kMasked);
-  const int first_row = same.tile * kRows;
-  float* log_sum_exp =
-      p.log_sum_exp + (static_cast<long long>(same.batch) * p.heads + same.head) * p.queries + first_row;
-  float inverse[kM][2];
-#pragma unroll
-  for (int m = 0; m < kM; ++m)
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const float sum = quad_sum(total[m][i]);
-      inverse[m][i] = sum > 0 ? 1 / sum : 0;
-      const int row = warp_row + 16 * m + lane() / 4 + 8 * i;
-      if (lane() % 4 == 0 && first_row + row < p.queries)
-        log_sum_exp[row] = sum > 0 ? (reference[m][i] * scale[m] - kTop) * kLn2 + logf(sum) : -infinity();
-    }
-  const Outputs out(p.out, same.batch, same.head);
-  put_results(output, q_tile, out, first_row, p.queries, warp_row, 0,
-              [&](int m, int i) { return inverse[m][i]; });
-  __syncwarp();
-  store_rows<16 * kM>(q_tile, out, first_row, p.queries, warp_row);
+  finish_rows(p, softmax, output, q_tile, kRows, warp_row);
 }
 
 }  // namespace ridgeline

@@ -96,7 +96,9 @@ FlashPlan::FlashPlan(const CudaCall& call, std::span<const TensorView> tensors,
            .queries = q.shape[2],
            .keys = k.shape[2],
            .heads = batches * heads,
-           .key_heads = batches * key_heads};
+           .key_heads = batches * key_heads,
+           .mask = 0,
+           .function = function != nullptr};
   mask_first = -kFar;
   mask_last = kFar;
   if (std::max(shape.queries, shape.keys) >= kFar)
@@ -117,7 +119,7 @@ FlashPlan::FlashPlan(const CudaCall& call, std::span<const TensorView> tensors,
   if (mask.window > 0)
     mask_first = static_cast<int>(std::max<int64_t>(-kFar, shift + 1 - mask.window));
   shape.mask = mask.window > 0 ? 2 : mask.causal ? 1 : 0;
-  for (const TensorView& tensor : tensors) aligned = aligned && is_aligned(tensor);
+  for (const TensorView& tensor : tensors) shape.aligned = shape.aligned && is_aligned(tensor);
   grouped = shape.mask != 0 || std::max(heads, batches) > kMaxGridYZ;
 }
 
@@ -147,7 +149,7 @@ CudaLaunch FlashPlan::launch(const char* file, const char* entry, CudaConstants 
   put("ELEMENT", element_type(shape.dtype));
   put("WIDTH", shape.width);
   put("HEAD_DIM", shape.head_dim());
-  put("ALIGNED", aligned ? 1 : 0);
+  put("ALIGNED", shape.aligned ? 1 : 0);
   put("MASK", shape.mask);
   put("GROUPED", grouped ? 1 : 0);
   return result;
@@ -179,7 +181,7 @@ std::array<uint32_t, 3> FlashPlan::grid(int64_t tiles, int64_t heads_of_batch) c
 std::string FlashPlan::tuning_key(const char* kernel) const {
   return fmt::format("{} {} width={} mask={} queries={} keys={} heads={} key_heads={} aligned={}{}",
                      kernel, element_type(shape.dtype), shape.width, shape.mask, shape.queries,
-                     shape.keys, shape.heads, shape.key_heads, aligned ? 1 : 0,
+                     shape.keys, shape.heads, shape.key_heads, shape.aligned ? 1 : 0,
                      function != nullptr ? " f: " + score_value_text(*function, operands) : "");
 }
 

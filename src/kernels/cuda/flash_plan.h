@@ -54,7 +54,6 @@ struct FlashPlan {
   int64_t batches, heads, key_heads;  // heads of one batch
   float scale;
   int mask_first, mask_last;
-  bool aligned = true;
   bool grouped;  // blocks lie along x, long tiles of several heads first (flash_common.cuh, Work)
   const CudaFacts& device;
 

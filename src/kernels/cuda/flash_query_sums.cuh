@@ -1,18 +1,17 @@
 // How the single-pass backward adds up dQ: in fp32, by atomics, in the order in which registers hold it,
 // so that a thread adds 16 bytes at a time. A last kernel brings it into rows.
 //
-// A tile of dQ is cut into units of (16 kSumM) x 16; a warp owns consecutive ones.
+// A tile of dQ is blocks of 16 rows, each a row of accumulators of 8 columns side by side.
 #pragma once
 
 #include "fragments.cuh"
 
 namespace ridgeline {
 
-template <int kQueries>
-constexpr int kSumM = kQueries % 32 == 0 ? 2 : 1;
-constexpr int kUnitColumns = kHeadDim / 16;
-template <int kQueries>
-constexpr int kUnits = kQueries / (16 * kSumM<kQueries>) * kUnitColumns;
+constexpr int kSumTiles = kHeadDim / 8;  // accumulators of 16 rows
+
+// Where the sums of an accumulator begin, within its tile; `row` and `column` of the tile are where it begins.
+__device__ __forceinline__ int place_of_sum(int row, int column) { return (row / 16 * kSumTiles + column / 8) * 128; }
 
 __device__ __forceinline__ void add_atomically(float* to, const Accumulator& x) {
 #if __CUDA_ARCH__ >= 900
@@ -26,10 +25,13 @@ __device__ __forceinline__ void add_atomically(float* to, const Accumulator& x) 
 #endif
 }
 
+// For warps that mma.sync serves: a tile is cut into units of (16 kM) x 16, and a warp owns consecutive ones.
 template <int kQueries, int kWarps>
 struct QuerySums {
-  static constexpr int kM = kSumM<kQueries>;
-  static constexpr int kOwn = (kUnits<kQueries> + kWarps - 1) / kWarps;
+  static constexpr int kM = kQueries % 32 == 0 ? 2 : 1;
+  static constexpr int kUnitColumns = kHeadDim / 16;
+  static constexpr int kUnits = kQueries / (16 * kM) * kUnitColumns;
+  static constexpr int kOwn = (kUnits + kWarps - 1) / kWarps;
   static constexpr bool kOneRow = kUnitColumns % kOwn == 0;  // a warp's units lie side by side
   Accumulator sums[kOwn][kM][2] = {};
 
@@ -37,7 +39,7 @@ struct QuerySums {
   __device__ __forceinline__ static int row(int i) { return unit(i) / kUnitColumns * 16 * kM; }
   __device__ __forceinline__ static int column(int i) { return unit(i) % kUnitColumns * 16; }
   __device__ __forceinline__ static bool active(int i) {
-    return kUnits<kQueries> % kOwn == 0 && kUnits<kQueries> / kOwn == kWarps || unit(i) < kUnits<kQueries>;
+    return (kUnits % kOwn == 0 && kUnits / kOwn == kWarps) || unit(i) < kUnits;
   }
 
   // d_scores is keys x queries; factor(row, key) is what the planes of that row and those 16 keys are to be
@@ -84,7 +86,7 @@ struct QuerySums {
       for (int m = 0; m < kM; ++m)
 #pragma unroll
         for (int half = 0; half < 2; ++half)
-          add_atomically(tile + ((unit(i) * kM + m) * 2 + half) * 128 + lane() * 4, sums[i][m][half]);
+          add_atomically(tile + place_of_sum(row(i) + 16 * m, column(i) + 8 * half) + lane() * 4, sums[i][m][half]);
     }
   }
 };

@@ -84,8 +84,9 @@ std::vector<CudaLaunch> launches(const SampleProblem& problem, const CudaFacts& 
 
 }  // namespace
 
-std::vector<CudaKernel> flash_samples() {
+std::vector<CudaKernel> flash_samples(int compute_capability) {
   CudaFacts roomy, tight;
+  roomy.compute_capability = tight.compute_capability = compute_capability;
   roomy.shared_bytes_per_block = 227 << 10;
   tight.shared_bytes_per_block = 99 << 10;
   roomy.multiprocessors = tight.multiprocessors = 100;

@@ -78,6 +78,31 @@ const std::vector<TileRow<BackwardQueriesTile>>& backward_queries_table() {
   return table;
 }
 
+// Kernels for warpgroups are for plain elements in aligned rows and heads of whole panels
+// (warpgroup.cuh).
+bool serves_warpgroups(const FlashShape& shape, const CudaFacts& device) {
+  constexpr int64_t kSharedBytes = 227 << 10;  // what every Hopper has, and their tiles count on
+  return device.compute_capability == 90 && device.shared_bytes_per_block >= kSharedBytes &&
+         shape.planes() == 0 && shape.aligned && shape.head_dim() % 64 == 0 &&
+         shape.head_dim() <= 128;
+}
+
+// From this length on, steps of 128 keys make up for what a block of them leaves idle.
+constexpr int64_t kLongKeys = 4096;
+
+std::vector<ForwardTile> forward_warpgroup_tiles(const FlashShape& shape) {
+  if (shape.head_dim() == 128) return {{64, 64, 4, 2, 2, true}, {128, 128, 8, 2, 1, true}};
+  if (shape.function) return {{64, 64, 4, 2, 2, true}};  // it wants registers of its own
+  const ForwardTile small = {64, 64, 4, 2, 4, true}, large = {64, 128, 4, 2, 3, true};
+  if (shape.keys >= kLongKeys) return {large, small};
+  return {small, large};
+}
+
+std::vector<BackwardKeysTile> backward_warpgroup_tiles(const FlashShape& shape) {
+  if (shape.head_dim() == 128) return {{64, 128, 8, 3, 1, 1, true}};
+  return {{128, 128, 8, 3, 1, 1, true}, {64, 64, 4, 3, 1, 2, true}};
+}
+
 template <class Tile>
 const std::vector<Tile>& row_for(const std::vector<TileRow<Tile>>& table, const FlashShape& shape) {
   for (const TileRow<Tile>& row : table)
@@ -143,10 +168,14 @@ int64_t FlashShape::row_bytes() const {
 }
 
 int64_t ForwardTile::shared_bytes(const FlashShape& shape) const {
+  if (warpgroups) return 2 * shape.head_dim() * (rows + 2 * stages * keys);
   return shape.row_bytes() * (rows + 2 * stages * keys);
 }
 
 int64_t BackwardKeysTile::shared_bytes(const FlashShape& shape, bool single_pass) const {
+  if (warpgroups)
+    return 2 * shape.head_dim() * (2 * keys + stages * 2 * queries) + 2 * 2 * keys * queries +
+           4 * queries * shape.head_dim() + stages * 8 * queries;
   const int64_t weights = (queries * element_bytes(shape) + 16) * keys;
   const int64_t tops = shape.planes() == 0 ? 0 : (keys / 16 * split + 3) / 4 * 16;
   return 2 * keys * shape.row_bytes() + stages * (2 * queries * shape.row_bytes() + 8 * queries) +
@@ -158,9 +187,11 @@ int64_t BackwardQueriesTile::shared_bytes(const FlashShape& shape) const {
 }
 
 std::vector<ForwardTile> forward_tiles(const FlashShape& shape, const CudaFacts& device) {
+  const auto shared_bytes = [&](const ForwardTile& tile) { return tile.shared_bytes(shape); };
+  if (serves_warpgroups(shape, device))
+    return that_fit(forward_warpgroup_tiles(shape), device, shape, shared_bytes);
   std::vector<ForwardTile> tiles =
-      that_fit(row_for(forward_table(), shape), device, shape,
-               [&](const ForwardTile& tile) { return tile.shared_bytes(shape); });
+      that_fit(row_for(forward_table(), shape), device, shape, shared_bytes);
   if (shape.mask != 0) {
     prefer_even_tile(tiles, kForwardLoss, [&](const ForwardTile& tile) {
       return busiest(shape, device, tile.rows, tile.keys);
@@ -185,9 +216,13 @@ std::vector<ForwardTile> forward_tiles(const FlashShape& shape, const CudaFacts&
 std::vector<BackwardKeysTile> backward_keys_tiles(const FlashShape& shape, const CudaFacts& device,
                                                   bool single_pass) {
   std::vector<BackwardKeysTile> tiles;
-  for (BackwardKeysTile tile : row_for(backward_keys_table(), shape))
-    // Warps that share keys split the width into multiples of 16.
-    if (shape.head_dim() % (16 * tile.split) == 0) tiles.push_back(tile);
+  // Two passes, and the product that a function is differentiated at, have no room there.
+  if (serves_warpgroups(shape, device) && single_pass && !shape.function)
+    tiles = backward_warpgroup_tiles(shape);
+  else
+    for (BackwardKeysTile tile : row_for(backward_keys_table(), shape))
+      // Warps that share keys split the width into multiples of 16.
+      if (shape.head_dim() % (16 * tile.split) == 0) tiles.push_back(tile);
   tiles = that_fit(tiles, device, shape, [&](const BackwardKeysTile& tile) {
     return tile.shared_bytes(shape, single_pass);
   });

@@ -17,6 +17,8 @@ struct FlashShape {
   int64_t heads = 1;      // batch and query heads together
   int64_t key_heads = 1;  // batch and key heads together
   int mask = 0;           // MASK of flash_common.cuh
+  bool function = false;  // scores go through a function
+  bool aligned = true;    // rows can be moved 16 bytes at a time
 
   int head_dim() const;  // the width of tiles: WIDTH padded
   // fp16 planes that an element of 32 bits is cut into (flash_planes.cu); 0 for 16-bit elements.
@@ -26,15 +28,19 @@ struct FlashShape {
 
 inline constexpr int kMaxFlashWidth = 256;
 
-// A block of the forward kernel; see flash_forward.cu for the names.
+// A block of the forward kernel; see flash_forward.cu for the names. With warpgroups it is
+// flash_forward_warpgroups.cu, which only Hopper runs.
 struct ForwardTile {
   int rows, keys, warps, stages, blocks;
+  bool warpgroups = false;
   int64_t shared_bytes(const FlashShape& shape) const;
 };
 
-// A block of the backward kernel that keeps keys; see flash_backward_keys.cu.
+// A block of the backward kernel that keeps keys; see flash_backward_keys.cu. With warpgroups it is
+// flash_backward_warpgroups.cu.
 struct BackwardKeysTile {
   int queries, keys, warps, stages, split, blocks;
+  bool warpgroups = false;
   int64_t shared_bytes(const FlashShape& shape, bool single_pass) const;
 };
 

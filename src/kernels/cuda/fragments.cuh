@@ -290,8 +290,8 @@ __device__ __forceinline__ FragmentA<E> a_from_results(const Accumulator (&resul
 }
 
 // Two neighbours of a row of results, in the tile's element type.
-template <class E, int kColumns>
-__device__ __forceinline__ void store_pair(Tile<E, kColumns> tile, int row, int column, float x, float y) {
+template <class E, class To>
+__device__ __forceinline__ void store_pair(To tile, int row, int column, float x, float y) {
   const unsigned packed = pack<E>(x, y);
   store_word(tile.at(row, column), packed);
   if constexpr (kPlanes<E> == 2) store_word(tile.at(row, column) + tile.kPlaneBytes, pack_rest(packed, x, y));

@@ -7,6 +7,7 @@
 
 namespace ridgeline {
 
-std::vector<CudaKernel> cuda_kernel_samples();
+// What planners ask for on a GPU of this compute capability.
+std::vector<CudaKernel> cuda_kernel_samples(int compute_capability);
 
 }  // namespace ridgeline

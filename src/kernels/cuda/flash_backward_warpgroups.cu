@@ -1,0 +1,198 @@
+// The single-pass backward on Hopper: gradients of keys and values, and sums for those of queries. A block keeps 128
+// keys, 64 for each of two warpgroups, and walks over the queries that see them.
+//
+// As in flash_backward_keys.cu scores are computed transposed, keys x queries, so that weights and their gradients
+// are left operands in registers for dV = P^T dO and dK = dS^T Q. For dQ = dS K the gradients of scores also pass
+// through shared memory; each warpgroup computes 64 x 64 of it. What a step leaves at work while the next one begins:
+// dQ. So its tile of dS has two places.
+//
+// Constants beside those of flash_common.cuh: QUERIES (a step: 128 for heads of 64, 64 for heads of 128).
+#include "flash_common.cuh"
+#include "flash_query_sums.cuh"
+#include "warpgroup.cuh"
+
+namespace ridgeline {
+
+constexpr int kQueries = QUERIES, kWarpgroups = WARPGROUPS;
+constexpr int kKeys = 64 * kWarpgroups, kThreads = 128 * kWarpgroups;
+constexpr int kScoreTiles = kQueries / 8, kWidthTiles = kHeadDim / 8;
+constexpr int kQuerySteps = kQueries / kStep;
+constexpr int kPartsAcross = kHeadDim / kPanel;  // 64 x 64 parts of dQ side by side
+static_assert(kQueries / 64 * kPartsAcross == kWarpgroups, "a part of dQ for each warpgroup");
+
+using KeyRows = Panels<kKeys, kHeadDim>;
+using QueryRows = Panels<kQueries, kHeadDim>;
+using Scores = Panels<kKeys, kQueries>;
+constexpr int kStageBytes = 2 * QueryRows::kBytes;
+
+extern "C" __global__ void __launch_bounds__(kThreads, BLOCKS)
+flash_backward_warpgroups(const __grid_constant__ FlashBackwardParams p) {
+  const Work work(p.key_tiles, p.key_heads, p.batches, p.heads_at_once, false);
+  const int first_key = work.tile * kKeys;
+  const int warpgroup = warp() / 4;
+  const int warp_key = 16 * warp();
+  const Visible visible{p.mask_first, p.mask_last, p.queries, p.keys};
+
+  // The query tiles in which any query sees a key of this block; the same for each head of the group.
+  const int last_key = min(first_key + kKeys, p.keys) - 1;
+  const int begin = visible.queries_of(first_key).first / kQueries;
+  const int end = (visible.queries_of(last_key).last + kQueries - 1) / kQueries;
+  const int steps = max(end - begin, 0) * p.group;
+
+  const KeyRows k_tile{shared_address()}, v_tile{k_tile.address + KeyRows::kBytes};
+  const unsigned ring = v_tile.address + KeyRows::kBytes;
+  const unsigned d_score_ring = ring + 3 * kStageBytes;
+  const unsigned staging = d_score_ring + 2 * Scores::kBytes;  // of sums on their way out
+  const unsigned row_ring = staging + 4 * kQueries * kHeadDim;  // log-sum-exps and dots of a stage's queries
+
+  // Steps go over the tiles of one head, then of the next one.
+  struct Place {
+    int tile, head, stage;
+  };
+  const auto after = [&](Place place) {
+    const bool wraps = place.tile + 1 == end;
+    return Place{wraps ? begin : place.tile + 1, place.head + wraps, place.stage == 2 ? 0 : place.stage + 1};
+  };
+  const auto head_number = [&](const Place& place) { return work.batch * p.heads + place.head; };
+  const auto load_step = [&](const Place& place) {
+    const unsigned stage = ring + place.stage * kStageBytes;
+    const int query = place.tile * kQueries;
+    load_rows<kQueries, kThreads>(QueryRows{stage}, Inputs(p.q, work.batch, place.head), query, p.queries);
+    load_rows<kQueries, kThreads>(QueryRows{stage + QueryRows::kBytes}, Inputs(p.d_out_planes, work.batch, place.head),
+                                  query, p.queries);
+    const long long row = static_cast<long long>(head_number(place)) * p.padded_queries + query;
+    const unsigned to = row_ring + place.stage * (8 * kQueries);
+    if (threadIdx.x < kQueries / 4) {
+      copy_chunk(to + 16 * threadIdx.x, p.row_shift + row + 4 * threadIdx.x);
+      copy_chunk(to + 4 * kQueries + 16 * threadIdx.x, p.row_dot + row + 4 * threadIdx.x);
+    }
+  };
+
+  load_rows<kKeys, kThreads>(k_tile, Inputs(p.k, work.batch, work.head), first_key, p.keys);
+  load_rows<kKeys, kThreads>(v_tile, Inputs(p.v, work.batch, work.head), first_key, p.keys);
+  Place place{begin, work.head * p.group, 0};
+  if (steps > 0) load_step(place);
+  commit_copies();
+
+  Accumulator d_k[1][kWidthTiles] = {}, d_v[1][kWidthTiles] = {}, d_q[kPanel / 8] = {};
+  // The part of dQ that this warpgroup computes, and where its sums over all blocks are. It leaves through shared
+  // memory, so that nobody waits for the additions.
+  const int part_query = warpgroup / kPartsAcross * 64, part_column = warpgroup % kPartsAcross * kPanel;
+  float* d_q_sum = nullptr;
+  const auto add_d_q = [&] {
+    settle(d_q);
+    add_shared<kPanel / 8>(d_q_sum + place_of_sum(part_query + warp() % 4 * 16, part_column), d_q,
+                           staging + warp() * (kPanel / 8 * 512));
+  };
+  const auto multiply_d_scores = [&](int step) {
+    const Scores d_score_tile{d_score_ring + (step & 1) * Scores::kBytes};
+#pragma unroll
+    for (int k = 0; k < kKeys; k += kStep)
+      multiply_shared<Element, true, true>(d_q, d_score_tile.columns_from(part_query, k),
+                                           k_tile.columns_from(part_column, k), k > 0);
+    end_products();
+  };
+
+  for (int step = 0; step < steps; ++step) {
+    wait_for_copies<0>();
+    publish_shared();
+    __syncthreads();
+    const unsigned stage = ring + place.stage * kStageBytes;
+    const QueryRows q_tile{stage}, d_out_tile{stage + QueryRows::kBytes};
+    Accumulator weights[1][kScoreTiles], d_scores[1][kScoreTiles];
+    const auto multiply_rows = [&](Accumulator(&result)[kScoreTiles], KeyRows left, QueryRows right) {
+#pragma unroll
+      for (int d = 0; d < kHeadDim; d += kStep)
+        multiply_shared<Element, false, false>(result, left.rows_from(64 * warpgroup, d), right.rows_from(0, d), d > 0);
+      end_products();
+    };
+    begin_products();
+    multiply_d_scores(step - 1);
+    multiply_rows(weights[0], k_tile, q_tile);
+    const Place next = after(place);
+    if (step + 1 < steps) load_step(next);
+    commit_copies();
+    wait_for_products<1>();
+    if (step > 0) add_d_q();
+    d_q_sum = p.d_q_sum +
+              (static_cast<long long>(head_number(place)) * p.query_tiles + place.tile) * (kQueries * kHeadDim);
+    begin_products();
+    multiply_rows(d_scores[0], v_tile, d_out_tile);
+
+    wait_for_products<1>();
+    settle(weights[0]);
+    const int first_query = place.tile * kQueries;
+    const int key = first_key + warp_key;
+    const Span common = {visible.queries_of(key + 15).first, visible.queries_of(key).last};
+    if (key + 16 > p.keys || !common.covers(first_query, first_query + kQueries))
+      hide(weights, key, first_query, [&](int row) { return visible.queries_of(row); });
+    const unsigned shifts = row_ring + place.stage * (8 * kQueries);
+    FragmentA<Element> left[kQuerySteps];
+#pragma unroll
+    for (int n = 0; n < kScoreTiles; ++n) {
+      float shift[2];
+      load_floats(shift[0], shift[1], shifts + 4 * (8 * n + 2 * (lane() % 4)));
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        weights[0][n].v[i] = exp2(weights[0][n].v[i] * p.scale_log2 - shift[i % 2]);
+    }
+    const auto add_product = [&](Accumulator(&sum)[kWidthTiles], QueryRows right) {
+      begin_products();
+#pragma unroll
+      for (int q = 0; q < kQuerySteps; ++q)
+        multiply_registers<Element, true>(sum, left[q], right.columns_from(0, q * kStep), true);
+      end_products();
+    };
+#pragma unroll
+    for (int q = 0; q < kQuerySteps; ++q) left[q] = a_from_results<Element>(weights[0], q);
+    add_product(d_v[0], d_out_tile);
+
+    wait_for_products<1>();
+    settle(d_scores[0]);
+#pragma unroll
+    for (int n = 0; n < kScoreTiles; ++n) {
+      float dot[2];
+      load_floats(dot[0], dot[1], shifts + 4 * (kQueries + 8 * n + 2 * (lane() % 4)));
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        float& d_score = d_scores[0][n].v[i];
+        d_score = weights[0][n].v[i] * (d_score - dot[i % 2]);
+      }
+    }
+    const Scores d_score_tile{d_score_ring + step % 2 * Scores::kBytes};
+#pragma unroll
+    for (int q = 0; q < kQuerySteps; ++q) {
+      left[q] = a_from_results<Element>(d_scores[0], q);
+      store_a(d_score_tile, warp_key, q * kStep, left[q]);
+    }
+    publish_shared();
+    add_product(d_k[0], q_tile);
+    place = next;
+  }
+  publish_shared();
+  __syncthreads();
+  if (steps > 0) {
+    begin_products();
+    multiply_d_scores(steps - 1);
+    wait_for_products<0>();
+    add_d_q();
+  }
+  wait_for_products<0>();
+  wait_for_additions();
+  settle(d_k[0]);
+  settle(d_v[0]);
+
+  // Through shared memory, so that rows leave in whole pieces. A warp's keys are its own.
+  wait_for_copies<0>();
+  __syncthreads();
+  const Work same(p.key_tiles, p.key_heads, p.batches, p.heads_at_once, false);
+  const int first_row = same.tile * kKeys;
+  const Outputs d_k_out(p.d_k, same.batch, same.head), d_v_out(p.d_v, same.batch, same.head);
+  put_results(d_k, k_tile, d_k_out, first_row, p.keys, warp_key, 0, [&](int, int) { return p.scale; });
+  put_results(d_v, v_tile, d_v_out, first_row, p.keys, warp_key, 0, [](int, int) { return 1.0f; });
+  __syncwarp();
+  store_rows<16>(k_tile, d_k_out, first_row, p.keys, warp_key);
+  store_rows<16>(v_tile, d_v_out, first_row, p.keys, warp_key);
+}
+
+}  // namespace ridgeline

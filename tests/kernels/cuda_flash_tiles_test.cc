@@ -1,0 +1,53 @@
+// Which tiles the flash kernels are cut into: they fit, and Hopper's kernels go where they can.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "kernels/cuda/flash_tiles.h"
+
+namespace ridgeline {
+namespace {
+
+template <class T>
+T pick(std::mt19937& random, std::initializer_list<T> values) {
+  return values.begin()[random() % values.size()];
+}
+
+TEST(FlashTiles, FitTheDeviceAndUseWarpgroupsOnlyWhereTheyWork) {
+  std::mt19937 random(42);
+  int with_warpgroups = 0;
+  for (int i = 0; i < 2000; ++i) {
+    const FlashShape shape = {
+        .dtype = pick(random, {DType::bf16, DType::f16, DType::f32, DType::tf32}),
+        .width = static_cast<int>(random() % kMaxFlashWidth) + 1,
+        .queries = pick<int64_t>(random, {1, 100, 1024, 16384}),
+        .keys = pick<int64_t>(random, {1, 100, 1024, 16384}),
+        .heads = 12,
+        .key_heads = pick<int64_t>(random, {4, 12}),
+        .mask = static_cast<int>(random() % 3),
+        .function = random() % 2 == 0,
+        .aligned = random() % 4 != 0};
+    CudaFacts device;
+    device.compute_capability = pick(random, {80, 89, 90, 100, 120});
+    device.shared_bytes_per_block = device.compute_capability == 90 ? 227 << 10 : 99 << 10;
+    device.multiprocessors = 132;
+    const bool single_pass = random() % 2 == 0;
+    const bool can = device.compute_capability == 90 && shape.planes() == 0 && shape.aligned &&
+                     (shape.head_dim() == 64 || shape.head_dim() == 128);
+    with_warpgroups += can ? 1 : 0;
+    for (const ForwardTile& tile : forward_tiles(shape, device)) {
+      EXPECT_EQ(tile.warpgroups, can);
+      EXPECT_LE(tile.shared_bytes(shape), device.shared_bytes_per_block);
+      EXPECT_EQ(tile.rows % (16 * tile.warps), 0);
+    }
+    for (const BackwardKeysTile& tile : backward_keys_tiles(shape, device, single_pass)) {
+      EXPECT_EQ(tile.warpgroups, can && single_pass && !shape.function);
+      EXPECT_LE(tile.shared_bytes(shape, single_pass), device.shared_bytes_per_block);
+      EXPECT_LE(tile.queries, kMaxQueryTile);
+    }
+  }
+  EXPECT_GT(with_warpgroups, 10);
+}
+
+}  // namespace
+}  // namespace ridgeline
