@@ -39,11 +39,19 @@ class Row:
 
 class AttentionRow(Row):
     """As `ridgeline attention`: forward, then backward, each started on an idle device."""
+    last_ms = 0.0
 
     def sample(self):
-        problem = self.problem
-        forward_ms, state = problem.timed(lambda: problem.forward(0))
-        backward_ms, _ = problem.timed(lambda: problem.backward(0, state))
+        # A Python that has waited for ridgeline's word is slow to start its first call, and the GPU waits for it.
+        if self.problem.has_queue and self.last_ms < LEAD_IN_BELOW_MS:
+            self.both_passes()
+        taken = self.both_passes()
+        self.last_ms = sum(taken)
+        return taken
+
+    def both_passes(self):
+        forward_ms, state = self.problem.timed(lambda: self.problem.forward(0))
+        backward_ms, _ = self.problem.timed(lambda: self.problem.backward(0, state))
         return [forward_ms, backward_ms]
 
 

@@ -405,6 +405,7 @@ CudaText CudaEmitter::emit() {
   const int threads = kernel_.kind == FusedKind::column ? kLanes * kLines : shape_.threads;
   out_.line("extern \"C\" __global__ void __launch_bounds__({})", threads);
   out_.open("    ENTRY(const __grid_constant__ Params p)");
+  out_.line("wait_for_earlier_kernels();");
   if (kernel_.kind == FusedKind::column) {
     emit_column_kernel();
   } else if (folds_rows_) {
@@ -440,6 +441,7 @@ CudaText emit_cuda_finish(const FusedKernel& kernel) {
   out.dedent();
   out.line("extern \"C\" __global__ void __launch_bounds__({})", kLanes * kLines);
   out.open("    ENTRY(const __grid_constant__ Params p)");
+  out.line("wait_for_earlier_kernels();");
   out.line("__shared__ float shared[{}][{}];", kLines, kLanes);
   out.line("const int lane = threadIdx.x % {0}, line = threadIdx.x / {0};", kLanes);
   out.line("const int64 column = static_cast<int64>(blockIdx.x) * {} + lane;", kLanes);

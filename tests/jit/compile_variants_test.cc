@@ -69,6 +69,18 @@ bool needs_hopper(const CudaKernel& kernel) {
   return kernel.file.find("warpgroups") != std::string::npos;
 }
 
+// One that does not would read what the kernel before it has not written yet.
+TEST(CompileVariants, EveryKernelWaitsForTheOneBeforeIt) {
+  const auto count = [](std::string_view text, std::string_view what) {
+    size_t found = 0;
+    for (size_t at = text.find(what); at != text.npos; at = text.find(what, at + 1)) ++found;
+    return found;
+  };
+  for (const EmbeddedText& text : cuda_texts())
+    EXPECT_EQ(count(text.text, "__global__"), count(text.text, ") {\n  wait_for_earlier_kernels();"))
+        << text.name;
+}
+
 // One of each kernel for every width, dtype and mask; the archs that can take turns.
 class CompileSample : public testing::TestWithParam<Arch> {};
 

@@ -127,9 +127,9 @@ TEST(CudaJit, TextThatDoesNotCompileIsAnErrorWithTheLog) {
   SKIP_WITHOUT_NVRTC();
   const TempDir directory;
   const CudaJit jit({.arch = "sm_80", .cache_dir = directory / "cache"});
-  const CudaKernel broken = {"iota.cu", "iota", {{"void", "no_such_type"}}};
-  EXPECT_ERROR(jit.machine_code(broken), ErrorKind::internal, "iota.cu:iota void=no_such_type");
-  EXPECT_ERROR(jit.machine_code(broken), ErrorKind::internal, "iota.cu(6): error");
+  const CudaKernel broken = {"iota.cu", "iota", {{"blockIdx", "no_such_name"}}};
+  EXPECT_ERROR(jit.machine_code(broken), ErrorKind::internal, "iota.cu:iota blockIdx=no_such_name");
+  EXPECT_ERROR(jit.machine_code(broken), ErrorKind::internal, "iota.cu(9): error");
   EXPECT_EQ(cache_size(directory / "cache").count, 0);
 }
 

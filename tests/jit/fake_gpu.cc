@@ -290,3 +290,6 @@ FAKE(cuLaunchKernel)
   if (*kernel.name) kernel.run(arguments_of(parameters));
   return kSuccess;  // what goes wrong shows later
 }
+FAKE(cuLaunchKernelEx)(const LaunchConfig*, Function function, void** parameters, void** extra) {
+  return cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, nullptr, parameters, extra);
+}

@@ -36,6 +36,7 @@ __device__ __forceinline__ void step(const AdamWParams& p, const Factors& f, flo
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) adamw(const __grid_constant__ AdamWParams p) {
+  wait_for_earlier_kernels();
   const auto& tensor = p.tensors[tensor_of_block(p.tensors, p.count)];
   const Factors f = factors_of(p);
   const int64 begin = static_cast<int64>(blockIdx.x - tensor.first_block) * PIECE;

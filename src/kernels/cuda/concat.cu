@@ -25,6 +25,7 @@ __device__ __forceinline__ const TYPE* source_of(const ConcatParams& p, INDEX it
 
 extern "C" __global__ void __launch_bounds__(kThreads)
     concat(const __grid_constant__ ConcatParams p) {
+  wait_for_earlier_kernels();
   const INDEX items = static_cast<INDEX>(p.items);
   const INDEX first = static_cast<INDEX>(blockIdx.x) * (kThreads * kItems) + threadIdx.x;
   Pack<TYPE, PACK> packs[kItems];

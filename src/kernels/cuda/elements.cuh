@@ -6,6 +6,15 @@ namespace ridgeline {
 
 using int64 = long long;
 
+// Every kernel calls this before it touches memory. From Hopper on kernels are started while the one before them
+// still ends: this waits for its results, and lets the next one be started in turn.
+__device__ __forceinline__ void wait_for_earlier_kernels() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
 struct bf16 {
   unsigned short bits;
 };

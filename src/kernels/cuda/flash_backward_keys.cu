@@ -33,6 +33,7 @@ constexpr float kTop = kPlain ? 0 : 14;  // weights begin at the top of the rang
 
 extern "C" __global__ void __launch_bounds__(kThreads, BLOCKS)
 flash_backward_keys(const __grid_constant__ FlashBackwardParams p) {
+  wait_for_earlier_kernels();
   const Work work(p.key_tiles, p.key_heads, p.batches, p.heads_at_once, false);
   const int first_key = work.tile * kKeys;
   const int warp_key = warp() / kSplit * 16 * kM;

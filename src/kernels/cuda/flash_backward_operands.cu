@@ -25,6 +25,7 @@ __device__ __forceinline__ float add_up(const float* from) {
 
 extern "C" __global__ void __launch_bounds__(kThreads)
 flash_backward_operands(const __grid_constant__ FlashBackwardParams p) {
+  wait_for_earlier_kernels();
   // Blocks count key tiles, query tiles, then the operand's own heads and batches.
   unsigned number = blockIdx.x;
   const int key_tile = int(number % p.key_tiles);

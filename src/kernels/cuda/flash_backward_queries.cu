@@ -16,6 +16,7 @@ constexpr int kTileBytes = Rows::bytes(kKeys);
 
 extern "C" __global__ void __launch_bounds__(kThreads, BLOCKS)
 flash_backward_queries(const __grid_constant__ FlashBackwardParams p) {
+  wait_for_earlier_kernels();
   const Work work((p.queries + kQueries - 1) / kQueries, p.heads, p.batches, p.heads_at_once, kMasked);
   const int first_query = work.tile * kQueries;
   const int warp_row = warp() * 16 * kM;

@@ -20,6 +20,7 @@ constexpr int kLanes = lanes_per_row();
 
 extern "C" __global__ void __launch_bounds__(kThreads)
 flash_backward_begin(const __grid_constant__ FlashBackwardParams p) {
+  wait_for_earlier_kernels();
   const long long row = (static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x) / kLanes;
   const int part = threadIdx.x % kLanes;
   const long long number = row / p.padded_queries;  // of the head
@@ -60,6 +61,7 @@ flash_backward_begin(const __grid_constant__ FlashBackwardParams p) {
 // One thread for eight columns of rows r and r + 8 of a block of 16 rows: what four lanes have added up.
 extern "C" __global__ void __launch_bounds__(kThreads)
 flash_backward_end(const __grid_constant__ FlashBackwardParams p) {
+  wait_for_earlier_kernels();
   constexpr int kTileThreads = kQueries * kHeadDim / 16;
   const long long place = static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x;
   const long long tile = place / kTileThreads;

@@ -27,6 +27,7 @@ constexpr int kStageBytes = 2 * QueryRows::kBytes;
 
 extern "C" __global__ void __launch_bounds__(kThreads, BLOCKS)
 flash_backward_warpgroups(const __grid_constant__ FlashBackwardParams p) {
+  wait_for_earlier_kernels();
   const Work work(p.key_tiles, p.key_heads, p.batches, p.heads_at_once, false);
   const int first_key = work.tile * kKeys;
   const int warpgroup = warp() / 4;

@@ -15,6 +15,7 @@ constexpr int kTileBytes = Rows::bytes(kKeys);
 
 extern "C" __global__ void __launch_bounds__(kThreads, BLOCKS)
 flash_forward(const __grid_constant__ FlashForwardParams p) {
+  wait_for_earlier_kernels();
   const Work work(p.query_tiles, p.heads, p.batches, p.heads_at_once, kMasked);
   const int first_query = work.tile * kRows;
   const int warp_row = warp() * 16 * kM;

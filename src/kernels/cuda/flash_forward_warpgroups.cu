@@ -17,6 +17,7 @@ using KeyRows = Panels<kKeys, kHeadDim>;
 
 extern "C" __global__ void __launch_bounds__(kThreads, BLOCKS)
 flash_forward_warpgroups(const __grid_constant__ FlashForwardParams p) {
+  wait_for_earlier_kernels();
   const Work work(p.query_tiles, p.heads, p.batches, p.heads_at_once, kMasked);
   const int first_query = work.tile * kRows;
   const int warp_row = 16 * warp();

@@ -12,6 +12,7 @@ constexpr int kThreads = 128;
 
 extern "C" __global__ void __launch_bounds__(kThreads)
 flash_planes(const __grid_constant__ FlashPlanesParams p) {
+  wait_for_earlier_kernels();
   const int which = blockIdx.y;
   const int rows = p.rows[which], heads = p.heads[which];
   const int blocks = (rows + 15) / 16;  // of 16 rows, per head

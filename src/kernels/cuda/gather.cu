@@ -7,6 +7,7 @@ namespace ridgeline {
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     gather(const __grid_constant__ GatherParams p) {
+  wait_for_earlier_kernels();
   const int64 item = static_cast<int64>(blockIdx.x) * THREADS + threadIdx.x;
   const int64 packs = p.width / PACK;
   const int64 row = item / packs;

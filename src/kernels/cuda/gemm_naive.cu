@@ -10,6 +10,7 @@ constexpr int kSide = 16;  // of the square of results that a block computes
 
 extern "C" __global__ void __launch_bounds__(kSide* kSide)
     gemm_naive(const __grid_constant__ GemmParams p) {
+  wait_for_earlier_kernels();
   const int64 row = blockIdx.x / p.blocks_across * kSide + threadIdx.x / kSide;
   const int64 column = blockIdx.x % p.blocks_across * kSide + threadIdx.x % kSide;
   if (row >= p.m || column >= p.n) return;

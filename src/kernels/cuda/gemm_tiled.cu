@@ -28,6 +28,7 @@ __device__ __forceinline__ void load(const void* matrix, int64 row, int64 rows, 
 
 extern "C" __global__ void __launch_bounds__(kThreads)
     gemm_tiled(const __grid_constant__ GemmParams p) {
+  wait_for_earlier_kernels();
   __shared__ float a[kDepth][TILE + kPadding];  // transposed: a step of the depth is a row
   __shared__ float b[kDepth][TILE + kPadding];
   const int64 first_row = blockIdx.x / p.blocks_across * TILE;

@@ -9,6 +9,7 @@ namespace ridgeline {
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     gemv_naive(const __grid_constant__ GemmParams p) {
+  wait_for_earlier_kernels();
   const int64 row = static_cast<int64>(blockIdx.x) * THREADS + threadIdx.x;
   if (row >= p.m) return;
   const TYPE* a = static_cast<const TYPE*>(p.a) + row * p.k;

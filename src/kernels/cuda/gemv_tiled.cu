@@ -11,6 +11,7 @@ constexpr int kInFlight = 4;  // packs that a thread asks for before it needs th
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     gemv_tiled(const __grid_constant__ GemmParams p) {
+  wait_for_earlier_kernels();
   const int64 row = static_cast<int64>(blockIdx.x) * (THREADS / kLanes) + threadIdx.x / kLanes;
   if (row >= p.m) return;
   const TYPE* a = static_cast<const TYPE*>(p.a) + row * p.k;

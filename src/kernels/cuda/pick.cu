@@ -6,6 +6,7 @@
 namespace ridgeline {
 
 extern "C" __global__ void __launch_bounds__(THREADS) pick(const __grid_constant__ PickParams p) {
+  wait_for_earlier_kernels();
   const int64 row = static_cast<int64>(blockIdx.x) * THREADS + threadIdx.x;
   if (row >= p.count) return;
   const int index = p.indices[row * p.index_step];

@@ -130,6 +130,7 @@ __device__ __forceinline__ Place place_of(const PointwiseParams& p, INDEX item) 
 
 extern "C" __global__ void __launch_bounds__(kThreads)
     pointwise(const __grid_constant__ PointwiseParams p) {
+  wait_for_earlier_kernels();
   const INDEX items = static_cast<INDEX>(p.items);
   const INDEX first = static_cast<INDEX>(blockIdx.x) * (kThreads * kItems) + threadIdx.x;
   Item item[kItems];

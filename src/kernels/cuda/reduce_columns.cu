@@ -8,6 +8,7 @@ constexpr int kLanes = 32;  // along the kept axes; the other threads share the 
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     reduce_columns(const __grid_constant__ ReduceParams p) {
+  wait_for_earlier_kernels();
   constexpr int kRows = THREADS / kLanes;
   __shared__ float partial[kRows][kLanes][PACK];
   const int lane = threadIdx.x % kLanes;

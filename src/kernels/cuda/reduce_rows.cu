@@ -5,6 +5,7 @@ namespace ridgeline {
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     reduce_rows(const __grid_constant__ ReduceParams p) {
+  wait_for_earlier_kernels();
   const int64 result = static_cast<int64>(blockIdx.x) * (THREADS / GROUP) + threadIdx.x / GROUP;
   const bool present = result < p.results;
   const IN* data = static_cast<const IN*>(p.data) +

@@ -13,6 +13,7 @@ constexpr int kWarps = THREADS / 32;
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     scatter_add(const __grid_constant__ ScatterAddParams p) {
+  wait_for_earlier_kernels();
   __shared__ int found[kBatch];
   __shared__ int found_by[kWarps];
   const int row = blockIdx.x;

@@ -6,6 +6,7 @@ namespace ridgeline {
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     softmax_gradient(const __grid_constant__ RowsParams p) {
+  wait_for_earlier_kernels();
   const Share share = share_of(p);
   const int width = static_cast<int>(p.width);
   const Row y = row_of(p, 0, share.present ? share.row : 0);

@@ -23,6 +23,7 @@ __device__ __forceinline__ void store(void* array, int64 at, float4 value) {
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     stream_probe(const __grid_constant__ StreamParams p) {
+  wait_for_earlier_kernels();
   const int64 first = static_cast<int64>(blockIdx.x) * THREADS * PACKS + threadIdx.x;
   for (int pass = 0; pass < p.passes; ++pass) {
     float4 values[PACKS];

@@ -10,6 +10,7 @@ namespace ridgeline {
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     sum_of_squares(const __grid_constant__ SumOfSquaresParams p) {
+  wait_for_earlier_kernels();
   const auto& tensor = p.tensors[tensor_of_block(p.tensors, p.count)];
   const int64 begin = static_cast<int64>(blockIdx.x - tensor.first_block) * PIECE;
   const int64 end = begin + PIECE < tensor.count ? begin + PIECE : tensor.count;

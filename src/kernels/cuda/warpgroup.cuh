@@ -25,8 +25,7 @@ struct Panels {
            column % kChunk * 2;
   }
 
-  // Where an operand begins, for the tensor cores. `groups`: bytes between groups of eight rows; `panels`: between
-  // panels, where an operand has several.
+  // Where an operand begins, for the tensor cores; `panels`: bytes between panels, where an operand has several.
   __device__ __forceinline__ static unsigned long long descriptor(unsigned place, int panels) {
     constexpr unsigned long long kSwizzle128 = 1ull << 62, kGroups = (8ull * kRowBytes >> 4) << 32;
     return kSwizzle128 | kGroups | static_cast<unsigned long long>(panels >> 4) << 16 | (place & 0x3ffff) >> 4;
@@ -76,22 +75,17 @@ __device__ __forceinline__ void publish_shared() { asm volatile("fence.proxy.asy
   "%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53," \
   "%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}"
 
-// Both operands in shared memory; a, b, add are the operands behind the results, then which of them lie transposed.
-#define RIDGELINE_WGMMA_SHARED(n, types, names, tiles, a_place, b_place, add_place, transposed)               \
-  asm volatile("{.reg .pred p; setp.ne.b32 p, " add_place ", 0;\n"                                            \
-               "wgmma.mma_async.sync.aligned.m64n" n "k16.f32." types " " names ", " a_place ", " b_place      \
-               ", p, 1, 1, " transposed ";}"                                                                  \
-               : tiles                                                                                        \
-               : "l"(a), "l"(b), "r"(int(add)), "n"(int(kTransposedA)), "n"(int(kTransposedB))               \
+// `operands` names what stands behind the results: whether to add, then A, B and which of them lie transposed.
+#define RIDGELINE_WGMMA(n, types, names, tiles, add, operands, ...)                                                \
+  asm volatile("{.reg .pred p; setp.ne.b32 p, " add ", 0;\n"                                                       \
+               "wgmma.mma_async.sync.aligned.m64n" n "k16.f32." types " " names ", " operands ";}"                 \
+               : tiles                                                                                             \
+               : __VA_ARGS__                                                                                       \
                : "memory")
-#define RIDGELINE_WGMMA_REGISTERS(n, types, names, tiles, a_place, b_place, add_place, transposed)            \
-  asm volatile("{.reg .pred p; setp.ne.b32 p, " add_place ", 0;\n"                                            \
-               "wgmma.mma_async.sync.aligned.m64n" n "k16.f32." types " " names ", " a_place ", " b_place      \
-               ", p, 1, 1, " transposed ";}"                                                                  \
-               : tiles                                                                                        \
-               : "r"(a.r[0][0]), "r"(a.r[0][1]), "r"(a.r[0][2]), "r"(a.r[0][3]), "l"(b), "r"(int(add)),      \
-                 "n"(int(kTransposedB))                                                                       \
-               : "memory")
+#define RIDGELINE_WGMMA_8(types, operands, ...) \
+  RIDGELINE_WGMMA("64", types, RIDGELINE_NAMES_8, RIDGELINE_TILES_8(d), "%32", operands, __VA_ARGS__)
+#define RIDGELINE_WGMMA_16(types, operands, ...) \
+  RIDGELINE_WGMMA("128", types, RIDGELINE_NAMES_16, RIDGELINE_TILES_16(d), "%64", operands, __VA_ARGS__)
 
 template <class E>
 constexpr bool kIsBf16 = false;
@@ -103,18 +97,17 @@ template <class E, bool kTransposedA, bool kTransposedB, int kTiles>
 __device__ __forceinline__ void multiply_shared(Accumulator (&d)[kTiles], unsigned long long a, unsigned long long b,
                                                 bool add) {
   static_assert(kTiles == 8 || kTiles == 16);
+#define RIDGELINE_INPUTS "r"(int(add)), "l"(a), "l"(b), "n"(int(kTransposedA)), "n"(int(kTransposedB))
   if constexpr (kTiles == 8 && kIsBf16<E>) {
-    RIDGELINE_WGMMA_SHARED("64", "bf16.bf16", RIDGELINE_NAMES_8, RIDGELINE_TILES_8(d), "%32", "%33", "%34",
-                           "%35, %36");
+    RIDGELINE_WGMMA_8("bf16.bf16", "%33, %34, p, 1, 1, %35, %36", RIDGELINE_INPUTS);
   } else if constexpr (kTiles == 8) {
-    RIDGELINE_WGMMA_SHARED("64", "f16.f16", RIDGELINE_NAMES_8, RIDGELINE_TILES_8(d), "%32", "%33", "%34", "%35, %36");
+    RIDGELINE_WGMMA_8("f16.f16", "%33, %34, p, 1, 1, %35, %36", RIDGELINE_INPUTS);
   } else if constexpr (kIsBf16<E>) {
-    RIDGELINE_WGMMA_SHARED("128", "bf16.bf16", RIDGELINE_NAMES_16, RIDGELINE_TILES_16(d), "%64", "%65", "%66",
-                           "%67, %68");
+    RIDGELINE_WGMMA_16("bf16.bf16", "%65, %66, p, 1, 1, %67, %68", RIDGELINE_INPUTS);
   } else {
-    RIDGELINE_WGMMA_SHARED("128", "f16.f16", RIDGELINE_NAMES_16, RIDGELINE_TILES_16(d), "%64", "%65", "%66",
-                           "%67, %68");
+    RIDGELINE_WGMMA_16("f16.f16", "%65, %66, p, 1, 1, %67, %68", RIDGELINE_INPUTS);
   }
+#undef RIDGELINE_INPUTS
 }
 
 // The same with A in registers.
@@ -122,19 +115,18 @@ template <class E, bool kTransposedB, int kTiles>
 __device__ __forceinline__ void multiply_registers(Accumulator (&d)[kTiles], const FragmentA<E>& a,
                                                    unsigned long long b, bool add) {
   static_assert(kTiles == 8 || kTiles == 16);
+#define RIDGELINE_INPUTS \
+  "r"(int(add)), "r"(a.r[0][0]), "r"(a.r[0][1]), "r"(a.r[0][2]), "r"(a.r[0][3]), "l"(b), "n"(int(kTransposedB))
   if constexpr (kTiles == 8 && kIsBf16<E>) {
-    RIDGELINE_WGMMA_REGISTERS("64", "bf16.bf16", RIDGELINE_NAMES_8, RIDGELINE_TILES_8(d), "{%32,%33,%34,%35}", "%36",
-                              "%37", "%38");
+    RIDGELINE_WGMMA_8("bf16.bf16", "{%33,%34,%35,%36}, %37, p, 1, 1, %38", RIDGELINE_INPUTS);
   } else if constexpr (kTiles == 8) {
-    RIDGELINE_WGMMA_REGISTERS("64", "f16.f16", RIDGELINE_NAMES_8, RIDGELINE_TILES_8(d), "{%32,%33,%34,%35}", "%36",
-                              "%37", "%38");
+    RIDGELINE_WGMMA_8("f16.f16", "{%33,%34,%35,%36}, %37, p, 1, 1, %38", RIDGELINE_INPUTS);
   } else if constexpr (kIsBf16<E>) {
-    RIDGELINE_WGMMA_REGISTERS("128", "bf16.bf16", RIDGELINE_NAMES_16, RIDGELINE_TILES_16(d), "{%64,%65,%66,%67}",
-                              "%68", "%69", "%70");
+    RIDGELINE_WGMMA_16("bf16.bf16", "{%65,%66,%67,%68}, %69, p, 1, 1, %70", RIDGELINE_INPUTS);
   } else {
-    RIDGELINE_WGMMA_REGISTERS("128", "f16.f16", RIDGELINE_NAMES_16, RIDGELINE_TILES_16(d), "{%64,%65,%66,%67}", "%68",
-                              "%69", "%70");
+    RIDGELINE_WGMMA_16("f16.f16", "{%65,%66,%67,%68}, %69, p, 1, 1, %70", RIDGELINE_INPUTS);
   }
+#undef RIDGELINE_INPUTS
 }
 
 // ---- sums to global memory, on their own

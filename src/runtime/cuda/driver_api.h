@@ -40,6 +40,23 @@ enum FunctionAttribute : int {
 enum StreamFlags : unsigned { kStreamNonBlocking = 1 };
 enum StreamCaptureMode : int { kCaptureThreadLocal = 1 };
 
+struct LaunchAttribute {
+  int id;
+  int padding = 0;
+  int value;
+  alignas(8) char rest[56] = {};
+};
+// The kernel may be started while the one before it in its stream still ends.
+inline constexpr int kProgrammaticStreamSerialization = 6;
+
+struct LaunchConfig {
+  unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z;
+  unsigned shared_bytes;
+  Stream stream;
+  LaunchAttribute* attributes;
+  unsigned attribute_count;
+};
+
 // name in the library, result, arguments
 #define RIDGELINE_CUDA_DRIVER_FUNCTIONS(X)                                                         \
   X(cuInit, Result, (unsigned flags))                                                              \
@@ -89,7 +106,9 @@ enum StreamCaptureMode : int { kCaptureThreadLocal = 1 };
   X(cuLaunchKernel, Result,                                                                        \
     (Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,       \
      unsigned block_y, unsigned block_z, unsigned shared_bytes, Stream stream, void** parameters,  \
-     void** extra))
+     void** extra))                                                                                \
+  X(cuLaunchKernelEx, Result,                                                                      \
+    (const LaunchConfig* config, Function function, void** parameters, void** extra))
 
 struct Driver {
 #define RIDGELINE_MEMBER(name, result, arguments) result(*name) arguments = nullptr;

@@ -51,6 +51,10 @@ CudaQueue::CudaQueue(const PrimaryContext& context) : context_(context), driver_
   int greatest_priority = 0;
   check(driver_.cuCtxGetStreamPriorityRange(&least_priority_, &greatest_priority),
         "asking for the priorities of streams");
+  int major = 0;
+  check(driver_.cuDeviceGetAttribute(&major, cuda::kComputeCapabilityMajor, context.device()),
+        "asking for the compute capability");
+  starts_early_ = major >= 9;
   check(driver_.cuStreamCreateWithPriority(&stream_, cuda::kStreamNonBlocking, greatest_priority),
         "creating a stream");
 }
@@ -79,9 +83,18 @@ std::string CudaQueue::last_node() const {
 void CudaQueue::launch(cuda::Function function, const CudaLaunch& launch) {
   // The driver copies the parameters before it returns.
   void* parameters[] = {const_cast<std::byte*>(launch.params.data())};
-  const cuda::Result result = driver_.cuLaunchKernel(
-      function, launch.grid[0], launch.grid[1], launch.grid[2], launch.threads, 1, 1,
-      launch.shared_bytes, stream(), parameters, nullptr);
+  cuda::LaunchAttribute early = {.id = cuda::kProgrammaticStreamSerialization, .value = 1};
+  const cuda::LaunchConfig config = {.grid_x = launch.grid[0],
+                                     .grid_y = launch.grid[1],
+                                     .grid_z = launch.grid[2],
+                                     .block_x = launch.threads,
+                                     .block_y = 1,
+                                     .block_z = 1,
+                                     .shared_bytes = launch.shared_bytes,
+                                     .stream = stream(),
+                                     .attributes = &early,
+                                     .attribute_count = starts_early_ ? 1u : 0u};
+  const cuda::Result result = driver_.cuLaunchKernelEx(&config, function, parameters, nullptr);
   if (result != cuda::kSuccess) [[unlikely]]
     fail(result, fmt::format("starting {} with a grid of {} x {} x {} blocks of {} threads and {} "
                              "bytes of shared memory",

@@ -84,6 +84,7 @@ class CudaQueue {
   cuda::Stream stream_ = nullptr;
   cuda::Stream side_stream_ = nullptr;  // made when it is used first
   int least_priority_ = 0;
+  bool starts_early_ = false;  // the GPU starts a kernel while the one before it ends
   bool on_side_ = false;
   std::vector<cuda::Event> capture_events_;  // used again by the next capture
   size_t capture_events_used_ = 0;
