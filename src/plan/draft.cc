@@ -68,8 +68,9 @@ void Draft::roll_back(const Mark& mark) {
   group.kernel.inputs.resize(mark.inputs);
 }
 
-void Draft::prune() {
-  FusedKernel& kernel = group.kernel;
+namespace {
+
+void prune(FusedKernel& kernel) {
   std::vector<bool> needed(kernel.steps.size());
   for (const FusedResult& result : kernel.results) needed[result.step] = true;
   for (size_t i = kernel.steps.size(); i-- > 0;)
@@ -93,6 +94,40 @@ void Draft::prune() {
   for (FusedResult& result : kernel.results) result.step = moved[result.step];
   kernel.steps = std::move(steps);
   kernel.inputs = std::move(inputs);
+}
+
+std::string kernel_name(const FusedKernel& kernel) {
+  constexpr size_t kLongest = 56;
+  std::string name;
+  std::vector<Op> seen;
+  for (const FusedStep& step : kernel.steps) {
+    if (step.kind != FusedStep::Kind::compute && step.kind != FusedStep::Kind::fold) continue;
+    if (std::find(seen.begin(), seen.end(), step.op) != seen.end()) continue;
+    seen.push_back(step.op);
+    const std::string_view word = info(step.op).name;
+    if (name.size() + word.size() + 1 > kLongest) break;
+    name += (name.empty() ? "" : "_") + std::string(word);
+  }
+  if (name.empty()) name = "copy";
+  return (kernel.kind == FusedKind::column ? "columns_"
+          : kernel.has_folds()             ? "rows_"
+                                           : "each_") +
+         name;
+}
+
+}  // namespace
+
+void complete(Group& group) {
+  prune(group.kernel);
+  group.kernel.name = kernel_name(group.kernel);
+  group.reads.clear();
+  group.writes.clear();
+  const auto once = [](std::vector<Value>& list, Value value) {
+    if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(value);
+  };
+  for (const FusedOperand& input : group.kernel.inputs)
+    if (!input.is_position) once(group.reads, input.storage);
+  for (const FusedResult& result : group.kernel.results) once(group.writes, result.to.storage);
 }
 
 }  // namespace ridgeline

@@ -47,14 +47,15 @@ class Draft {
   // What was named since: for the fuser, which notes where values live.
   const std::vector<std::pair<SeenValue, uint32_t>>& named() const { return named_; }
 
-  // Drops steps and inputs that no result needs.
-  void prune();
-
  private:
   std::unordered_map<SeenValue, uint32_t, SeenValueHash> steps_;
   std::unordered_map<uint32_t, int> mentioned_;
   std::vector<std::pair<SeenValue, uint32_t>> named_;
   Strides all_, rows_;  // how a value that covers the domain is seen
 };
+
+// Completes a fused group whose results are known: drops steps and inputs that none of them needs,
+// names the kernel after its ops, and notes what it reads and writes.
+void complete(Group& group);
 
 }  // namespace ridgeline

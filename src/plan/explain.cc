@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "plan/plan.h"
@@ -25,7 +26,10 @@ std::string scaled(double value, const char* unit) {
 std::string why(const Graph& graph, const Group& group) {
   if (group.kind == GroupKind::library) {
     const std::string_view op = info(graph.nodes()[group.node].op).name;
-    return fmt::format("a kernel of its own: {}{}", op, group.into ? " that writes fp32" : "");
+    const std::string more = group.epilogue ? " with epilogue: " + to_string(*group.epilogue)
+                             : group.into   ? " that writes fp32"
+                                            : "";
+    return fmt::format("a kernel of its own: {}{}", op, more);
   }
   const FusedKernel& kernel = group.kernel;
   if (kernel.kind == FusedKind::column)
@@ -103,6 +107,41 @@ std::string time_by_kind(const Graph& graph, const Plan& plan, std::span<const d
   return text;
 }
 
+std::string decision_text(const EpilogueNote& note) {
+  if (!note.offer) return fmt::format("none possible: {}", text_of(note.refusal));
+  const EpilogueOffer& offer = *note.offer;
+  const bool has_rest = std::any_of(offer.rests.begin(), offer.rests.end(),
+                                    [](const Group& rest) { return !rest.kernel.results.empty(); });
+  const EpilogueDecision& decision = note.decision;
+  std::string why = "no device whose products have epilogues was asked";
+  const auto time = [](double ms) {
+    return std::isfinite(ms) ? fmt::format("{:.2f} us", 1e3 * ms) : "does not run";
+  };
+  if (decision.split_ms && decision.fused_ms)
+    why = fmt::format("timed: {} with it, {} in kernels of their own", time(*decision.fused_ms),
+                      time(*decision.split_ms));
+  else if (note.was_asked && !is_certain(*offer.fused.epilogue))
+    why = "not timed (--tune would), and only sums and factors are taken without";
+  else if (note.was_asked)
+    why = fmt::format("not timed (--tune would); by bytes: {} with it, {} without",
+                      to_string(Bytes{static_cast<int64_t>(offer.fused_bytes)}),
+                      to_string(Bytes{static_cast<int64_t>(offer.split_bytes)}));
+  return fmt::format("{} [{}{}]: {}", decision.takes ? "taken" : "not taken",
+                     to_string(*offer.fused.epilogue), has_rest ? "; the rest stays a kernel" : "",
+                     why);
+}
+
+// Products of one fate together.
+std::string epilogues_text(const Graph& graph, const Plan& plan) {
+  std::map<std::string, std::vector<Value>> products;
+  for (const EpilogueNote& note : plan.epilogues)
+    products[decision_text(note)].push_back(note.product);
+  std::string text = products.empty() ? "" : "epilogues of products\n";
+  for (const auto& [decision, values] : products)
+    text += fmt::format("  {}\n      {}\n", decision, names_of(graph, values));
+  return text;
+}
+
 }  // namespace
 
 std::string explain(const Graph& graph, const Plan& plan, std::span<const double> kernel_ms) {
@@ -130,6 +169,7 @@ std::string explain(const Graph& graph, const Plan& plan, std::span<const double
     text += fmt::format("      reads {}; writes {}\n", names_of(graph, group.reads),
                         names_of(graph, group.writes));
   }
+  text += epilogues_text(graph, plan);
   std::map<std::pair<uint32_t, FusionRefusal>, std::vector<Value>> refused;
   for (const RefusalNote& note : plan.refusals)
     refused[{note.group, note.why}].push_back(note.value);

@@ -11,29 +11,6 @@
 #include "plan/reduction.h"
 
 namespace ridgeline {
-namespace {
-
-std::string kernel_name(const FusedKernel& kernel) {
-  constexpr size_t kLongest = 56;
-  std::string name;
-  std::vector<Op> seen;
-  for (const FusedStep& step : kernel.steps) {
-    if (step.kind != FusedStep::Kind::compute && step.kind != FusedStep::Kind::fold) continue;
-    if (std::find(seen.begin(), seen.end(), step.op) != seen.end()) continue;
-    seen.push_back(step.op);
-    const std::string_view word = info(step.op).name;
-    if (name.size() + word.size() + 1 > kLongest) break;
-    name += (name.empty() ? "" : "_") + std::string(word);
-  }
-  if (name.empty()) name = "copy";
-  return (kernel.kind == FusedKind::column ? "columns_"
-          : kernel.has_folds()             ? "rows_"
-                                           : "each_") +
-         name;
-}
-
-}  // namespace
-
 Fuser::Fuser(const Graph& graph, const FuseOptions& options)
     : graph_(graph), options_(options), facts_(graph.value_count()) {
   result_.layouts = layouts(graph, {.token_major = true});
@@ -324,11 +301,7 @@ FusedGraph Fuser::finish() {
         once(group.writes, storage({group.node, output}));
     } else {
       if (group.kernel.results.empty()) continue;  // others computed all of it again
-      draft.prune();
-      group.kernel.name = kernel_name(group.kernel);
-      for (const FusedOperand& input : group.kernel.inputs)
-        if (!input.is_position) once(group.reads, input.storage);
-      for (const FusedResult& result : group.kernel.results) once(group.writes, result.to.storage);
+      complete(group);
     }
     renumbered[i] = static_cast<uint32_t>(result_.groups.size());
     result_.groups.push_back(std::move(group));
@@ -341,7 +314,7 @@ FusedGraph Fuser::finish() {
 std::string_view text_of(FusionRefusal refusal) {
   switch (refusal) {
     case FusionRefusal::library_call:
-      return "a library call takes no further work";
+      return "a library call is no generated kernel";
     case FusionRefusal::different_shape:
       return "it works on another shape";
     case FusionRefusal::different_stage:

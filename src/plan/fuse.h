@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "graph/layout.h"
+#include "plan/epilogue.h"
 #include "plan/fused_kernel.h"
 
 namespace ridgeline {
@@ -22,10 +23,11 @@ struct Group {
   GroupKind kind = GroupKind::library;
   uint32_t stage = 0;
   uint32_t node = 0;  // of a library call; the first node of a fused group
-  std::optional<Value> into =
-      {};              // what a library call writes instead of its result: the same, wider
-  FusedKernel kernel;  // of a fused group
-  std::vector<Value> reads = {};  // storages, each once
+  // What a product writes instead of its result: the same, wider, or what its epilogue gives.
+  std::optional<Value> into = {};
+  std::optional<Epilogue> epilogue = {};  // of a product
+  FusedKernel kernel;                     // of a fused group
+  std::vector<Value> reads = {};          // storages, each once
   std::vector<Value> writes = {};
 };
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "plan/op_text.h"
+#include "plan/group_cost.h"
 #include "plan/widen.h"
 
 namespace ridgeline {
@@ -12,38 +12,6 @@ constexpr uint32_t kNever = ~0u;
 // Kernels that may start before one beside them has ended: more hide it better, and keep what it
 // reads for longer.
 constexpr uint32_t kSideDistance = 24;
-
-// Distinct elements that a walk over the domain touches.
-double touched_bytes(const Shape& domain, const FusedOperand& operand) {
-  if (operand.is_position) return 0;
-  double count = 1;
-  for (int axis = 0; axis < domain.rank(); ++axis)
-    if (operand.strides[axis] != 0) count *= static_cast<double>(domain[axis]);
-  return count * info(operand.dtype).size;
-}
-
-Cost fused_cost(const FusedKernel& kernel) {
-  Cost cost;
-  for (const FusedOperand& input : kernel.inputs) cost.bytes += touched_bytes(kernel.domain, input);
-  for (const FusedResult& result : kernel.results)
-    cost.bytes += touched_bytes(kernel.domain, result.to);
-  std::vector<double> elements;  // of each step
-  const auto all = static_cast<double>(kernel.rows() * kernel.columns());
-  for (const FusedStep& step : kernel.steps) {
-    double count = 1;
-    if (step.kind == FusedStep::Kind::load)
-      count = touched_bytes(kernel.domain, kernel.inputs[step.operand]) / info(step.dtype).size;
-    if (step.kind == FusedStep::Kind::compute)
-      for (uint32_t input : step.inputs) count = std::max(count, elements[input]);
-    if (step.kind == FusedStep::Kind::fold) {
-      cost.flops += all;
-      count = static_cast<double>(kernel.kind == FusedKind::row ? kernel.rows() : kernel.columns());
-    }
-    if (step.kind == FusedStep::Kind::compute && step.op != Op::cast) cost.flops += count;
-    elements.push_back(count);
-  }
-  return cost;
-}
 
 class Planner {
  public:
@@ -208,7 +176,10 @@ void Planner::give_blocks() {
 
 Plan Planner::run() {
   FusedGraph fused = fuse(graph_, options_.fuse);
-  if (options_.fuse.enabled) widen_products(graph_, fused);
+  if (options_.fuse.enabled) {
+    widen_products(graph_, fused);
+    plan_.epilogues = take_epilogues(graph_, fused, options_.epilogue, options_.emit);
+  }
   plan_.emit = options_.emit;
   plan_.layouts = std::move(fused.layouts);
   plan_.refusals = std::move(fused.refusals);
@@ -225,14 +196,10 @@ Plan Planner::run() {
       std::vector<TensorType> types;
       for (Value input : node.inputs) types.push_back(graph_.type(input));
       if (options_.scratch) kernel.scratch = options_.scratch(node, types);
-      kernel.cost = costs[group.node];
-      if (group.into)
-        kernel.cost.bytes += static_cast<double>(byte_size(graph_.type(*group.into)).count -
-                                                 byte_size(node.outputs[0]).count);
     } else {
       kernel.scratch = fused_scratch(group.kernel);
-      kernel.cost = fused_cost(group.kernel);
     }
+    kernel.cost = group_cost(graph_, group, costs[group.node]);
     kernel.group = std::move(group);
     plan_.kernels.push_back(std::move(kernel));
   }

@@ -13,6 +13,7 @@
 #include "cost/memory.h"
 #include "plan/arena.h"
 #include "plan/fuse.h"
+#include "plan/take_epilogues.h"
 
 namespace ridgeline {
 
@@ -20,6 +21,8 @@ struct PlanOptions {
   FuseOptions fuse = {};
   EmitOptions emit = {};
   ScratchOf scratch = {};  // of library calls; empty: nothing
+  // Decides where products take work of the kernel behind them; empty: nowhere.
+  ChooseEpilogue epilogue = {};
   // Whether results that only updates and callers wait for may be computed beside the rest.
   bool overlap = false;
   // Whether an update runs as soon as its gradients are there, in whichever stage that is.
@@ -46,7 +49,8 @@ struct Plan {
   std::vector<ArenaBlock> blocks;      // of the arena
   std::vector<bool> in_place;          // by Graph::index: lies where an operand of its kernel lay
   std::vector<RefusalNote> refusals;
-  uint32_t eager_launches = 0;  // that the same graph takes without fusion
+  std::vector<EpilogueNote> epilogues;  // one for each product
+  uint32_t eager_launches = 0;          // that the same graph takes without fusion
   Bytes inputs, arena;
   Bytes least_arena;  // that any placement would need
 

@@ -60,28 +60,15 @@ void CompiledExecutor::prepare() {
   std::vector<bool> is_begun(graph_.value_count());  // storages that a kernel has written to
   for (const PlannedKernel& planned : plan_.kernels) {
     const Group& group = planned.group;
-    Call call;
-    const auto begin_storage = [&](Value storage) {
-      const uint32_t index = graph_.index(storage);
-      if (!plan_.in_place[index] && !is_begun[index]) call.fresh.push_back(view(storage));
-      is_begun[index] = true;
-    };
-    if (group.kind == GroupKind::library) {
-      const Node& node = graph_.nodes()[group.node];
-      for (Value input : node.inputs) call.input_views.push_back(view(input));
-      for (uint32_t output = 0; output < node.outputs.size(); ++output)
-        call.output_views.push_back(view(group.into.value_or(Value{group.node, output})));
-      if (!is_update(node.op))
-        for (Value storage : group.writes) begin_storage(storage);
-    } else {
-      call.program = std::move(programs[next++]);
-      for (const FusedOperand& input : group.kernel.inputs)
-        call.inputs.push_back(input.is_position ? nullptr : address(input.storage));
-      for (const FusedResult& result : group.kernel.results) {
-        call.outputs.push_back(address(result.to.storage));
-        begin_storage(result.to.storage);
+    const bool is_library = group.kind == GroupKind::library;
+    Call call{.group = GroupCall(graph_, group, is_library ? nullptr : std::move(programs[next++]),
+                                 [&](Value value) { return view(value); })};
+    if (!is_library || !is_update(graph_.nodes()[group.node].op))
+      for (Value storage : group.writes) {
+        const uint32_t index = graph_.index(storage);
+        if (!plan_.in_place[index] && !is_begun[index]) call.fresh.push_back(view(storage));
+        is_begun[index] = true;
       }
-    }
     if (planned.scratch.count > 0)
       call.scratch = static_cast<char*>(arena_.data()) + planned.scratch_offset;
     calls_.push_back(std::move(call));
@@ -134,11 +121,7 @@ void CompiledExecutor::run_kernel(size_t number) {
   Call& call = calls_[number];
   if (poison_)
     for (const TensorView& result : call.fresh) device_.poison(result);
-  if (call.program)
-    call.program->run(call.inputs, call.outputs, call.scratch);
-  else
-    device_.run(graph_.nodes()[plan_.kernels[number].group.node], call.input_views,
-                call.output_views, call.scratch);
+  call.group.run(device_, call.scratch);
 }
 
 void CompiledExecutor::run_kernels(size_t begin, size_t end) {

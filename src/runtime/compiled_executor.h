@@ -8,6 +8,7 @@
 
 #include "plan/plan.h"
 #include "runtime/eager_executor.h"
+#include "runtime/group_call.h"
 
 namespace ridgeline {
 
@@ -41,12 +42,10 @@ class CompiledExecutor {
   double compile_seconds() const { return compile_seconds_; }
 
  private:
-  struct Call {                             // one kernel, ready to run
-    std::unique_ptr<FusedProgram> program;  // or none: a library call
-    std::vector<void*> inputs, outputs;
+  struct Call {
+    GroupCall group;
     void* scratch = nullptr;
-    std::vector<TensorView> input_views, output_views;
-    std::vector<TensorView> fresh;  // results that may be poisoned
+    std::vector<TensorView> fresh = {};  // results that may be poisoned
   };
   struct Recording {
     int runs = 0;

@@ -9,6 +9,7 @@
 
 #include "graph/graph.h"
 #include "kernels/tensor_view.h"
+#include "plan/epilogue.h"
 #include "plan/fused_kernel.h"
 #include "runtime/ledger.h"
 
@@ -44,6 +45,15 @@ class RecordedWork {
   virtual void start() = 0;
 };
 
+// A product with its epilogue.
+struct Product {
+  TensorView a, b, out;  // `out` is contiguous
+  double scale = 1;
+  std::optional<TensorView> addend = {};  // contiguous, of the type of `out`
+  std::optional<TensorView> bias = {};    // one element for each column of `out`, of its dtype
+  Activation activation = Activation::none;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -58,6 +68,16 @@ class Device {
   // `scratch`: as much memory as scratch() says; null: the device takes it of the ledger.
   virtual void run(const Node& node, std::span<const TensorView> inputs,
                    std::span<const TensorView> outputs, void* scratch = nullptr) = 0;
+  // Whether products take an epilogue; else multiply() throws.
+  virtual bool has_epilogues() const { return false; }
+  virtual void multiply(const Product& product);
+  // The times of several ways to do the same: taken once where this device tunes, and remembered by
+  // `key`; infinite where one does not run. Nothing: the device does not tune, and remembers none.
+  virtual std::optional<std::vector<double>> compare(
+      const std::string& /*key*/, size_t /*ways*/,
+      const std::function<double(size_t)>& /*time_ms*/) {
+    return std::nullopt;
+  }
   // Memory that a node needs while it runs, beyond its outputs.
   virtual Bytes scratch(const Node& node, std::span<const TensorType> inputs) const = 0;
   // Compiles generated kernels, several at a time. Throws an unsupported error without a compiler.

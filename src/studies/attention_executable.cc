@@ -9,6 +9,7 @@
 #include "passes/flash.h"
 #include "passes/simplify.h"
 #include "studies/device_facts.h"
+#include "studies/generated_code.h"
 
 namespace ridgeline {
 namespace {
@@ -65,11 +66,11 @@ Cost AttentionExecutable::cost(size_t stage) const {
   return sum;
 }
 
-std::string AttentionExecutable::explain() const {
+std::string AttentionExecutable::explain(const Device& device) const {
   if (!plan_)
     throw Error(ErrorKind::usage, "what runs eagerly has no plan to explain",
                 "use --impl compiled");
-  return recognised_ + ridgeline::explain(graph_, *plan_);
+  return recognised_ + ridgeline::explain(graph_, *plan_) + generated_functions(*plan_, device);
 }
 
 void AttentionExecutable::prepare(Device& device) {

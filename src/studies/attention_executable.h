@@ -33,7 +33,7 @@ class AttentionExecutable {
   const MemoryProfile* profile() const { return profile_ ? &*profile_ : nullptr; }  // if eager
   Cost cost(size_t stage) const;                                                    // of what runs
   // Of a compiled one: what was recognised, every kernel and why, memory, refusals.
-  std::string explain() const;
+  std::string explain(const Device& device) const;
 
   // Compiles, and allocates the inputs; once more: from the beginning. The device must outlive
   // this.

@@ -215,7 +215,7 @@ std::optional<Record> run_attention(const AttentionWorkload& workload, Device& d
 }
 
 std::string explain_plan(const AttentionWorkload& workload, const Device& device) {
-  return label(workload) + "\n" + AttentionExecutable(workload, device).explain();
+  return label(workload) + "\n" + AttentionExecutable(workload, device).explain(device);
 }
 
 }  // namespace ridgeline

@@ -7,13 +7,14 @@
 #include <optional>
 
 #include "base/error.h"
-#include "cost/memory.h"
 #include "graph/packed_name.h"
 #include "passes/master_weights.h"
 #include "plan/recompute.h"
 #include "runtime/compiled_executor.h"
 #include "runtime/eager_executor.h"
+#include "runtime/epilogue_choice.h"
 #include "studies/device_facts.h"
+#include "studies/generated_code.h"
 #include "studies/model_graph.h"
 
 namespace ridgeline {
@@ -29,27 +30,38 @@ double now_s() {
 struct ModelExecutable::State {
   ModelGraph model;
   std::optional<Schedule> schedule;  // vanilla
-  std::optional<Plan> plan;          // compiled
-  size_t recomputed = 0;             // results that are computed again to fit the budget
+  std::optional<MemoryProfile> profile;
+  std::optional<Plan> plan;  // compiled
+  size_t recomputed = 0;     // results that are computed again to fit the budget
   std::optional<EagerExecutor> eager;
   std::optional<CompiledExecutor> compiled;
 };
 
 ModelExecutable::ModelExecutable(const ModelWorkload& workload, Scenario scenario, Device& device,
-                                 const AdamWOptions& optimizer)
-    : scenario_(scenario), device_(device), state_(std::make_unique<State>()) {
-  const double begin = now_s();
+                                 ModelExecutableOptions options)
+    : scenario_(scenario),
+      device_(device),
+      options_(std::move(options)),
+      config_(workload.config),
+      state_(std::make_unique<State>()) {
+  const double start = now_s();
   // On a GPU a single pass adds by atomics, in whatever order they come.
+  const bool is_deterministic = device.facts().deterministic;
   state_->model = model_graph(
-      workload, scenario, optimizer,
-      device.facts().deterministic ? BackwardAlgorithm::two_pass : BackwardAlgorithm::single_pass);
+      workload, scenario,
+      {.optimizer = options_.optimizer,
+       .backward = is_deterministic ? BackwardAlgorithm::two_pass : BackwardAlgorithm::single_pass,
+       .stage = options_.stage});
   const Graph& traced = state_->model.graph;
-  find_parts(workload.config);
+  find_parts();
+  begin("plan");
   if (workload.mode == ModelMode::compiled) {
-    FittedPlan fitted = plan_within(
-        traced,
-        {.scratch = scratch_of(device), .overlap = device.can_record(), .early_updates = true},
-        device.ledger().budget());
+    FittedPlan fitted = plan_within(traced,
+                                    {.scratch = scratch_of(device),
+                                     .epilogue = epilogue_chooser(device),
+                                     .overlap = device.can_record(),
+                                     .early_updates = true},
+                                    options_.budget.value_or(device.ledger().budget()));
     if (fitted.graph) state_->model.graph = std::move(*fitted.graph);
     state_->plan = std::move(fitted.plan);
     state_->recomputed = fitted.recomputed;
@@ -58,15 +70,20 @@ ModelExecutable::ModelExecutable(const ModelWorkload& workload, Scenario scenari
     eager_launches_ = state_->plan->eager_launches;
   } else {
     state_->schedule = eager_schedule(traced);
-    predicted_peak_ = memory(traced, *state_->schedule, scratch_of(device)).peak;
+    state_->profile = ridgeline::memory(traced, *state_->schedule, scratch_of(device));
+    predicted_peak_ = state_->profile->peak;
     for (const Step& step : state_->schedule->steps)
       launches_ += runs_kernel(traced, state_->schedule->layouts, step.node) ? 1 : 0;
     eager_launches_ = launches_;
   }
-  traced_seconds_ = now_s() - begin;
+  traced_seconds_ = now_s() - start;
 }
 
 ModelExecutable::~ModelExecutable() = default;
+
+void ModelExecutable::begin(const char* stage) const {
+  if (options_.stage) options_.stage(stage);
+}
 
 const Graph& ModelExecutable::graph() const {
   return state_->model.graph;
@@ -84,7 +101,15 @@ std::string ModelExecutable::explain(bool timed) const {
                         state_->recomputed, to_string(device_.ledger().budget()));
   std::vector<double> times;
   if (timed && state_->compiled) times = state_->compiled->kernel_ms();
-  return text + ridgeline::explain(model.graph, *state_->plan, times);
+  return text + ridgeline::explain(model.graph, *state_->plan, times) +
+         generated_functions(*state_->plan, device_);
+}
+
+ModelMemory ModelExecutable::memory() const {
+  if (!state_->plan) return account_model(graph(), config_, *state_->schedule, *state_->profile);
+  ModelMemory memory = account_model(graph(), config_, *state_->plan);
+  memory.recomputed = state_->recomputed;
+  return memory;
 }
 
 double ModelExecutable::roofline_seconds(const Peaks& peaks) const {
@@ -116,15 +141,16 @@ std::vector<Cost> ModelExecutable::stage_costs() const {
 }
 
 void ModelExecutable::prepare() {
+  if (state_->plan) begin("kernels");
   if (state_->plan)
     state_->compiled.emplace(graph(), *state_->plan, device_);
   else
     state_->eager.emplace(graph(), *state_->schedule, device_);
 }
 
-void ModelExecutable::find_parts(const TransformerConfig& config) {
+void ModelExecutable::find_parts() {
   std::unordered_map<std::string, int64_t> rows;
-  for (const Parameter& parameter : transformer_parameters(config))
+  for (const Parameter& parameter : transformer_parameters(config_))
     rows[parameter.name] = parameter.shape[0];
   for (Value value : graph().inputs()) {
     const std::string whole = graph().name(value);

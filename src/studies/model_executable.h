@@ -7,7 +7,9 @@
 //   executable.run();
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -15,15 +17,23 @@
 #include "cost/cost.h"
 #include "measure/speed_of_light.h"
 #include "runtime/device.h"
+#include "studies/model_memory.h"
 #include "studies/model_workload.h"
 
 namespace ridgeline {
+
+struct ModelExecutableOptions {
+  AdamWOptions optimizer = {};
+  std::optional<Bytes> budget = {};  // that a compiled model is fitted to; none: the device's
+  // Told what begins: "trace", "passes", "plan", "kernels".
+  std::function<void(const std::string&)> stage = {};
+};
 
 class ModelExecutable {
  public:
   // Traces, applies the passes and plans; allocates nothing on the device, which must outlive this.
   ModelExecutable(const ModelWorkload& workload, Scenario scenario, Device& device,
-                  const AdamWOptions& optimizer = {});
+                  ModelExecutableOptions options = {});
   ~ModelExecutable();
   ModelExecutable(const ModelExecutable&) = delete;
   ModelExecutable& operator=(const ModelExecutable&) = delete;
@@ -36,6 +46,8 @@ class ModelExecutable {
   // Of a compiled model: every kernel and why, bytes, FLOPs, memory, and what was refused.
   // With `timed`, also how long each takes, if it was prepared and the device can tell.
   std::string explain(bool timed = false) const;
+  // What lives in the worst moment, without running anything.
+  ModelMemory memory() const;
   // The least time that the kernels, one after the other, can take under these peaks; 0: not known.
   double roofline_seconds(const Peaks& peaks) const;
 
@@ -64,10 +76,13 @@ class ModelExecutable {
     std::string input;
     int64_t begin = 0, end = 0;
   };
-  void find_parts(const TransformerConfig& config);
+  void find_parts();
+  void begin(const char* stage) const;
 
   Scenario scenario_;
   Device& device_;
+  ModelExecutableOptions options_;
+  TransformerConfig config_;
   std::unordered_map<std::string, Part> parts_;
   std::unique_ptr<State> state_;
   Bytes predicted_peak_;

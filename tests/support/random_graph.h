@@ -32,6 +32,21 @@ class RandomGraphMaker {
     return result;
   }
 
+  // Products with pointwise work behind them, all of them outputs.
+  RandomGraph make_products(int products) {
+    RandomGraph result;
+    graph_ = &result.graph;
+    pool_.clear();
+    for (int i = 0; i < 2; ++i) add_input(result);
+    for (int i = 0; i < products; ++i) {
+      const Tensor x = pick_tensor();
+      const Tensor rows = element_count(x.shape()) <= 3000 ? as_rows(x) : mean(as_rows(x), {0});
+      pool_.push_back(product_pattern(tame(rows)));
+      result.graph.mark_output("out" + std::to_string(i), pick_from_end(0).value());
+    }
+    return result;
+  }
+
  private:
   int64_t below(int64_t bound) {
     return std::uniform_int_distribution<int64_t>(0, bound - 1)(random_);
@@ -100,7 +115,7 @@ class RandomGraphMaker {
     const int rank = x.shape().rank();
     const auto axis = static_cast<int>(below(rank));
     const int64_t size = x.shape()[axis];
-    switch (below(37)) {
+    switch (below(39)) {
       case 0:
         return -x;
       case 1:
@@ -191,9 +206,48 @@ class RandomGraphMaker {
       }
       case 36:
         return rank >= 2 && element_count(x.shape()) <= 3000 ? attention_pattern(tame(x)) : cos(x);
+      case 37:
+        return rank >= 2 ? product_pattern(tame(x)) : sin(x) * 0.5;
       default:
         return pad(x, axis, 2, size + 3);
     }
+  }
+  // A product and pointwise work of the kinds that libraries can do with it, and some that they
+  // cannot.
+  Tensor product_pattern(const Tensor& x) {
+    const int64_t columns = x.shape().back(1), width = x.shape().back();
+    const double scale = 1.0 / static_cast<double>(width);
+    Tensor y = matmul(x, transpose(sin(x)));
+    if (below(2) == 0) y = y * scale;
+    if (below(3) == 0) y = cast(y, DType::f32);
+    const Tensor flat = cast(reshape(x, {element_count(x.shape())}), y.dtype());
+    const Tensor wide = cast(cos(x), y.dtype());
+    const Tensor other = matmul(wide, transpose(wide)) * scale;
+    switch (below(5)) {
+      case 0:
+        y = y + other;
+        break;
+      case 1: {  // what is there only after both products
+        const int64_t rows = element_count(other.shape()) / columns;
+        y = y + reshape(gather(as_rows(other), indices(rows, rows)), y.shape());
+        break;
+      }
+      case 2:
+        y = softmax(y) + y;
+        break;
+      case 3:
+        y = cos(transpose(y)) + y;
+        break;
+      default:
+        break;
+    }
+    if (below(2) == 0) y = y + slice(flat, 0, 0, columns);
+    if (below(3) == 0) y = y * 0.5;
+    if (below(3) == 0) y = maximum(y, scalar(y, 0));
+    if (below(3) == 0)
+      y = y * 0.5 * (tanh((y + y * y * y * 0.044715) * std::sqrt(2 / std::acos(-1.0))) + 1);
+    if (below(3) == 0) y = y - mean(y, {-1});
+    return cast(tanh(y), dtype_);
   }
   // softmax(f(Q K^T)) V in single nodes, for the pass that finds it.
   Tensor attention_pattern(const Tensor& x) {

@@ -148,7 +148,8 @@ void CudaDevice::run(const Node& node, std::span<const TensorView> inputs,
                      std::span<const TensorView> outputs, void* scratch) {
   queue_.make_current();
   queue_.note(node);
-  if (node.op == Op::matmul) return matmul_.run(inputs[0], inputs[1], outputs[0]);
+  if (node.op == Op::matmul)
+    return matmul_.run({.a = inputs[0], .b = inputs[1], .out = outputs[0]});
   const CudaPlanner planner = cuda_planner(node.op);
   if (planner == nullptr) return;
 
@@ -185,6 +186,18 @@ void CudaDevice::run(const Node& node, std::span<const TensorView> inputs,
                       .scratch = scratch,
                       .choose = choose_};
   kernels_.run(planner(call));
+}
+
+void CudaDevice::multiply(const Product& product) {
+  queue_.make_current();
+  matmul_.run(product);
+}
+
+// What was fastest today may not be tomorrow, and other forms round otherwise.
+std::optional<std::vector<double>> CudaDevice::compare(
+    const std::string& key, size_t ways, const std::function<double(size_t)>& time_ms) {
+  if (deterministic_) return std::nullopt;
+  return tuner_.compare("cuBLASLt " + cublaslt::version() + " " + key, ways, time_ms);
 }
 
 Bytes CudaDevice::scratch(const Node& node, std::span<const TensorType> inputs) const {

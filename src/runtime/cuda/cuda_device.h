@@ -71,6 +71,10 @@ class CudaDevice : public Device {
 
   void run(const Node& node, std::span<const TensorView> inputs,
            std::span<const TensorView> outputs, void* scratch = nullptr) override;
+  bool has_epilogues() const override { return true; }
+  void multiply(const Product& product) override;
+  std::optional<std::vector<double>> compare(const std::string& key, size_t ways,
+                                             const std::function<double(size_t)>& time_ms) override;
   Bytes scratch(const Node& node, std::span<const TensorType> inputs) const override;
   std::vector<std::unique_ptr<FusedProgram>> compile(std::span<const FusedKernel* const> kernels,
                                                      const EmitOptions& options) override;

@@ -28,7 +28,10 @@ constexpr int64_t kMaxAlignment = 256;
 // All that a prepared product depends on.
 struct Request {
   BatchedGemm gemm;
-  std::array<int64_t, 3> alignments{};  // of a, b and out, in bytes
+  std::array<int64_t, 4> alignments{};   // of a, b, out and addend, in bytes
+  int epilogue = cublaslt::kNoEpilogue;  // bits of the library
+  int64_t bias_alignment = 0;
+  bool adds = false;
   bool operator==(const Request&) const = default;
 };
 
@@ -36,10 +39,11 @@ struct RequestHash {
   size_t operator()(const Request& request) const {
     const BatchedGemm& g = request.gemm;
     size_t all = static_cast<size_t>(g.dtype) * 16 + static_cast<size_t>(g.out_dtype);
-    for (int64_t value :
-         {g.m, g.n, g.k, g.batch, int64_t{g.a.transposed}, g.a.leading, g.a.batch_stride,
-          int64_t{g.b.transposed}, g.b.leading, g.b.batch_stride, g.out_batch_stride,
-          request.alignments[0], request.alignments[1], request.alignments[2]})
+    for (int64_t value : {g.m, g.n, g.k, g.batch, int64_t{g.a.transposed}, g.a.leading,
+                          g.a.batch_stride, int64_t{g.b.transposed}, g.b.leading, g.b.batch_stride,
+                          g.out_batch_stride, request.alignments[0], request.alignments[1],
+                          request.alignments[2], request.alignments[3], int64_t{request.epilogue},
+                          request.bias_alignment, int64_t{request.adds}})
       all = (all ^ static_cast<size_t>(value)) * 0x9e3779b97f4a7c15u;
     return all ^ (all >> 32);
   }
@@ -87,7 +91,28 @@ struct Addresses {
   const void* a;
   const void* b;
   void* out;
+  const void* addend;  // or `out`, which is not read then
+  const void* bias;    // or null
 };
+
+// The factors of the product and of what is added to it.
+struct Factors {
+  float scale, addend;
+};
+
+int epilogue_bits(const Product& product) {
+  int bits = 0;
+  if (product.bias) bits |= cublaslt::kBias;
+  if (product.activation == Activation::relu) bits |= cublaslt::kRelu;
+  if (product.activation == Activation::gelu) bits |= cublaslt::kGelu;
+  return bits == 0 ? int{cublaslt::kNoEpilogue} : bits;
+}
+
+template <class T>
+void set_attribute(const OwnedDesc& desc, cublaslt::DescAttribute which, const T& value) {
+  check(cublaslt::api().cublasLtMatmulDescSetAttribute(desc.object, which, &value, sizeof value),
+        "describing a matrix product");
+}
 
 void make_layout(OwnedLayout& layout, DType dtype, int64_t batch, int64_t rows, int64_t columns,
                  const MatmulOperand& operand) {
@@ -106,8 +131,9 @@ void make_layout(OwnedLayout& layout, DType dtype, int64_t batch, int64_t rows, 
         "describing a batch");
 }
 
-void describe(Prepared& prepared, const BatchedGemm& gemm) {
+void describe(Prepared& prepared, const Request& request, const void* bias) {
   const cublaslt::Api& api = cublaslt::api();
+  const BatchedGemm& gemm = request.gemm;
   if (gemm.batch > std::numeric_limits<int32_t>::max())
     throw Error(
         ErrorKind::unsupported,
@@ -116,13 +142,15 @@ void describe(Prepared& prepared, const BatchedGemm& gemm) {
   check(api.cublasLtMatmulDescCreate(&prepared.desc.object, compute_type(gemm.dtype),
                                      cublaslt::kReal32),
         "describing a matrix product");
-  const auto set_transpose = [&](cublaslt::DescAttribute which, bool transposed) {
-    const int32_t value = transposed ? cublaslt::kTransposed : cublaslt::kAsIs;
-    check(api.cublasLtMatmulDescSetAttribute(prepared.desc.object, which, &value, sizeof value),
-          "describing a matrix product");
+  const auto transpose = [](const MatmulOperand& operand) -> int32_t {
+    return operand.transposed ? cublaslt::kTransposed : cublaslt::kAsIs;
   };
-  set_transpose(cublaslt::kTransposeA, gemm.b.transposed);
-  set_transpose(cublaslt::kTransposeB, gemm.a.transposed);
+  set_attribute(prepared.desc, cublaslt::kTransposeA, transpose(gemm.b));
+  set_attribute(prepared.desc, cublaslt::kTransposeB, transpose(gemm.a));
+  if (request.epilogue != cublaslt::kNoEpilogue)
+    set_attribute(prepared.desc, cublaslt::kEpilogue, static_cast<uint32_t>(request.epilogue));
+  // Which algorithms there are depends on how the address is aligned.
+  if (bias != nullptr) set_attribute(prepared.desc, cublaslt::kBiasPointer, bias);
   make_layout(prepared.first, gemm.dtype, gemm.batch, gemm.n, gemm.k, gemm.b);
   make_layout(prepared.second, gemm.dtype, gemm.batch, gemm.k, gemm.m, gemm.a);
   make_layout(prepared.out, gemm.out_dtype, gemm.batch, gemm.n, gemm.m,
@@ -149,12 +177,14 @@ struct CudaMatmul::Library {
   Library() { check(cublaslt::api().cublasLtCreate(&handle.object), "starting cuBLASLt"); }
 
   void multiply(const Prepared& product, const cublaslt::Algorithm& algorithm,
-                const Addresses& addresses, const CudaBuffer& workspace, CudaQueue& queue) const {
-    const float alpha = 1, beta = 0;
+                const Addresses& addresses, const Factors& factors, const CudaBuffer& workspace,
+                CudaQueue& queue) const {
+    if (addresses.bias != nullptr)
+      set_attribute(product.desc, cublaslt::kBiasPointer, addresses.bias);
     check(cublaslt::api().cublasLtMatmul(
-              handle.object, product.desc.object, &alpha, addresses.b, product.first.object,
-              addresses.a, product.second.object, &beta, addresses.out, product.out.object,
-              addresses.out, product.out.object, &algorithm, workspace.data(),
+              handle.object, product.desc.object, &factors.scale, addresses.b, product.first.object,
+              addresses.a, product.second.object, &factors.addend, addresses.addend,
+              product.out.object, addresses.out, product.out.object, &algorithm, workspace.data(),
               static_cast<size_t>(workspace.bytes().count), queue.stream()),
           "multiplying matrices");
   }
@@ -172,7 +202,7 @@ struct CudaMatmul::Library {
     set(cublaslt::kMaxWorkspaceBytes, static_cast<uint64_t>(workspace.bytes().count));
     set(cublaslt::kMinAlignmentA, static_cast<uint32_t>(request.alignments[1]));
     set(cublaslt::kMinAlignmentB, static_cast<uint32_t>(request.alignments[0]));
-    set(cublaslt::kMinAlignmentC, static_cast<uint32_t>(request.alignments[2]));
+    set(cublaslt::kMinAlignmentC, static_cast<uint32_t>(request.alignments[3]));
     set(cublaslt::kMinAlignmentD, static_cast<uint32_t>(request.alignments[2]));
     std::vector<cublaslt::HeuristicResult> results(kAlgorithms);
     int found = 0;
@@ -182,11 +212,15 @@ struct CudaMatmul::Library {
         &found);
     if (status != cublaslt::kSuccess || found == 0) {
       const BatchedGemm& g = request.gemm;
-      throw Error(ErrorKind::unsupported,
-                  fmt::format("cuBLASLt has no algorithm for {} products [{}, {}] x [{}, {}] in {} "
-                              "(status {})",
-                              g.batch, g.m, g.k, g.k, g.n, info(g.dtype).name, status),
-                  "use other sizes or another dtype");
+      const std::string more = request.epilogue == cublaslt::kNoEpilogue
+                                   ? ""
+                                   : fmt::format(" with epilogue {}", request.epilogue);
+      throw Error(
+          ErrorKind::unsupported,
+          fmt::format("cuBLASLt has no algorithm for {} products [{}, {}] x [{}, {}] in {}{} "
+                      "(status {})",
+                      g.batch, g.m, g.k, g.k, g.n, info(g.dtype).name, more, status),
+          "use other sizes or another dtype");
     }
     results.resize(static_cast<size_t>(found));
     std::erase_if(results, [](const auto& result) { return result.state != cublaslt::kSuccess; });
@@ -195,15 +229,15 @@ struct CudaMatmul::Library {
 
   // Times what the library proposes. Its guess stays unless another is clearly faster.
   cublaslt::Algorithm fastest(const Prepared& product, const Request& request,
-                              const Addresses& addresses, const CudaBuffer& workspace,
-                              CudaQueue& queue) const {
+                              const Addresses& addresses, const Factors& factors,
+                              const CudaBuffer& workspace, CudaQueue& queue) const {
     const auto proposals = candidates(product, request, workspace);
     double best = std::numeric_limits<double>::infinity();
     const cublaslt::Algorithm* chosen = nullptr;
     for (const auto& proposal : proposals) {
       try {
         const auto once = [&] {
-          multiply(product, proposal.algorithm, addresses, workspace, queue);
+          multiply(product, proposal.algorithm, addresses, factors, workspace, queue);
         };
         const double first = queue.time_ms(once);  // loads the kernel
         if (first > 4 * best && first > 1) continue;
@@ -238,8 +272,9 @@ CudaMatmul::CudaMatmul(CudaQueue& queue, KernelStore& kernels, Ledger& ledger,
 
 CudaMatmul::~CudaMatmul() = default;
 
-void CudaMatmul::run(const TensorView& a, const TensorView& b, const TensorView& out) {
-  std::array<TensorView, 2> operands = {a, b};
+void CudaMatmul::run(const Product& product) {
+  const TensorView& out = product.out;
+  std::array<TensorView, 2> operands = {product.a, product.b};
   std::array<Allocation, 2> copies;
   for (size_t i = 0; i < operands.size(); ++i) {
     TensorView& operand = operands[i];
@@ -255,7 +290,7 @@ void CudaMatmul::run(const TensorView& a, const TensorView& b, const TensorView&
   const MatmulCalls calls = matmul_calls(operands[0], operands[1], out);
   const BatchedGemm& gemm = calls.gemm;
   if (gemm.m == 0 || gemm.n == 0 || gemm.batch == 0) return;
-  if (gemm.k == 0) {
+  if (gemm.k == 0) {  // the planner gives no epilogue to it
     queue_.check(queue_.driver().cuMemsetD8Async(
                      reinterpret_cast<cuda::DevicePointer>(out.data), 0,
                      static_cast<size_t>(byte_size({out.dtype, out.shape}).count), queue_.stream()),
@@ -268,30 +303,40 @@ void CudaMatmul::run(const TensorView& a, const TensorView& b, const TensorView&
     library_ = std::make_unique<Library>();
   }
   const DType dtype = gemm.dtype;
+  const Factors factors = {static_cast<float>(product.scale), product.addend ? 1.0f : 0.0f};
   for (const GemmOffsets& offsets : calls.offsets) {
+    const auto shifted_out = [&](const TensorView& view) {
+      return shifted(view.data, offsets.out, gemm.out_dtype);
+    };
     const Addresses addresses = {shifted(operands[0].data, offsets.a, dtype),
-                                 shifted(operands[1].data, offsets.b, dtype),
-                                 shifted(out.data, offsets.out, gemm.out_dtype)};
-    const Request request = {gemm,
-                             {alignment(addresses.a, {gemm.a.batch_stride}, dtype),
-                              alignment(addresses.b, {gemm.b.batch_stride}, dtype),
-                              alignment(addresses.out, {gemm.out_batch_stride}, gemm.out_dtype)}};
+                                 shifted(operands[1].data, offsets.b, dtype), shifted_out(out),
+                                 shifted_out(product.addend.value_or(out)),
+                                 product.bias ? product.bias->data : nullptr};
+    const Request request = {
+        .gemm = gemm,
+        .alignments = {alignment(addresses.a, {gemm.a.batch_stride}, dtype),
+                       alignment(addresses.b, {gemm.b.batch_stride}, dtype),
+                       alignment(addresses.out, {gemm.out_batch_stride}, gemm.out_dtype),
+                       alignment(addresses.addend, {gemm.out_batch_stride}, gemm.out_dtype)},
+        .epilogue = epilogue_bits(product),
+        .bias_alignment = product.bias ? alignment(addresses.bias, {}, gemm.out_dtype) : 0,
+        .adds = product.addend.has_value()};
     auto found = library_->prepared.find(request);
     if (found == library_->prepared.end()) {
       queue_.require_no_capture("choosing the algorithm of a matrix product");
       found = library_->prepared.try_emplace(request).first;
       try {
-        describe(found->second, gemm);
+        describe(found->second, request, addresses.bias);
         found->second.algorithm =
             choice_ == AlgorithmChoice::first
                 ? library_->candidates(found->second, request, workspace_).front().algorithm
-                : library_->fastest(found->second, request, addresses, workspace_, queue_);
+                : library_->fastest(found->second, request, addresses, factors, workspace_, queue_);
       } catch (...) {
         library_->prepared.erase(found);
         throw;
       }
     }
-    library_->multiply(found->second, found->second.algorithm, addresses,
+    library_->multiply(found->second, found->second.algorithm, addresses, factors,
                        queue_.on_side() ? side_workspace_ : workspace_, queue_);
   }
 }

@@ -5,9 +5,9 @@
 #include <span>
 #include <vector>
 
-#include "kernels/tensor_view.h"
 #include "runtime/cuda/cuda_memory.h"
 #include "runtime/cuda/kernel_store.h"
+#include "runtime/device.h"
 #include "runtime/ledger.h"
 
 namespace ridgeline {
@@ -22,7 +22,7 @@ class CudaMatmul {
   ~CudaMatmul();
 
   // Operands that the library cannot read are copied first, into memory of the ledger.
-  void run(const TensorView& a, const TensorView& b, const TensorView& out);
+  void run(const Product& product);
 
  private:
   struct Library;  // handle and prepared products

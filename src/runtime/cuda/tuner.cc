@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <limits>
+#include <sstream>
 
 #include "base/error.h"
 #include "base/sha256.h"
@@ -43,35 +45,60 @@ std::string CudaTuner::file_key(const std::string& key) const {
   return "tuning-" + to_hex(all.finish());
 }
 
+CudaTuner::Choice& CudaTuner::known(const std::string& key, size_t count) {
+  auto found = choices_.find(key);
+  if (found == choices_.end()) found = choices_.emplace(key, remembered(key, count)).first;
+  return found->second;
+}
+
 size_t CudaTuner::choose(const std::string& key, size_t count,
                          const std::function<std::vector<CudaLaunch>(size_t)>& candidate) {
   if (count < 2) return 0;
-  auto found = choices_.find(key);
-  if (found == choices_.end()) found = choices_.emplace(key, remembered(key, count)).first;
-  Choice& choice = found->second;
+  Choice& choice = known(key, count);
   // A full search is not content with what a quick one found.
   if (choice.found_by >= options_.tuning) return std::min(choice.index, count - 1);
   queue_.require_no_capture("tuning");
   choice = tune(count, candidate);
-  cache_.write(file_key(key), {.code = fmt::format("{} {} {}", choice.index, count,
-                                                   static_cast<int>(choice.found_by)),
-                               .log = key});
+  remember(key, count, choice);
   return choice.index;
+}
+
+std::optional<std::vector<double>> CudaTuner::compare(
+    const std::string& key, size_t ways, const std::function<double(size_t)>& time_ms) {
+  Choice& choice = known(key, ways);
+  if (choice.ms.size() == ways) return choice.ms;
+  if (options_.tuning == Tuning::off) return std::nullopt;
+  queue_.require_no_capture("tuning");
+  Choice timed{.index = 0, .found_by = options_.tuning};
+  for (size_t i = 0; i < ways; ++i) timed.ms.push_back(time_ms(i));
+  const auto least = std::min_element(timed.ms.begin(), timed.ms.end());
+  if (!std::isfinite(*least)) return std::nullopt;  // none of them runs, here and now
+  timed.index = static_cast<size_t>(least - timed.ms.begin());
+  choice = std::move(timed);
+  remember(key, ways, choice);
+  return choice.ms;
+}
+
+// "index count found_by", and the times in ms where there are some.
+void CudaTuner::remember(const std::string& key, size_t count, const Choice& choice) {
+  std::string text =
+      fmt::format("{} {} {}", choice.index, count, static_cast<int>(choice.found_by));
+  for (double ms : choice.ms) text += fmt::format(" {}", ms);
+  cache_.write(file_key(key), {.code = std::move(text), .log = key});
 }
 
 CudaTuner::Choice CudaTuner::remembered(const std::string& key, size_t count) const {
   const std::optional<CacheEntry> entry = cache_.read(file_key(key));
   if (!entry) return {};
+  std::istringstream text(entry->code);
   size_t index = 0, of = 0;
   int found_by = 0;
-  const char* end = entry->code.data() + entry->code.size();
-  auto read = std::from_chars(entry->code.data(), end, index);
-  if (read.ec == std::errc() && read.ptr != end) read = std::from_chars(read.ptr + 1, end, of);
-  if (read.ec == std::errc() && read.ptr != end)
-    read = std::from_chars(read.ptr + 1, end, found_by);
-  const bool valid = read.ec == std::errc() && read.ptr == end && of == count && index < count &&
+  const bool valid = text >> index >> of >> found_by && of == count && index < count &&
                      found_by > 0 && found_by <= static_cast<int>(Tuning::full);
-  return valid ? Choice{index, static_cast<Tuning>(found_by)} : Choice{};
+  if (!valid) return {};
+  Choice choice{index, static_cast<Tuning>(found_by)};
+  for (std::string ms; text >> ms;) choice.ms.push_back(std::strtod(ms.c_str(), nullptr));
+  return choice;
 }
 
 CudaTuner::Choice CudaTuner::tune(size_t count,

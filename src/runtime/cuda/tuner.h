@@ -3,8 +3,11 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
+#include <optional>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "jit/disk_cache.h"
 #include "kernels/cuda/launch.h"
@@ -27,17 +30,23 @@ class CudaTuner {
   // As CudaChooser. Without tuning: what was remembered, else the first.
   size_t choose(const std::string& key, size_t count,
                 const std::function<std::vector<CudaLaunch>(size_t)>& candidate);
+  // As Device::compare.
+  std::optional<std::vector<double>> compare(const std::string& key, size_t ways,
+                                             const std::function<double(size_t)>& time_ms);
 
  private:
   struct Choice {
     size_t index = 0;
     Tuning found_by = Tuning::off;
+    std::vector<double> ms = {};  // of all candidates, or none
   };
 
   Choice tune(size_t count, const std::function<std::vector<CudaLaunch>(size_t)>& candidate);
   double time_ms(const std::vector<CudaLaunch>& launches);
   std::string file_key(const std::string& key) const;
+  Choice& known(const std::string& key, size_t count);
   Choice remembered(const std::string& key, size_t count) const;
+  void remember(const std::string& key, size_t count, const Choice& choice);
 
   CudaQueue& queue_;
   KernelStore& kernels_;

@@ -1,0 +1,176 @@
+#include "runtime/epilogue_choice.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "kernels/host_values.h"
+#include "runtime/group_call.h"
+
+namespace ridgeline {
+namespace {
+
+constexpr int kTogether = 10;  // runs of a form that are timed as one
+constexpr int kRepetitions = 5;
+constexpr double kWorthwhile = 0.98;  // of the time; less is noise, and kernels stay as they are
+
+// What runs: a product, and the kernels behind it.
+std::vector<const Group*> form_of(const EpilogueOffer& offer, bool fused) {
+  std::vector<const Group*> groups = {fused ? &offer.fused : &offer.product};
+  for (const Group& kernel : fused ? offer.rests : offer.kernels)
+    if (!kernel.kernel.results.empty()) groups.push_back(&kernel);
+  return groups;
+}
+
+// Storages of both forms, filled with numbers of a usual size: what products take depends on them.
+class Memory {
+ public:
+  Memory(const Graph& graph, const std::vector<Layout>& layouts, const EpilogueOffer& offer,
+         Device& device)
+      : graph_(graph), layouts_(layouts) {
+    for (bool fused : {false, true})
+      for (const Group* group : form_of(offer, fused))
+        for (const auto* storages : {&group->reads, &group->writes})
+          for (Value storage : *storages) add(storage, device);
+  }
+
+  TensorView view(Value value) const {
+    const Layout& layout = layouts_[graph_.index(value)];
+    const TensorType& type = graph_.type(value);
+    char* base = static_cast<char*>(memory_.at(graph_.index(layout.storage)).data());
+    return {base + layout.offset * info(type.dtype).size, type.dtype, type.shape, layout.strides};
+  }
+
+ private:
+  void add(Value storage, Device& device) {
+    const uint32_t index = graph_.index(storage);
+    if (memory_.contains(index)) return;
+    const TensorType& type = graph_.type(storage);
+    memory_[index] = device.ledger().allocate(byte_size(type), "timing of " + graph_.name(storage));
+    constexpr int64_t kBlock = int64_t{1} << 18;
+    const int64_t count = element_count(type.shape);
+    const auto size = static_cast<size_t>(info(type.dtype).size);
+    std::vector<char> block(static_cast<size_t>(std::min(kBlock, count)) * size);
+    NormalRandom random(index, "timing");
+    for (size_t at = 0; at < block.size(); at += size) {
+      const uint64_t bits = scalar_bits(type.dtype, is_floating(type.dtype) ? random.next() : 0);
+      std::copy_n(reinterpret_cast<const char*>(&bits), size, &block[at]);
+    }
+    for (int64_t begin = 0; begin < count; begin += kBlock) {
+      const Shape part = {std::min(kBlock, count - begin)};
+      char* to = static_cast<char*>(memory_[index].data()) + begin * static_cast<int64_t>(size);
+      device.upload({to, type.dtype, part, {1}}, block.data());
+    }
+  }
+
+  const Graph& graph_;
+  const std::vector<Layout>& layouts_;
+  std::map<uint32_t, Allocation> memory_;
+};
+
+double time_of(std::vector<GroupCall>& calls, Device& device) {
+  const auto once = [&] {
+    for (GroupCall& call : calls) call.run(device, nullptr);
+  };
+  const auto together = [&] {
+    for (int repeat = 0; repeat < kTogether; ++repeat) once();
+  };
+  once();  // loads libraries and chooses algorithms, which cannot be recorded
+  const auto recorded = device.record(together);
+  if (recorded) recorded->start();
+  double best = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < kRepetitions; ++i)
+    best = std::min(best, device.time_ms([&] { recorded ? recorded->start() : together(); }));
+  return best / kTogether;
+}
+
+double time_form(bool fused, const Graph& graph, const std::vector<Layout>& layouts,
+                 const EpilogueOffer& offer, const EmitOptions& emit, Device& device) {
+  const Memory memory(graph, layouts, offer, device);
+  const std::vector<const Group*> groups = form_of(offer, fused);
+  std::vector<const FusedKernel*> kernels;
+  for (size_t i = 1; i < groups.size(); ++i) kernels.push_back(&groups[i]->kernel);
+  std::vector<std::unique_ptr<FusedProgram>> programs = device.compile(kernels, emit);
+  programs.insert(programs.begin(), nullptr);
+  std::vector<GroupCall> calls;
+  for (size_t i = 0; i < groups.size(); ++i)
+    calls.emplace_back(graph, *groups[i], std::move(programs[i]),
+                       [&](Value value) { return memory.view(value); });
+  return time_of(calls, device);
+}
+
+std::string dims_text(const Dims& dims) {
+  return fmt::format("{}", fmt::join(dims.span(), ","));
+}
+
+std::string kernel_text(const FusedKernel& kernel) {
+  std::string text = fmt::format("over {}", dims_text(kernel.domain));
+  const auto add = [&](const FusedOperand& operand) {
+    text += fmt::format(" {}{}+{}({})", operand.is_position ? "position " : "",
+                        info(operand.dtype).name, operand.offset, dims_text(operand.strides));
+  };
+  for (const FusedOperand& input : kernel.inputs) add(input);
+  for (const FusedStep& step : kernel.steps)
+    text += fmt::format("; {} {} {} {} {}", static_cast<int>(step.kind), info(step.op).name,
+                        info(step.dtype).name, fmt::join(step.inputs, ","), step.operand);
+  for (const FusedResult& result : kernel.results) {
+    text += fmt::format("; {} to", result.step);
+    add(result.to);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string epilogue_key(const Graph& graph, const std::vector<Layout>& layouts,
+                         const EpilogueOffer& offer, const EmitOptions& emit) {
+  std::string text = "epilogue:";
+  for (Value input : graph.nodes()[offer.product.node].inputs) {
+    const Layout& layout = layouts[graph.index(input)];
+    text += fmt::format(" {}+{}({})", to_string(graph.type(input)), layout.offset,
+                        dims_text(layout.strides));
+  }
+  const auto type_of = [&](const Group& product) {
+    return to_string(graph.type(product.writes[0]));
+  };
+  text += fmt::format(" to {} or {} [{}]", type_of(offer.product), type_of(offer.fused),
+                      to_string(*offer.fused.epilogue));
+  for (const auto& operand : {offer.fused.epilogue->addend, offer.fused.epilogue->bias})
+    if (operand) text += fmt::format(" +{}", operand->offset);
+  text +=
+      fmt::format("; rounds {}, registers {}", emit.round_intermediates, emit.keep_in_registers);
+  for (bool fused : {false, true}) {
+    const std::vector<const Group*> groups = form_of(offer, fused);
+    for (size_t i = 1; i < groups.size(); ++i)
+      text += fmt::format("\n{} {}", fused ? "rest" : "kernel", kernel_text(groups[i]->kernel));
+  }
+  return text;
+}
+
+ChooseEpilogue epilogue_chooser(Device& device) {
+  if (!device.has_epilogues()) return {};
+  return [&device](const Graph& graph, const std::vector<Layout>& layouts,
+                   const EpilogueOffer& offer, const EmitOptions& emit) {
+    const auto times =
+        device.compare(epilogue_key(graph, layouts, offer, emit), 2, [&](size_t form) {
+          try {
+            return time_form(form == 1, graph, layouts, offer, emit, device);
+          } catch (const Error& error) {
+            // No algorithm, compiler or memory for it: then this form is not the fastest.
+            if (error.kind() == ErrorKind::internal) throw;
+            return std::numeric_limits<double>::infinity();
+          }
+        });
+    if (!times) return by_bytes(offer);
+    const double split = (*times)[0], fused = (*times)[1];
+    return EpilogueDecision{
+        .takes = fused < kWorthwhile * split, .split_ms = split, .fused_ms = fused};
+  };
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,46 @@
+#include "runtime/group_call.h"
+
+namespace ridgeline {
+
+GroupCall::GroupCall(const Graph& graph, const Group& group, std::unique_ptr<FusedProgram> program,
+                     const std::function<TensorView(Value)>& view)
+    : node_(graph.nodes()[group.node]), program_(std::move(program)) {
+  if (group.kind != GroupKind::library) {
+    for (const FusedOperand& input : group.kernel.inputs)
+      input_addresses_.push_back(input.is_position ? nullptr : view(input.storage).data);
+    for (const FusedResult& result : group.kernel.results)
+      output_addresses_.push_back(view(result.to.storage).data);
+    return;
+  }
+  for (Value input : node_.inputs) inputs_.push_back(view(input));
+  if (!group.epilogue) {
+    for (uint32_t output = 0; output < node_.outputs.size(); ++output)
+      outputs_.push_back(view(group.into.value_or(Value{group.node, output})));
+    return;
+  }
+  // What an epilogue reads and writes may have other axes than the product, in the same order.
+  const auto seen_as = [&](Value storage, int64_t offset, const Shape& shape) {
+    const TensorView whole = view(storage);
+    return TensorView{static_cast<char*>(whole.data) + offset * info(whole.dtype).size, whole.dtype,
+                      shape, contiguous_strides(shape)};
+  };
+  const Epilogue& epilogue = *group.epilogue;
+  const Shape& shape = node_.outputs[0].shape;
+  product_ = {.a = inputs_[0],
+              .b = inputs_[1],
+              .out = seen_as(*group.into, 0, shape),
+              .scale = epilogue.scale,
+              .activation = epilogue.activation};
+  if (epilogue.addend)
+    product_->addend = seen_as(epilogue.addend->storage, epilogue.addend->offset, shape);
+  if (epilogue.bias)
+    product_->bias = seen_as(epilogue.bias->storage, epilogue.bias->offset, {shape.back()});
+}
+
+void GroupCall::run(Device& device, void* scratch) {
+  if (program_) return program_->run(input_addresses_, output_addresses_, scratch);
+  if (product_) return device.multiply(*product_);
+  device.run(node_, inputs_, outputs_, scratch);
+}
+
+}  // namespace ridgeline

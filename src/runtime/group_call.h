@@ -1,0 +1,31 @@
+// One kernel of a plan together with the memory that it works on, ready to run.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "plan/fuse.h"
+#include "runtime/device.h"
+
+namespace ridgeline {
+
+class GroupCall {
+ public:
+  // `program`: of a generated kernel; null for a library call. `view` gives memory to values. The
+  // graph must outlive the call.
+  GroupCall(const Graph& graph, const Group& group, std::unique_ptr<FusedProgram> program,
+            const std::function<TensorView(Value)>& view);
+
+  void run(Device& device, void* scratch);
+
+ private:
+  const Node& node_;
+  std::unique_ptr<FusedProgram> program_;
+  std::vector<void*> input_addresses_, output_addresses_;  // of a generated kernel
+  std::vector<TensorView> inputs_, outputs_;               // of a library call
+  std::optional<Product> product_;                         // of one with an epilogue
+};
+
+}  // namespace ridgeline
