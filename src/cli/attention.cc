@@ -86,7 +86,8 @@ bool is_compiled(const AttentionWorkload& workload) {
 int run_command(const AttentionFlags& flags) {
   if (flags.study.list) return list_implementations();
   const std::vector<AttentionWorkload> workloads = expand_matrix(matrix_of(flags));
-  const std::unique_ptr<Device> device = open_device(flags.device);
+  Stages stages;
+  const std::unique_ptr<Device> device = open_device(flags.device, stages.hook());
   const AttentionStudyOptions study{.protocol = make_protocol(flags.protocol),
                                     .seed = flags.study.seed,
                                     .verify = !flags.study.no_verify,
@@ -113,7 +114,8 @@ int run_command(const AttentionFlags& flags) {
        .command = "ridgeline attention" + to_command(flags.device, *device) +
                   to_command(study.protocol) +
                   fmt::format(" --seed {}{}", flags.study.seed,
-                              flags.study.no_verify ? " --no-verify" : "")});
+                              flags.study.no_verify ? " --no-verify" : ""),
+       .stages = &stages});
   explain();
   return exit_code(result);
 }

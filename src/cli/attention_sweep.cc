@@ -88,6 +88,7 @@ SweepResult run_attention_sweep(const std::vector<AttentionWorkload>& workloads,
                        .resume = options.resume,
                        .budget = device.ledger().budget(),
                        .baseline = options.baseline,
+                       .stages = options.stages,
                        .write_outputs = [&](const std::vector<Record>& records) {
                          const Table table = attention_csv(records);
                          write_table(options.directory / "attention.csv", table);

@@ -17,6 +17,7 @@ struct AttentionSweepOptions {
   SaveBaseline baseline = {};
   bool resume = false;       // keep what the results file holds and run only the rest
   std::string command = {};  // how a row is run again, without its sizes
+  Stages* stages = nullptr;  // of rows, as in SweepPlan
 };
 
 // Each record is on the disk before the next row starts. Prints progress on a terminal, then

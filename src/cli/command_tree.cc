@@ -5,6 +5,7 @@
 
 #include "studies/attention_workload.h"
 #include "studies/kernel_workload.h"
+#include "studies/model_workload.h"
 #include "studies/peer_implementations.h"
 
 namespace ridgeline {
@@ -25,6 +26,13 @@ Words modes() {
   return words;
 }
 
+template <auto table>
+Words model_words() {
+  Words words;
+  for (const auto& row : table()) words.emplace_back(row.name);
+  return words;
+}
+
 // Values that the parser does not check itself, because the studies do.
 struct Values {
   std::string_view command;  // empty: every command
@@ -41,9 +49,14 @@ const std::vector<Values>& known_values() {
        [] {
          return Words{"cs336", "flash", "leaderboard"};
        }},
-      {"model", "--mode",
+      {"model", "--mode", model_words<model_modes>},
+      {"memory", "--mode", model_words<model_modes>},
+      {"", "--precision", model_words<model_precisions>},
+      {"", "--scenario", model_words<scenarios>},
+      {"", "--model-size", model_words<transformer_sizes>},
+      {"", "--optimizer",
        [] {
-         return Words{"vanilla", "compiled"};
+         return Words{"cs336", "pytorch"};
        }},
       {"", "--dtype",
        [] {

@@ -59,6 +59,7 @@ Run add_doctor_command(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("doctor", "what was found on this machine, and what is missing");
   add_device_flags(*command, *flags);
+  command->footer("Example: ridgeline doctor --device cuda");
   return [flags] { return run_command(*flags); };
 }
 

@@ -93,7 +93,8 @@ std::string manual(const ProgramFacts& facts) {
 }  // namespace
 
 Run add_man_command(CLI::App& app) {
-  app.add_subcommand("man", "the manual page, on stdout: ridgeline man | man -l -");
+  app.add_subcommand("man", "the manual page, on stdout: ridgeline man | man -l -")
+      ->footer("Example: ridgeline man | man -l -");
   return [&app] {
     fmt::print("{}", manual(program_facts(app)));
     return 0;

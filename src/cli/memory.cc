@@ -1,10 +1,11 @@
-// ridgeline memory: where the memory of attention goes, predicted and, where it fits, measured.
+// ridgeline memory: where the memory of attention, or of a whole model, goes.
 #include <fmt/format.h>
 
 #include <filesystem>
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/model_memory.h"
 #include "cli/options.h"
 #include "measure/file_io.h"
 #include "studies/attention_study.h"
@@ -15,19 +16,10 @@ namespace ridgeline {
 namespace {
 
 struct MemoryFlags {
-  AttentionConfig config{.seq_len = 8192, .head_dim = 16};
+  AttentionConfig config{.batch_size = 8, .seq_len = 8192, .head_dim = 16};
   std::string dtype = "fp32";
-  DeviceFlags device;
-  std::string results_dir = "results";
-  bool dry_run = false;
+  ModelMemoryFlags model;  // and what both share
 };
-
-CLI::Option* add_size(CLI::App& app, const std::string& flag, int64_t& size,
-                      const std::string& description) {
-  return app.add_option(flag, size, description)
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
-      ->capture_default_str();
-}
 
 // One run of forward and backward, if it fits; the account stands without it.
 std::optional<MeasuredMemory> measure_once(const AttentionConfig& config, Device& device) {
@@ -41,44 +33,82 @@ std::optional<MeasuredMemory> measure_once(const AttentionConfig& config, Device
   }
   const std::optional<Record> record = run_attention(workload, device, options, described);
   if (!record || !record->memory.peak) return std::nullopt;
-  return MeasuredMemory{*record->memory.before_backward, *record->memory.peak,
-                        record->memory.process_peak_growth, record->memory.driver_peak_growth};
+  return MeasuredMemory{*record->memory.peak, record->memory.process_peak_growth,
+                        record->memory.driver_peak_growth};
 }
 
-int run_command(MemoryFlags flags) {
-  flags.config.dtype = parse_float_dtype(flags.dtype);
-  const std::unique_ptr<Device> device = open_device(flags.device);
-  const auto measured = flags.dry_run ? std::nullopt : measure_once(flags.config, *device);
-  const std::string analysis = memory_analysis(flags.config, measured, scratch_of(*device));
+int show_attention_memory(const MemoryFlags& flags) {
+  const ModelMemoryFlags& shared = flags.model;
+  AttentionConfig config = flags.config;
+  config.dtype = parse_float_dtype(flags.dtype);
+  const std::unique_ptr<Device> device = open_device(shared.device);
+  const auto measured = shared.dry_run ? std::nullopt : measure_once(config, *device);
+  const std::string analysis = memory_analysis(config, measured, scratch_of(*device));
   fmt::print("{}", analysis);
-  if (flags.dry_run) return 0;
+  if (shared.dry_run) return 0;
   const std::filesystem::path path =
-      std::filesystem::path(flags.results_dir) / "attention" /
-      fmt::format("memory_analysis_d{}_s{}.txt", flags.config.head_dim, flags.config.seq_len);
+      std::filesystem::path(shared.results_dir) / "attention" /
+      fmt::format("memory_analysis_d{}_s{}.txt", config.head_dim, config.seq_len);
   write_file_atomically(path, analysis);
   fmt::print("\nWritten to {}.\n", path.string());
   return 0;
+}
+
+// Flags of models that attention has, too, under another meaning or default.
+void take_shared_sizes(const CLI::App& command, MemoryFlags& flags) {
+  const ModelAxes& axes = flags.model.axes;
+  if (command.count("--batch-size") > 0) flags.config.batch_size = axes.batch_size;
+  if (axes.overrides.heads > 0) flags.config.heads = axes.overrides.heads;
+  if (axes.overrides.d_model > 0) flags.config.head_dim = axes.overrides.d_model;
 }
 
 }  // namespace
 
 Run add_memory_command(CLI::App& app) {
   auto flags = std::make_shared<MemoryFlags>();
-  CLI::App* command =
-      app.add_subcommand("memory", "where the memory of attention goes, tensor by tensor");
-  add_size(*command, "--batch-size", flags->config.batch_size, "independent sequences");
-  add_size(*command, "--heads", flags->config.heads, "heads per sequence");
-  add_size(*command, "--seq-len", flags->config.seq_len, "sequence length");
-  add_size(*command, "--d-model", flags->config.head_dim, "width of one head");
-  command->add_flag("--causal", flags->config.causal,
-                    "a query sees only keys up to its own position");
-  command->add_option("--dtype", flags->dtype, "fp32, tf32, bf16 or fp16")->capture_default_str();
-  add_device_flags(*command, flags->device);
-  command->add_option("--results-dir", flags->results_dir, "where the text goes")
+  ModelMemoryFlags& shared = flags->model;
+  shared.axes = {.sizes = {}, .context_lengths = {512}, .scenarios = {"full-step"}};
+  CLI::App* command = app.add_subcommand(
+      "memory", "where the memory of attention, or of a whole model, goes, tensor by tensor");
+  CLI::Option* model_size = add_model_axes(*command, shared.axes);
+  model_size->description(
+      "a whole model instead of attention: small, medium, large, xl, 2.7B, 10B");
+  command->get_option("--batch-size")
+      ->description("independent sequences; of attention 8 unless given");
+  command->get_option("--heads")->description("heads per sequence (1), or of the model");
+  command->get_option("--d-model")
+      ->description("width of one head (16), or of the model's residual stream");
+  for (const char* flag : {"--context-length", "--precision", "--mode", "--scenario", "--optimizer",
+                           "--d-ff", "--layers", "--vocabulary"})
+    command->get_option(flag)->needs(model_size);
+  command->add_flag("--measure", shared.measure, "of a model: also run one step, where it fits")
+      ->needs(model_size);
+  command->add_option("--output", shared.output, "of a model: a further file: .csv, .jsonl or .md")
+      ->needs(model_size);
+  command->add_option("--seq-len", flags->config.seq_len, "sequence length of attention")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
+      ->capture_default_str()
+      ->excludes(model_size);
+  command
+      ->add_flag("--causal", flags->config.causal, "a query sees only keys up to its own position")
+      ->excludes(model_size);
+  command->add_option("--dtype", flags->dtype, "of attention: fp32, tf32, bf16 or fp16")
+      ->capture_default_str()
+      ->excludes(model_size);
+  add_device_flags(*command, shared.device);
+  command->add_option("--results-dir", shared.results_dir, "where the text goes")
       ->capture_default_str();
-  command->add_flag("--dry-run", flags->dry_run, "predict only, run nothing");
-  command->footer("Example: ridgeline memory --batch-size 8 --seq-len 8192 --d-model 16");
-  return [flags] { return run_command(*flags); };
+  command->add_flag("--dry-run", shared.dry_run, "predict only, run nothing, write no file");
+  command->footer(
+      "Examples:\n"
+      "  ridgeline memory --batch-size 8 --seq-len 8192 --d-model 16\n"
+      "  ridgeline memory --model-size 2.7B --context-length 512 --precision mixed\n"
+      "  ridgeline memory --model-size xl --memory-budget 24GiB --scenario forward,full-step");
+  return [flags, command] {
+    if (!flags->model.axes.sizes.empty()) return show_model_memory(flags->model);
+    take_shared_sizes(*command, *flags);
+    return show_attention_memory(*flags);
+  };
 }
 
 }  // namespace ridgeline

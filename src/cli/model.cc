@@ -6,6 +6,7 @@
 #include "cli/build_facts.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
+#include "cli/model_options.h"
 #include "cli/options.h"
 #include "cli/sweep.h"
 #include "report/model_report.h"
@@ -15,57 +16,23 @@ namespace ridgeline {
 namespace {
 
 struct ModelFlags {
-  std::vector<std::string> sizes = {"small"};
-  std::vector<int64_t> context_lengths = {128, 256, 512, 1024};
-  int64_t batch_size = 4;
-  std::vector<std::string> precisions = {"fp32"};
-  std::vector<std::string> modes = {"vanilla", "compiled"};
-  std::vector<std::string> scenarios = {"forward", "fwd-bwd", "full-step"};
-  ModelOverrides overrides;
-  std::string optimizer = "cs336";
+  ModelAxes axes;
   bool explain = false;
   DeviceFlags device;
   ProtocolFlags protocol{.warmups = 5, .iterations = 10, .time_budget = {}};
   StudyFlags study;
 };
 
-// The flags that take the place of a named size's own.
-struct OverrideFlag {
-  const char* flag;
-  int64_t ModelOverrides::*size;
-  const char* description;
-};
-constexpr OverrideFlag kOverrides[] = {
-    {"--d-model", &ModelOverrides::d_model, "width of the residual stream"},
-    {"--d-ff", &ModelOverrides::d_ff, "width of the feed-forward layers"},
-    {"--layers", &ModelOverrides::layers, "number of layers"},
-    {"--heads", &ModelOverrides::heads, "number of heads"},
-    {"--vocabulary", &ModelOverrides::vocabulary, "number of tokens"},
-};
-
-ModelMatrix matrix_of(const ModelFlags& flags) {
-  ModelMatrix matrix{.sizes = flags.sizes,
-                     .context_lengths = flags.context_lengths,
-                     .batch_size = flags.batch_size,
-                     .precisions = {},
-                     .modes = {},
-                     .overrides = flags.overrides};
-  for (const std::string& text : flags.precisions)
-    matrix.precisions.push_back(parse_model_precision(text));
-  for (const std::string& text : flags.modes) matrix.modes.push_back(parse_model_mode(text));
-  return matrix;
-}
-
-ModelStudyOptions options_of(const ModelFlags& flags, const Device& device) {
+ModelStudyOptions options_of(const ModelFlags& flags, const Device& device, StageHook stage) {
   ModelStudyOptions options{.protocol = make_protocol(flags.protocol),
-                            .scenarios = {},
+                            .scenarios = scenarios_of(flags.axes),
                             .seed = flags.study.seed,
                             .verify = !flags.study.no_verify,
                             .settings = settings_of(flags.device, device),
-                            .interrupted = interrupted};
-  for (const std::string& text : flags.scenarios) options.scenarios.push_back(parse_scenario(text));
-  options.optimizer.variant = parse_adamw_variant(flags.optimizer);
-  options.settings["optimizer"] = flags.optimizer;
+                            .interrupted = interrupted,
+                            .stage = std::move(stage)};
+  options.optimizer.variant = parse_adamw_variant(flags.axes.optimizer);
+  options.settings["optimizer"] = flags.axes.optimizer;
   // Beside a GPU the host's memory is free for parameters; on a CPU they would be there twice.
   if (device.facts().kind == "cuda")
     options.keep_on_host = Bytes{collect_machine_facts().memory_available.count / 4};
@@ -121,36 +88,41 @@ int dry_run(const std::vector<ModelWorkload>& workloads, const ModelStudy& study
 
 // The flags that all rows share.
 std::string shared_command(const ModelFlags& flags, const Device& device) {
-  std::string command =
-      "ridgeline model" + to_command(flags.device, device) +
-      fmt::format(" --batch-size {} --warmup-steps {}", flags.batch_size, flags.protocol.warmups);
+  std::string command = fmt::format("ridgeline model{} --warmup-steps {}",
+                                    to_command(flags.device, device), flags.protocol.warmups);
   command += flags.protocol.time_budget.empty()
                  ? fmt::format(" --measure-steps {}", flags.protocol.iterations)
                  : " --time-budget " + flags.protocol.time_budget;
-  command += fmt::format(" --seed {} --scenario", flags.study.seed);
-  for (const std::string& scenario : flags.scenarios) command += " " + scenario;
-  for (const OverrideFlag& override : kOverrides)
-    if (const int64_t size = flags.overrides.*override.size; size > 0)
-      command += fmt::format(" {} {}", override.flag, size);
-  if (flags.optimizer != "cs336") command += " --optimizer " + flags.optimizer;
+  command += fmt::format(" --seed {}{}", flags.study.seed, to_command(flags.axes));
   if (flags.study.no_verify) command += " --no-verify";
   return command;
 }
 
-std::string row_command(const std::string& command, const std::string& size,
-                        const ModelWorkload& workload) {
-  return fmt::format("{} --model-size {} --context-length {} --precision {} --mode {}", command,
-                     size, workload.config.context_length, info(workload.precision).name,
-                     info(workload.mode).name);
+// Rows of one command grow with their sizes: the first that did not fit is where to look.
+void point_at_smallest_oom(const std::vector<ModelWorkload>& workloads, const ModelFlags& flags,
+                           const Device& device, const std::vector<Record>& records) {
+  const Record* smallest = nullptr;
+  for (const Record& record : records)
+    if (record.status == Status::oom && record.memory.predicted_peak &&
+        (!smallest || *record.memory.predicted_peak < *smallest->memory.predicted_peak))
+      smallest = &record;
+  if (!smallest) return;
+  const auto at = static_cast<size_t>(smallest - records.data());
+  if (at >= workloads.size()) return;
+  fmt::print(
+      "  - where the memory of the smallest that does not fit would go: ridgeline memory{}{}{}\n",
+      to_command(flags.device, device), to_command(flags.axes),
+      to_command(flags.axes, workloads[at]));
 }
 
 int run_command(const ModelFlags& flags) {
   namespace fs = std::filesystem;
   if (flags.study.list) return list_models();
   if (!flags.study.output.empty()) output_format(flags.study.output);
-  const std::vector<ModelWorkload> workloads = expand_matrix(matrix_of(flags));
-  const std::unique_ptr<Device> device = open_device(flags.device);
-  ModelStudy study(*device, options_of(flags, *device));
+  const std::vector<ModelWorkload> workloads = workloads_of(flags.axes);
+  Stages stages;
+  const std::unique_ptr<Device> device = open_device(flags.device, stages.hook());
+  ModelStudy study(*device, options_of(flags, *device, stages.hook()));
   if (flags.study.dry_run && !flags.explain) return dry_run(workloads, study, *device);
 
   const Record blank = blank_record(*device);
@@ -158,9 +130,7 @@ int run_command(const ModelFlags& flags) {
   std::vector<SweepRow> rows;
   for (const ModelWorkload& workload : workloads) {
     Record record = study.describe(workload, blank);
-    // What was overridden is in the shared flags: any named size gives the rest.
-    const std::string& size = flags.overrides.any() ? flags.sizes.front() : workload.config.name;
-    record.command = row_command(command, size, workload);
+    record.command = command + to_command(flags.axes, workload);
     const auto run = [&study, workload, record] { return study.run(workload, record); };
     rows.push_back({record, label(workload), model_forward_flops(workload.config), run});
   }
@@ -176,6 +146,7 @@ int run_command(const ModelFlags& flags) {
                        .resume = flags.study.resume,
                        .budget = device->ledger().budget(),
                        .baseline = {flags.study.save_baseline, flags.study.results_dir},
+                       .stages = &stages,
                        .write_outputs = [&](const std::vector<Record>& records) {
                          const Table table = model_csv(records);
                          write_table(directory / "model.csv", table);
@@ -186,37 +157,10 @@ int run_command(const ModelFlags& flags) {
   fmt::print("Transformer study on {}\n\n{}\n", device->description(),
              to_terminal(model_summary(result.records)));
   for (const std::string& note : model_notes(result.records)) fmt::print("  - {}\n", note);
+  point_at_smallest_oom(workloads, flags, *device, result.records);
   if (flags.explain) explain_plans(workloads, study, rows, result.records);
   fmt::print("\nRecords: {0}/model.jsonl\nCSV:     {0}/model.csv\n", directory.string());
   return exit_code(result);
-}
-
-void add_model_axes(CLI::App& command, ModelFlags& flags) {
-  command
-      .add_option("--model-size", flags.sizes, "small, medium, large, xl, 2.7B or 10B; see --list")
-      ->delimiter(',')
-      ->capture_default_str();
-  add_sizes(command, "--context-length", flags.context_lengths, "tokens per sequence")
-      ->capture_default_str();
-  command.add_option("--batch-size", flags.batch_size, "sequences per step")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  command.add_option("--precision", flags.precisions, "fp32, tf32 or mixed (bf16 autocast)")
-      ->delimiter(',')
-      ->capture_default_str();
-  command.add_option("--mode", flags.modes, "vanilla (eager), compiled")
-      ->delimiter(',')
-      ->capture_default_str();
-  command.add_option("--scenario", flags.scenarios, "forward, fwd-bwd, full-step")
-      ->delimiter(',')
-      ->capture_default_str();
-  command.add_option("--optimizer", flags.optimizer, "variant of AdamW: cs336 or pytorch")
-      ->capture_default_str();
-  for (const OverrideFlag& override : kOverrides)
-    command
-        .add_option(override.flag, flags.overrides.*override.size,
-                    std::string(override.description) + ", instead of the size's own")
-        ->check(CLI::Range(1, 1 << 24));
 }
 
 void add_step_flags(CLI::App& command, ProtocolFlags& flags) {
@@ -239,7 +183,7 @@ Run add_model_command(CLI::App& app) {
   auto flags = std::make_shared<ModelFlags>();
   CLI::App* command = app.add_subcommand(
       "model", "whole transformers: vanilla against compiled, forward to full training step");
-  add_model_axes(*command, *flags);
+  add_model_axes(*command, flags->axes);
   add_step_flags(*command, flags->protocol);
   command->add_flag("--explain", flags->explain,
                     "print the plans of compiled models: kernels and why, bytes, FLOPs, memory, "

@@ -57,7 +57,7 @@ void add_device_flags(CLI::App& app, DeviceFlags& flags) {
                "the same bits from run to run on a GPU: products by the library's first proposal, "
                "not the fastest; gradients of compiled attention in two passes");
   app.add_option("--dump-kernels", flags.dump_kernels,
-                 "a folder for source, PTX and SASS of every GPU kernel");
+                 "a folder for the source of every generated kernel; of a GPU also PTX and SASS");
 }
 
 namespace {
@@ -66,29 +66,39 @@ Tuning parse_tuning(const std::string& text) {
   return text == "full" ? Tuning::full : text == "quick" ? Tuning::quick : Tuning::off;
 }
 
-std::unique_ptr<Device> open_cpu(const DeviceFlags& flags) {
+CompileHook kernels_compiled(const StageHook& stage) {
+  if (!stage) return {};
+  return [stage](size_t ready, size_t wanted) {
+    stage(fmt::format("{} of {} kernels compiled", ready, wanted));
+  };
+}
+
+std::unique_ptr<Device> open_cpu(const DeviceFlags& flags, const StageHook& stage) {
   CpuOptions options;
+  options.compiler.dump_dir = flags.dump_kernels;
+  options.compiler.compiled = kernels_compiled(stage);
   if (flags.threads > 0) options.threads = flags.threads;
   if (!flags.memory_budget.empty()) options.ledger.budget = parse_bytes(flags.memory_budget);
   return std::make_unique<CpuDevice>(std::move(options));
 }
 
-std::unique_ptr<Device> open_cuda(const DeviceFlags& flags, int ordinal) {
+std::unique_ptr<Device> open_cuda(const DeviceFlags& flags, int ordinal, const StageHook& stage) {
   CudaOptions options{
       .ordinal = ordinal, .tuning = parse_tuning(flags.tune), .deterministic = flags.deterministic};
   options.jit.dump_dir = flags.dump_kernels;
+  options.jit.compiled = kernels_compiled(stage);
   if (!flags.memory_budget.empty()) options.budget = parse_bytes(flags.memory_budget);
   return std::make_unique<CudaDevice>(std::move(options));
 }
 
 }  // namespace
 
-std::unique_ptr<Device> open_device(const DeviceFlags& flags) {
+std::unique_ptr<Device> open_device(const DeviceFlags& flags, const StageHook& stage) {
   const DeviceChoice choice = parse_device(flags.device);
-  if (choice.kind == DeviceChoice::Kind::cpu) return open_cpu(flags);
+  if (choice.kind == DeviceChoice::Kind::cpu) return open_cpu(flags, stage);
   if (choice.kind == DeviceChoice::Kind::cuda) {
     try {
-      return open_cuda(flags, choice.ordinal);
+      return open_cuda(flags, choice.ordinal, stage);
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::unsupported) throw;
       throw Error(error.kind(), fmt::format("--device {}: {}", flags.device, error.message()),
@@ -97,13 +107,13 @@ std::unique_ptr<Device> open_device(const DeviceFlags& flags) {
     }
   }
   // A machine without a driver has no GPU to be missed.
-  if (!cuda_library("cuda")) return open_cpu(flags);
+  if (!cuda_library("cuda")) return open_cpu(flags, stage);
   try {
-    return open_cuda(flags, 0);
+    return open_cuda(flags, 0, stage);
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::usage) throw;
     fmt::print(stderr, "ridgeline: running on the CPU: {}\n", error.message());
-    return open_cpu(flags);
+    return open_cpu(flags, stage);
   }
 }
 

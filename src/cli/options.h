@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "measure/protocol.h"
+#include "report/progress.h"
 #include "runtime/device.h"
 
 namespace ridgeline {
@@ -33,7 +34,8 @@ void add_device_flags(CLI::App& app, DeviceFlags& flags);
 std::string to_command(const DeviceFlags& flags, const Device& device);
 // "auto" is a GPU that can be driven, else the CPU; one line on stderr says why a GPU whose driver
 // is there was passed over. Throws an unsupported error for a device that cannot be driven.
-std::unique_ptr<Device> open_device(const DeviceFlags& flags);
+// `stage` is told how many kernels are compiled of how many, whenever there are some to compile.
+std::unique_ptr<Device> open_device(const DeviceFlags& flags, const StageHook& stage = {});
 
 struct ProtocolFlags {
   int warmups = 10;

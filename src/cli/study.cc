@@ -1,28 +1,70 @@
-// ridgeline study: all studies at a size that fits this machine, in about two minutes.
+// ridgeline study: all studies at a size that fits this machine, in a few minutes, and one report.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <memory>
 
+#include "base/error.h"
 #include "cli/attention_sweep.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/write_report.h"
+#include "measure/history.h"
+#include "measure/read_results.h"
 
 namespace ridgeline {
 namespace {
 
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
 struct WholeStudyFlags {
   DeviceFlags device;
   std::string results_dir = "results";
-  std::string time_budget = "2s";
+  std::string time_budget = "1s";
   std::string save_baseline;
   bool resume = false;
+  bool dry_run = false;
 };
 
-int run_command(const WholeStudyFlags& flags) {
-  const std::unique_ptr<Device> device = open_device(flags.device);
-  // Narrow heads reach the length at which naive attention no longer fits most machines.
+// A study of its own command. Ceilings come first, so that the others know their share of them.
+struct StudyStep {
+  const char* name;
+  Run (*add)(CLI::App& app);
+  Words timed;      // flags that take the time budget
+  Words cpu, cuda;  // what it is told beyond the shared flags
+};
+
+const std::vector<StudyStep>& steps_before_attention() {
+  static const std::vector<StudyStep> kSteps = {
+      {.name = "roofline",
+       .add = add_roofline_command,
+       .timed = {"--time-budget", "--settle-time"},
+       .cpu = {"--no-plot", "--dtype", "fp32", "--size", "1024"},
+       .cuda = {"--no-plot"}},
+      {.name = "gemm",
+       .add = add_gemm_command,
+       .timed = {"--time-budget"},
+       .cpu = {"--size", "256,512"},
+       .cuda = {"--size", "1024,4096"}},
+      {.name = "kernel",
+       .add = add_kernel_command,
+       .timed = {"--time-budget"},
+       .cpu = {"--dtype", "bf16", "--mode", "hot", "--num-warmup", "5"},
+       .cuda = {"--dtype", "bf16", "--num-warmup", "20"}},
+      {.name = "model",
+       .add = add_model_command,
+       .timed = {"--time-budget"},
+       .cpu = {"--context-length", "128", "--batch-size", "1", "--warmup-steps", "1"},
+       .cuda = {"--context-length", "512", "--precision", "mixed"}},
+  };
+  return kSteps;
+}
+
+// Narrow heads reach the length at which naive attention no longer fits most machines.
+std::vector<AttentionWorkload> attention_workloads() {
   const std::vector<AttentionMatrix> matrices = {
       {.head_dims = {16}, .seq_lens = {256, 1024, 4096, 16384}},
       {.head_dims = {64}, .seq_lens = {256, 1024, 4096}},
@@ -31,34 +73,133 @@ int run_command(const WholeStudyFlags& flags) {
   for (const AttentionMatrix& matrix : matrices)
     for (AttentionWorkload& workload : expand_matrix(matrix))
       workloads.push_back(std::move(workload));
-  const Protocol protocol{.warmups = 3, .time_budget_s = parse_seconds(flags.time_budget)};
-  fmt::print("Attention study on {}\nbudget for tensors {}\n", device->description(),
-             to_string(device->ledger().budget()));
-  watch_for_interrupts();
-  const std::filesystem::path directory = std::filesystem::path(flags.results_dir) / "study";
-  const SweepResult result =
-      run_attention_sweep(workloads, *device,
-                          {.study = {.protocol = protocol,
-                                     .try_beyond_budget = false,
-                                     .settings = settings_of(flags.device, *device),
-                                     .interrupted = interrupted},
-                           .directory = directory,
-                           .baseline = {flags.save_baseline, flags.results_dir},
-                           .resume = flags.resume,
-                           .command = "ridgeline attention" + to_command(flags.device, *device) +
-                                      to_command(protocol)});
-  if (!result.records.empty())
-    for (const std::filesystem::path& path : write_reports(
-             {.results = {directory / "attention.jsonl"}, .outputs = {directory / "report.html"}}))
-      fmt::print("Report:  {}   (open it in a browser)\n", path.string());
-  return exit_code(result);
+  return workloads;
 }
+
+class WholeStudy {
+ public:
+  explicit WholeStudy(const WholeStudyFlags& flags)
+      : flags_(flags),
+        directory_(fs::path(flags.results_dir) / "study"),
+        time_budget_s_(parse_seconds(flags.time_budget)),
+        device_(open_device(flags.device)) {
+    if (!flags.save_baseline.empty()) check_baseline_name(flags.save_baseline);
+  }
+
+  int run() {
+    fmt::print("All studies on {}\nbudget for tensors {}\n", device_->description(),
+               to_string(device_->ledger().budget()));
+    for (const StudyStep& step : steps_before_attention()) {
+      note(run_step(step));
+      if (code_ == kInterruptedExit) return code_;
+      results_.push_back(directory_ / step.name / fmt::format("{}.jsonl", step.name));
+    }
+    note(flags_.dry_run ? show_attention() : run_attention_study());
+    if (code_ == kInterruptedExit || flags_.dry_run) return code_;
+    std::erase_if(results_, [](const fs::path& path) { return !fs::exists(path); });
+    if (!flags_.save_baseline.empty()) save_baseline();
+    if (!results_.empty())
+      for (const fs::path& path :
+           write_reports({.results = results_, .outputs = {directory_ / "report.html"}}))
+        fmt::print("\nReport:  {}   (open it in a browser)\n", path.string());
+    return code_;
+  }
+
+ private:
+  // The first that did not go well decides, but for an interruption, which ends everything.
+  void note(int code) { code_ = code_ == 0 || code == kInterruptedExit ? code : code_; }
+
+  Words words_of(const StudyStep& step) const {
+    const DeviceFacts facts = device_->facts();
+    Words words = {step.name, "--results-dir", directory_.string()};
+    for (const std::string& flag : step.timed)
+      words.insert(words.end(), {flag, flags_.time_budget});
+    const Words& own = facts.kind == "cuda" ? step.cuda : step.cpu;
+    words.insert(words.end(), own.begin(), own.end());
+    const auto add = [&](const char* flag, const std::string& value) {
+      if (!value.empty()) words.insert(words.end(), {flag, value});
+    };
+    add("--device", flags_.device.device);
+    add("--threads", flags_.device.threads > 0 ? std::to_string(flags_.device.threads) : "");
+    add("--memory-budget", flags_.device.memory_budget);
+    add("--tune", flags_.device.tune);
+    add("--dump-kernels", flags_.device.dump_kernels);
+    if (flags_.device.deterministic) words.emplace_back("--deterministic");
+    if (flags_.resume) words.emplace_back("--resume");
+    if (flags_.dry_run) words.emplace_back("--dry-run");
+    return words;
+  }
+
+  // A study that cannot run here is told; the others go on.
+  int run_step(const StudyStep& step) {
+    Words words = words_of(step);
+    fmt::print("\n== ridgeline {}\n", fmt::join(words, " "));
+    std::fflush(stdout);
+    try {
+      CLI::App app;
+      const Run run = step.add(app);
+      std::reverse(words.begin(), words.end());
+      app.parse(words);
+      return run();
+    } catch (const CLI::ParseError& error) {
+      throw Error(ErrorKind::internal, fmt::format("study runs {} with flags that it has not: {}",
+                                                   step.name, error.what()));
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::internal) throw;
+      fmt::print(stderr, "ridgeline: {} was left out: {}\n", step.name, error.what());
+      return exit_code(error.kind());
+    }
+  }
+
+  int show_attention() const {
+    const std::vector<AttentionWorkload> workloads = attention_workloads();
+    fmt::print("\n== {} rows of attention would run\n", workloads.size());
+    for (const AttentionWorkload& workload : workloads) fmt::print("  {}\n", label(workload));
+    return 0;
+  }
+
+  int run_attention_study() {
+    fmt::print("\n== attention\n");
+    const Protocol protocol{.warmups = 3, .time_budget_s = time_budget_s_};
+    watch_for_interrupts();
+    const SweepResult result = run_attention_sweep(
+        attention_workloads(), *device_,
+        {.study = {.protocol = protocol,
+                   .try_beyond_budget = false,
+                   .settings = settings_of(flags_.device, *device_),
+                   .interrupted = interrupted},
+         .directory = directory_,
+         .resume = flags_.resume,
+         .command =
+             "ridgeline attention" + to_command(flags_.device, *device_) + to_command(protocol)});
+    results_.push_back(directory_ / "attention.jsonl");
+    return exit_code(result);
+  }
+
+  void save_baseline() const {
+    std::vector<Record> records;
+    for (const fs::path& path : results_)
+      for (Record& record : read_results(path).records) records.push_back(std::move(record));
+    History history(History::file_in(flags_.results_dir), Database::Open::create);
+    fmt::print(stderr, "ridgeline: saved {} rows as baseline '{}' in {}\n",
+               history.save(flags_.save_baseline, records).rows, flags_.save_baseline,
+               History::file_in(flags_.results_dir).string());
+  }
+
+  const WholeStudyFlags& flags_;
+  const fs::path directory_;
+  const double time_budget_s_;
+  const std::unique_ptr<Device> device_;
+  std::vector<fs::path> results_;
+  int code_ = 0;
+};
 
 }  // namespace
 
 Run add_study_command(CLI::App& app) {
   auto flags = std::make_shared<WholeStudyFlags>();
-  CLI::App* command = app.add_subcommand("study", "all studies, at a size that fits this machine");
+  CLI::App* command = app.add_subcommand(
+      "study", "all studies, at a size that fits this machine, and a report of them");
   add_device_flags(*command, flags->device);
   command->add_option("--time-budget", flags->time_budget, "seconds per row")
       ->capture_default_str();
@@ -66,8 +207,13 @@ Run add_study_command(CLI::App& app) {
       ->capture_default_str();
   add_save_baseline(*command, flags->save_baseline);
   command->add_flag("--resume", flags->resume,
-                    "run only the rows that the results file does not hold");
-  return [flags] { return run_command(*flags); };
+                    "run only the rows that the results files do not hold");
+  command->add_flag("--dry-run", flags->dry_run, "show what would run, run nothing");
+  command->footer(
+      "Examples:\n"
+      "  ridgeline study                                     a few minutes, then report.html\n"
+      "  ridgeline study --time-budget 200ms --memory-budget 4GiB");
+  return [flags] { return WholeStudy(*flags).run(); };
 }
 
 }  // namespace ridgeline

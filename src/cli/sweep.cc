@@ -14,7 +14,6 @@
 #include "measure/record_json.h"
 #include "measure/results_file.h"
 #include "measure/turns.h"
-#include "report/progress.h"
 #include "report/table.h"
 
 namespace ridgeline {
@@ -64,6 +63,22 @@ bool fits_now(const Record& record, Bytes budget) {
   return record.status == Status::oom && record.memory.predicted_peak <= budget;
 }
 
+// Shows stages for as long as there is a line to show them in.
+class ShownStages {
+ public:
+  ShownStages(Progress& progress, Stages* stages) : stages_(stages) {
+    if (stages_) stages_->shown = [&progress](const std::string& what) { progress.stage(what); };
+  }
+  ~ShownStages() {
+    if (stages_) stages_->shown = {};
+  }
+  ShownStages(const ShownStages&) = delete;
+  ShownStages& operator=(const ShownStages&) = delete;
+
+ private:
+  Stages* stages_;
+};
+
 }  // namespace
 
 Json settings_of(const DeviceFlags& flags, const Device& device) {
@@ -89,6 +104,7 @@ SweepResult run_sweep(const std::vector<SweepRow>& rows, const SweepPlan& plan) 
   for (const SweepRow& row : rows) weights.push_back(row.weight);
   SweepResult result;
   Progress progress(weights, terminal_progress());
+  const ShownStages stages(progress, plan.stages);
   try {
     for (size_t i = 0; i < rows.size() && !result.interrupted; ++i) {
       const auto found = kept.find(workload_key(rows[i].described));

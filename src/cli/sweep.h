@@ -9,6 +9,7 @@
 
 #include "cli/options.h"
 #include "measure/record.h"
+#include "report/progress.h"
 #include "report/table.h"
 
 namespace ridgeline {
@@ -29,11 +30,22 @@ struct SaveBaseline {
   std::filesystem::path results_dir = {};
 };
 
+// Where rows, and the device that they run on, say what they are at. Shown while a sweep runs.
+struct Stages {
+  StageHook shown = {};
+  StageHook hook() {
+    return [this](const std::string& what) {
+      if (shown) shown(what);
+    };
+  }
+};
+
 struct SweepPlan {
   std::filesystem::path records;  // the results file: JSON lines
   bool resume = false;            // keep what it holds and run only the rest
   Bytes budget;                   // for tensors: rows that were out of memory and fit now run again
   SaveBaseline baseline = {};     // saved once all rows are there
+  Stages* stages = nullptr;       // what rows are at; none: only which of them runs
   // Writes tables and further files; called once at the end, whatever ended the sweep.
   std::function<void(const std::vector<Record>&)> write_outputs;
 };

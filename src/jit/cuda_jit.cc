@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <exception>
+#include <mutex>
 #include <system_error>
 #include <thread>
 
@@ -166,7 +167,18 @@ std::vector<MachineCode> CudaJit::machine_codes(std::span<const CudaKernel> kern
     if (at == distinct.end()) distinct.push_back(&kernel);
   }
   std::vector<MachineCode> found(distinct.size());
-  in_parallel(distinct.size(), [&](size_t i) { found[i] = machine_code(*distinct[i]); });
+  std::mutex telling;
+  size_t ready = 0;
+  const auto tell = [&](size_t more) {
+    const std::lock_guard lock(telling);
+    ready += more;
+    if (options_.compiled) options_.compiled(ready, distinct.size());
+  };
+  tell(0);
+  in_parallel(distinct.size(), [&](size_t i) {
+    found[i] = machine_code(*distinct[i]);
+    tell(1);
+  });
   std::vector<MachineCode> codes;
   for (size_t i : which) codes.push_back(found[i]);
   return codes;

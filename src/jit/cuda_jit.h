@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "jit/compile_hook.h"
 #include "kernels/cuda/launch.h"
 
 namespace ridgeline {
@@ -21,6 +22,7 @@ struct JitOptions {
   std::string arch = "sm_80";
   std::filesystem::path cache_dir = {};  // empty: the user's own (default_jit_cache()); "off": none
   std::filesystem::path dump_dir = {};   // not empty: source, PTX, SASS of every kernel go there
+  CompileHook compiled = {};             // told of kernels that are asked for together
 };
 
 struct MachineCode {

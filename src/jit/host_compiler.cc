@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -61,13 +62,13 @@ std::string read_text(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-void write_text(const fs::path& path, std::string_view text) {
+void write_text(const fs::path& path, std::string_view text, const char* if_it_fails) {
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file.write(text.data(), static_cast<std::streamsize>(text.size()));
   file.close();
   if (!file)
     throw Error(ErrorKind::environment, fmt::format("cannot write '{}'", path.string()),
-                "make room there, or set TMPDIR to a directory with some");
+                if_it_fails);
 }
 
 // "-march=native" means something else on another processor.
@@ -137,7 +138,7 @@ struct Unit {  // what one compiler process works on
     library = name.string() + ".so";
     log = name.string() + ".log";
     const std::string source = name.string() + ".cc";
-    write_text(source, text);
+    write_text(source, text, "make room there, or set TMPDIR to a directory with some");
     std::vector<std::string> words = {compiler.string()};
     words.insert(words.end(), std::begin(kFlags), std::end(kFlags));
     words.insert(words.end(), {source, "-o", library.string(), "-lm"});
@@ -242,9 +243,17 @@ void HostCompiler::compile(const fs::path& compiler, const std::string& settings
     }
   }
   std::string problem;
-  for (const Unit& unit : units)
-    if (unit.process >= 0 && !wait_for_process(unit.process) && problem.empty())
-      problem = read_text(unit.log);
+  size_t ready = 0;
+  const auto tell = [&] {
+    if (options_.compiled) options_.compiled(ready, sources.size());
+  };
+  tell();
+  for (const Unit& unit : units) {
+    if (unit.process < 0) continue;
+    if (!wait_for_process(unit.process) && problem.empty()) problem = read_text(unit.log);
+    ready += unit.sources.size();
+    tell();
+  }
   if (not_started) std::rethrow_exception(not_started);
   if (!problem.empty())
     throw Error(ErrorKind::internal,
@@ -289,7 +298,9 @@ std::vector<void*> HostCompiler::functions(const std::string& preamble,
                   fmt::format("the compiled library has no function '{}'", source.entry));
     found.push_back(at->second);
     if (!options_.dump_dir.empty())
-      write_text(options_.dump_dir / (source.entry + ".cc"), preamble + '\n' + source.text);
+      write_text(options_.dump_dir / (source.entry + ".cc"),
+                 fmt::format("// c++ {}\n{}\n{}", fmt::join(kFlags, " "), preamble, source.text),
+                 "choose another directory for --dump-kernels");
   }
   return found;
 }

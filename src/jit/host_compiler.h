@@ -13,15 +13,18 @@
 #include <unordered_map>
 #include <vector>
 
+#include "jit/compile_hook.h"
+
 namespace ridgeline {
 
 class DiskCache;
 
 struct HostCompilerOptions {
   std::filesystem::path cache_dir = {};  // empty: the user's own (default_jit_cache()); "off": none
-  std::filesystem::path dump_dir = {};   // not empty: every source goes there
+  std::filesystem::path dump_dir = {};   // not empty: every source goes there, as <entry>.cc
   // Empty: $CXX, or the first of c++, g++ and clang++ on PATH.
   std::string compiler = {};
+  CompileHook compiled = {};  // told of kernels that were not on disk
 };
 
 struct HostSource {

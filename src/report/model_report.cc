@@ -237,7 +237,10 @@ std::vector<std::string> model_notes(std::span<const Record> records) {
     for (const char* scenario : kScenarios) {
       const auto of = record.metrics->find(scenario);
       if (of == record.metrics->end() || !of->is_object()) continue;
-      const std::string fallback = text_of(*of, "ran_eagerly_because");
+      std::string fallback = text_of(*of, "ran_eagerly_because");
+      const size_t line_end = fallback.find('\n');  // then comes the next step
+      if (line_end != fallback.npos)
+        fallback.replace(line_end, fallback.find_first_not_of("\n ", line_end) - line_end, "; ");
       if (!fallback.empty()) add("compiled ran eagerly: " + fallback);
     }
   }

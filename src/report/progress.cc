@@ -50,15 +50,31 @@ Progress::~Progress() {
 }
 
 void Progress::begin(size_t index, const std::string& label) {
+  index_ = index;
+  label_ = label;
+  begun_s_ = options_.now_s();
+  show("");
+}
+
+void Progress::stage(const std::string& what) {
+  show(fmt::format(": {}, {:.1f} s", what, options_.now_s() - begun_s_));
+}
+
+void Progress::show(const std::string& stage) {
   if (!options_.out) return;
-  const std::string left = time_left(index);
-  const std::string head = fmt::format("[{}/{}] ", index + 1, weights_.size());
+  const std::string left = time_left(index_);
+  const std::string head = fmt::format("[{}/{}] ", index_ + 1, weights_.size());
   const std::string tail = left.empty() ? " ..." : " ... " + left;
-  // One column stays free: a full line makes some terminals wrap.
+  const auto room_beside = [&](size_t taken) {
+    return options_.width > taken ? options_.width - taken : 0;
+  };
+  // One column stays free: a full line makes some terminals wrap. What changes is seen; the label
+  // has the rest.
   const size_t fixed = head.size() + tail.size() + 1;
-  const size_t room = options_.width > fixed ? options_.width - fixed : 0;
-  *options_.out << kEraseLine << head << printable(label, room) << (options_.color ? kDim : "")
-                << tail << (options_.color ? kPlain : "") << std::flush;
+  const std::string now = printable(stage, room_beside(fixed));
+  *options_.out << kEraseLine << head << printable(label_, room_beside(fixed + now.size())) << now
+                << (options_.color ? kDim : "") << tail << (options_.color ? kPlain : "")
+                << std::flush;
   shown_ = true;
 }
 

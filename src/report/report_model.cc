@@ -92,6 +92,65 @@ Chart bars_chart(const ReportContext& context, const ModelGroup& group, Chart ch
   return chart;
 }
 
+// What a row holds in the worst moment of its largest scenario; null: it does not say.
+const Json* at_peak_of(const Record& record) {
+  if (!record.metrics || !record.metrics->is_object()) return nullptr;
+  for (size_t i = kScenarios.size(); i-- > 0;) {
+    const auto of = record.metrics->find(kScenarios[i].series);
+    if (of == record.metrics->end() || !of->is_object()) continue;
+    const auto at_peak = of->find("at_peak");
+    if (at_peak != of->end() && at_peak->is_object()) return &*at_peak;
+  }
+  return nullptr;
+}
+
+// "optimizer_state_bytes" -> "optimizer state".
+std::string kind_words(std::string name) {
+  constexpr std::string_view kUnit = "_bytes";
+  if (name.ends_with(kUnit)) name.resize(name.size() - kUnit.size());
+  std::replace(name.begin(), name.end(), '_', ' ');
+  return shown(name, 40);
+}
+
+Chart memory_by_kind_chart(const ModelGroup& group) {
+  constexpr size_t kMostKinds = 12;
+  Chart chart{.kind = Chart::Kind::stacked_bars,
+              .id = "model-memory-by-kind",
+              .title = "Where the memory goes",
+              .description =
+                  "What lives in the worst moment of the largest scenario, as predicted, "
+                  "by model and implementation."};
+  std::vector<double> totals;
+  for (const ModelCase& model : group.cases)
+    for (const std::string& name : group.implementations) {
+      const auto row = model.rows.find(name);
+      const Json* at_peak = row == model.rows.end() ? nullptr : at_peak_of(*row->second);
+      if (at_peak == nullptr) continue;
+      const auto category = static_cast<double>(chart.categories.size());
+      double total = 0;
+      for (const auto& [key, value] : at_peak->items()) {
+        const double bytes = value.is_number_integer() ? value.get<double>() : 0;
+        if (!(bytes > 0)) continue;
+        const std::string words = kind_words(key);
+        auto series = std::find_if(chart.series.begin(), chart.series.end(),
+                                   [&](const ChartSeries& s) { return s.name == words; });
+        if (series == chart.series.end()) {
+          if (chart.series.size() == kMostKinds) continue;  // records come from files
+          series = chart.series.insert(
+              series, {.name = words, .colour = static_cast<int>(chart.series.size())});
+        }
+        series->points.push_back({category, bytes, quantity_text(Quantity::bytes, bytes)});
+        total += bytes;
+      }
+      const bool does_not_fit = row->second->status == Status::oom;
+      chart.categories.push_back(
+          fmt::format("{}, {}{}", model.name, name, does_not_fit ? " (does not fit)" : ""));
+      totals.push_back(total);
+    }
+  if (!totals.empty()) chart.y = linear_axis("bytes in the worst moment", Quantity::bytes, totals);
+  return chart;
+}
+
 }  // namespace
 
 ReportSection model_section(const ReportContext& context) {
@@ -142,6 +201,7 @@ ReportSection model_section(const ReportContext& context) {
                      if (!r.memory.peak || r.status != Status::ok) return std::nullopt;
                      return static_cast<double>(r.memory.peak->count);
                    }));
+    add(memory_by_kind_chart(group));
     if (!view.charts.empty()) section.views.push_back(std::move(view));
   }
   for (const std::string& note : model_notes(context.input.records))

@@ -20,10 +20,11 @@ constexpr size_t kMaxCellWidth = 60;
 constexpr std::pair<std::string_view, OutputFormat> kEndings[] = {
     {".csv", OutputFormat::csv}, {".md", OutputFormat::markdown}, {".jsonl", OutputFormat::jsonl}};
 
-// "1024", "-0.5", "1.85x", "20.0 MiB".
+// "1024", "-0.5", "1.85x", "20.0 MiB", "526 -> 111"; no sentence that begins with one.
 bool looks_like_a_number(std::string_view cell) {
   if (cell.starts_with('-') || cell.starts_with('+')) cell.remove_prefix(1);
-  return !cell.empty() && std::isdigit(static_cast<unsigned char>(cell.front()));
+  return !cell.empty() && std::isdigit(static_cast<unsigned char>(cell.front())) &&
+         std::count(cell.begin(), cell.end(), ' ') <= 2;
 }
 
 // A state in the place of a number: "OOM", "unsupported", "-".

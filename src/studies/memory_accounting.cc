@@ -58,17 +58,12 @@ Bytes total(const std::vector<MemoryItem>& items) {
   return sum;
 }
 
-std::string percent(Bytes part, Bytes whole) {
-  return fmt::format("{:.1f} %",
-                     100.0 * static_cast<double>(part.count) / static_cast<double>(whole.count));
-}
-
 Table breakdown(const std::string& title, const std::vector<MemoryItem>& items) {
   Table table{.title = title, .columns = {"tensors", "bytes", "size", "share"}, .rows = {}};
   const Bytes whole = total(items);
   for (const MemoryItem& item : items)
     table.rows.push_back({item.name, fmt::format("{}", item.bytes.count), to_string(item.bytes),
-                          percent(item.bytes, whole)});
+                          share(item.bytes, whole)});
   table.rows.push_back({"together", fmt::format("{}", whole.count), to_string(whole), "100.0 %"});
   return table;
 }
@@ -121,6 +116,24 @@ std::string scaling_table(const AttentionConfig& config, const ScratchOf& scratc
 }
 
 }  // namespace
+
+std::string share(Bytes part, Bytes whole) {
+  return fmt::format("{:.1f} %",
+                     100.0 * static_cast<double>(part.count) / static_cast<double>(whole.count));
+}
+
+std::string beside_measured(Bytes predicted_peak, const MeasuredMemory& measured) {
+  std::string text =
+      fmt::format("Predicted peak {}, measured by the ledger {} ({:+.2f} %)",
+                  to_string(predicted_peak), to_string(measured.peak),
+                  100.0 * static_cast<double>((measured.peak - predicted_peak).count) /
+                      static_cast<double>(predicted_peak.count));
+  if (measured.process_growth)
+    text += fmt::format(", growth of the process {}", to_string(*measured.process_growth));
+  if (measured.driver_growth)
+    text += fmt::format(", growth by the driver's count {}", to_string(*measured.driver_growth));
+  return text;
+}
 
 AttentionMemory account_attention(const AttentionConfig& config, AttentionForm form,
                                   const ScratchOf& scratch) {
@@ -192,23 +205,13 @@ std::string memory_analysis(const AttentionConfig& config,
   text +=
       to_text(breakdown(fmt::format("The worst moment: {}", naive.peak_moment), naive.at_peak)) +
       '\n';
-  if (measured) {
-    text += fmt::format("Predicted peak {}, measured by the ledger {} ({:+.2f} %)",
-                        to_string(naive.peak), to_string(measured->peak),
-                        100.0 * static_cast<double>((measured->peak - naive.peak).count) /
-                            static_cast<double>(naive.peak.count));
-    if (measured->process_growth)
-      text += fmt::format(", growth of the process {}", to_string(*measured->process_growth));
-    if (measured->driver_growth)
-      text += fmt::format(", growth by the driver's count {}", to_string(*measured->driver_growth));
-    text += ".\n\n";
-  }
+  if (measured) text += beside_measured(naive.peak, *measured) + ".\n\n";
   text += scaling_table(config, scratch) + '\n';
   Table changes{.title = "What would change it (computed from the same graph)",
                 .columns = {"method", "saved for backward", "peak", "peak against naive"},
                 .rows = {}};
   const auto row = [&](const char* method, Bytes saved, Bytes peak) {
-    changes.rows.push_back({method, to_string(saved), to_string(peak), percent(peak, naive.peak)});
+    changes.rows.push_back({method, to_string(saved), to_string(peak), share(peak, naive.peak)});
   };
   row("naive", naive.before_backward, naive.peak);
   row("weights recomputed in backward", recompute.before_backward, recompute.peak);

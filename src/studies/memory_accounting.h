@@ -41,11 +41,15 @@ RecomputeEffect recompute_weights(const AttentionConfig& config, const ScratchOf
 
 // What a run really took, when one was made.
 struct MeasuredMemory {
-  Bytes before_backward;
   Bytes peak;
   std::optional<Bytes> process_growth = {};  // on a CPU
   std::optional<Bytes> driver_growth = {};   // on a GPU
 };
+
+// "75.0 %".
+std::string share(Bytes part, Bytes whole);
+// "Predicted peak 1.00 GiB, measured by the ledger 1.00 GiB (+0.00 %), ...".
+std::string beside_measured(Bytes predicted_peak, const MeasuredMemory& measured);
 
 // The whole account as text: breakdown, peak, scaling over sequence lengths with its fitted
 // exponent, and what flash attention and recomputation change.

@@ -60,17 +60,22 @@ Graph with_master_weights(const Graph& graph, const TransformerConfig& config) {
 }  // namespace
 
 ModelGraph model_graph(const ModelWorkload& workload, Scenario scenario,
-                       const AdamWOptions& optimizer, BackwardAlgorithm backward) {
+                       const ModelGraphOptions& options) {
   const bool compiled = workload.mode == ModelMode::compiled;
+  const auto begin = [&](const char* stage) {
+    if (options.stage) options.stage(stage);
+  };
+  begin("trace");
   FlashReport report;
   const auto forward_pass = [&](const Graph& forward) {
     Graph cast = in_precision(forward, workload.precision);
-    return compiled ? pack(flash(cast, {.backward = backward}, &report)) : cast;
+    return compiled ? pack(flash(cast, {.backward = options.backward}, &report)) : cast;
   };
   ModelGraph result{.graph = training_graph(workload.config, {.scenario = scenario,
                                                               .attention = AttentionForm::plain,
-                                                              .optimizer = optimizer,
+                                                              .optimizer = options.optimizer,
                                                               .forward_pass = forward_pass})};
+  begin("passes");
   if (compiled)
     result.graph = with_master_weights(simplify(decompose(result.graph)), workload.config);
   result.flash_nodes = report.found.size();

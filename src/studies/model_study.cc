@@ -129,6 +129,13 @@ void add_costs(const ModelWorkload& workload, const ModelExecutable& executable,
 
 }  // namespace
 
+Json at_peak_metrics(const ModelMemory& memory) {
+  Json metrics = Json::object();
+  for (const MemoryKindInfo& kind : memory_kinds())
+    metrics[std::string(kind.column) + "_bytes"] = memory.at_peak[kind.kind].count;
+  return metrics;
+}
+
 ModelStudy::ModelStudy(Device& device, ModelStudyOptions options)
     : device_(device),
       options_(std::move(options)),
@@ -165,8 +172,8 @@ Record ModelStudy::describe(const ModelWorkload& workload, const Record& blank) 
 Bytes ModelStudy::predicted_peak(const ModelWorkload& workload) const {
   Bytes peak;
   for (Scenario scenario : options_.scenarios)
-    peak = std::max(
-        peak, ModelExecutable(workload, scenario, device_, options_.optimizer).predicted_peak());
+    peak = std::max(peak,
+                    ModelExecutable(workload, scenario, device_, build_options()).predicted_peak());
   return peak;
 }
 
@@ -185,7 +192,7 @@ std::optional<ModelSample> ModelStudy::reference(const ModelWorkload& workload, 
   const Scenario wanted = is_forward ? Scenario::forward : Scenario::forward_backward;
   const TransformerConfig& config = workload.config;
   ModelExecutable vanilla({config, workload.precision, ModelMode::vanilla}, wanted, device_,
-                          options_.optimizer);
+                          build_options());
   if (vanilla.predicted_peak() > device_.ledger().budget()) return std::nullopt;
   try {
     vanilla.prepare();
@@ -202,25 +209,42 @@ std::optional<ModelSample> ModelStudy::reference(const ModelWorkload& workload, 
   return remembered_.at(is_forward);
 }
 
+ModelExecutableOptions ModelStudy::build_options(const std::string& of) const {
+  ModelExecutableOptions build{.optimizer = options_.optimizer};
+  if (options_.stage && !of.empty())
+    build.stage = [this, of](const std::string& what) {
+      options_.stage(fmt::format("{}: {}", of, what));
+    };
+  return build;
+}
+
+void ModelStudy::begin(Scenario scenario, const char* stage) const {
+  if (options_.stage) options_.stage(fmt::format("{}: {}", info(scenario).name, stage));
+}
+
 bool ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, Record& record) {
   const TransformerConfig& config = workload.config;
-  ModelExecutable executable(workload, scenario, device_, options_.optimizer);
+  ModelExecutable executable(workload, scenario, device_,
+                             build_options(std::string(info(scenario).name)));
   const Bytes predicted = executable.predicted_peak();
   if (predicted > record.memory.predicted_peak.value_or(Bytes{}))
     record.memory.predicted_peak = predicted;
   const Bytes budget = device_.ledger().budget();
   Json& metrics = (*record.metrics)[series_of(scenario)];
-  metrics = {{"predicted_peak_bytes", predicted.count}};
+  metrics = {{"predicted_peak_bytes", predicted.count},
+             {"at_peak", at_peak_metrics(executable.memory())}};
   if (predicted > budget)
     throw Error(ErrorKind::out_of_memory,
                 fmt::format("the predicted peak of {} is above the budget of {}; not tried",
                             to_string(predicted), to_string(budget)));
   const bool compares = options_.verify && workload.mode == ModelMode::compiled;
+  if (compares) begin(scenario, "vanilla, to compare");
   const std::optional<ModelSample> vanilla =
       compares ? reference(workload, scenario) : std::nullopt;
 
   MemoryWatch watch(device_);
   executable.prepare();
+  begin(scenario, "parameters");
   inputs_.fill(executable, config);
   watch.after_fill();
   int64_t step = 0;
@@ -250,7 +274,11 @@ bool ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, 
     metrics["loss"] = sample.loss;
   };
   const bool look_first = options_.protocol.warmups > 0;
-  if (look_first) look();
+  if (look_first) {
+    begin(scenario, device_.can_record() ? "first step, choosing algorithms" : "first step");
+    look();
+  }
+  begin(scenario, "measuring");
   const Measurement measurement =
       measure(options_.protocol, {series_of(scenario)},
               [&](std::span<double> phase_ms) { phase_ms[0] = run_step(); },
@@ -262,6 +290,7 @@ bool ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, 
   record.protocol.elapsed_s = elapsed;
   const MemoryFacts memory = watch.facts(predicted);
   if (!look_first) {
+    begin(scenario, "verifying");
     if (scenario == Scenario::full_step) inputs_.fill(executable, config);
     step = 0;
     look();
@@ -270,9 +299,12 @@ bool ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, 
 
   metrics.update(memory_metrics(memory));
   metrics["compile_seconds"] = executable.compile_seconds();
-  metrics["launches"] = executable.launches();
+  const bool ran_eagerly = !executable.fallback().empty();
+  metrics["launches"] = ran_eagerly ? executable.eager_launches() : executable.launches();
   metrics["eager_launches"] = executable.eager_launches();
-  if (!executable.fallback().empty()) metrics["ran_eagerly_because"] = executable.fallback();
+  if (workload.mode == ModelMode::compiled && device_.can_record() && !ran_eagerly)
+    metrics["graph_launches"] = 1;
+  if (ran_eagerly) metrics["ran_eagerly_because"] = executable.fallback();
   if (memory.peak > record.memory.peak.value_or(Bytes{})) {
     const std::optional<Bytes> largest = record.memory.predicted_peak;
     record.memory = memory;
@@ -346,7 +378,7 @@ std::string ModelStudy::explain(const ModelWorkload& workload, const Record* rec
   const Peaks peaks = device_peaks(device_.facts(), machine, dtype);
   std::string text;
   for (Scenario scenario : options_.scenarios) {
-    ModelExecutable executable(workload, scenario, device_, options_.optimizer);
+    ModelExecutable executable(workload, scenario, device_, build_options());
     text += fmt::format("{}, {}\n", label(workload), info(scenario).name);
     text += fmt::format("predicted: peak memory {}, at least {} by the roofline\n",
                         to_string(executable.predicted_peak()),
@@ -356,6 +388,10 @@ std::string ModelStudy::explain(const ModelWorkload& workload, const Record* rec
       text += fmt::format("measured: {} (median){}\n",
                           format_seconds(series->statistics.median_ms / 1e3),
                           measured_peak(*record, info(scenario).series));
+    text += fmt::format(
+        "launches per step: {} eager, {} fused, {}\n", executable.eager_launches(),
+        executable.launches(),
+        device_.can_record() ? "1 as a launch graph" : "no launch graph on this device");
     const bool timed = series != nullptr && device_.can_record();
     if (timed) {  // kernels by themselves, over inputs that make sense
       executable.prepare();

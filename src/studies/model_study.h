@@ -28,8 +28,12 @@ struct ModelStudyOptions {
   bool verify = true;
   Json settings = Json::object();  // what else identifies a row, such as how kernels were tuned
   Bytes keep_on_host = {};         // see ModelInputOptions::keep
-  std::function<bool()> interrupted = {};  // asked between steps
+  std::function<bool()> interrupted = {};              // asked between steps
+  std::function<void(const std::string&)> stage = {};  // told what a row is at
 };
+
+// What lives in the worst moment, as it stands in records: "parameters_bytes" and so on.
+Json at_peak_metrics(const ModelMemory& memory);
 
 class ModelStudy {
  public:
@@ -53,6 +57,8 @@ class ModelStudy {
  private:
   // False: interrupted.
   bool run_scenario(const ModelWorkload& workload, Scenario scenario, Record& record);
+  ModelExecutableOptions build_options(const std::string& of = {}) const;
+  void begin(Scenario scenario, const char* stage) const;
   std::optional<ModelSample> reference(const ModelWorkload& workload, Scenario scenario);
   void remember(const ModelWorkload& workload, Scenario scenario, const ModelSample& sample);
   void derive(const ModelWorkload& workload, Record& record) const;

@@ -1,7 +1,9 @@
 // memory, doctor and study, as far as they are not the attention study.
 #include <gtest/gtest.h>
 
+#include "cli/csv.h"
 #include "cli/run_ridgeline.h"
+#include "measure/record_json.h"
 
 namespace ridgeline {
 namespace {
@@ -29,6 +31,79 @@ TEST(MemoryCommand, BeyondTheBudgetPredictsOnlyAndSaysSo) {
   const std::string account = read_text(sandbox.attention("memory_analysis_d16_s8192.txt"));
   EXPECT_FALSE(contains(account, "measured by the ledger"));
   EXPECT_TRUE(contains(account, "2147483648")) << "bytes of one tensor of 8 x 8192 x 8192";
+}
+
+Arguments tiny_model_memory(const Arguments& more) {
+  return Arguments{"memory", "--device", "cpu", "--model-size", "small", "--context-length", "8"} +
+         Arguments{"--d-model", "16", "--d-ff", "24", "--layers", "1", "--heads", "2"} +
+         Arguments{"--vocabulary", "40", "--batch-size", "2"} + more;
+}
+
+TEST(MemoryCommand, OfAWholeModelNeedsNoRun) {
+  const Sandbox sandbox;
+  const Finished run = sandbox.run({"memory", "--device", "cpu", "--model-size", "2.7B",
+                                    "--precision", "mixed", "--memory-budget", "24GiB"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  const std::string account =
+      read_text(sandbox / "results/model/memory_analysis_2.7B_c512_mixed.txt");
+  ASSERT_NE(account, "");
+  EXPECT_TRUE(contains(run.out, account));
+  for (const char* part : {"3406.81 M parameters", "13627238400", "27254476812", "optimizer state",
+                           "activations", "Does not fit: the predicted peak of",
+                           "above the budget of 24.0 GiB", "computed again", "Fitted"})
+    EXPECT_TRUE(contains(account, part)) << part << account;
+}
+
+TEST(MemoryCommand, OfAModelStandsBesideWhatAStepTook) {
+  const Sandbox sandbox;
+  const Finished run = sandbox.run(
+      tiny_model_memory({"--measure", "--scenario", "forward,full-step", "--output", "more.csv"}));
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  const Csv csv = parse_csv(read_text(sandbox / "more.csv"));
+  ASSERT_EQ(csv.rows.size(), 4u);
+  for (const auto& row : csv.rows) {
+    EXPECT_EQ(row.at("predicted_peak_bytes"), row.at("peak_bytes"));
+    EXPECT_EQ(row.at("fits"), "True");
+  }
+  EXPECT_TRUE(contains(run.out, "(+0.00 %)")) << run.out;
+}
+
+TEST(MemoryCommand, OfAModelAsRecordsSaysWhatWouldNotFit) {
+  const Sandbox sandbox;
+  const Finished run = sandbox.run(
+      tiny_model_memory({"--memory-budget", "20KiB", "--dry-run", "--output", "more.jsonl"}));
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_FALSE(std::filesystem::exists(sandbox / "results"));
+  const ReadResult results = read_results(sandbox / "more.jsonl");
+  EXPECT_TRUE(results.problems.empty());
+  ASSERT_EQ(results.records.size(), 2u);
+  for (const Record& record : results.records) {
+    EXPECT_EQ(record.study, "memory");
+    EXPECT_EQ(record.status, Status::oom);
+    EXPECT_TRUE(contains(record.error, "above the budget of 20.0 KiB")) << record.error;
+    int64_t sum = 0;
+    for (const auto& [name, bytes] : record.metrics.value()["at_peak"].items())
+      sum += bytes.get<int64_t>();
+    EXPECT_EQ(Bytes{sum}, record.memory.predicted_peak);
+  }
+}
+
+TEST(MemoryCommand, FlagsOfModelsAndOfAttentionDoNotMix) {
+  const Sandbox sandbox;
+  const std::vector<std::pair<Arguments, std::string>> cases = {
+      {{"--context-length", "512"}, "--model-size"},
+      {{"--measure"}, "--model-size"},
+      {{"--model-size", "small", "--seq-len", "16"}, "--seq-len"},
+      {{"--model-size", "small", "--dtype", "bf16"}, "--dtype"},
+      {{"--model-size", "tiny"}, "'tiny'"},
+      {{"--model-size", "small", "--heads", "7"}, "7 heads"},
+      {{"--model-size", "small", "--output", "x.png"}, ".csv"}};
+  for (const auto& [more, message] : cases) {
+    const Finished run = sandbox.run(Arguments{"memory", "--device", "cpu"} + more);
+    EXPECT_EQ(run.exit_code, 2) << message;
+    EXPECT_TRUE(contains(run.err, message)) << run.err;
+  }
+  EXPECT_TRUE(sandbox.is_empty());
 }
 
 TEST(MemoryCommand, AFullDiskIsExit4) {
@@ -95,26 +170,47 @@ TEST(StudyCommand, RunsTheWholeStudyIntoAFolderOfItsOwn) {
   const Sandbox sandbox;
   const Arguments study = {"study", "--threads",     "1",  "--memory-budget",
                            "2MiB",  "--time-budget", "1ms"};
-  const Finished run = sandbox.run(study);
+  const Finished run = sandbox.run(study + Arguments{"--save-baseline", "first"});
   EXPECT_EQ(run.exit_code, 0) << run.err;
   const auto path = sandbox / "results/study/attention.jsonl";
   const ReadResult results = read_results(path);
   EXPECT_TRUE(results.problems.empty());
   expect_each_once(results.records, 14);
+  // The command of a row must meet the same budget, or an out-of-memory row is not reproduced.
+  for (const Record& record : results.records)
+    ASSERT_TRUE(contains(record.command, "--memory-budget 2097152")) << record.command;
   EXPECT_TRUE(contains(run.out, "Smallest out-of-memory configuration")) << run.out;
   EXPECT_TRUE(contains(run.out, "What this shows:")) << run.out;
+  const std::string page = read_text(sandbox / "results/study/report.html");
+  for (const std::string name : {"roofline", "gemm", "kernel", "model"}) {
+    const auto records = read_results(sandbox / "results/study" / name / (name + ".jsonl")).records;
+    ASSERT_FALSE(records.empty()) << name;
+    for (const Record& record : records) EXPECT_EQ(record.study, name);
+    EXPECT_TRUE(contains(page, "ridgeline " + name)) << "the command of a row";
+  }
+  const Finished history = sandbox.run({"history", "--baseline", "first"});
+  for (const char* name : {"attention", "gemm", "roofline"})
+    EXPECT_TRUE(contains(history.out, name)) << history.out;
 
   const std::string before = read_text(path);
   EXPECT_EQ(sandbox.run(study + Arguments{"--resume"}).exit_code, 0);
   EXPECT_EQ(read_text(path), before);
 }
 
-// The command of a row must meet the same budget, or an out-of-memory row is not reproduced.
-TEST(StudyCommand, ItsRecordsCarryTheMemoryBudgetInTheirCommand) {
+TEST(StudyCommand, DryRunShowsEveryStudyAndRunsNone) {
   const Sandbox sandbox;
-  ASSERT_EQ(sandbox.run({"study", "--memory-budget", "1MiB", "--time-budget", "1ms"}).exit_code, 0);
-  for (const Record& record : read_results(sandbox / "results/study/attention.jsonl").records)
-    ASSERT_TRUE(contains(record.command, "--memory-budget 1048576")) << record.command;
+  const Finished run = sandbox.run({"study", "--device", "cpu", "--dry-run"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  for (const char* part : {"ridgeline roofline", "ridgeline gemm", "ridgeline kernel",
+                           "ridgeline model", "14 rows of attention"})
+    EXPECT_TRUE(contains(run.out, part)) << part;
+  EXPECT_TRUE(sandbox.is_empty());
+}
+
+TEST(StudyCommand, ABadNameForABaselineIsToldBeforeTheWork) {
+  const Sandbox sandbox;
+  EXPECT_EQ(sandbox.run({"study", "--save-baseline", "two\nlines"}).exit_code, 2);
+  EXPECT_TRUE(sandbox.is_empty());
 }
 
 }  // namespace

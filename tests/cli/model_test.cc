@@ -115,6 +115,62 @@ TEST(Model, DryRunListAndExplainRunNothing) {
   EXPECT_TRUE(sandbox.is_empty());
 }
 
+// Every function that --explain names is a file, and the other way round.
+TEST(Model, DumpsTheKernelsThatExplainNames) {
+  const Sandbox sandbox;
+  const Finished run = sandbox.run(tiny_model(
+      {"--mode", "compiled", "--scenario", "full-step", "--explain", "--dump-kernels", "dump"}));
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  if (contains(run.err, "falls back to eager")) GTEST_SKIP() << "no C++ compiler on this machine";
+  const size_t at = run.out.find("generated code: ");
+  ASSERT_NE(at, std::string::npos) << run.out;
+  size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(sandbox / "dump")) {
+    const std::string function = entry.path().stem().string();
+    EXPECT_NE(run.out.find(function + ": kernel ", at), std::string::npos) << function;
+    EXPECT_TRUE(contains(read_text(entry.path()), "void " + function + "(")) << function;
+    ++files;
+  }
+  EXPECT_GT(files, 5u);
+  EXPECT_NE(run.out.find(std::to_string(files) + " functions serve", at), std::string::npos);
+}
+
+TEST(Model, WithoutACompilerSaysSoAndCountsWhatRan) {
+  const Sandbox sandbox;
+  const Finished run =
+      sandbox.run(tiny_model({"--mode", "compiled", "--scenario", "full-step"}),
+                  {.environment = {{"CXX", "/nowhere/c++"}, {"RIDGELINE_CACHE_DIR", "off"}}});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_TRUE(contains(run.err, "falls back to eager")) << run.err;
+  EXPECT_TRUE(contains(run.out,
+                       "compiled ran eagerly: no C++ compiler was found to compile fused "
+                       "kernels with; next step: install g++"))
+      << run.out;
+  const Json of = model_results(sandbox).records.at(0).metrics.value()["full_step"];
+  EXPECT_EQ(of["launches"], of["eager_launches"]);
+}
+
+TEST(Model, SaysOnATerminalWhatALongRowIsAt) {
+  const Sandbox sandbox;
+  const Arguments row = tiny_model({"--mode", "compiled", "--scenario", "full-step"});
+  RunOptions watched{
+      .environment = {{"TERM", "xterm"}, {"RIDGELINE_CACHE_DIR", (sandbox / "cache").string()}},
+      .stderr_is_terminal = true};
+  const Finished shown = sandbox.run(row, watched);
+  ASSERT_EQ(shown.exit_code, 0) << shown.err;
+  size_t at = 0;
+  for (const char* stage : {"trace", "passes", "plan", "parameters", "first step", "measuring"}) {
+    at = shown.err.find(std::string("full-step: ") + stage, at);
+    ASSERT_NE(at, std::string::npos) << stage << '\n' << shown.err;
+  }
+  if (!contains(shown.err, "falls back to eager")) {
+    EXPECT_TRUE(contains(shown.err, " kernels compiled")) << shown.err;
+  }
+  watched.environment["TERM"] = "dumb";
+  EXPECT_FALSE(contains(sandbox.run(row, watched).err, "measuring"));
+  EXPECT_FALSE(contains(sandbox.run(row).err, "measuring")) << "a pipe";
+}
+
 TEST(Model, BadUsageIsExit2AndUnservedDtypesExit4) {
   const Sandbox sandbox;
   const std::vector<std::pair<Arguments, std::string>> cases = {

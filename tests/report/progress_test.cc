@@ -42,6 +42,30 @@ TEST(Progress, StepsPassedOverCountForNothing) {
   EXPECT_EQ(screen.line(), "[3/3] b ... about 5.00 s left");
 }
 
+TEST(Progress, SaysWhatAStepIsAtAndForHowLong) {
+  Screen screen;
+  Progress progress({1, 1}, screen.options());
+  screen.clock_s = 10;
+  progress.begin(1, "small, compiled");
+  screen.clock_s = 11.5;
+  progress.stage("3 of 14 kernels compiled");
+  EXPECT_EQ(screen.line(),
+            "[2/2] small, compiled: 3 of 14 kernels compiled, 1.5 s ... about 12.0 s left");
+  screen.clock_s = 12;
+  progress.begin(1, "another");
+  EXPECT_EQ(screen.line(), "[2/2] another ... about 12.0 s left") << "the stage is gone";
+  ProgressOptions narrow = screen.options();
+  narrow.width = 40;
+  Progress cut({1}, narrow);
+  cut.begin(0, std::string(100, 'x'));
+  cut.stage("plan");
+  EXPECT_TRUE(screen.line().ends_with("...: plan, 0.0 s ...")) << screen.line();
+  EXPECT_LT(screen.line().size(), 40u);
+  Progress hidden({1}, {});
+  hidden.begin(0, "a");
+  hidden.stage("b");  // nobody watches
+}
+
 TEST(Progress, FitsTheWidthAndEscapesTheLabel) {
   Screen screen;
   ProgressOptions options = screen.options();

@@ -92,6 +92,35 @@ TEST(Report, AStudyThatNobodyKnowsStillHasItsRowsAndCommands) {
   EXPECT_EQ(table.details.front().front().second, record.command);
 }
 
+// What a model holds in its worst moment is a bar of its own; values that make no sense are none.
+TEST(Report, ShowsWhereTheMemoryOfAModelGoes) {
+  Record record = attention_record({});
+  record.study = "model";
+  record.implementation = "compiled";
+  record.status = Status::oom;
+  record.workload = {{"model_size", "xl"}, {"context_length", 512}, {"precision", "fp32"}};
+  record.metrics = {{"forward", {{"at_peak", {{"parameters_bytes", 1}}}}},
+                    {"full_step",
+                     {{"at_peak",
+                       {{"parameters_bytes", 100},
+                        {"optimizer_state_bytes", 200},
+                        {"gaps_bytes", -1},
+                        {"data_bytes", "many"},
+                        {"workspace_bytes", 0}}}}}};
+  const ReportDocument document = make_report({.records = {record}});
+  const Chart* found = nullptr;
+  for (const ReportSection& section : document.sections)
+    for (const ReportView& view : section.views)
+      for (const Chart& chart : view.charts)
+        if (chart.id == "model-memory-by-kind") found = &chart;
+  ASSERT_NE(found, nullptr);
+  EXPECT_EQ(found->categories,
+            std::vector<std::string>{"xl, context 512, compiled (does not fit)"});
+  ASSERT_EQ(found->series.size(), 2u);
+  EXPECT_EQ(found->series[1].name, "optimizer state");
+  EXPECT_EQ(found->series[1].points.at(0).y, 200);
+}
+
 TEST(Report, OfRowsMeasuredTwiceTheLaterOneCounts) {
   Record old = attention_record({.forward_ms = 1}), later = attention_record({.forward_ms = 7});
   old.time = "2026-01-01T00:00:00Z";

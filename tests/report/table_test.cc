@@ -20,6 +20,14 @@ TEST(TextTable, AlignsNumbersRightAndTextLeft) {
             "x        OOM\n");
 }
 
+TEST(TextTable, TextThatBeginsWithADigitIsNoNumber) {
+  const std::string text = to_text(
+      {.columns = {"a row and its name", "ms"}, .rows = {{"2.7B context=8 batch=4, b", "1"}}});
+  EXPECT_NE(text.find("\n2.7B context"), std::string::npos) << text;
+  const std::string numbers = to_text({.columns = {"launches per step"}, .rows = {{"526 -> 111"}}});
+  EXPECT_NE(numbers.find("  526 -> 111\n"), std::string::npos) << numbers;
+}
+
 TEST(TextTable, ShowsHostileCellsHarmlesslyAndCutsLongOnes) {
   const Table table{.columns = {"error"}, .rows = {{"\x1b[2J\nrow"}, {std::string(1 << 20, 'x')}}};
   const std::string text = to_text(table);

@@ -136,7 +136,7 @@ TEST(MemoryAnalysis, StatesBytesSharesGrowthAndWhatFlashChanges) {
 
 TEST(MemoryAnalysis, PutsTheMeasuredPeakBesideThePredictedOne) {
   const std::string text = memory_analysis(
-      kConfig, MeasuredMemory{.before_backward = {}, .peak = Bytes{6'467'616'768 / 100 * 101}});
+      kConfig, MeasuredMemory{.peak = Bytes{6'467'616'768 / 100 * 101}});
   EXPECT_NE(text.find("(+1.00 %)"), std::string::npos) << text;
 }
 

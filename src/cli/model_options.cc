@@ -1,0 +1,97 @@
+#include "cli/model_options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/options.h"
+
+namespace ridgeline {
+namespace {
+
+// The flags that take the place of a named size's own.
+struct OverrideFlag {
+  const char* flag;
+  int64_t ModelOverrides::*size;
+  const char* description;
+};
+constexpr OverrideFlag kOverrides[] = {
+    {"--d-model", &ModelOverrides::d_model, "width of the residual stream"},
+    {"--d-ff", &ModelOverrides::d_ff, "width of the feed-forward layers"},
+    {"--layers", &ModelOverrides::layers, "number of layers"},
+    {"--heads", &ModelOverrides::heads, "number of heads"},
+    {"--vocabulary", &ModelOverrides::vocabulary, "number of tokens"},
+};
+
+}  // namespace
+
+CLI::Option* add_model_axes(CLI::App& command, ModelAxes& axes) {
+  CLI::Option* sizes = command
+                           .add_option("--model-size", axes.sizes,
+                                       "small, medium, large, xl, 2.7B or 10B; see model --list")
+                           ->delimiter(',')
+                           ->capture_default_str();
+  add_sizes(command, "--context-length", axes.context_lengths, "tokens per sequence")
+      ->capture_default_str();
+  command.add_option("--batch-size", axes.batch_size, "sequences per step")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  command.add_option("--precision", axes.precisions, "fp32, tf32 or mixed (bf16 autocast)")
+      ->delimiter(',')
+      ->capture_default_str();
+  command.add_option("--mode", axes.modes, "vanilla (eager), compiled")
+      ->delimiter(',')
+      ->capture_default_str();
+  command.add_option("--scenario", axes.scenarios, "forward, fwd-bwd, full-step")
+      ->delimiter(',')
+      ->capture_default_str();
+  command.add_option("--optimizer", axes.optimizer, "variant of AdamW: cs336 or pytorch")
+      ->capture_default_str();
+  for (const OverrideFlag& override : kOverrides)
+    command
+        .add_option(override.flag, axes.overrides.*override.size,
+                    std::string(override.description) + ", instead of the size's own")
+        ->check(CLI::Range(1, 1 << 24));
+  return sizes;
+}
+
+std::vector<ModelWorkload> workloads_of(const ModelAxes& axes) {
+  ModelMatrix matrix{.sizes = axes.sizes,
+                     .context_lengths = axes.context_lengths,
+                     .batch_size = axes.batch_size,
+                     .precisions = {},
+                     .modes = {},
+                     .overrides = axes.overrides};
+  for (const std::string& text : axes.precisions)
+    matrix.precisions.push_back(parse_model_precision(text));
+  for (const std::string& text : axes.modes) matrix.modes.push_back(parse_model_mode(text));
+  return expand_matrix(matrix);
+}
+
+std::vector<Scenario> scenarios_of(const ModelAxes& axes) {
+  std::vector<Scenario> scenarios;
+  for (const std::string& text : axes.scenarios) scenarios.push_back(parse_scenario(text));
+  std::sort(scenarios.begin(), scenarios.end());
+  scenarios.erase(std::unique(scenarios.begin(), scenarios.end()), scenarios.end());
+  return scenarios;
+}
+
+std::string to_command(const ModelAxes& axes) {
+  std::string command = fmt::format(" --batch-size {} --scenario", axes.batch_size);
+  for (const std::string& scenario : axes.scenarios) command += " " + scenario;
+  for (const OverrideFlag& override : kOverrides)
+    if (const int64_t size = axes.overrides.*override.size; size > 0)
+      command += fmt::format(" {} {}", override.flag, size);
+  if (axes.optimizer != "cs336") command += " --optimizer " + axes.optimizer;
+  return command;
+}
+
+std::string to_command(const ModelAxes& axes, const ModelWorkload& workload) {
+  // What was overridden is in the shared flags: any named size gives the rest.
+  const std::string& size = axes.overrides.any() ? axes.sizes.front() : workload.config.name;
+  return fmt::format(" --model-size {} --context-length {} --precision {} --mode {}", size,
+                     workload.config.context_length, info(workload.precision).name,
+                     info(workload.mode).name);
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,64 @@
+// Where the memory of a whole model goes in its worst moment: from graph and plan alone.
+//
+//   const ModelMemory memory = ModelExecutable(workload, Scenario::full_step, device).memory();
+//   memory.at_peak[MemoryKind::activations];
+#pragma once
+
+#include <array>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "cost/memory.h"
+#include "models/transformer_lm.h"
+#include "plan/plan.h"
+
+namespace ridgeline {
+
+enum class MemoryKind : uint8_t {
+  parameters,
+  copies,
+  gradients,
+  optimizer_state,
+  activations,
+  activation_gradients,
+  data,
+  workspace,
+  gaps,
+};
+inline constexpr size_t kMemoryKinds = 9;
+
+struct MemoryKindInfo {
+  MemoryKind kind;
+  std::string_view column;   // in records and CSV, before "_bytes"
+  std::string_view summary;  // for people
+};
+std::span<const MemoryKindInfo> memory_kinds();
+
+// What lives at one moment.
+struct HeldMemory {
+  std::array<Bytes, kMemoryKinds> bytes = {};  // by MemoryKind
+
+  Bytes& operator[](MemoryKind kind) { return bytes[static_cast<size_t>(kind)]; }
+  Bytes operator[](MemoryKind kind) const { return bytes[static_cast<size_t>(kind)]; }
+  Bytes total() const;
+};
+
+struct ModelMemory {
+  HeldMemory at_peak;
+  std::string worst_moment;                    // "matmul of backward"
+  HeldMemory at_begin;                         // before the first kernel
+  HeldMemory before_backward, after_backward;  // of the forward scenario: as after it
+
+  size_t recomputed = 0;  // results that a plan computes again to fit the budget
+
+  Bytes peak() const { return at_peak.total(); }
+  Bytes saved() const { return before_backward[MemoryKind::activations]; }
+};
+
+// Of a graph as model_graph() makes it for this configuration; run eagerly, or by a plan.
+ModelMemory account_model(const Graph& graph, const TransformerConfig& config,
+                          const Schedule& schedule, const MemoryProfile& profile);
+ModelMemory account_model(const Graph& graph, const TransformerConfig& config, const Plan& plan);
+
+}  // namespace ridgeline

@@ -1,0 +1,77 @@
+// Generated C++ that is compiled on this machine: what is told and what is left for reading.
+#include "jit/host_compiler.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "measure/test_support.h"
+
+namespace ridgeline {
+namespace {
+
+constexpr const char* kPreamble = "#include <cmath>\n";
+
+std::vector<HostSource> sources_of(int count) {
+  std::vector<HostSource> sources;
+  for (int i = 0; i < count; ++i) {
+    const std::string entry = "answer_" + std::to_string(i);
+    sources.push_back(
+        {entry, "extern \"C\" int " + entry + "() { return " + std::to_string(i) + "; }\n"});
+  }
+  return sources;
+}
+
+using Told = std::vector<std::pair<size_t, size_t>>;
+
+class HostCompilerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (find_host_compiler().empty()) GTEST_SKIP() << "no C++ compiler on this machine";
+  }
+  HostCompilerOptions options() {
+    return {.cache_dir = directory_ / "cache",
+            .dump_dir = directory_ / "dump",
+            .compiled = [this](size_t ready, size_t wanted) { told_.emplace_back(ready, wanted); }};
+  }
+
+  TempDir directory_;
+  Told told_;
+};
+
+TEST_F(HostCompilerTest, TellsHowManyAreCompiledAndOnlyOfThoseThatAre) {
+  const std::vector<HostSource> sources = sources_of(5);
+  const std::vector<void*> functions = HostCompiler(options()).functions(kPreamble, sources);
+  ASSERT_EQ(functions.size(), 5u);
+  ASSERT_GE(told_.size(), 2u);
+  EXPECT_EQ(told_.front(), (std::pair<size_t, size_t>{0, 5}));
+  EXPECT_EQ(told_.back(), (std::pair<size_t, size_t>{5, 5}));
+  EXPECT_TRUE(std::is_sorted(told_.begin(), told_.end()));
+  told_.clear();
+  HostCompiler(options()).functions(kPreamble, sources);  // all of them are on disk
+  EXPECT_TRUE(told_.empty());
+}
+
+// A file is the whole text, also where the machine code came from the cache.
+TEST_F(HostCompilerTest, DumpsEachSourceUnderItsEntryReadyToBeCompiled) {
+  for (int run = 0; run < 2; ++run) {
+    std::filesystem::remove_all(directory_ / "dump");
+    const std::vector<HostSource> sources = sources_of(2);
+    HostCompiler(options()).functions(kPreamble, sources);
+    for (const HostSource& source : sources) {
+      const std::string text = read_text(directory_ / "dump" / (source.entry + ".cc"));
+      EXPECT_TRUE(text.starts_with("// c++ -std=c++17 -O3")) << text;
+      EXPECT_NE(text.find(kPreamble), std::string::npos);
+      EXPECT_NE(text.find(source.text), std::string::npos);
+    }
+  }
+}
+
+TEST_F(HostCompilerTest, ADumpThatCannotBeWrittenIsAnError) {
+  std::ofstream(directory_ / "dump").put('x');  // a file where the folder should be
+  EXPECT_ERROR(HostCompiler{options()}, ErrorKind::usage, "--dump-kernels");
+}
+
+}  // namespace
+}  // namespace ridgeline
