@@ -120,10 +120,8 @@ std::string decision_text(const EpilogueNote& note) {
   if (decision.split_ms && decision.fused_ms)
     why = fmt::format("timed: {} with it, {} in kernels of their own", time(*decision.fused_ms),
                       time(*decision.split_ms));
-  else if (note.was_asked && !is_certain(*offer.fused.epilogue))
-    why = "not timed (--tune would), and only sums and factors are taken without";
   else if (note.was_asked)
-    why = fmt::format("not timed (--tune would); by bytes: {} with it, {} without",
+    why = fmt::format("not timed (--tune would); {} would move with it, {} move without",
                       to_string(Bytes{static_cast<int64_t>(offer.fused_bytes)}),
                       to_string(Bytes{static_cast<int64_t>(offer.split_bytes)}));
   return fmt::format("{} [{}{}]: {}", decision.takes ? "taken" : "not taken",

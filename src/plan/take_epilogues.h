@@ -28,15 +28,6 @@ struct EpilogueDecision {
   std::optional<double> split_ms = {}, fused_ms = {};  // where they were timed, now or earlier
 };
 
-// Without times: the form that moves fewer bytes. A library adds and scales in any case; whether it
-// has more for this product is known when it was tried.
-inline bool is_certain(const Epilogue& epilogue) {
-  return !epilogue.bias && epilogue.activation == Activation::none;
-}
-inline EpilogueDecision by_bytes(const EpilogueOffer& offer) {
-  return {.takes = is_certain(*offer.fused.epilogue) && offer.fused_bytes < offer.split_bytes};
-}
-
 // Asked for every offer. Empty: this device's products have no epilogues.
 using ChooseEpilogue =
     std::function<EpilogueDecision(const Graph& graph, const std::vector<Layout>& layouts,

@@ -166,7 +166,8 @@ ChooseEpilogue epilogue_chooser(Device& device) {
             return std::numeric_limits<double>::infinity();
           }
         });
-    if (!times) return by_bytes(offer);
+    // Fewer bytes are no promise: measured, additions in the library cost more than they save.
+    if (!times) return EpilogueDecision{};
     const double split = (*times)[0], fused = (*times)[1];
     return EpilogueDecision{
         .takes = fused < kWorthwhile * split, .split_ms = split, .fused_ms = fused};

@@ -156,10 +156,10 @@ TEST(Gemm, ProductsLargerThanEveryBlock) {
     problem.expect_right(describe(sizes, a, b, dtype, isa));
     EXPECT_TRUE(shared == problem.run([&](const Gemm& product) { gemm_alone(product, isa); }));
   };
-  expect_right({2100, 2200, 600}, Layout::rows, Layout::columns, DType::f32);
-  expect_right({2300, 2070, 530}, Layout::columns, Layout::rows, DType::f32);
-  expect_right({33, 50, 40000}, Layout::rows, Layout::rows, DType::f32);
-  expect_right({1900, 1700, 520}, Layout::rows, Layout::columns, DType::bf16);
+  expect_right({3650, 3700, 2040}, Layout::rows, Layout::columns, DType::f32);
+  expect_right({4200, 4130, 1020}, Layout::columns, Layout::rows, DType::f32);
+  expect_right({33, 50, 100000}, Layout::rows, Layout::rows, DType::f32);
+  expect_right({1900, 1700, 1040}, Layout::rows, Layout::columns, DType::bf16);
 }
 
 TEST(Gemm, NothingToSumIsZero) {

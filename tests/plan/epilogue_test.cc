@@ -13,9 +13,9 @@ namespace {
 const PlanOptions kAlways = {
     .epilogue = [](const Graph&, const std::vector<Layout>&, const EpilogueOffer&,
                    const EmitOptions&) { return EpilogueDecision{.takes = true}; }};
-const PlanOptions kByBytes = {.epilogue = [](const Graph&, const std::vector<Layout>&,
-                                             const EpilogueOffer& offer,
-                                             const EmitOptions&) { return by_bytes(offer); }};
+const PlanOptions kNever = {.epilogue = [](const Graph&, const std::vector<Layout>&,
+                                           const EpilogueOffer&,
+                                           const EmitOptions&) { return EpilogueDecision{}; }};
 
 constexpr int64_t kRows = 48, kColumns = 64, kDepth = 32;
 
@@ -127,29 +127,21 @@ TEST(Epilogue, TheKernelBehindAResidualKeepsItsNorm) {
   EXPECT_EQ(offer.fused_bytes, 4 * one);
 }
 
-// In mixed precision the stream is wider than the product, and nothing is saved.
-TEST(Epilogue, BytesDecideWithoutTimes) {
+// In mixed precision the stream is wider than the product, and an epilogue would not even save
+// bytes.
+TEST(Epilogue, AnOfferThatIsNotTakenLeavesThePlanAndIsTold) {
   for (DType dtype : {DType::f32, DType::bf16}) {
     Case residual(dtype);
     const Tensor sum = cast(residual.product, DType::f32) + residual.whole("r", DType::f32);
     residual.graph.mark_output("stream", sum.value());
     residual.graph.mark_output("norm", cast(rms_norm(sum), dtype).value());
-    const Plan plan = make_plan(residual.graph, kByBytes);
-    EXPECT_EQ(plan.epilogues[0].decision.takes, dtype == DType::f32);
-    EXPECT_EQ(plan.kernels[0].group.epilogue.has_value(), dtype == DType::f32);
-    EXPECT_NE(explain(residual.graph, plan).find("by bytes"), std::string::npos);
+    const Plan plan = make_plan(residual.graph, kNever);
+    const EpilogueNote& note = plan.epilogues[0];
+    ASSERT_TRUE(note.offer);
+    EXPECT_EQ(note.offer->fused_bytes < note.offer->split_bytes, dtype == DType::f32);
+    EXPECT_FALSE(plan.kernels[0].group.epilogue.has_value());
+    EXPECT_NE(explain(residual.graph, plan).find("not timed"), std::string::npos);
   }
-}
-
-// A library may not have the others for this product.
-TEST(Epilogue, OnlySumsAndFactorsAreTakenUntimed) {
-  Case bias, scale;
-  bias.graph.mark_output("y", (bias.product + bias.row(DType::f32)).value());
-  const Plan plan = make_plan(bias.graph, kByBytes);
-  EXPECT_EQ(plan.kernels.size(), 2u);
-  EXPECT_NE(explain(bias.graph, plan).find("only sums and factors"), std::string::npos);
-  scale.graph.mark_output("y", (scale.product * 0.5).value());
-  EXPECT_EQ(make_plan(scale.graph, kByBytes).kernels.size(), 1u);
 }
 
 TEST(Epilogue, WithoutADeviceThatHasThemNothingIsTaken) {

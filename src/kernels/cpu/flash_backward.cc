@@ -16,6 +16,8 @@ namespace {
 // bytes, or one key head's worth.
 constexpr int64_t kAccumulatorBytes = int64_t{16} << 20;
 
+constexpr int64_t kTilesOfShortHead = 8;
+
 // Key tile j may add to a query tile when all earlier ones have, so that the sum has one order
 // whatever the number of threads. The pool hands out the key tiles of a head in increasing order,
 // so the earliest one that runs never waits.
@@ -49,7 +51,8 @@ class Backward {
         key_tiles_(tile_count(sizes_.keys, tile_.keys)),
         delta_(sizes_.batch * sizes_.heads * sizes_.queries),
         log_sum_exp_(sizes_.batch * sizes_.heads * sizes_.queries),
-        scratch_(context.pool, kernels_.backward_scratch_floats(sizes_.head_dim)) {
+        scratch_(context.pool, kernels_.backward_scratch_floats(sizes_.head_dim)),
+        zeros_(static_cast<size_t>(padded())) {
     for (int64_t i = 0; i < query_tiles_; ++i) visible_.push_back(visible_key_tiles(i));
   }
 
@@ -113,15 +116,17 @@ class Backward {
     });
   }
 
+  void clear(const FlashRows& rows, FlashRange range) const {
+    kernels_.store_rows(zeros_.data(), 0, rows, range, sizes_.head_dim);
+  }
+
   void prepare() {
     const bool single_pass = problem_.algorithm == BackwardAlgorithm::single_pass;
-    const std::vector<float> zeros(static_cast<size_t>(padded()));
     for_each_query_tile([&](const FlashBackwardHead& at, int64_t tile, float* scratch) {
       kernels_.prepare_queries(at, queries(tile), scratch);
       // The single pass writes dQ from key tiles, so a query tile that sees none is cleared here.
       const FlashRange& visible = visible_[static_cast<size_t>(tile)];
-      if (single_pass && visible.begin == visible.end)
-        kernels_.store_rows(zeros.data(), 0, at.d_q, queries(tile), sizes_.head_dim);
+      if (single_pass && visible.begin == visible.end) clear(at.d_q, queries(tile));
     });
   }
 
@@ -135,17 +140,22 @@ class Backward {
   template <class F>
   void accumulate_keys(int64_t batch, int64_t key_head, int64_t key_tile, float* scratch, F then) {
     const int64_t first_head = key_head * sizes_.group();
-    kernels_.begin_keys(head(batch, first_head), keys(key_tile), scratch);
+    const FlashBackwardHead shared = head(batch, first_head);
+    bool first = true;
+    kernels_.begin_keys(shared, keys(key_tile), scratch);
     for (int64_t index = first_head; index < first_head + sizes_.group(); ++index) {
       const FlashBackwardHead at = head(batch, index);
       for (int64_t tile = 0; tile < query_tiles_; ++tile) {
         if (!sees(tile, key_tile)) continue;
         kernels_.find_score_gradients(at, keys(key_tile), queries(tile), scratch);
-        kernels_.add_queries(at, keys(key_tile), queries(tile), scratch);
+        kernels_.add_queries(at, keys(key_tile), queries(tile), first, scratch);
+        first = false;
         then(at, index, tile);
       }
     }
-    kernels_.finish_keys(head(batch, first_head), keys(key_tile), scratch);
+    if (!first) return kernels_.finish_keys(shared, keys(key_tile), scratch);
+    clear(shared.d_k, keys(key_tile));
+    clear(shared.d_v, keys(key_tile));
   }
 
   void key_pass() {
@@ -177,12 +187,16 @@ class Backward {
                         std::vector<Turn>& turns) {
     for (size_t i = 0; i < turns.size(); ++i)
       turns[i].reset(visible_[i % static_cast<size_t>(query_tiles_)].begin);
-    pool_.for_each((rows.end - rows.begin) * key_tiles_, [&](int64_t index, int thread) {
-      // Neighbours are tiles of different heads: those of one head would wait for each other.
-      const int64_t count = rows.end - rows.begin;
-      const int64_t key_tile = index / count;
+    // Whole heads while they are short and all threads get as many: what a thread reads again is in
+    // its cache, and none waits for another. Else neighbours are tiles of different heads: those of
+    // one head would wait for each other.
+    const int64_t count = rows.end - rows.begin;
+    const bool whole_heads = key_tiles_ <= kTilesOfShortHead && count % pool_.threads() == 0;
+    const int64_t tiles_at_once = whole_heads ? key_tiles_ : 1;
+    pool_.for_each(whole_heads ? count : count * key_tiles_, [&](int64_t index, int thread) {
       const int64_t row = rows.begin + index % count;
       float* scratch = scratch_.of(thread);
+      int64_t key_tile = index / count * tiles_at_once;
       const auto add_to_d_q = [&](const FlashBackwardHead& at, int64_t head_index, int64_t tile) {
         const int64_t slot = (row - rows.begin) * sizes_.group() + head_index % sizes_.group();
         const FlashRange& visible = visible_[static_cast<size_t>(tile)];
@@ -200,8 +214,9 @@ class Backward {
           kernels_.store_rows(sums, stride, at.d_q, range, sizes_.head_dim);
         turn.pass();
       };
-      accumulate_keys(row / sizes_.key_heads, row % sizes_.key_heads, key_tile, scratch,
-                      add_to_d_q);
+      for (const int64_t end = key_tile + tiles_at_once; key_tile < end; ++key_tile)
+        accumulate_keys(row / sizes_.key_heads, row % sizes_.key_heads, key_tile, scratch,
+                        add_to_d_q);
     });
   }
 
@@ -250,6 +265,7 @@ class Backward {
   const AlignedFloats delta_;
   const AlignedFloats log_sum_exp_;
   const ThreadScratch scratch_;
+  const std::vector<float> zeros_;   // a row
   std::vector<FlashRange> visible_;  // the key tiles each query tile sees
 };
 

@@ -1,6 +1,7 @@
 #include "kernels/cpu/gemm.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -15,18 +16,26 @@
 namespace ridgeline {
 namespace {
 
-// Sizes in caches: a panel of rows, 32 KiB, in the first level; what a task packs, half a MiB, and
-// the columns that one panel of rows after another is multiplied by, in the second.
-constexpr int64_t kMostDepth = 512;
-constexpr int64_t kOwnLines = 256;
-constexpr int64_t kColumnsAtOnce = 256;
-constexpr int64_t kSharedFloats = int64_t{1} << 20;  // packed for all tasks of a phase
+// Deep blocks: each one reads and writes all sums of the result once more.
+constexpr int64_t kMostDepth = 1024;
+constexpr int64_t kSharedFloats = int64_t{1} << 22;  // packed for all tasks of a phase
 constexpr int64_t kNarrowSums = int64_t{1} << 20;    // of a result that is not fp32
 constexpr int64_t kTasksPerThread = 4;               // so that a thread that is late can be helped
 constexpr int64_t kPanelsToPack = 4;                 // of the shared operand in one task
 
 int64_t divide_up(int64_t a, int64_t b) {
   return (a + b - 1) / b;
+}
+
+// Lines that a task packs, and columns that one panel of rows after another is multiplied by: read
+// again and again, so at most half of the second-level cache.
+int64_t lines_at_once() {
+  constexpr int64_t kMost = 256, kUnknownCache = int64_t{1} << 20;
+  static const int64_t lines = [] {
+    const int64_t cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    return (cache > 0 ? cache : kUnknownCache) / 2 / (kMostDepth * int64_t{sizeof(float)});
+  }();
+  return std::min(kMost, lines);
 }
 
 struct Part {
@@ -219,7 +228,8 @@ class Multiplication {
     int64_t own, shared = 1;
   };
   Cuts cut(Part shared, Part own) const {
-    const int64_t least = divide_up(own.size, kOwnLines / own_.packing.lines);
+    const int64_t least =
+        divide_up(own.size, std::max<int64_t>(1, lines_at_once() / own_.packing.lines));
     if (pool_ == nullptr) return {.own = least};
     const int64_t threads = pool_->threads(), wanted = kTasksPerThread * threads;
     if (own.size < wanted)
@@ -269,7 +279,7 @@ class Multiplication {
   };
   void multiply_panels(const Panels& a, const Panels& b, Part depth, const Result& result) const {
     const int64_t height = rows_.packing.lines, width = columns_.packing.lines;
-    const int64_t at_once = std::max<int64_t>(1, kColumnsAtOnce / width);
+    const int64_t at_once = std::max<int64_t>(1, lines_at_once() / width);
     for (int64_t begin = 0; begin < b.which.size; begin += at_once)
       for (int64_t i = 0; i < a.which.size; ++i)
         for (int64_t j = begin; j < std::min(begin + at_once, b.which.size); ++j) {

@@ -9,8 +9,8 @@ struct KeyScratch {
   float* key_panels;    // packed, head_dim x kKeyTile, times the sign of scale
   float* value_panels;  // packed, head_dim x kKeyTile, times scale
   float* keys;          // kKeyTile x head_dim, where the tensor's own rows cannot be used
-  float* d_keys;        // kKeyTile x head_dim
-  float* d_values;      // kKeyTile x head_dim
+  float* d_keys;        // kKeyTile x head_dim, where they cannot be summed up in the tensor
+  float* d_values;      // kKeyTile x head_dim, as for d_keys
   float* weights;       // kQueryTile x kKeyTile
   float* d_scores;      // kQueryTile x kKeyTile
   float* queries;       // kQueryTile x head_dim, as for keys
@@ -54,14 +54,20 @@ void score_gradients(const KeyScratch& at, const FlashBackwardHead& head, FlashR
   }
 }
 
-void clear(float* to, int64_t count) {
-  for (int64_t i = 0; i < count; i += kLanes) hn::StoreU(hn::Zero(Wide()), Wide(), to + i);
-}
-
 // Rows as view_rows left them: in place, or in the copy that it made.
 FloatRows rows_seen(const FlashRows& rows, FlashRange range, int64_t head_dim, float* copied) {
   return is_plain(rows, head_dim) ? view_rows(rows, range, head_dim, nullptr)
                                   : FloatRows{copied, round_up(head_dim, kLanes)};
+}
+
+// Rows that are summed up: where they belong if they can be, else in `apart`.
+struct SumRows {
+  float* data;
+  int64_t stride;
+};
+SumRows sum_rows(const FlashRows& rows, FlashRange range, int64_t head_dim, float* apart) {
+  if (!is_plain(rows, head_dim)) return {apart, round_up(head_dim, kLanes)};
+  return {static_cast<float*>(rows.data) + range.begin * rows.row_stride, rows.row_stride};
 }
 
 }  // namespace
@@ -78,12 +84,9 @@ int64_t key_scratch_floats(int64_t head_dim) {
 
 void begin_keys(const FlashBackwardHead& head, FlashRange keys, float* scratch) {
   const KeyScratch at = KeyScratch::carve(Scratch(scratch), head.head_dim);
-  const int64_t padded = round_up(head.head_dim, kLanes);
   transpose_rows(head.k, keys, head.head_dim, sign_of(head.scale), at.key_panels, at.queries);
   transpose_rows(head.v, keys, head.head_dim, head.scale, at.value_panels, at.queries);
   view_rows(head.k, keys, head.head_dim, at.keys);
-  clear(at.d_keys, kKeyTile * padded);
-  clear(at.d_values, kKeyTile * padded);
 }
 
 void find_score_gradients(const FlashBackwardHead& head, FlashRange keys, FlashRange queries,
@@ -95,10 +98,14 @@ void find_score_gradients(const FlashBackwardHead& head, FlashRange keys, FlashR
   const FloatRows q = view_rows(head.q, queries, head.head_dim, at.queries);
   const FloatRows d_out = view_rows(head.d_out, queries, head.head_dim, at.d_out);
   const int64_t panel_stride = padded * kPanel;
+  const auto next_tile = [&](const FloatRows& rows) {
+    return RowsAhead{rows.data + kQueryTile * rows.stride, rows.stride, head.head_dim};
+  };
   multiply<Left::plain>(q.data, q.stride, {at.key_panels, kPanel, panel_stride}, at.weights,
-                        kKeyTile, count, lanes, head.head_dim, false);
+                        kKeyTile, count, lanes, head.head_dim, false, next_tile(q));
   multiply<Left::plain>(d_out.data, d_out.stride, {at.value_panels, kPanel, panel_stride},
-                        at.d_scores, kKeyTile, count, lanes, head.head_dim, false);
+                        at.d_scores, kKeyTile, count, lanes, head.head_dim, false,
+                        next_tile(d_out));
   const bool visible_to_all = all_visible(head.mask, queries, keys);
   const bool has_function = head.function.apply != nullptr;
   const FlashScores place = {queries, keys, false, kKeyTile};
@@ -114,7 +121,7 @@ void find_score_gradients(const FlashBackwardHead& head, FlashRange keys, FlashR
   if (has_function) head.function.differentiate(head.function, place, at.scores, at.d_scores);
 }
 
-void add_queries(const FlashBackwardHead& head, FlashRange keys, FlashRange queries,
+void add_queries(const FlashBackwardHead& head, FlashRange keys, FlashRange queries, bool first,
                  float* scratch) {
   const KeyScratch at = KeyScratch::carve(Scratch(scratch), head.head_dim);
   const int64_t padded = round_up(head.head_dim, kLanes);
@@ -122,10 +129,14 @@ void add_queries(const FlashBackwardHead& head, FlashRange keys, FlashRange quer
   const int64_t count = queries.end - queries.begin;
   const FloatRows q = rows_seen(head.q, queries, head.head_dim, at.queries);
   const FloatRows d_out = rows_seen(head.d_out, queries, head.head_dim, at.d_out);
-  multiply<Left::transposed>(at.weights, kKeyTile, {d_out.data, d_out.stride}, at.d_values, padded,
-                             key_count, padded, count, true);
-  multiply<Left::transposed>(at.d_scores, kKeyTile, {q.data, q.stride}, at.d_keys, padded,
-                             key_count, padded, count, true);
+  const SumRows d_v = sum_rows(head.d_v, keys, head.head_dim, at.d_values);
+  const SumRows d_k = sum_rows(head.d_k, keys, head.head_dim, at.d_keys);
+  multiply<Left::transposed>(at.weights, kKeyTile, {d_out.data, d_out.stride}, d_v.data, d_v.stride,
+                             key_count, padded, count, !first,
+                             RowsAhead{d_v.data, d_v.stride, padded});
+  multiply<Left::transposed>(at.d_scores, kKeyTile, {q.data, q.stride}, d_k.data, d_k.stride,
+                             key_count, padded, count, !first,
+                             RowsAhead{d_k.data, d_k.stride, padded});
 }
 
 void add_query_gradient(const FlashBackwardHead& head, FlashRange keys, FlashRange queries,
@@ -134,14 +145,17 @@ void add_query_gradient(const FlashBackwardHead& head, FlashRange keys, FlashRan
   const int64_t padded = round_up(head.head_dim, kLanes);
   const FloatRows k = rows_seen(head.k, keys, head.head_dim, at.keys);
   multiply<Left::plain>(at.d_scores, kKeyTile, {k.data, k.stride}, accumulator, row_stride,
-                        queries.end - queries.begin, padded, keys.end - keys.begin, !first);
+                        queries.end - queries.begin, padded, keys.end - keys.begin, !first,
+                        RowsAhead{accumulator, row_stride, padded});
 }
 
 void finish_keys(const FlashBackwardHead& head, FlashRange keys, float* scratch) {
   const KeyScratch at = KeyScratch::carve(Scratch(scratch), head.head_dim);
   const int64_t padded = round_up(head.head_dim, kLanes);
-  store_rows(at.d_keys, padded, nullptr, head.d_k, keys, head.head_dim);
-  store_rows(at.d_values, padded, nullptr, head.d_v, keys, head.head_dim);
+  if (!is_plain(head.d_k, head.head_dim))
+    store_rows(at.d_keys, padded, nullptr, head.d_k, keys, head.head_dim);
+  if (!is_plain(head.d_v, head.head_dim))
+    store_rows(at.d_values, padded, nullptr, head.d_v, keys, head.head_dim);
 }
 
 }  // namespace ridgeline::RIDGELINE_ISA

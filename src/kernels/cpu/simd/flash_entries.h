@@ -15,7 +15,7 @@ int64_t key_scratch_floats(int64_t head_dim);
 void begin_keys(const FlashBackwardHead& head, FlashRange keys, float* scratch);
 void find_score_gradients(const FlashBackwardHead& head, FlashRange keys, FlashRange queries,
                           float* scratch);
-void add_queries(const FlashBackwardHead& head, FlashRange keys, FlashRange queries,
+void add_queries(const FlashBackwardHead& head, FlashRange keys, FlashRange queries, bool first,
                  float* scratch);
 void add_query_gradient(const FlashBackwardHead& head, FlashRange keys, FlashRange queries,
                         float* accumulator, int64_t row_stride, bool first, float* scratch);

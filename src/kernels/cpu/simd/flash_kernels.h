@@ -120,13 +120,13 @@ struct FlashKernels {
 
   // dK and dV of a key tile: begin, then for each query tile of each head that shares the keys find
   // the gradients of scores and add what they give, finish. add_query_gradient may follow: it adds
-  // the same pair of tiles to dQ, whose fp32 accumulator has rows of `row_stride` floats; `first`
-  // overwrites what is there.
+  // the same pair of tiles to dQ, whose fp32 accumulator has rows of `row_stride` floats. The
+  // `first` to add overwrites what is there; finish needs at least one.
   void (*begin_keys)(const FlashBackwardHead& head, FlashRange keys, float* scratch);
   void (*find_score_gradients)(const FlashBackwardHead& head, FlashRange keys, FlashRange queries,
                                float* scratch);
   void (*add_queries)(const FlashBackwardHead& head, FlashRange keys, FlashRange queries,
-                      float* scratch);
+                      bool first, float* scratch);
   void (*add_query_gradient)(const FlashBackwardHead& head, FlashRange keys, FlashRange queries,
                              float* accumulator, int64_t row_stride, bool first, float* scratch);
   void (*finish_keys)(const FlashBackwardHead& head, FlashRange keys, float* scratch);

@@ -26,30 +26,37 @@ void tile_of(const GemmTile& tile) {
   const Wide wide;
   const float* HWY_RESTRICT a = tile.a;
   const float* HWY_RESTRICT b = tile.b;
-  if (tile.accumulate)
-    for (int row = 0; row < kUsedRows; ++row)
-      for (int v = 0; v < kUsedVectors; ++v) hwy::Prefetch(tile.c + row * tile.c_step + v * kLanes);
   Floats sums[kUsedRows][kUsedVectors];
 #pragma GCC unroll 16
   for (int row = 0; row < kUsedRows; ++row)
 #pragma GCC unroll 4
     for (int v = 0; v < kUsedVectors; ++v) sums[row][v] = hn::Zero(wide);
-  for (int64_t k = 0; k < tile.depth; ++k, a += kStep<kRows>, b += kColumns) {
-    Floats right[kUsedVectors];
+  const auto add_products = [&](int64_t steps) {
+    for (int64_t k = 0; k < steps; ++k, a += kStep<kRows>, b += kColumns) {
+      Floats right[kUsedVectors];
 #pragma GCC unroll 4
-    for (int v = 0; v < kUsedVectors; ++v) {
-      right[v] = hn::LoadU(wide, b + v * kLanes);
-      hwy::Prefetch(b + kAhead * kColumns + v * kLanes);
-    }
-    hwy::Prefetch(a + kAhead * kStep<kRows>);
+      for (int v = 0; v < kUsedVectors; ++v) {
+        right[v] = hn::LoadU(wide, b + v * kLanes);
+        hwy::Prefetch(b + kAhead * kColumns + v * kLanes);
+      }
+      hwy::Prefetch(a + kAhead * kStep<kRows>);
 #pragma GCC unroll 16
-    for (int row = 0; row < kUsedRows; ++row) {
-      const Floats left = hn::Set(wide, a[row]);
+      for (int row = 0; row < kUsedRows; ++row) {
+        const Floats left = hn::Set(wide, a[row]);
 #pragma GCC unroll 4
-      for (int v = 0; v < kUsedVectors; ++v)
-        sums[row][v] = hn::MulAdd(left, right[v], sums[row][v]);
+        for (int v = 0; v < kUsedVectors; ++v)
+          sums[row][v] = hn::MulAdd(left, right[v], sums[row][v]);
+      }
     }
+  };
+  // Sums in memory are fetched a row at a time: all at once would hold up the panels.
+  const int64_t steps = tile.depth / kUsedRows;
+#pragma GCC unroll 1
+  for (int row = 0; row < kUsedRows; ++row) {
+    for (int v = 0; v < kUsedVectors; ++v) hwy::Prefetch(tile.c + row * tile.c_step + v * kLanes);
+    add_products(steps);
   }
+  add_products(tile.depth - kUsedRows * steps);
   const auto finish = [&](auto load, auto store) {
 #pragma GCC unroll 16
     for (int row = 0; row < kUsedRows; ++row)
