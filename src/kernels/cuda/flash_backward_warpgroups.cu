@@ -1,12 +1,13 @@
-// The single-pass backward on Hopper: gradients of keys and values, and sums for those of queries. A block keeps 128
-// keys, 64 for each of two warpgroups, and walks over the queries that see them.
+// The single-pass backward on Hopper: gradients of keys and values, and sums for those of queries. A block keeps 64
+// keys for each of its warpgroups and walks over the queries that see them.
 //
 // As in flash_backward_keys.cu scores are computed transposed, keys x queries, so that weights and their gradients
 // are left operands in registers for dV = P^T dO and dK = dS^T Q. For dQ = dS K the gradients of scores also pass
-// through shared memory; each warpgroup computes 64 x 64 of it. What a step leaves at work while the next one begins:
-// dQ. So its tile of dS has two places.
+// through shared memory; each warpgroup computes 64 x 64 of it, while the scores of the next step are computed. So
+// tiles of dS have two places, and queries, which dK still reads then, three.
 //
-// Constants beside those of flash_common.cuh: QUERIES (a step: 128 for heads of 64, 64 for heads of 128).
+// Constants beside those of flash_common.cuh: QUERIES (a step), WARPGROUPS (QUERIES x HEAD_DIM / 64 / 64), BLOCKS (a
+// multiprocessor should hold).
 #include "flash_common.cuh"
 #include "flash_query_sums.cuh"
 #include "warpgroup.cuh"
@@ -108,7 +109,7 @@ flash_backward_warpgroups(const __grid_constant__ FlashBackwardParams p) {
       end_products();
     };
     begin_products();
-    multiply_d_scores(step - 1);
+    multiply_d_scores(step - 1);  // at first of nothing that counts
     multiply_rows(weights[0], k_tile, q_tile);
     const Place next = after(place);
     if (step + 1 < steps) load_step(next);
