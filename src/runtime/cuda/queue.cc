@@ -51,10 +51,12 @@ CudaQueue::CudaQueue(const PrimaryContext& context) : context_(context), driver_
   int greatest_priority = 0;
   check(driver_.cuCtxGetStreamPriorityRange(&least_priority_, &greatest_priority),
         "asking for the priorities of streams");
-  int major = 0;
+  constexpr int kGraphsOfEarlyStarts = 12030;  // the first driver that captures them
+  int major = 0, version = 0;
   check(driver_.cuDeviceGetAttribute(&major, cuda::kComputeCapabilityMajor, context.device()),
         "asking for the compute capability");
-  starts_early_ = major >= 9;
+  check(driver_.cuDriverGetVersion(&version), "asking for the driver's version");
+  starts_early_ = major >= 9 && version >= kGraphsOfEarlyStarts;
   check(driver_.cuStreamCreateWithPriority(&stream_, cuda::kStreamNonBlocking, greatest_priority),
         "creating a stream");
 }
