@@ -11,6 +11,7 @@
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/simd/gemm_kernels.h"
 #include "kernels/cpu/simd_kernels.h"
+#include "kernels/cuts.h"
 #include "kernels/host_values.h"
 
 namespace ridgeline {
@@ -23,10 +24,6 @@ constexpr int64_t kNarrowSums = int64_t{1} << 20;    // of a result that is not 
 constexpr int64_t kTasksPerThread = 4;               // so that a thread that is late can be helped
 constexpr int64_t kPanelsToPack = 4;                 // of the shared operand in one task
 
-int64_t divide_up(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
 // Lines that a task packs, and columns that one panel of rows after another is multiplied by: read
 // again and again, so at most half of the second-level cache.
 int64_t lines_at_once() {
@@ -36,14 +33,6 @@ int64_t lines_at_once() {
     return (cache > 0 ? cache : kUnknownCache) / 2 / (kMostDepth * int64_t{sizeof(float)});
   }();
   return std::min(kMost, lines);
-}
-
-struct Part {
-  int64_t begin, size;
-};
-Part part(int64_t size, int64_t which, int64_t parts) {
-  const int64_t begin = size * which / parts;
-  return {begin, size * (which + 1) / parts - begin};
 }
 
 // Memory of a thread that its next product finds again, in huge pages where the system has them:
@@ -163,13 +152,13 @@ class Multiplication {
     const int64_t most = std::max<int64_t>(1, kSharedFloats / shared_.packed_size(1, depth_));
     const int64_t blocks = divide_up(shared_.panels(), most);
     for (int64_t block = 0; block < blocks; ++block) {
-      const Part shared = part(shared_.panels(), block, blocks);
+      const Part shared = part_of(shared_.panels(), block, blocks);
       // The sums of a narrow result are kept in fp32 until the last phase, a block at a time.
       const int64_t sums_of_panel = shared.size * shared_.packing.lines * own_.packing.lines;
       const int64_t own_blocks =
           narrow ? divide_up(own_.panels(), std::max<int64_t>(1, kNarrowSums / sums_of_panel)) : 1;
       for (int64_t own_block = 0; own_block < own_blocks; ++own_block) {
-        const Part own = part(own_.panels(), own_block, own_blocks);
+        const Part own = part_of(own_.panels(), own_block, own_blocks);
         const Result result = narrow ? sums_of(shared, own) : whole_result();
         multiply(shared, own, result);
         if (narrow) store(result);
@@ -220,7 +209,7 @@ class Multiplication {
     for (int64_t item = 0; item < count; ++item) task(item);
   }
 
-  Part depth_part(int64_t which) const { return part(product_.k, which, depths_); }
+  Part depth_part(int64_t which) const { return part_of(product_.k, which, depths_); }
 
   // Into how many parts the panels of a block are cut. Shared ones only where own ones are too few
   // for all threads: each cut packs those once more.
@@ -252,13 +241,13 @@ class Multiplication {
       const int64_t bunches = divide_up(shared.size, kPanelsToPack);
       for_each(bunches * (last - first), [&](int64_t item) {
         const Part depth = depth_part(first + item / bunches);
-        const Part panels = part(shared.size, item % bunches, bunches);
+        const Part panels = part_of(shared.size, item % bunches, bunches);
         shared_.pack(simd_, {shared.begin + panels.begin, panels.size}, depth,
                      at(depth) + shared_.packed_size(panels.begin, depth.size));
       });
       for_each(cuts.own * cuts.shared, [&](int64_t item) {
-        const Part mine = part(own.size, item / cuts.shared, cuts.own);
-        const Part others = part(shared.size, item % cuts.shared, cuts.shared);
+        const Part mine = part_of(own.size, item / cuts.shared, cuts.own);
+        const Part others = part_of(shared.size, item % cuts.shared, cuts.shared);
         float* packed_here = own_scratch.at_least(own_.packed_size(mine.size, depth_));
         for (int64_t which = first; which < last; ++which) {
           const Part depth = depth_part(which);

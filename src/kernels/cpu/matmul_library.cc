@@ -4,6 +4,7 @@
 #include "kernels/cpu/blas.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/simd_kernels.h"
+#include "kernels/cuts.h"
 #include "kernels/walk.h"
 
 namespace ridgeline {
@@ -135,14 +136,6 @@ Cuts cut_product(int64_t m, int64_t n, int64_t batch, int threads) {
   return best;
 }
 
-struct Part {
-  int64_t begin, size;
-};
-Part part(int64_t size, int64_t which, int64_t parts) {
-  const int64_t begin = size * which / parts;
-  return {begin, size * (which + 1) / parts - begin};
-}
-
 }  // namespace
 
 void library_matmul_kernel(const KernelCall& call, const CpuContext& context) {
@@ -160,8 +153,8 @@ void library_matmul_kernel(const KernelCall& call, const CpuContext& context) {
   std::vector<Scratch> scratch(static_cast<size_t>(context.pool.threads()));
   context.pool.for_each_nearby(batch * cuts.rows * cuts.columns, [&](int64_t item, int thread) {
     const int64_t index = item / (cuts.rows * cuts.columns);
-    const auto [row, rows] = part(m, item / cuts.columns % cuts.rows, cuts.rows);
-    const auto [column, columns] = part(n, item % cuts.columns, cuts.columns);
+    const auto [row, rows] = part_of(m, item / cuts.columns % cuts.rows, cuts.rows);
+    const auto [column, columns] = part_of(n, item % cuts.columns, cuts.columns);
     Matrix a = matrix_at(call.inputs[0], walk.element_offset(0, index));
     Matrix b = matrix_at(call.inputs[1], walk.element_offset(1, index));
     a.offset += row * a.row_step;

@@ -8,6 +8,7 @@
 
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/params.h"
+#include "kernels/cuts.h"
 #include "kernels/walk.h"
 
 namespace ridgeline {
@@ -47,9 +48,6 @@ void write_sizes(const Walk& walk, int64_t pack, unsigned long long (&sizes)[kMa
 // Writes the steps of one of its tensors from pack to pack.
 void write_steps(const Strides& strides, int64_t pack, long long (&steps)[kMaxAxes]);
 
-inline int64_t divide_up(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
 int64_t next_power_of_two(int64_t value);
 
 // A plan of one launch, without the copy that an initialiser list makes.
