@@ -7,20 +7,10 @@
 #include "studies/model_executable.h"
 #include "studies/model_inputs.h"
 #include "studies/model_memory_analysis.h"
+#include "support/tiny_transformer.h"
 
 namespace ridgeline {
 namespace {
-
-TransformerConfig tiny() {
-  return {.name = "tiny",
-          .d_model = 32,
-          .d_ff = 48,
-          .layers = 2,
-          .heads = 2,
-          .vocabulary = 96,
-          .batch_size = 2,
-          .context_length = 16};
-}
 
 constexpr Bytes kPlenty{64 << 20};
 
@@ -30,7 +20,7 @@ void for_every_row(const Check& check) {
   for (const ModelPrecision precision : {ModelPrecision::fp32, ModelPrecision::mixed})
     for (const ModelModeInfo& mode : model_modes())
       for (const ScenarioInfo& scenario : scenarios()) {
-        const ModelWorkload workload{tiny(), precision, mode.mode};
+        const ModelWorkload workload{testing::tiny_transformer(), precision, mode.mode};
         SCOPED_TRACE(label(workload) + " " + std::string(scenario.name));
         check(ModelExecutable(workload, scenario.scenario, device).memory(), workload,
               scenario.scenario, device);
@@ -80,7 +70,7 @@ TEST(ModelMemory, CountsParametersMomentsAndGradients) {
 TEST(ModelMemory, CastsOfParametersAreNoActivations) {
   CpuDevice device({.threads = 1, .ledger = {.budget = kPlenty}});
   const auto saved = [&](int64_t context_length) {
-    TransformerConfig config = tiny();
+    TransformerConfig config = testing::tiny_transformer();
     config.context_length = context_length;
     return ModelExecutable({config, ModelPrecision::mixed, ModelMode::vanilla}, Scenario::full_step,
                            device)
@@ -96,7 +86,8 @@ std::string analysis_within(Bytes budget, Scenario scenario = Scenario::full_ste
   CpuDevice device({.threads = 1, .ledger = {.budget = budget}});
   std::vector<ModelMemoryRow> rows;
   for (const ModelModeInfo& mode : model_modes())
-    rows.push_back(predict_memory({tiny(), ModelPrecision::fp32, mode.mode}, scenario, device, {}));
+    rows.push_back(predict_memory({testing::tiny_transformer(), ModelPrecision::fp32, mode.mode},
+                                  scenario, device, {}));
   return model_memory_analysis(rows, device, {});
 }
 
@@ -116,8 +107,8 @@ TEST(ModelMemory, AnalysisSaysWhatFitsAndWhatWouldChangeIt) {
 TEST(ModelMemory, FollowsThePlanThatIsFittedToTheBudget) {
   const auto within = [](Bytes budget) {
     CpuDevice device({.threads = 1, .ledger = {.budget = budget}});
-    return predict_memory({tiny(), ModelPrecision::fp32, ModelMode::compiled}, Scenario::full_step,
-                          device, {})
+    return predict_memory({testing::tiny_transformer(), ModelPrecision::fp32, ModelMode::compiled},
+                          Scenario::full_step, device, {})
         .memory;
   };
   const ModelMemory free = within(kPlenty);
@@ -129,8 +120,9 @@ TEST(ModelMemory, FollowsThePlanThatIsFittedToTheBudget) {
 
 TEST(ModelMemory, TableHasTheBytesOfEveryKind) {
   CpuDevice device({.threads = 1, .ledger = {.budget = kPlenty}});
-  const ModelMemoryRow row = predict_memory({tiny(), ModelPrecision::mixed, ModelMode::compiled},
-                                            Scenario::full_step, device, {});
+  const ModelMemoryRow row =
+      predict_memory({testing::tiny_transformer(), ModelPrecision::mixed, ModelMode::compiled},
+                     Scenario::full_step, device, {});
   const Table table = model_memory_csv({row}, Bytes{1});
   ASSERT_EQ(table.rows.size(), 1u);
   ASSERT_EQ(table.rows[0].size(), table.columns.size());

@@ -9,6 +9,7 @@
 #include "measure/test_support.h"
 #include "runtime/cpu_device.h"
 #include "studies/attention_verify.h"
+#include "support/tiny_transformer.h"
 
 namespace ridgeline {
 namespace {
@@ -19,19 +20,8 @@ Record blank() {
   return record;
 }
 
-TransformerConfig tiny() {
-  return {.name = "tiny",
-          .d_model = 32,
-          .d_ff = 48,
-          .layers = 2,
-          .heads = 2,
-          .vocabulary = 96,
-          .batch_size = 2,
-          .context_length = 16};
-}
-
 ModelWorkload workload(ModelMode mode, ModelPrecision precision = ModelPrecision::fp32) {
-  return {tiny(), precision, mode};
+  return {testing::tiny_transformer(), precision, mode};
 }
 
 CpuOptions two_threads(Bytes budget = Bytes{64 << 20}) {
@@ -111,8 +101,8 @@ TEST(ModelStudy, MetricsFollowTheirConventions) {
     const double seconds = record.find_series(scenario.series)->statistics.median_ms / 1e3;
     const Json& of = record.metrics.value()[std::string(scenario.series)];
     EXPECT_NEAR(of["tokens_per_s"].get<double>() * seconds, 32, 1e-9);
-    const double flops =
-        model_forward_flops(tiny()) * (scenario.scenario == Scenario::forward ? 1 : 3);
+    const double flops = model_forward_flops(testing::tiny_transformer()) *
+                         (scenario.scenario == Scenario::forward ? 1 : 3);
     EXPECT_DOUBLE_EQ(of["model_flops"].get<double>(), flops);
     EXPECT_GT(of["mfu"].get<double>(), 0);
     EXPECT_LT(of["mfu"].get<double>(), 1);
@@ -207,26 +197,26 @@ TEST(ModelInputs, AreTheSameWhetherKeptOrDrawnAgain) {
     return values;
   };
   ModelInputs keeping(device, {.keep = Bytes{1 << 20}}), drawing(device, {});
-  keeping.fill(executable, tiny());
+  keeping.fill(executable, testing::tiny_transformer());
   const std::vector<float> first = head();
   device.poison(executable.input("lm_head.weight"));
-  keeping.fill(executable, tiny());
+  keeping.fill(executable, testing::tiny_transformer());
   EXPECT_EQ(head(), first);
   device.poison(executable.input("lm_head.weight"));
-  drawing.fill(executable, tiny());
+  drawing.fill(executable, testing::tiny_transformer());
   EXPECT_EQ(head(), first);
 }
 
 ModelSample good_sample() {
-  return {.loss = expected_loss(tiny(), 32).loss,
+  return {.loss = expected_loss(testing::tiny_transformer(), 32).loss,
           .gradients = {{"a", {1, -2, 3}}, {"b", {0.1, 0.2, 0.1}}, {"c", {0, 0, 0}}}};
 }
 
 std::string wrong(const ModelSample& sample, const std::optional<ModelSample>& reference,
                   ModelPrecision precision = ModelPrecision::mixed) {
   Verification verification;
-  compare_samples({tiny(), precision, ModelMode::compiled}, Scenario::full_step, sample, reference,
-                  verification);
+  compare_samples({testing::tiny_transformer(), precision, ModelMode::compiled},
+                  Scenario::full_step, sample, reference, verification);
   return first_wrong_tensor(verification);
 }
 

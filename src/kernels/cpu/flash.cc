@@ -24,7 +24,7 @@ void flash_forward(const FlashForward& problem, const CpuContext& context) {
   const FlashForwardKernel& kernel = forward_kernel(problem, flash_kernels(context.isa));
   const FlashMask mask = resolve(problem.mask, sizes);
   const int64_t tile = kernel.tile_sizes(sizes.head_dim).queries;
-  const int64_t tiles = tile_count(sizes.queries, tile);
+  const int64_t tiles = divide_up(sizes.queries, tile);
   const ThreadScratch scratch(context.pool, kernel.scratch_floats(sizes.head_dim));
 
   context.pool.for_each(sizes.batch * sizes.heads * tiles, [&](int64_t index, int thread) {

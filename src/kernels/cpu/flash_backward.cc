@@ -47,8 +47,8 @@ class Backward {
         kernels_(flash_kernels(context.isa)),
         mask_(resolve(problem.mask, sizes_)),
         tile_(kernels_.backward_tile_sizes(sizes_.head_dim)),
-        query_tiles_(tile_count(sizes_.queries, tile_.queries)),
-        key_tiles_(tile_count(sizes_.keys, tile_.keys)),
+        query_tiles_(divide_up(sizes_.queries, tile_.queries)),
+        key_tiles_(divide_up(sizes_.keys, tile_.keys)),
         delta_(sizes_.batch * sizes_.heads * sizes_.queries),
         log_sum_exp_(sizes_.batch * sizes_.heads * sizes_.queries),
         scratch_(context.pool, kernels_.backward_scratch_floats(sizes_.head_dim)),
@@ -74,7 +74,7 @@ class Backward {
   FlashRange visible_key_tiles(int64_t query_tile) const {
     const FlashRange visible = visible_keys(mask_, queries(query_tile));
     if (visible.begin == visible.end) return {0, 0};
-    return {visible.begin / tile_.keys, tile_count(visible.end, tile_.keys)};
+    return {visible.begin / tile_.keys, divide_up(visible.end, tile_.keys)};
   }
 
   bool sees(int64_t query_tile, int64_t key_tile) const {
@@ -225,7 +225,7 @@ class Backward {
   void operand_pass() {
     const ScoreTiles& function = *problem_.function;
     function.clear_sums();
-    const int64_t tiles = tile_count(sizes_.keys, kScoreTile);
+    const int64_t tiles = divide_up(sizes_.keys, kScoreTile);
     const int64_t batches_at_once = function.sums_over(0) ? sizes_.batch : 1;
     const int64_t heads_at_once = function.sums_over(1) ? sizes_.heads : 1;
     const int64_t head_groups = sizes_.heads / heads_at_once;
@@ -244,7 +244,7 @@ class Backward {
     FlashBackwardHead at = head(batch, index);
     at.function = problem_.function->adding(batch, index);
     kernels_.begin_keys(at, key_range, scratch);
-    for (int64_t tile = 0; tile < tile_count(sizes_.queries, kScoreTile); ++tile) {
+    for (int64_t tile = 0; tile < divide_up(sizes_.queries, kScoreTile); ++tile) {
       const FlashRange range = tile_range(tile, kScoreTile, sizes_.queries);
       const FlashRange visible = visible_keys(mask_, range);
       if (visible.begin < key_range.end && key_range.begin < visible.end)

@@ -115,7 +115,7 @@ const FlashKernels& flash_kernels(Isa isa) {
 }
 
 AlignedFloats::AlignedFloats(int64_t count) {
-  const int64_t padded = tile_count(count, kFloatsPerLine) * kFloatsPerLine;
+  const int64_t padded = divide_up(count, kFloatsPerLine) * kFloatsPerLine;
   const size_t bytes = static_cast<size_t>(padded) * sizeof(float);
   if (bytes == 0) return;
   data_.reset(static_cast<float*>(std::aligned_alloc(kFloatsPerLine * sizeof(float), bytes)));
@@ -129,7 +129,7 @@ void AlignedFloats::Free::operator()(float* data) const {
 }
 
 ThreadScratch::ThreadScratch(const ThreadPool& pool, int64_t floats)
-    : stride_(tile_count(floats, kFloatsPerLine) * kFloatsPerLine),
+    : stride_(divide_up(floats, kFloatsPerLine) * kFloatsPerLine),
       floats_(stride_ * pool.threads()) {}
 
 }  // namespace ridgeline

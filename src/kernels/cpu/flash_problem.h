@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/flash.h"
 #include "kernels/cpu/simd/flash_kernels.h"
+#include "kernels/cuts.h"
 
 namespace ridgeline {
 
@@ -21,10 +22,6 @@ AttentionSizes check(const FlashBackward& problem);
 FlashMask resolve(const AttentionMask& mask, const AttentionSizes& sizes);
 FlashRows rows_of(const TensorView& view, int64_t batch, int64_t head);
 const FlashKernels& flash_kernels(Isa isa);
-
-inline int64_t tile_count(int64_t length, int64_t tile) {
-  return (length + tile - 1) / tile;
-}
 
 inline FlashRange tile_range(int64_t index, int64_t tile, int64_t length) {
   const int64_t begin = index * tile;

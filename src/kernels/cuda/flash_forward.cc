@@ -8,15 +8,14 @@ namespace {
 
 CudaLaunch forward_launch(const FlashPlan& plan, const ForwardTile& tile,
                           FlashForwardParams params) {
-  CudaConstants constants = {constant("ROWS", tile.rows), constant("KEYS", tile.keys),
-                             constant("BLOCKS", tile.blocks)};
-  if (!tile.warpgroups) {
-    constants.push_back(constant("WARPS", tile.warps));
-    constants.push_back(constant("STAGES", tile.stages));
-  }
-  CudaLaunch launch = tile.warpgroups ? plan.launch("flash_forward_warpgroups.cu",
-                                                    "flash_forward_warpgroups", constants)
-                                      : plan.launch("flash_forward.cu", "flash_forward", constants);
+  CudaLaunch launch =
+      tile.warpgroups ? plan.launch("flash_forward_warpgroups.cu", "flash_forward_warpgroups",
+                                    {constant("ROWS", tile.rows), constant("KEYS", tile.keys),
+                                     constant("BLOCKS", tile.blocks)})
+                      : plan.launch("flash_forward.cu", "flash_forward",
+                                    {constant("ROWS", tile.rows), constant("KEYS", tile.keys),
+                                     constant("WARPS", tile.warps), constant("STAGES", tile.stages),
+                                     constant("BLOCKS", tile.blocks)});
   const int64_t tiles = divide_up(plan.shape.queries, tile.rows);
   params.query_tiles = static_cast<int>(tiles);
   params.heads_at_once = plan.heads_at_once(tiles, plan.shape.heads);
