@@ -33,6 +33,22 @@ void expect_to_compile(const std::vector<CudaKernel>& kernels) {
     EXPECT_EQ(kernel_resources(codes[i].log).spill_bytes, 0) << kernel_source(kernels[i]);
 }
 
+// One that does not would read what the kernel before it has not written yet.
+TEST(EmitCuda, KernelsWaitForTheOneBeforeThem) {
+  Graph graph;
+  const Tensor x = input(graph, "x", {DType::f32, {512, 64}});
+  graph.mark_output("rows", (x * rsqrt(mean(x * x, {-1}))).value());
+  graph.mark_output("columns", sum(x * x, {0}).value());
+  std::vector<CudaKernel> kernels;
+  add_kernels(graph, kernels);
+  for (uint64_t seed = 0; seed < 20; ++seed)
+    add_kernels(testing::RandomGraphMaker(seed).make(10).graph, kernels);
+  ASSERT_GT(kernels.size(), 20u);
+  for (const CudaKernel& kernel : kernels)
+    EXPECT_NE(kernel.text.find("Params p) {\n  wait_for_earlier_kernels();"), std::string::npos)
+        << kernel.text;
+}
+
 TEST(EmitCuda, KernelsOfRandomGraphsCompile) {
   SKIP_WITHOUT_NVRTC();
   std::vector<CudaKernel> kernels;
