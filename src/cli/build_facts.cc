@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "git_commit.h"
 #include "studies/device_facts.h"
 
 namespace ridgeline {
