@@ -6,8 +6,8 @@
 // through shared memory; each warpgroup computes 64 x 64 of it, while the scores of the next step are computed. So
 // tiles of dS have two places, and queries, which dK still reads then, three.
 //
-// Constants beside those of flash_common.cuh: QUERIES (a step), WARPGROUPS (QUERIES x HEAD_DIM / 64 / 64), BLOCKS (a
-// multiprocessor should hold).
+// Constants beside those of flash_common.cuh: QUERIES (a step), WARPGROUPS (as many as dQ of a step has parts of 64 x
+// 64), BLOCKS (a multiprocessor should hold).
 #include "flash_common.cuh"
 #include "flash_query_sums.cuh"
 #include "warpgroup.cuh"
@@ -18,13 +18,15 @@ constexpr int kQueries = QUERIES, kWarpgroups = WARPGROUPS;
 constexpr int kKeys = 64 * kWarpgroups, kThreads = 128 * kWarpgroups;
 constexpr int kScoreTiles = kQueries / 8, kWidthTiles = kHeadDim / 8;
 constexpr int kQuerySteps = kQueries / kStep;
-constexpr int kPartsAcross = kHeadDim / kPanel;  // 64 x 64 parts of dQ side by side
+constexpr int kPartsAcross = (kHeadDim + kPanel - 1) / kPanel;  // 64 x 64 parts of dQ side by side
+constexpr int kLastPartTiles = (kHeadDim - 1) % kPanel / 8 + 1;  // what there is of the last of them
 static_assert(kQueries / 64 * kPartsAcross == kWarpgroups, "a part of dQ for each warpgroup");
 
 using KeyRows = Panels<kKeys, kHeadDim>;
 using QueryRows = Panels<kQueries, kHeadDim>;
 using Scores = Panels<kKeys, kQueries>;
 constexpr int kStageBytes = 2 * QueryRows::kBytes;
+constexpr int kWarpSums = 16 * kPanel * 4;  // bytes of a warp's part of dQ
 
 extern "C" __global__ void __launch_bounds__(kThreads, BLOCKS)
 flash_backward_warpgroups(const __grid_constant__ FlashBackwardParams p) {
@@ -45,7 +47,7 @@ flash_backward_warpgroups(const __grid_constant__ FlashBackwardParams p) {
   const unsigned ring = v_tile.address + KeyRows::kBytes;
   const unsigned d_score_ring = ring + 3 * kStageBytes;
   const unsigned staging = d_score_ring + 2 * Scores::kBytes;  // of sums on their way out
-  const unsigned row_ring = staging + 4 * kQueries * kHeadDim;  // log-sum-exps and dots of a stage's queries
+  const unsigned row_ring = staging + kThreads / 32 * kWarpSums;  // log-sum-exps and dots of a stage's queries
 
   // Steps go over the tiles of one head, then of the next one.
   struct Place {
@@ -83,14 +85,17 @@ flash_backward_warpgroups(const __grid_constant__ FlashBackwardParams p) {
   float* d_q_sum = nullptr;
   const auto add_d_q = [&] {
     settle(d_q);
-    add_shared<kPanel / 8>(d_q_sum + place_of_sum(part_query + warp() % 4 * 16, part_column), d_q,
-                           staging + warp() * (kPanel / 8 * 512));
+    float* to = d_q_sum + place_of_sum(part_query + warp() % 4 * 16, part_column);
+    if (kHeadDim % kPanel == 0 || part_column + kPanel <= kHeadDim)
+      add_shared<kPanel / 8>(to, d_q, staging + warp() * kWarpSums);
+    else
+      add_shared<kLastPartTiles>(to, d_q, staging + warp() * kWarpSums);
   };
   const auto multiply_d_scores = [&](int step) {
     const Scores d_score_tile{d_score_ring + (step & 1) * Scores::kBytes};
 #pragma unroll
     for (int k = 0; k < kKeys; k += kStep)
-      multiply_shared<Element, true, true>(d_q, d_score_tile.columns_from(part_query, k),
+      multiply_shared<Element>(d_q, d_score_tile.columns_from(part_query, k),
                                            k_tile.columns_from(part_column, k), k > 0);
     end_products();
   };
@@ -105,7 +110,7 @@ flash_backward_warpgroups(const __grid_constant__ FlashBackwardParams p) {
     const auto multiply_rows = [&](Accumulator(&result)[kScoreTiles], KeyRows left, QueryRows right) {
 #pragma unroll
       for (int d = 0; d < kHeadDim; d += kStep)
-        multiply_shared<Element, false, false>(result, left.rows_from(64 * warpgroup, d), right.rows_from(0, d), d > 0);
+        multiply_shared<Element>(result, left.rows_from(64 * warpgroup, d), right.rows_from(0, d), d > 0);
       end_products();
     };
     begin_products();
@@ -142,7 +147,7 @@ flash_backward_warpgroups(const __grid_constant__ FlashBackwardParams p) {
       begin_products();
 #pragma unroll
       for (int q = 0; q < kQuerySteps; ++q)
-        multiply_registers<Element, true>(sum, left[q], right.columns_from(0, q * kStep), true);
+        multiply_registers<Element>(sum, left[q], right.columns_from(0, q * kStep), true);
       end_products();
     };
 #pragma unroll

@@ -84,17 +84,19 @@ struct Work {
 };
 
 // Starts to copy kRows rows from `first` into a tile; rows from `end` on and columns beyond the width
-// become zeros. All kThreads threads take part.
+// become zeros. All kThreads threads take part, this one as number `thread`.
 template <int kRows, int kThreads, class To>
-__device__ __forceinline__ void load_rows(To tile, const Inputs& head, int first, int end) {
+__device__ __forceinline__ void load_rows(To tile, const Inputs& head, int first, int end,
+                                          int thread = threadIdx.x) {
   if constexpr (kAligned || !kPlain) {
     constexpr int kChunks = kPlanes<Element> * kHeadDim / kChunk;
     constexpr int kRowsAtOnce = kThreads / kChunks;
     static_assert(kRowsAtOnce > 0);
-    const int row = threadIdx.x / kChunks;
-    const int column = threadIdx.x % kChunks * kChunk;
+    const int row = thread / kChunks;
+    const int column = thread % kChunks * kChunk;
     const Element* from = head.at(first + row) + column;
-    const unsigned to = tile.at(row, column);
+    // Eight rows further on, tiles of either kind repeat themselves.
+    const auto to = [&](int i) { return tile.at(row + i % 8, column) + i / 8 * 8 * To::kRowBytes; };
     const bool in_width = kWidth == kHeadDim || !kPlain || column < kWidth;
     if (kThreads % kChunks == 0 || row < kRowsAtOnce) {
       // A tile that is full needs no bounds; heads wider than 128 were measured faster with them all the same.
@@ -102,7 +104,7 @@ __device__ __forceinline__ void load_rows(To tile, const Inputs& head, int first
 #pragma unroll
         for (int i = 0; i < kRows; i += kRowsAtOnce) {
           if (kRows % kRowsAtOnce != 0 && row + i >= kRows) break;
-          copy_chunk(to + i * To::kRowBytes, from);
+          copy_chunk(to(i), from);
           from += kRowsAtOnce * head.row;
         }
       } else {
@@ -110,13 +112,13 @@ __device__ __forceinline__ void load_rows(To tile, const Inputs& head, int first
         for (int i = 0; i < kRows; i += kRowsAtOnce) {
           if (kRows % kRowsAtOnce != 0 && row + i >= kRows) break;
           const bool present = in_width && first + row + i < end;
-          copy_chunk_or_zeros(to + i * To::kRowBytes, present ? from : head.data, present);
+          copy_chunk_or_zeros(to(i), present ? from : head.data, present);
           from += kRowsAtOnce * head.row;
         }
       }
     }
   } else {
-    for (int i = threadIdx.x; i < kRows * kHeadDim; i += kThreads) {
+    for (int i = thread; i < kRows * kHeadDim; i += kThreads) {
       const int row = i / kHeadDim, column = i % kHeadDim;
       Element x = {};
       if (first + row < end && column < kWidth)

@@ -6,16 +6,26 @@
 namespace ridgeline {
 namespace {
 
+CudaLaunch kernel_launch(const FlashPlan& plan, const ForwardTile& tile) {
+  const auto rows = constant("ROWS", tile.rows), keys = constant("KEYS", tile.keys),
+             stages = constant("STAGES", tile.stages), blocks = constant("BLOCKS", tile.blocks);
+  switch (tile.kernel) {
+    case ForwardKernel::warpgroups:
+      return plan.launch("flash_forward_warpgroups.cu", "flash_forward_warpgroups",
+                         {rows, keys, stages});
+    case ForwardKernel::warpgroups_short:
+      return plan.launch("flash_forward_warpgroups_short.cu", "flash_forward_warpgroups_short",
+                         {keys, blocks});
+    case ForwardKernel::portable:
+      break;
+  }
+  return plan.launch("flash_forward.cu", "flash_forward",
+                     {rows, keys, constant("WARPS", tile.warps), stages, blocks});
+}
+
 CudaLaunch forward_launch(const FlashPlan& plan, const ForwardTile& tile,
                           FlashForwardParams params) {
-  CudaLaunch launch =
-      tile.warpgroups ? plan.launch("flash_forward_warpgroups.cu", "flash_forward_warpgroups",
-                                    {constant("ROWS", tile.rows), constant("KEYS", tile.keys),
-                                     constant("BLOCKS", tile.blocks)})
-                      : plan.launch("flash_forward.cu", "flash_forward",
-                                    {constant("ROWS", tile.rows), constant("KEYS", tile.keys),
-                                     constant("WARPS", tile.warps), constant("STAGES", tile.stages),
-                                     constant("BLOCKS", tile.blocks)});
+  CudaLaunch launch = kernel_launch(plan, tile);
   const int64_t tiles = divide_up(plan.shape.queries, tile.rows);
   params.query_tiles = static_cast<int>(tiles);
   params.heads_at_once = plan.heads_at_once(tiles, plan.shape.heads);

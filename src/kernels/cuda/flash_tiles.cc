@@ -5,9 +5,16 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "kernels/cuts.h"
 
 namespace ridgeline {
 namespace {
+
+// The panels of warpgroup.cuh that a head takes, in columns.
+constexpr int kPanelColumns = 64;
+int64_t panel_width(const FlashShape& shape) {
+  return divide_up(shape.head_dim(), kPanelColumns) * kPanelColumns;
+}
 
 // In shared memory.
 int64_t element_bytes(const FlashShape& shape) {
@@ -78,28 +85,35 @@ const std::vector<TileRow<BackwardQueriesTile>>& backward_queries_table() {
   return table;
 }
 
-// Kernels for warpgroups are for plain elements in aligned rows and heads of whole panels
-// (warpgroup.cuh).
+// Kernels for warpgroups are for plain elements in aligned rows.
 bool serves_warpgroups(const FlashShape& shape, const CudaFacts& device) {
   constexpr int64_t kSharedBytes = 227 << 10;  // what every Hopper has, and their tiles count on
   return device.compute_capability == 90 && device.shared_bytes_per_block >= kSharedBytes &&
-         shape.planes() == 0 && shape.aligned && shape.head_dim() % 64 == 0 &&
-         shape.head_dim() <= 128;
+         shape.planes() == 0 && shape.aligned && shape.head_dim() >= kPanelColumns;
 }
 
-// From this length on, steps of 128 keys make up for what a block of them leaves idle.
-constexpr int64_t kLongKeys = 4096;
+// From this length on, heads of 64 make up for what large tiles leave idle at both ends of a block,
+// and with a mask along its edge.
+constexpr int64_t kLongKeys = 2048;
 
 std::vector<ForwardTile> forward_warpgroup_tiles(const FlashShape& shape) {
-  if (shape.head_dim() == 128) return {{64, 64, 4, 2, 2, true}, {128, 128, 8, 2, 1, true}};
-  if (shape.function) return {{64, 64, 4, 2, 2, true}};  // it wants registers of its own
-  const ForwardTile small = {64, 64, 4, 2, 4, true}, large = {64, 128, 4, 2, 3, true};
-  if (shape.keys >= kLongKeys) return {large, small};
-  return {small, large};
+  const auto large = [](int rows, int keys, int stages) {
+    return ForwardTile{rows, keys, rows / 16 + 4, stages, 1, ForwardKernel::warpgroups};
+  };
+  const auto small = [](int blocks) {
+    return ForwardTile{64, 64, 4, 2, blocks, ForwardKernel::warpgroups_short};
+  };
+  const int width = shape.head_dim();
+  if (width > 192 || (width > 128 && shape.function)) return {large(128, 64, 2)};
+  if (width > 128) return {large(128, 96, 2)};
+  if (width > 64) return {large(128, 128, 2), small(2)};
+  if (shape.function) return {small(2)};  // it wants registers of its own
+  if (shape.keys >= kLongKeys) return {large(192, 128, 3), small(4)};
+  return {small(4), large(192, 128, 3)};
 }
 
 std::vector<BackwardKeysTile> backward_warpgroup_tiles(const FlashShape& shape) {
-  if (shape.head_dim() == 128) return {{64, 128, 8, 3, 1, 1, true}};
+  if (shape.head_dim() > 64) return {{64, 128, 8, 3, 1, 1, true}};
   return {{128, 128, 8, 3, 1, 1, true}, {64, 64, 4, 3, 1, 2, true}};
 }
 
@@ -139,6 +153,7 @@ int64_t busiest(const FlashShape& shape, const CudaFacts& device, int64_t side, 
 
 // What a smaller tile loses in each multiprocessor, as measured.
 constexpr double kForwardLoss = 1.15;
+constexpr double kForwardWarpgroupsLoss = 1.36;
 constexpr double kBackwardLoss = 1.3;
 
 // Short masked sequences: the first tile gives way to one that shares the work out so much better
@@ -168,14 +183,18 @@ int64_t FlashShape::row_bytes() const {
 }
 
 int64_t ForwardTile::shared_bytes(const FlashShape& shape) const {
-  if (warpgroups) return 2 * shape.head_dim() * (rows + 2 * stages * keys);
+  constexpr int kBarrierBytes = 32;  // of a stage
+  if (kernel != ForwardKernel::portable)
+    return 2 * panel_width(shape) * (rows + 2 * stages * keys) + stages * kBarrierBytes;
   return shape.row_bytes() * (rows + 2 * stages * keys);
 }
 
 int64_t BackwardKeysTile::shared_bytes(const FlashShape& shape, bool single_pass) const {
-  if (warpgroups)
-    return 2 * shape.head_dim() * (2 * keys + stages * 2 * queries) + 2 * 2 * keys * queries +
-           4 * queries * shape.head_dim() + stages * 8 * queries;
+  if (warpgroups) {
+    const int64_t width = panel_width(shape);
+    return 2 * width * (2 * keys + stages * 2 * queries) + 2 * 2 * keys * queries +
+           4 * queries * width + stages * 8 * queries;
+  }
   const int64_t weights = (queries * element_bytes(shape) + 16) * keys;
   const int64_t tops = shape.planes() == 0 ? 0 : (keys / 16 * split + 3) / 4 * 16;
   return 2 * keys * shape.row_bytes() + stages * (2 * queries * shape.row_bytes() + 8 * queries) +
@@ -188,14 +207,19 @@ int64_t BackwardQueriesTile::shared_bytes(const FlashShape& shape) const {
 
 std::vector<ForwardTile> forward_tiles(const FlashShape& shape, const CudaFacts& device) {
   const auto shared_bytes = [&](const ForwardTile& tile) { return tile.shared_bytes(shape); };
-  if (serves_warpgroups(shape, device))
-    return that_fit(forward_warpgroup_tiles(shape), device, shape, shared_bytes);
+  const auto busiest_of = [&](const ForwardTile& tile) {
+    return busiest(shape, device, tile.rows, tile.keys);
+  };
+  if (serves_warpgroups(shape, device)) {
+    std::vector<ForwardTile> tiles =
+        that_fit(forward_warpgroup_tiles(shape), device, shape, shared_bytes);
+    prefer_even_tile(tiles, kForwardWarpgroupsLoss, busiest_of);
+    return tiles;
+  }
   std::vector<ForwardTile> tiles =
       that_fit(row_for(forward_table(), shape), device, shape, shared_bytes);
   if (shape.mask != 0) {
-    prefer_even_tile(tiles, kForwardLoss, [&](const ForwardTile& tile) {
-      return busiest(shape, device, tile.rows, tile.keys);
-    });
+    prefer_even_tile(tiles, kForwardLoss, busiest_of);
     return tiles;
   }
   // Where the best tile leaves multiprocessors idle, fewer rows a warp are better: of those tiles
@@ -216,8 +240,9 @@ std::vector<ForwardTile> forward_tiles(const FlashShape& shape, const CudaFacts&
 std::vector<BackwardKeysTile> backward_keys_tiles(const FlashShape& shape, const CudaFacts& device,
                                                   bool single_pass) {
   std::vector<BackwardKeysTile> tiles;
-  // Two passes, and the product that a function is differentiated at, have no room there.
-  if (serves_warpgroups(shape, device) && single_pass && !shape.function)
+  // Wide heads, two passes, and the product that a function is differentiated at, have no room
+  // there.
+  if (serves_warpgroups(shape, device) && shape.head_dim() <= 128 && single_pass && !shape.function)
     tiles = backward_warpgroup_tiles(shape);
   else
     for (BackwardKeysTile tile : row_for(backward_keys_table(), shape))

@@ -28,11 +28,14 @@ struct FlashShape {
 
 inline constexpr int kMaxFlashWidth = 256;
 
-// A block of the forward kernel; see flash_forward.cu for the names. With warpgroups it is
-// flash_forward_warpgroups.cu, which only Hopper runs.
+// flash_forward.cu, or those that only Hopper runs: flash_forward_warpgroups.cu and its sibling for
+// short sequences.
+enum class ForwardKernel { portable, warpgroups, warpgroups_short };
+
+// A block of a forward kernel; see there for the names.
 struct ForwardTile {
   int rows, keys, warps, stages, blocks;
-  bool warpgroups = false;
+  ForwardKernel kernel = ForwardKernel::portable;
   int64_t shared_bytes(const FlashShape& shape) const;
 };
 

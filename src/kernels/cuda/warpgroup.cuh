@@ -11,6 +11,25 @@ namespace ridgeline {
 
 constexpr int kPanel = 64;  // columns of a panel: 128 bytes a row
 
+// What the tensor cores read of panels: 16 in depth, and as many rows of them, or transposed columns, as a product wants.
+template <int kPanelBytes, bool kIsTransposed>
+struct Operand {
+  static constexpr bool kTransposed = kIsTransposed;
+  unsigned long long bits;
+
+  __device__ __forceinline__ explicit Operand(unsigned place) {
+    constexpr unsigned long long kSwizzle128 = 1ull << 62, kGroups = (8ull * 2 * kPanel >> 4) << 32;
+    constexpr unsigned long long kPanels = (kTransposed ? kPanelBytes : 16) >> 4 << 16;
+    bits = kSwizzle128 | kGroups | kPanels | (place & 0x3ffff) >> 4;
+  }
+  // Eight rows or columns later, `tiles` times.
+  __device__ __forceinline__ Operand after(int tiles) const {
+    Operand later = *this;
+    later.bits += (kTransposed ? tiles / 8 * kPanelBytes + tiles % 8 * 16 : tiles * 8 * 2 * kPanel) >> 4;
+    return later;
+  }
+};
+
 // Rows of 16-bit numbers, in panels of 64 columns one behind the other. Within a panel the eight chunks of a row
 // change places by the row's number, as the tensor cores expect it ("128-byte swizzle"); nobody meets a bank twice.
 template <int kRows, int kColumns>
@@ -25,18 +44,13 @@ struct Panels {
            column % kChunk * 2;
   }
 
-  // Where an operand begins, for the tensor cores; `panels`: bytes between panels, where an operand has several.
-  __device__ __forceinline__ static unsigned long long descriptor(unsigned place, int panels) {
-    constexpr unsigned long long kSwizzle128 = 1ull << 62, kGroups = (8ull * kRowBytes >> 4) << 32;
-    return kSwizzle128 | kGroups | static_cast<unsigned long long>(panels >> 4) << 16 | (place & 0x3ffff) >> 4;
-  }
-  // Rows from `row` on, with the 16 columns from `column` as depth.
-  __device__ __forceinline__ unsigned long long rows_from(int row, int column) const {
-    return descriptor(address + column / kPanel * kPanelBytes + row * kRowBytes + column % kPanel * 2, 16);
+  // Rows from `row` on, a multiple of 8, with the 16 columns from `column` as depth.
+  __device__ __forceinline__ Operand<kPanelBytes, false> rows_from(int row, int column) const {
+    return Operand<kPanelBytes, false>(address + column / kPanel * kPanelBytes + row * kRowBytes + column % kPanel * 2);
   }
   // Columns from `column` on, a multiple of 64, with the 16 rows from `row` as depth.
-  __device__ __forceinline__ unsigned long long columns_from(int column, int row) const {
-    return descriptor(address + column / kPanel * kPanelBytes + row * kRowBytes, kPanelBytes);
+  __device__ __forceinline__ Operand<kPanelBytes, true> columns_from(int column, int row) const {
+    return Operand<kPanelBytes, true>(address + column / kPanel * kPanelBytes + row * kRowBytes);
   }
 };
 
@@ -62,72 +76,148 @@ __device__ __forceinline__ void publish_shared() { asm volatile("fence.proxy.asy
 
 // ---- one step of 16 in depth
 
-#define RIDGELINE_TILE(d, n) "+f"(d[n].v[0]), "+f"(d[n].v[1]), "+f"(d[n].v[2]), "+f"(d[n].v[3])
-#define RIDGELINE_TILES_4(d, n) \
-  RIDGELINE_TILE(d, n), RIDGELINE_TILE(d, n + 1), RIDGELINE_TILE(d, n + 2), RIDGELINE_TILE(d, n + 3)
-#define RIDGELINE_TILES_8(d) RIDGELINE_TILES_4(d, 0), RIDGELINE_TILES_4(d, 4)
-#define RIDGELINE_TILES_16(d) RIDGELINE_TILES_8(d), RIDGELINE_TILES_4(d, 8), RIDGELINE_TILES_4(d, 12)
-#define RIDGELINE_NAMES_8                                                                            \
-  "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27," \
-  "%28,%29,%30,%31}"
-#define RIDGELINE_NAMES_16                                                                           \
-  "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27," \
-  "%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53," \
-  "%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}"
+#define RIDGELINE_TILE(n) "+f"(d[n].v[0]), "+f"(d[n].v[1]), "+f"(d[n].v[2]), "+f"(d[n].v[3])
+#define RIDGELINE_TILES_2(n) RIDGELINE_TILE(n), RIDGELINE_TILE(n + 1)
+#define RIDGELINE_TILES_4(n) RIDGELINE_TILES_2(n), RIDGELINE_TILES_2(n + 2)
+#define RIDGELINE_TILES_8(n) RIDGELINE_TILES_4(n), RIDGELINE_TILES_4(n + 4)
+#define RIDGELINE_TILES_16(n) RIDGELINE_TILES_8(n), RIDGELINE_TILES_8(n + 8)
+#define RIDGELINE_NAMES_2 "%0,%1,%2,%3,%4,%5,%6,%7"
+#define RIDGELINE_NAMES_4 RIDGELINE_NAMES_2 ",%8,%9,%10,%11,%12,%13,%14,%15"
+#define RIDGELINE_NAMES_8 RIDGELINE_NAMES_4 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
+#define RIDGELINE_NAMES_16                                                                                  \
+  RIDGELINE_NAMES_8 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52," \
+                    "%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
 
-// `operands` names what stands behind the results: whether to add, then A, B and which of them lie transposed.
-#define RIDGELINE_WGMMA(n, types, names, tiles, add, operands, ...)                                                \
-  asm volatile("{.reg .pred p; setp.ne.b32 p, " add ", 0;\n"                                                       \
-               "wgmma.mma_async.sync.aligned.m64n" n "k16.f32." types " " names ", " operands ";}"                 \
-               : tiles                                                                                             \
-               : __VA_ARGS__                                                                                       \
+#define RIDGELINE_WGMMA(tiles, columns, types, add, operands, ...)                          \
+  asm volatile("{.reg .pred p; setp.ne.b32 p, " add ", 0;\n"                                \
+               "wgmma.mma_async.sync.aligned.m64n" columns "k16.f32." types " {" RIDGELINE_NAMES_##tiles "}, " operands ";}" \
+               : RIDGELINE_TILES_##tiles(kFirst)                                            \
+               : __VA_ARGS__                                                                \
                : "memory")
-#define RIDGELINE_WGMMA_8(types, operands, ...) \
-  RIDGELINE_WGMMA("64", types, RIDGELINE_NAMES_8, RIDGELINE_TILES_8(d), "%32", operands, __VA_ARGS__)
-#define RIDGELINE_WGMMA_16(types, operands, ...) \
-  RIDGELINE_WGMMA("128", types, RIDGELINE_NAMES_16, RIDGELINE_TILES_16(d), "%64", operands, __VA_ARGS__)
+// The product if it is one of that many tiles. `add` and `operands` name what stands behind the results: whether to
+// add; A, B and which of them lie transposed.
+#define RIDGELINE_PRODUCT(tiles, columns, add, operands, ...)                      \
+  if constexpr (kCount == tiles && kIsBf16<E>)                                     \
+    RIDGELINE_WGMMA(tiles, columns, "bf16.bf16", add, operands, __VA_ARGS__);      \
+  else if constexpr (kCount == tiles)                                              \
+    RIDGELINE_WGMMA(tiles, columns, "f16.f16", add, operands, __VA_ARGS__)
 
 template <class E>
 constexpr bool kIsBf16 = false;
 template <>
 constexpr bool kIsBf16<bf16> = true;
 
-// d = A B, or if `add` d += A B. Transposed operands come from columns_from, others from rows_from.
-template <class E, bool kTransposedA, bool kTransposedB, int kTiles>
-__device__ __forceinline__ void multiply_shared(Accumulator (&d)[kTiles], unsigned long long a, unsigned long long b,
-                                                bool add) {
-  static_assert(kTiles == 8 || kTiles == 16);
-#define RIDGELINE_INPUTS "r"(int(add)), "l"(a), "l"(b), "n"(int(kTransposedA)), "n"(int(kTransposedB))
-  if constexpr (kTiles == 8 && kIsBf16<E>) {
-    RIDGELINE_WGMMA_8("bf16.bf16", "%33, %34, p, 1, 1, %35, %36", RIDGELINE_INPUTS);
-  } else if constexpr (kTiles == 8) {
-    RIDGELINE_WGMMA_8("f16.f16", "%33, %34, p, 1, 1, %35, %36", RIDGELINE_INPUTS);
-  } else if constexpr (kIsBf16<E>) {
-    RIDGELINE_WGMMA_16("bf16.bf16", "%65, %66, p, 1, 1, %67, %68", RIDGELINE_INPUTS);
-  } else {
-    RIDGELINE_WGMMA_16("f16.f16", "%65, %66, p, 1, 1, %67, %68", RIDGELINE_INPUTS);
-  }
+// Tiles that one instruction computes of those that are left.
+constexpr int tiles_at_once(int left) { return left >= 16 ? 16 : left >= 8 ? 8 : left >= 4 ? 4 : 2; }
+
+// d = A B, or if `add` d += A B; from tile kFirst of d on.
+template <class E, int kFirst = 0, int kTiles, class A, class B>
+__device__ __forceinline__ void multiply_shared(Accumulator (&d)[kTiles], A a, B b, bool add) {
+  constexpr int kCount = tiles_at_once(kTiles - kFirst);
+  const unsigned long long right = b.after(kFirst).bits;
+#define RIDGELINE_INPUTS "r"(int(add)), "l"(a.bits), "l"(right), "n"(int(A::kTransposed)), "n"(int(B::kTransposed))
+  RIDGELINE_PRODUCT(2, "16", "%8", "%9, %10, p, 1, 1, %11, %12", RIDGELINE_INPUTS);
+  RIDGELINE_PRODUCT(4, "32", "%16", "%17, %18, p, 1, 1, %19, %20", RIDGELINE_INPUTS);
+  RIDGELINE_PRODUCT(8, "64", "%32", "%33, %34, p, 1, 1, %35, %36", RIDGELINE_INPUTS);
+  RIDGELINE_PRODUCT(16, "128", "%64", "%65, %66, p, 1, 1, %67, %68", RIDGELINE_INPUTS);
 #undef RIDGELINE_INPUTS
+  if constexpr (kFirst + kCount < kTiles) multiply_shared<E, kFirst + kCount>(d, a, b, add);
 }
 
 // The same with A in registers.
-template <class E, bool kTransposedB, int kTiles>
-__device__ __forceinline__ void multiply_registers(Accumulator (&d)[kTiles], const FragmentA<E>& a,
-                                                   unsigned long long b, bool add) {
-  static_assert(kTiles == 8 || kTiles == 16);
+template <class E, int kFirst = 0, int kTiles, class B>
+__device__ __forceinline__ void multiply_registers(Accumulator (&d)[kTiles], const FragmentA<E>& a, B b, bool add) {
+  constexpr int kCount = tiles_at_once(kTiles - kFirst);
+  const unsigned long long right = b.after(kFirst).bits;
 #define RIDGELINE_INPUTS \
-  "r"(int(add)), "r"(a.r[0][0]), "r"(a.r[0][1]), "r"(a.r[0][2]), "r"(a.r[0][3]), "l"(b), "n"(int(kTransposedB))
-  if constexpr (kTiles == 8 && kIsBf16<E>) {
-    RIDGELINE_WGMMA_8("bf16.bf16", "{%33,%34,%35,%36}, %37, p, 1, 1, %38", RIDGELINE_INPUTS);
-  } else if constexpr (kTiles == 8) {
-    RIDGELINE_WGMMA_8("f16.f16", "{%33,%34,%35,%36}, %37, p, 1, 1, %38", RIDGELINE_INPUTS);
-  } else if constexpr (kIsBf16<E>) {
-    RIDGELINE_WGMMA_16("bf16.bf16", "{%65,%66,%67,%68}, %69, p, 1, 1, %70", RIDGELINE_INPUTS);
-  } else {
-    RIDGELINE_WGMMA_16("f16.f16", "{%65,%66,%67,%68}, %69, p, 1, 1, %70", RIDGELINE_INPUTS);
-  }
+  "r"(int(add)), "r"(a.r[0][0]), "r"(a.r[0][1]), "r"(a.r[0][2]), "r"(a.r[0][3]), "l"(right), "n"(int(B::kTransposed))
+  RIDGELINE_PRODUCT(2, "16", "%8", "{%9,%10,%11,%12}, %13, p, 1, 1, %14", RIDGELINE_INPUTS);
+  RIDGELINE_PRODUCT(4, "32", "%16", "{%17,%18,%19,%20}, %21, p, 1, 1, %22", RIDGELINE_INPUTS);
+  RIDGELINE_PRODUCT(8, "64", "%32", "{%33,%34,%35,%36}, %37, p, 1, 1, %38", RIDGELINE_INPUTS);
+  RIDGELINE_PRODUCT(16, "128", "%64", "{%65,%66,%67,%68}, %69, p, 1, 1, %70", RIDGELINE_INPUTS);
 #undef RIDGELINE_INPUTS
+  if constexpr (kFirst + kCount < kTiles) multiply_registers<E, kFirst + kCount>(d, a, b, add);
 }
+
+// ---- warpgroups of one block that each go their own way
+
+// Registers of a thread from here on, in all four warps of a warpgroup; a multiple of 8. The block's warpgroups together
+// have no more than they began with.
+template <int kRegisters>
+__device__ __forceinline__ void give_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+template <int kRegisters>
+__device__ __forceinline__ void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+
+// Waits for `threads` threads at barrier `number`, 1 to 15.
+__device__ __forceinline__ void meet(int number, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+// Counts as having come, without waiting.
+__device__ __forceinline__ void announce(int number, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+
+// Eight bytes of shared memory that count arrivals. Each time all have come a phase ends, and the next begins.
+struct PhaseBarrier {
+  unsigned address;
+
+  __device__ __forceinline__ void set_up(int arrivals) const {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(address), "r"(arrivals) : "memory");
+  }
+  __device__ __forceinline__ void arrive() const {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(address) : "memory");
+  }
+  // Arrives as soon as the copies that this thread has started are done.
+  __device__ __forceinline__ void arrive_after_copies() const {
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(address) : "memory");
+  }
+  // Until phase number `phase` has ended; one before the first counts as ended.
+  __device__ __forceinline__ void wait(int phase) const {
+    asm volatile(
+        "{.reg .pred done;\n"
+        "again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+        "@!done bra again;}" ::"r"(address),
+        "r"(phase & 1)
+        : "memory");
+  }
+};
+
+// Tiles on their way from a warpgroup that loads them to warpgroups that read them, kStages at a time.
+template <class Tile, int kStages>
+struct TileRing {
+  static constexpr int kTileBytes = kStages * Tile::kBytes;
+  static constexpr int kBarrierBytes = 2 * kStages * 8;
+  unsigned tiles, barriers;
+
+  __device__ __forceinline__ PhaseBarrier loaded(int step) const { return {barriers + step % kStages * 16}; }
+  __device__ __forceinline__ PhaseBarrier free(int step) const { return {barriers + step % kStages * 16 + 8}; }
+  __device__ __forceinline__ Tile tile(int step) const { return {tiles + step % kStages * Tile::kBytes}; }
+
+  // By one thread, before the others come.
+  __device__ __forceinline__ void set_up(int reading_warps) const {
+    for (int i = 0; i < kStages; ++i) loaded(i).set_up(128), free(i).set_up(reading_warps);
+  }
+  // The loading warpgroup: `load` starts to copy into a tile.
+  template <class Load>
+  __device__ __forceinline__ void fill(int step, Load load) const {
+    free(step).wait(step / kStages - 1);
+    load(tile(step));
+    loaded(step).arrive_after_copies();
+  }
+  // The readers: a tile before products read it, and when the products are done.
+  __device__ __forceinline__ Tile take(int step) const {
+    loaded(step).wait(step / kStages);
+    publish_shared();
+    return tile(step);
+  }
+  __device__ __forceinline__ void give_back(int step) const {
+    if (lane() == 0) free(step).arrive();
+  }
+};
 
 // ---- sums to global memory, on their own
 
@@ -137,12 +227,12 @@ __device__ __forceinline__ void wait_for_additions() {
   __syncwarp();
 }
 
-// Adds the accumulators of a warp to kTiles * 128 floats at `to`, through as many at `staging`.
-template <int kTiles>
+// Adds the first kCount accumulators of a warp to kCount * 128 floats at `to`, through as many at `staging`.
+template <int kCount, int kTiles>
 __device__ __forceinline__ void add_shared(float* to, const Accumulator (&sums)[kTiles], unsigned staging) {
   wait_for_additions();
 #pragma unroll
-  for (int n = 0; n < kTiles; ++n)
+  for (int n = 0; n < kCount; ++n)
     asm volatile("st.shared.v4.f32 [%0], {%1,%2,%3,%4};" ::"r"(staging + 512 * n + 16 * lane()), "f"(sums[n].v[0]),
                  "f"(sums[n].v[1]), "f"(sums[n].v[2]), "f"(sums[n].v[3])
                  : "memory");
@@ -151,7 +241,7 @@ __device__ __forceinline__ void add_shared(float* to, const Accumulator (&sums)[
   if (lane() == 0)
     asm volatile(
         "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;\n"
-        "cp.async.bulk.commit_group;" ::"l"(to), "r"(staging), "n"(512 * kTiles)
+        "cp.async.bulk.commit_group;" ::"l"(to), "r"(staging), "n"(512 * kCount)
         : "memory");
 }
 

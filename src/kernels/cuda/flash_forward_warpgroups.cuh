@@ -1,0 +1,67 @@
+// What a warpgroup does with its 64 queries on its way over the keys; for both forward kernels of Hopper.
+#pragma once
+
+#include "flash_softmax.cuh"
+#include "warpgroup.cuh"
+
+namespace ridgeline {
+
+// The keys that any of some queries sees, in steps of kKeys.
+template <int kKeys>
+struct KeySteps {
+  int begin, count;
+
+  __device__ KeySteps(const Visible& visible, int first_query, int queries) {
+    const int last_query = min(first_query + queries, visible.queries) - 1;
+    begin = visible.keys_of(first_query).first / kKeys * kKeys;
+    const int end = visible.keys_of(last_query).last;
+    count = end > begin ? (end - begin + kKeys - 1) / kKeys : 0;
+  }
+};
+
+template <int kKeys>
+struct WarpgroupQueries {
+  Accumulator output[1][kHeadDim / 8] = {}, scores[1][kKeys / 8];
+  FragmentA<Element> weights[kKeys / kStep];
+  RunningSoftmax<1> softmax;
+
+  __device__ explicit WarpgroupQueries(float scale_log2) : softmax([&](int) { return scale_log2; }) {}
+
+  // Starts scores = Q K^T for the 64 queries from `row` of a tile.
+  template <class Queries, class Keys>
+  __device__ __forceinline__ void multiply_keys(Queries q_tile, int row, Keys k_tile) {
+    begin_products();
+#pragma unroll
+    for (int d = 0; d < kHeadDim; d += kStep)
+      multiply_shared<Element>(scores[0], q_tile.rows_from(row, d), k_tile.rows_from(0, d), d > 0);
+    end_products();
+  }
+  // Starts output += P V.
+  template <class Values>
+  __device__ __forceinline__ void multiply_values(Values v_tile) {
+    begin_products();
+#pragma unroll
+    for (int k = 0; k < kKeys / kStep; ++k)
+      multiply_registers<Element>(output[0], weights[k], v_tile.columns_from(0, k * kStep), true);
+    end_products();
+  }
+  // Scores of keys from `key` on, of a warp's queries from `query` on, become weights; true where the output so far
+  // must be rescaled.
+  __device__ __forceinline__ bool weigh(const FlashForwardParams& p, const Work& work, const Visible& visible, int query,
+                                        int key) {
+    settle(scores[0]);
+    apply_function(scores, p, work, query, key, [](int) { return 1.0f; });
+    const Span common = {visible.keys_of(query + 15).first, visible.keys_of(query).last};
+    if (!common.covers(key, key + kKeys))
+      hide(scores, query, key, [&](int row) { return visible.keys_of(row); });
+    const bool raised = softmax.raise(scores);
+    softmax.weigh(scores);
+    return raised;
+  }
+  __device__ __forceinline__ void pack_weights() {
+#pragma unroll
+    for (int k = 0; k < kKeys / kStep; ++k) weights[k] = a_from_results<Element>(scores[0], k);
+  }
+};
+
+}  // namespace ridgeline

@@ -1,0 +1,84 @@
+// Attention forward on Hopper, for short sequences: blocks of one warpgroup that keep 64 queries and walk over the keys.
+// A multiprocessor holds several of them, so that one computes while another loads or waits. While a tile of scores
+// goes through the softmax, the product of the weights before it with their values runs.
+//
+// Constants beside those of flash_common.cuh: KEYS (a step), BLOCKS (a multiprocessor should hold).
+#include "flash_forward_warpgroups.cuh"
+
+namespace ridgeline {
+
+constexpr int kRows = 64, kKeys = KEYS;
+constexpr int kThreads = 128;
+
+using QueryRows = Panels<kRows, kHeadDim>;
+using KeyRows = Panels<kKeys, kHeadDim>;
+
+extern "C" __global__ void __launch_bounds__(kThreads, BLOCKS)
+flash_forward_warpgroups_short(const __grid_constant__ FlashForwardParams p) {
+  wait_for_earlier_kernels();
+  const Work work(p.query_tiles, p.heads, p.batches, p.heads_at_once, kMasked);
+  const int first_query = work.tile * kRows;
+  const int warp_row = 16 * warp();
+  const int key_head = work.head / p.group;
+  const Inputs keys(p.k, work.batch, key_head);
+  const Inputs values(p.v, work.batch, key_head);
+  const Visible visible{p.mask_first, p.mask_last, p.queries, p.keys};
+  const KeySteps<kKeys> steps(visible, first_query, kRows);
+
+  const QueryRows q_tile{shared_address()};
+  const unsigned ring = q_tile.address + QueryRows::kBytes;
+  const auto k_tile = [&](int step) { return KeyRows{ring + (step & 1) * KeyRows::kBytes}; };
+  const auto v_tile = [&](int step) { return KeyRows{ring + (2 + (step & 1)) * KeyRows::kBytes}; };
+  const auto load_keys = [&](int step) {
+    if (step < steps.count) load_rows<kKeys, kThreads>(k_tile(step), keys, steps.begin + step * kKeys, p.keys);
+  };
+  const auto load_values = [&](int step) {
+    if (step < steps.count) load_rows<kKeys, kThreads>(v_tile(step), values, steps.begin + step * kKeys, p.keys);
+  };
+  // What was loaded for this step has arrived, and everybody is done with the step before the last.
+  const auto arrive = [] {
+    wait_for_copies<0>();
+    publish_shared();
+    __syncthreads();
+  };
+
+  load_rows<kRows, kThreads>(q_tile, Inputs(p.q, work.batch, work.head), first_query, p.queries);
+  load_keys(0);
+  commit_copies();
+
+  WarpgroupQueries<kKeys> mine(p.scale_log2);
+  const auto weigh = [&](int step) {
+    return mine.weigh(p, work, visible, first_query + warp_row, steps.begin + step * kKeys);
+  };
+  arrive();
+  if (steps.count > 0) {
+    mine.multiply_keys(q_tile, 0, k_tile(0));
+    load_keys(1);
+    load_values(0);
+    commit_copies();
+    wait_for_products<0>();
+    weigh(0);
+    mine.pack_weights();
+    for (int step = 1; step < steps.count; ++step) {
+      arrive();
+      mine.multiply_keys(q_tile, 0, k_tile(step));
+      mine.multiply_values(v_tile(step - 1));
+      load_keys(step + 1);
+      load_values(step);
+      commit_copies();
+      wait_for_products<1>();
+      const bool raised = weigh(step);
+      wait_for_products<0>();
+      settle(mine.output[0]);
+      if (raised) mine.softmax.rescale(mine.output);
+      mine.pack_weights();
+    }
+    arrive();
+    mine.multiply_values(v_tile(steps.count - 1));
+    wait_for_products<0>();
+    settle(mine.output[0]);
+  }
+  finish_rows(p, mine.softmax, mine.output, q_tile, kRows, warp_row);
+}
+
+}  // namespace ridgeline
