@@ -38,6 +38,8 @@ TEST(FlashTiles, FitTheDeviceAndUseWarpgroupsOnlyWhereTheyWork) {
     for (const ForwardTile& tile : forward_tiles(shape, device)) {
       EXPECT_EQ(tile.kernel != ForwardKernel::portable, can);
       EXPECT_LE(tile.shared_bytes(shape), device.shared_bytes_per_block);
+      EXPECT_TRUE(!tile.stays ||
+                  shape.queries * shape.heads > int64_t{tile.rows} * device.multiprocessors);
       const int loading_warps = tile.kernel == ForwardKernel::warpgroups ? 4 : 0;
       EXPECT_EQ(tile.rows % (16 * (tile.warps - loading_warps)), 0);
     }

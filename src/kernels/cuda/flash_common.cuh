@@ -62,6 +62,8 @@ struct Factors {
 struct Work {
   int tile, batch, head;
 
+  __device__ Work(int its_tile, int its_batch, int its_head) : tile(its_tile), batch(its_batch), head(its_head) {}
+
   // The host sees to it that tiles * heads_at_once fits 32 bits: 64-bit division is slow.
   __device__ Work(unsigned tiles, unsigned heads, unsigned batches, unsigned heads_at_once, bool last_tile_first) {
     // Read anew by every Work, so that a kernel can find its place again instead of keeping it: registers are

@@ -130,7 +130,8 @@ flash_forward(const __grid_constant__ FlashForwardParams p) {
     stage = (stage + 1) % kStages;
   }
 
-  finish_rows(p, softmax, output, q_tile, kRows, warp_row);
+  const Work same(p.query_tiles, p.heads, p.batches, p.heads_at_once, kMasked);
+  finish_rows(p, same, softmax, output, q_tile, kRows, warp_row);
 }
 
 }  // namespace ridgeline

@@ -78,7 +78,8 @@ flash_forward_warpgroups_short(const __grid_constant__ FlashForwardParams p) {
     wait_for_products<0>();
     settle(mine.output[0]);
   }
-  finish_rows(p, mine.softmax, mine.output, q_tile, kRows, warp_row);
+  const Work same(p.query_tiles, p.heads, p.batches, p.heads_at_once, kMasked);
+  finish_rows(p, same, mine.softmax, mine.output, q_tile, kRows, warp_row);
 }
 
 }  // namespace ridgeline

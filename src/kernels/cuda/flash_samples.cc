@@ -1,5 +1,5 @@
 // Attention kernels that stand for all that the planners can ask for: every width, dtype and mask,
-// on GPUs with much and with little shared memory.
+// on GPUs with much and with little shared memory, and with few multiprocessors.
 #include <algorithm>
 #include <memory>
 
@@ -85,11 +85,13 @@ std::vector<CudaLaunch> launches(const SampleProblem& problem, const CudaFacts& 
 }  // namespace
 
 std::vector<CudaKernel> flash_samples(int compute_capability) {
-  CudaFacts roomy, tight;
-  roomy.compute_capability = tight.compute_capability = compute_capability;
+  CudaFacts roomy;
+  roomy.compute_capability = compute_capability;
   roomy.shared_bytes_per_block = 227 << 10;
+  roomy.multiprocessors = 100;
+  CudaFacts tight = roomy, busy = roomy;
   tight.shared_bytes_per_block = 99 << 10;
-  roomy.multiprocessors = tight.multiprocessors = 100;
+  busy.multiprocessors = 4;  // many tiles for each
 
   const AttentionMask masks[] = {{}, {.causal = true}, {.causal = true, .window = 100}};
   std::vector<SampleProblem> problems;
@@ -103,7 +105,7 @@ std::vector<CudaKernel> flash_samples(int compute_capability) {
 
   std::vector<CudaKernel> kernels;
   for (const SampleProblem& problem : problems)
-    for (const CudaFacts& device : {roomy, tight})
+    for (const CudaFacts& device : {roomy, tight, busy})
       for (const CudaLaunch& launch : launches(problem, device))
         if (std::find(kernels.begin(), kernels.end(), launch.kernel) == kernels.end())
           kernels.push_back(launch.kernel);

@@ -89,13 +89,12 @@ struct RunningSoftmax {
   }
 };
 
-// The end of a block: its outputs, divided by their totals, and log-sum-exps. `tile` is shared memory that is free
+// The end of a tile: its outputs, divided by their totals, and log-sum-exps. `tile` is shared memory that is free
 // for the warp's rows. A warp's queries are its own: it need not wait for the others.
 template <class To, int kM, int kTiles>
-__device__ __forceinline__ void finish_rows(const FlashForwardParams& p, RunningSoftmax<kM>& softmax,
-                                            const Accumulator (&output)[kM][kTiles], To tile, int block_rows,
-                                            int warp_row) {
-  const Work work(p.query_tiles, p.heads, p.batches, p.heads_at_once, kMasked);
+__device__ __forceinline__ void finish_rows(const FlashForwardParams& p, const Work& work,
+                                            RunningSoftmax<kM>& softmax, const Accumulator (&output)[kM][kTiles],
+                                            To tile, int block_rows, int warp_row) {
   const int first_row = work.tile * block_rows;
   float* log_sum_exp =
       p.log_sum_exp + (static_cast<long long>(work.batch) * p.heads + work.head) * p.queries + first_row;

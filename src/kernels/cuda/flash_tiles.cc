@@ -92,13 +92,26 @@ bool serves_warpgroups(const FlashShape& shape, const CudaFacts& device) {
          shape.planes() == 0 && shape.aligned && shape.head_dim() >= kPanelColumns;
 }
 
-// From this length on, heads of 64 make up for what large tiles leave idle at both ends of a block,
-// and with a mask along its edge.
-constexpr int64_t kLongKeys = 2048;
+// With heads of 64, large tiles leave much idle at both ends of a tile, and with a mask along its
+// edge; from these lengths on they make up for it.
+constexpr int64_t kLongKeys = 1024, kLongMaskedKeys = 2048;
 
-std::vector<ForwardTile> forward_warpgroup_tiles(const FlashShape& shape) {
-  const auto large = [](int rows, int keys, int stages) {
-    return ForwardTile{rows, keys, rows / 16 + 4, stages, 1, ForwardKernel::warpgroups};
+// Blocks that stay have their next tile loaded in time, but each has its share of the tiles ahead
+// of time. Long tiles are better given to whoever is free.
+constexpr int64_t kTooLongToStay = 8192;
+
+std::vector<ForwardTile> forward_warpgroup_tiles(const FlashShape& shape, const CudaFacts& device) {
+  const auto large = [&](int rows, int keys, int stages) {
+    const bool stays = shape.keys < kTooLongToStay &&
+                       divide_up(shape.queries, rows) * shape.heads >= 2 * device.multiprocessors;
+    return ForwardTile{.rows = rows,
+                       .keys = keys,
+                       .warps = rows / 16 + 4,
+                       .stages = stages,
+                       .blocks = 1,
+                       .kernel = ForwardKernel::warpgroups,
+                       .query_stages = stays && shape.head_dim() <= 128 ? 2 : 1,
+                       .stays = stays};
   };
   const auto small = [](int blocks) {
     return ForwardTile{64, 64, 4, 2, blocks, ForwardKernel::warpgroups_short};
@@ -108,7 +121,8 @@ std::vector<ForwardTile> forward_warpgroup_tiles(const FlashShape& shape) {
   if (width > 128) return {large(128, 96, 2)};
   if (width > 64) return {large(128, 128, 2), small(2)};
   if (shape.function) return {small(2)};  // it wants registers of its own
-  if (shape.keys >= kLongKeys) return {large(192, 128, 3), small(4)};
+  if (shape.keys >= (shape.mask != 0 ? kLongMaskedKeys : kLongKeys))
+    return {large(192, 128, 3), small(4)};
   return {small(4), large(192, 128, 3)};
 }
 
@@ -183,9 +197,10 @@ int64_t FlashShape::row_bytes() const {
 }
 
 int64_t ForwardTile::shared_bytes(const FlashShape& shape) const {
-  constexpr int kBarrierBytes = 32;  // of a stage
+  constexpr int kBarrierBytes = 16;  // of a tile in a ring
   if (kernel != ForwardKernel::portable)
-    return 2 * panel_width(shape) * (rows + 2 * stages * keys) + stages * kBarrierBytes;
+    return 2 * panel_width(shape) * (query_stages * rows + 2 * stages * keys) +
+           (query_stages + 2 * stages) * kBarrierBytes;
   return shape.row_bytes() * (rows + 2 * stages * keys);
 }
 
@@ -212,7 +227,7 @@ std::vector<ForwardTile> forward_tiles(const FlashShape& shape, const CudaFacts&
   };
   if (serves_warpgroups(shape, device)) {
     std::vector<ForwardTile> tiles =
-        that_fit(forward_warpgroup_tiles(shape), device, shape, shared_bytes);
+        that_fit(forward_warpgroup_tiles(shape, device), device, shape, shared_bytes);
     prefer_even_tile(tiles, kForwardWarpgroupsLoss, busiest_of);
     return tiles;
   }

@@ -36,6 +36,8 @@ enum class ForwardKernel { portable, warpgroups, warpgroups_short };
 struct ForwardTile {
   int rows, keys, warps, stages, blocks;
   ForwardKernel kernel = ForwardKernel::portable;
+  int query_stages = 1;
+  bool stays = false;  // a block takes one tile after the other
   int64_t shared_bytes(const FlashShape& shape) const;
 };
 

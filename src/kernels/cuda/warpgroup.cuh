@@ -34,6 +34,7 @@ struct Operand {
 // change places by the row's number, as the tensor cores expect it ("128-byte swizzle"); nobody meets a bank twice.
 template <int kRows, int kColumns>
 struct Panels {
+  static constexpr int kHeight = kRows;
   static constexpr int kRowBytes = 2 * kPanel;
   static constexpr int kPanelBytes = kRows * kRowBytes;
   static constexpr int kBytes = (kColumns + kPanel - 1) / kPanel * kPanelBytes;
@@ -152,6 +153,9 @@ __device__ __forceinline__ void take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
 
+// Of this thread, in a form that the compiler knows to be the same for a whole warp.
+__device__ __forceinline__ int warpgroup_number() { return __shfl_sync(~0u, warp() / 4, 0); }
+
 // Waits for `threads` threads at barrier `number`, 1 to 15.
 __device__ __forceinline__ void meet(int number, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
@@ -215,6 +219,7 @@ struct TileRing {
     return tile(step);
   }
   __device__ __forceinline__ void give_back(int step) const {
+    __syncwarp();
     if (lane() == 0) free(step).arrive();
   }
 };
