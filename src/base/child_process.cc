@@ -16,6 +16,7 @@
 #include <system_error>
 #include <thread>
 
+#include "base/clock.h"
 #include "base/error.h"
 
 namespace ridgeline {
@@ -23,10 +24,6 @@ namespace {
 
 constexpr size_t kKeptErrors = 8192;
 constexpr double kBetweenQuestions = 0.1;  // seconds
-
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 struct Pipe {
   int read_end = -1, write_end = -1;
@@ -171,7 +168,7 @@ bool ChildProcess::read_some(double seconds) {
 }
 
 ChildProcess::Reply ChildProcess::read_line(const Patience& patience) {
-  const double deadline = now_s() + patience.seconds;
+  const double deadline = monotonic_s() + patience.seconds;
   size_t searched = 0;  // long lines come in pieces
   while (true) {
     const size_t newline = pending_.find('\n', searched);
@@ -183,7 +180,7 @@ ChildProcess::Reply ChildProcess::read_line(const Patience& patience) {
     searched = pending_.size();
     if (output_ < 0) return {Outcome::ended};
     if (patience.interrupted && patience.interrupted()) return {Outcome::interrupted};
-    const double left = deadline - now_s();
+    const double left = deadline - monotonic_s();
     if (left <= 0) return {Outcome::too_slow};
     read_some(std::min(left, kBetweenQuestions));
   }
@@ -192,10 +189,10 @@ ChildProcess::Reply ChildProcess::read_line(const Patience& patience) {
 std::string ChildProcess::end(double seconds) {
   if (process_ < 0) return ending_;
   close_once(input_);  // a worker ends when nobody asks any more
-  const double deadline = now_s() + seconds;
+  const double deadline = monotonic_s() + seconds;
   int status = 0;
   bool ended = false;
-  while (!(ended = waitpid(process_, &status, WNOHANG) == process_) && now_s() < deadline)
+  while (!(ended = waitpid(process_, &status, WNOHANG) == process_) && monotonic_s() < deadline)
     if (!read_some(0.01)) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   kill(-process_, SIGKILL);  // the group: what it has started goes with it
   while (!ended && waitpid(process_, &status, 0) < 0 && errno == EINTR) {

@@ -66,8 +66,6 @@ void show(const std::vector<Record>& records, const Device& device,
 
 SweepResult run_attention_sweep(const std::vector<AttentionWorkload>& workloads, Device& device,
                                 const AttentionSweepOptions& options) {
-  if (!options.output.empty())
-    output_format(options.output);  // an unknown ending is an error before the work
   const Record blank = blank_record(device);
   Peers peers(device, {.interrupted = options.study.interrupted});
   std::vector<SweepRow> rows;
@@ -83,17 +81,13 @@ SweepResult run_attention_sweep(const std::vector<AttentionWorkload>& workloads,
     };
     rows.push_back({record, label(workload), macs, run});
   }
-  const SweepResult result =
-      run_sweep(rows, {.records = options.directory / "attention.jsonl",
-                       .resume = options.resume,
-                       .budget = device.ledger().budget(),
-                       .baseline = options.baseline,
-                       .stages = options.stages,
-                       .write_outputs = [&](const std::vector<Record>& records) {
-                         const Table table = attention_csv(records);
-                         write_table(options.directory / "attention.csv", table);
-                         if (!options.output.empty()) write_records(options.output, records, table);
-                       }});
+  const SweepResult result = run_sweep(rows, {.records = options.directory / "attention.jsonl",
+                                              .output = options.output,
+                                              .resume = options.resume,
+                                              .budget = device.ledger().budget(),
+                                              .baseline = options.baseline,
+                                              .stages = options.stages,
+                                              .table = attention_csv});
   say_failures(result.records);
   if (!result.records.empty()) show(result.records, device, options);
   return result;

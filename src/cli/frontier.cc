@@ -4,11 +4,11 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <csignal>
 #include <memory>
 
 #include "base/child_process.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "cli/build_facts.h"
 #include "cli/commands.h"
@@ -77,13 +77,12 @@ std::optional<ProbeResult> probe_in_child(const AttentionWorkload& workload, Pro
                 fmt::to_string(workload.config.seq_len), "--method", std::string(name(method))});
   const std::vector<std::string> problem = problem_words(workload);
   words.insert(words.end(), problem.begin(), problem.end());
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point begin = Clock::now();
+  const double begin = monotonic_s();
   ChildProcess child(words);
   const ChildProcess::Reply reply =
       child.read_line({.seconds = parse_seconds(flags.probe_patience), .interrupted = interrupted});
   ProbeResult result;
-  result.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  result.seconds = monotonic_s() - begin;
   switch (reply.outcome) {
     case ChildProcess::Outcome::interrupted:
       return std::nullopt;
@@ -138,7 +137,6 @@ int dry_run(const std::vector<SweepRow>& rows, const Device& device) {
 int run_command(const FrontierFlags& flags) {
   namespace fs = std::filesystem;
   if (flags.study.list) return list_frontiers();
-  if (!flags.study.output.empty()) output_format(flags.study.output);
   parse_seconds(flags.probe_patience);
   const std::vector<AttentionWorkload> workloads = workloads_of(flags);
   const std::unique_ptr<Device> device = open_device(flags.device);
@@ -166,16 +164,11 @@ int run_command(const FrontierFlags& flags) {
   if (flags.study.dry_run) return dry_run(rows, *device);
   const fs::path directory = fs::path(flags.study.results_dir) / "frontier";
   watch_for_interrupts();
-  const SweepResult result =
-      run_sweep(rows, {.records = directory / "frontier.jsonl",
-                       .resume = flags.study.resume,
-                       .budget = device->ledger().budget(),
-                       .write_outputs = [&](const std::vector<Record>& records) {
-                         const Table table = frontier_csv(records);
-                         write_table(directory / "frontier.csv", table);
-                         if (!flags.study.output.empty())
-                           write_records(flags.study.output, records, table);
-                       }});
+  const SweepResult result = run_sweep(rows, {.records = directory / "frontier.jsonl",
+                                              .output = flags.study.output,
+                                              .resume = flags.study.resume,
+                                              .budget = device->ledger().budget(),
+                                              .table = frontier_csv});
   if (result.records.empty()) return exit_code(result);
   fmt::print("Out-of-memory frontier on {}\n\n{}\n", device->description(),
              to_terminal(frontier_summary(result.records)));

@@ -93,7 +93,6 @@ std::string row_command(const GemmFlags& flags, const Device& device, const Prot
 int run_command(GemmFlags flags) {
   namespace fs = std::filesystem;
   if (flags.study.list) return list_gemms();
-  if (!flags.study.output.empty()) output_format(flags.study.output);
   const std::unique_ptr<Device> device = open_device(flags.device);
   const std::vector<GemmWorkload> workloads = expand_matrix(matrix_of(flags, *device));
   const Protocol protocol = make_protocol(flags.protocol);
@@ -120,15 +119,11 @@ int run_command(GemmFlags flags) {
   watch_for_interrupts();
   const SweepResult result =
       run_sweep(rows, {.records = directory / "gemm.jsonl",
+                       .output = flags.study.output,
                        .resume = flags.study.resume,
                        .budget = device->ledger().budget(),
                        .baseline = {flags.study.save_baseline, flags.study.results_dir},
-                       .write_outputs = [&](const std::vector<Record>& records) {
-                         const Table table = gemm_csv(records);
-                         write_table(directory / "gemm.csv", table);
-                         if (!flags.study.output.empty())
-                           write_records(flags.study.output, records, table);
-                       }});
+                       .table = gemm_csv});
   if (result.records.empty()) return exit_code(result);
   fmt::print("GEMM lab on {}\n\n{}\n", device->description(),
              to_terminal(gemm_summary(result.records)));

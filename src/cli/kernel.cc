@@ -131,17 +131,17 @@ std::unique_ptr<OwnKernelStudy> own_kernel(const KernelFlags& flags, Device& dev
 
 // An own kernel that gives no figures is a failed run, not a gap in a table.
 int exit_code(const SweepResult& result, const std::string& own_entry) {
+  const int code = exit_code(result);
   for (const Record& record : result.records)
     if (!own_entry.empty() && record.implementation == own_entry &&
         record.status == Status::invalid)
       return exit_code(ErrorKind::wrong_result);
-  return exit_code(result);
+  return code;
 }
 
 int run_command(const KernelFlags& flags) {
   namespace fs = std::filesystem;
   if (flags.study.list) return list_kernels();
-  if (!flags.study.output.empty()) output_format(flags.study.output);
   const std::unique_ptr<Device> device = open_device(flags.device);
   const std::vector<KernelWorkload> workloads = expand_matrix(matrix_of(flags, *device));
   const Protocol protocol = make_protocol(flags.protocol);
@@ -181,15 +181,13 @@ int run_command(const KernelFlags& flags) {
   watch_for_interrupts();
   const SweepResult result =
       run_sweep(rows, {.records = directory / "kernel.jsonl",
+                       .output = flags.study.output,
                        .resume = flags.study.resume,
                        .budget = device->ledger().budget(),
                        .baseline = {flags.study.save_baseline, flags.study.results_dir},
-                       .write_outputs = [&](const std::vector<Record>& records) {
-                         const Table table = kernel_csv(records);
-                         write_table(directory / "kernel.csv", table);
+                       .table = kernel_csv,
+                       .write_more = [&](const std::vector<Record>& records) {
                          write_file_atomically(directory / "kernel.json", kernel_json(records));
-                         if (!flags.study.output.empty())
-                           write_records(flags.study.output, records, table);
                        }});
   if (result.records.empty()) return exit_code(result);
   say_failures(result.records, flags.entry);

@@ -79,7 +79,7 @@ Run add_memory_command(CLI::App& app) {
   command->get_option("--d-model")
       ->description("width of one head (16), or of the model's residual stream");
   for (const char* flag : {"--context-length", "--precision", "--mode", "--scenario", "--optimizer",
-                           "--d-ff", "--layers", "--vocabulary"})
+                           "--max-norm", "--d-ff", "--layers", "--vocabulary"})
     command->get_option(flag)->needs(model_size);
   command->add_flag("--measure", shared.measure, "of a model: also run one step, where it fits")
       ->needs(model_size);

@@ -3,12 +3,14 @@
 
 #include <memory>
 
+#include "base/error.h"
 #include "cli/build_facts.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/model_options.h"
 #include "cli/options.h"
 #include "cli/sweep.h"
+#include "measure/file_io.h"
 #include "report/model_report.h"
 #include "studies/model_study.h"
 
@@ -18,6 +20,7 @@ namespace {
 struct ModelFlags {
   ModelAxes axes;
   bool explain = false;
+  std::string weights, save_weights;  // files; empty: none
   DeviceFlags device;
   ProtocolFlags protocol{.warmups = 5, .iterations = 10, .time_budget = {}};
   StudyFlags study;
@@ -26,13 +29,17 @@ struct ModelFlags {
 ModelStudyOptions options_of(const ModelFlags& flags, const Device& device, StageHook stage) {
   ModelStudyOptions options{.protocol = make_protocol(flags.protocol),
                             .scenarios = scenarios_of(flags.axes),
+                            .optimizer = optimizer_of(flags.axes),
+                            .weights = flags.weights,
+                            .save_weights = flags.save_weights,
                             .seed = flags.study.seed,
                             .verify = !flags.study.no_verify,
                             .settings = settings_of(flags.device, device),
                             .interrupted = interrupted,
                             .stage = std::move(stage)};
-  options.optimizer.variant = parse_adamw_variant(flags.axes.optimizer);
   options.settings["optimizer"] = flags.axes.optimizer;
+  if (flags.axes.max_norm > 0) options.settings["max_norm"] = flags.axes.max_norm;
+  if (!flags.weights.empty()) options.settings["weights"] = flags.weights;
   // Beside a GPU the host's memory is free for parameters; on a CPU they would be there twice.
   if (device.facts().kind == "cuda")
     options.keep_on_host = Bytes{collect_machine_facts().memory_available.count / 4};
@@ -94,6 +101,7 @@ std::string shared_command(const ModelFlags& flags, const Device& device) {
                  ? fmt::format(" --measure-steps {}", flags.protocol.iterations)
                  : " --time-budget " + flags.protocol.time_budget;
   command += fmt::format(" --seed {}{}", flags.study.seed, to_command(flags.axes));
+  if (!flags.weights.empty()) command += " --weights " + flags.weights;
   if (flags.study.no_verify) command += " --no-verify";
   return command;
 }
@@ -111,15 +119,30 @@ void point_at_smallest_oom(const std::vector<ModelWorkload>& workloads, const Mo
   if (at >= workloads.size()) return;
   fmt::print(
       "  - where the memory of the smallest that does not fit would go: ridgeline memory{}{}{}\n",
-      to_command(flags.device, device), to_command(flags.axes),
-      to_command(flags.axes, workloads[at]));
+      to_command(flags.device, device), to_command(flags.axes), to_command(workloads[at]));
+}
+
+// Files of weights are looked at before the work; one file can hold one model.
+void check_weight_files(const ModelFlags& flags, const std::vector<ModelWorkload>& workloads) {
+  if (!flags.weights.empty())
+    for (const ModelWorkload& workload : workloads)
+      check_model_weights(flags.weights, workload.config);
+  if (flags.save_weights.empty()) return;
+  expect_full_step(flags.axes, "--save-weights");
+  if (workloads.size() > 1)
+    throw Error(ErrorKind::usage,
+                fmt::format("{} rows would write their weights to '{}', from '{}' to '{}'",
+                            workloads.size(), flags.save_weights, label(workloads.front()),
+                            label(workloads.back())),
+                "name one --model-size, --context-length, --precision and --mode");
+  check_writable(flags.save_weights);
 }
 
 int run_command(const ModelFlags& flags) {
   namespace fs = std::filesystem;
   if (flags.study.list) return list_models();
-  if (!flags.study.output.empty()) output_format(flags.study.output);
   const std::vector<ModelWorkload> workloads = workloads_of(flags.axes);
+  check_weight_files(flags, workloads);
   Stages stages;
   const std::unique_ptr<Device> device = open_device(flags.device, stages.hook());
   ModelStudy study(*device, options_of(flags, *device, stages.hook()));
@@ -130,7 +153,7 @@ int run_command(const ModelFlags& flags) {
   std::vector<SweepRow> rows;
   for (const ModelWorkload& workload : workloads) {
     Record record = study.describe(workload, blank);
-    record.command = command + to_command(flags.axes, workload);
+    record.command = command + to_command(workload);
     const auto run = [&study, workload, record] { return study.run(workload, record); };
     rows.push_back({record, label(workload), model_forward_flops(workload.config), run});
   }
@@ -143,23 +166,25 @@ int run_command(const ModelFlags& flags) {
   watch_for_interrupts();
   const SweepResult result =
       run_sweep(rows, {.records = directory / "model.jsonl",
+                       .output = flags.study.output,
                        .resume = flags.study.resume,
                        .budget = device->ledger().budget(),
                        .baseline = {flags.study.save_baseline, flags.study.results_dir},
                        .stages = &stages,
-                       .write_outputs = [&](const std::vector<Record>& records) {
-                         const Table table = model_csv(records);
-                         write_table(directory / "model.csv", table);
-                         if (!flags.study.output.empty())
-                           write_records(flags.study.output, records, table);
-                       }});
+                       .table = model_csv});
   if (result.records.empty()) return exit_code(result);
   fmt::print("Transformer study on {}\n\n{}\n", device->description(),
              to_terminal(model_summary(result.records)));
+  if (const Table first = model_first_steps(result.records); !first.rows.empty())
+    fmt::print("{}\n", to_terminal(first));
   for (const std::string& note : model_notes(result.records)) fmt::print("  - {}\n", note);
   point_at_smallest_oom(workloads, flags, *device, result.records);
   if (flags.explain) explain_plans(workloads, study, rows, result.records);
   fmt::print("\nRecords: {0}/model.jsonl\nCSV:     {0}/model.csv\n", directory.string());
+  if (!flags.save_weights.empty())
+    fmt::print("Weights: {}\n", result.records[0].find_series(info(Scenario::full_step).series)
+                                    ? flags.save_weights
+                                    : "not written, as no full step was measured");
   return exit_code(result);
 }
 
@@ -188,8 +213,16 @@ Run add_model_command(CLI::App& app) {
   command->add_flag("--explain", flags->explain,
                     "print the plans of compiled models: kernels and why, bytes, FLOPs, memory, "
                     "refusals; with --dry-run, without running them");
+  command->add_option("--weights", flags->weights,
+                      "begin with the parameters in this safetensors file");
+  CLI::Option* save =
+      command->add_option("--save-weights", flags->save_weights,
+                          "write the parameters there after the last full step; of one row");
   add_device_flags(*command, flags->device);
   add_study_flags(*command, flags->study, "sizes, scenarios, modes and precisions");
+  command->get_option("--no-verify")
+      ->description("do not look at the first loss and update, nor compare compiled with vanilla");
+  save->excludes(command->get_option("--resume"));  // which may leave nothing to be run
   command->footer(
       "Examples:\n"
       "  ridgeline model --context-length 128                small, vanilla and compiled\n"

@@ -28,7 +28,7 @@ class ModelMemoryCommand {
  public:
   explicit ModelMemoryCommand(const ModelMemoryFlags& flags)
       : flags_(flags), device_(open_device(flags.device)) {
-    optimizer_.variant = parse_adamw_variant(flags.axes.optimizer);
+    optimizer_ = optimizer_of(flags.axes);
   }
 
   int run() {
@@ -98,7 +98,7 @@ class ModelMemoryCommand {
     record.study = "memory";
     record.time = utc_now();
     record.command = fmt::format("ridgeline memory{}{}{}", to_command(flags_.device, *device_),
-                                 to_command(flags_.axes), to_command(flags_.axes, row.workload));
+                                 to_command(flags_.axes), to_command(row.workload));
     record.memory.predicted_peak = row.memory.peak();
     if (row.measured) {
       record.memory.peak = row.measured->peak;
@@ -127,7 +127,7 @@ class ModelMemoryCommand {
 }  // namespace
 
 int show_model_memory(const ModelMemoryFlags& flags) {
-  if (!flags.output.empty()) output_format(flags.output);  // an unknown ending is told at once
+  check_output(flags.output);
   return ModelMemoryCommand(flags).run();
 }
 

@@ -1,9 +1,13 @@
 #include "cli/model_options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 
+#include "base/error.h"
 #include "cli/options.h"
 
 namespace ridgeline {
@@ -22,6 +26,15 @@ constexpr OverrideFlag kOverrides[] = {
     {"--heads", &ModelOverrides::heads, "number of heads"},
     {"--vocabulary", &ModelOverrides::vocabulary, "number of tokens"},
 };
+
+std::string above_zero(const std::string& text) {
+  double value = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool is_number = problem == std::errc{} && end == text.data() + text.size();
+  return is_number && value > 0 && std::isfinite(value)
+             ? std::string()
+             : fmt::format("'{}' is not a number above 0", text);
+}
 
 }  // namespace
 
@@ -47,6 +60,11 @@ CLI::Option* add_model_axes(CLI::App& command, ModelAxes& axes) {
       ->capture_default_str();
   command.add_option("--optimizer", axes.optimizer, "variant of AdamW: cs336 or pytorch")
       ->capture_default_str();
+  command
+      .add_option(
+          "--max-norm", axes.max_norm,
+          "full-step: scale gradients so that their norm over all parameters is at most this")
+      ->check(CLI::Validator(above_zero, "NORM"));
   for (const OverrideFlag& override : kOverrides)
     command
         .add_option(override.flag, axes.overrides.*override.size,
@@ -76,6 +94,20 @@ std::vector<Scenario> scenarios_of(const ModelAxes& axes) {
   return scenarios;
 }
 
+AdamWOptions optimizer_of(const ModelAxes& axes) {
+  if (axes.max_norm > 0) expect_full_step(axes, "--max-norm");
+  return {.variant = parse_adamw_variant(axes.optimizer), .max_norm = axes.max_norm};
+}
+
+void expect_full_step(const ModelAxes& axes, const char* flag) {
+  const std::vector<Scenario> chosen = scenarios_of(axes);
+  if (!std::ranges::count(chosen, Scenario::full_step))
+    throw Error(ErrorKind::usage,
+                fmt::format("{} is about training, but --scenario {} takes no full step", flag,
+                            fmt::join(axes.scenarios, ",")),
+                "add --scenario full-step");
+}
+
 std::string to_command(const ModelAxes& axes) {
   std::string command = fmt::format(" --batch-size {} --scenario", axes.batch_size);
   for (const std::string& scenario : axes.scenarios) command += " " + scenario;
@@ -83,13 +115,13 @@ std::string to_command(const ModelAxes& axes) {
     if (const int64_t size = axes.overrides.*override.size; size > 0)
       command += fmt::format(" {} {}", override.flag, size);
   if (axes.optimizer != "cs336") command += " --optimizer " + axes.optimizer;
+  if (axes.max_norm > 0) command += fmt::format(" --max-norm {}", axes.max_norm);
   return command;
 }
 
-std::string to_command(const ModelAxes& axes, const ModelWorkload& workload) {
-  // What was overridden is in the shared flags: any named size gives the rest.
-  const std::string& size = axes.overrides.any() ? axes.sizes.front() : workload.config.name;
-  return fmt::format(" --model-size {} --context-length {} --precision {} --mode {}", size,
+std::string to_command(const ModelWorkload& workload) {
+  // What was overridden is in the shared flags.
+  return fmt::format(" --model-size {} --context-length {} --precision {} --mode {}", workload.size,
                      workload.config.context_length, info(workload.precision).name,
                      info(workload.mode).name);
 }

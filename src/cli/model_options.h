@@ -18,6 +18,7 @@ struct ModelAxes {
   std::vector<std::string> scenarios = {"forward", "fwd-bwd", "full-step"};
   ModelOverrides overrides = {};
   std::string optimizer = "cs336";
+  double max_norm = 0;  // see AdamWOptions
 };
 
 // Gives the option of the sizes.
@@ -26,9 +27,13 @@ CLI::Option* add_model_axes(CLI::App& command, ModelAxes& axes);
 // Throw usage errors for names that there are not.
 std::vector<ModelWorkload> workloads_of(const ModelAxes& axes);
 std::vector<Scenario> scenarios_of(const ModelAxes& axes);  // sorted, each once
+AdamWOptions optimizer_of(const ModelAxes& axes);
+
+// Throws a usage error that names the flag if no full step is among the scenarios.
+void expect_full_step(const ModelAxes& axes, const char* flag);
 
 // The flags that all workloads share, written so that they can be pasted, and those of one.
 std::string to_command(const ModelAxes& axes);
-std::string to_command(const ModelAxes& axes, const ModelWorkload& workload);
+std::string to_command(const ModelWorkload& workload);
 
 }  // namespace ridgeline

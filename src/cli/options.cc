@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "jit/cuda_libraries.h"
+#include "report/table.h"
 #include "runtime/cpu_device.h"
 #include "runtime/cuda/cuda_device.h"
 
@@ -18,6 +19,16 @@ std::string at_least_one(const std::string& text) {
   if (problem != std::errc{} || end != text.data() + text.size())
     return fmt::format("'{}' is not a whole number below 2^63", text);
   return value >= 1 ? std::string() : fmt::format("{} is not a size; sizes are at least 1", text);
+}
+
+// Told even where nothing is written, as by --dry-run.
+std::string known_ending(const std::string& path) {
+  try {
+    output_format(path);
+  } catch (const Error& error) {
+    return error.message();
+  }
+  return {};
 }
 
 }  // namespace
@@ -165,7 +176,8 @@ void add_save_baseline(CLI::App& app, std::string& name) {
 void add_study_flags(CLI::App& app, StudyFlags& flags, const std::string& list) {
   app.add_option("--seed", flags.seed, "of the random inputs")->capture_default_str();
   app.add_flag("--no-verify", flags.no_verify, "do not compare with the fp64 oracle");
-  app.add_option("--output", flags.output, "a further file: .csv, .jsonl or .md");
+  app.add_option("--output", flags.output, "a further file: .csv, .jsonl or .md")
+      ->check(CLI::Validator(known_ending, ""));
   app.add_option("--results-dir", flags.results_dir, "where records and tables go")
       ->capture_default_str();
   app.add_flag("--resume", flags.resume, "run only the rows that the results file does not hold");

@@ -96,7 +96,6 @@ int run_command(const RooflineFlags& flags) {
     fmt::print("{}", to_text(gpu_spec_table()));
     return 0;
   }
-  if (!flags.study.output.empty()) output_format(flags.study.output);
   const std::vector<Record> ops = read_all(flags.results);  // a bad path is told before the work
   const std::unique_ptr<Device> device = open_device(flags.device);
   const Record blank = blank_record(*device);
@@ -129,14 +128,10 @@ int run_command(const RooflineFlags& flags) {
     }
     watch_for_interrupts();
     result = run_sweep(rows, {.records = directory / "roofline.jsonl",
+                              .output = flags.study.output,
                               .resume = flags.study.resume,
                               .budget = device->ledger().budget(),
-                              .write_outputs = [&](const std::vector<Record>& records) {
-                                const Table table = roofline_csv(records);
-                                write_table(directory / "roofline.csv", table);
-                                if (!flags.study.output.empty())
-                                  write_records(flags.study.output, records, table);
-                              }});
+                              .table = roofline_csv});
     const std::vector<Roofline> all = rooflines(result.records);
     if (all.empty()) return exit_code(result);
     roofline = all.front();

@@ -79,6 +79,24 @@ class ShownStages {
   Stages* stages_;
 };
 
+fs::path csv_of(const SweepPlan& plan) {
+  return fs::path(plan.records).replace_extension(".csv");
+}
+
+// Gives what kept a file from being written.
+std::optional<Error> write_tables(const SweepPlan& plan, const std::vector<Record>& records) {
+  if (records.empty()) return std::nullopt;
+  try {
+    const Table table = plan.table(records);
+    write_table(csv_of(plan), table);
+    if (plan.write_more) plan.write_more(records);
+    if (!plan.output.empty()) write_records(plan.output, records, table);
+  } catch (const Error& error) {
+    return error;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Json settings_of(const DeviceFlags& flags, const Device& device) {
@@ -87,7 +105,9 @@ Json settings_of(const DeviceFlags& flags, const Device& device) {
 }
 
 SweepResult run_sweep(const std::vector<SweepRow>& rows, const SweepPlan& plan) {
-  // A name or a history that cannot be used is told before hours of measuring.
+  // A name, a history or a file that cannot be used is told before hours of measuring.
+  check_output(plan.output);
+  check_writable(csv_of(plan));
   std::optional<History> history;
   if (!plan.baseline.name.empty()) {
     check_baseline_name(plan.baseline.name);
@@ -125,17 +145,14 @@ SweepResult run_sweep(const std::vector<SweepRow>& rows, const SweepPlan& plan) 
   } catch (...) {
     progress.clear();
     // Whatever ended the sweep, the rows so far are on the disk; the tables follow if they can.
-    try {
-      if (!result.records.empty()) plan.write_outputs(result.records);
-    } catch (const Error&) {
-    }
+    write_tables(plan, result.records);
     throw;
   }
   progress.clear();
   if (result.interrupted)
     say(fmt::format("interrupted after {} of {} rows; --resume goes on from here",
                     result.records.size(), rows.size()));
-  if (!result.records.empty()) plan.write_outputs(result.records);
+  result.unwritten = write_tables(plan, result.records);
   if (history && !result.interrupted && !result.records.empty())
     say(fmt::format("saved {} rows as baseline '{}' in {}",
                     history->save(plan.baseline.name, result.records).rows, plan.baseline.name,
@@ -153,7 +170,14 @@ void write_records(const fs::path& path, const std::vector<Record>& records, con
   write_file_atomically(path, lines);
 }
 
+void check_output(const fs::path& output) {
+  if (output.empty()) return;
+  output_format(output);
+  check_writable(output);
+}
+
 int exit_code(const SweepResult& result) {
+  if (result.unwritten) throw *result.unwritten;
   if (result.interrupted) return kInterruptedExit;
   const auto has = [](Status status) {
     return [status](const Record& record) { return record.status == status; };

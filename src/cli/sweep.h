@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "cli/options.h"
 #include "measure/record.h"
 #include "report/progress.h"
@@ -41,28 +42,36 @@ struct Stages {
 };
 
 struct SweepPlan {
-  std::filesystem::path records;  // the results file: JSON lines
-  bool resume = false;            // keep what it holds and run only the rest
-  Bytes budget;                   // for tensors: rows that were out of memory and fit now run again
-  SaveBaseline baseline = {};     // saved once all rows are there
-  Stages* stages = nullptr;       // what rows are at; none: only which of them runs
-  // Writes tables and further files; called once at the end, whatever ended the sweep.
-  std::function<void(const std::vector<Record>&)> write_outputs;
+  std::filesystem::path records;  // the results file: JSON lines; its table goes beside, as .csv
+  std::filesystem::path output = {};  // a further file, as write_records writes it; none: empty
+  bool resume = false;                // keep what it holds and run only the rest
+  Bytes budget;                // for tensors: rows that were out of memory and fit now run again
+  SaveBaseline baseline = {};  // saved once all rows are there
+  Stages* stages = nullptr;    // what rows are at; none: only which of them runs
+  std::function<Table(const std::vector<Record>&)> table;  // the study's own, for both files
+  std::function<void(const std::vector<Record>&)> write_more = {};  // what else a study leaves
 };
 
 struct SweepResult {
   std::vector<Record> records;  // kept and new, in the order of the rows
   bool interrupted = false;
+  std::optional<Error> unwritten = {};  // why a table could not be written; exit_code throws it
 };
 
-// Each record is on the disk before the next row starts.
+// Each record is on the disk before the next row starts; tables are written at the end, whatever
+// ended the sweep. What cannot be written is told before the first row, as far as one can know.
 SweepResult run_sweep(const std::vector<SweepRow>& rows, const SweepPlan& plan);
 
 // The records as CSV, Markdown or JSONL by the ending of `path`; `table` is the study's own.
 void write_records(const std::filesystem::path& path, const std::vector<Record>& records,
                    const Table& table);
 
-// 0, or 3 when a row was wrong, 4 when the device could serve none, 130 when interrupted.
+// Throws a usage error for a further file that has an unknown ending or cannot be written. None:
+// empty.
+void check_output(const std::filesystem::path& output);
+
+// 0, or 3 when a row was wrong, 4 when the device could serve none, 130 when interrupted. To be
+// asked once all is shown.
 int exit_code(const SweepResult& result);
 
 }  // namespace ridgeline

@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
-#include <cstdlib>
 #include <exception>
 #include <mutex>
 #include <system_error>
 #include <thread>
 
+#include "base/clock.h"
+#include "base/environment.h"
 #include "base/error.h"
 #include "base/machine_limits.h"
 #include "base/sha256.h"
@@ -24,15 +24,6 @@ namespace ridgeline {
 namespace {
 
 namespace fs = std::filesystem;
-
-double seconds_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
 
 // Of everything that decides the machine code but the compiler's version, which is appended:
 // without a compiler, a cached result of any version serves.
@@ -88,10 +79,12 @@ void in_parallel(size_t count, const Work& work) {
 }  // namespace
 
 fs::path default_jit_cache() {
-  if (const std::string own = variable("RIDGELINE_CACHE_DIR"); !own.empty()) return own;
+  if (const std::string own = environment("RIDGELINE_CACHE_DIR"); !own.empty()) return own;
   // The specification of XDG_CACHE_HOME says to ignore relative paths.
-  if (const fs::path xdg = variable("XDG_CACHE_HOME"); xdg.is_absolute()) return xdg / "ridgeline";
-  if (const fs::path home = variable("HOME"); home.is_absolute()) return home / ".cache/ridgeline";
+  if (const fs::path xdg = environment("XDG_CACHE_HOME"); xdg.is_absolute())
+    return xdg / "ridgeline";
+  if (const fs::path home = environment("HOME"); home.is_absolute())
+    return home / ".cache/ridgeline";
   return {};
 }
 
@@ -121,7 +114,7 @@ std::optional<MachineCode> CudaJit::from_cache(const std::string& hash) const {
 }
 
 MachineCode CudaJit::get(const CudaKernel& kernel) const {
-  const double start = seconds_now();
+  const double start = monotonic_s();
   const std::string source = kernel_source(kernel);
   const std::string hash = text_hash(source, options_.arch);
   std::optional<MachineCode> code = from_cache(hash);
@@ -129,10 +122,10 @@ MachineCode CudaJit::get(const CudaKernel& kernel) const {
     nvrtc::Compiled compiled =
         nvrtc::compile({.source = source, .name = kernel.file, .target = options_.arch});
     code = MachineCode{.cubin = std::move(compiled.code), .log = std::move(compiled.log)};
-    code->seconds = seconds_now() - start;
+    code->seconds = monotonic_s() - start;
     cache_->write(cache_key(hash), {.code = code->cubin, .log = code->log});
   }
-  if (code->from_cache) code->seconds = seconds_now() - start;
+  if (code->from_cache) code->seconds = monotonic_s() - start;
   if (!options_.dump_dir.empty()) {
     std::string ptx;
     if (nvrtc::api())

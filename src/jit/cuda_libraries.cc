@@ -7,8 +7,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 
+#include "base/environment.h"
 #include "base/error.h"
 
 namespace ridgeline {
@@ -56,11 +56,6 @@ const Spec& spec_of(std::string_view stem) {
   for (const Spec& spec : specs())
     if (spec.facts.stem == stem) return spec;
   throw Error(ErrorKind::internal, fmt::format("no CUDA library is called '{}'", stem));
-}
-
-std::string environment_variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
 }
 
 bool directory_exists(const fs::path& path) {
@@ -257,7 +252,7 @@ bool open_one_of(CudaLibrary& library, const Spec& spec, const std::vector<int>&
 }
 
 CudaSearch this_machine() {
-  return {.variable = environment_variable};
+  return {.variable = environment};
 }
 
 // 12 for a driver that serves CUDA 12.x. Asking needs no GPU and no cuInit.

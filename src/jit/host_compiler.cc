@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <fstream>
@@ -16,6 +15,8 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "base/clock.h"
+#include "base/environment.h"
 #include "base/error.h"
 #include "base/machine_limits.h"
 #include "base/sha256.h"
@@ -41,20 +42,31 @@ constexpr std::string_view kFlags[] = {"-std=c++17",
                                        "-fno-trapping-math",
                                        "-w"};
 
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
+constexpr const char* kOtherCompiler = "try another compiler: CXX=g++";
 
 fs::path on_path(const std::string& name) {
-  if (name.find('/') != name.npos)
-    return access(name.c_str(), X_OK) == 0 ? fs::path(name) : fs::path();
-  std::istringstream path(variable("PATH"));
+  const auto can_run = [](const fs::path& file) {
+    std::error_code ignored;
+    return access(file.c_str(), X_OK) == 0 && fs::is_regular_file(file, ignored);
+  };
+  if (name.find('/') != name.npos) return can_run(name) ? fs::path(name) : fs::path();
+  std::istringstream path(environment("PATH"));
   for (std::string directory; std::getline(path, directory, ':');) {
     const fs::path candidate = fs::path(directory.empty() ? "." : directory) / name;
-    if (access(candidate.c_str(), X_OK) == 0 && fs::is_regular_file(candidate)) return candidate;
+    if (can_run(candidate)) return candidate;
   }
   return {};
+}
+
+Error none_found(const std::string& wanted) {
+  const std::string named = wanted.empty() ? environment("CXX") : wanted;
+  const std::string none = "no C++ compiler was found to compile fused kernels with";
+  if (named.empty())
+    return {ErrorKind::unsupported, none, "install g++ or clang++, or name one in CXX"};
+  return {ErrorKind::unsupported,
+          fmt::format("{}: {}'{}' is no program that can be run", none,
+                      wanted.empty() ? "CXX is set, but " : "", named),
+          "set CXX to a program, without flags, or unset it to take c++, g++ or clang++"};
 }
 
 std::string read_text(const fs::path& path) {
@@ -107,7 +119,7 @@ std::string cache_key(const std::string& settings, std::string_view what) {
 class TemporaryDirectory {
  public:
   TemporaryDirectory() {
-    const std::string base = variable("TMPDIR");
+    const std::string base = environment("TMPDIR");
     std::string name = (base.empty() ? std::string("/tmp") : base) + "/ridgeline-XXXXXX";
     if (mkdtemp(name.data()) == nullptr)
       throw Error(ErrorKind::environment, fmt::format("cannot make a directory '{}'", name),
@@ -163,8 +175,10 @@ struct HostCompiler::Library {
     if (handle != nullptr) return;
     const char* problem = dlerror();
     if (file >= 0) close(file);
-    throw Error(ErrorKind::environment, fmt::format("compiled kernels cannot be loaded: {}",
-                                                    problem ? problem : "no memory for them"));
+    throw Error(ErrorKind::environment,
+                fmt::format("compiled kernels cannot be loaded: {}",
+                            problem ? problem : "no memory for them"),
+                problem ? kOtherCompiler : "");
   }
   ~Library() {
     dlclose(handle);
@@ -179,7 +193,7 @@ struct HostCompiler::Library {
 
 fs::path find_host_compiler(const std::string& wanted) {
   if (!wanted.empty()) return on_path(wanted);
-  if (const std::string own = variable("CXX"); !own.empty()) return on_path(own);
+  if (const std::string own = environment("CXX"); !own.empty()) return on_path(own);
   for (const char* name : {"c++", "g++", "clang++"})
     if (const fs::path found = on_path(name); !found.empty()) return found;
   return {};
@@ -242,7 +256,7 @@ void HostCompiler::compile(const fs::path& compiler, const std::string& settings
       not_started = std::current_exception();  // the others are waited for all the same
     }
   }
-  std::string problem;
+  std::string failed, words;  // of the first compiler that failed
   size_t ready = 0;
   const auto tell = [&] {
     if (options_.compiled) options_.compiled(ready, sources.size());
@@ -250,15 +264,22 @@ void HostCompiler::compile(const fs::path& compiler, const std::string& settings
   tell();
   for (const Unit& unit : units) {
     if (unit.process < 0) continue;
-    if (!wait_for_process(unit.process) && problem.empty()) problem = read_text(unit.log);
+    std::string how = wait_for_process(unit.process);
+    if (how.empty() && !fs::exists(unit.library)) how = "left no library";
+    if (!how.empty() && failed.empty()) {
+      failed = how;
+      words = read_text(unit.log);
+    }
     ready += unit.sources.size();
     tell();
   }
   if (not_started) std::rethrow_exception(not_started);
-  if (!problem.empty())
-    throw Error(ErrorKind::internal,
-                fmt::format("{} does not compile a fused kernel:\n{}", compiler.string(), problem),
-                "try another compiler: CXX=g++");
+  // Without words the compiler is at fault, or whoever ended it; with words, most likely our text.
+  if (!failed.empty())
+    throw Error(words.empty() ? ErrorKind::unsupported : ErrorKind::internal,
+                fmt::format("'{}' does not compile fused kernels: it {}{}", compiler.string(),
+                            failed, words.empty() ? " without a word" : ":\n" + words),
+                kOtherCompiler);
   for (const Unit& unit : units) {
     const std::string code = read_text(unit.library);
     load(code, unit.sources);
@@ -273,7 +294,7 @@ void HostCompiler::compile(const fs::path& compiler, const std::string& settings
 std::vector<void*> HostCompiler::functions(const std::string& preamble,
                                            std::span<const HostSource> sources) {
   const std::lock_guard lock(mutex_);
-  const auto start = std::chrono::steady_clock::now();
+  const double start = monotonic_s();
   std::vector<const HostSource*> wanted;
   std::unordered_set<std::string_view> seen;
   for (const HostSource& source : sources)
@@ -284,12 +305,10 @@ std::vector<void*> HostCompiler::functions(const std::string& preamble,
     const fs::path compiler = find_host_compiler(options_.compiler);
     const std::string settings = settings_of(compiler) + to_hex(sha256(preamble));
     load_cached(settings, wanted);
-    if (!wanted.empty() && compiler.empty())
-      throw Error(ErrorKind::unsupported, "no C++ compiler was found to compile fused kernels with",
-                  "install g++ or clang++, or name one in CXX");
+    if (!wanted.empty() && compiler.empty()) throw none_found(options_.compiler);
     if (!wanted.empty()) compile(compiler, settings, preamble, wanted);
   }
-  seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  seconds_ += monotonic_s() - start;
   std::vector<void*> found;
   for (const HostSource& source : sources) {
     const auto at = functions_.find(source.entry);

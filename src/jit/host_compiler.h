@@ -39,8 +39,8 @@ class HostCompiler {
   ~HostCompiler();
 
   // The functions of the sources. Those that are new are compiled together, by several processes at
-  // once. Throws an unsupported error when there is neither a cached result nor a compiler, an
-  // internal error with the compiler's words when a text does not compile.
+  // once. Throws an unsupported error when there is neither a cached result nor a compiler that
+  // runs, an internal error with the compiler's words when a text does not compile.
   std::vector<void*> functions(const std::string& preamble, std::span<const HostSource> sources);
 
   double seconds() const { return seconds_; }    // that compilers have run for it, all together

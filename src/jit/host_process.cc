@@ -34,11 +34,12 @@ int start_process(const std::vector<std::string>& words, const std::filesystem::
   return child;
 }
 
-bool wait_for_process(int process) {
+std::string wait_for_process(int process) {
   int status = 0;
   while (waitpid(process, &status, 0) < 0)
-    if (errno != EINTR) return false;
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    if (errno != EINTR) return "was lost: " + std::generic_category().message(errno);
+  if (WIFSIGNALED(status)) return fmt::format("was ended by signal {}", WTERMSIG(status));
+  return WEXITSTATUS(status) == 0 ? "" : fmt::format("exited with status {}", WEXITSTATUS(status));
 }
 
 }  // namespace ridgeline

@@ -11,7 +11,7 @@ namespace ridgeline {
 // be started. Gives the number of the process.
 int start_process(const std::vector<std::string>& words, const std::filesystem::path& log);
 
-// Waits for it; whether it ended well.
-bool wait_for_process(int process);
+// Waits for it. Gives how it failed, such as "exited with status 1"; empty: it did not.
+std::string wait_for_process(int process);
 
 }  // namespace ridgeline

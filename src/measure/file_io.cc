@@ -48,11 +48,62 @@ Error cannot_write(const fs::path& path, int error) {
                "free some space or choose another place");
 }
 
+Error cannot_open(std::string_view purpose, const fs::path& path, int error) {
+  return Error(kind_of(error),
+               fmt::format("cannot {} '{}': {}", purpose, path.string(), errno_text(error)));
+}
+
 void write_and_sync(const fs::path& path, int fd, std::string_view text) {
   int error = write_all(fd, text);
   if (!error) error = sync_data(fd);
   if (error) throw cannot_write(path, error);
 }
+
+// What stands at a path that shall be written.
+struct Target {
+  explicit Target(const fs::path& path) {
+    struct stat existing = {};
+    exists = stat(path.c_str(), &existing) == 0;
+    mode = existing.st_mode;
+    if (S_ISDIR(mode)) throw cannot_open("write", path, EISDIR);
+    if (exists && access(path.c_str(), W_OK) != 0) throw cannot_open("write", path, errno);
+    // Through links, so that the file they name is replaced and not the link.
+    place = S_ISREG(mode) ? fs::canonical(path) : path;
+  }
+
+  bool is_special() const { return exists && !S_ISREG(mode); }
+
+  bool exists = false;
+  mode_t mode = 0;
+  fs::path place;
+};
+
+// A new file beside `place`; gone with this unless it was renamed. Errors name `path`, which it is
+// for.
+class Temporary {
+ public:
+  Temporary(const fs::path& place, const fs::path& path)
+      : path_(place.string() + fmt::format(".{}.tmp", getpid())),
+        file_(open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
+    if (file_.get() < 0) throw cannot_open("write", path, errno);
+  }
+  ~Temporary() {
+    if (!path_.empty()) unlink(path_.c_str());
+  }
+  Temporary(const Temporary&) = delete;
+  Temporary& operator=(const Temporary&) = delete;
+
+  int get() const { return file_.get(); }
+  int rename_to(const fs::path& path) {
+    if (rename(path_.c_str(), path.c_str()) != 0) return errno;
+    path_.clear();
+    return 0;
+  }
+
+ private:
+  fs::path path_;
+  FileDescriptor file_;
+};
 
 }  // namespace
 
@@ -70,9 +121,7 @@ FileDescriptor::~FileDescriptor() {
 
 FileDescriptor open_file(const fs::path& path, int flags, std::string_view purpose) {
   FileDescriptor file(open(path.c_str(), flags | O_CLOEXEC, 0666));
-  if (file.get() < 0)
-    throw Error(kind_of(errno),
-                fmt::format("cannot {} '{}': {}", purpose, path.string(), errno_text(errno)));
+  if (file.get() < 0) throw cannot_open(purpose, path, errno);
   return file;
 }
 
@@ -107,28 +156,27 @@ void create_parent_directories(const fs::path& path) {
 }
 
 void write_file_atomically(const fs::path& path, std::string_view text) {
-  struct stat existing = {};
-  const bool exists = stat(path.c_str(), &existing) == 0;
-  if (exists && !S_ISREG(existing.st_mode)) {
+  const Target target(path);
+  if (target.is_special()) {
     write_and_sync(path, open_file(path, O_WRONLY, "write").get(), text);
     return;
   }
   create_parent_directories(path);
-  // Through links, so that the file they name is replaced and not the link.
-  const fs::path target = exists ? fs::canonical(path) : path;
-  if (exists && access(target.c_str(), W_OK) != 0)
-    throw Error(ErrorKind::usage,
-                fmt::format("cannot write '{}': {}", path.string(), errno_text(errno)));
-  const fs::path temporary = target.string() + fmt::format(".{}.tmp", getpid());
-  try {
-    const FileDescriptor file = open_file(temporary, O_WRONLY | O_CREAT | O_TRUNC, "write");
-    if (exists) fchmod(file.get(), existing.st_mode & 07777);
-    write_and_sync(path, file.get(), text);
-    if (rename(temporary.c_str(), target.c_str()) != 0) throw cannot_write(path, errno);
-  } catch (...) {
-    unlink(temporary.c_str());
-    throw;
-  }
+  Temporary temporary(target.place, path);
+  if (target.exists) fchmod(temporary.get(), target.mode & 07777);
+  write_and_sync(path, temporary.get(), text);
+  if (const int error = temporary.rename_to(target.place)) throw cannot_write(path, error);
+}
+
+void check_writable(const fs::path& path) {
+  const Target target(path);
+  if (target.is_special()) return;
+  // Of directories that are not there yet, the first one stands for all.
+  fs::path place = target.place;
+  std::error_code missing;
+  while (place.has_parent_path() && !fs::exists(place.parent_path(), missing))
+    place = place.parent_path();
+  const Temporary probe(place, path);
 }
 
 }  // namespace ridgeline

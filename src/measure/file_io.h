@@ -40,4 +40,8 @@ void create_parent_directories(const std::filesystem::path& path);
 // Creates parent directories. Existing devices and pipes are written to directly.
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
 
+// Throws what write_file_atomically would throw of a path that cannot be used; changes nothing, so
+// that it can be asked long before there is something to write.
+void check_writable(const std::filesystem::path& path);
+
 }  // namespace ridgeline

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <memory>
 #include <random>
 #include <tuple>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/processors.h"
 #include "measure/child_study.h"
@@ -23,10 +23,6 @@ constexpr double kMinQuads = 2, kMaxQuads = 40;
 // them.
 constexpr int kRoundsInBudget = 20;
 constexpr int kQuadsOfAMedian = 5;  // of these two may be outliers
-
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // Where a led program stands: it waits in measurement `measurement` of row `row`, or has ended.
 struct Position {
@@ -143,10 +139,10 @@ class Round {
     const double round_ms = std::min(options_.round_ms, 1e3 * share_s);
     const int count =
         static_cast<int>(std::clamp(std::floor(round_ms / quad_ms), kMinQuads, kMaxQuads));
-    const double begin_s = now_s();
+    const double begin_s = monotonic_s();
     const auto goes_on = [&](int quads_done) {
       return quads_done < count && !over() &&
-             (quads_done < kQuadsOfAMedian || now_s() - begin_s < share_s);
+             (quads_done < kQuadsOfAMedian || monotonic_s() - begin_s < share_s);
     };
     const Turn turn{.kind = Turn::Kind::sample, .count = static_cast<int>(samples_each)};
     std::vector<std::vector<Quad>> quads(base_->phases().size());  // per phase

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "measure/turns.h"
 
@@ -20,11 +20,6 @@ constexpr std::pair<StoppingRule, std::string_view> kRuleNames[] = {
     {StoppingRule::sample_cap, "sample_cap"},
     {StoppingRule::interrupted, "interrupted"},
 };
-
-double monotonic_s() {
-  using namespace std::chrono;
-  return duration<double>(steady_clock::now().time_since_epoch()).count();
-}
 
 void check(bool holds, std::string_view name, double met, std::string_view expected) {
   if (!holds)

@@ -1,10 +1,10 @@
 #include "measure/rounds.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "measure/rank_interval.h"
 
@@ -14,11 +14,6 @@ namespace {
 // With the first one the signed ranks of a few rows can just give an interval.
 constexpr int kLooksBeforeTheEnd[] = {kFirstLook, 14, 20, 28};
 static_assert(std::size(kLooksBeforeTheEnd) + 1 == kLooks);
-
-double monotonic_s() {
-  using namespace std::chrono;
-  return duration<double>(steady_clock::now().time_since_epoch()).count();
-}
 
 // A clock may be too coarse for a sample; a nanosecond stands for nothing.
 double log_quickest(std::vector<double> samples) {

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <iostream>
 #include <sstream>
 #include <utility>
 
+#include "base/environment.h"
 #include "base/error.h"
 #include "measure/printable.h"
 
@@ -89,8 +89,7 @@ std::optional<TurnReport> parse_report(std::string_view line) {
 }
 
 bool is_led() {
-  const char* value = std::getenv(kTurnsVariable);
-  return value && *value;
+  return !environment(kTurnsVariable).empty();
 }
 
 void report_to_leader(const TurnReport& report) {

@@ -10,7 +10,6 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
-#include <set>
 #include <system_error>
 
 #include "base/error.h"
@@ -72,6 +71,13 @@ std::string shape_text(std::span<const int64_t> shape) {
   return '[' + text + ']';
 }
 
+void expect_floats(const fs::path& path, const StoredTensor& tensor) {
+  for (const char* known : {"F32", "BF16", "F16"})
+    if (tensor.dtype == known) return;
+  throw Error(ErrorKind::usage, fmt::format("'{}' has '{}' as {}, expected F32, BF16 or F16",
+                                            path.string(), shown_name(tensor.name), tensor.dtype));
+}
+
 }  // namespace
 
 SafetensorsFile::SafetensorsFile(fs::path path) : path_(std::move(path)) {
@@ -123,10 +129,8 @@ std::vector<std::byte> SafetensorsFile::read(const StoredTensor& tensor) const {
 }
 
 std::vector<float> SafetensorsFile::read_floats(const StoredTensor& tensor) const {
+  expect_floats(path_, tensor);
   const bool wide = tensor.dtype == "F32";
-  if (!wide && tensor.dtype != "BF16" && tensor.dtype != "F16")
-    throw Error(ErrorKind::usage, fmt::format("'{}' has '{}' as {}, expected F32, BF16 or F16",
-                                              path_.string(), tensor.name, tensor.dtype));
   const std::vector<std::byte> bytes = read(tensor);
   std::vector<float> values(bytes.size() / (wide ? 4 : 2));
   if (wide) {
@@ -142,44 +146,55 @@ std::vector<float> SafetensorsFile::read_floats(const StoredTensor& tensor) cons
   return values;
 }
 
-void load_weights(const fs::path& path, std::span<const Parameter> parameters,
-                  const std::function<void(const Parameter&, std::span<const float>)>& use) {
-  const SafetensorsFile file(path);
+void check_weights(const SafetensorsFile& file, std::span<const Parameter> parameters) {
+  const std::string path = file.path().string();
+  const auto refuse = [](const std::string& problem, const char* whose) {
+    return Error(ErrorKind::usage, problem, fmt::format("the file belongs to {}", whose));
+  };
   std::map<std::string_view, const StoredTensor*> stored;
   for (const StoredTensor& tensor : file.header().tensors) stored[tensor.name] = &tensor;
-  // All is looked at before anything is handed over.
   for (const Parameter& parameter : parameters) {
     const auto found = stored.find(parameter.name);
     if (found == stored.end())
-      throw Error(ErrorKind::usage,
-                  fmt::format("'{}' has no tensor '{}'", path.string(), parameter.name),
-                  "the file belongs to another model or a smaller one");
-    const std::vector<int64_t>& shape = found->second->shape;
-    if (!std::equal(shape.begin(), shape.end(), parameter.shape.begin(), parameter.shape.end()))
-      throw Error(ErrorKind::usage,
-                  fmt::format("'{}' has '{}' as {}, expected {}", path.string(), parameter.name,
-                              shape_text(shape), to_string(parameter.shape)));
+      throw refuse(fmt::format("'{}' has no tensor '{}'", path, parameter.name),
+                   "another model or a smaller one");
+    const StoredTensor& tensor = *found->second;
+    if (!std::ranges::equal(tensor.shape, parameter.shape.span()))
+      throw refuse(fmt::format("'{}' has '{}' as {}, expected {}", path, parameter.name,
+                               shown_name(shape_text(tensor.shape)), to_string(parameter.shape)),
+                   "a model of another size");
+    expect_floats(path, tensor);
+    stored.erase(found);
   }
-  if (stored.size() != parameters.size()) {
-    std::set<std::string_view> known;
-    for (const Parameter& parameter : parameters) known.insert(parameter.name);
-    for (const auto& [name, tensor] : stored)
-      if (!known.contains(name))
-        throw Error(ErrorKind::usage,
-                    fmt::format("'{}' has {} tensors, expected {}; the model has no '{}'",
-                                path.string(), stored.size(), parameters.size(), name),
-                    "the file belongs to another model or a larger one");
-  }
+  if (!stored.empty())
+    throw refuse(fmt::format("'{}' has {} tensors, expected {}; the model has no '{}'", path,
+                             file.header().tensors.size(), parameters.size(),
+                             shown_name(stored.begin()->first)),
+                 "another model or a larger one");
+}
+
+void load_weights(const fs::path& path, std::span<const Parameter> parameters,
+                  const std::function<void(const Parameter&, std::span<const float>)>& use) {
+  const SafetensorsFile file(path);
+  check_weights(file, parameters);
   for (const Parameter& parameter : parameters)
-    use(parameter, file.read_floats(*stored.at(parameter.name)));
+    use(parameter, file.read_floats(file.find(parameter.name)));
 }
 
 void save_weights(const fs::path& path, std::span<const Parameter> parameters,
                   const std::function<std::vector<float>(const Parameter&)>& values_of,
                   const std::map<std::string, std::string>& metadata) {
   const std::string header = safetensors_header_text(parameters, metadata);
-  const fs::path temporary = path.string() + fmt::format(".{}.tmp", getpid());
-  Descriptor file{open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)};
+  std::error_code problem;
+  const bool exists = fs::exists(path, problem);
+  const bool replaces = !exists || fs::is_regular_file(path, problem);
+  // Through links, so that the file they name is replaced and not the link.
+  const fs::path place = exists ? fs::canonical(path) : path;
+  fs::create_directories(place.parent_path(), problem);  // what fails shows when it is opened
+  const fs::path temporary =
+      replaces ? place.string() + fmt::format(".{}.tmp", getpid()) : path.string();
+  const int flags = replaces ? O_WRONLY | O_CREAT | O_TRUNC : O_WRONLY;
+  Descriptor file{open(temporary.c_str(), flags | O_CLOEXEC, 0666)};
   if (file.fd < 0) throw cannot("write", path, errno);
   try {
     const uint64_t length = header.size();
@@ -194,9 +209,10 @@ void save_weights(const fs::path& path, std::span<const Parameter> parameters,
       write_all(file.fd, path, std::as_bytes(std::span(values)));
     }
     if (fsync(file.fd) != 0 && errno != EINVAL) throw cannot("write", path, errno);
-    if (rename(temporary.c_str(), path.c_str()) != 0) throw cannot("write", path, errno);
+    if (replaces && rename(temporary.c_str(), place.c_str()) != 0)
+      throw cannot("write", path, errno);
   } catch (...) {
-    unlink(temporary.c_str());
+    if (replaces) unlink(temporary.c_str());
     throw;
   }
 }

@@ -38,6 +38,10 @@ struct SafetensorsHeader {
 // unknown dtypes, sizes that do not fit or overflow, names given twice, gaps, overlaps.
 SafetensorsHeader parse_safetensors_header(std::string_view text, int64_t data_bytes);
 
+// A name from a file as messages have it, since it comes from a stranger: short, and nothing that a
+// terminal would obey.
+std::string shown_name(std::string_view name);
+
 // The header of a file of these tensors in fp32, padded so that they are aligned.
 std::string safetensors_header_text(std::span<const Parameter> parameters,
                                     const std::map<std::string, std::string>& metadata);
@@ -50,6 +54,7 @@ class SafetensorsFile {
   SafetensorsFile(const SafetensorsFile&) = delete;
   SafetensorsFile& operator=(const SafetensorsFile&) = delete;
 
+  const std::filesystem::path& path() const { return path_; }
   const SafetensorsHeader& header() const { return header_; }
   // Throws a usage error if there is none.
   const StoredTensor& find(std::string_view name) const;
@@ -64,13 +69,16 @@ class SafetensorsFile {
   SafetensorsHeader header_;
 };
 
-// The tensors of a model, each handed over as it is read. Throws a usage error if the file lacks
-// one, has another one, or has one of another shape.
+// Throws a usage error if the file lacks a tensor of the model, has another one, or has one of
+// another shape or of a dtype that is none of F32, BF16 and F16.
+void check_weights(const SafetensorsFile& file, std::span<const Parameter> parameters);
+
+// The tensors of a model, each handed over as it is read, once all of them are checked.
 void load_weights(const std::filesystem::path& path, std::span<const Parameter> parameters,
                   const std::function<void(const Parameter&, std::span<const float>)>& use);
 
 // Writes fp32 tensors; `values_of` is asked for one after the other. The file is there whole or as
-// it was before.
+// it was before. Creates parent directories; writes to existing devices and pipes directly.
 void save_weights(const std::filesystem::path& path, std::span<const Parameter> parameters,
                   const std::function<std::vector<float>(const Parameter&)>& values_of,
                   const std::map<std::string, std::string>& metadata = {});

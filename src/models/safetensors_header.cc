@@ -21,17 +21,6 @@ constexpr StoredDType kDTypes[] = {{"F64", 64}, {"F32", 32},    {"F16", 16},   {
                                    {"U64", 64}, {"U32", 32},    {"U16", 16},   {"U8", 8},
                                    {"BOOL", 8}, {"F8_E4M3", 8}, {"F8_E5M2", 8}};
 
-// Names come from strangers: short, and nothing that a terminal would obey.
-std::string shown(std::string_view name) {
-  constexpr size_t kMost = 80;
-  std::string text;
-  for (char c : name.substr(0, kMost)) {
-    const auto byte = static_cast<unsigned char>(c);
-    text += byte < 0x20 || byte == 0x7f ? '?' : c;
-  }
-  return name.size() > kMost ? text + "..." : text;
-}
-
 Error bad(const std::string& problem) {
   return {ErrorKind::usage, "the header of safetensors " + problem,
           "the file is damaged or not what it says; get it again"};
@@ -50,7 +39,8 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   }
   bool end_object() override {
     if (depth_ == 2 && !in_metadata_ && fields_ != kAllFields)
-      throw bad(fmt::format("lacks dtype, shape or data_offsets for '{}'", shown(tensor_.name)));
+      throw bad(
+          fmt::format("lacks dtype, shape or data_offsets for '{}'", shown_name(tensor_.name)));
     if (depth_ == 2 && !in_metadata_) header_.tensors.push_back(std::move(tensor_));
     in_metadata_ = in_metadata_ && depth_ != 2;
     --depth_;
@@ -59,7 +49,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   bool key(std::string& text) override {
     key_ = text;
     if (depth_ != 1) return true;
-    if (!names_.insert(text).second) throw bad(fmt::format("names '{}' twice", shown(text)));
+    if (!names_.insert(text).second) throw bad(fmt::format("names '{}' twice", shown_name(text)));
     in_metadata_ = text == "__metadata__";
     tensor_ = {};
     tensor_.name = text;
@@ -69,7 +59,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     if (depth_ != 2 || in_array_) throw unexpected("a string");
     if (in_metadata_) {
       if (!header_.metadata.emplace(key_, text).second)
-        throw bad(fmt::format("names '{}' twice", shown(key_)));
+        throw bad(fmt::format("names '{}' twice", shown_name(key_)));
       return true;
     }
     if (key_ != "dtype") throw unexpected("a string");
@@ -93,7 +83,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
       tensor_.begin = numbers_[0];
       tensor_.end = numbers_[1];
     } else {
-      throw bad(fmt::format("gives '{}' {} data_offsets, expected 2", shown(tensor_.name),
+      throw bad(fmt::format("gives '{}' {} data_offsets, expected 2", shown_name(tensor_.name),
                             numbers_.size()));
     }
     return true;
@@ -105,12 +95,12 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
   bool number_integer(int64_t value) override {
-    throw bad(
-        fmt::format("has {} for '{}', expected no negative number", value, shown(tensor_.name)));
+    throw bad(fmt::format("has {} for '{}', expected no negative number", value,
+                          shown_name(tensor_.name)));
   }
   bool number_float(double, const std::string& text) override {
-    throw bad(
-        fmt::format("has {} for '{}', expected a whole number", shown(text), shown(tensor_.name)));
+    throw bad(fmt::format("has {} for '{}', expected a whole number", shown_name(text),
+                          shown_name(tensor_.name)));
   }
   bool null() override { throw unexpected("null"); }
   bool boolean(bool) override { throw unexpected("a boolean"); }
@@ -124,12 +114,12 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
 
   void set_field(Field field) {
     if ((fields_ & field) != 0)
-      throw bad(fmt::format("gives '{}' {} twice", shown(tensor_.name), shown(key_)));
+      throw bad(fmt::format("gives '{}' {} twice", shown_name(tensor_.name), shown_name(key_)));
     fields_ |= field;
   }
   Error unexpected(const char* what) const {
-    return bad(fmt::format("has {} at '{}' of '{}', where the format has none", what, shown(key_),
-                           shown(tensor_.name)));
+    return bad(fmt::format("has {} at '{}' of '{}', where the format has none", what,
+                           shown_name(key_), shown_name(tensor_.name)));
   }
 
   SafetensorsHeader header_;
@@ -148,19 +138,27 @@ int64_t expected_bytes(const StoredTensor& tensor) {
       std::find_if(std::begin(kDTypes), std::end(kDTypes),
                    [&](const StoredDType& each) { return each.name == tensor.dtype; });
   if (dtype == std::end(kDTypes))
-    throw bad(fmt::format("gives '{}' the dtype '{}', which is unknown", shown(tensor.name),
-                          shown(tensor.dtype)));
+    throw bad(fmt::format("gives '{}' the dtype '{}', which is unknown", shown_name(tensor.name),
+                          shown_name(tensor.dtype)));
   int64_t bytes = dtype->bits / 8;
   bool overflows = false;
   for (int64_t size : tensor.shape)
     overflows = overflows || __builtin_mul_overflow(bytes, size, &bytes);
   if (overflows)
-    throw bad(
-        fmt::format("gives '{}' a shape of more elements than can be counted", shown(tensor.name)));
+    throw bad(fmt::format("gives '{}' a shape of more elements than can be counted",
+                          shown_name(tensor.name)));
   return bytes;
 }
 
 }  // namespace
+
+std::string shown_name(std::string_view name) {
+  constexpr size_t kMost = 80;
+  std::string text(name.substr(0, kMost));
+  for (char& c : text)
+    if (c < 0x20 || c >= 0x7f) c = '?';
+  return name.size() > kMost ? text + "..." : text;
+}
 
 SafetensorsHeader parse_safetensors_header(std::string_view text, int64_t data_bytes) {
   if (text.empty() || text[0] != '{') throw bad("does not begin with '{'");
@@ -169,10 +167,10 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, int64_t data_b
   SafetensorsHeader header = reader.take();
   for (const StoredTensor& tensor : header.tensors) {
     if (tensor.begin > tensor.end || tensor.end > data_bytes)
-      throw bad(fmt::format("puts '{}' at bytes [{}, {}) of {}", shown(tensor.name), tensor.begin,
-                            tensor.end, data_bytes));
+      throw bad(fmt::format("puts '{}' at bytes [{}, {}) of {}", shown_name(tensor.name),
+                            tensor.begin, tensor.end, data_bytes));
     if (tensor.end - tensor.begin != expected_bytes(tensor))
-      throw bad(fmt::format("gives '{}' {} bytes, but its shape has {}", shown(tensor.name),
+      throw bad(fmt::format("gives '{}' {} bytes, but its shape has {}", shown_name(tensor.name),
                             tensor.end - tensor.begin, expected_bytes(tensor)));
   }
   std::sort(header.tensors.begin(), header.tensors.end(),
@@ -183,8 +181,8 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, int64_t data_b
   for (const StoredTensor& tensor : header.tensors) {
     if (tensor.begin != covered)
       throw bad(fmt::format("leaves {} in front of '{}': its bytes begin at {}, expected {}",
-                            tensor.begin < covered ? "an overlap" : "a gap", shown(tensor.name),
-                            tensor.begin, covered));
+                            tensor.begin < covered ? "an overlap" : "a gap",
+                            shown_name(tensor.name), tensor.begin, covered));
     covered = tensor.end;
   }
   if (covered != data_bytes)

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "report/attention_rows.h"
+#include "report/fallback.h"
 
 namespace ridgeline {
 namespace {
@@ -152,7 +153,7 @@ Table attention_csv(std::span<const Record> records) {
     row.push_back(mebibytes(*record, record->memory.before_backward));
     row.push_back(mebibytes(*record, record->memory.peak));
     row.emplace_back(status_csv_word(record->status));
-    row.push_back(record->error);
+    row.push_back(record->error.empty() ? ran_eagerly(*record) : record->error);
     table.rows.push_back(std::move(row));
   }
   return table;

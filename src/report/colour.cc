@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-#include <cstdlib>
+#include "base/environment.h"
 
 namespace ridgeline {
 namespace {
@@ -38,9 +38,8 @@ const char* start_of(Tone tone) {
 }  // namespace
 
 bool shows_colour(std::FILE* stream) {
-  const char* refused = std::getenv("NO_COLOR");
-  const char* terminal = std::getenv("TERM");
-  if ((refused && *refused) || !terminal || std::string_view(terminal) == "dumb") return false;
+  const std::string terminal = environment("TERM");
+  if (!environment("NO_COLOR").empty() || terminal.empty() || terminal == "dumb") return false;
   return isatty(fileno(stream)) == 1;
 }
 

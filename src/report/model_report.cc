@@ -7,6 +7,8 @@
 #include <cmath>
 #include <optional>
 
+#include "report/fallback.h"
+
 namespace ridgeline {
 namespace {
 
@@ -171,8 +173,10 @@ Table model_csv(std::span<const Record> records) {
     for (const char* mode : kModes) {
       const Record* record = pair.of(mode);
       row.emplace_back(record ? status_csv_word(record->status) : "");
-      if (record && !record->error.empty())
-        errors += fmt::format("{}{}: {}", errors.empty() ? "" : "; ", mode, record->error);
+      if (record == nullptr) continue;
+      for (const std::string& told : {record->error, ran_eagerly(*record)})
+        if (!told.empty())
+          errors += fmt::format("{}{}: {}", errors.empty() ? "" : "; ", mode, told);
     }
     row.push_back(errors);
     table.rows.push_back(std::move(row));
@@ -216,6 +220,30 @@ Table model_summary(std::span<const Record> records) {
   return table;
 }
 
+Table model_first_steps(std::span<const Record> records) {
+  Table table{.title = "model: milliseconds per step without warm-ups",
+              .columns = {"size", "context", "batch", "precision", "scenario", "mode", "first",
+                          "mean", "std", "median", "first/median"}};
+  for (const Record& record : records) {
+    if (!is_model(record) || !has_results(&record) || record.protocol.warmups > 0) continue;
+    for (const char* scenario : kScenarios) {
+      const Series* series = record.find_series(scenario);
+      if (!series || series->samples_ms.empty()) continue;
+      const double first = series->samples_ms.front();
+      const Statistics& all = series->statistics;
+      std::vector<std::string> row;
+      for (const char* key : {"model_size", "context_length", "batch_size", "precision"})
+        row.push_back(text_of(record.workload, key));
+      row.insert(row.end(), {scenario, record.implementation});
+      for (const double ms : {first, all.mean_ms, all.std_ms, all.median_ms})
+        row.push_back(cell(ms, "{:.3f}"));
+      row.push_back(cell(first / all.median_ms, "{:.2f}x"));
+      table.rows.push_back(std::move(row));
+    }
+  }
+  return table;
+}
+
 std::vector<std::string> model_notes(std::span<const Record> records) {
   std::vector<std::string> notes;
   const auto add = [&](const std::string& note) {
@@ -234,15 +262,8 @@ std::vector<std::string> model_notes(std::span<const Record> records) {
     if (record.protocol.warmups == 0)
       add("without warm-ups the first samples hold what happens once: loading, choosing, "
           "recording");
-    for (const char* scenario : kScenarios) {
-      const auto of = record.metrics->find(scenario);
-      if (of == record.metrics->end() || !of->is_object()) continue;
-      std::string fallback = text_of(*of, "ran_eagerly_because");
-      const size_t line_end = fallback.find('\n');  // then comes the next step
-      if (line_end != fallback.npos)
-        fallback.replace(line_end, fallback.find_first_not_of("\n ", line_end) - line_end, "; ");
-      if (!fallback.empty()) add("compiled ran eagerly: " + fallback);
-    }
+    if (const std::string fallback = ran_eagerly(record); !fallback.empty())
+      add("compiled " + fallback);
   }
   for (const Record& record : records)
     if (is_model(record) && record.status != Status::ok)

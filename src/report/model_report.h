@@ -20,6 +20,10 @@ Table model_csv(std::span<const Record> records);
 // For the terminal: one row per model and scenario. A cell that has no time says why.
 Table model_summary(std::span<const Record> records);
 
+// What missing warm-up does: the first step beside mean and median, of records that had none. One
+// row per model, scenario and mode.
+Table model_first_steps(std::span<const Record> records);
+
 // Conventions of the figures, and what went wrong, one line each.
 std::vector<std::string> model_notes(std::span<const Record> records);
 

@@ -4,13 +4,13 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cmath>
-#include <cstdlib>
 #include <iostream>
 #include <numeric>
 #include <string_view>
 
+#include "base/clock.h"
+#include "base/environment.h"
 #include "base/units.h"
 #include "measure/printable.h"
 #include "report/colour.h"
@@ -22,16 +22,11 @@ constexpr std::string_view kEraseLine = "\r\033[K";
 constexpr std::string_view kDim = "\033[2m";
 constexpr std::string_view kPlain = "\033[0m";
 
-double monotonic_s() {
-  using namespace std::chrono;
-  return duration<double>(steady_clock::now().time_since_epoch()).count();
-}
-
 }  // namespace
 
 ProgressOptions terminal_progress() {
-  const char* terminal = std::getenv("TERM");
-  const bool can_rewrite = terminal && std::string_view(terminal) != "dumb";
+  const std::string terminal = environment("TERM");
+  const bool can_rewrite = !terminal.empty() && terminal != "dumb";
   if (!isatty(STDERR_FILENO) || !can_rewrite) return {};
   ProgressOptions options{.out = &std::cerr, .color = shows_colour(stderr)};
   winsize size = {};

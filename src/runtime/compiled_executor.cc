@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <cstdio>
 #include <deque>
 #include <limits>
 #include <mutex>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "kernels/host_values.h"
 
@@ -24,7 +24,7 @@ void say_once(const std::string& reason) {
 
 CompiledExecutor::CompiledExecutor(const Graph& graph, const Plan& plan, Device& device)
     : graph_(graph), plan_(plan), device_(device) {
-  const auto start = std::chrono::steady_clock::now();
+  const double start = monotonic_s();
   try {
     prepare();
   } catch (const Error& error) {
@@ -34,8 +34,7 @@ CompiledExecutor::CompiledExecutor(const Graph& graph, const Plan& plan, Device&
     schedule_ = std::make_unique<Schedule>(eager_schedule(graph));
     eager_ = std::make_unique<EagerExecutor>(graph, *schedule_, device);
   }
-  compile_seconds_ =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  compile_seconds_ = monotonic_s() - start;
 }
 
 // Compiles first: what cannot be compiled shall not have taken memory.

@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
-
+#include "base/clock.h"
 #include "base/error.h"
 #include "passes/decompose.h"
 #include "passes/flash.h"
@@ -13,11 +12,6 @@
 
 namespace ridgeline {
 namespace {
-
-double now_s() {
-  using namespace std::chrono;
-  return duration<double>(steady_clock::now().time_since_epoch()).count();
-}
 
 std::string what_was_recognised(const FlashReport& report) {
   std::string text;
@@ -31,7 +25,7 @@ std::string what_was_recognised(const FlashReport& report) {
 }  // namespace
 
 AttentionExecutable::AttentionExecutable(const AttentionWorkload& workload, const Device& device) {
-  const double begin = now_s();
+  const double begin = monotonic_s();
   const AttentionImplementation& how = find_attention_implementation(workload.implementation);
   const AttentionConfig& config = workload.config;
   if (how.compiled) {
@@ -44,22 +38,26 @@ AttentionExecutable::AttentionExecutable(const AttentionWorkload& workload, cons
     plan_ = make_plan(graph_, {.scratch = scratch_of(device)});
   } else {
     graph_ = attention_training_graph(config, how.form);
-    schedule_ = eager_schedule(graph_);
-    profile_ = memory(graph_, *schedule_, scratch_of(device));
+    plan_eagerly(device);
   }
-  traced_seconds_ = now_s() - begin;
+  traced_seconds_ = monotonic_s() - begin;
+}
+
+void AttentionExecutable::plan_eagerly(const Device& device) {
+  schedule_ = eager_schedule(graph_);
+  profile_ = memory(graph_, *schedule_, scratch_of(device));
 }
 
 Bytes AttentionExecutable::predicted_peak() const {
-  return plan_ ? plan_->peak() : profile_->peak;
+  return profile_ ? profile_->peak : plan_->peak();
 }
 
 Bytes AttentionExecutable::predicted_before_backward() const {
-  return plan_ ? plan_->inputs + plan_->arena : profile_->stage_end[0];
+  return profile_ ? profile_->stage_end[0] : plan_->inputs + plan_->arena;
 }
 
 Cost AttentionExecutable::cost(size_t stage) const {
-  if (!plan_) return stage_cost(graph_, graph_.stages()[stage]);
+  if (schedule_) return stage_cost(graph_, graph_.stages()[stage]);
   Cost sum;
   for (size_t i = plan_->stages[stage].begin; i < plan_->stages[stage].end; ++i)
     sum += plan_->kernels[i].cost;
@@ -81,6 +79,7 @@ void AttentionExecutable::prepare(Device& device) {
   } else {
     eager_.emplace(graph_, *schedule_, device);
   }
+  if (!fallback().empty()) plan_eagerly(device);
 }
 
 void AttentionExecutable::release() {
@@ -115,7 +114,7 @@ double AttentionExecutable::compile_seconds() const {
 }
 
 int64_t AttentionExecutable::launches() const {
-  if (plan_) return static_cast<int64_t>(plan_->kernels.size());
+  if (!schedule_) return static_cast<int64_t>(plan_->kernels.size());
   int64_t kernels = 0;
   for (const Step& step : schedule_->steps)
     kernels += runs_kernel(graph_, schedule_->layouts, step.node) ? 1 : 0;

@@ -28,6 +28,7 @@ class AttentionExecutable {
   AttentionExecutable& operator=(const AttentionExecutable&) = delete;
 
   const Graph& graph() const { return graph_; }
+  // Of what will run: once prepare() had to fall back, eagerly.
   Bytes predicted_peak() const;
   Bytes predicted_before_backward() const;
   const MemoryProfile* profile() const { return profile_ ? &*profile_ : nullptr; }  // if eager
@@ -50,9 +51,11 @@ class AttentionExecutable {
   std::string fallback() const;  // why a compiled one runs eagerly; empty: it does not
 
  private:
+  void plan_eagerly(const Device& device);
+
   Graph graph_;
   std::string recognised_;            // what became of the formula
-  std::optional<Schedule> schedule_;  // eager
+  std::optional<Schedule> schedule_;  // eager, or what a compiled one fell back to
   std::optional<MemoryProfile> profile_;
   std::optional<Plan> plan_;  // compiled
   std::optional<EagerExecutor> eager_;

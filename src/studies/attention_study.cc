@@ -4,11 +4,11 @@
 
 #include "base/error.h"
 #include "cost/cost.h"
-#include "measure/process_memory.h"
 #include "studies/attention_executable.h"
 #include "studies/attention_verify.h"
 #include "studies/device_facts.h"
 #include "studies/host_tensors.h"
+#include "studies/memory_watch.h"
 
 namespace ridgeline {
 namespace {
@@ -55,35 +55,6 @@ Bytes quadratic_bytes(const AttentionConfig& config, const Graph& graph,
   return total;
 }
 
-// Memory of one run: by the ledger, by the operating system, and by the driver of a GPU.
-class MemoryWatch {
- public:
-  explicit MemoryWatch(Device& device) : device_(device) {
-    device.ledger().start_over();
-    resettable_ = reset_peak_rss();
-    resident_before_ = current_rss();
-    driver_before_ = device.driver_memory_in_use();
-  }
-
-  void after_run(MemoryFacts& facts) const {
-    facts.peak = device_.ledger().peak();
-    // Freed blocks stay cached up to the peak, so what the driver counts now is the most it was.
-    if (driver_before_) {
-      const std::optional<Bytes> now = device_.driver_memory_in_use();
-      if (now) facts.driver_peak_growth = *now - *driver_before_;
-      return;
-    }
-    const std::optional<Bytes> peak = peak_rss();
-    if (resettable_ && resident_before_ && peak)
-      facts.process_peak_growth = *peak - *resident_before_;
-  }
-
- private:
-  Device& device_;
-  bool resettable_ = false;
-  std::optional<Bytes> resident_before_, driver_before_;
-};
-
 void check_speed(Record& record, const Device& device, std::string_view dtype) {
   const Peaks peaks = device_peaks(device.facts(), record.machine, dtype);
   const auto check = [&](const char* phase, const PhaseCost& cost) {
@@ -107,6 +78,15 @@ void meet_every_kernel(AttentionExecutable& executable, Device& device) {
   for (size_t stage = 0; stage < graph.stages().size(); ++stage) executable.run_stage(stage);
   device.synchronize();
   executable.release();
+}
+
+// What can be told without a run.
+void predict(const AttentionConfig& config, const AttentionExecutable& executable, Record& record) {
+  record.memory.predicted_before_backward = executable.predicted_before_backward();
+  record.memory.predicted_peak = executable.predicted_peak();
+  if (const MemoryProfile* profile = executable.profile())
+    record.memory.predicted_quadratic = quadratic_bytes(config, executable.graph(), *profile);
+  record.cost = attention_cost(config, executable.cost(0), executable.cost(1));
 }
 
 Json compile_metrics(const AttentionExecutable& executable) {
@@ -154,12 +134,7 @@ Record describe_attention(const AttentionWorkload& workload, const Device& devic
   if (how.form == AttentionForm::fused || how.compiled)
     record.settings["backward"] = name(config.backward);
 
-  const AttentionExecutable executable(workload, device);
-  record.memory.predicted_before_backward = executable.predicted_before_backward();
-  record.memory.predicted_peak = executable.predicted_peak();
-  if (const MemoryProfile* profile = executable.profile())
-    record.memory.predicted_quadratic = quadratic_bytes(config, executable.graph(), *profile);
-  record.cost = attention_cost(config, executable.cost(0), executable.cost(1));
+  predict(config, AttentionExecutable(workload, device), record);
   return record;
 }
 
@@ -177,6 +152,7 @@ std::optional<Record> run_attention(const AttentionWorkload& workload, Device& d
     if (device.driver_memory_in_use()) meet_every_kernel(executable, device);
     const MemoryWatch watch(device);
     executable.prepare(device);
+    if (!executable.fallback().empty()) predict(workload.config, executable, record);
     for (Value value : graph.inputs())
       fill_randomly(device, executable.input(graph.name(value)), options.seed, graph.name(value));
 

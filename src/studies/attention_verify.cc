@@ -34,6 +34,7 @@ struct Comparison {
   std::vector<double> AttentionRowsResult::*rows;
   enum class Kind { output, log_sum_exp, query_gradient, key_gradient } kind;
   double factor;  // how many times the plain implementation's error is allowed
+  std::vector<double> AttentionHead::*multiplied = nullptr;  // with the gradient of the scores
 };
 
 // The field's rule: twice the error of a plain implementation in the same dtype, three times for
@@ -41,8 +42,10 @@ struct Comparison {
 constexpr std::array kComparisons = {
     Comparison{"output", &AttentionRowsResult::output, Comparison::Kind::output, 2},
     Comparison{"log_sum_exp", &AttentionRowsResult::log_sum_exp, Comparison::Kind::log_sum_exp, 2},
-    Comparison{"d_q", &AttentionRowsResult::d_q, Comparison::Kind::query_gradient, 3},
-    Comparison{"d_k", &AttentionRowsResult::d_k, Comparison::Kind::key_gradient, 3},
+    Comparison{"d_q", &AttentionRowsResult::d_q, Comparison::Kind::query_gradient, 3,
+               &AttentionHead::k},
+    Comparison{"d_k", &AttentionRowsResult::d_k, Comparison::Kind::key_gradient, 3,
+               &AttentionHead::q},
     Comparison{"d_v", &AttentionRowsResult::d_v, Comparison::Kind::key_gradient, 3},
 };
 
@@ -62,11 +65,22 @@ bool applies(const Comparison& comparison, const CheckedResults& results) {
 struct Extremes {
   double error = 0;        // of what was computed
   double plain_error = 0;  // of a plain implementation
-  double largest = 0;      // magnitude of the true values
+  double largest = 0;      // magnitude of the true values, and of what cancels in them
 };
 
 double worse(double a, double b) {
   return std::isnan(a) || std::isnan(b) ? NAN : std::max(a, b);
+}
+
+double largest_of(const std::vector<double>& values) {
+  double largest = 0;
+  for (double value : values) largest = std::max(largest, std::abs(value));
+  return largest;
+}
+
+double root_mean_square(const std::vector<double>& values) {
+  const double squares = std::inner_product(values.begin(), values.end(), values.begin(), 0.0);
+  return std::sqrt(squares / static_cast<double>(values.size()));
 }
 
 }  // namespace
@@ -109,6 +123,15 @@ Verification verify_attention(const AttentionConfig& config, const CheckedResult
       const auto width = static_cast<size_t>(
           comparison.kind == Comparison::Kind::log_sum_exp ? 1 : config.head_dim);
       Extremes& extreme = extremes[c];
+      // A rounding of a sum moves its logarithm by an epsilon, however small that is.
+      if (comparison.kind == Comparison::Kind::log_sum_exp)
+        extreme.largest = std::max(extreme.largest, 1.0);
+      // The gradient of a score is a difference, that of a lone one of equals: what is left of it
+      // are roundings of its terms, which are as large as those of d_v times a value.
+      if (comparison.multiplied)
+        extreme.largest =
+            std::max(extreme.largest, largest_of(exact.d_v) * root_mean_square(problem.v) *
+                                          root_mean_square(problem.*comparison.multiplied));
       for (size_t r = 0; r < rows.size(); ++r)
         for (size_t column = 0; column < width; ++column) {
           const size_t at = r * width + column;

@@ -1,17 +1,11 @@
 #include "studies/kernel_row.h"
 
-#include <chrono>
-
+#include "base/clock.h"
 #include "base/error.h"
 #include "studies/device_modes.h"
 
 namespace ridgeline {
 namespace {
-
-double now_ms() {
-  using namespace std::chrono;
-  return duration<double, std::milli>(steady_clock::now().time_since_epoch()).count();
-}
 
 using Pass = void (KernelCalls::*)(int64_t copy);
 constexpr std::array<Pass, 2> kPasses = {&KernelCalls::forward, &KernelCalls::backward};
@@ -57,9 +51,9 @@ KernelRow::Times KernelRow::sample_pass(size_t pass) {
   if (lead_in(pass)) start(pass);
   double host_ms = 0;
   const double device_ms = device_.time_ms([&] {
-    const double begin = now_ms();
+    const double begin = monotonic_s();
     start(pass);
-    host_ms = now_ms() - begin;
+    host_ms = 1e3 * (monotonic_s() - begin);
   });
   last_ms_[pass] = device_ms;
   return {device_ms / options_.calls, host_ms / options_.calls};

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "studies/attention_study.h"
 #include "studies/attention_verify.h"
@@ -17,11 +17,6 @@
 
 namespace ridgeline {
 namespace {
-
-double now_ms() {
-  using namespace std::chrono;
-  return duration<double, std::milli>(steady_clock::now().time_since_epoch()).count();
-}
 
 // Twice the cache, so that nothing of a copy is left when its turn comes again.
 int64_t rotation_copies(const AttentionConfig& config, bool backward, Bytes cache) {
@@ -101,9 +96,9 @@ std::optional<Record> KernelStudy::run(const KernelWorkload& workload, Record re
         .copies = how.copies, .backward = how.backward, .seed = options_.seed};
     KernelRow row(fused ? fused_calls(config, device_, calls) : plain_calls(config, device_, calls),
                   device_, how);
-    const double before_first_ms = now_ms();
+    const double before_first_s = monotonic_s();
     row.calls().run_poisoned(options_.backward);
-    const double first_run_s = (now_ms() - before_first_ms) / 1e3;
+    const double first_run_s = monotonic_s() - before_first_s;
     if (options_.verify) {
       KernelWorkload problem = workload;
       problem.mode = KernelMode::hot;

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <optional>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "graph/packed_name.h"
 #include "passes/master_weights.h"
@@ -18,18 +18,10 @@
 #include "studies/model_graph.h"
 
 namespace ridgeline {
-namespace {
-
-double now_s() {
-  using namespace std::chrono;
-  return duration<double>(steady_clock::now().time_since_epoch()).count();
-}
-
-}  // namespace
 
 struct ModelExecutable::State {
   ModelGraph model;
-  std::optional<Schedule> schedule;  // vanilla
+  std::optional<Schedule> schedule;  // vanilla, or what compiled fell back to
   std::optional<MemoryProfile> profile;
   std::optional<Plan> plan;  // compiled
   size_t recomputed = 0;     // results that are computed again to fit the budget
@@ -44,7 +36,7 @@ ModelExecutable::ModelExecutable(const ModelWorkload& workload, Scenario scenari
       options_(std::move(options)),
       config_(workload.config),
       state_(std::make_unique<State>()) {
-  const double start = now_s();
+  const double start = monotonic_s();
   // On a GPU a single pass adds by atomics, in whatever order they come.
   const bool is_deterministic = device.facts().deterministic;
   state_->model = model_graph(
@@ -69,17 +61,22 @@ ModelExecutable::ModelExecutable(const ModelWorkload& workload, Scenario scenari
     launches_ = static_cast<int64_t>(state_->plan->kernels.size());
     eager_launches_ = state_->plan->eager_launches;
   } else {
-    state_->schedule = eager_schedule(traced);
-    state_->profile = ridgeline::memory(traced, *state_->schedule, scratch_of(device));
-    predicted_peak_ = state_->profile->peak;
-    for (const Step& step : state_->schedule->steps)
-      launches_ += runs_kernel(traced, state_->schedule->layouts, step.node) ? 1 : 0;
-    eager_launches_ = launches_;
+    plan_eagerly();
   }
-  traced_seconds_ = now_s() - start;
+  traced_seconds_ = monotonic_s() - start;
 }
 
 ModelExecutable::~ModelExecutable() = default;
+
+void ModelExecutable::plan_eagerly() {
+  state_->schedule = eager_schedule(graph());
+  state_->profile = ridgeline::memory(graph(), *state_->schedule, scratch_of(device_));
+  predicted_peak_ = state_->profile->peak;
+  launches_ = 0;
+  for (const Step& step : state_->schedule->steps)
+    launches_ += runs_kernel(graph(), state_->schedule->layouts, step.node) ? 1 : 0;
+  eager_launches_ = launches_;
+}
 
 void ModelExecutable::begin(const char* stage) const {
   if (options_.stage) options_.stage(stage);
@@ -96,9 +93,12 @@ std::string ModelExecutable::explain(bool timed) const {
   std::string text = fmt::format("flash: {} attentions became one node each\n", model.flash_nodes);
   for (const std::string& refusal : model.flash_refused)
     text += fmt::format("  stayed as it was: {}\n", refusal);
-  if (state_->recomputed > 0)
-    text += fmt::format("recompute: {} results are computed again in backward to fit {}\n",
-                        state_->recomputed, to_string(device_.ledger().budget()));
+  if (state_->recomputed > 0) {
+    const Bytes budget = options_.budget.value_or(device_.ledger().budget());
+    text += fmt::format(
+        "recompute: {} results are computed again in backward {} {}\n", state_->recomputed,
+        state_->plan->peak() <= budget ? "to fit" : "and yet it does not fit", to_string(budget));
+  }
   std::vector<double> times;
   if (timed && state_->compiled) times = state_->compiled->kernel_ms();
   return text + ridgeline::explain(model.graph, *state_->plan, times) +
@@ -106,8 +106,9 @@ std::string ModelExecutable::explain(bool timed) const {
 }
 
 ModelMemory ModelExecutable::memory() const {
-  if (!state_->plan) return account_model(graph(), config_, *state_->schedule, *state_->profile);
-  ModelMemory memory = account_model(graph(), config_, *state_->plan);
+  ModelMemory memory = state_->profile
+                           ? account_model(graph(), config_, *state_->schedule, *state_->profile)
+                           : account_model(graph(), config_, *state_->plan);
   memory.recomputed = state_->recomputed;
   return memory;
 }
@@ -130,7 +131,7 @@ double ModelExecutable::roofline_seconds(const Peaks& peaks) const {
 std::vector<Cost> ModelExecutable::stage_costs() const {
   std::vector<Cost> costs;
   for (const Stage& stage : graph().stages()) costs.push_back(stage_cost(graph(), stage));
-  if (!state_->plan) return costs;
+  if (state_->profile) return costs;
   for (Cost& cost : costs) cost = {.macs = cost.macs};  // products stay what they are
   for (const PlannedKernel& kernel : state_->plan->kernels) {
     Cost& cost = costs[kernel.group.stage];
@@ -146,6 +147,7 @@ void ModelExecutable::prepare() {
     state_->compiled.emplace(graph(), *state_->plan, device_);
   else
     state_->eager.emplace(graph(), *state_->schedule, device_);
+  if (!fallback().empty()) plan_eagerly();
 }
 
 void ModelExecutable::find_parts() {

@@ -40,6 +40,7 @@ class ModelExecutable {
 
   Scenario scenario() const { return scenario_; }
   const Graph& graph() const;
+  // Of what will run: once prepare() had to fall back, eagerly.
   Bytes predicted_peak() const { return predicted_peak_; }
   int64_t launches() const { return launches_; }
   int64_t eager_launches() const { return eager_launches_; }  // of the same graph without fusion
@@ -77,6 +78,7 @@ class ModelExecutable {
     int64_t begin = 0, end = 0;
   };
   void find_parts();
+  void plan_eagerly();
   void begin(const char* stage) const;
 
   Scenario scenario_;

@@ -4,17 +4,34 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "base/machine_limits.h"
 #include "base/random.h"
 #include "graph/packed_name.h"
 #include "kernels/host_values.h"
+#include "models/safetensors.h"
 #include "passes/master_weights.h"
-#include "studies/host_tensors.h"
 
 namespace ridgeline {
+namespace {
+
+constexpr const char* kHeadsKey = "heads";  // of a file's metadata
+
+}  // namespace
+
+// Shapes do not tell heads, so what we save says it beside them.
+void check_model_weights(const std::filesystem::path& path, const TransformerConfig& config) {
+  const SafetensorsFile file(path);
+  check_weights(file, transformer_parameters(config));
+  const auto heads = file.header().metadata.find(kHeadsKey);
+  if (heads != file.header().metadata.end() && heads->second != fmt::to_string(config.heads))
+    throw Error(ErrorKind::usage,
+                fmt::format("'{}' is of a model with {} heads, expected {}", path.string(),
+                            shown_name(heads->second), config.heads));
+}
 
 ModelInputs::ModelInputs(Device& device, ModelInputOptions options)
-    : device_(device), options_(options) {}
+    : device_(device), options_(std::move(options)) {}
 
 std::vector<int32_t> ModelInputs::ids(const TransformerConfig& config,
                                       const std::string& name) const {
@@ -38,15 +55,12 @@ void ModelInputs::fill_with_zeros(const TensorView& view) {
                    zeros.data());
 }
 
-// Threads draw several parameters at a time; the device is given them one by one.
 void ModelInputs::fill_parameters(const ModelExecutable& executable,
                                   const TransformerConfig& config) {
-  const auto together = static_cast<size_t>(available_threads());
-  const std::vector<Parameter> parameters = transformer_parameters(config);
   HostThreads threads(device_);
   const RangeRunner in_parallel = threads.runner();
   std::vector<uint16_t> narrow;
-  const auto upload_as = [&](const TensorView& view, const std::vector<float>& values) {
+  const auto upload = [&](const TensorView& view, std::span<const float> values) {
     if (info(view.dtype).size == sizeof(float)) return device_.upload(view, values.data());
     narrow.resize(values.size());
     in_parallel(static_cast<int64_t>(values.size()), [&](int64_t begin, int64_t end) {
@@ -55,20 +69,30 @@ void ModelInputs::fill_parameters(const ModelExecutable& executable,
     });
     device_.upload(view, narrow.data());
   };
-  const auto upload = [&](size_t i, const std::vector<float>& values) {
-    upload_as(executable.input(parameters[i].name), values);
-    const std::string copy = std::string(kCopyPrefix) + parameters[i].name;
-    if (executable.has_input(copy)) upload_as(executable.input(copy), values);
+  const TakeValues take = [&](const Parameter& parameter, std::span<const float> values) {
+    upload(executable.input(parameter.name), values);
+    const std::string copy = std::string(kCopyPrefix) + parameter.name;
+    if (executable.has_input(copy)) upload(executable.input(copy), values);
   };
+  if (options_.weights.empty()) return draw(config, in_parallel, take);
+  check_model_weights(options_.weights, config);
+  load_weights(options_.weights, transformer_parameters(config), take);
+}
+
+// Threads draw several parameters at a time; the device is given them one by one.
+void ModelInputs::draw(const TransformerConfig& config, const RangeRunner& in_parallel,
+                       const TakeValues& take) {
+  const std::vector<Parameter> parameters = transformer_parameters(config);
   const std::string key =
       fmt::format("{} {} {} {}", config.d_model, config.d_ff, config.layers, config.vocabulary);
   if (key == kept_key_) {
-    for (size_t i = 0; i < parameters.size(); ++i) upload(i, kept_[i]);
+    for (size_t i = 0; i < parameters.size(); ++i) take(parameters[i], kept_[i]);
     return;
   }
   kept_.clear();
   kept_key_.clear();
   const bool keep = Bytes{parameter_count(config) * 4} <= options_.keep;
+  const auto together = static_cast<size_t>(available_threads());
   for (size_t first = 0; first < parameters.size(); first += together) {
     const size_t n = std::min(together, parameters.size() - first);
     std::vector<std::vector<float>> drawn(n);
@@ -77,11 +101,23 @@ void ModelInputs::fill_parameters(const ModelExecutable& executable,
         drawn[i] = beginning_of(parameters[first + i], options_.seed);
     });
     for (size_t i = 0; i < n; ++i) {
-      upload(first + i, drawn[i]);
+      take(parameters[first + i], drawn[i]);
       if (keep) kept_.push_back(std::move(drawn[i]));
     }
   }
   if (keep) kept_key_ = key;
+}
+
+void ModelInputs::save_weights(const ModelExecutable& executable, const TransformerConfig& config,
+                               int64_t steps, const std::filesystem::path& path) const {
+  const auto values_of = [&](const Parameter& parameter) {
+    std::vector<float> values(static_cast<size_t>(element_count(parameter.shape)));
+    device_.download(executable.input(parameter.name), values.data());
+    return values;
+  };
+  ridgeline::save_weights(
+      path, transformer_parameters(config), values_of,
+      {{kHeadsKey, fmt::to_string(config.heads)}, {"steps", fmt::to_string(steps)}});
 }
 
 void ModelInputs::fill(const ModelExecutable& executable, const TransformerConfig& config) {

@@ -1,10 +1,15 @@
-// Reproducible inputs of a model: tokens, targets, parameters as they begin, moments of zero.
+// Reproducible inputs of a model: tokens, targets, parameters as they begin or as a file has them,
+// moments of zero.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "studies/host_tensors.h"
 #include "studies/model_executable.h"
 
 namespace ridgeline {
@@ -14,7 +19,11 @@ struct ModelInputOptions {
   // Parameters of the last model stay in host memory up to this much, as drawing billions of them
   // takes longer than running the model. Nothing where the device's memory is the host's.
   Bytes keep = {};
+  std::filesystem::path weights = {};  // where the parameters are from; empty: drawn by the seed
 };
+
+// Throws a usage error if the file does not hold the parameters of this model.
+void check_model_weights(const std::filesystem::path& path, const TransformerConfig& config);
 
 class ModelInputs {
  public:
@@ -26,11 +35,20 @@ class ModelInputs {
   // The optimizer's scalars of step `step`, counted from 1; nothing where there is no optimizer.
   void set_step(const ModelExecutable& executable, int64_t step, const AdamWOptions& optimizer);
 
+  // Writes the parameters as they are now, in fp32, whatever precision products read them in.
+  void save_weights(const ModelExecutable& executable, const TransformerConfig& config,
+                    int64_t steps, const std::filesystem::path& path) const;
+
   // Random ids below the vocabulary, [batch * context]; `name` is "tokens" or "targets".
   std::vector<int32_t> ids(const TransformerConfig& config, const std::string& name) const;
 
  private:
+  using TakeValues = std::function<void(const Parameter&, std::span<const float>)>;
+
   void fill_parameters(const ModelExecutable& executable, const TransformerConfig& config);
+  // Draws the parameters, or has them still.
+  void draw(const TransformerConfig& config, const RangeRunner& in_parallel,
+            const TakeValues& take);
   void fill_with_zeros(const TensorView& view);
 
   Device& device_;

@@ -3,29 +3,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "cost/cost.h"
-#include "measure/process_memory.h"
 #include "studies/attention_verify.h"
 #include "studies/device_facts.h"
+#include "studies/memory_watch.h"
 
 namespace ridgeline {
 namespace {
 
 constexpr const char* kLaunches =
-    "launches are kernels per step; eager_launches those of the same graph without fusion; a "
-    "launch "
-    "graph starts all of a step at once";
+    "launches are kernels per step (eager_launches, in records: those of the same graph without "
+    "fusion); a launch graph starts all of a step at once";
 constexpr const char* kReady =
     "compile seconds: tracing, passes, planning, code generation and compiling of kernels that "
     "neither this process nor its cache on disk had yet";
-
-double now_s() {
-  using namespace std::chrono;
-  return duration<double>(steady_clock::now().time_since_epoch()).count();
-}
 
 std::string series_of(Scenario scenario) {
   return std::string(info(scenario).series);
@@ -59,37 +53,6 @@ std::optional<double> dense_peak(const Device& device, const Record& record,
       return 1e12 * dense_tflops(*spec, dtype);
   return peak_at_clock_seen(facts, record, dtype);
 }
-
-// Memory of one scenario: by the ledger, and by the operating system or the driver of a GPU.
-class MemoryWatch {
- public:
-  explicit MemoryWatch(Device& device) : device_(device) {
-    device.ledger().start_over();
-    resident_before_ = current_rss();
-    driver_before_ = device.driver_memory_in_use();
-  }
-
-  // What drawing the inputs took on the host is not the model's.
-  void after_fill() { resettable_ = reset_peak_rss(); }
-
-  MemoryFacts facts(Bytes predicted) const {
-    MemoryFacts facts;
-    facts.predicted_peak = predicted;
-    facts.peak = device_.ledger().peak();
-    const std::optional<Bytes> driver = device_.driver_memory_in_use();
-    const std::optional<Bytes> resident = peak_rss();
-    if (driver && driver_before_)
-      facts.driver_peak_growth = *driver - *driver_before_;
-    else if (resettable_ && resident_before_ && resident)
-      facts.process_peak_growth = *resident - *resident_before_;
-    return facts;
-  }
-
- private:
-  Device& device_;
-  bool resettable_ = false;
-  std::optional<Bytes> resident_before_, driver_before_;
-};
 
 Json memory_metrics(const MemoryFacts& facts) {
   Json of = Json::object();
@@ -139,7 +102,8 @@ Json at_peak_metrics(const ModelMemory& memory) {
 ModelStudy::ModelStudy(Device& device, ModelStudyOptions options)
     : device_(device),
       options_(std::move(options)),
-      inputs_(device, {.seed = options_.seed, .keep = options_.keep_on_host}) {
+      inputs_(device,
+              {.seed = options_.seed, .keep = options_.keep_on_host, .weights = options_.weights}) {
   std::vector<Scenario>& chosen = options_.scenarios;
   if (chosen.empty()) throw Error(ErrorKind::usage, "no scenario to measure", "use full-step");
   std::sort(chosen.begin(), chosen.end());
@@ -189,7 +153,8 @@ std::optional<ModelSample> ModelStudy::reference(const ModelWorkload& workload, 
   if (remembered_model_ == model_key(workload) && remembered_.contains(is_forward))
     return remembered_.at(is_forward);
   // A run of vanilla for comparison only; where it does not fit, there is none.
-  const Scenario wanted = is_forward ? Scenario::forward : Scenario::forward_backward;
+  Scenario wanted = is_forward ? Scenario::forward : Scenario::forward_backward;
+  if (!is_forward && options_.optimizer.max_norm > 0) wanted = Scenario::full_step;  // has the norm
   const TransformerConfig& config = workload.config;
   ModelExecutable vanilla({config, workload.precision, ModelMode::vanilla}, wanted, device_,
                           build_options());
@@ -199,6 +164,7 @@ std::optional<ModelSample> ModelStudy::reference(const ModelWorkload& workload, 
     inputs_.fill(vanilla, config);
     const ModelSampler sampler(vanilla, device_, config, inputs_.ids(config, "targets"),
                                options_.seed, options_.optimizer);
+    inputs_.set_step(vanilla, 1, options_.optimizer);
     vanilla.run();
     device_.synchronize();
     remember(workload, scenario, sampler.after_run());
@@ -222,21 +188,26 @@ void ModelStudy::begin(Scenario scenario, const char* stage) const {
   if (options_.stage) options_.stage(fmt::format("{}: {}", info(scenario).name, stage));
 }
 
-bool ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, Record& record) {
-  const TransformerConfig& config = workload.config;
-  ModelExecutable executable(workload, scenario, device_,
-                             build_options(std::string(info(scenario).name)));
-  const Bytes predicted = executable.predicted_peak();
-  if (predicted > record.memory.predicted_peak.value_or(Bytes{}))
-    record.memory.predicted_peak = predicted;
-  const Bytes budget = device_.ledger().budget();
-  Json& metrics = (*record.metrics)[series_of(scenario)];
+void ModelStudy::predict(const ModelExecutable& executable, Bytes before, Record& record) const {
+  const Bytes predicted = executable.predicted_peak(), budget = device_.ledger().budget();
+  record.memory.predicted_peak = std::max(before, predicted);
+  Json& metrics = (*record.metrics)[series_of(executable.scenario())];
   metrics = {{"predicted_peak_bytes", predicted.count},
              {"at_peak", at_peak_metrics(executable.memory())}};
+  if (!executable.fallback().empty()) metrics["ran_eagerly_because"] = executable.fallback();
   if (predicted > budget)
     throw Error(ErrorKind::out_of_memory,
                 fmt::format("the predicted peak of {} is above the budget of {}; not tried",
                             to_string(predicted), to_string(budget)));
+}
+
+bool ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, Record& record) {
+  const TransformerConfig& config = workload.config;
+  ModelExecutable executable(workload, scenario, device_,
+                             build_options(std::string(info(scenario).name)));
+  const Bytes before = record.memory.predicted_peak.value_or(Bytes{});
+  predict(executable, before, record);
+  Json& metrics = (*record.metrics)[series_of(scenario)];
   const bool compares = options_.verify && workload.mode == ModelMode::compiled;
   if (compares) begin(scenario, "vanilla, to compare");
   const std::optional<ModelSample> vanilla =
@@ -244,6 +215,8 @@ bool ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, 
 
   MemoryWatch watch(device_);
   executable.prepare();
+  const bool ran_eagerly = !executable.fallback().empty();
+  if (ran_eagerly) predict(executable, before, record);
   begin(scenario, "parameters");
   inputs_.fill(executable, config);
   watch.after_fill();
@@ -260,13 +233,14 @@ bool ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, 
       sampler.emplace(executable, device_, config, inputs_.ids(config, "targets"), options_.seed,
                       options_.optimizer);
     executable.set_poison(options_.verify);
-    const double begin = now_s();
+    const double begin = monotonic_s();
     run_step();
     device_.synchronize();
-    if (step == 1) metrics["first_run_seconds"] = now_s() - begin;
+    if (step == 1) metrics["first_run_seconds"] = monotonic_s() - begin;
     executable.set_poison(false);
     if (!sampler) return;
-    const ModelSample sample = sampler->after_run();
+    ModelSample sample = sampler->after_run();
+    sample.is_drawn = options_.weights.empty();
     compare_samples(workload, scenario, sample, vanilla, record.verification);
     if (compares && !vanilla)
       record.verification.what += "; vanilla does not fit, so no comparison";
@@ -288,7 +262,11 @@ bool ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, 
   const double elapsed = record.protocol.elapsed_s + measurement.protocol.elapsed_s;
   record.protocol = measurement.protocol;
   record.protocol.elapsed_s = elapsed;
-  const MemoryFacts memory = watch.facts(predicted);
+  MemoryFacts memory;
+  memory.predicted_peak = executable.predicted_peak();
+  watch.after_run(memory);
+  if (scenario == Scenario::full_step && !options_.save_weights.empty())
+    inputs_.save_weights(executable, config, step, options_.save_weights);
   if (!look_first) {
     begin(scenario, "verifying");
     if (scenario == Scenario::full_step) inputs_.fill(executable, config);
@@ -299,12 +277,10 @@ bool ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, 
 
   metrics.update(memory_metrics(memory));
   metrics["compile_seconds"] = executable.compile_seconds();
-  const bool ran_eagerly = !executable.fallback().empty();
-  metrics["launches"] = ran_eagerly ? executable.eager_launches() : executable.launches();
+  metrics["launches"] = executable.launches();
   metrics["eager_launches"] = executable.eager_launches();
   if (workload.mode == ModelMode::compiled && device_.can_record() && !ran_eagerly)
     metrics["graph_launches"] = 1;
-  if (ran_eagerly) metrics["ran_eagerly_because"] = executable.fallback();
   if (memory.peak > record.memory.peak.value_or(Bytes{})) {
     const std::optional<Bytes> largest = record.memory.predicted_peak;
     record.memory = memory;
@@ -388,9 +364,12 @@ std::string ModelStudy::explain(const ModelWorkload& workload, const Record* rec
       text += fmt::format("measured: {} (median){}\n",
                           format_seconds(series->statistics.median_ms / 1e3),
                           measured_peak(*record, info(scenario).series));
+    ModelWorkload vanilla = workload;
+    vanilla.mode = ModelMode::vanilla;
     text += fmt::format(
-        "launches per step: {} eager, {} fused, {}\n", executable.eager_launches(),
-        executable.launches(),
+        "launches per step: {} vanilla, {} unfused, {} fused, {}\n",
+        ModelExecutable(vanilla, scenario, device_, build_options()).launches(),
+        executable.eager_launches(), executable.launches(),
         device_.can_record() ? "1 as a launch graph" : "no launch graph on this device");
     const bool timed = series != nullptr && device_.can_record();
     if (timed) {  // kernels by themselves, over inputs that make sense

@@ -4,6 +4,7 @@
 //   Record record = study.run(workload, study.describe(workload, blank)).value();
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <optional>
@@ -24,6 +25,9 @@ struct ModelStudyOptions {
   std::vector<Scenario> scenarios = {Scenario::forward, Scenario::forward_backward,
                                      Scenario::full_step};
   AdamWOptions optimizer = {};
+  std::filesystem::path weights = {};  // see ModelInputOptions
+  // Where the parameters go after the last timed full step; empty: nowhere.
+  std::filesystem::path save_weights = {};
   uint64_t seed = 42;
   bool verify = true;
   Json settings = Json::object();  // what else identifies a row, such as how kernels were tuned
@@ -55,6 +59,9 @@ class ModelStudy {
   std::string explain(const ModelWorkload& workload, const Record* record) const;
 
  private:
+  // Puts what the executable will need into the record, which has `before` from other scenarios.
+  // Throws where that is above the budget.
+  void predict(const ModelExecutable& executable, Bytes before, Record& record) const;
   // False: interrupted.
   bool run_scenario(const ModelWorkload& workload, Scenario scenario, Record& record);
   ModelExecutableOptions build_options(const std::string& of = {}) const;

@@ -14,9 +14,11 @@ namespace ridgeline {
 
 // What one run of one step showed, from parameters as they begin.
 struct ModelSample {
+  bool is_drawn = true;             // the parameters: by the seed, so that their loss is known
   double loss = 0;                  // of the forward scenario: over the sampled tokens
   std::vector<double> logits = {};  // forward: of the sampled tokens
   std::map<std::string, std::vector<double>> gradients = {};  // of the others, by parameter
+  double gradient_norm = 0;    // full step with clipping: before it, as are the gradients
   double optimizer_error = 0;  // full step: of updated weights, in units of the learning rate
 };
 

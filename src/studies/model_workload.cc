@@ -43,7 +43,7 @@ const Info& find_named(const Info (&table)[n], std::string_view name, const char
 
 TransformerConfig overridden(TransformerConfig config, const ModelOverrides& overrides) {
   if (!overrides.any()) return config;
-  config.name = "custom";
+  config.name = overrides.all() ? "custom" : "custom-" + config.name;
   const auto put = [](int64_t& size, int64_t wanted) {
     if (wanted > 0) size = wanted;
   };
@@ -105,7 +105,7 @@ std::vector<ModelWorkload> expand_matrix(const ModelMatrix& matrix) {
         config.batch_size = matrix.batch_size;
         config.context_length = context_length;
         transformer_parameters(config);  // throws for what makes no model
-        for (const ModelMode mode : modes) workloads.push_back({config, precision, mode});
+        for (const ModelMode mode : modes) workloads.push_back({config, precision, mode, size});
       }
   return workloads;
 }

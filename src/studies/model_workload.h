@@ -46,6 +46,7 @@ struct ModelWorkload {
   TransformerConfig config;
   ModelPrecision precision = ModelPrecision::fp32;
   ModelMode mode = ModelMode::vanilla;
+  std::string size = {};  // the named size that gave what was not overridden
 };
 
 // Sizes that take the place of a named model's own; 0: its own.
@@ -57,6 +58,7 @@ struct ModelOverrides {
   int64_t vocabulary = 0;
 
   bool any() const { return d_model + d_ff + layers + heads + vocabulary > 0; }
+  bool all() const { return d_model && d_ff && layers && heads && vocabulary; }
 };
 
 // The study's axes; every combination is a row.
@@ -66,7 +68,8 @@ struct ModelMatrix {
   int64_t batch_size = 4;
   std::vector<ModelPrecision> precisions = {ModelPrecision::fp32};
   std::vector<ModelMode> modes = {ModelMode::vanilla, ModelMode::compiled};
-  ModelOverrides overrides = {};  // a size that is overridden is called "custom"
+  // A size that is overridden is called "custom-small", or "custom" where nothing of it is left.
+  ModelOverrides overrides = {};
 };
 
 // Modes of one model follow each other, vanilla first. Throws a usage error for sizes that make no

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <functional>
 #include <istream>
 #include <map>
@@ -10,6 +9,7 @@
 #include <ostream>
 #include <string>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "measure/record.h"
 #include "runtime/cuda/cuda_device.h"
@@ -19,10 +19,6 @@
 
 namespace ridgeline {
 namespace {
-
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 AttentionConfig config_of(const Json& request) {
   const Json& shape = request.at("shape");
@@ -45,14 +41,17 @@ class OwnKernelWorker {
     }
     const AttentionConfig config = config_of(request);
     const std::string source = request.at("source");
-    const double begin = now_s();
+    const double begin = monotonic_s();
     launch_ = own_launch(source, config);
     code_ = compile_own_kernel(source, request.at("file"), request.at("entry"), config,
                                device_->cuda_facts().arch());
     entry_ = request.at("entry");
-    return {{"registers", code_.registers}, {"spill_bytes", code_.spill_bytes},
-            {"compile_s", now_s() - begin}, {"grid", launch_.grid},
-            {"block", launch_.block},       {"shared_bytes", launch_.shared_bytes}};
+    return {{"registers", code_.registers},
+            {"spill_bytes", code_.spill_bytes},
+            {"compile_s", monotonic_s() - begin},
+            {"grid", launch_.grid},
+            {"block", launch_.block},
+            {"shared_bytes", launch_.shared_bytes}};
   }
 
   Json open(const Json& request) {
@@ -69,9 +68,9 @@ class OwnKernelWorker {
                                .calls = request.at("calls"),
                                .cache = Bytes{request.at("cache_bytes").get<int64_t>()}};
     row_ = std::make_unique<KernelRow>(std::move(calls), *device_, how);
-    const double begin = now_s();
+    const double begin = monotonic_s();
     calls_->run_poisoned(false);
-    const double first_run_s = now_s() - begin;
+    const double first_run_s = monotonic_s() - begin;
     if (request.at("results")) calls_->write_output(problem.folder / "output");
     row_->prepare();
     return {{"first_run_s", first_run_s},

@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
-
 #include "base/child_process.h"
+#include "base/environment.h"
 #include "base/error.h"
 #include "studies/device_facts.h"
 #include "studies/kernel_metrics.h"
@@ -18,11 +17,6 @@ namespace fs = std::filesystem;
 constexpr const char* kPeerConvention =
     "forward 4 B H S S d, halved when causal; backward 2.5 times forward; an FMA counts as two. "
     "macs and bytes are the fewest that the problem needs";
-
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
 
 // A row must not be faster than the fewest products of its problem allow.
 void check_speed(Record& record, const Device& device, std::string_view dtype) {
@@ -55,7 +49,7 @@ fs::path find_peers() {
   std::error_code problem;
   const fs::path program = fs::read_symlink("/proc/self/exe", problem);
   const fs::path candidates[] = {
-      variable("RIDGELINE_PEERS"),
+      environment("RIDGELINE_PEERS"),
       problem ? fs::path() : program.parent_path().parent_path() / "share/ridgeline/peers",
       RIDGELINE_SOURCE_DIR "/peers"};
   if (!candidates[0].empty()) return candidates[0];  // whatever is wrong with it will be said
@@ -82,7 +76,7 @@ Peers::Peers(Device& device, PeersOptions options)
 Worker& Peers::worker(const PeerImplementation& peer) {
   std::unique_ptr<Worker>& worker = workers_[std::string(peer.library)];
   if (worker && worker->usable()) return *worker;
-  const std::string named = variable("RIDGELINE_PYTHON");
+  const std::string named = environment("RIDGELINE_PYTHON");
   const fs::path python = find_program(named.empty() ? "python3" : named);
   if (python.empty())
     throw Error(ErrorKind::unsupported,

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <memory>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "kernels/cpu/simd/gemm_kernels.h"
 #include "kernels/cuda/gemm_plan.h"
@@ -30,11 +30,6 @@ constexpr double kSettled = 0.01;  // two windows that differ less
 constexpr double kSampleMs = 2;    // at least; shorter work is repeated
 
 constexpr int64_t kLine = 64;  // numbers, and the granularity of streams
-
-double now_s() {
-  using namespace std::chrono;
-  return duration<double>(steady_clock::now().time_since_epoch()).count();
-}
 
 // Large enough that the edges do not count, small enough for a sample in reasonable time.
 std::vector<int64_t> product_sizes(const DeviceFacts& facts) {
@@ -264,19 +259,19 @@ std::optional<Record> RooflineStudy::run(const CeilingProbe& probe, Record recor
       }) / calls;
     };
     // Clocks fall under load until heat and power balance; what counts is the rate after that.
-    const double begin = now_s();
+    const double begin = monotonic_s();
     double burst_ms = INFINITY, last_ms = INFINITY;
-    while (now_s() - begin < options_.settle_s) {
+    while (monotonic_s() - begin < options_.settle_s) {
       if (options_.interrupted && options_.interrupted()) return std::nullopt;
       double window_ms = INFINITY;
-      const double window = now_s();
+      const double window = monotonic_s();
       do window_ms = std::min(window_ms, sample());
-      while (now_s() - window < std::min(kSettleWindowS, options_.settle_s));
+      while (monotonic_s() - window < std::min(kSettleWindowS, options_.settle_s));
       if (std::isinf(burst_ms)) burst_ms = window_ms;
       if (std::abs(window_ms / last_ms - 1) < kSettled) break;
       last_ms = window_ms;
     }
-    const double settled_s = now_s() - begin;
+    const double settled_s = monotonic_s() - begin;
     record.device_before = device_state(device_);
     const Measurement measurement =
         measure({.warmups = 0, .time_budget_s = options_.measure_s, .target_precision = 1e-4},

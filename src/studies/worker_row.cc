@@ -1,9 +1,9 @@
 #include "studies/worker_row.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
+#include "base/clock.h"
 #include "measure/turns.h"
 #include "studies/attention_verify.h"
 #include "studies/device_facts.h"
@@ -13,10 +13,6 @@ namespace ridgeline {
 namespace {
 
 struct Interrupted {};  // leaves a measurement that waits for a worker
-
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 Json ask(Worker& worker, const Json& request) {
   std::optional<Json> answer = worker.ask(request);
@@ -47,14 +43,14 @@ class Samples {
  private:
   void fetch() {
     constexpr double kBatchSeconds = 0.25;
-    const double begin = now_s();
+    const double begin = monotonic_s();
     Json answer = ask(worker_, {{"do", "sample"}, {"count", count_}});
     batch_ = std::move(answer["samples"]);
     if (!batch_.is_array() || batch_.empty())
       throw Error(ErrorKind::environment, "the worker gave no samples");
     at_ = 0;
     left_ = std::max(1, left_ - count_);
-    const double each = (now_s() - begin) / count_;
+    const double each = (monotonic_s() - begin) / count_;
     count_ = static_cast<int>(std::clamp(kBatchSeconds / each, 1.0, 1000.0));
     count_ = is_led() ? 1 : std::min(count_, left_);  // turns are taken sample by sample
   }

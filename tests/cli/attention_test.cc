@@ -106,6 +106,20 @@ TEST(Attention, CompiledIsCheckedMarkedAndExplained) {
 }
 
 // 4 inputs, the output and d_v of 128 KiB each, and three S x S tensors of 2 MiB at the peak.
+// Heads so wide that flash, which needs no compiler, does not serve them.
+TEST(Attention, ACompiledRowThatRanEagerlySaysSo) {
+  const Sandbox sandbox;
+  const Finished run =
+      sandbox.run(tiny_attention({"--impl", "compiled", "--d-model", "264", "--seq-len", "16"}),
+                  {.environment = {{"CXX", "/nowhere/c++"}, {"RIDGELINE_CACHE_DIR", "off"}}});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const Record record = sandbox.results().records.at(0);
+  EXPECT_EQ(record.memory.predicted_peak, record.memory.peak) << "of what ran, not of the plan";
+  EXPECT_EQ(record.memory.predicted_before_backward, record.memory.before_backward);
+  const Csv csv = parse_csv(read_text(sandbox.attention("attention.csv")));
+  EXPECT_TRUE(csv.rows.at(0).at("error").starts_with("ran eagerly: no C++ compiler"));
+}
+
 TEST(Attention, MemoryInTheCsvIsInMebibytes) {
   const Sandbox sandbox;
   const Finished run = sandbox.run(tiny_attention(

@@ -54,12 +54,31 @@ TEST(UnwritableResults, ANameThatIsTooLong) {
   expect_unwritable(sandbox.run(rows("16") + Arguments{"--resume", "--results-dir", name}), name);
 }
 
-TEST(UnwritableResults, AnOutputFileInAnImpossiblePlaceLosesNoRecord) {
+TEST(UnwritableResults, AnOutputFileInAnImpossiblePlaceIsToldBeforeTheFirstRow) {
   const Sandbox sandbox;
   write_text(sandbox / "taken", "mine");
-  expect_unwritable(sandbox.run(rows("16,32") + Arguments{"--output", "taken/a.csv"}), "taken");
-  const size_t recorded = sandbox.results().records.size();
-  EXPECT_TRUE(recorded == 0 || recorded == 2) << recorded;  // refused early, or all is safe
+  fs::create_directories(sandbox / "folder.csv");
+  for (const std::string output : {"taken/a.csv", "taken/below/a.md", "folder.csv", "/proc/a.csv"})
+    for (const Arguments& study :
+         {rows("16,32"), Arguments{"model", "--device", "cpu"},
+          Arguments{"memory", "--device", "cpu", "--model-size", "small", "--context-length", "8"}})
+      expect_unwritable(sandbox.run(study + Arguments{"--output", output}),
+                        "cannot write '" + output + "'");
+  EXPECT_FALSE(fs::exists(sandbox / "results"));
+  EXPECT_EQ(read_text(sandbox / "taken"), "mine");
+}
+
+TEST(UnwritableResults, AnInterruptedSweepLeavesWhatItHasAndNoEmptyOutput) {
+  const Sandbox sandbox;
+  Running sweep(sandbox.path(), slow_rows() + Arguments{"--output", "new/further.csv"}, {});
+  ASSERT_TRUE(sweep.collect(seconds{30}, [&] { return !sandbox.results().records.empty(); }));
+  EXPECT_FALSE(fs::exists(sandbox / "new"));
+  sweep.send(SIGKILL);
+  EXPECT_EQ(sweep.wait().signal, SIGKILL);
+  EXPECT_EQ(std::distance(fs::directory_iterator(sandbox.path()), {}), 1) << "only results";
+  const Arguments rest = rows("16,20") + Arguments{"--resume", "--output", "new/further.csv"};
+  ASSERT_EQ(sandbox.run(rest).exit_code, 0);
+  EXPECT_EQ(parse_csv(read_text(sandbox / "new/further.csv")).rows.size(), 2u);
 }
 
 // A limit on the size of files stands in for the disk: a part of a record fits, then no more.
@@ -99,6 +118,7 @@ TEST(FullDisk, UnderTheFurtherOutputIsExit4AndTheRecordsAreSafe) {
   fs::create_symlink("/dev/full", sandbox / "further.csv");
   const Finished run = sandbox.run(rows("16,32") + Arguments{"--output", "further.csv"});
   EXPECT_EQ(run.exit_code, 4) << run.err;
+  EXPECT_TRUE(contains(run.out, "seq_len")) << "what was measured is shown all the same";
   EXPECT_TRUE(contains(run.err, "further.csv")) << run.err;
   expect_each_once(sandbox.results().records, 2);
 }

@@ -1,4 +1,5 @@
 // ridgeline model as a user runs it, with a model of a few thousand parameters.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "cli/csv.h"
@@ -46,21 +47,64 @@ TEST(Model, WritesRecordsAndOneRowForBothModes) {
   EXPECT_TRUE(contains(read_text(sandbox / "more.md"), "full_step_speedup"));
 }
 
-TEST(Model, TheCommandOfARowRunsThatRowAgain) {
-  const Sandbox sandbox;
-  ASSERT_EQ(sandbox.run(tiny_model({"--mode", "vanilla", "--scenario", "forward"})).exit_code, 0);
-  const Record first = model_results(sandbox).records.at(0);
+// Runs what a record says it came from, and gives the record of that.
+Record run_again(const Record& record) {
   Arguments again;
   std::string word;
-  for (const char c : first.command + " ")
+  for (const char c : record.command + " ")
     if (c == ' ')
       again.push_back(std::exchange(word, {}));
     else
       word += c;
   again.erase(again.begin());
-  const Sandbox other;
-  ASSERT_EQ(other.run(again).exit_code, 0) << first.command;
-  EXPECT_EQ(workload_key(model_results(other).records.at(0)), workload_key(first));
+  const Sandbox sandbox;
+  EXPECT_EQ(sandbox.run(again).exit_code, 0) << record.command;
+  return model_results(sandbox).records.at(0);
+}
+
+TEST(Model, TheCommandOfARowRunsThatRowAgain) {
+  const Sandbox sandbox;
+  ASSERT_EQ(sandbox.run(tiny_model({"--mode", "vanilla", "--scenario", "forward"})).exit_code, 0);
+  const Record first = model_results(sandbox).records.at(0);
+  EXPECT_EQ(workload_key(run_again(first)), workload_key(first));
+}
+
+// Of 12 and 24 layers, and narrow.
+const Arguments kNarrowSizes = {"--model-size",
+                                "small",
+                                "medium",
+                                "--d-model",
+                                "16",
+                                "--d-ff",
+                                "24",
+                                "--heads",
+                                "2",
+                                "--vocabulary",
+                                "40",
+                                "--device",
+                                "cpu",
+                                "--context-length",
+                                "8"};
+
+TEST(Model, SizesThatAreOverriddenInPartStayApart) {
+  const Sandbox sandbox;
+  const Finished run = sandbox.run(
+      Arguments{"model", "--mode", "vanilla", "--scenario", "forward", "--measure-steps", "1"} +
+      kNarrowSizes);
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const std::vector<Record> records = model_results(sandbox).records;
+  ASSERT_EQ(records.size(), 2u);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(records[i].workload["layers"], i == 0 ? 12 : 24);
+    EXPECT_EQ(workload_key(run_again(records[i])), workload_key(records[i]));
+  }
+  const Csv csv = model_table(sandbox);
+  EXPECT_NE(csv.rows.at(0).at("model_size"), csv.rows.at(1).at("model_size"));
+  ASSERT_EQ(sandbox.run(Arguments{"memory", "--scenario", "forward"} + kNarrowSizes).exit_code, 0);
+  size_t accounts = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(sandbox / "results/model"))
+    accounts += entry.path().filename().string().starts_with("memory_analysis_") ? 1 : 0;
+  EXPECT_EQ(accounts, 2u);
 }
 
 TEST(Model, ResumeRunsOnlyWhatIsMissing) {
@@ -94,7 +138,12 @@ TEST(Model, WarmUpMayBeLeftOut) {
       sandbox.run(tiny_model({"--scenario", "full-step", "--mode", "vanilla"}, "0"));
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_EQ(model_results(sandbox).records.at(0).protocol.warmups, 0);
+  const Record record = model_results(sandbox).records.at(0);
+  const Series& steps = *record.find_series("full_step");
   EXPECT_TRUE(contains(run.out, "without warm-ups")) << run.out;
+  for (const double ms : {steps.samples_ms.front(), steps.statistics.mean_ms})
+    EXPECT_TRUE(contains(run.out, fmt::format(" {:.3f} ", ms))) << ms << '\n' << run.out;
+  EXPECT_FALSE(contains(sandbox.run(tiny_model({"--mode", "vanilla"})).out, "without warm-ups"));
 }
 
 TEST(Model, DryRunListAndExplainRunNothing) {
@@ -142,12 +191,16 @@ TEST(Model, WithoutACompilerSaysSoAndCountsWhatRan) {
                   {.environment = {{"CXX", "/nowhere/c++"}, {"RIDGELINE_CACHE_DIR", "off"}}});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_TRUE(contains(run.err, "falls back to eager")) << run.err;
-  EXPECT_TRUE(contains(run.out,
-                       "compiled ran eagerly: no C++ compiler was found to compile fused "
-                       "kernels with; next step: install g++"))
-      << run.out;
-  const Json of = model_results(sandbox).records.at(0).metrics.value()["full_step"];
+  const std::string told = "compiled ran eagerly: no C++ compiler was found";
+  EXPECT_TRUE(contains(run.out, told)) << run.out;
+  const Record record = model_results(sandbox).records.at(0);
+  const Json of = record.metrics.value()["full_step"];
   EXPECT_EQ(of["launches"], of["eager_launches"]);
+  EXPECT_EQ(of["predicted_peak_bytes"], of["peak_bytes"]) << "of what ran, not of the plan";
+  EXPECT_EQ(record.memory.predicted_peak, record.memory.peak);
+  const std::string error = model_table(sandbox).rows.at(0).at("error");
+  EXPECT_TRUE(contains(error, "compiled: ran eagerly: no C++ compiler was found")) << error;
+  EXPECT_FALSE(contains(error, "\n")) << error;
 }
 
 TEST(Model, SaysOnATerminalWhatALongRowIsAt) {
@@ -179,7 +232,8 @@ TEST(Model, BadUsageIsExit2AndUnservedDtypesExit4) {
       {{"--precision", "fp8"}, "'fp8' is not a precision"},
       {{"--scenario", "backward"}, "fwd-bwd"},
       {{"--optimizer", "sgd"}, "cs336 or pytorch"},
-      {{"--output", "x.png"}, ".csv"}};
+      {{"--output", "x.png"}, ".csv"},
+      {{"--output", "x.png", "--dry-run"}, ".csv"}};
   for (const auto& [more, message] : cases) {
     const Finished run = sandbox.run(tiny_model(more));
     EXPECT_EQ(run.exit_code, 2) << more[1];

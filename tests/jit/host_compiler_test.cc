@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
+#include <optional>
 
 #include "measure/test_support.h"
 
@@ -71,6 +73,46 @@ TEST_F(HostCompilerTest, DumpsEachSourceUnderItsEntryReadyToBeCompiled) {
 TEST_F(HostCompilerTest, ADumpThatCannotBeWrittenIsAnError) {
   std::ofstream(directory_ / "dump").put('x');  // a file where the folder should be
   EXPECT_ERROR(HostCompiler{options()}, ErrorKind::usage, "--dump-kernels");
+}
+
+// A compiler that says nothing is at fault, and not our text: whoever asked can do without. One
+// that has words has found an error of ours.
+TEST_F(HostCompilerTest, ACompilerThatFailsIsNamedWithHowItEnded) {
+  struct Failure {
+    const char* script;
+    ErrorKind kind;
+    const char* part;
+  };
+  const Failure failures[] = {
+      {"exit 7", ErrorKind::unsupported, "exited with status 7 without a word"},
+      {"kill -9 $$", ErrorKind::unsupported, "was ended by signal 9 without a word"},
+      {"exit 0", ErrorKind::unsupported, "left no library without a word"},
+      {"echo strange; exit 1", ErrorKind::internal, "it exited with status 1:\nstrange"},
+      {"echo no matter", ErrorKind::internal, "it left no library:\nno matter"},
+  };
+  const std::filesystem::path compiler = directory_ / "compiler";
+  HostCompilerOptions broken = options();
+  broken.compiler = compiler.string();
+  for (const Failure& failure : failures) {
+    std::ofstream(compiler) << "#!/bin/sh\n" << failure.script << "\n";
+    std::filesystem::permissions(compiler, std::filesystem::perms::owner_all);
+    EXPECT_ERROR(HostCompiler(broken).functions(kPreamble, sources_of(3)), failure.kind,
+                 failure.part);
+    EXPECT_ERROR(HostCompiler(broken).functions(kPreamble, sources_of(3)), failure.kind,
+                 compiler.string());
+  }
+}
+
+// Neither a program with its flags nor a folder, which can be "executed", too.
+TEST_F(HostCompilerTest, ACompilerThatIsNoneIsNamed) {
+  for (const std::string& name : {std::string("g++ -O2"), directory_.path().string()}) {
+    const auto before =
+        std::getenv("CXX") ? std::optional<std::string>(std::getenv("CXX")) : std::nullopt;
+    setenv("CXX", name.c_str(), 1);
+    EXPECT_ERROR(HostCompiler(options()).functions(kPreamble, sources_of(1)),
+                 ErrorKind::unsupported, "CXX is set, but '" + name + "'");
+    before ? setenv("CXX", before->c_str(), 1) : unsetenv("CXX");
+  }
 }
 
 }  // namespace

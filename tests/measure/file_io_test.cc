@@ -94,5 +94,27 @@ TEST(Printable, CutsLongTextBetweenEscapes) {
   EXPECT_EQ(printable(std::string(1 << 20, 'x')).size(), 200u);
 }
 
+TEST(CheckWritable, AgreesWithWritingAndChangesNothing) {
+  const TempDir dir;
+  write_text(dir / "old.csv", "precious");
+  std::filesystem::create_directories(dir / "folder");
+  std::filesystem::create_symlink("old.csv", dir / "link.csv");
+  ASSERT_EQ(mkfifo((dir / "pipe").c_str(), 0600), 0);
+  const size_t files = files_in(dir);
+  for (const std::filesystem::path& path :
+       {dir / "old.csv", dir / "link.csv", dir / "new.csv", dir / "x/y/new.csv", dir / "pipe",
+        std::filesystem::path("/dev/null"), std::filesystem::path("/dev/stdout")})
+    EXPECT_NO_THROW(check_writable(path)) << path;
+  for (const std::filesystem::path& path :
+       {dir / "folder", dir / "old.csv/new.csv", dir / "old.csv/x/new.csv",
+        dir / std::string(300, 'n'), std::filesystem::path("/proc/new.csv"),
+        std::filesystem::path("/proc/x/new.csv")}) {
+    EXPECT_ERROR(check_writable(path), ErrorKind::usage, "cannot write '" + path.string() + "'");
+    EXPECT_THROW(write_file_atomically(path, "text"), Error) << path;
+  }
+  EXPECT_EQ(files_in(dir), files);
+  EXPECT_EQ(read_text(dir / "old.csv"), "precious");
+}
+
 }  // namespace
 }  // namespace ridgeline

@@ -1,14 +1,20 @@
 // Files of weights: honest ones come back as they were, all others are refused.
 #include "models/safetensors.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <random>
 
 #include "base/error.h"
+#include "measure/test_support.h"
+#include "models/transformer_lm.h"
 
 namespace ridgeline {
 namespace {
@@ -83,6 +89,49 @@ TEST_F(Safetensors, WhatIsSavedIsLoaded) {
   EXPECT_EQ(opened.find("second").shape, std::vector<int64_t>{4});
 }
 
+// A model's own parameters, under the names that others know them by.
+TEST_F(Safetensors, AModelComesBackBitByBit) {
+  const std::vector<Parameter> parameters = transformer_parameters({.name = "tiny",
+                                                                    .d_model = 24,
+                                                                    .d_ff = 40,
+                                                                    .layers = 2,
+                                                                    .heads = 3,
+                                                                    .vocabulary = 19,
+                                                                    .batch_size = 1,
+                                                                    .context_length = 4});
+  const auto drawn = [](const Parameter& parameter) { return beginning_of(parameter, 3); };
+  save_weights(directory_ / "new" / "folder" / "model", parameters, drawn);
+  size_t seen = 0;
+  load_weights(directory_ / "new" / "folder" / "model", parameters,
+               [&](const Parameter& parameter, std::span<const float> values) {
+                 EXPECT_EQ(parameter.name, parameters[seen++].name);
+                 EXPECT_EQ(std::vector<float>(values.begin(), values.end()), drawn(parameter));
+               });
+  EXPECT_EQ(seen, parameters.size());
+  const SafetensorsFile opened(directory_ / "new" / "folder" / "model");
+  EXPECT_EQ(opened.find("layers.1.ffn.w2.weight").shape, (std::vector<int64_t>{24, 40}));
+  EXPECT_EQ(opened.find("lm_head.weight").shape, (std::vector<int64_t>{19, 24}));
+}
+
+TEST_F(Safetensors, ALinkStaysOneAndAPipeIsWrittenTo) {
+  save_weights(file(), kParameters, values_of);
+  const std::string saved = contents(file());
+  std::ofstream(file()) << "old";
+  fs::create_symlink(file(), directory_ / "link");
+  save_weights(directory_ / "link", kParameters, values_of);
+  EXPECT_TRUE(fs::is_symlink(directory_ / "link"));
+  EXPECT_EQ(contents(file()), saved);
+  const fs::path pipe = directory_ / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const int reader = open(pipe.c_str(), O_RDWR);  // so that neither side waits for the other
+  save_weights(pipe, kParameters, values_of);
+  std::string piped(saved.size(), ' ');
+  EXPECT_EQ(read(reader, piped.data(), piped.size()), static_cast<ssize_t>(saved.size()));
+  close(reader);
+  EXPECT_EQ(piped, saved);
+  EXPECT_TRUE(fs::is_fifo(pipe));
+}
+
 TEST_F(Safetensors, NarrowFloatsAreWidened) {
   write_bytes(with_length(R"({"a":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]},)"
                           R"("b":{"dtype":"F16","shape":[1],"data_offsets":[4,6]}})") +
@@ -122,6 +171,16 @@ TEST_F(Safetensors, AnotherModelIsRefusedBeforeAnythingIsUsed) {
   wanted = kParameters;
   wanted.pop_back();
   EXPECT_NE(load(wanted).find("has 3 tensors, expected 2"), std::string::npos);
+}
+
+// The last tensor is one that no weight can be read from, after others that are as they should be.
+TEST_F(Safetensors, ADTypeThatIsNoFloatIsRefusedBeforeAnythingIsUsed) {
+  write(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
+        R"("b":{"dtype":"I32","shape":[1],"data_offsets":[4,8]}})",
+        8);
+  const std::vector<Parameter> wanted = {{"a", {1}}, {"b", {1}}};
+  EXPECT_ERROR(load_weights(file(), wanted, [](const auto&, auto) { ADD_FAILURE() << "was used"; }),
+               ErrorKind::usage, "has 'b' as I32, expected F32, BF16 or F16");
 }
 
 TEST_F(Safetensors, FilesThatAreNoneAreRefused) {
@@ -204,6 +263,24 @@ TEST_F(Safetensors, NamesCannotCommandATerminal) {
   const std::string message = refusal(write("{\"\\u001b[2J" + std::string(500, 'x') + "\":{}}", 0));
   EXPECT_EQ(message.find('\x1b'), std::string::npos);
   EXPECT_LT(message.size(), 400u);
+  // Nor do they from a header that is whole: as tensors that no model has, or of the wrong dtype.
+  const std::string name = "\\u001b[2J\\u009b2J" + std::string(500, 'x');
+  write("{\"" + name + R"(":{"dtype":"I32","shape":[1],"data_offsets":[0,4]}})", 4);
+  const SafetensorsFile opened(file());
+  for (const auto& read : std::vector<std::function<void()>>{
+           [&] { load_weights(file(), {}, [](const auto&, auto) {}); },
+           [&] { opened.read_floats(opened.header().tensors[0]); }}) {
+    try {
+      read();
+      ADD_FAILURE() << "was accepted";
+    } catch (const Error& error) {
+      const std::string words = error.what();
+      EXPECT_TRUE(std::all_of(words.begin(), words.end(), [](char c) {
+        return (c >= ' ' && c < 0x7f) || c == '\n';
+      })) << words;
+      EXPECT_LT(words.size(), 400u);
+    }
+  }
 }
 
 // Seeded damage to a valid file: bytes flipped, removed, doubled, numbers changed. Whatever is

@@ -159,5 +159,27 @@ TEST(ModelReport, RecordsWithOddContentsDoNoHarm) {
   model_notes(records);
 }
 
+TEST(ModelFirstSteps, StandBesideMeanAndMedianWhereNothingWarmedUp) {
+  Record cold = model_record("compiled", 1);
+  cold.protocol.warmups = 0;
+  cold.series = {series_of("fwd_bwd", {9, 1, 2})};
+  const Table table = model_first_steps(std::vector<Record>{model_record("vanilla", 1), cold});
+  ASSERT_EQ(table.rows.size(), 1u);
+  EXPECT_EQ(cell(table, 0, "mode"), "compiled");
+  EXPECT_EQ(cell(table, 0, "scenario"), "fwd_bwd");
+  EXPECT_EQ(cell(table, 0, "first"), "9.000");
+  EXPECT_EQ(cell(table, 0, "mean"), "4.000");
+  EXPECT_EQ(cell(table, 0, "median"), "2.000");
+  EXPECT_EQ(cell(table, 0, "first/median"), "4.50x");
+}
+
+TEST(ModelCsv, SaysThatCompiledRanEagerly) {
+  Record compiled = model_record("compiled", 1);
+  (*compiled.metrics)["full_step"]["ran_eagerly_because"] = "no compiler\n  next step: install one";
+  const Table table = model_csv(std::vector<Record>{model_record("vanilla", 1), compiled});
+  EXPECT_EQ(cell(table, 0, "error"), "compiled: ran eagerly: no compiler; next step: install one");
+  EXPECT_EQ(cell(table, 0, "status_compiled"), "success") << "its figures stand";
+}
+
 }  // namespace
 }  // namespace ridgeline

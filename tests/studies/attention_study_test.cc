@@ -40,6 +40,23 @@ TEST(AttentionStudy, ARowIsMeasuredVerifiedAndAsLargeAsPredicted) {
   }
 }
 
+// With one key the true d_q and d_k are zero, and a log-sum-exp may be near it.
+TEST(AttentionStudy, ARowWhoseTrueResultsVanishIsNotWrong) {
+  CpuDevice device(two_threads());
+  for (const uint64_t seed : {1, 2, 3, 4, 5, 6})
+    for (const int64_t head_dim : {1, 2, 16})
+      for (const DType dtype : {DType::f32, DType::bf16})
+        for (const std::string implementation : {"naive", "compiled", "flash"}) {
+          AttentionStudyOptions options = kQuick;
+          options.seed = seed;
+          AttentionWorkload row = workload(implementation, 1);
+          row.config.head_dim = head_dim;
+          row.config.dtype = dtype;
+          const Record record = run_row(row, device, options).value();
+          EXPECT_NE(record.status, Status::wrong) << label(row) << seed << ": " << record.error;
+        }
+}
+
 TEST(AttentionStudy, Tf32OnACpuIsUnsupportedNotFp32) {
   for (const std::string implementation : {"naive", "compiled", "flash"}) {
     CpuDevice device(two_threads());

@@ -173,6 +173,18 @@ INSTANTIATE_TEST_SUITE_P(Attention, WrongElement,
                            return c.param.tensor + (whole ? "_whole" : "_sampled");
                          });
 
+// With one key the true d_q and d_k are zero; what is more than a rounding of their terms is wrong.
+TEST(VerifyAttention, WhatVanishesMayRoundAndNothingElse) {
+  const AttentionConfig lone{.batch_size = 3, .heads = 2, .seq_len = 1, .head_dim = 6};
+  for (const std::string tensor : {"d_q", "d_k"}) {
+    Problem problem(lone);
+    problem.add(tensor, 5, 0, 2, 1e-7f);
+    EXPECT_EQ(first_wrong_tensor(problem.verify()), "");
+    problem.add(tensor, 5, 0, 2, 1e-5f);
+    EXPECT_TRUE(first_wrong_tensor(problem.verify()).starts_with(tensor));
+  }
+}
+
 TEST(VerifyAttention, ComparesEveryElementOfShortProblems) {
   Problem problem(kShort);
   for (const std::string tensor : {"output", "log_sum_exp", "d_q", "d_k", "d_v"})

@@ -1,9 +1,11 @@
 // Rows of the transformer study, in small, on the CPU.
 #include "studies/model_study.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <set>
 
 #include "measure/test_support.h"
@@ -126,6 +128,28 @@ TEST(ModelStudy, AScenarioAboveTheBudgetIsNotTriedAndTheOthersStand) {
   EXPECT_GT(record.memory.predicted_peak, forward) << "so that --resume knows when it fits";
 }
 
+// The plan would fit, but what runs instead of it does not.
+TEST(ModelStudy, WithoutACompilerTheBudgetIsHeldAgainstWhatRuns) {
+  setenv("CXX", "/nowhere/c++", 1);
+  ModelStudyOptions options = quick();
+  options.scenarios = {Scenario::full_step};
+  options.verify = false;
+  CpuDevice device(two_threads());
+  ModelStudy study(device, options);
+  const ModelWorkload row = workload(ModelMode::compiled);
+  const Bytes planned = study.predicted_peak(row);
+  const Record eager = run_row(study, row);
+  device.ledger().set_budget(planned);
+  const Record record = run_row(study, row);
+  unsetenv("CXX");
+  ASSERT_EQ(eager.status, Status::ok) << eager.error;
+  EXPECT_EQ(eager.memory.predicted_peak, eager.memory.peak);
+  EXPECT_GT(eager.memory.peak, planned);
+  EXPECT_EQ(record.status, Status::oom);
+  EXPECT_NE(record.error.find("not tried"), std::string::npos) << record.error;
+  EXPECT_EQ(record.memory.predicted_peak, eager.memory.peak);
+}
+
 TEST(ModelStudy, WithoutWarmUpsTheFirstStepIsASample) {
   CpuDevice device(two_threads());
   ModelStudyOptions options = quick();
@@ -184,6 +208,28 @@ TEST(ModelStudy, ExplainsThePlanOfEachScenario) {
        {"compiled, full-step", "flash: 2 attentions", "kernels instead of", "not fused",
         "predicted: peak memory", "measured:", "adamw_update", "stage backward"})
     EXPECT_NE(text.find(part), std::string::npos) << part;
+  const ModelExecutable vanilla(workload(ModelMode::vanilla), Scenario::full_step, device);
+  const std::string launches =
+      "launches per step: " + std::to_string(vanilla.launches()) + " vanilla, ";
+  EXPECT_NE(text.find(launches), std::string::npos) << launches << "\n" << text;
+}
+
+TEST(ModelStudy, ExplainSaysWhetherWhatIsComputedAgainMakesItFit) {
+  CpuDevice device(two_threads());
+  const auto explained = [&](Bytes budget) {
+    return ModelExecutable(workload(ModelMode::compiled), Scenario::forward_backward, device,
+                           {.budget = budget})
+        .explain();
+  };
+  const auto peak = [&](std::optional<Bytes> budget) {
+    return ModelExecutable(workload(ModelMode::compiled), Scenario::forward_backward, device,
+                           {.budget = budget})
+        .predicted_peak();
+  };
+  const Bytes least = peak(Bytes{1});
+  ASSERT_LT(least, peak(std::nullopt));
+  EXPECT_NE(explained(least).find("in backward to fit " + to_string(least)), std::string::npos);
+  EXPECT_NE(explained(Bytes{1}).find("and yet it does not fit"), std::string::npos);
 }
 
 TEST(ModelInputs, AreTheSameWhetherKeptOrDrawnAgain) {
@@ -237,6 +283,48 @@ TEST(ModelVerification, AcceptsWhatRoundsAndRefusesWhatDiffers) {
   ModelSample narrow = good_sample();
   narrow.gradients["a"][1] *= 1.01;
   EXPECT_NE(wrong(narrow, good_sample(), ModelPrecision::fp32), "");
+}
+
+TEST(ModelVerification, AGradientThatVanishesMayRoundAndNothingElse) {
+  for (const ModelPrecision precision : {ModelPrecision::fp32, ModelPrecision::mixed}) {
+    ModelSample reference = good_sample(), sample = good_sample();
+    sample.gradients["c"] = {1e-7, -2e-7, 0};
+    EXPECT_EQ(wrong(sample, reference, precision), "") << "vanilla has zeros";
+    reference.gradients["c"] = {-1e-7, 1e-7, 1e-7};
+    EXPECT_EQ(wrong(sample, reference, precision), "") << "both have roundings";
+    sample.gradients["c"][0] = 1e-5;
+    EXPECT_NE(wrong(sample, reference, precision), "") << "far above roundings of the largest";
+    reference.gradients["c"] = {1e-4, 1e-4, -1e-4};
+    sample.gradients["c"] = {-1e-4, 1e-4, -1e-4};
+    EXPECT_NE(wrong(sample, reference, precision), "") << "small, but not vanishing";
+    sample.gradients["c"] = {std::nan(""), 0, 0};
+    EXPECT_NE(wrong(sample, reference, precision), "");
+  }
+}
+
+// One token has one key, so that queries and keys have no gradient; one word in the vocabulary has
+// no loss; the same word twice has the same value for both of its keys.
+TEST(ModelVerification, ModelsWhoseGradientsOrLossVanishAreNotWrong) {
+  CpuDevice device(two_threads());
+  struct Size {
+    int64_t vocabulary, batch_size, context_length;
+  };
+  for (const Size& size : {Size{96, 1, 1}, {1, 2, 16}, {2, 1, 2}})
+    for (const ModelPrecision precision : {ModelPrecision::fp32, ModelPrecision::mixed})
+      for (const uint64_t seed : {42, 222}) {
+        ModelWorkload row = workload(ModelMode::compiled, precision);
+        row.config.layers = 1;
+        row.config.vocabulary = size.vocabulary;
+        row.config.batch_size = size.batch_size;
+        row.config.context_length = size.context_length;
+        ModelStudyOptions options = quick();
+        options.scenarios = {Scenario::forward, Scenario::forward_backward};
+        options.seed = seed;
+        ModelStudy study(device, options);
+        const Record record = run_row(study, row);
+        EXPECT_EQ(record.status, Status::ok)
+            << "vocabulary " << size.vocabulary << ", " << label(row) << ": " << record.error;
+      }
 }
 
 TEST(ModelVerification, RefusesALossThatTheBeginningCannotHave) {

@@ -38,11 +38,13 @@ TEST(ModelMatrix, OverridesMakeACustomModel) {
                                    .modes = {ModelMode::vanilla},
                                    .overrides = {.d_model = 32, .layers = 3, .heads = 4}});
   ASSERT_EQ(rows.size(), 1u);
-  EXPECT_EQ(rows[0].config.name, "custom");
+  EXPECT_EQ(rows[0].config.name, "custom-small");
   EXPECT_EQ(rows[0].config.d_model, 32);
   EXPECT_EQ(rows[0].config.layers, 3);
   EXPECT_EQ(rows[0].config.d_ff, 3072) << "the rest stays";
   EXPECT_ERROR(expand_matrix({.overrides = {.heads = 7}}), ErrorKind::usage, "7 heads");
+  const ModelOverrides all{.d_model = 32, .d_ff = 64, .layers = 3, .heads = 4, .vocabulary = 50};
+  EXPECT_EQ(expand_matrix({.overrides = all})[0].config.name, "custom") << "nothing of small stays";
 }
 
 TEST(ModelNames, AreReadAndUnknownOnesRefused) {

@@ -5,8 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <cstdlib>
-
+#include "base/environment.h"
 #include "base/error.h"
 
 namespace ridgeline {
@@ -38,8 +37,8 @@ std::vector<Isa> supported_isas() {
 
 Isa default_isa() {
   const std::vector<Isa> isas = supported_isas();
-  const char* wanted = std::getenv("RIDGELINE_ISA");
-  if (wanted == nullptr || *wanted == '\0') return isas.back();
+  const std::string wanted = environment("RIDGELINE_ISA");
+  if (wanted.empty()) return isas.back();
   for (Isa isa : isas)
     if (name(isa) == wanted) return isa;
   throw Error(ErrorKind::usage,

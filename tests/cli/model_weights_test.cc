@@ -1,0 +1,80 @@
+// ridgeline model with files of weights and with clipping, as a user runs it.
+#include <gtest/gtest.h>
+
+#include "cli/run_ridgeline.h"
+#include "measure/record_json.h"
+
+namespace ridgeline {
+namespace {
+
+Arguments tiny_model(const Arguments& more, const std::string& d_ff = "24") {
+  return Arguments{"model", "--device", "cpu", "--threads", "1"} +
+         Arguments{"--d-model", "16", "--d-ff", d_ff, "--layers", "1", "--heads", "2"} +
+         Arguments{"--vocabulary", "40", "--batch-size", "2", "--context-length", "8"} +
+         Arguments{"--warmup-steps", "1", "--measure-steps", "3"} + more;
+}
+
+const Arguments kSave = {"--mode", "vanilla", "--save-weights", "new/w.safetensors"};
+
+Record first_record(const Sandbox& sandbox) {
+  return read_results(sandbox / "results/model/model.jsonl").records.at(0);
+}
+
+TEST(ModelWeights, AreSavedAndTakenUpAgain) {
+  const Sandbox sandbox;
+  const Finished saved = sandbox.run(tiny_model(kSave));
+  ASSERT_EQ(saved.exit_code, 0) << saved.err;
+  EXPECT_TRUE(contains(saved.out, "Weights: new/w.safetensors")) << saved.out;
+  const Record before = first_record(sandbox);
+  const Finished run = sandbox.run(tiny_model({"--weights", "new/w.safetensors"}));
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const Record after = first_record(sandbox);
+  EXPECT_LT(after.metrics.value()["full_step"]["loss"],
+            before.metrics.value()["full_step"]["loss"]);
+  EXPECT_TRUE(contains(after.command, " --weights new/w.safetensors")) << after.command;
+  EXPECT_NE(workload_key(after), workload_key(before));
+}
+
+TEST(ModelWeights, ClippingStandsInTheRowAndItsCommand) {
+  const Sandbox sandbox;
+  const Finished run = sandbox.run(tiny_model({"--max-norm", "0.5", "--scenario", "full-step"}));
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const Record record = first_record(sandbox);
+  EXPECT_TRUE(contains(record.command, " --max-norm 0.5")) << record.command;
+  EXPECT_EQ(record.settings["max_norm"], 0.5);
+}
+
+// All of it before anything is run.
+TEST(ModelWeights, WhatCannotBeIsAUsageErrorThatSaysWhy) {
+  const Sandbox sandbox;
+  ASSERT_EQ(sandbox.run(tiny_model(kSave + Arguments{"--scenario", "full-step"})).exit_code, 0);
+  std::filesystem::remove_all(sandbox / "results");
+  struct Case {
+    Arguments arguments;
+    const char* part;
+  };
+  const Arguments load = {"--weights", "new/w.safetensors"};
+  const Case cases[] = {
+      {tiny_model({"--weights", "missing"}), "cannot read 'missing'"},
+      {tiny_model({"--weights", "new"}), "'new' is no regular file"},
+      {tiny_model(load, "32"), "'layers.0.ffn.w1.weight' as [24, 16], expected [32, 16]"},
+      {tiny_model({"--save-weights", "w"}),
+       "2 rows would write their weights to 'w', from 'custom context=8 batch=2 fp32, vanilla'"},
+      {tiny_model(kSave + Arguments{"--scenario", "forward,fwd-bwd"}),
+       "--save-weights is about training, but --scenario forward,fwd-bwd takes no full step"},
+      {tiny_model({"--mode", "vanilla", "--save-weights", "new"}), "cannot write 'new'"},
+      {tiny_model(kSave + Arguments{"--resume"}), "--save-weights excludes --resume"},
+      {tiny_model({"--max-norm", "1", "--scenario", "forward"}), "--max-norm is about training"},
+      {tiny_model({"--max-norm", "0"}), "'0' is not a number above 0"},
+      {tiny_model({"--max-norm", "nan"}), "'nan' is not a number above 0"},
+  };
+  for (const Case& wrong : cases) {
+    const Finished run = sandbox.run(wrong.arguments);
+    EXPECT_EQ(run.exit_code, 2) << wrong.part;
+    EXPECT_TRUE(contains(run.err, wrong.part)) << run.err << "expected: " << wrong.part;
+    EXPECT_FALSE(std::filesystem::exists(sandbox / "results")) << wrong.part;
+  }
+}
+
+}  // namespace
+}  // namespace ridgeline
