@@ -86,6 +86,11 @@ std::optional<Layout> layout_of_view(const Node& view, const Shape& from, const 
   return Layout{base.storage, base.offset, *strides};
 }
 
+bool is_head_tensor(const Node& node, uint32_t output) {
+  return (node.op == Op::attention && output == 0) ||
+         (node.op == Op::attention_gradient && output < 3);
+}
+
 std::vector<Layout> layouts(const Graph& graph, LayoutOptions options) {
   std::vector<Layout> result(graph.value_count());
   for (uint32_t number = 0; number < graph.nodes().size(); ++number) {
@@ -96,8 +101,7 @@ std::vector<Layout> layouts(const Graph& graph, LayoutOptions options) {
       layout = {value, 0, contiguous_strides(node.outputs[output].shape)};
       if (const auto updated = updated_input(node, output))
         layout = result[graph.index(node.inputs[*updated])];
-      if (options.token_major && info(node.op).kind == OpClass::attention &&
-          node.outputs[output].shape.rank() == 4)
+      if (options.token_major && is_head_tensor(node, output))
         layout.strides = token_major_strides(node.outputs[output].shape);
       if (!is_view(node.op)) continue;
       const Layout& base = result[graph.index(node.inputs[0])];

@@ -22,8 +22,12 @@ std::optional<Strides> reshape_strides(const Shape& from, const Strides& strides
 // express a reshape.
 std::optional<Layout> layout_of_view(const Node& view, const Shape& from, const Layout& base);
 
+// Whether a result of a node is a tensor [B, H, S, D] of attention, which its kernels write through
+// any strides. What they give beside it, one number for each row or tile, is contiguous.
+bool is_head_tensor(const Node& node, uint32_t output);
+
 struct LayoutOptions {
-  // Whether results of attention lie token by token, [B, S, H, D] seen as [B, H, S, D]: the
+  // Whether head tensors lie token by token, [B, S, H, D] seen as [B, H, S, D]: the
   // products around it read them without a copy.
   bool token_major = false;
 };

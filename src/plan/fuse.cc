@@ -47,8 +47,8 @@ bool Fuser::add_node(uint32_t group, Value value, const Work& work) {
     if (type(node.inputs[0]).shape != work.domain) inner.push_back({.shape = work.domain});
     const auto operand = resolve(group, node.inputs[0], inner);
     if (!operand) return false;
-    if (!folds) {  // a reshape that copies: the elements in the order of the domain
-      const auto seen = see_through(contiguous(draft.domain()), {});
+    if (!folds) {  // a reshape that copies: the elements in the order in which the operand has them
+      const auto seen = see_through(contiguous(work.domain), *access);
       draft.name_step({graph_.index(value), 0, seen->strides}, *operand);
       return true;
     }
@@ -84,8 +84,7 @@ void Fuser::settle(uint32_t group, const Draft::Mark& mark) {
   for (size_t i = mark.named; i < draft.named().size(); ++i) {
     const auto& [seen, step] = draft.named()[i];
     Facts& of = facts_[seen.value];
-    if (of.home != kNowhere || kernel.steps[step].kind == FusedStep::Kind::constant) continue;
-    if (draft.group.kind == GroupKind::column) continue;
+    if (of.home != kNowhere || draft.group.kind == GroupKind::column) continue;
     const int64_t count = element_count(type(values_[seen.value]).shape);
     const bool is_whole = (count == kernel.rows() * kernel.columns() && draft.covers_all(seen)) ||
                           (count == kernel.rows() && draft.covers_rows(seen));
@@ -165,15 +164,30 @@ bool Fuser::place_if_possible(Value value) {
     drafts_.push_back(std::make_unique<Draft>(work.kind, stage_, work.domain));
     drafts_.back()->group.node = value.node;
     if (add_node(group, value, work)) return true;
-    // An operand whose elements cannot be had in this order is written by a kernel of its own.
     drafts_.pop_back();
-    if (blocked_by_ == value || facts(blocked_by_).home != kNowhere) return false;
-    place(blocked_by_);
+    if (!place_operand(value)) return false;
   }
 }
 
+// An operand that cannot be had in this order, or with so many others, is written by a kernel of
+// its own: a node whose operands are all in memory can be computed. False: none of them waits.
+bool Fuser::place_operand(Value value) {
+  std::vector<Value> waiting;
+  for (Value input : graph_.node(value).inputs) {
+    const Value operand = behind_views(input);
+    if (facts(operand).home == kNowhere && facts(operand).waiting_weight > 0)
+      waiting.push_back(operand);
+  }
+  if (waiting.empty()) return false;
+  const auto blocking = std::find(waiting.begin(), waiting.end(), blocked_by_);
+  place(blocking != waiting.end() ? *blocking : waiting[0]);
+  return true;
+}
+
+// Whatever waits can be had at any time.
 void Fuser::place(Value value) {
-  if (!place_if_possible(value))
+  if (graph_.node(value).op == Op::concat) return put_together(value.node);
+  if (!place_if_possible(value) || facts(value).home == kNowhere)
     throw Error(ErrorKind::internal,
                 fmt::format("no kernel can compute '{}': {}", graph_.name(value), text_of(why_)));
 }
@@ -183,8 +197,8 @@ void Fuser::store(Value value) {
   Facts& of = facts(value);
   const Op op = graph_.node(value).op;
   if (of.stored || op == Op::input || op == Op::constant) return;
-  if (of.home == kNowhere && op == Op::concat) return put_together(value.node);
   if (of.home == kNowhere) place(value);
+  if (of.stored) return;  // as concatenations are by those who compute their parts
   of.stored = true;
   Draft& home = *drafts_[static_cast<size_t>(of.home)];
   if (home.group.kind == GroupKind::library) return;
@@ -267,7 +281,8 @@ void Fuser::visit(uint32_t number) {
         {value, RefusalNote::kNoGroup, is_refused ? reduction.why : FusionRefusal::read_otherwise});
   }
   if (node.op != Op::concat) return call_library(number);
-  if (!is_nested_[number]) put_together(number);
+  if (!is_nested_[number]) return put_together(number);
+  facts(value).waiting_weight = 1;
 }
 
 FusedGraph Fuser::run() {

@@ -54,7 +54,7 @@ std::optional<Layout> Fuser::region_of_source(Value part, Layout region) const {
   return region;
 }
 
-// Finds who computes the parts, and where each of them would write. False: one cannot.
+// Finds who computes the parts, and where each of them would lie. False: one cannot.
 bool Fuser::collect(uint32_t concat, const Layout& region, std::vector<Filling>& fillings) {
   const Node& node = graph_.nodes()[concat];
   const auto axis = static_cast<int>(std::get<Axes>(node.attributes.detail).axes[0]);
@@ -66,30 +66,31 @@ bool Fuser::collect(uint32_t concat, const Layout& region, std::vector<Filling>&
     const Value source = source_of(part);
     const auto of_source = is_alone(part) ? region_of_source(part, of_part) : std::nullopt;
     if (!of_source) return false;
-    if (is_nested_[source.node]) {
+    const bool waits = facts(source).home == kNowhere;
+    if (waits && is_nested_[source.node]) {
       if (!collect(source.node, *of_source, fillings)) return false;
-      continue;
+    } else if (is_head_tensor(graph_.node(source), source.output) ||
+               (waits && is_pointwise(source))) {
+      fillings.push_back({source, *of_source});
+    } else {
+      return false;
     }
-    if (info(graph_.node(source).op).kind == OpClass::attention) {
-      fillings.push_back({source, *of_source, {}});
-      continue;
-    }
-    if (!is_pointwise(source) || facts(source).home != kNowhere) return false;
-    place(source);
-    const Draft& home = *drafts_[static_cast<size_t>(facts(source).home)];
-    const auto access = access_in_domain(type(source).shape, home.domain());
-    if (!access || home.group.kind != GroupKind::row) return false;
-    const auto seen =
-        see_through({type(source).shape, of_source->offset, of_source->strides}, *access);
-    if (!seen) return false;
-    fillings.push_back({source,
-                        *of_source,
-                        {.storage = region.storage,
-                         .dtype = type(source).dtype,
-                         .offset = seen->offset,
-                         .strides = seen->strides}});
   }
   return true;
+}
+
+// Where the kernel that computes the value writes it; nothing where its domain lies otherwise.
+std::optional<FusedOperand> Fuser::operand_in(const Filling& filling) {
+  const Draft& home = *drafts_[static_cast<size_t>(facts(filling.source).home)];
+  const TensorType& of = type(filling.source);
+  const auto access = access_in_domain(of.shape, home.domain());
+  if (!access || home.group.kind != GroupKind::row) return std::nullopt;
+  const auto seen = see_through({of.shape, filling.region.offset, filling.region.strides}, *access);
+  if (!seen) return std::nullopt;
+  return FusedOperand{.storage = filling.region.storage,
+                      .dtype = of.dtype,
+                      .offset = seen->offset,
+                      .strides = seen->strides};
 }
 
 bool Fuser::store_parts(uint32_t number) {
@@ -98,12 +99,16 @@ bool Fuser::store_parts(uint32_t number) {
   std::vector<Filling> fillings;
   if (!collect(number, {whole, 0, contiguous_strides(type(whole).shape)}, fillings)) return false;
   for (Filling& filling : fillings) {
+    if (facts(filling.source).home == kNowhere) place(filling.source);
+    if (is_pointwise(filling.source) && !(filling.to = operand_in(filling))) return false;
+  }
+  for (Filling& filling : fillings) {
     const Facts& of = facts(filling.source);
-    Group& home = drafts_[static_cast<size_t>(of.home)]->group;
-    if (home.kind == GroupKind::library)
-      result_.layouts[graph_.index(filling.source)] = filling.region;
+    if (filling.to)
+      drafts_[static_cast<size_t>(of.home)]->group.kernel.results.push_back(
+          {of.step, std::move(*filling.to)});
     else
-      home.kernel.results.push_back({of.step, std::move(filling.to)});
+      result_.layouts[graph_.index(filling.source)] = filling.region;
     facts(whole).home = std::max(facts(whole).home, of.home);
   }
   facts(whole).stored = true;

@@ -34,7 +34,7 @@ class Fuser {
     bool stored = false;
     int32_t last_reader = kNowhere;  // a fused group that reads it
     int32_t updated = kNowhere;      // the group that overwrote its storage
-    int waiting_weight = 0;
+    int waiting_weight = 0;  // of pointwise values and nested concatenations that nobody needs yet
   };
   // What a node computes over: a domain, and how the node's own elements lie in it.
   struct Work {
@@ -72,6 +72,7 @@ class Fuser {
   bool try_join(uint32_t group, Value value, const Work& work);
   std::vector<uint32_t> candidates(Value value, const Work& work);
   bool place_if_possible(Value value);
+  bool place_operand(Value value);
   void place(Value value);
   void settle(uint32_t group, const Draft::Mark& mark);
 
@@ -79,14 +80,15 @@ class Fuser {
   // Concatenations, in fuse_concat.cc.
   struct Filling {  // a value that is computed straight into a concatenation
     Value source;
-    Layout region;    // of a library call's result
-    FusedOperand to;  // of a generated one
+    Layout region;
+    std::optional<FusedOperand> to = {};  // by a generated kernel; none: by a library call
   };
   void find_nested_concats();
   Value source_of(Value part) const;
   bool is_alone(Value part) const;
   std::optional<Layout> region_of_source(Value part, Layout region) const;
   bool collect(uint32_t concat, const Layout& region, std::vector<Filling>& fillings);
+  std::optional<FusedOperand> operand_in(const Filling& filling);
   bool store_parts(uint32_t number);
   void put_together(uint32_t number);
   void wait_or_place(Value value);

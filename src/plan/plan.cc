@@ -41,27 +41,31 @@ class Planner {
   std::vector<Life> life_;
 };
 
-// Updates move to the moment from which on nobody reads what they overwrite. Without them in the
-// way, the order of the others stays.
+// Updates move to the moment in which all that they read is there, and from which on nobody reads
+// what they overwrite. Without them in the way, the order of the others stays.
 void Planner::hoist_updates() {
   const auto is_update_group = [&](const PlannedKernel& kernel) {
     return kernel.group.kind == GroupKind::library &&
            is_update(graph_.nodes()[kernel.group.node].op);
   };
-  std::vector<PlannedKernel> others, updates;
-  for (PlannedKernel& kernel : plan_.kernels)
-    (is_update_group(kernel) ? updates : others).push_back(std::move(kernel));
-  std::vector<size_t> touched(graph_.value_count(), 0);  // kernels up to the last that touches it
-  for (size_t i = 0; i < others.size(); ++i)
-    for (const auto* storages : {&others[i].group.reads, &others[i].group.writes})
-      for (Value storage : *storages) touched[graph_.index(storage)] = i + 1;
-  std::vector<std::vector<PlannedKernel>> after(others.size() + 1);
-  for (PlannedKernel& update : updates) {
-    size_t earliest = 0;
-    for (const auto* storages : {&update.group.reads, &update.group.writes})
-      for (Value storage : *storages) earliest = std::max(earliest, touched[graph_.index(storage)]);
-    if (earliest > 0) update.group.stage = others[earliest - 1].group.stage;
-    after[earliest].push_back(std::move(update));
+  std::vector<PlannedKernel> others;
+  std::vector<std::vector<PlannedKernel>> after(plan_.kernels.size() + 1);  // so many others
+  // Others that run until a storage is written, or read or written, for the last time so far.
+  std::vector<size_t> written(graph_.value_count(), 0), touched(graph_.value_count(), 0);
+  for (PlannedKernel& kernel : plan_.kernels) {
+    Group& group = kernel.group;
+    const bool moves = is_update_group(kernel);
+    size_t when = moves ? 0 : others.size() + 1;
+    for (Value storage : group.reads) when = std::max(when, written[graph_.index(storage)]);
+    for (Value storage : group.writes) when = std::max(when, touched[graph_.index(storage)]);
+    for (Value storage : group.reads) {
+      size_t& last = touched[graph_.index(storage)];
+      last = std::max(last, when);
+    }
+    for (Value storage : group.writes)
+      written[graph_.index(storage)] = touched[graph_.index(storage)] = when;
+    if (moves) group.stage = when > 0 ? others[when - 1].group.stage : 0;
+    (moves ? after[when] : others).push_back(std::move(kernel));
   }
   plan_.kernels.clear();
   for (size_t i = 0; i <= others.size(); ++i) {
@@ -79,9 +83,14 @@ bool Planner::reads_in_place(const Node& product) const {
   });
 }
 
-// Products, folds of columns and updates whose results no kernel of the main order reads.
+// Products, folds of columns and updates whose results no kernel of the main order reads, and whose
+// operands none of them overwrites.
 void Planner::choose_side() {
-  std::vector<bool> is_read(graph_.value_count());  // by the main order, later
+  std::vector<bool> is_touched(graph_.value_count()), is_written(graph_.value_count());  // later
+  const auto any = [&](const std::vector<Value>& storages, const std::vector<bool>& marks) {
+    return std::any_of(storages.begin(), storages.end(),
+                       [&](Value storage) { return marks[graph_.index(storage)]; });
+  };
   bool is_last = true;
   for (auto number = static_cast<uint32_t>(plan_.kernels.size()); number-- > 0;) {
     PlannedKernel& kernel = plan_.kernels[number];
@@ -90,14 +99,14 @@ void Planner::choose_side() {
     const bool may_wait = group.kind == GroupKind::column ||
                           (group.kind == GroupKind::library &&
                            (is_update(node.op) || (node.op == Op::matmul && reads_in_place(node))));
-    kernel.on_side = may_wait && !is_last &&
-                     std::none_of(group.writes.begin(), group.writes.end(),
-                                  [&](Value storage) { return is_read[graph_.index(storage)]; });
+    kernel.on_side =
+        may_wait && !is_last && !any(group.writes, is_touched) && !any(group.reads, is_written);
     kernel.join = std::min(number + kSideDistance, static_cast<uint32_t>(plan_.kernels.size()));
     if (kernel.on_side) continue;
     is_last = false;
-    for (const auto* storages : {&group.reads, &group.writes})
-      for (Value storage : *storages) is_read[graph_.index(storage)] = true;
+    for (Value storage : group.reads) is_touched[graph_.index(storage)] = true;
+    for (Value storage : group.writes)
+      is_touched[graph_.index(storage)] = is_written[graph_.index(storage)] = true;
   }
 }
 

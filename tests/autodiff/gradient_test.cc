@@ -219,7 +219,7 @@ TEST(Gradient, AGradientOfAnotherTypeIsRefused) {
 TEST(Gradient, RandomGraphsAgreeWithDirectionalDifferences) {
   int smooth = 0;
   for (uint64_t seed = 0; seed < 120; ++seed) {
-    testing::RandomGraph made = testing::RandomGraphMaker(seed).make(12);
+    testing::RandomGraph made = testing::RandomGraphMaker(seed).differentiable().make(12);
     Graph& graph = made.graph;
     std::vector<Tensor> sources;
     for (Value value : graph.inputs()) sources.emplace_back(graph, value);

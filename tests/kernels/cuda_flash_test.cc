@@ -262,7 +262,7 @@ TEST_F(CudaFlash, MatchesTheOracleForRandomProblems) {
            .key_heads = key_heads,
            .queries = static_cast<int64_t>(1 + random() % 300),
            .keys = static_cast<int64_t>(1 + random() % 300),
-           .head_dim = pick(16, 64, 80, 128),
+           .head_dim = pick(16, 64, 72, 80, 112, 128, 192, 256),
            .mask = {.causal = pick(0, 1) == 1,
                     .alignment = pick(0, 1) == 1 ? Alignment::top_left : Alignment::bottom_right,
                     .window = pick(0, 0, 1, 33)},
@@ -270,6 +270,59 @@ TEST_F(CudaFlash, MatchesTheOracleForRandomProblems) {
            .layout = static_cast<Layout>(pick(0, 0, 0, 1))},
           static_cast<uint32_t>(i));
   }
+}
+
+// So many heads that every multiprocessor has several tiles. They are all the same one, so that one
+// oracle serves, and must have the same bits.
+TEST_F(CudaFlash, MatchesTheOracleWithMoreTilesThanMultiprocessors) {
+  const int64_t heads = 300;
+  for (int64_t width : {64, 72, 80, 128, 192, 256})
+    for (const AttentionMask& mask :
+         {AttentionMask{}, {.causal = true}, {.causal = true, .window = 70}}) {
+      const Config config{.queries = 300,
+                          .keys = width > 64    ? 310
+                                  : mask.causal ? 2050
+                                                : 1030,
+                          .head_dim = width,
+                          .mask = mask,
+                          .dtype = DType::bf16};
+      SCOPED_TRACE(describe(config));
+      const Inputs in = random_inputs(config, 5);
+      const auto input = [&](int64_t rows, const std::vector<double>& values) {
+        Tensor host(config.dtype, {1, 1, rows, width}, Layout::contiguous);
+        host.assign(values);
+        return GpuTensor(device(), std::move(host));
+      };
+      GpuTensor q = input(config.queries, in.q), k = input(config.keys, in.k),
+                v = input(config.keys, in.v);
+      const auto repeated = [&](GpuTensor& tensor) {
+        TensorView view = tensor.view();
+        view.shape[1] = heads;
+        view.strides[1] = 0;
+        return view;
+      };
+      GpuTensor out(device(),
+                    Tensor(config.dtype, {1, heads, config.queries, width}, Layout::contiguous));
+      GpuTensor sums(device(), Tensor(DType::f32, {1, heads, config.queries}, Layout::contiguous));
+      device().run(attention_node(Op::attention, config, {}),
+                   std::vector<TensorView>{repeated(q), repeated(k), repeated(v)},
+                   std::vector<TensorView>{out.view(), sums.view()});
+      device().synchronize();
+
+      const std::vector<double> all = out.fetch().values(), all_sums = sums.fetch().values();
+      const Results exact = oracle(config, in), rounded = naive(config, in);
+      const std::vector<double> first(all.begin(), all.begin() + config.queries * width);
+      const double half_unit = 0.5 * info(config.dtype).epsilon * largest(exact.out);
+      EXPECT_LE(distance(first, exact.out), 2 * distance(rounded.out, exact.out) + half_unit);
+      const std::vector<double> first_sums(all_sums.begin(), all_sums.begin() + config.queries);
+      EXPECT_LE(distance(first_sums, exact.log_sum_exp), 1e-4);
+      for (int64_t head = 1; head < heads; ++head)
+        ASSERT_TRUE(
+            std::equal(first.begin(), first.end(), all.begin() + head * config.queries * width) &&
+            std::equal(first_sums.begin(), first_sums.end(),
+                       all_sums.begin() + head * config.queries))
+            << "head " << head;
+    }
 }
 
 // Each candidate that the tuner may pick, not only the first; no kernel has more than five.

@@ -56,6 +56,10 @@ TEST(EmitCuda, KernelsOfRandomGraphsCompile) {
     add_kernels(testing::RandomGraphMaker(seed).make(14).graph, kernels);
   for (uint64_t seed = 100; seed < 106; ++seed)
     add_kernels(testing::RandomGraphMaker(seed, DType::bf16).make(6).graph, kernels);
+  Graph of_a_constant;  // which is all that the kernel writes
+  const Tensor x = input(of_a_constant, "x", {DType::f32, {1, 3}});
+  of_a_constant.mark_output("y", matmul(x, sum(expand(scalar(x, 3), {3, 1}), {1})).value());
+  add_kernels(of_a_constant, kernels);
   ASSERT_GT(kernels.size(), 10u);
   expect_to_compile(kernels);
 }

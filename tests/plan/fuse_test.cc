@@ -1,12 +1,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <ctime>
 
 #include "autodiff/gradient.h"
 #include "models/attention.h"
 #include "models/layers.h"
+#include "passes/flash.h"
 #include "plan/plan.h"
+#include "studies/model_graph.h"
 
 namespace ridgeline {
 namespace {
@@ -125,6 +128,120 @@ TEST(Fuse, PartsOfAConcatenationAreWrittenInPlace) {
   const Plan plan = make_plan(graph);
   ASSERT_EQ(plan.kernels.size(), 1u) << explain(graph, plan);
   EXPECT_EQ(plan.kernels[0].cost.bytes, (2 * 2 * 3 * 8 * 16 + 2 * 8 * 8) * 4);
+}
+
+// A part of a concatenation that is one itself is written by its own kernel, or copied, where what
+// is around it cannot be written in place: here since a product is.
+TEST(Fuse, AConcatenationInsideAnotherCanStandAlone) {
+  Graph graph;
+  const Tensor x = input(graph, "x", {DType::f32, {4, 6}});
+  const std::array halves = {sin(x), cos(x)};
+  const Tensor turned = reshape(transpose(concat(halves, 1)), {8, 6});
+  const std::array parts = {turned, matmul(transpose(x), x)};
+  graph.mark_output("y", concat(parts, 0).value());
+  const Plan plan = make_plan(graph);
+  EXPECT_EQ(count(plan, GroupKind::library), 2u) << explain(graph, plan);  // product and copy
+}
+
+// Attention with heads of 258 stays a formula, whose gradient moves heads through concatenations.
+TEST(Fuse, AModelWhoseAttentionFlashRefusesHasAPlan) {
+  for (Scenario scenario : {Scenario::forward, Scenario::forward_backward, Scenario::full_step})
+    for (int64_t heads : {1, 2, 3}) {
+      const ModelGraph made = model_graph({.config = {.d_model = 258 * heads,
+                                                      .d_ff = 8,
+                                                      .layers = 2,
+                                                      .heads = heads,
+                                                      .vocabulary = 16,
+                                                      .batch_size = 2,
+                                                      .context_length = 4},
+                                           .mode = ModelMode::compiled},
+                                          scenario);
+      EXPECT_EQ(made.flash_refused.size(), 2u);
+      EXPECT_NO_THROW(make_plan(made.graph)) << heads;
+    }
+}
+
+// A reshape that copies has one element for each row of a kernel that reads the same tensor.
+TEST(Fuse, ACopyOfAColumnJoinsTheKernelOfItsRows) {
+  Graph graph;
+  const Tensor x = input(graph, "x", {DType::f32, {2, 2, 3}});
+  graph.mark_output("rows", sum(x, {-1}).value());
+  graph.mark_output("column", reshape(permute(slice(x, 2, 0, 1), {1, 0, 2}), {4}).value());
+  const Plan plan = make_plan(graph);
+  EXPECT_EQ(plan.kernels.size(), 1u) << explain(graph, plan);
+}
+
+TEST(Fuse, ACopyOfAConstantIsWritten) {
+  Graph graph;
+  const Tensor x = input(graph, "x", {DType::f32, {3, 1}});
+  const Tensor ones = sum(expand(scalar(x, 1), {3, 1}), {1});
+  graph.mark_output("y", matmul(transpose(x), ones).value());
+  const Plan plan = make_plan(graph);
+  EXPECT_EQ(plan.kernels.size(), 2u) << explain(graph, plan);
+}
+
+// More operands than a kernel takes, though the expression is short enough to wait.
+TEST(Fuse, AnExpressionOfTooManyOperandsIsCut) {
+  for (int choices = 15; choices < 24; ++choices) {
+    Graph graph;
+    const TensorType type{DType::f32, {8}};
+    const auto given = [&](const std::string& name, int i) {
+      return input(graph, name + std::to_string(i), type);
+    };
+    Tensor y = given("x", 0);
+    for (int i = 0; i < choices; ++i)
+      y = where(input(graph, "which" + std::to_string(i), {DType::boolean, {8}}), given("yes", i),
+                y);
+    graph.mark_output("y", where(less(y, given("x", 1)), given("x", 2), given("x", 3)).value());
+    Plan plan;
+    ASSERT_NO_THROW(plan = make_plan(graph)) << choices;
+    for (const PlannedKernel& kernel : plan.kernels) EXPECT_LE(kernel.group.reads.size(), 40u);
+  }
+}
+
+// Kernels write head tensors through strides, into concatenations too; what they give for each row
+// or tile is contiguous.
+TEST(Fuse, OnlyHeadTensorsOfAttentionLieOtherwise) {
+  Graph graph;
+  const TensorType type{DType::f32, {2, 3, 5, 4}};
+  const Tensor q = input(graph, "q", type), k = input(graph, "k", type);
+  const AttentionResult first = attention(q, k, k, {}), second = attention(k, q, q, {});
+  const std::array sums = {first.log_sum_exp, second.log_sum_exp};
+  const std::array heads = {first.output, second.output};
+  graph.mark_output("sums", concat(sums, 2).value());
+  graph.mark_output("heads", concat(heads, 3).value());
+  const Plan plan = make_plan(graph);
+  for (const AttentionResult& result : {first, second}) {
+    const Layout& of_sums = plan.layouts[graph.index(result.log_sum_exp.value())];
+    EXPECT_EQ(of_sums.storage, result.log_sum_exp.value());
+    EXPECT_EQ(of_sums.strides, contiguous_strides({2, 3, 5}));
+    EXPECT_EQ(plan.layouts[graph.index(result.output.value())].strides,
+              contiguous_strides({2, 3, 5, 8}));
+  }
+}
+
+// Sums of gradients of operands have four axes as well.
+TEST(Fuse, SumsBesideAttentionAreContiguous) {
+  Graph graph;
+  const TensorType type{DType::f32, {2, 3, 5, 4}};
+  const Tensor q = input(graph, "q", type), bias = input(graph, "bias", {DType::f32, {1, 3, 5, 5}});
+  const Tensor scores = matmul(q, transpose(sin(q))) * 0.5 + bias;
+  graph.mark_output("y", matmul(softmax(scores), q).value());
+  graph = flash(graph);
+  const Tensor y(graph, graph.outputs()[0].value);
+  const auto inputs = graph.inputs();
+  const Cotangent cotangent{y, expand(scalar(y, 1), y.shape())};
+  const std::array sources = {Tensor(graph, inputs[0]), Tensor(graph, inputs[1])};
+  for (const Tensor& each : gradient({&cotangent, 1}, sources))
+    graph.mark_output("d" + std::to_string(graph.outputs().size()), each.value());
+  const std::vector<Layout> all = layouts(graph, {.token_major = true});
+  int found = 0;
+  for (const Node& node : graph.nodes())
+    for (uint32_t output = 3; node.op == Op::attention_gradient && output < node.outputs.size();
+         ++output, ++found)
+      EXPECT_EQ(all[node.first_value + output].strides,
+                contiguous_strides(node.outputs[output].shape));
+  EXPECT_EQ(found, 1) << to_text(graph);
 }
 
 TEST(Fuse, AProductThatIsWantedInFp32WritesFp32) {

@@ -1,13 +1,18 @@
 // In which order kernels run, which of them run beside others, and that memory follows.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <set>
 
 #include "models/transformer_lm.h"
 #include "passes/decompose.h"
+#include "passes/flash.h"
 #include "passes/pack.h"
 #include "passes/simplify.h"
 #include "plan/plan.h"
+#include "support/from_environment.h"
+#include "support/random_graph.h"
 
 namespace ridgeline {
 namespace {
@@ -74,14 +79,24 @@ TEST(Order, UpdatesRunAsSoonAsTheirGradientsAreThere) {
       for (Value storage : kernel.group.writes) overwritten.insert(graph.index(storage));
   }
   EXPECT_FALSE(overwritten.empty());
+  // And right behind the kernel that it had to wait for.
+  const std::vector<Value>* before = nullptr;
+  for (const PlannedKernel& kernel : plan.kernels) {
+    const Group& group = kernel.group;
+    if (group.kind != GroupKind::library || !is_update(graph.nodes()[group.node].op)) {
+      before = &group.writes;
+      continue;
+    }
+    ASSERT_NE(before, nullptr);
+    EXPECT_TRUE(std::any_of(group.reads.begin(), group.reads.end(), [&](Value read) {
+      return std::find(before->begin(), before->end(), read) != before->end();
+    })) << graph.name(group.writes[0]);
+  }
   EXPECT_EQ(plan.stages.back().end, plan.kernels.size());
 }
 
-TEST(Order, NobodyTouchesTheMemoryOfAKernelBesideThatIsNotAwaited) {
-  // Gradients are outputs that no kernel reads.
-  const Graph graph = step_graph(Scenario::forward_backward);
-  const Plan plan = make_plan(graph, {.overlap = true, .early_updates = true});
-  expect_inputs_come_first(graph, plan);
+// How many kernels run beside others. What these touch is left alone until they are awaited.
+size_t expect_kernels_beside_are_left_alone(const Graph& graph, const Plan& plan) {
   size_t beside = 0;
   for (size_t i = 0; i < plan.kernels.size(); ++i) {
     const PlannedKernel& side = plan.kernels[i];
@@ -96,9 +111,79 @@ TEST(Order, NobodyTouchesTheMemoryOfAKernelBesideThatIsNotAwaited) {
           EXPECT_FALSE(overlap(mine, theirs)) << i << " and " << other;
       for (Value written : side.group.writes)
         for (Value read : kernel.group.reads) EXPECT_FALSE(written == read) << i << ", " << other;
+      for (Value read : side.group.reads)
+        for (Value written : kernel.group.writes)
+          EXPECT_FALSE(written == read) << i << ", " << other;
     }
   }
-  EXPECT_GT(beside, 10u);
+  return beside;
+}
+
+TEST(Order, NobodyTouchesTheMemoryOfAKernelBesideThatIsNotAwaited) {
+  // Gradients are outputs that no kernel reads.
+  const Graph graph = step_graph(Scenario::forward_backward);
+  const Plan plan = make_plan(graph, {.overlap = true, .early_updates = true});
+  expect_inputs_come_first(graph, plan);
+  EXPECT_GT(expect_kernels_beside_are_left_alone(graph, plan), 10u);
+}
+
+// Two steps of one parameter and what follows from each: an update moves past nothing that reads
+// what it writes, and past no other update of it.
+TEST(Order, UpdatesStayBetweenTheirReaders) {
+  Graph graph;
+  const TensorType type{DType::f32, {16}};
+  const Tensor scalars = input(graph, "scalars", {DType::f32, {kAdamWScalars}});
+  const Tensor g = input(graph, "g", type);
+  AdamWTensors tensors{input(graph, "p", type), softmax(g * 2), input(graph, "m", type),
+                       input(graph, "v", type)};
+  // Halves of the parameter as it was, and a concatenation of them that waits for its reader.
+  const std::array as_it_was = {tensors.parameter, g * 0.5};
+  const Tensor inner = concat(as_it_was, 0);
+  std::vector<Value> updates;
+  for (int step = 0; step < 2; ++step) {
+    tensors = adamw_update({&tensors, 1}, scalars, {}, {})[0];
+    updates.push_back(tensors.parameter.value());
+    graph.mark_output("norm" + std::to_string(step),
+                      softmax(tensors.parameter * (2.0 + step)).value());
+    tensors.gradient = g;  // there from the start
+  }
+  const std::array parts = {inner, softmax(g)};
+  graph.mark_output("outer", concat(parts, 0).value());
+  graph.mark_output("p", tensors.parameter.value());
+  for (bool reorders : {false, true}) {
+    const Plan plan = make_plan(graph, {.overlap = reorders, .early_updates = reorders});
+    // Readers and writers of the parameter's storage, in order.
+    std::string order;
+    for (const PlannedKernel& kernel : plan.kernels) {
+      const Group& group = kernel.group;
+      const auto touches = [&](const std::vector<Value>& storages) {
+        return std::find(storages.begin(), storages.end(), as_it_was[0].value()) != storages.end();
+      };
+      if (touches(group.writes))
+        order += group.node == updates[0].node ? "1" : "2";
+      else if (touches(group.reads))
+        order += "r";
+    }
+    EXPECT_EQ(order, "r1r2r") << explain(graph, plan);
+    expect_kernels_beside_are_left_alone(graph, plan);
+  }
+}
+
+// There is a plan for every graph, whatever it consists of.
+TEST(Order, OfRandomGraphs) {
+  const uint64_t first = testing::first_seed() + 40000;
+  for (uint64_t seed = first; seed < first + testing::graphs_wanted(500); ++seed) {
+    Graph graph = testing::RandomGraphMaker(seed).make(20).graph;
+    if (seed % 2 != 0) graph = simplify(decompose(flash(graph)));
+    for (bool reorders : {false, true}) {
+      SCOPED_TRACE("seed " + std::to_string(seed));
+      Plan plan;
+      ASSERT_NO_THROW(plan = make_plan(graph, {.overlap = reorders, .early_updates = reorders}));
+      expect_inputs_come_first(graph, plan);
+      expect_kernels_beside_are_left_alone(graph, plan);
+      if (HasFailure()) return;
+    }
+  }
 }
 
 }  // namespace

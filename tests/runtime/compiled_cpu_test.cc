@@ -18,6 +18,7 @@
 namespace ridgeline {
 namespace {
 
+using testing::first_seed;
 using testing::graphs_wanted;
 using testing::Results;
 
@@ -26,68 +27,30 @@ CpuDevice& device() {
   return cpu;
 }
 
-std::string fault(const Graph& graph, const InterpreterInputs& inputs, DType dtype) {
-  const Results compiled = testing::run_compiled(graph, inputs, device());
-  const std::string against_oracle = testing::disagreement(
-      graph, compiled, testing::interpreted(graph, inputs), testing::tolerance_of(dtype));
-  if (!against_oracle.empty()) return "against the oracle: " + against_oracle;
-  const std::string against_eager = testing::disagreement(
-      graph, compiled, testing::run_eager(graph, inputs, device()), testing::tolerance_of(dtype));
-  return against_eager.empty() ? "" : "against eager: " + against_eager;
-}
-
-void expect_agreement(testing::RandomGraph made, DType dtype, uint64_t seed) {
-  const std::string problem = fault(made.graph, made.inputs, dtype);
-  if (problem.empty()) return;
-  const auto small = testing::shrink({std::move(made.graph), std::move(made.inputs)},
-                                     [&](const testing::SmallGraph& part) {
-                                       return !fault(part.graph, part.inputs, dtype).empty();
-                                     });
-  FAIL() << "seed " << seed << ": " << problem
-         << "\nshrunk: " << fault(small.graph, small.inputs, dtype) << "\n"
-         << to_text(small.graph) << explain(small.graph, make_plan(small.graph));
-}
-
-// Kernels of many graphs are compiled in one go, which starts fewer compilers.
-template <class Make>
-void expect_agreement_of_many(uint64_t first, uint64_t count, DType dtype, const Make& make) {
-  constexpr uint64_t kTogether = 100;
-  for (uint64_t begin = first; begin < first + count; begin += kTogether) {
-    const uint64_t end = std::min(begin + kTogether, first + count);
-    std::vector<Plan> plans;
-    std::vector<const FusedKernel*> kernels;
-    for (uint64_t seed = begin; seed < end; ++seed) plans.push_back(make_plan(make(seed).graph));
-    for (const Plan& plan : plans)
-      for (const PlannedKernel& kernel : plan.kernels)
-        if (kernel.group.kind != GroupKind::library) kernels.push_back(&kernel.group.kernel);
-    device().compile(kernels, {});
-    for (uint64_t seed = begin; seed < end; ++seed) {
-      expect_agreement(make(seed), dtype, seed);
-      if (::testing::Test::HasFatalFailure()) return;
-    }
-  }
-}
-
 TEST(CompiledCpu, RandomGraphsInFp32) {
-  expect_agreement_of_many(0, graphs_wanted(100), DType::f32,
-                           [](uint64_t seed) { return testing::RandomGraphMaker(seed).make(14); });
+  testing::expect_agreement_of_many(
+      first_seed(), graphs_wanted(100), DType::f32, device(),
+      [](uint64_t seed) { return testing::RandomGraphMaker(seed).make(14); });
 }
 
-// With softmax in its parts, there is more to fuse.
+// With softmax in its parts, there is more to fuse; and some kernels may run beside others.
 TEST(CompiledCpu, RandomGraphsAfterPasses) {
-  expect_agreement_of_many(5000, graphs_wanted(60), DType::f32, [](uint64_t seed) {
-    testing::RandomGraph made = testing::RandomGraphMaker(seed).make(30);
-    made.graph = simplify(decompose(flash(made.graph)));
-    return made;
-  });
+  testing::expect_agreement_of_many(
+      first_seed() + 5000, graphs_wanted(60), DType::f32, device(),
+      [](uint64_t seed) {
+        testing::RandomGraph made = testing::RandomGraphMaker(seed).make(30);
+        made.graph = simplify(decompose(flash(made.graph)));
+        return made;
+      },
+      {.overlap = true, .early_updates = true});
 }
 
 // Short graphs: a flipped rounding in 16 bits grows with every further op.
 TEST(CompiledCpu, RandomGraphsIn16Bits) {
   for (DType dtype : {DType::bf16, DType::f16})
-    expect_agreement_of_many(1000, graphs_wanted(60), dtype, [&](uint64_t seed) {
-      return testing::RandomGraphMaker(seed, dtype).make(2);
-    });
+    testing::expect_agreement_of_many(
+        first_seed() + 1000, graphs_wanted(60), dtype, device(),
+        [&](uint64_t seed) { return testing::RandomGraphMaker(seed, dtype).make(2); });
 }
 
 TEST(CompiledCpu, ResultsAreEqualFromRunToRunAndForAnyNumberOfThreads) {
@@ -177,7 +140,19 @@ TEST(CompiledCpu, ConcatenationsAlongEveryAxis) {
     inputs["cos"].push_back(static_cast<float>(std::cos(0.1 * i)));
     inputs["sin"].push_back(static_cast<float>(std::sin(0.1 * i)));
   }
-  EXPECT_EQ(fault(graph, inputs, DType::f32), "");
+  EXPECT_EQ(testing::fault(graph, inputs, DType::f32, device()), "");
+}
+
+// Of a constant, and of one element of each row of a kernel that does more.
+TEST(CompiledCpu, Copies) {
+  Graph graph;
+  const Tensor x = input(graph, "x", {DType::f32, {2, 2, 3}});
+  const Tensor constants = sum(expand(scalar(x, 3), {3, 1}), {1});
+  graph.mark_output("product", matmul(x, constants).value());
+  graph.mark_output("rows", sum(x, {-1}).value());
+  graph.mark_output("column", reshape(permute(slice(x, 2, 0, 1), {1, 0, 2}), {4}).value());
+  const InterpreterInputs inputs{{"x", {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}}};
+  EXPECT_EQ(testing::fault(graph, inputs, DType::f32, device()), "");
 }
 
 TEST(CompiledCpu, LargeReductionsStayAccurate) {

@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include "models/attention.h"
+#include "passes/decompose.h"
 #include "passes/flash.h"
+#include "passes/simplify.h"
 #include "runtime/compiled_support.h"
 #include "support/from_environment.h"
 #include "support/gpu.h"
@@ -12,52 +14,39 @@ namespace {
 
 using testing::first_seed;
 using testing::graphs_wanted;
-using testing::Results;
-
-std::string fault(const Graph& graph, const InterpreterInputs& inputs, DType dtype,
-                  CudaDevice& device) {
-  const Results compiled = testing::run_compiled(graph, inputs, device);
-  const std::string against_oracle = testing::disagreement(
-      graph, compiled, testing::interpreted(graph, inputs), testing::tolerance_of(dtype));
-  if (!against_oracle.empty()) return "against the oracle: " + against_oracle;
-  const std::string against_eager = testing::disagreement(
-      graph, compiled, testing::run_eager(graph, inputs, device), testing::tolerance_of(dtype));
-  return against_eager.empty() ? "" : "against eager: " + against_eager;
-}
-
-void expect_agreement(testing::RandomGraph made, DType dtype, uint64_t seed, CudaDevice& device) {
-  const std::string problem = fault(made.graph, made.inputs, dtype, device);
-  if (problem.empty()) return;
-  const auto small = testing::shrink(
-      {std::move(made.graph), std::move(made.inputs)}, [&](const testing::SmallGraph& part) {
-        return !fault(part.graph, part.inputs, dtype, device).empty();
-      });
-  FAIL() << "seed " << seed << ": " << problem
-         << "\nshrunk: " << fault(small.graph, small.inputs, dtype, device) << "\n"
-         << to_text(small.graph) << explain(small.graph, make_plan(small.graph));
-}
 
 TEST(CompiledCuda, RandomGraphsInFp32) {
   RIDGELINE_NEEDS_GPU();
   CudaDevice device;
-  const uint64_t first = first_seed();
-  for (uint64_t seed = first; seed < first + graphs_wanted(60); ++seed) {
-    testing::RandomGraph made = testing::RandomGraphMaker(seed).make(14);
-    made.graph = flash(made.graph);
-    expect_agreement(std::move(made), DType::f32, seed, device);
-    if (HasFatalFailure()) return;
-  }
+  testing::expect_agreement_of_many(
+      first_seed(), graphs_wanted(60), DType::f32, device, [](uint64_t seed) {
+        testing::RandomGraph made = testing::RandomGraphMaker(seed).make(14);
+        made.graph = flash(made.graph);
+        return made;
+      });
+}
+
+// With softmax in its parts, and some kernels beside others.
+TEST(CompiledCuda, RandomGraphsAfterPasses) {
+  RIDGELINE_NEEDS_GPU();
+  CudaDevice device;
+  testing::expect_agreement_of_many(first_seed() + 5000, graphs_wanted(40), DType::f32, device,
+                                    [](uint64_t seed) {
+                                      testing::RandomGraph made =
+                                          testing::RandomGraphMaker(seed).make(30);
+                                      made.graph = simplify(decompose(flash(made.graph)));
+                                      return made;
+                                    },
+                                    {.overlap = true, .early_updates = true});
 }
 
 TEST(CompiledCuda, RandomGraphsIn16Bits) {
   RIDGELINE_NEEDS_GPU();
   CudaDevice device;
   for (DType dtype : {DType::bf16, DType::f16})
-    for (uint64_t seed = first_seed() + 1000; seed < first_seed() + 1000 + graphs_wanted(40);
-         ++seed) {
-      expect_agreement(testing::RandomGraphMaker(seed, dtype).make(2), dtype, seed, device);
-      if (HasFatalFailure()) return;
-    }
+    testing::expect_agreement_of_many(
+        first_seed() + 1000, graphs_wanted(40), dtype, device,
+        [&](uint64_t seed) { return testing::RandomGraphMaker(seed, dtype).make(2); });
 }
 
 // The first run starts kernels one by one, the second is recorded, the third starts the recording.
@@ -99,7 +88,7 @@ TEST(CompiledCuda, RowsAndColumnsOfEveryWidth) {
       InterpreterInputs inputs;
       for (int64_t i = 0; i < 70 * width; ++i)
         inputs["x"].push_back(round_to(dtype, std::sin(0.37 * static_cast<double>(i))));
-      EXPECT_EQ(fault(graph, inputs, dtype, device), "") << width;
+      EXPECT_EQ(testing::fault(graph, inputs, dtype, device), "") << width;
     }
 }
 

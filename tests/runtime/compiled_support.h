@@ -1,6 +1,9 @@
-// Runs a graph eagerly, compiled and in the fp64 interpreter, and shrinks what disagrees.
+// Runs a graph eagerly, compiled and in the fp64 interpreter, and shrinks what fails or disagrees.
 #pragma once
 
+#include <gtest/gtest.h>
+
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <string>
@@ -62,8 +65,24 @@ inline Results interpreted(const Graph& graph, const InterpreterInputs& inputs) 
   return results;
 }
 
+// Empty: compiled, eager and the interpreter agree; else who does not, or what was thrown.
+inline std::string fault(const Graph& graph, const InterpreterInputs& inputs, DType dtype,
+                         Device& device, const PlanOptions& options = {}) {
+  try {
+    const Results compiled = run_compiled(graph, inputs, device, options);
+    const std::string against_oracle =
+        disagreement(graph, compiled, interpreted(graph, inputs), tolerance_of(dtype));
+    if (!against_oracle.empty()) return "against the oracle: " + against_oracle;
+    const std::string against_eager =
+        disagreement(graph, compiled, run_eager(graph, inputs, device), tolerance_of(dtype));
+    return against_eager.empty() ? "" : "against eager: " + against_eager;
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
 // The part of a graph that the values `wanted` need, as a graph of its own with them as outputs.
-// Nodes keep their order; `cut` becomes an input instead of what it was computed from.
+// Nodes keep their order and stages; `cut` becomes an input instead of what it was computed from.
 struct SmallGraph {
   Graph graph;
   InterpreterInputs inputs;
@@ -79,8 +98,11 @@ inline SmallGraph part_of_graph(const Graph& graph, const InterpreterInputs& inp
   std::vector<Value> became(graph.value_count());
   std::vector<std::vector<double>> values;
   if (cut) values = interpret(graph, inputs, {.round_to_dtype = true});
+  const std::vector<Stage> stages = graph.stages();
   for (uint32_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.nodes()[i];
+    for (size_t stage = 1; stage < stages.size(); ++stage)
+      if (stages[stage].begin == i) part.graph.begin_stage(stages[stage].name);
     if (!needed[i]) continue;
     if (node.op == Op::input || (cut && cut->node == i)) {
       const std::string name = node.op == Op::input ? node.name : "cut" + std::to_string(i);
@@ -96,6 +118,7 @@ inline SmallGraph part_of_graph(const Graph& graph, const InterpreterInputs& inp
   }
   for (size_t i = 0; i < wanted.size(); ++i)
     part.graph.mark_output("out" + std::to_string(i), became[graph.index(wanted[i])]);
+  verify(part.graph);
   return part;
 }
 
@@ -110,16 +133,17 @@ SmallGraph shrink(SmallGraph failing, const Fails& fails) {
   };
   const auto try_part = [&](const std::vector<Value>& wanted, std::optional<Value> cut) {
     if (wanted.empty()) return false;
+    SmallGraph part;
     try {
-      SmallGraph part = part_of_graph(failing.graph, failing.inputs, wanted, cut);
-      const size_t before = failing.graph.nodes().size() + 2 * failing.graph.outputs().size();
-      if (part.graph.nodes().size() + 2 * part.graph.outputs().size() >= before) return false;
-      if (!fails(part)) return false;
-      failing = std::move(part);
-      return true;
+      part = part_of_graph(failing.graph, failing.inputs, wanted, cut);
     } catch (const Error&) {
       return false;  // not a graph
     }
+    const size_t before = failing.graph.nodes().size() + 2 * failing.graph.outputs().size();
+    if (part.graph.nodes().size() + 2 * part.graph.outputs().size() >= before) return false;
+    if (!fails(part)) return false;
+    failing = std::move(part);
+    return true;
   };
   bool shrinks = true;
   while (shrinks) {
@@ -142,6 +166,54 @@ SmallGraph shrink(SmallGraph failing, const Fails& fails) {
     }
   }
   return failing;
+}
+
+inline void expect_agreement(RandomGraph made, DType dtype, uint64_t seed, Device& device,
+                             const PlanOptions& options = {}) {
+  const std::string problem = fault(made.graph, made.inputs, dtype, device, options);
+  if (problem.empty()) return;
+  const SmallGraph small =
+      shrink({std::move(made.graph), std::move(made.inputs)}, [&](const SmallGraph& part) {
+        return !fault(part.graph, part.inputs, dtype, device, options).empty();
+      });
+  std::string explained;
+  try {
+    explained = explain(small.graph, make_plan(small.graph, options));
+  } catch (const std::exception&) {
+    explained = "there is no plan";
+  }
+  FAIL() << "seed " << seed << ": " << problem
+         << "\nshrunk: " << fault(small.graph, small.inputs, dtype, device, options) << "\n"
+         << to_text(small.graph) << explained;
+}
+
+// Graphs made from seeds. Kernels of many are compiled in one go, which starts fewer compilers.
+template <class Make>
+void expect_agreement_of_many(uint64_t first, uint64_t count, DType dtype, Device& device,
+                              const Make& make, const PlanOptions& options = {}) {
+  constexpr uint64_t kTogether = 100;
+  for (uint64_t begin = first; begin < first + count; begin += kTogether) {
+    const uint64_t end = std::min(begin + kTogether, first + count);
+    std::vector<Plan> plans;
+    std::vector<const FusedKernel*> kernels;
+    // Whose fault an error is shows when the graph is run.
+    const auto attempt = [](const auto& work) {
+      try {
+        work();
+      } catch (const std::exception&) {
+      }
+    };
+    for (uint64_t seed = begin; seed < end; ++seed)
+      attempt([&] { plans.push_back(make_plan(make(seed).graph, options)); });
+    for (const Plan& plan : plans)
+      for (const PlannedKernel& kernel : plan.kernels)
+        if (kernel.group.kind != GroupKind::library) kernels.push_back(&kernel.group.kernel);
+    attempt([&] { device.compile(kernels, options.emit); });
+    for (uint64_t seed = begin; seed < end; ++seed) {
+      expect_agreement(make(seed), dtype, seed, device, options);
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+  }
 }
 
 }  // namespace ridgeline::testing

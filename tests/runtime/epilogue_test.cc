@@ -18,7 +18,6 @@ namespace {
 
 using testing::EpilogueCpu;
 using testing::graphs_wanted;
-using testing::Results;
 
 const PlanOptions kAlways = {
     .epilogue = [](const Graph&, const std::vector<Layout>&, const EpilogueOffer&,
@@ -29,45 +28,21 @@ EpilogueCpu& cpu() {
   return device;
 }
 
-std::string fault(const Graph& graph, const InterpreterInputs& inputs, DType dtype,
-                  Device& device) {
-  return testing::disagreement(graph, testing::run_compiled(graph, inputs, device, kAlways),
-                               testing::interpreted(graph, inputs), testing::tolerance_of(dtype));
-}
-
 testing::RandomGraph random_products(uint64_t seed, DType dtype) {
   testing::RandomGraph made = testing::RandomGraphMaker(seed, dtype).make_products(2);
   made.graph = simplify(decompose(made.graph));
   return made;
 }
 
-// Random graphs, with every epilogue that is offered. Kernels are compiled in one go, which starts
-// fewer compilers.
+// Random graphs, with every epilogue that is offered.
 void expect_agreement(DType dtype, uint64_t first, uint64_t count, Device& device) {
-  std::vector<Plan> plans;
-  std::vector<const FusedKernel*> kernels;
+  const auto make = [&](uint64_t seed) { return random_products(seed, dtype); };
   int offers = 0;
   for (uint64_t seed = first; seed < first + count; ++seed)
-    plans.push_back(make_plan(random_products(seed, dtype).graph, kAlways));
-  for (const Plan& plan : plans) {
-    for (const EpilogueNote& note : plan.epilogues) offers += note.offer.has_value();
-    for (const PlannedKernel& kernel : plan.kernels)
-      if (kernel.group.kind != GroupKind::library) kernels.push_back(&kernel.group.kernel);
-  }
+    for (const EpilogueNote& note : make_plan(make(seed).graph, kAlways).epilogues)
+      offers += note.offer.has_value();
   EXPECT_GT(offers, static_cast<int>(count / 2));
-  device.compile(kernels, {});
-  for (uint64_t seed = first; seed < first + count; ++seed) {
-    const testing::RandomGraph made = random_products(seed, dtype);
-    const std::string problem = fault(made.graph, made.inputs, dtype, device);
-    if (problem.empty()) continue;
-    const auto small =
-        testing::shrink({made.graph, made.inputs}, [&](const testing::SmallGraph& part) {
-          return !fault(part.graph, part.inputs, dtype, device).empty();
-        });
-    FAIL() << "seed " << seed << ": " << problem
-           << "\nshrunk: " << fault(small.graph, small.inputs, dtype, device) << "\n"
-           << to_text(small.graph) << explain(small.graph, make_plan(small.graph, kAlways));
-  }
+  testing::expect_agreement_of_many(first, count, dtype, device, make, kAlways);
 }
 
 TEST(EpilogueOnCpu, RandomGraphs) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <random>
+#include <utility>
 
 #include "graph/tensor.h"
 #include "kernels/reference/interpreter.h"
@@ -19,16 +20,29 @@ class RandomGraphMaker {
   explicit RandomGraphMaker(uint64_t seed, DType dtype = DType::f32)
       : random_(seed), dtype_(dtype) {}
 
+  // Leaves out what has no gradient: gradients of attention, and its log_sum_exp.
+  RandomGraphMaker& differentiable() {
+    is_differentiable_ = true;
+    return *this;
+  }
+
   RandomGraph make(int ops) {
     RandomGraph result;
     graph_ = &result.graph;
     pool_.clear();
     for (int i = 0; i < 3; ++i) add_input(result);
-    for (int i = 0; i < ops; ++i) pool_.push_back(step());
+    // Half of the graphs update tensors on their way, and half of them have two stages.
+    const int64_t update = below(2 * ops), second_stage = below(2 * ops);
+    std::vector<std::pair<const char*, Tensor>> updated;
+    for (int64_t i = 0; i < ops; ++i) {
+      if (i == second_stage) result.graph.begin_stage("second");
+      if (i == update) updated = add_update(result);
+      pool_.push_back(step());
+    }
     // The last values are results; everything else is used by them, or dies unread.
     for (int i = 0; i < 3; ++i)
       result.graph.mark_output("out" + std::to_string(i), pick_from_end(i).value());
-    if (below(2) == 0) add_update(result);
+    for (const auto& [name, tensor] : updated) result.graph.mark_output(name, tensor.value());
     return result;
   }
 
@@ -70,9 +84,10 @@ class RandomGraphMaker {
     result.inputs[name] = std::move(values);
   }
 
-  // An optimizer step on tensors of its own, whose storage it replaces; the gradient is a value of
-  // the graph in any layout.
-  void add_update(RandomGraph& result) {
+  // An optimizer step on tensors of its own, whose storage it replaces, and what follows from them;
+  // the gradient is a value of the graph in any layout. Values of the parameter as it was stay in
+  // the pool.
+  std::vector<std::pair<const char*, Tensor>> add_update(RandomGraph& result) {
     const Tensor gradient = pick_tensor();
     const Shape& shape = gradient.shape();
     const auto made = [&](const char* name, DType dtype, const Shape& of, double (*f)(double)) {
@@ -91,10 +106,15 @@ class RandomGraphMaker {
     const Tensor scalars = made("scalars", DType::f32, {kAdamWScalars}, below_one);
     const Tensor scale = below(2) == 0 ? made("scale", DType::f32, {1}, below_one) : Tensor();
     const AdamWSpec spec{.variant = below(2) == 0 ? AdamWVariant::cs336 : AdamWVariant::pytorch};
+    const Tensor half = tensors.parameter * 0.5;
+    const Tensor parts[] = {tensors.parameter, half};
+    pool_.push_back(half);
+    pool_.push_back(concat(parts, static_cast<int>(below(shape.rank()))));
     const AdamWTensors updated = adamw_update({&tensors, 1}, scalars, scale, spec)[0];
-    result.graph.mark_output("updated", updated.parameter.value());
-    result.graph.mark_output("first_moment", updated.first_moment.value());
-    result.graph.mark_output("second_moment", updated.second_moment.value());
+    return {{"updated", updated.parameter},
+            {"first_moment", updated.first_moment},
+            {"second_moment", updated.second_moment},
+            {"then", sin(updated.parameter)}};
   }
 
   // Squashed into [-1, 1], so that chains of ops neither overflow nor lose all precision.
@@ -115,7 +135,7 @@ class RandomGraphMaker {
     const int rank = x.shape().rank();
     const auto axis = static_cast<int>(below(rank));
     const int64_t size = x.shape()[axis];
-    switch (below(39)) {
+    switch (below(42)) {
       case 0:
         return -x;
       case 1:
@@ -207,9 +227,48 @@ class RandomGraphMaker {
       case 36:
         return rank >= 2 && element_count(x.shape()) <= 3000 ? attention_pattern(tame(x)) : cos(x);
       case 37:
+      case 38:
+      case 39:
+        return side_by_side(x, 3);
+      case 40:
         return rank >= 2 ? product_pattern(tame(x)) : sin(x) * 0.5;
       default:
         return pad(x, axis, 2, size + 3);
+    }
+  }
+  // Values in the place of x: concatenations of values that mostly nobody else reads, behind views,
+  // and of concatenations.
+  Tensor side_by_side(const Tensor& x, int depth) {
+    const auto axis = static_cast<int>(below(x.shape().rank()));
+    const int64_t size = x.shape()[axis];
+    if (size == 1) return part_like(x, depth);
+    const int64_t middle = 1 + below(size - 1);
+    const Tensor parts[] = {part_like(slice(x, axis, 0, middle), depth),
+                            part_like(slice(x, axis, middle, size), depth)};
+    return concat(parts, axis);
+  }
+  Tensor part_like(const Tensor& x, int depth) {
+    const Shape& shape = x.shape();
+    const bool has_matrices = shape.rank() >= 2;
+    const int64_t kind = depth == 0 ? 0 : below(has_matrices ? 10 : 6);
+    switch (kind) {
+      case 2:
+        return below(2) == 0 ? x : softmax(x);
+      case 3:
+        return reshape(part_like(reshape(x, {element_count(shape)}), depth - 1), shape);
+      case 4:
+      case 5:
+        return side_by_side(x, depth - 1);
+      case 6:
+        return transpose(part_like(transpose(x), depth - 1));
+      case 7:  // which would have to be copied, if it were not written there
+        return reshape(transpose(part_like(x, depth - 1)), shape);
+      case 8:
+        return transpose(side_by_side(transpose(x), depth - 1));
+      case 9:
+        return shape.back() <= 256 ? fused_attention(tame(x)) : cos(x);
+      default:
+        return sin(x * (0.5 + 0.01 * static_cast<double>(below(100))));
     }
   }
   // A product and pointwise work of the kinds that libraries can do with it, and some that they
@@ -264,9 +323,30 @@ class RandomGraphMaker {
   }
   Tensor fused_attention(const Tensor& x) {
     const int64_t rows = x.shape().back(1), width = x.shape().back(0);
-    const Tensor q = reshape(x, {element_count(x.shape()) / (rows * width), 1, rows, width});
+    const int64_t count = element_count(x.shape()) / (rows * width);
+    const int64_t heads = count % 2 == 0 ? 2 : count % 3 == 0 ? 3 : 1;
+    const Tensor q = reshape(x, {count / heads, heads, rows, width}), k = sin(q);
     const AttentionSpec spec{.scale = 0.5, .mask = {.causal = below(2) == 0, .window = below(4)}};
-    return reshape(attention(q, sin(q), q, spec).output, x.shape());
+    const AttentionResult result = attention(q, k, q, spec);
+    switch (is_differentiable_ ? 2 : below(4)) {
+      case 0: {
+        const AttentionGradients gradients = attention_gradient(q, k, q, result, cos(q), spec);
+        const Tensor parts[] = {gradients.d_q, gradients.d_k, gradients.d_v};
+        const auto axis = static_cast<int>(below(4));
+        return reshape(slice(concat(parts, axis), axis, 1, 1 + q.shape()[axis]), x.shape());
+      }
+      case 1: {
+        const Tensor parts[] = {result.log_sum_exp, attention(k, q, q, spec).log_sum_exp};
+        const Tensor taken = slice(concat(parts, 2), 2, 1, 1 + rows);
+        return x * cast(sigmoid(reshape(taken, reduced(x.shape()))), dtype_);
+      }
+      default:
+        return reshape(result.output, x.shape());
+    }
+  }
+  static Shape reduced(Shape shape) {
+    shape.back() = 1;
+    return shape;
   }
   // Some in increasing order, the others all the same.
   Tensor indices(int64_t count, int64_t limit) {
@@ -290,6 +370,7 @@ class RandomGraphMaker {
 
   std::mt19937_64 random_;
   DType dtype_;
+  bool is_differentiable_ = false;
   Graph* graph_ = nullptr;
   std::vector<Tensor> pool_;
 };
