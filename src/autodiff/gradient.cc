@@ -8,16 +8,16 @@
 namespace ridgeline {
 namespace {
 
-// Which values depend on a source through differentiable ops; indexed by Graph::index.
+// Which values change with a source, but for those that are no numbers and so change in steps;
+// indexed by Graph::index.
 std::vector<bool> depends_on(const Graph& graph, std::span<const Tensor> sources) {
   std::vector<bool> depends(graph.value_count(), false);
   for (const Tensor& source : sources) depends[graph.index(source.value())] = true;
   for (const Node& node : graph.nodes()) {
-    if (gradient_rule(node.op) == nullptr) continue;
     bool any = false;
     for (Value input : node.inputs) any = any || depends[graph.index(input)];
     for (uint32_t output = 0; any && output < node.outputs.size(); ++output)
-      depends[node.first_value + output] = true;
+      depends[node.first_value + output] = is_floating(node.outputs[output].dtype);
   }
   return depends;
 }
@@ -52,7 +52,13 @@ std::vector<Tensor> gradient(std::span<const Cotangent> cotangents,
     const Node node = graph.nodes()[number];
     const GradientRule rule = gradient_rule(node.op);
     const uint32_t index = node.first_value;
-    if (rule == nullptr || !depends[index] || !arrived[index]) continue;
+    for (uint32_t output = 0; output < node.outputs.size(); ++output)
+      if (depends[index + output] && arrived[index + output] && !node.inputs.empty() &&
+          (rule == nullptr || output > 0))
+        throw Error(ErrorKind::usage,
+                    fmt::format("'{}', a result of {}, has no gradient",
+                                graph.name({number, output}), info(node.op).name));
+    if (!depends[index] || !arrived[index] || node.inputs.empty()) continue;
     GradientContext context{node, {}, Tensor(graph, {number, 0}), arrived[index], {}};
     bool any_wanted = false;
     for (Value input : node.inputs) {

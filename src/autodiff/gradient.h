@@ -16,7 +16,8 @@ struct Cotangent {
 
 // The gradients of sum over cotangents of <output, gradient> with respect to each of `sources`, in
 // their order and types. A source that no output depends on gets zeros. Only paths that lead to a
-// source are differentiated. Throws a usage error for an op on such a path that has no gradient.
+// source are differentiated; comparisons end a path. Throws a usage error for what has no gradient on
+// such a path: gradients of attention, its log-sum-exps, updates.
 std::vector<Tensor> gradient(std::span<const Cotangent> cotangents,
                              std::span<const Tensor> sources);
 

@@ -11,6 +11,7 @@
 #include "report/attention_report.h"
 #include "report/attention_rows.h"
 #include "report/power_law.h"
+#include "report/report_axis.h"
 
 namespace ridgeline {
 namespace {
@@ -150,14 +151,14 @@ Sentence throughput(const Rows& rows) {
       if (!longest || shorter(*longest, row)) longest = &row;
   if (!longest) return std::nullopt;
   const Record& record = *longest->record;
-  const auto gflops = [&](const char* phase, int64_t flops) {
-    return static_cast<double>(flops) / phase_median_ms(record, phase).value_or(0) / 1e6;
+  const auto rate = [&](const char* phase, int64_t flops) {
+    const double seconds = phase_median_ms(record, phase).value_or(0) / 1e3;
+    return quantity_text(Quantity::flops_per_s, static_cast<double>(flops) / seconds);
   };
-  std::string text = fmt::format("at {} forward reaches {:.1f} GFLOP/s", place(longest->size),
-                                 gflops("forward", record.cost->forward.flops));
+  std::string text = fmt::format("at {} forward reaches {}", place(longest->size),
+                                 rate("forward", record.cost->forward.flops));
   if (phase_median_ms(record, "backward").value_or(0) > 0)
-    text +=
-        fmt::format(", backward {:.1f} GFLOP/s", gflops("backward", record.cost->backward.flops));
+    text += ", backward " + rate("backward", record.cost->backward.flops);
   if (!record.cost->convention.empty())
     text += fmt::format(" ({})", printable(record.cost->convention));
   return text;

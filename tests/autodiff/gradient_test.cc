@@ -215,6 +215,28 @@ TEST(Gradient, AGradientOfAnotherTypeIsRefused) {
   EXPECT_THROW(gradient({&cotangent, 1}, {&x, 1}), Error);
 }
 
+// Zeros would be wrong, and nobody would see it.
+TEST(Gradient, WhatHasNoGradientIsRefusedUnlessNothingNeedsIt) {
+  const auto gradient_of = [](auto part) {
+    Graph graph;
+    const Tensor x = input(graph, "x", {DType::f32, {1, 2, 4, 8}});
+    const AttentionSpec spec{.scale = 0.5};
+    const AttentionResult result = attention(x, x, x, spec);
+    const Tensor y = part(x, result, attention_gradient(x, x, x, result, x, spec));
+    const Cotangent cotangent{y, expand(scalar(y, 1), y.shape())};
+    return gradient({&cotangent, 1}, {&x, 1});
+  };
+  using Result = const AttentionResult&;
+  using Parts = const AttentionGradients&;
+  EXPECT_THROW(gradient_of([](Tensor, Result r, Parts) { return exp(r.log_sum_exp); }), Error);
+  EXPECT_THROW(gradient_of([](Tensor x, Result, Parts d) { return x * d.d_q; }), Error);
+  EXPECT_THROW(gradient_of([](Tensor, Result, Parts d) { return sin(d.d_v); }), Error);
+  EXPECT_NO_THROW(gradient_of([](Tensor, Result r, Parts) { return exp(r.output); }));
+  EXPECT_NO_THROW(gradient_of([](Tensor x, Result, Parts d) {
+    return where(less(d.d_q, scalar(x, 0)), x, scalar(x, 1));
+  })) << "a comparison changes in steps";
+}
+
 // Whole random graphs: a directional derivative against a difference along the same direction.
 TEST(Gradient, RandomGraphsAgreeWithDirectionalDifferences) {
   int smooth = 0;

@@ -109,7 +109,7 @@ TEST(Explain, GivesGflopsAtTheLargestSizeWithTheConvention) {
       CostFacts{{.flops = 300'000'000}, {.flops = 750'000'000}, "an FMA counts as two"};
   expect_sentence(
       records,
-      "naive: at S=4096 d=64 forward reaches 150.0 GFLOP/s, backward 75.0 GFLOP/s (an FMA "
+      "naive: at S=4096 d=64 forward reaches 150 GFLOP/s, backward 75.0 GFLOP/s (an FMA "
       "counts as two).");
 }
 
