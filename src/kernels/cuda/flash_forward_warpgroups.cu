@@ -38,7 +38,9 @@ struct Tiles {
   int round = 0;
 
   __device__ __forceinline__ explicit Tiles(const FlashForwardParams& params) : p(params) {}
-  __device__ __forceinline__ unsigned units_of_head() const { return kMasked ? (p.query_tiles + 1) / 2 : p.query_tiles; }
+  __device__ __forceinline__ unsigned units_of_head() const {
+    return kMasked ? (p.query_tiles + 1) / 2 : p.query_tiles;
+  }
   __device__ __forceinline__ unsigned place() const { return unit % units_of_head(); }
 
   __device__ __forceinline__ bool more() const {
@@ -87,8 +89,8 @@ flash_forward_warpgroups(const __grid_constant__ FlashForwardParams p) {
         });
       };
       const auto load_keys = [&](const KeyRing& ring, const FlashTensor& tensor, int step) {
-        if (step < steps.count)
-          load(ring, before + step, Inputs(tensor, work.batch, work.head / p.group), steps.begin + step * kKeys, p.keys);
+        const Inputs rows(tensor, work.batch, work.head / p.group);
+        if (step < steps.count) load(ring, before + step, rows, steps.begin + step * kKeys, p.keys);
       };
       load_keys(key_ring, p.k, 0);
       load(query_ring, tiles.round, Inputs(p.q, work.batch, work.head), work.tile * kRows, p.queries);

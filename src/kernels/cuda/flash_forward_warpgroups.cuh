@@ -47,8 +47,8 @@ struct WarpgroupQueries {
   }
   // Scores of keys from `key` on, of a warp's queries from `query` on, become weights; true where the output so far
   // must be rescaled.
-  __device__ __forceinline__ bool weigh(const FlashForwardParams& p, const Work& work, const Visible& visible, int query,
-                                        int key) {
+  __device__ __forceinline__ bool weigh(const FlashForwardParams& p, const Work& work, const Visible& visible,
+                                        int query, int key) {
     settle(scores[0]);
     apply_function(scores, p, work, query, key, [](int) { return 1.0f; });
     const Span common = {visible.keys_of(query + 15).first, visible.keys_of(query).last};

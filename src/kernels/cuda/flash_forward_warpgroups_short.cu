@@ -1,6 +1,6 @@
-// Attention forward on Hopper, for short sequences: blocks of one warpgroup that keep 64 queries and walk over the keys.
-// A multiprocessor holds several of them, so that one computes while another loads or waits. While a tile of scores
-// goes through the softmax, the product of the weights before it with their values runs.
+// Attention forward on Hopper, for short sequences: blocks of one warpgroup that keep 64 queries and walk over the
+// keys. A multiprocessor holds several of them, so that one computes while another loads or waits. While a tile of
+// scores goes through the softmax, the product of the weights before it with their values runs.
 //
 // Constants beside those of flash_common.cuh: KEYS (a step), BLOCKS (a multiprocessor should hold).
 #include "flash_forward_warpgroups.cuh"

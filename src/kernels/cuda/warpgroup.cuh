@@ -11,7 +11,7 @@ namespace ridgeline {
 
 constexpr int kPanel = 64;  // columns of a panel: 128 bytes a row
 
-// What the tensor cores read of panels: 16 in depth, and as many rows of them, or transposed columns, as a product wants.
+// What the tensor cores read of panels: 16 in depth, and as many rows, or transposed columns, as a product wants.
 template <int kPanelBytes, bool kIsTransposed>
 struct Operand {
   static constexpr bool kTransposed = kIsTransposed;
@@ -72,7 +72,8 @@ __device__ __forceinline__ void settle(Accumulator (&results)[kTiles]) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) asm volatile("" : "+f"(results[n].v[i])::"memory");
 }
-// What threads wrote to shared memory, or copied there, is seen by products that begin after the next barrier.
+// Between writes of threads to shared memory, or their copies, and products that read it; on either side of the barrier
+// that lies between them, too.
 __device__ __forceinline__ void publish_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // ---- one step of 16 in depth
@@ -91,7 +92,8 @@ __device__ __forceinline__ void publish_shared() { asm volatile("fence.proxy.asy
 
 #define RIDGELINE_WGMMA(tiles, columns, types, add, operands, ...)                          \
   asm volatile("{.reg .pred p; setp.ne.b32 p, " add ", 0;\n"                                \
-               "wgmma.mma_async.sync.aligned.m64n" columns "k16.f32." types " {" RIDGELINE_NAMES_##tiles "}, " operands ";}" \
+               "wgmma.mma_async.sync.aligned.m64n" columns "k16.f32." types                 \
+               " {" RIDGELINE_NAMES_##tiles "}, " operands ";}"                             \
                : RIDGELINE_TILES_##tiles(kFirst)                                            \
                : __VA_ARGS__                                                                \
                : "memory")
@@ -142,8 +144,8 @@ __device__ __forceinline__ void multiply_registers(Accumulator (&d)[kTiles], con
 
 // ---- warpgroups of one block that each go their own way
 
-// Registers of a thread from here on, in all four warps of a warpgroup; a multiple of 8. The block's warpgroups together
-// have no more than they began with.
+// Registers of a thread from here on, in all four warps of a warpgroup; a multiple of 8. The warpgroups of a block have
+// no more together than they began with.
 template <int kRegisters>
 __device__ __forceinline__ void give_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
