@@ -272,10 +272,10 @@ TEST_F(CudaFlash, MatchesTheOracleForRandomProblems) {
   }
 }
 
-// So many heads that every multiprocessor has several tiles. They are all the same one, so that one
-// oracle serves, and must have the same bits.
+// So many heads that every multiprocessor has several tiles, or pairs of them. They are all the
+// same one, so that one oracle serves, and must have the same bits.
 TEST_F(CudaFlash, MatchesTheOracleWithMoreTilesThanMultiprocessors) {
-  const int64_t heads = 300;
+  const int64_t heads = 2 * device().facts().multiprocessors;
   for (int64_t width : {64, 72, 80, 128, 192, 256})
     for (const AttentionMask& mask :
          {AttentionMask{}, {.causal = true}, {.causal = true, .window = 70}}) {

@@ -96,14 +96,20 @@ bool serves_warpgroups(const FlashShape& shape, const CudaFacts& device) {
 // edge; from these lengths on they make up for it.
 constexpr int64_t kLongKeys = 1024, kLongMaskedKeys = 2048;
 
-// Blocks that stay have their next tile loaded in time, but each has its share of the tiles ahead
-// of time. Long tiles are better given to whoever is free.
-constexpr int64_t kTooLongToStay = 8192;
+// Whether blocks stay and take one tile after the other, with a mask one pair of tiles. The next
+// one is then loaded in time, but all are dealt out beforehand: that must come out even, and long
+// ones are better given to whoever is free.
+bool blocks_stay(const FlashShape& shape, const CudaFacts& device, int rows) {
+  constexpr int64_t kTooLong = 8192;
+  const int64_t tiles = divide_up(shape.queries, rows);
+  const int64_t units = (shape.mask != 0 ? divide_up(tiles, 2) : tiles) * shape.heads;
+  const int64_t places = divide_up(units, device.multiprocessors) * device.multiprocessors;
+  return shape.keys < kTooLong && 10 * units >= 9 * places;
+}
 
 std::vector<ForwardTile> forward_warpgroup_tiles(const FlashShape& shape, const CudaFacts& device) {
   const auto large = [&](int rows, int keys, int stages) {
-    const bool stays = shape.keys < kTooLongToStay &&
-                       divide_up(shape.queries, rows) * shape.heads >= 2 * device.multiprocessors;
+    const bool stays = blocks_stay(shape, device, rows);
     return ForwardTile{.rows = rows,
                        .keys = keys,
                        .warps = rows / 16 + 4,
