@@ -70,7 +70,8 @@ void dry_run(const std::vector<AttentionWorkload>& workloads, const Device& devi
     const double flops =
         static_cast<double>(record.cost->forward.flops + record.cost->backward.flops);
     table.rows.push_back({label(workload), peak ? to_string(*peak) : "-",
-                          !peak                               ? "-"
+                          record.status != Status::ok ? std::string(status_csv_word(record.status))
+                          : !peak                     ? "-"
                           : *peak <= device.ledger().budget() ? "yes"
                                                               : "no",
                           fmt::format("{:.3f}", flops / 1e9)});
@@ -134,7 +135,7 @@ Run add_attention_command(CLI::App& app) {
       app.add_subcommand("attention", "time and memory of attention over a grid of sizes");
   command
       ->add_option("--impl", flags->given.implementations,
-                   "implementations, such as naive,compiled,flash")
+                   "implementations (default: naive,compiled,flash)")
       ->delimiter(',');
   command->add_option("--preset", flags->preset, "cs336, flash or leaderboard")
       ->capture_default_str();

@@ -126,10 +126,12 @@ int dry_run(const std::vector<SweepRow>& rows, const Device& device) {
               .columns = {"row", "predicted longest sequence", "predicted peak"},
               .rows = {}};
   for (const SweepRow& row : rows)
-    table.rows.push_back({row.label, (*row.described.metrics)["predicted_seq_len"].dump(),
-                          row.described.memory.predicted_peak
-                              ? to_string(*row.described.memory.predicted_peak)
-                              : std::string()});
+    table.rows.push_back(
+        {row.label,
+         row.described.status == Status::ok ? (*row.described.metrics)["predicted_seq_len"].dump()
+                                            : std::string(status_csv_word(row.described.status)),
+         row.described.memory.predicted_peak ? to_string(*row.described.memory.predicted_peak)
+                                             : std::string()});
   fmt::print("{}", to_text(table));
   return 0;
 }

@@ -80,7 +80,8 @@ int dry_run(const std::vector<KernelWorkload>& workloads, const KernelStudy& stu
     const std::optional<Bytes> peak = record.memory.predicted_peak;
     table.rows.push_back(
         {label(workload), peak ? to_string(*peak) : "-",
-         !peak                               ? "-"
+         record.status != Status::ok         ? std::string(status_csv_word(record.status))
+         : !peak                             ? "-"
          : *peak <= device.ledger().budget() ? "yes"
                                              : "no",
          fmt::format("{:.3f}", static_cast<double>(record.cost->forward.flops) / 1e6)});

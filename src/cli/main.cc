@@ -17,7 +17,7 @@ constexpr const char* kFooter =
     "Examples:\n"
     "  ridgeline study                                     everything, at a size that fits this "
     "machine\n"
-    "  ridgeline attention --seq-len 256 1024 --d-model 64 two rows of the attention study\n"
+    "  ridgeline attention --seq-len 256 1024 --d-model 64 six rows of the attention study\n"
     "  ridgeline attention --preset cs336 --resume         the whole grid, going on where it "
     "stopped\n"
     "  ridgeline kernel --shape 32,8,256,64 --mode hot     one kernel: latency, rates, raw "

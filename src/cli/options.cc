@@ -33,6 +33,21 @@ std::string known_ending(const std::string& path) {
 
 }  // namespace
 
+double parse_time_budget(const std::string& text) {
+  const double seconds = parse_seconds(text);
+  if (seconds > 0) return seconds;
+  throw Error(ErrorKind::usage, fmt::format("--time-budget '{}' leaves no time to measure", text),
+              "give some, such as 500ms");
+}
+
+Bytes parse_memory_budget(const std::string& text) {
+  const Bytes bytes = parse_bytes(text);
+  if (bytes > Bytes{}) return bytes;
+  throw Error(ErrorKind::usage,
+              fmt::format("--memory-budget '{}' leaves no room for any tensor", text),
+              "give some, such as 4GiB");
+}
+
 DeviceChoice parse_device(const std::string& text) {
   if (text == "auto") return {};
   if (text == "cpu") return {DeviceChoice::Kind::cpu};
@@ -89,7 +104,8 @@ std::unique_ptr<Device> open_cpu(const DeviceFlags& flags, const StageHook& stag
   options.compiler.dump_dir = flags.dump_kernels;
   options.compiler.compiled = kernels_compiled(stage);
   if (flags.threads > 0) options.threads = flags.threads;
-  if (!flags.memory_budget.empty()) options.ledger.budget = parse_bytes(flags.memory_budget);
+  if (!flags.memory_budget.empty())
+    options.ledger.budget = parse_memory_budget(flags.memory_budget);
   return std::make_unique<CpuDevice>(std::move(options));
 }
 
@@ -98,7 +114,7 @@ std::unique_ptr<Device> open_cuda(const DeviceFlags& flags, int ordinal, const S
       .ordinal = ordinal, .tuning = parse_tuning(flags.tune), .deterministic = flags.deterministic};
   options.jit.dump_dir = flags.dump_kernels;
   options.jit.compiled = kernels_compiled(stage);
-  if (!flags.memory_budget.empty()) options.budget = parse_bytes(flags.memory_budget);
+  if (!flags.memory_budget.empty()) options.budget = parse_memory_budget(flags.memory_budget);
   return std::make_unique<CudaDevice>(std::move(options));
 }
 
@@ -164,7 +180,7 @@ void add_protocol_flags(CLI::App& app, ProtocolFlags& flags) {
 
 Protocol make_protocol(const ProtocolFlags& flags) {
   Protocol protocol{.warmups = flags.warmups, .iterations = flags.iterations};
-  if (!flags.time_budget.empty()) protocol.time_budget_s = parse_seconds(flags.time_budget);
+  if (!flags.time_budget.empty()) protocol.time_budget_s = parse_time_budget(flags.time_budget);
   return protocol;
 }
 

@@ -6,11 +6,16 @@
 #include <string>
 #include <vector>
 
+#include "base/units.h"
 #include "measure/protocol.h"
 #include "report/progress.h"
 #include "runtime/device.h"
 
 namespace ridgeline {
+
+// Of --time-budget and --memory-budget. Throws a usage error, for nothing as well.
+double parse_time_budget(const std::string& text);
+Bytes parse_memory_budget(const std::string& text);
 
 struct DeviceFlags {
   std::string device = "auto";

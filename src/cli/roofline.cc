@@ -77,7 +77,7 @@ void show_points(const std::vector<Record>& ops, const Roofline& roofline, bool 
   for (const RooflinePoint& point : points) fmt::print("  - {}\n", sentence(point));
   if (points.size() < ops.size())
     fmt::print(
-        "  ({} records have no place here: other machine or device, not measured, or no "
+        "  ({} records have no place here: other machine, device or threads, not measured, or no "
         "ceiling of their dtype)\n",
         std::count_if(ops.begin(), ops.end(), [&](const Record& record) {
           return std::none_of(points.begin(), points.end(),
@@ -100,7 +100,7 @@ int run_command(const RooflineFlags& flags) {
   const std::unique_ptr<Device> device = open_device(flags.device);
   const Record blank = blank_record(*device);
   RooflineStudy study(*device, {.settle_s = parse_seconds(flags.settle_time),
-                                .measure_s = parse_seconds(flags.time_budget),
+                                .measure_s = parse_time_budget(flags.time_budget),
                                 .sizes = flags.sizes,
                                 .seed = flags.study.seed,
                                 .settings = settings_of(flags.device, *device),
@@ -115,7 +115,8 @@ int run_command(const RooflineFlags& flags) {
     roofline = stored_ceilings(flags.study.results_dir, *device, blank.machine);
     if (!roofline)
       throw Error(ErrorKind::usage,
-                  fmt::format("{} holds no ceilings of this device", directory.string()),
+                  fmt::format("{} holds no ceilings of this device ({})", directory.string(),
+                              device->description()),
                   "run without --stored to measure them");
   } else {
     std::vector<SweepRow> rows;

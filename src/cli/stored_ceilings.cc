@@ -1,6 +1,7 @@
 #include "cli/stored_ceilings.h"
 
 #include "measure/read_results.h"
+#include "studies/device_facts.h"
 
 namespace ridgeline {
 
@@ -12,6 +13,7 @@ std::optional<Roofline> stored_ceilings(const std::filesystem::path& results_dir
   Record wanted;
   wanted.device = device.name();
   wanted.machine = machine;
+  wanted.settings = device_settings(device, 0);
   const std::vector<Roofline> all = rooflines(read_results(path).records);
   const Roofline* found = roofline_of(wanted, all);
   return found == nullptr ? std::nullopt : std::optional(*found);

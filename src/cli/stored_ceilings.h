@@ -10,7 +10,7 @@
 
 namespace ridgeline {
 
-// Those of this device on this machine; empty: none were measured.
+// Those of this device on this machine, with as many threads; empty: none were measured.
 std::optional<Roofline> stored_ceilings(const std::filesystem::path& results_dir,
                                         const Device& device, const MachineFacts& machine);
 

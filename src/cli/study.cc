@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "base/error.h"
 #include "cli/attention_sweep.h"
@@ -33,8 +34,9 @@ struct WholeStudyFlags {
 struct StudyStep {
   const char* name;
   Run (*add)(CLI::App& app);
-  Words timed;      // flags that take the time budget
-  Words cpu, cuda;  // what it is told beyond the shared flags
+  Words timed;                       // flags that take the time budget
+  Words cpu, cuda;                   // what it is told beyond the shared flags
+  std::optional<Bytes> budget = {};  // for a study that would fill whatever memory it is given
 };
 
 const std::vector<StudyStep>& steps_before_attention() {
@@ -59,6 +61,12 @@ const std::vector<StudyStep>& steps_before_attention() {
        .timed = {"--time-budget"},
        .cpu = {"--context-length", "128", "--batch-size", "1", "--warmup-steps", "1"},
        .cuda = {"--context-length", "512", "--precision", "mixed"}},
+      {.name = "frontier",
+       .add = add_frontier_command,
+       .timed = {"--run-limit"},
+       .cpu = {},
+       .cuda = {},
+       .budget = Bytes{256 << 20}},
   };
   return kSteps;
 }
@@ -81,7 +89,7 @@ class WholeStudy {
   explicit WholeStudy(const WholeStudyFlags& flags)
       : flags_(flags),
         directory_(fs::path(flags.results_dir) / "study"),
-        time_budget_s_(parse_seconds(flags.time_budget)),
+        time_budget_s_(parse_time_budget(flags.time_budget)),
         device_(open_device(flags.device)) {
     if (!flags.save_baseline.empty()) check_baseline_name(flags.save_baseline);
   }
@@ -121,7 +129,10 @@ class WholeStudy {
     };
     add("--device", flags_.device.device);
     add("--threads", flags_.device.threads > 0 ? std::to_string(flags_.device.threads) : "");
-    add("--memory-budget", flags_.device.memory_budget);
+    if (step.budget && *step.budget < device_->ledger().budget())
+      add("--memory-budget", fmt::to_string(step.budget->count));
+    else
+      add("--memory-budget", flags_.device.memory_budget);
     add("--tune", flags_.device.tune);
     add("--dump-kernels", flags_.device.dump_kernels);
     if (flags_.device.deterministic) words.emplace_back("--deterministic");

@@ -10,6 +10,7 @@
 #include "cli/interrupt.h"
 #include "measure/file_io.h"
 #include "measure/history.h"
+#include "measure/printable.h"
 #include "measure/read_results.h"
 #include "measure/record_json.h"
 #include "measure/results_file.h"
@@ -46,21 +47,54 @@ void set_aside(const fs::path& path) {
   }
 }
 
-std::map<std::string, Record> records_to_keep(const fs::path& path) {
-  std::map<std::string, Record> kept;
-  std::error_code missing;
-  if (!fs::exists(path, missing)) return kept;
-  const ReadResult found = read_results(path);
-  for (const LineProblem& problem : found.problems)
-    say(fmt::format("{} line {}: {}; that row runs again", path.string(), problem.line_number,
-                    problem.reason));
-  for (const Record& record : found.records) kept.insert_or_assign(workload_key(record), record);
-  return kept;
+// A row that ran out of memory under a smaller budget deserves another try, where its need is
+// known.
+bool fits_now(const Record& record, Bytes budget) {
+  const std::optional<Bytes>& predicted = record.memory.predicted_peak;
+  return record.status == Status::oom && predicted && *predicted <= budget;
 }
 
-// A row that ran out of memory under a smaller budget deserves another try.
-bool fits_now(const Record& record, Bytes budget) {
-  return record.status == Status::oom && record.memory.predicted_peak <= budget;
+// What the file holds of `rows`, by what identifies them. Rows of another machine are not these.
+std::map<std::string, Record> records_to_keep(const SweepPlan& plan,
+                                              const std::vector<SweepRow>& rows) {
+  std::map<std::string, Record> kept;
+  std::error_code missing;
+  if (rows.empty() || !fs::exists(plan.records, missing)) return kept;
+  const ReadResult found = read_results(plan.records);
+  for (const LineProblem& problem : found.problems)
+    say(fmt::format("{} line {}: {}; that row runs again", plan.records.string(),
+                    problem.line_number, problem.reason));
+  const Record& here = rows.front().described;  // all of them carry this machine and this build
+  std::map<std::string, std::string> elsewhere;
+  for (const Record& record : found.records)
+    if (record.machine.fingerprint == here.machine.fingerprint)
+      kept.insert_or_assign(workload_key(record), record);
+    else
+      elsewhere[workload_key(record)] = record.machine.fingerprint;
+  std::erase_if(kept, [&](const auto& entry) { return fits_now(entry.second, plan.budget); });
+
+  int of_machine = 0, of_build = 0;
+  std::string machine, commit;
+  for (const SweepRow& row : rows) {
+    const std::string key = workload_key(row.described);
+    if (const auto mine = kept.find(key); mine != kept.end()) {
+      if (mine->second.build == here.build) continue;
+      ++of_build;
+      commit = mine->second.build.git_commit;
+    } else if (const auto other = elsewhere.find(key); other != elsewhere.end()) {
+      ++of_machine;
+      machine = other->second;
+    }
+  }
+  if (of_machine > 0)
+    say(fmt::format("{} rows were measured on another machine ({}) and run again on this one",
+                    of_machine, printable(machine, 20)));
+  if (of_build > 0)
+    say(
+        fmt::format("{} rows that are kept are of another build (commit {}); without --resume all "
+                    "rows run anew",
+                    of_build, printable(commit, 40)));
+  return kept;
 }
 
 // Shows stages for as long as there is a line to show them in.
@@ -115,7 +149,7 @@ SweepResult run_sweep(const std::vector<SweepRow>& rows, const SweepPlan& plan) 
   }
   std::map<std::string, Record> kept;
   if (plan.resume)
-    kept = records_to_keep(plan.records);
+    kept = records_to_keep(plan, rows);
   else
     set_aside(plan.records);
   ResultsFile file(plan.records);
@@ -128,7 +162,7 @@ SweepResult run_sweep(const std::vector<SweepRow>& rows, const SweepPlan& plan) 
   try {
     for (size_t i = 0; i < rows.size() && !result.interrupted; ++i) {
       const auto found = kept.find(workload_key(rows[i].described));
-      if (found != kept.end() && !fits_now(found->second, plan.budget)) {
+      if (found != kept.end()) {
         result.records.push_back(found->second);
         progress.skip(i);
         continue;

@@ -44,7 +44,7 @@ struct Stages {
 struct SweepPlan {
   std::filesystem::path records;  // the results file: JSON lines; its table goes beside, as .csv
   std::filesystem::path output = {};  // a further file, as write_records writes it; none: empty
-  bool resume = false;                // keep what it holds and run only the rest
+  bool resume = false;                // keep what it holds of this machine, run the rest
   Bytes budget;                // for tensors: rows that were out of memory and fit now run again
   SaveBaseline baseline = {};  // saved once all rows are there
   Stages* stages = nullptr;    // what rows are at; none: only which of them runs

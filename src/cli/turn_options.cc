@@ -1,6 +1,7 @@
 #include "cli/turn_options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -8,9 +9,16 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "cli/interrupt.h"
+#include "cli/options.h"
 #include "measure/printable.h"
 
 namespace ridgeline {
+namespace {
+
+// Rows of the others are not samples of time, or no oracle checks them: they cannot be led.
+constexpr std::string_view kStudiesInTurns[] = {"attention", "gemm", "kernel", "model"};
+
+}  // namespace
 
 void add_turn_flags(CLI::App& command, TurnFlags& flags) {
   command
@@ -30,7 +38,7 @@ InterleaveOptions turn_options(const TurnFlags& flags, const CompareOptions& com
                                Progress& progress, int first_step) {
   return {
       .rounds = {.rounds = flags.rounds,
-                 .time_budget_s = parse_seconds(flags.time_budget),
+                 .time_budget_s = parse_time_budget(flags.time_budget),
                  .settled = [compare](const auto& rows) { return settled_rows(rows, compare); }},
       .interrupted = interrupted,
       .progress = [&progress, first_step](int round, size_t row) {
@@ -51,6 +59,12 @@ Command study_command(const std::string& program, const std::vector<std::string>
     throw Error(ErrorKind::usage, "no study to measure",
                 "end the command with -- and a study, such as: -- attention --impl flash "
                 "--seq-len 1024 --d-model 64");
+  if (std::find(std::begin(kStudiesInTurns), std::end(kStudiesInTurns), study.front()) ==
+      std::end(kStudiesInTurns))
+    throw Error(ErrorKind::usage,
+                fmt::format("'{}' is not a study that takes turns: expected {}",
+                            printable(study.front(), 60), fmt::join(kStudiesInTurns, ", ")),
+                "the study stands first after --");
   std::vector<std::string> refused = {"--results-dir", "--output", "--resume",
                                       "--dry-run",     "--list",   "--save-baseline"};
   refused.insert(refused.end(), taken.begin(), taken.end());

@@ -26,8 +26,8 @@ InterleaveOptions turn_options(const TurnFlags& flags, const CompareOptions& com
 // This program's own file, to be run again.
 std::string own_program();
 
-// Throws a usage error for no study, and for flags that say where its results go or that `taken`
-// has: those are given here.
+// Throws a usage error for no study, one that does not take turns, and flags that say where its
+// results go or that `taken` has: those are given here.
 Command study_command(const std::string& program, const std::vector<std::string>& study,
                       const std::vector<std::string>& more = {},
                       const std::vector<std::string>& taken = {});

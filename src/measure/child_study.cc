@@ -85,9 +85,16 @@ std::optional<std::vector<Record>> ChildStudy::finish() {
   const std::string ending = child_.end(kSecondsToEnd);
   const fs::path records = find_records(directory_.path());
   // A study may end with another code than 0 although every row is recorded: a wrong value, say.
-  if (records.empty())
-    throw Error(ErrorKind::environment, fmt::format("'{}' ended with {} and no records: {}", name_,
-                                                    ending, printable(child_.last_errors(), 400)));
+  if (records.empty()) {
+    const std::string& errors = child_.last_errors();
+    const std::string said = printable(errors.substr(0, errors.find('\n')), 400);
+    // Its bad usage is ours: we were given its arguments.
+    if (ending == fmt::format("exit code {}", exit_code(ErrorKind::usage)))
+      throw Error(ErrorKind::usage, fmt::format("'{}' refused its arguments: {}", name_, said),
+                  "correct the study or its flags");
+    throw Error(ErrorKind::environment,
+                fmt::format("'{}' ended with {} and no records: {}", name_, ending, said));
+  }
   ReadResult result = read_results(records);
   if (!result.problems.empty())
     throw Error(ErrorKind::environment, fmt::format("'{}' wrote a record that cannot be read: {}",

@@ -45,7 +45,7 @@ class ChildStudy {
   std::optional<TurnReport> next_report();
 
   // Waits for its end and reads the records; empty: interrupted. Throws an environment error that
-  // quotes it when it failed.
+  // quotes it when it failed, a usage error when it refused its arguments.
   std::optional<std::vector<Record>> finish();
 
  private:

@@ -17,6 +17,8 @@ namespace {
 constexpr size_t kMinSamples = 6;
 // A busy machine: processes that want to run, per core.
 constexpr double kBusyLoad = 0.5;
+// Shorter times are mostly those of starting threads, and of where the processor's clock stood.
+constexpr double kShortMs = 1;
 
 constexpr std::pair<Verdict, std::string_view> kVerdicts[] = {{Verdict::same, "SAME"},
                                                               {Verdict::faster, "FASTER"},
@@ -104,6 +106,24 @@ std::string state(const char* side, const Record& record) {
                      record.error.empty() ? "" : ": ", printable(record.error, 120));
 }
 
+bool is_assumed(const NoiseFloor& noise) {
+  return noise.source == assumed_noise(Pairing::separate).source;
+}
+
+bool is_busy(const MachineFacts& machine) {
+  return machine.load_average.value_or(0) > kBusyLoad * std::max(1, machine.logical_cores);
+}
+
+// Why two runs apart say nothing as long as nobody has measured how far such runs lie apart; empty:
+// they do say something.
+std::string doubt(const RowComparison& row) {
+  if (std::min(row.base_ms, row.new_ms) < kShortMs)
+    return fmt::format("under {:.3g} ms, measured apart, and no noise floor is stored", kShortMs);
+  if (is_busy(row.base.machine) || is_busy(row.next.machine))
+    return "other work was running, measured apart, and no noise floor is stored";
+  return {};
+}
+
 RowComparison compare_pair(const Pair& pair, double confidence, Pairing pairing,
                            const CompareOptions& options) {
   RowComparison row;
@@ -128,6 +148,8 @@ RowComparison compare_pair(const Pair& pair, double confidence, Pairing pairing,
   row.noise =
       options.noise ? options.noise(*pair.base, pair.phase, pairing) : assumed_noise(pairing);
   row.verdict = decide(row.log_time, std::max(row.noise.fraction, options.tolerance));
+  if (pairing == Pairing::separate && is_assumed(row.noise)) row.note = doubt(row);
+  if (!row.note.empty()) row.verdict = Verdict::unclear;
   if (!std::isfinite(row.log_time.low))
     row.note = fmt::format("too few {} for an interval of {:.4g} %",
                            pair.log_ratios ? "rounds" : "samples", 100 * confidence);
@@ -143,21 +165,22 @@ Comparison compare_pairs(const std::vector<Pair>& pairs, Pairing pairing,
   for (const Pair& pair : pairs)
     comparison.rows.push_back(compare_pair(pair, comparison.confidence, pairing, options));
   const auto assumed =
-      std::find_if(comparison.rows.begin(), comparison.rows.end(), [](const RowComparison& row) {
-        return row.verdict && row.noise.source == assumed_noise(Pairing::separate).source;
-      });
+      std::find_if(comparison.rows.begin(), comparison.rows.end(),
+                   [](const RowComparison& row) { return row.verdict && is_assumed(row.noise); });
   if (assumed != comparison.rows.end())
     comparison.notes.push_back(
         fmt::format("no noise floor of this machine is stored: {:.3g} % is assumed; `ridgeline "
                     "noise` measures it",
                     100 * assumed->noise.fraction));
-  for (const RowComparison& row : comparison.rows) {
-    const MachineFacts& machine = row.next.machine;
-    if (machine.load_average.value_or(0) > kBusyLoad * std::max(1, machine.logical_cores)) {
-      comparison.notes.push_back(fmt::format("other work was running: a load of {:.1f} on {} cores",
-                                             *machine.load_average, machine.logical_cores));
-      break;
-    }
+  for (const auto& [side, record] :
+       {std::pair("the base", &RowComparison::base), {"the new side", &RowComparison::next}}) {
+    const auto busy = std::find_if(comparison.rows.begin(), comparison.rows.end(),
+                                   [&](const auto& row) { return is_busy((row.*record).machine); });
+    if (busy == comparison.rows.end()) continue;
+    const MachineFacts& machine = ((*busy).*record).machine;
+    comparison.notes.push_back(
+        fmt::format("other work was running beside {}: a load of {:.1f} on {} cores", side,
+                    *machine.load_average, machine.logical_cores));
   }
   return comparison;
 }
@@ -254,17 +277,31 @@ double RowComparison::improvement_percent() const {
 double RowComparison::slowdown() const {
   return std::expm1(log_time.estimate);
 }
+bool RowComparison::judged() const {
+  return verdict && note.empty();
+}
 bool RowComparison::broke() const {
   return base.status == Status::ok && next.status != Status::ok;
 }
 
-std::optional<double> Comparison::geometric_mean() const {
-  double sum = 0;
+std::optional<Shift> Comparison::mean_log_time() const {
+  Shift mean{0, 0, 0};
   int count = 0;
-  for (const RowComparison& row : rows)
-    if (row.verdict) sum -= row.log_time.estimate, ++count;
+  for (const RowComparison& row : rows) {
+    if (!row.judged()) continue;
+    mean.estimate += row.log_time.estimate;
+    mean.low += row.log_time.low;
+    mean.high += row.log_time.high;
+    ++count;
+  }
   if (count == 0) return std::nullopt;
-  return std::exp(sum / count);
+  return Shift{mean.estimate / count, mean.low / count, mean.high / count};
+}
+
+std::optional<double> Comparison::geometric_mean() const {
+  const std::optional<Shift> mean = mean_log_time();
+  if (!mean) return std::nullopt;
+  return std::exp(-mean->estimate);
 }
 
 Verdict decide(const Shift& log_time, double band) {
@@ -320,7 +357,13 @@ Comparison compare_records(std::span<const Record> base, std::span<const Record>
     bool any = false;
     for (const Series& series : old_row->series) {
       const Series* other = new_row->find_series(series.name);
-      if (!other || !is_compared(series.name)) continue;
+      if (!is_compared(series.name)) continue;
+      if (!other) {
+        if (old_row->status == Status::ok && new_row->status == Status::ok)
+          missing.push_back(
+              fmt::format("{} of {}", printable(series.name, 40), describe(*old_row)));
+        continue;
+      }
       pairs.push_back({old_row, new_row, series.name, series.samples_ms, other->samples_ms});
       any = true;
     }

@@ -51,24 +51,28 @@ struct RowComparison {
   double base_ms = Statistics::kUnknown, new_ms = Statistics::kUnknown;  // medians
   Shift log_time;  // of new over base, by rounds or batches
   NoiseFloor noise;
-  std::optional<Verdict> verdict;  // empty: not measured on both sides; `note` says why
-  std::string note;
+  std::optional<Verdict> verdict;  // empty: not measured on both sides
+  std::string note;                // why there is no verdict, or none that counts
 
   double speedup() const;  // base over new; its interval beside it
   double speedup_low() const;
   double speedup_high() const;
   double improvement_percent() const;  // of time saved; negative: slower
   double slowdown() const;             // new over base less one: 0.05 for 5 % slower
+  bool judged() const;                 // has a verdict, and no note against it
   bool broke() const;                  // ok in the base, not ok now
 };
 
 struct Comparison {
   std::vector<RowComparison> rows;
-  std::vector<std::string> missing;  // rows of the base that the new side lacks, in words
+  std::vector<std::string> missing;  // rows and phases that only the base has, in words
   std::vector<std::string> notes;    // what a reader should know: --force, load, assumed noise
   Pairing pairing = Pairing::separate;
-  double confidence = 0;                         // of each row's interval
-  std::optional<double> geometric_mean() const;  // of speedups; empty: no row was compared
+  double confidence = 0;  // of each row's interval
+  // Of the rows that were judged; empty: none was. Its bounds are the means of theirs and hold
+  // whenever those do, whatever disturbed all rows alike.
+  std::optional<Shift> mean_log_time() const;
+  std::optional<double> geometric_mean() const;  // of the same rows' speedups
 };
 
 // Pairs rows by study, implementation, device, workload and settings; of a row measured twice the

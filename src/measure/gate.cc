@@ -18,6 +18,8 @@ struct GateRule {
   // Why a row, or the whole, fails; empty: it does not.
   std::string (*of_row)(const RowComparison&, double limit);
   std::string (*of_all)(const Comparison&, double limit);
+  // Which rows tell it anything; where none does the gate has not been passed. Null: it needs none.
+  bool (*judges)(const RowComparison&);
 };
 
 namespace {
@@ -28,7 +30,17 @@ std::string slower(const RowComparison& row, double limit) {
 }
 
 std::string unclear(const RowComparison& row, double) {
-  return row.verdict == Verdict::unclear ? "UNCLEAR" : "";
+  if (row.verdict == Verdict::unclear) return "UNCLEAR";
+  const bool both_ran = row.base.status == Status::ok && row.next.status == Status::ok;
+  return both_ran && !row.verdict ? row.note : "";
+}
+
+bool has_interval(const RowComparison& row) {
+  return row.judged();
+}
+
+bool has_peaks(const RowComparison& row) {
+  return row.base.memory.peak && row.next.memory.peak;
 }
 
 std::string memory(const RowComparison& row, double limit) {
@@ -41,23 +53,30 @@ std::string memory(const RowComparison& row, double limit) {
 }
 
 std::string geomean(const Comparison& comparison, double limit) {
-  const auto mean = comparison.geometric_mean();
-  if (!mean || 1 / *mean - 1 <= limit) return {};
-  return fmt::format("slower by {:.1f} % in the geometric mean", 100 * (1 / *mean - 1));
+  const std::optional<Shift> mean = comparison.mean_log_time();
+  double floor = 0;  // the mean of the rows' own
+  int judged = 0;
+  for (const RowComparison& row : comparison.rows)
+    if (row.judged()) floor += std::log1p(row.noise.fraction), ++judged;
+  if (!mean || mean->low <= std::max(std::log1p(limit), floor / judged)) return {};
+  return fmt::format("slower by {:.1f} % in the geometric mean, at least by {:.1f} %",
+                     100 * std::expm1(mean->estimate), 100 * std::expm1(mean->low));
 }
 
 std::string missing(const Comparison& comparison, double) {
   if (comparison.missing.empty()) return {};
-  return fmt::format("{} rows of the base are missing, such as {}", comparison.missing.size(),
-                     comparison.missing.front());
+  return fmt::format("{} rows or phases of the base are missing, such as {}",
+                     comparison.missing.size(), comparison.missing.front());
 }
 
 constexpr GateRule kRules[] = {
-    {"slower", true, "a row is SLOWER, and by more than P", slower, nullptr},
-    {"geomean", true, "all rows together are slower by more than P", nullptr, geomean},
-    {"memory", true, "the peak memory of a row grew by more than P", memory, nullptr},
-    {"unclear", false, "a row is UNCLEAR", unclear, nullptr},
-    {"missing", false, "a row of the base is not in the new results", nullptr, missing},
+    {"slower", true, "a row is SLOWER, and by more than P", slower, nullptr, has_interval},
+    {"geomean", true, "all rows together are slower by more than P", nullptr, geomean,
+     has_interval},
+    {"memory", true, "the peak memory of a row grew by more than P", memory, nullptr, has_peaks},
+    {"unclear", false, "a row is UNCLEAR or could not be compared", unclear, nullptr, nullptr},
+    {"missing", false, "a row or phase of the base is not in the new results", nullptr, missing,
+     nullptr},
 };
 
 std::string place(const RowComparison& row) {
@@ -116,6 +135,10 @@ std::vector<std::string> failures(const Gate& gate, const Comparison& comparison
   if (gate.rule->of_all)
     if (const std::string why = gate.rule->of_all(comparison, gate.limit); !why.empty())
       out.push_back(fmt::format("{}: {}", gate.text, why));
+  if (out.empty() && gate.rule->judges &&
+      std::none_of(comparison.rows.begin(), comparison.rows.end(), gate.rule->judges))
+    out.push_back(fmt::format("{}: nothing to judge: no row was measured well enough on both sides",
+                              gate.text));
   return out;
 }
 

@@ -25,7 +25,7 @@ std::string gate_help();
 Gate parse_gate(std::string_view text);
 
 // What fails, in words; empty: the gate holds. A row that was ok in the base and is no longer fails
-// every gate.
+// every gate, and a gate that no row tells anything fails, too.
 std::vector<std::string> failures(const Gate& gate, const Comparison& comparison);
 
 }  // namespace ridgeline

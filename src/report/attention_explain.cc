@@ -11,6 +11,7 @@
 #include "report/attention_report.h"
 #include "report/attention_rows.h"
 #include "report/power_law.h"
+#include "report/record_cells.h"
 #include "report/report_axis.h"
 
 namespace ridgeline {
@@ -193,6 +194,13 @@ Sentence speedup(const Rows& rows, const std::string& base, const std::string& o
                      text);
 }
 
+Sentence noise(const Rows& rows) {
+  std::vector<const Record*> records;
+  for (const AttentionRow& row : rows) records.push_back(row.record);
+  const std::string note = noise_note(records);
+  return note.empty() ? std::nullopt : Sentence(note);
+}
+
 Sentence bad_rows(const Rows& rows, Status status) {
   const Rows bad = with_status(rows, status);
   if (bad.empty()) return std::nullopt;
@@ -219,6 +227,7 @@ std::vector<std::string> explain_attention(std::span<const Record> records) {
   }
   for (size_t i = 1; i < all.implementations.size(); ++i)
     add("", speedup(all.rows, all.implementations[0], all.implementations[i]));
+  add("", noise(all.rows));
   for (const Status status : {Status::wrong, Status::invalid, Status::unsupported, Status::skipped})
     add("", bad_rows(all.rows, status));
   return sentences;

@@ -186,16 +186,25 @@ std::vector<std::string> comparison_sentences(const Comparison& comparison) {
     verdicts += fmt::format("{}{} {}", verdicts.empty() ? "" : ", ", count,
                             name == "-" ? "not compared" : name);
   out.push_back(verdicts + ".");
-  if (const auto mean = comparison.geometric_mean())
-    out.push_back(fmt::format("Geometric mean of the speedups: {:.3f}x ({:+.1f} % of time).", *mean,
-                              100 * (1 / *mean - 1)));
+  if (const auto mean = comparison.mean_log_time()) {
+    const auto judged = std::count_if(comparison.rows.begin(), comparison.rows.end(),
+                                      [](const RowComparison& row) { return row.judged(); });
+    out.push_back(fmt::format(
+        "Geometric mean of the speedups: {:.3f}x ({:.3f} to {:.3f}), improvement {:+.1f} %{}.",
+        std::exp(-mean->estimate), std::exp(-mean->high), std::exp(-mean->low),
+        -100 * std::expm1(mean->estimate),
+        judged == std::ssize(comparison.rows)
+            ? ""
+            : fmt::format(", over {} of {} lines", judged, comparison.rows.size())));
+  }
   if (comparison.pairing == Pairing::separate)
     out.push_back(
         "The two sides were measured apart; `compare --interleave` measures them in turns and sees "
         "smaller differences.");
   if (!comparison.missing.empty())
-    out.push_back(fmt::format("{} rows of the base are not in the new results, such as {}.",
-                              comparison.missing.size(), comparison.missing.front()));
+    out.push_back(
+        fmt::format("{} rows or phases of the base are not in the new results, such as {}.",
+                    comparison.missing.size(), comparison.missing.front()));
   for (const std::string& note : comparison.notes) out.push_back("Note: " + note + ".");
   return out;
 }

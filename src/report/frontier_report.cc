@@ -4,18 +4,10 @@
 
 #include <map>
 
+#include "report/record_cells.h"
+
 namespace ridgeline {
 namespace {
-
-// Records come from files, so nothing is taken for granted.
-std::string text_at(const Json& object, const char* key) {
-  if (!object.is_object()) return {};
-  const auto found = object.find(key);
-  if (found == object.end()) return {};
-  if (found->is_string()) return found->get<std::string>();
-  if (found->is_boolean()) return found->get<bool>() ? "True" : "False";
-  return found->is_number_integer() ? fmt::to_string(found->get<int64_t>()) : std::string();
-}
 
 int64_t whole_at(const Json& object, const char* key) {
   if (!object.is_object()) return 0;
@@ -33,22 +25,18 @@ std::string probes_of(const Json& metrics) {
   const auto found = metrics.is_object() ? metrics.find("probes") : metrics.end();
   if (!metrics.is_object() || found == metrics.end() || !found->is_array()) return text;
   for (const Json& probe : *found)
-    text += fmt::format("{}S {} {} ({})", text.empty() ? "" : ", ", text_at(probe, "seq_len"),
-                        text_at(probe, "outcome"), text_at(probe, "method"));
+    text += fmt::format("{}S {} {} ({})", text.empty() ? "" : ", ", text_of(probe, "seq_len"),
+                        text_of(probe, "outcome"), text_of(probe, "method"));
   return text;
-}
-
-std::string mebibytes(std::optional<Bytes> bytes) {
-  return bytes ? fmt::format("{:.1f}", bytes->mebibytes()) : std::string();
 }
 
 constexpr const char* kSizes[] = {"batch_size", "heads", "d_model", "dtype", "causal"};
 
 std::string problem_of(const Record& record) {
   return fmt::format("batch {}, {} heads, d_model {}, {}{} on {}",
-                     text_at(record.workload, "batch_size"), text_at(record.workload, "heads"),
-                     text_at(record.workload, "d_model"), text_at(record.workload, "dtype"),
-                     text_at(record.workload, "causal") == "True" ? " causal" : "", record.device);
+                     text_of(record.workload, "batch_size"), text_of(record.workload, "heads"),
+                     text_of(record.workload, "d_model"), text_of(record.workload, "dtype"),
+                     text_of(record.workload, "causal") == "True" ? " causal" : "", record.device);
 }
 
 }  // namespace
@@ -63,14 +51,14 @@ Table frontier_csv(std::span<const Record> records) {
     if (record.study != "frontier") continue;
     const Json metrics = metrics_of(record);
     std::vector<std::string> row = {record.implementation, record.device};
-    for (const char* key : kSizes) row.push_back(text_at(record.workload, key));
+    for (const char* key : kSizes) row.push_back(text_of(record.workload, key));
     const int64_t budget = whole_at(record.settings, "memory_budget_bytes");
-    row.push_back(budget > 0 ? mebibytes(Bytes{budget}) : std::string());
+    row.push_back(budget > 0 ? cell(mebibytes(Bytes{budget}), "{:.1f}") : std::string());
     for (const char* key : {"predicted_seq_len", "seq_len", "first_oom_seq_len"})
-      row.push_back(text_at(metrics, key));
-    row.push_back(mebibytes(record.memory.peak));
+      row.push_back(text_of(metrics, key));
+    row.push_back(cell(mebibytes(record.memory.peak), "{:.1f}"));
     row.push_back(probes_of(metrics));
-    row.push_back(text_at(metrics, "limited_by"));
+    row.push_back(text_of(metrics, "limited_by"));
     row.emplace_back(status_csv_word(record.status));
     row.push_back(record.error);
     table.rows.push_back(std::move(row));
@@ -87,12 +75,12 @@ Table frontier_summary(std::span<const Record> records) {
     const Json metrics = metrics_of(record);
     const Json& size = record.workload;
     table.rows.push_back(
-        {record.implementation, text_at(size, "batch_size"), text_at(size, "heads"),
-         text_at(size, "d_model"),
-         text_at(size, "dtype") + (text_at(size, "causal") == "True" ? " causal" : ""),
+        {record.implementation, text_of(size, "batch_size"), text_of(size, "heads"),
+         text_of(size, "d_model"),
+         text_of(size, "dtype") + (text_of(size, "causal") == "True" ? " causal" : ""),
          to_string(Bytes{whole_at(record.settings, "memory_budget_bytes")}),
-         text_at(metrics, "predicted_seq_len"), text_at(metrics, "seq_len"),
-         text_at(metrics, "first_oom_seq_len"),
+         text_of(metrics, "predicted_seq_len"), text_of(metrics, "seq_len"),
+         text_of(metrics, "first_oom_seq_len"),
          record.memory.peak ? to_string(*record.memory.peak) : std::string(), probes_of(metrics),
          std::string(status_csv_word(record.status))});
   }
@@ -119,9 +107,9 @@ std::vector<std::string> frontier_notes(std::span<const Record> records) {
                       record.implementation, problem_of(record), predicted, fits,
                       100 * (static_cast<double>(fits) / static_cast<double>(predicted) - 1)));
     if (!metrics.contains("first_oom_seq_len"))
-      notes.push_back(fmt::format("{} at {}: {} is no limit of memory, but the {}",
+      notes.push_back(fmt::format("{} at {}: {} is no limit of memory, but {}",
                                   record.implementation, problem_of(record), fits,
-                                  text_at(metrics, "limited_by")));
+                                  text_of(metrics, "limited_by")));
   }
   for (const auto& [problem, rows] : problems)
     for (const Record* record : rows) {

@@ -7,38 +7,12 @@
 #include <map>
 #include <optional>
 
+#include "report/record_cells.h"
+
 namespace ridgeline {
 namespace {
 
-// Records come from files, so nothing is taken for granted.
-std::string text_of(const Json& object, const char* key) {
-  if (!object.is_object()) return {};
-  const auto found = object.find(key);
-  if (found == object.end()) return {};
-  if (found->is_string()) return found->get<std::string>();
-  return found->is_number_integer() ? fmt::to_string(found->get<int64_t>()) : std::string();
-}
-
-std::optional<double> metric(const Record& record, const char* name) {
-  if (record.status != Status::ok || !record.metrics || !record.metrics->is_object())
-    return std::nullopt;
-  const auto of = record.metrics->find("forward");
-  if (of == record.metrics->end() || !of->is_object()) return std::nullopt;
-  const auto found = of->find(name);
-  if (found == of->end() || !found->is_number()) return std::nullopt;
-  return found->get<double>();
-}
-
-std::optional<double> statistic(const Record& record, double Statistics::*which) {
-  const Series* series = record.find_series("forward");
-  if (record.status != Status::ok || series == nullptr || !std::isfinite(series->statistics.*which))
-    return std::nullopt;
-  return series->statistics.*which;
-}
-
-std::string cell(std::optional<double> value, const char* format = "{:.6g}", double factor = 1) {
-  return value ? fmt::format(fmt::runtime(format), factor * *value) : std::string();
-}
+constexpr const char* kPhase = "forward";  // the only one
 
 std::optional<double> max_error(const Record& record) {
   if (!record.verification.checked || record.verification.tensors.empty()) return std::nullopt;
@@ -78,11 +52,11 @@ Table gemm_csv(std::span<const Record> records) {
     const PhaseCost cost = record->cost ? record->cost->forward : PhaseCost{};
     for (int64_t count : {cost.macs, cost.flops, cost.bytes.count})
       row.push_back(record->cost ? fmt::to_string(count) : std::string());
-    row.push_back(cell(metric(*record, "arithmetic_intensity")));
+    row.push_back(cell(metric_of(*record, kPhase, "arithmetic_intensity")));
     for (auto which :
          {&Statistics::mean_ms, &Statistics::median_ms, &Statistics::std_ms, &Statistics::min_ms})
-      row.push_back(cell(statistic(*record, which)));
-    for (const char* name : kMetrics) row.push_back(cell(metric(*record, name)));
+      row.push_back(cell(statistic(*record, kPhase, which)));
+    for (const char* name : kMetrics) row.push_back(cell(metric_of(*record, kPhase, name)));
     row.push_back(cell(max_error(*record)));
     row.emplace_back(status_csv_word(record->status));
     row.push_back(record->error);
@@ -108,11 +82,11 @@ Table gemm_summary(std::span<const Record> records) {
         {text_of(record->workload, "op"), shape_of(*record), text_of(record->workload, "dtype"),
          record->implementation, fmt::format("{:.4g}", static_cast<double>(cost.macs) / 1e6),
          fmt::format("{:.4g}", cost.bytes.mebibytes()), fmt::format("{:.4g}", intensity),
-         cell(statistic(*record, &Statistics::median_ms), "{:.4f}"),
-         cell(metric(*record, "gflops_per_s"), "{:.1f}"),
-         cell(metric(*record, "gb_per_s"), "{:.2f}"),
-         cell(metric(*record, "peak_share"), "{:.1f}", 100),
-         cell(metric(*record, "ceiling_share"), "{:.1f}", 100), error,
+         cell(statistic(*record, kPhase, &Statistics::median_ms), "{:.4f}"),
+         cell(metric_of(*record, kPhase, "gflops_per_s"), "{:.1f}"),
+         cell(metric_of(*record, kPhase, "gb_per_s"), "{:.2f}"),
+         cell(metric_of(*record, kPhase, "peak_share"), "{:.1f}", 100),
+         cell(metric_of(*record, kPhase, "ceiling_share"), "{:.1f}", 100), error,
          std::string(status_csv_word(record->status))});
   }
   return table;
@@ -135,7 +109,7 @@ std::vector<std::string> gemm_notes(std::span<const Record> records) {
     if (record->cost) add(record->cost->convention);
     if (record->metrics) {
       add("peak % is " + text_of(*record->metrics, "peak_share_is"));
-      if (metric(*record, "ceiling_share")) {
+      if (metric_of(*record, kPhase, "ceiling_share")) {
         has_ceilings = true;
         add("ceiling % is " + text_of(*record->metrics, "ceiling_share_is"));
       }
@@ -154,14 +128,15 @@ std::vector<std::string> gemm_notes(std::span<const Record> records) {
     if (library == group.rows.end()) continue;
     for (const Record* record : group.rows) {
       if (record == *library) continue;
-      const auto ours = statistic(*record, &Statistics::median_ms);
-      const auto theirs = statistic(**library, &Statistics::median_ms);
+      const auto ours = statistic(*record, kPhase, &Statistics::median_ms);
+      const auto theirs = statistic(**library, kPhase, &Statistics::median_ms);
       if (!ours || !theirs || *ours <= 0 || *theirs <= 0) continue;
       const double ratio = *ours / *theirs;
       add(fmt::format("{} {}: {} takes {:.3g} times as long as the library", key, shape_of(*record),
                       record->implementation, ratio));
     }
   }
+  add(noise_note(rows_of(records)));
   if (!has_ceilings && !groups.empty())
     add("no measured ceilings of this device were found: `ridgeline roofline` measures them");
   for (const Record* record : rows_of(records))

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -85,6 +86,10 @@ std::string verdict(const Point& point) {
   return std::string(verdict_name(*point.against->verdict));
 }
 
+std::string note(const Point& point) {
+  return point.against ? point.against->note : "";
+}
+
 std::string speedup(const Point& point) {
   if (!point.against || !point.against->verdict) return "";
   return fmt::format("{:.3f}x", point.against->speedup());
@@ -100,11 +105,16 @@ std::vector<Table> history_tables(std::span<const SavedRecord> records, const No
         .title = fmt::format("{}{}{}", row_name(first), line.phase.empty() ? "" : ": ",
                              printable(line.phase, 40)),
         .columns = {"time", "commit", "baseline", "median ms", "+-%", "speedup", "verdict"}};
-    for (const Point& point : line.points)
+    const bool has_notes = std::any_of(line.points.begin(), line.points.end(),
+                                       [](const Point& point) { return !note(point).empty(); });
+    if (has_notes) table.columns.emplace_back("note");
+    for (const Point& point : line.points) {
       table.rows.push_back({printable(point.saved->record.time, 40),
                             printable(point.saved->record.build.git_commit, 40),
                             point.saved->run.name, median(point), half_width(point), speedup(point),
                             verdict(point)});
+      if (has_notes) table.rows.back().push_back(note(point));
+    }
     tables.push_back(std::move(table));
   }
   return tables;
@@ -112,16 +122,17 @@ std::vector<Table> history_tables(std::span<const SavedRecord> records, const No
 
 Table history_csv(std::span<const SavedRecord> records, const NoiseLookup& noise) {
   Table table{.columns = {"row", "phase", "machine", "time", "saved_at", "commit", "baseline",
-                          "median_ms", "status", "speedup_to_previous", "verdict"}};
+                          "median_ms", "status", "speedup_to_previous", "verdict", "note"}};
   for (const Line& line : lines_of(records, noise))
     for (const Point& point : line.points) {
       const Record& record = point.saved->record;
-      table.rows.push_back(
-          {row_name(record), printable(line.phase, 40), printable(record.machine.fingerprint, 40),
-           printable(record.time, 40), point.saved->run.saved_at,
-           printable(record.build.git_commit, 40), point.saved->run.name,
-           record.status == Status::ok ? median(point) : std::string(),
-           std::string(status_csv_word(record.status)), speedup(point), verdict(point)});
+      table.rows.push_back({row_name(record), printable(line.phase, 40),
+                            printable(record.machine.fingerprint, 40), printable(record.time, 40),
+                            point.saved->run.saved_at, printable(record.build.git_commit, 40),
+                            point.saved->run.name,
+                            record.status == Status::ok ? median(point) : std::string(),
+                            std::string(status_csv_word(record.status)), speedup(point),
+                            verdict(point), note(point)});
     }
   return table;
 }

@@ -4,45 +4,14 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <optional>
 
 #include "measure/record_json.h"
+#include "report/record_cells.h"
 
 namespace ridgeline {
 namespace {
 
 constexpr std::array kPasses = {"forward", "backward"};
-
-std::string text_of(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  if (found == object.end()) return {};
-  if (found->is_string()) return found->get<std::string>();
-  if (found->is_boolean()) return found->get<bool>() ? "True" : "False";
-  return found->is_number_integer() ? fmt::to_string(found->get<int64_t>()) : std::string();
-}
-
-// A metric of a good row; records come from files, so nothing is taken for granted.
-std::optional<double> metric(const Record& record, const char* pass, const char* name) {
-  if (record.status != Status::ok || !record.metrics || !record.metrics->is_object())
-    return std::nullopt;
-  const auto of = record.metrics->find(pass);
-  if (of == record.metrics->end() || !of->is_object()) return std::nullopt;
-  const auto found = of->find(name);
-  if (found == of->end() || !found->is_number()) return std::nullopt;
-  return found->get<double>();
-}
-
-std::optional<double> statistic(const Record& record, const char* pass, double Statistics::*which) {
-  const Series* series = record.find_series(pass);
-  if (record.status != Status::ok || !series || !std::isfinite(series->statistics.*which))
-    return std::nullopt;
-  return series->statistics.*which;
-}
-
-std::string cell(std::optional<double> value, const char* format = "{:.6g}", double factor = 1) {
-  return value ? fmt::format(fmt::runtime(format), factor * *value) : std::string();
-}
 
 struct Row {
   const Record* record;
@@ -92,7 +61,7 @@ Table kernel_csv(std::span<const Record> records) {
     row.emplace_back(pass);
     for (const StatisticColumn& column : kStatistics)
       row.push_back(cell(statistic(*record, pass, column.which)));
-    for (const char* name : kMetrics) row.push_back(cell(metric(*record, pass, name)));
+    for (const char* name : kMetrics) row.push_back(cell(metric_of(*record, pass, name)));
     row.emplace_back(status_csv_word(record->status));
     row.push_back(record->error);
     table.rows.push_back(std::move(row));
@@ -118,11 +87,11 @@ Table kernel_summary(std::span<const Record> records) {
          text_of(size, "dtype"), text_of(record->settings, "mode"), pass,
          us(&Statistics::median_ms), us(&Statistics::mean_ms), us(&Statistics::std_ms),
          us(&Statistics::min_ms), us(&Statistics::p95_ms), us(&Statistics::p99_ms),
-         cell(metric(*record, pass, "gflops_per_s"), "{:.1f}"),
-         cell(metric(*record, pass, "gb_per_s"), "{:.2f}"),
-         cell(metric(*record, pass, "queries_per_s"), "{:.3f}", 1e-6),
-         cell(metric(*record, pass, "sm_utilization"), "{:.1f}", 100),
-         cell(metric(*record, pass, "host_us"), "{:.2f}"),
+         cell(metric_of(*record, pass, "gflops_per_s"), "{:.1f}"),
+         cell(metric_of(*record, pass, "gb_per_s"), "{:.2f}"),
+         cell(metric_of(*record, pass, "queries_per_s"), "{:.3f}", 1e-6),
+         cell(metric_of(*record, pass, "sm_utilization"), "{:.1f}", 100),
+         cell(metric_of(*record, pass, "host_us"), "{:.2f}"),
          std::string(status_csv_word(record->status))});
   }
   return table;

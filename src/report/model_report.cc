@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "report/fallback.h"
+#include "report/record_cells.h"
 
 namespace ridgeline {
 namespace {
@@ -46,13 +47,6 @@ std::vector<Pair> pairs_of(std::span<const Record> records) {
   return pairs;
 }
 
-std::string text_of(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  if (found == object.end()) return {};
-  if (found->is_string()) return found->get<std::string>();
-  return found->is_number_integer() ? fmt::to_string(found->get<int64_t>()) : std::string();
-}
-
 // Results of scenarios that fit stand even if a larger one was out of memory.
 bool has_results(const Record* record) {
   return record && (record->status == Status::ok || record->status == Status::oom);
@@ -65,13 +59,7 @@ Number median(const Record* record, std::string_view scenario) {
 }
 
 Number metric(const Record* record, std::string_view scenario, const char* name) {
-  if (!has_results(record) || !record->metrics || !record->metrics->is_object())
-    return std::nullopt;
-  const auto of = record->metrics->find(scenario);
-  if (of == record->metrics->end() || !of->is_object()) return std::nullopt;
-  const auto found = of->find(name);
-  if (found == of->end() || !found->is_number()) return std::nullopt;
-  return found->get<double>();
+  return has_results(record) ? metric_in(record->metrics, scenario, name) : std::nullopt;
 }
 
 // The largest scenario that was measured.
@@ -85,18 +73,10 @@ Number largest_metric(const Record* record, const char* name) {
   return metric(record, largest(record), name);
 }
 
-Number mebibytes(const std::optional<Bytes>& bytes) {
-  return bytes ? Number(bytes->mebibytes()) : std::nullopt;
-}
-
 Number speedup(const Pair& pair, std::string_view scenario) {
   const Number before = median(pair.vanilla, scenario), after = median(pair.compiled, scenario);
   if (!before || !after || *after <= 0) return std::nullopt;
   return *before / *after;
-}
-
-std::string cell(const Number& value, const char* format = "{:.6g}", double factor = 1) {
-  return value ? fmt::format(fmt::runtime(format), factor * *value) : std::string();
 }
 
 // Whether the study tried a scenario, or would have if the one before had not failed.

@@ -123,16 +123,6 @@ std::optional<double> median_of(const Record& record, std::string_view name) {
   return series->statistics.median_ms;
 }
 
-std::optional<double> metric_of(const Record& record, std::string_view series, const char* name) {
-  if (record.status != Status::ok || !record.metrics || !record.metrics->is_object())
-    return std::nullopt;
-  const auto of = record.metrics->find(series);
-  if (of == record.metrics->end() || !of->is_object()) return std::nullopt;
-  const auto found = of->find(name);
-  if (found == of->end() || !found->is_number()) return std::nullopt;
-  return found->get<double>();
-}
-
 ReportDocument make_report(const ReportInput& input) {
   const ReportContext context = report_context(input);
   ReportDocument document{.title = "Ridgeline report",

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "measure/printable.h"
+#include "report/record_cells.h"
 
 namespace ridgeline {
 namespace {
@@ -98,15 +99,7 @@ std::string shown(std::string_view text, size_t max_length) {
 }
 
 std::string text_at(const Json& object, const char* key) {
-  if (!object.is_object()) return {};
-  const auto found = object.find(key);
-  if (found == object.end()) return {};
-  if (found->is_string()) return shown(found->get_ref<const std::string&>(), 40);
-  if (found->is_boolean()) return found->get<bool>() ? "True" : "False";
-  if (found->is_number_unsigned()) return fmt::to_string(found->get<uint64_t>());
-  if (found->is_number_integer()) return fmt::to_string(found->get<int64_t>());
-  if (found->is_number()) return fmt::format("{:.6g}", found->get<double>());
-  return {};
+  return shown(text_of(object, key), 40);
 }
 
 std::optional<int64_t> positive_at(const Json& object, const char* key) {

@@ -34,9 +34,6 @@ inline constexpr size_t kMostViews = 48;
 // in a later series.
 std::optional<double> median_of(const Record& record, std::string_view series);
 
-// A number in the metrics of a series, such as {"forward": {"mfu": 0.4}}.
-std::optional<double> metric_of(const Record& record, std::string_view series, const char* name);
-
 // One dot of a roofline: a pass of a row.
 struct RooflineDot {
   const Record* record = nullptr;

@@ -4,9 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
+#include <span>
 
 #include "measure/statistics.h"
+#include "report/record_cells.h"
 #include "report/report_axis.h"
 #include "report/report_sections.h"
 
@@ -62,40 +63,56 @@ Speedup speedup_of(const LengthStudy& study, const std::string& base, const std:
   return speedup;
 }
 
-// Which implementation is the fastest at each size; too close to call where the interval of another
-// reaches the winner's.
+// One phase of one size that several implementations tried.
+struct Contest {
+  int64_t seq_len = 0;
+  size_t ran = 0;                          // how many of them were measured
+  std::vector<std::string> unbeaten = {};  // one: the winner; several: too close to call
+};
+
+// Less than 95 % coverage bounds no median, so such a series neither beats nor is beaten.
+bool beats(const Statistics& a, const Statistics& b) {
+  return std::isfinite(relative_half_width(a)) && std::isfinite(relative_half_width(b)) &&
+         a.median_high_ms < b.median_low_ms;
+}
+
+std::vector<Contest> contests_of(const LengthStudy& study, const char* phase) {
+  std::vector<Contest> contests;
+  for (const LengthGroup& group : study.groups)
+    for (const int64_t length : group.lengths()) {
+      std::vector<std::pair<std::string, const Statistics*>> ran;
+      size_t failed = 0;
+      for (const std::string& name : group.implementations) {
+        const Record* record = group.find(name, length);
+        if (record && median_of(*record, phase))
+          ran.emplace_back(name, &record->find_series(phase)->statistics);
+        else if (record && record->status != Status::ok)
+          ++failed;
+      }
+      if (ran.empty() || ran.size() + failed < 2) continue;
+      Contest& contest = contests.emplace_back(Contest{.seq_len = length, .ran = ran.size()});
+      for (const auto& [name, statistics] : ran)
+        if (std::none_of(ran.begin(), ran.end(), [one = statistics](const auto& other) {
+              return beats(*other.second, *one);
+            }))
+          contest.unbeaten.push_back(name);
+    }
+  return contests;
+}
+
 struct Wins {
   std::map<std::string, int> by_name;
-  std::map<int64_t, std::map<std::string, int>> by_length;
   int unclear = 0;
   int sizes = 0;
 };
 
 Wins count_wins(const LengthStudy& study, const char* phase) {
   Wins wins;
-  for (const LengthGroup& group : study.groups)
-    for (const int64_t length : group.lengths()) {
-      const Series* best = nullptr;
-      std::string winner;
-      std::vector<const Series*> all;
-      for (const std::string& name : group.implementations) {
-        const Record* record = group.find(name, length);
-        if (!record || !median_of(*record, phase)) continue;
-        const Series* series = record->find_series(phase);
-        all.push_back(series);
-        if (!best || series->statistics.median_ms < best->statistics.median_ms)
-          best = series, winner = name;
-      }
-      if (all.size() < 2) continue;
-      ++wins.sizes;
-      const bool clear = std::all_of(all.begin(), all.end(), [&](const Series* series) {
-        return series == best || series->statistics.median_low_ms > best->statistics.median_high_ms;
-      });
-      if (clear)
-        ++wins.by_name[winner], ++wins.by_length[length][winner];
-      else
-        ++wins.unclear;
-    }
+  for (const Contest& contest : contests_of(study, phase)) {
+    if (contest.ran < 2) continue;
+    ++wins.sizes;
+    ++(contest.unbeaten.size() == 1 ? wins.by_name[contest.unbeaten[0]] : wins.unclear);
+  }
   return wins;
 }
 
@@ -185,37 +202,54 @@ void about_memory_ratio(const ReportContext& context, Sentences& out) {
   if (!best.empty()) out.push_back(best);
 }
 
-// What to do: the winner of each length, as one rule where the lengths allow one.
+// Who wins at least one of these and is beaten in none; empty: nobody.
+std::string winner_of(std::span<const Contest> contests) {
+  const auto won = std::find_if(contests.begin(), contests.end(),
+                                [](const Contest& each) { return each.unbeaten.size() == 1; });
+  if (won == contests.end()) return {};
+  const std::string& name = won->unbeaten[0];
+  const bool never_beaten = std::all_of(contests.begin(), contests.end(), [&](const Contest& each) {
+    return std::find(each.unbeaten.begin(), each.unbeaten.end(), name) != each.unbeaten.end();
+  });
+  return never_beaten ? name : std::string();
+}
+
+// One rule for all lengths, or one that changes once, if no group and no phase speaks against it.
+std::string rule_of(std::span<const Contest> by_length) {
+  if (const std::string name = winner_of(by_length); !name.empty())
+    return fmt::format("use {} at every length compared here", name);
+  for (size_t i = 1; i < by_length.size(); ++i) {
+    if (by_length[i].seq_len == by_length[i - 1].seq_len) continue;
+    const std::string before = winner_of(by_length.first(i)),
+                      after = winner_of(by_length.subspan(i));
+    if (!before.empty() && !after.empty())
+      return fmt::format("use {} up to S {}, and {} from S {} on", before, by_length[i - 1].seq_len,
+                         after, by_length[i].seq_len);
+  }
+  return {};
+}
+
 void advice(const ReportContext& context, Sentences& out) {
   const LengthStudy study = length_study(context, "attention");
   if (study.implementations.size() < 2 || study.implementations.size() > kMostImplementations)
     return;
-  std::vector<std::pair<int64_t, std::string>> winners;
-  std::map<int64_t, std::map<std::string, int>> by_length;
-  for (const char* phase : {"forward", "backward"})
-    for (const auto& [length, names] : count_wins(study, phase).by_length)
-      for (const auto& [name, count] : names) by_length[length][name] += count;
-  for (const auto& [length, names] : by_length) {
-    const auto most =
-        std::max_element(names.begin(), names.end(),
-                         [](const auto& a, const auto& b) { return a.second < b.second; });
-    winners.emplace_back(length, most->first);
-  }
-  if (winners.empty()) return;
-  std::vector<size_t> switches;
-  for (size_t i = 1; i < winners.size(); ++i)
-    if (winners[i].second != winners[i - 1].second) switches.push_back(i);
-  if (switches.empty())
-    out.push_back(
-        fmt::format("What to do: use {} at every length measured here.", winners[0].second));
-  else if (switches.size() == 1)
-    out.push_back(fmt::format("What to do: use {} up to S {}, and {} from S {} on.",
-                              winners[0].second, winners[switches[0] - 1].first,
-                              winners.back().second, winners[switches[0]].first));
-  else
+  std::vector<Contest> contests = contests_of(study, "forward");
+  for (Contest& contest : contests_of(study, "backward")) contests.push_back(std::move(contest));
+  std::stable_sort(contests.begin(), contests.end(),
+                   [](const Contest& a, const Contest& b) { return a.seq_len < b.seq_len; });
+  const auto unclear = std::count_if(contests.begin(), contests.end(),
+                                     [](const Contest& each) { return each.unbeaten.size() > 1; });
+  if (unclear == std::ssize(contests)) return;
+  const std::string rule = rule_of(contests);
+  if (rule.empty())
     out.push_back(
         "What to do: no implementation wins everywhere; choose by size from the table of "
         "all rows.");
+  else if (unclear == 0)
+    out.push_back(fmt::format("What to do: {}.", rule));
+  else
+    out.push_back(fmt::format("What to do: {} ({} of {} comparisons are too close to call).", rule,
+                              unclear, contests.size()));
 }
 
 void about_models(const ReportContext& context, Sentences& out) {
@@ -284,7 +318,7 @@ void about_roof(const ReportContext& context, Sentences& out) {
 }
 
 void about_trust(const ReportContext& context, Sentences& out) {
-  size_t measured = 0, checked = 0, noisy = 0, throttled = 0;
+  size_t measured = 0, checked = 0, throttled = 0;
   double worst = 0;
   std::map<Status, size_t> bad;
   std::map<Status, const Record*> first;
@@ -299,10 +333,6 @@ void about_trust(const ReportContext& context, Sentences& out) {
     for (const TensorError& tensor : record->verification.tensors)
       if (std::isfinite(tensor.max_error) && tensor.tolerance > 0)
         worst = std::max(worst, tensor.max_error / tensor.tolerance);
-    if (std::any_of(record->series.begin(), record->series.end(), [](const Series& series) {
-          return !(relative_half_width(series.statistics) <= 0.05);
-        }))
-      ++noisy;
     for (const auto* state : {&record->device_after})
       if (*state && !(*state)->throttle_reasons.empty() && (*state)->throttle_reasons != "none")
         ++throttled;
@@ -318,11 +348,7 @@ void about_trust(const ReportContext& context, Sentences& out) {
                                 counted(count, "row"), count == 1 ? "is" : "are",
                                 status_csv_word(status), shown(first[status]->implementation, 40),
                                 shown(first[status]->error, 200)));
-  if (noisy > 0)
-    out.push_back(
-        fmt::format("Noisy: in {} a median is not known to within 5 %; take ratios there as "
-                    "rough.",
-                    counted(noisy, "row")));
+  if (const std::string note = noise_note(context.rows); !note.empty()) out.push_back(note + ".");
   if (throttled > 0)
     out.push_back(fmt::format("The GPU was throttled in {}: sustained speed, not the card's best.",
                               counted(throttled, "row")));

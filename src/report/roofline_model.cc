@@ -7,15 +7,10 @@
 #include <cmath>
 #include <map>
 
+#include "report/record_cells.h"
+
 namespace ridgeline {
 namespace {
-
-// Records come from files, so nothing is taken for granted.
-std::string text_at(const Json& object, const char* key) {
-  if (!object.is_object()) return {};
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
 
 double number_at(const Json& object, const char* key) {
   if (!object.is_object()) return 0;
@@ -23,6 +18,16 @@ double number_at(const Json& object, const char* key) {
   if (found == object.end() || !found->is_number()) return 0;
   const double value = found->get<double>();
   return std::isfinite(value) && value > 0 ? value : 0;
+}
+
+std::string set_up_of(const Record& record) {
+  return fmt::format("{:.0f} {}", number_at(record.settings, "threads"),
+                     text_of(record.settings, "isa"));
+}
+
+bool belongs(const Record& record, const Roofline& roofline) {
+  return record.machine.fingerprint == roofline.fingerprint && record.device == roofline.device &&
+         set_up_of(record) == roofline.set_up;
 }
 
 std::string title_of(const Record& record) {
@@ -46,16 +51,16 @@ void keep_best(std::vector<Ceiling>& all, Ceiling ceiling, Same same) {
 
 void add_ceiling(Roofline& roofline, const Record& record) {
   const Json metrics = record.metrics.value_or(Json::object());
-  const std::string kind = text_at(record.workload, "ceiling");
+  const std::string kind = text_of(record.workload, "ceiling");
   if (kind == "compute") {
     const double rate = 1e9 * number_at(metrics, "gflops_per_s");
     if (rate <= 0) return;
-    ComputeCeiling ceiling{.dtype = text_at(record.workload, "dtype"),
+    ComputeCeiling ceiling{.dtype = text_of(record.workload, "dtype"),
                            .probe = probe_name(record),
                            .rate = rate,
                            .burst = 1e9 * number_at(metrics, "burst_gflops_per_s"),
                            .spec = 1e9 * number_at(metrics, "spec_gflops_per_s"),
-                           .spec_is = text_at(metrics, "spec_is")};
+                           .spec_is = text_of(metrics, "spec_is")};
     const std::string dtype = ceiling.dtype;
     keep_best(roofline.compute, std::move(ceiling),
               [&](const ComputeCeiling& each) { return each.dtype == dtype; });
@@ -63,7 +68,7 @@ void add_ceiling(Roofline& roofline, const Record& record) {
     const double rate = 1e9 * number_at(metrics, "gb_per_s");
     if (rate <= 0) return;
     MemoryCeiling ceiling{
-        .level = text_at(record.workload, "level"),
+        .level = text_of(record.workload, "level"),
         .probe = record.implementation,
         .rate = rate,
         .spec = 1e9 * number_at(metrics, "spec_gb_per_s"),
@@ -76,9 +81,9 @@ void add_ceiling(Roofline& roofline, const Record& record) {
 
 // The dtype in which the products of a record run.
 std::string dtype_of(const Record& record) {
-  const std::string precision = text_at(record.workload, "precision");
+  const std::string precision = text_of(record.workload, "precision");
   if (precision == "mixed") return "bf16";
-  return precision.empty() ? text_at(record.workload, "dtype") : precision;
+  return precision.empty() ? text_of(record.workload, "dtype") : precision;
 }
 
 std::string workload_of(const Record& record) {
@@ -100,52 +105,62 @@ struct Phase {
 constexpr std::array kPhases = {Phase{"forward", &CostFacts::forward},
                                 Phase{"backward", &CostFacts::backward}};
 
-// A kernel as short as this is the time that starting work takes.
+// So short a call is mostly its start, if its roof explains less than half of it.
 constexpr double kOverheadSeconds = 10e-6;
+constexpr double kMostlyOverhead = 0.5;
 constexpr double kCloseToTheRoof = 0.7;
+
+enum class Near { any, close, far };  // to the roof
 
 struct Advice {
   const char* study;           // empty: any
   const char* implementation;  // empty: any
+  const char* device;          // empty: any
   Bound bound;
-  bool close;
+  Near near;
   const char* text;
 };
 
 // The first row that fits is what would help.
 constexpr Advice kAdvice[] = {
-    {"attention", "naive", Bound::memory, true,
+    {"attention", "naive", "", Bound::memory, Near::any,
      "flash never stores the S x S scores, which moves it right"},
-    {"attention", "naive", Bound::memory, false,
+    {"kernel", "naive", "", Bound::memory, Near::any,
      "flash never stores the S x S scores, which moves it right"},
-    {"kernel", "naive", Bound::memory, true,
-     "flash never stores the S x S scores, which moves it right"},
-    {"model", "vanilla", Bound::memory, true, "fused kernels (--mode compiled) move fewer bytes"},
-    {"model", "vanilla", Bound::memory, false, "fused kernels (--mode compiled) move fewer bytes"},
-    {"gemm", "naive", Bound::compute, false, "tiles reuse what was read: see tiled"},
-    {"gemm", "tiled", Bound::compute, false,
-     "a tile of sums in vector registers, or tensor cores: see library"},
-    {"gemm", "naive", Bound::memory, false, "neighbouring threads should read neighbouring memory"},
-    {"gemm", "", Bound::memory, true,
-     "only fewer bytes help: a narrower dtype, or several vectors at once, which makes it a GEMM"},
-    {"", "", Bound::overhead, false, "a larger batch, or many calls in one launch graph"},
-    {"", "", Bound::overhead, true, "a larger batch, or many calls in one launch graph"},
-    {"", "", Bound::memory, true, "only fewer bytes help: fusion, or a narrower dtype"},
-    {"", "", Bound::memory, false,
+    {"model", "vanilla", "", Bound::memory, Near::any,
+     "fused kernels (--mode compiled) move fewer bytes"},
+    {"gemm", "naive", "", Bound::compute, Near::far, "tiles reuse what was read: see tiled"},
+    {"gemm", "tiled", "cpu", Bound::compute, Near::far,
+     "packed panels and a tile of sums in vector registers: see simd"},
+    {"gemm", "tiled", "cuda", Bound::compute, Near::far,
+     "more sums per thread, or tensor cores where the dtype has them: see library"},
+    {"gemm", "naive", "cuda", Bound::memory, Near::far,
+     "neighbouring threads should read neighbouring memory"},
+    {"gemm", "", "", Bound::memory, Near::close,
+     "fewer bytes save more: a narrower dtype, or several vectors at once, which makes it a GEMM"},
+    {"", "", "cuda", Bound::overhead, Near::any,
+     "a larger batch, or many calls in one launch graph"},
+    {"", "", "", Bound::overhead, Near::any, "more work in a call, such as a larger batch"},
+    {"", "", "", Bound::memory, Near::close, "fewer bytes save more: fusion, or a narrower dtype"},
+    {"", "", "", Bound::memory, Near::far,
      "contiguous and wide accesses, more of them in flight, and fusion of its steps"},
-    {"", "", Bound::compute, true, "only fewer FLOPs or a narrower dtype help"},
-    {"", "", Bound::compute, false,
+    {"", "", "", Bound::compute, Near::close,
+     "fewer FLOPs save more, or a dtype whose ceiling is higher"},
+    {"", "", "", Bound::compute, Near::far,
      "larger tiles, more of them at once, and less work beside the products"},
 };
 
 const char* advice(const RooflinePoint& point) {
-  const bool close = point.share >= kCloseToTheRoof;
-  for (const Advice& row : kAdvice) {
-    const std::string_view study = row.study, implementation = row.implementation;
-    if (!study.empty() && study != point.record->study) continue;
-    if (!implementation.empty() && implementation != point.record->implementation) continue;
-    if (row.bound == point.bound && row.close == close) return row.text;
-  }
+  const Near near = point.share >= kCloseToTheRoof ? Near::close : Near::far;
+  const auto fits = [](std::string_view wanted, std::string_view is) {
+    return wanted.empty() || wanted == is;
+  };
+  for (const Advice& row : kAdvice)
+    if (fits(row.study, point.record->study) &&
+        fits(row.implementation, point.record->implementation) &&
+        fits(row.device, point.record->device) && row.bound == point.bound &&
+        (row.near == Near::any || row.near == near))
+      return row.text;
   return "";
 }
 
@@ -184,18 +199,20 @@ std::vector<Roofline> rooflines(std::span<const Record> records) {
       latest[record.machine.fingerprint + workload_key(record)] = &record;
   std::vector<Roofline> all;
   for (const auto& [key, record] : latest) {
-    auto found = std::find_if(all.begin(), all.end(), [&of = *record](const Roofline& each) {
-      return each.fingerprint == of.machine.fingerprint && each.device == of.device;
-    });
+    auto found = std::find_if(all.begin(), all.end(),
+                              [&of = *record](const Roofline& each) { return belongs(of, each); });
     if (found == all.end()) {
       all.push_back({.device = record->device,
                      .title = title_of(*record),
                      .fingerprint = record->machine.fingerprint,
+                     .set_up = set_up_of(*record),
                      .compute = {},
                      .memory = {}});
       found = all.end() - 1;
     }
     add_ceiling(*found, *record);
+    found->load = std::max(found->load, record->machine.load_average.value_or(0));
+    found->cores = record->machine.logical_cores;
   }
   for (Roofline& roofline : all)
     std::sort(roofline.memory.begin(), roofline.memory.end(),
@@ -207,8 +224,7 @@ std::vector<Roofline> rooflines(std::span<const Record> records) {
 
 const Roofline* roofline_of(const Record& record, std::span<const Roofline> all) {
   for (const Roofline& roofline : all)
-    if (roofline.fingerprint == record.machine.fingerprint && roofline.device == record.device)
-      return &roofline;
+    if (belongs(record, roofline)) return &roofline;
   return nullptr;
 }
 
@@ -224,7 +240,7 @@ std::vector<RooflinePoint> place(std::span<const Record> records, const Roofline
   std::vector<RooflinePoint> points;
   for (const Record& record : records) {
     if (record.study == "roofline" || record.status != Status::ok || !record.cost ||
-        record.device != roofline.device || record.machine.fingerprint != roofline.fingerprint)
+        !belongs(record, roofline))
       continue;
     const std::string dtype = dtype_of(record);
     const ComputeCeiling* top = roofline.find_compute(dtype);
@@ -238,7 +254,7 @@ std::vector<RooflinePoint> place(std::span<const Record> records, const Roofline
       if (series == nullptr || cost.bytes.count <= 0 || flops <= 0) continue;
       const double seconds = series->statistics.median_ms / 1e3;
       if (!std::isfinite(seconds) || seconds <= 0) continue;
-      const bool cold = text_at(record.settings, "mode").starts_with("cold");
+      const bool cold = text_of(record.settings, "mode").starts_with("cold");
       const MemoryCeiling* slope = roofline.find_memory(cost.bytes, cold);
       if (slope == nullptr) continue;
       RooflinePoint point{.record = &record,
@@ -254,7 +270,7 @@ std::vector<RooflinePoint> place(std::span<const Record> records, const Roofline
       point.attainable = std::min(top->rate, point.intensity * slope->rate);
       point.share = point.rate / point.attainable;
       point.bound = point.intensity * slope->rate < top->rate ? Bound::memory : Bound::compute;
-      if (seconds < kOverheadSeconds && point.share < kCloseToTheRoof)
+      if (seconds < kOverheadSeconds && point.share < kMostlyOverhead)
         point.bound = Bound::overhead;
       points.push_back(std::move(point));
     }
@@ -267,18 +283,24 @@ std::string sentence(const RooflinePoint& point) {
                                        point.phase, point.dtype, point.intensity);
   const char* help = advice(point);
   if (point.bound == Bound::overhead)
-    return fmt::format("{} takes {:.1f} us, which is mostly the time to start it: {}.", what,
-                       1e6 * point.seconds, help);
+    return fmt::format(
+        "{} takes {:.1f} us, of which its roof explains {:.2g} %; in so short a call the rest is "
+        "likely to be the time to start it: {}.",
+        what, 1e6 * point.seconds, 100 * point.share, help);
   const std::string roof =
       point.bound == Bound::memory ? fmt::format("the bandwidth of {}", point.level) : "arithmetic";
   if (point.share > 1.05)
     return fmt::format(
-        "{} is bounded by {} and runs at {:.0f} % of what the probe reached: more of it stayed in "
-        "a cache than its tensors say, or the probe was disturbed.",
-        what, roof, 100 * point.share);
+        "{} is bounded by {} and runs at {:.0f} % of what the probe reached: {}the probe was "
+        "disturbed.",
+        what, roof, 100 * point.share,
+        point.bound == Bound::memory ? "more of it stayed in a cache than its tensors say, or "
+                                     : "");
   if (point.share >= kCloseToTheRoof)
-    return fmt::format("{} is bounded by {} and reaches {:.0f} % of it: {}.", what, roof,
-                       100 * point.share, help);
+    return fmt::format(
+        "{} is bounded by {} and reaches {:.0f} % of it, so tuning saves at most {:.0f} % of its "
+        "time: {}.",
+        what, roof, 100 * point.share, 100 * std::max(0.0, 1 - point.share), help);
   return fmt::format("{} could be bounded by {} alone, and reaches {:.2g} % of it: {}.", what, roof,
                      100 * point.share, help);
 }

@@ -32,13 +32,19 @@ struct MemoryCeiling {
   Bytes capacity = {};  // of all threads together; 0: the memory itself
 };
 
-// One device of one machine. The roof in a dtype is the best of all its probes.
+// One device of one machine with its threads and instruction set. The roof in a dtype is the best
+// of all its probes.
 struct Roofline {
   std::string device;                   // "cpu", "cuda"
   std::string title;                    // for people: the model
   std::string fingerprint;              // of the machine
+  std::string set_up;                   // threads and instruction set: "2 avx512", "0 sm_90a"
   std::vector<ComputeCeiling> compute;  // the best of each dtype
   std::vector<MemoryCeiling> memory;    // the best of each level, the smallest first, memory last
+  // The most processes that wanted to run before a probe began, and the cores for them: other work
+  // lowers ceilings. 0: not known.
+  double load = 0;
+  int cores = 0;
 
   const ComputeCeiling* find_compute(std::string_view dtype) const;  // null: not measured
   // The fastest level that holds a working set which is used over and over, or the memory where its
@@ -53,7 +59,8 @@ struct Roofline {
 // twice the later one counts.
 std::vector<Roofline> rooflines(std::span<const Record> records);
 
-// The roofline that belongs to a record: same machine, same device. Null: none.
+// The roofline that belongs to a record: same machine, device, threads and instruction set. Null:
+// none.
 const Roofline* roofline_of(const Record& record, std::span<const Roofline> all);
 
 enum class Bound { compute, memory, overhead };
@@ -75,7 +82,7 @@ struct RooflinePoint {
   Bound bound = Bound::compute;
 };
 
-// Those that are ok, have a cost, and were measured on the roofline's machine and device.
+// Those that are ok, have a cost, and belong to the roofline.
 std::vector<RooflinePoint> place(std::span<const Record> records, const Roofline& roofline);
 
 // FLOP/s of the roof for one call; empty: a ceiling is missing.

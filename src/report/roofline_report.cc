@@ -6,17 +6,10 @@
 #include <cmath>
 
 #include "cost/device_specs.h"
+#include "report/record_cells.h"
 
 namespace ridgeline {
 namespace {
-
-std::string text_at(const Json& object, const char* key) {
-  if (!object.is_object()) return {};
-  const auto found = object.find(key);
-  if (found == object.end()) return {};
-  if (found->is_string()) return found->get<std::string>();
-  return found->is_number_integer() ? fmt::to_string(found->get<int64_t>()) : std::string();
-}
 
 std::string number_at(const Json& object, const std::string& key) {
   if (!object.is_object()) return {};
@@ -33,6 +26,14 @@ std::string giga(double rate) {
   return rate > 0 ? fmt::format("{:.1f}", rate / 1e9) : std::string();
 }
 
+// Whether the ceilings can be trusted is for the reader to say: half a core's worth of other work
+// may halve a probe on one thread, and mean nothing to a GPU.
+std::string beside_load(const Roofline& roofline) {
+  if (roofline.load <= 0 || roofline.cores <= 0) return {};
+  return fmt::format(", measured beside a load of {:.1f} on {} cores", roofline.load,
+                     roofline.cores);
+}
+
 constexpr const char* kDtypes[] = {"fp32", "tf32", "bf16", "fp8"};
 
 }  // namespace
@@ -46,14 +47,14 @@ Table roofline_csv(std::span<const Record> records) {
     if (record.study != "roofline") continue;
     const Json metrics =
         record.status == Status::ok ? record.metrics.value_or(Json::object()) : Json::object();
-    const bool compute = text_at(record.workload, "ceiling") == "compute";
+    const bool compute = text_of(record.workload, "ceiling") == "compute";
     const std::string unit = compute ? "gflops_per_s" : "gb_per_s";
     const std::string best = number_at(metrics, unit), spec = number_at(metrics, "spec_" + unit);
     const bool both = !best.empty() && !spec.empty();
     table.rows.push_back(
-        {text_at(record.workload, "ceiling"), text_at(record.workload, "dtype"),
-         text_at(record.workload, "level"), record.implementation, text_at(record.workload, "size"),
-         text_at(record.workload, "buffer_bytes"), unit, best, number_at(metrics, "median_" + unit),
+        {text_of(record.workload, "ceiling"), text_of(record.workload, "dtype"),
+         text_of(record.workload, "level"), record.implementation, text_of(record.workload, "size"),
+         text_of(record.workload, "buffer_bytes"), unit, best, number_at(metrics, "median_" + unit),
          number_at(metrics, "burst_" + unit), spec,
          both ? fmt::format("{:.4g}",
                             metrics[unit].get<double>() / metrics["spec_" + unit].get<double>())
@@ -68,7 +69,7 @@ Table roofline_csv(std::span<const Record> records) {
 
 Table compute_ceilings(const Roofline& roofline) {
   Table table{
-      .title = fmt::format("compute ceilings of {}", roofline.title),
+      .title = fmt::format("compute ceilings of {}{}", roofline.title, beside_load(roofline)),
       .columns = {"dtype", "GFLOP/s", "by", "burst", "on paper", "% of paper", "ridge FLOP/byte"}};
   for (const ComputeCeiling& ceiling : roofline.compute) {
     const std::optional<double> ridge = roofline.ridge(ceiling.dtype);

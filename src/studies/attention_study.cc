@@ -134,6 +134,12 @@ Record describe_attention(const AttentionWorkload& workload, const Device& devic
   if (how.form == AttentionForm::fused || how.compiled)
     record.settings["backward"] = name(config.backward);
 
+  record.error = refusal(config, how.form);
+  if (!record.error.empty()) {
+    record.status = Status::unsupported;
+    record.cost = attention_cost(config, attention_training_graph(config, how.form));
+    return record;
+  }
   predict(config, AttentionExecutable(workload, device), record);
   return record;
 }
@@ -141,6 +147,7 @@ Record describe_attention(const AttentionWorkload& workload, const Device& devic
 std::optional<Record> run_attention(const AttentionWorkload& workload, Device& device,
                                     const AttentionStudyOptions& options, Record record) {
   record.time = utc_now();
+  if (record.status != Status::ok) return record;
   try {
     const Bytes budget = device.ledger().budget();
     if (!options.try_beyond_budget && *record.memory.predicted_peak > budget)

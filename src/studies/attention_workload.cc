@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "passes/flash.h"
 #include "studies/peer_implementations.h"
 
 namespace ridgeline {
@@ -37,6 +38,14 @@ const AttentionImplementation& find_attention_implementation(std::string_view na
   throw Error(ErrorKind::usage, fmt::format("there is no attention implementation '{}'", name),
               fmt::format("use one of: {}; --list also has the libraries to compare with",
                           fmt::join(known, ", ")));
+}
+
+std::string refusal(const AttentionConfig& config, AttentionForm form) {
+  const int64_t widest = FlashOptions().max_head_dim;
+  if (form != AttentionForm::fused || config.head_dim <= widest) return {};
+  return fmt::format(
+      "attention heads are {} wide, and the flash kernels end at {}: use naive or compiled",
+      config.head_dim, widest);
 }
 
 AttentionMatrix attention_preset(std::string_view name) {

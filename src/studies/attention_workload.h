@@ -27,6 +27,10 @@ struct AttentionWorkload {
   std::string implementation;
 };
 
+// Why no kernel of this program serves the problem in this form; empty: one does. What has a
+// refusal needs no run and no probe.
+std::string refusal(const AttentionConfig& config, AttentionForm form);
+
 // The study's axes; every combination is a row.
 struct AttentionMatrix {
   std::vector<int64_t> batch_sizes = {8};
@@ -34,7 +38,7 @@ struct AttentionMatrix {
   std::vector<int64_t> seq_lens = {256, 1024, 4096, 8192, 16384};
   std::vector<int64_t> heads = {1};
   std::vector<std::string> dtypes = {"fp32"};
-  std::vector<std::string> implementations = {"naive", "flash"};
+  std::vector<std::string> implementations = {"naive", "compiled", "flash"};
   bool causal = false;
   BackwardAlgorithm backward = BackwardAlgorithm::single_pass;
 };

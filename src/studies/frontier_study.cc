@@ -42,7 +42,8 @@ double estimated_seconds(const AttentionConfig& config, const Device& device,
 // What the search knows: every length up to `fits` fits, none from `fails` on.
 struct Bracket {
   int64_t fits = 0;
-  int64_t fails = 0;  // 0: none is known
+  int64_t fails = 0;       // 0: none is known
+  bool for_memory = true;  // why `fails` does
 };
 
 // The next length worth a probe, 0: done. The model's answer comes first, then its neighbour; where
@@ -110,6 +111,12 @@ Record describe_frontier(const AttentionWorkload& workload, const Device& device
   record.settings.update(options.settings);
   record.settings["memory_budget_bytes"] = device.ledger().budget().count;
   record.settings["step"] = options.step;
+  record.error = refusal(config, find_attention_implementation(workload.implementation).form);
+  if (!record.error.empty()) {
+    record.status = Status::unsupported;
+    record.metrics = Json::object();
+    return record;
+  }
   const int64_t longest = predicted_frontier(workload, device, device.ledger().budget(),
                                              options.step, options.max_seq_len);
   record.metrics = Json{{"predicted_seq_len", longest}};
@@ -124,6 +131,7 @@ Record describe_frontier(const AttentionWorkload& workload, const Device& device
 std::optional<Record> find_frontier(const AttentionWorkload& workload, const Device& device,
                                     const FrontierOptions& options, Record record) {
   record.time = utc_now();
+  if (record.status != Status::ok) return record;
   Json& metrics = *record.metrics;
   const int64_t predicted = metrics["predicted_seq_len"];
   metrics["probes"] = Json::array();
@@ -155,18 +163,21 @@ std::optional<Record> find_frontier(const AttentionWorkload& workload, const Dev
       record.memory.predicted_peak = predicted_peak(at, device);
     } else {
       bracket.fails = length;
+      bracket.for_memory = result->outcome == ProbeResult::Outcome::out_of_memory;
       failure = result->detail;
     }
   }
   if (bracket.fits == 0) {
-    record.status = Status::oom;
+    record.status = bracket.for_memory ? Status::oom : Status::invalid;
     record.error = failure.empty() ? fmt::format("not even S={} fits", options.step)
                                    : fmt::format("no probe fitted: {}", failure);
     return record;
   }
   metrics["seq_len"] = bracket.fits;
-  if (bracket.fails > 0) metrics["first_oom_seq_len"] = bracket.fails;
-  metrics["limited_by"] = bracket.fails > 0 ? "memory" : "the longest length looked at";
+  if (bracket.fails > 0 && bracket.for_memory) metrics["first_oom_seq_len"] = bracket.fails;
+  metrics["limited_by"] = bracket.fails == 0   ? std::string("the longest length looked at")
+                          : bracket.for_memory ? std::string("memory")
+                                               : fmt::format("a probe that failed: {}", failure);
   return record;
 }
 

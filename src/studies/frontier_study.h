@@ -52,7 +52,9 @@ Bytes predicted_peak(const AttentionWorkload& workload, const Device& device);
 int64_t predicted_frontier(AttentionWorkload workload, const Device& device, Bytes budget,
                            int64_t step, int64_t max_seq_len);
 
-// The length of the workload given is not looked at.
+// The length of the workload given is not looked at. What no kernel serves is unsupported, and so
+// is found without a probe; a search that ends on a probe that failed, but not for memory, and
+// found nothing that fits, is invalid.
 Record describe_frontier(const AttentionWorkload& workload, const Device& device,
                          const FrontierOptions& options, const Record& blank);
 // Empty when interrupted.

@@ -70,7 +70,10 @@ Record KernelStudy::describe(const KernelWorkload& workload, const Record& blank
       attention_training_graph(config, fused ? AttentionForm::fused : AttentionForm::plain);
   record.cost = attention_cost(config, graph);
   if (workload.origin != Origin::ridgeline) return record;  // its memory is not ours to predict
-  if (fused) {
+  record.error = refusal(config, fused ? AttentionForm::fused : AttentionForm::plain);
+  if (!record.error.empty()) {
+    record.status = Status::unsupported;
+  } else if (fused) {
     const FusedBytes bytes = fused_bytes(config, options_.backward, scratch_of(device_));
     record.memory.predicted_peak =
         Bytes{bytes.all.count * record.settings["copies"].get<int64_t>()} + bytes.scratch;
@@ -83,6 +86,7 @@ Record KernelStudy::describe(const KernelWorkload& workload, const Record& blank
 std::optional<Record> KernelStudy::run(const KernelWorkload& workload, Record record) {
   const AttentionConfig& config = workload.config;
   record.time = utc_now();
+  if (record.status != Status::ok) return record;
   try {
     device_.ledger().start_over();
     const bool fused = is_fused(workload);

@@ -66,6 +66,8 @@ Record describe_peer_attention(const AttentionWorkload& workload, const Device& 
   record.implementation = workload.implementation;
   record.settings.erase("backward");
   record.memory = {};
+  record.status = Status::ok;  // whatever our own kernels refuse
+  record.error.clear();
   record.cost->convention = kPeerConvention;
   return record;
 }

@@ -39,23 +39,27 @@ void write_tensor(const fs::path& path, const AttentionConfig& config, uint64_t 
       });
 }
 
-}  // namespace
-
-WorkerTensors::WorkerTensors() {
-  std::string pattern = (fs::temp_directory_path() / "ridgeline-tensors-XXXXXX").string();
-  if (!mkdtemp(pattern.data()))
+fs::path make_folder() {
+  std::error_code missing;
+  const fs::path parent = fs::temp_directory_path(missing);
+  std::string pattern = (parent / "ridgeline-tensors-XXXXXX").string();
+  if (missing || !mkdtemp(pattern.data()))
     throw Error(ErrorKind::environment,
-                fmt::format("cannot make a folder like {}: {}", pattern, errno_text(errno)),
+                fmt::format("cannot make a folder like {}: {}", pattern,
+                            missing ? missing.message() : errno_text(errno)),
                 "set TMPDIR to a folder that can be written to");
-  folder_ = pattern;
+  return pattern;
 }
+
+}  // namespace
 
 WorkerTensors::~WorkerTensors() {
   std::error_code ignored;
-  fs::remove_all(folder_, ignored);
+  if (!folder_.empty()) fs::remove_all(folder_, ignored);
 }
 
 void WorkerTensors::provide(const AttentionConfig& config, uint64_t seed, const RangeRunner& run) {
+  if (folder_.empty()) folder_ = make_folder();
   for (const char* result : {"output", "d_q", "d_k", "d_v"}) {
     std::error_code ignored;
     fs::remove(folder_ / result, ignored);

@@ -10,16 +10,16 @@
 
 namespace ridgeline {
 
-// A folder of its own, removed at the end. Each tensor is one file of its name: batch, heads,
-// sequence, width, contiguous, in the problem's dtype.
+// A folder of its own, made when a worker first needs one and removed at the end. Each tensor is
+// one file of its name: batch, heads, sequence, width, contiguous, in the problem's dtype.
 class WorkerTensors {
  public:
-  WorkerTensors();
+  WorkerTensors() = default;
   ~WorkerTensors();
   WorkerTensors(const WorkerTensors&) = delete;
   WorkerTensors& operator=(const WorkerTensors&) = delete;
 
-  const std::filesystem::path& folder() const { return folder_; }
+  const std::filesystem::path& folder() const { return folder_; }  // empty: nothing was provided
 
   // Writes q, k, v and d_output with the same values as our own rows have; nothing when they are
   // there already. Removes the results of earlier rows.

@@ -48,9 +48,37 @@ TEST(Attention, DryRunShowsTheRowsAndNeitherRunsNorWritesThem) {
   const Sandbox sandbox;
   const Finished run = sandbox.run({"attention", "--dry-run", "--memory-budget", "1GiB"});
   EXPECT_EQ(run.exit_code, 0) << run.err;
-  EXPECT_TRUE(contains(run.out, "40 rows would run")) << run.out;
+  EXPECT_TRUE(contains(run.out, "60 rows would run")) << run.out;
   EXPECT_TRUE(contains(run.out, "naive S=16384 d=128 batch=8 fp32")) << run.out;
   EXPECT_TRUE(sandbox.is_empty());
+}
+
+TEST(Attention, HeadsThatAreTooWideForFlashDoNotEndTheSweep) {
+  const Sandbox sandbox;
+  const Arguments rows =
+      tiny_attention({"--impl", "naive,flash", "--d-model", "320,16", "--seq-len", "16"});
+  const Finished dry = sandbox.run(rows + Arguments{"--dry-run"});
+  EXPECT_EQ(dry.exit_code, 0) << dry.err;
+  EXPECT_TRUE(contains(dry.out, "unsupported")) << dry.out;
+  const Finished run = sandbox.run(rows);
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  const std::vector<Record> records = sandbox.results().records;
+  ASSERT_EQ(records.size(), 4u);
+  for (const Record& record : records)
+    EXPECT_EQ(record.status, record.implementation == "flash" && record.workload["d_model"] == 320
+                                 ? Status::unsupported
+                                 : Status::ok)
+        << record.error;
+}
+
+// Files for workers of others are made when there is one.
+TEST(Attention, WithoutPeersNoTemporaryFolderIsMade) {
+  const Sandbox sandbox;
+  RunOptions options;
+  options.environment = {{"TMPDIR", (sandbox / "not there").string()}};
+  const Finished run = sandbox.run(
+      tiny_attention({"--impl", "naive", "--d-model", "16", "--seq-len", "16"}), options);
+  EXPECT_EQ(run.exit_code, 0) << run.err;
 }
 
 TEST(Attention, DryRunLeavesEarlierResultsAlone) {

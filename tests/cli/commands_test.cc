@@ -175,14 +175,14 @@ TEST(StudyCommand, RunsTheWholeStudyIntoAFolderOfItsOwn) {
   const auto path = sandbox / "results/study/attention.jsonl";
   const ReadResult results = read_results(path);
   EXPECT_TRUE(results.problems.empty());
-  expect_each_once(results.records, 14);
+  expect_each_once(results.records, 21);
   // The command of a row must meet the same budget, or an out-of-memory row is not reproduced.
   for (const Record& record : results.records)
     ASSERT_TRUE(contains(record.command, "--memory-budget 2097152")) << record.command;
   EXPECT_TRUE(contains(run.out, "Smallest out-of-memory configuration")) << run.out;
   EXPECT_TRUE(contains(run.out, "What this shows:")) << run.out;
   const std::string page = read_text(sandbox / "results/study/report.html");
-  for (const std::string name : {"roofline", "gemm", "kernel", "model"}) {
+  for (const std::string name : {"roofline", "gemm", "kernel", "model", "frontier"}) {
     const auto records = read_results(sandbox / "results/study" / name / (name + ".jsonl")).records;
     ASSERT_FALSE(records.empty()) << name;
     for (const Record& record : records) EXPECT_EQ(record.study, name);
@@ -201,8 +201,9 @@ TEST(StudyCommand, DryRunShowsEveryStudyAndRunsNone) {
   const Sandbox sandbox;
   const Finished run = sandbox.run({"study", "--device", "cpu", "--dry-run"});
   EXPECT_EQ(run.exit_code, 0) << run.err;
-  for (const char* part : {"ridgeline roofline", "ridgeline gemm", "ridgeline kernel",
-                           "ridgeline model", "14 rows of attention"})
+  for (const char* part :
+       {"ridgeline roofline", "ridgeline gemm", "ridgeline kernel", "ridgeline model",
+        "ridgeline frontier", "21 rows of attention", "compiled S=16384"})
     EXPECT_TRUE(contains(run.out, part)) << part;
   EXPECT_TRUE(sandbox.is_empty());
 }

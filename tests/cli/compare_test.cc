@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "cli/run_ridgeline.h"
@@ -24,8 +25,8 @@ std::string line_of(double forward_ms) {
 
 TEST(CompareCommand, AGateThatFailsEndsWithOneAndTablesAreWritten) {
   const Sandbox sandbox;
-  write_text(sandbox / "base.jsonl", line_of(1));
-  write_text(sandbox / "slow.jsonl", line_of(1.2));
+  write_text(sandbox / "base.jsonl", line_of(10));
+  write_text(sandbox / "slow.jsonl", line_of(12));
   const Finished slow = sandbox.run({"compare", "base.jsonl", "slow.jsonl", "--gate", "slower:3%"});
   EXPECT_EQ(slow.exit_code, 1) << slow.err;
   EXPECT_TRUE(contains(slow.out, "SLOWER")) << slow.out;
@@ -35,6 +36,27 @@ TEST(CompareCommand, AGateThatFailsEndsWithOneAndTablesAreWritten) {
   const Finished same = sandbox.run({"compare", "base.jsonl", "base.jsonl", "--gate", "slower:3%"});
   EXPECT_EQ(same.exit_code, 0) << same.err;
   EXPECT_TRUE(contains(same.out, "SAME")) << same.out;
+}
+
+TEST(CompareCommand, SavedTimeHasOneSignEverywhere) {
+  const Sandbox sandbox;
+  write_text(sandbox / "base.jsonl", line_of(20));
+  write_text(sandbox / "quick.jsonl", line_of(12.8));
+  const Finished run = sandbox.run({"compare", "base.jsonl", "quick.jsonl"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_TRUE(contains(run.out, "Geometric mean of the speedups: 1.562x")) << run.out;
+  EXPECT_TRUE(contains(run.out, "improvement +36.0 %")) << run.out;
+  EXPECT_FALSE(contains(run.out, "-36")) << run.out;
+}
+
+TEST(CompareCommand, AGateOverNothingFails) {
+  const Sandbox sandbox;
+  Record record = attention_record({});
+  for (Series& series : record.series) series = series_of(series.name, {1, 1, 1, 1, 1});
+  write_text(sandbox / "five.jsonl", to_line(record));
+  const Finished run = sandbox.run({"compare", "five.jsonl", "five.jsonl", "--gate", "slower:3%"});
+  EXPECT_EQ(run.exit_code, 1) << run.err;
+  EXPECT_TRUE(contains(run.err, "gate failed: slower:3%: nothing to judge")) << run.err;
 }
 
 TEST(CompareCommand, DamagedFilesAreReportedAndHostileTextIsEscaped) {
@@ -81,6 +103,27 @@ TEST(CompareCommand, BadUsageIsExplained) {
           "--impl");
   refuses({"--interleave", "--binary", "/no/such,/no/such", "--", "attention"}, "cannot run");
   refuses({"--binary", "a,b", "base.jsonl", "base.jsonl"}, "--interleave");
+}
+
+TEST(CompareCommand, WhatAStudyRefusesIsBadUsageHereToo) {
+  const Sandbox sandbox;
+  const auto refuses = [&](const Arguments& arguments, const std::string& part) {
+    const Finished run = sandbox.run(arguments);
+    EXPECT_EQ(run.exit_code, 2) << run.err;
+    EXPECT_TRUE(contains(run.err, part)) << run.err;
+    EXPECT_FALSE(contains(run.err, "\\n")) << run.err;  // an escaped end of line
+    EXPECT_FALSE(contains(run.err, "Run with --help")) << run.err;
+  };
+  for (const char* side : {"--base-args", "--new-args"})
+    refuses(Arguments{"compare", "--interleave", side, "--threads 0", "--", "attention",
+                      "--seq-len", "16", "--d-model", "8"},
+            "Value 0 not in range");
+  refuses({"compare", "--interleave", "--", "attention", "--seq-len", "0"}, "0 is not a size");
+  for (const char* word : {"doctor", "roofline", "frontier", "nonsense", "--threads"}) {
+    const std::string told = fmt::format("'{}' is not a study that takes turns", word);
+    refuses({"noise", "--", word}, told);
+    refuses({"compare", "--interleave", "--", word}, told);
+  }
 }
 
 const Arguments kTiny = {"attention", "--threads", "1",         "--batch-size", "1",
@@ -140,12 +183,17 @@ TEST(HistoryCommand, BaselinesAreSavedComparedAndShown) {
   const Finished compared =
       sandbox.run({"compare", "--baseline", "main", "results/attention/attention.jsonl"});
   EXPECT_EQ(compared.exit_code, 0) << compared.err;
-  EXPECT_TRUE(contains(compared.out, "speedups: 1.000x")) << compared.out;  // the saved run itself
+  EXPECT_TRUE(contains(compared.out, "1.000x")) << compared.out;  // the saved run itself
+  // Microseconds, measured apart, and no floor: none of it is a verdict.
+  EXPECT_TRUE(contains(compared.out, "4 UNCLEAR")) << compared.out;
 
   const Finished shown = sandbox.run({"history", "--where", "seq_len=64", "--output", "h.csv"});
   EXPECT_EQ(shown.exit_code, 0) << shown.err;
   EXPECT_TRUE(contains(shown.out, "main")) << shown.out;
   EXPECT_FALSE(contains(shown.out, "seq_len=32")) << shown.out;
+  for (const char* verdict : {"SAME", "FASTER", "SLOWER"})
+    EXPECT_FALSE(contains(shown.out, verdict)) << shown.out;
+  EXPECT_TRUE(contains(shown.out, "under 1 ms")) << shown.out;
   const std::string csv = read_text(sandbox / "h.csv");
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 5) << csv;  // 2 phases x 2 runs
   EXPECT_TRUE(contains(sandbox.run({"history", "--baselines"}).out, "main"));

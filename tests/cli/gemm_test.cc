@@ -92,6 +92,19 @@ TEST(Roofline, CeilingsThenOpsBelowThem) {
   EXPECT_TRUE(contains(placed.out, "measured ops on the roofline")) << placed.out;
   EXPECT_TRUE(contains(placed.out, "FLOP per byte)")) << placed.out;
   EXPECT_TRUE(contains(read_text(sandbox / "results/roofline/points.csv"), "bound by"));
+
+  // Ceilings of one thread are none for two.
+  const Finished threads =
+      sandbox.run({"roofline", "--device", "cpu", "--stored", "--threads", "2"});
+  EXPECT_EQ(threads.exit_code, 2) << threads.out;
+  EXPECT_TRUE(contains(threads.err, "2 threads")) << threads.err;
+  ASSERT_EQ(sandbox
+                .run({"gemm", "--device", "cpu", "--threads", "2", "--num-iterations", "4",
+                      "--size", "24", "--impl", "library"})
+                .exit_code,
+            0);
+  for (const Record& record : records_of(sandbox, "gemm"))
+    EXPECT_FALSE((*record.metrics)["forward"].contains("ceiling_share"));
 }
 
 TEST(Roofline, UsageErrorsAndTheTableOfGpus) {

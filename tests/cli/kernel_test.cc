@@ -57,6 +57,18 @@ TEST(Kernel, ARowThatTheDeviceCannotServeIsARecord) {
   EXPECT_EQ(results.records[1].status, Status::unsupported);
 }
 
+TEST(Kernel, HeadsThatAreTooWideForFlashDoNotEndTheSweep) {
+  const Sandbox sandbox;
+  const Arguments rows = tiny_kernel({"--mode", "hot", "--dtype", "fp32", "--shape", "1,1,16,512"});
+  const Finished dry = sandbox.run(rows + Arguments{"--dry-run"});
+  EXPECT_TRUE(contains(dry.out, "unsupported")) << dry.out;
+  EXPECT_EQ(sandbox.run(rows).exit_code, 0);
+  const ReadResult results = kernel_results(sandbox);
+  ASSERT_EQ(results.records.size(), 2u);
+  EXPECT_EQ(results.records[0].status, Status::ok);
+  EXPECT_EQ(results.records[1].status, Status::unsupported);
+}
+
 TEST(Kernel, NothingThatCanBeServedIsExit4) {
   const Sandbox sandbox;
   EXPECT_EQ(sandbox.run(tiny_kernel({"--mode", "hot", "--dtype", "tf32"})).exit_code, 4);

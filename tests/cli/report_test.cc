@@ -30,8 +30,8 @@ TEST(ReportCommand, ABaseGivesVerdicts) {
     return to_line(record);
   };
   const std::string hostile = "<script>alert(1)</script>";
-  write_text(sandbox / "base.jsonl", line_of(1, "flash") + line_of(1, hostile));
-  write_text(sandbox / "new.jsonl", line_of(1.2, "flash") + line_of(0.5, hostile));
+  write_text(sandbox / "base.jsonl", line_of(10, "flash") + line_of(10, hostile));
+  write_text(sandbox / "new.jsonl", line_of(12, "flash") + line_of(5, hostile));
   const Finished run =
       sandbox.run({"report", "new.jsonl", "--base", "base.jsonl", "-o", "r.md", "-o", "r.html"});
   EXPECT_EQ(run.exit_code, 0) << run.err;

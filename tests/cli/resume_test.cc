@@ -3,6 +3,7 @@
 
 #include "cli/csv.h"
 #include "cli/run_ridgeline.h"
+#include "measure/record_json.h"
 
 namespace ridgeline {
 namespace {
@@ -68,6 +69,63 @@ TEST(Resume, RowsOfAnotherSeedAreNotMistakenForTheseRows) {
   ASSERT_EQ(sandbox.run(sweep("16")).exit_code, 0);
   ASSERT_EQ(sandbox.run(resumed("16") + Arguments{"--seed", "7"}).exit_code, 0);
   expect_each_once(sandbox.results().records, 4);
+}
+
+// Rewrites every record of the file.
+void change_records(const Sandbox& sandbox, const std::function<void(Record&)>& change) {
+  std::string lines;
+  for (Record record : sandbox.results().records) {
+    change(record);
+    lines += to_line(record);
+  }
+  write_text(sandbox.attention("attention.jsonl"), lines);
+}
+
+TEST(Resume, RowsOfAnotherMachineRunAgainAndStayInTheFile) {
+  const Sandbox sandbox;
+  ASSERT_EQ(sandbox.run(sweep("16")).exit_code, 0);
+  change_records(sandbox, [](Record& record) { record.machine.fingerprint = "deadbeef"; });
+  const Finished run = sandbox.run(resumed("16"));
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_TRUE(contains(run.err, "2 rows were measured on another machine (deadbeef)")) << run.err;
+  EXPECT_EQ(sandbox.results().records.size(), 4u);
+  EXPECT_EQ(parse_csv(read_text(sandbox.attention("attention.csv"))).rows.size(), 2u);
+  // Back on the first machine, its rows are there: whoever wrote last.
+  const std::string both = read_text(sandbox.attention("attention.jsonl"));
+  const size_t own = both.find('\n', both.find('\n') + 1) + 1;
+  for (const std::string& text : {both, both.substr(own) + both.substr(0, own)}) {
+    write_text(sandbox.attention("attention.jsonl"), text);
+    EXPECT_EQ(sandbox.run(resumed("16")).err, "");
+    EXPECT_EQ(read_text(sandbox.attention("attention.jsonl")), text);
+  }
+}
+
+TEST(Resume, RowsOfAnotherBuildAreKeptAndTold) {
+  const Sandbox sandbox;
+  ASSERT_EQ(sandbox.run(sweep("16")).exit_code, 0);
+  change_records(sandbox, [](Record& record) { record.build.git_commit = "0123abc"; });
+  const std::string before = read_text(sandbox.attention("attention.jsonl"));
+  const Finished run = sandbox.run(resumed("16"));
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_TRUE(contains(run.err, "2 rows that are kept are of another build (commit 0123abc)"))
+      << run.err;
+  EXPECT_EQ(read_text(sandbox.attention("attention.jsonl")), before);
+}
+
+TEST(Resume, ARowOutOfMemoryRunsAgainOnlyWhereItIsKnownToFit) {
+  const Sandbox sandbox;
+  ASSERT_EQ(sandbox.run(sweep("16")).exit_code, 0);
+  const Bytes predicted = *sandbox.results().records.at(0).memory.predicted_peak;
+  for (const auto& [peak, records] :
+       {std::pair(std::optional<Bytes>(), 2u), {std::optional(predicted), 4u}}) {
+    change_records(sandbox, [&](Record& record) {
+      record.status = Status::oom;
+      record.series.clear();
+      record.memory.predicted_peak = peak;
+    });
+    ASSERT_EQ(sandbox.run(resumed("16")).exit_code, 0);
+    EXPECT_EQ(sandbox.results().records.size(), records);
+  }
 }
 
 TEST(Resume, SaysThatTheLastLineWasCutAndRunsThatRowAgain) {

@@ -289,13 +289,13 @@ TEST(Flash, RefusesProblemsThatDoNotFit) {
                              .v = k.view(),
                              .out = out.view(),
                              .log_sum_exp = log_sum_exp.view()};
-  const auto refused = [&](auto change) {
+  const auto refused = [&](auto change, ErrorKind kind = ErrorKind::usage) {
     FlashForward problem = good;
     change(problem);
     try {
       flash_forward(problem, {pool, default_isa()});
     } catch (const Error& error) {
-      return error.kind() == ErrorKind::usage;
+      return error.kind() == kind;
     }
     return false;
   };
@@ -303,7 +303,8 @@ TEST(Flash, RefusesProblemsThatDoNotFit) {
   EXPECT_TRUE(refused([&](FlashForward& p) { p.v = wrong.view(); }));
   EXPECT_TRUE(refused([&](FlashForward& p) { p.v = narrow.view(); }));
   EXPECT_TRUE(refused([&](FlashForward& p) { p.k = p.v = three.view(); }));
-  EXPECT_TRUE(refused([&](FlashForward& p) { p.q = p.k = p.v = p.out = wide.view(); }));
+  EXPECT_TRUE(refused([&](FlashForward& p) { p.q = p.k = p.v = p.out = wide.view(); },
+                      ErrorKind::unsupported));
   EXPECT_TRUE(refused([&](FlashForward& p) { p.log_sum_exp = out.view(); }));
   EXPECT_TRUE(refused([&](FlashForward& p) { p.mask.window = -1; }));
   EXPECT_TRUE(refused([&](FlashForward& p) { p.out.data = nullptr; }));

@@ -67,6 +67,58 @@ TEST(CompareRecords, RunsApartAreJudgedByTheirFloor) {
   EXPECT_GE(slower, 0.95 * kTries);
 }
 
+// All rows of one run share its drift, so the mean of many is no surer than that of one.
+TEST(Gates, TheGeometricMeanDoesNotFailOnNoise) {
+  NoisyMachine machine(11);
+  int wrong = 0, found = 0;
+  constexpr int kTries = 100;
+  const auto run_of = [&](double ms) {
+    std::vector<Record> rows;
+    for (int row = 0; row < 4; ++row) {
+      rows.push_back(measured(machine.run(ms, 200)));
+      rows.back().workload["seq_len"] = 256 + row;
+    }
+    return rows;
+  };
+  const auto fails = [](const std::vector<Record>& base, const std::vector<Record>& next) {
+    return !failures(parse_gate("geomean:1%"), compare_records(base, next, {})).empty();
+  };
+  for (int i = 0; i < kTries; ++i) {
+    wrong += fails(run_of(2), run_of(2));
+    found += fails(run_of(2), run_of(4));
+  }
+  EXPECT_LE(wrong, 0.02 * kTries);
+  EXPECT_GE(found, 0.95 * kTries);
+}
+
+TEST(Gates, TheGeometricMeanMustBeBeyondTheLimitAndTheFloorWithItsWholeInterval) {
+  Comparison comparison;
+  const auto fails = [&](const char* gate) {
+    return !failures(parse_gate(gate), comparison).empty();
+  };
+  const auto add = [&](Shift log_time, Verdict verdict, std::string note) {
+    RowComparison row;
+    row.log_time = log_time;
+    row.verdict = verdict;
+    row.noise = {0.01, "test"};
+    row.note = std::move(note);
+    comparison.rows.push_back(std::move(row));
+  };
+  add({0.08, -0.02, 0.18}, Verdict::unclear, "");
+  add({0.06, 0.04, 0.08}, Verdict::slower, "");
+  ASSERT_TRUE(comparison.mean_log_time());
+  EXPECT_DOUBLE_EQ(comparison.mean_log_time()->estimate, 0.07);
+  EXPECT_DOUBLE_EQ(comparison.mean_log_time()->low, 0.01);
+  EXPECT_DOUBLE_EQ(comparison.mean_log_time()->high, 0.13);
+  EXPECT_FALSE(fails("geomean:3%"));
+  EXPECT_FALSE(fails("geomean:1.1%"));
+  EXPECT_TRUE(fails("geomean:1%"));
+  comparison.rows[0].noise.fraction = 0.05;
+  EXPECT_FALSE(fails("geomean:1%"));
+  add({9, 8, 10}, Verdict::unclear, "no verdict that counts");
+  EXPECT_DOUBLE_EQ(comparison.mean_log_time()->estimate, 0.07);
+}
+
 TEST(Decide, AnIntervalBeyondTheBandInsideItOrNeither) {
   EXPECT_EQ(decide({0.05, 0.03, 0.07}, 0.02), Verdict::slower);
   EXPECT_EQ(decide({-0.05, -0.07, -0.03}, 0.02), Verdict::faster);
@@ -101,6 +153,59 @@ TEST(CompareRecords, SpeedupImprovementAndGeometricMean) {
   EXPECT_NEAR(*comparison.geometric_mean(), 2, 0.01);
 }
 
+// Without a stored floor nothing is known of how far two runs of the same lie apart when they are
+// short or disturbed.
+TEST(CompareRecords, ShortOrDisturbedRunsApartAreUnclearWithoutAStoredFloor) {
+  const auto compared = [](const Record& base, const Record& next, const NoiseLookup& noise) {
+    return compare_records({&base, 1}, {&next, 1}, {.noise = noise});
+  };
+  const auto stored = [](const Record&, std::string_view, Pairing) {
+    return NoiseFloor{0.05, "10 self-comparisons"};
+  };
+  const Record slow = measured(around(10)), quick = measured(around(2));
+  const Record tiny = measured(around(0.04));
+  Record disturbed_slow = slow, disturbed_quick = quick;
+  for (Record* record : {&disturbed_slow, &disturbed_quick}) {
+    record->machine.load_average = 1.5;
+    record->machine.logical_cores = 2;
+  }
+  EXPECT_EQ(compared(slow, quick, {}).rows[0].verdict, Verdict::faster);
+  using Sides = std::pair<const Record*, const Record*>;
+  for (const auto& [sides, why] : {std::pair(Sides(&slow, &tiny), "under 1 ms"),
+                                   {Sides(&tiny, &slow), "under 1 ms"},
+                                   {Sides(&tiny, &tiny), "under 1 ms"},
+                                   {Sides(&disturbed_slow, &quick), "other work"},
+                                   {Sides(&slow, &disturbed_quick), "other work"}}) {
+    const Comparison unclear = compared(*sides.first, *sides.second, {});
+    EXPECT_EQ(unclear.rows[0].verdict, Verdict::unclear) << why;
+    EXPECT_NE(unclear.rows[0].note.find(why), std::string::npos) << unclear.rows[0].note;
+    EXPECT_FALSE(unclear.mean_log_time());
+    EXPECT_FALSE(failures(parse_gate("slower:3%"), unclear).empty());
+    const Comparison clear = compared(*sides.first, *sides.second, stored);
+    EXPECT_NE(clear.rows[0].verdict, Verdict::unclear) << why;
+    EXPECT_EQ(clear.rows[0].note, "");
+  }
+  const Comparison told = compared(disturbed_slow, quick, {});
+  EXPECT_TRUE(std::any_of(told.notes.begin(), told.notes.end(), [](const std::string& note) {
+    return note.find("beside the base") != std::string::npos;
+  }));
+}
+
+TEST(CompareInterleaved, ShortAndDisturbedSidesInTurnsKeepTheirVerdict) {
+  PairedRow row{measured(around(0.05)), measured(around(0.06)), {}};
+  for (Record* record : {&row.base, &row.next}) {
+    record->machine.load_average = 1.5;
+    record->machine.logical_cores = 2;
+  }
+  PairedPhase& phase = row.phase("forward");
+  phase.base_ms = around(0.05);
+  phase.new_ms = around(0.06);
+  for (int i = 0; i < 20; ++i) phase.log_ratios.push_back(std::log(1.2) + 0.001 * (i % 5));
+  const Comparison comparison = compare_interleaved({row}, {});
+  EXPECT_EQ(comparison.rows.at(0).verdict, Verdict::slower);
+  EXPECT_TRUE(comparison.rows[0].judged());
+}
+
 TEST(CompareRecords, OtherMachinesAndSettingsAreRefusedUnlessForced) {
   const Record base = measured(around(1));
   Record elsewhere = base, threads = base;
@@ -131,6 +236,21 @@ TEST(CompareRecords, RowsThatAreMissingAndTheLaterOfTwo) {
   EXPECT_ERROR(compare_records(base, next, {}), ErrorKind::usage, "no row is in both");
 }
 
+TEST(CompareRecords, APhaseThatOnlyTheBaseHasIsMissing) {
+  const Record base = attention_record({});
+  Record next = base;
+  next.series.pop_back();
+  const Comparison comparison = compare_records({&base, 1}, {&next, 1}, {});
+  EXPECT_EQ(comparison.rows.size(), 1u);
+  ASSERT_EQ(comparison.missing.size(), 1u);
+  EXPECT_NE(comparison.missing[0].find("backward of attention naive"), std::string::npos);
+  EXPECT_FALSE(failures(parse_gate("missing"), comparison).empty());
+  // What only the new side has is no loss, and a row that failed is told as such.
+  EXPECT_TRUE(compare_records({&next, 1}, {&base, 1}, {}).missing.empty());
+  next.status = Status::wrong;
+  EXPECT_TRUE(compare_records({&base, 1}, {&next, 1}, {}).missing.empty());
+}
+
 TEST(CompareRecords, TwoImplementationsOfOneFile) {
   std::vector<Record> records = {attention_record({.implementation = "naive", .forward_ms = 2}),
                                  attention_record({.implementation = "flash", .forward_ms = 1})};
@@ -155,7 +275,11 @@ TEST(CompareRecords, HostileSamplesAreToldNotTrusted) {
   EXPECT_FALSE(compare_records({&good, 1}, {&few, 1}, {}).rows.at(0).verdict);
   Record zeros = good;
   zeros.series[0].samples_ms.assign(24, 0);
-  EXPECT_EQ(compare_records({&good, 1}, {&zeros, 1}, {}).rows.at(0).verdict, Verdict::faster);
+  const auto stored = [](const Record&, std::string_view, Pairing) {
+    return NoiseFloor{0.05, "test"};
+  };
+  EXPECT_EQ(compare_records({&good, 1}, {&zeros, 1}, {.noise = stored}).rows.at(0).verdict,
+            Verdict::faster);
 }
 
 TEST(Gates, FailOnWhatTheyNameOnly) {
@@ -181,6 +305,31 @@ TEST(Gates, FailOnWhatTheyNameOnly) {
   const Comparison grown = compare_records({&smaller, 1}, {&larger, 1}, {});
   EXPECT_TRUE(fails("memory:5%", grown));
   EXPECT_FALSE(fails("memory:15%", grown));
+}
+
+// A gate that saw nothing has not been passed.
+TEST(Gates, FailWhereNothingCouldBeJudged) {
+  const Record five = measured(std::vector<double>(5, 1.0));
+  const Comparison none = compare_records({&five, 1}, {&five, 1}, {});
+  for (const char* gate : {"slower:3%", "geomean:1%", "memory:5%"}) {
+    const std::vector<std::string> why = failures(parse_gate(gate), none);
+    ASSERT_EQ(why.size(), 1u) << gate;
+    EXPECT_NE(why[0].find("nothing to judge"), std::string::npos) << why[0];
+  }
+  EXPECT_FALSE(failures(parse_gate("unclear"), none).empty());
+  EXPECT_TRUE(failures(parse_gate("missing"), none).empty());
+  // Enough samples for a verdict, too few for an interval of so many rows.
+  std::vector<Record> many;
+  for (int i = 0; i < 20; ++i) many.push_back(attention_record({.seq_len = 256 + i}));
+  for (Record& record : many)
+    for (Series& series : record.series) series.samples_ms.resize(6);
+  EXPECT_FALSE(failures(parse_gate("slower:3%"), compare_records(many, many, {})).empty());
+  // One row that can be judged will do, but not for a gate against doubt.
+  std::vector<Record> two = {measured(around(1)), five};
+  two[1].workload["seq_len"] = 512;
+  const Comparison one = compare_records(two, two, {});
+  EXPECT_TRUE(failures(parse_gate("slower:3%"), one).empty());
+  EXPECT_FALSE(failures(parse_gate("unclear"), one).empty());
 }
 
 TEST(Gates, BadOnesAreRefusedWithTheListOfGoodOnes) {

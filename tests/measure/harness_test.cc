@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "measure/read_results.h"
+#include "measure/record_json.h"
 #include "measure/test_support.h"
 
 namespace ridgeline {
@@ -60,6 +61,10 @@ TEST(Harness, ComparesWithABaseline) {
     std::vector<double> times;
     for (int i = 0; i < 40; ++i) times.push_back(factor * (10 + 0.001 * (i % 7)));
     Harness({.results = directory / file, .warmups = 0, .iterations = 40}).measure(scripted(times));
+    // The times are scripted, and so is the quiet machine that they need for a verdict.
+    Record record = read_results(directory / file).records.at(0);
+    record.machine.load_average = 0;
+    write_text(directory / file, to_line(record));
   };
   measure("base.jsonl", 1);
   measure("same.jsonl", 1);

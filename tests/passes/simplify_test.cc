@@ -267,7 +267,7 @@ TEST(Simplify, RandomGraphsComputeTheSame) {
 
 TEST(Simplify, RandomGradientsComputeTheSame) {
   for (uint64_t seed = 0; seed < 100; ++seed) {
-    testing::RandomGraph random = testing::RandomGraphMaker(seed).make(12);
+    testing::RandomGraph random = testing::RandomGraphMaker(seed).differentiable().make(12);
     Graph& graph = random.graph;
     const Tensor y(graph, graph.outputs()[0].value);
     if (!is_floating(y.dtype())) continue;

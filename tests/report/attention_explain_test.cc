@@ -129,6 +129,20 @@ TEST(Explain, ComparesImplementationsByGeometricMean) {
       "2 sizes (geometric means).");
 }
 
+TEST(Explain, SaysInHowManyRowsRatiosAreRough) {
+  std::vector<Record> records = {
+      attention_record({.implementation = "naive"}), attention_record({.implementation = "flash"}),
+      attention_record({.implementation = "naive", .seq_len = 512, .status = Status::oom}),
+      attention_record({.implementation = "flash", .seq_len = 512})};
+  EXPECT_EQ(all_of(records).find("Noisy"), std::string::npos);
+  records[1].series[1] = series_of("backward", {1, 1, 1, 2, 2, 3, 3, 3});
+  expect_sentence(
+      records, "Noisy: in 1 row a median is not known to within 5 %; take ratios there as rough.");
+  records[3].series[0] = series_of("forward", {1, 1, 1});  // too few to know
+  expect_sentence(
+      records, "Noisy: in 2 rows a median is not known to within 5 %; take ratios there as rough.");
+}
+
 TEST(Explain, NamesRowsThatAreNoResults) {
   Record wrong = attention_record({.status = Status::wrong});
   wrong.error = "dQ is off\x1b[2J";

@@ -57,6 +57,73 @@ TEST(Report, OverlappingIntervalsHaveNoWinner) {
       << all_of(document.summary);
 }
 
+// The sentence with what to do; empty: there is none.
+std::string what_to_do(std::vector<Record> records) {
+  for (const std::string& sentence : make_report({.records = std::move(records)}).summary)
+    if (sentence.starts_with("What to do")) return sentence;
+  return "";
+}
+
+// A row of each, the second so much slower than the first.
+std::vector<Record> naive_and_flash(int seq_len, int d_model, double slower) {
+  return {attention_record({.implementation = "naive",
+                            .seq_len = seq_len,
+                            .d_model = d_model,
+                            .forward_ms = 1,
+                            .backward_ms = 2}),
+          attention_record({.implementation = "flash",
+                            .seq_len = seq_len,
+                            .d_model = d_model,
+                            .forward_ms = slower,
+                            .backward_ms = 2 * slower})};
+}
+
+std::vector<Record> operator+(std::vector<Record> a, const std::vector<Record>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+TEST(Report, AdvisesOneForEveryLengthOnlyIfItIsNeverBeaten) {
+  EXPECT_EQ(what_to_do(naive_and_flash(256, 16, 0.5) + naive_and_flash(256, 64, 0.5)),
+            "What to do: use flash at every length compared here.");
+  EXPECT_EQ(what_to_do(naive_and_flash(256, 64, 0.5) + naive_and_flash(1024, 64, 1.001)),
+            "What to do: use flash at every length compared here (2 of 4 comparisons are too "
+            "close to call).");
+  // The widths disagree, so no length has a rule, whichever of the two has more of them.
+  const std::vector<Record> narrow = naive_and_flash(256, 16, 0.5) + naive_and_flash(1024, 16, 0.5);
+  for (const std::vector<Record>& wide :
+       {naive_and_flash(256, 64, 2) + naive_and_flash(1024, 64, 2), naive_and_flash(256, 64, 2)})
+    EXPECT_EQ(what_to_do(narrow + wide),
+              "What to do: no implementation wins everywhere; choose by size from the table of all "
+              "rows.");
+  // So do the phases.
+  std::vector<Record> phases = naive_and_flash(256, 64, 2);
+  phases[1].series[0] = series_of("forward", std::vector<double>(9, 0.5));
+  EXPECT_NE(what_to_do(phases).find("no implementation wins everywhere"), std::string::npos);
+  EXPECT_EQ(what_to_do(naive_and_flash(256, 64, 1)), "") << "nothing is known, nothing is advised";
+}
+
+TEST(Report, AdvisesWhatStillRunsWhereMemoryEnds) {
+  std::vector<Record> records = naive_and_flash(256, 64, 2) + naive_and_flash(4096, 64, 2);
+  records[2] =
+      attention_record({.implementation = "naive", .seq_len = 4096, .status = Status::oom});
+  EXPECT_EQ(what_to_do(records), "What to do: use naive up to S 256, and flash from S 4096 on.");
+}
+
+// An interval of less than six samples promises nothing, however narrow it is.
+TEST(Report, FewSamplesHaveNoWinner) {
+  for (const size_t count : {1, 5, 6}) {
+    std::vector<Record> records = naive_and_flash(256, 64, 0.5);
+    for (Record& record : records)
+      for (Series& series : record.series)
+        series = series_of(series.name, std::vector<double>(count, series.samples_ms[1]));
+    const std::string text = all_of(make_report({.records = records}).summary);
+    EXPECT_EQ(text.find("flash is the fastest forward") != std::string::npos, count == 6) << text;
+    EXPECT_EQ(text.find("too close to call at 1") == std::string::npos, count == 6) << text;
+    EXPECT_EQ(what_to_do(records).empty(), count != 6) << text;
+  }
+}
+
 TEST(Report, SaysWhereMemoryEndsAndWhoStillRuns) {
   Record oom =
       attention_record({.implementation = "naive", .seq_len = 4096, .status = Status::oom});

@@ -70,6 +70,24 @@ TEST(AttentionStudy, Tf32OnACpuIsUnsupportedNotFp32) {
   }
 }
 
+TEST(AttentionStudy, HeadsThatAreTooWideForFlashAreUnsupportedBeforeARun) {
+  CpuDevice device(two_threads());
+  for (const std::string implementation : {"naive", "compiled", "flash"}) {
+    AttentionWorkload row = workload(implementation);
+    row.config.head_dim = 257;
+    const Record described = describe_attention(row, device, kQuick, {});
+    const bool flash = implementation == "flash";
+    EXPECT_EQ(described.status, flash ? Status::unsupported : Status::ok);
+    EXPECT_EQ(described.memory.predicted_peak.has_value(), !flash);
+    EXPECT_TRUE(described.cost);
+    const Record record = run_row(row, device).value();
+    EXPECT_EQ(record.status, described.status) << record.error;
+    EXPECT_EQ(record.error.find("257 wide") != std::string::npos, flash) << record.error;
+    row.config.head_dim = 256;
+    EXPECT_EQ(run_row(row, device).value().status, Status::ok) << implementation;
+  }
+}
+
 TEST(AttentionStudy, FlopsFollowTheConvention) {
   const CpuDevice device(two_threads());
   AttentionWorkload row = workload("naive");

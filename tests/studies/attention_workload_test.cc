@@ -60,6 +60,7 @@ TEST(AttentionPreset, Cs336IsTheGridOfTheAssignment) {
   EXPECT_EQ(matrix.seq_lens, (std::vector<int64_t>{256, 1024, 4096, 8192, 16384}));
   EXPECT_EQ(matrix.heads, (std::vector<int64_t>{1}));
   EXPECT_EQ(matrix.dtypes, (std::vector<std::string>{"fp32"}));
+  EXPECT_EQ(matrix.implementations, (std::vector<std::string>{"naive", "compiled", "flash"}));
   EXPECT_FALSE(matrix.causal);
 }
 
@@ -77,6 +78,7 @@ TEST(AttentionPreset, LeaderboardIsOneLongProblemOfSixteenHeads) {
   const AttentionMatrix matrix = attention_preset("leaderboard");
   EXPECT_EQ(labels(expand_matrix(matrix)),
             (std::vector<std::string>{"naive S=16384 d=64 batch=1 heads=16 bf16 causal",
+                                      "compiled S=16384 d=64 batch=1 heads=16 bf16 causal",
                                       "flash S=16384 d=64 batch=1 heads=16 bf16 causal"}));
 }
 
@@ -90,8 +92,7 @@ TEST(AttentionImplementations, AreFoundByTheirNames) {
     EXPECT_EQ(&find_attention_implementation(implementation.name), &implementation);
   EXPECT_EQ(find_attention_implementation("naive").form, AttentionForm::plain);
   EXPECT_EQ(find_attention_implementation("flash").form, AttentionForm::fused);
-  EXPECT_ERROR(find_attention_implementation("flush"), ErrorKind::usage,
-               "naive, compiled, flash");
+  EXPECT_ERROR(find_attention_implementation("flush"), ErrorKind::usage, "naive, compiled, flash");
 }
 
 TEST(BackwardAlgorithm, NamesAreReadBack) {

@@ -107,6 +107,42 @@ TEST(Frontier, NothingFitsIsAStatusNotALength) {
   EXPECT_FALSE(record.metrics->contains("seq_len"));
 }
 
+TEST(Frontier, HeadsThatNoKernelServesAreUnsupportedWithoutAProbe) {
+  const CpuDevice device(one_thread());
+  std::vector<int64_t> asked;
+  AttentionWorkload row = workload("flash");
+  row.config.head_dim = 257;
+  const Record record = found(row, device, up_to(1 << 20, asked));
+  EXPECT_EQ(record.status, Status::unsupported);
+  EXPECT_NE(record.error.find("257"), std::string::npos) << record.error;
+  EXPECT_TRUE(asked.empty());
+  for (const char* implementation : {"naive", "compiled"}) {
+    row.implementation = implementation;
+    EXPECT_EQ(found(row, device, up_to(1 << 20, asked)).status, Status::ok) << implementation;
+  }
+}
+
+// A probe that ends for another reason says nothing of memory.
+TEST(Frontier, AProbeThatFailedIsNotTakenForTheEndOfMemory) {
+  const CpuDevice device(one_thread());
+  const AttentionWorkload row = workload("naive");
+  const int64_t predicted = predicted_frontier(row, device, kBudget, 32, 1 << 20);
+  for (const int64_t works : {int64_t{0}, predicted}) {
+    FrontierOptions options{.probe = {}, .step = 32, .max_seq_len = 1 << 20};
+    options.probe = [works](const AttentionWorkload& at, ProbeMethod) {
+      return at.config.seq_len <= works
+                 ? ProbeResult{.outcome = ProbeResult::Outcome::fits, .peak = Bytes{1}}
+                 : ProbeResult{.detail = "it crashed"};
+    };
+    const Record record = found(row, device, options);
+    EXPECT_EQ(record.status, works > 0 ? Status::ok : Status::invalid);
+    EXPECT_FALSE(record.metrics->contains("first_oom_seq_len"));
+    const std::string why =
+        works > 0 ? (*record.metrics)["limited_by"].get<std::string>() : record.error;
+    EXPECT_NE(why.find("it crashed"), std::string::npos) << why;
+  }
+}
+
 TEST(Frontier, TheEndOfTheSearchIsNotTakenForTheEndOfMemory) {
   const CpuDevice device(one_thread());
   std::vector<int64_t> asked;

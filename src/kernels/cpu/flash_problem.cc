@@ -41,9 +41,14 @@ AttentionSizes check_inputs(const TensorView& q, const TensorView& k, const Tens
         "give q [batch, heads, queries, head_dim] and k [batch, key_heads, keys, head_dim]");
   const AttentionSizes sizes = {q.shape[0], q.shape[1], k.shape[1],
                                 q.shape[2], k.shape[2], q.shape[3]};
-  if (sizes.head_dim < 1 || sizes.head_dim > kMaxHeadDim)
+  if (sizes.head_dim < 1)
     throw Error(ErrorKind::usage, fmt::format("flash attention: head_dim is {}", sizes.head_dim),
                 fmt::format("use 1 to {}", kMaxHeadDim));
+  if (sizes.head_dim > kMaxHeadDim)
+    throw Error(ErrorKind::unsupported,
+                fmt::format("attention heads are {} wide, and the flash kernels end at {}",
+                            sizes.head_dim, kMaxHeadDim),
+                "use the naive implementation");
   if (sizes.key_heads < 1 || sizes.heads % sizes.key_heads != 0)
     throw Error(ErrorKind::usage,
                 fmt::format("flash attention: {} query heads cannot share {} key heads",

@@ -15,7 +15,8 @@ struct AttentionSizes {
   int64_t group() const { return heads / key_heads; }
 };
 
-// Throw a usage error that names the tensor, what it has and what was expected.
+// Throw a usage error that names the tensor, what it has and what was expected; an unsupported one
+// for heads that are too wide.
 AttentionSizes check(const FlashForward& problem);
 AttentionSizes check(const FlashBackward& problem);
 

@@ -1,0 +1,72 @@
+#include "report/record_cells.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "measure/statistics.h"
+
+namespace ridgeline {
+namespace {
+
+constexpr double kWellKnown = 0.05;  // half the width of a median's interval, over the median
+
+bool is_noisy(const Record* record) {
+  return record->status == Status::ok &&
+         std::any_of(record->series.begin(), record->series.end(), [](const Series& series) {
+           return !(relative_half_width(series.statistics) <= kWellKnown);
+         });
+}
+
+}  // namespace
+
+std::string text_of(const Json& object, const char* key) {
+  if (!object.is_object()) return {};
+  const auto found = object.find(key);
+  if (found == object.end()) return {};
+  if (found->is_string()) return found->get<std::string>();
+  if (found->is_boolean()) return found->get<bool>() ? "True" : "False";
+  if (found->is_number_unsigned()) return fmt::to_string(found->get<uint64_t>());
+  if (found->is_number_integer()) return fmt::to_string(found->get<int64_t>());
+  return found->is_number() ? fmt::format("{:.6g}", found->get<double>()) : std::string();
+}
+
+std::optional<double> metric_in(const std::optional<Json>& metrics, std::string_view phase,
+                                const char* name) {
+  if (!metrics || !metrics->is_object()) return std::nullopt;
+  const auto of = metrics->find(phase);
+  if (of == metrics->end() || !of->is_object()) return std::nullopt;
+  const auto found = of->find(name);
+  if (found == of->end() || !found->is_number()) return std::nullopt;
+  return found->get<double>();
+}
+
+std::optional<double> metric_of(const Record& record, std::string_view phase, const char* name) {
+  return record.status == Status::ok ? metric_in(record.metrics, phase, name) : std::nullopt;
+}
+
+std::optional<double> statistic(const Record& record, std::string_view phase,
+                                double Statistics::*which) {
+  const Series* series = record.status == Status::ok ? record.find_series(phase) : nullptr;
+  if (!series || !std::isfinite(series->statistics.*which)) return std::nullopt;
+  return series->statistics.*which;
+}
+
+std::optional<double> mebibytes(const std::optional<Bytes>& bytes) {
+  return bytes ? std::optional(bytes->mebibytes()) : std::nullopt;
+}
+
+std::string cell(std::optional<double> value, const char* format, double factor) {
+  return value ? fmt::format(fmt::runtime(format), factor * *value) : std::string();
+}
+
+std::string noise_note(std::span<const Record* const> rows) {
+  const auto noisy = std::count_if(rows.begin(), rows.end(), is_noisy);
+  if (noisy == 0) return {};
+  return fmt::format(
+      "Noisy: in {} a median is not known to within {:.0f} %; take ratios there as rough",
+      noisy == 1 ? "1 row" : fmt::format("{} rows", noisy), 100 * kWellKnown);
+}
+
+}  // namespace ridgeline

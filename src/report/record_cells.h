@@ -1,0 +1,32 @@
+// What tables and sentences read out of records. Those come from files, so nothing is taken for
+// granted.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "measure/record.h"
+
+namespace ridgeline {
+
+// A member as text, whole: "True" and "False" for booleans; empty: there is none.
+std::string text_of(const Json& object, const char* key);
+
+// A number in the metrics of a phase, such as {"forward": {"mfu": 0.4}}; empty: there is none.
+std::optional<double> metric_in(const std::optional<Json>& metrics, std::string_view phase,
+                                const char* name);
+// The same, and a statistic, of a row that is ok.
+std::optional<double> metric_of(const Record& record, std::string_view phase, const char* name);
+std::optional<double> statistic(const Record& record, std::string_view phase,
+                                double Statistics::*which);
+std::optional<double> mebibytes(const std::optional<Bytes>& bytes);
+
+// Empty where there is no value.
+std::string cell(std::optional<double> value, const char* format = "{:.6g}", double factor = 1);
+
+// "Noisy: in 2 rows a median is not known ...", of rows that are ok; empty: all are well known.
+std::string noise_note(std::span<const Record* const> rows);
+
+}  // namespace ridgeline

@@ -1,0 +1,44 @@
+#include "report/record_cells.h"
+
+#include <gtest/gtest.h>
+
+#include "measure/test_support.h"
+
+namespace ridgeline {
+namespace {
+
+TEST(RecordCells, AnyMemberIsTextAndNoneIsEmpty) {
+  const Json object = {{"text", std::string(200, 'x')}, {"yes", true},       {"whole", -3},
+                       {"large", UINT64_MAX},           {"fraction", 0.125}, {"list", {1, 2}}};
+  EXPECT_EQ(text_of(object, "text"), std::string(200, 'x')) << "not cut";
+  EXPECT_EQ(text_of(object, "yes"), "True");
+  EXPECT_EQ(text_of(object, "whole"), "-3");
+  EXPECT_EQ(text_of(object, "large"), "18446744073709551615");
+  EXPECT_EQ(text_of(object, "fraction"), "0.125");
+  EXPECT_EQ(text_of(object, "list"), "");
+  EXPECT_EQ(text_of(object, "none"), "");
+  for (const Json& damaged : {Json(), Json("text"), Json(7), Json::array({1})})
+    EXPECT_EQ(text_of(damaged, "text"), "");
+}
+
+TEST(RecordCells, NumbersAreThoseOfGoodRows) {
+  Record record = attention_record({.forward_ms = 3});
+  record.metrics = Json{{"forward", {{"mfu", 0.5}, {"word", "x"}}}, {"flat", 1}};
+  EXPECT_EQ(metric_of(record, "forward", "mfu"), 0.5);
+  EXPECT_EQ(statistic(record, "forward", &Statistics::median_ms), 3);
+  for (const auto& [phase, name] :
+       {std::pair{"forward", "word"}, {"forward", "none"}, {"flat", "mfu"}, {"none", "mfu"}})
+    EXPECT_FALSE(metric_of(record, phase, name)) << phase << ' ' << name;
+  record.series[0].statistics.std_ms = Statistics::kUnknown;
+  EXPECT_FALSE(statistic(record, "forward", &Statistics::std_ms));
+  EXPECT_FALSE(statistic(record, "none", &Statistics::median_ms));
+  record.status = Status::oom;
+  EXPECT_FALSE(metric_of(record, "forward", "mfu"));
+  EXPECT_FALSE(statistic(record, "forward", &Statistics::median_ms));
+  EXPECT_EQ(metric_in(record.metrics, "forward", "mfu"), 0.5);
+  for (const Json& damaged : {Json(), Json("text"), Json::array({1})})
+    EXPECT_FALSE(metric_in(damaged, "forward", "mfu"));
+}
+
+}  // namespace
+}  // namespace ridgeline
