@@ -5,9 +5,9 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "cli/commands.h"
 #include "measure/history.h"
-#include "measure/printable.h"
 #include "measure/read_results.h"
 #include "report/history_report.h"
 

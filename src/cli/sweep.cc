@@ -7,10 +7,10 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "cli/interrupt.h"
 #include "measure/file_io.h"
 #include "measure/history.h"
-#include "measure/printable.h"
 #include "measure/read_results.h"
 #include "measure/record_json.h"
 #include "measure/results_file.h"

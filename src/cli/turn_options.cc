@@ -7,10 +7,10 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/units.h"
 #include "cli/interrupt.h"
 #include "cli/options.h"
-#include "measure/printable.h"
 
 namespace ridgeline {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "measure/printable.h"
+#include "base/printable.h"
 
 namespace ridgeline {
 namespace {
@@ -84,12 +84,6 @@ std::string defect(std::span<const double> samples) {
   if (samples.size() < kMinSamples)
     return fmt::format("{} samples; at least {} are needed", samples.size(), kMinSamples);
   return {};
-}
-
-std::vector<double> logarithms(std::span<const double> samples) {
-  std::vector<double> out;
-  for (const double sample : samples) out.push_back(std::log(std::max(sample, 1e-9)));
-  return out;
 }
 
 // One phase of a pair of rows, before its statistics.

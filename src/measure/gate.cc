@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "measure/printable.h"
+#include "base/printable.h"
 
 namespace ridgeline {
 
@@ -35,7 +35,7 @@ std::string unclear(const RowComparison& row, double) {
   return both_ran && !row.verdict ? row.note : "";
 }
 
-bool has_interval(const RowComparison& row) {
+bool is_judged(const RowComparison& row) {
   return row.judged();
 }
 
@@ -70,9 +70,8 @@ std::string missing(const Comparison& comparison, double) {
 }
 
 constexpr GateRule kRules[] = {
-    {"slower", true, "a row is SLOWER, and by more than P", slower, nullptr, has_interval},
-    {"geomean", true, "all rows together are slower by more than P", nullptr, geomean,
-     has_interval},
+    {"slower", true, "a row is SLOWER, and by more than P", slower, nullptr, is_judged},
+    {"geomean", true, "all rows together are slower by more than P", nullptr, geomean, is_judged},
     {"memory", true, "the peak memory of a row grew by more than P", memory, nullptr, has_peaks},
     {"unclear", false, "a row is UNCLEAR or could not be compared", unclear, nullptr, nullptr},
     {"missing", false, "a row or phase of the base is not in the new results", nullptr, missing,

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "measure/printable.h"
+#include "base/printable.h"
 #include "measure/read_results.h"
 #include "measure/record_json.h"
 

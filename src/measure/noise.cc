@@ -25,12 +25,6 @@ bool are_times(std::span<const double> samples) {
   });
 }
 
-std::vector<double> logarithms(std::span<const double> samples) {
-  std::vector<double> out;
-  for (const double sample : samples) out.push_back(std::log(sample));
-  return out;
-}
-
 }  // namespace
 
 std::vector<MeasuredNoise> measured_noise(std::span<const Interleaved> in_turns,

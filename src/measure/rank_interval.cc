@@ -126,6 +126,12 @@ Shift paired_shift(std::span<const double> differences, double confidence) {
   return between_ranks(averages, signed_rank_counts(differences.size()), confidence);
 }
 
+std::vector<double> logarithms(std::span<const double> times) {
+  std::vector<double> out;
+  for (const double time : times) out.push_back(std::log(std::max(time, 1e-9)));
+  return out;
+}
+
 Shift unpaired_shift(std::span<const double> base, std::span<const double> next,
                      double confidence) {
   check(base);

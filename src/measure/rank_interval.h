@@ -26,6 +26,9 @@ struct Shift {
 inline constexpr int kMaxPairs = 400;
 Shift paired_shift(std::span<const double> differences, double confidence);
 
+// Of times, so that shifts are factors; one below the clock's step counts as a billionth.
+std::vector<double> logarithms(std::span<const double> times);
+
 // Of two runs of figures, in the order measured, `next` less `base`: the median of all pairwise
 // differences and the interval of Wilcoxon's rank sums. More than kMaxBatches a side are put
 // together beforehand: the null distribution of so many is exact in whole numbers.

@@ -8,8 +8,8 @@
 #include <cerrno>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "measure/file_io.h"
-#include "measure/printable.h"
 #include "measure/record_json.h"
 
 namespace ridgeline {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "measure/printable.h"
+#include "base/printable.h"
 #include "measure/record_fields.h"
 
 namespace ridgeline {

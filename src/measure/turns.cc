@@ -9,7 +9,7 @@
 
 #include "base/environment.h"
 #include "base/error.h"
-#include "measure/printable.h"
+#include "base/printable.h"
 
 namespace ridgeline {
 namespace {

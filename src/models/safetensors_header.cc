@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "models/safetensors.h"
 
 namespace ridgeline {
@@ -153,11 +154,7 @@ int64_t expected_bytes(const StoredTensor& tensor) {
 }  // namespace
 
 std::string shown_name(std::string_view name) {
-  constexpr size_t kMost = 80;
-  std::string text(name.substr(0, kMost));
-  for (char& c : text)
-    if (c < 0x20 || c >= 0x7f) c = '?';
-  return name.size() > kMost ? text + "..." : text;
+  return printable(name, 80);
 }
 
 SafetensorsHeader parse_safetensors_header(std::string_view text, int64_t data_bytes) {

@@ -7,7 +7,7 @@
 #include <map>
 #include <tuple>
 
-#include "measure/printable.h"
+#include "base/printable.h"
 #include "report/attention_report.h"
 #include "report/attention_rows.h"
 #include "report/power_law.h"

@@ -7,7 +7,8 @@
 #include <functional>
 #include <map>
 
-#include "measure/printable.h"
+#include "base/printable.h"
+#include "report/record_cells.h"
 
 namespace ridgeline {
 namespace {
@@ -73,10 +74,6 @@ std::string cell(double value, const char* format) {
 
 std::string verdict_text(const RowComparison& row) {
   return row.verdict ? std::string(verdict_name(*row.verdict)) : std::string("-");
-}
-
-std::string mebibytes(const std::optional<Bytes>& bytes) {
-  return bytes ? fmt::format("{:.3f}", bytes->mebibytes()) : std::string();
 }
 
 }  // namespace
@@ -163,8 +160,8 @@ Table comparison_csv(const Comparison& comparison) {
                                row.noise.source,
                                std::string(pairing_name(comparison.pairing)),
                                row.verdict ? verdict_text(row) : "",
-                               mebibytes(row.base.memory.peak),
-                               mebibytes(row.next.memory.peak),
+                               cell(mebibytes(row.base.memory.peak), "{:.3f}"),
+                               cell(mebibytes(row.next.memory.peak), "{:.3f}"),
                                std::string(status_csv_word(row.base.status)),
                                std::string(status_csv_word(row.next.status)),
                                printable(row.base.build.git_commit, kMaxText),

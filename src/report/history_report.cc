@@ -7,7 +7,7 @@
 #include <map>
 #include <optional>
 
-#include "measure/printable.h"
+#include "base/printable.h"
 
 namespace ridgeline {
 namespace {

@@ -11,8 +11,8 @@
 
 #include "base/clock.h"
 #include "base/environment.h"
+#include "base/printable.h"
 #include "base/units.h"
-#include "measure/printable.h"
 #include "report/colour.h"
 
 namespace ridgeline {

@@ -7,7 +7,7 @@
 #include <set>
 #include <unordered_map>
 
-#include "measure/printable.h"
+#include "base/printable.h"
 #include "report/record_cells.h"
 
 namespace ridgeline {

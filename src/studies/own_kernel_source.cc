@@ -9,10 +9,10 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "jit/cuda_jit.h"
 #include "jit/nvrtc_compile.h"
 #include "kernels/cuda/launch.h"
-#include "measure/printable.h"
 
 namespace ridgeline {
 namespace {

@@ -6,7 +6,7 @@
 #include <iterator>
 
 #include "base/error.h"
-#include "measure/printable.h"
+#include "base/printable.h"
 #include "studies/kernel_metrics.h"
 #include "studies/worker_row.h"
 

@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "measure/printable.h"
+#include "base/printable.h"
 
 namespace ridgeline {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <csignal>
 
-#include "measure/printable.h"
+#include "base/printable.h"
 #include "measure/test_support.h"
 
 namespace ridgeline {

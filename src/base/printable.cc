@@ -1,4 +1,4 @@
-#include "measure/printable.h"
+#include "base/printable.h"
 
 #include <fmt/format.h>
 
