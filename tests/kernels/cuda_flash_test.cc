@@ -184,6 +184,20 @@ TEST_F(CudaFlash, SharesKeyHeadsAmongQueryHeads) {
                        .dtype = dtype});
 }
 
+// More steps than tiles in flight, several times over, in one head and from one to the next.
+TEST_F(CudaFlash, MatchesTheOracleOverManySteps) {
+  for (int64_t width : {64, 128, 136, 160, 192, 224, 256})
+    for (const AttentionMask& mask :
+         {AttentionMask{}, {.causal = true}, {.causal = true, .window = 150}})
+      check(device(), {.heads = 2,
+                       .key_heads = 1,
+                       .queries = 530,
+                       .keys = 250,
+                       .head_dim = width,
+                       .mask = mask,
+                       .dtype = width % 64 == 0 ? DType::bf16 : DType::f16});
+}
+
 TEST_F(CudaFlash, ReadsAndWritesAnyStrides) {
   for (Layout layout : {Layout::heads_inside, Layout::columns_apart})
     for (DType dtype : kDTypes)

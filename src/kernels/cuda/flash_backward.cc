@@ -103,17 +103,25 @@ struct BackwardPlan : FlashPlan {
     return result;
   }
 
+  CudaLaunch keys_kernel(const BackwardKeysTile& tile) const {
+    const auto queries = constant("QUERIES", tile.queries), stages = constant("STAGES", tile.stages),
+               blocks = constant("BLOCKS", tile.blocks);
+    switch (tile.kernel) {
+      case BackwardKernel::warpgroups_wide:
+        return launch("flash_backward_warpgroups_wide.cu", "flash_backward_warpgroups_wide", {stages});
+      case BackwardKernel::warpgroups:
+        return launch("flash_backward_warpgroups.cu", "flash_backward_warpgroups",
+                      {queries, constant("WARPGROUPS", tile.keys / 64), blocks});
+      case BackwardKernel::portable:
+        break;
+    }
+    return launch("flash_backward_keys.cu", "flash_backward_keys",
+                  {queries, constant("KEYS", tile.keys), constant("WARPS", tile.warps), stages,
+                   constant("SPLIT", tile.split), constant("SINGLE_PASS", single_pass), blocks});
+  }
+
   std::vector<CudaLaunch> keys_launches(const BackwardKeysTile& tile) const {
-    CudaLaunch main =
-        tile.warpgroups
-            ? launch("flash_backward_warpgroups.cu", "flash_backward_warpgroups",
-                     {constant("QUERIES", tile.queries), constant("WARPGROUPS", tile.keys / 64),
-                      constant("BLOCKS", tile.blocks)})
-            : launch("flash_backward_keys.cu", "flash_backward_keys",
-                     {constant("QUERIES", tile.queries), constant("KEYS", tile.keys),
-                      constant("WARPS", tile.warps), constant("STAGES", tile.stages),
-                      constant("SPLIT", tile.split), constant("SINGLE_PASS", single_pass),
-                      constant("BLOCKS", tile.blocks)});
+    CudaLaunch main = keys_kernel(tile);
     const int64_t tiles = divide_up(shape.keys, tile.keys);
     const int64_t query_tiles = divide_up(shape.queries, tile.queries);
     FlashBackwardParams filled = params;

@@ -8,14 +8,12 @@
 //
 // Constants beside those of flash_common.cuh: QUERIES (a step), WARPGROUPS (as many as dQ of a step has parts of 64 x
 // 64), BLOCKS (a multiprocessor should hold).
-#include "flash_common.cuh"
-#include "flash_query_sums.cuh"
-#include "warpgroup.cuh"
+#include "flash_backward_warpgroups.cuh"
 
 namespace ridgeline {
 
 constexpr int kQueries = QUERIES, kWarpgroups = WARPGROUPS;
-constexpr int kKeys = 64 * kWarpgroups, kThreads = 128 * kWarpgroups;
+constexpr int kKeys = 64 * kWarpgroups, kThreads = kWarpgroup * kWarpgroups;
 constexpr int kScoreTiles = kQueries / 8, kWidthTiles = kHeadDim / 8;
 constexpr int kQuerySteps = kQueries / kStep;
 constexpr int kPartsAcross = (kHeadDim + kPanel - 1) / kPanel;  // 64 x 64 parts of dQ side by side
@@ -25,6 +23,7 @@ static_assert(kQueries / 64 * kPartsAcross == kWarpgroups, "a part of dQ for eac
 using KeyRows = Panels<kKeys, kHeadDim>;
 using QueryRows = Panels<kQueries, kHeadDim>;
 using Scores = Panels<kKeys, kQueries>;
+using Steps = QuerySteps<kQueries, kKeys>;
 constexpr int kStageBytes = 2 * QueryRows::kBytes;
 constexpr int kWarpSums = 16 * kPanel * 4;  // bytes of a warp's part of dQ
 
@@ -36,12 +35,8 @@ flash_backward_warpgroups(const __grid_constant__ FlashBackwardParams p) {
   const int warpgroup = warp() / 4;
   const int warp_key = 16 * warp();
   const Visible visible{p.mask_first, p.mask_last, p.queries, p.keys};
-
-  // The query tiles in which any query sees a key of this block; the same for each head of the group.
-  const int last_key = min(first_key + kKeys, p.keys) - 1;
-  const int begin = visible.queries_of(first_key).first / kQueries;
-  const int end = (visible.queries_of(last_key).last + kQueries - 1) / kQueries;
-  const int steps = max(end - begin, 0) * p.group;
+  Steps at(p, visible, work);
+  const int steps = at.count;
 
   const KeyRows k_tile{shared_address()}, v_tile{k_tile.address + KeyRows::kBytes};
   const unsigned ring = v_tile.address + KeyRows::kBytes;
@@ -49,23 +44,14 @@ flash_backward_warpgroups(const __grid_constant__ FlashBackwardParams p) {
   const unsigned staging = d_score_ring + 2 * Scores::kBytes;  // of sums on their way out
   const unsigned row_ring = staging + kThreads / 32 * kWarpSums;  // log-sum-exps and dots of a stage's queries
 
-  // Steps go over the tiles of one head, then of the next one.
-  struct Place {
-    int tile, head, stage;
-  };
-  const auto after = [&](Place place) {
-    const bool wraps = place.tile + 1 == end;
-    return Place{wraps ? begin : place.tile + 1, place.head + wraps, place.stage == 2 ? 0 : place.stage + 1};
-  };
-  const auto head_number = [&](const Place& place) { return work.batch * p.heads + place.head; };
-  const auto load_step = [&](const Place& place) {
-    const unsigned stage = ring + place.stage * kStageBytes;
+  const auto load_step = [&](const Steps& place, int number) {
+    const unsigned stage = ring + number * kStageBytes;
     const int query = place.tile * kQueries;
     load_rows<kQueries, kThreads>(QueryRows{stage}, Inputs(p.q, work.batch, place.head), query, p.queries);
     load_rows<kQueries, kThreads>(QueryRows{stage + QueryRows::kBytes}, Inputs(p.d_out_planes, work.batch, place.head),
                                   query, p.queries);
-    const long long row = static_cast<long long>(head_number(place)) * p.padded_queries + query;
-    const unsigned to = row_ring + place.stage * (8 * kQueries);
+    const long long row = place.row(p, work);
+    const unsigned to = row_ring + number * (8 * kQueries);
     if (threadIdx.x < kQueries / 4) {
       copy_chunk(to + 16 * threadIdx.x, p.row_shift + row + 4 * threadIdx.x);
       copy_chunk(to + 4 * kQueries + 16 * threadIdx.x, p.row_dot + row + 4 * threadIdx.x);
@@ -74,8 +60,8 @@ flash_backward_warpgroups(const __grid_constant__ FlashBackwardParams p) {
 
   load_rows<kKeys, kThreads>(k_tile, Inputs(p.k, work.batch, work.head), first_key, p.keys);
   load_rows<kKeys, kThreads>(v_tile, Inputs(p.v, work.batch, work.head), first_key, p.keys);
-  Place place{begin, work.head * p.group, 0};
-  if (steps > 0) load_step(place);
+  int stage_number = 0;
+  if (steps > 0) load_step(at, stage_number);
   commit_copies();
 
   Accumulator d_k[1][kWidthTiles] = {}, d_v[1][kWidthTiles] = {}, d_q[kPanel / 8] = {};
@@ -95,8 +81,8 @@ flash_backward_warpgroups(const __grid_constant__ FlashBackwardParams p) {
     const Scores d_score_tile{d_score_ring + (step & 1) * Scores::kBytes};
 #pragma unroll
     for (int k = 0; k < kKeys; k += kStep)
-      multiply_shared<Element>(d_q, d_score_tile.columns_from(part_query, k),
-                                           k_tile.columns_from(part_column, k), k > 0);
+      multiply_shared<Element>(d_q, d_score_tile.columns_from(part_query, k), k_tile.columns_from(part_column, k),
+                               k > 0);
     end_products();
   };
 
@@ -104,7 +90,7 @@ flash_backward_warpgroups(const __grid_constant__ FlashBackwardParams p) {
     wait_for_copies<0>();
     publish_shared();
     __syncthreads();
-    const unsigned stage = ring + place.stage * kStageBytes;
+    const unsigned stage = ring + stage_number * kStageBytes;
     const QueryRows q_tile{stage}, d_out_tile{stage + QueryRows::kBytes};
     Accumulator weights[1][kScoreTiles], d_scores[1][kScoreTiles];
     const auto multiply_rows = [&](Accumulator(&result)[kScoreTiles], KeyRows left, QueryRows right) {
@@ -116,33 +102,22 @@ flash_backward_warpgroups(const __grid_constant__ FlashBackwardParams p) {
     begin_products();
     multiply_d_scores(step - 1);  // at first of nothing that counts
     multiply_rows(weights[0], k_tile, q_tile);
-    const Place next = after(place);
-    if (step + 1 < steps) load_step(next);
+    Steps next = at;
+    next.next();
+    const int next_stage = stage_number == 2 ? 0 : stage_number + 1;
+    if (step + 1 < steps) load_step(next, next_stage);
     commit_copies();
     wait_for_products<1>();
     if (step > 0) add_d_q();
-    d_q_sum = p.d_q_sum +
-              (static_cast<long long>(head_number(place)) * p.query_tiles + place.tile) * (kQueries * kHeadDim);
+    d_q_sum = at.sums(p, work);
     begin_products();
     multiply_rows(d_scores[0], v_tile, d_out_tile);
 
     wait_for_products<1>();
     settle(weights[0]);
-    const int first_query = place.tile * kQueries;
-    const int key = first_key + warp_key;
-    const Span common = {visible.queries_of(key + 15).first, visible.queries_of(key).last};
-    if (key + 16 > p.keys || !common.covers(first_query, first_query + kQueries))
-      hide(weights, key, first_query, [&](int row) { return visible.queries_of(row); });
-    const unsigned shifts = row_ring + place.stage * (8 * kQueries);
+    const unsigned shifts = row_ring + stage_number * (8 * kQueries);
+    weigh(weights, p, visible, first_key + warp_key, at.tile * kQueries, shifts);
     FragmentA<Element> left[kQuerySteps];
-#pragma unroll
-    for (int n = 0; n < kScoreTiles; ++n) {
-      float shift[2];
-      load_floats(shift[0], shift[1], shifts + 4 * (8 * n + 2 * (lane() % 4)));
-#pragma unroll
-      for (int i = 0; i < 4; ++i)
-        weights[0][n].v[i] = exp2(weights[0][n].v[i] * p.scale_log2 - shift[i % 2]);
-    }
     const auto add_product = [&](Accumulator(&sum)[kWidthTiles], QueryRows right) {
       begin_products();
 #pragma unroll
@@ -174,7 +149,8 @@ flash_backward_warpgroups(const __grid_constant__ FlashBackwardParams p) {
     }
     publish_shared();
     add_product(d_k[0], q_tile);
-    place = next;
+    at = next;
+    stage_number = next_stage;
   }
   publish_shared();
   __syncthreads();

@@ -10,7 +10,7 @@ namespace ridgeline {
 
 constexpr int kRows = ROWS, kKeys = KEYS;
 constexpr int kWarpgroups = kRows / 64;
-constexpr int kThreads = 128 * (kWarpgroups + 1);
+constexpr int kThreads = kWarpgroup * (kWarpgroups + 1);
 constexpr bool kStays = STAYS;
 
 // Every thread begins with its share of a multiprocessor's registers; the loading warpgroup gives most of its own to
@@ -62,15 +62,13 @@ struct Tiles {
 extern "C" __global__ void __launch_bounds__(kThreads, 1)
 flash_forward_warpgroups(const __grid_constant__ FlashForwardParams p) {
   wait_for_earlier_kernels();
-  const unsigned key_tiles = shared_address() + QueryRing::kTileBytes;
-  const unsigned barriers = key_tiles + 2 * KeyRing::kTileBytes;
+  const unsigned barriers = shared_address() + QueryRing::kTileBytes + 2 * KeyRing::kTileBytes;
   const QueryRing query_ring{shared_address(), barriers};
-  const KeyRing key_ring{key_tiles, barriers + QueryRing::kBarrierBytes};
-  const KeyRing value_ring{key_tiles + KeyRing::kTileBytes, key_ring.barriers + KeyRing::kBarrierBytes};
+  const auto key_ring = query_ring.then<KeyRing>(), value_ring = key_ring.then<KeyRing>();
   if (threadIdx.x == 0) {
-    query_ring.set_up(4 * kWarpgroups);
-    key_ring.set_up(4 * kWarpgroups);
-    value_ring.set_up(4 * kWarpgroups);
+    query_ring.set_up(kWarpgroup, 4 * kWarpgroups);
+    key_ring.set_up(kWarpgroup, 4 * kWarpgroups);
+    value_ring.set_up(kWarpgroup, 4 * kWarpgroups);
   }
   __syncthreads();
   const Visible visible{p.mask_first, p.mask_last, p.queries, p.keys};
@@ -85,7 +83,7 @@ flash_forward_warpgroups(const __grid_constant__ FlashForwardParams p) {
       const auto load = [&](auto ring, int step, Inputs rows, int first, int end) {
         asm volatile("" : "+r"(rows.row));  // or else its multiples are kept, and there are few registers here
         ring.fill(step, [&](auto tile) {
-          load_rows<decltype(tile)::kHeight, 128>(tile, rows, first, end, threadIdx.x % 128);
+          load_rows<decltype(tile)::kHeight, kWarpgroup>(tile, rows, first, end, threadIdx.x % kWarpgroup);
         });
       };
       const auto load_keys = [&](const KeyRing& ring, const FlashTensor& tensor, int step) {
@@ -109,10 +107,10 @@ flash_forward_warpgroups(const __grid_constant__ FlashForwardParams p) {
   const int first_row = 64 * warpgroup, warp_row = 16 * warp();
   // Turns go around: each warpgroup waits for the one before it, and lets the next one go.
   const auto wait_for_turn = [&] {
-    if (kTurns) meet(1 + warpgroup, 256);
+    if (kTurns) meet(1 + warpgroup, 2 * kWarpgroup);
   };
   const auto end_turn = [&] {
-    if (kTurns) announce(1 + (warpgroup + 1) % kWarpgroups, 256);
+    if (kTurns) announce(1 + (warpgroup + 1) % kWarpgroups, 2 * kWarpgroup);
   };
   if (warpgroup == kWarpgroups - 1) end_turn();
 
@@ -151,7 +149,7 @@ flash_forward_warpgroups(const __grid_constant__ FlashForwardParams p) {
       value_ring.give_back(before - 1);
       settle(mine.output[0]);
     }
-    meet(1 + kWarpgroups + warpgroup, 128);  // queries make room for results
+    meet(1 + kWarpgroups + warpgroup, kWarpgroup);  // queries make room for results
     finish_rows(p, work, mine.softmax, mine.output, q_tile, kRows, warp_row);
     query_ring.give_back(tiles.round);
   }

@@ -25,6 +25,13 @@ __device__ __forceinline__ void add_atomically(float* to, const Accumulator& x) 
 #endif
 }
 
+// The first kCount accumulators of a warp, which lie side by side.
+template <int kCount, int kTiles>
+__device__ __forceinline__ void add_row(float* to, const Accumulator (&sums)[kTiles]) {
+#pragma unroll
+  for (int n = 0; n < kCount; ++n) add_atomically(to + 128 * n + 4 * lane(), sums[n]);
+}
+
 // For warps that mma.sync serves: a tile is cut into units of (16 kM) x 16, and a warp owns consecutive ones.
 template <int kQueries, int kWarps>
 struct QuerySums {

@@ -16,6 +16,8 @@ int64_t panel_width(const FlashShape& shape) {
   return divide_up(shape.head_dim(), kPanelColumns) * kPanelColumns;
 }
 
+constexpr int kBarrierBytes = 16;  // of a tile in a ring of warpgroup.cuh
+
 // In shared memory.
 int64_t element_bytes(const FlashShape& shape) {
   return shape.planes() == 2 ? 4 : 2;
@@ -133,8 +135,11 @@ std::vector<ForwardTile> forward_warpgroup_tiles(const FlashShape& shape, const 
 }
 
 std::vector<BackwardKeysTile> backward_warpgroup_tiles(const FlashShape& shape) {
-  if (shape.head_dim() > 64) return {{64, 128, 8, 3, 1, 1, true}};
-  return {{128, 128, 8, 3, 1, 1, true}, {64, 64, 4, 3, 1, 2, true}};
+  using enum BackwardKernel;
+  const int width = shape.head_dim();
+  if (width > 128) return {{64, 64, 16, width > 192 ? 2 : 3, 1, 1, warpgroups_wide}};
+  if (width > 64) return {{64, 128, 8, 3, 1, 1, warpgroups}};
+  return {{128, 128, 8, 3, 1, 1, warpgroups}, {64, 64, 4, 3, 1, 2, warpgroups}};
 }
 
 template <class Tile>
@@ -203,7 +208,6 @@ int64_t FlashShape::row_bytes() const {
 }
 
 int64_t ForwardTile::shared_bytes(const FlashShape& shape) const {
-  constexpr int kBarrierBytes = 16;  // of a tile in a ring
   if (kernel != ForwardKernel::portable)
     return 2 * panel_width(shape) * (query_stages * rows + 2 * stages * keys) +
            (query_stages + 2 * stages) * kBarrierBytes;
@@ -211,10 +215,13 @@ int64_t ForwardTile::shared_bytes(const FlashShape& shape) const {
 }
 
 int64_t BackwardKeysTile::shared_bytes(const FlashShape& shape, bool single_pass) const {
-  if (warpgroups) {
+  if (kernel != BackwardKernel::portable) {
     const int64_t width = panel_width(shape);
-    return 2 * width * (2 * keys + stages * 2 * queries) + 2 * 2 * keys * queries +
-           4 * queries * width + stages * 8 * queries;
+    const int64_t rows = 2 * width * (2 * keys + stages * 2 * queries) + stages * 8 * queries;
+    const int64_t d_scores = 2 * 2 * keys * queries;
+    if (kernel == BackwardKernel::warpgroups) return rows + d_scores + 4 * queries * width;
+    const int64_t weights = 4 * keys * queries;
+    return rows + d_scores + weights + (2 + 2 * stages + 2 + 1) * kBarrierBytes;
   }
   const int64_t weights = (queries * element_bytes(shape) + 16) * keys;
   const int64_t tops = shape.planes() == 0 ? 0 : (keys / 16 * split + 3) / 4 * 16;
@@ -261,9 +268,8 @@ std::vector<ForwardTile> forward_tiles(const FlashShape& shape, const CudaFacts&
 std::vector<BackwardKeysTile> backward_keys_tiles(const FlashShape& shape, const CudaFacts& device,
                                                   bool single_pass) {
   std::vector<BackwardKeysTile> tiles;
-  // Wide heads, two passes, and the product that a function is differentiated at, have no room
-  // there.
-  if (serves_warpgroups(shape, device) && shape.head_dim() <= 128 && single_pass && !shape.function)
+  // Two passes, and the product that a function is differentiated at, have no room there.
+  if (serves_warpgroups(shape, device) && single_pass && !shape.function)
     tiles = backward_warpgroup_tiles(shape);
   else
     for (BackwardKeysTile tile : row_for(backward_keys_table(), shape))

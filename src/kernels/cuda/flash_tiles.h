@@ -41,11 +41,14 @@ struct ForwardTile {
   int64_t shared_bytes(const FlashShape& shape) const;
 };
 
-// A block of the backward kernel that keeps keys; see flash_backward_keys.cu. With warpgroups it is
-// flash_backward_warpgroups.cu.
+// flash_backward_keys.cu, or those that only Hopper runs: flash_backward_warpgroups.cu and
+// flash_backward_warpgroups_wide.cu.
+enum class BackwardKernel { portable, warpgroups, warpgroups_wide };
+
+// A block of a backward kernel that keeps keys; see there for the names.
 struct BackwardKeysTile {
   int queries, keys, warps, stages, split, blocks;
-  bool warpgroups = false;
+  BackwardKernel kernel = BackwardKernel::portable;
   int64_t shared_bytes(const FlashShape& shape, bool single_pass) const;
 };
 

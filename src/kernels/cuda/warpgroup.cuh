@@ -9,7 +9,8 @@
 
 namespace ridgeline {
 
-constexpr int kPanel = 64;  // columns of a panel: 128 bytes a row
+constexpr int kWarpgroup = 128;  // threads
+constexpr int kPanel = 64;       // columns of a panel: 128 bytes a row
 
 // What the tensor cores read of panels: 16 in depth, and as many rows, or transposed columns, as a product wants.
 template <int kPanelBytes, bool kIsTransposed>
@@ -192,7 +193,7 @@ struct PhaseBarrier {
   }
 };
 
-// Tiles on their way from a warpgroup that loads them to warpgroups that read them, kStages at a time.
+// Tiles on their way from a warpgroup that loads or computes them to warpgroups that read them, kStages at a time.
 template <class Tile, int kStages>
 struct TileRing {
   static constexpr int kTileBytes = kStages * Tile::kBytes;
@@ -203,9 +204,15 @@ struct TileRing {
   __device__ __forceinline__ PhaseBarrier free(int step) const { return {barriers + step % kStages * 16 + 8}; }
   __device__ __forceinline__ Tile tile(int step) const { return {tiles + step % kStages * Tile::kBytes}; }
 
+  // A ring whose tiles and barriers lie behind those of this one.
+  template <class Ring>
+  __device__ __forceinline__ Ring then() const {
+    return {tiles + kTileBytes, barriers + kBarrierBytes};
+  }
+
   // By one thread, before the others come.
-  __device__ __forceinline__ void set_up(int reading_warps) const {
-    for (int i = 0; i < kStages; ++i) loaded(i).set_up(128), free(i).set_up(reading_warps);
+  __device__ __forceinline__ void set_up(int writers, int reading_warps) const {
+    for (int i = 0; i < kStages; ++i) loaded(i).set_up(writers), free(i).set_up(reading_warps);
   }
   // The loading warpgroup: `load` starts to copy into a tile.
   template <class Load>
@@ -213,6 +220,16 @@ struct TileRing {
     free(step).wait(step / kStages - 1);
     load(tile(step));
     loaded(step).arrive_after_copies();
+  }
+  // A warpgroup that computes tiles: where to write one, and when it is written; its warps count as the writers.
+  __device__ __forceinline__ Tile room(int step) const {
+    free(step).wait(step / kStages - 1);
+    return tile(step);
+  }
+  __device__ __forceinline__ void hand_over(int step) const {
+    publish_shared();
+    __syncwarp();
+    if (lane() == 0) loaded(step).arrive();
   }
   // The readers: a tile before products read it, and when the products are done.
   __device__ __forceinline__ Tile take(int step) const {
@@ -226,7 +243,29 @@ struct TileRing {
   }
 };
 
-// ---- sums to global memory, on their own
+// ---- accumulators and fragments to shared memory, and sums from there to global memory, on their own
+
+__device__ __forceinline__ void store_accumulator(unsigned to, const Accumulator& x) {
+  asm volatile("st.shared.v4.f32 [%0], {%1,%2,%3,%4};" ::"r"(to), "f"(x.v[0]), "f"(x.v[1]), "f"(x.v[2]), "f"(x.v[3])
+               : "memory");
+}
+__device__ __forceinline__ Accumulator load_accumulator(unsigned from) {
+  Accumulator x;
+  asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];"
+               : "=f"(x.v[0]), "=f"(x.v[1]), "=f"(x.v[2]), "=f"(x.v[3])
+               : "r"(from)
+               : "memory");
+  return x;
+}
+
+// A fragment of A to a tile of the same rows and columns.
+template <class E, class To>
+__device__ __forceinline__ void store_a(To tile, int row, int column, const FragmentA<E>& a) {
+  const unsigned to = tile.at(row + (lane() & 15), column + (lane() >> 4) * 8);
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(to), "r"(a.r[0][0]),
+               "r"(a.r[0][1]), "r"(a.r[0][2]), "r"(a.r[0][3])
+               : "memory");
+}
 
 // Before the staging memory of additions is used again, and at the end.
 __device__ __forceinline__ void wait_for_additions() {
@@ -239,10 +278,7 @@ template <int kCount, int kTiles>
 __device__ __forceinline__ void add_shared(float* to, const Accumulator (&sums)[kTiles], unsigned staging) {
   wait_for_additions();
 #pragma unroll
-  for (int n = 0; n < kCount; ++n)
-    asm volatile("st.shared.v4.f32 [%0], {%1,%2,%3,%4};" ::"r"(staging + 512 * n + 16 * lane()), "f"(sums[n].v[0]),
-                 "f"(sums[n].v[1]), "f"(sums[n].v[2]), "f"(sums[n].v[3])
-                 : "memory");
+  for (int n = 0; n < kCount; ++n) store_accumulator(staging + 512 * n + 16 * lane(), sums[n]);
   publish_shared();
   __syncwarp();
   if (lane() == 0)
@@ -250,15 +286,6 @@ __device__ __forceinline__ void add_shared(float* to, const Accumulator (&sums)[
         "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;\n"
         "cp.async.bulk.commit_group;" ::"l"(to), "r"(staging), "n"(512 * kCount)
         : "memory");
-}
-
-// A fragment of A to a tile of the same rows and columns.
-template <class E, class To>
-__device__ __forceinline__ void store_a(To tile, int row, int column, const FragmentA<E>& a) {
-  const unsigned to = tile.at(row + (lane() & 15), column + (lane() >> 4) * 8);
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(to), "r"(a.r[0][0]),
-               "r"(a.r[0][1]), "r"(a.r[0][2]), "r"(a.r[0][3])
-               : "memory");
 }
 
 }  // namespace ridgeline
