@@ -43,7 +43,7 @@ struct QuerySteps {
 };
 
 // Scores of a warp's 16 keys from `key` on, keys x queries from `query` on, become weights; `shifts` are those of the
-// queries. Queries beyond the last have one that leaves no weight, so without a mask only keys beyond the last are hidden.
+// queries. Those of queries beyond the last leave no weight, so without a mask only keys beyond the last are hidden.
 template <int kTiles>
 __device__ __forceinline__ void weigh(Accumulator (&scores)[1][kTiles], const FlashBackwardParams& p,
                                       const Visible& visible, int key, int query, unsigned shifts) {
