@@ -104,20 +104,20 @@ struct BackwardPlan : FlashPlan {
   }
 
   CudaLaunch keys_kernel(const BackwardKeysTile& tile) const {
-    const auto queries = constant("QUERIES", tile.queries), stages = constant("STAGES", tile.stages),
-               blocks = constant("BLOCKS", tile.blocks);
+    const auto stages = constant("STAGES", tile.stages);
     switch (tile.kernel) {
-      case BackwardKernel::warpgroups_wide:
-        return launch("flash_backward_warpgroups_wide.cu", "flash_backward_warpgroups_wide", {stages});
       case BackwardKernel::warpgroups:
-        return launch("flash_backward_warpgroups.cu", "flash_backward_warpgroups",
-                      {queries, constant("WARPGROUPS", tile.keys / 64), blocks});
+        return launch("flash_backward_warpgroups.cu", "flash_backward_warpgroups", {stages});
+      case BackwardKernel::warpgroups_wide:
+        return launch("flash_backward_warpgroups_wide.cu", "flash_backward_warpgroups_wide",
+                      {stages});
       case BackwardKernel::portable:
         break;
     }
     return launch("flash_backward_keys.cu", "flash_backward_keys",
-                  {queries, constant("KEYS", tile.keys), constant("WARPS", tile.warps), stages,
-                   constant("SPLIT", tile.split), constant("SINGLE_PASS", single_pass), blocks});
+                  {constant("QUERIES", tile.queries), constant("KEYS", tile.keys),
+                   constant("WARPS", tile.warps), stages, constant("SPLIT", tile.split),
+                   constant("SINGLE_PASS", single_pass), constant("BLOCKS", tile.blocks)});
   }
 
   std::vector<CudaLaunch> keys_launches(const BackwardKeysTile& tile) const {

@@ -1,5 +1,12 @@
-// What the backward kernels of Hopper share: the order in which a block meets the queries that see its keys, and the
-// weights that they have there.
+// What the single-pass backward kernels of Hopper share. A block keeps keys and walks over the queries that see them.
+// Two of its warpgroups compute the gradients of its keys and values, however they share them; one computes dQ = dS K
+// from what they hand over, and adds it to the sums of all blocks; one loads, as far ahead as there is room. So nobody
+// waits for additions or loads, and whoever waits leaves the tensor cores to the others.
+//
+// As in flash_backward_keys.cu scores are computed transposed, keys x queries, so that weights and their gradients are
+// left operands in registers for dV = P^T dO and dK = dS^T Q.
+//
+// Constants beside those of flash_common.cuh: STAGES (tiles of queries, and of gradients of outputs, in shared memory).
 #pragma once
 
 #include "flash_common.cuh"
@@ -8,9 +15,19 @@
 
 namespace ridgeline {
 
-// Tiles of kQueries queries of one head, then of the next one of the group. Blocks of one head start at different
-// tiles, so that they do not all add to the same sums at once; with a mask they do so anyway.
-template <int kQueries, int kKeys>
+constexpr int kQueries = 64, kStages = STAGES;
+constexpr int kScoreTiles = kQueries / 8, kWidthTiles = kHeadDim / 8;
+constexpr int kQuerySteps = kQueries / kStep;
+
+// Warpgroups: the first two compute gradients of keys and values.
+constexpr int kGradients = 2, kDQueries = 2, kLoads = 3, kThreads = 4 * kWarpgroup;
+// Of a thread; together what a multiprocessor has.
+constexpr int kGradientRegisters = 208, kDQueriesRegisters = 64, kLoadsRegisters = 32;
+static_assert(kWarpgroup * (2 * kGradientRegisters + kDQueriesRegisters + kLoadsRegisters) <= 65536);
+
+// Tiles of queries of one head, then of the next one of the group. Blocks of one head start at different tiles, so that
+// they do not all add to the same sums at once; with a mask they do so anyway.
+template <int kKeys>
 struct QuerySteps {
   int begin, end, start;  // tiles in which any query sees a key of this block; the same for each head
   int count;
@@ -58,5 +75,173 @@ __device__ __forceinline__ void weigh(Accumulator (&scores)[1][kTiles], const Fl
     for (int i = 0; i < 4; ++i) scores[0][n].v[i] = exp2(scores[0][n].v[i] * p.scale_log2 - shift[i % 2]);
   }
 }
+
+// Gradients of weights become those of scores, P (dP - dot); `dots` are those of the queries, weight(n, i) is P.
+template <class Weight>
+__device__ __forceinline__ void differentiate(Accumulator (&d_weights)[kScoreTiles], unsigned dots, Weight weight) {
+#pragma unroll
+  for (int n = 0; n < kScoreTiles; ++n) {
+    float dot[2];
+    load_floats(dot[0], dot[1], dots + 4 * (8 * n + 2 * (lane() % 4)));
+#pragma unroll
+    for (int i = 0; i < 4; ++i) d_weights[n].v[i] = weight(n, i) * (d_weights[n].v[i] - dot[i % 2]);
+  }
+}
+
+__device__ __forceinline__ void pack(FragmentA<Element> (&fragments)[kQuerySteps],
+                                     const Accumulator (&results)[kScoreTiles]) {
+#pragma unroll
+  for (int q = 0; q < kQuerySteps; ++q) fragments[q] = a_from_results<Element>(results, q);
+}
+
+// The block's shared memory, and what its other two warpgroups do. kWriters warps write dS; with kStaged dQ leaves
+// through shared memory, which is faster where there is room.
+template <int kKeys, int kWriters, bool kStaged>
+struct BackwardBlock {
+  static constexpr int kKeyCount = kKeys;
+  using Steps = QuerySteps<kKeys>;
+  using KeyRows = Panels<kKeys, kHeadDim>;
+  using QueryRows = Panels<kQueries, kHeadDim>;
+  using KeyPlace = TileRing<KeyRows, 1>;
+  using QueryRing = TileRing<QueryRows, kStages>;
+  using DScoreRing = TileRing<Panels<kKeys, kQueries>, 2>;
+  // dQ is computed a panel at a time.
+  static constexpr int kPanelTiles = kPanel / 8, kLastPanelTiles = (kWidthTiles - 1) % kPanelTiles + 1;
+  static constexpr int kWarpSums = 16 * kPanel * 4;  // bytes of a warp's part of a panel
+  static constexpr int kTileBytes = 2 * KeyPlace::kTileBytes + 2 * QueryRing::kTileBytes + DScoreRing::kTileBytes;
+
+  const FlashBackwardParams& p;
+  const Visible visible;
+  const unsigned staging = shared_address() + kTileBytes;
+  const KeyPlace k_place{shared_address(), staging + (kStaged ? 4 * kWarpSums : 0)};
+  const KeyPlace v_place = ring_after<KeyPlace>(k_place);
+  const QueryRing q_ring = ring_after<QueryRing>(v_place), d_out_ring = ring_after<QueryRing>(q_ring);
+  const DScoreRing d_score_ring = ring_after<DScoreRing>(d_out_ring);
+  const unsigned numbers = d_score_ring.barriers + DScoreRing::kBarrierBytes;  // one for each query of a stage
+  const unsigned end = numbers + 2 * kStages * 4 * kQueries;
+
+  __device__ __forceinline__ explicit BackwardBlock(const FlashBackwardParams& params)
+      : p(params), visible{p.mask_first, p.mask_last, p.queries, p.keys} {}
+
+  // By one thread, before the others come.
+  __device__ __forceinline__ void set_up() const {
+    k_place.set_up(kWarpgroup, 4 * kGradients);
+    v_place.set_up(kWarpgroup, 4 * kGradients);
+    q_ring.set_up(kWarpgroup, 4 * kGradients);
+    d_out_ring.set_up(kWarpgroup, 4 * kGradients);
+    d_score_ring.set_up(kWriters, 4);
+  }
+
+  __device__ __forceinline__ unsigned shifts(int step) const { return numbers + step % kStages * (4 * kQueries); }
+  __device__ __forceinline__ unsigned dots(int step) const { return shifts(step) + kStages * (4 * kQueries); }
+  // Found anew by every warpgroup, and again at the end: registers are scarcer than instructions.
+  __device__ __forceinline__ Work work() const {
+    return Work(p.key_tiles, p.key_heads, p.batches, p.heads_at_once, false);
+  }
+
+  __device__ __forceinline__ void load_all() const {
+    const int thread = threadIdx.x % kWarpgroup;
+    const Work mine = work();
+    Steps steps(p, visible, mine);
+    const auto load = [&](auto ring, int step, Inputs rows, int first, int rows_end, auto load_more) {
+      asm volatile("" : "+r"(rows.row));  // or else its multiples are kept, and there are few registers here
+      ring.fill(step, [&](auto tile) {
+        load_rows<decltype(tile)::kHeight, kWarpgroup>(tile, rows, first, rows_end, thread);
+        load_more();
+      });
+    };
+    const auto load_keys = [&](const KeyPlace& place, const FlashTensor& tensor) {
+      load(place, 0, Inputs(tensor, mine.batch, mine.head), mine.tile * kKeys, p.keys, [] {});
+    };
+    const auto load_queries = [&](const QueryRing& ring, int step, const FlashTensor& tensor, const float* from,
+                                  unsigned to) {
+      load(ring, step, Inputs(tensor, mine.batch, steps.head), steps.tile * kQueries, p.queries, [&] {
+        if (thread < kQueries / 4) copy_chunk(to + 16 * thread, from + steps.row(p, mine) + 4 * thread);
+      });
+    };
+    load_keys(k_place, p.k);
+    for (int step = 0; step < steps.count; ++step) {
+      load_queries(q_ring, step, p.q, p.row_shift, shifts(step));
+      if (step == 0) load_keys(v_place, p.v);
+      load_queries(d_out_ring, step, p.d_out_planes, p.row_dot, dots(step));
+      steps.next();
+    }
+    commit_copies();
+    wait_for_copies<0>();
+  }
+
+  __device__ __forceinline__ void add_d_queries() const {
+    const int warp_row = 16 * (warp() % 4);
+    const Work mine = work();
+    const KeyRows k_tile = k_place.take(0);
+    Steps steps(p, visible, mine);
+    const auto add = [&]<int kTiles>(float* to, const Accumulator(&d_q)[kPanelTiles]) {
+      if constexpr (kStaged)
+        add_shared<kTiles>(to, d_q, staging + warp() % 4 * kWarpSums);
+      else
+        add_row<kTiles>(to, d_q);
+    };
+    for (int step = 0; step < steps.count; ++step) {
+      float* sums = steps.sums(p, mine) + place_of_sum(warp_row, 0);
+      const auto d_score_tile = d_score_ring.take(step);
+#pragma unroll 1
+      for (int column = 0; column < kHeadDim; column += kPanel) {
+        Accumulator d_q[kPanelTiles];
+        begin_products();
+#pragma unroll
+        for (int k = 0; k < kKeys; k += kStep)
+          multiply_shared<Element>(d_q, d_score_tile.columns_from(0, k), k_tile.columns_from(column, k), k > 0);
+        end_products();
+        wait_for_products<0>();
+        settle(d_q);
+        float* to = sums + place_of_sum(0, column);
+        if (column + kPanel < kHeadDim) {
+          add.template operator()<kPanelTiles>(to, d_q);
+        } else {
+          d_score_ring.give_back(step);
+          add.template operator()<kLastPanelTiles>(to, d_q);
+        }
+      }
+      steps.next();
+    }
+    wait_for_additions();
+    announce(kDone, kDoneThreads);
+  }
+
+  // By those that compute gradients, when their products are done: keys and values make room for results then.
+  __device__ __forceinline__ void wait_for_all() const { meet(kDone, kDoneThreads); }
+  static constexpr int kDone = 1, kDoneThreads = (kGradients + 1) * kWarpgroup;
+
+  // result = A B^T of 64 keys from `row` on and all queries.
+  __device__ __forceinline__ static void multiply_rows(Accumulator (&result)[kScoreTiles], KeyRows keys, int row,
+                                                       QueryRows queries) {
+    begin_products();
+#pragma unroll
+    for (int d = 0; d < kHeadDim; d += kStep)
+      multiply_shared<Element>(result, keys.rows_from(row, d), queries.rows_from(0, d), d > 0);
+    end_products();
+  }
+  // sum += A B, over all queries.
+  __device__ __forceinline__ static void add_product(Accumulator (&sum)[kWidthTiles],
+                                                     const FragmentA<Element> (&left)[kQuerySteps], QueryRows right) {
+    begin_products();
+#pragma unroll
+    for (int q = 0; q < kQuerySteps; ++q)
+      multiply_registers<Element>(sum, left[q], right.columns_from(0, q * kStep), true);
+    end_products();
+  }
+  // Packs dS of a warp's 16 keys from `row` of the block on, and hands it over to who computes dQ.
+  __device__ __forceinline__ void pack_and_hand_over(FragmentA<Element> (&fragments)[kQuerySteps],
+                                                     const Accumulator (&d_scores)[kScoreTiles], int step,
+                                                     int row) const {
+    const auto tile = d_score_ring.room(step);
+#pragma unroll
+    for (int q = 0; q < kQuerySteps; ++q) {
+      fragments[q] = a_from_results<Element>(d_scores, q);
+      store_a(tile, row, q * kStep, fragments[q]);
+    }
+    d_score_ring.hand_over(step);
+  }
+};
 
 }  // namespace ridgeline

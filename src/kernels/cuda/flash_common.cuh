@@ -1,7 +1,7 @@
 // What the flash kernels share: their constants, the order of blocks, rows to and from memory, masks.
 //
 // Constants from the host: ELEMENT (bf16, fp16, tf32, fp32), WIDTH (of a head), HEAD_DIM (WIDTH rounded
-// up to 16), ALIGNED (rows can be moved 16 bytes at a time), MASK (0: every key is seen, 1: later keys are
+// up to 16, above 128 to 32), ALIGNED (rows can be moved 16 bytes at a time), MASK (0: every key is seen, 1: later keys are
 // hidden, 2: earlier ones too), GROUPED (see Work).
 #pragma once
 

@@ -64,7 +64,7 @@ flash_forward_warpgroups(const __grid_constant__ FlashForwardParams p) {
   wait_for_earlier_kernels();
   const unsigned barriers = shared_address() + QueryRing::kTileBytes + 2 * KeyRing::kTileBytes;
   const QueryRing query_ring{shared_address(), barriers};
-  const auto key_ring = query_ring.then<KeyRing>(), value_ring = key_ring.then<KeyRing>();
+  const auto key_ring = ring_after<KeyRing>(query_ring), value_ring = ring_after<KeyRing>(key_ring);
   if (threadIdx.x == 0) {
     query_ring.set_up(kWarpgroup, 4 * kWarpgroups);
     key_ring.set_up(kWarpgroup, 4 * kWarpgroups);

@@ -1,5 +1,6 @@
-// Attention kernels that stand for all that the planners can ask for: every width, dtype and mask,
-// on GPUs with much and with little shared memory, and with few multiprocessors.
+// Attention kernels that stand for all that the planners can ask for: every width and dtype, with
+// masks in turns, on GPUs with much and with little shared memory, and with few multiprocessors; on
+// Hopper also every width with every mask.
 #include <algorithm>
 #include <memory>
 
@@ -99,6 +100,10 @@ std::vector<CudaKernel> flash_samples(int compute_capability) {
   for (int64_t width : {16, 32, 64, 80, 96, 128, 192, 256, 72, 50})
     for (DType dtype : {DType::bf16, DType::f16, DType::f32, DType::tf32})
       problems.push_back({dtype, width, masks[turn++ % 3]});
+  // Hopper's own kernels count every register.
+  if (compute_capability == 90)
+    for (int64_t width : {64, 80, 96, 112, 128, 160, 192, 224, 256})
+      for (const AttentionMask& mask : masks) problems.push_back({DType::bf16, width, mask});
   for (const AttentionMask& mask : masks) problems.push_back({DType::bf16, 64, mask, 128});
   for (DType dtype : {DType::bf16, DType::f32})
     problems.push_back({dtype, 64, masks[1], 1024, product_function()});

@@ -134,12 +134,11 @@ std::vector<ForwardTile> forward_warpgroup_tiles(const FlashShape& shape, const 
   return {small(4), large(192, 128, 3)};
 }
 
-std::vector<BackwardKeysTile> backward_warpgroup_tiles(const FlashShape& shape) {
+BackwardKeysTile backward_warpgroup_tile(const FlashShape& shape) {
   using enum BackwardKernel;
   const int width = shape.head_dim();
-  if (width > 128) return {{64, 64, 16, width > 192 ? 2 : 3, 1, 1, warpgroups_wide}};
-  if (width > 64) return {{64, 128, 8, 3, 1, 1, warpgroups}};
-  return {{128, 128, 8, 3, 1, 1, warpgroups}, {64, 64, 4, 3, 1, 2, warpgroups}};
+  if (width > 128) return {64, 64, 16, width > 192 ? 2 : 3, 1, 1, warpgroups_wide};
+  return {64, 128, 16, 3, 1, 1, warpgroups};
 }
 
 template <class Tile>
@@ -168,12 +167,13 @@ std::vector<Tile> that_fit(const std::vector<Tile>& tiles, const CudaFacts& devi
   return fitting;
 }
 
-// Rows times keys that the busiest multiprocessor works on, where a mask hides what is behind the
-// diagonal: blocks of `side` queries or keys, tiles of that by `other`.
-int64_t busiest(const FlashShape& shape, const CudaFacts& device, int64_t side, int64_t other) {
-  const int64_t blocks = (shape.queries + side - 1) / side * shape.heads;
-  const int64_t rounds = (blocks + device.multiprocessors - 1) / device.multiprocessors;
-  return rounds * side * (shape.keys + side + other);
+// Queries times keys that the busiest multiprocessor works on, where a mask hides what is behind
+// the diagonal: blocks keep `side` rows of the `kept` of each head and walk over the others, `step`
+// at a time.
+int64_t busiest(const CudaFacts& device, int64_t kept, int64_t heads, int64_t walked, int64_t side,
+                int64_t step) {
+  const int64_t rounds = divide_up(divide_up(kept, side) * heads, device.multiprocessors);
+  return rounds * side * (walked + side + step);
 }
 
 // What a smaller tile loses in each multiprocessor, as measured.
@@ -181,8 +181,8 @@ constexpr double kForwardLoss = 1.15;
 constexpr double kForwardWarpgroupsLoss = 1.36;
 constexpr double kBackwardLoss = 1.3;
 
-// Short masked sequences: the first tile gives way to one that shares the work out so much better
-// that it makes up for that loss.
+// Short sequences, above all masked ones: the first tile gives way to one that shares the work out
+// so much better that it makes up for that loss.
 template <class Tile, class Busiest>
 void prefer_even_tile(std::vector<Tile>& tiles, double loss, Busiest busiest_of) {
   const auto best = std::min_element(tiles.begin(), tiles.end(), [&](const Tile& a, const Tile& b) {
@@ -216,12 +216,12 @@ int64_t ForwardTile::shared_bytes(const FlashShape& shape) const {
 
 int64_t BackwardKeysTile::shared_bytes(const FlashShape& shape, bool single_pass) const {
   if (kernel != BackwardKernel::portable) {
-    const int64_t width = panel_width(shape);
-    const int64_t rows = 2 * width * (2 * keys + stages * 2 * queries) + stages * 8 * queries;
-    const int64_t d_scores = 2 * 2 * keys * queries;
-    if (kernel == BackwardKernel::warpgroups) return rows + d_scores + 4 * queries * width;
-    const int64_t weights = 4 * keys * queries;
-    return rows + d_scores + weights + (2 + 2 * stages + 2 + 1) * kBarrierBytes;
+    constexpr int kWarpSums = 16 * kPanelColumns * 4;  // bytes of a warp's sums on their way out
+    const int64_t rows = 2 * panel_width(shape) * 2 * (keys + stages * queries);
+    const int64_t d_scores = 2 * 2 * keys * queries, numbers = 2 * stages * 4 * queries;
+    const int64_t tiles = rows + d_scores + numbers + (2 + 2 * stages + 2) * kBarrierBytes;
+    if (kernel == BackwardKernel::warpgroups) return tiles + 4 * kWarpSums;
+    return tiles + 4 * keys * queries + kBarrierBytes;  // weights on their way to d_scores
   }
   const int64_t weights = (queries * element_bytes(shape) + 16) * keys;
   const int64_t tops = shape.planes() == 0 ? 0 : (keys / 16 * split + 3) / 4 * 16;
@@ -236,7 +236,7 @@ int64_t BackwardQueriesTile::shared_bytes(const FlashShape& shape) const {
 std::vector<ForwardTile> forward_tiles(const FlashShape& shape, const CudaFacts& device) {
   const auto shared_bytes = [&](const ForwardTile& tile) { return tile.shared_bytes(shape); };
   const auto busiest_of = [&](const ForwardTile& tile) {
-    return busiest(shape, device, tile.rows, tile.keys);
+    return busiest(device, shape.queries, shape.heads, shape.keys, tile.rows, tile.keys);
   };
   if (serves_warpgroups(shape, device)) {
     std::vector<ForwardTile> tiles =
@@ -270,7 +270,7 @@ std::vector<BackwardKeysTile> backward_keys_tiles(const FlashShape& shape, const
   std::vector<BackwardKeysTile> tiles;
   // Two passes, and the product that a function is differentiated at, have no room there.
   if (serves_warpgroups(shape, device) && single_pass && !shape.function)
-    tiles = backward_warpgroup_tiles(shape);
+    tiles = {backward_warpgroup_tile(shape)};
   else
     for (BackwardKeysTile tile : row_for(backward_keys_table(), shape))
       // Warps that share keys split the width into multiples of 16.
@@ -280,7 +280,8 @@ std::vector<BackwardKeysTile> backward_keys_tiles(const FlashShape& shape, const
   });
   if (shape.mask != 0)
     prefer_even_tile(tiles, kBackwardLoss, [&](const BackwardKeysTile& tile) {
-      return busiest(shape, device, tile.keys, tile.queries);
+      return busiest(device, shape.keys, shape.key_heads,
+                     shape.queries * shape.heads / shape.key_heads, tile.keys, tile.queries);
     });
   return tiles;
 }

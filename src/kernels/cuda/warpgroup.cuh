@@ -204,12 +204,6 @@ struct TileRing {
   __device__ __forceinline__ PhaseBarrier free(int step) const { return {barriers + step % kStages * 16 + 8}; }
   __device__ __forceinline__ Tile tile(int step) const { return {tiles + step % kStages * Tile::kBytes}; }
 
-  // A ring whose tiles and barriers lie behind those of this one.
-  template <class Ring>
-  __device__ __forceinline__ Ring then() const {
-    return {tiles + kTileBytes, barriers + kBarrierBytes};
-  }
-
   // By one thread, before the others come.
   __device__ __forceinline__ void set_up(int writers, int reading_warps) const {
     for (int i = 0; i < kStages; ++i) loaded(i).set_up(writers), free(i).set_up(reading_warps);
@@ -242,6 +236,12 @@ struct TileRing {
     if (lane() == 0) free(step).arrive();
   }
 };
+
+// A ring whose tiles and barriers lie behind those of another.
+template <class Ring, class Other>
+__device__ __forceinline__ Ring ring_after(const Other& other) {
+  return {other.tiles + Other::kTileBytes, other.barriers + Other::kBarrierBytes};
+}
 
 // ---- accumulators and fragments to shared memory, and sums from there to global memory, on their own
 
