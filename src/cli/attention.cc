@@ -17,7 +17,7 @@ struct AttentionFlags {
   std::string preset = "cs336";
   AttentionMatrix given;
   std::vector<std::string> dtypes;
-  std::string backward = "single-pass";
+  std::string backward;  // empty: the device's
   DeviceFlags device;
   ProtocolFlags protocol;
   StudyFlags study;
@@ -26,7 +26,7 @@ struct AttentionFlags {
 };
 
 // The preset, with whatever was given on the command line in its place.
-AttentionMatrix matrix_of(const AttentionFlags& flags) {
+AttentionMatrix matrix_of(const AttentionFlags& flags, const Device& device) {
   AttentionMatrix matrix = attention_preset(flags.preset);
   const auto prefer = [](auto& target, const auto& given) {
     if (!given.empty()) target = given;
@@ -38,7 +38,7 @@ AttentionMatrix matrix_of(const AttentionFlags& flags) {
   prefer(matrix.dtypes, flags.dtypes);
   prefer(matrix.implementations, flags.given.implementations);
   matrix.causal = matrix.causal || flags.causal;
-  matrix.backward = parse_backward_algorithm(flags.backward);
+  matrix.backward = backward_algorithm(flags.backward, device.facts());
   return matrix;
 }
 
@@ -86,9 +86,9 @@ bool is_compiled(const AttentionWorkload& workload) {
 
 int run_command(const AttentionFlags& flags) {
   if (flags.study.list) return list_implementations();
-  const std::vector<AttentionWorkload> workloads = expand_matrix(matrix_of(flags));
   Stages stages;
   const std::unique_ptr<Device> device = open_device(flags.device, stages.hook());
+  const std::vector<AttentionWorkload> workloads = expand_matrix(matrix_of(flags, *device));
   const AttentionStudyOptions study{.protocol = make_protocol(flags.protocol),
                                     .seed = flags.study.seed,
                                     .verify = !flags.study.no_verify,
@@ -145,9 +145,9 @@ Run add_attention_command(CLI::App& app) {
   add_sizes(*command, "--heads", flags->given.heads, "heads per sequence");
   command->add_flag("--causal", flags->causal, "a query sees only keys up to its own position");
   command->add_option("--dtype", flags->dtypes, "fp32, tf32, bf16 or fp16")->delimiter(',');
-  command
-      ->add_option("--backward", flags->backward, "of flash and compiled: single-pass or two-pass")
-      ->capture_default_str();
+  command->add_option("--backward", flags->backward,
+                      "of flash and compiled: single-pass or two-pass (default: single-pass, with "
+                      "--deterministic on a GPU two-pass)");
   command->add_flag("--explain", flags->explain,
                     "print the plans of compiled rows: what was recognised, kernels and why, "
                     "memory, refusals; with --dry-run, without running them");

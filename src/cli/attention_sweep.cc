@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "base/file_io.h"
 #include "cli/build_facts.h"
 #include "cli/failures.h"
-#include "measure/file_io.h"
 #include "report/attention_report.h"
 #include "studies/device_facts.h"
 #include "studies/memory_accounting.h"

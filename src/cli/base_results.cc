@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "measure/read_results.h"
 
 namespace ridgeline {
 
@@ -19,16 +18,20 @@ std::unique_ptr<History> history_if_any(const fs::path& results_dir) {
   return std::make_unique<History>(file, Database::Open::existing);
 }
 
-std::vector<Record> read_side(const fs::path& path) {
-  ReadResult result = read_results(path);
+std::vector<Record> say_problems(ReadResult result, std::string_view where) {
   for (const LineProblem& problem : result.problems)
-    fmt::print(stderr, "ridgeline: {} line {}: {}; passed over\n", path.string(),
-               problem.line_number, problem.reason);
-  if (result.records.empty())
+    fmt::print(stderr, "ridgeline: {} line {}: {}; passed over\n", where, problem.line_number,
+               problem.reason);
+  return std::move(result.records);
+}
+
+std::vector<Record> read_side(const fs::path& path) {
+  std::vector<Record> records = say_problems(read_results(path), path.string());
+  if (records.empty())
     throw Error(ErrorKind::usage,
                 fmt::format("'{}' holds no record that can be read", path.string()),
                 "give a results file (.jsonl) of a study");
-  return std::move(result.records);
+  return records;
 }
 
 std::vector<Record> read_baseline(const std::string& name, const History* history,
@@ -37,7 +40,12 @@ std::vector<Record> read_baseline(const std::string& name, const History* histor
     throw Error(ErrorKind::usage,
                 fmt::format("no baseline is saved in '{}'", History::file_in(results_dir).string()),
                 "a study with --save-baseline NAME saves one");
-  return history->baseline(name);
+  std::vector<Record> records =
+      say_problems(history->baseline(name), fmt::format("baseline '{}'", name));
+  if (records.empty())
+    throw Error(ErrorKind::usage, fmt::format("no row of baseline '{}' can be read", name),
+                "save it again with --save-baseline");
+  return records;
 }
 
 }  // namespace ridgeline

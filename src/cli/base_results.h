@@ -4,9 +4,11 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "measure/history.h"
+#include "measure/read_results.h"
 #include "measure/record.h"
 
 namespace ridgeline {
@@ -14,10 +16,13 @@ namespace ridgeline {
 // Null: nothing was saved there yet.
 std::unique_ptr<History> history_if_any(const std::filesystem::path& results_dir);
 
+// The records; says on stderr what could not be read of `where`.
+std::vector<Record> say_problems(ReadResult result, std::string_view where);
+
 // Says on stderr what could not be read. Throws a usage error when nothing could.
 std::vector<Record> read_side(const std::filesystem::path& path);
 
-// Throws a usage error where there is no such baseline.
+// The same of a baseline; throws a usage error where there is none of this name.
 std::vector<Record> read_baseline(const std::string& name, const History* history,
                                   const std::filesystem::path& results_dir);
 

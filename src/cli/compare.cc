@@ -5,12 +5,12 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/file_io.h"
 #include "cli/base_results.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/turn_options.h"
 #include "measure/compare.h"
-#include "measure/file_io.h"
 #include "measure/gate.h"
 #include "measure/history.h"
 #include "measure/interleave.h"
@@ -41,9 +41,13 @@ void say(const std::string& text) {
   fmt::print(stderr, "ridgeline: {}\n", text);
 }
 
-double parse_percent(const std::string& text) {
-  // A gate has the one parser for percentages.
-  return parse_gate("slower:" + text).limit;
+double parse_tolerance(const std::string& text) {
+  try {
+    return parse_gate("slower:" + text).limit;  // a gate has the one parser for percentages
+  } catch (const Error&) {
+    throw Error(ErrorKind::usage, fmt::format("--tolerance '{}' is not a percentage", text),
+                "expected something like 1%");
+  }
 }
 
 std::vector<std::string> words(const std::string& text) {
@@ -115,7 +119,7 @@ int run_compare(const CompareFlags& flags) {
   for (const std::string& text : flags.gates) gates.push_back(parse_gate(text));
   const std::unique_ptr<History> history = history_if_any(flags.results_dir);
   CompareOptions options{.noise = noise_of(history.get()),
-                         .tolerance = parse_percent(flags.tolerance),
+                         .tolerance = parse_tolerance(flags.tolerance),
                          .force = flags.force};
   if (!flags.implementations.empty())
     options.implementations = {flags.implementations[0], flags.implementations[1]};

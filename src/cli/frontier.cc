@@ -37,14 +37,15 @@ struct FrontierFlags {
   StudyFlags study;
 };
 
-std::vector<AttentionWorkload> workloads_of(const FrontierFlags& flags) {
+std::vector<AttentionWorkload> workloads_of(const FrontierFlags& flags, const Device& device) {
   return expand_matrix({.batch_sizes = flags.batch_sizes,
                         .head_dims = flags.head_dims,
                         .seq_lens = {flags.step},
                         .heads = flags.heads,
                         .dtypes = flags.dtypes,
                         .implementations = flags.implementations,
-                        .causal = flags.causal});
+                        .causal = flags.causal,
+                        .backward = backward_algorithm({}, device.facts())});
 }
 
 std::string label_without_length(const AttentionWorkload& workload) {
@@ -67,16 +68,15 @@ std::vector<std::string> problem_words(const AttentionWorkload& workload) {
 // One length in a child, which may run into the system's OOM killer instead of us.
 std::optional<ProbeResult> probe_in_child(const AttentionWorkload& workload, ProbeMethod method,
                                           const FrontierFlags& flags, const Device& device) {
-  std::vector<std::string> words = {
-      "/proc/self/exe", kFrontierProbeCommand, "--device",
-      flags.device.device == "auto" ? device.name() : flags.device.device};
-  if (device.facts().threads > 0)
-    words.insert(words.end(), {"--threads", fmt::to_string(device.facts().threads)});
-  words.insert(words.end(),
-               {"--memory-budget", fmt::to_string(device.ledger().budget().count), "--seq-len",
-                fmt::to_string(workload.config.seq_len), "--method", std::string(name(method))});
-  const std::vector<std::string> problem = problem_words(workload);
-  words.insert(words.end(), problem.begin(), problem.end());
+  DeviceFlags same = flags.device;
+  if (same.device == "auto") same.device = device.name();
+  same.threads = device.facts().threads;
+  same.memory_budget = fmt::to_string(device.ledger().budget().count);
+  std::vector<std::string> words = {"/proc/self/exe", kFrontierProbeCommand,
+                                    "--seq-len",      fmt::to_string(workload.config.seq_len),
+                                    "--method",       std::string(name(method))};
+  for (const std::vector<std::string>& more : {to_words(same), problem_words(workload)})
+    words.insert(words.end(), more.begin(), more.end());
   const double begin = monotonic_s();
   ChildProcess child(words);
   const ChildProcess::Reply reply =
@@ -139,10 +139,10 @@ int dry_run(const std::vector<SweepRow>& rows, const Device& device) {
 int run_command(const FrontierFlags& flags) {
   namespace fs = std::filesystem;
   if (flags.study.list) return list_frontiers();
-  parse_seconds(flags.probe_patience);
-  const std::vector<AttentionWorkload> workloads = workloads_of(flags);
+  const double patience_s = parse_seconds(flags.probe_patience);
   const std::unique_ptr<Device> device = open_device(flags.device);
-  const FrontierOptions options{
+  const std::vector<AttentionWorkload> workloads = workloads_of(flags, *device);
+  FrontierOptions options{
       .probe = [&](const AttentionWorkload& workload,
                    ProbeMethod method) { return probe_in_child(workload, method, flags, *device); },
       .step = flags.step,
@@ -151,12 +151,16 @@ int run_command(const FrontierFlags& flags) {
       .run_limit_s = parse_seconds(flags.run_limit),
       .seed = flags.study.seed,
       .settings = settings_of(flags.device, *device)};
+  options.settings["probe_patience_s"] = patience_s;
   const Record blank = blank_record(*device);
   std::vector<SweepRow> rows;
   for (const AttentionWorkload& workload : workloads) {
     Record record = describe_frontier(workload, *device, options, blank);
-    record.command = "ridgeline frontier" + to_command(flags.device, *device) +
-                     fmt::format(" --step {}", flags.step);
+    record.command =
+        "ridgeline frontier" + to_command(flags.device, *device) +
+        fmt::format(
+            " --step {} --max-seq-len {} --max-probes {} --run-limit {} --probe-patience {}",
+            flags.step, flags.max_seq_len, flags.max_probes, flags.run_limit, flags.probe_patience);
     for (const std::string& word : problem_words(workload)) record.command += " " + word;
     const auto run = [&device, &options, workload, record] {
       return find_frontier(workload, *device, options, record);
@@ -166,11 +170,13 @@ int run_command(const FrontierFlags& flags) {
   if (flags.study.dry_run) return dry_run(rows, *device);
   const fs::path directory = fs::path(flags.study.results_dir) / "frontier";
   watch_for_interrupts();
-  const SweepResult result = run_sweep(rows, {.records = directory / "frontier.jsonl",
-                                              .output = flags.study.output,
-                                              .resume = flags.study.resume,
-                                              .budget = device->ledger().budget(),
-                                              .table = frontier_csv});
+  const SweepResult result =
+      run_sweep(rows, {.records = directory / "frontier.jsonl",
+                       .output = flags.study.output,
+                       .resume = flags.study.resume,
+                       .budget = device->ledger().budget(),
+                       .baseline = {flags.study.save_baseline, flags.study.results_dir},
+                       .table = frontier_csv});
   if (result.records.empty()) return exit_code(result);
   fmt::print("Out-of-memory frontier on {}\n\n{}\n", device->description(),
              to_terminal(frontier_summary(result.records)));
@@ -200,6 +206,7 @@ int answer_probe(const ProbeFlags& flags) {
   const std::unique_ptr<Device> device = open_device(flags.device);
   AttentionWorkload workload{flags.config, flags.implementation};
   workload.config.dtype = parse_float_dtype(flags.dtype);
+  workload.config.backward = backward_algorithm({}, device->facts());
   Json answer;
   try {
     answer["peak_bytes"] = probe_length(workload, *device, parse_probe_method(flags.method)).count;

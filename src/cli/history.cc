@@ -6,9 +6,8 @@
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "cli/base_results.h"
 #include "cli/commands.h"
-#include "measure/history.h"
-#include "measure/read_results.h"
 #include "report/history_report.h"
 
 namespace ridgeline {
@@ -51,12 +50,10 @@ bool is_asked_for(const SavedRecord& saved, const HistoryFlags& flags) {
 
 int import(const HistoryFlags& flags, const std::filesystem::path& file) {
   if (flags.as.empty()) throw Error(ErrorKind::usage, "--import needs a name", "add --as NAME");
-  const ReadResult results = read_results(flags.import_file);
-  for (const LineProblem& problem : results.problems)
-    fmt::print(stderr, "ridgeline: {} line {}: {}; passed over\n", flags.import_file,
-               problem.line_number, problem.reason);
+  const std::vector<Record> records =
+      say_problems(read_results(flags.import_file), flags.import_file);
   History history(file, Database::Open::create);
-  const SavedRun run = history.save(flags.as, results.records);
+  const SavedRun run = history.save(flags.as, records);
   fmt::print("Saved {} rows as '{}' in {}\n", run.rows, run.name, file.string());
   return 0;
 }
@@ -76,7 +73,11 @@ int run_command(const HistoryFlags& flags) {
     fmt::print("{}", to_text(baselines_table(history.runs())));
     return 0;
   }
-  std::vector<SavedRecord> records = history.records();
+  std::vector<SavedRecord> records;
+  for (const SavedRun& run : history.runs())
+    for (Record& record :
+         say_problems(history.read(run), fmt::format("'{}' of {}", run.name, run.saved_at)))
+      records.push_back({run, std::move(record)});
   std::erase_if(records, [&](const SavedRecord& saved) { return !is_asked_for(saved, flags); });
   if (records.empty())
     throw Error(ErrorKind::usage, "no saved row is like that",

@@ -9,15 +9,17 @@ namespace {
 std::atomic<bool> interrupt_seen{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "set from a signal handler");
 
+constexpr int kSignals[] = {SIGINT, SIGTERM};  // Ctrl-C; timeout, batch systems, containers
+
 void on_interrupt(int) {
   interrupt_seen = true;
-  std::signal(SIGINT, SIG_DFL);
+  for (const int signal : kSignals) std::signal(signal, SIG_DFL);
 }
 
 }  // namespace
 
 void watch_for_interrupts() {
-  std::signal(SIGINT, on_interrupt);
+  for (const int signal : kSignals) std::signal(signal, on_interrupt);
 }
 
 bool interrupted() {

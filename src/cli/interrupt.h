@@ -1,9 +1,9 @@
-// Ctrl-C as a question that a sweep can ask.
+// Ctrl-C, or the end that a batch system asks for, as a question that a sweep can ask.
 #pragma once
 
 namespace ridgeline {
 
-// From here on the first Ctrl-C is only noted; a second one ends the process at once.
+// From here on the first SIGINT or SIGTERM is only noted; a second one ends the process at once.
 void watch_for_interrupts();
 bool interrupted();
 

@@ -4,13 +4,13 @@
 
 #include <memory>
 
+#include "base/file_io.h"
 #include "cli/build_facts.h"
 #include "cli/commands.h"
 #include "cli/failures.h"
 #include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/sweep.h"
-#include "measure/file_io.h"
 #include "report/kernel_report.h"
 #include "studies/attention_workload.h"
 #include "studies/kernel_study.h"
@@ -25,7 +25,7 @@ struct KernelFlags {
   std::vector<std::string> shapes;
   std::vector<std::string> dtypes = {"fp16", "bf16"};
   std::vector<std::string> modes;
-  std::string backward_algorithm = "single-pass";
+  std::string backward_algorithm;  // empty: the device's
   bool causal = false;
   bool backward = false;
   int calls_per_sample = 0;
@@ -44,7 +44,7 @@ KernelMatrix matrix_of(const KernelFlags& flags, const Device& device) {
                       .dtypes = flags.dtypes,
                       .modes = modes_of(device),
                       .causal = flags.causal,
-                      .backward = parse_backward_algorithm(flags.backward_algorithm)};
+                      .backward = backward_algorithm(flags.backward_algorithm, device.facts())};
   if (!flags.shapes.empty()) matrix.shapes.clear();
   for (const std::string& shape : flags.shapes) matrix.shapes.push_back(parse_kernel_shape(shape));
   if (!flags.modes.empty()) matrix.modes.clear();
@@ -108,7 +108,9 @@ std::string shared_command(const KernelFlags& flags, const Device& device,
                            const Protocol& protocol) {
   std::string command = "ridgeline kernel" + to_command(flags.device, device) +
                         to_command(protocol) + fmt::format(" --seed {}", flags.study.seed);
-  if (flags.backward) command += " --backward --backward-algorithm " + flags.backward_algorithm;
+  if (flags.backward)
+    command += fmt::format(" --backward --backward-algorithm {}",
+                           name(backward_algorithm(flags.backward_algorithm, device.facts())));
   if (flags.calls_per_sample > 0)
     command += fmt::format(" --calls-per-sample {}", flags.calls_per_sample);
   if (flags.graph_calls != KernelStudyOptions().graph_calls)
@@ -222,10 +224,9 @@ Run add_kernel_command(CLI::App& app) {
       ->delimiter(',');
   command->add_flag("--causal", flags->causal, "a query sees only keys up to its own position");
   command->add_flag("--backward", flags->backward, "time the gradient too");
-  command
-      ->add_option("--backward-algorithm", flags->backward_algorithm,
-                   "of flash: single-pass or two-pass")
-      ->capture_default_str();
+  command->add_option("--backward-algorithm", flags->backward_algorithm,
+                      "of flash: single-pass or two-pass (default: single-pass, with "
+                      "--deterministic on a GPU two-pass)");
   command
       ->add_option("--calls-per-sample", flags->calls_per_sample,
                    "calls back to back in one sample, hot and cold-rotate (default: 10 on a GPU, "

@@ -4,10 +4,10 @@
 #include <filesystem>
 #include <memory>
 
+#include "base/file_io.h"
 #include "cli/commands.h"
 #include "cli/model_memory.h"
 #include "cli/options.h"
-#include "measure/file_io.h"
 #include "studies/attention_study.h"
 #include "studies/device_facts.h"
 #include "studies/memory_accounting.h"

@@ -4,13 +4,13 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/file_io.h"
 #include "cli/build_facts.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/model_options.h"
 #include "cli/options.h"
 #include "cli/sweep.h"
-#include "measure/file_io.h"
 #include "report/model_report.h"
 #include "studies/model_study.h"
 

@@ -4,10 +4,10 @@
 
 #include <filesystem>
 
+#include "base/file_io.h"
 #include "cli/build_facts.h"
 #include "cli/interrupt.h"
 #include "cli/sweep.h"
-#include "measure/file_io.h"
 #include "studies/model_memory_analysis.h"
 #include "studies/model_study.h"
 

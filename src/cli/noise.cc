@@ -1,7 +1,7 @@
 // ridgeline noise: how far a study lies from itself on this machine, stored for compare.
 #include <fmt/format.h>
 
-#include <map>
+#include <algorithm>
 #include <memory>
 
 #include "base/error.h"
@@ -26,9 +26,10 @@ Table noise_table(const std::vector<MeasuredNoise>& noise) {
   Table table{.title = "the most that self-comparisons differed beyond their own intervals",
               .columns = {"row", "phase", "measured", "comparisons", "noise floor"}};
   for (const MeasuredNoise& entry : noise)
-    table.rows.push_back({entry.row_key, entry.phase, std::string(pairing_name(entry.pairing)),
-                          std::to_string(entry.comparisons),
-                          fmt::format("{:.2f} %", 100 * entry.fraction)});
+    table.rows.push_back(
+        {entry.row_key, entry.phase, std::string(pairing_name(entry.pairing)),
+         std::to_string(entry.comparisons),
+         entry.comparisons > 0 ? fmt::format("{:.2f} %", 100 * entry.fraction) : "unknown"});
   return table;
 }
 
@@ -57,10 +58,19 @@ int run_command(const NoiseFlags& flags) {
   const std::vector<MeasuredNoise> noise = measured_noise(in_turns, alone);
   if (noise.empty())
     throw Error(ErrorKind::usage, "no row of the study was measured", "give sizes that fit");
+  const auto known =
+      std::count_if(noise.begin(), noise.end(), [](const auto& e) { return e.comparisons > 0; });
+  if (known == 0)
+    throw Error(ErrorKind::usage,
+                "rounds and samples were too few for an interval, so nothing was stored",
+                fmt::format("give --rounds {} or more, and the study more samples", kFirstLook));
   History history(History::file_in(flags.results_dir), Database::Open::create);
-  for (const MeasuredNoise& entry : noise) history.save_noise(entry);
-  fmt::print("{}\nStored in {}\n", to_text(noise_table(noise)),
-             History::file_in(flags.results_dir).string());
+  for (const MeasuredNoise& entry : noise)
+    if (entry.comparisons > 0) history.save_noise(entry);
+  fmt::print("{}\n", to_text(noise_table(noise)));
+  if (known < std::ssize(noise))
+    fmt::print("Not stored, for too few rounds or samples: those that are unknown.\n");
+  fmt::print("Stored in {}\n", History::file_in(flags.results_dir).string());
   return 0;
 }
 

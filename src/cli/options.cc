@@ -81,7 +81,7 @@ void add_device_flags(CLI::App& app, DeviceFlags& flags) {
       ->capture_default_str();
   app.add_flag("--deterministic", flags.deterministic,
                "the same bits from run to run on a GPU: products by the library's first proposal, "
-               "not the fastest; gradients of compiled attention in two passes");
+               "not the fastest; gradients of fused attention in two passes");
   app.add_option("--dump-kernels", flags.dump_kernels,
                  "a folder for the source of every generated kernel; of a GPU also PTX and SASS");
 }
@@ -157,6 +157,20 @@ std::string to_command(const DeviceFlags& flags, const Device& device) {
   if (!flags.memory_budget.empty())
     text += fmt::format(" --memory-budget {}", device.ledger().budget().count);
   return text;
+}
+
+std::vector<std::string> to_words(const DeviceFlags& flags) {
+  std::vector<std::string> words;
+  const auto add = [&](const char* flag, const std::string& value) {
+    if (!value.empty()) words.insert(words.end(), {flag, value});
+  };
+  add("--device", flags.device);
+  add("--threads", flags.threads > 0 ? fmt::to_string(flags.threads) : "");
+  add("--memory-budget", flags.memory_budget);
+  add("--tune", flags.tune);
+  add("--dump-kernels", flags.dump_kernels);
+  if (flags.deterministic) words.emplace_back("--deterministic");
+  return words;
 }
 
 std::string to_command(const Protocol& protocol) {

@@ -37,6 +37,7 @@ void add_device_flags(CLI::App& app, DeviceFlags& flags);
 // The flags written so that they can be pasted: " --device cpu --threads 2 --memory-budget
 // 4294967296".
 std::string to_command(const DeviceFlags& flags, const Device& device);
+std::vector<std::string> to_words(const DeviceFlags& flags);  // for a child: all that were given
 // "auto" is a GPU that can be driven, else the CPU; one line on stderr says why a GPU whose driver
 // is there was passed over. Throws an unsupported error for a device that cannot be driven.
 // `stage` is told how many kernels are compiled of how many, whenever there are some to compile.

@@ -5,13 +5,13 @@
 #include <memory>
 
 #include "base/error.h"
+#include "cli/base_results.h"
 #include "cli/build_facts.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/stored_ceilings.h"
 #include "cli/sweep.h"
-#include "measure/read_results.h"
 #include "report/roofline_report.h"
 #include "studies/roofline_study.h"
 
@@ -44,11 +44,8 @@ std::vector<std::string> dtypes_of(const RooflineFlags& flags, const Device& dev
 std::vector<Record> read_all(const std::vector<std::string>& paths) {
   std::vector<Record> records;
   for (const std::string& path : paths) {
-    ReadResult found = read_results(path);
-    for (const LineProblem& problem : found.problems)
-      fmt::print(stderr, "ridgeline: {} line {}: {}; passed over\n", path, problem.line_number,
-                 problem.reason);
-    std::move(found.records.begin(), found.records.end(), std::back_inserter(records));
+    std::vector<Record> found = say_problems(read_results(path), path);
+    std::move(found.begin(), found.end(), std::back_inserter(records));
   }
   return records;
 }
@@ -132,6 +129,7 @@ int run_command(const RooflineFlags& flags) {
                               .output = flags.study.output,
                               .resume = flags.study.resume,
                               .budget = device->ledger().budget(),
+                              .baseline = {flags.study.save_baseline, flags.study.results_dir},
                               .table = roofline_csv});
     const std::vector<Roofline> all = rooflines(result.records);
     if (all.empty()) return exit_code(result);
@@ -169,8 +167,9 @@ Run add_roofline_command(CLI::App& app) {
       ->delimiter(',');
   add_sizes(*command, "--size", flags->sizes,
             "of the products (default: 1024 and 2048; on a GPU 4096 and 8192)");
-  command->add_flag("--stored", flags->stored,
-                    "use the ceilings in the results folder instead of measuring them");
+  CLI::Option* stored =
+      command->add_flag("--stored", flags->stored,
+                        "use the ceilings in the results folder instead of measuring them");
   command
       ->add_option("--settle-time", flags->settle_time,
                    "most seconds of load before a probe is measured; ends when the rate is steady")
@@ -181,6 +180,7 @@ Run add_roofline_command(CLI::App& app) {
   add_device_flags(*command, flags->device);
   add_study_flags(*command, flags->study, "the data sheets of GPUs with their ridge points");
   command->remove_option(command->get_option("--no-verify"));
+  stored->excludes(command->get_option("--save-baseline"));
   command->footer(
       "Examples:\n"
       "  ridgeline roofline                                  the ceilings of this machine\n"

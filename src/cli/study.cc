@@ -124,18 +124,11 @@ class WholeStudy {
       words.insert(words.end(), {flag, flags_.time_budget});
     const Words& own = facts.kind == "cuda" ? step.cuda : step.cpu;
     words.insert(words.end(), own.begin(), own.end());
-    const auto add = [&](const char* flag, const std::string& value) {
-      if (!value.empty()) words.insert(words.end(), {flag, value});
-    };
-    add("--device", flags_.device.device);
-    add("--threads", flags_.device.threads > 0 ? std::to_string(flags_.device.threads) : "");
+    DeviceFlags device = flags_.device;
     if (step.budget && *step.budget < device_->ledger().budget())
-      add("--memory-budget", fmt::to_string(step.budget->count));
-    else
-      add("--memory-budget", flags_.device.memory_budget);
-    add("--tune", flags_.device.tune);
-    add("--dump-kernels", flags_.device.dump_kernels);
-    if (flags_.device.deterministic) words.emplace_back("--deterministic");
+      device.memory_budget = fmt::to_string(step.budget->count);
+    const Words of_device = to_words(device);
+    words.insert(words.end(), of_device.begin(), of_device.end());
     if (flags_.resume) words.emplace_back("--resume");
     if (flags_.dry_run) words.emplace_back("--dry-run");
     return words;

@@ -7,9 +7,9 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/file_io.h"
 #include "base/printable.h"
 #include "cli/interrupt.h"
-#include "measure/file_io.h"
 #include "measure/history.h"
 #include "measure/read_results.h"
 #include "measure/record_json.h"
@@ -26,12 +26,16 @@ void say(const std::string& text) {
   fmt::print(stderr, "ridgeline: {}\n", text);
 }
 
+fs::path csv_of(const fs::path& records) {
+  return fs::path(records).replace_extension(".csv");
+}
+
 // What an earlier run left is never overwritten: without --resume it moves aside under the time of
-// its last change.
+// its last change, and its table with it.
 void set_aside(const fs::path& path) {
   std::error_code problem;  // whatever stands in the way is reported by ResultsFile
   if (fs::file_size(path, problem) == 0 || problem) return;
-  const ResultsFile held(path);  // refuses while another run still writes it
+  const ResultsFile held(path, ResultsFile::Use::move);  // refuses while another run writes it
   const auto changed = std::chrono::system_clock::to_time_t(
       std::chrono::time_point_cast<std::chrono::system_clock::duration>(
           std::chrono::file_clock::to_sys(fs::last_write_time(path))));
@@ -42,6 +46,7 @@ void set_aside(const fs::path& path) {
                                          path.extension().string());
     if (fs::exists(aside)) continue;
     fs::rename(path, aside);
+    fs::rename(csv_of(path), csv_of(aside), problem);  // if there is one
     say(fmt::format("kept the earlier results as {}", aside.string()));
     return;
   }
@@ -73,11 +78,15 @@ std::map<std::string, Record> records_to_keep(const SweepPlan& plan,
       elsewhere[workload_key(record)] = record.machine.fingerprint;
   std::erase_if(kept, [&](const auto& entry) { return fits_now(entry.second, plan.budget); });
 
-  int of_machine = 0, of_build = 0;
+  int of_machine = 0, of_build = 0, of_this = 0, fewest = 0, most = 0;
   std::string machine, commit;
   for (const SweepRow& row : rows) {
     const std::string key = workload_key(row.described);
     if (const auto mine = kept.find(key); mine != kept.end()) {
+      const int samples = mine->second.protocol.iterations;
+      fewest = of_this == 0 ? samples : std::min(fewest, samples);
+      most = std::max(most, samples);
+      ++of_this;
       if (mine->second.build == here.build) continue;
       ++of_build;
       commit = mine->second.build.git_commit;
@@ -86,6 +95,10 @@ std::map<std::string, Record> records_to_keep(const SweepPlan& plan,
       machine = other->second;
     }
   }
+  if (of_this > 0)
+    say(fmt::format(
+        "{} of {} rows are kept as they were measured, with {} samples each", of_this, rows.size(),
+        fewest == most ? fmt::format("{}", most) : fmt::format("{} to {}", fewest, most)));
   if (of_machine > 0)
     say(fmt::format("{} rows were measured on another machine ({}) and run again on this one",
                     of_machine, printable(machine, 20)));
@@ -113,16 +126,12 @@ class ShownStages {
   Stages* stages_;
 };
 
-fs::path csv_of(const SweepPlan& plan) {
-  return fs::path(plan.records).replace_extension(".csv");
-}
-
 // Gives what kept a file from being written.
 std::optional<Error> write_tables(const SweepPlan& plan, const std::vector<Record>& records) {
   if (records.empty()) return std::nullopt;
   try {
     const Table table = plan.table(records);
-    write_table(csv_of(plan), table);
+    write_table(csv_of(plan.records), table);
     if (plan.write_more) plan.write_more(records);
     if (!plan.output.empty()) write_records(plan.output, records, table);
   } catch (const Error& error) {
@@ -141,7 +150,7 @@ Json settings_of(const DeviceFlags& flags, const Device& device) {
 SweepResult run_sweep(const std::vector<SweepRow>& rows, const SweepPlan& plan) {
   // A name, a history or a file that cannot be used is told before hours of measuring.
   check_output(plan.output);
-  check_writable(csv_of(plan));
+  check_writable(csv_of(plan.records));
   std::optional<History> history;
   if (!plan.baseline.name.empty()) {
     check_baseline_name(plan.baseline.name);

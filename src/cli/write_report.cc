@@ -7,10 +7,10 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/file_io.h"
 #include "base/printable.h"
 #include "cli/base_results.h"
 #include "cli/build_facts.h"
-#include "measure/file_io.h"
 #include "measure/read_results.h"
 #include "report/html_page.h"
 #include "report/report_document.h"

@@ -87,12 +87,7 @@ double visible_pairs(const Graph& graph, const Node& node) {
   const auto& mask = std::get<AttentionSpec>(node.attributes.detail).mask;
   const Shape& q = graph.type(node.inputs[0]).shape;
   const int64_t keys = graph.type(node.inputs[1]).shape[2];
-  double pairs = 0;
-  for (int64_t query = 0; query < q[2]; ++query) {
-    const KeyRange range = visible_keys(mask, query, q[2], keys);
-    pairs += static_cast<double>(range.last - range.first);
-  }
-  return pairs * static_cast<double>(q[0] * q[1]);
+  return visible_pairs(mask, q[2], keys) * static_cast<double>(q[0] * q[1]);
 }
 
 }  // namespace

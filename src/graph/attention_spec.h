@@ -44,5 +44,7 @@ struct KeyRange {
   int64_t last = 0;
 };
 KeyRange visible_keys(const AttentionMask& mask, int64_t query, int64_t queries, int64_t keys);
+// Over all queries; as fast for any number of them.
+double visible_pairs(const AttentionMask& mask, int64_t queries, int64_t keys);
 
 }  // namespace ridgeline

@@ -9,13 +9,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 #include <ctime>
 #include <memory>
 #include <system_error>
 #include <vector>
 
+#include "base/file_io.h"
 #include "base/sha256.h"
 
 namespace ridgeline {
@@ -29,58 +29,6 @@ constexpr std::string_view kSuffix = ".kernel";
 constexpr std::string_view kTemporary = ".writing-";
 constexpr time_t kAbandonedSeconds = 3600;  // no writer takes that long
 constexpr size_t kLargestEntry = 256u << 20;
-
-std::string errno_text(int error) {
-  return std::generic_category().message(error);
-}
-
-class File {
- public:
-  explicit File(int fd) : fd_(fd) {}
-  ~File() {
-    if (fd_ >= 0) close(fd_);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  int get() const { return fd_; }
-  bool ok() const { return fd_ >= 0; }
-
- private:
-  int fd_;
-};
-
-// A write beyond `ulimit -f` raises SIGXFSZ in the writing thread, which would end the process.
-// Blocked there and taken back, it is EFBIG and no more, whatever other threads do meanwhile.
-class BlockFileSizeSignal {
- public:
-  BlockFileSizeSignal() {
-    sigemptyset(&signal_);
-    sigaddset(&signal_, SIGXFSZ);
-    pthread_sigmask(SIG_BLOCK, &signal_, &before_);
-  }
-  ~BlockFileSizeSignal() {
-    const timespec now = {};
-    while (sigtimedwait(&signal_, nullptr, &now) == SIGXFSZ) continue;
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  BlockFileSizeSignal(const BlockFileSizeSignal&) = delete;
-  BlockFileSizeSignal& operator=(const BlockFileSizeSignal&) = delete;
-
- private:
-  sigset_t signal_, before_;
-};
-
-// 0 or an errno.
-int write_and_sync(int fd, std::string_view bytes) {
-  const BlockFileSizeSignal guard;
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return errno;
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
-  return fsync(fd) == 0 || errno == EINVAL ? 0 : errno;
-}
 
 // Whatever somebody else may change may have been changed.
 bool is_private(const struct stat& facts) {
@@ -232,10 +180,10 @@ std::optional<CacheEntry> DiskCache::read(const std::string& key) const {
   if (!usable()) return std::nullopt;
   const std::string name = key + std::string(kSuffix);
   // Without waiting, should the name be a pipe.
-  const File file(
+  const FileDescriptor file(
       openat(directory_fd_, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat facts = {};
-  if (!file.ok() || fstat(file.get(), &facts) != 0) return std::nullopt;
+  if (file.get() < 0 || fstat(file.get(), &facts) != 0) return std::nullopt;
   std::optional<Unpacked> found;
   if (S_ISREG(facts.st_mode) && is_private(facts) &&
       static_cast<size_t>(facts.st_size) <= kLargestEntry) {
@@ -270,12 +218,13 @@ bool DiskCache::write_file(const std::string& name, std::string_view bytes) cons
       fmt::format("{}{}-{}-{}", kTemporary, getpid(), now.tv_nsec, counter.fetch_add(1));
   int problem = 0;
   {
-    const File file(openat(directory_fd_, temporary.c_str(),
-                           O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-    problem = file.ok() ? write_and_sync(file.get(), bytes) : errno;
+    const FileDescriptor file(openat(directory_fd_, temporary.c_str(),
+                                     O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    problem = file.get() < 0 ? errno : write_all(file.get(), bytes);
+    if (!problem) problem = sync_data(file.get());
     if (!problem && renameat(directory_fd_, temporary.c_str(), directory_fd_, name.c_str()) != 0)
       problem = errno;
-    if (problem && file.ok()) unlinkat(directory_fd_, temporary.c_str(), 0);
+    if (problem && file.get() >= 0) unlinkat(directory_fd_, temporary.c_str(), 0);
   }
   if (problem)
     warn_about_cache(fmt::format("cannot write to '{}': {}; new kernels are not kept",
@@ -307,9 +256,9 @@ void DiskCache::clean() const {
 }
 
 Bytes cache_size(const fs::path& directory) {
-  const File opened(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const FileDescriptor opened(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   Bytes total;
-  if (opened.ok())
+  if (opened.get() >= 0)
     for (const Listed& file : list(opened.get()))
       if (is_entry(file)) total += {file.size};
   return total;

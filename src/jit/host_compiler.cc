@@ -11,10 +11,10 @@
 #include <cstdlib>
 #include <exception>
 #include <fstream>
-#include <sstream>
 #include <string_view>
 #include <unordered_set>
 
+#include "base/child_process.h"
 #include "base/clock.h"
 #include "base/environment.h"
 #include "base/error.h"
@@ -43,20 +43,6 @@ constexpr std::string_view kFlags[] = {"-std=c++17",
                                        "-w"};
 
 constexpr const char* kOtherCompiler = "try another compiler: CXX=g++";
-
-fs::path on_path(const std::string& name) {
-  const auto can_run = [](const fs::path& file) {
-    std::error_code ignored;
-    return access(file.c_str(), X_OK) == 0 && fs::is_regular_file(file, ignored);
-  };
-  if (name.find('/') != name.npos) return can_run(name) ? fs::path(name) : fs::path();
-  std::istringstream path(environment("PATH"));
-  for (std::string directory; std::getline(path, directory, ':');) {
-    const fs::path candidate = fs::path(directory.empty() ? "." : directory) / name;
-    if (can_run(candidate)) return candidate;
-  }
-  return {};
-}
 
 Error none_found(const std::string& wanted) {
   const std::string named = wanted.empty() ? environment("CXX") : wanted;
@@ -192,10 +178,10 @@ struct HostCompiler::Library {
 };
 
 fs::path find_host_compiler(const std::string& wanted) {
-  if (!wanted.empty()) return on_path(wanted);
-  if (const std::string own = environment("CXX"); !own.empty()) return on_path(own);
+  if (!wanted.empty()) return find_program(wanted);
+  if (const std::string own = environment("CXX"); !own.empty()) return find_program(own);
   for (const char* name : {"c++", "g++", "clang++"})
-    if (const fs::path found = on_path(name); !found.empty()) return found;
+    if (const fs::path found = find_program(name); !found.empty()) return found;
   return {};
 }
 

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/file_io.h"
 #include "base/printable.h"
-#include "measure/file_io.h"
 #include "measure/read_results.h"
 
 namespace ridgeline {

@@ -292,12 +292,6 @@ std::optional<Shift> Comparison::mean_log_time() const {
   return Shift{mean.estimate / count, mean.low / count, mean.high / count};
 }
 
-std::optional<double> Comparison::geometric_mean() const {
-  const std::optional<Shift> mean = mean_log_time();
-  if (!mean) return std::nullopt;
-  return std::exp(-mean->estimate);
-}
-
 Verdict decide(const Shift& log_time, double band) {
   const double slower = std::log1p(band);
   if (log_time.low > slower) return Verdict::slower;

@@ -72,7 +72,6 @@ struct Comparison {
   // Of the rows that were judged; empty: none was. Its bounds are the means of theirs and hold
   // whenever those do, whatever disturbed all rows alike.
   std::optional<Shift> mean_log_time() const;
-  std::optional<double> geometric_mean() const;  // of the same rows' speedups
 };
 
 // Pairs rows by study, implementation, device, workload and settings; of a row measured twice the

@@ -136,8 +136,11 @@ std::vector<std::string> failures(const Gate& gate, const Comparison& comparison
       out.push_back(fmt::format("{}: {}", gate.text, why));
   if (out.empty() && gate.rule->judges &&
       std::none_of(comparison.rows.begin(), comparison.rows.end(), gate.rule->judges))
-    out.push_back(fmt::format("{}: nothing to judge: no row was measured well enough on both sides",
-                              gate.text));
+    out.push_back(
+        fmt::format("{}: nothing to judge: no row was measured well enough on both sides; measure "
+                    "them in turns "
+                    "(--interleave), or this machine's noise first (`ridgeline noise`)",
+                    gate.text));
   return out;
 }
 

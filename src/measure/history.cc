@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/printable.h"
-#include "measure/read_results.h"
 #include "measure/record_json.h"
 
 namespace ridgeline {
@@ -35,10 +34,6 @@ int64_t version_of(const Database& database) {
 int64_t tables_in(const Database& database) {
   Statement statement = database.prepare("SELECT count(*) FROM sqlite_master");
   return statement.step() ? statement.integer(0) : 0;
-}
-
-std::optional<Record> parsed(const std::string& line) {
-  return parse_line(line).record;
 }
 
 SavedRun run_from(const Statement& statement) {
@@ -106,12 +101,12 @@ std::vector<SavedRun> History::runs() const {
   return out;
 }
 
-std::vector<Record> History::baseline(const std::string& name) const {
-  std::optional<int64_t> newest;
+ReadResult History::baseline(const std::string& name) const {
+  std::optional<SavedRun> newest;
   std::set<std::string> names;
   for (const SavedRun& run : runs()) {
     names.insert(run.name);
-    if (run.name == name) newest = run.id;
+    if (run.name == name) newest = run;
   }
   if (!newest)
     throw Error(
@@ -119,21 +114,21 @@ std::vector<Record> History::baseline(const std::string& name) const {
         fmt::format("no baseline is called '{}': there {}", printable(name, 60),
                     names.empty() ? "is none" : fmt::format("are {}", fmt::join(names, ", "))),
         "a study with --save-baseline NAME saves one");
-  std::vector<Record> out;
-  Statement statement =
-      database_.prepare("SELECT line FROM records WHERE run = ? ORDER BY id", {*newest});
-  while (statement.step())
-    if (auto record = parsed(statement.text(0))) out.push_back(std::move(*record));
-  return out;
+  return read(*newest);
 }
 
-std::vector<SavedRecord> History::records() const {
-  std::vector<SavedRecord> out;
-  for (const SavedRun& run : runs()) {
-    Statement statement =
-        database_.prepare("SELECT line FROM records WHERE run = ? ORDER BY id", {run.id});
-    while (statement.step())
-      if (auto record = parsed(statement.text(0))) out.push_back({run, std::move(*record)});
+ReadResult History::read(const SavedRun& run) const {
+  ReadResult out;
+  Statement statement =
+      database_.prepare("SELECT line FROM records WHERE run = ? ORDER BY id", {run.id});
+  for (int64_t row = 1; statement.step(); ++row) {
+    ParsedLine parsed = parse_line(statement.text(0));
+    if (parsed.record) {
+      out.records.push_back(std::move(*parsed.record));
+    } else {
+      parsed.problem.line_number = row;
+      out.problems.push_back(std::move(parsed.problem));
+    }
   }
   return out;
 }

@@ -14,6 +14,7 @@
 
 #include "measure/compare.h"
 #include "measure/noise.h"
+#include "measure/read_results.h"
 #include "measure/record.h"
 #include "measure/sqlite.h"
 
@@ -46,9 +47,10 @@ class History {
   // All records or none. Names are text without control characters, of at most 100 bytes.
   SavedRun save(const std::string& name, std::span<const Record> records);
   // The newest saved under `name`. Throws a usage error that lists the names there are.
-  std::vector<Record> baseline(const std::string& name) const;
-  std::vector<SavedRun> runs() const;        // oldest first
-  std::vector<SavedRecord> records() const;  // oldest first; unreadable ones are passed over
+  ReadResult baseline(const std::string& name) const;
+  std::vector<SavedRun> runs() const;  // oldest first
+  // What can be read of one, and the rows that cannot, counted from 1.
+  ReadResult read(const SavedRun& run) const;
 
   void save_noise(const MeasuredNoise& noise);
   // Of this row, the newest; else the largest of the machine and device; empty: none was measured.

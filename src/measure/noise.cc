@@ -10,14 +10,16 @@ namespace {
 
 struct Seen {
   const Record* record = nullptr;
-  std::vector<Shift> shifts;                       // of a row from itself
+  std::vector<double> excesses = {};               // of comparisons of a row with itself
   std::vector<std::span<const double>> runs = {};  // samples of runs by themselves
-};
 
-// What the interval does not account for: how far it stays away from nothing.
-double excess(const Shift& shift) {
-  return std::max({0.0, shift.low, -shift.high});
-}
+  // What the interval does not account for: how far it stays away from nothing. Too few figures
+  // have an endless interval, which tells nothing.
+  void add(const Shift& shift) {
+    if (std::isfinite(shift.low) && std::isfinite(shift.high))
+      excesses.push_back(std::max({0.0, shift.low, -shift.high}));
+  }
+};
 
 bool are_times(std::span<const double> samples) {
   return !samples.empty() && std::all_of(samples.begin(), samples.end(), [](double sample) {
@@ -41,7 +43,7 @@ std::vector<MeasuredNoise> measured_noise(std::span<const Interleaved> in_turns,
       for (const PairedPhase& phase : row.phases)
         if (is_compared(phase.name))
           entry_of(row.base, phase.name, Pairing::interleaved)
-              ->shifts.push_back(paired_shift(phase.log_ratios, in_turns_confidence));
+              ->add(paired_shift(phase.log_ratios, in_turns_confidence));
   for (const std::vector<Record>& records : alone)
     for (const Record& record : records)
       for (const Series& series : record.series)
@@ -49,16 +51,14 @@ std::vector<MeasuredNoise> measured_noise(std::span<const Interleaved> in_turns,
             are_times(series.samples_ms)) {
           Seen* entry = entry_of(record, series.name, Pairing::separate);
           for (const std::span<const double> earlier : entry->runs)
-            entry->shifts.push_back(
+            entry->add(
                 unpaired_shift(logarithms(earlier), logarithms(series.samples_ms), confidence));
           entry->runs.push_back(series.samples_ms);
         }
 
   std::vector<MeasuredNoise> out;
   for (const auto& [place, entry] : seen) {
-    if (entry.shifts.empty()) continue;
-    double most = 0;
-    for (const Shift& shift : entry.shifts) most = std::max(most, excess(shift));
+    const auto most = std::max_element(entry.excesses.begin(), entry.excesses.end());
     const auto& [row_key, phase, pairing] = place;
     out.push_back({.fingerprint = entry.record->machine.fingerprint,
                    .device = entry.record->device,
@@ -66,8 +66,8 @@ std::vector<MeasuredNoise> measured_noise(std::span<const Interleaved> in_turns,
                    .row_key = row_key,
                    .phase = phase,
                    .pairing = pairing,
-                   .fraction = std::expm1(most),
-                   .comparisons = static_cast<int>(entry.shifts.size())});
+                   .fraction = most == entry.excesses.end() ? 0 : std::expm1(*most),
+                   .comparisons = static_cast<int>(entry.excesses.size())});
   }
   return out;
 }

@@ -16,7 +16,7 @@ struct MeasuredNoise {
   std::string fingerprint, device, implementation, row_key, phase;
   Pairing pairing = Pairing::interleaved;
   double fraction = 0;
-  int comparisons = 0;
+  int comparisons = 0;  // that have an interval; 0: nothing is known
 
   bool operator==(const MeasuredNoise&) const = default;
 };

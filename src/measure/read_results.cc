@@ -8,8 +8,8 @@
 #include <cerrno>
 
 #include "base/error.h"
+#include "base/file_io.h"
 #include "base/printable.h"
-#include "measure/file_io.h"
 #include "measure/record_json.h"
 
 namespace ridgeline {
@@ -40,7 +40,7 @@ std::optional<std::string> too_complex(std::string_view line) {
 }
 
 LineProblem too_long() {
-  return {0, Damage::too_long, fmt::format("longer than {}", to_string(Bytes{kMaxLineBytes}))};
+  return {0, fmt::format("longer than {}", to_string(Bytes{kMaxLineBytes}))};
 }
 
 bool blank(std::string_view line) {
@@ -72,7 +72,7 @@ class LineCollector {
       if (parsed.record)
         result_.records.push_back(std::move(*parsed.record));
       else if (!has_newline)
-        report({0, Damage::cut_off, fmt::format("cut off after {} bytes", line_.size())});
+        report({0, fmt::format("cut off after {} bytes", line_.size())});
       else
         report(std::move(parsed.problem));
     }
@@ -104,20 +104,21 @@ class LineCollector {
 
 ParsedLine parse_line(std::string_view line) {
   if (line.size() > kMaxLineBytes) return {std::nullopt, too_long()};
-  if (const auto reason = too_complex(line))
-    return {std::nullopt, {0, Damage::too_complex, *reason}};
+  if (const auto reason = too_complex(line)) return {std::nullopt, {0, *reason}};
   try {
     const Json json = Json::parse(line);
     try {
       return {record_from_json(json), {}};
     } catch (const Error& error) {
-      const bool other_version =
-          json.is_object() && json.contains("schema") && !has_known_schema(json);
-      return {std::nullopt,
-              {0, other_version ? Damage::unknown_schema : Damage::bad_field, error.message()}};
+      return {std::nullopt, {0, error.message()}};
     }
+  } catch (const Json::parse_error& error) {
+    return {std::nullopt,
+            {0, line.starts_with('{')
+                    ? fmt::format("not JSON from byte {} on", error.byte)
+                    : "not JSON, of which records are one object a line: " + printable(line, 40)}};
   } catch (const Json::exception& error) {
-    return {std::nullopt, {0, Damage::not_json, "not JSON: " + printable(error.what(), 120)}};
+    return {std::nullopt, {0, "not JSON: " + printable(error.what(), 120)}};
   }
 }
 

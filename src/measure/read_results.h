@@ -13,19 +13,9 @@
 
 namespace ridgeline {
 
-enum class Damage {
-  cut_off,         // the last line has no end: a run was killed while writing it
-  too_long,        // beyond kMaxLineBytes
-  too_complex,     // nested deeper, or with more keys, than any record
-  not_json,        // cannot be parsed
-  unknown_schema,  // written by another version of this program
-  bad_field,       // a field is missing or of the wrong type
-};
-
 struct LineProblem {
   int64_t line_number = 0;  // counted from 1
-  Damage damage = Damage::not_json;
-  std::string reason;  // in words, printable, bounded
+  std::string reason;       // in words, printable, bounded
 };
 
 struct ReadResult {

@@ -186,15 +186,11 @@ Json to_json(const Record& record) {
   return out;
 }
 
-bool has_known_schema(const Json& json) {
-  return json.is_object() && json.contains("schema") && json["schema"] == kSchemaVersion;
-}
-
 Record record_from_json(const Json& json) {
   if (!json.is_object())
     throw Error(ErrorKind::usage, fmt::format("{} instead of a record", json.type_name()));
   if (!json.contains("schema")) throw Error(ErrorKind::usage, "the field 'schema' is missing");
-  if (!has_known_schema(json))
+  if (json["schema"] != kSchemaVersion)
     throw Error(ErrorKind::usage,
                 fmt::format("schema version {}: this program reads version {}",
                             printable(json["schema"].dump(), 40), kSchemaVersion));

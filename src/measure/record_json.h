@@ -10,9 +10,6 @@ namespace ridgeline {
 // JSON has no NaN or infinity: such numbers become null, and null is read back as NaN.
 Json to_json(const Record& record);
 
-// Whether this program knows the version that the line was written in.
-bool has_known_schema(const Json& json);
-
 // Ignores keys it does not know and leaves optional ones at their defaults. Throws a usage error
 // that names the field for what is missing, of the wrong type, out of range or of another schema
 // version.

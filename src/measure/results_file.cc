@@ -51,13 +51,13 @@ int64_t size_if_regular(int fd) {
 
 }  // namespace
 
-ResultsFile::ResultsFile(std::filesystem::path path) : path_(std::move(path)) {
+ResultsFile::ResultsFile(std::filesystem::path path, Use use) : path_(std::move(path)) {
   create_parent_directories(path_);
   file_ = open_file(path_, O_RDWR | O_APPEND | O_CREAT, "write");
   if (flock(file_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
     throw Error(ErrorKind::usage, fmt::format("another run is writing to '{}'", path_.string()),
                 "wait for it, or give this run a file of its own");
-  mend_last_line();
+  if (use == Use::append) mend_last_line();
 }
 
 void ResultsFile::mend_last_line() {
@@ -80,7 +80,7 @@ void ResultsFile::mend_last_line() {
     throw Error(ErrorKind::usage,
                 fmt::format("'{}' ends in a line that is not a record: refusing to append to it",
                             path_.string()),
-                "give another output file, or end that line with a newline");
+                "give another output file, or leave out --resume: the file then moves aside");
   }
   if (error)
     throw Error(ErrorKind::environment,

@@ -9,17 +9,19 @@
 #include <optional>
 #include <string>
 
-#include "measure/file_io.h"
+#include "base/file_io.h"
 #include "measure/record.h"
 
 namespace ridgeline {
 
 class ResultsFile {
  public:
-  // Opens for appending, creating parent directories, and locks out a second writer. If the last
-  // line was cut off (a killed run), removes it. Throws a usage error for a path that cannot be
-  // written, and for a file that holds something else than records.
-  explicit ResultsFile(std::filesystem::path path);
+  enum class Use { append, move };
+
+  // Opens the file, creating parent directories, and locks out a second writer. To append, removes
+  // the last line if it was cut off (a killed run). Throws a usage error for a path that cannot be
+  // written, and for appending to a file that holds something else than records.
+  explicit ResultsFile(std::filesystem::path path, Use use = Use::append);
 
   // What opening had to mend, in words; empty: nothing.
   const std::optional<std::string>& repair() const { return repair_; }

@@ -23,8 +23,7 @@ constexpr FlopsPerCycle kFlopsPerCycle[] = {
     {"avx2", "fp32", 32},     {"avx2", "tf32", 32},     {"avx2", "bf16", 32},
     {"avx2", "fp16", 32},     {"avx512", "fp64", 32},   {"avx512", "fp32", 64},
     {"avx512", "tf32", 64},   {"avx512", "bf16", 128},  {"avx512", "fp16", 128},
-    {"amx", "fp32", 64},      {"amx", "tf32", 64},      {"amx", "bf16", 2048},
-    {"amx", "fp16", 2048},
+    {"amx", "bf16", 2048},
 };
 
 std::optional<std::string> exceeds(std::optional<double> rate, std::optional<double> peak,
@@ -46,13 +45,17 @@ std::optional<std::string> faster_than_light(const Achieved& achieved, const Pea
 }
 
 Peaks cpu_peaks(const CpuPeakInputs& inputs) {
+  const bool amx = inputs.isa == "avx512" && inputs.dtype == "bf16" &&
+                   std::find(inputs.features.begin(), inputs.features.end(), "amx_bf16") !=
+                       inputs.features.end();
+  const std::string_view isa = amx ? "amx" : inputs.isa;
   for (const FlopsPerCycle& row : kFlopsPerCycle) {
-    if (row.isa != inputs.isa || row.dtype != inputs.dtype || inputs.max_clock_hz <= 0) continue;
+    if (row.isa != isa || row.dtype != inputs.dtype || inputs.max_clock_hz <= 0) continue;
     const double flops_per_s = inputs.threads * inputs.max_clock_hz * row.flops;
     return {flops_per_s, std::nullopt,
             fmt::format("{} thread{} x {:.2f} GHz x {} FLOPs per cycle of {} in {}", inputs.threads,
-                        inputs.threads == 1 ? "" : "s", inputs.max_clock_hz / 1e9, row.flops,
-                        inputs.isa, inputs.dtype)};
+                        inputs.threads == 1 ? "" : "s", inputs.max_clock_hz / 1e9, row.flops, isa,
+                        inputs.dtype)};
   }
   return {std::nullopt, std::nullopt,
           fmt::format("no peak is known for {} in {}", inputs.isa, inputs.dtype)};

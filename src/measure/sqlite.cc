@@ -4,7 +4,7 @@
 #include <sqlite3.h>
 
 #include "base/error.h"
-#include "measure/file_io.h"
+#include "base/file_io.h"
 
 namespace ridgeline {
 namespace {

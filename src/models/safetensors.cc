@@ -10,7 +10,6 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
-#include <system_error>
 
 #include "base/error.h"
 #include "base/float16.h"
@@ -26,26 +25,16 @@ static_assert(std::endian::native == std::endian::little, "the format is little-
 constexpr int64_t kLengthBytes = 8;
 constexpr int64_t kLargestHeader = 100'000'000;  // the format's own limit
 
-Error cannot(const char* verb, const fs::path& path, int error) {
-  const bool full = error == ENOSPC || error == EDQUOT || error == EFBIG || error == EIO;
-  return {full ? ErrorKind::environment : ErrorKind::usage,
-          fmt::format("cannot {} '{}': {}", verb, path.string(),
-                      std::generic_category().message(error))};
+Error cannot_read(const fs::path& path, int error) {
+  return {error == EIO ? ErrorKind::environment : ErrorKind::usage,
+          fmt::format("cannot read '{}': {}", path.string(), errno_text(error))};
 }
-
-// Closes its descriptor.
-struct Descriptor {
-  int fd = -1;
-  ~Descriptor() {
-    if (fd >= 0) close(fd);
-  }
-};
 
 void read_at(int fd, const fs::path& path, int64_t offset, std::span<std::byte> to) {
   while (!to.empty()) {
     const ssize_t got = pread(fd, to.data(), to.size(), offset);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw cannot("read", path, errno);
+    if (got < 0) throw cannot_read(path, errno);
     if (got == 0)
       throw Error(
           ErrorKind::usage,
@@ -56,13 +45,8 @@ void read_at(int fd, const fs::path& path, int64_t offset, std::span<std::byte> 
   }
 }
 
-void write_all(int fd, const fs::path& path, std::span<const std::byte> from) {
-  while (!from.empty()) {
-    const ssize_t written = write(fd, from.data(), from.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) throw cannot("write", path, errno);
-    from = from.subspan(static_cast<size_t>(written));
-  }
+std::string_view as_text(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 std::string shape_text(std::span<const int64_t> shape) {
@@ -86,15 +70,14 @@ SafetensorsFile::SafetensorsFile(fs::path path) : path_(std::move(path)) {
                  "expected a whole file of the safetensors format");
   };
   // Not blocking: a pipe is refused below, not waited for.
-  Descriptor file{open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-  if (file.fd < 0) throw cannot("read", path_, errno);
+  file_ = open_file(path_, O_RDONLY | O_NONBLOCK, "read");
   struct stat facts = {};
-  if (fstat(file.fd, &facts) != 0) throw cannot("read", path_, errno);
+  if (fstat(file_.get(), &facts) != 0) throw cannot_read(path_, errno);
   if (!S_ISREG(facts.st_mode)) throw refuse("is no regular file");
   const int64_t size = facts.st_size;
   if (size < kLengthBytes) throw refuse(fmt::format("has {} bytes, too few for a header", size));
   std::array<std::byte, kLengthBytes> length_bytes;
-  read_at(file.fd, path_, 0, length_bytes);
+  read_at(file_.get(), path_, 0, length_bytes);
   const auto length = std::bit_cast<uint64_t>(length_bytes);
   if (length > static_cast<uint64_t>(kLargestHeader))
     throw refuse(fmt::format("says that its header has {} bytes, expected at most {}", length,
@@ -102,18 +85,13 @@ SafetensorsFile::SafetensorsFile(fs::path path) : path_(std::move(path)) {
   if (static_cast<int64_t>(length) > size - kLengthBytes)
     throw refuse(fmt::format("has {} bytes but says that its header alone has {}", size, length));
   std::string text(static_cast<size_t>(length), ' ');
-  read_at(file.fd, path_, kLengthBytes, std::as_writable_bytes(std::span(text)));
+  read_at(file_.get(), path_, kLengthBytes, std::as_writable_bytes(std::span(text)));
   data_begin_ = kLengthBytes + static_cast<int64_t>(length);
   try {
     header_ = parse_safetensors_header(text, size - data_begin_);
   } catch (const Error& error) {
     throw error.at(path_.string());
   }
-  fd_ = std::exchange(file.fd, -1);
-}
-
-SafetensorsFile::~SafetensorsFile() {
-  close(fd_);
 }
 
 const StoredTensor& SafetensorsFile::find(std::string_view name) const {
@@ -124,7 +102,7 @@ const StoredTensor& SafetensorsFile::find(std::string_view name) const {
 
 std::vector<std::byte> SafetensorsFile::read(const StoredTensor& tensor) const {
   std::vector<std::byte> bytes(static_cast<size_t>(tensor.end - tensor.begin));
-  read_at(fd_, path_, data_begin_ + tensor.begin, bytes);
+  read_at(file_.get(), path_, data_begin_ + tensor.begin, bytes);
   return bytes;
 }
 
@@ -185,36 +163,19 @@ void save_weights(const fs::path& path, std::span<const Parameter> parameters,
                   const std::function<std::vector<float>(const Parameter&)>& values_of,
                   const std::map<std::string, std::string>& metadata) {
   const std::string header = safetensors_header_text(parameters, metadata);
-  std::error_code problem;
-  const bool exists = fs::exists(path, problem);
-  const bool replaces = !exists || fs::is_regular_file(path, problem);
-  // Through links, so that the file they name is replaced and not the link.
-  const fs::path place = exists ? fs::canonical(path) : path;
-  fs::create_directories(place.parent_path(), problem);  // what fails shows when it is opened
-  const fs::path temporary =
-      replaces ? place.string() + fmt::format(".{}.tmp", getpid()) : path.string();
-  const int flags = replaces ? O_WRONLY | O_CREAT | O_TRUNC : O_WRONLY;
-  Descriptor file{open(temporary.c_str(), flags | O_CLOEXEC, 0666)};
-  if (file.fd < 0) throw cannot("write", path, errno);
-  try {
+  write_file_atomically(path, [&](const Append& append) {
     const uint64_t length = header.size();
-    write_all(file.fd, path, std::as_bytes(std::span(&length, 1)));
-    write_all(file.fd, path, std::as_bytes(std::span(header)));
+    append(as_text(std::as_bytes(std::span(&length, 1))));
+    append(header);
     for (const Parameter& parameter : parameters) {
       const std::vector<float> values = values_of(parameter);
       if (static_cast<int64_t>(values.size()) != element_count(parameter.shape))
         throw Error(ErrorKind::internal,
                     fmt::format("'{}' has {} values for the shape {}", parameter.name,
                                 values.size(), to_string(parameter.shape)));
-      write_all(file.fd, path, std::as_bytes(std::span(values)));
+      append(as_text(std::as_bytes(std::span(values))));
     }
-    if (fsync(file.fd) != 0 && errno != EINVAL) throw cannot("write", path, errno);
-    if (replaces && rename(temporary.c_str(), place.c_str()) != 0)
-      throw cannot("write", path, errno);
-  } catch (...) {
-    if (replaces) unlink(temporary.c_str());
-    throw;
-  }
+  });
 }
 
 }  // namespace ridgeline

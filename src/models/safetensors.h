@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/file_io.h"
 #include "graph/dtype.h"
 #include "models/layers.h"
 
@@ -50,9 +51,6 @@ class SafetensorsFile {
  public:
   // Reads the header only. Throws a usage error that names the file and what is wrong with it.
   explicit SafetensorsFile(std::filesystem::path path);
-  ~SafetensorsFile();
-  SafetensorsFile(const SafetensorsFile&) = delete;
-  SafetensorsFile& operator=(const SafetensorsFile&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
   const SafetensorsHeader& header() const { return header_; }
@@ -64,7 +62,7 @@ class SafetensorsFile {
 
  private:
   std::filesystem::path path_;
-  int fd_ = -1;
+  FileDescriptor file_;
   int64_t data_begin_ = 0;
   SafetensorsHeader header_;
 };

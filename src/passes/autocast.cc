@@ -66,10 +66,6 @@ constexpr OpTable<Precision> kPrecision = {
     {Op::pad, Precision::as_it_comes},
 };
 
-bool is_16_bit(DType dtype) {
-  return dtype == DType::bf16 || dtype == DType::f16;
-}
-
 bool is_scalar_constant(const Tensor& x) {
   return x.graph().node(x.value()).op == Op::constant && x.shape().rank() == 0;
 }
@@ -81,8 +77,8 @@ bool moves_behind_cast(Op op) {
 }
 
 DType wider(DType a, DType b) {
-  if (is_16_bit(a) && is_16_bit(b)) return a == b ? a : DType::f32;
-  return is_16_bit(a) ? b : a;
+  if (info(a).size == 2 && info(b).size == 2) return a == b ? a : DType::f32;
+  return info(a).size == 2 ? b : a;
 }
 
 // A scalar constant decides only where there is nothing else; its value is then given anew.
@@ -121,7 +117,7 @@ class Autocast {
         break;
       case Precision::wide:
         for (Tensor& input : inputs)
-          if (is_16_bit(input.dtype())) input = cast(input, DType::f32);
+          if (info(input.dtype()).size == 2) input = cast(input, DType::f32);
         break;
       case Precision::widest:
         widen(inputs);

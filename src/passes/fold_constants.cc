@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/float16.h"
+#include "base/larger.h"
 
 namespace ridgeline {
 namespace {
@@ -31,7 +32,7 @@ constexpr OpTable<Compute> kCompute = {
     {Op::subtract, [](const float* x) { return x[0] - x[1]; }},
     {Op::multiply, [](const float* x) { return x[0] * x[1]; }},
     {Op::divide, [](const float* x) { return x[0] / x[1]; }},
-    {Op::maximum, [](const float* x) { return x[0] < x[1] ? x[1] : x[0]; }},
+    {Op::maximum, [](const float* x) { return larger(x[0], x[1]); }},
     {Op::less, [](const float* x) { return x[0] < x[1] ? 1.0f : 0.0f; }},
     {Op::less_equal, [](const float* x) { return x[0] <= x[1] ? 1.0f : 0.0f; }},
     {Op::equal, [](const float* x) { return x[0] == x[1] ? 1.0f : 0.0f; }},

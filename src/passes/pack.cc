@@ -34,8 +34,12 @@ class Packer {
       const auto found = projection(number);
       if (!found) continue;
       const Value x = graph.nodes()[number].inputs[0];
-      const TensorType& type = graph.type(graph.nodes()[number].inputs[1]);
-      by_operand[{x.node, x.output, static_cast<uint32_t>(type.dtype)}].members.push_back(*found);
+      const auto dtype = [&](Value value) {
+        return static_cast<uint32_t>(graph.type(value).dtype);
+      };
+      // As it is stored and as it is multiplied.
+      const Value weight = found->weight, operand = graph.nodes()[number].inputs[1];
+      by_operand[{x.node, x.output, dtype(weight), dtype(operand)}].members.push_back(*found);
     }
     for (auto& [key, pack] : by_operand)
       if (pack.members.size() > 1) packs_.push_back(std::move(pack));

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "plan/emit.h"
+#include "plan/op_text.h"
 #include "plan/text_writer.h"
 
 namespace ridgeline {
@@ -14,14 +15,6 @@ using Kind = FusedStep::Kind;
 
 constexpr int kLanes = 32;  // of a column kernel's block, along the columns; 8 lines share the rows
 constexpr int kLines = 8;
-
-std::string element(DType dtype) {
-  if (dtype == DType::bf16) return "bf16";
-  if (dtype == DType::f16) return "fp16";
-  if (dtype == DType::i32) return "int";
-  if (dtype == DType::boolean) return "boolean";
-  return "float";
-}
 
 const char* fold_of(Op op) {
   return op == Op::max ? "Max" : "Sum";
@@ -134,14 +127,14 @@ void CudaEmitter::emit_addresses() {
                 row_offset(program_, operand));
     } else {
       out_.line("const {0}* from{1} = static_cast<const {0}*>({2}.data) + {3};",
-                element(input.dtype), i, operand, row_offset(program_, operand));
+                element_name(input.dtype), i, operand, row_offset(program_, operand));
     }
   }
   if (kernel_.kind == FusedKind::column) return;
   for (size_t i = 0; i < kernel_.results.size(); ++i) {
     const std::string operand = fmt::format("p.outputs[{}]", i);
     out_.line("{0}* to{1} = static_cast<{0}*>({2}.data) + {3};",
-              element(kernel_.results[i].to.dtype), i, operand, row_offset(program_, operand));
+              element_name(kernel_.results[i].to.dtype), i, operand, row_offset(program_, operand));
   }
 }
 
@@ -178,11 +171,12 @@ void CudaEmitter::emit_loads(const ColumnPass& pass, std::vector<bool>& loaded) 
     if (const auto pair = input_pair(i)) {
       if (!paired.insert(*pair).second) continue;
       out_.line("const Pack<{}, {}> pair{} = load_pack<{}>(from{} + 2 * c0);",
-                element(kernel_.inputs[i].dtype), 2 * shape_.pack, *pair, 2 * shape_.pack, *pair);
+                element_name(kernel_.inputs[i].dtype), 2 * shape_.pack, *pair, 2 * shape_.pack,
+                *pair);
       continue;
     }
     const std::string type =
-        fmt::format("Pack<{}, {}>", element(kernel_.inputs[i].dtype), shape_.pack);
+        fmt::format("Pack<{}, {}>", element_name(kernel_.inputs[i].dtype), shape_.pack);
     const std::string pack = fmt::format("pack{}{}", i, stays(step) ? "[chunk]" : "");
     if (stays(step)) {
       loaded[step] = true;
@@ -229,7 +223,7 @@ void CudaEmitter::emit_elements(const ColumnPass& pass, const std::string& fold_
     const auto pair = result_pair(result);
     out_.line("out{}.at[{}] = Narrow<{}>::from({});", pair.value_or(result),
               pair ? fmt::format("2 * i + {}", *pair == result ? 0 : 1) : "i",
-              element(kernel_.results[result].to.dtype),
+              element_name(kernel_.results[result].to.dtype),
               program_.steps[kernel_.results[result].step].name);
   }
 }
@@ -239,7 +233,7 @@ void CudaEmitter::emit_packs_to_store(const ColumnPass& pass) {
   for (uint32_t result : pass.stores) {
     const auto pair = result_pair(result);
     if (pair.value_or(result) != result) continue;
-    out_.line("Pack<{}, {}> out{};", element(kernel_.results[result].to.dtype),
+    out_.line("Pack<{}, {}> out{};", element_name(kernel_.results[result].to.dtype),
               pair ? 2 * shape_.pack : shape_.pack, result);
   }
 }
@@ -309,7 +303,7 @@ void CudaEmitter::emit_row_kernel() {
   for (uint32_t step = 0; step < kernel_.steps.size(); ++step) {
     const uint32_t i = kernel_.steps[step].operand;
     if (kernel_.steps[step].kind == Kind::load && stays(step) && !kernel_.inputs[i].is_position)
-      out_.line("Pack<{}, {}> pack{}[{}];", element(kernel_.inputs[i].dtype), shape_.pack, i,
+      out_.line("Pack<{}, {}> pack{}[{}];", element_name(kernel_.inputs[i].dtype), shape_.pack, i,
                 shape_.chunks);
   }
   for (uint32_t step : program_.kept)
@@ -324,7 +318,8 @@ void CudaEmitter::emit_row_stores(const char* others) {
   if (program_.row_stores.empty()) return;
   out_.line("if ({}) return;", others);
   for (uint32_t result : program_.row_stores)
-    out_.line("to{}[0] = Narrow<{}>::from({});", result, element(kernel_.results[result].to.dtype),
+    out_.line("to{}[0] = Narrow<{}>::from({});", result,
+              element_name(kernel_.results[result].to.dtype),
               program_.steps[kernel_.results[result].step].name);
 }
 
@@ -465,7 +460,7 @@ CudaText emit_cuda_finish(const FusedKernel& kernel) {
         kLines, fold_of(op));
     if (op == Op::mean) out.line("total *= 1.0f / static_cast<float>(p.rows);");
     out.line("static_cast<{0}*>(p.outputs[{1}])[column] = Narrow<{0}>::from(total);",
-             element(result.to.dtype), i);
+             element_name(result.to.dtype), i);
     out.close();
     out.close();
   }

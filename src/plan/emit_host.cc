@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "plan/emit.h"
+#include "plan/op_text.h"
 #include "plan/text_writer.h"
 
 namespace ridgeline {
@@ -10,14 +11,6 @@ namespace {
 using Kind = FusedStep::Kind;
 
 constexpr int kRun = 256;  // columns that are summed before they join the total, for accuracy
-
-std::string element(DType dtype) {
-  if (dtype == DType::bf16) return "bf16";
-  if (dtype == DType::f16) return "fp16";
-  if (dtype == DType::i32) return "int";
-  if (dtype == DType::boolean) return "boolean";
-  return "float";
-}
 
 class HostEmitter {
  public:
@@ -63,14 +56,14 @@ void HostEmitter::emit_addresses() {
       out_.line("const int64 from{} = (int64){}.data + {};", i, operand,
                 row_offset(program_, operand));
     } else {
-      out_.line("const {0}* from{1} = (const {0}*){2}.data + {3};", element(input.dtype), i,
+      out_.line("const {0}* from{1} = (const {0}*){2}.data + {3};", element_name(input.dtype), i,
                 operand, row_offset(program_, operand));
     }
   }
   if (kernel_.kind == FusedKind::row)
     for (size_t i = 0; i < kernel_.results.size(); ++i) {
       const std::string operand = fmt::format("outputs[{}]", i);
-      out_.line("{0}* to{1} = ({0}*){2}.data + {3};", element(kernel_.results[i].to.dtype), i,
+      out_.line("{0}* to{1} = ({0}*){2}.data + {3};", element_name(kernel_.results[i].to.dtype), i,
                 operand, row_offset(program_, operand));
     }
 }
@@ -110,12 +103,15 @@ void HostEmitter::emit_pass(const ColumnPass& pass) {
       const bool is_max = kernel_.steps[fold].op == Op::max;
       out_.line("float total_{} = {};", fold, is_max ? "-__builtin_inff()" : "0");
       clauses += fmt::format(" reduction({} : part_{})", is_max ? "max" : "+", fold);
+      if (is_max) clauses += fmt::format(" reduction(| : nan_{})", fold);
     }
     out_.open("for (int64 begin = 0; begin < kColumns; begin += {})", kRun);
     out_.line("const int64 end = begin + {0} < kColumns ? begin + {0} : kColumns;", kRun);
-    for (uint32_t fold : pass.folds)
-      out_.line("float part_{} = {};", fold,
-                kernel_.steps[fold].op == Op::max ? "-__builtin_inff()" : "0");
+    for (uint32_t fold : pass.folds) {
+      const bool is_max = kernel_.steps[fold].op == Op::max;
+      out_.line("float part_{} = {};", fold, is_max ? "-__builtin_inff()" : "0");
+      if (is_max) out_.line("int nan_{} = 0;", fold);  // OpenMP's maximum may lose one
+    }
     out_.text(fmt::format("#pragma omp simd{}\n", clauses));
     out_.open("for (int64 c = begin; c < end; ++c)");
     emit_column_steps(pass);
@@ -123,6 +119,7 @@ void HostEmitter::emit_pass(const ColumnPass& pass) {
       const std::string& item = program_.steps[kernel_.steps[fold].inputs[0]].name;
       if (kernel_.steps[fold].op == Op::max) {
         out_.line("part_{0} = {1} > part_{0} ? {1} : part_{0};", fold, item);
+        out_.line("nan_{0} |= {1} != {1};", fold, item);
       } else {
         out_.line("part_{} += {};", fold, item);
       }
@@ -130,7 +127,8 @@ void HostEmitter::emit_pass(const ColumnPass& pass) {
     out_.close();
     for (uint32_t fold : pass.folds) {
       if (kernel_.steps[fold].op == Op::max) {
-        out_.line("total_{0} = larger(total_{0}, part_{0});", fold);
+        out_.line("total_{0} = larger(total_{0}, nan_{0} ? __builtin_nanf(\"\") : part_{0});",
+                  fold);
       } else {
         out_.line("total_{0} += part_{0};", fold);
       }

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "base/float16.h"
+#include "plan/program.h"
 
 namespace ridgeline {
 namespace {
@@ -88,14 +88,6 @@ std::optional<Values> values_of(const FusedStep& step,
   return values;
 }
 
-// A constant as a kernel would have it.
-double rounded(const FusedStep& constant) {
-  const auto value = static_cast<float>(constant.constant);
-  if (constant.dtype == DType::bf16) return bf16_to_float(float_to_bf16(value));
-  if (constant.dtype == DType::f16) return f16_to_float(float_to_f16(value));
-  return value;
-}
-
 class Finder {
  public:
   Finder(const FusedKernel& kernel, uint32_t product, int64_t columns)
@@ -131,7 +123,7 @@ class Finder {
 
   static std::optional<Epilogue> scaled(Epilogue form, const FusedStep& by, bool divides) {
     if (by.kind != FusedStep::Kind::constant || form.addend || form.bias) return std::nullopt;
-    form.scale = divides ? form.scale / rounded(by) : form.scale * rounded(by);
+    form.scale = divides ? form.scale / as_stored(by) : form.scale * as_stored(by);
     return form;
   }
 

@@ -14,14 +14,6 @@ using Kind = FusedStep::Kind;
 
 constexpr int kWorthKeeping = 4;  // weight of an op that is not repeated in the next pass
 
-float as_stored(DType dtype, double value) {
-  const auto narrow = static_cast<float>(value);
-  if (dtype == DType::bf16) return bf16_to_float(float_to_bf16(narrow));
-  if (dtype == DType::f16) return f16_to_float(float_to_f16(narrow));
-  if (dtype == DType::boolean) return value != 0 ? 1.0f : 0.0f;
-  return narrow;
-}
-
 // Whether the result of an op is as narrow as its operands, without rounding.
 bool keeps_width(Op op) {
   return op == Op::negate || op == Op::maximum || op == Op::where || op == Op::max;
@@ -72,6 +64,14 @@ std::string row_offset(const Program& program, const std::string& operand) {
   return text;
 }
 
+float as_stored(const FusedStep& constant) {
+  const auto value = static_cast<float>(constant.constant);
+  if (constant.dtype == DType::bf16) return bf16_to_float(float_to_bf16(value));
+  if (constant.dtype == DType::f16) return f16_to_float(float_to_f16(value));
+  if (constant.dtype == DType::boolean) return constant.constant != 0 ? 1.0f : 0.0f;
+  return value;
+}
+
 std::string rounded(std::string text, const FusedStep& step, const EmitOptions& options) {
   if (!options.round_intermediates || keeps_width(step.op)) return text;
   if (step.dtype == DType::bf16) return fmt::format("round_bf16({})", text);
@@ -100,8 +100,7 @@ Program make_program(const FusedKernel& kernel, const EmitOptions& options) {
     }
     if (step.kind == Kind::load)
       facts.per_row = one_column || program.walk.inputs[step.operand].column == 0;
-    if (step.kind == Kind::constant)
-      program.constants.push_back(as_stored(step.dtype, step.constant));
+    if (step.kind == Kind::constant) program.constants.push_back(as_stored(step));
     if (step.kind == Kind::fold) {
       facts.per_row = true;
       facts.depth += 1;

@@ -40,6 +40,9 @@ Program make_program(const FusedKernel& kernel, const EmitOptions& options);
 // Where a row begins in an operand: "at0 * inputs[1].rows[0] + at1 * inputs[1].rows[1]".
 std::string row_offset(const Program& program, const std::string& operand);
 
+// A constant as a kernel has it.
+float as_stored(const FusedStep& constant);
+
 // "round_bf16(x)" where the options ask for it.
 std::string rounded(std::string text, const FusedStep& step, const EmitOptions& options);
 

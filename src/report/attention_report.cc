@@ -8,6 +8,7 @@
 
 #include "report/attention_rows.h"
 #include "report/fallback.h"
+#include "report/record_cells.h"
 
 namespace ridgeline {
 namespace {
@@ -92,14 +93,6 @@ std::string milliseconds(double value) {
 
 std::optional<double> sum(std::optional<double> a, std::optional<double> b) {
   return a && b ? std::optional(*a + *b) : std::nullopt;
-}
-
-// The largest error of any tensor in parts of its tolerance.
-std::optional<double> worst_error(const Record& record) {
-  std::optional<double> worst;
-  for (const TensorError& tensor : record.verification.tensors)
-    worst = std::max(worst.value_or(0), tensor.max_error / tensor.tolerance);
-  return record.verification.checked ? worst : std::nullopt;
 }
 
 // A median in ms, or the state that stands in its place.
@@ -188,7 +181,7 @@ Table attention_summary(std::span<const Record> records) {
     row.push_back(total ? milliseconds(*total) : "");
     row.push_back(number(half_width, "{:.1f}"));
     row.push_back(mebibytes(*record, record->memory.peak));
-    row.push_back(number(worst_error(*record), "{:.2g}"));
+    row.push_back(cell(worst_error(*record), "{:.2g}"));
     row.emplace_back(status_csv_word(record->status));
     table.rows.push_back(std::move(row));
   }

@@ -21,10 +21,7 @@ std::optional<double> max_error(const Record& record) {
 }
 
 std::vector<const Record*> rows_of(std::span<const Record> records) {
-  std::vector<const Record*> rows;
-  for (const Record& record : records)
-    if (record.study == "gemm" && record.workload.is_object()) rows.push_back(&record);
-  return rows;
+  return rows_of_study(records, "gemm");
 }
 
 std::string shape_of(const Record& record) {
@@ -112,6 +109,10 @@ std::vector<std::string> gemm_notes(std::span<const Record> records) {
       if (metric_of(*record, kPhase, "ceiling_share")) {
         has_ceilings = true;
         add("ceiling % is " + text_of(*record->metrics, "ceiling_share_is"));
+        if (*metric_of(*record, kPhase, "ceiling_share") > kCeilingSlack)
+          add("shares of the ceiling above 105 % say that it was measured too low, beside other "
+              "work "
+              "perhaps: `ridgeline roofline` measures it again");
       }
     }
     if (record->status != Status::ok || !record->cost) continue;

@@ -110,6 +110,7 @@ std::vector<std::string> kernel_notes(std::span<const Record> records) {
     if (!share.empty()) add("peak % is SM utilisation as the share of the roof: " + share);
     add(text_of(*record.metrics, "mode_is"));
   }
+  add(noise_note(rows_of_study(records, "kernel")));
   for (const Record& record : records)
     if (record.status != Status::ok && record.study == "kernel")
       add(fmt::format("{} {}: {}", record.implementation, status_csv_word(record.status),

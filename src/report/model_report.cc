@@ -245,6 +245,7 @@ std::vector<std::string> model_notes(std::span<const Record> records) {
     if (const std::string fallback = ran_eagerly(record); !fallback.empty())
       add("compiled " + fallback);
   }
+  add(noise_note(rows_of_study(records, "model")));
   for (const Record& record : records)
     if (is_model(record) && record.status != Status::ok)
       add(fmt::format("{} context {} {}, {}: {}: {}", text_of(record.workload, "model_size"),

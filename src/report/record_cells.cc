@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/larger.h"
 #include "measure/statistics.h"
 
 namespace ridgeline {
@@ -57,8 +58,22 @@ std::optional<double> mebibytes(const std::optional<Bytes>& bytes) {
   return bytes ? std::optional(bytes->mebibytes()) : std::nullopt;
 }
 
+std::optional<double> worst_error(const Record& record) {
+  std::optional<double> worst;
+  for (const TensorError& tensor : record.verification.tensors)
+    worst = larger(worst.value_or(0), tensor.max_error / tensor.tolerance);
+  return record.verification.checked ? worst : std::nullopt;
+}
+
 std::string cell(std::optional<double> value, const char* format, double factor) {
   return value ? fmt::format(fmt::runtime(format), factor * *value) : std::string();
+}
+
+std::vector<const Record*> rows_of_study(std::span<const Record> records, std::string_view study) {
+  std::vector<const Record*> rows;
+  for (const Record& record : records)
+    if (record.study == study && record.workload.is_object()) rows.push_back(&record);
+  return rows;
 }
 
 std::string noise_note(std::span<const Record* const> rows) {

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "measure/record.h"
 
@@ -23,8 +24,18 @@ std::optional<double> statistic(const Record& record, std::string_view phase,
                                 double Statistics::*which);
 std::optional<double> mebibytes(const std::optional<Bytes>& bytes);
 
+// The largest error of any tensor in parts of its tolerance, NaN if one is; empty: not checked.
+std::optional<double> worst_error(const Record& record);
+
 // Empty where there is no value.
 std::string cell(std::optional<double> value, const char* format = "{:.6g}", double factor = 1);
+
+// Those of a study, with a workload to read.
+std::vector<const Record*> rows_of_study(std::span<const Record> records, std::string_view study);
+
+// A measured ceiling moves by as much from run to run; what is further above says that it was
+// measured too low.
+inline constexpr double kCeilingSlack = 1.05;
 
 // "Noisy: in 2 rows a median is not known ...", of rows that are ok; empty: all are well known.
 std::string noise_note(std::span<const Record* const> rows);

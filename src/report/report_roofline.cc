@@ -26,15 +26,8 @@ struct Ceilings {
   }
 };
 
-std::string dtype_of(const Record& record) {
-  const std::string dtype = text_at(record.workload, "dtype");
-  if (!dtype.empty()) return dtype;
-  const std::string precision = text_at(record.workload, "precision");
-  return precision == "mixed" ? "bf16" : precision.empty() ? "fp32" : precision;
-}
-
 Ceilings spec_ceilings(const Record& record) {
-  const std::string dtype = dtype_of(record);
+  const std::string dtype = products_dtype(record);
   if (record.machine.gpu) {
     const GpuFacts& gpu = *record.machine.gpu;
     if (const GpuSpec* spec = find_gpu_spec(gpu.model); spec && dense_tflops(*spec, dtype) > 0)
@@ -49,12 +42,13 @@ Ceilings spec_ceilings(const Record& record) {
   }
   if (record.device != "cpu") return {};
   const std::string isa = text_at(record.settings, "isa");
-  const int threads =
-      static_cast<int>(positive_at(record.settings, "threads").value_or(1) & 0xffff);
+  constexpr int64_t kMostThreads = 1 << 20;  // a file may say anything
+  const int64_t threads = positive_at(record.settings, "threads").value_or(1);
   const Peaks peaks = cpu_peaks({.isa = isa,
                                  .dtype = dtype,
-                                 .threads = threads,
-                                 .max_clock_hz = generous_max_clock_hz(record.machine)});
+                                 .threads = static_cast<int>(std::min(threads, kMostThreads)),
+                                 .max_clock_hz = generous_max_clock_hz(record.machine),
+                                 .features = record.machine.isa});
   return {peaks.flops_per_s, peaks.bytes_per_s, peaks.derivation};
 }
 
@@ -63,7 +57,7 @@ Ceilings ceilings_of(const ReportContext& context, const Record& record) {
   Ceilings ceilings = spec_ceilings(record);
   const Roofline* measured = roofline_of(record, context.rooflines);
   if (!measured) return ceilings;
-  if (const ComputeCeiling* compute = measured->find_compute(dtype_of(record))) {
+  if (const ComputeCeiling* compute = measured->find_compute(products_dtype(record))) {
     ceilings.flops_per_s = compute->rate;
     ceilings.source = "measured: " + shown(compute->probe, 40);
   }
@@ -75,23 +69,10 @@ Ceilings ceilings_of(const ReportContext& context, const Record& record) {
 std::optional<double> roof_of(const ReportContext& context, const Record& record,
                               const Ceilings& ceilings, double intensity, Bytes working_set) {
   if (const Roofline* measured = roofline_of(record, context.rooflines))
-    if (const auto roof = attainable(*measured, dtype_of(record), intensity, working_set,
+    if (const auto roof = attainable(*measured, products_dtype(record), intensity, working_set,
                                      text_at(record.settings, "mode").starts_with("cold")))
       return roof;
   return ceilings.roof(intensity);
-}
-
-// What a series of a record computes; empty: not known.
-std::optional<PhaseCost> cost_of(const Record& record, std::string_view series) {
-  if (!record.cost) return std::nullopt;
-  const PhaseCost& forward = record.cost->forward;
-  const PhaseCost& backward = record.cost->backward;
-  if (series == "backward") return backward;
-  if (series == "forward" || record.series.size() == 1) return forward;
-  if (series == "fwd_bwd" || series == "full_step")
-    return PhaseCost{forward.flops + backward.flops, forward.macs + backward.macs,
-                     forward.bytes + backward.bytes};
-  return std::nullopt;
 }
 
 std::string view_of(const Record& record) {
@@ -99,7 +80,8 @@ std::string view_of(const Record& record) {
                              : record.machine.cpu_model.empty()
                                  ? shown(record.device, 20)
                                  : shown(record.machine.cpu_model, 60);
-  return fmt::format("{}, {}", device, dtype_of(record));
+  const std::string dtype = products_dtype(record);
+  return fmt::format("{}, {}", device, dtype.empty() ? "dtype unknown" : shown(dtype, 20));
 }
 
 std::string workload_words(const Record& record) {
@@ -215,17 +197,17 @@ std::vector<RooflineDot> roofline_dots(const ReportContext& context) {
     for (const Series& series : record->series) {
       const auto cost = cost_of(*record, series.name);
       const auto median = median_of(*record, series.name);
-      if (!cost || !median || *median <= 0 || cost->flops <= 0 || cost->bytes.count <= 0) continue;
+      if (!cost || !median || *median <= 0 || cost->bytes.count <= 0 || flops_done(*cost) <= 0)
+        continue;
       const std::string key =
-          fmt::format("{}|{}|{}|{}", record->machine.fingerprint, dtype_of(*record),
+          fmt::format("{}|{}|{}|{}", record->machine.fingerprint, products_dtype(*record),
                       text_at(record->settings, "isa"), text_at(record->settings, "threads"));
       auto ceilings = known.find(key);
       if (ceilings == known.end())
         ceilings = known.emplace(key, ceilings_of(context, *record)).first;
       RooflineDot dot{.record = record, .series = series.name};
-      const auto flops = static_cast<double>(cost->flops);
-      dot.intensity = flops / static_cast<double>(cost->bytes.count);
-      dot.flops_per_s = flops / *median * 1e3;
+      dot.intensity = flops_done(*cost) / static_cast<double>(cost->bytes.count);
+      dot.flops_per_s = flops_done(*cost) / *median * 1e3;
       dot.roof = roof_of(context, *record, ceilings->second, dot.intensity, cost->bytes);
       dots.push_back(std::move(dot));
     }
@@ -248,9 +230,9 @@ ReportSection roofline_section(const ReportContext& context) {
   }
   if (!section.empty())
     section.sentences.emplace_back(
-        "FLOPs follow the convention of each record; bytes count every operand of every kernel "
-        "once, "
-        "so that a fused kernel lies further to the right.");
+        "FLOPs are those of the products that run, an FMA as two, unlike the convention's of the "
+        "tables; bytes count every operand of every kernel once, so that a fused kernel lies "
+        "further to the right.");
   return section;
 }
 

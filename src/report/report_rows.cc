@@ -87,6 +87,31 @@ void name_groups(LengthStudy& study) {
   study.shared = joined(shared);
 }
 
+// Names that are often side by side have a colour of their own in every report; others take those
+// that are left, in the order of the rows, probes of the roofline last.
+std::map<std::string, int> colours_of(const std::vector<const Record*>& rows) {
+  constexpr std::string_view kNames[] = {"naive", "flash", "compiled", "vanilla",
+                                         "tiled", "simd",  "library"};
+  std::map<std::string, int> colours;
+  std::set<int> taken;
+  for (const Record* record : rows) {
+    const auto known = std::find(std::begin(kNames), std::end(kNames), record->implementation);
+    if (known == std::end(kNames)) continue;
+    const int colour = static_cast<int>(known - std::begin(kNames));
+    colours[record->implementation] = colour;
+    taken.insert(colour);
+  }
+  int next = 0;
+  for (const bool probes : {false, true})
+    for (const Record* record : rows) {
+      if ((record->study == "roofline") != probes || colours.contains(record->implementation))
+        continue;
+      while (taken.contains(next)) ++next;
+      colours[record->implementation] = next++;
+    }
+  return colours;
+}
+
 }  // namespace
 
 int ReportContext::colour(const std::string& implementation) const {
@@ -130,8 +155,7 @@ ReportContext report_context(const ReportInput& input) {
       if (record.time >= kept->time) kept = &record;
     }
   }
-  for (const Record* record : context.rows)
-    context.colours.try_emplace(record->implementation, static_cast<int>(context.colours.size()));
+  context.colours = colours_of(context.rows);
   return context;
 }
 

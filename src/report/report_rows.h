@@ -18,7 +18,7 @@ namespace ridgeline {
 struct ReportContext {
   const ReportInput& input;
   std::vector<const Record*> rows;     // of rows measured twice the later one
-  std::map<std::string, int> colours;  // of implementations, by order of appearance
+  std::map<std::string, int> colours;  // of implementations
   std::vector<Roofline> rooflines;     // measured ceilings, by machine and device
   int superseded = 0;                  // rows that a later one replaced
 

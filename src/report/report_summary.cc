@@ -297,9 +297,8 @@ void about_roof(const ReportContext& context, Sentences& out) {
   const std::vector<RooflineDot> dots = roofline_dots(context);
   const RooflineDot* best = nullptr;
   size_t above = 0;
-  constexpr double kSlack = 1.05;  // a measured ceiling moves by as much from run to run
   for (const RooflineDot& dot : dots)
-    if (dot.roof && dot.flops_per_s > kSlack * *dot.roof)
+    if (dot.roof && dot.flops_per_s > kCeilingSlack * *dot.roof)
       ++above;
     else if (dot.roof && (!best || dot.flops_per_s / *dot.roof > best->flops_per_s / *best->roof))
       best = &dot;

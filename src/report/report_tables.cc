@@ -9,6 +9,7 @@
 #include <set>
 
 #include "measure/statistics.h"
+#include "report/record_cells.h"
 #include "report/report_axis.h"
 #include "report/report_sections.h"
 
@@ -79,14 +80,6 @@ ReportCell milliseconds_cell(std::optional<double> value) {
   return {fmt::format("{:.{}f}", *value, decimals), *value};
 }
 
-std::optional<double> worst_error(const Record& record) {
-  if (!record.verification.checked) return std::nullopt;
-  std::optional<double> worst;
-  for (const TensorError& tensor : record.verification.tensors)
-    worst = std::max(worst.value_or(0), tensor.max_error / tensor.tolerance);
-  return worst;
-}
-
 RowDetails details_of(const Record& record) {
   RowDetails details = {{"command", shown(record.command, 2000)}};
   if (!record.error.empty()) details.emplace_back("why", shown(record.error, 1000));
@@ -106,15 +99,15 @@ RowDetails details_of(const Record& record) {
   return details;
 }
 
-std::optional<double> gflops(const Record& record, const Series& series,
-                             const std::vector<RooflineDot>& dots) {
-  for (const RooflineDot& dot : dots)
-    if (dot.record == &record && dot.series == series.name) return dot.flops_per_s / 1e9;
-  return std::nullopt;
+// By the convention of the record.
+std::optional<double> gflops(const Record& record, const Series& series) {
+  const auto cost = cost_of(record, series.name);
+  const auto median = median_of(record, series.name);
+  if (!cost || cost->flops <= 0 || !median || *median <= 0) return std::nullopt;
+  return static_cast<double>(cost->flops) / *median / 1e6;
 }
 
-ReportTable rows_table(const std::string& study, const std::vector<const Record*>& rows,
-                       const std::map<const Record*, std::vector<RooflineDot>>& dots) {
+ReportTable rows_table(const std::string& study, const std::vector<const Record*>& rows) {
   ReportTable table{.title = study.empty() ? "other" : shown(study, 40)};
   for (const StudyColumns& listed : study_columns())
     if (study == listed.study) table.title = listed.title;
@@ -140,21 +133,18 @@ ReportTable rows_table(const std::string& study, const std::vector<const Record*
     row.push_back({shown(record.device, 20), {}});
     row.push_back({series ? shown(series->name, 40) : "", {}});
     const auto median = series ? median_of(record, series->name) : std::nullopt;
-    const auto found = dots.find(&record);
     row.push_back(milliseconds_cell(median));
     row.push_back(number_cell(
         median ? std::optional(100 * relative_half_width(series->statistics)) : std::nullopt,
         "{:.1f}"));
     row.push_back(
         milliseconds_cell(median ? std::optional(series->statistics.p95_ms) : std::nullopt));
-    row.push_back(number_cell(
-        series && found != dots.end() ? gflops(record, *series, found->second) : std::nullopt,
-        "{:.1f}"));
+    row.push_back(number_cell(series ? gflops(record, *series) : std::nullopt, "{:.1f}"));
     row.push_back(number_cell(record.status == Status::ok && record.memory.peak
                                   ? std::optional(record.memory.peak->mebibytes())
                                   : std::nullopt,
                               "{:.2f}"));
-    row.push_back(number_cell(worst_error(record), "{:.2g}"));
+    row.push_back(text_cell(cell(worst_error(record), "{:.2g}")));
     row.push_back({std::string(status_csv_word(record.status)), {}});
     table.rows.push_back(std::move(row));
     table.details.push_back(details_of(record));
@@ -262,8 +252,6 @@ ReportTable machine_card(const std::vector<const Record*>& rows) {
 
 ReportSection rows_section(const ReportContext& context) {
   ReportSection section{.id = "rows", .title = "All rows"};
-  std::map<const Record*, std::vector<RooflineDot>> dots;
-  for (RooflineDot& dot : roofline_dots(context)) dots[dot.record].push_back(std::move(dot));
   std::vector<std::string> studies;
   std::map<std::string, std::vector<const Record*>> by_study;
   for (const Record* record : context.rows) {
@@ -277,7 +265,7 @@ ReportSection rows_section(const ReportContext& context) {
           fmt::format("{} more studies are left out.", studies.size() - kMostTables));
       break;
     }
-    section.tables.push_back(rows_table(study, by_study[study], dots));
+    section.tables.push_back(rows_table(study, by_study[study]));
   }
   return section;
 }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 
@@ -79,13 +78,6 @@ void add_ceiling(Roofline& roofline, const Record& record) {
   }
 }
 
-// The dtype in which the products of a record run.
-std::string dtype_of(const Record& record) {
-  const std::string precision = text_of(record.workload, "precision");
-  if (precision == "mixed") return "bf16";
-  return precision.empty() ? text_of(record.workload, "dtype") : precision;
-}
-
 std::string workload_of(const Record& record) {
   std::string text = record.implementation;
   for (const auto& [key, value] : record.workload.items())
@@ -97,13 +89,6 @@ std::string workload_of(const Record& record) {
       text += " " + key;
   return text;
 }
-
-struct Phase {
-  const char* series;
-  PhaseCost CostFacts::*cost;
-};
-constexpr std::array kPhases = {Phase{"forward", &CostFacts::forward},
-                                Phase{"backward", &CostFacts::backward}};
 
 // So short a call is mostly its start, if its roof explains less than half of it.
 constexpr double kOverheadSeconds = 10e-6;
@@ -228,6 +213,28 @@ const Roofline* roofline_of(const Record& record, std::span<const Roofline> all)
   return nullptr;
 }
 
+std::string products_dtype(const Record& record) {
+  const std::string precision = text_of(record.workload, "precision");
+  if (precision == "mixed") return "bf16";
+  return precision.empty() ? text_of(record.workload, "dtype") : precision;
+}
+
+std::optional<PhaseCost> cost_of(const Record& record, std::string_view series) {
+  if (!record.cost) return std::nullopt;
+  const PhaseCost& forward = record.cost->forward;
+  const PhaseCost& backward = record.cost->backward;
+  if (series == "backward") return backward;
+  if (series == "fwd_bwd" || series == "full_step")
+    return PhaseCost{forward.flops + backward.flops, forward.macs + backward.macs,
+                     forward.bytes + backward.bytes};
+  if (series == "forward" || record.series.size() == 1) return forward;
+  return std::nullopt;
+}
+
+double flops_done(const PhaseCost& cost) {
+  return cost.macs > 0 ? 2.0 * static_cast<double>(cost.macs) : static_cast<double>(cost.flops);
+}
+
 std::optional<double> attainable(const Roofline& roofline, std::string_view dtype, double intensity,
                                  Bytes working_set, bool cold) {
   const ComputeCeiling* top = roofline.find_compute(dtype);
@@ -242,27 +249,23 @@ std::vector<RooflinePoint> place(std::span<const Record> records, const Roofline
     if (record.study == "roofline" || record.status != Status::ok || !record.cost ||
         !belongs(record, roofline))
       continue;
-    const std::string dtype = dtype_of(record);
+    const std::string dtype = products_dtype(record);
     const ComputeCeiling* top = roofline.find_compute(dtype);
     if (top == nullptr) continue;
-    for (const Phase& phase : kPhases) {
-      const Series* series = record.find_series(phase.series);
-      const PhaseCost& cost = *record.cost.*phase.cost;
-      // Products that ran; the convention's FLOPs where there are none.
-      const double flops =
-          cost.macs > 0 ? 2.0 * static_cast<double>(cost.macs) : static_cast<double>(cost.flops);
-      if (series == nullptr || cost.bytes.count <= 0 || flops <= 0) continue;
-      const double seconds = series->statistics.median_ms / 1e3;
+    for (const Series& series : record.series) {
+      const std::optional<PhaseCost> cost = cost_of(record, series.name);
+      if (!cost || cost->bytes.count <= 0 || flops_done(*cost) <= 0) continue;
+      const double seconds = series.statistics.median_ms / 1e3;
       if (!std::isfinite(seconds) || seconds <= 0) continue;
       const bool cold = text_of(record.settings, "mode").starts_with("cold");
-      const MemoryCeiling* slope = roofline.find_memory(cost.bytes, cold);
+      const MemoryCeiling* slope = roofline.find_memory(cost->bytes, cold);
       if (slope == nullptr) continue;
       RooflinePoint point{.record = &record,
-                          .phase = phase.series,
+                          .phase = series.name,
                           .dtype = dtype,
                           .workload = workload_of(record),
-                          .flops = flops,
-                          .bytes = static_cast<double>(cost.bytes.count),
+                          .flops = flops_done(*cost),
+                          .bytes = static_cast<double>(cost->bytes.count),
                           .seconds = seconds,
                           .level = slope->level};
       point.intensity = point.flops / point.bytes;

@@ -63,12 +63,22 @@ std::vector<Roofline> rooflines(std::span<const Record> records);
 // none.
 const Roofline* roofline_of(const Record& record, std::span<const Roofline> all);
 
+// The dtype in which the products of a record run; empty: it does not say.
+std::string products_dtype(const Record& record);
+
+// What a series of a record computes; empty: not known.
+std::optional<PhaseCost> cost_of(const Record& record, std::string_view series);
+
+// That are done, an FMA as two: those of the products that run, the convention's where there are
+// none.
+double flops_done(const PhaseCost& cost);
+
 enum class Bound { compute, memory, overhead };
 
 // One phase of one record. Points into the record it was made from.
 struct RooflinePoint {
   const Record* record = nullptr;
-  std::string phase;     // "forward", "backward"
+  std::string phase;     // the series: "forward", "backward"
   std::string dtype;     // of its products
   std::string workload;  // for people: "naive S=1024 d=64 batch=8"
   double flops = 0;      // done, an FMA as two

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "base/error.h"
-#include "measure/file_io.h"
+#include "base/file_io.h"
 
 namespace ridgeline {
 namespace {

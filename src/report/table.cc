@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/file_io.h"
 #include "base/printable.h"
-#include "measure/file_io.h"
 #include "report/colour.h"
 
 namespace ridgeline {

@@ -77,7 +77,6 @@ class Ledger {
   Bytes live() const { return live_; }
   Bytes peak() const { return peak_; }
   Bytes budget() const { return options_.budget; }
-  void set_budget(Bytes budget) { options_.budget = budget; }
   const std::vector<LedgerEvent>& events() const { return events_; }
 
   // Starts a new account: frees the cache, forgets the events, and the peak becomes what is live.

@@ -55,20 +55,6 @@ Bytes quadratic_bytes(const AttentionConfig& config, const Graph& graph,
   return total;
 }
 
-void check_speed(Record& record, const Device& device, std::string_view dtype) {
-  const Peaks peaks = device_peaks(device.facts(), record.machine, dtype);
-  const auto check = [&](const char* phase, const PhaseCost& cost) {
-    const double seconds = record.find_series(phase)->statistics.median_ms / 1e3;
-    const Achieved achieved{.flops_per_s = 2.0 * static_cast<double>(cost.macs) / seconds};
-    if (const auto reason = faster_than_light(achieved, peaks)) {
-      record.status = Status::invalid;
-      record.error = fmt::format("{}: {}", phase, *reason);
-    }
-  };
-  check("forward", record.cost->forward);
-  check("backward", record.cost->backward);
-}
-
 // A GPU loads code, makes library handles and tunes when it first meets a node; none of that
 // belongs to the memory or the time of the run that is looked at.
 void meet_every_kernel(AttentionExecutable& executable, Device& device) {
@@ -142,6 +128,22 @@ Record describe_attention(const AttentionWorkload& workload, const Device& devic
   }
   predict(config, AttentionExecutable(workload, device), record);
   return record;
+}
+
+void check_speed(Record& record, const Device& device, std::string_view dtype) {
+  const Peaks peaks = device_peaks(device.facts(), record.machine, dtype);
+  const auto check = [&](const char* phase, const PhaseCost& cost) {
+    const Series* series = record.find_series(phase);
+    if (!series) return;
+    const double seconds = series->statistics.median_ms / 1e3;
+    const Achieved achieved{.flops_per_s = 2.0 * static_cast<double>(cost.macs) / seconds};
+    const auto reason = faster_than_light(achieved, peaks);
+    if (!reason) return;
+    record.status = Status::invalid;
+    record.error = fmt::format("{}: {}", phase, *reason);
+  };
+  check("forward", record.cost->forward);
+  check("backward", record.cost->backward);
 }
 
 std::optional<Record> run_attention(const AttentionWorkload& workload, Device& device,

@@ -37,6 +37,9 @@ Record describe_attention(const AttentionWorkload& workload, const Device& devic
 std::optional<Record> run_attention(const AttentionWorkload& workload, Device& device,
                                     const AttentionStudyOptions& options, Record described);
 
+// Makes a row invalid that is faster than the fewest products of its problem allow.
+void check_speed(Record& record, const Device& device, std::string_view dtype);
+
 // Of a compiled workload: what was recognised, the kernels and why, memory, refusals.
 std::string explain_plan(const AttentionWorkload& workload, const Device& device);
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/larger.h"
 #include "base/random.h"
 
 namespace ridgeline {
@@ -67,10 +68,6 @@ struct Extremes {
   double plain_error = 0;  // of a plain implementation
   double largest = 0;      // magnitude of the true values, and of what cancels in them
 };
-
-double worse(double a, double b) {
-  return std::isnan(a) || std::isnan(b) ? NAN : std::max(a, b);
-}
 
 double largest_of(const std::vector<double>& values) {
   double largest = 0;
@@ -137,9 +134,9 @@ Verification verify_attention(const AttentionConfig& config, const CheckedResult
           const size_t at = r * width + column;
           const double truth = (exact.*comparison.rows)[at];
           const double value = computed.at(static_cast<size_t>(rows[r]) * width + column);
-          extreme.error = worse(extreme.error, std::abs(value - truth));
+          extreme.error = larger(extreme.error, std::abs(value - truth));
           extreme.plain_error =
-              worse(extreme.plain_error, std::abs((plain.*comparison.rows)[at] - truth));
+              larger(extreme.plain_error, std::abs((plain.*comparison.rows)[at] - truth));
           extreme.largest = std::max(extreme.largest, std::abs(truth));
         }
     }

@@ -99,6 +99,17 @@ BackwardAlgorithm parse_backward_algorithm(std::string_view text) {
               "use two-pass or single-pass");
 }
 
+BackwardAlgorithm backward_algorithm(std::string_view given, const DeviceFacts& facts) {
+  if (given.empty())
+    return facts.deterministic ? BackwardAlgorithm::two_pass : BackwardAlgorithm::single_pass;
+  const BackwardAlgorithm algorithm = parse_backward_algorithm(given);
+  if (facts.deterministic && algorithm == BackwardAlgorithm::single_pass)
+    throw Error(ErrorKind::usage,
+                "a single-pass backward adds by atomics, which --deterministic excludes",
+                "give two-pass or leave out one of the two");
+  return algorithm;
+}
+
 std::string label(const AttentionWorkload& workload) {
   const AttentionConfig& config = workload.config;
   return fmt::format("{} S={} d={} batch={}{} {}{}", workload.implementation, config.seq_len,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "models/attention.h"
+#include "runtime/device.h"
 
 namespace ridgeline {
 
@@ -51,6 +52,10 @@ std::vector<AttentionWorkload> expand_matrix(const AttentionMatrix& matrix);
 
 std::string_view name(BackwardAlgorithm algorithm);                 // "two-pass", "single-pass"
 BackwardAlgorithm parse_backward_algorithm(std::string_view text);  // throws a usage error
+// The algorithm given, or what the device takes when none is (empty). A single pass adds by atomics
+// on a GPU, in whatever order they come: one that is deterministic takes two passes, and refuses
+// the other with a usage error.
+BackwardAlgorithm backward_algorithm(std::string_view given, const DeviceFacts& facts);
 
 // "naive S=4096 d=64 batch=8 fp32 causal".
 std::string label(const AttentionWorkload& workload);

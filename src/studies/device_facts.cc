@@ -1,7 +1,5 @@
 #include "studies/device_facts.h"
 
-#include <algorithm>
-
 #include "runtime/cuda/nvml.h"
 
 namespace ridgeline {
@@ -16,13 +14,11 @@ GpuLimits gpu_limits(const DeviceFacts& facts, double clock_hz) {
 
 Peaks cpu_device_peaks(const DeviceFacts& facts, const MachineFacts& machine,
                        std::string_view dtype, double clock_hz) {
-  // The flash kernels use AMX for bf16 where the processor has it.
-  const bool amx = dtype == "bf16" && std::find(machine.isa.begin(), machine.isa.end(),
-                                                "amx_bf16") != machine.isa.end();
-  return cpu_peaks({.isa = amx ? "amx" : facts.isa,
+  return cpu_peaks({.isa = facts.isa,
                     .dtype = dtype,
                     .threads = facts.threads,
-                    .max_clock_hz = clock_hz});
+                    .max_clock_hz = clock_hz,
+                    .features = machine.isa});
 }
 
 }  // namespace

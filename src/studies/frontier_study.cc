@@ -111,6 +111,9 @@ Record describe_frontier(const AttentionWorkload& workload, const Device& device
   record.settings.update(options.settings);
   record.settings["memory_budget_bytes"] = device.ledger().budget().count;
   record.settings["step"] = options.step;
+  record.settings["max_seq_len"] = options.max_seq_len;
+  record.settings["max_probes"] = options.max_probes;
+  record.settings["run_limit_s"] = options.run_limit_s;
   record.error = refusal(config, find_attention_implementation(workload.implementation).form);
   if (!record.error.empty()) {
     record.status = Status::unsupported;

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/float16.h"
+#include "base/larger.h"
 #include "base/random.h"
 #include "kernels/cpu/gemm_ladder.h"
 #include "kernels/cpu/kernels.h"
@@ -138,9 +139,7 @@ Verification GemmProblem::verify(uint64_t seed) const {
       }
       Extremes& extreme = extremes[at];
       for (size_t j = 0; j < exact.size(); ++j) {
-        const double error = std::abs(out_rows[at][j] - exact[j]);
-        extreme.error =
-            std::isnan(error) || std::isnan(extreme.error) ? NAN : std::max(extreme.error, error);
+        extreme.error = larger(extreme.error, std::abs(out_rows[at][j] - exact[j]));
         extreme.plain_error =
             std::max(extreme.plain_error, std::abs(rounded(dtype, plain[j]) - exact[j]));
         extreme.largest = std::max(extreme.largest, std::abs(exact[j]));
@@ -149,8 +148,7 @@ Verification GemmProblem::verify(uint64_t seed) const {
   });
   Extremes all;
   for (const Extremes& each : extremes) {
-    all.error =
-        std::isnan(each.error) || std::isnan(all.error) ? NAN : std::max(all.error, each.error);
+    all.error = larger(all.error, each.error);
     all.plain_error = std::max(all.plain_error, each.plain_error);
     all.largest = std::max(all.largest, each.largest);
   }

@@ -13,6 +13,7 @@
 #include "runtime/compiled_executor.h"
 #include "runtime/eager_executor.h"
 #include "runtime/epilogue_choice.h"
+#include "studies/attention_workload.h"
 #include "studies/device_facts.h"
 #include "studies/generated_code.h"
 #include "studies/model_graph.h"
@@ -37,13 +38,10 @@ ModelExecutable::ModelExecutable(const ModelWorkload& workload, Scenario scenari
       config_(workload.config),
       state_(std::make_unique<State>()) {
   const double start = monotonic_s();
-  // On a GPU a single pass adds by atomics, in whatever order they come.
-  const bool is_deterministic = device.facts().deterministic;
-  state_->model = model_graph(
-      workload, scenario,
-      {.optimizer = options_.optimizer,
-       .backward = is_deterministic ? BackwardAlgorithm::two_pass : BackwardAlgorithm::single_pass,
-       .stage = options_.stage});
+  state_->model = model_graph(workload, scenario,
+                              {.optimizer = options_.optimizer,
+                               .backward = backward_algorithm({}, device.facts()),
+                               .stage = options_.stage});
   const Graph& traced = state_->model.graph;
   find_parts();
   begin("plan");

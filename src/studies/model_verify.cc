@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/larger.h"
 #include "base/random.h"
 #include "studies/host_tensors.h"
 
@@ -66,7 +67,7 @@ GradientDistance gradient_distance(const ModelSample& sample, const ModelSample&
                           ? std::numeric_limits<double>::infinity()
                           : relative_distance(found->second, expected, noise);
     squares += of * of;
-    if (!(of <= distance.worst)) distance.worst = of;
+    distance.worst = larger(distance.worst, of);
   }
   distance.typical = std::sqrt(squares / static_cast<double>(reference.gradients.size()));
   return distance;
@@ -150,8 +151,8 @@ void ModelSampler::sample_gradients(ModelSample& sample) const {
     }
     // A weight is stored in fp32, whose last bit may be larger than the step's own error.
     const double rounding = std::abs(expected) * info(DType::f32).epsilon;
-    const double error = std::max(0.0, std::abs(value("") - expected) - rounding) / rate;
-    if (!(error <= sample.optimizer_error)) sample.optimizer_error = error;
+    const double error = (std::abs(value("") - expected) - rounding) / rate;
+    sample.optimizer_error = larger(sample.optimizer_error, error);
   }
 }
 
@@ -200,7 +201,7 @@ void compare_samples(const ModelWorkload& workload, Scenario scenario, const Mod
     add("logits", relative_distance(sample.logits, reference->logits), 4 * epsilon + 2e-5);
     return;
   }
-  if (sample.gradient_norm > 0 && reference->gradient_norm > 0)
+  if (sample.gradient_norm != 0 && reference->gradient_norm != 0)
     add("gradient_norm", std::abs(sample.gradient_norm / reference->gradient_norm - 1),
         8 * epsilon + 1e-4);
   const GradientDistance gradients = gradient_distance(sample, *reference);

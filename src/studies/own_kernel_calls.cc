@@ -9,7 +9,7 @@
 #include <iterator>
 
 #include "base/error.h"
-#include "measure/file_io.h"
+#include "base/file_io.h"
 
 namespace ridgeline {
 namespace {

@@ -18,23 +18,6 @@ constexpr const char* kPeerConvention =
     "forward 4 B H S S d, halved when causal; backward 2.5 times forward; an FMA counts as two. "
     "macs and bytes are the fewest that the problem needs";
 
-// A row must not be faster than the fewest products of its problem allow.
-void check_speed(Record& record, const Device& device, std::string_view dtype) {
-  const Peaks peaks = device_peaks(device.facts(), record.machine, dtype);
-  const auto check = [&](const char* phase, const PhaseCost& cost) {
-    const Series* series = record.find_series(phase);
-    if (!series) return;
-    const double seconds = series->statistics.median_ms / 1e3;
-    const Achieved achieved{.flops_per_s = 2.0 * static_cast<double>(cost.macs) / seconds};
-    const auto reason = faster_than_light(achieved, peaks);
-    if (!reason) return;
-    record.status = Status::invalid;
-    record.error = fmt::format("{}: {}", phase, *reason);
-  };
-  check("forward", record.cost->forward);
-  check("backward", record.cost->backward);
-}
-
 template <class StudyOptions>
 WorkerRowOptions row_options(const StudyOptions& options) {
   return {.protocol = options.protocol,

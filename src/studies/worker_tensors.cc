@@ -8,8 +8,8 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "base/file_io.h"
 #include "kernels/host_values.h"
-#include "measure/file_io.h"
 #include "studies/host_tensors.h"
 
 namespace ridgeline {

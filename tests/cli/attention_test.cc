@@ -53,6 +53,34 @@ TEST(Attention, DryRunShowsTheRowsAndNeitherRunsNorWritesThem) {
   EXPECT_TRUE(sandbox.is_empty());
 }
 
+// On a GPU that stands in for one; without NVRTC its rows are described but do not run.
+TEST(Attention, DeterministicGradientsTakeTwoPasses) {
+  const Sandbox sandbox;
+  const TempDir libraries;
+  std::filesystem::create_symlink(FAKE_GPU, libraries / "libcuda.so.1");
+  RunOptions options;
+  options.environment = {{"RIDGELINE_CUDA_LIBRARIES", libraries.path().string()},
+                         {"RIDGELINE_CACHE_DIR", "off"}};
+  const Arguments attention = {"attention",      "--device",  "cuda", "--deterministic", "--impl",
+                               "flash,compiled", "--seq-len", "16",   "--d-model",       "16"};
+  const Arguments kernel = {"kernel",     "--device", "cuda",      "--deterministic",
+                            "--backward", "--shape",  "1,1,16,16", "--dtype",
+                            "fp32",       "--mode",   "hot"};
+  for (const Arguments& refused : {attention + Arguments{"--backward", "single-pass"},
+                                   kernel + Arguments{"--backward-algorithm", "single-pass"}}) {
+    const Finished run = sandbox.run(refused, options);
+    EXPECT_EQ(run.exit_code, 2) << run.out;
+    EXPECT_TRUE(contains(run.err, "--deterministic")) << run.err;
+  }
+  EXPECT_TRUE(sandbox.is_empty());
+  sandbox.run(attention, options);
+  sandbox.run(kernel, options);
+  std::vector<Record> records = sandbox.results().records;
+  records.push_back(read_results(sandbox / "results/kernel/kernel.jsonl").records.at(0));
+  ASSERT_EQ(records.size(), 3u);
+  for (const Record& record : records) EXPECT_EQ(record.settings["backward"], "two-pass");
+}
+
 TEST(Attention, HeadsThatAreTooWideForFlashDoNotEndTheSweep) {
   const Sandbox sandbox;
   const Arguments rows =

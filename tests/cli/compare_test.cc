@@ -96,6 +96,8 @@ TEST(CompareCommand, BadUsageIsExplained) {
   refuses({"base.jsonl", "empty.jsonl"}, "holds no record");
   refuses({"base.jsonl", "absent.jsonl"}, "absent.jsonl");
   refuses({"base.jsonl", "base.jsonl", "--gate", "slow"}, "not a gate");
+  refuses({"base.jsonl", "base.jsonl", "--tolerance", "-1%"},
+          "--tolerance '-1%' is not a percentage");
   refuses({"--baseline", "main", "base.jsonl"}, "--save-baseline");
   refuses({"--interleave"}, "end the command with --");
   refuses({"--interleave", "--", "attention", "--output", "x.csv"}, "--output");
@@ -216,7 +218,7 @@ TEST(NoiseCommand, MeasuresAndStoresWhatCompareThenUses) {
   const Sandbox sandbox;
   const Arguments study = kTiny + Arguments{"--impl", "flash", "--num-iterations", "20"};
   const Finished run = sandbox.run(
-      Arguments{"noise", "--comparisons", "2", "--rounds", "1", "--time-budget", "10ms", "--"} +
+      Arguments{"noise", "--comparisons", "2", "--rounds", "10", "--time-budget", "10ms", "--"} +
       study);
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_TRUE(contains(run.out, "interleaved")) << run.out;
@@ -227,6 +229,26 @@ TEST(NoiseCommand, MeasuresAndStoresWhatCompareThenUses) {
   EXPECT_FALSE(contains(compared.out, "is assumed")) << compared.out;
   EXPECT_TRUE(
       contains(read_text(sandbox / "results/compare/comparison.csv"), "2 self-comparisons"));
+}
+
+TEST(NoiseCommand, StoresNothingThatItDoesNotKnow) {
+  const Sandbox sandbox;
+  const auto noise = [&](const std::string& samples) {
+    return sandbox.run(
+        Arguments{"noise", "--comparisons", "2", "--rounds", "1", "--time-budget", "10ms", "--"} +
+        kTiny + Arguments{"--impl", "flash", "--num-iterations", samples});
+  };
+  const Finished nothing = noise("3");
+  EXPECT_EQ(nothing.exit_code, 2) << nothing.out;
+  EXPECT_TRUE(contains(nothing.err, "--rounds 10")) << nothing.err;
+  EXPECT_FALSE(std::filesystem::exists(sandbox / "results/history.sqlite"));
+  const Finished alone = noise("20");
+  EXPECT_EQ(alone.exit_code, 0) << alone.err;
+  EXPECT_TRUE(contains(alone.out, "unknown")) << alone.out;
+  const Finished compared = sandbox.run(
+      Arguments{"compare", "--interleave", "--rounds", "1", "--time-budget", "10ms", "--"} + kTiny +
+      Arguments{"--impl", "flash", "--num-iterations", "20"});
+  EXPECT_TRUE(contains(compared.out, "is assumed")) << compared.out;
 }
 
 }  // namespace

@@ -154,11 +154,11 @@ TEST(FullDisk, OfASmallFileSystemLosesNothing) {
   EXPECT_EQ(WEXITSTATUS(status), 0) << "1: exit code or message, 2: broken lines, 3: lost records";
 }
 
-TEST(Interrupt, EndsTheSweepWithWhatItHas) {
+void expect_end_with_what_it_has(int signal) {
   const Sandbox sandbox;
   Running sweep(sandbox.path(), slow_rows(), {});
   ASSERT_TRUE(sweep.collect(seconds{30}, [&] { return sandbox.results().records.size() >= 2; }));
-  sweep.send(SIGINT);
+  sweep.send(signal);
   const Finished run = sweep.wait();
   EXPECT_EQ(run.exit_code, 130) << run.err << " signal " << run.signal;
   const ReadResult results = sandbox.results();
@@ -176,6 +176,14 @@ TEST(Interrupt, EndsTheSweepWithWhatItHas) {
 
   EXPECT_EQ(sandbox.run(rows(kTwelve) + Arguments{"--resume"}).exit_code, 0);
   expect_each_once(sandbox.results().records, 12);
+}
+
+TEST(Interrupt, EndsTheSweepWithWhatItHas) {
+  expect_end_with_what_it_has(SIGINT);
+}
+
+TEST(Interrupt, SoDoesTheEndThatABatchSystemAsksFor) {
+  expect_end_with_what_it_has(SIGTERM);
 }
 
 // Neither may a second run write between the lines of the first, nor move its file away.

@@ -66,8 +66,10 @@ TEST(Gemm, ResumeDryRunListAndBadUsage) {
 
 TEST(Roofline, CeilingsThenOpsBelowThem) {
   const Sandbox sandbox;
-  const Finished measured = sandbox.run(tiny_roofline({"--dtype", "fp32"}));
+  const Finished measured =
+      sandbox.run(tiny_roofline({"--dtype", "fp32", "--save-baseline", "ceilings"}));
   ASSERT_EQ(measured.exit_code, 0) << measured.err;
+  EXPECT_TRUE(contains(sandbox.run({"history", "--baselines"}).out, "ceilings"));
   EXPECT_TRUE(contains(measured.out, "ridge FLOP/byte")) << measured.out;
   for (const Cache& cache : collect_machine_facts().caches)
     if (cache.size > Bytes{64 << 20}) {
@@ -114,6 +116,7 @@ TEST(Roofline, UsageErrorsAndTheTableOfGpus) {
   EXPECT_TRUE(contains(list.out, "RTX A6000")) << list.out;
   EXPECT_EQ(sandbox.run(tiny_roofline({"--dry-run"})).exit_code, 0);
   EXPECT_EQ(sandbox.run(tiny_roofline({"--stored"})).exit_code, 2) << "nothing is stored";
+  EXPECT_EQ(sandbox.run(tiny_roofline({"--stored", "--save-baseline", "x"})).exit_code, 2);
   EXPECT_EQ(sandbox.run(tiny_roofline({"missing.jsonl"})).exit_code, 2);
   EXPECT_EQ(sandbox.run(tiny_roofline({"--settle-time", "soon"})).exit_code, 2);
   EXPECT_TRUE(sandbox.is_empty());
@@ -144,6 +147,21 @@ TEST(Frontier, IsConfirmedByProbesInChildren) {
       << "flash reaches further than naive";
   EXPECT_TRUE(contains(run.out, "times the sequence of naive")) << run.out;
   EXPECT_TRUE(contains(read_text(sandbox / "results/frontier/frontier.csv"), "first_oom_seq_len"));
+}
+
+TEST(Frontier, ARowThatWasCutOffIsNotKeptWhenMoreIsAllowed) {
+  const Sandbox sandbox;
+  const auto longest = [&](const Arguments& more) {
+    const Finished run =
+        sandbox.run(tiny_frontier(Arguments{"--impl", "flash", "--resume"} + more));
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    const Record record = records_of(sandbox, "frontier").back();
+    EXPECT_TRUE(contains(record.command, "--max-seq-len")) << record.command;
+    return (*record.metrics)["seq_len"].get<int64_t>();
+  };
+  EXPECT_EQ(longest({"--max-seq-len", "64"}), 64);
+  EXPECT_GT(longest({"--save-baseline", "frontier"}), 64);
+  EXPECT_TRUE(contains(sandbox.run({"history", "--baselines"}).out, "frontier"));
 }
 
 // The budget allows what the machine refuses: the child is the one that fails.

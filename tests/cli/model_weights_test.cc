@@ -35,6 +35,16 @@ TEST(ModelWeights, AreSavedAndTakenUpAgain) {
   EXPECT_NE(workload_key(after), workload_key(before));
 }
 
+// More room than the records need, less than the weights do.
+TEST(ModelWeights, ALimitOnFilesIsAnErrorAndNotTheEnd) {
+  const Sandbox sandbox;
+  const Finished run =
+      sandbox.run(tiny_model(kSave, "4096"), {.limits = {{RLIMIT_FSIZE, 200'000}}});
+  EXPECT_EQ(run.exit_code, 4) << run.err;
+  EXPECT_TRUE(contains(run.err, "cannot write 'new/w.safetensors'")) << run.err;
+  EXPECT_TRUE(std::filesystem::is_empty(sandbox / "new"));
+}
+
 TEST(ModelWeights, ClippingStandsInTheRowAndItsCommand) {
   const Sandbox sandbox;
   const Finished run = sandbox.run(tiny_model({"--max-norm", "0.5", "--scenario", "full-step"}));

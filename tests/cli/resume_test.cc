@@ -1,4 +1,5 @@
 // --resume runs what a results file does not hold, whatever state the file is in.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "cli/csv.h"
@@ -95,7 +96,8 @@ TEST(Resume, RowsOfAnotherMachineRunAgainAndStayInTheFile) {
   const size_t own = both.find('\n', both.find('\n') + 1) + 1;
   for (const std::string& text : {both, both.substr(own) + both.substr(0, own)}) {
     write_text(sandbox.attention("attention.jsonl"), text);
-    EXPECT_EQ(sandbox.run(resumed("16")).err, "");
+    const Finished again = sandbox.run(resumed("16"));
+    EXPECT_FALSE(contains(again.err, "another machine")) << again.err;
     EXPECT_EQ(read_text(sandbox.attention("attention.jsonl")), text);
   }
 }
@@ -180,6 +182,30 @@ TEST(Resume, AFileThatIsNotRecordsIsLeftAlone) {
   EXPECT_EQ(run.exit_code, 2) << run.err;
   EXPECT_TRUE(contains(run.err, "not a record")) << run.err;
   EXPECT_EQ(read_text(sandbox.attention("attention.jsonl")), "my thesis, chapter one");
+}
+
+TEST(Resume, WithoutItAFileThatIsNotRecordsMovesAsideAndAnOldTableWithIt) {
+  const Sandbox sandbox;
+  write_text(sandbox.attention("attention.jsonl"), "my thesis, chapter one");
+  write_text(sandbox.attention("attention.csv"), "its index");
+  const Finished run = sandbox.run(sweep("16"));
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(sandbox.results().records.size(), 2u);
+  ASSERT_EQ(kept_aside(sandbox).size(), 1u);
+  fs::path kept = kept_aside(sandbox)[0];
+  EXPECT_EQ(read_text(kept), "my thesis, chapter one");
+  EXPECT_EQ(read_text(kept.replace_extension(".csv")), "its index");
+}
+
+TEST(Resume, SaysHowManyRowsItKeepsAndHowTheyWereMeasured) {
+  const Sandbox sandbox;
+  ASSERT_EQ(sandbox.run(sweep("16")).exit_code, 0);
+  const int samples = sandbox.results().records.at(0).protocol.iterations;
+  const Finished run = sandbox.run(resumed("16,32"));
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_TRUE(contains(
+      run.err, fmt::format("2 of 4 rows are kept as they were measured, with {} samples", samples)))
+      << run.err;
 }
 
 TEST(Resume, AResultsFileThatCannotBeReadIsExit2) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "base/error.h"
 #include "graph/layout.h"
 #include "graph/schedule.h"
@@ -235,6 +237,26 @@ TEST(Graph, IndicesAndListsThatDoNotFitAreRefused) {
   const Tensor parts[] = {x, transpose(x)};
   EXPECT_THROW(concat(parts, 0), Error);
   EXPECT_THROW(concat(parts, 2), Error);
+}
+
+TEST(AttentionMask, PairsAreTheSumOfWhatEachQuerySees) {
+  std::mt19937 random(3);
+  for (int i = 0; i < 3000; ++i) {
+    const AttentionMask mask{.causal = random() % 2 == 0,
+                             .alignment = random() % 2 == 0
+                                              ? AttentionMask::Alignment::top_left
+                                              : AttentionMask::Alignment::bottom_right,
+                             .window = random() % 3 == 0 ? int64_t(random() % 50) : 0};
+    const int64_t queries = random() % 40, keys = random() % 40;
+    double pairs = 0;
+    for (int64_t query = 0; query < queries; ++query) {
+      const KeyRange range = visible_keys(mask, query, queries, keys);
+      pairs += static_cast<double>(range.last - range.first);
+    }
+    EXPECT_EQ(visible_pairs(mask, queries, keys), pairs)
+        << mask.causal << ' ' << mask.window << ' ' << queries << ' ' << keys;
+  }
+  EXPECT_GT(visible_pairs({.causal = true}, int64_t{1} << 40, int64_t{1} << 40), 0x1p78);
 }
 
 }  // namespace

@@ -243,7 +243,7 @@ inline double distance(const std::vector<double>& a, const std::vector<double>& 
   for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
     if (a[i] == b[i]) continue;
     const double gap = std::fabs(a[i] - b[i]);
-    result = std::isnan(gap) ? std::numeric_limits<double>::infinity() : std::max(result, gap);
+    result = std::max(result, std::isnan(gap) ? std::numeric_limits<double>::infinity() : gap);
   }
   return result;
 }

@@ -17,11 +17,10 @@ TEST(History, ABaselineIsTheNewestOfItsNameAndTheOlderOnesStay) {
     history.save("main", std::vector{attention_record({.forward_ms = 3})});
   }
   const History history(file, Database::Open::existing);
-  const std::vector<Record> newest = history.baseline("main");
+  const std::vector<Record> newest = history.baseline("main").records;
   ASSERT_EQ(newest.size(), 1u);
   EXPECT_EQ(newest[0], attention_record({.forward_ms = 3}));
   EXPECT_EQ(history.runs().size(), 3u);
-  EXPECT_EQ(history.records().size(), 3u);
   EXPECT_ERROR(history.baseline("absent"), ErrorKind::usage, "main, other");
 }
 
@@ -32,7 +31,22 @@ TEST(History, HostileTextIsStoredAndReadBack) {
   record.implementation = "'; DROP TABLE runs; --\x1b[2J";
   record.error = std::string(1 << 20, 'x');
   history.save("main", std::vector{record});
-  EXPECT_EQ(history.baseline("main").at(0), record);
+  EXPECT_EQ(history.baseline("main").records.at(0), record);
+}
+
+TEST(History, RowsThatCannotBeReadAreTold) {
+  const TempDir dir;
+  const auto file = History::file_in(dir.path());
+  {
+    History history(file, Database::Open::create);
+    history.save("main", std::vector(3, attention_record({})));
+  }
+  Database(file, Database::Open::existing).run("UPDATE records SET line = 'torn' WHERE id = 2");
+  const ReadResult read = History(file, Database::Open::existing).baseline("main");
+  EXPECT_EQ(read.records.size(), 2u);
+  ASSERT_EQ(read.problems.size(), 1u);
+  EXPECT_EQ(read.problems[0].line_number, 2);
+  EXPECT_FALSE(read.problems[0].reason.empty());
 }
 
 TEST(History, NamesArePlainText) {

@@ -20,12 +20,11 @@ ReadResult read_back(const std::string& content) {
 }
 
 // The damage must be on line 2, between two good records that are both read.
-void expect_damage(const std::string& line, Damage damage, const std::string& reason) {
+void expect_damage(const std::string& line, const std::string& reason) {
   const ReadResult result = read_back(kGood + line + "\n" + kGood);
   EXPECT_EQ(result.records.size(), 2u);
   ASSERT_EQ(result.problems.size(), 1u);
   EXPECT_EQ(result.problems[0].line_number, 2);
-  EXPECT_EQ(result.problems[0].damage, damage) << result.problems[0].reason;
   EXPECT_NE(result.problems[0].reason.find(reason), std::string::npos) << result.problems[0].reason;
   EXPECT_LE(result.problems[0].reason.size(), 300u);
   for (const char c : result.problems[0].reason) EXPECT_TRUE(c >= 0x20 && c < 0x7f);
@@ -38,36 +37,36 @@ std::string good_with(const char* key, const Json& value) {
 }
 
 TEST(ReadResults, LinesThatAreNotJson) {
-  expect_damage("hello", Damage::not_json, "not JSON");
-  expect_damage("{\"schema\":1,", Damage::not_json, "not JSON");
-  expect_damage("{\"schema\":1}}", Damage::not_json, "not JSON");
-  expect_damage("{\"a\":NaN}", Damage::not_json, "not JSON");
-  expect_damage("\"\xff\xfe\"", Damage::not_json, "not JSON");
-  expect_damage("\x1b[2J\x07", Damage::not_json, "not JSON");
-  expect_damage(std::string(100, '\0'), Damage::not_json, "not JSON");
-  expect_damage("\"" + std::string(1 << 20, 'x'), Damage::not_json, "not JSON");
+  expect_damage("hello", "not JSON");
+  expect_damage("{\"schema\":1,", "not JSON");
+  expect_damage("{\"schema\":1}}", "not JSON");
+  expect_damage("{\"a\":NaN}", "not JSON");
+  expect_damage("\"\xff\xfe\"", "not JSON");
+  expect_damage("\x1b[2J\x07", "not JSON");
+  expect_damage(std::string(100, '\0'), "not JSON");
+  expect_damage("\"" + std::string(1 << 20, 'x'), "not JSON");
 }
 
 TEST(ReadResults, JsonThatIsNoRecord) {
-  expect_damage("[1,2,3]", Damage::bad_field, "array instead of a record");
-  expect_damage("{}", Damage::bad_field, "'schema' is missing");
-  expect_damage("{\"schema\":1}", Damage::bad_field, "'study' is missing");
-  expect_damage(good_with("device", 7), Damage::bad_field, "'device'");
-  expect_damage(good_with("series", {{"\x1b[2J", 7}}), Damage::bad_field, "x1b");
-  expect_damage(good_with("series", {{std::string(1 << 20, 'n'), 7}}), Damage::bad_field, "nnn...");
+  expect_damage("[1,2,3]", "array instead of a record");
+  expect_damage("{}", "'schema' is missing");
+  expect_damage("{\"schema\":1}", "'study' is missing");
+  expect_damage(good_with("device", 7), "'device'");
+  expect_damage(good_with("series", {{"\x1b[2J", 7}}), "x1b");
+  expect_damage(good_with("series", {{std::string(1 << 20, 'n'), 7}}), "nnn...");
 }
 
 TEST(ReadResults, AnotherSchemaVersion) {
-  expect_damage(good_with("schema", 2), Damage::unknown_schema, "version 2");
-  expect_damage(good_with("schema", std::string(1 << 20, 'v')), Damage::unknown_schema, "...");
-  expect_damage(good_with("schema", nullptr), Damage::unknown_schema, "null");
+  expect_damage(good_with("schema", 2), "version 2");
+  expect_damage(good_with("schema", std::string(1 << 20, 'v')), "...");
+  expect_damage(good_with("schema", nullptr), "null");
 }
 
 TEST(ReadResults, DeepNestingIsRefusedBeforeParsing) {
-  expect_damage(std::string(1 << 20, '['), Damage::too_complex, "deeper than 64");
+  expect_damage(std::string(1 << 20, '['), "deeper than 64");
   std::string objects;
   for (int i = 0; i < 100'000; ++i) objects += "{\"a\":";
-  expect_damage(objects, Damage::too_complex, "deeper than 64");
+  expect_damage(objects, "deeper than 64");
 }
 
 TEST(ReadResults, BracketsInsideStringsAreNotNesting) {
@@ -81,22 +80,21 @@ TEST(ReadResults, AnObjectOfVeryManyKeysIsRefusedAndQuickly) {
   for (int i = 0; i < 200'000; ++i) line += "\"k" + std::to_string(i) + "\":0,";
   line += "\"z\":0}";
   const auto start = std::chrono::steady_clock::now();
-  expect_damage(line, Damage::too_complex, "keys");
+  expect_damage(line, "keys");
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
 }
 
 TEST(ReadResults, LinesBeyondTheLimitAreSkipped) {
-  expect_damage(std::string(kMaxLineBytes + 1, 'x'), Damage::too_long, "4.00 MiB");
-  expect_damage(std::string(kMaxLineBytes * 5, 'x'), Damage::too_long, "4.00 MiB");
+  expect_damage(std::string(kMaxLineBytes + 1, 'x'), "4.00 MiB");
+  expect_damage(std::string(kMaxLineBytes * 5, 'x'), "4.00 MiB");
 }
 
 TEST(ReadResults, ACutOffLastLineIsReportedAsSuch) {
   const ReadResult result = read_back(kGood + kGood.substr(0, 30));
   EXPECT_EQ(result.records.size(), 1u);
   ASSERT_EQ(result.problems.size(), 1u);
-  EXPECT_EQ(result.problems[0].damage, Damage::cut_off);
   EXPECT_EQ(result.problems[0].line_number, 2);
-  EXPECT_NE(result.problems[0].reason.find("30 bytes"), std::string::npos);
+  EXPECT_NE(result.problems[0].reason.find("cut off after 30 bytes"), std::string::npos);
 }
 
 TEST(ReadResults, AWholeLastLineWithoutANewlineCounts) {

@@ -18,6 +18,17 @@ TEST(CpuPeaks, AreThreadsTimesClockTimesFlopsPerCycle) {
   EXPECT_EQ(peak("neon", "fp32"), std::nullopt);
 }
 
+TEST(CpuPeaks, Bf16MayUseTheMatrixUnitsOfTheProcessor) {
+  const std::vector<std::string> features = {"avx512f", "amx_bf16"};
+  const auto peak = [&](std::string_view isa, std::string_view dtype) {
+    return cpu_peaks({.isa = isa, .dtype = dtype, .max_clock_hz = 1e9, .features = features})
+        .flops_per_s;
+  };
+  EXPECT_EQ(peak("avx512", "bf16"), 2048e9);
+  EXPECT_EQ(peak("avx512", "fp16"), 128e9);
+  EXPECT_EQ(peak("avx2", "bf16"), 32e9) << "only the kernels of avx512 use them";
+}
+
 TEST(CpuPeaks, SayHowTheyWereDerived) {
   EXPECT_EQ(
       cpu_peaks({.isa = "avx2", .dtype = "fp32", .threads = 2, .max_clock_hz = 3e9}).derivation,

@@ -78,6 +78,23 @@ TEST(Pack, GradientsAreSingleProducts) {
   EXPECT_EQ(count_of(simplify(graph), Op::pad), 0);
 }
 
+// Weights in fp32 that are cast to bf16, beside weights in bf16: a pack holds one dtype.
+TEST(Pack, WeightsOfTwoDtypesBecomeTwoPacks) {
+  Graph graph;
+  const Tensor x = input(graph, "x", {DType::bf16, {4, 5}});
+  std::vector<Tensor> products;
+  for (const auto& [name, dtype] :
+       {std::pair{"a", DType::f32}, {"b", DType::bf16}, {"c", DType::f32}, {"d", DType::bf16}}) {
+    const Tensor weight = input(graph, name, {dtype, {2, 5}});
+    products.push_back(matmul(x, transpose(cast(weight, DType::bf16))));
+  }
+  graph.mark_output("y", (products[0] * products[1] + products[2] * products[3]).value());
+  Graph packed = pack(graph);
+  EXPECT_EQ(count_of(packed, Op::matmul), 2) << to_text(packed);
+  EXPECT_EQ(input_of(packed, "a+c").dtype(), DType::f32);
+  EXPECT_EQ(input_of(packed, "b+d").dtype(), DType::bf16);
+}
+
 TEST(Pack, LeavesAloneWhatIsReadOtherwise) {
   Graph graph;
   const Tensor x = input(graph, "x", {DType::f32, {4, 5}});

@@ -90,7 +90,7 @@ TEST(Explain, DrawsTheMemoryFrontierPerImplementation) {
       "S=16384 d=16, which needs 24.0 GiB.");
 }
 
-TEST(Explain, ReportsTheLargestErrorInPartsOfItsTolerance) {
+TEST(Explain, ReportsTheErrorNearestToItsTolerance) {
   std::vector<Record> records = {attention_record({.seq_len = 256}),
                                  attention_record({.seq_len = 512})};
   records[0].verification = {
@@ -98,8 +98,19 @@ TEST(Explain, ReportsTheLargestErrorInPartsOfItsTolerance) {
   records[1].verification = {true, "whole tensors", "fp64", {{"dQ", 2e-6, 1e-5}}};
   expect_sentence(
       records,
-      "naive: the largest error against the fp64 oracle is 2e-06 in dQ at S=512 d=64: 20% of "
-      "the tolerance of 1e-05 (2 rows checked).");
+      "naive: of all errors against the fp64 oracle, 2e-06 in dQ at S=512 d=64 is the nearest to "
+      "its tolerance: 20% of 1e-05 (2 rows checked).");
+}
+
+TEST(Explain, SaysWhichRowItMeansWhereSizesAloneDoNot) {
+  std::vector<Record> records = {attention_record({.seq_len = 512}),
+                                 attention_record({.seq_len = 512, .dtype = "bf16"})};
+  records[0].verification = {true, "whole tensors", "fp64", {{"dQ", 2e-6, 1e-5}}};
+  records[1].verification = {true, "whole tensors", "fp64", {{"dQ", 4e-3, 1e-1}}};
+  expect_sentence(
+      records,
+      "naive: of all errors against the fp64 oracle, 2e-06 in dQ at S=512 d=64 fp32 is the nearest "
+      "to its tolerance: 20% of 1e-05 (2 rows checked).");
 }
 
 TEST(Explain, GivesGflopsAtTheLargestSizeWithTheConvention) {

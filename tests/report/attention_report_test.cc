@@ -113,6 +113,8 @@ TEST(AttentionSummary, ShowsMediansAndTheStateOfEachRow) {
   EXPECT_EQ(table.rows[0][6], "20.00");
   EXPECT_EQ(table.rows[0][7], "0.5");
   EXPECT_EQ(table.rows[1], (Row{"64", "512", "", "", "", "", "", "", "OOM"}));
+  good.verification.tensors[0].max_error = Statistics::kUnknown;
+  EXPECT_EQ(attention_summary(std::vector{good}).rows[0][7], "nan");
 }
 
 TEST(AttentionSummary, OfNothingIsATableWithoutRows) {

@@ -6,7 +6,7 @@
 
 #include <random>
 
-#include "measure/file_io.h"
+#include "base/file_io.h"
 #include "measure/record_json.h"
 #include "measure/test_support.h"
 #include "report/html_chromium.h"
@@ -226,7 +226,7 @@ std::vector<Record> hostile_records() {
 ReportInput hostile_input() {
   ReportInput input = input_of(hostile_records());
   for (const std::string& text : kHostile) {
-    input.problems.push_back({text, {1, Damage::not_json, text}});
+    input.problems.push_back({text, {1, text}});
     input.sources.push_back(text);
   }
   return input;

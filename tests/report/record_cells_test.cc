@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <utility>
+
 #include "measure/test_support.h"
 
 namespace ridgeline {
@@ -38,6 +41,19 @@ TEST(RecordCells, NumbersAreThoseOfGoodRows) {
   EXPECT_EQ(metric_in(record.metrics, "forward", "mfu"), 0.5);
   for (const Json& damaged : {Json(), Json("text"), Json::array({1})})
     EXPECT_FALSE(metric_in(damaged, "forward", "mfu"));
+}
+
+TEST(RecordCells, AnErrorThatIsNanIsTheWorst) {
+  Record record = attention_record({});
+  record.verification = {false, "", "fp64", {{"a", 1, 4}, {"b", 3, 4}, {"c", 2, 4}}};
+  EXPECT_FALSE(worst_error(record));
+  record.verification.checked = true;
+  EXPECT_EQ(worst_error(record), 0.75);
+  for (TensorError& tensor : record.verification.tensors) {
+    const double before = std::exchange(tensor.max_error, std::nan(""));
+    EXPECT_EQ(cell(worst_error(record)), "nan") << tensor.name;
+    tensor.max_error = before;
+  }
 }
 
 }  // namespace

@@ -6,10 +6,13 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <set>
 
 #include "measure/test_support.h"
 #include "report/report_axis.h"
 #include "report/report_markdown.h"
+#include "report/report_palette.h"
+#include "report/report_rows.h"
 #include "report/svg_chart.h"
 
 namespace ridgeline {
@@ -25,6 +28,28 @@ std::vector<std::string> section_ids(const ReportDocument& document) {
   std::vector<std::string> ids;
   for (const ReportSection& section : document.sections) ids.push_back(section.id);
   return ids;
+}
+
+// In every report, whatever else it holds and in whatever order.
+TEST(ReportColours, NamesThatAreOftenSideBySideHaveTheirOwn) {
+  const char* names[] = {"naive", "flash", "compiled", "vanilla", "tiled", "simd", "library"};
+  ReportInput input;
+  for (const char* probe : {"copy", "triad", "load", "fma", "L1", "L2", "L3"}) {
+    input.records.push_back(attention_record({.implementation = probe}));
+    input.records.back().study = "roofline";
+  }
+  for (const char* name : names)
+    input.records.push_back(attention_record({.implementation = name}));
+  input.records.push_back(attention_record({.implementation = "mine"}));
+  const ReportContext many = report_context(input);
+  std::set<int> colours = {many.colour("mine")};
+  for (const char* name : names) {
+    colours.insert(many.colour(name));
+    const ReportInput alone{.records = {attention_record({.implementation = name})}};
+    EXPECT_EQ(report_context(alone).colour(name), many.colour(name)) << name;
+  }
+  EXPECT_EQ(colours.size(), 8u);
+  EXPECT_LT(*colours.rbegin(), static_cast<int>(kPalette.size()));
 }
 
 TEST(Report, SaysWhoWinsByHowMuchAndWhatToDo) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "report/report_rows.h"
+#include "report/report_sections.h"
 #include "report/roofline_report.h"
 
 namespace ridgeline {
@@ -249,6 +251,49 @@ TEST(RooflineReport, PlotAndTablesShowEveryPoint) {
   EXPECT_EQ(compute_ceilings(roofline).rows.size(), 1u);
   EXPECT_EQ(memory_ceilings(roofline).rows.size(), 2u);
   EXPECT_EQ(roofline_csv(records).rows.size(), 4u);
+}
+
+// A pass lies in one place, whoever asks: the report's page or `ridgeline roofline`.
+TEST(RooflineReport, ThePageAndTheCommandAgree) {
+  ReportInput input{.records = ceilings()};
+  Record record = op(1e9, 10'000'000, 20e-3, "attention", "naive");
+  record.cost->forward.flops /= 2;  // by the convention of causal attention; all of it runs
+  record.cost->backward = {3'000'000, 7'000'000, Bytes{500'000}};
+  record.series.push_back(record.series[0]);
+  record.series[1].name = "backward";
+  record.series.push_back(record.series[0]);
+  record.series[2].name = "forward_host";
+  input.records.push_back(record);
+  record.series.resize(1);
+  record.series[0].name = "full_step";
+  record.workload = {{"m", 128}, {"precision", "fp32"}, {"dtype", "bf16"}};
+  input.records.push_back(record);
+
+  const std::vector<RooflinePoint> points = place(input.records, rooflines(input.records).at(0));
+  const ReportContext context = report_context(input);
+  const std::vector<RooflineDot> dots = roofline_dots(context);
+  ASSERT_EQ(points.size(), 3u);
+  ASSERT_EQ(dots.size(), points.size());
+  for (size_t i = 0; i < dots.size(); ++i) {
+    EXPECT_EQ(dots[i].series, points[i].phase);
+    EXPECT_DOUBLE_EQ(dots[i].intensity, points[i].intensity);
+    EXPECT_DOUBLE_EQ(dots[i].flops_per_s, points[i].rate);
+    EXPECT_DOUBLE_EQ(dots[i].roof.value_or(0), points[i].attainable);
+  }
+}
+
+// On paper the roof of bf16 is that of the matrix units where the processor has them.
+TEST(RooflineReport, TheRoofOnPaperKnowsTheMatrixUnits) {
+  ReportInput input{.records = {op(1e9, 10'000'000, 20e-3)}};
+  Record& record = input.records[0];
+  record.workload["dtype"] = "bf16";
+  record.settings = {{"isa", "avx512"}, {"threads", 70'000}};
+  record.machine.max_clock_mhz = 1000;
+  const auto roof = [&] { return roofline_dots(report_context(input)).at(0).roof.value_or(0); };
+  const double without = roof();
+  EXPECT_NEAR(without, 70'000 * 128e9 * 1.1, 0.01 * without);
+  record.machine.isa = {"amx_bf16"};
+  EXPECT_DOUBLE_EQ(roof(), 16 * without);
 }
 
 TEST(RooflineReport, CeilingsSayWhatElseRan) {

@@ -35,14 +35,14 @@ TEST(CompiledCpu, RandomGraphsInFp32) {
 
 // With softmax in its parts, there is more to fuse; and some kernels may run beside others.
 TEST(CompiledCpu, RandomGraphsAfterPasses) {
-  testing::expect_agreement_of_many(
-      first_seed() + 5000, graphs_wanted(60), DType::f32, device(),
-      [](uint64_t seed) {
-        testing::RandomGraph made = testing::RandomGraphMaker(seed).make(30);
-        made.graph = simplify(decompose(flash(made.graph)));
-        return made;
-      },
-      {.overlap = true, .early_updates = true});
+  testing::expect_agreement_of_many(first_seed() + 5000, graphs_wanted(60), DType::f32, device(),
+                                    [](uint64_t seed) {
+                                      testing::RandomGraph made =
+                                          testing::RandomGraphMaker(seed).make(30);
+                                      made.graph = simplify(decompose(flash(made.graph)));
+                                      return made;
+                                    },
+                                    {.overlap = true, .early_updates = true});
 }
 
 // Short graphs: a flipped rounding in 16 bits grows with every further op.
@@ -110,7 +110,7 @@ TEST(CompiledCpu, FunctionsAreAccurate) {
     double error = 0;
     for (size_t i = 0; i < kCount; ++i) {
       const double exact = function(inputs["x"][i]);
-      error = std::max(error, std::abs(got.at(name)[i] - exact) / std::max(std::abs(exact), 1e-3));
+      error = larger(error, std::abs(got.at(name)[i] - exact) / std::max(std::abs(exact), 1e-3));
     }
     return error / 0x1p-23;
   };
@@ -119,6 +119,10 @@ TEST(CompiledCpu, FunctionsAreAccurate) {
   EXPECT_LT(worst("sigmoid", [](double v) { return 1 / (1 + std::exp(-v)); }), 3);
   EXPECT_LT(worst("log", [](double v) { return std::log(static_cast<float>(v * v)); }), 3);
   EXPECT_LT(worst("sin", [](double v) { return std::sin(v); }), 2);
+}
+
+TEST(CompiledCpu, MaximaKeepNan) {
+  testing::expect_maxima_keep_nan(device());
 }
 
 // Parts of concatenations along every axis, some of which other kernels write.

@@ -49,6 +49,12 @@ TEST(CompiledCuda, RandomGraphsIn16Bits) {
         [&](uint64_t seed) { return testing::RandomGraphMaker(seed, dtype).make(2); });
 }
 
+TEST(CompiledCuda, MaximaKeepNan) {
+  RIDGELINE_NEEDS_GPU();
+  CudaDevice device;
+  testing::expect_maxima_keep_nan(device);
+}
+
 // The first run starts kernels one by one, the second is recorded, the third starts the recording.
 TEST(CompiledCuda, ALaunchGraphComputesTheSame) {
   RIDGELINE_NEEDS_GPU();

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/larger.h"
 #include "runtime/compiled_executor.h"
 #include "support/random_graph.h"
 #include "support/run_eager.h"
@@ -78,6 +79,37 @@ inline std::string fault(const Graph& graph, const InterpreterInputs& inputs, DT
     return against_eager.empty() ? "" : "against eager: " + against_eager;
   } catch (const std::exception& error) {
     return error.what();
+  }
+}
+
+// Rows, columns and all, by one kernel or several, compiled, eagerly and in the interpreter.
+inline void expect_maxima_keep_nan(Device& device) {
+  constexpr int64_t kRows = 700, kColumns = 70;
+  for (DType dtype : {DType::f32, DType::bf16}) {
+    Graph graph;
+    const Tensor x = input(graph, "x", {dtype, {kRows, kColumns}});
+    const Tensor y = input(graph, "y", {dtype, {kRows, kColumns}});
+    graph.mark_output("rows", max(x * y, {1}).value());
+    graph.mark_output("columns", max(x * y, {0}).value());
+    graph.mark_output("all", max(x, {0, 1}).value());
+    graph.mark_output("maximum", maximum(x, y).value());
+    graph.mark_output("other_maximum", maximum(y, x).value());
+    const auto count = static_cast<size_t>(kRows * kColumns);
+    for (size_t place : {size_t{0}, size_t{69}, count / 2 + 17, count - 1}) {
+      InterpreterInputs inputs{{"x", std::vector<double>(count, 0.5)},
+                               {"y", std::vector<double>(count, 0.25)}};
+      inputs["x"][place] = std::nan("");
+      const std::vector<std::pair<const char*, Results>> paths = {
+          {"compiled", run_compiled(graph, inputs, device)},
+          {"eager", run_eager(graph, inputs, device)},
+          {"interpreter", interpreted(graph, inputs)}};
+      for (const auto& [path, results] : paths)
+        for (const Output& output : graph.outputs()) {
+          const std::vector<double>& values = results.at(output.name);
+          EXPECT_EQ(std::count_if(values.begin(), values.end(), [](double v) { return v != v; }), 1)
+              << path << ", " << output.name << " in " << info(dtype).name << ", NaN at " << place;
+        }
+    }
   }
 }
 

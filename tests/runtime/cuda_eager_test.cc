@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/larger.h"
 #include "support/gpu.h"
 #include "support/random_graph.h"
 #include "support/run_eager.h"
@@ -265,7 +266,7 @@ TEST(CudaEager, Fp32ProductsAreNotTf32) {
   const auto got = testing::run_eager(graph, inputs, device);
   double worst = 0;
   for (size_t i = 0; i < got.at("product").size(); ++i)
-    worst = std::max(
+    worst = larger(
         worst, std::abs(got.at("product")[i] - expected[graph.index(graph.outputs()[0].value)][i]));
   EXPECT_LT(worst, 5e-4);  // TF32 would be off by some 2e-2
 }

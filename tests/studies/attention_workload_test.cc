@@ -101,5 +101,19 @@ TEST(BackwardAlgorithm, NamesAreReadBack) {
   EXPECT_ERROR(parse_backward_algorithm("no-pass"), ErrorKind::usage, "two-pass or single-pass");
 }
 
+TEST(BackwardAlgorithm, ADeterministicDeviceTakesTwoPassesAndRefusesOne) {
+  for (const bool deterministic : {false, true}) {
+    const DeviceFacts facts{.kind = "cuda", .isa = "sm_90a", .deterministic = deterministic};
+    EXPECT_EQ(backward_algorithm("two-pass", facts), BackwardAlgorithm::two_pass);
+    EXPECT_EQ(backward_algorithm("", facts),
+              deterministic ? BackwardAlgorithm::two_pass : BackwardAlgorithm::single_pass);
+    if (deterministic) {
+      EXPECT_ERROR(backward_algorithm("single-pass", facts), ErrorKind::usage, "--deterministic");
+    } else {
+      EXPECT_EQ(backward_algorithm("single-pass", facts), BackwardAlgorithm::single_pass);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ridgeline

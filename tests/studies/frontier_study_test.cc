@@ -39,6 +39,20 @@ Record found(const AttentionWorkload& row, const Device& device, const FrontierO
   return find_frontier(row, device, options, describe_frontier(row, device, options, {})).value();
 }
 
+// --resume keeps a row whose key is the same, so whatever decides the row is in its key.
+TEST(Frontier, WhatDecidesARowIdentifiesIt) {
+  const CpuDevice device(one_thread());
+  const auto key = [&](const FrontierOptions& options) {
+    return workload_key(describe_frontier(workload("flash"), device, options, {}));
+  };
+  const FrontierOptions base{.probe = {}, .step = 32, .max_seq_len = 64};
+  FrontierOptions longer = base, more = base, slower = base;
+  longer.max_seq_len = 128;
+  more.max_probes += 1;
+  slower.run_limit_s *= 2;
+  EXPECT_EQ(std::set({key(base), key(longer), key(more), key(slower)}).size(), 4u);
+}
+
 TEST(Frontier, ThePredictedLengthIsTheLastThatFitsTheBudget) {
   const CpuDevice device(one_thread());
   for (const char* implementation : {"naive", "flash"})

@@ -112,12 +112,12 @@ TEST(ModelStudy, MetricsFollowTheirConventions) {
 }
 
 TEST(ModelStudy, AScenarioAboveTheBudgetIsNotTriedAndTheOthersStand) {
-  CpuDevice device(two_threads());
+  CpuDevice roomy(two_threads());
   ModelStudyOptions options = quick();
   options.scenarios = {Scenario::forward};
-  const Bytes forward = ModelStudy(device, options).predicted_peak(workload(ModelMode::vanilla));
+  const Bytes forward = ModelStudy(roomy, options).predicted_peak(workload(ModelMode::vanilla));
+  CpuDevice device(two_threads(forward));
   ModelStudy study(device, quick());
-  device.ledger().set_budget(forward);
   const Record record = run_row(study, workload(ModelMode::vanilla));
   EXPECT_EQ(record.status, Status::oom);
   EXPECT_NE(record.find_series("forward"), nullptr);
@@ -134,13 +134,14 @@ TEST(ModelStudy, WithoutACompilerTheBudgetIsHeldAgainstWhatRuns) {
   ModelStudyOptions options = quick();
   options.scenarios = {Scenario::full_step};
   options.verify = false;
-  CpuDevice device(two_threads());
-  ModelStudy study(device, options);
+  CpuDevice roomy(two_threads());
+  ModelStudy study(roomy, options);
   const ModelWorkload row = workload(ModelMode::compiled);
   const Bytes planned = study.predicted_peak(row);
   const Record eager = run_row(study, row);
-  device.ledger().set_budget(planned);
-  const Record record = run_row(study, row);
+  CpuDevice device(two_threads(planned));
+  ModelStudy within(device, options);
+  const Record record = run_row(within, row);
   unsetenv("CXX");
   ASSERT_EQ(eager.status, Status::ok) << eager.error;
   EXPECT_EQ(eager.memory.predicted_peak, eager.memory.peak);
@@ -333,9 +334,53 @@ TEST(ModelVerification, RefusesALossThatTheBeginningCannotHave) {
     sample.loss = loss;
     EXPECT_NE(wrong(sample, std::nullopt), "") << loss;
   }
+  for (const double error : {0.5, std::nan("")}) {
+    ModelSample sample = good_sample();
+    sample.optimizer_error = error;
+    EXPECT_NE(wrong(sample, std::nullopt), "") << error;
+  }
+}
+
+TEST(ModelVerification, NanIsTheWorstErrorWhereverItStands) {
+  const auto error_of = [](const ModelSample& sample, const std::string& name) {
+    ModelSample reference = good_sample();
+    reference.gradient_norm = 1;
+    Verification verification;
+    compare_samples(workload(ModelMode::compiled), Scenario::full_step, sample, reference,
+                    verification);
+    for (const TensorError& tensor : verification.tensors)
+      if (tensor.name == "full_step." + name) return tensor.max_error;
+    return 0.0;
+  };
+  for (const char* name : {"a", "b", "c"}) {
+    ModelSample sample = good_sample();
+    sample.gradients[name][1] = std::nan("");
+    EXPECT_TRUE(std::isnan(error_of(sample, "worst_gradient"))) << name;
+  }
   ModelSample sample = good_sample();
-  sample.optimizer_error = 0.5;
-  EXPECT_NE(wrong(sample, std::nullopt), "");
+  sample.gradient_norm = std::nan("");
+  EXPECT_TRUE(std::isnan(error_of(sample, "gradient_norm")));
+}
+
+TEST(ModelVerification, AnUpdatedWeightThatIsNanIsSeen) {
+  CpuDevice device(two_threads());
+  const TransformerConfig config = testing::tiny_transformer();
+  ModelExecutable executable(workload(ModelMode::vanilla), Scenario::full_step, device);
+  executable.prepare();
+  ModelInputs inputs(device, {});
+  inputs.fill(executable, config);
+  const ModelSampler sampler(executable, device, config, inputs.ids(config, "targets"), 42, {});
+  inputs.set_step(executable, 1, {});
+  executable.run();
+  EXPECT_LT(sampler.after_run().optimizer_error, 1e-3);
+  for (const Parameter& parameter : transformer_parameters(config)) {
+    const TensorView weights = executable.output(parameter.name);
+    std::vector<float> before(static_cast<size_t>(element_count(weights.shape)));
+    device.download(weights, before.data());
+    device.poison(weights);
+    EXPECT_TRUE(std::isnan(sampler.after_run().optimizer_error)) << parameter.name;
+    device.upload(weights, before.data());
+  }
 }
 
 }  // namespace

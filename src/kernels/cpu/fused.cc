@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/larger.h"
 #include "kernels/cpu/simd_kernels.h"
 
 namespace ridgeline {
@@ -106,7 +107,7 @@ void CpuFusedKernel::run_columns(const HostOperand* inputs, const HostOperand* o
           for (int64_t part = 1; part < parts_; ++part) {
             const float* more = first + part * folds * columns_;
             for (size_t c = 0; c < total.size(); ++c)
-              total[c] = fold.op == Op::max ? std::max(total[c], more[c]) : total[c] + more[c];
+              total[c] = fold.op == Op::max ? larger(total[c], more[c]) : total[c] + more[c];
           }
           if (fold.op == Op::mean)
             for (float& value : total) value *= 1.0f / static_cast<float>(rows_);

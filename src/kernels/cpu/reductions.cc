@@ -2,6 +2,7 @@
 // accurate.
 #include <limits>
 
+#include "base/larger.h"
 #include "kernels/cpu/chunk.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/walk.h"
@@ -115,7 +116,7 @@ void reduction_kernel(const KernelCall& call, const CpuContext& context) {
                 const int64_t n = std::min(kRun, reduced_width - first);
                 const float part = (simd.*rule.fold_row)(
                     load_chunk(simd, x, row + first * reduced_step, reduced_step, n, buffer), n);
-                total = rule.combine == Op::add ? total + part : std::max<double>(total, part);
+                total = rule.combine == Op::add ? total + part : larger<double>(total, part);
               }
             }
             float value = static_cast<float>(total);

@@ -2,14 +2,6 @@
 
 namespace ridgeline {
 
-const char* element_name(DType dtype) {
-  if (dtype == DType::bf16) return "bf16";
-  if (dtype == DType::f16) return "fp16";
-  if (dtype == DType::i32) return "int";
-  if (dtype == DType::boolean) return "boolean";
-  return "float";  // whatever is stored as fp32
-}
-
 const char* index_name(int64_t count) {
   return count < (int64_t{1} << 31) ? "unsigned" : "unsigned long long";
 }

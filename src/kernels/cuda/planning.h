@@ -10,13 +10,11 @@
 #include "kernels/cuda/params.h"
 #include "kernels/cuts.h"
 #include "kernels/walk.h"
+#include "plan/op_text.h"
 
 namespace ridgeline {
 
 static_assert(kMaxAxes >= kMaxRank);
-
-// The type of elements.cuh that stores a dtype.
-const char* element_name(DType dtype);
 
 // "unsigned" as long as it can count `count` things, else the 64-bit type, whose division is slow.
 const char* index_name(int64_t count);

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/float16.h"
+#include "base/larger.h"
 #include "kernels/reference/evaluators.h"
 
 namespace ridgeline {
@@ -104,9 +105,6 @@ Data reduce(const Call& call, double start, double (*combine)(double, double)) {
 double plus(double a, double b) {
   return a + b;
 }
-double larger(double a, double b) {
-  return std::max(a, b);
-}
 
 Data sum(const Call& call) {
   return reduce(call, 0, plus);
@@ -121,7 +119,7 @@ Data mean(const Call& call) {
 }
 
 Data max(const Call& call) {
-  return reduce(call, -std::numeric_limits<double>::infinity(), larger);
+  return reduce(call, -std::numeric_limits<double>::infinity(), larger<double>);
 }
 
 Data matmul(const Call& call) {
@@ -217,7 +215,7 @@ constexpr OpTable<Evaluate> kEvaluators = {
     {Op::subtract, one<binary<[](double a, double b) { return a - b; }>>},
     {Op::multiply, one<binary<[](double a, double b) { return a * b; }>>},
     {Op::divide, one<binary<[](double a, double b) { return a / b; }>>},
-    {Op::maximum, one<binary<larger>>},
+    {Op::maximum, one<binary<larger<double>>>},
     {Op::less, one<binary<[](double a, double b) { return a < b ? 1.0 : 0.0; }>>},
     {Op::less_equal, one<binary<[](double a, double b) { return a <= b ? 1.0 : 0.0; }>>},
     {Op::equal, one<binary<[](double a, double b) { return a == b ? 1.0 : 0.0; }>>},

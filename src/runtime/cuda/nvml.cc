@@ -1,9 +1,6 @@
 #include "runtime/cuda/nvml.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
-
-#include <vector>
 
 #include "base/error.h"
 #include "jit/cuda_libraries.h"
@@ -111,27 +108,6 @@ std::optional<GpuState> gpu_state(int ordinal) {
       .temperature_c = number(api().nvmlDeviceGetTemperature, 1, *device, nvml::kTemperatureGpu),
       .clocks_locked = clocks_locked(*device, reasons),
       .throttle_reasons = reasons ? clock_reasons_text(*reasons) : ""};
-}
-
-std::optional<Bytes> gpu_process_memory(int ordinal) {
-  const std::optional<Device> device = device_of(ordinal);
-  const auto list = api().nvmlDeviceGetComputeRunningProcesses_v3;
-  if (!device || !list) return std::nullopt;
-  std::vector<nvml::ProcessInfo> processes(64);
-  nvml::Result result = nvml::kInsufficientSize;
-  unsigned count = 0;
-  while (result == nvml::kInsufficientSize && processes.size() < 65536) {
-    processes.resize(2 * processes.size());
-    count = static_cast<unsigned>(processes.size());
-    result = list(*device, &count, processes.data());
-  }
-  if (result != nvml::kSuccess) return std::nullopt;
-  constexpr unsigned long long kNotAvailable = ~0ull;
-  const auto own = static_cast<unsigned>(getpid());
-  for (unsigned i = 0; i < count; ++i)
-    if (processes[i].pid == own && processes[i].used_bytes != kNotAvailable)
-      return Bytes{static_cast<int64_t>(processes[i].used_bytes)};
-  return std::nullopt;
 }
 
 std::string nvidia_driver_version() {

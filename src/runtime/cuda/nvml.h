@@ -4,8 +4,6 @@
 #include <optional>
 #include <string>
 
-#include "base/units.h"
-
 namespace ridgeline {
 
 // What could not be read is empty.
@@ -21,10 +19,6 @@ struct GpuState {
 
 // `ordinal` as CUDA counts, after CUDA_VISIBLE_DEVICES. Empty: no driver, no NVML, no such GPU.
 std::optional<GpuState> gpu_state(int ordinal);
-
-// What this process holds on the GPU, context included, by the driver's own count. Empty also
-// where the driver counts by process ids of another namespace (containers).
-std::optional<Bytes> gpu_process_memory(int ordinal);
 
 // "580.65.06"; empty: not known.
 std::string nvidia_driver_version();

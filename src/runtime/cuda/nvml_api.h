@@ -11,19 +11,11 @@ using Result = int;  // 0: success
 using Device = struct DeviceTag*;
 
 inline constexpr Result kSuccess = 0;
-inline constexpr Result kInsufficientSize = 7;
 
 enum ClockType : int { kClockSm = 1, kClockMemory = 2 };
 enum TemperatureSensor : int { kTemperatureGpu = 0 };
 
 inline constexpr unsigned kDriverVersionBytes = 80;
-
-struct ProcessInfo {  // nvmlProcessInfo_v2_t
-  unsigned pid;
-  unsigned long long used_bytes;
-  unsigned gpu_instance;
-  unsigned compute_instance;
-};
 
 // Why the clock is not higher. name, bit
 #define RIDGELINE_NVML_CLOCK_REASONS(X) \
@@ -51,10 +43,7 @@ struct ProcessInfo {  // nvmlProcessInfo_v2_t
   X(nvmlDeviceGetTemperature, Result,                                                              \
     (Device device, TemperatureSensor sensor, unsigned* celsius))                                  \
   X(nvmlDeviceGetCurrentClocksEventReasons, Result, (Device device, unsigned long long* reasons))  \
-  X(nvmlDeviceGetCurrentClocksThrottleReasons, Result,                                             \
-    (Device device, unsigned long long* reasons))                                                  \
-  X(nvmlDeviceGetComputeRunningProcesses_v3, Result,                                               \
-    (Device device, unsigned* count, ProcessInfo* processes))
+  X(nvmlDeviceGetCurrentClocksThrottleReasons, Result, (Device device, unsigned long long* reasons))
 
 struct Api {
 #define RIDGELINE_MEMBER(name, result, arguments) result(*name) arguments = nullptr;

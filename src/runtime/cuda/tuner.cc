@@ -58,8 +58,9 @@ size_t CudaTuner::choose(const std::string& key, size_t count,
   // A full search is not content with what a quick one found.
   if (choice.found_by >= options_.tuning) return std::min(choice.index, count - 1);
   queue_.require_no_capture("tuning");
-  choice = tune(count, candidate);
-  remember(key, count, choice);
+  const std::optional<size_t> fastest = tune(count, candidate);
+  choice = {fastest.value_or(0), options_.tuning};
+  if (fastest) remember(key, count, choice);  // else whatever hindered them may be gone next time
   return choice.index;
 }
 
@@ -101,8 +102,8 @@ CudaTuner::Choice CudaTuner::remembered(const std::string& key, size_t count) co
   return choice;
 }
 
-CudaTuner::Choice CudaTuner::tune(size_t count,
-                                  const std::function<std::vector<CudaLaunch>(size_t)>& candidate) {
+std::optional<size_t> CudaTuner::tune(
+    size_t count, const std::function<std::vector<CudaLaunch>(size_t)>& candidate) {
   const size_t tried = options_.tuning == Tuning::quick ? std::min(count, kQuickCandidates) : count;
   std::vector<std::vector<CudaLaunch>> ways(tried);
   std::vector<CudaKernel> kernels;
@@ -123,7 +124,7 @@ CudaTuner::Choice CudaTuner::tune(size_t count,
     kernels_.load(kernels);
   } catch (const Error&) {  // one of them does not compile or load; below it is left out by itself
   }
-  Choice choice{0, options_.tuning};
+  std::optional<size_t> fastest;
   double best = std::numeric_limits<double>::infinity();
   for (size_t i = 0; i < tried; ++i) {
     if (ways[i].empty()) continue;
@@ -131,14 +132,14 @@ CudaTuner::Choice CudaTuner::tune(size_t count,
       const double time = time_ms(ways[i]);
       if (time < best) {
         best = time;
-        choice.index = i;
+        fastest = i;
       }
     } catch (const Error& error) {
       if (queue_.lost()) throw;
       skip(i, error);
     }
   }
-  return choice;
+  return fastest;
 }
 
 double CudaTuner::time_ms(const std::vector<CudaLaunch>& launches) {

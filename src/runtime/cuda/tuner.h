@@ -41,7 +41,9 @@ class CudaTuner {
     std::vector<double> ms = {};  // of all candidates, or none
   };
 
-  Choice tune(size_t count, const std::function<std::vector<CudaLaunch>(size_t)>& candidate);
+  // Empty: none could be timed.
+  std::optional<size_t> tune(size_t count,
+                             const std::function<std::vector<CudaLaunch>(size_t)>& candidate);
   double time_ms(const std::vector<CudaLaunch>& launches);
   std::string file_key(const std::string& key) const;
   Choice& known(const std::string& key, size_t count);

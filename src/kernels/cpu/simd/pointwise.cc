@@ -111,7 +111,7 @@ void pointwise(Op op, const PointwiseOperand* operands, float* out, int64_t coun
     case Op::divide:
       return two_operands([](Floats x, Floats y) { return hn::Div(x, y); });
     case Op::maximum:
-      return two_operands([](Floats x, Floats y) { return hn::Max(x, y); });
+      return two_operands([](Floats x, Floats y) { return larger(x, y); });
     case Op::less:
       return two_operands([](Floats x, Floats y) { return truth(hn::Lt(x, y)); });
     case Op::less_equal:

@@ -8,7 +8,6 @@ namespace {
 
 const auto kSame = [](Floats x) { return x; };
 const auto kAdd = [](Floats x, Floats y) { return hn::Add(x, y); };
-const auto kMax = [](Floats x, Floats y) { return hn::Max(x, y); };
 const auto kMultiply = [](Floats x, Floats y) { return hn::Mul(x, y); };
 
 float sum(const float* x, int64_t count) {
@@ -16,18 +15,27 @@ float sum(const float* x, int64_t count) {
 }
 
 float max(const float* x, int64_t count) {
-  return hn::GetLane(hn::MaxOfLanes(Wide(), accumulate(-__builtin_inff(), kSame, kMax, count, x)));
+  const auto fold = [](Floats largest, Floats v) { return larger(v, largest); };
+  const Floats lanes = accumulate(-__builtin_inff(), kSame, fold, count, x);
+  if (!hn::AllFalse(Wide(), hn::IsNaN(lanes))) return __builtin_nanf("");
+  return hn::GetLane(hn::MaxOfLanes(Wide(), lanes));
 }
 
-// e^(x - largest) for x <= largest; exactly 0 for what is hidden.
+// For softmax, whose weights show a NaN whatever is subtracted before.
+HWY_INLINE Floats largest_of(const float* x, int64_t count) {
+  const auto fold = [](Floats largest, Floats v) { return hn::Max(largest, v); };
+  return hn::MaxOfLanes(Wide(), accumulate(-__builtin_inff(), kSame, fold, count, x));
+}
+
+// e^(x - largest) for x <= largest; exactly 0 for what is hidden. NaN stays NaN.
 HWY_INLINE Floats weight(Floats x, Floats largest) {
   const Floats power = hn::Mul(hn::Sub(x, largest), hn::Set(Wide(), 1.4426950408889634f));
-  return hn::IfThenElseZero(hn::Gt(power, hn::Set(Wide(), -100.0f)), exp2_floats(power));
+  return hn::IfThenZeroElse(hn::Le(power, hn::Set(Wide(), -100.0f)), exp2_floats(power));
 }
 
 // The row is read from memory once; the passes after that find it in the cache.
 void softmax(const float* x, float* y, int64_t count) {
-  const Floats largest = hn::Set(Wide(), max(x, count));
+  const Floats largest = largest_of(x, count);
   Floats a = hn::Zero(Wide()), b = a;
   int64_t i = 0;
   for (; i + 2 * kLanes <= count; i += 2 * kLanes) {
@@ -70,7 +78,7 @@ float sum_in_runs(Lift lift, const float* x, int64_t count) {
 
 // log of softmax: x - (largest + log of the sum of weights).
 void log_softmax(const float* x, float* y, int64_t count) {
-  const Floats largest = hn::Set(Wide(), max(x, count));
+  const Floats largest = largest_of(x, count);
   const auto lift = [&](Floats v) { return weight(v, largest); };
   const Floats shift = hn::Set(Wide(), __builtin_logf(sum_in_runs(lift, x, count)));
   map([&](Floats v) { return hn::Sub(hn::Sub(v, largest), shift); }, y, count, x);

@@ -21,14 +21,24 @@ constexpr int64_t round_up(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
+// The larger one; y where either is NaN, which is what vectors of x86 do by themselves.
+HWY_INLINE Floats larger_or_second(Floats x, Floats y) {
+  if constexpr (HWY_TARGET == HWY_SCALAR) return Floats{x.raw > y.raw ? x.raw : y.raw};
+  return hn::Max(x, y);
+}
+
+// The larger one; NaN, which all bits set are, if either is.
+HWY_INLINE Floats larger(Floats x, Floats y) {
+  return hn::Or(larger_or_second(x, y), hn::VecFromMask(Wide(), hn::IsNaN(x)));
+}
+
 // 2^x for x <= 127 within 1.5e-7. Results below 2^-100 become 2^-100: nothing beside a largest
 // weight of 1, and their products stay out of the slow subnormal range. NaN stays NaN.
 HWY_INLINE Floats exp2_floats(Floats x) {
   const Wide wide;
-  const WideInts ints;
-  // Adding 1.5 * 2^23 leaves round(x) in the low bits of the sum.
-  const Floats shift = hn::Set(wide, 12582912.0f);
-  x = hn::Max(hn::Set(wide, -100.0f), x);
+  // Adding 1.5 * 2^23 leaves round(x) in the low bits of the sum, 127 more the exponent of 2^that.
+  const Floats shift = hn::Set(wide, 12582912.0f + 127);
+  x = larger_or_second(hn::Set(wide, -100.0f), x);
   const Floats shifted = hn::Add(x, shift);
   const Floats f = hn::Sub(x, hn::Sub(shifted, shift));
   // Minimax polynomial of 2^f on [-0.5, 0.5], relative error 7.5e-8.
@@ -38,8 +48,8 @@ HWY_INLINE Floats exp2_floats(Floats x) {
   p = hn::MulAdd(p, f, hn::Set(wide, 2.402211972e-01f));
   p = hn::MulAdd(p, f, hn::Set(wide, 6.931469671e-01f));
   p = hn::MulAdd(p, f, hn::Set(wide, 1.000000072e+00f));
-  const auto exponent = hn::ShiftLeft<23>(hn::BitCast(ints, shifted));
-  return hn::BitCast(wide, hn::Add(hn::BitCast(ints, p), exponent));
+  // A product, where adding exponents would give some NaN the bits of a number.
+  return hn::Mul(p, hn::BitCast(wide, hn::ShiftLeft<23>(hn::BitCast(WideBits(), shifted))));
 }
 
 HWY_INLINE Floats widen_bf16(const uint16_t* from) {
@@ -55,7 +65,7 @@ HWY_INLINE void narrow_bf16(Floats value, uint16_t* to) {
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(wide_bits, 1u));
   const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(wide_bits, 0x7fffu)));
   const auto quiet_nan = hn::Or(bits, hn::Set(wide_bits, 0x400000u));
-  const auto is_nan = hn::RebindMask(wide_bits, hn::Ne(value, value));
+  const auto is_nan = hn::RebindMask(wide_bits, hn::IsNaN(value));
   const auto kept = hn::ShiftRight<16>(hn::IfThenElse(is_nan, quiet_nan, rounded));
   // Values fit 16 bits, so the saturating demotion from signed 32 bits keeps them.
   hn::StoreU(hn::DemoteTo(halves, hn::BitCast(WideInts(), kept)), halves, to);

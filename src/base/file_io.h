@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -39,6 +40,11 @@ void create_parent_directories(const std::filesystem::path& path);
 // A reader sees the old content or the new, never a part: a temporary beside it, then a rename.
 // Creates parent directories. Existing devices and pipes are written to directly.
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
+// The same of content that comes in pieces: `content` hands each to the function it is given. What
+// it throws leaves the file as it was.
+using Append = std::function<void(std::string_view)>;
+void write_file_atomically(const std::filesystem::path& path,
+                           const std::function<void(const Append&)>& content);
 
 // Throws what write_file_atomically would throw of a path that cannot be used; changes nothing, so
 // that it can be asked long before there is something to write.

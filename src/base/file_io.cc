@@ -1,4 +1,4 @@
-#include "measure/file_io.h"
+#include "base/file_io.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -26,20 +26,25 @@ ErrorKind kind_of(int error) {
   return system ? ErrorKind::environment : ErrorKind::usage;
 }
 
-// A write beyond the file size limit raises SIGXFSZ, which ends the process before it could report.
-class IgnoreFileSizeSignal {
+// A write beyond `ulimit -f` raises SIGXFSZ in the writing thread, which would end the process.
+// Blocked there and taken back, it is EFBIG and no more, whatever other threads do meanwhile.
+class BlockFileSizeSignal {
  public:
-  IgnoreFileSizeSignal() {
-    struct sigaction ignore = {};
-    ignore.sa_handler = SIG_IGN;
-    sigaction(SIGXFSZ, &ignore, &before_);
+  BlockFileSizeSignal() {
+    sigemptyset(&signal_);
+    sigaddset(&signal_, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &signal_, &before_);
   }
-  ~IgnoreFileSizeSignal() { sigaction(SIGXFSZ, &before_, nullptr); }
-  IgnoreFileSizeSignal(const IgnoreFileSizeSignal&) = delete;
-  IgnoreFileSizeSignal& operator=(const IgnoreFileSizeSignal&) = delete;
+  ~BlockFileSizeSignal() {
+    const timespec now = {};
+    while (sigtimedwait(&signal_, nullptr, &now) == SIGXFSZ) continue;
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  BlockFileSizeSignal(const BlockFileSizeSignal&) = delete;
+  BlockFileSizeSignal& operator=(const BlockFileSizeSignal&) = delete;
 
  private:
-  struct sigaction before_ = {};
+  sigset_t signal_, before_;
 };
 
 Error cannot_write(const fs::path& path, int error) {
@@ -53,10 +58,13 @@ Error cannot_open(std::string_view purpose, const fs::path& path, int error) {
                fmt::format("cannot {} '{}': {}", purpose, path.string(), errno_text(error)));
 }
 
-void write_and_sync(const fs::path& path, int fd, std::string_view text) {
-  int error = write_all(fd, text);
-  if (!error) error = sync_data(fd);
-  if (error) throw cannot_write(path, error);
+void write_and_sync(const fs::path& path, int fd,
+                    const std::function<void(const Append&)>& content) {
+  const auto check = [&](int error) {
+    if (error) throw cannot_write(path, error);
+  };
+  content([&](std::string_view piece) { check(write_all(fd, piece)); });
+  check(sync_data(fd));
 }
 
 // What stands at a path that shall be written.
@@ -126,7 +134,7 @@ FileDescriptor open_file(const fs::path& path, int flags, std::string_view purpo
 }
 
 int write_all(int fd, std::string_view text) {
-  const IgnoreFileSizeSignal guard;
+  const BlockFileSizeSignal guard;
   while (!text.empty()) {
     const ssize_t written = write(fd, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
@@ -156,15 +164,20 @@ void create_parent_directories(const fs::path& path) {
 }
 
 void write_file_atomically(const fs::path& path, std::string_view text) {
+  write_file_atomically(path, [&](const Append& append) { append(text); });
+}
+
+void write_file_atomically(const fs::path& path,
+                           const std::function<void(const Append&)>& content) {
   const Target target(path);
   if (target.is_special()) {
-    write_and_sync(path, open_file(path, O_WRONLY, "write").get(), text);
+    write_and_sync(path, open_file(path, O_WRONLY, "write").get(), content);
     return;
   }
   create_parent_directories(path);
   Temporary temporary(target.place, path);
   if (target.exists) fchmod(temporary.get(), target.mode & 07777);
-  write_and_sync(path, temporary.get(), text);
+  write_and_sync(path, temporary.get(), content);
   if (const int error = temporary.rename_to(target.place)) throw cannot_write(path, error);
 }
 

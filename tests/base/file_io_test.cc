@@ -1,4 +1,4 @@
-#include "measure/file_io.h"
+#include "base/file_io.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -60,6 +60,23 @@ TEST(WriteFileAtomically, OnAFullDiskKeepsTheOldContent) {
   EXPECT_EQ(WEXITSTATUS(status), 4);
   EXPECT_EQ(read_text(dir / "a.csv"), "precious");
   EXPECT_EQ(files_in(dir), 1u);
+}
+
+TEST(WriteFileAtomically, WhatEndsBetweenTwoPiecesKeepsTheOldContent) {
+  const TempDir dir;
+  write_text(dir / "a.csv", "precious");
+  EXPECT_ERROR(write_file_atomically(dir / "a.csv",
+                                     [](const Append& append) {
+                                       append("new");
+                                       throw Error(ErrorKind::internal, "no more");
+                                     }),
+               ErrorKind::internal, "no more");
+  EXPECT_EQ(read_text(dir / "a.csv"), "precious");
+  EXPECT_EQ(files_in(dir), 1u);
+  write_file_atomically(dir / "a.csv", [](const Append& append) {
+    for (const char* piece : {"one, ", "two"}) append(piece);
+  });
+  EXPECT_EQ(read_text(dir / "a.csv"), "one, two");
 }
 
 TEST(WriteFileAtomically, WritesToDevicesDirectlyAndReportsAFullOne) {
