@@ -31,6 +31,9 @@ struct CudaShape {
   int threads = 256;
   bool wide_index = false;  // rows or items do not fit 31 bits
 };
+// A block of a column kernel: lanes side by side along the columns, and lines that share the rows.
+inline constexpr int kColumnLanes = 32, kColumnLines = 8;
+
 struct CudaText {
   std::string entry = {};
   std::string text = {};

@@ -13,19 +13,6 @@ namespace {
 
 using Kind = FusedStep::Kind;
 
-constexpr int kLanes = 32;  // of a column kernel's block, along the columns; 8 lines share the rows
-constexpr int kLines = 8;
-
-const char* fold_of(Op op) {
-  return op == Op::max ? "Max" : "Sum";
-}
-
-void name_text(CudaText& text, const std::string& name) {
-  text.entry = fmt::format("{}_{:016x}", name, text_hash(text.text));
-  for (size_t at = text.text.find("ENTRY"); at != std::string::npos; at = text.text.find("ENTRY"))
-    text.text.replace(at, 5, text.entry);
-}
-
 class CudaEmitter {
  public:
   CudaEmitter(const FusedKernel& kernel, const CudaShape& shape, EmitOptions options)
@@ -218,7 +205,8 @@ void CudaEmitter::emit_elements(const ColumnPass& pass, const std::string& fold_
   }
   for (uint32_t fold : pass.folds)
     out_.line("total_{0}{1} = {2}::fold(total_{0}{1}, {3});", fold, fold_place,
-              fold_of(kernel_.steps[fold].op), program_.steps[kernel_.steps[fold].inputs[0]].name);
+              fold_name(kernel_.steps[fold].op),
+              program_.steps[kernel_.steps[fold].inputs[0]].name);
   for (uint32_t result : pass.stores) {
     const auto pair = result_pair(result);
     out_.line("out{}.at[{}] = Narrow<{}>::from({});", pair.value_or(result),
@@ -265,7 +253,7 @@ void CudaEmitter::emit_pack(const ColumnPass& pass, std::vector<bool>& loaded) {
 
 void CudaEmitter::emit_pass(const ColumnPass& pass, std::vector<bool>& loaded) {
   for (uint32_t fold : pass.folds)
-    out_.line("float total_{} = {}::neutral();", fold, fold_of(kernel_.steps[fold].op));
+    out_.line("float total_{} = {}::neutral();", fold, fold_name(kernel_.steps[fold].op));
   if (!pass.folds.empty() || !pass.stores.empty()) {
     if (shape_.chunks > 0) {
       out_.text("#pragma unroll\n");
@@ -280,8 +268,8 @@ void CudaEmitter::emit_pass(const ColumnPass& pass, std::vector<bool>& loaded) {
     out_.close();
   }
   for (uint32_t fold : pass.folds) {
-    std::string total = fmt::format("fold_group<{}, {}>(total_{})", fold_of(kernel_.steps[fold].op),
-                                    shape_.group, fold);
+    std::string total = fmt::format("fold_group<{}, {}>(total_{})",
+                                    fold_name(kernel_.steps[fold].op), shape_.group, fold);
     if (kernel_.steps[fold].op == Op::mean) total += " * (1.0f / kColumns)";
     out_.line("const float {} = {};", program_.steps[fold].name,
               rounded(total, kernel_.steps[fold], options_));
@@ -347,9 +335,10 @@ void CudaEmitter::emit_each_kernel() {
 void CudaEmitter::emit_column_kernel() {
   const ColumnPass& pass = program_.passes[0];
   const int pack = shape_.pack;
-  out_.line("__shared__ float shared[{}][{}];", kLines, kLanes * pack);
-  out_.line("const int lane = threadIdx.x % {0}, line = threadIdx.x / {0};", kLanes);
-  out_.line("const int64 c0 = (static_cast<int64>(blockIdx.x) * {} + lane) * {};", kLanes, pack);
+  out_.line("__shared__ float shared[{}][{}];", kColumnLines, kColumnLanes * pack);
+  out_.line("const int lane = threadIdx.x % {0}, line = threadIdx.x / {0};", kColumnLanes);
+  out_.line("const int64 c0 = (static_cast<int64>(blockIdx.x) * {} + lane) * {};", kColumnLanes,
+            pack);
   out_.line("const bool inside = c0 < p.columns;");
   out_.line("const Index first = static_cast<Index>(p.rows * blockIdx.y / p.parts);");
   out_.line("const Index last = static_cast<Index>(p.rows * (blockIdx.y + 1) / p.parts);");
@@ -358,10 +347,10 @@ void CudaEmitter::emit_column_kernel() {
     out_.line("float total_{}[{}];", fold, pack);
     out_.text("#pragma unroll\n");
     out_.line("for (int i = 0; i < {}; ++i) total_{}[i] = {}::neutral();", pack, fold,
-              fold_of(kernel_.steps[fold].op));
+              fold_name(kernel_.steps[fold].op));
   }
   out_.text("#pragma unroll 4\n");
-  out_.open("for (Index row = first + line; inside && row < last; row += {})", kLines);
+  out_.open("for (Index row = first + line; inside && row < last; row += {})", kColumnLines);
   emit_addresses();
   emit_row_loads();
   emit_row_steps(program_.row_computes);
@@ -379,13 +368,14 @@ void CudaEmitter::emit_column_kernel() {
     out_.line("for (int i = 0; i < {0}; ++i) shared[line][lane * {0} + i] = total_{1}[i];", pack,
               fold);
     out_.line("__syncthreads();");
-    out_.open("for (int c = threadIdx.x; c < {}; c += {})", kLanes * pack, kLanes * kLines);
-    out_.line("const int64 column = static_cast<int64>(blockIdx.x) * {} + c;", kLanes * pack);
+    out_.open("for (int c = threadIdx.x; c < {}; c += {})", kColumnLanes * pack,
+              kColumnLanes * kColumnLines);
+    out_.line("const int64 column = static_cast<int64>(blockIdx.x) * {} + c;", kColumnLanes * pack);
     out_.line("if (column >= p.columns) continue;");
     out_.line("float total = shared[0][c];");
     out_.text("#pragma unroll\n");
     out_.line("for (int other = 1; other < {}; ++other) total = {}::fold(total, shared[other][c]);",
-              kLines, fold_of(kernel_.steps[fold].op));
+              kColumnLines, fold_name(kernel_.steps[fold].op));
     out_.line("p.partial[(blockIdx.y * {} + {}) * p.columns + column] = total;", pass.folds.size(),
               number);
     out_.close();
@@ -397,7 +387,8 @@ CudaText CudaEmitter::emit() {
   out_.text("#include \"fused.cuh\"\n\nnamespace ridgeline {\n\n");
   out_.line("using Index = {};", shape_.wide_index ? "unsigned long long" : "unsigned");
   emit_params();
-  const int threads = kernel_.kind == FusedKind::column ? kLanes * kLines : shape_.threads;
+  const int threads =
+      kernel_.kind == FusedKind::column ? kColumnLanes * kColumnLines : shape_.threads;
   out_.line("extern \"C\" __global__ void __launch_bounds__({})", threads);
   out_.open("    ENTRY(const __grid_constant__ Params p)");
   out_.line("wait_for_earlier_kernels();");
@@ -411,7 +402,7 @@ CudaText CudaEmitter::emit() {
   out_.close();
   out_.text("\n}  // namespace ridgeline\n");
   CudaText result{.text = out_.take(), .constants = program_.constants};
-  name_text(result, kernel_.name);
+  result.entry = name_entry(result.text, kernel_.name);
   return result;
 }
 
@@ -419,56 +410,6 @@ CudaText CudaEmitter::emit() {
 
 CudaText emit_cuda(const FusedKernel& kernel, const CudaShape& shape, const EmitOptions& options) {
   return CudaEmitter(kernel, shape, options).emit();
-}
-
-CudaText emit_cuda_finish(const FusedKernel& kernel) {
-  std::vector<uint32_t> folds;
-  for (uint32_t i = 0; i < kernel.steps.size(); ++i)
-    if (kernel.steps[i].kind == Kind::fold) folds.push_back(i);
-  TextWriter out;
-  out.line("// the parts of {}", kernel.name);
-  out.text("#include \"fused.cuh\"\n\nnamespace ridgeline {\n\n");
-  out.open("struct Params");
-  out.line("int64 rows, columns, parts;");
-  out.line("const float* partial;");
-  out.line("void* outputs[{}];", kernel.results.size());
-  out.text("};\n\n");
-  out.dedent();
-  out.line("extern \"C\" __global__ void __launch_bounds__({})", kLanes * kLines);
-  out.open("    ENTRY(const __grid_constant__ Params p)");
-  out.line("wait_for_earlier_kernels();");
-  out.line("__shared__ float shared[{}][{}];", kLines, kLanes);
-  out.line("const int lane = threadIdx.x % {0}, line = threadIdx.x / {0};", kLanes);
-  out.line("const int64 column = static_cast<int64>(blockIdx.x) * {} + lane;", kLanes);
-  out.line("const bool inside = column < p.columns;");
-  for (size_t i = 0; i < kernel.results.size(); ++i) {
-    const FusedResult& result = kernel.results[i];
-    const Op op = kernel.steps[result.step].op;
-    size_t fold = 0;
-    while (folds[fold] != result.step) ++fold;
-    out.open("");
-    out.line("float total = {}::neutral();", fold_of(op));
-    out.line("for (int64 part = line; inside && part < p.parts; part += {})", kLines);
-    out.line("  total = {}::fold(total, p.partial[(part * {} + {}) * p.columns + column]);",
-             fold_of(op), folds.size(), fold);
-    out.line("__syncthreads();");
-    out.line("shared[line][lane] = total;");
-    out.line("__syncthreads();");
-    out.open("if (line == 0 && inside)");
-    out.line(
-        "for (int other = 1; other < {}; ++other) total = {}::fold(total, shared[other][lane]);",
-        kLines, fold_of(op));
-    if (op == Op::mean) out.line("total *= 1.0f / static_cast<float>(p.rows);");
-    out.line("static_cast<{0}*>(p.outputs[{1}])[column] = Narrow<{0}>::from(total);",
-             element_name(result.to.dtype), i);
-    out.close();
-    out.close();
-  }
-  out.close();
-  out.text("\n}  // namespace ridgeline\n");
-  CudaText text{.text = out.take()};
-  name_text(text, kernel.name + "_finish");
-  return text;
 }
 
 }  // namespace ridgeline

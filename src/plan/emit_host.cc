@@ -226,9 +226,7 @@ HostText HostEmitter::emit() {
                   .constants = program_.constants,
                   .kept_rows = static_cast<int64_t>(program_.kept.size())};
   // Named after its ops, and told apart by its text.
-  result.entry = fmt::format("{}_{:016x}", kernel_.name, text_hash(result.text));
-  const size_t at = result.text.find("ENTRY");
-  result.text.replace(at, 5, result.entry);
+  result.entry = name_entry(result.text, kernel_.name);
   return result;
 }
 

@@ -10,6 +10,10 @@ const char* element_name(DType dtype) {
   return "float";  // whatever is stored as fp32
 }
 
+const char* fold_name(Op op) {
+  return op == Op::max ? "Max" : "Sum";
+}
+
 FusedOp fused_op(Op op) {
   static constexpr OpTable<FusedOp> kFusedOps = {
       {Op::input, {}},

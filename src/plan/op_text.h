@@ -11,6 +11,8 @@ namespace ridgeline {
 
 // The type of elements.cuh and of plan/host_preamble.cc that stores a dtype.
 const char* element_name(DType dtype);
+// The fold of kernels/cuda/groups.cuh that a reduction takes.
+const char* fold_name(Op op);
 
 struct FusedOp {
   std::string_view text =

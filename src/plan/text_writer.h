@@ -36,11 +36,13 @@ class TextWriter {
   size_t depth_ = 0;
 };
 
-// FNV-1a: equal texts have equal names.
-inline uint64_t text_hash(std::string_view text) {
+// Puts a name in the place of ENTRY and gives it; equal texts have equal names (FNV-1a).
+inline std::string name_entry(std::string& text, std::string_view name) {
   uint64_t hash = 0xcbf29ce484222325ull;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
-  return hash;
+  const std::string entry = fmt::format("{}_{:016x}", name, hash);
+  text.replace(text.find("ENTRY"), 5, entry);
+  return entry;
 }
 
 }  // namespace ridgeline

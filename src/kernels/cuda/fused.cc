@@ -15,7 +15,6 @@ constexpr int64_t kPacksOfABlock = 4;    // and a longer one is a block's with s
 constexpr int64_t kRegisters = 96;       // all that a thread holds of a row fits these,
 constexpr double kRegisterFile = 65536;  // of a multiprocessor
 constexpr int64_t kMostChunks = 16;      // in so many packs
-constexpr int64_t kColumnLanes = 32;
 
 // The widest access that all operands which are read along the columns can take.
 int pack_of(const FusedKernel& kernel, const FusedWalk& walk) {
@@ -93,13 +92,13 @@ CudaFusedKernel::CudaFusedKernel(const FusedKernel& kernel, const EmitOptions& o
   main_.kernel = {.file = text.entry + ".cu", .entry = text.entry, .text = std::move(text.text)};
   main_.threads = static_cast<uint32_t>(shape.threads);
   if (kernel.kind == FusedKind::column) {
-    main_.threads = kUsualThreads;
+    main_.threads = kColumnLanes * kColumnLines;
     main_.grid = {static_cast<uint32_t>(divide_up(columns_, kColumnLanes * shape.pack)),
                   static_cast<uint32_t>(parts_), 1};
     CudaText finish = emit_cuda_finish(kernel);
     finish_.kernel = {
         .file = finish.entry + ".cu", .entry = finish.entry, .text = std::move(finish.text)};
-    finish_.threads = kUsualThreads;
+    finish_.threads = kColumnLanes * kColumnLines;
     finish_.grid = {static_cast<uint32_t>(divide_up(columns_, kColumnLanes)), 1, 1};
     has_finish_ = true;
   } else if (kernel.has_folds()) {
