@@ -23,14 +23,8 @@ flash_backward_warpgroups(const __grid_constant__ FlashBackwardParams p) {
   if (threadIdx.x == 0) block.set_up();
   __syncthreads();
   const int warpgroup = warpgroup_number();
-  if (warpgroup == kLoads) {
-    give_registers<kLoadsRegisters>();
-    block.load_all();
-    return;
-  }
-  if (warpgroup == kDQueries) {
-    give_registers<kDQueriesRegisters>();
-    block.add_d_queries();
+  if (warpgroup >= kGradients) {
+    block.serve(warpgroup);
     return;
   }
 

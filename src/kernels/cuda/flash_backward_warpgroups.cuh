@@ -139,6 +139,17 @@ struct BackwardBlock {
     return Work(p.key_tiles, p.key_heads, p.batches, p.heads_at_once, false);
   }
 
+  // What the other warpgroups do.
+  __device__ __forceinline__ void serve(int warpgroup) const {
+    if (warpgroup == kLoads) {
+      give_registers<kLoadsRegisters>();
+      load_all();
+    } else {
+      give_registers<kDQueriesRegisters>();
+      add_d_queries();
+    }
+  }
+
   __device__ __forceinline__ void load_all() const {
     const int thread = threadIdx.x % kWarpgroup;
     const Work mine = work();

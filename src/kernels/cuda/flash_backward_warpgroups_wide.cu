@@ -33,14 +33,8 @@ flash_backward_warpgroups_wide(const __grid_constant__ FlashBackwardParams p) {
   }
   __syncthreads();
   const int warpgroup = warpgroup_number();
-  if (warpgroup == kLoads) {
-    give_registers<kLoadsRegisters>();
-    block.load_all();
-    return;
-  }
-  if (warpgroup == kDQueries) {
-    give_registers<kDQueriesRegisters>();
-    block.add_d_queries();
+  if (warpgroup >= kGradients) {
+    block.serve(warpgroup);
     return;
   }
 
