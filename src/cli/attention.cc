@@ -1,8 +1,10 @@
 // ridgeline attention: the attention study over a grid of sizes.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
+#include "base/error.h"
 #include "cli/attention_sweep.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
@@ -89,6 +91,9 @@ int run_command(const AttentionFlags& flags) {
   Stages stages;
   const std::unique_ptr<Device> device = open_device(flags.device, stages.hook());
   const std::vector<AttentionWorkload> workloads = expand_matrix(matrix_of(flags, *device));
+  if (flags.explain && std::none_of(workloads.begin(), workloads.end(), is_compiled))
+    throw Error(ErrorKind::usage, "--explain is about compiled rows, and none of these is",
+                "add compiled to --impl");
   const AttentionStudyOptions study{.protocol = make_protocol(flags.protocol),
                                     .seed = flags.study.seed,
                                     .verify = !flags.study.no_verify,

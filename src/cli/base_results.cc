@@ -2,14 +2,20 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <utility>
 
 #include "base/error.h"
 
 namespace ridgeline {
+namespace {
 
 namespace fs = std::filesystem;
+
+constexpr const char* kWhereRecordsAre = "a study's records are in its .jsonl";
+
+}  // namespace
 
 std::unique_ptr<History> history_if_any(const fs::path& results_dir) {
   const fs::path file = History::file_in(results_dir);
@@ -18,20 +24,28 @@ std::unique_ptr<History> history_if_any(const fs::path& results_dir) {
   return std::make_unique<History>(file, Database::Open::existing);
 }
 
-std::vector<Record> say_problems(ReadResult result, std::string_view where) {
-  for (const LineProblem& problem : result.problems)
-    fmt::print(stderr, "ridgeline: {} line {}: {}; passed over\n", where, problem.line_number,
-               problem.reason);
+std::vector<Record> say_problems(ReadResult result, std::string_view where, std::string_view so) {
+  constexpr size_t kShown = 5;
+  const std::vector<LineProblem>& problems = result.problems;
+  if (result.records.empty() && problems.size() > 1) {
+    fmt::print(stderr, "ridgeline: {} holds no record (line {}: {}); {}\n", where,
+               problems[0].line_number, problems[0].reason, kWhereRecordsAre);
+    return {};
+  }
+  for (size_t i = 0; i < std::min(kShown, problems.size()); ++i)
+    fmt::print(stderr, "ridgeline: {} line {}: {}; {}\n", where, problems[i].line_number,
+               problems[i].reason, so);
+  if (problems.size() > kShown)
+    fmt::print(stderr, "ridgeline: and {} more lines of {}\n", problems.size() - kShown, where);
   return std::move(result.records);
 }
 
 std::vector<Record> read_side(const fs::path& path) {
-  std::vector<Record> records = say_problems(read_results(path), path.string());
-  if (records.empty())
-    throw Error(ErrorKind::usage,
-                fmt::format("'{}' holds no record that can be read", path.string()),
-                "give a results file (.jsonl) of a study");
-  return records;
+  ReadResult result = read_results(path);
+  if (result.records.empty())
+    throw Error(ErrorKind::usage, fmt::format("'{}' holds no record", path.string()),
+                kWhereRecordsAre);
+  return say_problems(std::move(result), path.string());
 }
 
 std::vector<Record> read_baseline(const std::string& name, const History* history,

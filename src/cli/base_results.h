@@ -16,10 +16,12 @@ namespace ridgeline {
 // Null: nothing was saved there yet.
 std::unique_ptr<History> history_if_any(const std::filesystem::path& results_dir);
 
-// The records; says on stderr what could not be read of `where`.
-std::vector<Record> say_problems(ReadResult result, std::string_view where);
+// The records; says on stderr which lines of `where` are none and what follows (`so`): the first
+// few of them, and one sentence where no line is one, as in a table.
+std::vector<Record> say_problems(ReadResult result, std::string_view where,
+                                 std::string_view so = "passed over");
 
-// Says on stderr what could not be read. Throws a usage error when nothing could.
+// The same of a file. Throws a usage error where it holds no record.
 std::vector<Record> read_side(const std::filesystem::path& path);
 
 // The same of a baseline; throws a usage error where there is none of this name.

@@ -120,18 +120,24 @@ int list_frontiers() {
   return 0;
 }
 
-int dry_run(const std::vector<SweepRow>& rows, const Device& device) {
+// A search that its end stops says so: the memory would hold more.
+std::string predicted_longest(const Record& record, const FrontierFlags& flags) {
+  if (record.status != Status::ok) return std::string(status_csv_word(record.status));
+  const int64_t longest = (*record.metrics)["predicted_seq_len"];
+  return fmt::format("{}{}", longest,
+                     longest + flags.step > flags.max_seq_len ? ", all of --max-seq-len" : "");
+}
+
+int dry_run(const std::vector<SweepRow>& rows, const FrontierFlags& flags, const Device& device) {
   Table table{.title = fmt::format("{} searches would run on {}, budget {}", rows.size(),
                                    device.description(), to_string(device.ledger().budget())),
               .columns = {"row", "predicted longest sequence", "predicted peak"},
               .rows = {}};
   for (const SweepRow& row : rows)
-    table.rows.push_back(
-        {row.label,
-         row.described.status == Status::ok ? (*row.described.metrics)["predicted_seq_len"].dump()
-                                            : std::string(status_csv_word(row.described.status)),
-         row.described.memory.predicted_peak ? to_string(*row.described.memory.predicted_peak)
-                                             : std::string()});
+    table.rows.push_back({row.label, predicted_longest(row.described, flags),
+                          row.described.memory.predicted_peak
+                              ? to_string(*row.described.memory.predicted_peak)
+                              : std::string()});
   fmt::print("{}", to_text(table));
   return 0;
 }
@@ -167,7 +173,7 @@ int run_command(const FrontierFlags& flags) {
     };
     rows.push_back({record, label_without_length(workload), 1, run});
   }
-  if (flags.study.dry_run) return dry_run(rows, *device);
+  if (flags.study.dry_run) return dry_run(rows, flags, *device);
   const fs::path directory = fs::path(flags.study.results_dir) / "frontier";
   watch_for_interrupts();
   const SweepResult result =

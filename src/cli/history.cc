@@ -48,6 +48,12 @@ bool is_asked_for(const SavedRecord& saved, const HistoryFlags& flags) {
                      [&](const std::string& condition) { return holds(condition, saved.record); });
 }
 
+std::string table_ending(const std::string& path) {
+  return path.ends_with(".csv") || path.ends_with(".md")
+             ? std::string()
+             : fmt::format("'{}' cannot hold a table: expected .csv or .md", path);
+}
+
 int import(const HistoryFlags& flags, const std::filesystem::path& file) {
   if (flags.as.empty()) throw Error(ErrorKind::usage, "--import needs a name", "add --as NAME");
   const std::vector<Record> records =
@@ -60,8 +66,6 @@ int import(const HistoryFlags& flags, const std::filesystem::path& file) {
 
 int run_command(const HistoryFlags& flags) {
   const std::filesystem::path file = History::file_in(flags.results_dir);
-  if (!flags.output.empty() && output_format(flags.output) == OutputFormat::jsonl)
-    throw Error(ErrorKind::usage, "a history is a table: --output takes .csv or .md");
   if (!flags.import_file.empty()) return import(flags, file);
   std::error_code ignored;
   if (!std::filesystem::exists(file, ignored))
@@ -70,7 +74,9 @@ int run_command(const HistoryFlags& flags) {
                 "results that are there");
   const History history(file, Database::Open::existing);
   if (flags.baselines) {
-    fmt::print("{}", to_text(baselines_table(history.runs())));
+    const Table table = baselines_table(history.runs());
+    if (!flags.output.empty()) write_table(flags.output, table);
+    fmt::print("{}", to_text(table));
     return 0;
   }
   std::vector<SavedRecord> records;
@@ -107,10 +113,19 @@ Run add_history_command(CLI::App& app) {
   command->add_option("--baseline", flags->baseline, "only what was saved under this name");
   command->add_option("--last", flags->last, "only so many newest lines of each row")
       ->check(CLI::Range(1, 1'000'000));
-  command->add_flag("--baselines", flags->baselines, "list the baselines instead");
-  command->add_option("--import", flags->import_file, "save a results file that is there");
-  command->add_option("--as", flags->as, "the name to save it under");
-  command->add_option("--output", flags->output, "the lines as .csv or .md, too");
+  const std::vector<CLI::Option*> of_rows =
+      command->get_options([](const CLI::Option* option) { return !option->check_lname("help"); });
+  CLI::Option* baselines =
+      command->add_flag("--baselines", flags->baselines, "list the baselines instead");
+  CLI::Option* import_file =
+      command->add_option("--import", flags->import_file, "save a results file that is there");
+  command->add_option("--as", flags->as, "the name to save it under")->needs(import_file);
+  CLI::Option* output =
+      command->add_option("--output", flags->output, "the lines as .csv or .md, too")
+          ->check(CLI::Validator(table_ending, ""));
+  for (CLI::Option* instead : {baselines, import_file})
+    for (CLI::Option* option : of_rows) instead->excludes(option);
+  import_file->excludes(baselines)->excludes(output);
   command->add_option("--results-dir", flags->results_dir, "where the history is")
       ->capture_default_str();
   command->footer(

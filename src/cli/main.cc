@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <vector>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "cli/build_facts.h"
 #include "cli/commands.h"
 #include "report/colour.h"
@@ -37,6 +39,32 @@ constexpr const char* kFooter =
     "Exit codes: 0 ok, 1 a gate failed, 2 bad usage or input, 3 a result was wrong, 4 the device "
     "or\n"
     "environment failed, 130 interrupted.";
+
+// A value that stands twice in a list would make the same row twice. Options that take no list with
+// spaces are no such axes: `compare --binary A,A` has a meaning.
+void refuse_repetitions(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options()) {
+    std::vector<std::string> values = option->results();
+    std::sort(values.begin(), values.end());
+    const auto twice = std::adjacent_find(values.begin(), values.end());
+    const bool is_list = option->get_items_expected_max() > 1 && option->get_allow_extra_args();
+    if (option->nonpositional() && is_list && twice != values.end())
+      throw Error(ErrorKind::usage,
+                  fmt::format("{} names '{}' twice", option->get_name(), printable(*twice, 60)),
+                  "name each value once");
+  }
+}
+
+// A folder that was asked for and stays empty needs a word.
+void say_if_nothing_was_dumped(const CLI::App& command) {
+  const CLI::Option* option = command.get_option_no_throw("--dump-kernels");
+  if (option == nullptr || option->count() == 0) return;
+  const std::filesystem::path folder = option->as<std::string>();
+  std::error_code missing;
+  if (std::filesystem::is_empty(folder, missing) || missing)
+    fmt::print(stderr, "ridgeline: no kernel was generated, so --dump-kernels left '{}' empty\n",
+               folder.string());
+}
 
 int run(int argc, char** argv) {
   CLI::App app("Ridgeline measures attention and transformers: time, memory, distance to the roof.",
@@ -71,8 +99,13 @@ int run(int argc, char** argv) {
     app.exit(error);
     return asked_for_help ? 0 : 2;
   }
-  for (const Entry& entry : entries)
-    if (entry.app->parsed()) return entry.run();
+  for (const Entry& entry : entries) {
+    if (!entry.app->parsed()) continue;
+    refuse_repetitions(*entry.app);
+    const int code = entry.run();
+    say_if_nothing_was_dumped(*entry.app);
+    return code;
+  }
   return 2;
 }
 

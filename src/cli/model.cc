@@ -138,6 +138,12 @@ void check_weight_files(const ModelFlags& flags, const std::vector<ModelWorkload
   check_writable(flags.save_weights);
 }
 
+bool saved_weights(const Record& record) {
+  const Json metrics = record.metrics.value_or(Json::object());
+  const auto of = metrics.find(info(Scenario::full_step).series);
+  return of != metrics.end() && of->contains("saved_weights");
+}
+
 int run_command(const ModelFlags& flags) {
   namespace fs = std::filesystem;
   if (flags.study.list) return list_models();
@@ -182,9 +188,8 @@ int run_command(const ModelFlags& flags) {
   if (flags.explain) explain_plans(workloads, study, rows, result.records);
   fmt::print("\nRecords: {0}/model.jsonl\nCSV:     {0}/model.csv\n", directory.string());
   if (!flags.save_weights.empty())
-    fmt::print("Weights: {}\n", result.records[0].find_series(info(Scenario::full_step).series)
-                                    ? flags.save_weights
-                                    : "not written, as no full step was measured");
+    fmt::print("Weights: {}\n",
+               saved_weights(result.records[0]) ? flags.save_weights : "not written, see above");
   return exit_code(result);
 }
 

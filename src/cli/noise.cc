@@ -22,15 +22,18 @@ struct NoiseFlags {
   std::string results_dir = "results";
 };
 
-Table noise_table(const std::vector<MeasuredNoise>& noise) {
-  Table table{.title = "the most that self-comparisons differed beyond their own intervals",
-              .columns = {"row", "phase", "measured", "comparisons", "noise floor"}};
-  for (const MeasuredNoise& entry : noise)
-    table.rows.push_back(
-        {entry.row_key, entry.phase, std::string(pairing_name(entry.pairing)),
-         std::to_string(entry.comparisons),
+// A table per row: they are sorted by it.
+std::vector<Table> noise_tables(const std::vector<MeasuredNoise>& noise) {
+  std::vector<Table> tables;
+  for (const MeasuredNoise& entry : noise) {
+    if (tables.empty() || tables.back().title != entry.row)
+      tables.push_back(
+          {.title = entry.row, .columns = {"phase", "measured", "comparisons", "noise floor"}});
+    tables.back().rows.push_back(
+        {entry.phase, std::string(pairing_name(entry.pairing)), std::to_string(entry.comparisons),
          entry.comparisons > 0 ? fmt::format("{:.2f} %", 100 * entry.fraction) : "unknown"});
-  return table;
+  }
+  return tables;
 }
 
 int run_command(const NoiseFlags& flags) {
@@ -67,7 +70,8 @@ int run_command(const NoiseFlags& flags) {
   History history(History::file_in(flags.results_dir), Database::Open::create);
   for (const MeasuredNoise& entry : noise)
     if (entry.comparisons > 0) history.save_noise(entry);
-  fmt::print("{}\n", to_text(noise_table(noise)));
+  fmt::print("The most that self-comparisons differed beyond their own intervals:\n\n");
+  for (const Table& table : noise_tables(noise)) fmt::print("{}\n", to_text(table));
   if (known < std::ssize(noise))
     fmt::print("Not stored, for too few rounds or samples: those that are unknown.\n");
   fmt::print("Stored in {}\n", History::file_in(flags.results_dir).string());

@@ -21,6 +21,16 @@ std::string at_least_one(const std::string& text) {
   return value >= 1 ? std::string() : fmt::format("{} is not a size; sizes are at least 1", text);
 }
 
+// CLI11 would take -1 for the largest number that there is.
+std::string not_negative(const std::string& text) {
+  return text.starts_with('-') ? fmt::format("'{}' is not a whole number of at least 0", text)
+                               : std::string();
+}
+
+std::string not_empty(const std::string& text) {
+  return text.empty() ? "is empty: give a name" : "";
+}
+
 // Told even where nothing is written, as by --dry-run.
 std::string known_ending(const std::string& path) {
   try {
@@ -200,11 +210,14 @@ Protocol make_protocol(const ProtocolFlags& flags) {
 
 void add_save_baseline(CLI::App& app, std::string& name) {
   app.add_option("--save-baseline", name,
-                 "keep the rows under this name in the history, for compare --baseline NAME");
+                 "keep the rows under this name in the history, for compare --baseline NAME")
+      ->check(CLI::Validator(not_empty, ""));
 }
 
 void add_study_flags(CLI::App& app, StudyFlags& flags, const std::string& list) {
-  app.add_option("--seed", flags.seed, "of the random inputs")->capture_default_str();
+  app.add_option("--seed", flags.seed, "of the random inputs")
+      ->check(CLI::Validator(not_negative, ""))
+      ->capture_default_str();
   app.add_flag("--no-verify", flags.no_verify, "do not compare with the fp64 oracle");
   app.add_option("--output", flags.output, "a further file: .csv, .jsonl or .md")
       ->check(CLI::Validator(known_ending, ""));

@@ -1,5 +1,6 @@
 // ridgeline roofline: measured ceilings beside the data sheet's, and measured ops below them.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <memory>
@@ -41,12 +42,18 @@ std::vector<std::string> dtypes_of(const RooflineFlags& flags, const Device& dev
   return dtypes;
 }
 
-std::vector<Record> read_all(const std::vector<std::string>& paths) {
+// Ops to be placed: ceilings are what they are placed under.
+std::vector<Record> read_ops(const std::vector<std::string>& paths) {
   std::vector<Record> records;
   for (const std::string& path : paths) {
     std::vector<Record> found = say_problems(read_results(path), path);
     std::move(found.begin(), found.end(), std::back_inserter(records));
   }
+  if (!paths.empty() && records.empty())
+    throw Error(ErrorKind::usage,
+                fmt::format("no record in {} can be read", fmt::join(paths, ", ")),
+                "give results files (.jsonl) of a study");
+  std::erase_if(records, [](const Record& record) { return record.study == "roofline"; });
   return records;
 }
 
@@ -93,7 +100,7 @@ int run_command(const RooflineFlags& flags) {
     fmt::print("{}", to_text(gpu_spec_table()));
     return 0;
   }
-  const std::vector<Record> ops = read_all(flags.results);  // a bad path is told before the work
+  const std::vector<Record> ops = read_ops(flags.results);  // a bad path is told before the work
   const std::unique_ptr<Device> device = open_device(flags.device);
   const Record blank = blank_record(*device);
   RooflineStudy study(*device, {.settle_s = parse_seconds(flags.settle_time),

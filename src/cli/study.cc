@@ -10,10 +10,12 @@
 #include "cli/attention_sweep.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
+#include "cli/model_options.h"
 #include "cli/options.h"
 #include "cli/write_report.h"
 #include "measure/history.h"
 #include "measure/read_results.h"
+#include "studies/model_study.h"
 
 namespace ridgeline {
 namespace {
@@ -34,38 +36,67 @@ struct WholeStudyFlags {
 struct StudyStep {
   const char* name;
   Run (*add)(CLI::App& app);
-  Words timed;                       // flags that take the time budget
-  Words cpu, cuda;                   // what it is told beyond the shared flags
+  Words timed;  // flags that take the time budget
+  // What it is told beyond the shared flags: the first that fits, or else the last.
+  std::vector<Words> cpu, cuda;
+  bool (*fits)(const Words& own, Device& device) = [](const Words&, Device&) { return true; };
   std::optional<Bytes> budget = {};  // for a study that would fill whatever memory it is given
 };
+
+bool model_fits(const Words& own, Device& device) {
+  ModelAxes axes;
+  CLI::App app;
+  app.allow_extras();  // such as steps, which take no memory
+  add_model_axes(app, axes);
+  app.parse(Words(own.rbegin(), own.rend()));
+  const ModelStudy study(device, {.scenarios = scenarios_of(axes)});
+  return std::ranges::all_of(workloads_of(axes), [&](const ModelWorkload& workload) {
+    return study.predicted_peak(workload) <= device.ledger().budget();
+  });
+}
+
+// From the size that the study is about down to what a few hundred MiB hold.
+std::vector<Words> models(const Words& first, const Words& shared) {
+  std::vector<Words> ladder = {
+      first,
+      {"--context-length", "128", "--batch-size", "1"},
+      {"--context-length", "128", "--batch-size", "1", "--layers", "6", "--d-model", "384",
+       "--d-ff", "1536", "--heads", "6"},
+      {"--context-length", "64", "--batch-size", "1", "--layers", "3", "--d-model", "192", "--d-ff",
+       "768", "--heads", "3"},
+  };
+  for (Words& words : ladder) words.insert(words.end(), shared.begin(), shared.end());
+  return ladder;
+}
 
 const std::vector<StudyStep>& steps_before_attention() {
   static const std::vector<StudyStep> kSteps = {
       {.name = "roofline",
        .add = add_roofline_command,
        .timed = {"--time-budget", "--settle-time"},
-       .cpu = {"--no-plot", "--dtype", "fp32", "--size", "1024"},
-       .cuda = {"--no-plot"}},
+       .cpu = {{"--no-plot", "--dtype", "fp32,bf16", "--size", "1024"}},
+       .cuda = {{"--no-plot"}}},
       {.name = "gemm",
        .add = add_gemm_command,
        .timed = {"--time-budget"},
-       .cpu = {"--size", "256,512"},
-       .cuda = {"--size", "1024,4096"}},
+       .cpu = {{"--size", "256,512"}},
+       .cuda = {{"--size", "1024,4096"}}},
       {.name = "kernel",
        .add = add_kernel_command,
        .timed = {"--time-budget"},
-       .cpu = {"--dtype", "bf16", "--mode", "hot", "--num-warmup", "5"},
-       .cuda = {"--dtype", "bf16", "--num-warmup", "20"}},
+       .cpu = {{"--dtype", "bf16", "--mode", "hot", "--num-warmup", "5"}},
+       .cuda = {{"--dtype", "bf16", "--num-warmup", "20"}}},
       {.name = "model",
        .add = add_model_command,
        .timed = {"--time-budget"},
-       .cpu = {"--context-length", "128", "--batch-size", "1", "--warmup-steps", "1"},
-       .cuda = {"--context-length", "512", "--precision", "mixed"}},
+       .cpu = models({"--context-length", "128", "--batch-size", "1"}, {"--warmup-steps", "1"}),
+       .cuda = models({"--context-length", "512"}, {"--precision", "mixed"}),
+       .fits = model_fits},
       {.name = "frontier",
        .add = add_frontier_command,
        .timed = {"--run-limit"},
-       .cpu = {},
-       .cuda = {},
+       .cpu = {{}},
+       .cuda = {{}},
        .budget = Bytes{256 << 20}},
   };
   return kSteps;
@@ -118,11 +149,10 @@ class WholeStudy {
   void note(int code) { code_ = code_ == 0 || code == kInterruptedExit ? code : code_; }
 
   Words words_of(const StudyStep& step) const {
-    const DeviceFacts facts = device_->facts();
     Words words = {step.name, "--results-dir", directory_.string()};
     for (const std::string& flag : step.timed)
       words.insert(words.end(), {flag, flags_.time_budget});
-    const Words& own = facts.kind == "cuda" ? step.cuda : step.cpu;
+    const Words own = fitting(step);
     words.insert(words.end(), own.begin(), own.end());
     DeviceFlags device = flags_.device;
     if (step.budget && *step.budget < device_->ledger().budget())
@@ -132,6 +162,19 @@ class WholeStudy {
     if (flags_.resume) words.emplace_back("--resume");
     if (flags_.dry_run) words.emplace_back("--dry-run");
     return words;
+  }
+
+  Words fitting(const StudyStep& step) const {
+    const std::vector<Words>& all = device_->facts().kind == "cuda" ? step.cuda : step.cpu;
+    const auto found =
+        std::ranges::find_if(all, [&](const Words& own) { return step.fits(own, *device_); });
+    const std::string budget = to_string(device_->ledger().budget());
+    if (found == all.end())
+      fmt::print("\nNot even the smallest {} fits the budget of {}.\n", step.name, budget);
+    else if (found != all.begin())
+      fmt::print("\nA smaller {} than usual, so that it fits the budget of {}.\n", step.name,
+                 budget);
+    return found == all.end() ? all.back() : *found;
   }
 
   // A study that cannot run here is told; the others go on.

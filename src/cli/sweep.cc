@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/file_io.h"
 #include "base/printable.h"
+#include "cli/base_results.h"
 #include "cli/interrupt.h"
 #include "measure/history.h"
 #include "measure/read_results.h"
@@ -65,13 +66,11 @@ std::map<std::string, Record> records_to_keep(const SweepPlan& plan,
   std::map<std::string, Record> kept;
   std::error_code missing;
   if (rows.empty() || !fs::exists(plan.records, missing)) return kept;
-  const ReadResult found = read_results(plan.records);
-  for (const LineProblem& problem : found.problems)
-    say(fmt::format("{} line {}: {}; that row runs again", plan.records.string(),
-                    problem.line_number, problem.reason));
+  const std::vector<Record> found =
+      say_problems(read_results(plan.records), plan.records.string(), "that row runs again");
   const Record& here = rows.front().described;  // all of them carry this machine and this build
   std::map<std::string, std::string> elsewhere;
-  for (const Record& record : found.records)
+  for (const Record& record : found)
     if (record.machine.fingerprint == here.machine.fingerprint)
       kept.insert_or_assign(workload_key(record), record);
     else

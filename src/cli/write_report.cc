@@ -99,17 +99,12 @@ ReportInput read_input(const ReportRequest& request) {
   for (const fs::path& file : results_files(request.results)) {
     ReadResult read = read_results(file);
     input.sources.push_back(file.string());
-    for (Record& record : read.records) input.records.push_back(std::move(record));
-    for (LineProblem& problem : read.problems)
-      input.problems.push_back({file.string(), std::move(problem)});
+    for (const LineProblem& problem : read.problems)
+      input.problems.push_back({file.string(), problem});
+    for (Record& record :
+         say_problems(std::move(read), printable(file.string()), "the report lists it"))
+      input.records.push_back(std::move(record));
   }
-  constexpr size_t kShown = 5;
-  for (size_t i = 0; i < std::min(kShown, input.problems.size()); ++i)
-    fmt::print(stderr, "{}:{}: not read: {}\n", printable(input.problems[i].file),
-               input.problems[i].problem.line_number, input.problems[i].problem.reason);
-  if (input.problems.size() > kShown)
-    fmt::print(stderr, "and {} more lines that could not be read; the report lists them\n",
-               input.problems.size() - kShown);
   if (input.records.empty())
     throw Error(ErrorKind::usage, "no record could be read, so there is nothing to report",
                 "give results files (.jsonl) that a study wrote");
@@ -206,7 +201,12 @@ const Shape& shape_of(const fs::path& output) {
 }  // namespace
 
 std::vector<fs::path> write_reports(const ReportRequest& request) {
-  for (const fs::path& output : request.outputs) shape_of(output);  // before the work
+  for (const fs::path& output : request.outputs)  // before the work
+    if (shape_of(output).write != write_figures && !request.figure.empty())
+      throw Error(ErrorKind::usage,
+                  fmt::format("--figure is about .svg and .png, and '{}' is a whole page",
+                              printable(output.string())),
+                  "leave one of them out");
   const ReportDocument document = make_report(read_input(request));
   std::vector<fs::path> written;
   for (const fs::path& output : request.outputs)

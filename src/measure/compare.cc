@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "measure/record_text.h"
 
 namespace ridgeline {
 namespace {
@@ -40,20 +41,9 @@ const PairingFacts& facts_of(Pairing pairing) {
   return pairing == kPairings[0].pairing ? kPairings[0] : kPairings[1];
 }
 
-std::string shown(const Json& json) {
-  return printable(json.is_string() ? json.get<std::string>()
-                                    : json.dump(-1, ' ', true, Json::error_handler_t::replace),
-                   40);
-}
-
 std::string describe(const Record& record) {
-  std::string text = printable(fmt::format("{} {}", record.study, record.implementation), 60);
-  int shown_keys = 0;
-  for (const auto& [key, value] : record.workload.items()) {
-    if (++shown_keys > 12) break;
-    text += fmt::format(" {}={}", printable(key, 40), shown(value));
-  }
-  return text;
+  return printable(fmt::format("{} {}", record.study, record.implementation), 60) +
+         values_text(record.workload);
 }
 
 // "threads 1 against 2", or nothing. What one side alone has counts unless implementations differ.
@@ -62,12 +52,12 @@ std::string setting_difference(const Record& base, const Record& next) {
   for (const auto& [key, value] : base.settings.items()) {
     const auto other = next.settings.find(key);
     if (other == next.settings.end() ? same_kind : *other != value)
-      return fmt::format("{} {} against {}", printable(key, 40), shown(value),
-                         other == next.settings.end() ? "none" : shown(*other));
+      return fmt::format("{} {} against {}", printable(key, 40), value_text(value),
+                         other == next.settings.end() ? "none" : value_text(*other));
   }
   for (const auto& [key, value] : next.settings.items())
     if (same_kind && !base.settings.contains(key))
-      return fmt::format("{} none against {}", printable(key, 40), shown(value));
+      return fmt::format("{} none against {}", printable(key, 40), value_text(value));
   return {};
 }
 

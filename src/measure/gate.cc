@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "measure/record_text.h"
 
 namespace ridgeline {
 
@@ -79,14 +80,8 @@ constexpr GateRule kRules[] = {
 };
 
 std::string place(const RowComparison& row) {
-  std::string sizes;
-  for (const auto& [key, value] : row.base.workload.items()) {
-    if (sizes.size() > 120) break;
-    sizes += fmt::format(" {}={}", printable(key, 30),
-                         printable(value.dump(-1, ' ', true, Json::error_handler_t::replace), 30));
-  }
   return fmt::format("{} {}{}", printable(row.next.implementation, 60), printable(row.phase, 60),
-                     sizes);
+                     values_text(row.base.workload));
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <map>
 #include <tuple>
 
+#include "measure/record_text.h"
+
 namespace ridgeline {
 namespace {
 
@@ -65,6 +67,7 @@ std::vector<MeasuredNoise> measured_noise(std::span<const Interleaved> in_turns,
                    .implementation = entry.record->implementation,
                    .row_key = row_key,
                    .phase = phase,
+                   .row = row_text(*entry.record),
                    .pairing = pairing,
                    .fraction = most == entry.excesses.end() ? 0 : std::expm1(*most),
                    .comparisons = static_cast<int>(entry.excesses.size())});

@@ -14,6 +14,7 @@ namespace ridgeline {
 // Of one phase of one row.
 struct MeasuredNoise {
   std::string fingerprint, device, implementation, row_key, phase;
+  std::string row = {};  // for people
   Pairing pairing = Pairing::interleaved;
   double fraction = 0;
   int comparisons = 0;  // that have an interval; 0: nothing is known

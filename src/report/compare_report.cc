@@ -8,6 +8,7 @@
 #include <map>
 
 #include "base/printable.h"
+#include "measure/record_text.h"
 #include "report/record_cells.h"
 
 namespace ridgeline {
@@ -16,14 +17,6 @@ namespace {
 // Records come from anywhere: their keys become columns, but not any number of them.
 constexpr size_t kMaxKeys = 24;
 constexpr size_t kMaxText = 100;
-
-std::string text_of(const Json& json) {
-  if (json.is_boolean()) return json.get<bool>() ? "True" : "False";
-  const std::string text = json.is_string()
-                               ? json.get<std::string>()
-                               : json.dump(-1, ' ', true, Json::error_handler_t::replace);
-  return printable(text, kMaxText);
-}
 
 // One thing that says which row this is: a name, and its value on each side.
 struct Column {
@@ -41,7 +34,7 @@ void add_keys(std::vector<Column>& columns, const Comparison& comparison, Json R
   for (const std::string& key : keys)
     columns.push_back({printable(key, kMaxText), [key, part](const Record& record) {
                          const auto found = (record.*part).find(key);
-                         return found == (record.*part).end() ? std::string() : text_of(*found);
+                         return found == (record.*part).end() ? std::string() : value_text(*found);
                        }});
 }
 

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/printable.h"
+#include "measure/record_text.h"
 
 namespace ridgeline {
 namespace {
@@ -24,21 +25,6 @@ struct Line {
   std::string phase;
   std::vector<Point> points;
 };
-
-std::string row_name(const Record& record) {
-  std::string text =
-      printable(fmt::format("{} {} {}", record.study, record.implementation, record.device), 100);
-  for (const Json* part : {&record.workload, &record.settings})
-    for (const auto& [key, value] : part->items()) {
-      if (text.size() > 180) break;
-      text += fmt::format(
-          " {}={}", printable(key, 40),
-          printable(value.is_string() ? value.get<std::string>()
-                                      : value.dump(-1, ' ', true, Json::error_handler_t::replace),
-                    40));
-    }
-  return text;
-}
 
 // In the order of first sight. Rows of different machines never share a line.
 std::vector<Line> lines_of(std::span<const SavedRecord> records, const NoiseLookup& noise) {
@@ -102,7 +88,7 @@ std::vector<Table> history_tables(std::span<const SavedRecord> records, const No
   for (const Line& line : lines_of(records, noise)) {
     const Record& first = line.points.front().saved->record;
     Table table{
-        .title = fmt::format("{}{}{}", row_name(first), line.phase.empty() ? "" : ": ",
+        .title = fmt::format("{}{}{}", row_text(first), line.phase.empty() ? "" : ": ",
                              printable(line.phase, 40)),
         .columns = {"time", "commit", "baseline", "median ms", "+-%", "speedup", "verdict"}};
     const bool has_notes = std::any_of(line.points.begin(), line.points.end(),
@@ -126,7 +112,7 @@ Table history_csv(std::span<const SavedRecord> records, const NoiseLookup& noise
   for (const Line& line : lines_of(records, noise))
     for (const Point& point : line.points) {
       const Record& record = point.saved->record;
-      table.rows.push_back({row_name(record), printable(line.phase, 40),
+      table.rows.push_back({row_text(record), printable(line.phase, 40),
                             printable(record.machine.fingerprint, 40), printable(record.time, 40),
                             point.saved->run.saved_at, printable(record.build.git_commit, 40),
                             point.saved->run.name,

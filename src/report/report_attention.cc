@@ -62,7 +62,11 @@ Chart speedup_chart(const ReportContext& context, const LengthGroup& group, cons
   std::vector<int64_t> lengths = group.lengths();
   constexpr size_t kMostBars = 24;  // the longest sequences: there speed counts
   if (lengths.size() > kMostBars) lengths.erase(lengths.begin(), lengths.end() - kMostBars);
-  for (const int64_t length : lengths) chart.categories.push_back(fmt::format("S {}", length));
+  for (const int64_t length : lengths) {
+    std::string& category = chart.categories.emplace_back(fmt::format("S {}", length));
+    for (const std::string& name : group.implementations)
+      category += failure_note(name, group.find(name, length), phase);
+  }
   std::vector<double> values = {1};
   for (const std::string& name : group.implementations) {
     if (name == base) continue;

@@ -123,6 +123,11 @@ std::optional<double> median_of(const Record& record, std::string_view name) {
   return series->statistics.median_ms;
 }
 
+std::string failure_note(const std::string& name, const Record* record, std::string_view series) {
+  if (!record || record->status == Status::ok || median_of(*record, series)) return {};
+  return fmt::format(", {} {}", name, status_csv_word(record->status));
+}
+
 ReportDocument make_report(const ReportInput& input) {
   const ReportContext context = report_context(input);
   ReportDocument document{.title = "Ridgeline report",

@@ -44,7 +44,8 @@ struct ChartSeries {
 
   std::string name = {};
   Mark mark = Mark::line_and_points;
-  int colour = 0;  // into the palette: an implementation keeps its own in all charts; -1: grey
+  // Into the palette: an implementation keeps its own in all charts. -1: grey; -2, ...: paler.
+  int colour = 0;
   std::vector<ChartPoint> points = {};
 };
 

@@ -58,12 +58,17 @@ std::vector<ModelGroup> model_groups(const ReportContext& context) {
   return groups;
 }
 
-// Bars of one value per model and implementation.
+// Bars of one value per model and implementation, made from the series of that name; empty: from
+// another part of the records.
 template <class Value>
 Chart bars_chart(const ReportContext& context, const ModelGroup& group, Chart chart,
-                 Quantity quantity, const char* label, Value value) {
+                 Quantity quantity, const char* label, const char* series_name, Value value) {
   chart.kind = Chart::Kind::bars;
-  for (const ModelCase& model : group.cases) chart.categories.push_back(model.name);
+  for (const ModelCase& model : group.cases) {
+    std::string& category = chart.categories.emplace_back(model.name);
+    for (const auto& [name, record] : model.rows)
+      category += failure_note(name, record, series_name);
+  }
   std::vector<double> values;
   for (const std::string& name : group.implementations) {
     ChartSeries series{.name = name};
@@ -163,15 +168,15 @@ ReportSection model_section(const ReportContext& context) {
       if (!chart.series.empty()) view.charts.push_back(std::move(chart));
     };
     for (const Scenario& scenario : kScenarios)
-      add(bars_chart(context, group,
-                     {.id = fmt::format("model-time-{}", scenario.series),
-                      .title = fmt::format("Time: {}", scenario.words),
-                      .description = fmt::format("Median time of one step ({}) by model and "
-                                                 "implementation.",
-                                                 scenario.words)},
-                     Quantity::milliseconds, "median time", [&](const ModelCase&, const Record& r) {
-                       return median_of(r, scenario.series);
-                     }));
+      add(bars_chart(
+          context, group,
+          {.id = fmt::format("model-time-{}", scenario.series),
+           .title = fmt::format("Time: {}", scenario.words),
+           .description = fmt::format("Median time of one step ({}) by model and "
+                                      "implementation.",
+                                      scenario.words)},
+          Quantity::milliseconds, "median time", scenario.series,
+          [&](const ModelCase&, const Record& r) { return median_of(r, scenario.series); }));
     for (const Scenario& scenario : kScenarios)
       add(bars_chart(context, group,
                      {.id = fmt::format("model-speedup-{}", scenario.series),
@@ -181,7 +186,7 @@ ReportSection model_section(const ReportContext& context) {
                           "by model.",
                           base, scenario.words),
                       .reference = 1.0},
-                     Quantity::ratio, "times as fast",
+                     Quantity::ratio, "times as fast", scenario.series,
                      [&](const ModelCase& model, const Record& record) -> std::optional<double> {
                        const auto before = model.rows.find(base);
                        if (before == model.rows.end() || before->second == &record)
@@ -196,7 +201,7 @@ ReportSection model_section(const ReportContext& context) {
                     .title = "Peak memory",
                     .description = "Peak memory of tensors over all measured steps, by model and "
                                    "implementation."},
-                   Quantity::bytes, "peak memory of tensors",
+                   Quantity::bytes, "peak memory of tensors", "",
                    [](const ModelCase&, const Record& r) -> std::optional<double> {
                      if (!r.memory.peak || r.status != Status::ok) return std::nullopt;
                      return static_cast<double>(r.memory.peak->count);

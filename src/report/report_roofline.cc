@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 
 #include "cost/device_specs.h"
 #include "measure/speed_of_light.h"
+#include "report/record_cells.h"
 #include "report/report_axis.h"
 #include "report/report_sections.h"
 
@@ -19,6 +21,7 @@ struct Ceilings {
   std::optional<double> flops_per_s = {};
   std::optional<double> bytes_per_s = {};
   std::string source = {};
+  std::vector<MemoryCeiling> caches = {};  // measured; the smallest first
 
   std::optional<double> roof(double intensity) const {
     if (bytes_per_s && flops_per_s) return std::min(*flops_per_s, *bytes_per_s * intensity);
@@ -62,6 +65,9 @@ Ceilings ceilings_of(const ReportContext& context, const Record& record) {
     ceilings.source = "measured: " + shown(compute->probe, 40);
   }
   if (const MemoryCeiling* memory = measured->main_memory()) ceilings.bytes_per_s = memory->rate;
+  std::copy_if(measured->memory.begin(), measured->memory.end(),
+               std::back_inserter(ceilings.caches),
+               [](const MemoryCeiling& level) { return level.capacity > Bytes{}; });
   return ceilings;
 }
 
@@ -93,7 +99,9 @@ std::string workload_words(const Record& record) {
   return text;
 }
 
-ChartSeries ceiling_series(const Ceilings& ceilings, double low, double high) {
+// The roof, and the slopes of the caches up to it: a working set that lives in one may lie above
+// the memory's.
+std::vector<ChartSeries> ceiling_series(const Ceilings& ceilings, double low, double high) {
   ChartSeries series{.mark = ChartSeries::Mark::line, .colour = -1};
   const double peak = *ceilings.flops_per_s;
   series.name = fmt::format("roof: {}", quantity_text(Quantity::flops_per_s, peak));
@@ -108,7 +116,19 @@ ChartSeries ceiling_series(const Ceilings& ceilings, double low, double high) {
     series.points.push_back({low, peak, "compute peak"});
   }
   series.points.push_back({high, peak, "compute peak"});
-  return series;
+  std::vector<ChartSeries> all = {std::move(series)};
+  // From the largest to the smallest, each paler than the one before.
+  for (auto cache = ceilings.caches.rbegin(); cache != ceilings.caches.rend(); ++cache) {
+    const double ridge = peak / cache->rate;
+    if (ridge <= low) continue;
+    const std::string name =
+        fmt::format("{}: {:.4g} GB/s", shown(cache->level, 20), cache->rate / 1e9);
+    all.push_back({.name = name,
+                   .mark = ChartSeries::Mark::line,
+                   .colour = all.back().colour - 1,
+                   .points = {{low, low * cache->rate, name}, {ridge, peak, name}}});
+  }
+  return all;
 }
 
 struct Placed {
@@ -142,12 +162,13 @@ Chart roofline_chart(const ReportContext& context, const std::string& view, cons
   }
   if (placed.ceilings.flops_per_s && !xs.empty()) {
     const auto [low, high] = std::minmax_element(xs.begin(), xs.end());
-    ChartSeries roof = ceiling_series(placed.ceilings, *low / 2, *high * 2);
-    for (const ChartPoint& point : roof.points) {
-      xs.push_back(point.x);
-      ys.push_back(point.y);
+    for (ChartSeries& ceiling : ceiling_series(placed.ceilings, *low / 2, *high * 2)) {
+      for (const ChartPoint& point : ceiling.points) {
+        xs.push_back(point.x);
+        ys.push_back(point.y);
+      }
+      chart.series.push_back(std::move(ceiling));
     }
-    chart.series.push_back(std::move(roof));
   }
   for (auto& [name, series] : by_name) chart.series.push_back(std::move(series));
   chart.x = log_axis("arithmetic intensity, FLOP per byte", Quantity::intensity, xs);
@@ -164,7 +185,7 @@ std::string in_words(const std::string& view, const Placed& placed) {
   size_t below_ridge = 0;
   for (const RooflineDot& dot : placed.dots) {
     if (!dot.roof) continue;
-    const bool below = dot.flops_per_s <= 1.05 * *dot.roof;  // above: the summary says so
+    const bool below = dot.flops_per_s <= kCeilingSlack * *dot.roof;  // above: the summary says so
     if (below && (!best || dot.flops_per_s / *dot.roof > best->flops_per_s / *best->roof))
       best = &dot;
     if (*dot.roof < *ceilings.flops_per_s) ++below_ridge;

@@ -34,6 +34,10 @@ inline constexpr size_t kMostViews = 48;
 // in a later series.
 std::optional<double> median_of(const Record& record, std::string_view series);
 
+// ", naive OOM": why a row has no bar for this series, to follow the name of the category; empty:
+// it was measured.
+std::string failure_note(const std::string& name, const Record* record, std::string_view series);
+
 // One dot of a roofline: a pass of a row.
 struct RooflineDot {
   const Record* record = nullptr;

@@ -23,15 +23,33 @@ std::string list_of(const std::vector<std::string>& words) {
   return text;
 }
 
+// Less than 95 % coverage bounds no median, so such a series neither beats nor is beaten.
+bool beats(const Statistics& a, const Statistics& b) {
+  return std::isfinite(relative_half_width(a)) && std::isfinite(relative_half_width(b)) &&
+         a.median_high_ms < b.median_low_ms;
+}
+
 // Ratios of the same size in two implementations.
 struct Speedup {
   double mean = 0;  // geometric
   double low = 0, high = 0;
   std::string low_at, high_at;
   int count = 0;
+  int unclear = 0;  // of them: neither beats the other
 
-  void add(double ratio, const std::string& place) {
+  bool known() const { return count > unclear; }
+
+  // Nothing where one of the two did not run.
+  void add(const Record* before, const Record* after, const char* series,
+           const std::string& place) {
+    const auto before_ms = before ? median_of(*before, series) : std::nullopt;
+    const auto after_ms = after ? median_of(*after, series) : std::nullopt;
+    if (!before_ms || !after_ms) return;
+    const double ratio = *before_ms / *after_ms;
     if (!std::isfinite(ratio) || ratio <= 0) return;
+    const Statistics& a = before->find_series(series)->statistics;
+    const Statistics& b = after->find_series(series)->statistics;
+    if (!beats(a, b) && !beats(b, a)) ++unclear;
     if (count == 0 || ratio < low) low = ratio, low_at = place;
     if (count == 0 || ratio > high) high = ratio, high_at = place;
     log_sum_ += std::log(ratio);
@@ -39,10 +57,14 @@ struct Speedup {
   }
 
   std::string words() const {
+    if (!known())
+      return count == 1 ? fmt::format("too close to call ({})", low_at)
+                        : fmt::format("too close to call at all {} sizes", count);
     if (count == 1) return fmt::format("{:.2f}x as fast ({})", mean, low_at);
     return fmt::format(
-        "{:.2f}x as fast (geometric mean over {} sizes; from {:.2f}x at {} to {:.2f}x at {})", mean,
-        count, low, low_at, high, high_at);
+        "{:.2f}x as fast (geometric mean over {} sizes{}; from {:.2f}x at {} to {:.2f}x at {})",
+        mean, count, unclear > 0 ? fmt::format(", {} of them too close to call", unclear) : "", low,
+        low_at, high, high_at);
   }
 
  private:
@@ -53,13 +75,9 @@ Speedup speedup_of(const LengthStudy& study, const std::string& base, const std:
                    const char* phase) {
   Speedup speedup;
   for (const LengthGroup& group : study.groups)
-    for (const int64_t length : group.lengths()) {
-      const Record* before = group.find(base, length);
-      const Record* after = group.find(other, length);
-      const auto before_ms = before ? median_of(*before, phase) : std::nullopt;
-      const auto after_ms = after ? median_of(*after, phase) : std::nullopt;
-      if (before_ms && after_ms) speedup.add(*before_ms / *after_ms, place_of(group, length));
-    }
+    for (const int64_t length : group.lengths())
+      speedup.add(group.find(base, length), group.find(other, length), phase,
+                  place_of(group, length));
   return speedup;
 }
 
@@ -69,12 +87,6 @@ struct Contest {
   size_t ran = 0;                          // how many of them were measured
   std::vector<std::string> unbeaten = {};  // one: the winner; several: too close to call
 };
-
-// Less than 95 % coverage bounds no median, so such a series neither beats nor is beaten.
-bool beats(const Statistics& a, const Statistics& b) {
-  return std::isfinite(relative_half_width(a)) && std::isfinite(relative_half_width(b)) &&
-         a.median_high_ms < b.median_low_ms;
-}
 
 std::vector<Contest> contests_of(const LengthStudy& study, const char* phase) {
   std::vector<Contest> contests;
@@ -280,14 +292,12 @@ void about_models(const ReportContext& context, Sentences& out) {
       Speedup speedup;
       for (const auto& [model, rows] : by_model) {
         const auto before = rows.find(base), after = rows.find(name);
-        if (before == rows.end() || after == rows.end()) continue;
-        const auto before_ms = median_of(*before->second, scenario.series);
-        const auto after_ms = median_of(*after->second, scenario.series);
-        if (before_ms && after_ms)
-          speedup.add(*before_ms / *after_ms, model.substr(0, model.find('|')));
+        if (before != rows.end() && after != rows.end())
+          speedup.add(before->second, after->second, scenario.series,
+                      model.substr(0, model.find('|')));
       }
       if (speedup.count > 0)
-        out.push_back(fmt::format("Transformers: against {}, {} runs {} {}.", shown(base, 40),
+        out.push_back(fmt::format("Transformers: against {}, {} in {} is {}.", shown(base, 40),
                                   shown(name, 40), scenario.text, speedup.words()));
     }
   }
@@ -389,7 +399,7 @@ std::vector<KeyFigure> key_figures(const ReportContext& context) {
       std::string best_name;
       for (const std::string& other : study.implementations)
         if (const Speedup s = speedup_of(study, base, other, phase);
-            other != base && s.mean > best.mean)
+            other != base && s.known() && s.mean > best.mean)
           best = s, best_name = other;
       if (best.count > 0)
         figures.push_back({fmt::format("{:.2f}x", best.mean),

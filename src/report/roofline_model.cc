@@ -292,7 +292,7 @@ std::string sentence(const RooflinePoint& point) {
         what, 1e6 * point.seconds, 100 * point.share, help);
   const std::string roof =
       point.bound == Bound::memory ? fmt::format("the bandwidth of {}", point.level) : "arithmetic";
-  if (point.share > 1.05)
+  if (point.share > kCeilingSlack)
     return fmt::format(
         "{} is bounded by {} and runs at {:.0f} % of what the probe reached: {}the probe was "
         "disturbed.",

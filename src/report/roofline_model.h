@@ -41,8 +41,8 @@ struct Roofline {
   std::string set_up;                   // threads and instruction set: "2 avx512", "0 sm_90a"
   std::vector<ComputeCeiling> compute;  // the best of each dtype
   std::vector<MemoryCeiling> memory;    // the best of each level, the smallest first, memory last
-  // The most processes that wanted to run before a probe began, and the cores for them: other work
-  // lowers ceilings. 0: not known.
+  // The most processes that wanted to run before a run of probes began, and the cores for them:
+  // other work lowers ceilings. 0: not known.
   double load = 0;
   int cores = 0;
 

@@ -113,9 +113,11 @@ Table gpu_spec_table() {
 }
 
 Table roofline_points(std::span<const RooflinePoint> points) {
-  Table table{.title = "measured ops on the roofline",
-              .columns = {"study", "op", "phase", "dtype", "FLOP/byte", "GFLOP/s", "roof GFLOP/s",
-                          "% of roof", "in", "bound by"}};
+  Table table{.title =
+                  "measured ops on the roofline, by the FLOPs that are done (an FMA as two); "
+                  "the tables of the studies count by convention",
+              .columns = {"study", "op", "phase", "dtype", "FLOP/byte", "done GFLOP/s",
+                          "roof GFLOP/s", "% of roof", "in", "bound by"}};
   for (const RooflinePoint& point : points)
     table.rows.push_back({point.record->study, point.workload, point.phase, point.dtype,
                           fmt::format("{:.3g}", point.intensity), giga(point.rate),

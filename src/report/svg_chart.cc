@@ -14,6 +14,7 @@ namespace {
 constexpr double kWidth = 720;
 constexpr double kRight = 24;
 constexpr double kBottom = 54;
+constexpr double kAxisTitle = 26;   // the width of one that is turned
 constexpr double kCharacter = 6.4;  // the width of a character of 12 pixels, on average
 
 double text_width(const std::string& text) {
@@ -117,7 +118,10 @@ constexpr std::string_view kGrid = "#e5e7eb";
 
 std::string xy_svg(const Chart& chart, const std::string& caption) {
   Picture picture;
-  const double top = head(picture, chart, caption), plot_height = 300, left = 92;
+  const double top = head(picture, chart, caption), plot_height = 300;
+  double left = 92;
+  for (const Tick& tick : chart.y.ticks)  // and the title of the axis to the left of it
+    left = std::max(left, kAxisTitle + text_width(tick.text) + 8);
   const double right = kWidth - kRight, bottom = top + plot_height;
   const auto to_x = [&](double x) { return left + position(chart.x, x) * (right - left); };
   const auto to_y = [&](double y) { return bottom - position(chart.y, y) * plot_height; };

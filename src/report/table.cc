@@ -1,6 +1,7 @@
 #include "report/table.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
@@ -15,7 +16,8 @@
 namespace ridgeline {
 namespace {
 
-constexpr size_t kMaxCellWidth = 60;
+constexpr size_t kMaxCellWidth = 60;  // beside other cells on a screen
+constexpr size_t kMaxCellText = 400;  // of anything: a file may say more
 
 constexpr std::pair<std::string_view, OutputFormat> kEndings[] = {
     {".csv", OutputFormat::csv}, {".md", OutputFormat::markdown}, {".jsonl", OutputFormat::jsonl}};
@@ -108,8 +110,25 @@ std::string markdown_text(std::string_view text) {
 
 namespace {
 
-std::string aligned(const Table& table, bool colour) {
-  const auto shown = [](const std::string& cell) { return printable(cell, kMaxCellWidth); };
+// Replaces long cells by the number under which they stand in what is returned.
+std::string take_long_cells(Table& table) {
+  std::vector<std::string> taken;
+  for (auto& row : table.rows)
+    for (std::string& cell : row) {
+      if (printable(cell, kMaxCellText).size() <= kMaxCellWidth) continue;
+      auto found = std::find(taken.begin(), taken.end(), cell);
+      if (found == taken.end()) found = taken.insert(found, cell);
+      cell = fmt::format("[{}]", found - taken.begin() + 1);
+    }
+  std::string text;
+  for (size_t i = 0; i < taken.size(); ++i)
+    text += fmt::format("[{}] {}\n", i + 1, printable(taken[i], kMaxCellText));
+  return text;
+}
+
+std::string aligned(Table table, LongCells long_cells, bool colour) {
+  const std::string below = long_cells == LongCells::below ? take_long_cells(table) : "";
+  const auto shown = [](const std::string& cell) { return printable(cell, kMaxCellText); };
   const std::vector<bool> numeric = numeric_columns(table);
   std::vector<size_t> widths;
   for (size_t i = 0; i < table.columns.size(); ++i) {
@@ -130,17 +149,18 @@ std::string aligned(const Table& table, bool colour) {
                 [&](const std::string&, size_t i) { return std::string(widths[i], '-'); });
   out += "\n";
   for (const auto& row : table.rows) out += line(row);
-  return out;
+  return out + below;
 }
 
 }  // namespace
 
-std::string to_text(const Table& table) {
-  return aligned(table, false);
+std::string to_text(const Table& table, LongCells long_cells) {
+  return aligned(table, long_cells, false);
 }
 
 std::string to_terminal(const Table& table) {
-  return aligned(table, shows_colour(stdout));
+  const bool on_screen = isatty(STDOUT_FILENO) == 1;
+  return aligned(table, on_screen ? LongCells::below : LongCells::whole, shows_colour(stdout));
 }
 
 std::string to_markdown(const Table& table) {

@@ -15,11 +15,15 @@ struct Table {
   std::vector<std::vector<std::string>> rows = {};  // each as long as `columns`
 };
 
-// Plain ASCII; columns of numbers (and single words among them, such as OOM) are
-// aligned right; other characters are escaped and cells of more
-// than 60 characters cut. Ends in a newline.
-std::string to_text(const Table& table);
-// The same for stdout: statuses and verdicts in colour if that shows any.
+// What becomes of cells of more than 60 characters, such as reasons: on a screen their lines would
+// wrap, so that they stand below the table, numbered.
+enum class LongCells { whole, below };
+
+// Plain ASCII; columns of numbers (and single words among them, such as OOM) are aligned right;
+// other characters are escaped. Ends in a newline.
+std::string to_text(const Table& table, LongCells long_cells = LongCells::whole);
+// The same for stdout: statuses and verdicts in colour if that shows any, and long cells below the
+// table if that is a terminal.
 std::string to_terminal(const Table& table);
 
 // A pipe table below the title; whatever Markdown or HTML would act upon is escaped.

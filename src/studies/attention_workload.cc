@@ -43,9 +43,8 @@ const AttentionImplementation& find_attention_implementation(std::string_view na
 std::string refusal(const AttentionConfig& config, AttentionForm form) {
   const int64_t widest = FlashOptions().max_head_dim;
   if (form != AttentionForm::fused || config.head_dim <= widest) return {};
-  return fmt::format(
-      "attention heads are {} wide, and the flash kernels end at {}: use naive or compiled",
-      config.head_dim, widest);
+  return fmt::format("attention heads are {} wide, and the flash kernels end at {}: use naive",
+                     config.head_dim, widest);
 }
 
 AttentionMatrix attention_preset(std::string_view name) {

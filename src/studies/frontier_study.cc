@@ -97,6 +97,11 @@ int64_t predicted_frontier(AttentionWorkload workload, const Device& device, Byt
 
 Record describe_frontier(const AttentionWorkload& workload, const Device& device,
                          const FrontierOptions& options, const Record& blank) {
+  if (options.max_seq_len < options.step)
+    throw Error(ErrorKind::usage,
+                fmt::format("--max-seq-len {} is below --step {}, so there is no length to try",
+                            options.max_seq_len, options.step),
+                "raise the one or lower the other");
   const AttentionConfig& config = workload.config;
   Record record = blank;
   record.study = "frontier";

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "base/machine_limits.h"
@@ -113,6 +114,10 @@ void ModelInputs::save_weights(const ModelExecutable& executable, const Transfor
   const auto values_of = [&](const Parameter& parameter) {
     std::vector<float> values(static_cast<size_t>(element_count(parameter.shape)));
     device_.download(executable.input(parameter.name), values.data());
+    if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); }))
+      throw Error(ErrorKind::wrong_result,
+                  fmt::format("'{}' is not finite after {} steps; no weights were saved",
+                              parameter.name, steps));
     return values;
   };
   ridgeline::save_weights(

@@ -265,8 +265,10 @@ bool ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, 
   MemoryFacts memory;
   memory.predicted_peak = executable.predicted_peak();
   watch.after_run(memory);
-  if (scenario == Scenario::full_step && !options_.save_weights.empty())
+  if (scenario == Scenario::full_step && !options_.save_weights.empty()) {
     inputs_.save_weights(executable, config, step, options_.save_weights);
+    metrics["saved_weights"] = options_.save_weights.string();
+  }
   if (!look_first) {
     begin(scenario, "verifying");
     if (scenario == Scenario::full_step) inputs_.fill(executable, config);
@@ -303,7 +305,8 @@ std::optional<Record> ModelStudy::run(const ModelWorkload& workload, Record reco
     try {
       if (!run_scenario(workload, scenario, record)) return std::nullopt;
     } catch (const Error& error) {
-      const std::optional<Status> status = status_of(error);
+      const std::optional<Status> status =
+          error.kind() == ErrorKind::wrong_result ? Status::wrong : status_of(error);
       if (!status) throw error.at(label(workload) + ", " + std::string(info(scenario).name));
       fail(scenario, error, *status);
       if (*status == Status::unsupported) break;

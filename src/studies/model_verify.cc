@@ -16,6 +16,7 @@ namespace {
 constexpr int64_t kTokens = 16;            // whose logits are looked at
 constexpr int kElementsPerParameter = 16;  // whose gradients are looked at
 constexpr double kRoundings = 4;           // of the largest gradient that no gradient is above
+constexpr double kVanishing = 0.01;        // of the largest gradient: a smaller one may vanish
 
 double read_one(const Device& device, const TensorView& view, int64_t element) {
   int64_t offset = 0;
@@ -38,14 +39,21 @@ double norm(const std::vector<double>& values) {
   return std::sqrt(sum);
 }
 
-// |a - b| / |b|; a distance within `noise` is none.
+bool all_finite(const std::vector<double>& values) {
+  return std::ranges::all_of(values, [](double value) { return std::isfinite(value); });
+}
+
+// |a - b| / |b|. Where b vanishes beside `largest`, as the gradient of a query with one key, sums
+// in fp32 leave their roundings: such a distance is measured against a share of `largest`.
 double relative_distance(const std::vector<double>& a, const std::vector<double>& b,
-                         double noise = 0) {
+                         double largest = 0) {
   if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
   std::vector<double> difference(a.size());
   for (size_t i = 0; i < a.size(); ++i) difference[i] = a[i] - b[i];
   const double distance = norm(difference);
-  return distance <= noise ? 0 : distance / norm(b);
+  if (distance == 0) return 0;
+  const bool rounds = distance <= kRoundings * info(DType::f32).epsilon * largest;
+  return distance / (rounds ? std::max(norm(b), kVanishing * largest) : norm(b));
 }
 
 struct GradientDistance {
@@ -54,18 +62,16 @@ struct GradientDistance {
 };
 
 GradientDistance gradient_distance(const ModelSample& sample, const ModelSample& reference) {
-  // Where a gradient vanishes, as that of a query with one key, sums in fp32 leave their roundings.
   double largest = 0;
   for (const auto& [name, expected] : reference.gradients)
     largest = std::max(largest, norm(expected));
-  const double noise = kRoundings * info(DType::f32).epsilon * largest;
   GradientDistance distance;
   double squares = 0;
   for (const auto& [name, expected] : reference.gradients) {
     const auto found = sample.gradients.find(name);
     const double of = found == sample.gradients.end()
                           ? std::numeric_limits<double>::infinity()
-                          : relative_distance(found->second, expected, noise);
+                          : relative_distance(found->second, expected, largest);
     squares += of * of;
     distance.worst = larger(distance.worst, of);
   }
@@ -192,7 +198,17 @@ void compare_samples(const ModelWorkload& workload, Scenario scenario, const Mod
   if (sample.is_drawn)
     add("initial_loss", std::abs(sample.loss - expected.loss), expected.tolerance);
   if (scenario == Scenario::full_step) add("optimizer", sample.optimizer_error, 1e-3);
-  if (!reference) return;
+  if (!reference) {  // then nothing else would see them
+    const auto expect_finite = [&](const char* what, const std::vector<double>& values) {
+      if (!all_finite(values)) add(what, std::numeric_limits<double>::quiet_NaN(), 0);
+    };
+    expect_finite("loss", {sample.loss});
+    expect_finite("gradient_norm", {sample.gradient_norm});
+    expect_finite("logits", sample.logits);
+    for (const auto& [name, values] : sample.gradients)
+      expect_finite(("d_" + name).c_str(), values);
+    return;
+  }
   // Products round to their dtype; sums in fp32 may be taken in another order.
   const double epsilon = info(info(workload.precision).products).epsilon;
   add("loss", std::abs(sample.loss - reference->loss) / std::max(1.0, std::abs(reference->loss)),

@@ -60,7 +60,7 @@ struct ExpectedLoss {
 ExpectedLoss expected_loss(const TransformerConfig& config, int64_t tokens);
 
 // Adds what was compared to `verification`, as "fwd_bwd.loss" and so on. Without a reference the
-// sample is held against the expected loss alone.
+// sample is held against the expected loss, and has to be finite.
 void compare_samples(const ModelWorkload& workload, Scenario scenario, const ModelSample& sample,
                      const std::optional<ModelSample>& reference, Verification& verification);
 

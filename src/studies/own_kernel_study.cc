@@ -37,6 +37,11 @@ OwnKernelStudy::OwnKernelStudy(Device& device, OwnKernel kernel, KernelStudyOpti
       kernel_(std::move(kernel)),
       options_(std::move(options)),
       source_(read_source(kernel_.source)) {
+  if (device_.facts().kind != "cuda")
+    throw Error(ErrorKind::unsupported,
+                fmt::format("--source {}: a CUDA kernel needs a GPU; this is {}",
+                            kernel_.source.string(), device_.name()),
+                "run it with --device cuda on a machine that has one");
   options_.backward = false;
 }
 
@@ -72,10 +77,6 @@ std::optional<Record> OwnKernelStudy::run(const KernelWorkload& workload, Record
     record.error = worker_reason(error);
     return record;
   };
-  if (device_.facts().kind != "cuda")
-    return give_up(Error(ErrorKind::unsupported,
-                         "a CUDA kernel needs a GPU; this is " + device_.name(),
-                         "run it with --device cuda on a machine that has one"));
   if (const auto known = hopeless_.find(problem); known != hopeless_.end())
     return give_up(known->second);
   Json facts;

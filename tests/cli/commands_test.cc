@@ -208,6 +208,27 @@ TEST(StudyCommand, DryRunShowsEveryStudyAndRunsNone) {
   EXPECT_TRUE(sandbox.is_empty());
 }
 
+TEST(StudyCommand, TheModelIsAsSmallAsTheBudgetAsks) {
+  const Sandbox sandbox;
+  const auto dry_run = [&](const char* budget) {
+    return sandbox.run({"study", "--device", "cpu", "--dry-run", "--memory-budget", budget}).out;
+  };
+  const auto model_rows = [](const std::string& out) {
+    const size_t begin = out.find("== ridgeline model");
+    return out.substr(begin, out.find("==", begin + 2) - begin);
+  };
+  const std::string usual = dry_run("8GiB"), small = dry_run("1GiB"), none = dry_run("2MiB");
+  EXPECT_FALSE(contains(usual, "smaller model")) << usual;
+  EXPECT_TRUE(contains(model_rows(usual), "small context=128")) << usual;
+  EXPECT_TRUE(contains(small, "A smaller model than usual")) << small;
+  for (const std::string& out : {usual, small}) {
+    EXPECT_TRUE(contains(model_rows(out), " yes")) << model_rows(out);
+    EXPECT_FALSE(contains(model_rows(out), " no")) << model_rows(out);
+    EXPECT_TRUE(contains(out, "--dtype fp32,bf16")) << "the kernel study's dtype has a ceiling";
+  }
+  EXPECT_TRUE(contains(none, "Not even the smallest model fits")) << none;
+}
+
 TEST(StudyCommand, ABadNameForABaselineIsToldBeforeTheWork) {
   const Sandbox sandbox;
   EXPECT_EQ(sandbox.run({"study", "--save-baseline", "two\nlines"}).exit_code, 2);

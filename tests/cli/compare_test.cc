@@ -198,7 +198,9 @@ TEST(HistoryCommand, BaselinesAreSavedComparedAndShown) {
   EXPECT_TRUE(contains(shown.out, "under 1 ms")) << shown.out;
   const std::string csv = read_text(sandbox / "h.csv");
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 5) << csv;  // 2 phases x 2 runs
-  EXPECT_TRUE(contains(sandbox.run({"history", "--baselines"}).out, "main"));
+  EXPECT_TRUE(
+      contains(sandbox.run({"history", "--baselines", "--output", "names.csv"}).out, "main"));
+  EXPECT_TRUE(contains(read_text(sandbox / "names.csv"), "main,"));
   EXPECT_EQ(sandbox.run({"history", "--impl", "none"}).exit_code, 2);
 }
 
@@ -214,6 +216,37 @@ TEST(HistoryCommand, ImportsResultsAndSaysWhereNothingIs) {
   EXPECT_EQ(sandbox.run({"history"}).exit_code, 2);
 }
 
+// A table of a study, or any other text, in the place of its records.
+TEST(ResultsOfAllCommands, AFileOfOtherLinesIsOneSentenceAndManyBadLinesAreFew) {
+  const Sandbox sandbox;
+  std::string lines;
+  for (int i = 0; i < 100; ++i) lines += "naive,256,1.5\n";
+  write_text(sandbox / "other.csv", lines);
+  write_text(sandbox / "mixed.jsonl", lines + to_line(attention_record({})));
+  write_text(sandbox / "results/attention/attention.jsonl", lines + to_line(attention_record({})));
+  const auto said = [&](const Arguments& arguments) {
+    const Finished run = sandbox.run(arguments);
+    EXPECT_LE(std::count(run.err.begin(), run.err.end(), '\n'), 12) << run.err;
+    return run.err;
+  };
+  const std::string sentence = "holds no record";
+  const std::string hint = "a study's records are in its .jsonl";
+  for (const Arguments& arguments : {Arguments{"compare", "other.csv", "mixed.jsonl"},
+                                     Arguments{"report", "other.csv", "-o", "r.html"},
+                                     Arguments{"history", "--import", "other.csv", "--as", "a"}}) {
+    const std::string text = said(arguments);
+    EXPECT_TRUE(contains(text, sentence) && contains(text, hint)) << text;
+  }
+  for (const Arguments& arguments :
+       {Arguments{"compare", "mixed.jsonl", "mixed.jsonl"},
+        Arguments{"report", "mixed.jsonl", "-o", "r.html"},
+        Arguments{"history", "--import", "mixed.jsonl", "--as", "a"},
+        kTiny + Arguments{"--impl", "flash", "--num-iterations", "1", "--resume"}}) {
+    const std::string text = said(arguments);
+    EXPECT_TRUE(contains(text, "95 more lines")) << text;
+  }
+}
+
 TEST(NoiseCommand, MeasuresAndStoresWhatCompareThenUses) {
   const Sandbox sandbox;
   const Arguments study = kTiny + Arguments{"--impl", "flash", "--num-iterations", "20"};
@@ -223,6 +256,8 @@ TEST(NoiseCommand, MeasuresAndStoresWhatCompareThenUses) {
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_TRUE(contains(run.out, "interleaved")) << run.out;
   EXPECT_TRUE(contains(run.out, "separate")) << run.out;
+  EXPECT_TRUE(contains(run.out, "attention flash cpu batch_size=")) << run.out;
+  EXPECT_FALSE(contains(run.out, "{")) << run.out;
   const Finished compared = sandbox.run(
       Arguments{"compare", "--interleave", "--rounds", "1", "--time-budget", "10ms", "--"} + study);
   EXPECT_EQ(compared.exit_code, 0) << compared.err;

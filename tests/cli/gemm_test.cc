@@ -89,10 +89,12 @@ TEST(Roofline, CeilingsThenOpsBelowThem) {
   for (const Record& record : records_of(sandbox, "gemm"))
     EXPECT_TRUE((*record.metrics)["forward"].contains("ceiling_share"));
   const Finished placed =
-      sandbox.run(tiny_roofline({"--stored", "results/gemm/gemm.jsonl", "--dtype", "fp32"}));
+      sandbox.run(tiny_roofline({"--stored", "results/gemm/gemm.jsonl",
+                                 "results/roofline/roofline.jsonl", "--dtype", "fp32"}));
   ASSERT_EQ(placed.exit_code, 0) << placed.err;
   EXPECT_TRUE(contains(placed.out, "measured ops on the roofline")) << placed.out;
   EXPECT_TRUE(contains(placed.out, "FLOP per byte)")) << placed.out;
+  EXPECT_FALSE(contains(placed.out, "have no place here")) << "ceilings are no ops";
   EXPECT_TRUE(contains(read_text(sandbox / "results/roofline/points.csv"), "bound by"));
 
   // Ceilings of one thread are none for two.
@@ -117,9 +119,15 @@ TEST(Roofline, UsageErrorsAndTheTableOfGpus) {
   EXPECT_EQ(sandbox.run(tiny_roofline({"--dry-run"})).exit_code, 0);
   EXPECT_EQ(sandbox.run(tiny_roofline({"--stored"})).exit_code, 2) << "nothing is stored";
   EXPECT_EQ(sandbox.run(tiny_roofline({"--stored", "--save-baseline", "x"})).exit_code, 2);
-  EXPECT_EQ(sandbox.run(tiny_roofline({"missing.jsonl"})).exit_code, 2);
+  EXPECT_EQ(sandbox.run(tiny_roofline({"--stored", "missing.jsonl"})).exit_code, 2);
   EXPECT_EQ(sandbox.run(tiny_roofline({"--settle-time", "soon"})).exit_code, 2);
   EXPECT_TRUE(sandbox.is_empty());
+  for (const char* content : {"", "garbage\n", "{\"a\":1}\n"}) {
+    write_text(sandbox / "bad.jsonl", content);
+    const Finished run = sandbox.run(tiny_roofline({"--stored", "bad.jsonl"}));
+    EXPECT_EQ(run.exit_code, 2) << content;
+    EXPECT_TRUE(contains(run.err, "no record in bad.jsonl can be read")) << run.err;
+  }
 }
 
 Arguments tiny_frontier(const Arguments& more) {
@@ -147,6 +155,14 @@ TEST(Frontier, IsConfirmedByProbesInChildren) {
       << "flash reaches further than naive";
   EXPECT_TRUE(contains(run.out, "times the sequence of naive")) << run.out;
   EXPECT_TRUE(contains(read_text(sandbox / "results/frontier/frontier.csv"), "first_oom_seq_len"));
+}
+
+TEST(Frontier, ADryRunSaysWhereTheEndOfTheSearchStoppedIt) {
+  const Sandbox sandbox;
+  const Finished run = sandbox.run(tiny_frontier({"--dry-run", "--max-seq-len", "1030"}));
+  EXPECT_TRUE(contains(run.out, "1024, all of --max-seq-len")) << run.out << "flash has room";
+  const Finished far = sandbox.run(tiny_frontier({"--dry-run"}));
+  EXPECT_FALSE(contains(far.out, "--max-seq-len")) << far.out;
 }
 
 TEST(Frontier, ARowThatWasCutOffIsNotKeptWhenMoreIsAllowed) {

@@ -67,6 +67,11 @@ TEST(Kernel, HeadsThatAreTooWideForFlashDoNotEndTheSweep) {
   ASSERT_EQ(results.records.size(), 2u);
   EXPECT_EQ(results.records[0].status, Status::ok);
   EXPECT_EQ(results.records[1].status, Status::unsupported);
+  const std::string advice = "use ";
+  const std::string& error = results.records[1].error;
+  ASSERT_TRUE(contains(error, advice)) << error;
+  const std::string other = error.substr(error.find(advice) + advice.size());
+  EXPECT_EQ(sandbox.run(rows + Arguments{"--impl", other}).exit_code, 0) << error;
 }
 
 TEST(Kernel, NothingThatCanBeServedIsExit4) {

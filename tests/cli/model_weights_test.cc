@@ -1,6 +1,8 @@
 // ridgeline model with files of weights and with clipping, as a user runs it.
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "cli/run_ridgeline.h"
 #include "measure/record_json.h"
 
@@ -33,6 +35,22 @@ TEST(ModelWeights, AreSavedAndTakenUpAgain) {
             before.metrics.value()["full_step"]["loss"]);
   EXPECT_TRUE(contains(after.command, " --weights new/w.safetensors")) << after.command;
   EXPECT_NE(workload_key(after), workload_key(before));
+}
+
+TEST(ModelWeights, ThoseThatAreNanAreWrongAndNotSaved) {
+  const Sandbox sandbox;
+  ASSERT_EQ(sandbox.run(tiny_model(kSave)).exit_code, 0);
+  const std::string file = read_text(sandbox / "new/w.safetensors");
+  uint64_t header = 0;  // its length stands first
+  std::memcpy(&header, file.data(), sizeof header);
+  const size_t begin = sizeof header + header;
+  write_text(sandbox / "nan", file.substr(0, begin) + std::string(file.size() - begin, '\xff'));
+  const Finished run =
+      sandbox.run(tiny_model({"--weights", "nan", "--mode", "vanilla", "--save-weights", "out"}));
+  EXPECT_EQ(run.exit_code, 3) << run.err;
+  EXPECT_TRUE(contains(run.out, "forward.loss is not finite")) << run.out;
+  EXPECT_TRUE(contains(run.out, "Weights: not written")) << run.out;
+  EXPECT_FALSE(std::filesystem::exists(sandbox / "out"));
 }
 
 // More room than the records need, less than the weights do.

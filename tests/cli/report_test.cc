@@ -60,7 +60,7 @@ TEST(ReportCommand, DamagedLinesAreNamedAndTheRestIsReported) {
   const Finished run = sandbox.run({"report", "a.jsonl"});
   EXPECT_EQ(run.exit_code, 0) << run.err;
   for (const char* part :
-       {"a.jsonl:2: not read:", "a.jsonl:3: not read:", "a.jsonl:4:", "a.jsonl:5:"})
+       {"a.jsonl line 2: ", "a.jsonl line 3: ", "a.jsonl line 4: ", "a.jsonl line 5: "})
     EXPECT_NE(run.err.find(part), std::string::npos) << run.err;
   EXPECT_NE(read_text(sandbox / "report.html").find("4 lines could not be read"),
             std::string::npos);

@@ -131,8 +131,44 @@ INSTANTIATE_TEST_SUITE_P(
         BadUsage{"NegativeWarmups", {"attention", "--num-warmup", "-1"}, "-1"},
         BadUsage{"ManyWarmups", tiny_attention({"--seq-len", "16"}, {.warmups = "30000"}), "30000"},
         BadUsage{"ZeroThreads", {"attention", "--threads", "0"}, "0"},
+        BadUsage{"NegativeSeed", {"attention", "--seed", "-1"}, "'-1'"},
         BadUsage{"WordSeed", {"attention", "--seed", "lucky"}, "lucky"}),
     name_of);
+
+INSTANTIATE_TEST_SUITE_P(
+    Repetitions, BadUsageTest,
+    testing::Values(
+        BadUsage{"Implementation", {"attention", "--impl", "naive,naive"}, "'naive' twice"},
+        BadUsage{"SpacedSize", {"attention", "--seq-len", "16", "32", "16"}, "'16' twice"},
+        BadUsage{"FlagGivenAgain", {"frontier", "--dtype=fp32", "--dtype=fp32"}, "'fp32' twice"},
+        BadUsage{"Shape", {"gemm", "--shape", "1,2,3", "--shape", "1,2,3"}, "'1,2,3' twice"},
+        BadUsage{"Scenario", {"model", "--scenario", "forward,forward"}, "'forward' twice"}),
+    name_of);
+
+// What would be passed over in silence is refused.
+INSTANTIATE_TEST_SUITE_P(
+    WithoutEffect, BadUsageTest,
+    testing::Values(
+        BadUsage{"EmptyBaseline", {"attention", "--save-baseline", ""}, "--save-baseline"},
+        BadUsage{"FigureOfAPage", {"report", "-o", "r.html", "--figure", "f"}, "'r.html'"},
+        BadUsage{"NothingToExplain", {"attention", "--impl", "flash", "--explain"}, "--explain"},
+        BadUsage{"BaselinesOfOne", {"history", "--baselines", "--impl", "flash"}, "--baselines"},
+        BadUsage{"OutputOfAnImport", {"history", "--import", "a", "--output", "b.md"}, "--output"},
+        BadUsage{"TextOfAHistory", {"history", "--output", "h.txt"}, "expected .csv or .md"},
+        BadUsage{"RecordsOfAHistory", {"history", "--output", "h.jsonl"}, "expected .csv or .md"},
+        BadUsage{"StepAboveTheEnd",
+                 {"frontier", "--max-seq-len", "100", "--step", "128"},
+                 "--max-seq-len 100 is below --step 128"}),
+    name_of);
+
+TEST(CommandLine, AFolderForKernelsThatStaysEmptyIsTold) {
+  const Sandbox sandbox;
+  const Finished run =
+      sandbox.run(tiny_attention({"--impl", "flash", "--seq-len", "16", "--d-model", "16"}) +
+                  Arguments{"--dump-kernels", "dumped"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_TRUE(contains(run.err, "no kernel was generated")) << run.err;
+}
 
 TEST(CommandLine, AGpuThatIsNotThereIsExit4) {
   const Sandbox sandbox;

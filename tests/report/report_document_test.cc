@@ -1,6 +1,7 @@
 // What a report says: winners, memory's end, advice, ceilings, and sections that are left out.
 #include "report/report_document.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -149,6 +150,26 @@ TEST(Report, FewSamplesHaveNoWinner) {
   }
 }
 
+// The same rule for every sentence and figure with a ratio, of any study.
+TEST(Report, FewSamplesHaveNoSpeedup) {
+  for (const char* study : {"attention", "kernel", "model"})
+    for (const size_t count : {3, 6}) {
+      std::vector<Record> records = naive_and_flash(256, 64, 0.5);
+      for (Record& record : records) {
+        record.study = study;
+        for (Series& series : record.series)
+          series = series_of(series.name, std::vector<double>(count, series.samples_ms[1]));
+      }
+      const ReportDocument document = make_report({.records = records});
+      const std::string text = all_of(document.summary);
+      EXPECT_EQ(text.find(" is 2.00x as fast") != std::string::npos, count == 6) << text;
+      EXPECT_EQ(text.find(" is too close to call") != std::string::npos, count == 3) << text;
+      const bool figure = std::any_of(document.figures.begin(), document.figures.end(),
+                                      [](const KeyFigure& each) { return each.value == "2.00x"; });
+      EXPECT_EQ(figure, count == 6 && study != std::string_view("model"));
+    }
+}
+
 TEST(Report, SaysWhereMemoryEndsAndWhoStillRuns) {
   Record oom =
       attention_record({.implementation = "naive", .seq_len = 4096, .status = Status::oom});
@@ -161,6 +182,31 @@ TEST(Report, SaysWhereMemoryEndsAndWhoStillRuns) {
                       "flash runs there in 5.00 MiB."),
             std::string::npos)
       << all_of(document.summary);
+}
+
+// A size without bars says why.
+TEST(Report, BarsThatAreMissingHaveAReason) {
+  for (const char* study : {"attention", "model"}) {
+    std::vector<Record> records = naive_and_flash(256, 64, 2) + naive_and_flash(4096, 64, 2);
+    records[2] =
+        attention_record({.implementation = "naive", .seq_len = 4096, .status = Status::oom});
+    for (Record& record : records) {
+      record.study = study;
+      record.workload["context_length"] = record.workload["seq_len"];
+    }
+    const ReportDocument document = make_report({.records = records});
+    int charts = 0;
+    for (const ReportSection& section : document.sections)
+      for (const ReportView& view : section.views)
+        for (const Chart& chart : view.charts) {
+          if (chart.id.find("speedup-") == std::string::npos) continue;
+          ++charts;
+          ASSERT_EQ(chart.categories.size(), 2u);
+          EXPECT_EQ(chart.categories[0].find("OOM"), std::string::npos) << chart.categories[0];
+          EXPECT_TRUE(chart.categories[1].ends_with(", naive OOM")) << chart.categories[1];
+        }
+    EXPECT_GT(charts, 0) << study;
+  }
 }
 
 TEST(Report, LeavesOutSectionsWithoutData) {
@@ -236,6 +282,17 @@ TEST(Report, AllShapesHoldTheSameNumbers) {
   const std::string svg = to_svg(chart, "<caption>");
   EXPECT_NE(svg.find("&lt;caption&gt;"), std::string::npos);
   EXPECT_EQ(svg.find("nan"), std::string::npos);
+}
+
+TEST(SvgChart, TheTitleOfAnAxisStandsLeftOfItsTicks) {
+  for (const char* tick : {"1", "100 GFLOP/s", "a hundred GFLOP/s"}) {
+    Chart chart{.y = {.label = "speed", .ticks = {{0.5, tick}}}};
+    const std::string svg = to_svg(chart, "");
+    const std::string before = "<text x=\"";
+    const size_t at = svg.find(fmt::format(">{}<", tick));
+    const double end = std::stod(svg.substr(svg.rfind(before, at) + before.size()));
+    EXPECT_GT(end - 6.4 * static_cast<double>(std::string_view(tick).size()), 22) << svg;
+  }
 }
 
 TEST(ReportAxis, TicksLieInTheRangeAndGrowForAnyValues) {

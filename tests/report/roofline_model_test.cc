@@ -1,8 +1,13 @@
 // Ceilings from records, ops placed below them, and what is said of them.
 #include "report/roofline_model.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
+
+#include "report/report_palette.h"
 #include "report/report_rows.h"
 #include "report/report_sections.h"
 #include "report/roofline_report.h"
@@ -308,6 +313,44 @@ TEST(RooflineReport, CeilingsSayWhatElseRan) {
   records.back().machine.logical_cores = 2;
   EXPECT_EQ(compute_ceilings(rooflines(records).at(0)).title,
             "compute ceilings of A processor, measured beside a load of 0.2 on 2 cores");
+}
+
+// A percentage that no drawn line explains contradicts its own chart.
+TEST(RooflineReport, EveryDotIsItsShareOfALineThatIsDrawn) {
+  std::vector<Record> records = ceilings();
+  records.push_back(memory("L1", 200, 50'000));
+  const struct {
+    int64_t bytes;
+    const char* line;
+  } cases[] = {{40'000, "L1: 200 GB/s"}, {900'000, "L2: 50 GB/s"}, {5'000'000, "roof"}};
+  for (const auto& [bytes, line] : cases) {
+    std::vector<Record> all = records;
+    const auto size = static_cast<double>(bytes);
+    all.push_back(op(0.2 * size, bytes, size / 8e9));
+    const ReportInput input{.records = all};
+    const ReportSection section = roofline_section(report_context(input));
+    const Chart& chart = section.views.at(0).charts.at(0);
+    ASSERT_EQ(chart.series.size(), 4u);  // the roof, two caches, the dots
+    std::set<std::string_view> colours;
+    for (size_t i = 0; i < 3; ++i) colours.insert(series_colour(chart.series[i].colour).light);
+    EXPECT_EQ(colours.size(), 3u);
+    const ChartPoint& dot = chart.series.back().points.at(0);
+    bool explained = false;
+    for (size_t i = 0; i < 3; ++i) {
+      const ChartPoint& low = chart.series[i].points.at(0);
+      const double roof = low.y / low.x * dot.x;  // on the slope
+      const std::string share = fmt::format(", {:.0f} % of the roof", 100 * dot.y / roof);
+      if (dot.text.ends_with(share)) explained |= chart.series[i].name.starts_with(line);
+    }
+    EXPECT_TRUE(explained) << dot.text;
+  }
+}
+
+// The studies' own tables count by convention: the same row has another figure there.
+TEST(RooflineReport, SaysThatItsFlopsAreThoseDone) {
+  const Table table = roofline_points({});
+  EXPECT_EQ(std::count(table.columns.begin(), table.columns.end(), "GFLOP/s"), 0);
+  EXPECT_NE(table.title.find("by convention"), std::string::npos) << table.title;
 }
 
 TEST(RooflineReport, TheSpecTableHasTheLabsGpus) {

@@ -341,6 +341,43 @@ TEST(ModelVerification, RefusesALossThatTheBeginningCannotHave) {
   }
 }
 
+TEST(ModelVerification, WithoutAReferenceAllOfItIsFinite) {
+  const double nan = std::nan("");
+  const auto given = [](ModelSample sample) {
+    sample.is_drawn = false;
+    return wrong(sample, std::nullopt);
+  };
+  EXPECT_EQ(given(good_sample()), "");
+  for (const double bad : {nan, HUGE_VAL, -HUGE_VAL}) {
+    ModelSample loss = good_sample(), logits = good_sample(), gradient = good_sample();
+    ModelSample norm = good_sample();
+    loss.loss = bad;
+    norm.gradient_norm = bad;
+    logits.logits = {1, bad};
+    gradient.gradients["b"][2] = bad;
+    EXPECT_EQ(given(loss), "full_step.loss is not finite");
+    EXPECT_EQ(given(norm), "full_step.gradient_norm is not finite");
+    EXPECT_EQ(given(logits), "full_step.logits is not finite");
+    EXPECT_EQ(given(gradient), "full_step.d_b is not finite");
+  }
+}
+
+TEST(ModelVerification, ASmallDistanceIsRecordedAsItIs) {
+  const auto worst = [](const ModelSample& sample) {
+    Verification verification;
+    compare_samples(workload(ModelMode::compiled), Scenario::forward_backward, sample,
+                    good_sample(), verification);
+    EXPECT_EQ(first_wrong_tensor(verification), "");
+    return verification.tensors.back().max_error;
+  };
+  EXPECT_EQ(worst(good_sample()), 0);
+  ModelSample sample = good_sample();
+  sample.gradients["a"] = {1 + 1e-7, -2, 3};
+  EXPECT_NEAR(worst(sample), 1e-7 / std::sqrt(14), 1e-12);
+  sample.gradients["c"] = {1e-7, 0, 0};  // of nothing: against a hundredth of the largest
+  EXPECT_NEAR(worst(sample), 1e-5 / std::sqrt(14), 1e-10);
+}
+
 TEST(ModelVerification, NanIsTheWorstErrorWhereverItStands) {
   const auto error_of = [](const ModelSample& sample, const std::string& name) {
     ModelSample reference = good_sample();

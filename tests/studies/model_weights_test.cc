@@ -128,6 +128,30 @@ TEST_F(ModelWeights, ClippedRowsAreVerifiedAndAsLargeAsPredicted) {
     }
 }
 
+TEST_F(ModelWeights, WeightsThatAreNanAreWrongInEveryScenarioAndAreNotSaved) {
+  const fs::path nan = directory_ / "nan", saved = directory_ / "saved";
+  save_weights(nan, transformer_parameters(testing::tiny_transformer()),
+               [](const Parameter& parameter) {
+                 return std::vector<float>(static_cast<size_t>(element_count(parameter.shape)),
+                                           std::nanf(""));
+               },
+               {{"heads", "2"}});
+  for (const ScenarioInfo& scenario : scenarios())
+    for (const bool verify : {true, false}) {
+      if (!verify && scenario.scenario != Scenario::full_step) continue;
+      ModelStudy study(device_, {.protocol = {.warmups = warmups_, .iterations = 1},
+                                 .scenarios = {scenario.scenario},
+                                 .weights = nan,
+                                 .save_weights = saved,
+                                 .verify = verify});
+      const ModelWorkload row = workload(ModelMode::vanilla);
+      const Record record = study.run(row, study.describe(row, {})).value();
+      EXPECT_EQ(record.status, Status::wrong) << scenario.name;
+      EXPECT_NE(record.error.find("is not finite"), std::string::npos) << record.error;
+      EXPECT_FALSE(fs::exists(saved));
+    }
+}
+
 TEST_F(ModelWeights, AWrongNormIsWrong) {
   const ModelWorkload row = workload(ModelMode::compiled);
   const ModelSample right{.loss = 4, .gradients = {{"a", {1, 2}}}, .gradient_norm = 2};
