@@ -10,10 +10,15 @@ using Block = BackwardBlock<128, 4 * kGradients, true>;
 // of 64 keys leave no room for that: gradients follow scores, and of these only weights in 16 bits are left by then.
 constexpr bool kSideBySide = kHeadDim <= 96;
 
-// Number `i` of tile `n` of the results that were packed.
-__device__ __forceinline__ float unpacked(const FragmentA<Element> (&fragments)[kQuerySteps], int n, int i) {
-  const unsigned pair = fragments[n / 2].r[0][n % 2 * 2 + i / 2];
-  return widen(Element{static_cast<unsigned short>(i % 2 == 0 ? pair : pair >> 16)});
+// Tile `n` of the results that were packed.
+__device__ __forceinline__ Accumulator unpacked(const FragmentA<Element> (&fragments)[kQuerySteps], int n) {
+  Accumulator results;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const unsigned pair = fragments[n / 2].r[0][n % 2 * 2 + i / 2];
+    results.v[i] = widen(Element{static_cast<unsigned short>(i % 2 == 0 ? pair : pair >> 16)});
+  }
+  return results;
 }
 
 extern "C" __global__ void __launch_bounds__(kThreads, 1)
@@ -59,7 +64,7 @@ flash_backward_warpgroups(const __grid_constant__ FlashBackwardParams p) {
         weigh_tile(scores);
         wait_for_products<0>();
         settle(d_weights);
-        differentiate(d_weights, block.dots(step), [&](int n, int i) { return scores[0][n].v[i]; });
+        differentiate(d_weights, block.dots(step), [&](int n) { return scores[0][n]; });
         pack(weights, scores[0]);
         Block::add_product(d_v[0], weights, d_out_tile);
         block.pack_and_hand_over(d_scores, d_weights, step, warp_row);
@@ -72,7 +77,7 @@ flash_backward_warpgroups(const __grid_constant__ FlashBackwardParams p) {
         Block::add_product(d_v[0], weights, d_out_tile);
         wait_for_products<0>();
         settle(scores[0]);
-        differentiate(scores[0], block.dots(step), [&](int n, int i) { return unpacked(weights, n, i); });
+        differentiate(scores[0], block.dots(step), [&](int n) { return unpacked(weights, n); });
         block.d_out_ring.give_back(step);
         block.pack_and_hand_over(d_scores, scores[0], step, warp_row);
       }

@@ -19,11 +19,11 @@ constexpr int kQueries = 64, kStages = STAGES;
 constexpr int kScoreTiles = kQueries / 8, kWidthTiles = kHeadDim / 8;
 constexpr int kQuerySteps = kQueries / kStep;
 
-// Warpgroups: the first two compute gradients of keys and values.
-constexpr int kGradients = 2, kDQueries = 2, kLoads = 3, kThreads = 4 * kWarpgroup;
+// The first kGradients warpgroups compute gradients of keys and values, the next one dQ; number kLoads loads.
+constexpr int kGradients = 2, kLoads = kGradients + 1, kThreads = (kLoads + 1) * kWarpgroup;
 // Of a thread; together what a multiprocessor has.
 constexpr int kGradientRegisters = 208, kDQueriesRegisters = 64, kLoadsRegisters = 32;
-static_assert(kWarpgroup * (2 * kGradientRegisters + kDQueriesRegisters + kLoadsRegisters) <= 65536);
+static_assert(kWarpgroup * (kGradients * kGradientRegisters + kDQueriesRegisters + kLoadsRegisters) <= 65536);
 
 // Tiles of queries of one head, then of the next one of the group. Blocks of one head start at different tiles, so that
 // they do not all add to the same sums at once; with a mask they do so anyway.
@@ -76,15 +76,18 @@ __device__ __forceinline__ void weigh(Accumulator (&scores)[1][kTiles], const Fl
   }
 }
 
-// Gradients of weights become those of scores, P (dP - dot); `dots` are those of the queries, weight(n, i) is P.
-template <class Weight>
-__device__ __forceinline__ void differentiate(Accumulator (&d_weights)[kScoreTiles], unsigned dots, Weight weight) {
+// Gradients of weights become those of scores, P (dP - dot). `dots` are those of the queries; weights_of(n) is tile n
+// of P.
+template <class WeightsOf>
+__device__ __forceinline__ void differentiate(Accumulator (&d_weights)[kScoreTiles], unsigned dots,
+                                              WeightsOf weights_of) {
 #pragma unroll
   for (int n = 0; n < kScoreTiles; ++n) {
     float dot[2];
     load_floats(dot[0], dot[1], dots + 4 * (8 * n + 2 * (lane() % 4)));
+    const Accumulator weights = weights_of(n);
 #pragma unroll
-    for (int i = 0; i < 4; ++i) d_weights[n].v[i] = weight(n, i) * (d_weights[n].v[i] - dot[i % 2]);
+    for (int i = 0; i < 4; ++i) d_weights[n].v[i] = weights.v[i] * (d_weights[n].v[i] - dot[i % 2]);
   }
 }
 

@@ -76,11 +76,7 @@ flash_backward_warpgroups_wide(const __grid_constant__ FlashBackwardParams p) {
       wait_for_products<0>();
       settle(d_scores);
       const Weights from = weight_place.take(step);
-      Accumulator weight;
-      differentiate(d_scores, block.dots(step), [&](int n, int i) {
-        if (i == 0) weight = load_accumulator(from.at(n));
-        return weight.v[i];
-      });
+      differentiate(d_scores, block.dots(step), [&](int n) { return load_accumulator(from.at(n)); });
       weight_place.give_back(step);
       block.d_out_ring.give_back(step);
       block.pack_and_hand_over(left, d_scores, step, warp_row);

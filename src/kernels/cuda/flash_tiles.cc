@@ -135,10 +135,14 @@ std::vector<ForwardTile> forward_warpgroup_tiles(const FlashShape& shape, const 
 }
 
 BackwardKeysTile backward_warpgroup_tile(const FlashShape& shape) {
-  using enum BackwardKernel;
-  const int width = shape.head_dim();
-  if (width > 128) return {64, 64, 16, width > 192 ? 2 : 3, 1, 1, warpgroups_wide};
-  return {64, 128, 16, 3, 1, 1, warpgroups};
+  const bool wide = shape.head_dim() > 128;
+  return {.queries = 64,
+          .keys = wide ? 64 : 128,
+          .warps = 16,
+          .stages = shape.head_dim() > 192 ? 2 : 3,  // as many as fit
+          .split = 1,
+          .blocks = 1,
+          .kernel = wide ? BackwardKernel::warpgroups_wide : BackwardKernel::warpgroups};
 }
 
 template <class Tile>
