@@ -9,9 +9,6 @@
 
 #include "models/attention.h"
 #include "models/layers.h"
-#include "passes/decompose.h"
-#include "passes/flash.h"
-#include "passes/simplify.h"
 #include "runtime/compiled_support.h"
 #include "support/from_environment.h"
 
@@ -33,16 +30,8 @@ TEST(CompiledCpu, RandomGraphsInFp32) {
       [](uint64_t seed) { return testing::RandomGraphMaker(seed).make(14); });
 }
 
-// With softmax in its parts, there is more to fuse; and some kernels may run beside others.
 TEST(CompiledCpu, RandomGraphsAfterPasses) {
-  testing::expect_agreement_of_many(first_seed() + 5000, graphs_wanted(60), DType::f32, device(),
-                                    [](uint64_t seed) {
-                                      testing::RandomGraph made =
-                                          testing::RandomGraphMaker(seed).make(30);
-                                      made.graph = simplify(decompose(flash(made.graph)));
-                                      return made;
-                                    },
-                                    {.overlap = true, .early_updates = true});
+  testing::expect_agreement_after_passes(first_seed() + 5000, graphs_wanted(60), device());
 }
 
 // Short graphs: a flipped rounding in 16 bits grows with every further op.

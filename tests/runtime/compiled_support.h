@@ -10,6 +10,9 @@
 
 #include "base/error.h"
 #include "base/larger.h"
+#include "passes/decompose.h"
+#include "passes/flash.h"
+#include "passes/simplify.h"
 #include "runtime/compiled_executor.h"
 #include "support/random_graph.h"
 #include "support/run_eager.h"
@@ -246,6 +249,17 @@ void expect_agreement_of_many(uint64_t first, uint64_t count, DType dtype, Devic
       if (::testing::Test::HasFatalFailure()) return;
     }
   }
+}
+
+// With softmax in its parts, there is more to fuse; and some kernels may run beside others.
+inline void expect_agreement_after_passes(uint64_t first, uint64_t count, Device& device) {
+  const auto make = [](uint64_t seed) {
+    RandomGraph made = RandomGraphMaker(seed).make(30);
+    made.graph = simplify(decompose(flash(made.graph)));
+    return made;
+  };
+  expect_agreement_of_many(first, count, DType::f32, device, make,
+                           {.overlap = true, .early_updates = true});
 }
 
 }  // namespace ridgeline::testing
