@@ -33,6 +33,9 @@ constexpr DTypeInfo info(DType dtype) {
   return {"?", 0, 0};
 }
 
+constexpr bool is_16_bit(DType dtype) {
+  return dtype == DType::bf16 || dtype == DType::f16;
+}
 constexpr bool is_floating(DType dtype) {
   return info(dtype).epsilon > 0;
 }

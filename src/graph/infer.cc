@@ -286,7 +286,7 @@ std::vector<TensorType> adamw_update(Op op, Types inputs, const Attributes& attr
     if (!spec.copied) continue;
     const TensorType& copy = inputs[first + 4 * count + i];
     require_same_dtype(op, inputs[first + 4 * count], copy, inputs);
-    if (copy.shape != parameter.shape || info(copy.dtype).size != 2)
+    if (copy.shape != parameter.shape || !is_16_bit(copy.dtype))
       throw misfit(op, inputs, "copies of the parameters' shapes in 16 bits");
   }
   for (size_t i = 2 * count; i < kinds * count; ++i) results.push_back(inputs[first + i]);

@@ -77,8 +77,8 @@ bool moves_behind_cast(Op op) {
 }
 
 DType wider(DType a, DType b) {
-  if (info(a).size == 2 && info(b).size == 2) return a == b ? a : DType::f32;
-  return info(a).size == 2 ? b : a;
+  if (is_16_bit(a) && is_16_bit(b)) return a == b ? a : DType::f32;
+  return is_16_bit(a) ? b : a;
 }
 
 // A scalar constant decides only where there is nothing else; its value is then given anew.
@@ -117,7 +117,7 @@ class Autocast {
         break;
       case Precision::wide:
         for (Tensor& input : inputs)
-          if (info(input.dtype()).size == 2) input = cast(input, DType::f32);
+          if (is_16_bit(input.dtype())) input = cast(input, DType::f32);
         break;
       case Precision::widest:
         widen(inputs);

@@ -127,7 +127,7 @@ Graph decompose(const Graph& graph) {
     std::vector<Tensor> operands;
     for (size_t i = 0; i < site.inputs.size(); ++i) {
       const Tensor x = site.input(i);
-      operands.push_back(info(x.dtype()).size == 2 ? cast(x, DType::f32) : x);
+      operands.push_back(is_16_bit(x.dtype()) ? cast(x, DType::f32) : x);
     }
     return {cast(parts(site, operands), site.node.outputs[0].dtype).value()};
   });

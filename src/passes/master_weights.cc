@@ -40,7 +40,7 @@ class Rewriter {
   bool is_narrowed_weight(uint32_t number,
                           const std::function<bool(std::string_view)>& is_weight) const {
     const Node& node = graph_.nodes()[number];
-    if (node.op != Op::cast || info(node.outputs[0].dtype).size != 2) return false;
+    if (node.op != Op::cast || !is_16_bit(node.outputs[0].dtype)) return false;
     const Node& source = graph_.node(node.inputs[0]);
     return source.op == Op::input && is_floating(source.outputs[0].dtype) && is_weight(source.name);
   }
@@ -79,7 +79,7 @@ class Rewriter {
     while (graph_.node(value).op == Op::reshape) value = graph_.node(value).inputs[0];
     if (graph_.node(value).op != Op::cast) return site.now(gradient);
     const Tensor inner = site.now(graph_.node(value).inputs[0]);
-    if (info(inner.dtype()).size != 2) return site.now(gradient);
+    if (!is_16_bit(inner.dtype())) return site.now(gradient);
     return reshape(inner, {element_count(inner.shape())});
   }
 

@@ -13,7 +13,7 @@ std::optional<Value> cast_storage(const Graph& graph, const Group& group) {
   const bool is_cast = kernel.steps[0].kind == FusedStep::Kind::load &&
                        kernel.steps[1].kind == FusedStep::Kind::compute &&
                        kernel.steps[1].op == Op::cast && to.dtype == DType::f32 &&
-                       is_floating(from.dtype) && info(from.dtype).size == 2;
+                       is_16_bit(from.dtype);
   if (!is_cast || from.is_position || from.offset != 0 || to.offset != 0 ||
       from.strides != to.strides)
     return std::nullopt;
