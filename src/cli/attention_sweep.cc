@@ -25,11 +25,11 @@ std::string row_command(const std::string& command, const AttentionWorkload& wor
 }
 
 AttentionConfig config_of(const Record& record) {
-  return {.batch_size = record.workload["batch_size"],
-          .heads = record.workload["heads"],
-          .seq_len = record.workload["seq_len"],
-          .head_dim = record.workload["d_model"],
-          .causal = record.workload["causal"],
+  return {.batch_size = record.workload["batch_size"].get<int64_t>(),
+          .heads = record.workload["heads"].get<int64_t>(),
+          .seq_len = record.workload["seq_len"].get<int64_t>(),
+          .head_dim = record.workload["d_model"].get<int64_t>(),
+          .causal = record.workload["causal"].get<bool>(),
           .dtype = parse_float_dtype(record.workload["dtype"].get<std::string>())};
 }
 

@@ -101,7 +101,7 @@ std::optional<ProbeResult> probe_in_child(const AttentionWorkload& workload, Pro
       break;
   }
   child.end(30);
-  const Json answer = Json::parse(reply.line, nullptr, false);
+  const Json answer = Json::try_parse(reply.line).value_or(nullptr);
   if (!answer.is_object() || !answer.contains("peak_bytes")) {
     result.outcome = ProbeResult::Outcome::out_of_memory;
     result.detail = answer.is_object() ? answer.value("out_of_memory", reply.line) : reply.line;
@@ -123,7 +123,7 @@ int list_frontiers() {
 // A search that its end stops says so: the memory would hold more.
 std::string predicted_longest(const Record& record, const FrontierFlags& flags) {
   if (record.status != Status::ok) return std::string(status_csv_word(record.status));
-  const int64_t longest = (*record.metrics)["predicted_seq_len"];
+  const int64_t longest = (*record.metrics)["predicted_seq_len"].get<int64_t>();
   return fmt::format("{}{}", longest,
                      longest + flags.step > flags.max_seq_len ? ", all of --max-seq-len" : "");
 }
@@ -220,7 +220,7 @@ int answer_probe(const ProbeFlags& flags) {
     if (error.kind() != ErrorKind::out_of_memory) throw;
     answer["out_of_memory"] = error.message();
   }
-  fmt::print("{}\n", answer.dump(-1, ' ', false, Json::error_handler_t::replace));
+  fmt::print("{}\n", answer.dump());
   return 0;
 }
 

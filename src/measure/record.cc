@@ -66,10 +66,10 @@ void fail_row(Record& record, const Error& error, const std::string& place) {
 }
 
 std::string workload_key(const Record& record) {
-  // nlohmann::json keeps its keys sorted, so the text does not depend on who wrote them.
-  const nlohmann::json key = {record.study, record.implementation, record.device,
-                              nlohmann::json(record.workload), nlohmann::json(record.settings)};
-  return key.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  // Sorted, so that the text does not depend on who wrote the keys.
+  return Json::array({record.study, record.implementation, record.device, record.workload.sorted(),
+                      record.settings.sorted()})
+      .dump();
 }
 
 std::string utc_text(std::time_t time) {

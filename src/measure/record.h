@@ -11,21 +11,19 @@
 
 #include <cstdint>
 #include <ctime>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/units.h"
 #include "measure/machine.h"
 #include "measure/protocol.h"
 #include "measure/statistics.h"
 
 namespace ridgeline {
-
-using Json = nlohmann::ordered_json;
 
 inline constexpr int kSchemaVersion = 1;
 

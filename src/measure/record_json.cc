@@ -138,7 +138,7 @@ class Reader {
       out = in.get<std::string>();
     } else if constexpr (std::is_enum_v<T>) {
       std::optional<T> value;
-      if (in.is_string()) parse_enum(in.get_ref<const std::string&>(), value);
+      if (in.is_string()) parse_enum(in.text(), value);
       if (!value) throw mismatch_at(path, in, "one of its known words");
       out = *value;
     } else if constexpr (std::is_same_v<T, Json>) {
@@ -201,7 +201,7 @@ Record record_from_json(const Json& json) {
 }
 
 std::string to_line(const Record& record) {
-  return to_json(record).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return to_json(record).dump() + "\n";
 }
 
 }  // namespace ridgeline

@@ -9,7 +9,7 @@ namespace ridgeline {
 std::string value_text(const Json& value) {
   if (value.is_boolean()) return value.get<bool>() ? "True" : "False";
   return printable(value.is_string() ? value.get<std::string>()
-                                     : value.dump(-1, ' ', true, Json::error_handler_t::replace),
+                                     : value.dump_ascii(),
                    100);
 }
 

@@ -83,7 +83,7 @@ Json chart_json(const Chart& chart) {
 }
 
 std::string script_json(const Json& json) {
-  return script_safe_json(json.dump(-1, ' ', false, Json::error_handler_t::replace));
+  return script_safe_json(json.dump());
 }
 
 std::string plain_table(const Table& table) {

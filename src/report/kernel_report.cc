@@ -121,7 +121,7 @@ std::vector<std::string> kernel_notes(std::span<const Record> records) {
 std::string kernel_json(std::span<const Record> records) {
   Json all = Json::array();
   for (const Record& record : records) all.push_back(to_json(record));
-  return all.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return all.dump(1) + "\n";
 }
 
 }  // namespace ridgeline

@@ -89,7 +89,7 @@ Chart bars_chart(const ReportContext& context, const ModelGroup& group, Chart ch
   constexpr double kWide = 30;  // beyond that, short bars vanish on a linear axis
   if (!chart.reference && *high > kWide * *low) {
     const double least = *low;
-    chart.y = log_axis(std::string(label) + " (logarithmic)", quantity, values);
+    chart.y = log_axis(fmt::format("{} (logarithmic)", label), quantity, values);
     chart.y.min = least / 2;
   } else {
     chart.y = linear_axis(label, quantity, values);

@@ -141,7 +141,7 @@ std::optional<Record> find_frontier(const AttentionWorkload& workload, const Dev
   record.time = utc_now();
   if (record.status != Status::ok) return record;
   Json& metrics = *record.metrics;
-  const int64_t predicted = metrics["predicted_seq_len"];
+  const int64_t predicted = metrics["predicted_seq_len"].get<int64_t>();
   metrics["probes"] = Json::array();
   Bracket bracket;
   if (predicted == 0) bracket.fails = options.step;

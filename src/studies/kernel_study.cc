@@ -92,8 +92,8 @@ std::optional<Record> KernelStudy::run(const KernelWorkload& workload, Record re
     const bool fused = is_fused(workload);
     const KernelRowOptions how{.mode = workload.mode,
                                .backward = options_.backward,
-                               .copies = record.settings["copies"],
-                               .calls = record.settings["calls_per_sample"],
+                               .copies = record.settings["copies"].get<int64_t>(),
+                               .calls = record.settings["calls_per_sample"].get<int>(),
                                .can_repeat = fused,
                                .cache = last_cache(device_.facts(), record.machine)};
     const KernelCallOptions calls{

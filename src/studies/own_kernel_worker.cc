@@ -22,11 +22,11 @@ namespace {
 
 AttentionConfig config_of(const Json& request) {
   const Json& shape = request.at("shape");
-  return {.batch_size = shape.at(0),
-          .heads = shape.at(1),
-          .seq_len = shape.at(2),
-          .head_dim = shape.at(3),
-          .causal = request.at("causal"),
+  return {.batch_size = shape.at(0).get<int64_t>(),
+          .heads = shape.at(1).get<int64_t>(),
+          .seq_len = shape.at(2).get<int64_t>(),
+          .head_dim = shape.at(3).get<int64_t>(),
+          .causal = request.at("causal").get<bool>(),
           .dtype = parse_float_dtype(request.at("dtype").get<std::string>())};
 }
 
@@ -36,16 +36,16 @@ class OwnKernelWorker {
   Json compile(const Json& request) {
     if (!device_) {
       device_ = std::make_unique<CudaDevice>(
-          CudaOptions{.ordinal = request.at("ordinal"),
+          CudaOptions{.ordinal = request.at("ordinal").get<int>(),
                       .budget = Bytes{request.at("budget_bytes").get<int64_t>()}});
     }
     const AttentionConfig config = config_of(request);
-    const std::string source = request.at("source");
+    const std::string source = request.at("source").text();
     const double begin = monotonic_s();
     launch_ = own_launch(source, config);
-    code_ = compile_own_kernel(source, request.at("file"), request.at("entry"), config,
+    code_ = compile_own_kernel(source, request.at("file").text(), request.at("entry").text(), config,
                                device_->cuda_facts().arch());
-    entry_ = request.at("entry");
+    entry_ = request.at("entry").text();
     return {{"registers", code_.registers},
             {"spill_bytes", code_.spill_bytes},
             {"compile_s", monotonic_s() - begin},
@@ -60,18 +60,18 @@ class OwnKernelWorker {
     device_->ledger().start_over();
     const OwnKernelProblem problem{.config = config_of(request),
                                    .folder = request.at("folder").get<std::string>(),
-                                   .copies = request.at("copies")};
+                                   .copies = request.at("copies").get<int64_t>()};
     auto calls = std::make_unique<OwnKernelCalls>(*device_, code_, entry_, launch_, problem);
     calls_ = calls.get();
     const KernelRowOptions how{.mode = parse_kernel_mode(request.at("mode").get<std::string>()),
                                .copies = problem.copies,
-                               .calls = request.at("calls"),
+                               .calls = request.at("calls").get<int>(),
                                .cache = Bytes{request.at("cache_bytes").get<int64_t>()}};
     row_ = std::make_unique<KernelRow>(std::move(calls), *device_, how);
     const double begin = monotonic_s();
     calls_->run_poisoned(false);
     const double first_run_s = monotonic_s() - begin;
-    if (request.at("results")) calls_->write_output(problem.folder / "output");
+    if (request.at("results").get<bool>()) calls_->write_output(problem.folder / "output");
     row_->prepare();
     return {{"first_run_s", first_run_s},
             {"memory", {{"peak_bytes", device_->ledger().peak().count}}}};
@@ -79,7 +79,7 @@ class OwnKernelWorker {
 
   Json sample(const Json& request) {
     Json samples = Json::array();
-    for (int i = 0; i < request.at("count"); ++i) {
+    for (int i = 0; i < request.at("count").get<int>(); ++i) {
       std::array<double, 2> times{};
       row_->sample(times);
       samples.push_back(times);
@@ -131,7 +131,7 @@ void serve_own_kernel(std::istream& requests, std::ostream& answers) {
     Json answer;
     try {
       const Json request = Json::parse(line);
-      answer = (worker.*kHandlers.at(request.at("do")))(request);
+      answer = (worker.*kHandlers.at(request.at("do").text()))(request);
     } catch (const Error& error) {
       // After a fault the GPU does nothing more for this process.
       const bool fault = error.kind() == ErrorKind::environment;
@@ -142,7 +142,7 @@ void serve_own_kernel(std::istream& requests, std::ostream& answers) {
     } catch (const std::exception& error) {  // a request that makes no sense
       answer = {{"failed", "invalid"}, {"error", error.what()}, {"leave", true}};
     }
-    answers << answer.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n' << std::flush;
+    answers << answer.dump() << '\n' << std::flush;
   }
 }
 

@@ -67,7 +67,7 @@ std::optional<Json> Worker::ask(const Json& request, double patience_s) {
       lost(fmt::format("ended with {} before it answered", ending));
     }
   }
-  Json answer = Json::parse(reply.line, nullptr, false);
+  const Json answer = Json::try_parse(reply.line).value_or(nullptr);
   if (!answer.is_object())
     lost("answered with something that is no JSON object: " + printable(reply.line, 80));
   if (answer.value("leave", false)) usable_ = false;

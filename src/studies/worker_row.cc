@@ -33,7 +33,7 @@ class Samples {
     const Json& sample = batch_[at_++];
     bool good = sample.is_array() && sample.size() == series_;
     for (size_t i = 0; good && i < series_; ++i) {
-      good = sample[i].is_number() && std::isfinite(sample[i].get<double>()) && sample[i] >= 0.0;
+      good = sample[i].is_number() && std::isfinite(sample[i].get<double>()) && sample[i].get<double>() >= 0;
       if (good) out[i] = sample[i].get<double>();
     }
     if (!good)

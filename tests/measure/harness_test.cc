@@ -44,7 +44,7 @@ TEST(Harness, GivesStatisticsRatesAndARecord) {
   EXPECT_EQ(record.workload, (Json{{"name", "work"}, {"n", 7}}));
   EXPECT_EQ(record.find_series("call")->samples_ms, timing.samples_ms);
   EXPECT_FALSE(record.machine.fingerprint.empty());
-  EXPECT_NEAR((*record.metrics)["call"]["gflops_per_s"], 1e6 / 3e-3 / 1e9, 1e-12);
+  EXPECT_NEAR((*record.metrics)["call"]["gflops_per_s"].get<double>(), 1e6 / 3e-3 / 1e9, 1e-12);
 }
 
 TEST(Harness, TimesByTheHostsClockUnlessToldOtherwise) {

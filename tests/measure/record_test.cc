@@ -117,9 +117,15 @@ TEST(Record, HostileTextSurvivesTheRoundTrip) {
 }
 
 TEST(Record, ErrorsNameTheFieldAndWhatItHeld) {
-  const auto with = [](const char* pointer, const Json& value) {
+  const auto with = [](std::string_view path, const Json& value) {
     Json json = to_json(full_record());
-    json[Json::json_pointer(pointer)] = value;
+    Json* place = &json;
+    for (size_t slash = 0; slash != path.npos;) {
+      const size_t next = path.find('/', slash + 1);
+      place = &(*place)[path.substr(slash + 1, next == path.npos ? next : next - slash - 1)];
+      slash = next;
+    }
+    *place = value;
     return json;
   };
   const auto usage = ErrorKind::usage;
@@ -157,8 +163,8 @@ TEST(Record, TheLeastThatAnotherProgramMustWriteIsRead) {
 TEST(WorkloadKey, IgnoresKeyOrderTimesAndResults) {
   Record a = full_record(), b = full_record();
   b.workload = Json::object();
-  for (auto item = a.workload.rbegin(); item != a.workload.rend(); ++item)
-    b.workload[item.key()] = item.value();
+  for (size_t i = a.workload.size(); i-- > 0;)
+    b.workload[a.workload.items()[i].key] = a.workload.items()[i].value;
   b.time = "later";
   b.series.clear();
   b.status = Status::oom;

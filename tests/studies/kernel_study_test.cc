@@ -105,7 +105,7 @@ TEST(KernelStudy, RotationCoversTwiceTheCache) {
   const KernelStudy study(device, quick());
   const Record record = study.describe(workload(KernelMode::cold_rotate), blank());
   const int64_t inputs = fused_bytes(workload(KernelMode::hot).config, true).inputs.count;
-  const int64_t copies = record.settings["copies"];
+  const int64_t copies = record.settings["copies"].get<int64_t>();
   EXPECT_GE(copies * inputs, 2 << 20);
   EXPECT_LT((copies - 1) * inputs, 2 << 20);
 }

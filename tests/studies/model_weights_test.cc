@@ -43,7 +43,7 @@ class ModelWeights : public ::testing::Test {
     return all;
   }
   static double loss(const Record& record, const char* series) {
-    return record.metrics.value()[series]["loss"];
+    return record.metrics.value()[series]["loss"].get<double>();
   }
   static double error_of(const Record& record, const std::string& name) {
     for (const TensorError& tensor : record.verification.tensors)

@@ -1,0 +1,218 @@
+// A JSON value: what records, peers' answers and reports carry between text and code.
+//
+//   Json workload = {{"batch_size", 8}, {"dtype", "fp32"}};
+//   workload["seq_len"] = 1024;
+//   const int batch = workload.value("batch_size", 0);
+//   const std::string line = workload.dump();
+//
+// Objects keep the order in which keys were added. The library that parses and writes text is seen
+// by json.cc alone, because including it everywhere made up a third of the build.
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace ridgeline {
+
+// Text that is not JSON, or is nested deeper or has more keys than parse() allows.
+class JsonError : public std::runtime_error {
+ public:
+  JsonError(const std::string& what, size_t position) : runtime_error(what), byte(position) {}
+  size_t byte;  // where the text stops being JSON; 0: not known
+};
+
+class Json {
+ public:
+  struct Member;
+  using Array = std::vector<Json>;
+  using Object = std::vector<Member>;
+
+  // What hostile text may ask for: a stack frame per level, a comparison per earlier key.
+  static constexpr int kMaxDepth = 64;
+  static constexpr int kMaxKeys = 10'000;
+
+  Json() = default;
+  Json(std::nullptr_t) {}
+  template <std::integral T>
+  Json(T value);
+  template <std::floating_point T>
+  Json(T value) : value_(static_cast<double>(value)) {}
+  Json(const char* text) : value_(std::string(text)) {}
+  Json(std::string text) : value_(std::move(text)) {}
+  Json(std::string_view text) : value_(std::string(text)) {}
+  template <class T>
+  Json(const std::vector<T>& elements) : value_(Array(elements.begin(), elements.end())) {}
+  template <class T, size_t N>
+  Json(const std::array<T, N>& elements) : value_(Array(elements.begin(), elements.end())) {}
+  // A list of pairs whose first is text makes an object, any other list an array.
+  Json(std::initializer_list<Json> list);
+
+  static Json array(std::initializer_list<Json> list = {});
+  static Json object();
+  // Throws JsonError.
+  static Json parse(std::string_view text);
+  static std::optional<Json> try_parse(std::string_view text);
+
+  bool is_null() const { return std::holds_alternative<std::monostate>(value_); }
+  bool is_boolean() const { return std::holds_alternative<bool>(value_); }
+  bool is_number_unsigned() const;  // a whole number that is not negative
+  bool is_number_integer() const;
+  bool is_number() const { return is_number_integer() || std::holds_alternative<double>(value_); }
+  bool is_string() const { return std::holds_alternative<std::string>(value_); }
+  bool is_array() const { return std::holds_alternative<Array>(value_); }
+  bool is_object() const { return std::holds_alternative<Object>(value_); }
+  const char* type_name() const;  // "object", "number", ...
+
+  // The value as a T; throws a usage Error where it is none.
+  template <class T>
+  T get() const;
+  const std::string& text() const;
+
+  // ---- arrays and objects; other values have no elements.
+
+  size_t size() const;
+  bool empty() const { return size() == 0; }
+  bool contains(std::string_view key) const { return find_key(key) != nullptr; }
+  // Null where there is no such member.
+  const Json* find_key(std::string_view key) const;
+  // Of an object; added where it is not there. A null becomes an object.
+  Json& operator[](std::string_view key);
+  template <size_t N>
+  Json& operator[](const char (&key)[N]) {
+    return (*this)[std::string_view(key)];
+  }
+  // These throw a usage Error where there is no such element.
+  const Json& operator[](std::string_view key) const { return at(key); }
+  template <size_t N>
+  const Json& operator[](const char (&key)[N]) const {
+    return at(std::string_view(key));
+  }
+  const Json& operator[](size_t index) const { return at(index); }
+  const Json& operator[](int index) const { return at(static_cast<size_t>(index)); }
+  const Json& at(std::string_view key) const;
+  const Json& at(size_t index) const;
+  Json& at(std::string_view key);
+  // The member as a T; `otherwise` where there is none, or one of another kind.
+  template <class T>
+  T value(std::string_view key, T otherwise) const;
+  std::string value(std::string_view key, const char* otherwise) const {
+    return value(key, std::string(otherwise));
+  }
+
+  void push_back(Json element);  // a null becomes an array
+  Json& back();
+  void update(const Json& other);  // adds or replaces the members of `other`
+  void erase(std::string_view key);
+
+  // Elements of an array, or members of an object with their keys.
+  template <bool kConst>
+  class Iterator;
+  using iterator = Iterator<false>;
+  using const_iterator = Iterator<true>;
+  iterator begin();
+  iterator end();
+  const_iterator begin() const;
+  const_iterator end() const;
+  iterator find(std::string_view key);
+  const_iterator find(std::string_view key) const;
+  // for (const auto& [key, value] : json.items())
+  const Object& items() const;
+
+  // One line, or with an indent one line per element; what is not UTF-8 is replaced.
+  std::string dump(int indent = -1) const;
+  std::string dump_ascii() const;
+  Json sorted() const;  // the same with the keys of all objects in order
+
+  bool operator==(const Json& other) const;
+
+ private:
+  [[noreturn]] void refuse(const char* expected) const;
+
+  std::variant<std::monostate, bool, int64_t, uint64_t, double, std::string, Array, Object> value_;
+};
+
+struct Json::Member {
+  std::string key;
+  Json value;
+  bool operator==(const Member&) const = default;
+};
+
+template <bool kConst>
+class Json::Iterator {
+  template <class T>
+  using Maybe = std::conditional_t<kConst, const T, T>;
+
+ public:
+  Iterator(Maybe<Json>* element, Maybe<Member>* member) : element_(element), member_(member) {}
+  Maybe<Json>& operator*() const { return member_ ? member_->value : *element_; }
+  Maybe<Json>* operator->() const { return &**this; }
+  const std::string& key() const { return member_->key; }
+  Maybe<Json>& value() const { return **this; }
+  Iterator& operator++() {
+    if (member_)
+      ++member_;
+    else
+      ++element_;
+    return *this;
+  }
+  bool operator==(const Iterator&) const = default;
+
+ private:
+  Maybe<Json>* element_;
+  Maybe<Member>* member_;  // null: elements of an array
+};
+
+template <std::integral T>
+Json::Json(T value) {
+  if constexpr (std::is_same_v<T, bool>)
+    value_ = value;
+  else if (std::in_range<int64_t>(value))
+    value_ = static_cast<int64_t>(value);
+  else
+    value_ = static_cast<uint64_t>(value);
+}
+
+template <class T>
+T Json::get() const {
+  if constexpr (std::is_same_v<T, bool>) {
+    if (const bool* held = std::get_if<bool>(&value_)) return *held;
+    refuse("true or false");
+  } else if constexpr (std::is_arithmetic_v<T>) {
+    if (const int64_t* held = std::get_if<int64_t>(&value_)) return static_cast<T>(*held);
+    if (const uint64_t* held = std::get_if<uint64_t>(&value_)) return static_cast<T>(*held);
+    if (const double* held = std::get_if<double>(&value_)) return static_cast<T>(*held);
+    refuse("a number");
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    return text();
+  } else {
+    T elements;
+    for (const Json& element : *this) elements.push_back(element.get<typename T::value_type>());
+    return elements;
+  }
+}
+
+template <class T>
+T Json::value(std::string_view key, T otherwise) const {
+  const Json* found = find_key(key);
+  if (!found) return otherwise;
+  if constexpr (std::is_same_v<T, bool>)
+    return found->is_boolean() ? found->get<T>() : otherwise;
+  else if constexpr (std::is_arithmetic_v<T>)
+    return found->is_number() ? found->get<T>() : otherwise;
+  else if constexpr (std::is_same_v<T, std::string>)
+    return found->is_string() ? found->get<T>() : otherwise;
+  else
+    return *found;
+}
+
+}  // namespace ridgeline

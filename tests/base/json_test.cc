@@ -1,0 +1,77 @@
+#include "base/json.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "base/error.h"
+
+namespace ridgeline {
+namespace {
+
+TEST(Json, ListsOfPairsAreObjectsAndOtherListsArrays) {
+  const Json object = {{"a", 1}, {"b", {1, 2}}, {"c", {{"d", nullptr}}}};
+  EXPECT_EQ(object.dump(), R"({"a":1,"b":[1,2],"c":{"d":null}})");
+  EXPECT_TRUE(Json({1, "two"}).is_array());
+  EXPECT_TRUE(Json::array({Json::array({"a", 1})}).is_array()) << "array() never makes an object";
+}
+
+TEST(Json, KeepsTheOrderOfKeysAndSortsACopy) {
+  Json object = {{"z", 1}, {"a", {{"y", 1}, {"b", 2}}}};
+  object["m"] = 3;
+  EXPECT_EQ(object.dump(), R"({"z":1,"a":{"y":1,"b":2},"m":3})");
+  EXPECT_EQ(object.sorted().dump(), R"({"a":{"b":2,"y":1},"m":3,"z":1})");
+}
+
+TEST(Json, NumbersSurviveAndCompareByValue) {
+  for (const double value : {0.1, 1e300, -2.5e-310, 3.0})
+    EXPECT_EQ(Json::parse(Json(value).dump()).get<double>(), value);
+  EXPECT_EQ(Json::parse(Json(UINT64_MAX).dump()).get<uint64_t>(), UINT64_MAX);
+  EXPECT_EQ(Json(1), Json(1.0));
+  EXPECT_NE(Json(1), Json("1"));
+  EXPECT_EQ(Json(std::numeric_limits<double>::quiet_NaN()).dump(), "null");
+}
+
+TEST(Json, ValueFallsBackWhereAMemberIsMissingOrOfAnotherKind) {
+  const Json object = {{"number", 7}, {"text", "x"}};
+  EXPECT_EQ(object.value("number", 0), 7);
+  EXPECT_EQ(object.value("text", 3), 3);
+  EXPECT_EQ(object.value("none", "word"), "word");
+  EXPECT_EQ(Json(5).value("number", 1), 1) << "scalars have no members";
+}
+
+TEST(Json, WrongKindsAreErrorsWithTheKindInThem) {
+  const Json object = {{"a", "text"}};
+  EXPECT_THROW(object.at("b"), Error);
+  EXPECT_THROW(object.at("a").get<int>(), Error);
+  EXPECT_THROW(object.at(size_t{0}), Error);
+  EXPECT_THROW(Json(1)["a"] = 2, Error);
+}
+
+TEST(Json, ElementsAndMembersAreWalkedOver) {
+  int sum = 0;
+  for (const Json& element : Json::parse("[1,2,3]")) sum += element.get<int>();
+  for (const Json& member : Json::parse(R"({"a":4})")) sum += member.get<int>();
+  const Json object = {{"k", 5}};
+  for (const auto& [key, value] : object.items()) sum += key == "k" ? value.get<int>() : 100;
+  for (const Json& none : Json("text")) sum += static_cast<int>(none.size()) + 1000;
+  EXPECT_EQ(sum, 15);
+}
+
+TEST(Json, HostileTextIsRefusedWithoutDeepStacks) {
+  EXPECT_THROW(Json::parse(std::string(200'000, '[')), JsonError);
+  EXPECT_THROW(Json::parse(R"({"a":1)"), JsonError);
+  EXPECT_FALSE(Json::try_parse("{]"));
+  std::string keys = "{";
+  for (int i = 0; i <= Json::kMaxKeys; ++i) keys += "\"" + std::to_string(i) + "\":0,";
+  keys.back() = '}';
+  EXPECT_THROW(Json::parse(keys), JsonError);
+}
+
+TEST(Json, BytesThatAreNotUtf8AreReplaced) {
+  EXPECT_EQ(Json("a\xff").dump(), "\"a\xEF\xBF\xBD\"");
+  EXPECT_EQ(Json("\xC3\xA4").dump_ascii(), R"("\u00e4")");
+}
+
+}  // namespace
+}  // namespace ridgeline
