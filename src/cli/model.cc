@@ -203,8 +203,8 @@ void add_step_flags(CLI::App& command, ProtocolFlags& flags) {
       ->check(CLI::Range(1, kMaxIterations))
       ->capture_default_str();
   command.add_option("--time-budget", flags.time_budget,
-                     "seconds per row, shared by its scenarios, instead of a fixed number of "
-                     "samples; ends early when the median is known to 1 %");
+                     time_budget_help("seconds per row, shared by its scenarios, instead of a "
+                                      "fixed number of samples"));
 }
 
 }  // namespace

@@ -190,6 +190,12 @@ std::string to_command(const Protocol& protocol) {
   return fmt::format(" --num-warmup {}{}", protocol.warmups, amount);
 }
 
+std::string time_budget_help(std::string_view amount) {
+  return fmt::format(
+      "{}; takes at least {} samples, and ends early when the median is known to 1 % within-run",
+      amount, kMinIntervalSamples);
+}
+
 void add_protocol_flags(CLI::App& app, ProtocolFlags& flags) {
   app.add_option("--num-warmup", flags.warmups, "untimed runs before the first sample")
       ->check(CLI::Range(0, kMaxIterations))
@@ -198,8 +204,7 @@ void add_protocol_flags(CLI::App& app, ProtocolFlags& flags) {
       ->check(CLI::Range(1, kMaxIterations))
       ->capture_default_str();
   app.add_option("--time-budget", flags.time_budget,
-                 "seconds per row instead of a fixed number of samples; ends early when the median "
-                 "is known to 1 %");
+                 time_budget_help("seconds per row instead of a fixed number of samples"));
 }
 
 Protocol make_protocol(const ProtocolFlags& flags) {

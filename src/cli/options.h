@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/units.h"
@@ -15,6 +16,8 @@ namespace ridgeline {
 
 // Of --time-budget and --memory-budget. Throws a usage error, for nothing as well.
 double parse_time_budget(const std::string& text);
+// What the help of --time-budget ends with; `amount` says of what it is one.
+std::string time_budget_help(std::string_view amount);
 Bytes parse_memory_budget(const std::string& text);
 
 struct DeviceFlags {

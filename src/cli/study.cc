@@ -248,7 +248,7 @@ Run add_study_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "study", "all studies, at a size that fits this machine, and a report of them");
   add_device_flags(*command, flags->device);
-  command->add_option("--time-budget", flags->time_budget, "seconds per row")
+  command->add_option("--time-budget", flags->time_budget, time_budget_help("seconds per row"))
       ->capture_default_str();
   command->add_option("--results-dir", flags->results_dir, "where records and tables go")
       ->capture_default_str();

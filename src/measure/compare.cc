@@ -14,8 +14,7 @@
 namespace ridgeline {
 namespace {
 
-// Fewer samples than this cannot give an interval of 99 % by ranks, whatever they are.
-constexpr size_t kMinSamples = 6;
+constexpr size_t kMinSamples = kMinIntervalSamples;
 // A busy machine: processes that want to run, per core.
 constexpr double kBusyLoad = 0.5;
 // Shorter times are mostly those of starting threads, and of where the processor's clock stood.

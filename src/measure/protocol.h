@@ -24,9 +24,10 @@ struct Protocol {
 
   // With a budget (seconds of wall time, warm-ups included; 0: none), sampling ends when the median
   // of every series is known to within `target_precision`, or when the budget is spent. Warm-ups
-  // may use half of the budget; `min_iterations` samples are taken even beyond it.
+  // may use half of the budget; `min_iterations` samples are taken even beyond it: with fewer, no
+  // interval of a median and no verdict can be given.
   double time_budget_s = 0;
-  int min_iterations = 5;
+  int min_iterations = kMinIntervalSamples;
   double target_precision = 0.01;
 };
 

@@ -11,8 +11,6 @@
 namespace ridgeline {
 namespace {
 
-constexpr double kConfidence = 0.95;
-
 double percentile(const std::vector<double>& sorted, double fraction) {
   const double rank = fraction * static_cast<double>(sorted.size() - 1);
   const auto below = static_cast<size_t>(rank);
@@ -26,7 +24,7 @@ struct MedianRanks {
 };
 
 // The count of samples below the true median is binomial(n, 1/2), whatever the distribution. The
-// interval moves inwards from the extremes for as long as both tails together stay within 5%.
+// interval moves inwards from the extremes for as long as both tails together allow it.
 MedianRanks median_ranks(size_t n) {
   double log_term = -static_cast<double>(n) * std::log(2.0);
   double tail = std::exp(log_term);
@@ -34,7 +32,7 @@ MedianRanks median_ranks(size_t n) {
   while (low + 1 <= (n - 1) / 2) {
     log_term += std::log(static_cast<double>(n - low) / static_cast<double>(low + 1));
     const double wider_tail = tail + std::exp(log_term);
-    if (wider_tail > (1 - kConfidence) / 2) break;
+    if (wider_tail > (1 - kMedianConfidence) / 2) break;
     tail = wider_tail;
     ++low;
   }
@@ -77,7 +75,7 @@ Statistics summarize(std::span<const double> samples_ms) {
 }
 
 double relative_half_width(const Statistics& statistics) {
-  if (!(statistics.median_coverage >= kConfidence) || !(statistics.median_ms > 0))
+  if (!(statistics.median_coverage >= kMedianConfidence) || !(statistics.median_ms > 0))
     return std::numeric_limits<double>::infinity();
   return (statistics.median_high_ms - statistics.median_low_ms) / 2 / statistics.median_ms;
 }

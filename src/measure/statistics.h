@@ -12,15 +12,28 @@
 
 namespace ridgeline {
 
+// How surely the interval of a median holds.
+inline constexpr double kMedianConfidence = 0.95;
+
+// The fewest samples whose extremes enclose the true median with that probability: all of n lie on
+// one side of it in 2^(1 - n) of cases.
+constexpr int samples_for_median(double confidence) {
+  int samples = 1;
+  for (double one_sided = 1; one_sided > 1 - confidence; one_sided /= 2) ++samples;
+  return samples;
+}
+// What a study takes at least where it may choose, and what a verdict asks for.
+inline constexpr int kMinIntervalSamples = samples_for_median(kMedianConfidence);
+
 // NaN means "unknown": a standard deviation needs two samples.
 struct Statistics {
   static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
   int64_t count = 0;
   double median_ms = kUnknown;
-  // Order statistics that enclose the true median with a probability of at least 95%. Fewer than
-  // six samples cannot promise that: then they are the extremes, and `median_coverage` says what
-  // holds.
+  // Order statistics that enclose the true median with a probability of at least kMedianConfidence.
+  // Fewer samples than kMinIntervalSamples cannot promise that: then they are the extremes, and
+  // `median_coverage` says what holds. Of one run: how far runs lie apart they do not know.
   double median_low_ms = kUnknown;
   double median_high_ms = kUnknown;
   double median_coverage = kUnknown;
@@ -40,7 +53,7 @@ struct Statistics {
 Statistics summarize(std::span<const double> samples_ms);
 
 // Half the width of the median's interval over the median; infinity while its coverage is below
-// 95%.
+// kMedianConfidence.
 double relative_half_width(const Statistics& statistics);
 
 // One named series of timings (forward, backward) with the raw samples kept.

@@ -93,6 +93,13 @@ TEST(Protocol, TakesTheLeastIterationsEvenBeyondTheBudget) {
   EXPECT_EQ(m.protocol.stopping_rule, StoppingRule::budget_spent);
 }
 
+TEST(Protocol, ABudgetLeavesEnoughSamplesForAnInterval) {
+  FakeWorkload work{.seconds = {60}};
+  const Measurement m = measure({.time_budget_s = 1}, {"forward"}, work.iteration(), work.hooks());
+  EXPECT_EQ(m.protocol.iterations, kMinIntervalSamples);
+  EXPECT_TRUE(std::isfinite(relative_half_width(m.series[0].statistics)));
+}
+
 TEST(Protocol, CapsTheSamplesOfATinyWorkload) {
   FakeWorkload work{.seconds = {1e-6, 3e-6}};
   const Measurement m =

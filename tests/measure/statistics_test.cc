@@ -69,6 +69,15 @@ TEST(Statistics, MedianIntervalHasTheTabulatedRanks) {
   }
 }
 
+TEST(Statistics, TheFewestSamplesAreThoseThatGiveAnInterval) {
+  for (int n = 1; n <= 10; ++n) {
+    const Statistics s = summarize(std::vector<double>(static_cast<size_t>(n), 1.0));
+    EXPECT_EQ(std::isfinite(relative_half_width(s)), n >= kMinIntervalSamples) << n;
+  }
+  EXPECT_EQ(samples_for_median(0.99), 8);
+  EXPECT_EQ(samples_for_median(0.5), 2);
+}
+
 TEST(Statistics, MedianIntervalOfManySamplesStaysExact) {
   std::vector<double> ranks(20'001);
   for (size_t i = 0; i < ranks.size(); ++i) ranks[i] = static_cast<double>(i);
