@@ -3,7 +3,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
+#include <set>
 
 #include "base/error.h"
 #include "cli/base_results.h"
@@ -79,20 +81,28 @@ void show_points(const std::vector<Record>& ops, const Roofline& roofline, bool 
   write_table(csv, table);
   fmt::print("\n{}\n", to_text(table));
   for (const RooflinePoint& point : points) fmt::print("  - {}\n", sentence(point));
-  if (points.size() < ops.size())
+  const auto unknown = std::count_if(points.begin(), points.end(), [](const RooflinePoint& point) {
+    return !point.path_is_known;
+  });
+  if (unknown > 0)
+    fmt::print(
+        "  ({} passes are held against the ceiling of their dtype: their records, older ones or a "
+        "peer's, do not say which arithmetic ran)\n",
+        unknown);
+  const auto has_place = [&](const Record& record) {
+    return std::any_of(points.begin(), points.end(),
+                       [&](const RooflinePoint& point) { return point.record == &record; });
+  };
+  if (const auto without = std::count_if(ops.begin(), ops.end(), std::not_fn(has_place));
+      without > 0)
     fmt::print(
         "  ({} records have no place here: other machine, device or threads, not measured, or no "
-        "ceiling of their dtype)\n",
-        std::count_if(ops.begin(), ops.end(), [&](const Record& record) {
-          return std::none_of(points.begin(), points.end(),
-                              [&](const RooflinePoint& point) { return point.record == &record; });
-        }));
-  for (const ComputeCeiling& ceiling : roofline.compute) {
-    const bool used = std::any_of(points.begin(), points.end(), [&](const RooflinePoint& point) {
-      return point.dtype == ceiling.dtype;
-    });
-    if (plot && used) fmt::print("\n{}", roofline_plot(roofline, ceiling.dtype, points));
-  }
+        "ceiling of their arithmetic)\n",
+        without);
+  std::set<std::string> paths;
+  for (const RooflinePoint& point : points)
+    if (plot && paths.insert(point.path).second)
+      fmt::print("\n{}", roofline_plot(roofline, point.path, points));
 }
 
 int run_command(const RooflineFlags& flags) {

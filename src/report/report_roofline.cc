@@ -29,8 +29,8 @@ struct Ceilings {
   }
 };
 
-Ceilings spec_ceilings(const Record& record) {
-  const std::string dtype = products_dtype(record);
+// On paper, in one dtype.
+Peaks spec_peaks(const Record& record, std::string_view dtype) {
   if (record.machine.gpu) {
     const GpuFacts& gpu = *record.machine.gpu;
     if (const GpuSpec* spec = find_gpu_spec(gpu.model); spec && dense_tflops(*spec, dtype) > 0)
@@ -47,22 +47,31 @@ Ceilings spec_ceilings(const Record& record) {
   const std::string isa = text_at(record.settings, "isa");
   constexpr int64_t kMostThreads = 1 << 20;  // a file may say anything
   const int64_t threads = positive_at(record.settings, "threads").value_or(1);
-  const Peaks peaks = cpu_peaks({.isa = isa,
-                                 .dtype = dtype,
-                                 .threads = static_cast<int>(std::min(threads, kMostThreads)),
-                                 .max_clock_hz = generous_max_clock_hz(record.machine),
-                                 .features = record.machine.isa});
-  return {peaks.flops_per_s, peaks.bytes_per_s, peaks.derivation};
+  return cpu_peaks({.isa = isa,
+                    .dtype = dtype,
+                    .threads = static_cast<int>(std::min(threads, kMostThreads)),
+                    .max_clock_hz = generous_max_clock_hz(record.machine),
+                    .features = record.machine.isa});
+}
+
+Ceilings spec_ceilings(const Record& record, const Arithmetic& arithmetic) {
+  const Peaks peaks = spec_peaks(record, arithmetic.parts.front().dtype);
+  return {arithmetic.ceiling(
+              [&](std::string_view dtype) { return spec_peaks(record, dtype).flops_per_s; }),
+          peaks.bytes_per_s, peaks.derivation};
 }
 
 // Measured on the same machine where `ridgeline roofline` ran there, else from paper.
-Ceilings ceilings_of(const ReportContext& context, const Record& record) {
-  Ceilings ceilings = spec_ceilings(record);
+Ceilings ceilings_of(const ReportContext& context, const Record& record,
+                     const Arithmetic& arithmetic) {
+  Ceilings ceilings = spec_ceilings(record, arithmetic);
   const Roofline* measured = roofline_of(record, context.rooflines);
   if (!measured) return ceilings;
-  if (const ComputeCeiling* compute = measured->find_compute(products_dtype(record))) {
-    ceilings.flops_per_s = compute->rate;
-    ceilings.source = "measured: " + shown(compute->probe, 40);
+  if (const auto compute = measured_ceiling(*measured, arithmetic)) {
+    ceilings.flops_per_s = compute;
+    ceilings.source = "measured:";
+    for (const ProductPart& part : arithmetic.parts)
+      ceilings.source += " " + shown(measured->find_compute(part.dtype)->probe, 40);
   }
   if (const MemoryCeiling* memory = measured->main_memory()) ceilings.bytes_per_s = memory->rate;
   std::copy_if(measured->memory.begin(), measured->memory.end(),
@@ -74,20 +83,22 @@ Ceilings ceilings_of(const ReportContext& context, const Record& record) {
 // What a pass may reach: a working set that lives in a cache has the cache's roof, where measured.
 std::optional<double> roof_of(const ReportContext& context, const Record& record,
                               const Ceilings& ceilings, double intensity, Bytes working_set) {
-  if (const Roofline* measured = roofline_of(record, context.rooflines))
-    if (const auto roof = attainable(*measured, products_dtype(record), intensity, working_set,
-                                     text_at(record.settings, "mode").starts_with("cold")))
-      return roof;
-  return ceilings.roof(intensity);
+  const Roofline* measured = roofline_of(record, context.rooflines);
+  const MemoryCeiling* level =
+      measured
+          ? measured->find_memory(working_set, text_at(record.settings, "mode").starts_with("cold"))
+          : nullptr;
+  if (level == nullptr || !ceilings.flops_per_s) return ceilings.roof(intensity);
+  return std::min(*ceilings.flops_per_s, intensity * level->rate);
 }
 
-std::string view_of(const Record& record) {
+std::string view_of(const RooflineDot& dot) {
+  const Record& record = *dot.record;
   const std::string device = record.machine.gpu ? shown(record.machine.gpu->model, 40)
                              : record.machine.cpu_model.empty()
                                  ? shown(record.device, 20)
                                  : shown(record.machine.cpu_model, 60);
-  const std::string dtype = products_dtype(record);
-  return fmt::format("{}, {}", device, dtype.empty() ? "dtype unknown" : shown(dtype, 20));
+  return fmt::format("{}, {}", device, dot.path.empty() ? "dtype unknown" : dot.path);
 }
 
 std::string workload_words(const Record& record) {
@@ -158,6 +169,9 @@ Chart roofline_chart(const ReportContext& context, const std::string& view, cons
         fmt::format("{}: {} at {:.3g} FLOP/byte", workload_words(*dot.record),
                     quantity_text(Quantity::flops_per_s, dot.flops_per_s), dot.intensity);
     if (dot.roof) text += fmt::format(", {:.0f} % of the roof", 100 * dot.flops_per_s / *dot.roof);
+    // Parts in several ways differ in their shares, so that each has a roof of its own.
+    if (dot.roof && dot.several_paths)
+      text += fmt::format(" of its own, {}", quantity_text(Quantity::flops_per_s, *dot.roof));
     series.points.push_back({dot.intensity, dot.flops_per_s, std::move(text)});
   }
   if (placed.ceilings.flops_per_s && !xs.empty()) {
@@ -176,35 +190,58 @@ Chart roofline_chart(const ReportContext& context, const std::string& view, cons
   return chart;
 }
 
-// One sentence per view: the ceilings, how far from them, and what bounds most of the dots.
+// "8 of 12 dots are bounded by memory: ...", for each bound that some have.
+std::string bounds_words(const std::vector<RooflineDot>& dots) {
+  struct Words {
+    Bound bound;
+    const char* text;
+  };
+  constexpr Words kWords[] = {
+      {Bound::memory, "by memory, where fewer bytes would help (fusion, narrower dtypes)"},
+      {Bound::compute, "by arithmetic"},
+      {Bound::overhead, "likely by the time to start them"}};
+  std::string text;
+  size_t placed = 0;
+  for (const RooflineDot& dot : dots) placed += dot.bound ? 1 : 0;
+  for (const Words& words : kWords) {
+    const auto count = std::count_if(
+        dots.begin(), dots.end(), [&](const RooflineDot& dot) { return dot.bound == words.bound; });
+    if (count > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, words.text);
+  }
+  return text.empty() ? text : fmt::format(" Of {}, bounded: {}.", counted(placed, "dot"), text);
+}
+
+// One sentence per view: how far from the ceilings, what bounds the dots, and what the ceilings
+// are.
 std::string in_words(const std::string& view, const Placed& placed) {
   const Ceilings& ceilings = placed.ceilings;
   if (!ceilings.flops_per_s)
-    return fmt::format("{}: no ceiling is known for this machine and dtype.", view);
+    return fmt::format("{}: no ceiling is known for this machine and arithmetic.", view);
   const RooflineDot* best = nullptr;
-  size_t below_ridge = 0;
+  size_t unknown = 0;
   for (const RooflineDot& dot : placed.dots) {
-    if (!dot.roof) continue;
-    const bool below = dot.flops_per_s <= kCeilingSlack * *dot.roof;  // above: the summary says so
-    if (below && (!best || dot.flops_per_s / *dot.roof > best->flops_per_s / *best->roof))
-      best = &dot;
-    if (*dot.roof < *ceilings.flops_per_s) ++below_ridge;
+    unknown += dot.path_is_known ? 0 : 1;
+    // The summary speaks of those above.
+    if (!dot.roof || dot.flops_per_s > kCeilingSlack * *dot.roof) continue;
+    if (!best || dot.flops_per_s / *dot.roof > best->flops_per_s / *best->roof) best = &dot;
   }
-  std::string text = fmt::format("{}: the roof is {}", view,
-                                 quantity_text(Quantity::flops_per_s, *ceilings.flops_per_s));
+  std::string text = view + ":";
+  if (best)
+    text += fmt::format(" closest to the roof is {} {} ({}) with {:.0f} %.",
+                        shown(best->record->implementation, 40), best->series,
+                        workload_words(*best->record), 100 * best->flops_per_s / *best->roof);
+  if (ceilings.bytes_per_s) text += bounds_words(placed.dots);
+  text += fmt::format(" {} roof is {}", best ? "The" : "the",
+                      quantity_text(Quantity::flops_per_s, *ceilings.flops_per_s));
   if (ceilings.bytes_per_s)
     text += fmt::format(" and {:.4g} GB/s, the ridge at {:.3g} FLOP/byte",
                         *ceilings.bytes_per_s / 1e9, *ceilings.flops_per_s / *ceilings.bytes_per_s);
   text += fmt::format(" ({}).", ceilings.source);
-  if (best)
-    text += fmt::format(" Closest to it is {} {} ({}) with {:.0f} %.",
-                        shown(best->record->implementation, 40), best->series,
-                        workload_words(*best->record), 100 * best->flops_per_s / *best->roof);
-  if (ceilings.bytes_per_s)
+  if (unknown > 0)
     text += fmt::format(
-        " {} of {} lie left of the ridge: memory bounds them, and fewer bytes "
-        "(fusion, narrower dtypes) would help; the others need faster arithmetic.",
-        below_ridge, counted(placed.dots.size(), "dot"));
+        " {} held against the ceiling of the dtype: older records and those of peers do not say "
+        "which arithmetic ran.",
+        unknown == 1 ? "1 dot is" : fmt::format("{} dots are", unknown));
   return text;
 }
 
@@ -212,7 +249,6 @@ std::string in_words(const std::string& view, const Placed& placed) {
 
 std::vector<RooflineDot> roofline_dots(const ReportContext& context) {
   std::vector<RooflineDot> dots;
-  std::map<std::string, Ceilings> known;
   for (const Record* record : context.rows) {
     if (record->status != Status::ok || record->study == "roofline") continue;
     for (const Series& series : record->series) {
@@ -220,16 +256,19 @@ std::vector<RooflineDot> roofline_dots(const ReportContext& context) {
       const auto median = median_of(*record, series.name);
       if (!cost || !median || *median <= 0 || cost->bytes.count <= 0 || flops_done(*cost) <= 0)
         continue;
-      const std::string key =
-          fmt::format("{}|{}|{}|{}", record->machine.fingerprint, products_dtype(*record),
-                      text_at(record->settings, "isa"), text_at(record->settings, "threads"));
-      auto ceilings = known.find(key);
-      if (ceilings == known.end())
-        ceilings = known.emplace(key, ceilings_of(context, *record)).first;
-      RooflineDot dot{.record = record, .series = series.name};
+      const Arithmetic arithmetic = arithmetic_of(*record, series.name);
+      const Ceilings ceilings = ceilings_of(context, *record, arithmetic);
+      RooflineDot dot{.record = record,
+                      .series = series.name,
+                      .path = shown(arithmetic.name(), 60),
+                      .path_is_known = !is_ambiguous(*record, arithmetic),
+                      .several_paths = arithmetic.parts.size() > 1};
       dot.intensity = flops_done(*cost) / static_cast<double>(cost->bytes.count);
       dot.flops_per_s = flops_done(*cost) / *median * 1e3;
-      dot.roof = roof_of(context, *record, ceilings->second, dot.intensity, cost->bytes);
+      dot.roof = roof_of(context, *record, ceilings, dot.intensity, cost->bytes);
+      if (dot.roof)
+        dot.bound =
+            bound_of(*median / 1e3, dot.flops_per_s / *dot.roof, *dot.roof < *ceilings.flops_per_s);
       dots.push_back(std::move(dot));
     }
   }
@@ -240,8 +279,9 @@ ReportSection roofline_section(const ReportContext& context) {
   ReportSection section{.id = "roofline", .title = "Roofline"};
   std::map<std::string, Placed> views;
   for (RooflineDot& dot : roofline_dots(context)) {
-    Placed& placed = views[view_of(*dot.record)];
-    if (placed.dots.empty()) placed.ceilings = ceilings_of(context, *dot.record);
+    Placed& placed = views[view_of(dot)];
+    if (placed.dots.empty())
+      placed.ceilings = ceilings_of(context, *dot.record, arithmetic_of(*dot.record, dot.series));
     placed.dots.push_back(std::move(dot));
   }
   for (const auto& [name, placed] : views) {

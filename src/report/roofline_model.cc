@@ -213,12 +213,6 @@ const Roofline* roofline_of(const Record& record, std::span<const Roofline> all)
   return nullptr;
 }
 
-std::string products_dtype(const Record& record) {
-  const std::string precision = text_of(record.workload, "precision");
-  if (precision == "mixed") return "bf16";
-  return precision.empty() ? text_of(record.workload, "dtype") : precision;
-}
-
 std::optional<PhaseCost> cost_of(const Record& record, std::string_view series) {
   if (!record.cost) return std::nullopt;
   const PhaseCost& forward = record.cost->forward;
@@ -243,18 +237,29 @@ std::optional<double> attainable(const Roofline& roofline, std::string_view dtyp
   return std::min(top->rate, intensity * slope->rate);
 }
 
+std::optional<double> measured_ceiling(const Roofline& roofline, const Arithmetic& arithmetic) {
+  return arithmetic.ceiling([&](std::string_view dtype) -> std::optional<double> {
+    const ComputeCeiling* ceiling = roofline.find_compute(dtype);
+    return ceiling == nullptr ? std::nullopt : std::optional(ceiling->rate);
+  });
+}
+
+Bound bound_of(double seconds, double share, bool below_ridge) {
+  if (seconds < kOverheadSeconds && share < kMostlyOverhead) return Bound::overhead;
+  return below_ridge ? Bound::memory : Bound::compute;
+}
+
 std::vector<RooflinePoint> place(std::span<const Record> records, const Roofline& roofline) {
   std::vector<RooflinePoint> points;
   for (const Record& record : records) {
     if (record.study == "roofline" || record.status != Status::ok || !record.cost ||
         !belongs(record, roofline))
       continue;
-    const std::string dtype = products_dtype(record);
-    const ComputeCeiling* top = roofline.find_compute(dtype);
-    if (top == nullptr) continue;
     for (const Series& series : record.series) {
+      const Arithmetic arithmetic = arithmetic_of(record, series.name);
+      const std::optional<double> top = measured_ceiling(roofline, arithmetic);
       const std::optional<PhaseCost> cost = cost_of(record, series.name);
-      if (!cost || cost->bytes.count <= 0 || flops_done(*cost) <= 0) continue;
+      if (!top || !cost || cost->bytes.count <= 0 || flops_done(*cost) <= 0) continue;
       const double seconds = series.statistics.median_ms / 1e3;
       if (!std::isfinite(seconds) || seconds <= 0) continue;
       const bool cold = text_of(record.settings, "mode").starts_with("cold");
@@ -262,19 +267,20 @@ std::vector<RooflinePoint> place(std::span<const Record> records, const Roofline
       if (slope == nullptr) continue;
       RooflinePoint point{.record = &record,
                           .phase = series.name,
-                          .dtype = dtype,
+                          .dtype = arithmetic.dtype,
+                          .path = arithmetic.name(),
+                          .path_is_known = !is_ambiguous(record, arithmetic),
                           .workload = workload_of(record),
                           .flops = flops_done(*cost),
                           .bytes = static_cast<double>(cost->bytes.count),
                           .seconds = seconds,
+                          .ceiling = *top,
                           .level = slope->level};
       point.intensity = point.flops / point.bytes;
       point.rate = point.flops / seconds;
-      point.attainable = std::min(top->rate, point.intensity * slope->rate);
+      point.attainable = std::min(*top, point.intensity * slope->rate);
       point.share = point.rate / point.attainable;
-      point.bound = point.intensity * slope->rate < top->rate ? Bound::memory : Bound::compute;
-      if (seconds < kOverheadSeconds && point.share < kMostlyOverhead)
-        point.bound = Bound::overhead;
+      point.bound = bound_of(seconds, point.share, point.attainable < *top);
       points.push_back(std::move(point));
     }
   }
@@ -283,7 +289,7 @@ std::vector<RooflinePoint> place(std::span<const Record> records, const Roofline
 
 std::string sentence(const RooflinePoint& point) {
   const std::string what = fmt::format("{} {} in {} ({:.3g} FLOP per byte)", point.workload,
-                                       point.phase, point.dtype, point.intensity);
+                                       point.phase, point.path, point.intensity);
   const char* help = advice(point);
   if (point.bound == Bound::overhead)
     return fmt::format(
@@ -292,13 +298,16 @@ std::string sentence(const RooflinePoint& point) {
         what, 1e6 * point.seconds, 100 * point.share, help);
   const std::string roof =
       point.bound == Bound::memory ? fmt::format("the bandwidth of {}", point.level) : "arithmetic";
-  if (point.share > kCeilingSlack)
-    return fmt::format(
-        "{} is bounded by {} and runs at {:.0f} % of what the probe reached: {}the probe was "
-        "disturbed.",
-        what, roof, 100 * point.share,
-        point.bound == Bound::memory ? "more of it stayed in a cache than its tensors say, or "
-                                     : "");
+  if (point.share > kCeilingSlack) {
+    std::string why = "the probe was disturbed";
+    if (point.bound == Bound::memory)
+      why = "more of it stayed in a cache than its tensors say, or " + why;
+    if (!point.path_is_known)
+      why = "its record does not say which arithmetic ran, and another has a higher ceiling, or " +
+            why;
+    return fmt::format("{} is bounded by {} and runs at {:.0f} % of what the probe reached: {}.",
+                       what, roof, 100 * point.share, why);
+  }
   if (point.share >= kCloseToTheRoof)
     return fmt::format(
         "{} is bounded by {} and reaches {:.0f} % of it, so tuning saves at most {:.0f} % of its "

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "measure/record.h"
+#include "report/arithmetic.h"
 
 namespace ridgeline {
 
@@ -63,9 +64,6 @@ std::vector<Roofline> rooflines(std::span<const Record> records);
 // none.
 const Roofline* roofline_of(const Record& record, std::span<const Roofline> all);
 
-// The dtype in which the products of a record run; empty: it does not say.
-std::string products_dtype(const Record& record);
-
 // What a series of a record computes; empty: not known.
 std::optional<PhaseCost> cost_of(const Record& record, std::string_view series);
 
@@ -75,17 +73,24 @@ double flops_done(const PhaseCost& cost);
 
 enum class Bound { compute, memory, overhead };
 
+// `below_ridge`: memory allows less than arithmetic. So short a call that its roof explains less
+// than half of it is likely to be bounded by its own start.
+Bound bound_of(double seconds, double share, bool below_ridge);
+
 // One phase of one record. Points into the record it was made from.
 struct RooflinePoint {
   const Record* record = nullptr;
-  std::string phase;     // the series: "forward", "backward"
-  std::string dtype;     // of its products
-  std::string workload;  // for people: "naive S=1024 d=64 batch=8"
-  double flops = 0;      // done, an FMA as two
-  double bytes = 0;      // that must move at least, node by node
+  std::string phase;          // the series: "forward", "backward"
+  std::string dtype;          // that was asked for
+  std::string path;           // of its products: "fp32", "fp32 by 3 fp16 products"
+  bool path_is_known = true;  // false: by its dtype, which may not be how it ran
+  std::string workload;       // for people: "naive S=1024 d=64 batch=8"
+  double flops = 0;           // done, an FMA as two
+  double bytes = 0;           // that must move at least, node by node
   double seconds = 0;
   double intensity = 0;   // FLOPs per byte
   double rate = 0;        // FLOP/s
+  double ceiling = 0;     // FLOP/s of its arithmetic alone
   double attainable = 0;  // FLOP/s of the roof at this intensity
   double share = 0;       // rate / attainable
   std::string level;      // of memory that the working set lives in
@@ -95,9 +100,13 @@ struct RooflinePoint {
 // Those that are ok, have a cost, and belong to the roofline.
 std::vector<RooflinePoint> place(std::span<const Record> records, const Roofline& roofline);
 
-// FLOP/s of the roof for one call; empty: a ceiling is missing.
+// FLOP/s of the roof for one call in a dtype; empty: a ceiling is missing.
 std::optional<double> attainable(const Roofline& roofline, std::string_view dtype, double intensity,
                                  Bytes working_set, bool cold);
+
+// FLOP/s that the measured ceilings allow the arithmetic of a pass, whatever its bytes; empty: a
+// ceiling is missing.
+std::optional<double> measured_ceiling(const Roofline& roofline, const Arithmetic& arithmetic);
 
 // What bounds it and what would help, in one sentence.
 std::string sentence(const RooflinePoint& point);

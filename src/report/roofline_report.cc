@@ -116,27 +116,28 @@ Table roofline_points(std::span<const RooflinePoint> points) {
   Table table{.title =
                   "measured ops on the roofline, by the FLOPs that are done (an FMA as two); "
                   "the tables of the studies count by convention",
-              .columns = {"study", "op", "phase", "dtype", "FLOP/byte", "done GFLOP/s",
-                          "roof GFLOP/s", "% of roof", "in", "bound by"}};
+              .columns = {"study", "op", "phase", "dtype", "arithmetic", "FLOP/byte",
+                          "done GFLOP/s", "roof GFLOP/s", "% of roof", "in", "bound by"}};
   for (const RooflinePoint& point : points)
-    table.rows.push_back({point.record->study, point.workload, point.phase, point.dtype,
+    table.rows.push_back({point.record->study, point.workload, point.phase, point.dtype, point.path,
                           fmt::format("{:.3g}", point.intensity), giga(point.rate),
                           giga(point.attainable), fmt::format("{:.1f}", 100 * point.share),
                           point.level, std::string(name(point.bound))});
   return table;
 }
 
-std::string roofline_plot(const Roofline& roofline, std::string_view dtype,
+std::string roofline_plot(const Roofline& roofline, std::string_view path,
                           std::span<const RooflinePoint> points) {
   constexpr int kWidth = 64, kHeight = 16;
-  const ComputeCeiling* top = roofline.find_compute(dtype);
+  const auto first = std::find_if(points.begin(), points.end(),
+                                  [&](const RooflinePoint& point) { return point.path == path; });
   const MemoryCeiling* slope = roofline.main_memory();
-  if (top == nullptr || slope == nullptr) return {};
-  const double ridge = top->rate / slope->rate;
+  if (first == points.end() || slope == nullptr) return {};
+  const double top = first->ceiling, ridge = top / slope->rate;
   double left = ridge / 64, right = ridge * 64;
-  double low = top->rate / 4096, high = top->rate * 2;
+  double low = top / 4096, high = top * 2;
   for (const RooflinePoint& point : points) {
-    if (point.dtype != dtype) continue;
+    if (point.path != path) continue;
     left = std::min(left, point.intensity / 1.5);
     right = std::max(right, point.intensity * 1.5);
     low = std::min(low, point.rate / 1.5);
@@ -155,7 +156,7 @@ std::string roofline_plot(const Roofline& roofline, std::string_view dtype,
   };
   for (int x = 0; x < kWidth; ++x) {
     const double intensity = left * std::pow(right / left, (x + 0.5) / kWidth);
-    const double roof = std::min(top->rate, intensity * slope->rate);
+    const double roof = std::min(top, intensity * slope->rate);
     if (roof < low) continue;
     lines[static_cast<size_t>(row(roof))][static_cast<size_t>(x)] = intensity < ridge ? '/' : '-';
   }
@@ -163,7 +164,7 @@ std::string roofline_plot(const Roofline& roofline, std::string_view dtype,
   int count = 0;
   constexpr std::string_view kMarks = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
   for (const RooflinePoint& point : points) {
-    if (point.dtype != dtype) continue;
+    if (point.path != path) continue;
     const char mark = kMarks[static_cast<size_t>(count++) % kMarks.size()];
     char& at =
         lines[static_cast<size_t>(row(point.rate))][static_cast<size_t>(column(point.intensity))];
@@ -171,7 +172,7 @@ std::string roofline_plot(const Roofline& roofline, std::string_view dtype,
     legend += fmt::format("  {} {} {}\n", mark, point.workload, point.phase);
   }
   std::string text =
-      fmt::format("{} of {}: GFLOP/s against FLOP/byte, both logarithmic\n", dtype, roofline.title);
+      fmt::format("{} of {}: GFLOP/s against FLOP/byte, both logarithmic\n", path, roofline.title);
   for (int y = 0; y < kHeight; ++y) {
     const std::string rate = y == 0             ? giga(high)
                              : y == kHeight - 1 ? fmt::format("{:.3g}", low / 1e9)

@@ -24,8 +24,9 @@ Table gpu_spec_table();
 // One row per op and phase: what it is, where it stands, what bounds it.
 Table roofline_points(std::span<const RooflinePoint> points);
 
-// Log-log in characters: the roof of one dtype and its ops as letters; empty without ceilings.
-std::string roofline_plot(const Roofline& roofline, std::string_view dtype,
+// Log-log in characters: the roof of one arithmetic (RooflinePoint::path) and its ops as letters;
+// empty without any.
+std::string roofline_plot(const Roofline& roofline, std::string_view path,
                           std::span<const RooflinePoint> points);
 
 }  // namespace ridgeline

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "cost/product_paths.h"
 #include "graph/graph.h"
 #include "kernels/tensor_view.h"
 #include "plan/epilogue.h"
@@ -78,6 +79,8 @@ class Device {
       const std::function<double(size_t)>& /*time_ms*/) {
     return std::nullopt;
   }
+  // Which arithmetic makes the products of an op: what its ceiling is.
+  virtual ProductPath product_path(Op /*op*/, DType dtype) const { return {dtype, 1}; }
   // Memory that a node needs while it runs, beyond its outputs.
   virtual Bytes scratch(const Node& node, std::span<const TensorType> inputs) const = 0;
   // Compiles generated kernels, several at a time. Throws an unsupported error without a compiler.

@@ -173,7 +173,8 @@ std::optional<Record> run_attention(const AttentionWorkload& workload, Device& d
     device.synchronize();
     watch.after_run(record.memory);
     executable.set_poison(false);
-    if (executable.is_compiled()) record.metrics = compile_metrics(executable);
+    record.metrics = Json{{"arithmetic", arithmetic_metrics(graph, device)}};
+    if (executable.is_compiled()) record.metrics->update(compile_metrics(executable));
     if (options.verify) {
       record.verification = verify(workload, executable, device, options.seed);
       record.error = first_wrong_tensor(record.verification);

@@ -65,6 +65,20 @@ ScratchOf scratch_of(const Device& device) {
   };
 }
 
+Json arithmetic_metrics(const Graph& graph, const Device& device) {
+  Json metrics = Json::object();
+  const auto path_of = [&](Op op, DType dtype) { return device.product_path(op, dtype); };
+  for (const Stage& stage : graph.stages()) {
+    Json paths = Json::array();
+    for (const PathMacs& each : product_paths(graph, stage, path_of))
+      paths.push_back({{"dtype", info(each.path.dtype).name},
+                       {"products", each.path.products},
+                       {"macs", static_cast<int64_t>(each.macs)}});
+    if (!paths.empty()) metrics[stage.name] = std::move(paths);
+  }
+  return metrics;
+}
+
 Peaks device_peaks(const DeviceFacts& facts, const MachineFacts& machine, std::string_view dtype) {
   if (facts.kind == "cuda") return gpu_peaks(gpu_limits(facts, facts.max_clock_hz), dtype);
   return cpu_device_peaks(facts, machine, dtype, generous_max_clock_hz(machine));

@@ -24,6 +24,10 @@ Json device_settings(const Device& device, uint64_t seed);
 // The device's scratch, as the memory account asks for it. The device must outlive the function.
 ScratchOf scratch_of(const Device& device);
 
+// How the products of each pass of a graph are made on the device, for the metrics of a record:
+// {"forward": [{"dtype": "fp16", "products": 3, "macs": ...}], "backward": [...]}.
+Json arithmetic_metrics(const Graph& graph, const Device& device);
+
 // The speed of light of the device in a dtype, at the highest clock it can have, generously.
 Peaks device_peaks(const DeviceFacts& facts, const MachineFacts& machine, std::string_view dtype);
 

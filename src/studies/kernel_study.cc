@@ -131,6 +131,9 @@ std::optional<Record> KernelStudy::run(const KernelWorkload& workload, Record re
     record.protocol = measurement.protocol;
     record.protocol.first_run_s = first_run_s;
     record.memory.peak = device_.ledger().peak();
+    const AttentionForm form = fused ? AttentionForm::fused : AttentionForm::plain;
+    record.metrics =
+        Json{{"arithmetic", arithmetic_metrics(attention_training_graph(config, form), device_)}};
     add_kernel_metrics(workload, device_, record);
   } catch (const Error& error) {
     fail_row(record, error, label(workload));

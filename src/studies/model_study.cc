@@ -76,7 +76,8 @@ std::string measured_peak(const Record& record, std::string_view series) {
   return ", peak memory " + to_string(Bytes{peak->get<int64_t>()});
 }
 
-void add_costs(const ModelWorkload& workload, const ModelExecutable& executable, Record& record) {
+void add_costs(const ModelWorkload& workload, const ModelExecutable& executable,
+               const Device& device, Record& record) {
   const double forward = model_forward_flops(workload.config);
   CostFacts facts{.forward = {}, .backward = {}, .convention = kModelFlops};
   const auto phase = [&](const Cost& exact, double flops) {
@@ -88,6 +89,7 @@ void add_costs(const ModelWorkload& workload, const ModelExecutable& executable,
   if (stages.size() > 1) facts.backward = phase(stages[1], 2 * forward);
   facts.convention += "; macs and bytes count what ran, kernel by kernel";
   record.cost = facts;
+  (*record.metrics)["arithmetic"] = arithmetic_metrics(executable.graph(), device);
 }
 
 }  // namespace
@@ -288,7 +290,7 @@ bool ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, 
     record.memory = memory;
     record.memory.predicted_peak = largest;
   }
-  add_costs(workload, executable, record);
+  add_costs(workload, executable, device_, record);
   return true;
 }
 

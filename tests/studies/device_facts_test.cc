@@ -1,8 +1,10 @@
 // What records say of a GPU, checked with a device that only pretends to be one.
 #include "studies/device_facts.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "kernels/cuda/kernels.h"
 #include "runtime/cpu_device.h"
 #include "studies/attention_study.h"
 
@@ -22,6 +24,9 @@ class PretendedGpu : public CpuDevice {
             .multiprocessors = 132,
             .l2_bytes = 1 << 20,
             .max_clock_hz = 1.98e9};
+  }
+  ProductPath product_path(Op op, DType dtype) const override {
+    return cuda_product_path(op, dtype);
   }
   Bytes scratch(const Node& node, std::span<const TensorType>) const override {
     return node.op == Op::attention_gradient ? Bytes{4096} : Bytes{};
@@ -74,6 +79,30 @@ TEST(DeviceFacts, AnyDeviceRunsTheAttentionStudy) {
   EXPECT_EQ(record.status, Status::ok) << record.error;
   EXPECT_TRUE(record.memory.driver_peak_growth);
   EXPECT_FALSE(record.memory.process_peak_growth);
+}
+
+TEST(DeviceFacts, ARecordSaysWhichArithmeticRan) {
+  PretendedGpu gpu;
+  CpuDevice cpu({.threads = 2});
+  const auto first_part = [](Device& device, const char* implementation, const char* pass) {
+    const AttentionWorkload row{kRow.config, implementation};
+    const Record described = describe_attention(row, device, kQuick, {});
+    EXPECT_FALSE(described.metrics) << "peers are described alike, and run otherwise";
+    const Record record = run_attention(row, device, kQuick, described).value();
+    const Json parts = record.metrics.value()["arithmetic"][pass];
+    EXPECT_EQ(parts.size(), 1u);
+    const int64_t macs = pass == std::string_view("forward") ? record.cost->forward.macs
+                                                             : record.cost->backward.macs;
+    EXPECT_EQ(parts[0]["macs"].get<int64_t>(), macs) << implementation;
+    return fmt::format("{} {}", parts[0]["products"].get<int>(),
+                       parts[0]["dtype"].get<std::string>());
+  };
+  for (const char* pass : {"forward", "backward"}) {
+    EXPECT_EQ(first_part(gpu, "flash", pass), "3 fp16");
+    EXPECT_EQ(first_part(gpu, "naive", pass), "1 fp32");
+    EXPECT_EQ(first_part(cpu, "flash", pass), "1 fp32");
+    EXPECT_EQ(first_part(cpu, "compiled", pass), "1 fp32");
+  }
 }
 
 }  // namespace

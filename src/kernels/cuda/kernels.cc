@@ -1,5 +1,7 @@
 #include "kernels/cuda/kernels.h"
 
+#include "kernels/cuda/flash_tiles.h"
+
 namespace ridgeline {
 
 CudaPlanner cuda_planner(Op op) {
@@ -52,6 +54,13 @@ CudaPlanner cuda_planner(Op op) {
       {Op::pad, plan_pad},
   };
   return kTable[op];
+}
+
+ProductPath cuda_product_path(Op op, DType dtype) {
+  const bool is_flash = op == Op::attention || op == Op::attention_gradient;
+  const int planes = FlashShape{.dtype = dtype}.planes();
+  if (!is_flash || planes == 0) return {dtype, 1};
+  return {DType::f16, planes == 1 ? 1 : 3};  // high high + high low + low high
 }
 
 Bytes cuda_scratch(const Node& node, std::span<const TensorType> inputs) {

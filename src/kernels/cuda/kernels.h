@@ -2,6 +2,7 @@
 // none (runtime/cuda/matmul.h).
 #pragma once
 
+#include "cost/product_paths.h"
 #include "kernels/cuda/launch.h"
 
 namespace ridgeline {
@@ -10,6 +11,9 @@ using CudaPlanner = std::vector<CudaLaunch> (*)(const CudaCall&);
 
 // Null for inputs, constants, pure views and matmul.
 CudaPlanner cuda_planner(Op op);
+
+// Which arithmetic makes the products of an op, by the library or by the flash kernels.
+ProductPath cuda_product_path(Op op, DType dtype);
 
 // Device memory that a node needs while it runs, beyond its inputs and outputs.
 Bytes cuda_scratch(const Node& node, std::span<const TensorType> inputs);

@@ -200,6 +200,10 @@ std::optional<std::vector<double>> CudaDevice::compare(
   return tuner_.compare("cuBLASLt " + cublaslt::version() + " " + key, ways, time_ms);
 }
 
+ProductPath CudaDevice::product_path(Op op, DType dtype) const {
+  return cuda_product_path(op, dtype);
+}
+
 Bytes CudaDevice::scratch(const Node& node, std::span<const TensorType> inputs) const {
   return cuda_scratch(node, inputs);
 }

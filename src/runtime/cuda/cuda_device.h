@@ -75,6 +75,7 @@ class CudaDevice : public Device {
   void multiply(const Product& product) override;
   std::optional<std::vector<double>> compare(const std::string& key, size_t ways,
                                              const std::function<double(size_t)>& time_ms) override;
+  ProductPath product_path(Op op, DType dtype) const override;
   Bytes scratch(const Node& node, std::span<const TensorType> inputs) const override;
   std::vector<std::unique_ptr<FusedProgram>> compile(std::span<const FusedKernel* const> kernels,
                                                      const EmitOptions& options) override;
