@@ -110,14 +110,15 @@ ReportInput read_input(const ReportRequest& request) {
                 "give results files (.jsonl) that a study wrote");
   if (!request.base.empty() && !request.baseline.empty())
     throw Error(ErrorKind::usage, "--base and --baseline are two bases", "give one of them");
-  if (!request.base.empty() || !request.baseline.empty()) {
-    const std::unique_ptr<History> history = history_if_any(request.results_dir);
+  const std::shared_ptr<History> history = history_if_any(request.results_dir);
+  // Lives as long as the report asks for floors.
+  input.noise = [history, of = noise_of(history.get())](const auto&... row) { return of(row...); };
+  if (!request.base.empty() || !request.baseline.empty())
     input.comparison =
         compare_records(request.baseline.empty()
                             ? read_side(request.base)
                             : read_baseline(request.baseline, history.get(), request.results_dir),
-                        input.records, {.noise = noise_of(history.get()), .force = request.force});
-  }
+                        input.records, {.noise = input.noise, .force = request.force});
   return input;
 }
 

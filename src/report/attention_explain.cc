@@ -10,9 +10,10 @@
 #include "base/printable.h"
 #include "report/attention_report.h"
 #include "report/attention_rows.h"
-#include "report/power_law.h"
+#include "report/growth.h"
 #include "report/record_cells.h"
 #include "report/report_axis.h"
+#include "report/verdicts.h"
 
 namespace ridgeline {
 namespace {
@@ -54,55 +55,89 @@ bool shorter(const AttentionRow& a, const AttentionRow& b) {
   return order(a.size) < order(b.size);
 }
 
-// The exponent of `value(record)` over the sequence length, all else being equal within a group.
-template <class Value>
-std::optional<PowerLaw> growth(const Rows& rows, Value value) {
-  std::map<AttentionSize, int> groups;
-  std::vector<Observation> observations;
-  for (const AttentionRow& row : rows) {
-    AttentionSize all_else = row.size;
-    all_else.seq_len = 0;
-    const int group = groups.try_emplace(all_else, static_cast<int>(groups.size())).first->second;
-    if (const std::optional<double> y = value(*row.record))
-      observations.push_back({group, static_cast<double>(row.size.seq_len), *y});
-  }
-  return fit_power_law(observations);
+// Identifies a row and its machine but for who computes it, or but for its length.
+std::string key_of(const Record& record, Json workload, Json settings) {
+  Record key;
+  key.device = record.device;
+  key.workload = std::move(workload);
+  key.settings = std::move(settings);
+  return workload_key(key) + record.machine.fingerprint;
 }
 
-std::string in_words(const PowerLaw& law) {
-  const char* word = std::abs(law.exponent - 2) <= 0.2   ? ", close to quadratic"
-                     : std::abs(law.exponent - 1) <= 0.2 ? ", close to linear"
-                                                         : "";
-  return fmt::format("S^{:.2f}{}", law.exponent, word);
+std::string size_key(const Record& record) {
+  Json settings = record.settings;
+  if (settings.is_object()) settings.erase("backward");  // only some implementations have it
+  return key_of(record, record.workload, settings);
 }
 
-Sentence time_growth(const Rows& rows) {
-  const auto fit = [&](const char* phase) {
-    return growth(rows, [&](const Record& record) { return phase_median_ms(record, phase); });
-  };
-  const auto forward = fit("forward"), backward = fit("backward");
-  if (!forward) return std::nullopt;
-  std::string text =
-      fmt::format("forward time grows with the sequence length as {}", in_words(*forward));
-  if (backward) text += fmt::format("; backward as {}", in_words(*backward));
-  return text +
-         fmt::format(
-             " (S from {:.0f} to {:.0f}): twice the length takes {:.1f} times as long forward",
-             forward->x_min, forward->x_max, std::exp2(forward->exponent));
+std::string curve_key(const Record& record) {
+  Json workload = record.workload;
+  workload.erase("seq_len");
+  return key_of(record, workload, record.settings);
+}
+
+// Curves of `observe(row)` over the sequence length, all else being equal within one.
+template <class Observe>
+std::vector<std::vector<Observation>> curves_of(const Rows& rows, Observe observe) {
+  std::map<std::string, std::vector<Observation>> curves;
+  for (const AttentionRow& row : rows)
+    if (const std::optional<Observation> observation = observe(row))
+      curves[curve_key(*row.record)].push_back(*observation);
+  std::vector<std::vector<Observation>> out;
+  for (auto& [key, curve] : curves) out.push_back(std::move(curve));
+  return out;
+}
+
+std::vector<Growth> growths_of(const std::vector<std::vector<Observation>>& curves) {
+  std::vector<Growth> growths;
+  for (const std::vector<Observation>& curve : curves)
+    if (const auto growth = growth_at_end(curve)) growths.push_back(*growth);
+  return growths;
+}
+
+Sentence time_growth(const Rows& rows, const char* phase) {
+  const std::vector<Growth> growths =
+      growths_of(curves_of(rows, [&](const AttentionRow& row) -> std::optional<Observation> {
+        const auto statistics = phase_statistics(*row.record, phase);
+        if (!statistics) return std::nullopt;
+        return median_at(static_cast<double>(row.size.seq_len), *statistics);
+      }));
+  if (growths.empty()) return std::nullopt;
+  std::string text = fmt::format("{} time grows as {}", phase, in_words(growths, "S"));
+  if (growths.size() == 1)
+    text += fmt::format("; at the end twice the length takes {:.1f} times as long",
+                        std::exp2(growths[0].exponent));
+  return text;
+}
+
+Sentence forward_growth(const Rows& rows) {
+  return time_growth(rows, "forward");
+}
+
+Sentence backward_growth(const Rows& rows) {
+  return time_growth(rows, "backward");
 }
 
 Sentence memory_growth(const Rows& rows) {
-  const auto law = growth(rows, [](const Record& record) -> std::optional<double> {
-    if (record.status != Status::ok || !record.memory.peak) return std::nullopt;
-    return static_cast<double>(record.memory.peak->count);
-  });
-  if (!law) return std::nullopt;
   const Rows good = with_status(rows, Status::ok);
+  const auto curves = curves_of(good, [](const AttentionRow& row) -> std::optional<Observation> {
+    if (!row.record->memory.peak) return std::nullopt;
+    return exactly(static_cast<double>(row.size.seq_len),
+                   static_cast<double>(row.record->memory.peak->count));
+  });
+  const std::vector<Growth> growths = growths_of(curves);
+  if (growths.empty()) return std::nullopt;
+  std::string text = fmt::format("peak memory grows as {}", in_words(growths, "S"));
+  double most_fixed = 0;
+  for (const std::vector<Observation>& curve : curves)
+    most_fixed = std::max(most_fixed, fixed_part(curve).value_or(0));
+  if (most_fixed >= 1)
+    text += fmt::format("; {}{} do not grow", curves.size() > 1 ? "up to " : "",
+                        to_string(Bytes{static_cast<int64_t>(most_fixed)}));
   const auto longest = std::max_element(good.begin(), good.end(), shorter);
-  std::string text = fmt::format("peak memory grows as {}", in_words(*law));
   if (longest->record->memory.peak)
-    text += fmt::format(", to {} at {}", to_string(*longest->record->memory.peak),
-                        place(longest->size));
+    text += fmt::format("; it is {} at {}", to_string(*longest->record->memory.peak),
+                        place_among(*longest, rows));
   return text;
 }
 
@@ -118,7 +153,7 @@ Sentence quadratic_share(const Rows& rows) {
   const MemoryFacts& memory = longest->record->memory;
   return fmt::format(
       "at {}, tensors of S x S elements hold {:.0f}% of the predicted peak of {}",
-      place(longest->size),
+      place_among(*longest, rows),
       100 * memory.predicted_quadratic->mebibytes() / memory.predicted_peak->mebibytes(),
       to_string(*memory.predicted_peak));
 }
@@ -127,14 +162,13 @@ Sentence oom_frontier(const Rows& rows) {
   const AttentionRow* first = smallest_oom_row(rows);
   const Rows good = with_status(rows, Status::ok);
   if (!first) return std::nullopt;
-  std::string text;
-  if (!good.empty())
-    text = fmt::format("runs up to {}; ",
-                       place(std::max_element(good.begin(), good.end(), shorter)->size));
-  text += fmt::format("the smallest size that runs out of memory is batch {} {}",
-                      first->size.batch_size, place(first->size));
+  std::string text =
+      fmt::format("the smallest size that does not fit is {}", place_among(*first, rows));
   if (const auto predicted = first->record->memory.predicted_peak)
-    text += fmt::format(", which needs {}", to_string(*predicted));
+    text += fmt::format(", which needs {} by prediction", to_string(*predicted));
+  if (!good.empty())
+    text += fmt::format("; the longest that runs is {}",
+                        place_among(*std::max_element(good.begin(), good.end(), shorter), rows));
   return text;
 }
 
@@ -177,41 +211,48 @@ Sentence throughput(const Rows& rows) {
                                  rate("forward", record.cost->forward.flops));
   if (phase_median_ms(record, "backward").value_or(0) > 0)
     text += ", backward " + rate("backward", record.cost->backward.flops);
-  if (!record.cost->convention.empty())
-    text += fmt::format(" ({})", printable(record.cost->convention));
   return text;
 }
 
 // The rules: one sentence each, asked per implementation.
 using Rule = Sentence (*)(const Rows&);
-constexpr Rule kRules[] = {time_growth,  memory_growth,           quadratic_share,
-                           oom_frontier, error_nearest_tolerance, throughput};
+constexpr Rule kRules[] = {forward_growth, backward_growth,         memory_growth, quadratic_share,
+                           oom_frontier,   error_nearest_tolerance, throughput};
 
-Sentence speedup(const Rows& rows, const std::string& base, const std::string& other) {
-  std::map<AttentionSize, std::map<std::string, const Record*>> by_size;
-  for (const AttentionRow& row : rows) by_size[row.size][row.record->implementation] = row.record;
+Sentence speedup(const Rows& rows, const std::string& base, const std::string& other,
+                 const NoiseLookup& noise) {
+  std::map<std::string, std::map<std::string, const AttentionRow*>> by_size;
+  for (const AttentionRow& row : rows)
+    by_size[size_key(*row.record)][row.record->implementation] = &row;
   std::string text;
+  Reasons reasons;
   for (const char* phase : {"forward", "backward"}) {
-    double log_sum = 0;
-    int count = 0;
-    for (const auto& [size, found] : by_size) {
-      if (!found.contains(base) || !found.contains(other)) continue;
-      const double base_ms = phase_median_ms(*found.at(base), phase).value_or(0);
-      const double other_ms = phase_median_ms(*found.at(other), phase).value_or(0);
-      if (base_ms <= 0 || other_ms <= 0) continue;
-      log_sum += std::log(base_ms / other_ms);
-      ++count;
-    }
-    if (count > 0)
-      text += fmt::format("{}{} {:.2f}x as fast over {} sizes", text.empty() ? "" : ", ", phase,
-                          std::exp(log_sum / count), count);
+    Speedup speedup(noise);
+    for (const auto& [size, found] : by_size)
+      if (found.contains(base) && found.contains(other))
+        speedup.add(found.at(base)->record, found.at(other)->record, phase,
+                    place_among(*found.at(base), rows));
+    if (speedup.count() == 0) continue;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", phase, speedup.words());
+    reasons.add(speedup.reasons());
   }
   if (text.empty()) return std::nullopt;
-  return fmt::format("{} against {}: {} (geometric means)", printable(other), printable(base),
-                     text);
+  if (!reasons.empty()) text += "; undecided because: " + reasons.text();
+  return fmt::format("{} against {}: {}", printable(other, 40), printable(base, 40), text);
 }
 
-Sentence noise(const Rows& rows) {
+// How FLOPs are counted, once for all rows.
+Sentence conventions(const Rows& rows) {
+  std::string text;
+  for (const AttentionRow& row : rows)
+    if (row.record->cost && !row.record->cost->convention.empty())
+      if (const std::string words = printable(row.record->cost->convention);
+          text.find(words) == text.npos)
+        text += (text.empty() ? "FLOPs count " : "; ") + words;
+  return text.empty() ? std::nullopt : Sentence(text);
+}
+
+Sentence how_well_known(const Rows& rows) {
   std::vector<const Record*> records;
   for (const AttentionRow& row : rows) records.push_back(row.record);
   const std::string note = noise_note(records);
@@ -230,23 +271,25 @@ Sentence bad_rows(const Rows& rows, Status status) {
 
 }  // namespace
 
-std::vector<std::string> explain_attention(std::span<const Record> records) {
+std::vector<std::string> explain_attention(std::span<const Record> records,
+                                           const NoiseLookup& noise) {
   const AttentionRows all = attention_rows(records);
   std::vector<std::string> sentences;
   const auto add = [&](const std::string& prefix, const Sentence& sentence) {
     if (sentence) sentences.push_back(prefix + *sentence + ".");
   };
+  for (size_t i = 1; i < all.implementations.size(); ++i)
+    add("", speedup(all.rows, all.implementations[0], all.implementations[i], noise));
+  for (const Status status : {Status::wrong, Status::invalid, Status::unsupported, Status::skipped})
+    add("", bad_rows(all.rows, status));
   for (const std::string& implementation : all.implementations) {
     Rows rows;
     for (const AttentionRow& row : all.rows)
       if (row.record->implementation == implementation) rows.push_back(row);
     for (const Rule rule : kRules) add(printable(implementation, 40) + ": ", rule(rows));
   }
-  for (size_t i = 1; i < all.implementations.size(); ++i)
-    add("", speedup(all.rows, all.implementations[0], all.implementations[i]));
-  add("", noise(all.rows));
-  for (const Status status : {Status::wrong, Status::invalid, Status::unsupported, Status::skipped})
-    add("", bad_rows(all.rows, status));
+  add("", how_well_known(all.rows));
+  add("", conventions(all.rows));
   return sentences;
 }
 

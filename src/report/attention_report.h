@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "measure/compare.h"
 #include "measure/record.h"
 #include "report/table.h"
 
@@ -32,9 +33,11 @@ std::vector<Table> attention_side_by_side(std::span<const Record> records,
 // none.
 const Record* smallest_oom(std::span<const Record> records);
 
-// What was seen, in sentences; each only if the records support it: growth of time and memory with
-// the sequence, what S x S tensors hold, the OOM frontier, errors against tolerances, GFLOP/s,
-// speedups, bad rows.
-std::vector<std::string> explain_attention(std::span<const Record> records);
+// What was seen, in sentences; each only if the records support it. First who is faster (by the
+// verdict engine, with these noise floors) and what is no result; then, by implementation, growth
+// of time and memory with the sequence, what S x S tensors hold, the OOM frontier, errors against
+// tolerances, GFLOP/s; last how well it is known and how FLOPs are counted.
+std::vector<std::string> explain_attention(std::span<const Record> records,
+                                           const NoiseLookup& noise = {});
 
 }  // namespace ridgeline

@@ -33,10 +33,27 @@ std::string probes_of(const Json& metrics) {
 constexpr const char* kSizes[] = {"batch_size", "heads", "d_model", "dtype", "causal"};
 
 std::string problem_of(const Record& record) {
-  return fmt::format("batch {}, {} heads, d_model {}, {}{} on {}",
+  const int64_t budget = whole_at(record.settings, "memory_budget_bytes");
+  return fmt::format("batch {}, {} heads, d_model {}, {}{} on {}{}",
                      text_of(record.workload, "batch_size"), text_of(record.workload, "heads"),
                      text_of(record.workload, "d_model"), text_of(record.workload, "dtype"),
-                     text_of(record.workload, "causal") == "True" ? " causal" : "", record.device);
+                     text_of(record.workload, "causal") == "True" ? " causal" : "", record.device,
+                     budget > 0 ? " within " + to_string(Bytes{budget}) : "");
+}
+
+// A longer sequence was seen not to fit.
+bool is_limited_by_memory(const Record& record) {
+  return metrics_of(record).contains("first_oom_seq_len");
+}
+
+// How much longer a sequence one takes than another; empty: that does not follow from the two.
+std::string beside(const Record& base, const Record& other) {
+  const auto shorter = static_cast<double>(whole_at(metrics_of(base), "seq_len"));
+  const auto longer = static_cast<double>(whole_at(metrics_of(other), "seq_len"));
+  if (&base == &other || shorter <= 0 || longer <= 0 || !is_limited_by_memory(base)) return {};
+  return fmt::format("{} reaches {}{:.3g} times the sequence of {}", other.implementation,
+                     is_limited_by_memory(other) ? "" : "at least ", longer / shorter,
+                     base.implementation);
 }
 
 }  // namespace
@@ -90,36 +107,31 @@ Table frontier_summary(std::span<const Record> records) {
 std::vector<std::string> frontier_notes(std::span<const Record> records) {
   std::vector<std::string> notes;
   std::map<std::string, std::vector<const Record*>> problems;
+  for (const Record& record : records)
+    if (record.study == "frontier" && record.status == Status::ok)
+      problems[problem_of(record)].push_back(&record);
+  for (const auto& [problem, rows] : problems)
+    for (const Record* record : rows)
+      if (const std::string ratio = beside(*rows.front(), *record); !ratio.empty())
+        notes.push_back(fmt::format("{}: {}", problem, ratio));
   for (const Record& record : records) {
     if (record.study != "frontier") continue;
+    const std::string what = fmt::format("{} at {}", record.implementation, problem_of(record));
     if (record.status != Status::ok) {
-      notes.push_back(
-          fmt::format("{} at {}: {}", record.implementation, problem_of(record), record.error));
+      notes.push_back(fmt::format("{}: {}", what, record.error));
       continue;
     }
-    problems[problem_of(record)].push_back(&record);
     const Json metrics = metrics_of(record);
     const int64_t fits = whole_at(metrics, "seq_len");
     const int64_t predicted = whole_at(metrics, "predicted_seq_len");
     if (fits != predicted && predicted > 0)
-      notes.push_back(
-          fmt::format("{} at {}: the memory model said {}, the probes {} ({:+.1f} %)",
-                      record.implementation, problem_of(record), predicted, fits,
-                      100 * (static_cast<double>(fits) / static_cast<double>(predicted) - 1)));
-    if (!metrics.contains("first_oom_seq_len"))
-      notes.push_back(fmt::format("{} at {}: {} is no limit of memory, but {}",
-                                  record.implementation, problem_of(record), fits,
+      notes.push_back(fmt::format(
+          "{}: the memory model said {}, the probes {} ({:+.1f} %)", what, predicted, fits,
+          100 * (static_cast<double>(fits) / static_cast<double>(predicted) - 1)));
+    if (!is_limited_by_memory(record))
+      notes.push_back(fmt::format("{}: {} is no limit of memory, but {}", what, fits,
                                   text_of(metrics, "limited_by")));
   }
-  for (const auto& [problem, rows] : problems)
-    for (const Record* record : rows) {
-      const auto shorter = static_cast<double>(whole_at(metrics_of(*rows.front()), "seq_len"));
-      const auto longer = static_cast<double>(whole_at(metrics_of(*record), "seq_len"));
-      if (record != rows.front() && shorter > 0 && longer > 0)
-        notes.push_back(fmt::format("{}: {} reaches {:.3g} times the sequence of {}", problem,
-                                    record->implementation, longer / shorter,
-                                    rows.front()->implementation));
-    }
   return notes;
 }
 

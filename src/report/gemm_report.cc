@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "report/record_cells.h"
+#include "report/verdicts.h"
 
 namespace ridgeline {
 namespace {
@@ -30,6 +31,25 @@ std::string shape_of(const Record& record) {
 }
 
 constexpr const char* kMetrics[] = {"gflops_per_s", "gb_per_s", "peak_share", "ceiling_share"};
+
+// "gemm fp32 cpu 64x64x64: naive is 4.00x slower than the library"; empty: one of them has no time.
+std::string beside_library(const Record& library, const Record& record) {
+  const auto ours = statistic(record, kPhase, &Statistics::median_ms);
+  const auto theirs = statistic(library, kPhase, &Statistics::median_ms);
+  if (!ours || !theirs || *ours <= 0 || *theirs <= 0) return {};
+  const std::string what = fmt::format("{} {} {}{} {}: {}", text_of(record.workload, "op"),
+                                       text_of(record.workload, "dtype"), record.device,
+                                       text_of(record.settings, "mode") == "cold" ? " cold" : "",
+                                       shape_of(record), record.implementation);
+  const Judgement judgement = verdict_between(library, record, kPhase);
+  const std::string ratio = times_as_fast(*theirs / *ours);
+  if (judgement.verdict == Verdict::unclear)
+    return fmt::format("{} against the library is undecided ({} by the medians): {}", what, ratio,
+                       judgement.reason);
+  if (judgement.verdict == Verdict::same) return fmt::format("{} is as fast as the library", what);
+  return fmt::format("{} is {} {} the library", what, ratio,
+                     ratio.ends_with("slower") ? "than" : "as");
+}
 
 }  // namespace
 
@@ -103,21 +123,14 @@ std::vector<std::string> gemm_notes(std::span<const Record> records) {
   std::map<std::string, Group> groups;
   bool has_ceilings = false;
   for (const Record* record : rows_of(records)) {
-    if (record->cost) add(record->cost->convention);
-    if (record->metrics) {
-      add("peak % is " + text_of(*record->metrics, "peak_share_is"));
-      if (metric_of(*record, kPhase, "ceiling_share")) {
-        has_ceilings = true;
-        add("ceiling % is " + text_of(*record->metrics, "ceiling_share_is"));
-        if (*metric_of(*record, kPhase, "ceiling_share") > kCeilingSlack)
-          add("shares of the ceiling above 105 % say that it was measured too low, beside other "
-              "work "
-              "perhaps: `ridgeline roofline` measures it again");
-      }
-    }
+    if (metric_of(*record, kPhase, "ceiling_share")) has_ceilings = true;
     if (record->status != Status::ok || !record->cost) continue;
-    Group& group = groups[text_of(record->workload, "op") + " " +
-                          text_of(record->workload, "dtype") + " " + record->device];
+    std::string key;
+    for (const std::string& part :
+         {text_of(record->workload, "op"), text_of(record->workload, "dtype"), record->device,
+          text_of(record->settings, "mode"), text_of(record->settings, "threads")})
+      key += part + '\n';
+    Group& group = groups[key + record->machine.fingerprint];
     const int64_t macs = record->cost->forward.macs;
     if (macs > group.macs) group = {macs, {}};
     if (macs == group.macs) group.rows.push_back(record);
@@ -127,17 +140,21 @@ std::vector<std::string> gemm_notes(std::span<const Record> records) {
         std::find_if(group.rows.begin(), group.rows.end(),
                      [](const Record* record) { return record->implementation == "library"; });
     if (library == group.rows.end()) continue;
-    for (const Record* record : group.rows) {
-      if (record == *library) continue;
-      const auto ours = statistic(*record, kPhase, &Statistics::median_ms);
-      const auto theirs = statistic(**library, kPhase, &Statistics::median_ms);
-      if (!ours || !theirs || *ours <= 0 || *theirs <= 0) continue;
-      const double ratio = *ours / *theirs;
-      add(fmt::format("{} {}: {} takes {:.3g} times as long as the library", key, shape_of(*record),
-                      record->implementation, ratio));
-    }
+    for (const Record* record : group.rows)
+      if (record != *library) add(beside_library(**library, *record));
   }
   add(noise_note(rows_of(records)));
+  for (const Record* record : rows_of(records)) {
+    if (const auto share = metric_of(*record, kPhase, "ceiling_share");
+        share && *share > kCeilingSlack)
+      add("shares of the ceiling above 105 % say that it was measured too low, beside other work "
+          "perhaps: `ridgeline roofline` measures it again");
+    if (record->cost) add(record->cost->convention);
+    if (!record->metrics) continue;
+    add("peak % is " + text_of(*record->metrics, "peak_share_is"));
+    if (metric_of(*record, kPhase, "ceiling_share"))
+      add("ceiling % is " + text_of(*record->metrics, "ceiling_share_is"));
+  }
   if (!has_ceilings && !groups.empty())
     add("no measured ceilings of this device were found: `ridgeline roofline` measures them");
   for (const Record* record : rows_of(records))

@@ -6,18 +6,29 @@
 #include <cmath>
 
 #include "base/larger.h"
+#include "measure/compare.h"
 #include "measure/statistics.h"
 
 namespace ridgeline {
 namespace {
 
-constexpr double kWellKnown = 0.05;  // half the width of a median's interval, over the median
+constexpr double kWellKnown = 0.05;  // half the width of a median's interval over the median
 
-bool is_noisy(const Record* record) {
-  return record->status == Status::ok &&
-         std::any_of(record->series.begin(), record->series.end(), [](const Series& series) {
-           return !(relative_half_width(series.statistics) <= kWellKnown);
-         });
+size_t rows_with(std::span<const Record* const> rows, bool (*holds)(const Statistics&)) {
+  return static_cast<size_t>(std::count_if(rows.begin(), rows.end(), [&](const Record* record) {
+    return record->status == Status::ok &&
+           std::any_of(record->series.begin(), record->series.end(), [&](const Series& series) {
+             return is_compared(series.name) && holds(series.statistics);
+           });
+  }));
+}
+
+bool is_too_short(const Statistics& statistics) {
+  return statistics.count < kMinIntervalSamples;
+}
+
+bool is_noisy(const Statistics& statistics) {
+  return !is_too_short(statistics) && !(relative_half_width(statistics) <= kWellKnown);
 }
 
 }  // namespace
@@ -77,11 +88,19 @@ std::vector<const Record*> rows_of_study(std::span<const Record> records, std::s
 }
 
 std::string noise_note(std::span<const Record* const> rows) {
-  const auto noisy = std::count_if(rows.begin(), rows.end(), is_noisy);
-  if (noisy == 0) return {};
-  return fmt::format(
-      "Noisy: in {} a median is not known to within {:.0f} %; take ratios there as rough",
-      noisy == 1 ? "1 row" : fmt::format("{} rows", noisy), 100 * kWellKnown);
+  const auto words = [](size_t count) {
+    return fmt::format("{} row{}", count, count == 1 ? "" : "s");
+  };
+  std::string text;
+  if (const size_t noisy = rows_with(rows, is_noisy); noisy > 0)
+    text = fmt::format(
+        "Noisy: in {} a median is not known to within {:.0f} % within-run; take ratios there as "
+        "rough",
+        words(noisy), 100 * kWellKnown);
+  if (const size_t few = rows_with(rows, is_too_short); few > 0)
+    text += fmt::format("{}Too few samples in {}: fewer than {} give no interval and no verdict",
+                        text.empty() ? "" : ". ", words(few), kMinIntervalSamples);
+  return text;
 }
 
 }  // namespace ridgeline

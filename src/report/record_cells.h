@@ -37,7 +37,8 @@ std::vector<const Record*> rows_of_study(std::span<const Record> records, std::s
 // measured too low.
 inline constexpr double kCeilingSlack = 1.05;
 
-// "Noisy: in 2 rows a median is not known ...", of rows that are ok; empty: all are well known.
+// How well medians are known within their run: "Noisy: in 2 rows ...", "Too few samples: 1 row
+// ..."; of rows that are ok. Empty: all are well known.
 std::string noise_note(std::span<const Record* const> rows);
 
 }  // namespace ridgeline

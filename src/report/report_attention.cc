@@ -116,8 +116,11 @@ ReportSection time_section(const ReportContext& context, const char* study_name,
   const LengthStudy study = length_study(context, study_name);
   add_views(context, study, section);
   if (!section.views.empty() && !study.shared.empty())
-    section.sentences.insert(section.sentences.begin(),
-                             fmt::format("All rows: {}. Medians of repeated runs.", study.shared));
+    section.sentences.insert(
+        section.sentences.begin(),
+        fmt::format("All rows: {}. Medians of the samples of a run; +- is half the "
+                    "width of their 95 % interval, within-run.",
+                    study.shared));
   if (!study.all_shown)
     section.sentences.push_back(
         fmt::format("Charts show the first {} implementations of each setting; the table of all "
@@ -132,7 +135,7 @@ ReportSection attention_time_section(const ReportContext& context) {
   ReportSection section = time_section(context, "attention", "Attention: time");
   // Its sentences are about each implementation by itself.
   if (section.empty() || context.colours.size() > kMostImplementations) return section;
-  for (const std::string& sentence : explain_attention(context.input.records))
+  for (const std::string& sentence : explain_attention(context.input.records, context.input.noise))
     section.sentences.push_back(sentence);
   return section;
 }

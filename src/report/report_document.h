@@ -128,6 +128,7 @@ struct ReportInput {
   std::vector<ReportProblem> problems = {};
   std::vector<std::string> sources = {};      // the files that were read
   std::optional<Comparison> comparison = {};  // of the records with a base
+  NoiseLookup noise = {};                     // of this machine; empty: assumed
   std::string made_by = {};                   // "ridgeline 0.1.0"
   std::string made_at = {};
   // What the tensors of a row hold at its peak, from its graph; empty result: not known.

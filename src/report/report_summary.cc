@@ -1,79 +1,24 @@
-// The first screen of a report: verdicts in sentences, each only if the records support it.
+// The first screen of a report: conclusions in sentences, each only if the records support it.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <span>
 
-#include "measure/statistics.h"
 #include "report/record_cells.h"
 #include "report/report_axis.h"
 #include "report/report_sections.h"
+#include "report/verdicts.h"
+#include "report/winners.h"
 
 namespace ridgeline {
 namespace {
 
 using Sentences = std::vector<std::string>;
 
-std::string list_of(const std::vector<std::string>& words) {
-  std::string text;
-  for (size_t i = 0; i < words.size(); ++i)
-    text += (i == 0 ? "" : i + 1 == words.size() ? " and " : ", ") + words[i];
-  return text;
-}
-
-// Less than 95 % coverage bounds no median, so such a series neither beats nor is beaten.
-bool beats(const Statistics& a, const Statistics& b) {
-  return std::isfinite(relative_half_width(a)) && std::isfinite(relative_half_width(b)) &&
-         a.median_high_ms < b.median_low_ms;
-}
-
-// Ratios of the same size in two implementations.
-struct Speedup {
-  double mean = 0;  // geometric
-  double low = 0, high = 0;
-  std::string low_at, high_at;
-  int count = 0;
-  int unclear = 0;  // of them: neither beats the other
-
-  bool known() const { return count > unclear; }
-
-  // Nothing where one of the two did not run.
-  void add(const Record* before, const Record* after, const char* series,
-           const std::string& place) {
-    const auto before_ms = before ? median_of(*before, series) : std::nullopt;
-    const auto after_ms = after ? median_of(*after, series) : std::nullopt;
-    if (!before_ms || !after_ms) return;
-    const double ratio = *before_ms / *after_ms;
-    if (!std::isfinite(ratio) || ratio <= 0) return;
-    const Statistics& a = before->find_series(series)->statistics;
-    const Statistics& b = after->find_series(series)->statistics;
-    if (!beats(a, b) && !beats(b, a)) ++unclear;
-    if (count == 0 || ratio < low) low = ratio, low_at = place;
-    if (count == 0 || ratio > high) high = ratio, high_at = place;
-    log_sum_ += std::log(ratio);
-    mean = std::exp(log_sum_ / ++count);
-  }
-
-  std::string words() const {
-    if (!known())
-      return count == 1 ? fmt::format("too close to call ({})", low_at)
-                        : fmt::format("too close to call at all {} sizes", count);
-    if (count == 1) return fmt::format("{:.2f}x as fast ({})", mean, low_at);
-    return fmt::format(
-        "{:.2f}x as fast (geometric mean over {} sizes{}; from {:.2f}x at {} to {:.2f}x at {})",
-        mean, count, unclear > 0 ? fmt::format(", {} of them too close to call", unclear) : "", low,
-        low_at, high, high_at);
-  }
-
- private:
-  double log_sum_ = 0;
-};
-
-Speedup speedup_of(const LengthStudy& study, const std::string& base, const std::string& other,
-                   const char* phase) {
-  Speedup speedup;
+Speedup speedup_of(const ReportContext& context, const LengthStudy& study, const std::string& base,
+                   const std::string& other, const char* phase) {
+  Speedup speedup(context.input.noise);
   for (const LengthGroup& group : study.groups)
     for (const int64_t length : group.lengths())
       speedup.add(group.find(base, length), group.find(other, length), phase,
@@ -81,82 +26,35 @@ Speedup speedup_of(const LengthStudy& study, const std::string& base, const std:
   return speedup;
 }
 
-// One phase of one size that several implementations tried.
-struct Contest {
-  int64_t seq_len = 0;
-  size_t ran = 0;                          // how many of them were measured
-  std::vector<std::string> unbeaten = {};  // one: the winner; several: too close to call
-};
-
-std::vector<Contest> contests_of(const LengthStudy& study, const char* phase) {
-  std::vector<Contest> contests;
-  for (const LengthGroup& group : study.groups)
-    for (const int64_t length : group.lengths()) {
-      std::vector<std::pair<std::string, const Statistics*>> ran;
-      size_t failed = 0;
-      for (const std::string& name : group.implementations) {
-        const Record* record = group.find(name, length);
-        if (record && median_of(*record, phase))
-          ran.emplace_back(name, &record->find_series(phase)->statistics);
-        else if (record && record->status != Status::ok)
-          ++failed;
-      }
-      if (ran.empty() || ran.size() + failed < 2) continue;
-      Contest& contest = contests.emplace_back(Contest{.seq_len = length, .ran = ran.size()});
-      for (const auto& [name, statistics] : ran)
-        if (std::none_of(ran.begin(), ran.end(), [one = statistics](const auto& other) {
-              return beats(*other.second, *one);
-            }))
-          contest.unbeaten.push_back(name);
-    }
-  return contests;
+// More names than that in a sentence are not read, and one alone has no rival.
+bool can_be_compared(const LengthStudy& study) {
+  return study.implementations.size() > 1 && study.implementations.size() <= kMostImplementations;
 }
 
-struct Wins {
-  std::map<std::string, int> by_name;
-  int unclear = 0;
-  int sizes = 0;
-};
-
-Wins count_wins(const LengthStudy& study, const char* phase) {
-  Wins wins;
-  for (const Contest& contest : contests_of(study, phase)) {
-    if (contest.ran < 2) continue;
-    ++wins.sizes;
-    ++(contest.unbeaten.size() == 1 ? wins.by_name[contest.unbeaten[0]] : wins.unclear);
-  }
-  return wins;
-}
-
-std::string wins_words(const Wins& wins, const char* phase) {
-  std::vector<std::pair<int, std::string>> order;
-  for (const auto& [name, count] : wins.by_name) order.emplace_back(-count, name);
-  std::sort(order.begin(), order.end());
-  if (order.size() == 1 && -order[0].first == wins.sizes)
-    return fmt::format("{} is the fastest {} at {} sizes", order[0].second, phase,
-                       wins.sizes == 1 ? "the one" : fmt::format("all {}", wins.sizes));
-  std::vector<std::string> words;
-  for (const auto& [count, name] : order) words.push_back(fmt::format("{} at {}", name, -count));
-  if (wins.unclear > 0) words.push_back(fmt::format("too close to call at {}", wins.unclear));
-  return fmt::format("fastest {}, of {} sizes: {}", phase, wins.sizes, list_of(words));
-}
-
+// Who is fastest, by how much, and why the rest is undecided: once for both passes.
 void about_speed(const ReportContext& context, const char* study_name, const char* words,
                  Sentences& out) {
   const LengthStudy study = length_study(context, study_name);
-  if (study.implementations.size() < 2 || study.implementations.size() > kMostImplementations)
-    return;
+  if (!can_be_compared(study)) return;
   const std::string base = baseline_of(study.implementations);
+  Reasons reasons;
   for (const char* phase : {"forward", "backward"}) {
-    const Wins wins = count_wins(study, phase);
-    if (wins.sizes == 0) continue;
-    std::string text = fmt::format("{}: {}.", words, wins_words(wins, phase));
-    for (const std::string& name : study.implementations)
-      if (name != base)
-        if (const Speedup speedup = speedup_of(study, base, name, phase); speedup.count > 0)
-          text += fmt::format(" Against {}, {} is {}.", base, name, speedup.words());
+    const std::vector<Contest> contests = contests_of(study, phase, context.input.noise);
+    const std::string wins = wins_words(contests, phase);
+    if (wins.empty()) continue;
+    for (const Contest& contest : contests) reasons.add(contest.reasons);
+    std::string text = fmt::format("{}: {}.", words, wins);
+    for (const std::string& name : study.implementations) {
+      if (name == base) continue;
+      const Speedup speedup = speedup_of(context, study, base, name, phase);
+      if (speedup.count() == 0) continue;
+      text += fmt::format(" Against {}, {} is {}.", base, name, speedup.words());
+      reasons.add(speedup.reasons());
+    }
     out.push_back(std::move(text));
   }
+  if (!reasons.empty())
+    out.push_back(fmt::format("{}: why comparisons are undecided: {}.", words, reasons.text()));
 }
 
 // Where one implementation is out of memory, and whether another still runs.
@@ -186,82 +84,47 @@ void about_memory(const ReportContext& context, Sentences& out) {
   }
 }
 
-// Of the implementations that ran a size, how much less memory the leanest takes at the longest.
+// At the longest length of the baseline, what the leanest of those that ran it needs.
 void about_memory_ratio(const ReportContext& context, Sentences& out) {
   const LengthStudy study = length_study(context, "attention");
-  if (study.implementations.size() < 2 || study.implementations.size() > kMostImplementations)
-    return;
+  if (!can_be_compared(study)) return;
   const std::string base = baseline_of(study.implementations);
-  std::string best;
-  int64_t best_length = 0;
+  const auto peak_of = [](const Record* record) {
+    return record && record->status == Status::ok && record->memory.peak
+               ? record->memory.peak->count
+               : 0;
+  };
+  std::string text;
+  int64_t longest = 0;
   for (const LengthGroup& group : study.groups)
     for (const int64_t length : group.lengths()) {
-      const Record* before = group.find(base, length);
-      if (!before || before->status != Status::ok || !before->memory.peak || length <= best_length)
-        continue;
-      for (const std::string& name : group.implementations) {
-        const Record* after = group.find(name, length);
-        if (name == base || !after || after->status != Status::ok || !after->memory.peak ||
-            after->memory.peak->count <= 0)
-          continue;
-        best_length = length;
-        best =
-            fmt::format("At {} {} needs {} where {} needs {}: {:.1f}x.", place_of(group, length),
-                        name, to_string(*after->memory.peak), base, to_string(*before->memory.peak),
-                        before->memory.peak->mebibytes() / after->memory.peak->mebibytes());
-      }
+      const int64_t before = peak_of(group.find(base, length));
+      if (before <= 0 || length <= longest) continue;
+      std::string leanest;
+      int64_t least = before;
+      for (const std::string& name : group.implementations)
+        if (const int64_t peak = peak_of(group.find(name, length)); peak > 0 && peak < least)
+          least = peak, leanest = name;
+      longest = length;
+      text = leanest.empty()
+                 ? fmt::format("At {} none needs less memory than {}: {}.", place_of(group, length),
+                               base, to_string(Bytes{before}))
+                 : fmt::format("At {} {} needs {} where {} needs {}: {:.1f}x less.",
+                               place_of(group, length), leanest, to_string(Bytes{least}), base,
+                               to_string(Bytes{before}),
+                               static_cast<double>(before) / static_cast<double>(least));
     }
-  if (!best.empty()) out.push_back(best);
-}
-
-// Who wins at least one of these and is beaten in none; empty: nobody.
-std::string winner_of(std::span<const Contest> contests) {
-  const auto won = std::find_if(contests.begin(), contests.end(),
-                                [](const Contest& each) { return each.unbeaten.size() == 1; });
-  if (won == contests.end()) return {};
-  const std::string& name = won->unbeaten[0];
-  const bool never_beaten = std::all_of(contests.begin(), contests.end(), [&](const Contest& each) {
-    return std::find(each.unbeaten.begin(), each.unbeaten.end(), name) != each.unbeaten.end();
-  });
-  return never_beaten ? name : std::string();
-}
-
-// One rule for all lengths, or one that changes once, if no group and no phase speaks against it.
-std::string rule_of(std::span<const Contest> by_length) {
-  if (const std::string name = winner_of(by_length); !name.empty())
-    return fmt::format("use {} at every length compared here", name);
-  for (size_t i = 1; i < by_length.size(); ++i) {
-    if (by_length[i].seq_len == by_length[i - 1].seq_len) continue;
-    const std::string before = winner_of(by_length.first(i)),
-                      after = winner_of(by_length.subspan(i));
-    if (!before.empty() && !after.empty())
-      return fmt::format("use {} up to S {}, and {} from S {} on", before, by_length[i - 1].seq_len,
-                         after, by_length[i].seq_len);
-  }
-  return {};
+  if (!text.empty()) out.push_back(text);
 }
 
 void advice(const ReportContext& context, Sentences& out) {
   const LengthStudy study = length_study(context, "attention");
-  if (study.implementations.size() < 2 || study.implementations.size() > kMostImplementations)
-    return;
-  std::vector<Contest> contests = contests_of(study, "forward");
-  for (Contest& contest : contests_of(study, "backward")) contests.push_back(std::move(contest));
-  std::stable_sort(contests.begin(), contests.end(),
-                   [](const Contest& a, const Contest& b) { return a.seq_len < b.seq_len; });
-  const auto unclear = std::count_if(contests.begin(), contests.end(),
-                                     [](const Contest& each) { return each.unbeaten.size() > 1; });
-  if (unclear == std::ssize(contests)) return;
-  const std::string rule = rule_of(contests);
-  if (rule.empty())
-    out.push_back(
-        "What to do: no implementation wins everywhere; choose by size from the table of "
-        "all rows.");
-  else if (unclear == 0)
-    out.push_back(fmt::format("What to do: {}.", rule));
-  else
-    out.push_back(fmt::format("What to do: {} ({} of {} comparisons are too close to call).", rule,
-                              unclear, contests.size()));
+  if (!can_be_compared(study)) return;
+  std::vector<Contest> contests = contests_of(study, "forward", context.input.noise);
+  for (Contest& contest : contests_of(study, "backward", context.input.noise))
+    contests.push_back(std::move(contest));
+  if (const std::string text = advice_of(std::move(contests)); !text.empty())
+    out.push_back(fmt::format("What to do: {}.", text));
 }
 
 void about_models(const ReportContext& context, Sentences& out) {
@@ -284,50 +147,60 @@ void about_models(const ReportContext& context, Sentences& out) {
   }
   if (names.size() < 2 || names.size() > kMostImplementations) return;
   const std::string base = baseline_of(names);
+  Reasons reasons;
   for (const std::string& name : names) {
     if (name == base) continue;
     for (const Words& scenario :
          {Words{"forward", "forward"}, Words{"fwd_bwd", "forward and backward"},
           Words{"full_step", "the full training step"}}) {
-      Speedup speedup;
+      Speedup speedup(context.input.noise);
       for (const auto& [model, rows] : by_model) {
         const auto before = rows.find(base), after = rows.find(name);
         if (before != rows.end() && after != rows.end())
           speedup.add(before->second, after->second, scenario.series,
                       model.substr(0, model.find('|')));
       }
-      if (speedup.count > 0)
-        out.push_back(fmt::format("Transformers: against {}, {} in {} is {}.", shown(base, 40),
-                                  shown(name, 40), scenario.text, speedup.words()));
+      if (speedup.count() == 0) continue;
+      out.push_back(fmt::format("Transformers: against {}, {} in {} is {}.", shown(base, 40),
+                                shown(name, 40), scenario.text, speedup.words()));
+      reasons.add(speedup.reasons());
     }
   }
+  if (!reasons.empty())
+    out.push_back(fmt::format("Transformers: why comparisons are undecided: {}.", reasons.text()));
 }
 
 void about_roof(const ReportContext& context, Sentences& out) {
   const std::vector<RooflineDot> dots = roofline_dots(context);
   const RooflineDot* best = nullptr;
-  size_t above = 0;
+  size_t above = 0, above_unknown = 0;
   for (const RooflineDot& dot : dots)
     if (dot.roof && dot.flops_per_s > kCeilingSlack * *dot.roof)
-      ++above;
+      ++(dot.path_is_known ? above : above_unknown);
     else if (dot.roof && (!best || dot.flops_per_s / *dot.roof > best->flops_per_s / *best->roof))
       best = &dot;
+  if (best)
+    out.push_back(
+        fmt::format("Distance to the roof: the best pass is {} {} with {}, {:.0f} % of what "
+                    "the machine allows at its intensity ({}).",
+                    shown(best->record->implementation, 40), shown(best->series, 40),
+                    quantity_text(Quantity::flops_per_s, best->flops_per_s),
+                    100 * best->flops_per_s / *best->roof, best->path));
   if (above > 0)
     out.push_back(fmt::format(
         "Ceilings: {} ran faster than the ceilings of their machine: measure those again while "
         "nothing else runs.",
         counted(above, "timing")));
-  if (best)
-    out.push_back(
-        fmt::format("Distance to the roof: the best pass is {} {} with {}, {:.0f} % of what "
-                    "the machine allows at its intensity.",
-                    shown(best->record->implementation, 40), shown(best->series, 40),
-                    quantity_text(Quantity::flops_per_s, best->flops_per_s),
-                    100 * best->flops_per_s / *best->roof));
+  if (above_unknown > 0)
+    out.push_back(fmt::format(
+        "Ceilings: {} ran faster than the ceiling of their dtype, and their records do not say "
+        "which arithmetic ran: another, such as three 16-bit products for one of fp32, has a "
+        "higher ceiling.",
+        counted(above_unknown, "timing")));
 }
 
 void about_trust(const ReportContext& context, Sentences& out) {
-  size_t measured = 0, checked = 0, throttled = 0;
+  size_t checkable = 0, checked = 0, throttled = 0;
   double worst = 0;
   std::map<Status, size_t> bad;
   std::map<Status, const Record*> first;
@@ -337,7 +210,8 @@ void about_trust(const ReportContext& context, Sentences& out) {
       first.try_emplace(record->status, record);
       continue;
     }
-    ++measured;
+    // Probes of a ceiling and of a length compute nothing to check.
+    if (record->study != "roofline" && record->study != "frontier") ++checkable;
     if (record->verification.checked) ++checked;
     for (const TensorError& tensor : record->verification.tensors)
       if (std::isfinite(tensor.max_error) && tensor.tolerance > 0)
@@ -347,10 +221,11 @@ void about_trust(const ReportContext& context, Sentences& out) {
         ++throttled;
   }
   if (checked > 0)
-    out.push_back(
-        fmt::format("Right: {} of {} were checked, and the largest error is {:.0f} % of its "
-                    "tolerance.",
-                    checked, counted(measured, "measured row"), 100 * worst));
+    out.push_back(fmt::format("Checked: {} of {}; the largest error is {:.0f} % of its tolerance.",
+                              checked, counted(checkable, "measured row"), 100 * worst));
+  else if (checkable > 0)
+    out.push_back(fmt::format("Checked: none of {}, so nothing says that their results are right.",
+                              counted(checkable, "measured row")));
   for (const auto& [status, count] : bad)
     if (status != Status::oom)
       out.push_back(fmt::format("{} {} {}, so no times are shown; the first: {}: {}",
@@ -391,18 +266,19 @@ std::vector<KeyFigure> key_figures(const ReportContext& context) {
   figures.push_back({fmt::to_string(rows_with(Status::ok)), "rows measured"});
   for (const char* name : {"attention", "kernel"}) {
     const LengthStudy study = length_study(context, name);
-    if (study.implementations.size() < 2 || study.implementations.size() > kMostImplementations)
-      continue;
+    if (!can_be_compared(study)) continue;
     const std::string base = baseline_of(study.implementations);
     for (const char* phase : {"forward", "backward"}) {
-      Speedup best;
+      double best = 0;
       std::string best_name;
-      for (const std::string& other : study.implementations)
-        if (const Speedup s = speedup_of(study, base, other, phase);
-            other != base && s.known() && s.mean > best.mean)
-          best = s, best_name = other;
-      if (best.count > 0)
-        figures.push_back({fmt::format("{:.2f}x", best.mean),
+      for (const std::string& other : study.implementations) {
+        if (other == base) continue;
+        const Speedup speedup = speedup_of(context, study, base, other, phase);
+        if (speedup.mostly_decided() && speedup.mean() > best)
+          best = speedup.mean(), best_name = other;
+      }
+      if (best > 0)
+        figures.push_back({times_text(best),
                            fmt::format("{} over {}, {}{}", best_name, base, phase,
                                        name == std::string_view("kernel") ? " (kernels)" : "")});
     }

@@ -6,7 +6,7 @@
 #include <array>
 
 #include "autodiff/gradient.h"
-#include "report/power_law.h"
+#include "report/growth.h"
 
 namespace ridgeline {
 namespace {
@@ -100,18 +100,20 @@ std::string scaling_table(const AttentionConfig& config, const ScratchOf& scratc
     scaled.seq_len = seq_len;
     const AttentionMemory naive = account_attention(scaled, AttentionForm::plain, scratch);
     const AttentionMemory flash = account_attention(scaled, AttentionForm::fused, scratch);
-    naive_peaks.push_back({0, static_cast<double>(seq_len), static_cast<double>(naive.peak.count)});
-    flash_peaks.push_back({0, static_cast<double>(seq_len), static_cast<double>(flash.peak.count)});
+    const auto at_length = [&](Bytes peak) {
+      return exactly(static_cast<double>(seq_len), static_cast<double>(peak.count));
+    };
+    naive_peaks.push_back(at_length(naive.peak));
+    flash_peaks.push_back(at_length(flash.peak));
     table.rows.push_back({fmt::format("{}", seq_len), to_string(naive.before_backward),
                           to_string(naive.peak), to_string(flash.before_backward),
                           to_string(flash.peak)});
   }
   std::string text = to_text(table);
-  const auto naive_law = fit_power_law(naive_peaks);
-  const auto flash_law = fit_power_law(flash_peaks);
-  if (naive_law && flash_law)
-    text += fmt::format("Fitted: naive peak grows as S^{:.2f}, flash peak as S^{:.2f}.\n",
-                        naive_law->exponent, flash_law->exponent);
+  const auto naive = growth_at_end(naive_peaks), flash = growth_at_end(flash_peaks);
+  if (naive && flash)
+    text += fmt::format("naive peak grows as {}.\nflash peak grows as {}.\n",
+                        in_words({&*naive, 1}, "S"), in_words({&*flash, 1}, "S"));
   return text;
 }
 
@@ -217,13 +219,16 @@ std::string memory_analysis(const AttentionConfig& config,
   row("weights recomputed in backward", recompute.before_backward, recompute.peak);
   row("flash attention", flash.before_backward, flash.peak);
   text += to_text(changes);
+  const Bytes freed = naive.before_backward - recompute.before_backward;
   text += fmt::format(
-      "\nRecomputing the weights frees {} between forward and backward, but the worst moment "
-      "stays: the "
-      "S x S tensors\nexist while they are used. Flash attention works on tiles of them and keeps "
-      "one "
-      "log-sum-exp per query instead.\n",
-      to_string(naive.before_backward - recompute.before_backward));
+      "\nRecomputing the weights frees {} between forward and backward, {}.\n", to_string(freed),
+      recompute.peak < naive.peak
+          ? fmt::format("and lowers the worst moment by {}", to_string(naive.peak - recompute.peak))
+          : "but does not lower the worst moment: the S x S tensors exist\nwhile "
+            "they are used");
+  text +=
+      "Flash attention works on tiles of the S x S tensors, and keeps one log-sum-exp per query "
+      "instead.\n";
   return text;
 }
 

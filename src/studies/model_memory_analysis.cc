@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "report/power_law.h"
+#include "report/growth.h"
 #include "studies/model_executable.h"
 
 namespace ridgeline {
@@ -91,16 +91,15 @@ class Alternatives {
         cells.push_back(to_string(memory.saved()));
         cells.push_back(to_string(memory.peak()));
         grown[static_cast<size_t>(mode)].push_back(
-            {0, static_cast<double>(length), static_cast<double>(memory.saved().count)});
+            exactly(static_cast<double>(length), static_cast<double>(memory.saved().count)));
       }
       table.rows.push_back(std::move(cells));
     }
     std::string text = to_text(table);
-    const auto vanilla = fit_power_law(grown[0]), compiled = fit_power_law(grown[1]);
+    const auto vanilla = growth_at_end(grown[0]), compiled = growth_at_end(grown[1]);
     if (vanilla && compiled)
-      text += fmt::format(
-          "Fitted: what forward leaves grows as C^{:.2f} in vanilla, as C^{:.2f} in compiled.\n",
-          vanilla->exponent, compiled->exponent);
+      text += fmt::format("vanilla's forward leaves what grows as {}.\ncompiled's as {}.\n",
+                          in_words({&*vanilla, 1}, "C"), in_words({&*compiled, 1}, "C"));
     return text;
   }
 

@@ -18,7 +18,7 @@ TEST(MemoryCommand, WritesTheAccountAndShowsIt) {
   ASSERT_NE(account, "");
   EXPECT_TRUE(contains(run.out, account));
   for (const char* part : {"inputs", "scores", "weights", "output", "Saved for backward",
-                           "gradient", "Fitted", "flash attention", "recomputed"})
+                           "gradient", "grows as S^", "flash attention", "recomputed"})
     EXPECT_TRUE(contains(account, part)) << part;
   EXPECT_TRUE(contains(account, "(+0.00 %)")) << account;  // measured beside predicted
 }
@@ -50,7 +50,7 @@ TEST(MemoryCommand, OfAWholeModelNeedsNoRun) {
   EXPECT_TRUE(contains(run.out, account));
   for (const char* part : {"3406.81 M parameters", "13627238400", "27254476812", "optimizer state",
                            "activations", "Does not fit: the predicted peak of",
-                           "above the budget of 24.0 GiB", "computed again", "Fitted"})
+                           "above the budget of 24.0 GiB", "computed again", "grows as C^"})
     EXPECT_TRUE(contains(account, part)) << part << account;
 }
 

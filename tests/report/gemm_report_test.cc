@@ -26,16 +26,33 @@ std::string notes_of(const std::vector<Record>& records) {
   return text;
 }
 
-TEST(GemmReport, ARatioOfFewSamplesIsCalledRough) {
-  const std::vector<double> many(9, 1.0);
-  const std::string rough = notes_of({product("naive", {1, 4, 9}), product("library", many)});
-  EXPECT_NE(rough.find("gemm fp32 cpu 64x64x64: naive takes 4 times as long as the library\n"),
+TEST(GemmReport, RungsStandBesideTheLibraryByVerdict) {
+  const std::vector<double> many(9, 10.0), slow(9, 42.0), quick(9, 5.0);
+  const std::string text = notes_of({product("naive", slow), product("tiled", many),
+                                     product("simd", quick), product("library", many)});
+  for (const char* note : {"gemm fp32 cpu 64x64x64: naive is 4.20x slower than the library\n",
+                           "gemm fp32 cpu 64x64x64: tiled is as fast as the library\n",
+                           "gemm fp32 cpu 64x64x64: simd is 2.00x as fast as the library\n"})
+    EXPECT_NE(text.find(note), std::string::npos) << text;
+  EXPECT_EQ(text.find("Noisy"), std::string::npos) << text;
+}
+
+TEST(GemmReport, ARatioOfFewSamplesIsUndecided) {
+  const std::string text =
+      notes_of({product("naive", {10, 40, 90}), product("library", std::vector<double>(9, 10.0))});
+  EXPECT_NE(text.find("naive against the library is undecided (4.00x slower by the medians): too "
+                      "few samples: 3, and 6 are needed\n"),
             std::string::npos)
-      << rough;
-  EXPECT_NE(rough.find("Noisy: in 1 row a median is not known to within 5 %"), std::string::npos)
-      << rough;
-  const std::string known = notes_of({product("naive", many), product("library", many)});
-  EXPECT_EQ(known.find("Noisy"), std::string::npos) << known;
+      << text;
+  EXPECT_NE(text.find("Too few samples in 1 row: fewer than 6"), std::string::npos) << text;
+}
+
+TEST(GemmReport, ModesAreNotComparedWithEachOther) {
+  Record cold = product("naive", std::vector<double>(9, 40.0));
+  cold.settings = {{"mode", "cold"}};
+  Record hot = product("library", std::vector<double>(9, 10.0));
+  hot.settings = {{"mode", "hot"}};
+  EXPECT_EQ(notes_of({cold, hot}).find("than the library"), std::string::npos);
 }
 
 }  // namespace

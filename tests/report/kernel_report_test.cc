@@ -99,7 +99,7 @@ TEST(KernelNotes, PrintTheConventionOnceAndWhatFailed) {
       std::vector{kernel_record(), kernel_record(), kernel_record(Status::unsupported)});
   ASSERT_EQ(notes.size(), 3u);
   EXPECT_EQ(notes[0], "an FMA counts as two");
-  EXPECT_TRUE(notes[1].starts_with("Noisy: in 2 rows")) << notes[1];
+  EXPECT_TRUE(notes[1].starts_with("Too few samples in 2 rows")) << notes[1];
   EXPECT_EQ(notes[2], "flash unsupported: not here");
 }
 

@@ -220,6 +220,56 @@ TEST(Roofline, NaiveAttentionIsPointedToFlashHoweverFarItIs) {
     }
 }
 
+// An H200: fp32 of the ordinary cores, fp16 of the tensor cores, and attention in fp32 by three
+// products of those.
+Record fp32_attention(double tflops_per_s) {
+  Record record = op(1e12, 1'000'000'000, 1 / tflops_per_s, "attention", "flash");
+  record.device = "cuda";
+  record.metrics =
+      Json{{"arithmetic",
+            {{"forward", Json::array({{{"dtype", "fp16"}, {"products", 3}, {"macs", 500}}})}}}};
+  return record;
+}
+
+std::vector<Record> gpu_ceilings() {
+  std::vector<Record> records = {memory("memory", 4000, 0), compute("library 4096", "fp32", 51e3),
+                                 compute("library 8192", "fp16", 690e3)};
+  for (Record& record : records) record.device = "cuda";
+  return records;
+}
+
+TEST(Roofline, Fp32ByThreeNarrowProductsHasACeilingOfItsOwn) {
+  const std::vector<Record> ceilings = gpu_ceilings();
+  const Roofline roofline = rooflines(ceilings).at(0);
+  const Record record = fp32_attention(92);
+  const RooflinePoint point = place({&record, 1}, roofline).at(0);
+  EXPECT_EQ(point.path, "fp32 by 3 fp16 products");
+  EXPECT_DOUBLE_EQ(point.ceiling, 230e12);
+  EXPECT_NEAR(point.share, 0.4, 1e-9);
+  EXPECT_NE(sentence(point).find("forward in fp32 by 3 fp16 products"), std::string::npos);
+  EXPECT_EQ(sentence(point).find("disturbed"), std::string::npos) << sentence(point);
+  EXPECT_NE(roofline_plot(roofline, point.path, {&point, 1}).find("fp32 by 3 fp16 products of"),
+            std::string::npos);
+  EXPECT_EQ(roofline_points({&point, 1}).columns[3], "dtype") << "known to scripts";
+  EXPECT_EQ(roofline_points({&point, 1}).rows[0][3], "fp32");
+}
+
+// Without the path only the dtype is known: its ceiling is exceeded, and that is no proof of a
+// disturbed probe.
+TEST(Roofline, OlderRecordsSayThatTheirArithmeticIsNotKnown) {
+  const std::vector<Record> ceilings = gpu_ceilings();
+  Record record = fp32_attention(92);
+  record.metrics.reset();
+  const RooflinePoint point = place({&record, 1}, rooflines(ceilings).at(0)).at(0);
+  EXPECT_EQ(point.path, "fp32");
+  EXPECT_FALSE(point.path_is_known);
+  const std::string text = sentence(point);
+  EXPECT_NE(text.find("180 % of what the probe reached: its record does not say which arithmetic "
+                      "ran, and another has a higher ceiling, or the probe was disturbed"),
+            std::string::npos)
+      << text;
+}
+
 TEST(Roofline, DamagedRecordsAreNoCeilingsAndNoPoints) {
   std::vector<Record> records = ceilings();
   for (const Json& bad : {Json("text"), Json{{"gflops_per_s", "fast"}}, Json{{"gflops_per_s", -1}},
@@ -344,6 +394,59 @@ TEST(RooflineReport, EveryDotIsItsShareOfALineThatIsDrawn) {
     }
     EXPECT_TRUE(explained) << dot.text;
   }
+}
+
+TEST(RooflineReport, ThePageNamesThePathAndItsRoof) {
+  ReportInput input{.records = gpu_ceilings()};
+  input.records.push_back(fp32_attention(92));
+  const ReportContext context = report_context(input);
+  const RooflineDot dot = roofline_dots(context).at(0);
+  EXPECT_EQ(dot.path, "fp32 by 3 fp16 products");
+  EXPECT_DOUBLE_EQ(*dot.roof, 230e12);
+  const ReportSection section = roofline_section(context);
+  EXPECT_TRUE(section.views.at(0).name.ends_with(", fp32 by 3 fp16 products"));
+  EXPECT_EQ(section.views[0].charts[0].series[0].name, "roof: 230 TFLOP/s, 4000 GB/s");
+  std::string summary;
+  for (const std::string& each : summary_sentences(context)) summary += each + "\n";
+  EXPECT_NE(summary.find("40 % of what the machine allows at its intensity (fp32 by 3 fp16 "
+                         "products)"),
+            std::string::npos)
+      << summary;
+  EXPECT_EQ(summary.find("Ceilings:"), std::string::npos) << summary;
+
+  input.records.back().metrics.reset();
+  const ReportContext older = report_context(input);
+  summary.clear();
+  for (const std::string& each : summary_sentences(older)) summary += each + "\n";
+  EXPECT_NE(summary.find("Ceilings: 1 timing ran faster than the ceiling of their dtype, and their "
+                         "records do not say which arithmetic ran"),
+            std::string::npos)
+      << summary;
+  EXPECT_EQ(summary.find("measure those again"), std::string::npos) << summary;
+  EXPECT_NE(roofline_section(older).sentences.at(0).find("1 dot is held against the ceiling of the "
+                                                         "dtype"),
+            std::string::npos);
+}
+
+// Advice for dots that are not there contradicts its own count.
+TEST(RooflineReport, AdvisesFewerBytesOnlyWhereMemoryBounds) {
+  const auto said = [](const std::vector<Record>& ops) {
+    ReportInput input{.records = ceilings()};
+    input.records.insert(input.records.end(), ops.begin(), ops.end());
+    for (size_t i = 0; i < ops.size(); ++i)
+      input.records[input.records.size() - 1 - i].workload["m"] = 64 + static_cast<int>(i);
+    return roofline_section(report_context(input)).sentences.at(0);
+  };
+  const Record by_memory = op(10e6, 10'000'000, 2e-3), by_compute = op(1e9, 10'000'000, 20e-3),
+               by_start = op(1e3, 5'000, 5e-6);
+  EXPECT_NE(said({by_compute, by_compute}).find("Of 2 dots, bounded: 2 by arithmetic."),
+            std::string::npos)
+      << said({by_compute, by_compute});
+  const std::string all = said({by_compute, by_memory, by_memory, by_start});
+  EXPECT_NE(all.find("Of 4 dots, bounded: 2 by memory, where fewer bytes would help (fusion, "
+                     "narrower dtypes), 1 by arithmetic, 1 likely by the time to start them."),
+            std::string::npos)
+      << all;
 }
 
 // The studies' own tables count by convention: the same row has another figure there.

@@ -1,0 +1,136 @@
+#include "report/verdicts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "report/report_sections.h"
+
+namespace ridgeline {
+namespace {
+
+Judgement unclear(std::string reason) {
+  return {Verdict::unclear, std::move(reason)};
+}
+
+// Empty: there are enough of them.
+std::string too_few(const Record& base, const Record& next, std::string_view phase) {
+  size_t fewest = kMinIntervalSamples;
+  for (const Record* record : {&base, &next})
+    if (const Series* series = record->find_series(phase))
+      fewest = std::min(fewest, series->samples_ms.size());
+  if (fewest == kMinIntervalSamples) return {};
+  return fmt::format("too few samples: {}, and {} are needed", fewest, kMinIntervalSamples);
+}
+
+std::string why(const RowComparison& row) {
+  if (!row.note.empty()) return row.note;
+  return fmt::format("too close to call beside a noise of {:.3g} %", 100 * row.noise.fraction);
+}
+
+}  // namespace
+
+Judgement verdict_between(const Record& base, const Record& next, std::string_view phase,
+                          const NoiseLookup& noise) {
+  if (std::string few = too_few(base, next, phase); !few.empty()) return unclear(std::move(few));
+  try {
+    // Sides are chosen by those who ask: settings that differ are what is compared.
+    const Comparison comparison =
+        compare_records({&base, 1}, {&next, 1},
+                        {.noise = noise,
+                         .force = true,
+                         .implementations = std::pair(base.implementation, next.implementation)});
+    for (const RowComparison& row : comparison.rows) {
+      if (row.phase != phase) continue;
+      if (!row.verdict || *row.verdict == Verdict::unclear) return unclear(why(row));
+      return {*row.verdict, {}};
+    }
+    return unclear("not measured on both sides");
+  } catch (const Error& error) {
+    return unclear(error.message());
+  }
+}
+
+std::string times_text(double speedup, int decimals) {
+  const std::string slower = fmt::format("{:.{}f}x slower", 1 / speedup, decimals);
+  std::string faster = fmt::format("{:.{}f}x", speedup, decimals);
+  return speedup >= 1 || slower == fmt::format("{:.{}f}x slower", 1.0, decimals) ? faster : slower;
+}
+
+std::string times_as_fast(double speedup) {
+  std::string text = times_text(speedup);
+  return text.ends_with("slower") ? text : text + " as fast";
+}
+
+void Reasons::add(const std::string& reason) {
+  const auto found = std::find_if(counts_.begin(), counts_.end(),
+                                  [&](const auto& known) { return known.first == reason; });
+  if (found == counts_.end())
+    counts_.emplace_back(reason, 1);
+  else
+    ++found->second;
+}
+
+void Reasons::add(const Reasons& other) {
+  for (const auto& [reason, count] : other.counts_)
+    for (int i = 0; i < count; ++i) add(reason);
+}
+
+std::string Reasons::text() const {
+  constexpr size_t kShown = 4;
+  auto sorted = counts_;
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::string text;
+  for (size_t i = 0; i < std::min(kShown, sorted.size()); ++i)
+    text += (i == 0 ? "" : "; ") + sorted[i].first;
+  if (sorted.size() > kShown) text += fmt::format("; {} more reasons", sorted.size() - kShown);
+  return text;
+}
+
+void Speedup::add(const Record* base, const Record* next, std::string_view phase,
+                  const std::string& place) {
+  const auto base_ms = base ? median_of(*base, phase) : std::nullopt;
+  const auto next_ms = next ? median_of(*next, phase) : std::nullopt;
+  if (!base_ms || !next_ms) return;
+  const double ratio = *base_ms / *next_ms;
+  if (!std::isfinite(ratio) || ratio <= 0) return;
+  const Judgement judgement = verdict_between(*base, *next, phase, noise_);
+  same_ = judgement.verdict == Verdict::same;
+  if (judgement.verdict == Verdict::unclear) {
+    ++undecided_;
+    reasons_.add(judgement.reason);
+  }
+  if (count_ == 0 || ratio < least_.ratio) least_ = {ratio, place};
+  if (count_ == 0 || ratio > most_.ratio) most_ = {ratio, place};
+  log_sum_ += std::log(ratio);
+  ++count_;
+}
+
+double Speedup::mean() const {
+  return std::exp(log_sum_ / count_);
+}
+
+std::string Speedup::words() const {
+  if (count_ == 1 && undecided_ == 1)
+    return fmt::format("undecided ({} by the medians, {})", times_as_fast(mean()), least_.place);
+  if (count_ == 1)
+    return fmt::format("{} ({}{})", same_ ? "as fast" : times_as_fast(mean()),
+                       same_ ? times_text(mean()) + ", " : "", least_.place);
+  const std::string least = times_as_fast(least_.ratio), most = times_as_fast(most_.ratio);
+  const std::string range = least == most ? least
+                                          : fmt::format("from {} at {} to {} at {}", least,
+                                                        least_.place, most, most_.place);
+  if (!mostly_decided())
+    return fmt::format("undecided at {} sizes (by the medians {})",
+                       undecided_ == count_ ? fmt::format("all {}", count_)
+                                            : fmt::format("{} of {}", undecided_, count_),
+                       range);
+  return fmt::format("{} (geometric mean over {} sizes{}{})", times_as_fast(mean()), count_,
+                     undecided_ > 0 ? fmt::format(", {} of them undecided", undecided_) : "",
+                     least == most ? "" : "; " + range);
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,69 @@
+// Who is faster, for every sentence and figure of a report: asked of the engine behind `ridgeline
+// compare` (measure/compare.h) and of nothing else.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "measure/compare.h"
+
+namespace ridgeline {
+
+struct Judgement {
+  Verdict verdict = Verdict::unclear;  // of `next` against `base`
+  std::string reason = {};             // why it is UNCLEAR; else empty
+};
+
+// Of two rows that differ in what is compared only. Whatever they hold, this does not throw.
+Judgement verdict_between(const Record& base, const Record& next, std::string_view phase,
+                          const NoiseLookup& noise = {});
+
+// A ratio of times, base over new, as people say it: "2.31x" and "3.20x slower".
+std::string times_text(double speedup, int decimals = 2);
+std::string times_as_fast(double speedup);  // "2.31x as fast", "3.20x slower"
+
+// Why comparisons are undecided, the most frequent reason first.
+class Reasons {
+ public:
+  void add(const std::string& reason);
+  void add(const Reasons& other);
+  bool empty() const { return counts_.empty(); }
+  std::string text() const;  // "too few samples: 3, and 6 are needed; ..."
+
+ private:
+  std::vector<std::pair<std::string, int>> counts_;
+};
+
+// Ratios of the same sizes in two implementations, and what the engine says of each.
+class Speedup {
+ public:
+  explicit Speedup(NoiseLookup noise = {}) : noise_(std::move(noise)) {}
+
+  // Nothing where one of the two did not run. `place` names the size.
+  void add(const Record* base, const Record* next, std::string_view phase,
+           const std::string& place);
+
+  int count() const { return count_; }
+  int undecided() const { return undecided_; }
+  // A mean of mostly undecided ratios is not a result.
+  bool mostly_decided() const { return 2 * undecided_ < count_; }
+  double mean() const;  // geometric
+  const Reasons& reasons() const { return reasons_; }
+  // "2.31x as fast (geometric mean over 4 sizes, 1 of them undecided; from ... to ...)".
+  std::string words() const;
+
+ private:
+  struct Extreme {
+    double ratio = 0;
+    std::string place = {};
+  };
+  NoiseLookup noise_;
+  double log_sum_ = 0;
+  int count_ = 0, undecided_ = 0;
+  bool same_ = false;  // the verdict of the only size
+  Extreme least_, most_;
+  Reasons reasons_;
+};
+
+}  // namespace ridgeline
