@@ -9,6 +9,7 @@
 #include "report/attention_rows.h"
 #include "report/fallback.h"
 #include "report/record_cells.h"
+#include "report/verdicts.h"
 
 namespace ridgeline {
 namespace {
@@ -106,7 +107,7 @@ std::string speedup_cell(const Record* base, const Record* other, std::string_vi
   const auto base_ms = base ? phase_median_ms(*base, phase) : std::nullopt;
   const auto other_ms = other ? phase_median_ms(*other, phase) : std::nullopt;
   if (!base_ms || !other_ms || *other_ms <= 0) return "-";
-  return fmt::format("{:.2f}x", *base_ms / *other_ms);
+  return times_text(*base_ms / *other_ms);
 }
 
 }  // namespace
@@ -159,7 +160,7 @@ Table attention_summary(std::span<const Record> records) {
 
   Table table{.title = "attention: " + shared_by_all(all) +
                        (several || all.rows.empty() ? "" : ", " + all.implementations.front()) +
-                       "; medians"};
+                       "; medians, +-% within-run"};
   table.columns = size_columns(keys);
   if (several) table.columns.emplace_back("implementation");
   for (const char* name :

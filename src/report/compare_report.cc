@@ -10,6 +10,7 @@
 #include "base/printable.h"
 #include "measure/record_text.h"
 #include "report/record_cells.h"
+#include "report/verdicts.h"
 
 namespace ridgeline {
 namespace {
@@ -65,6 +66,13 @@ std::string cell(double value, const char* format) {
   return std::isfinite(value) ? fmt::format(fmt::runtime(format), value) : std::string();
 }
 
+// "1.250x faster", "3.170x slower", "none".
+std::string change_text(double speedup) {
+  const std::string text = times_text(speedup, 3);
+  if (text.ends_with("slower")) return text;
+  return text == times_text(1, 3) ? "none" : text + " faster";
+}
+
 std::string verdict_text(const RowComparison& row) {
   return row.verdict ? std::string(verdict_name(*row.verdict)) : std::string("-");
 }
@@ -87,8 +95,9 @@ Table comparison_table(const Comparison& comparison) {
   for (const Column& column : shown) table.columns.push_back(column.name);
   table.columns.insert(table.columns.end(),
                        {"phase", "base ms", "new ms", "speedup",
-                        fmt::format("{:.4g} % interval", 100 * comparison.confidence),
-                        "improvement", "noise", "verdict"});
+                        fmt::format("{:.4g} % {}interval", 100 * comparison.confidence,
+                                    comparison.pairing == Pairing::separate ? "within-run " : ""),
+                        "change", "noise", "verdict"});
   const bool has_notes = std::any_of(comparison.rows.begin(), comparison.rows.end(),
                                      [](const auto& row) { return !row.note.empty(); });
   if (has_notes) table.columns.emplace_back("note");
@@ -102,7 +111,7 @@ Table comparison_table(const Comparison& comparison) {
         {printable(row.phase, kMaxText), cell(row.base_ms, "{:.4g}"), cell(row.new_ms, "{:.4g}"),
          known ? cell(row.speedup(), "{:.3f}x") : "",
          bounded ? fmt::format("{:.3f} to {:.3f}", row.speedup_low(), row.speedup_high()) : "",
-         known ? cell(row.improvement_percent(), "{:+.1f} %") : "",
+         known ? change_text(row.speedup()) : "",
          known ? cell(100 * row.noise.fraction, "{:.1f} %") : "", verdict_text(row)});
     if (has_notes) cells.push_back(row.note);
     table.rows.push_back(std::move(cells));
@@ -179,13 +188,13 @@ std::vector<std::string> comparison_sentences(const Comparison& comparison) {
   if (const auto mean = comparison.mean_log_time()) {
     const auto judged = std::count_if(comparison.rows.begin(), comparison.rows.end(),
                                       [](const RowComparison& row) { return row.judged(); });
-    out.push_back(fmt::format(
-        "Geometric mean of the speedups: {:.3f}x ({:.3f} to {:.3f}), improvement {:+.1f} %{}.",
-        std::exp(-mean->estimate), std::exp(-mean->high), std::exp(-mean->low),
-        -100 * std::expm1(mean->estimate),
-        judged == std::ssize(comparison.rows)
-            ? ""
-            : fmt::format(", over {} of {} lines", judged, comparison.rows.size())));
+    out.push_back(
+        fmt::format("Geometric mean of the speedups: {:.3f}x ({:.3f} to {:.3f}), {}{}.",
+                    std::exp(-mean->estimate), std::exp(-mean->high), std::exp(-mean->low),
+                    change_text(std::exp(-mean->estimate)),
+                    judged == std::ssize(comparison.rows)
+                        ? ""
+                        : fmt::format(", over {} of {} lines", judged, comparison.rows.size())));
   }
   if (comparison.pairing == Pairing::separate)
     out.push_back(

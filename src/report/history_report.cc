@@ -9,6 +9,7 @@
 
 #include "base/printable.h"
 #include "measure/record_text.h"
+#include "report/verdicts.h"
 
 namespace ridgeline {
 namespace {
@@ -81,23 +82,29 @@ std::string speedup(const Point& point) {
   return fmt::format("{:.3f}x", point.against->speedup());
 }
 
+// The same for people.
+std::string change(const Point& point) {
+  if (!point.against || !point.against->verdict) return "";
+  return times_text(point.against->speedup(), 3);
+}
+
 }  // namespace
 
 std::vector<Table> history_tables(std::span<const SavedRecord> records, const NoiseLookup& noise) {
   std::vector<Table> tables;
   for (const Line& line : lines_of(records, noise)) {
     const Record& first = line.points.front().saved->record;
-    Table table{
-        .title = fmt::format("{}{}{}", row_text(first), line.phase.empty() ? "" : ": ",
-                             printable(line.phase, 40)),
-        .columns = {"time", "commit", "baseline", "median ms", "+-%", "speedup", "verdict"}};
+    Table table{.title = fmt::format("{}{}{}", row_text(first), line.phase.empty() ? "" : ": ",
+                                     printable(line.phase, 40)),
+                .columns = {"time", "commit", "baseline", "median ms", "+-% within-run", "speedup",
+                            "verdict"}};
     const bool has_notes = std::any_of(line.points.begin(), line.points.end(),
                                        [](const Point& point) { return !note(point).empty(); });
     if (has_notes) table.columns.emplace_back("note");
     for (const Point& point : line.points) {
       table.rows.push_back({printable(point.saved->record.time, 40),
                             printable(point.saved->record.build.git_commit, 40),
-                            point.saved->run.name, median(point), half_width(point), speedup(point),
+                            point.saved->run.name, median(point), half_width(point), change(point),
                             verdict(point)});
       if (has_notes) table.rows.back().push_back(note(point));
     }

@@ -9,6 +9,7 @@
 
 #include "report/fallback.h"
 #include "report/record_cells.h"
+#include "report/verdicts.h"
 
 namespace ridgeline {
 namespace {
@@ -77,6 +78,11 @@ Number speedup(const Pair& pair, std::string_view scenario) {
   const Number before = median(pair.vanilla, scenario), after = median(pair.compiled, scenario);
   if (!before || !after || *after <= 0) return std::nullopt;
   return *before / *after;
+}
+
+std::string speedup_text(const Pair& pair, std::string_view scenario) {
+  const Number ratio = speedup(pair, scenario);
+  return ratio && *ratio > 0 ? times_text(*ratio) : std::string();
 }
 
 // Whether the study tried a scenario, or would have if the one before had not failed.
@@ -187,14 +193,13 @@ Table model_summary(std::span<const Record> records) {
       std::string launches = cell(metric(pair.vanilla, scenario, "launches"), "{:.0f}");
       if (const Number fused = metric(pair.compiled, scenario, "launches"))
         launches += (launches.empty() ? "" : " -> ") + cell(fused, "{:.0f}");
-      table.rows.push_back({text_of(workload, "model_size"), millions(workload),
-                            text_of(workload, "context_length"), text_of(workload, "batch_size"),
-                            text_of(workload, "precision"), scenario, time(pair.vanilla),
-                            time(pair.compiled), cell(speedup(pair, scenario), "{:.2f}x"),
-                            mib(pair.vanilla), mib(pair.compiled),
-                            cell(metric(told, scenario, "tokens_per_s"), "{:.2f}", 1e-3),
-                            cell(metric(told, scenario, "mfu"), "{:.1f}", 100), launches,
-                            cell(metric(pair.compiled, scenario, "compile_seconds"), "{:.2f}")});
+      table.rows.push_back(
+          {text_of(workload, "model_size"), millions(workload), text_of(workload, "context_length"),
+           text_of(workload, "batch_size"), text_of(workload, "precision"), scenario,
+           time(pair.vanilla), time(pair.compiled), speedup_text(pair, scenario), mib(pair.vanilla),
+           mib(pair.compiled), cell(metric(told, scenario, "tokens_per_s"), "{:.2f}", 1e-3),
+           cell(metric(told, scenario, "mfu"), "{:.1f}", 100), launches,
+           cell(metric(pair.compiled, scenario, "compile_seconds"), "{:.2f}")});
     }
   }
   return table;

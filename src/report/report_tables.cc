@@ -125,8 +125,9 @@ ReportTable rows_table(const std::string& study, const std::vector<const Record*
   if (!shared.empty()) table.title += fmt::format(" ({})", shared.substr(2));
   table.columns = {"implementation"};
   for (const std::string& key : keys) table.columns.push_back(shown(key, 40));
-  table.columns.insert(table.columns.end(), {"device", "pass", "median ms", "+-%", "p95 ms",
-                                             "GFLOP/s", "peak MiB", "error/tol", "status"});
+  table.columns.insert(table.columns.end(),
+                       {"device", "pass", "median ms", "+-% within-run", "p95 ms", "GFLOP/s",
+                        "peak MiB", "error/tol", "status"});
   const auto add = [&](const Record& record, const Series* series) {
     std::vector<ReportCell> row = {{shown(record.implementation, 60), {}}};
     for (const std::string& key : keys) row.push_back(text_cell(value_at(record, key)));

@@ -38,15 +38,23 @@ TEST(CompareCommand, AGateThatFailsEndsWithOneAndTablesAreWritten) {
   EXPECT_TRUE(contains(same.out, "SAME")) << same.out;
 }
 
-TEST(CompareCommand, SavedTimeHasOneSignEverywhere) {
+TEST(CompareCommand, WhatTakesLongerIsSlowerNotAnImprovementBelowZero) {
   const Sandbox sandbox;
   write_text(sandbox / "base.jsonl", line_of(20));
   write_text(sandbox / "quick.jsonl", line_of(12.8));
-  const Finished run = sandbox.run({"compare", "base.jsonl", "quick.jsonl"});
-  EXPECT_EQ(run.exit_code, 0) << run.err;
-  EXPECT_TRUE(contains(run.out, "Geometric mean of the speedups: 1.562x")) << run.out;
-  EXPECT_TRUE(contains(run.out, "improvement +36.0 %")) << run.out;
-  EXPECT_FALSE(contains(run.out, "-36")) << run.out;
+  const Finished quick = sandbox.run({"compare", "base.jsonl", "quick.jsonl"});
+  EXPECT_EQ(quick.exit_code, 0) << quick.err;
+  EXPECT_TRUE(contains(quick.out, "Geometric mean of the speedups: 1.562x")) << quick.out;
+  EXPECT_TRUE(contains(quick.out, "1.562x faster")) << quick.out;
+  write_text(sandbox / "slow.jsonl", line_of(64));
+  const Finished slow = sandbox.run({"compare", "base.jsonl", "slow.jsonl"});
+  EXPECT_TRUE(contains(slow.out, "3.200x slower")) << slow.out;
+  for (const std::string& text : {slow.out, read_text(sandbox / "results/compare/comparison.md")}) {
+    EXPECT_FALSE(contains(text, "-220")) << text;
+    EXPECT_FALSE(contains(text, "improvement")) << text;
+  }
+  const std::string csv = read_text(sandbox / "results/compare/comparison.csv");
+  EXPECT_TRUE(contains(csv, "improvement_pct")) << csv;
 }
 
 TEST(CompareCommand, AGateOverNothingFails) {

@@ -104,7 +104,7 @@ TEST(AttentionSummary, ShowsMediansAndTheStateOfEachRow) {
   good.verification = {true, "whole tensors", "fp64", {{"output", 1e-6, 1e-5}, {"dQ", 5e-6, 1e-5}}};
   good.memory.peak = Bytes{20 << 20};
   const Table table = attention_summary(std::vector{good, oom(512, 64, 1)});
-  EXPECT_EQ(table.title, "attention: batch 8, heads 1, not causal, fp32, cpu, naive; medians");
+  EXPECT_EQ(table.title, "attention: batch 8, heads 1, not causal, fp32, cpu, naive; medians, +-% within-run");
   EXPECT_EQ(table.columns, (Row{"d_model", "seq_len", "forward ms", "backward ms", "total ms",
                                 "+-%", "peak MiB", "error/tol", "status"}));
   EXPECT_EQ(table.rows[0][2], "2.000");
@@ -130,7 +130,7 @@ TEST(AttentionSideBySide, SpeedupsAreOverTheFirstImplementationNamed) {
   ASSERT_EQ(tables.size(), 2u);
   EXPECT_EQ(tables[0].columns, (Row{"d_model", "seq_len", "naive", "flash", "flash speedup"}));
   EXPECT_EQ(tables[0].rows[0], (Row{"64", "256", "3.000", "1.000", "3.00x"}));
-  EXPECT_EQ(tables[1].rows[0], (Row{"64", "256", "2.000", "4.000", "0.50x"}));
+  EXPECT_EQ(tables[1].rows[0], (Row{"64", "256", "2.000", "4.000", "2.00x slower"}));
   EXPECT_EQ(attention_side_by_side(records)[0].columns[4], "naive speedup");
 }
 
