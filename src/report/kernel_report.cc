@@ -103,6 +103,11 @@ std::vector<std::string> kernel_notes(std::span<const Record> records) {
     if (!note.empty() && std::find(notes.begin(), notes.end(), note) == notes.end())
       notes.push_back(note);
   };
+  for (const Record& record : records)
+    if (record.status != Status::ok && record.study == "kernel")
+      add(fmt::format("{} {}: {}", record.implementation, status_csv_word(record.status),
+                      record.error));
+  add(noise_note(rows_of_study(records, "kernel")));
   for (const Record& record : records) {
     if (record.study != "kernel" || !record.metrics || !record.metrics->is_object()) continue;
     add(text_of(*record.metrics, "conventions"));
@@ -110,11 +115,6 @@ std::vector<std::string> kernel_notes(std::span<const Record> records) {
     if (!share.empty()) add("peak % is SM utilisation as the share of the roof: " + share);
     add(text_of(*record.metrics, "mode_is"));
   }
-  add(noise_note(rows_of_study(records, "kernel")));
-  for (const Record& record : records)
-    if (record.status != Status::ok && record.study == "kernel")
-      add(fmt::format("{} {}: {}", record.implementation, status_csv_word(record.status),
-                      record.error));
   return notes;
 }
 

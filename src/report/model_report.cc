@@ -235,6 +235,13 @@ std::vector<std::string> model_notes(std::span<const Record> records) {
     if (!note.empty() && std::find(notes.begin(), notes.end(), note) == notes.end())
       notes.push_back(note);
   };
+  for (const Record& record : records)
+    if (is_model(record) && record.status != Status::ok)
+      add(fmt::format("{} context {} {}, {}: {}: {}", text_of(record.workload, "model_size"),
+                      text_of(record.workload, "context_length"),
+                      text_of(record.workload, "precision"), record.implementation,
+                      status_csv_word(record.status), record.error));
+  add(noise_note(rows_of_study(records, "model")));
   for (const Record& record : records) {
     if (!is_model(record) || record.series.empty() || !record.metrics ||
         !record.metrics->is_object())
@@ -250,13 +257,6 @@ std::vector<std::string> model_notes(std::span<const Record> records) {
     if (const std::string fallback = ran_eagerly(record); !fallback.empty())
       add("compiled " + fallback);
   }
-  add(noise_note(rows_of_study(records, "model")));
-  for (const Record& record : records)
-    if (is_model(record) && record.status != Status::ok)
-      add(fmt::format("{} context {} {}, {}: {}: {}", text_of(record.workload, "model_size"),
-                      text_of(record.workload, "context_length"),
-                      text_of(record.workload, "precision"), record.implementation,
-                      status_csv_word(record.status), record.error));
   return notes;
 }
 

@@ -98,9 +98,9 @@ TEST(KernelNotes, PrintTheConventionOnceAndWhatFailed) {
   const std::vector<std::string> notes = kernel_notes(
       std::vector{kernel_record(), kernel_record(), kernel_record(Status::unsupported)});
   ASSERT_EQ(notes.size(), 3u);
-  EXPECT_EQ(notes[0], "an FMA counts as two");
+  EXPECT_EQ(notes[0], "flash unsupported: not here");
   EXPECT_TRUE(notes[1].starts_with("Too few samples in 2 rows")) << notes[1];
-  EXPECT_EQ(notes[2], "flash unsupported: not here");
+  EXPECT_EQ(notes[2], "an FMA counts as two");
 }
 
 TEST(KernelJson, HoldsEveryRecordWithItsRawSamples) {
