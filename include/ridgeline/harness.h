@@ -32,6 +32,9 @@ struct HarnessOptions {
   // Seconds for one row instead of a number of samples; it ends early when the median is known to
   // 1 %. 0: none.
   double time_budget_s = 0;
+  // Which of several runs of the program this is, from 1: together they carry verdicts on small
+  // differences. 0: the only one.
+  int run = 0;
 };
 
 // Runs the work once and gives its time in milliseconds by a clock of its own, such as a GPU's.

@@ -23,6 +23,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr int kGateFailedExit = 1;
+constexpr int kGateUndecidedExit = 5;  // no regression was seen, but a row could not be judged
+
 struct CompareFlags {
   std::vector<std::string> inputs;  // BASE NEW, or a study's command with --interleave
   std::string baseline;
@@ -31,6 +34,7 @@ struct CompareFlags {
   std::vector<std::string> programs;
   std::string base_args, new_args;
   std::string tolerance = "1%";
+  std::string unclear = "fail";
   bool interleave = false;
   bool force = false;
   TurnFlags turns;
@@ -71,6 +75,7 @@ void keep(const fs::path& file, const std::vector<Record>& records) {
 
 // Empty: interrupted.
 std::optional<Comparison> compare_in_turns(const CompareFlags& flags, const CompareOptions& options,
+                                           const std::vector<Gate>& gates,
                                            const fs::path& directory) {
   if (!flags.baseline.empty())
     throw Error(ErrorKind::usage, "--baseline cannot be measured in turns",
@@ -87,7 +92,7 @@ std::optional<Comparison> compare_in_turns(const CompareFlags& flags, const Comp
   Progress progress(std::vector<double>(static_cast<size_t>(flags.turns.rounds) + 1, 1.0),
                     terminal_progress());
   const Interleaved measured = interleave(side(0, flags.base_args), side(1, flags.new_args),
-                                          turn_options(flags.turns, options, progress));
+                                          turn_options(flags.turns, options, gates, progress));
   progress.clear();
   if (measured.interrupted) return std::nullopt;
   keep(directory / "base.jsonl", measured.base);
@@ -125,7 +130,7 @@ int run_compare(const CompareFlags& flags) {
     options.implementations = {flags.implementations[0], flags.implementations[1]};
   const fs::path directory = fs::path(flags.results_dir) / "compare";
   const std::optional<Comparison> comparison =
-      flags.interleave ? compare_in_turns(flags, options, directory)
+      flags.interleave ? compare_in_turns(flags, options, gates, directory)
                        : std::optional(compare_files(flags, options, history.get()));
   if (!comparison) {
     say("interrupted; nothing was compared");
@@ -137,13 +142,16 @@ int run_compare(const CompareFlags& flags) {
   write_table(directory / "comparison.csv", comparison_csv(*comparison));
   write_file_atomically(directory / "comparison.md", comparison_markdown(*comparison));
   fmt::print("\nCSV:      {0}/comparison.csv\nMarkdown: {0}/comparison.md\n", directory.string());
-  int failed = 0;
-  for (const Gate& gate : gates)
-    for (const std::string& failure : failures(gate, *comparison)) {
-      ++failed;
-      say("gate failed: " + failure);
-    }
-  return failed > 0 ? 1 : 0;
+  size_t failed = 0, undecided = 0;
+  for (const Gate& gate : gates) {
+    const GateResult result = judge(gate, *comparison);
+    for (const std::string& failure : result.failures) say("gate failed: " + failure);
+    for (const std::string& row : result.undecided) say("gate could not judge: " + row);
+    failed += result.failures.size();
+    undecided += result.undecided.size();
+  }
+  if (failed > 0) return kGateFailedExit;
+  return undecided > 0 && flags.unclear == "fail" ? kGateUndecidedExit : 0;
 }
 
 }  // namespace
@@ -169,6 +177,12 @@ Run add_compare_command(CLI::App& app) {
   command->add_option("--base-args", flags->base_args,
                       "further flags of the study, base side only");
   command->add_option("--new-args", flags->new_args, "further flags of the study, new side only");
+  command
+      ->add_option("--unclear", flags->unclear,
+                   "fail: exit with 5 when a gate found no regression but could not judge a row; "
+                   "pass: exit with 0")
+      ->check(CLI::IsMember({"fail", "pass"}))
+      ->capture_default_str();
   command->add_option("--gate", flags->gates, "exit with 1 when: " + gate_help())
       ->delimiter(',')
       ->allow_extra_args(false);

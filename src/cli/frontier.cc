@@ -180,6 +180,7 @@ int run_command(const FrontierFlags& flags) {
       run_sweep(rows, {.records = directory / "frontier.jsonl",
                        .output = flags.study.output,
                        .resume = flags.study.resume,
+                       .runs = flags.study.runs,
                        .budget = device->ledger().budget(),
                        .baseline = {flags.study.save_baseline, flags.study.results_dir},
                        .table = frontier_csv});

@@ -121,6 +121,7 @@ int run_command(GemmFlags flags) {
       run_sweep(rows, {.records = directory / "gemm.jsonl",
                        .output = flags.study.output,
                        .resume = flags.study.resume,
+                       .runs = flags.study.runs,
                        .budget = device->ledger().budget(),
                        .baseline = {flags.study.save_baseline, flags.study.results_dir},
                        .table = gemm_csv});

@@ -186,6 +186,7 @@ int run_command(const KernelFlags& flags) {
       run_sweep(rows, {.records = directory / "kernel.jsonl",
                        .output = flags.study.output,
                        .resume = flags.study.resume,
+                       .runs = flags.study.runs,
                        .budget = device->ledger().budget(),
                        .baseline = {flags.study.save_baseline, flags.study.results_dir},
                        .table = kernel_csv,

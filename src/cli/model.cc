@@ -174,6 +174,7 @@ int run_command(const ModelFlags& flags) {
       run_sweep(rows, {.records = directory / "model.jsonl",
                        .output = flags.study.output,
                        .resume = flags.study.resume,
+                       .runs = flags.study.runs,
                        .budget = device->ledger().budget(),
                        .baseline = {flags.study.save_baseline, flags.study.results_dir},
                        .stages = &stages,

@@ -229,6 +229,12 @@ void add_study_flags(CLI::App& app, StudyFlags& flags, const std::string& list) 
   app.add_option("--results-dir", flags.results_dir, "where records and tables go")
       ->capture_default_str();
   app.add_flag("--resume", flags.resume, "run only the rows that the results file does not hold");
+  app.add_option("--runs", flags.runs,
+                 "measure all rows so many times, each time in a fresh process; verdicts of compare "
+                 "then know how far runs lie apart (5 is a good number)")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str()
+      ->excludes("--resume");
   app.add_flag("--dry-run", flags.dry_run, "show the rows and their predicted memory, run nothing");
   app.add_flag("--list", flags.list, "show " + list);
   add_save_baseline(app, flags.save_baseline);

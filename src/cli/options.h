@@ -60,6 +60,7 @@ std::string to_command(const Protocol& protocol);  // " --num-warmup 10 --num-it
 struct StudyFlags {
   uint64_t seed = 42;
   bool resume = false;
+  int runs = 1;
   bool dry_run = false;
   bool list = false;
   bool no_verify = false;

@@ -145,6 +145,7 @@ int run_command(const RooflineFlags& flags) {
     result = run_sweep(rows, {.records = directory / "roofline.jsonl",
                               .output = flags.study.output,
                               .resume = flags.study.resume,
+                       .runs = flags.study.runs,
                               .budget = device->ledger().budget(),
                               .baseline = {flags.study.save_baseline, flags.study.results_dir},
                               .table = roofline_csv});

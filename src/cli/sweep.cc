@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <fstream>
+#include <iterator>
 #include <map>
 
 #include "base/error.h"
@@ -11,7 +13,10 @@
 #include "base/printable.h"
 #include "cli/base_results.h"
 #include "cli/interrupt.h"
+#include "cli/turn_options.h"
+#include "measure/compare.h"
 #include "measure/history.h"
+#include "measure/interleave.h"
 #include "measure/read_results.h"
 #include "measure/record_json.h"
 #include "measure/results_file.h"
@@ -125,6 +130,51 @@ class ShownStages {
   Stages* stages_;
 };
 
+// This program and its arguments as it was started, without those that say where results go.
+Command own_command() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  Command command;
+  constexpr std::string_view kTakeAValue[] = {"--runs", "--results-dir", "--output", "-o",
+                                              "--json", "--save-baseline"};
+  bool skip = false;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\0', begin), text.size());
+    const std::string word = text.substr(begin, end - begin);
+    begin = end + 1;
+    const std::string flag = word.substr(0, word.find('='));
+    const bool taken = std::find(std::begin(kTakeAValue), std::end(kTakeAValue), flag) !=
+                       std::end(kTakeAValue);
+    if (!std::exchange(skip, taken && flag == word) && !taken) command.push_back(word);
+  }
+  command.front() = own_program();
+  return command;
+}
+
+// All rows, run after run, each run in a process of its own: where memory comes to lie, and on
+// which processors threads start, differs from run to run and not within one.
+SweepResult run_in_fresh_processes(const SweepPlan& plan, ResultsFile& file) {
+  const Command command = own_command();
+  SweepResult result;
+  std::vector<Record> all;
+  Progress progress(std::vector<double>(static_cast<size_t>(plan.runs), 1.0), terminal_progress());
+  for (int run = 1; run <= plan.runs && !result.interrupted; ++run) {
+    progress.begin(static_cast<size_t>(run - 1), fmt::format("run {} of {}", run, plan.runs));
+    std::optional<std::vector<Record>> records = run_alone(command, interrupted);
+    result.interrupted = !records;
+    if (!records) break;
+    for (Record& record : *records) {
+      record.run = run;
+      file.append(record);
+      all.push_back(std::move(record));
+    }
+  }
+  progress.clear();
+  if (result.interrupted) say("interrupted; the runs so far are in the results file");
+  result.records = std::move(all);
+  return result;
+}
+
 // Gives what kept a file from being written.
 std::optional<Error> write_tables(const SweepPlan& plan, const std::vector<Record>& records) {
   if (records.empty()) return std::nullopt;
@@ -162,11 +212,25 @@ SweepResult run_sweep(const std::vector<SweepRow>& rows, const SweepPlan& plan) 
     set_aside(plan.records);
   ResultsFile file(plan.records);
   if (file.repair()) say(*file.repair());
+  const auto finish = [&](SweepResult& result) {
+    if (history && !result.interrupted && !result.records.empty())
+      say(fmt::format("saved {} rows as baseline '{}' in {}",
+                      history->save(plan.baseline.name, result.records).rows, plan.baseline.name,
+                      History::file_in(plan.baseline.results_dir).string()));
+    result.records = runs_merged(result.records);
+    result.unwritten = write_tables(plan, result.records);
+  };
+  if (plan.runs > 1) {
+    SweepResult result = run_in_fresh_processes(plan, file);
+    finish(result);
+    return result;
+  }
   std::vector<double> weights;
   for (const SweepRow& row : rows) weights.push_back(row.weight);
   SweepResult result;
   Progress progress(weights, terminal_progress());
   const ShownStages stages(progress, plan.stages);
+  DisturbanceWatch watch;
   try {
     for (size_t i = 0; i < rows.size() && !result.interrupted; ++i) {
       const auto found = kept.find(workload_key(rows[i].described));
@@ -179,6 +243,7 @@ SweepResult run_sweep(const std::vector<SweepRow>& rows, const SweepPlan& plan) 
       if (is_led()) report_to_leader({.kind = TurnReport::Kind::row, .index = i});
       std::optional<Record> record = rows[i].run();
       if (record) {
+        if (!is_led()) record->disturbance = watch.row_done();
         file.append(*record);
         result.records.push_back(std::move(*record));
       }
@@ -194,11 +259,7 @@ SweepResult run_sweep(const std::vector<SweepRow>& rows, const SweepPlan& plan) 
   if (result.interrupted)
     say(fmt::format("interrupted after {} of {} rows; --resume goes on from here",
                     result.records.size(), rows.size()));
-  result.unwritten = write_tables(plan, result.records);
-  if (history && !result.interrupted && !result.records.empty())
-    say(fmt::format("saved {} rows as baseline '{}' in {}",
-                    history->save(plan.baseline.name, result.records).rows, plan.baseline.name,
-                    History::file_in(plan.baseline.results_dir).string()));
+  finish(result);
   return result;
 }
 

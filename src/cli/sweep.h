@@ -45,6 +45,7 @@ struct SweepPlan {
   std::filesystem::path records;  // the results file: JSON lines; its table goes beside, as .csv
   std::filesystem::path output = {};  // a further file, as write_records writes it; none: empty
   bool resume = false;                // keep what it holds of this machine, run the rest
+  int runs = 1;                // of all rows, each in a fresh process
   Bytes budget;                // for tensors: rows that were out of memory and fit now run again
   SaveBaseline baseline = {};  // saved once all rows are there
   Stages* stages = nullptr;    // what rows are at; none: only which of them runs
@@ -53,7 +54,7 @@ struct SweepPlan {
 };
 
 struct SweepResult {
-  std::vector<Record> records;  // kept and new, in the order of the rows
+  std::vector<Record> records;  // kept and new, in the order of the rows; several runs merged
   bool interrupted = false;
   std::optional<Error> unwritten = {};  // why a table could not be written; exit_code throws it
 };

@@ -30,20 +30,27 @@ void add_turn_flags(CLI::App& command, TurnFlags& flags) {
       ->capture_default_str();
   command
       .add_option("--time-budget", flags.time_budget,
-                  "per row; rounds end earlier when every row has its verdict")
+                  "per row; rounds end earlier when every row has its verdict and every gate is decided")
       ->capture_default_str();
 }
 
 InterleaveOptions turn_options(const TurnFlags& flags, const CompareOptions& compare,
-                               Progress& progress, int first_step) {
+                               const std::vector<Gate>& gates, Progress& progress) {
+  const auto decided = [gates, tolerance = compare.tolerance](const RowComparison& row) {
+    return std::all_of(gates.begin(), gates.end(),
+                       [&](const Gate& gate) { return is_decided(gate, row, tolerance); });
+  };
   return {
       .rounds = {.rounds = flags.rounds,
                  .time_budget_s = parse_time_budget(flags.time_budget),
-                 .settled = [compare](const auto& rows) { return settled_rows(rows, compare); }},
+                 .settled =
+                     [compare, decided](const auto& rows) {
+                       return settled_rows(rows, compare, decided);
+                     }},
       .interrupted = interrupted,
-      .progress = [&progress, first_step](int round, size_t row) {
+      .progress = [&progress](int round, size_t row) {
         progress.begin(
-            static_cast<size_t>(first_step + round),
+            static_cast<size_t>(round),
             fmt::format("{}, row {}",
                         round == 0 ? "checking values" : fmt::format("round {}", round), row + 1));
       }};

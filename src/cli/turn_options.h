@@ -1,5 +1,4 @@
-// What `compare --interleave` and `noise` share: flags of turns, and the study that stands after
-// --.
+// Flags of `compare --interleave`, and the study that stands after -- there and in `noise`.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,6 +6,7 @@
 #include <vector>
 
 #include "measure/compare.h"
+#include "measure/gate.h"
 #include "measure/interleave.h"
 #include "report/progress.h"
 
@@ -14,14 +14,14 @@ namespace ridgeline {
 
 struct TurnFlags {
   int rounds = RoundOptions().rounds;
-  std::string time_budget = "12s";
+  std::string time_budget = "60s";
 };
 void add_turn_flags(CLI::App& command, TurnFlags& flags);
 
-// The check and the rounds are steps of the progress, from `first_step` on. Rounds end when every
-// row has its verdict by `compare`, or with Ctrl-C.
+// The check and the rounds are steps of the progress. Rounds end when every row has its verdict by
+// `compare` and `gates` are decided, or with Ctrl-C.
 InterleaveOptions turn_options(const TurnFlags& flags, const CompareOptions& compare,
-                               Progress& progress, int first_step = 0);
+                               const std::vector<Gate>& gates, Progress& progress);
 
 // This program's own file, to be run again.
 std::string own_program();

@@ -101,8 +101,8 @@ ReportInput read_input(const ReportRequest& request) {
     input.sources.push_back(file.string());
     for (const LineProblem& problem : read.problems)
       input.problems.push_back({file.string(), problem});
-    for (Record& record :
-         say_problems(std::move(read), printable(file.string()), "the report lists it"))
+    for (Record& record : runs_merged(
+             say_problems(std::move(read), printable(file.string()), "the report lists it")))
       input.records.push_back(std::move(record));
   }
   if (input.records.empty())

@@ -5,39 +5,43 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "measure/quantiles.h"
 #include "measure/record_text.h"
 
 namespace ridgeline {
 namespace {
 
+// A verdict on single runs asks for as many samples as an interval of a median does.
 constexpr size_t kMinSamples = kMinIntervalSamples;
-// A busy machine: processes that want to run, per core.
-constexpr double kBusyLoad = 0.5;
-// Shorter times are mostly those of starting threads, and of where the processor's clock stood.
-constexpr double kShortMs = 1;
+// Pooled runs tell their spread from so many a side on.
+constexpr int kFewestRuns = 3, kMinDegrees = 2 * (kFewestRuns - 1);
+// How much of a run's samples its centre holds, where two single runs are told apart.
+constexpr double kCentre = 0.9;
+// The estimate of the rounds, or of the means of runs, and that of the medians: further apart than
+// this the sides have two modes.
+constexpr double kTwoModes = 0.1;
 
 constexpr std::pair<Verdict, std::string_view> kVerdicts[] = {{Verdict::same, "SAME"},
                                                               {Verdict::faster, "FASTER"},
                                                               {Verdict::slower, "SLOWER"},
                                                               {Verdict::unclear, "UNCLEAR"}};
+constexpr std::pair<Pairing, std::string_view> kPairings[] = {
+    {Pairing::interleaved, "interleaved"}, {Pairing::separate, "separate"}};
+constexpr std::pair<Evidence, std::string_view> kEvidence[] = {{Evidence::rounds, "rounds"},
+                                                               {Evidence::runs, "runs"},
+                                                               {Evidence::floor, "floor"},
+                                                               {Evidence::single, "single"}};
 
-struct PairingFacts {
-  Pairing pairing;
-  std::string_view name;
-  double assumed_noise;
-  int looks;
-};
-// Two runs of one build minutes apart differ by several percent on a shared machine, and their
-// intervals do not know it; those of rounds do.
-constexpr PairingFacts kPairings[] = {{Pairing::interleaved, "interleaved", 0.01, kLooks},
-                                      {Pairing::separate, "separate", 0.05, 1}};
-
-const PairingFacts& facts_of(Pairing pairing) {
-  return pairing == kPairings[0].pairing ? kPairings[0] : kPairings[1];
+template <class Value, size_t N>
+std::string_view name_in(const std::pair<Value, std::string_view> (&names)[N], Value value) {
+  for (const auto& [candidate, name] : names)
+    if (candidate == value) return name;
+  throw Error(ErrorKind::internal, "a value without a name");
 }
 
 std::string describe(const Record& record) {
@@ -66,12 +70,12 @@ Record without_samples(Record record) {
 }
 
 // Empty: these samples are times.
-std::string defect(std::span<const double> samples) {
+std::string defect(std::span<const double> samples, size_t fewest) {
   for (const double sample : samples)
     if (!std::isfinite(sample) || sample < 0)
-      return fmt::format("a sample of {} ms is no time", sample);
-  if (samples.size() < kMinSamples)
-    return fmt::format("{} samples; at least {} are needed", samples.size(), kMinSamples);
+      return fmt::format("a sample of {} ms is not a valid time", sample);
+  if (samples.size() < fewest)
+    return fmt::format("{} samples; at least {} are needed", samples.size(), fewest);
   return {};
 }
 
@@ -80,8 +84,18 @@ struct Pair {
   const Record* base;
   const Record* next;
   std::string phase;
-  std::span<const double> base_ms, new_ms;
-  const std::vector<double>* log_ratios = nullptr;  // of sides in turns
+  const PairedPhase* rounds = nullptr;  // of sides in turns
+};
+
+// What one side tells of a phase.
+struct SideFigures {
+  std::vector<double> log_medians = {};  // one per run
+  std::vector<double> samples = {};      // sorted
+  double median_ms = Statistics::kUnknown;
+
+  double quantile(double fraction) const {
+    return samples[static_cast<size_t>(fraction * static_cast<double>(samples.size() - 1))];
+  }
 };
 
 std::string state(const char* side, const Record& record) {
@@ -89,53 +103,136 @@ std::string state(const char* side, const Record& record) {
                      record.error.empty() ? "" : ": ", printable(record.error, 120));
 }
 
-bool is_assumed(const NoiseFloor& noise) {
-  return noise.source == assumed_noise(Pairing::separate).source;
+double mean_of(const std::vector<double>& figures) {
+  return std::accumulate(figures.begin(), figures.end(), 0.0) / static_cast<double>(figures.size());
 }
 
-bool is_busy(const MachineFacts& machine) {
-  return machine.load_average.value_or(0) > kBusyLoad * std::max(1, machine.logical_cores);
+// Empty, with the reason in `problem`: the side tells nothing.
+std::optional<SideFigures> figures_of(const Record& record, const std::string& phase,
+                                      std::string& problem) {
+  const std::vector<double>& samples = record.find_series(phase)->samples_ms;
+  problem = defect(samples, record.merged_runs > 0 ? 1 : kMinSamples);
+  if (!problem.empty()) return std::nullopt;
+  SideFigures out{.samples = samples};
+  std::sort(out.samples.begin(), out.samples.end());
+  out.log_medians = logarithms(record.merged_runs > 0
+                                   ? samples
+                                   : std::vector<double>{summarize(samples).median_ms});
+  out.median_ms = std::exp(mean_of(out.log_medians));
+  return out;
 }
 
-// Why two runs apart say nothing as long as nobody has measured how far such runs lie apart; empty:
-// they do say something.
-std::string doubt(const RowComparison& row) {
-  if (std::min(row.base_ms, row.new_ms) < kShortMs)
-    return fmt::format("under {:.3g} ms, measured apart, and no noise floor is stored", kShortMs);
-  if (is_busy(row.base.machine) || is_busy(row.next.machine))
-    return "other work was running, measured apart, and no noise floor is stored";
-  return {};
+// How far apart the hours of two sides may put them, beyond what their runs show.
+double drift_of(double shorter_ms) {
+  return std::log1p(kDrift + kStartMs / shorter_ms);
 }
 
-RowComparison compare_pair(const Pair& pair, double confidence, Pairing pairing,
-                           const CompareOptions& options) {
+Shift around(double estimate, double half_width) {
+  return {estimate, estimate - half_width, estimate + half_width};
+}
+
+// How far the mean of one side's runs may lie from the other's, by Student's t with the spread of
+// both; empty: too few runs.
+std::optional<double> spread_of_runs(const SideFigures& base, const SideFigures& next,
+                                     double confidence) {
+  double squares = 0, inverse_counts = 0;
+  int degrees = 0;
+  for (const SideFigures* side : {&base, &next}) {
+    const std::vector<double>& figures = side->log_medians;
+    const double mean = mean_of(figures);
+    for (const double figure : figures) squares += (figure - mean) * (figure - mean);
+    degrees += static_cast<int>(figures.size()) - 1;
+    inverse_counts += 1 / static_cast<double>(figures.size());
+  }
+  if (degrees < kMinDegrees) return std::nullopt;
+  return student_t_quantile((1 + confidence) / 2, degrees) *
+         std::sqrt(squares / degrees * inverse_counts);
+}
+
+// Why two single runs are not told apart, however far apart they are; empty: they may be.
+std::string doubt(const Pair& pair, const SideFigures& base, const SideFigures& next) {
+  for (const auto& [side, record] :
+       {std::pair("the base", pair.base), {"the new side", pair.next}}) {
+    if (!record->disturbance)
+      return fmt::format("{} does not say whether its machine was quiet", side);
+    if (const std::string other = disturbance_text(*record->disturbance); !other.empty())
+      return fmt::format("{} beside {}", other, side);
+  }
+  const double tail = (1 - kCentre) / 2;
+  if (base.quantile(1 - tail) < next.quantile(tail) ||
+      next.quantile(1 - tail) < base.quantile(tail))
+    return {};
+  return "samples of the two runs overlap";
+}
+
+void judge_in_turns(RowComparison& row, const Pair& pair, const CompareOptions& options,
+                    double confidence) {
+  row.evidence = Evidence::rounds;
+  row.base_ms = summarize(pair.rounds->base_ms).median_ms;
+  row.new_ms = summarize(pair.rounds->new_ms).median_ms;
+  row.log_time = paired_shift(pair.rounds->log_ratios, confidence);
+  row.verdict = decide(row.log_time, options.tolerance, options.tolerance);
+  if (!std::isfinite(row.log_time.low))
+    row.note = fmt::format("too few rounds for an interval of {:.4g} %", 100 * confidence);
+}
+
+void judge_apart(RowComparison& row, const Pair& pair, const CompareOptions& options,
+                 double confidence) {
+  if (*pair.base == *pair.next) {  // a file compared with itself
+    row.base_ms = row.new_ms = pair.base->find_series(pair.phase)->statistics.median_ms;
+    row.verdict = Verdict::same;
+    return;
+  }
+  std::string problem;
+  const auto base = figures_of(*pair.base, pair.phase, problem);
+  if (!base) row.note = "the base: " + problem;
+  const auto next = figures_of(*pair.next, pair.phase, problem);
+  if (!next) row.note = "the new one: " + problem;
+  if (!base || !next) return;
+  row.base_ms = base->median_ms;
+  row.new_ms = next->median_ms;
+  row.base_runs = static_cast<int>(base->log_medians.size());
+  row.new_runs = static_cast<int>(next->log_medians.size());
+  const double estimate = std::log(row.new_ms / row.base_ms);
+  const auto spread = spread_of_runs(*base, *next, confidence);
+  if (options.noise) row.noise = options.noise(*pair.base, pair.phase);
+  std::string reason;
+  if (spread) {
+    row.evidence = Evidence::runs;
+    row.log_time = around(estimate, *spread + drift_of(std::min(row.base_ms, row.new_ms)));
+  } else {
+    row.evidence = row.noise ? Evidence::floor : Evidence::single;
+    row.log_time = around(estimate, std::log1p(row.noise ? row.noise->fraction : kSingleSpread));
+    reason = doubt(pair, *base, *next);
+    if (row.noise && reason.starts_with("samples")) reason.clear();  // the floor knows them
+  }
+  row.verdict = decide(row.log_time, options.tolerance, std::max(options.tolerance, kSameApart));
+  if (!reason.empty() && row.verdict != Verdict::unclear) {
+    row.verdict = Verdict::unclear;
+    row.note = reason;
+  }
+}
+
+RowComparison compare_pair(const Pair& pair, double confidence, const CompareOptions& options) {
   RowComparison row;
   row.base = without_samples(*pair.base);
   row.next = without_samples(*pair.next);
   row.phase = pair.phase;
-  for (const auto& [side, record] : {std::pair("the base", pair.base), {"the new one", pair.next}})
+  for (const auto& [side, record] :
+       {std::pair("the base", pair.base), {"the new one", pair.next}})
     if (record->status != Status::ok)
       row.note += (row.note.empty() ? "" : "; ") + state(side, *record);
-  if (!row.note.empty()) return row;
-  for (const auto& [side, samples] :
-       {std::pair("the base", pair.base_ms), {"the new one", pair.new_ms}})
-    if (const std::string problem = defect(samples); !problem.empty()) {
-      row.note = fmt::format("{}: {}", side, problem);
-      return row;
-    }
-  row.base_ms = summarize(pair.base_ms).median_ms;
-  row.new_ms = summarize(pair.new_ms).median_ms;
-  row.log_time = pair.log_ratios ? paired_shift(*pair.log_ratios, confidence)
-                                 : unpaired_shift(logarithms(pair.base_ms), logarithms(pair.new_ms),
-                                                  confidence);
-  row.noise =
-      options.noise ? options.noise(*pair.base, pair.phase, pairing) : assumed_noise(pairing);
-  row.verdict = decide(row.log_time, std::max(row.noise.fraction, options.tolerance));
-  if (pairing == Pairing::separate && is_assumed(row.noise)) row.note = doubt(row);
-  if (!row.note.empty()) row.verdict = Verdict::unclear;
-  if (!std::isfinite(row.log_time.low))
-    row.note = fmt::format("too few {} for an interval of {:.4g} %",
-                           pair.log_ratios ? "rounds" : "samples", 100 * confidence);
+  if (!row.note.empty() || pair.phase.empty()) return row;
+  if (pair.rounds)
+    judge_in_turns(row, pair, options, confidence);
+  else
+    judge_apart(row, pair, options, confidence);
+  if (!row.verdict) return row;
+  const double by_medians = std::log(row.new_ms / row.base_ms);
+  row.two_modes = std::abs(by_medians - row.log_time.estimate) > kTwoModes &&
+                  (by_medians < row.log_time.low || by_medians > row.log_time.high);
+  if (row.verdict == Verdict::unclear && row.note.empty())
+    row.note = fmt::format("differences below {} cannot be seen", percent_text(row.visible()));
   return row;
 }
 
@@ -144,31 +241,15 @@ Comparison compare_pairs(const std::vector<Pair>& pairs, Pairing pairing,
                          const CompareOptions& options) {
   Comparison comparison;
   comparison.pairing = pairing;
-  comparison.confidence = confidence_for(pairs.size(), facts_of(pairing).looks);
+  comparison.tolerance = options.tolerance;
+  comparison.confidence =
+      confidence_for(pairs.size(), pairing == Pairing::interleaved ? kLooks : 1);
   for (const Pair& pair : pairs)
-    comparison.rows.push_back(compare_pair(pair, comparison.confidence, pairing, options));
-  const auto assumed =
-      std::find_if(comparison.rows.begin(), comparison.rows.end(),
-                   [](const RowComparison& row) { return row.verdict && is_assumed(row.noise); });
-  if (assumed != comparison.rows.end())
-    comparison.notes.push_back(
-        fmt::format("no noise floor of this machine is stored: {:.3g} % is assumed; `ridgeline "
-                    "noise` measures it",
-                    100 * assumed->noise.fraction));
-  for (const auto& [side, record] :
-       {std::pair("the base", &RowComparison::base), {"the new side", &RowComparison::next}}) {
-    const auto busy = std::find_if(comparison.rows.begin(), comparison.rows.end(),
-                                   [&](const auto& row) { return is_busy((row.*record).machine); });
-    if (busy == comparison.rows.end()) continue;
-    const MachineFacts& machine = ((*busy).*record).machine;
-    comparison.notes.push_back(
-        fmt::format("other work was running beside {}: a load of {:.1f} on {} cores", side,
-                    *machine.load_average, machine.logical_cores));
-  }
+    comparison.rows.push_back(compare_pair(pair, comparison.confidence, options));
   return comparison;
 }
 
-// Rows by what identifies them; the later of two counts, in the order of first sight.
+// Rows by what identifies them, in the order of first sight.
 struct Keyed {
   std::vector<std::string> order;
   std::map<std::string, const Record*> by_key;
@@ -232,21 +313,19 @@ void check_comparable(const Record& base, const Record& next, const CompareOptio
 }  // namespace
 
 std::string_view verdict_name(Verdict verdict) {
-  for (const auto& [candidate, name] : kVerdicts)
-    if (candidate == verdict) return name;
-  throw Error(ErrorKind::internal, "a verdict without a name");
+  return name_in(kVerdicts, verdict);
 }
 
 std::string_view pairing_name(Pairing pairing) {
-  return facts_of(pairing).name;
+  return name_in(kPairings, pairing);
 }
 
-NoiseFloor assumed_noise(Pairing pairing) {
-  return {facts_of(pairing).assumed_noise, "assumed"};
+std::string_view evidence_name(Evidence evidence) {
+  return name_in(kEvidence, evidence);
 }
 
 double RowComparison::speedup() const {
-  return std::exp(-log_time.estimate);
+  return base_ms / new_ms;
 }
 double RowComparison::speedup_low() const {
   return std::exp(-log_time.high);
@@ -255,13 +334,16 @@ double RowComparison::speedup_high() const {
   return std::exp(-log_time.low);
 }
 double RowComparison::improvement_percent() const {
-  return 100 * (1 - std::exp(log_time.estimate));
+  return 100 * (1 - new_ms / base_ms);
 }
 double RowComparison::slowdown() const {
   return std::expm1(log_time.estimate);
 }
+double RowComparison::visible() const {
+  return std::expm1(log_time.high - log_time.estimate);
+}
 bool RowComparison::judged() const {
-  return verdict && note.empty();
+  return verdict && verdict != Verdict::unclear;
 }
 bool RowComparison::broke() const {
   return base.status == Status::ok && next.status != Status::ok;
@@ -271,7 +353,7 @@ std::optional<Shift> Comparison::mean_log_time() const {
   Shift mean{0, 0, 0};
   int count = 0;
   for (const RowComparison& row : rows) {
-    if (!row.judged()) continue;
+    if (!row.verdict || !std::isfinite(row.log_time.low)) continue;
     mean.estimate += row.log_time.estimate;
     mean.low += row.log_time.low;
     mean.high += row.log_time.high;
@@ -281,12 +363,18 @@ std::optional<Shift> Comparison::mean_log_time() const {
   return Shift{mean.estimate / count, mean.low / count, mean.high / count};
 }
 
-Verdict decide(const Shift& log_time, double band) {
-  const double slower = std::log1p(band);
-  if (log_time.low > slower) return Verdict::slower;
-  if (log_time.high < -slower) return Verdict::faster;
-  if (log_time.low > -slower && log_time.high < slower) return Verdict::same;
+Verdict decide(const Shift& log_time, double tolerance, double same) {
+  const double beyond = std::log1p(tolerance), inside = std::log1p(same);
+  if (log_time.low > beyond) return Verdict::slower;
+  if (log_time.high < -beyond) return Verdict::faster;
+  if (log_time.low > -inside && log_time.high < inside) return Verdict::same;
   return Verdict::unclear;
+}
+
+std::string percent_text(double fraction) {
+  constexpr double kWhole = 10;  // percent from which digits behind the point tell nothing
+  return 100 * fraction < kWhole ? fmt::format("{:.2g} %", 100 * fraction)
+                                 : fmt::format("{:.0f} %", 100 * fraction);
 }
 
 bool is_compared(std::string_view phase) {
@@ -300,8 +388,9 @@ Comparison compare_records(std::span<const Record> base, std::span<const Record>
     return (*options.implementations).*which;
   };
   using Names = std::pair<std::string, std::string>;
-  const Side before = side_of(base, implementation(&Names::first));
-  const Side after = side_of(next, implementation(&Names::second));
+  const std::vector<Record> base_rows = runs_merged(base), new_rows = runs_merged(next);
+  const Side before = side_of(base_rows, implementation(&Names::first));
+  const Side after = side_of(new_rows, implementation(&Names::second));
 
   std::vector<std::pair<const Record*, const Record*>> rows;
   std::vector<std::string> missing, notes;
@@ -341,11 +430,11 @@ Comparison compare_records(std::span<const Record> base, std::span<const Record>
               fmt::format("{} of {}", printable(series.name, 40), describe(*old_row)));
         continue;
       }
-      pairs.push_back({old_row, new_row, series.name, series.samples_ms, other->samples_ms});
+      pairs.push_back({old_row, new_row, series.name});
       any = true;
     }
     // A row that was not timed on one side still has to be told.
-    if (!any) pairs.push_back({old_row, new_row, "", {}, {}});
+    if (!any) pairs.push_back({old_row, new_row, ""});
   }
   Comparison comparison = compare_pairs(pairs, Pairing::separate, options);
   comparison.notes.insert(comparison.notes.begin(), notes.begin(), notes.end());
@@ -357,10 +446,8 @@ Comparison compare_interleaved(const std::vector<PairedRow>& rows, const Compare
   std::vector<Pair> pairs;
   for (const PairedRow& row : rows) {
     for (const PairedPhase& phase : row.phases)
-      if (is_compared(phase.name))
-        pairs.push_back(
-            {&row.base, &row.next, phase.name, phase.base_ms, phase.new_ms, &phase.log_ratios});
-    if (row.phases.empty()) pairs.push_back({&row.base, &row.next, "", {}, {}});
+      if (is_compared(phase.name)) pairs.push_back({&row.base, &row.next, phase.name, &phase});
+    if (row.phases.empty()) pairs.push_back({&row.base, &row.next, ""});
   }
   Comparison comparison = compare_pairs(pairs, Pairing::interleaved, options);
   for (RowComparison& row : comparison.rows)
@@ -369,7 +456,8 @@ Comparison compare_interleaved(const std::vector<PairedRow>& rows, const Compare
   return comparison;
 }
 
-std::vector<bool> settled_rows(const std::vector<PairedRow>& rows, const CompareOptions& options) {
+std::vector<bool> settled_rows(const std::vector<PairedRow>& rows, const CompareOptions& options,
+                               const std::function<bool(const RowComparison&)>& decided) {
   const Comparison comparison = compare_interleaved(rows, options);
   std::vector<bool> settled;
   auto phase = comparison.rows.begin();  // in the order of rows, each with its phases
@@ -378,12 +466,51 @@ std::vector<bool> settled_rows(const std::vector<PairedRow>& rows, const Compare
         std::count_if(row.phases.begin(), row.phases.end(),
                       [](const PairedPhase& candidate) { return is_compared(candidate.name); });
     const auto end = phase + (row.phases.empty() ? 1 : compared);
-    settled.push_back(std::none_of(phase, end, [](const RowComparison& candidate) {
-      return candidate.verdict == Verdict::unclear;
+    settled.push_back(std::all_of(phase, end, [&](const RowComparison& candidate) {
+      return candidate.verdict != Verdict::unclear && decided(candidate);
     }));
     phase = end;
   }
   return settled;
+}
+
+std::vector<Record> runs_merged(std::span<const Record> records) {
+  std::vector<std::vector<const Record*>> rows;
+  std::map<std::string, size_t> places;
+  for (const Record& record : records) {
+    const std::string key = workload_key(record);
+    const auto place = places.find(key);
+    // What is no further run of the same --runs is a row of its own.
+    if (place == places.end() || record.run < 2 ||
+        record.run != rows[place->second].back()->run + 1) {
+      places[key] = rows.size();
+      rows.push_back({&record});
+    } else {
+      rows[place->second].push_back(&record);
+    }
+  }
+  std::vector<Record> out;
+  for (auto& runs : rows) {
+    Record merged = *runs.back();
+    std::erase_if(runs, [](const Record* run) { return run->status != Status::ok; });
+    const auto is_quiet = [](const Record* run) {
+      return run->disturbance && run->disturbance->quiet();
+    };
+    if (std::count_if(runs.begin(), runs.end(), is_quiet) >= kFewestRuns)
+      std::erase_if(runs, [&](const Record* run) { return !is_quiet(run); });
+    if (runs.size() > 1 && merged.status == Status::ok) {
+      merged.merged_runs = static_cast<int>(runs.size());
+      for (Series& series : merged.series) {
+        series.samples_ms.clear();
+        for (const Record* run : runs)
+          if (const Series* one = run->find_series(series.name))
+            series.samples_ms.push_back(one->statistics.median_ms);
+        series.statistics = summarize(series.samples_ms);
+      }
+    }
+    out.push_back(std::move(merged));
+  }
+  return out;
 }
 
 }  // namespace ridgeline

@@ -1,11 +1,19 @@
-// Is it faster? Verdicts per row from two sets of distributions and the noise floor of the machine.
+// Is it faster? Verdicts per row from two sets of runs, or from rounds in which both took turns.
 //
 //   Comparison comparison = compare_records(base, next, {.noise = noise_of(history)});
 //   for (const RowComparison& row : comparison.rows) ...
 //
-// The rule, on logarithms of time: an interval of the shift by ranks, and a band of differences
-// that are nobody's business, which is the noise floor or `tolerance` if that is more. An interval
-// wholly beyond the band is FASTER or SLOWER, one wholly inside is SAME, any other UNCLEAR.
+// The rule, on logarithms of time: an interval of the shift that holds all that is uncertain, and
+// three bands. An interval wholly beyond `tolerance` is FASTER or SLOWER, one wholly inside the
+// band of SAME is SAME, any other UNCLEAR. Where the interval comes from (evidence_name):
+//
+//   rounds   sides in turns: one figure per round, by signed ranks
+//   runs     several fresh runs a side: Student's t on the logarithms of their medians, whose
+//            spread the runs themselves show, widened by how far two hours lie apart (kDrift,
+//            kStartMs); runs that other work disturbed are left out where three others are there
+//   floor    one run a side, and a noise floor of that very row
+//   single   one run a side and no floor: kSingleSpread, and a verdict only where both ran on a
+//            quiet machine and the central 90 % of their samples do not overlap
 #pragma once
 
 #include <functional>
@@ -24,22 +32,32 @@ namespace ridgeline {
 enum class Verdict { same, faster, slower, unclear };
 std::string_view verdict_name(Verdict verdict);  // "SAME", ...
 
-// How two sides were measured, which decides how far they differ by chance.
 enum class Pairing { interleaved, separate };
 std::string_view pairing_name(Pairing pairing);  // "interleaved", "separate"
 
-// Which differences the machine shows when nothing differs.
+enum class Evidence { rounds, runs, floor, single };
+std::string_view evidence_name(Evidence evidence);  // "rounds", ...
+
+// By how much two single runs of one row lie apart when nothing differs, at most.
 struct NoiseFloor {
   double fraction = 0;
-  std::string source;  // for people: "20 self-comparisons", "assumed"
+  std::string source;  // for people: "12 runs"
 };
-// Of one phase of a row. Where nothing was measured: assumed_noise().
-using NoiseLookup = std::function<NoiseFloor(const Record&, std::string_view phase, Pairing)>;
-NoiseFloor assumed_noise(Pairing pairing);
+// Of one phase of that row; empty: none was measured of it.
+using NoiseLookup = std::function<std::optional<NoiseFloor>(const Record&, std::string_view phase)>;
+
+// Two single runs without a noise floor are told apart from this factor on. Of runs of one binary
+// on a quiet shared host, 1 % of neighbours lay further apart than that.
+inline constexpr double kSingleSpread = 0.5;
+// What several runs of a side do not show, because they follow each other: another hour, and the
+// start of threads, which for minutes at a time takes a virtual machine so much longer.
+inline constexpr double kDrift = 0.05, kStartMs = 0.025;
+// Inside of this two sides measured apart are SAME; in turns it is the tolerance.
+inline constexpr double kSameApart = 0.15;
 
 struct CompareOptions {
-  NoiseLookup noise = {};   // empty: the assumed floors
-  double tolerance = 0.01;  // differences that are nobody's business even where noise is less
+  NoiseLookup noise = {};   // empty: no floors
+  double tolerance = 0.01;  // smaller differences are negligible, even where they can be seen
   bool force = false;       // compare across machines and settings
   // Compares these two implementations with each other instead of each with itself.
   std::optional<std::pair<std::string, std::string>> implementations = {};
@@ -47,49 +65,64 @@ struct CompareOptions {
 
 struct RowComparison {
   Record base, next;  // without their samples
+  int base_runs = 1, new_runs = 1;
   std::string phase;
-  double base_ms = Statistics::kUnknown, new_ms = Statistics::kUnknown;  // medians
-  Shift log_time;  // of new over base, by rounds or batches
-  NoiseFloor noise;
+  // Medians; of several runs their geometric mean.
+  double base_ms = Statistics::kUnknown, new_ms = Statistics::kUnknown;
+  Shift log_time;  // of new over base; its interval holds all that is uncertain
+  Evidence evidence = Evidence::single;
+  std::optional<NoiseFloor> noise = {};
   std::optional<Verdict> verdict;  // empty: not measured on both sides
-  std::string note;                // why there is no verdict, or none that counts
+  std::string note;                // why there is no verdict, or none that decides
+  // The two medians and the rounds, or the runs, tell of different shifts: a side has two modes.
+  bool two_modes = false;
 
-  double speedup() const;  // base over new; its interval beside it
+  double speedup() const;  // base over new, of the two medians
   double speedup_low() const;
   double speedup_high() const;
   double improvement_percent() const;  // of time saved; negative: slower
   double slowdown() const;             // new over base less one: 0.05 for 5 % slower
-  bool judged() const;                 // has a verdict, and no note against it
+  double visible() const;              // the smallest slowdown that would have been seen; 0.05: 5 %
+  bool judged() const;                 // has a verdict other than UNCLEAR
   bool broke() const;                  // ok in the base, not ok now
 };
 
 struct Comparison {
   std::vector<RowComparison> rows;
-  std::vector<std::string> missing;  // rows and phases that only the base has, in words
-  std::vector<std::string> notes;    // what a reader should know: --force, load, assumed noise
+  std::vector<std::string> missing = {};  // rows and phases that only the base has, in words
+  std::vector<std::string> notes = {};    // what a reader should know: --force, other work
   Pairing pairing = Pairing::separate;
   double confidence = 0;  // of each row's interval
-  // Of the rows that were judged; empty: none was. Its bounds are the means of theirs and hold
-  // whenever those do, whatever disturbed all rows alike.
+  double tolerance = 0;
+  // Of the rows that were measured on both sides; empty: none was. Its bounds are the means of
+  // theirs and hold whenever those do, whatever disturbed all rows alike.
   std::optional<Shift> mean_log_time() const;
 };
 
-// Pairs rows by study, implementation, device, workload and settings; of a row measured twice the
-// later one counts. Throws a usage error for different machines or settings unless forced, and when
-// no row is in both.
+// Pairs rows by study, implementation, device, workload and settings; runs are merged first. Throws a usage error for
+// different machines or settings unless forced, and when no row is in both.
 Comparison compare_records(std::span<const Record> base, std::span<const Record> next,
                            const CompareOptions& options);
 
 // Sides that were measured in turns differ in what the user asked for: nothing is refused.
 Comparison compare_interleaved(const std::vector<PairedRow>& rows, const CompareOptions& options);
 
-// Which rows have a verdict, or can have none: for RoundOptions::settled.
-std::vector<bool> settled_rows(const std::vector<PairedRow>& rows, const CompareOptions& options);
+// Whether all phases of a row have a verdict, or can have none, and `decided` says so too of each:
+// for RoundOptions::settled. One answer per row.
+std::vector<bool> settled_rows(const std::vector<PairedRow>& rows, const CompareOptions& options,
+                               const std::function<bool(const RowComparison&)>& decided);
 
 // The rule itself.
-Verdict decide(const Shift& log_time, double band);
+Verdict decide(const Shift& log_time, double tolerance, double same);
+
+// "4.2 %", "150 %".
+std::string percent_text(double fraction);
 
 // Series that are compared: not those of the host, which time how long a call took to return.
 bool is_compared(std::string_view phase);
+
+// The runs of each row as one record, whose samples are the medians of the runs; those that other
+// work disturbed are left out where enough others are there. Rows that ran once stay as they are.
+std::vector<Record> runs_merged(std::span<const Record> records);
 
 }  // namespace ridgeline

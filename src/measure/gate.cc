@@ -12,71 +12,90 @@
 
 namespace ridgeline {
 
+// What a gate says of a row, or of the whole.
+struct Judgement {
+  enum class Outcome { passed, failed, undecided };
+  Outcome outcome = Outcome::passed;
+  std::string why = {};
+};
+
 struct GateRule {
   std::string_view name;
   bool takes_limit;
   std::string_view help;
-  // Why a row, or the whole, fails; empty: it does not.
-  std::string (*of_row)(const RowComparison&, double limit);
-  std::string (*of_all)(const Comparison&, double limit);
-  // Which rows tell it anything; where none does the gate has not been passed. Null: it needs none.
-  bool (*judges)(const RowComparison&);
+  // Differences of the comparison's tolerance are negligible to every gate. Null: nothing to say.
+  Judgement (*of_row)(const RowComparison&, double limit, double tolerance);
+  Judgement (*of_all)(const Comparison&, double limit);
 };
 
 namespace {
 
-std::string slower(const RowComparison& row, double limit) {
-  if (row.verdict != Verdict::slower || row.slowdown() <= limit) return {};
-  return fmt::format("SLOWER by {:.1f} %", 100 * row.slowdown());
+using Outcome = Judgement::Outcome;
+
+bool both_ran(const RowComparison& row) {
+  return row.base.status == Status::ok && row.next.status == Status::ok;
 }
 
-std::string unclear(const RowComparison& row, double) {
-  if (row.verdict == Verdict::unclear) return "UNCLEAR";
-  const bool both_ran = row.base.status == Status::ok && row.next.status == Status::ok;
-  return both_ran && !row.verdict ? row.note : "";
+// A slowdown by an interval: failed where one was seen and is larger than the limit, passed where
+// none as large could have been missed.
+Judgement slowdown(const Shift& log_time, double limit, double tolerance) {
+  const double at_most = std::log1p(std::max(limit, tolerance));
+  if (log_time.low > std::log1p(tolerance) && log_time.estimate > std::log1p(limit))
+    return {Outcome::failed, fmt::format("by {:.1f} %, at least by {:.1f} %",
+                                         100 * std::expm1(log_time.estimate),
+                                         100 * std::expm1(log_time.low))};
+  if (log_time.high <= at_most) return {};
+  return {Outcome::undecided,
+          fmt::format("a slowdown of up to {} could not have been seen",
+                      percent_text(std::expm1(log_time.high)))};
 }
 
-bool is_judged(const RowComparison& row) {
-  return row.judged();
+Judgement slower(const RowComparison& row, double limit, double tolerance) {
+  if (!row.verdict)
+    return both_ran(row) ? Judgement{Outcome::undecided, row.note} : Judgement{};
+  // A note against a verdict leaves the interval what it is, but nobody may rest on it.
+  const Judgement found = slowdown(row.log_time, limit, tolerance);
+  if (found.outcome == Outcome::failed && row.verdict == Verdict::unclear)
+    return {Outcome::undecided, row.note};
+  return found.outcome == Outcome::failed ? Judgement{found.outcome, "SLOWER " + found.why} : found;
 }
 
-bool has_peaks(const RowComparison& row) {
-  return row.base.memory.peak && row.next.memory.peak;
+Judgement unclear(const RowComparison& row, double, double) {
+  if (row.verdict == Verdict::unclear) return {Outcome::failed, "UNCLEAR: " + row.note};
+  return both_ran(row) && !row.verdict ? Judgement{Outcome::failed, row.note} : Judgement{};
 }
 
-std::string memory(const RowComparison& row, double limit) {
+Judgement memory(const RowComparison& row, double limit, double) {
+  if (!both_ran(row)) return {};
   const auto base = row.base.memory.peak, next = row.next.memory.peak;
-  if (!base || !next || base->count <= 0) return {};
+  if (!base || !next || base->count <= 0)
+    return {Outcome::undecided, "no peak memory was measured on both sides"};
   const double growth = static_cast<double>(next->count) / static_cast<double>(base->count) - 1;
   if (growth <= limit) return {};
-  return fmt::format("peak memory grew by {:.1f} %, from {} to {}", 100 * growth, to_string(*base),
-                     to_string(*next));
+  return {Outcome::failed, fmt::format("peak memory grew by {:.1f} %, from {} to {}", 100 * growth,
+                                       to_string(*base), to_string(*next))};
 }
 
-std::string geomean(const Comparison& comparison, double limit) {
+Judgement geomean(const Comparison& comparison, double limit) {
   const std::optional<Shift> mean = comparison.mean_log_time();
-  double floor = 0;  // the mean of the rows' own
-  int judged = 0;
-  for (const RowComparison& row : comparison.rows)
-    if (row.judged()) floor += std::log1p(row.noise.fraction), ++judged;
-  if (!mean || mean->low <= std::max(std::log1p(limit), floor / judged)) return {};
-  return fmt::format("slower by {:.1f} % in the geometric mean, at least by {:.1f} %",
-                     100 * std::expm1(mean->estimate), 100 * std::expm1(mean->low));
+  if (!mean) return {Outcome::undecided, "no row was measured on both sides"};
+  Judgement found = slowdown(*mean, limit, comparison.tolerance);
+  if (found.outcome == Outcome::failed) found.why = "slower in the geometric mean " + found.why;
+  return found;
 }
 
-std::string missing(const Comparison& comparison, double) {
+Judgement missing(const Comparison& comparison, double) {
   if (comparison.missing.empty()) return {};
-  return fmt::format("{} rows or phases of the base are missing, such as {}",
-                     comparison.missing.size(), comparison.missing.front());
+  return {Outcome::failed, fmt::format("{} rows or phases of the base are missing, such as {}",
+                                       comparison.missing.size(), comparison.missing.front())};
 }
 
 constexpr GateRule kRules[] = {
-    {"slower", true, "a row is SLOWER, and by more than P", slower, nullptr, is_judged},
-    {"geomean", true, "all rows together are slower by more than P", nullptr, geomean, is_judged},
-    {"memory", true, "the peak memory of a row grew by more than P", memory, nullptr, has_peaks},
-    {"unclear", false, "a row is UNCLEAR or could not be compared", unclear, nullptr, nullptr},
-    {"missing", false, "a row or phase of the base is not in the new results", nullptr, missing,
-     nullptr},
+    {"slower", true, "a row is SLOWER, and by more than P", slower, nullptr},
+    {"geomean", true, "all rows together are slower by more than P", nullptr, geomean},
+    {"memory", true, "the peak memory of a row grew by more than P", memory, nullptr},
+    {"unclear", false, "a row is UNCLEAR or could not be compared", unclear, nullptr},
+    {"missing", false, "a row or phase of the base is not in the new results", nullptr, missing},
 };
 
 std::string place(const RowComparison& row) {
@@ -119,24 +138,30 @@ Gate parse_gate(std::string_view text) {
   return gate;
 }
 
-std::vector<std::string> failures(const Gate& gate, const Comparison& comparison) {
-  std::vector<std::string> out;
+GateResult judge(const Gate& gate, const Comparison& comparison) {
+  GateResult result;
+  const auto take = [&](const Judgement& found, const std::string& where) {
+    if (found.outcome == Outcome::passed) return;
+    auto& list = found.outcome == Outcome::failed ? result.failures : result.undecided;
+    list.push_back(fmt::format("{}: {}{}", gate.text, where, found.why));
+  };
+  bool any = false;
   for (const RowComparison& row : comparison.rows) {
-    std::string why = row.broke() ? row.note : std::string();
-    if (why.empty() && gate.rule->of_row) why = gate.rule->of_row(row, gate.limit);
-    if (!why.empty()) out.push_back(fmt::format("{}: {}: {}", gate.text, place(row), why));
+    any = any || both_ran(row);
+    if (row.broke())
+      take({Outcome::failed, row.note}, place(row) + ": ");
+    else if (gate.rule->of_row)
+      take(gate.rule->of_row(row, gate.limit, comparison.tolerance), place(row) + ": ");
   }
-  if (gate.rule->of_all)
-    if (const std::string why = gate.rule->of_all(comparison, gate.limit); !why.empty())
-      out.push_back(fmt::format("{}: {}", gate.text, why));
-  if (out.empty() && gate.rule->judges &&
-      std::none_of(comparison.rows.begin(), comparison.rows.end(), gate.rule->judges))
-    out.push_back(
-        fmt::format("{}: nothing to judge: no row was measured well enough on both sides; measure "
-                    "them in turns "
-                    "(--interleave), or this machine's noise first (`ridgeline noise`)",
-                    gate.text));
-  return out;
+  if (gate.rule->of_all) take(gate.rule->of_all(comparison, gate.limit), "");
+  if (!any && result.failures.empty() && result.undecided.empty() && gate.rule->of_row)
+    take({Outcome::undecided, "no row was measured on both sides"}, "");
+  return result;
+}
+
+bool is_decided(const Gate& gate, const RowComparison& row, double tolerance) {
+  return !gate.rule->of_row ||
+         gate.rule->of_row(row, gate.limit, tolerance).outcome != Outcome::undecided;
 }
 
 }  // namespace ridgeline

@@ -24,8 +24,15 @@ std::string gate_help();
 // error that lists them.
 Gate parse_gate(std::string_view text);
 
-// What fails, in words; empty: the gate holds. A row that was ok in the base and is no longer fails
-// every gate, and a gate that no row tells anything fails, too.
-std::vector<std::string> failures(const Gate& gate, const Comparison& comparison);
+// What a gate found, in words; both empty: judged, and passed.
+struct GateResult {
+  std::vector<std::string> failures = {};   // regressions
+  std::vector<std::string> undecided = {};  // rows in which one could not have been seen
+};
+// A row that was ok in the base and is no longer fails every gate.
+GateResult judge(const Gate& gate, const Comparison& comparison);
+
+// Whether more samples of this row would change nothing for the gate.
+bool is_decided(const Gate& gate, const RowComparison& row, double tolerance);
 
 }  // namespace ridgeline

@@ -58,8 +58,10 @@ Timing Harness::measure(const Callable& callable) {
                 "give a Callable a name and a run");
   const CallClock clock = callable.time_ms ? callable.time_ms : CallClock(host_time_ms);
   Record record = record_of(callable, options_);
+  DisturbanceWatch watch;
   const Measurement measurement = ridgeline::measure(
       {.warmups = options_.warmups,
+       .min_warmup_s = 0,  // its user says how many
        .iterations = options_.iterations,
        .time_budget_s = options_.time_budget_s},
       {kSeries}, [&](std::span<double> phase_ms) { phase_ms[0] = clock(callable.run); });
@@ -85,6 +87,8 @@ Timing Harness::measure(const Callable& callable) {
                           {"bytes", callable.bytes},
                           {"gflops_per_s", timing.flops_per_s / 1e9},
                           {"gb_per_s", timing.bytes_per_s / 1e9}}}};
+  record.disturbance = watch.row_done();
+  record.run = options_.run;
   if (!options_.results.empty()) ResultsFile(options_.results).append(record);
   return timing;
 }

@@ -13,6 +13,9 @@
 namespace ridgeline {
 namespace {
 
+// Floors of single runs, in the column `pairing`; what else it may hold was measured in other ways.
+constexpr std::string_view kFloorOfRuns = "runs";
+
 constexpr int64_t kHistoryVersion = 1;
 
 constexpr std::string_view kTables[] = {
@@ -134,37 +137,27 @@ ReadResult History::read(const SavedRun& run) const {
 }
 
 void History::save_noise(const MeasuredNoise& noise) {
-  const std::string now = utc_now();
   database_.run(
       "INSERT INTO noise (time, fingerprint, device, pairing, row_key, phase, fraction, "
       "comparisons) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-      {now, noise.fingerprint, noise.device, pairing_name(noise.pairing), noise.row_key,
-       noise.phase, noise.fraction, int64_t{noise.comparisons}});
+      {utc_now(), noise.fingerprint, noise.device, kFloorOfRuns, noise.row_key, noise.phase,
+       noise.fraction, int64_t{noise.runs}});
 }
 
-std::optional<NoiseFloor> History::noise(const Record& record, std::string_view phase,
-                                         Pairing pairing) const {
-  const std::string key = workload_key(record);
-  Statement exact = database_.prepare(
+std::optional<NoiseFloor> History::noise(const Record& record, std::string_view phase) const {
+  const std::string key = workload_key(record);  // must outlive the statement
+  Statement found = database_.prepare(
       "SELECT fraction, comparisons FROM noise WHERE fingerprint = ? AND device = ? AND pairing = "
-      "? "
-      "AND row_key = ? AND phase = ? ORDER BY id DESC LIMIT 1",
-      {record.machine.fingerprint, record.device, pairing_name(pairing), key, phase});
-  if (exact.step())
-    return NoiseFloor{exact.number(0), fmt::format("{} self-comparisons", exact.integer(1))};
-  Statement largest = database_.prepare(
-      "SELECT fraction FROM noise WHERE fingerprint = ? AND device = ? AND pairing = ? "
-      "ORDER BY fraction DESC LIMIT 1",
-      {record.machine.fingerprint, record.device, pairing_name(pairing)});
-  if (largest.step()) return NoiseFloor{largest.number(0), "other rows of this machine"};
-  return std::nullopt;
+      "? AND row_key = ? AND phase = ? ORDER BY id DESC LIMIT 1",
+      {record.machine.fingerprint, record.device, kFloorOfRuns, key, phase});
+  if (!found.step() || found.integer(1) < kFewestFloorRuns || !(found.number(0) > 0))
+    return std::nullopt;
+  return NoiseFloor{found.number(0), fmt::format("{} runs", found.integer(1))};
 }
 
 NoiseLookup noise_of(const History* history) {
-  return [history](const Record& record, std::string_view phase, Pairing pairing) {
-    const auto measured =
-        history ? history->noise(record, phase, pairing) : std::optional<NoiseFloor>();
-    return measured.value_or(assumed_noise(pairing));
+  return [history](const Record& record, std::string_view phase) {
+    return history ? history->noise(record, phase) : std::optional<NoiseFloor>();
   };
 }
 

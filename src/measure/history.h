@@ -53,16 +53,14 @@ class History {
   ReadResult read(const SavedRun& run) const;
 
   void save_noise(const MeasuredNoise& noise);
-  // Of this row, the newest; else the largest of the machine and device; empty: none was measured.
-  std::optional<NoiseFloor> noise(const Record& record, std::string_view phase,
-                                  Pairing pairing) const;
+  // Of this very row on this machine, the newest; empty: none was measured.
+  std::optional<NoiseFloor> noise(const Record& record, std::string_view phase) const;
 
  private:
   Database database_;
 };
 
-// For CompareOptions: what the history holds, else what is assumed. The history must outlive it;
-// null: there is none.
+// For CompareOptions: what the history holds. It must outlive the lookup; null: there is none.
 NoiseLookup noise_of(const History* history);
 
 }  // namespace ridgeline

@@ -21,7 +21,7 @@ constexpr double kMaxTurnSamples = 200;
 constexpr double kMinQuads = 2, kMaxQuads = 40;
 // On a busy machine many short rounds tell more than a few long ones: one outlier may be among
 // them.
-constexpr int kRoundsInBudget = 20;
+constexpr int kRoundsInBudget = 100;
 constexpr int kQuadsOfAMedian = 5;  // of these two may be outliers
 
 // Where a led program stands: it waits in measurement `measurement` of row `row`, or has ended.
@@ -263,7 +263,10 @@ Interleaved interleave(const Command& base, const Command& next, const Interleav
 
 std::optional<std::vector<Record>> run_alone(const Command& command,
                                              const std::function<bool()>& interrupted) {
-  ChildStudy child(command, {.lead = ChildStudy::Lead::none, .interrupted = interrupted});
+  constexpr double kADay = 86400;  // a study that is left alone says nothing before its end
+  ChildStudy child(command, {.lead = ChildStudy::Lead::none,
+                             .patience_s = kADay,
+                             .interrupted = interrupted});
   return child.finish();
 }
 

@@ -59,9 +59,12 @@ class Sampler {
   }
 
   bool warm() const {
+    if (protocol_.warmups == 0) return true;
     const bool half_spent =
         has_budget() && warmups_ > 0 && elapsed_s() > protocol_.time_budget_s / 2;
-    return warmups_ >= protocol_.warmups || half_spent;
+    const bool done = warmups_ >= protocol_.warmups &&
+                      (elapsed_s() >= protocol_.min_warmup_s || warmups_ >= kMaxIterations);
+    return done || half_spent;
   }
 
   void sample() {

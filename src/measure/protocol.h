@@ -19,7 +19,10 @@
 namespace ridgeline {
 
 struct Protocol {
-  int warmups = 10;
+  int warmups = 10;  // at least; 0: none
+  // Warm-ups also last at least this long: the system moves a thread away from another's processor
+  // only after some of its ticks, and until then a short row took three times as long.
+  double min_warmup_s = 0.05;
   int iterations = 100;  // samples taken when there is no time budget
 
   // With a budget (seconds of wall time, warm-ups included; 0: none), sampling ends when the median

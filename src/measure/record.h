@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/units.h"
+#include "measure/disturbance.h"
 #include "measure/machine.h"
 #include "measure/protocol.h"
 #include "measure/statistics.h"
@@ -120,6 +121,11 @@ struct Record {
   std::optional<CostFacts> cost;
   std::optional<Json> metrics;                             // derived by the study: rates, shares
   std::optional<DeviceState> device_before, device_after;  // the samples
+  std::optional<Disturbance> disturbance = {};             // what else ran meanwhile
+  int run = 0;  // of several runs in fresh processes, from 1; 0: there was one
+  // So many runs were merged into this record, whose samples are their medians (runs_merged); 0:
+  // samples of one run. Not in files.
+  int merged_runs = 0;
   MachineFacts machine;
   BuildFacts build;
   std::string command;  // reproduces the row

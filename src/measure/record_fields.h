@@ -101,6 +101,13 @@ void fields(auto& f, Is<DeviceState> auto& s) {
   f("throttle_reasons", s.throttle_reasons);
 }
 
+void fields(auto& f, Is<Disturbance> auto& d) {
+  f("window_s", d.window_s);
+  f("processors", d.processors);
+  f("other_cores", d.other_cores);
+  f("stolen_cores", d.stolen_cores);
+}
+
 void fields(auto& f, Is<MachineFacts> auto& m) {
   f("fingerprint", m.fingerprint);
   f("cpu_model", m.cpu_model);
@@ -145,6 +152,8 @@ void fields(auto& f, Is<Record> auto& r) {
   f("metrics", r.metrics);
   f("device_before", r.device_before);
   f("device_after", r.device_after);
+  f("disturbance", r.disturbance);
+  f("run", r.run);
   f("machine", r.machine);
   f("build", r.build);
   f("command", r.command);

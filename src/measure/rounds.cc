@@ -12,7 +12,7 @@ namespace ridgeline {
 namespace {
 
 // With the first one the signed ranks of a few rows can just give an interval.
-constexpr int kLooksBeforeTheEnd[] = {kFirstLook, 14, 20, 28};
+constexpr int kLooksBeforeTheEnd[] = {kFirstLook, 14, 20, 28, 40, 56, 80, 112};
 static_assert(std::size(kLooksBeforeTheEnd) + 1 == kLooks);
 
 // A clock may be too coarse for a sample; a nanosecond stands for nothing.

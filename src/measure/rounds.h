@@ -39,14 +39,14 @@ struct PairedRow {
   PairedPhase& phase(const std::string& name);  // added if it is not there
 };
 
-// Figures are looked at after 10, 14, 20 and 28 rounds, and at the end. Each look is a chance to be
-// wrong, so each has its share of the error that is allowed (confidence_for).
-inline constexpr int kLooks = 5, kFirstLook = 10;
+// Figures are looked at after 10, 14, 20, 28, 40, 56, 80 and 112 rounds, and at the end. Each look
+// is a chance to be wrong, so each has its share of the error that is allowed (confidence_for).
+inline constexpr int kLooks = 9, kFirstLook = 10;
 bool is_look(int rounds);
 
 struct RoundOptions {
-  int rounds = 40;            // the most
-  double time_budget_s = 12;  // per row; those before the first look are done in any case
+  int rounds = 160;           // the most
+  double time_budget_s = 60;  // per row; those before the first look are done in any case
   // Asked at each look; one answer per row. What is settled is not measured any more; rounds end
   // when all is. Empty: never.
   std::function<std::vector<bool>(const std::vector<PairedRow>&)> settled = {};

@@ -73,6 +73,17 @@ std::string change_text(double speedup) {
   return text == times_text(1, 3) ? "none" : text + " faster";
 }
 
+// "rounds", "5 and 5 runs", "floor of 8.1 %", "single runs".
+std::string evidence_text(const RowComparison& row) {
+  switch (row.evidence) {
+    case Evidence::rounds: return "rounds";
+    case Evidence::runs: return fmt::format("{} and {} runs", row.base_runs, row.new_runs);
+    case Evidence::floor: return "floor of " + percent_text(row.noise->fraction);
+    case Evidence::single: return "single runs";
+  }
+  return {};
+}
+
 std::string verdict_text(const RowComparison& row) {
   return row.verdict ? std::string(verdict_name(*row.verdict)) : std::string("-");
 }
@@ -95,9 +106,8 @@ Table comparison_table(const Comparison& comparison) {
   for (const Column& column : shown) table.columns.push_back(column.name);
   table.columns.insert(table.columns.end(),
                        {"phase", "base ms", "new ms", "speedup",
-                        fmt::format("{:.4g} % {}interval", 100 * comparison.confidence,
-                                    comparison.pairing == Pairing::separate ? "within-run " : ""),
-                        "change", "noise", "verdict"});
+                        fmt::format("{:.4g} % interval", 100 * comparison.confidence), "change",
+                        "sees", "by", "verdict"});
   const bool has_notes = std::any_of(comparison.rows.begin(), comparison.rows.end(),
                                      [](const auto& row) { return !row.note.empty(); });
   if (has_notes) table.columns.emplace_back("note");
@@ -112,7 +122,8 @@ Table comparison_table(const Comparison& comparison) {
          known ? cell(row.speedup(), "{:.3f}x") : "",
          bounded ? fmt::format("{:.3f} to {:.3f}", row.speedup_low(), row.speedup_high()) : "",
          known ? change_text(row.speedup()) : "",
-         known ? cell(100 * row.noise.fraction, "{:.1f} %") : "", verdict_text(row)});
+         bounded ? percent_text(row.visible()) : "",
+         known ? evidence_text(row) : "", verdict_text(row)});
     if (has_notes) cells.push_back(row.note);
     table.rows.push_back(std::move(cells));
   }
@@ -135,6 +146,11 @@ Table comparison_csv(const Comparison& comparison) {
                                              "noise_source",
                                              "pairing",
                                              "verdict",
+                                             "evidence",
+                                             "base_runs",
+                                             "new_runs",
+                                             "smallest_visible_pct",
+                                             "two_modes",
                                              "base_peak_memory_mb",
                                              "new_peak_memory_mb",
                                              "base_status",
@@ -158,10 +174,15 @@ Table comparison_csv(const Comparison& comparison) {
                                known(row.speedup_high()),
                                known(comparison.confidence),
                                known(row.improvement_percent()),
-                               known(100 * row.noise.fraction),
-                               row.noise.source,
+                               row.noise ? known(100 * row.noise->fraction) : "",
+                               row.noise ? row.noise->source : "",
                                std::string(pairing_name(comparison.pairing)),
                                row.verdict ? verdict_text(row) : "",
+                               row.verdict ? std::string(evidence_name(row.evidence)) : "",
+                               std::to_string(row.base_runs),
+                               std::to_string(row.new_runs),
+                               known(100 * row.visible()),
+                               row.two_modes ? "True" : "False",
                                cell(mebibytes(row.base.memory.peak), "{:.3f}"),
                                cell(mebibytes(row.next.memory.peak), "{:.3f}"),
                                std::string(status_csv_word(row.base.status)),
@@ -187,7 +208,7 @@ std::vector<std::string> comparison_sentences(const Comparison& comparison) {
   out.push_back(verdicts + ".");
   if (const auto mean = comparison.mean_log_time()) {
     const auto judged = std::count_if(comparison.rows.begin(), comparison.rows.end(),
-                                      [](const RowComparison& row) { return row.judged(); });
+                                      [](const RowComparison& row) { return row.verdict.has_value(); });
     out.push_back(
         fmt::format("Geometric mean of the speedups: {:.3f}x ({:.3f} to {:.3f}), {}{}.",
                     std::exp(-mean->estimate), std::exp(-mean->high), std::exp(-mean->low),
@@ -196,10 +217,25 @@ std::vector<std::string> comparison_sentences(const Comparison& comparison) {
                         ? ""
                         : fmt::format(", over {} of {} lines", judged, comparison.rows.size())));
   }
-  if (comparison.pairing == Pairing::separate)
-    out.push_back(
-        "The two sides were measured apart; `compare --interleave` measures them in turns and sees "
-        "smaller differences.");
+  const auto two_modes = std::count_if(comparison.rows.begin(), comparison.rows.end(),
+                                       [](const RowComparison& row) { return row.two_modes; });
+  if (two_modes > 0)
+    out.push_back(fmt::format(
+        "{} rows have two modes: the two medians tell of another difference than the interval.",
+        two_modes));
+  const auto unclear =
+      std::find_if(comparison.rows.begin(), comparison.rows.end(), [](const RowComparison& row) {
+        return row.verdict == Verdict::unclear;
+      });
+  if (unclear != comparison.rows.end() && comparison.pairing == Pairing::separate)
+    out.push_back(fmt::format(
+        "What would decide: fresh runs of both sides{}, or both in turns: `ridgeline compare "
+        "--interleave --binary BASE,NEW -- ...`.",
+        unclear->next.command.empty()
+            ? " (--runs 5)"
+            : fmt::format(", such as `{} --runs 5`", printable(unclear->next.command, 300))));
+  else if (unclear != comparison.rows.end())
+    out.push_back("What would decide: a larger --time-budget and more --rounds.");
   if (!comparison.missing.empty())
     out.push_back(
         fmt::format("{} rows or phases of the base are not in the new results, such as {}.",

@@ -27,6 +27,20 @@ struct Line {
   std::vector<Point> points;
 };
 
+// The runs of one saving are one row.
+std::vector<SavedRecord> rows_of(std::span<const SavedRecord> records) {
+  std::vector<SavedRecord> rows;
+  for (size_t begin = 0; begin < records.size();) {
+    std::vector<Record> saved;
+    size_t end = begin;
+    for (; end < records.size() && records[end].run.id == records[begin].run.id; ++end)
+      saved.push_back(records[end].record);
+    for (Record& row : runs_merged(saved)) rows.push_back({records[begin].run, std::move(row)});
+    begin = end;
+  }
+  return rows;
+}
+
 // In the order of first sight. Rows of different machines never share a line.
 std::vector<Line> lines_of(std::span<const SavedRecord> records, const NoiseLookup& noise) {
   std::vector<Line> lines;
@@ -92,7 +106,8 @@ std::string change(const Point& point) {
 
 std::vector<Table> history_tables(std::span<const SavedRecord> records, const NoiseLookup& noise) {
   std::vector<Table> tables;
-  for (const Line& line : lines_of(records, noise)) {
+  const std::vector<SavedRecord> saved_rows = rows_of(records);
+  for (const Line& line : lines_of(saved_rows, noise)) {
     const Record& first = line.points.front().saved->record;
     Table table{.title = fmt::format("{}{}{}", row_text(first), line.phase.empty() ? "" : ": ",
                                      printable(line.phase, 40)),
@@ -116,7 +131,8 @@ std::vector<Table> history_tables(std::span<const SavedRecord> records, const No
 Table history_csv(std::span<const SavedRecord> records, const NoiseLookup& noise) {
   Table table{.columns = {"row", "phase", "machine", "time", "saved_at", "commit", "baseline",
                           "median_ms", "status", "speedup_to_previous", "verdict", "note"}};
-  for (const Line& line : lines_of(records, noise))
+  const std::vector<SavedRecord> saved_rows = rows_of(records);
+  for (const Line& line : lines_of(saved_rows, noise))
     for (const Point& point : line.points) {
       const Record& record = point.saved->record;
       table.rows.push_back({row_text(record), printable(line.phase, 40),

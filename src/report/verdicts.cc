@@ -19,7 +19,7 @@ Judgement unclear(std::string reason) {
 std::string too_few(const Record& base, const Record& next, std::string_view phase) {
   size_t fewest = kMinIntervalSamples;
   for (const Record* record : {&base, &next})
-    if (const Series* series = record->find_series(phase))
+    if (const Series* series = record->merged_runs > 0 ? nullptr : record->find_series(phase))
       fewest = std::min(fewest, series->samples_ms.size());
   if (fewest == kMinIntervalSamples) return {};
   return fmt::format("too few samples: {}, and {} are needed", fewest, kMinIntervalSamples);
@@ -27,7 +27,7 @@ std::string too_few(const Record& base, const Record& next, std::string_view pha
 
 std::string why(const RowComparison& row) {
   if (!row.note.empty()) return row.note;
-  return fmt::format("too close to call beside a noise of {:.3g} %", 100 * row.noise.fraction);
+  return "too close to call";
 }
 
 }  // namespace

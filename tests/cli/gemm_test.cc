@@ -151,7 +151,8 @@ TEST(Frontier, IsConfirmedByProbesInChildren) {
     EXPECT_EQ(metrics["probes"].size(), 2u);
     EXPECT_EQ(record.memory.peak, record.memory.predicted_peak);
   }
-  EXPECT_GT((*records[1].metrics)["seq_len"], (*records[0].metrics)["seq_len"])
+  EXPECT_GT((*records[1].metrics)["seq_len"].get<int>(),
+            (*records[0].metrics)["seq_len"].get<int>())
       << "flash reaches further than naive";
   EXPECT_TRUE(contains(run.out, "times the sequence of naive")) << run.out;
   EXPECT_TRUE(contains(read_text(sandbox / "results/frontier/frontier.csv"), "first_oom_seq_len"));

@@ -31,8 +31,8 @@ TEST(ModelWeights, AreSavedAndTakenUpAgain) {
   const Finished run = sandbox.run(tiny_model({"--weights", "new/w.safetensors"}));
   ASSERT_EQ(run.exit_code, 0) << run.err;
   const Record after = first_record(sandbox);
-  EXPECT_LT(after.metrics.value()["full_step"]["loss"],
-            before.metrics.value()["full_step"]["loss"]);
+  EXPECT_LT(after.metrics.value()["full_step"]["loss"].get<double>(),
+            before.metrics.value()["full_step"]["loss"].get<double>());
   EXPECT_TRUE(contains(after.command, " --weights new/w.safetensors")) << after.command;
   EXPECT_NE(workload_key(after), workload_key(before));
 }

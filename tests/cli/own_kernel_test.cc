@@ -79,10 +79,10 @@ TEST(OwnKernel, ARightOneIsVerifiedAndTimedInEveryMode) {
     EXPECT_EQ(record.find_series("backward"), nullptr) << "it has a forward only";
     ASSERT_EQ(record.verification.tensors.size(), 1u);
     EXPECT_EQ(record.verification.tensors[0].name, "output");
-    EXPECT_GT((*record.metrics)["own"]["registers"], 0);
+    EXPECT_GT((*record.metrics)["own"]["registers"].get<int>(), 0);
     EXPECT_TRUE(contains(record.command, "--source mine.cu --entry right")) << record.command;
   }
-  EXPECT_GT(run.records[2].settings["copies"], 1);
+  EXPECT_GT(run.records[2].settings["copies"].get<int>(), 1);
 }
 
 struct Case {

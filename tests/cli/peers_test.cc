@@ -48,7 +48,7 @@ TEST(Peers, StandInOneTableWithOurs) {
   EXPECT_EQ(peer.find_series("forward")->samples_ms, std::vector<double>(3, 1.0));
   EXPECT_EQ(peer.find_series("backward")->statistics.median_ms, 2.0);
   EXPECT_EQ(peer.protocol.iterations, 3);
-  EXPECT_EQ(peer.protocol.warmups, 1);
+  EXPECT_GE(peer.protocol.warmups, 1);
   EXPECT_EQ(peer.memory.peak, Bytes{4096});
   EXPECT_FALSE(peer.memory.predicted_peak) << "only ours is predicted";
   EXPECT_EQ(peer.verification.tensors.size(), 4u) << "output and three gradients, by our oracle";

@@ -71,7 +71,7 @@ TEST(History, FilesThatAreNoHistoryAreRefused) {
                "version 0");
 }
 
-TEST(History, NoiseOfTheRowItselfComesBeforeThatOfTheMachine) {
+TEST(History, ANoiseFloorIsThatOfTheVeryRowOrNone) {
   const TempDir dir;
   History history(History::file_in(dir.path()), Database::Open::create);
   Record record = attention_record({});
@@ -82,18 +82,22 @@ TEST(History, NoiseOfTheRowItselfComesBeforeThatOfTheMachine) {
                           .row_key = workload_key(record),
                           .phase = "forward",
                           .fraction = 0.01,
-                          .comparisons = 10};
-  MeasuredNoise other = own;
+                          .runs = kFewestFloorRuns};
+  MeasuredNoise other = own, few = own;
   other.row_key = "another row";
-  other.fraction = 0.03;
-  EXPECT_FALSE(history.noise(record, "forward", Pairing::interleaved));
+  other.fraction = 0.5;
+  few.runs = 2;
   history.save_noise(other);
-  EXPECT_EQ(history.noise(record, "forward", Pairing::interleaved)->fraction, 0.03);
+  EXPECT_FALSE(history.noise(record, "forward"));
+  history.save_noise(few);
+  EXPECT_FALSE(history.noise(record, "forward")) << "too few runs";
   history.save_noise(own);
-  EXPECT_EQ(history.noise(record, "forward", Pairing::interleaved)->fraction, 0.01);
-  EXPECT_EQ(noise_of(&history)(record, "forward", Pairing::separate).source, "assumed");
+  EXPECT_EQ(history.noise(record, "forward")->fraction, 0.01);
+  EXPECT_FALSE(history.noise(record, "backward"));
+  EXPECT_EQ(noise_of(&history)(record, "forward")->source, "11 runs");
+  EXPECT_FALSE(noise_of(nullptr)(record, "forward"));
   record.machine.fingerprint = "elsewhere";
-  EXPECT_FALSE(history.noise(record, "forward", Pairing::interleaved));
+  EXPECT_FALSE(history.noise(record, "forward"));
 }
 
 }  // namespace

@@ -3,52 +3,52 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <random>
 
 #include "measure/test_support.h"
 
 namespace ridgeline {
 namespace {
 
-Record run_of(const std::vector<double>& samples) {
-  Record record = attention_record({});
-  record.series = {series_of("forward", samples)};
-  return record;
+std::vector<std::vector<Record>> runs_with(const std::vector<double>& medians) {
+  std::vector<std::vector<Record>> out;
+  for (const double ms : medians) {
+    Record record = attention_record({});
+    record.series = {series_of("forward", std::vector<double>(8, ms))};
+    out.push_back({record});
+  }
+  return out;
 }
 
-Interleaved turns_of(const std::vector<double>& log_ratios) {
-  PairedRow row{.base = run_of({1}), .next = run_of({1}), .phases = {}};
-  row.phase("forward").log_ratios = log_ratios;
-  return {.rows = {row}};
+TEST(MeasuredNoise, BoundsHowFarTwoRunsLieApart) {
+  std::mt19937 random(1);
+  std::normal_distribution<double> normal;
+  constexpr double kDeviation = 0.03;
+  const auto draw = [&] { return std::exp(kDeviation * normal(random)); };
+  int below = 0;
+  constexpr int kTries = 200;
+  for (int i = 0; i < kTries; ++i) {
+    std::vector<double> medians(20);
+    for (double& median : medians) median = draw();
+    const auto noise = measured_noise(runs_with(medians));
+    ASSERT_EQ(noise.size(), 1u);
+    EXPECT_EQ(noise[0].runs, 20);
+    // 99 % of two runs lie within 2.576 standard deviations of their difference.
+    below += noise[0].fraction < std::expm1(2.576 * std::sqrt(2.0) * kDeviation);
+  }
+  EXPECT_LE(below, 0.1 * kTries) << "an upper bound, with a confidence of 95 %";
 }
 
-TEST(MeasuredNoise, IsTheMostThatComparisonsDifferedBeyondTheirIntervals) {
-  const std::vector<Interleaved> in_turns = {turns_of(std::vector(20, 0.01)),
-                                             turns_of(std::vector(20, -0.03))};
-  const std::vector<std::vector<Record>> alone = {{run_of(std::vector(40, 1.0))},
-                                                  {run_of(std::vector(40, 1.2))}};
-  const auto noise = measured_noise(in_turns, alone);
-  ASSERT_EQ(noise.size(), 2u);
-  EXPECT_EQ(noise[0].pairing, Pairing::interleaved);
-  EXPECT_EQ(noise[0].comparisons, 2);
-  EXPECT_NEAR(noise[0].fraction, std::expm1(0.03), 1e-9);
-  EXPECT_EQ(noise[1].pairing, Pairing::separate);
-  EXPECT_EQ(noise[1].comparisons, 1);
-  EXPECT_NEAR(noise[1].fraction, 0.2, 1e-9);
+TEST(MeasuredNoise, IsNeverNothing) {
+  const auto noise = measured_noise(runs_with(std::vector<double>(20, 1.0)));
+  ASSERT_EQ(noise.size(), 1u);
+  EXPECT_GT(noise[0].fraction, 0);
 }
 
-// An endless interval stays away from nothing by nothing, which is not a floor of 0 %.
-TEST(MeasuredNoise, TooFewRoundsOrSamplesTellNothing) {
-  for (int count = 1; count < kFirstLook; ++count)
-    for (const MeasuredNoise& noise :
-         measured_noise({{turns_of(std::vector(static_cast<size_t>(count), 0.5))}}, {}))
-      EXPECT_EQ(noise.comparisons, 0) << count << " rounds";
-  const std::vector<std::vector<Record>> alone(2, {run_of({1, 1.1, 1.2})});
-  for (const MeasuredNoise& noise : measured_noise({}, alone)) EXPECT_EQ(noise.comparisons, 0);
-  const auto mixed =
-      measured_noise({{turns_of(std::vector(kFirstLook, 0.02)), turns_of({0.5})}}, {});
-  ASSERT_EQ(mixed.size(), 1u);
-  EXPECT_EQ(mixed[0].comparisons, 1);
-  EXPECT_NEAR(mixed[0].fraction, std::expm1(0.02), 1e-9);
+TEST(MeasuredNoise, NeedsEnoughRuns) {
+  EXPECT_TRUE(
+      measured_noise(runs_with(std::vector<double>(kFewestFloorRuns - 1, 1.0))).empty());
+  EXPECT_FALSE(measured_noise(runs_with(std::vector<double>(kFewestFloorRuns, 1.0))).empty());
 }
 
 }  // namespace

@@ -29,7 +29,8 @@ struct FakeWorkload {
 
 TEST(Protocol, WarmsUpAndThenTakesExactlyTheIterationsAskedFor) {
   FakeWorkload work{.seconds = {9, 9, 9, 1, 2, 3, 4}};
-  const Measurement m = measure({.warmups = 3, .iterations = 4}, {"forward"}, work.iteration());
+  const Measurement m = measure({.warmups = 3, .iterations = 4}, {"forward"},
+                                work.iteration(), work.hooks());
   EXPECT_EQ(work.runs, 7);
   EXPECT_EQ(m.series[0].samples_ms, (std::vector<double>{1000, 2000, 3000, 4000}));
   EXPECT_EQ(m.series[0].statistics.median_ms, 2500);
@@ -100,6 +101,20 @@ TEST(Protocol, ABudgetLeavesEnoughSamplesForAnInterval) {
   EXPECT_TRUE(std::isfinite(relative_half_width(m.series[0].statistics)));
 }
 
+TEST(Protocol, WarmUpsOfAShortWorkloadLastUntilThreadsHaveTheirProcessors) {
+  FakeWorkload work{.seconds = {1e-3}};
+  const Measurement m =
+      measure({.warmups = 3, .min_warmup_s = 0.05, .iterations = 4}, {"forward"}, work.iteration(),
+              work.hooks());
+  EXPECT_NEAR(m.protocol.warmups, 50, 1);
+  EXPECT_EQ(m.protocol.iterations, 4);
+  FakeWorkload cold{.seconds = {1e-3}};
+  EXPECT_EQ(measure({.warmups = 0, .iterations = 4}, {"forward"}, cold.iteration(), cold.hooks())
+                .protocol.warmups,
+            0)
+      << "no warm-up is no warm-up";
+}
+
 TEST(Protocol, CapsTheSamplesOfATinyWorkload) {
   FakeWorkload work{.seconds = {1e-6, 3e-6}};
   const Measurement m =
@@ -110,7 +125,8 @@ TEST(Protocol, CapsTheSamplesOfATinyWorkload) {
 
 TEST(Protocol, AnInterruptionEndsItBeforeTheNextIteration) {
   FakeWorkload work{.seconds = {1}};
-  const MeasureHooks hooks{.interrupted = [&] { return work.runs >= 5; }};
+  const MeasureHooks hooks{.interrupted = [&] { return work.runs >= 5; },
+                           .now_s = [&] { return work.clock_s; }};
   const Measurement m =
       measure({.warmups = 2, .iterations = 100}, {"forward"}, work.iteration(), hooks);
   EXPECT_EQ(work.runs, 5);

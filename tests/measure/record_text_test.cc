@@ -31,7 +31,7 @@ TEST(RecordText, AllThatCompareSaysWritesItTheSameWay) {
   base.settings["threads"] = 1, next.settings["threads"] = 2;
   EXPECT_ERROR(compare_records({&base, 1}, {&next, 1}, {}), ErrorKind::usage, words);
   const Comparison comparison = compare_records({&base, 1}, {&next, 1}, {.force = true});
-  const std::vector<std::string> failed = failures(parse_gate("slower:3%"), comparison);
+  const std::vector<std::string> failed = judge(parse_gate("slower:3%"), comparison).failures;
   ASSERT_EQ(failed.size(), 1u);
   EXPECT_NE(failed[0].find("forward" + words + ":"), std::string::npos) << failed[0];
 }

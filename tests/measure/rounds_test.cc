@@ -78,7 +78,7 @@ PairedPhase measured(const Noise& noise, double ratio, unsigned seed) {
   double layout[2] = {machine.layout(), machine.layout()};
   take_rounds(
       rows,
-      {.settled = [](const auto& all) { return settled_rows(all, {}); }, .now_s = [] { return 0; }},
+      {.settled = [](const auto& all) { return settled_rows(all, {}, [](const auto&) { return true; }); }, .now_s = [] { return 0; }},
       [&](int, const std::vector<bool>&, std::vector<PairedRow>& all) {
         if (noise.starts_anew)
           for (double& each : layout) each = machine.layout();

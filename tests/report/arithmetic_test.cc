@@ -73,7 +73,7 @@ TEST(Arithmetic, OlderRecordsFallBackToTheirDtypeAndSaySo) {
                            Json{{"forward", Json::array({7})}}, Json{{"forward", Json::array()}}}) {
     (*record.metrics)["arithmetic"] = said;
     const Arithmetic arithmetic = arithmetic_of(record, "forward");
-    EXPECT_FALSE(arithmetic.recorded) << said;
+    EXPECT_FALSE(arithmetic.recorded) << said.dump();
     EXPECT_EQ(arithmetic.name(), "fp32");
     EXPECT_DOUBLE_EQ(ceiling(arithmetic), 50);
     EXPECT_TRUE(is_ambiguous(record, arithmetic)) << "three products may have run";

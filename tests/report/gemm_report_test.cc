@@ -28,8 +28,10 @@ std::string notes_of(const std::vector<Record>& records) {
 
 TEST(GemmReport, RungsStandBesideTheLibraryByVerdict) {
   const std::vector<double> many(9, 10.0), slow(9, 42.0), quick(9, 5.0);
-  const std::string text = notes_of({product("naive", slow), product("tiled", many),
-                                     product("simd", quick), product("library", many)});
+  std::vector<Record> records = {product("naive", slow), product("tiled", many),
+                                 product("simd", quick), product("library", many)};
+  for (Record& record : records) record.merged_runs = 9;
+  const std::string text = notes_of(records);
   for (const char* note : {"gemm fp32 cpu 64x64x64: naive is 4.20x slower than the library\n",
                            "gemm fp32 cpu 64x64x64: tiled is as fast as the library\n",
                            "gemm fp32 cpu 64x64x64: simd is 2.00x as fast as the library\n"})

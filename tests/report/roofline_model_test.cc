@@ -123,7 +123,7 @@ TEST(Roofline, ThreadsAndInstructionSetsHaveRoofsOfTheirOwn) {
   for (size_t i = 0; i < settings.size(); ++i) {
     ran.settings = settings[i];
     const Roofline* own = roofline_of(ran, all);
-    ASSERT_EQ(own != nullptr, i + 1 < settings.size()) << settings[i];
+    ASSERT_EQ(own != nullptr, i + 1 < settings.size()) << settings[i].dump();
     if (own != nullptr) {
       EXPECT_EQ(own->find_compute("fp32")->rate, (200 + static_cast<double>(i)) * 1e9);
     }

@@ -69,7 +69,7 @@ TEST(Verdicts, VariantsOfOneImplementationAreCompared) {
 }
 
 TEST(Verdicts, TheStoredNoiseFloorCounts) {
-  const NoiseLookup noise = [](const Record&, std::string_view, Pairing) {
+  const NoiseLookup noise = [](const Record&, std::string_view) {
     return NoiseFloor{5.0, "20 self-comparisons"};
   };
   EXPECT_NE(verdict_between(row("naive", 2), row("flash", 1), "forward", noise).verdict,
@@ -115,9 +115,11 @@ TEST(SpeedupWords, NameTheMeanTheRangeAndWhatIsUndecided) {
 
 TEST(SpeedupWords, OneUndecidedSizeHasNoResult) {
   Speedup speedup;
-  const Record slow = row("naive", 8), same = row("flash", 8.01);
+  Record slow = row("naive", 8), same = row("flash", 8.01);
+  slow.merged_runs = same.merged_runs = 7;
   speedup.add(&slow, &same, "forward", "S 1");
   EXPECT_EQ(speedup.words(), "as fast (1.00x, S 1)");
+  slow.merged_runs = 0;
   Speedup unknown;
   Record few = row("flash", 1);
   few.series[0] = series_of("forward", {1});

@@ -1,0 +1,129 @@
+#include "measure/disturbance.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/processors.h"
+
+namespace ridgeline {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kQuietShare = 0.05;   // of the processors
+// The kernel counts in ticks of 10 ms: a window of a second tells a twentieth of a processor, one
+// of a quarter whether a process runs beside this one.
+constexpr double kWindowS = 1, kShortestWindowS = 0.25;
+
+double ticks_per_second() {
+  return static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
+double seconds(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+}
+
+// User and system time of a process that runs, in ticks; 0: it is gone.
+double ticks_of(const fs::path& stat) {
+  std::ifstream file(stat);
+  std::string text;
+  std::getline(file, text);
+  const size_t name_end = text.rfind(')');  // the name may hold anything
+  if (name_end == text.npos) return 0;
+  std::istringstream fields(text.substr(name_end + 1));
+  std::string skipped;
+  for (int field = 3; field < 14; ++field) fields >> skipped;
+  double user = 0, system = 0;
+  fields >> user >> system;
+  return user + system;
+}
+
+// Of this process, of children that ended, and of those that run (workers of peers).
+double own_seconds(const fs::path& root) {
+  double total = 0;
+  for (const int who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
+    rusage usage{};
+    getrusage(who, &usage);
+    total += seconds(usage.ru_utime) + seconds(usage.ru_stime);
+  }
+  std::error_code gone;
+  for (const auto& task : fs::directory_iterator(root / "proc/self/task", gone)) {
+    std::ifstream children(task.path() / "children");
+    for (std::string child; children >> child;)
+      total += ticks_of(root / "proc" / child / "stat") / ticks_per_second();
+  }
+  return total;
+}
+
+std::optional<DisturbanceWatch::Snapshot> look(const fs::path& root) {
+  std::ifstream file(root / "proc/stat");
+  const std::vector<int> allowed = allowed_processors();
+  DisturbanceWatch::Snapshot now{.time_s = monotonic_s()};
+  for (std::string line; std::getline(file, line) && line.starts_with("cpu");) {
+    std::istringstream fields(line.substr(3));
+    int processor = -1;
+    if (line[3] == ' ' || !(fields >> processor)) continue;  // the line of all processors
+    if (std::find(allowed.begin(), allowed.end(), processor) == allowed.end()) continue;
+    double user = 0, nice = 0, system = 0, idle = 0, io = 0, irq = 0, soft_irq = 0, stolen = 0;
+    fields >> user >> nice >> system >> idle >> io >> irq >> soft_irq >> stolen;
+    now.busy_s += (user + nice + system + irq + soft_irq) / ticks_per_second();
+    now.stolen_s += stolen / ticks_per_second();
+    ++now.processors;
+  }
+  if (now.processors == 0) return std::nullopt;
+  now.own_s = own_seconds(root);
+  return now;
+}
+
+}  // namespace
+
+bool Disturbance::quiet() const {
+  const double tick = processors / ticks_per_second();
+  return (other_cores + stolen_cores) * window_s <= kQuietShare * processors * window_s + tick;
+}
+
+std::string disturbance_text(const Disturbance& disturbance) {
+  if (disturbance.quiet()) return {};
+  const bool stolen = disturbance.stolen_cores > disturbance.other_cores;
+  return fmt::format("{} {:.2g} of {} processors",
+                     stolen ? "other virtual machines took" : "other processes used",
+                     std::max(disturbance.stolen_cores, disturbance.other_cores),
+                     disturbance.processors);
+}
+
+DisturbanceWatch::DisturbanceWatch(fs::path root) : root_(std::move(root)) {
+  if (const auto now = look(root_)) snapshots_.push_back(*now);
+}
+
+std::optional<Disturbance> DisturbanceWatch::row_done() {
+  if (snapshots_.empty()) return std::nullopt;
+  const double short_s = kShortestWindowS - (monotonic_s() - snapshots_.front().time_s);
+  if (short_s > 0) std::this_thread::sleep_for(std::chrono::duration<double>(short_s));
+  const auto now = look(root_);
+  if (!now) return std::nullopt;
+  // The row before ended last; an earlier end makes the window long enough.
+  while (snapshots_.size() > 1 && now->time_s - snapshots_[1].time_s >= kWindowS)
+    snapshots_.erase(snapshots_.begin());
+  const Snapshot& begin =
+      now->time_s - snapshots_.back().time_s >= kWindowS ? snapshots_.back()
+                                                                 : snapshots_.front();
+  const double window_s = std::max(now->time_s - begin.time_s, 1e-9);
+  const double own_s = now->own_s - begin.own_s;
+  const Disturbance found{
+      .window_s = window_s,
+      .processors = now->processors,
+      .other_cores = std::max(0.0, (now->busy_s - begin.busy_s - own_s) / window_s),
+      .stolen_cores = std::max(0.0, (now->stolen_s - begin.stolen_s) / window_s)};
+  snapshots_.push_back(*now);
+  return found;
+}
+
+}  // namespace ridgeline
