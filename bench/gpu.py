@@ -23,7 +23,7 @@ from gpu_sections.ridgeline import Bench, Ridgeline
 
 SECTIONS = {
     "tests": "the GPU tests",
-    "memcheck": "small runs under NVIDIA's memory checker",
+    "sanitizers": "every family of kernels under NVIDIA's checkers of memory, races, barriers and initialisation",
     "naive": "naive attention against PyTorch eager, the study's grid",
     "flash": "flash attention in bf16 against SDPA flash, 16384 tokens",
     "fp32": "attention at fp32 accuracy against the best of PyTorch",

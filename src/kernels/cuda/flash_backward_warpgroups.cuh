@@ -106,7 +106,7 @@ struct BackwardBlock {
   using KeyRows = Panels<kKeys, kHeadDim>;
   using QueryRows = Panels<kQueries, kHeadDim>;
   using KeyPlace = TileRing<KeyRows, 1>;
-  using QueryRing = TileRing<QueryRows, kStages>;
+  using QueryRing = TileRing<QueryRows, kStages, true>;  // shifts and dots lie beside
   using DScoreRing = TileRing<Panels<kKeys, kQueries>, 2>;
   // dQ is computed a panel at a time.
   static constexpr int kPanelTiles = kPanel / 8, kLastPanelTiles = (kWidthTiles - 1) % kPanelTiles + 1;

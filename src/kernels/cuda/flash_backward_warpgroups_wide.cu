@@ -26,10 +26,10 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 flash_backward_warpgroups_wide(const __grid_constant__ FlashBackwardParams p) {
   wait_for_earlier_kernels();
   const Block block(p);
-  const TileRing<Weights, 1> weight_place{block.end, block.end + Weights::kBytes};
+  const TileRing<Weights, 1, true> weight_place{block.end, block.end + Weights::kBytes};
   if (threadIdx.x == 0) {
     block.set_up();
-    weight_place.set_up(4, 4);
+    weight_place.set_up(4 * weight_place.kLanes, 4);
   }
   __syncthreads();
   const int warpgroup = warpgroup_number();

@@ -194,8 +194,13 @@ struct PhaseBarrier {
 };
 
 // Tiles on their way from a warpgroup that loads or computes them to warpgroups that read them, kStages at a time.
-template <class Tile, int kStages>
+//
+// One lane arrives for its warp, behind a __syncwarp that orders what the other lanes read or wrote. NVIDIA's race
+// checker orders only what the arriving thread itself did, so where lanes read shared memory by plain loads
+// (kEveryLane) all of them arrive; products read through another proxy, which it does not look at.
+template <class Tile, int kStages, bool kEveryLane = false>
 struct TileRing {
+  static constexpr int kLanes = kEveryLane ? 32 : 1;
   static constexpr int kTileBytes = kStages * Tile::kBytes;
   static constexpr int kBarrierBytes = 2 * kStages * 8;
   unsigned tiles, barriers;
@@ -204,9 +209,9 @@ struct TileRing {
   __device__ __forceinline__ PhaseBarrier free(int step) const { return {barriers + step % kStages * 16 + 8}; }
   __device__ __forceinline__ Tile tile(int step) const { return {tiles + step % kStages * Tile::kBytes}; }
 
-  // By one thread, before the others come.
+  // By one thread, before the others come. `writers` are threads that load, or warps that compute times kLanes.
   __device__ __forceinline__ void set_up(int writers, int reading_warps) const {
-    for (int i = 0; i < kStages; ++i) loaded(i).set_up(writers), free(i).set_up(reading_warps);
+    for (int i = 0; i < kStages; ++i) loaded(i).set_up(writers), free(i).set_up(reading_warps * kLanes);
   }
   // The loading warpgroup: `load` starts to copy into a tile.
   template <class Load>
@@ -222,8 +227,7 @@ struct TileRing {
   }
   __device__ __forceinline__ void hand_over(int step) const {
     publish_shared();
-    __syncwarp();
-    if (lane() == 0) loaded(step).arrive();
+    arrive(loaded(step));
   }
   // The readers: a tile before products read it, and when the products are done.
   __device__ __forceinline__ Tile take(int step) const {
@@ -231,9 +235,12 @@ struct TileRing {
     publish_shared();
     return tile(step);
   }
-  __device__ __forceinline__ void give_back(int step) const {
-    __syncwarp();
-    if (lane() == 0) free(step).arrive();
+  __device__ __forceinline__ void give_back(int step) const { arrive(free(step)); }
+
+ private:
+  __device__ __forceinline__ static void arrive(PhaseBarrier barrier) {
+    if constexpr (!kEveryLane) __syncwarp();
+    if (kEveryLane || lane() == 0) barrier.arrive();
   }
 };
 

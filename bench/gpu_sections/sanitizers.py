@@ -1,0 +1,88 @@
+"""Small runs under NVIDIA's checkers: accesses out of bounds, races in shared memory, barriers, reads of nothing."""
+import concurrent.futures
+import glob
+import itertools
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+
+from .bars import Bar, Section, not_run
+
+PLACES = ["/usr/local/cuda*/bin/compute-sanitizer", "/usr/local/cuda*/compute-sanitizer/compute-sanitizer"]
+# Results of API calls are the program's own to check; libraries probe with calls that fail.
+TOOLS = {
+    "memcheck": ["--report-api-errors", "no"],
+    "racecheck": ["--racecheck-report", "analysis"],
+    "synccheck": [],
+    "initcheck": [],
+}
+FLASH = {"impl": "flash", "mode": "hot", "backward": True, "calls_per_sample": 1}
+WIDTHS = [(1, 2, 257, width) for width in (64, 72, 80, 96, 112, 128, 192, 256)]
+ODD = [(1, 2, 200, 64), (2, 3, 130, 72)]
+# Every family of kernels. No length is a multiple of a tile, some widths are padded; both backward algorithms, both
+# element sizes; of whole models vanilla runs the kernels of ops, compiled those that are generated.
+RUNS = {
+    "flash on Hopper": ("kernel", dict(FLASH, shape=WIDTHS, dtype="bf16")),
+    "flash on Hopper, causal": ("kernel", dict(FLASH, shape=WIDTHS, dtype="bf16", causal=True)),
+    "flash in two passes": ("kernel", dict(FLASH, shape=ODD, dtype="bf16", backward_algorithm="two-pass", causal=True)),
+    "flash in fp32": ("kernel", dict(FLASH, shape=ODD, dtype="fp32", backward_algorithm="single-pass", causal=True)),
+    "flash in fp32, two passes": ("kernel", dict(FLASH, shape=ODD, dtype="fp32", backward_algorithm="two-pass")),
+    "ops of attention": ("attention", {"impl": "naive", "dtype": ["fp32", "bf16"], "batch_size": 2,
+                                       "seq_len": [77, 200], "d_model": 24}),
+    "generated, attention": ("attention", {"impl": "compiled", "dtype": ["fp32", "bf16"], "batch_size": 2,
+                                           "seq_len": [77], "d_model": 24}),
+    "ops and generated, model": ("model", {"layers": 1, "d_model": 64, "d_ff": 128, "heads": 2, "vocabulary": 101,
+                                           "context_length": 33, "batch_size": 2, "precision": ["fp32", "mixed"],
+                                           "max_norm": 1}),
+    "matrix products": ("gemm", {"size": [77], "dtype": ["fp32", "bf16"]}),
+}
+TIMEOUT_S = 240
+AT_ONCE = 8
+
+
+def find_checker():
+    found = shutil.which("compute-sanitizer")
+    places = sorted((path for place in PLACES for path in glob.glob(place)), reverse=True)
+    return found or next((path for path in places if os.access(path, os.X_OK)), None)
+
+
+def check(checker, ridgeline, tool, study, options):
+    """Errors found, or None and why there is no answer."""
+    few = {"warmup_steps": 0, "measure_steps": 1} if study == "model" else {"num_warmup": 0, "num_iterations": 1}
+    with tempfile.TemporaryDirectory(prefix="ridgeline-results-") as results:
+        command = [checker, "--tool", tool, *TOOLS[tool], "--print-limit", "30",
+                   *ridgeline.command(study, results, **few, **options)]
+        try:
+            done = subprocess.run(command, env=ridgeline.environment(), timeout=TIMEOUT_S, text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        except subprocess.TimeoutExpired:
+            return None, f"not done after {TIMEOUT_S} s"
+    found = re.search(r"ERROR SUMMARY: (\d+) error", done.stdout) or \
+        re.search(r"RACECHECK SUMMARY: .*?(\d+) error", done.stdout)
+    if found is None or (done.returncode != 0 and found[1] == "0"):
+        return None, f"ended with {done.returncode}: {done.stdout.strip()[-1500:]}"
+    errors = int(found[1])
+    return errors, "" if errors == 0 else done.stdout[:3000]
+
+
+def run(bench):
+    checker = find_checker()
+    if checker is None:
+        return Section([not_run("checkers", "no compute-sanitizer on PATH or in /usr/local/cuda*")])
+    each = list(itertools.product(TOOLS, RUNS.items()))
+    with concurrent.futures.ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
+        answers = list(pool.map(lambda one: check(checker, bench.ridgeline, one[0], *one[1][1]), each))
+    data, bars = [], []
+    for tool in TOOLS:
+        mine = [(family, answer) for (used, (family, _)), answer in zip(each, answers) if used == tool]
+        for family, (errors, said) in mine:
+            print(f"   {tool}, {family}: {'no answer' if errors is None else f'{errors} errors'} {said}", flush=True)
+            data.append({"tool": tool, "family": family, "errors": errors, "said": said})
+        counts = [errors for _, (errors, _) in mine]
+        figure = f"{sum(filter(None, counts))} errors in {len(counts) - counts.count(None)} families"
+        if counts.count(None):
+            figure += f", {counts.count(None)} without an answer"
+        bars.append(Bar(tool, figure, "0 errors", counts == [0] * len(counts)))
+    return Section(bars, data)
