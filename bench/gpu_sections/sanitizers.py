@@ -13,8 +13,8 @@ from .bars import Bar, Section, not_run
 PLACES = ["/usr/local/cuda*/bin/compute-sanitizer", "/usr/local/cuda*/compute-sanitizer/compute-sanitizer"]
 # Results of API calls are the program's own to check; libraries probe with calls that fail.
 TOOLS = {
-    "memcheck": ["--report-api-errors", "no"],
     "racecheck": ["--racecheck-report", "analysis"],
+    "memcheck": ["--report-api-errors", "no"],
     "synccheck": [],
     "initcheck": [],
 }
@@ -38,8 +38,8 @@ RUNS = {
                                            "max_norm": 1}),
     "matrix products": ("gemm", {"size": [77], "dtype": ["fp32", "bf16"]}),
 }
-TIMEOUT_S = 240
-AT_ONCE = 8
+TIMEOUT_S = 200
+AT_ONCE = 12
 
 
 def find_checker():
@@ -48,17 +48,29 @@ def find_checker():
     return found or next((path for path in places if os.access(path, os.X_OK)), None)
 
 
-def check(checker, ridgeline, tool, study, options):
-    """Errors found, or None and why there is no answer."""
+def run_once(ridgeline, study, options, before=()):
+    """What a run says, behind the words of a checker; None: it was not done in time."""
     few = {"warmup_steps": 0, "measure_steps": 1} if study == "model" else {"num_warmup": 0, "num_iterations": 1}
     with tempfile.TemporaryDirectory(prefix="ridgeline-results-") as results:
-        command = [checker, "--tool", tool, *TOOLS[tool], "--print-limit", "30",
-                   *ridgeline.command(study, results, **few, **options)]
+        command = [*before, *ridgeline.command(study, results, **few, **options)]
         try:
-            done = subprocess.run(command, env=ridgeline.environment(), timeout=TIMEOUT_S, text=True,
+            return subprocess.run(command, env=ridgeline.environment(), timeout=TIMEOUT_S, text=True,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         except subprocess.TimeoutExpired:
-            return None, f"not done after {TIMEOUT_S} s"
+            return None
+
+
+def check(checker, ridgeline, tool, family):
+    """Errors found, or None and why there is no answer; told as soon as it is known."""
+    errors, said = answer(run_once(ridgeline, *RUNS[family], [checker, "--tool", tool, *TOOLS[tool], "--print-limit",
+                                                              "30"]))
+    print(f"   {tool}, {family}: {'no answer' if errors is None else f'{errors} errors'} {said}", flush=True)
+    return errors, said
+
+
+def answer(done):
+    if done is None:
+        return None, f"not done after {TIMEOUT_S} s"
     found = re.search(r"ERROR SUMMARY: (\d+) error", done.stdout) or \
         re.search(r"RACECHECK SUMMARY: .*?(\d+) error", done.stdout)
     if found is None or (done.returncode != 0 and found[1] == "0"):
@@ -71,16 +83,16 @@ def run(bench):
     checker = find_checker()
     if checker is None:
         return Section([not_run("checkers", "no compute-sanitizer on PATH or in /usr/local/cuda*")])
-    each = list(itertools.product(TOOLS, RUNS.items()))
+    each = list(itertools.product(TOOLS, RUNS))
     with concurrent.futures.ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
-        answers = list(pool.map(lambda one: check(checker, bench.ridgeline, one[0], *one[1][1]), each))
-    data, bars = [], []
+        # Compiled beforehand: checkers slow compilers down, too.
+        list(pool.map(lambda run: run_once(bench.ridgeline, *run), RUNS.values()))
+        answers = list(pool.map(lambda one: check(checker, bench.ridgeline, *one), each))
+    data = [{"tool": tool, "family": family, "errors": errors, "said": said}
+            for (tool, family), (errors, said) in zip(each, answers)]
+    bars = []
     for tool in TOOLS:
-        mine = [(family, answer) for (used, (family, _)), answer in zip(each, answers) if used == tool]
-        for family, (errors, said) in mine:
-            print(f"   {tool}, {family}: {'no answer' if errors is None else f'{errors} errors'} {said}", flush=True)
-            data.append({"tool": tool, "family": family, "errors": errors, "said": said})
-        counts = [errors for _, (errors, _) in mine]
+        counts = [one["errors"] for one in data if one["tool"] == tool]
         figure = f"{sum(filter(None, counts))} errors in {len(counts) - counts.count(None)} families"
         if counts.count(None):
             figure += f", {counts.count(None)} without an answer"
