@@ -8,15 +8,36 @@
 
 namespace ridgeline {
 
+// Sums and differences of counts that files may hold, which can be anything: too large stays the
+// largest.
+constexpr int64_t bounded_sum(int64_t a, int64_t b) {
+  int64_t sum = 0;
+  if (!__builtin_add_overflow(a, b, &sum)) return sum;
+  return a < 0 ? INT64_MIN : INT64_MAX;
+}
+constexpr int64_t bounded_difference(int64_t a, int64_t b) {
+  int64_t difference = 0;
+  if (!__builtin_sub_overflow(a, b, &difference)) return difference;
+  return a < 0 ? INT64_MIN : INT64_MAX;
+}
+// The whole part of a number that may be anything; NaN is 0.
+constexpr int64_t bounded_integer(double value) {
+  if (value >= 0x1p63) return INT64_MAX;
+  if (value < -0x1p63) return INT64_MIN;
+  return value == value ? static_cast<int64_t>(value) : 0;
+}
+
 // A number of bytes; never an element count.
 struct Bytes {
   int64_t count = 0;
 
   constexpr auto operator<=>(const Bytes&) const = default;
-  constexpr Bytes& operator+=(Bytes other) { return count += other.count, *this; }
-  constexpr Bytes& operator-=(Bytes other) { return count -= other.count, *this; }
-  friend constexpr Bytes operator+(Bytes a, Bytes b) { return {a.count + b.count}; }
-  friend constexpr Bytes operator-(Bytes a, Bytes b) { return {a.count - b.count}; }
+  constexpr Bytes& operator+=(Bytes other) { return *this = *this + other; }
+  constexpr Bytes& operator-=(Bytes other) { return *this = *this - other; }
+  friend constexpr Bytes operator+(Bytes a, Bytes b) { return {bounded_sum(a.count, b.count)}; }
+  friend constexpr Bytes operator-(Bytes a, Bytes b) {
+    return {bounded_difference(a.count, b.count)};
+  }
   constexpr double mebibytes() const { return static_cast<double>(count) / (1024.0 * 1024.0); }
 };
 

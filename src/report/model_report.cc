@@ -220,8 +220,10 @@ Table model_first_steps(std::span<const Record> records) {
       for (const char* key : {"model_size", "context_length", "batch_size", "precision"})
         row.push_back(text_of(record.workload, key));
       row.insert(row.end(), {scenario, record.implementation});
-      for (const double ms : {first, all.mean_ms, all.std_ms, all.median_ms})
-        row.push_back(cell(ms, "{:.3f}"));
+      row.push_back(cell(first, "{:.3f}"));
+      for (const auto which : {&Statistics::mean_ms, &Statistics::std_ms, &Statistics::median_ms})
+        row.push_back(
+            cell(std::isfinite(all.*which) ? Number(all.*which) : std::nullopt, "{:.3f}"));
       row.push_back(cell(first / all.median_ms, "{:.2f}x"));
       table.rows.push_back(std::move(row));
     }

@@ -66,12 +66,11 @@ void add_ceiling(Roofline& roofline, const Record& record) {
   } else if (kind == "memory") {
     const double rate = 1e9 * number_at(metrics, "gb_per_s");
     if (rate <= 0) return;
-    MemoryCeiling ceiling{
-        .level = text_of(record.workload, "level"),
-        .probe = record.implementation,
-        .rate = rate,
-        .spec = 1e9 * number_at(metrics, "spec_gb_per_s"),
-        .capacity = Bytes{static_cast<int64_t>(number_at(metrics, "capacity_bytes"))}};
+    MemoryCeiling ceiling{.level = text_of(record.workload, "level"),
+                          .probe = record.implementation,
+                          .rate = rate,
+                          .spec = 1e9 * number_at(metrics, "spec_gb_per_s"),
+                          .capacity = Bytes{bounded_integer(number_at(metrics, "capacity_bytes"))}};
     const std::string level = ceiling.level;
     keep_best(roofline.memory, std::move(ceiling),
               [&](const MemoryCeiling& each) { return each.level == level; });
@@ -219,8 +218,8 @@ std::optional<PhaseCost> cost_of(const Record& record, std::string_view series) 
   const PhaseCost& backward = record.cost->backward;
   if (series == "backward") return backward;
   if (series == "fwd_bwd" || series == "full_step")
-    return PhaseCost{forward.flops + backward.flops, forward.macs + backward.macs,
-                     forward.bytes + backward.bytes};
+    return PhaseCost{bounded_sum(forward.flops, backward.flops),
+                     bounded_sum(forward.macs, backward.macs), forward.bytes + backward.bytes};
   if (series == "forward" || record.series.size() == 1) return forward;
   return std::nullopt;
 }

@@ -144,16 +144,14 @@ std::string roofline_plot(const Roofline& roofline, std::string_view path,
     high = std::max(high, point.rate * 1.5);
   }
   std::vector<std::string> lines(kHeight, std::string(kWidth, ' '));
-  const auto column = [&](double intensity) {
-    return std::clamp(
-        static_cast<int>(kWidth * std::log(intensity / left) / std::log(right / left)), 0,
-        kWidth - 1);
+  // Where `value` lies between two others on a logarithmic axis of so many cells; a value that has
+  // no place there, as infinity, goes to an end.
+  const auto cell_of = [](double value, double first, double last, int cells) {
+    const double at = cells * std::log(value / first) / std::log(last / first);
+    return at >= 0 ? static_cast<int>(std::min(at, cells - 1.0)) : 0;
   };
-  const auto row = [&](double rate) {
-    return std::clamp(
-        kHeight - 1 - static_cast<int>(kHeight * std::log(rate / low) / std::log(high / low)), 0,
-        kHeight - 1);
-  };
+  const auto column = [&](double intensity) { return cell_of(intensity, left, right, kWidth); };
+  const auto row = [&](double rate) { return kHeight - 1 - cell_of(rate, low, high, kHeight); };
   for (int x = 0; x < kWidth; ++x) {
     const double intensity = left * std::pow(right / left, (x + 0.5) / kWidth);
     const double roof = std::min(top, intensity * slope->rate);

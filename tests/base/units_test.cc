@@ -89,5 +89,26 @@ TEST(Random, IsNormalAndReproducible) {
   EXPECT_TRUE(differs);
 }
 
+// Counts from a file may be anything.
+TEST(Bytes, SumsBeyond64BitsStayTheLargest) {
+  const Bytes most{INT64_MAX}, least{INT64_MIN};
+  EXPECT_EQ(most + Bytes{1}, most);
+  EXPECT_EQ(least + least, least);
+  EXPECT_EQ(least - Bytes{1}, least);
+  EXPECT_EQ(most - least, most);
+  Bytes sum = most;
+  sum += most;
+  EXPECT_EQ(sum, most);
+  sum -= Bytes{1};
+  EXPECT_EQ(sum.count, INT64_MAX - 1);
+}
+
+TEST(BoundedInteger, TakesAnyNumber) {
+  EXPECT_EQ(bounded_integer(1.9), 1);
+  EXPECT_EQ(bounded_integer(1e300), INT64_MAX);
+  EXPECT_EQ(bounded_integer(-1e300), INT64_MIN);
+  EXPECT_EQ(bounded_integer(std::numeric_limits<double>::quiet_NaN()), 0);
+}
+
 }  // namespace
 }  // namespace ridgeline

@@ -174,6 +174,16 @@ TEST(ModelFirstSteps, StandBesideMeanAndMedianWhereNothingWarmedUp) {
   EXPECT_EQ(cell(table, 0, "first/median"), "4.50x");
 }
 
+TEST(ModelFirstSteps, OneSampleHasNoStandardDeviation) {
+  Record cold = model_record("compiled", 1);
+  cold.protocol.warmups = 0;
+  cold.series = {series_of("forward", {3})};
+  const Table table = model_first_steps(std::vector<Record>{cold});
+  ASSERT_EQ(table.rows.size(), 1u);
+  EXPECT_EQ(cell(table, 0, "mean"), "3.000");
+  EXPECT_EQ(cell(table, 0, "std"), "");
+}
+
 TEST(ModelCsv, SaysThatCompiledRanEagerly) {
   Record compiled = model_record("compiled", 1);
   (*compiled.metrics)["full_step"]["ran_eagerly_because"] = "no compiler\n  next step: install one";

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <set>
 
 #include "report/report_palette.h"
@@ -84,6 +86,31 @@ TEST(Roofline, TheRoofIsTheBestProbeAndLevelsGrow) {
   EXPECT_EQ(all[0].main_memory()->rate, 10e9);
   EXPECT_DOUBLE_EQ(*all[0].ridge("fp32"), 10);
   EXPECT_FALSE(all[0].ridge("bf16"));
+}
+
+// Records come from files; the undefined-behaviour sanitizer watches over the arithmetic.
+TEST(Roofline, CountsBeyond64BitsAreNoOverflow) {
+  std::vector<Record> records = ceilings();
+  (*records[1].metrics)["capacity_bytes"] = 1e300;
+  const std::vector<Roofline> all = rooflines(records);
+  Record huge = op(1, 1, 1, "model", "vanilla");
+  huge.cost->forward = huge.cost->backward = {INT64_MAX, INT64_MAX, Bytes{INT64_MAX}};
+  huge.series[0].name = "full_step";
+  const auto points = place({&huge, 1}, all.at(0));
+  ASSERT_EQ(points.size(), 1u);
+  EXPECT_EQ(points[0].bytes, 0x1p63);
+  EXPECT_FALSE(roofline_plot(all.at(0), "fp32", points).empty());
+}
+
+TEST(Roofline, APointWithoutAPlaceGoesToTheEdgeOfThePlot) {
+  const std::vector<Record> records = ceilings();
+  const Roofline roofline = rooflines(records).at(0);
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const double odd : {0.0, 5e-324, 1e308, kInfinity, std::nan("")}) {
+    RooflinePoint point = placed(op(1e9, 10'000'000, 1));
+    point.intensity = point.rate = odd;
+    EXPECT_NE(roofline_plot(roofline, "fp32", std::vector{point}).find('A'), std::string::npos);
+  }
 }
 
 TEST(Roofline, OfACeilingMeasuredTwiceTheLaterCounts) {
