@@ -36,7 +36,9 @@ CpuDevice::CpuDevice(CpuOptions options)
     : isa_(options.isa),
       pool_(options.threads),
       ledger_(memory_, std::move(options.ledger)),
-      compiler_(std::make_shared<HostCompiler>(std::move(options.compiler))) {}
+      compiler_(std::make_shared<HostCompiler>(std::move(options.compiler))) {
+  reserve_blas_buffers(pool_.threads());
+}
 
 std::string CpuDevice::description() const {
   return fmt::format("{} threads, {}, {}", pool_.threads(), ridgeline::name(isa_),

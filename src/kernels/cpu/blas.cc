@@ -2,13 +2,24 @@
 
 #include <cblas.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "base/units.h"
 
 extern "C" {
 char* openblas_get_config(void);
 char* openblas_get_corename(void);
+// Its own allocator: a buffer that was freed stays mapped for the next caller.
+void* blas_memory_alloc(int);
+void blas_memory_free(void*);
 }
 
 namespace ridgeline {
@@ -29,6 +40,26 @@ __attribute__((constructor(101))) void prepare_openblas() {
     setenv("OPENBLAS_CORETYPE", "Haswell", 0);
 }
 
+constexpr Bytes kBuffer = {int64_t{128} << 20};  // of one caller
+
+// What `ulimit -v` or `ulimit -d` says; empty: neither is set.
+std::optional<Bytes> memory_limit() {
+  std::optional<Bytes> tightest;
+  for (const auto resource : {RLIMIT_AS, RLIMIT_DATA}) {
+    rlimit limit = {};
+    if (getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) continue;
+    const Bytes bytes{static_cast<int64_t>(std::min<rlim_t>(limit.rlim_cur, INT64_MAX))};
+    tightest = std::min(tightest.value_or(bytes), bytes);
+  }
+  return tightest;
+}
+
+bool can_be_mapped(Bytes bytes) {
+  const auto size = static_cast<size_t>(bytes.count);
+  void* at = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return at != MAP_FAILED && munmap(at, size) == 0;
+}
+
 CBLAS_TRANSPOSE flag(bool transpose) {
   return transpose ? CblasTrans : CblasNoTrans;
 }
@@ -45,6 +76,21 @@ void sgemm(const Sgemm& call) {
 void sgemv(const Sgemv& call) {
   cblas_sgemv(CblasRowMajor, CblasNoTrans, static_cast<int>(call.m), static_cast<int>(call.n), 1.0f,
               call.a, static_cast<int>(call.lda), call.x, 1, 0.0f, call.y, 1);
+}
+
+void reserve_blas_buffers(int threads) {
+  const std::optional<Bytes> limit = memory_limit();
+  if (!limit) return;
+  std::vector<void*> buffers;
+  for (int thread = 0; thread < threads && can_be_mapped(kBuffer); ++thread)
+    buffers.push_back(blas_memory_alloc(0));
+  for (void* buffer : buffers) blas_memory_free(buffer);
+  if (std::ssize(buffers) == threads) return;
+  throw Error(ErrorKind::environment,
+              fmt::format("a memory limit of {} (ulimit -v or -d) leaves room for the products of "
+                          "{} of {} threads: each needs a buffer of {}",
+                          to_string(*limit), buffers.size(), threads, to_string(kBuffer)),
+              "raise the limit, or give fewer --threads");
 }
 
 std::string blas_description() {

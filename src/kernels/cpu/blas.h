@@ -34,6 +34,11 @@ struct Sgemv {
 
 void sgemv(const Sgemv& call);
 
+// To be called before `threads` threads multiply at once. OpenBLAS maps a buffer for each and asks
+// for ever where a limit (ulimit -v) refuses, so this maps them while that can still be an error.
+// Throws an environment error.
+void reserve_blas_buffers(int threads);
+
 // "OpenBLAS 0.3.21, kernels for SkylakeX".
 std::string blas_description();
 

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -49,6 +50,15 @@ struct ThreadPool::State {
     for (int spin = 0; spin < 2000 && waiting(); ++spin) __builtin_ia32_pause();
   }
 
+  void stop() {
+    {
+      const std::lock_guard lock(mutex);
+      stopping = true;
+    }
+    wake.notify_all();
+    for (std::thread& worker : workers) worker.join();
+  }
+
   void worker(int thread) {
     uint64_t seen = 0;
     while (true) {
@@ -71,17 +81,21 @@ ThreadPool::ThreadPool(int threads) : state_(std::make_unique<State>()) {
   if (threads < 1)
     throw Error(ErrorKind::usage, fmt::format("{} threads asked for", threads),
                 "ask for at least 1");
-  for (int thread = 1; thread < threads; ++thread)
-    state_->workers.emplace_back([this, thread] { state_->worker(thread); });
+  try {
+    for (int thread = 1; thread < threads; ++thread)
+      state_->workers.emplace_back([this, thread] { state_->worker(thread); });
+  } catch (const std::system_error& error) {
+    const size_t started = state_->workers.size() + 1;
+    state_->stop();
+    throw Error(ErrorKind::environment,
+                fmt::format("only {} of {} threads could be started: {}", started, threads,
+                            error.code().message()),
+                "give fewer --threads, or raise the limit (ulimit -u, ulimit -v)");
+  }
 }
 
 ThreadPool::~ThreadPool() {
-  {
-    const std::lock_guard lock(state_->mutex);
-    state_->stopping = true;
-  }
-  state_->wake.notify_all();
-  for (std::thread& worker : state_->workers) worker.join();
+  state_->stop();
 }
 
 int ThreadPool::threads() const {

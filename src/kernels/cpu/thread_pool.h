@@ -9,7 +9,8 @@ namespace ridgeline {
 
 class ThreadPool {
  public:
-  // The calling thread works too, so `threads` = 1 starts none. Throws a usage error below 1.
+  // The calling thread works too, so `threads` = 1 starts none. Throws a usage error below 1, an
+  // environment error where the system gives no more threads.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
