@@ -33,6 +33,10 @@ class Error : public std::runtime_error {
   std::string next_step_;
 };
 
+// Thrown out of a wait that Ctrl-C, or the end that a batch system asks for, has cut short. Nothing
+// failed, so it is no Error, and no row takes it for its result.
+struct Interrupted {};
+
 // 0 ok, 1 a gate failed, 2 bad usage or input, 3 a result was wrong, 4 the environment failed.
 int exit_code(ErrorKind kind);
 

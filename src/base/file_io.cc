@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/temporary.h"
 
 namespace ridgeline {
 namespace {
@@ -26,25 +27,27 @@ ErrorKind kind_of(int error) {
   return system ? ErrorKind::environment : ErrorKind::usage;
 }
 
-// A write beyond `ulimit -f` raises SIGXFSZ in the writing thread, which would end the process.
-// Blocked there and taken back, it is EFBIG and no more, whatever other threads do meanwhile.
-class BlockFileSizeSignal {
+// A write beyond `ulimit -f` raises SIGXFSZ in the writing thread, one to a pipe without a reader
+// SIGPIPE; either would end the process. Blocked there and taken back, they are EFBIG and EPIPE and
+// no more, whatever other threads do meanwhile.
+class BlockWriteSignals {
  public:
-  BlockFileSizeSignal() {
-    sigemptyset(&signal_);
-    sigaddset(&signal_, SIGXFSZ);
-    pthread_sigmask(SIG_BLOCK, &signal_, &before_);
+  BlockWriteSignals() {
+    sigemptyset(&signals_);
+    sigaddset(&signals_, SIGXFSZ);
+    sigaddset(&signals_, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &signals_, &before_);
   }
-  ~BlockFileSizeSignal() {
+  ~BlockWriteSignals() {
     const timespec now = {};
-    while (sigtimedwait(&signal_, nullptr, &now) == SIGXFSZ) continue;
+    while (sigtimedwait(&signals_, nullptr, &now) > 0) continue;
     pthread_sigmask(SIG_SETMASK, &before_, nullptr);
   }
-  BlockFileSizeSignal(const BlockFileSizeSignal&) = delete;
-  BlockFileSizeSignal& operator=(const BlockFileSizeSignal&) = delete;
+  BlockWriteSignals(const BlockWriteSignals&) = delete;
+  BlockWriteSignals& operator=(const BlockWriteSignals&) = delete;
 
  private:
-  sigset_t signal_, before_;
+  sigset_t signals_, before_;
 };
 
 Error cannot_write(const fs::path& path, int error) {
@@ -69,14 +72,21 @@ void write_and_sync(const fs::path& path, int fd,
 
 // What stands at a path that shall be written.
 struct Target {
-  explicit Target(const fs::path& path) {
+  explicit Target(const fs::path& path) : place(path) {
     struct stat existing = {};
     exists = stat(path.c_str(), &existing) == 0;
+    if (!exists && errno != ENOENT) throw cannot_open("write", path, errno);
+    std::error_code no_link;
+    if (const fs::path named = fs::read_symlink(path, no_link); !exists && !no_link)
+      throw Error(ErrorKind::usage,
+                  fmt::format("cannot write '{}': it is a link to '{}', which is not there",
+                              path.string(), named.string()),
+                  "remove the link, or create what it names");
     mode = existing.st_mode;
     if (S_ISDIR(mode)) throw cannot_open("write", path, EISDIR);
     if (exists && access(path.c_str(), W_OK) != 0) throw cannot_open("write", path, errno);
     // Through links, so that the file they name is replaced and not the link.
-    place = S_ISREG(mode) ? fs::canonical(path) : path;
+    if (S_ISREG(mode)) place = fs::canonical(path);
   }
 
   bool is_special() const { return exists && !S_ISREG(mode); }
@@ -86,31 +96,41 @@ struct Target {
   fs::path place;
 };
 
-// A new file beside `place`; gone with this unless it was renamed. Errors name `path`, which it is
+// A device, or a pipe that somebody reads from; one without a reader would be waited for, for ever.
+FileDescriptor open_special(const fs::path& path, const Target& target) {
+  FileDescriptor file(open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
+  if (file.get() < 0 && errno == ENXIO && S_ISFIFO(target.mode))
+    throw Error(ErrorKind::usage,
+                fmt::format("cannot write '{}': nobody reads from this pipe", path.string()),
+                "start its reader first");
+  if (file.get() < 0) throw cannot_open("write", path, errno);
+  fcntl(file.get(), F_SETFL, O_WRONLY);  // from here on it waits for a slow reader
+  return file;
+}
+
+// A new file in a folder; gone with this unless it was renamed. Errors name `path`, which it is
 // for.
 class Temporary {
  public:
-  Temporary(const fs::path& place, const fs::path& path)
-      : path_(place.string() + fmt::format(".{}.tmp", getpid())),
-        file_(open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
-    if (file_.get() < 0) throw cannot_open("write", path, errno);
+  Temporary(const fs::path& folder, const fs::path& path)
+      : made_(create_new_file(AT_FDCWD, (folder / ".ridgeline-").string(), 0666)), path_(path) {
+    if (made_.error) throw cannot_open("write", path, made_.error);
   }
   ~Temporary() {
-    if (!path_.empty()) unlink(path_.c_str());
+    if (!made_.name.empty()) unlink(made_.name.c_str());
   }
   Temporary(const Temporary&) = delete;
   Temporary& operator=(const Temporary&) = delete;
 
-  int get() const { return file_.get(); }
-  int rename_to(const fs::path& path) {
-    if (rename(path_.c_str(), path.c_str()) != 0) return errno;
-    path_.clear();
-    return 0;
+  int get() const { return made_.file.get(); }
+  void rename_to(const fs::path& place) {
+    if (rename(made_.name.c_str(), place.c_str()) != 0) throw cannot_write(path_, errno);
+    made_.name.clear();
   }
 
  private:
+  NewFile made_;
   fs::path path_;
-  FileDescriptor file_;
 };
 
 }  // namespace
@@ -134,7 +154,7 @@ FileDescriptor open_file(const fs::path& path, int flags, std::string_view purpo
 }
 
 int write_all(int fd, std::string_view text) {
-  const BlockFileSizeSignal guard;
+  const BlockWriteSignals guard;
   while (!text.empty()) {
     const ssize_t written = write(fd, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
@@ -171,25 +191,42 @@ void write_file_atomically(const fs::path& path,
                            const std::function<void(const Append&)>& content) {
   const Target target(path);
   if (target.is_special()) {
-    write_and_sync(path, open_file(path, O_WRONLY, "write").get(), content);
+    write_and_sync(path, open_special(path, target).get(), content);
     return;
   }
   create_parent_directories(path);
-  Temporary temporary(target.place, path);
+  Temporary temporary(target.place.parent_path(), path);
   if (target.exists) fchmod(temporary.get(), target.mode & 07777);
   write_and_sync(path, temporary.get(), content);
-  if (const int error = temporary.rename_to(target.place)) throw cannot_write(path, error);
+  temporary.rename_to(target.place);
 }
 
-void check_writable(const fs::path& path) {
+FileDescriptor check_writable(const fs::path& path) {
   const Target target(path);
-  if (target.is_special()) return;
-  // Of directories that are not there yet, the first one stands for all.
-  fs::path place = target.place;
+  if (target.is_special())
+    return S_ISFIFO(target.mode) ? open_special(path, target) : FileDescriptor();
   std::error_code missing;
-  while (place.has_parent_path() && !fs::exists(place.parent_path(), missing))
-    place = place.parent_path();
-  const Temporary probe(place, path);
+  fs::path folder = target.place.parent_path();
+  if (!folder.empty() && !fs::exists(folder, missing)) {
+    const fs::path above = folder.parent_path();
+    if (!above.empty() && !fs::exists(above, missing))
+      throw Error(ErrorKind::usage,
+                  fmt::format("cannot write '{}': neither the folder '{}' nor '{}' is there",
+                              path.string(), folder.string(), above.string()),
+                  fmt::format("create it first: mkdir -p '{}'", folder.string()));
+    folder = above;
+  }
+  // A byte, so that a full disk is seen as well.
+  const Temporary probe(folder, path);
+  if (const int error = write_all(probe.get(), "?")) throw cannot_write(path, error);
+  return FileDescriptor();
+}
+
+bool is_same_file(const fs::path& a, const fs::path& b) {
+  std::error_code problem;
+  if (fs::equivalent(a, b, problem)) return true;
+  const fs::path real_a = fs::weakly_canonical(fs::absolute(a, problem), problem);
+  return !problem && real_a == fs::weakly_canonical(fs::absolute(b, problem), problem) && !problem;
 }
 
 }  // namespace ridgeline

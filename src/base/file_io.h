@@ -26,7 +26,8 @@ class FileDescriptor {
 FileDescriptor open_file(const std::filesystem::path& path, int flags, std::string_view purpose);
 
 // Writes all of `text` and returns 0, or the errno that stopped it; a part may have been written.
-// A file size limit (ulimit -f) is reported like a full disk; it does not kill the process.
+// A file size limit (ulimit -f) is reported like a full disk, and a pipe without a reader as EPIPE;
+// neither kills the process.
 int write_all(int fd, std::string_view text);
 
 // Flushes to the disk; 0 or an errno. Pipes and devices that cannot be flushed count as flushed.
@@ -46,8 +47,13 @@ using Append = std::function<void(std::string_view)>;
 void write_file_atomically(const std::filesystem::path& path,
                            const std::function<void(const Append&)>& content);
 
-// Throws what write_file_atomically would throw of a path that cannot be used; changes nothing, so
-// that it can be asked long before there is something to write.
-void check_writable(const std::filesystem::path& path);
+// Throws what would keep a file that the user named from being written, and changes nothing, so
+// that it can be asked long before there is something to write. Of folders that are not there, the
+// last one may be missing; more of them are more likely a slip than a wish. Gives what keeps a pipe
+// open: its reader would take the first close for the end.
+[[nodiscard]] FileDescriptor check_writable(const std::filesystem::path& path);
+
+// Whether both paths lead to one file, through links as well; it need not exist yet.
+bool is_same_file(const std::filesystem::path& a, const std::filesystem::path& b);
 
 }  // namespace ridgeline

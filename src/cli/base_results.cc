@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/print.h"
 
 namespace ridgeline {
 namespace {
@@ -28,15 +29,13 @@ std::vector<Record> say_problems(ReadResult result, std::string_view where, std:
   constexpr size_t kShown = 5;
   const std::vector<LineProblem>& problems = result.problems;
   if (result.records.empty() && problems.size() > 1) {
-    fmt::print(stderr, "ridgeline: {} holds no record (line {}: {}); {}\n", where,
-               problems[0].line_number, problems[0].reason, kWhereRecordsAre);
+    say("{} holds no record (line {}: {}); {}", where, problems[0].line_number, problems[0].reason,
+        kWhereRecordsAre);
     return {};
   }
   for (size_t i = 0; i < std::min(kShown, problems.size()); ++i)
-    fmt::print(stderr, "ridgeline: {} line {}: {}; {}\n", where, problems[i].line_number,
-               problems[i].reason, so);
-  if (problems.size() > kShown)
-    fmt::print(stderr, "ridgeline: and {} more lines of {}\n", problems.size() - kShown, where);
+    say("{} line {}: {}; {}", where, problems[i].line_number, problems[i].reason, so);
+  if (problems.size() > kShown) say("and {} more lines of {}", problems.size() - kShown, where);
   return std::move(result.records);
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/file_io.h"
+#include "base/print.h"
 #include "cli/base_results.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
@@ -40,10 +41,6 @@ struct CompareFlags {
   TurnFlags turns;
   std::string results_dir = "results";
 };
-
-void say(const std::string& text) {
-  fmt::print(stderr, "ridgeline: {}\n", text);
-}
 
 double parse_tolerance(const std::string& text) {
   try {
@@ -145,8 +142,8 @@ int run_compare(const CompareFlags& flags) {
   size_t failed = 0, undecided = 0;
   for (const Gate& gate : gates) {
     const GateResult result = judge(gate, *comparison);
-    for (const std::string& failure : result.failures) say("gate failed: " + failure);
-    for (const std::string& row : result.undecided) say("gate could not judge: " + row);
+    for (const std::string& failure : result.failures) say("gate failed: {}", failure);
+    for (const std::string& row : result.undecided) say("gate could not judge: {}", row);
     failed += result.failures.size();
     undecided += result.undecided.size();
   }

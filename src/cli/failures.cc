@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "base/print.h"
 #include "report/colour.h"
 #include "studies/peer_implementations.h"
 
@@ -18,8 +19,8 @@ void say_failures(std::span<const Record> records, std::string_view own_entry) {
     const std::string reason = fmt::format("{}: {}", record.implementation, record.error);
     if (record.status == Status::ok || !of_others || !said.insert(reason).second) continue;
     const std::string_view status = status_csv_word(record.status);
-    fmt::print(stderr, "ridgeline: {}: {}: {}\n", record.implementation,
-               colour ? painted(tone_of(status), status) : std::string(status), record.error);
+    say("{}: {}: {}", record.implementation,
+        colour ? painted(tone_of(status), status) : std::string(status), record.error);
   }
 }
 

@@ -8,6 +8,7 @@
 #include "base/printable.h"
 #include "cli/base_results.h"
 #include "cli/commands.h"
+#include "cli/sweep.h"
 #include "report/history_report.h"
 
 namespace ridgeline {
@@ -72,6 +73,7 @@ int run_command(const HistoryFlags& flags) {
     throw Error(ErrorKind::usage, fmt::format("there is no history in '{}'", file.string()),
                 "a study with --save-baseline NAME begins one; --import FILE --as NAME takes "
                 "results that are there");
+  const FileDescriptor output = check_output(flags.output);
   const History history(file, Database::Open::existing);
   if (flags.baselines) {
     const Table table = baselines_table(history.runs());

@@ -190,9 +190,11 @@ int run_command(const KernelFlags& flags) {
                        .budget = device->ledger().budget(),
                        .baseline = {flags.study.save_baseline, flags.study.results_dir},
                        .table = kernel_csv,
-                       .write_more = [&](const std::vector<Record>& records) {
-                         write_file_atomically(directory / "kernel.json", kernel_json(records));
-                       }});
+                       .write_more =
+                           [&](const std::vector<Record>& records) {
+                             write_file_atomically(directory / "kernel.json", kernel_json(records));
+                           },
+                       .also_written = {{"the JSON", directory / "kernel.json"}}});
   if (result.records.empty()) return exit_code(result);
   say_failures(result.records, flags.entry);
   fmt::print("Kernel study on {}\n\n{}\n", device->description(),

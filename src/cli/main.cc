@@ -4,12 +4,16 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <new>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
+#include "base/print.h"
 #include "base/printable.h"
 #include "cli/build_facts.h"
 #include "cli/commands.h"
+#include "cli/interrupt.h"
 #include "report/colour.h"
 
 namespace ridgeline {
@@ -55,6 +59,29 @@ void refuse_repetitions(const CLI::App& command) {
   }
 }
 
+// CLI11 takes any number for a flag's value; a flag is on or off.
+void refuse_odd_flag_values(const CLI::App& command) {
+  constexpr std::string_view kWords[] = {"true", "false", "1", "0", "yes", "no", "on", "off"};
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& value : option->results())
+      if (option->get_items_expected_max() == 0 &&
+          std::ranges::find(kWords, value) == std::end(kWords))
+        throw Error(
+            ErrorKind::usage,
+            fmt::format("{}={} is neither on nor off", option->get_name(), printable(value, 60)),
+            fmt::format("write {0}, or {0}=false", option->get_name()));
+}
+
+// CLI11 would take the next word for the value of `--flag=`, be it another flag.
+void refuse_missing_values(int argc, char** argv) {
+  for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
+    const std::string_view word = argv[i];
+    if (word.starts_with("--") && word.find('=') + 1 == word.size())
+      throw Error(ErrorKind::usage, fmt::format("{} has no value", printable(word, 60)),
+                  "write it behind the sign, or leave the flag out");
+  }
+}
+
 // A folder that was asked for and stays empty needs a word.
 void say_if_nothing_was_dumped(const CLI::App& command) {
   const CLI::Option* option = command.get_option_no_throw("--dump-kernels");
@@ -62,8 +89,7 @@ void say_if_nothing_was_dumped(const CLI::App& command) {
   const std::filesystem::path folder = option->as<std::string>();
   std::error_code missing;
   if (std::filesystem::is_empty(folder, missing) || missing)
-    fmt::print(stderr, "ridgeline: no kernel was generated, so --dump-kernels left '{}' empty\n",
-               folder.string());
+    say("no kernel was generated, so --dump-kernels left '{}' empty", folder.string());
 }
 
 int run(int argc, char** argv) {
@@ -92,6 +118,7 @@ int run(int argc, char** argv) {
   if (argc > 1 && argv[1][0] != '-' && !is_known(argv[1]))
     throw Error(ErrorKind::usage, fmt::format("there is no command '{}'", argv[1]),
                 "ridgeline --help lists them");
+  refuse_missing_values(argc, argv);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -101,6 +128,7 @@ int run(int argc, char** argv) {
   }
   for (const Entry& entry : entries) {
     if (!entry.app->parsed()) continue;
+    refuse_odd_flag_values(*entry.app);
     refuse_repetitions(*entry.app);
     const int code = entry.run();
     say_if_nothing_was_dumped(*entry.app);
@@ -109,8 +137,10 @@ int run(int argc, char** argv) {
   return 2;
 }
 
-std::string name_on_stderr() {
-  return painted(shows_colour(stderr) ? Tone::bad : Tone::plain, "ridgeline:");
+int failed(int exit_code, const std::string& what) {
+  const std::string name = painted(shows_colour(stderr) ? Tone::bad : Tone::plain, "ridgeline:");
+  write_text(stderr, fmt::format("{} {}\n", name, what));
+  return exit_code;
 }
 
 }  // namespace
@@ -118,16 +148,20 @@ std::string name_on_stderr() {
 
 int main(int argc, char** argv) {
   using namespace ridgeline;
+  prepare_standard_streams();
   try {
     const int code = run(argc, argv);
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
       throw Error(ErrorKind::environment, "the output could not be written", "is the disk full?");
     return code;
+  } catch (const Interrupted&) {
+    return kInterruptedExit;
   } catch (const Error& error) {
-    fmt::print(stderr, "{} {}\n", name_on_stderr(), error.what());
-    return exit_code(error.kind());
+    return failed(exit_code(error.kind()), error.what());
+  } catch (const std::bad_alloc&) {
+    return failed(exit_code(ErrorKind::out_of_memory),
+                  "out of memory; next step: give smaller sizes, or raise the limit (ulimit -v)");
   } catch (const std::exception& error) {
-    fmt::print(stderr, "{} unexpected: {}\n", name_on_stderr(), error.what());
-    return exit_code(ErrorKind::internal);
+    return failed(exit_code(ErrorKind::internal), fmt::format("unexpected: {}", error.what()));
   }
 }

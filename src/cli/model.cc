@@ -135,7 +135,6 @@ void check_weight_files(const ModelFlags& flags, const std::vector<ModelWorkload
                             workloads.size(), flags.save_weights, label(workloads.front()),
                             label(workloads.back())),
                 "name one --model-size, --context-length, --precision and --mode");
-  check_writable(flags.save_weights);
 }
 
 bool saved_weights(const Record& record) {
@@ -149,6 +148,8 @@ int run_command(const ModelFlags& flags) {
   if (flags.study.list) return list_models();
   const std::vector<ModelWorkload> workloads = workloads_of(flags.axes);
   check_weight_files(flags, workloads);
+  const FileDescriptor weights =
+      flags.save_weights.empty() ? FileDescriptor() : check_writable(flags.save_weights);
   Stages stages;
   const std::unique_ptr<Device> device = open_device(flags.device, stages.hook());
   ModelStudy study(*device, options_of(flags, *device, stages.hook()));
@@ -178,7 +179,8 @@ int run_command(const ModelFlags& flags) {
                        .budget = device->ledger().budget(),
                        .baseline = {flags.study.save_baseline, flags.study.results_dir},
                        .stages = &stages,
-                       .table = model_csv});
+                       .table = model_csv,
+                       .also_written = {{"--save-weights", flags.save_weights}}});
   if (result.records.empty()) return exit_code(result);
   fmt::print("Transformer study on {}\n\n{}\n", device->description(),
              to_terminal(model_summary(result.records)));

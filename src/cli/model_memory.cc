@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/file_io.h"
+#include "base/print.h"
 #include "cli/build_facts.h"
 #include "cli/interrupt.h"
 #include "cli/sweep.h"
@@ -65,8 +66,7 @@ class ModelMemoryCommand {
         row.measured = MeasuredMemory{*record->memory.peak, record->memory.process_peak_growth,
                                       record->memory.driver_peak_growth};
       else
-        fmt::print(stderr, "ridgeline: {} was not measured: {}\n", label(row.workload),
-                   record->error);
+        say("{} was not measured: {}", label(row.workload), record->error);
     }
     return true;
   }
@@ -127,7 +127,7 @@ class ModelMemoryCommand {
 }  // namespace
 
 int show_model_memory(const ModelMemoryFlags& flags) {
-  check_output(flags.output);
+  const FileDescriptor output = check_output(flags.output);
   return ModelMemoryCommand(flags).run();
 }
 

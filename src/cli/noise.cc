@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/print.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/turn_options.h"
@@ -45,7 +46,7 @@ int run_command(const NoiseFlags& flags) {
     auto records = run_alone(command, interrupted);
     if (!records) {
       progress.clear();
-      fmt::print(stderr, "ridgeline: interrupted; nothing was stored\n");
+      say("interrupted; nothing was stored");
       return kInterruptedExit;
     }
     runs.push_back(std::move(*records));

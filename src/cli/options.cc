@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "base/error.h"
+#include "base/print.h"
 #include "jit/cuda_libraries.h"
 #include "report/table.h"
 #include "runtime/cpu_device.h"
@@ -149,7 +150,7 @@ std::unique_ptr<Device> open_device(const DeviceFlags& flags, const StageHook& s
     return open_cuda(flags, 0, stage);
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::usage) throw;
-    fmt::print(stderr, "ridgeline: running on the CPU: {}\n", error.message());
+    say("running on the CPU: {}", error.message());
     return open_cpu(flags, stage);
   }
 }

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/print.h"
 #include "cli/base_results.h"
 #include "cli/build_facts.h"
 #include "cli/commands.h"
@@ -154,8 +155,7 @@ int run_command(const RooflineFlags& flags) {
     roofline = all.front();
     for (const Record& record : result.records)
       if (record.status != Status::ok)
-        fmt::print(stderr, "ridgeline: {} {}: {}\n", record.implementation,
-                   status_csv_word(record.status), record.error);
+        say("{} {}: {}", record.implementation, status_csv_word(record.status), record.error);
   }
   if (std::any_of(probes.begin(), probes.end(),
                   [](const auto& probe) { return probe.within_cache; }))

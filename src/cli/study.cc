@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/print.h"
 #include "cli/attention_sweep.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
@@ -193,7 +194,7 @@ class WholeStudy {
                                                    step.name, error.what()));
     } catch (const Error& error) {
       if (error.kind() == ErrorKind::internal) throw;
-      fmt::print(stderr, "ridgeline: {} was left out: {}\n", step.name, error.what());
+      say("{} was left out: {}", step.name, error.what());
       return exit_code(error.kind());
     }
   }
@@ -228,9 +229,8 @@ class WholeStudy {
     for (const fs::path& path : results_)
       for (Record& record : read_results(path).records) records.push_back(std::move(record));
     History history(History::file_in(flags_.results_dir), Database::Open::create);
-    fmt::print(stderr, "ridgeline: saved {} rows as baseline '{}' in {}\n",
-               history.save(flags_.save_baseline, records).rows, flags_.save_baseline,
-               History::file_in(flags_.results_dir).string());
+    say("saved {} rows as baseline '{}' in {}", history.save(flags_.save_baseline, records).rows,
+        flags_.save_baseline, History::file_in(flags_.results_dir).string());
   }
 
   const WholeStudyFlags& flags_;

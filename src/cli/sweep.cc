@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/file_io.h"
+#include "base/print.h"
 #include "base/printable.h"
 #include "cli/base_results.h"
 #include "cli/interrupt.h"
@@ -27,10 +28,6 @@ namespace ridgeline {
 namespace {
 
 namespace fs = std::filesystem;
-
-void say(const std::string& text) {
-  fmt::print(stderr, "ridgeline: {}\n", text);
-}
 
 fs::path csv_of(const fs::path& records) {
   return fs::path(records).replace_extension(".csv");
@@ -53,7 +50,7 @@ void set_aside(const fs::path& path) {
     if (fs::exists(aside)) continue;
     fs::rename(path, aside);
     fs::rename(csv_of(path), csv_of(aside), problem);  // if there is one
-    say(fmt::format("kept the earlier results as {}", aside.string()));
+    say("kept the earlier results as {}", aside.string());
     return;
   }
 }
@@ -100,18 +97,25 @@ std::map<std::string, Record> records_to_keep(const SweepPlan& plan,
     }
   }
   if (of_this > 0)
-    say(fmt::format(
-        "{} of {} rows are kept as they were measured, with {} samples each", of_this, rows.size(),
-        fewest == most ? fmt::format("{}", most) : fmt::format("{} to {}", fewest, most)));
+    say("{} of {} rows are kept as they were measured, with {} samples each", of_this, rows.size(),
+        fewest == most ? fmt::format("{}", most) : fmt::format("{} to {}", fewest, most));
   if (of_machine > 0)
-    say(fmt::format("{} rows were measured on another machine ({}) and run again on this one",
-                    of_machine, printable(machine, 20)));
+    say("{} rows were measured on another machine ({}) and run again on this one", of_machine,
+        printable(machine, 20));
   if (of_build > 0)
-    say(
-        fmt::format("{} rows that are kept are of another build (commit {}); without --resume all "
-                    "rows run anew",
-                    of_build, printable(commit, 40)));
+    say("{} rows that are kept are of another build (commit {}); without --resume all rows run "
+        "anew",
+        of_build, printable(commit, 40));
   return kept;
+}
+
+// The folder of the results is made with all that is above it, so that there is nothing to look at
+// while it is missing.
+void check_beside(const fs::path& records) {
+  std::error_code missing;
+  if (!fs::exists(records.parent_path(), missing)) return;
+  const fs::path csv = csv_of(records);
+  const FileDescriptor pipe = check_writable(csv);
 }
 
 // Shows stages for as long as there is a line to show them in.
@@ -197,9 +201,17 @@ Json settings_of(const DeviceFlags& flags, const Device& device) {
 }
 
 SweepResult run_sweep(const std::vector<SweepRow>& rows, const SweepPlan& plan) {
-  // A name, a history or a file that cannot be used is told before hours of measuring.
-  check_output(plan.output);
-  check_writable(csv_of(plan.records));
+  // A name, a history or a file that cannot be used is told before hours of measuring, and before
+  // anything moves aside.
+  std::vector<WrittenFile> files = {{"the records", plan.records},
+                                    {"the table", csv_of(plan.records)},
+                                    {"--output", plan.output}};
+  if (!plan.baseline.results_dir.empty())
+    files.push_back({"the history", History::file_in(plan.baseline.results_dir)});
+  files.insert(files.end(), plan.also_written.begin(), plan.also_written.end());
+  refuse_same_files(files);
+  const FileDescriptor output = check_output(plan.output);
+  check_beside(plan.records);
   std::optional<History> history;
   if (!plan.baseline.name.empty()) {
     check_baseline_name(plan.baseline.name);
@@ -211,12 +223,12 @@ SweepResult run_sweep(const std::vector<SweepRow>& rows, const SweepPlan& plan) 
   else
     set_aside(plan.records);
   ResultsFile file(plan.records);
-  if (file.repair()) say(*file.repair());
+  if (file.repair()) say("{}", *file.repair());
   const auto finish = [&](SweepResult& result) {
     if (history && !result.interrupted && !result.records.empty())
-      say(fmt::format("saved {} rows as baseline '{}' in {}",
-                      history->save(plan.baseline.name, result.records).rows, plan.baseline.name,
-                      History::file_in(plan.baseline.results_dir).string()));
+      say("saved {} rows as baseline '{}' in {}",
+          history->save(plan.baseline.name, result.records).rows, plan.baseline.name,
+          History::file_in(plan.baseline.results_dir).string());
     result.records = runs_merged(result.records);
     result.unwritten = write_tables(plan, result.records);
   };
@@ -241,7 +253,11 @@ SweepResult run_sweep(const std::vector<SweepRow>& rows, const SweepPlan& plan) 
       }
       progress.begin(i, rows[i].label);
       if (is_led()) report_to_leader({.kind = TurnReport::Kind::row, .index = i});
-      std::optional<Record> record = rows[i].run();
+      std::optional<Record> record;
+      try {
+        record = rows[i].run();
+      } catch (const Interrupted&) {  // the same as a row without a result
+      }
       if (record) {
         if (!is_led()) record->disturbance = watch.row_done();
         file.append(*record);
@@ -257,8 +273,8 @@ SweepResult run_sweep(const std::vector<SweepRow>& rows, const SweepPlan& plan) 
   }
   progress.clear();
   if (result.interrupted)
-    say(fmt::format("interrupted after {} of {} rows; --resume goes on from here",
-                    result.records.size(), rows.size()));
+    say("interrupted after {} of {} rows; --resume goes on from here", result.records.size(),
+        rows.size());
   finish(result);
   return result;
 }
@@ -273,10 +289,21 @@ void write_records(const fs::path& path, const std::vector<Record>& records, con
   write_file_atomically(path, lines);
 }
 
-void check_output(const fs::path& output) {
-  if (output.empty()) return;
+FileDescriptor check_output(const fs::path& output) {
+  if (output.empty()) return FileDescriptor();
   output_format(output);
-  check_writable(output);
+  return check_writable(output);
+}
+
+void refuse_same_files(const std::vector<WrittenFile>& files) {
+  for (size_t i = 0; i < files.size(); ++i)
+    for (size_t j = 0; j < i; ++j)
+      if (!files[i].path.empty() && !files[j].path.empty() &&
+          is_same_file(files[i].path, files[j].path))
+        throw Error(ErrorKind::usage,
+                    fmt::format("{} '{}' is the file of {} ('{}')", files[i].what,
+                                files[i].path.string(), files[j].what, files[j].path.string()),
+                    "give it a file of its own");
 }
 
 int exit_code(const SweepResult& result) {

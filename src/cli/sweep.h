@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/file_io.h"
 #include "cli/options.h"
 #include "measure/record.h"
 #include "report/progress.h"
@@ -41,6 +42,16 @@ struct Stages {
   }
 };
 
+// A file that a run writes, as messages name it: "--output", "the records".
+struct WrittenFile {
+  std::string_view what;
+  std::filesystem::path path;  // empty: none
+};
+
+// Throws a usage error where two of them are the same file, be it by a link or by another way to
+// write its path: the second to be written would destroy the first.
+void refuse_same_files(const std::vector<WrittenFile>& files);
+
 struct SweepPlan {
   std::filesystem::path records;  // the results file: JSON lines; its table goes beside, as .csv
   std::filesystem::path output = {};  // a further file, as write_records writes it; none: empty
@@ -51,6 +62,7 @@ struct SweepPlan {
   Stages* stages = nullptr;    // what rows are at; none: only which of them runs
   std::function<Table(const std::vector<Record>&)> table;  // the study's own, for both files
   std::function<void(const std::vector<Record>&)> write_more = {};  // what else a study leaves
+  std::vector<WrittenFile> also_written = {};                       // by that, or by its rows
 };
 
 struct SweepResult {
@@ -68,8 +80,8 @@ void write_records(const std::filesystem::path& path, const std::vector<Record>&
                    const Table& table);
 
 // Throws a usage error for a further file that has an unknown ending or cannot be written. None:
-// empty.
-void check_output(const std::filesystem::path& output);
+// empty. Gives what keeps a pipe open until it is written.
+[[nodiscard]] FileDescriptor check_output(const std::filesystem::path& output);
 
 // 0, or 3 when a row was wrong, 4 when the device could serve none, 130 when interrupted. To be
 // asked once all is shown.

@@ -11,6 +11,7 @@
 #include "base/printable.h"
 #include "cli/base_results.h"
 #include "cli/build_facts.h"
+#include "cli/sweep.h"
 #include "measure/read_results.h"
 #include "report/html_page.h"
 #include "report/report_document.h"
@@ -208,7 +209,13 @@ std::vector<fs::path> write_reports(const ReportRequest& request) {
                   fmt::format("--figure is about .svg and .png, and '{}' is a whole page",
                               printable(output.string())),
                   "leave one of them out");
-  const ReportDocument document = make_report(read_input(request));
+  std::vector<FileDescriptor> pipes;
+  for (const fs::path& output : request.outputs) pipes.push_back(check_writable(output));
+  const ReportInput input = read_input(request);
+  for (const fs::path& output : request.outputs)  // a link may lead there
+    for (const std::string& source : input.sources)
+      refuse_same_files({{"the results", source}, {"--output", output}});
+  const ReportDocument document = make_report(input);
   std::vector<fs::path> written;
   for (const fs::path& output : request.outputs)
     for (const fs::path& path : shape_of(output).write(document, output, request.figure))

@@ -16,7 +16,9 @@
 #include <vector>
 
 #include "base/file_io.h"
+#include "base/print.h"
 #include "base/sha256.h"
+#include "base/temporary.h"
 
 namespace ridgeline {
 namespace {
@@ -159,7 +161,7 @@ int open_directory(const fs::path& directory, std::string& problem) {
 
 void warn_about_cache(const std::string& text) {
   static std::atomic<bool> warned = false;
-  if (!warned.exchange(true)) fmt::print(stderr, "ridgeline: kernel cache: {}\n", text);
+  if (!warned.exchange(true)) say("kernel cache: {}", text);
 }
 
 DiskCache::DiskCache(const fs::path& directory, Bytes limit)
@@ -211,21 +213,13 @@ std::optional<CacheEntry> DiskCache::read_newest(const std::string& prefix) cons
 }
 
 bool DiskCache::write_file(const std::string& name, std::string_view bytes) const {
-  static std::atomic<uint64_t> counter = 0;
-  timespec now = {};
-  clock_gettime(CLOCK_REALTIME, &now);
-  const std::string temporary =
-      fmt::format("{}{}-{}-{}", kTemporary, getpid(), now.tv_nsec, counter.fetch_add(1));
-  int problem = 0;
-  {
-    const FileDescriptor file(openat(directory_fd_, temporary.c_str(),
-                                     O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-    problem = file.get() < 0 ? errno : write_all(file.get(), bytes);
-    if (!problem) problem = sync_data(file.get());
-    if (!problem && renameat(directory_fd_, temporary.c_str(), directory_fd_, name.c_str()) != 0)
-      problem = errno;
-    if (problem && file.get() >= 0) unlinkat(directory_fd_, temporary.c_str(), 0);
-  }
+  const NewFile temporary = create_new_file(directory_fd_, kTemporary, 0600);
+  int problem = temporary.error;
+  if (!problem) problem = write_all(temporary.file.get(), bytes);
+  if (!problem) problem = sync_data(temporary.file.get());
+  if (!problem && renameat(directory_fd_, temporary.name.c_str(), directory_fd_, name.c_str()) != 0)
+    problem = errno;
+  if (problem && !temporary.error) unlinkat(directory_fd_, temporary.name.c_str(), 0);
   if (problem)
     warn_about_cache(fmt::format("cannot write to '{}': {}; new kernels are not kept",
                                  directory_.string(), errno_text(problem)));

@@ -2,12 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstdlib>
 #include <utility>
 
 #include "base/error.h"
-#include "base/file_io.h"
 #include "base/printable.h"
 #include "measure/read_results.h"
 
@@ -37,21 +34,6 @@ fs::path find_records(const fs::path& directory) {
 }
 
 }  // namespace
-
-TemporaryDirectory::TemporaryDirectory() {
-  std::string pattern = (fs::temp_directory_path() / "ridgeline-XXXXXX").string();
-  if (!mkdtemp(pattern.data()))
-    throw Error(ErrorKind::environment,
-                fmt::format("cannot make a directory in '{}': {}",
-                            fs::temp_directory_path().string(), errno_text(errno)),
-                "set TMPDIR to a directory that can be written to");
-  path_ = pattern;
-}
-
-TemporaryDirectory::~TemporaryDirectory() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
-}
 
 ChildStudy::ChildStudy(const Command& command, Options options)
     : options_(std::move(options)),

@@ -8,25 +8,13 @@
 #include <vector>
 
 #include "base/child_process.h"
+#include "base/temporary.h"
 #include "measure/record.h"
 #include "measure/turns.h"
 
 namespace ridgeline {
 
 using Command = std::vector<std::string>;  // the program, then its arguments
-
-// A directory that is removed with everything in it.
-class TemporaryDirectory {
- public:
-  TemporaryDirectory();
-  ~TemporaryDirectory();
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 class ChildStudy {
  public:

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/print.h"
 #include "kernels/host_values.h"
 
 namespace ridgeline {
@@ -16,8 +17,7 @@ namespace {
 
 void say_once(const std::string& reason) {
   static std::once_flag said;
-  std::call_once(
-      said, [&] { fmt::print(stderr, "ridgeline: compiled falls back to eager: {}\n", reason); });
+  std::call_once(said, [&] { say("compiled falls back to eager: {}", reason); });
 }
 
 }  // namespace

@@ -1,12 +1,16 @@
 #include "base/file_io.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <csignal>
+#include <set>
+#include <thread>
 
 #include "base/printable.h"
+#include "base/temporary.h"
 #include "measure/test_support.h"
 
 namespace ridgeline {
@@ -111,26 +115,102 @@ TEST(Printable, CutsLongTextBetweenEscapes) {
   EXPECT_EQ(printable(std::string(1 << 20, 'x')).size(), 200u);
 }
 
+TEST(WriteFileAtomically, ALinkThatLeadsNowhereStays) {
+  const TempDir dir;
+  std::filesystem::create_symlink("missing.csv", dir / "link.csv");
+  EXPECT_ERROR(write_file_atomically(dir / "link.csv", "text"), ErrorKind::usage,
+               "a link to 'missing.csv', which is not there");
+  EXPECT_TRUE(std::filesystem::is_symlink(dir / "link.csv"));
+  EXPECT_EQ(files_in(dir), 1u);
+}
+
+TEST(WriteFileAtomically, APipeIsWrittenOnlyForAReader) {
+  const TempDir dir;
+  ASSERT_EQ(mkfifo((dir / "pipe").c_str(), 0600), 0);
+  EXPECT_ERROR(write_file_atomically(dir / "pipe", "text"), ErrorKind::usage, "nobody reads");
+  const std::string text(1 << 20, 'x');  // more than a pipe holds
+  std::string got;
+  const FileDescriptor reading(open((dir / "pipe").c_str(), O_RDONLY | O_NONBLOCK));
+  fcntl(reading.get(), F_SETFL, 0);
+  std::thread reader([&] {
+    char chunk[4096];
+    for (ssize_t count; (count = read(reading.get(), chunk, sizeof chunk)) > 0;)
+      got.append(chunk, static_cast<size_t>(count));
+  });
+  {
+    // Held from the check to the writing, so that the reader sees no end between them.
+    const FileDescriptor held = check_writable(dir / "pipe");
+    write_file_atomically(dir / "pipe", text);
+  }
+  reader.join();
+  EXPECT_EQ(got, text);
+}
+
+TEST(WriteFileAtomically, AReaderThatGoesAwayIsAnErrorAndNoSignal) {
+  const TempDir dir;
+  ASSERT_EQ(mkfifo((dir / "pipe").c_str(), 0600), 0);
+  FileDescriptor reading(open((dir / "pipe").c_str(), O_RDONLY | O_NONBLOCK));
+  EXPECT_ERROR(write_file_atomically(dir / "pipe",
+                                     [&](const Append& append) {
+                                       reading = FileDescriptor();
+                                       append("text");
+                                     }),
+               ErrorKind::environment, "Broken pipe");
+}
+
 TEST(CheckWritable, AgreesWithWritingAndChangesNothing) {
   const TempDir dir;
   write_text(dir / "old.csv", "precious");
   std::filesystem::create_directories(dir / "folder");
   std::filesystem::create_symlink("old.csv", dir / "link.csv");
-  ASSERT_EQ(mkfifo((dir / "pipe").c_str(), 0600), 0);
   const size_t files = files_in(dir);
   for (const std::filesystem::path& path :
-       {dir / "old.csv", dir / "link.csv", dir / "new.csv", dir / "x/y/new.csv", dir / "pipe",
-        std::filesystem::path("/dev/null"), std::filesystem::path("/dev/stdout")})
-    EXPECT_NO_THROW(check_writable(path)) << path;
+       {dir / "old.csv", dir / "link.csv", dir / "new.csv", dir / "x/new.csv",
+        dir / std::string(250, 'n'), std::filesystem::path("/dev/null"),
+        std::filesystem::path("/dev/stdout")})
+    EXPECT_NO_THROW((void)check_writable(path)) << path;
   for (const std::filesystem::path& path :
        {dir / "folder", dir / "old.csv/new.csv", dir / "old.csv/x/new.csv",
         dir / std::string(300, 'n'), std::filesystem::path("/proc/new.csv"),
         std::filesystem::path("/proc/x/new.csv")}) {
-    EXPECT_ERROR(check_writable(path), ErrorKind::usage, "cannot write '" + path.string() + "'");
+    EXPECT_ERROR((void)check_writable(path), ErrorKind::usage,
+                 "cannot write '" + path.string() + "'");
     EXPECT_THROW(write_file_atomically(path, "text"), Error) << path;
   }
   EXPECT_EQ(files_in(dir), files);
   EXPECT_EQ(read_text(dir / "old.csv"), "precious");
+}
+
+TEST(CheckWritable, TwoMissingFoldersAreASlip) {
+  const TempDir dir;
+  EXPECT_ERROR((void)check_writable(dir / "x/y/new.csv"), ErrorKind::usage, "neither the folder");
+  EXPECT_EQ(files_in(dir), 0u);
+}
+
+TEST(CreateNewFile, NeverTakesAFileOrALinkThatIsThere) {
+  const TempDir dir;
+  std::set<std::string> names;
+  for (int i = 0; i < 100; ++i) {
+    const NewFile made = create_new_file(AT_FDCWD, (dir / "new-").string(), 0600);
+    ASSERT_EQ(made.error, 0);
+    EXPECT_TRUE(names.insert(made.name).second);
+  }
+  EXPECT_EQ(files_in(dir), 100u);
+  EXPECT_EQ(create_new_file(AT_FDCWD, (dir / "missing/new-").string(), 0600).error, ENOENT);
+}
+
+TEST(IsSameFile, SeesThroughLinksAndWaysToWriteAPath) {
+  const TempDir dir;
+  write_text(dir / "a/file", "text");
+  std::filesystem::create_directory_symlink("a", dir / "b");
+  std::filesystem::create_hard_link(dir / "a/file", dir / "a/twin");
+  EXPECT_TRUE(is_same_file(dir / "a/file", dir / "b/file"));
+  EXPECT_TRUE(is_same_file(dir / "a/file", dir / "a/../a/./file"));
+  EXPECT_TRUE(is_same_file(dir / "a/file", dir / "a/twin"));
+  EXPECT_TRUE(is_same_file(dir / "a/new", dir / "b/new")) << "not there yet";
+  EXPECT_TRUE(is_same_file(dir / "c/d/new", dir / "c/../c/d/new"));
+  EXPECT_FALSE(is_same_file(dir / "a/file", dir / "a/new"));
+  EXPECT_FALSE(is_same_file(dir / "a/new", dir / "c/new"));
 }
 
 }  // namespace

@@ -34,6 +34,8 @@ struct RunOptions {
   std::map<int, rlim_t> limits = {};     // RLIMIT_... -> its value
   bool stderr_is_terminal = false;       // otherwise a pipe
   std::filesystem::path stdout_to = {};  // empty: captured
+  std::filesystem::path stderr_to = {};  // the same
+  std::vector<int> closed = {};          // descriptors that it starts without
   std::chrono::seconds patience{60};     // then it is killed, and the test fails
 };
 
@@ -60,15 +62,17 @@ class Running {
     pid_ = fork();
     if (pid_ == 0) {
       const int null = open("/dev/null", O_RDONLY);
-      const int out = options.stdout_to.empty() ? child_out : open_for_stdout(options.stdout_to);
+      const int out = options.stdout_to.empty() ? child_out : open_stream(options.stdout_to);
+      const int err = options.stderr_to.empty() ? child_err : open_stream(options.stderr_to);
       bool ready = chdir(directory.c_str()) == 0 && out >= 0 && dup2(null, STDIN_FILENO) >= 0 &&
-                   dup2(out, STDOUT_FILENO) >= 0 && dup2(child_err, STDERR_FILENO) >= 0;
+                   dup2(out, STDOUT_FILENO) >= 0 && dup2(err, STDERR_FILENO) >= 0;
       for (const auto& [name, value] : options.environment)
         ready = ready && setenv(name.c_str(), value.c_str(), 1) == 0;
       for (const auto& [resource, value] : options.limits) {
         const rlimit limit{value, value};
         ready = ready && setrlimit(static_cast<__rlimit_resource_t>(resource), &limit) == 0;
       }
+      for (const int descriptor : options.closed) close(descriptor);
       if (ready) execv(argv[0], argv.data());
       _exit(127);
     }
@@ -134,8 +138,8 @@ class Running {
     return {master, open(ptsname(master), O_RDWR | O_NOCTTY | O_CLOEXEC)};
   }
 
-  static int open_for_stdout(const std::filesystem::path& path) {
-    return open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  static int open_stream(const std::filesystem::path& path) {
+    return open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
   }
 
   // False once both streams have ended.

@@ -42,7 +42,13 @@ INSTANTIATE_TEST_SUITE_P(
                     BadUsage{"UnknownFlagOfMemory", {"memory", "--sequence", "16"}, "--sequence"},
                     BadUsage{"UnknownFlagOfDoctor", {"doctor", "--seq-len", "16"}, "--seq-len"},
                     BadUsage{"UnknownFlagOfStudy", {"study", "--seq-len", "16"}, "--seq-len"},
-                    BadUsage{"StrayWord", {"attention", "fast"}, "fast"}),
+                    BadUsage{"StrayWord", {"attention", "fast"}, "fast"},
+                    BadUsage{"FolderWithoutAName",
+                             {"attention", "--seq-len", "16", "--results-dir=", "--dry-run"},
+                             "--results-dir= has no value"},
+                    BadUsage{"NumberOfAFlag", {"attention", "--dry-run=0x10"}, "--dry-run=0x10"},
+                    BadUsage{"NegativeFlag", {"model", "--resume=-1"}, "--resume=-1"},
+                    BadUsage{"ExponentOfAFlag", {"gemm", "--list=1e1"}, "--list=1e1"}),
     name_of);
 
 INSTANTIATE_TEST_SUITE_P(

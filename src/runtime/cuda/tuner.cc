@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/print.h"
 #include "base/sha256.h"
 #include "kernels/cuda/embedded.h"
 
@@ -108,8 +109,7 @@ std::optional<size_t> CudaTuner::tune(
   std::vector<std::vector<CudaLaunch>> ways(tried);
   std::vector<CudaKernel> kernels;
   const auto skip = [&](size_t i, const Error& error) {
-    fmt::print(stderr, "ridgeline: tuning leaves out variant {} of {}: {}\n", i, count,
-               error.message());
+    say("tuning leaves out variant {} of {}: {}", i, count, error.message());
     ways[i].clear();
   };
   for (size_t i = 0; i < tried; ++i) {

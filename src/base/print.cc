@@ -1,0 +1,24 @@
+#include "base/print.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <csignal>
+
+namespace ridgeline {
+
+void write_text(std::FILE* stream, std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stream);
+}
+
+void prepare_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(stream, F_GETFD) >= 0) continue;
+    // The lowest free number is this one. Without /dev/null, as in a bare chroot, anything that
+    // cannot be written to does.
+    if (open("/dev/null", O_RDWR) < 0) open("/", O_PATH);
+  }
+  std::signal(SIGXFSZ, SIG_IGN);
+}
+
+}  // namespace ridgeline
