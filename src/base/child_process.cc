@@ -18,12 +18,14 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/file_io.h"
 
 namespace ridgeline {
 namespace {
 
 constexpr size_t kKeptErrors = 8192;
 constexpr double kBetweenQuestions = 0.1;  // seconds
+constexpr double kBetweenEnds = 0.01;      // seconds between looks at whether it has ended
 
 struct Pipe {
   int read_end = -1, write_end = -1;
@@ -58,6 +60,10 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return all;
 }
 
+void sleep_s(double seconds) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+}
+
 std::string ending_text(int status) {
   if (WIFSIGNALED(status))
     return fmt::format("signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
@@ -84,21 +90,20 @@ std::filesystem::path find_program(std::string_view name) {
   }
 }
 
-ChildProcess::ChildProcess(const std::vector<std::string>& words,
-                           const std::map<std::string, std::string>& environment) {
+ChildProcess::ChildProcess(const std::vector<std::string>& words, const Options& options) {
   Pipe in, out, err;
-  std::vector<std::string> arguments = words, variables = merged_environment(environment);
+  std::vector<std::string> arguments = words, variables = merged_environment(options.environment);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, in.read_end, STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&actions, out.write_end, STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, err.write_end, STDERR_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, options.merge_errors ? out.write_end : err.write_end,
+                                   STDERR_FILENO);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   sigset_t defaults;
   sigemptyset(&defaults);
-  sigaddset(&defaults, SIGINT);
-  sigaddset(&defaults, SIGPIPE);
+  for (const int signal : {SIGINT, SIGTERM, SIGPIPE, SIGXFSZ}) sigaddset(&defaults, signal);
   posix_spawnattr_setsigdefault(&attributes, &defaults);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
   const int failed = posix_spawn(&process_, words.at(0).c_str(), &actions, &attributes,
@@ -125,27 +130,7 @@ ChildProcess::~ChildProcess() {
 }
 
 bool ChildProcess::write_line(std::string_view line) {
-  const std::string text = std::string(line) + "\n";
-  // A child that has closed its end must not end us by a signal.
-  sigset_t pipe_signal, before;
-  sigemptyset(&pipe_signal);
-  sigaddset(&pipe_signal, SIGPIPE);
-  pthread_sigmask(SIG_BLOCK, &pipe_signal, &before);
-  size_t done = 0;
-  int problem = 0;
-  while (done < text.size() && problem == 0) {
-    const ssize_t wrote = write(input_, text.data() + done, text.size() - done);
-    if (wrote >= 0)
-      done += static_cast<size_t>(wrote);
-    else if (errno != EINTR)
-      problem = errno;
-  }
-  if (problem == EPIPE) {
-    const timespec at_once = {};
-    sigtimedwait(&pipe_signal, nullptr, &at_once);
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return problem == 0;
+  return write_all(input_, std::string(line) + "\n") == 0;
 }
 
 bool ChildProcess::read_some(double seconds) {
@@ -167,11 +152,20 @@ bool ChildProcess::read_some(double seconds) {
   return true;
 }
 
+bool ChildProcess::has_ended() {
+  if (process_ >= 0 && waitpid(process_, &status_, WNOHANG) == process_) {
+    kill(-process_, SIGKILL);  // what it has left behind
+    process_ = -1;
+  }
+  return process_ < 0;
+}
+
 ChildProcess::Reply ChildProcess::read_line(const Patience& patience) {
   const double deadline = monotonic_s() + patience.seconds;
   size_t searched = 0;  // long lines come in pieces
   while (true) {
     const size_t newline = pending_.find('\n', searched);
+    if (std::min(newline, pending_.size()) > patience.most_bytes) return {Outcome::too_long};
     if (newline != pending_.npos) {
       Reply reply{Outcome::line, pending_.substr(0, newline)};
       pending_.erase(0, newline + 1);
@@ -186,25 +180,49 @@ ChildProcess::Reply ChildProcess::read_line(const Patience& patience) {
   }
 }
 
+ChildProcess::Everything ChildProcess::read_all(const Patience& patience) {
+  const double deadline = monotonic_s() + patience.seconds;
+  close_once(input_);
+  Everything all{Outcome::ended};
+  const auto keep = [&] {
+    all.text += pending_.substr(0, patience.most_bytes - all.text.size());
+    pending_.clear();
+  };
+  while (!has_ended()) {
+    keep();
+    if (patience.interrupted && patience.interrupted()) return {Outcome::interrupted};
+    const double left = deadline - monotonic_s();
+    if (left <= 0) return {Outcome::too_slow};
+    if (!read_some(std::min(left, kBetweenEnds))) sleep_s(kBetweenEnds);
+  }
+  drain();
+  keep();
+  return all;
+}
+
 std::string ChildProcess::end(double seconds) {
-  if (process_ < 0) return ending_;
   close_once(input_);  // a worker ends when nobody asks any more
   const double deadline = monotonic_s() + seconds;
-  int status = 0;
-  bool ended = false;
-  while (!(ended = waitpid(process_, &status, WNOHANG) == process_) && monotonic_s() < deadline)
-    if (!read_some(0.01)) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  kill(-process_, SIGKILL);  // the group: what it has started goes with it
-  while (!ended && waitpid(process_, &status, 0) < 0 && errno == EINTR) {
+  while (!has_ended() && monotonic_s() < deadline) {
+    if (!read_some(kBetweenEnds)) sleep_s(kBetweenEnds);
+    pending_.clear();  // nobody reads it any more
   }
-  process_ = -1;
-  while (output_ >= 0 || error_ >= 0) {  // what is left in the pipes
+  if (process_ >= 0) {
+    kill(-process_, SIGKILL);  // the group: what it has started goes with it
+    while (waitpid(process_, &status_, 0) < 0 && errno == EINTR) continue;
+    process_ = -1;
+  }
+  drain();
+  return ending_text(status_);
+}
+
+// What is left in the pipes of a child that has ended; whoever else holds them is not waited for.
+void ChildProcess::drain() {
+  while (output_ >= 0 || error_ >= 0) {
     pollfd polled[] = {{output_, POLLIN, 0}, {error_, POLLIN, 0}};
     if (poll(polled, 2, 0) <= 0) break;
     read_some(0);
   }
-  ending_ = ending_text(status);
-  return ending_;
 }
 
 }  // namespace ridgeline

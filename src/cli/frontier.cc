@@ -10,6 +10,7 @@
 #include "base/child_process.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/printable.h"
 #include "cli/build_facts.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
@@ -97,18 +98,22 @@ std::optional<ProbeResult> probe_in_child(const AttentionWorkload& workload, Pro
                                   child.last_errors().empty() ? "" : ": ", child.last_errors());
       return result;
     }
+    case ChildProcess::Outcome::too_long:
+      result.detail = "an answer longer than any";
+      return result;
     case ChildProcess::Outcome::line:
       break;
   }
   child.end(30);
   const Json answer = Json::try_parse(reply.line).value_or(nullptr);
-  if (!answer.is_object() || !answer.contains("peak_bytes")) {
+  const Json* peak = answer.find_key("peak_bytes");
+  if (!peak || !peak->is_number_integer()) {
     result.outcome = ProbeResult::Outcome::out_of_memory;
-    result.detail = answer.is_object() ? answer.value("out_of_memory", reply.line) : reply.line;
+    result.detail = answer.value("out_of_memory", printable(reply.line));
     return result;
   }
   result.outcome = ProbeResult::Outcome::fits;
-  result.peak = Bytes{answer["peak_bytes"].get<int64_t>()};
+  result.peak = Bytes{peak->get<int64_t>()};
   return result;
 }
 

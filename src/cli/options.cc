@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/print.h"
+#include "cli/interrupt.h"
 #include "jit/cuda_libraries.h"
 #include "report/table.h"
 #include "runtime/cpu_device.h"
@@ -114,6 +115,7 @@ std::unique_ptr<Device> open_cpu(const DeviceFlags& flags, const StageHook& stag
   CpuOptions options;
   options.compiler.dump_dir = flags.dump_kernels;
   options.compiler.compiled = kernels_compiled(stage);
+  options.compiler.interrupted = interrupted;
   if (flags.threads > 0) options.threads = flags.threads;
   if (!flags.memory_budget.empty())
     options.ledger.budget = parse_memory_budget(flags.memory_budget);

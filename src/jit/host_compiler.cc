@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <exception>
 #include <fstream>
 #include <string_view>
 #include <unordered_set>
@@ -18,11 +17,13 @@
 #include "base/clock.h"
 #include "base/environment.h"
 #include "base/error.h"
+#include "base/file_io.h"
 #include "base/machine_limits.h"
 #include "base/sha256.h"
+#include "base/temporary.h"
+#include "base/units.h"
 #include "jit/cuda_jit.h"
 #include "jit/disk_cache.h"
-#include "jit/host_process.h"
 
 namespace ridgeline {
 namespace {
@@ -101,46 +102,22 @@ std::string cache_key(const std::string& settings, std::string_view what) {
   return to_hex(all.finish()) + "-host";
 }
 
-// A directory of this process's own, removed with everything in it.
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    const std::string base = environment("TMPDIR");
-    std::string name = (base.empty() ? std::string("/tmp") : base) + "/ridgeline-XXXXXX";
-    if (mkdtemp(name.data()) == nullptr)
-      throw Error(ErrorKind::environment, fmt::format("cannot make a directory '{}'", name),
-                  "set TMPDIR to a directory that can be written to");
-    path_ = name;
-  }
-  ~TemporaryDirectory() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
-
 struct Unit {  // what one compiler process works on
   std::vector<const HostSource*> sources;
   std::string text;
-  fs::path library, log;
-  int process = -1;
+  fs::path library;
+  std::unique_ptr<ChildProcess> process = {};
 
   void start(const fs::path& compiler, const fs::path& name, const std::string& preamble) {
     text = preamble;
     for (const HostSource* source : sources) text += '\n' + source->text;
     library = name.string() + ".so";
-    log = name.string() + ".log";
     const std::string source = name.string() + ".cc";
     write_text(source, text, "make room there, or set TMPDIR to a directory with some");
     std::vector<std::string> words = {compiler.string()};
     words.insert(words.end(), std::begin(kFlags), std::end(kFlags));
     words.insert(words.end(), {source, "-o", library.string(), "-lm"});
-    process = start_process(words, log);
+    process = std::make_unique<ChildProcess>(words, ChildProcess::Options{.merge_errors = true});
   }
 };
 
@@ -150,13 +127,7 @@ struct Unit {  // what one compiler process works on
 // library.
 struct HostCompiler::Library {
   explicit Library(const std::string& code) : file(memfd_create("ridgeline-kernels", MFD_CLOEXEC)) {
-    size_t written = 0;
-    while (file >= 0 && written < code.size()) {
-      const ssize_t count = write(file, code.data() + written, code.size() - written);
-      if (count <= 0) break;
-      written += static_cast<size_t>(count);
-    }
-    if (file >= 0 && written == code.size())
+    if (file >= 0 && write_all(file, code) == 0)
       handle = dlopen(fmt::format("/proc/self/fd/{}", file).c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle != nullptr) return;
     const char* problem = dlerror();
@@ -226,7 +197,8 @@ void HostCompiler::load_cached(const std::string& settings,
                 [&](const HostSource* source) { return functions_.contains(source->entry); });
 }
 
-// Shares the sources out to as many compilers as there are cores, and waits for all of them.
+// Shares the sources out to as many compilers as there are cores, and waits for all of them. What
+// ends the waiting ends the compilers and removes their files.
 void HostCompiler::compile(const fs::path& compiler, const std::string& settings,
                            const std::string& preamble,
                            std::span<const HostSource* const> sources) {
@@ -234,35 +206,39 @@ void HostCompiler::compile(const fs::path& compiler, const std::string& settings
   const size_t threads = static_cast<size_t>(std::max(1, available_threads()));
   std::vector<Unit> units(std::min(sources.size(), threads));
   for (size_t i = 0; i < sources.size(); ++i) units[i % units.size()].sources.push_back(sources[i]);
-  std::exception_ptr not_started;
-  for (size_t i = 0; i < units.size() && !not_started; ++i) {
-    try {
-      units[i].start(compiler, directory.path() / fmt::format("kernels{}", i), preamble);
-    } catch (...) {
-      not_started = std::current_exception();  // the others are waited for all the same
-    }
-  }
+  for (size_t i = 0; i < units.size(); ++i)
+    units[i].start(compiler, directory.path() / fmt::format("kernels{}", i), preamble);
+  const double deadline = monotonic_s() + options_.limit_s;
   std::string failed, words;  // of the first compiler that failed
+  bool too_slow = false;
   size_t ready = 0;
   const auto tell = [&] {
     if (options_.compiled) options_.compiled(ready, sources.size());
   };
   tell();
   for (const Unit& unit : units) {
-    if (unit.process < 0) continue;
-    std::string how = wait_for_process(unit.process);
-    if (how.empty() && !fs::exists(unit.library)) how = "left no library";
+    const auto [outcome, said] = unit.process->read_all(
+        {.seconds = deadline - monotonic_s(), .interrupted = options_.interrupted});
+    if (outcome == ChildProcess::Outcome::interrupted) throw Interrupted();
+    const std::string ending = unit.process->end(0);
+    std::string how;
+    too_slow = too_slow || outcome == ChildProcess::Outcome::too_slow;
+    if (outcome == ChildProcess::Outcome::too_slow)
+      how = fmt::format("took longer than {} and was ended", format_seconds(options_.limit_s));
+    else if (ending != "exit code 0")
+      how = "ended with " + ending;
+    else if (!fs::exists(unit.library))
+      how = "left no library";
     if (!how.empty() && failed.empty()) {
       failed = how;
-      words = read_text(unit.log);
+      words = said;
     }
     ready += unit.sources.size();
     tell();
   }
-  if (not_started) std::rethrow_exception(not_started);
   // Without words the compiler is at fault, or whoever ended it; with words, most likely our text.
   if (!failed.empty())
-    throw Error(words.empty() ? ErrorKind::unsupported : ErrorKind::internal,
+    throw Error(words.empty() || too_slow ? ErrorKind::unsupported : ErrorKind::internal,
                 fmt::format("'{}' does not compile fused kernels: it {}{}", compiler.string(),
                             failed, words.empty() ? " without a word" : ":\n" + words),
                 kOtherCompiler);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -24,7 +25,9 @@ struct HostCompilerOptions {
   std::filesystem::path dump_dir = {};   // not empty: every source goes there, as <entry>.cc
   // Empty: $CXX, or the first of c++, g++ and clang++ on PATH.
   std::string compiler = {};
-  CompileHook compiled = {};  // told of kernels that were not on disk
+  CompileHook compiled = {};               // told of kernels that were not on disk
+  double limit_s = 600;                    // for all compilers of one call; then they are ended
+  std::function<bool()> interrupted = {};  // asked while they run; see Interrupted
 };
 
 struct HostSource {
@@ -40,7 +43,8 @@ class HostCompiler {
 
   // The functions of the sources. Those that are new are compiled together, by several processes at
   // once. Throws an unsupported error when there is neither a cached result nor a compiler that
-  // runs, an internal error with the compiler's words when a text does not compile.
+  // runs, an internal error with the compiler's words when a text does not compile, Interrupted
+  // when it was.
   std::vector<void*> functions(const std::string& preamble, std::span<const HostSource> sources);
 
   double seconds() const { return seconds_; }    // that compilers have run for it, all together

@@ -1,10 +1,6 @@
 #include "jit/kernel_dump.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <fstream>
@@ -13,7 +9,9 @@
 #include <system_error>
 #include <vector>
 
+#include "base/child_process.h"
 #include "base/error.h"
+#include "base/print.h"
 #include "jit/cuda_libraries.h"
 #include "kernels/cuda/embedded.h"
 
@@ -48,35 +46,23 @@ std::optional<Disassembler> find_disassembler() {
   return std::nullopt;
 }
 
-// Its output goes to `output`, no shell is involved. False: it did not run or failed.
-bool disassemble(const Disassembler& tool, const fs::path& cubin, const fs::path& output) {
+// The text of the machine code; empty: the tool did not run, failed or hangs.
+std::string disassembled(const Disassembler& tool, const fs::path& cubin) {
   std::vector<std::string> words = {tool.program.string()};
   words.insert(words.end(), tool.options.begin(), tool.options.end());
   words.push_back(cubin.string());
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, output.c_str(),
-                                   O_WRONLY | O_CREAT | O_TRUNC, 0666);
-  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  pid_t child = -1;
-  const int failed =
-      posix_spawn(&child, arguments[0], &actions, nullptr, arguments.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  if (failed) return false;
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0)
-    if (errno != EINTR) return false;
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  try {
+    ChildProcess process(words);
+    auto [outcome, text] = process.read_all({.seconds = 60, .most_bytes = size_t{256} << 20});
+    return process.end(0) == "exit code 0" ? std::move(text) : std::string();
+  } catch (const Error&) {
+    return {};
+  }
 }
 
 void say_once(const std::string& text) {
   static std::once_flag said;
-  std::call_once(said, [&] { fmt::print(stderr, "ridgeline: --dump-kernels: {}\n", text); });
+  std::call_once(said, [&] { say("--dump-kernels: {}", text); });
 }
 
 }  // namespace
@@ -107,9 +93,9 @@ void dump_kernel(const KernelDump& dump) {
     say_once(
         "no SASS is written: neither cuobjdump nor nvdisasm was found (apt install "
         "cuda-cuobjdump-13-0, or put one on PATH)");
-  } else if (!disassemble(*tool, file(".cubin"), file(".sass"))) {
-    std::error_code ignored;
-    fs::remove(file(".sass"), ignored);
+  } else if (const std::string sass = disassembled(*tool, file(".cubin")); !sass.empty()) {
+    write_file(file(".sass"), sass);
+  } else {
     say_once(fmt::format("no SASS is written: {} failed on {}", tool->program.string(),
                          file(".cubin").string()));
   }

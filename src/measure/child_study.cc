@@ -14,6 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kSecondsToEnd = 60;
+constexpr Bytes kLongestReport = {int64_t{16} << 20};  // all samples of a turn in one line
 
 Command with_results(Command command, const fs::path& directory) {
   const fs::path program = find_program(command.front());
@@ -39,7 +40,8 @@ ChildStudy::ChildStudy(const Command& command, Options options)
     : options_(std::move(options)),
       name_(printable(command.front())),
       child_(with_results(command, directory_.path()),
-             {{kTurnsVariable, options_.lead == Lead::turns ? "1" : ""}}) {}
+             {.environment = {
+                  {kTurnsVariable, std::string(options_.lead == Lead::turns ? "1" : "")}}}) {}
 
 void ChildStudy::give(const Turn& turn) {
   child_.write_line(turn_line(turn));  // one that does not listen any more has ended: see below
@@ -48,12 +50,19 @@ void ChildStudy::give(const Turn& turn) {
 std::optional<TurnReport> ChildStudy::next_report() {
   while (true) {
     const ChildProcess::Reply reply =
-        child_.read_line({.seconds = options_.patience_s, .interrupted = options_.interrupted});
+        child_.read_line({.seconds = options_.patience_s,
+                          .interrupted = options_.interrupted,
+                          .most_bytes = static_cast<size_t>(kLongestReport.count)});
     if (reply.outcome == ChildProcess::Outcome::too_slow)
       throw Error(
           ErrorKind::environment,
           fmt::format("'{}' has said nothing for {}", name_, format_seconds(options_.patience_s)),
           "give smaller sizes");
+    if (reply.outcome == ChildProcess::Outcome::too_long)
+      throw Error(
+          ErrorKind::environment,
+          fmt::format("'{}' printed a line longer than {}", name_, to_string(kLongestReport)),
+          "give the path of a ridgeline program");
     interrupted_ = interrupted_ || reply.outcome == ChildProcess::Outcome::interrupted;
     if (reply.outcome != ChildProcess::Outcome::line) return std::nullopt;
     if (auto report = parse_report(reply.line)) return report;

@@ -5,23 +5,11 @@
 #include <string_view>
 
 #include "base/printable.h"
+#include "base/units.h"
+#include "measure/read_results.h"
 
 namespace ridgeline {
 namespace {
-
-struct Refused {
-  std::string_view word;  // in answers
-  ErrorKind kind;
-  Status status;
-};
-constexpr Refused kRefusals[] = {
-    {"oom", ErrorKind::out_of_memory, Status::oom},
-    {"unsupported", ErrorKind::unsupported, Status::unsupported},
-    {"wrong", ErrorKind::wrong_result, Status::wrong},
-    {"invalid", ErrorKind::environment, Status::invalid},
-};
-
-constexpr size_t kLongestReason = 4000;  // a compiler's log is long, a record's line bounded
 
 // The last line of an error stream, which is where Python says what happened.
 std::string last_line(std::string text) {
@@ -30,15 +18,11 @@ std::string last_line(std::string text) {
   return printable(newline == text.npos ? text : text.substr(newline + 1), 300);
 }
 
-std::string text_of(const Json& answer, const char* key) {
-  const auto found = answer.find(key);
-  return found != answer.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
 }  // namespace
 
 Worker::Worker(WorkerOptions options)
-    : options_(std::move(options)), process_(options_.words, options_.environment) {}
+    : options_(std::move(options)),
+      process_(options_.words, {.environment = options_.environment}) {}
 
 void Worker::lost(const std::string& how) {
   usable_ = false;
@@ -49,8 +33,8 @@ void Worker::lost(const std::string& how) {
 
 std::optional<Json> Worker::ask(const Json& request, double patience_s) {
   process_.write_line(request.dump());  // that it has ended shows when there is no answer
-  const ChildProcess::Reply reply =
-      process_.read_line({.seconds = patience_s, .interrupted = options_.interrupted});
+  const ChildProcess::Reply reply = process_.read_line(
+      {.seconds = patience_s, .interrupted = options_.interrupted, .most_bytes = kMaxLineBytes});
   switch (reply.outcome) {
     case ChildProcess::Outcome::line:
       break;
@@ -66,24 +50,21 @@ std::optional<Json> Worker::ask(const Json& request, double patience_s) {
       const std::string ending = process_.end(kToEnd);
       lost(fmt::format("ended with {} before it answered", ending));
     }
+    case ChildProcess::Outcome::too_long:
+      process_.end(0);
+      lost(fmt::format("answered with a line longer than {}", to_string(Bytes{kMaxLineBytes})));
   }
-  const Json answer = Json::try_parse(reply.line).value_or(nullptr);
-  if (!answer.is_object())
-    lost("answered with something that is no JSON object: " + printable(reply.line, 80));
-  if (answer.value("leave", false)) usable_ = false;
-  const std::string failed = text_of(answer, "failed");
-  if (failed.empty()) return answer;
-  for (const Refused& refused : kRefusals)
-    if (refused.word == failed)
-      throw Error(refused.kind, text_of(answer, "error").substr(0, kLongestReason),
-                  text_of(answer, "next_step"));
-  lost("refused in a word that is not known: " + printable(failed, 80));
+  WorkerAnswer answer = understood([&] { return parse_answer(reply.line); });
+  usable_ = !answer.leave;
+  if (answer.refusal) throw *answer.refusal;
+  return std::move(answer.values);
 }
 
 Status worker_status(const Error& error) {
-  for (const Refused& refused : kRefusals)
-    if (refused.kind == error.kind()) return refused.status;
-  throw error;  // ours, not the worker's
+  for (const WorkerRefusal& refusal : worker_refusals())
+    if (refusal.kind == error.kind()) return refusal.status;
+  if (error.kind() == ErrorKind::usage) return Status::invalid;  // files that it has spoilt
+  throw error;                                                   // ours, not the worker's
 }
 
 std::string worker_reason(const Error& error) {

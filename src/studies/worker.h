@@ -11,6 +11,7 @@
 #include "base/child_process.h"
 #include "base/error.h"
 #include "measure/record.h"
+#include "studies/worker_answers.h"
 
 namespace ridgeline {
 
@@ -31,6 +32,16 @@ class Worker {
   // environment for a row that could not be measured. So is its end, and silence beyond patience.
   std::optional<Json> ask(const Json& request) { return ask(request, options_.patience_s); }
   std::optional<Json> ask(const Json& request, double patience_s);
+  // What `read` makes of an answer; an answer that it refuses is thrown with the worker's name, and
+  // ends the worker.
+  template <class Read>
+  auto understood(const Read& read) {
+    try {
+      return read();
+    } catch (const Error& error) {
+      lost(error.message());
+    }
+  }
   // False: it has ended, or asked to be ended; a new one is needed.
   bool usable() const { return usable_; }
 

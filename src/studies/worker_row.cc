@@ -1,7 +1,6 @@
 #include "studies/worker_row.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/clock.h"
 #include "measure/turns.h"
@@ -11,8 +10,6 @@
 
 namespace ridgeline {
 namespace {
-
-struct Interrupted {};  // leaves a measurement that waits for a worker
 
 Json ask(Worker& worker, const Json& request) {
   std::optional<Json> answer = worker.ask(request);
@@ -30,24 +27,15 @@ class Samples {
 
   void next(std::span<double> out) {
     if (at_ == batch_.size()) fetch();
-    const Json& sample = batch_[at_++];
-    bool good = sample.is_array() && sample.size() == series_;
-    for (size_t i = 0; good && i < series_; ++i) {
-      good = sample[i].is_number() && std::isfinite(sample[i].get<double>()) && sample[i].get<double>() >= 0;
-      if (good) out[i] = sample[i].get<double>();
-    }
-    if (!good)
-      throw Error(ErrorKind::environment, "the worker's sample is no time: " + sample.dump());
+    std::ranges::copy(batch_[at_++], out.begin());
   }
 
  private:
   void fetch() {
     constexpr double kBatchSeconds = 0.25;
     const double begin = monotonic_s();
-    Json answer = ask(worker_, {{"do", "sample"}, {"count", count_}});
-    batch_ = std::move(answer["samples"]);
-    if (!batch_.is_array() || batch_.empty())
-      throw Error(ErrorKind::environment, "the worker gave no samples");
+    const Json answer = ask(worker_, {{"do", "sample"}, {"count", count_}});
+    batch_ = worker_.understood([&] { return read_samples(answer, series_); });
     at_ = 0;
     left_ = std::max(1, left_ - count_);
     const double each = (monotonic_s() - begin) / count_;
@@ -59,21 +47,9 @@ class Samples {
   size_t series_;
   int left_;  // that the protocol can still ask for
   int count_ = 1;
-  Json batch_ = Json::array();
+  std::vector<std::vector<double>> batch_;
   size_t at_ = 0;
 };
-
-void read_memory(const Json& answer, MemoryFacts& memory) {
-  const auto found = answer.find("memory");
-  if (found == answer.end() || !found->is_object()) return;
-  const auto read = [&](const char* key, std::optional<Bytes>& to) {
-    const auto value = found->find(key);
-    if (value != found->end() && value->is_number_integer()) to = Bytes{value->get<int64_t>()};
-  };
-  read("before_backward_bytes", memory.before_backward);
-  read("peak_bytes", memory.peak);
-  read("process_peak_growth_bytes", memory.process_peak_growth);
-}
 
 Json open_request(const WorkerRow& row, const WorkerTensors& tensors, const Device& device,
                   const WorkerRowOptions& options) {
@@ -103,9 +79,12 @@ std::optional<Record> run_worker_row(Worker& worker, WorkerTensors& tensors, Dev
   try {
     HostThreads threads(device);
     tensors.provide(row.config, options.seed, threads.runner());
-    const Json opened = ask(worker, open_request(row, tensors, device, options));
-    read_memory(opened, record.memory);
-    if (opened.contains("facts")) record.metrics = Json{{row.facts_key, opened["facts"]}};
+    const Json answer = ask(worker, open_request(row, tensors, device, options));
+    const OpenedRow opened = worker.understood([&] { return read_opened(answer); });
+    record.memory.before_backward = opened.memory.before_backward;
+    record.memory.peak = opened.memory.peak;
+    record.memory.process_peak_growth = opened.memory.process_peak_growth;
+    if (opened.facts) record.metrics = Json{{row.facts_key, *opened.facts}};
     if (options.verify) {
       record.verification = verify_attention(
           row.config, {.gradients = row.gradients},
@@ -124,8 +103,7 @@ std::optional<Record> run_worker_row(Worker& worker, WorkerTensors& tensors, Dev
     if (measurement.interrupted()) return std::nullopt;
     record.series = measurement.series;
     record.protocol = measurement.protocol;
-    if (opened.contains("first_run_s") && opened["first_run_s"].is_number())
-      record.protocol.first_run_s = opened["first_run_s"].get<double>();
+    if (opened.first_run_s) record.protocol.first_run_s = *opened.first_run_s;
   } catch (const Interrupted&) {
     return std::nullopt;
   } catch (const Error& error) {

@@ -39,42 +39,25 @@ void write_tensor(const fs::path& path, const AttentionConfig& config, uint64_t 
       });
 }
 
-fs::path make_folder() {
-  std::error_code missing;
-  const fs::path parent = fs::temp_directory_path(missing);
-  std::string pattern = (parent / "ridgeline-tensors-XXXXXX").string();
-  if (missing || !mkdtemp(pattern.data()))
-    throw Error(ErrorKind::environment,
-                fmt::format("cannot make a folder like {}: {}", pattern,
-                            missing ? missing.message() : errno_text(errno)),
-                "set TMPDIR to a folder that can be written to");
-  return pattern;
-}
-
 }  // namespace
 
-WorkerTensors::~WorkerTensors() {
-  std::error_code ignored;
-  if (!folder_.empty()) fs::remove_all(folder_, ignored);
-}
-
 void WorkerTensors::provide(const AttentionConfig& config, uint64_t seed, const RangeRunner& run) {
-  if (folder_.empty()) folder_ = make_folder();
+  if (!folder_) folder_ = std::make_unique<TemporaryDirectory>();
   for (const char* result : {"output", "d_q", "d_k", "d_v"}) {
     std::error_code ignored;
-    fs::remove(folder_ / result, ignored);
+    fs::remove(folder() / result, ignored);
   }
   const std::string wanted =
       fmt::format("{} elements of {}, seed {}", elements(config), info(config.dtype).name, seed);
   if (wanted == provided_) return;
   provided_.clear();
-  for (const char* name : kInputs) write_tensor(folder_ / name, config, seed, name, run);
+  for (const char* name : kInputs) write_tensor(folder() / name, config, seed, name, run);
   provided_ = wanted;
 }
 
 std::vector<double> WorkerTensors::read(const AttentionConfig& config, const std::string& tensor,
                                         int64_t head) const {
-  const fs::path path = folder_ / tensor;
+  const fs::path path = folder() / tensor;
   const int size = info(config.dtype).size;
   std::error_code missing;
   const auto found = static_cast<int64_t>(fs::file_size(path, missing));

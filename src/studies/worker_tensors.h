@@ -2,9 +2,11 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "base/temporary.h"
 #include "kernels/reference/attention_oracle.h"
 #include "models/attention.h"
 
@@ -14,12 +16,7 @@ namespace ridgeline {
 // one file of its name: batch, heads, sequence, width, contiguous, in the problem's dtype.
 class WorkerTensors {
  public:
-  WorkerTensors() = default;
-  ~WorkerTensors();
-  WorkerTensors(const WorkerTensors&) = delete;
-  WorkerTensors& operator=(const WorkerTensors&) = delete;
-
-  const std::filesystem::path& folder() const { return folder_; }  // empty: nothing was provided
+  const std::filesystem::path& folder() const { return folder_->path(); }  // once provided
 
   // Writes q, k, v and d_output with the same values as our own rows have; nothing when they are
   // there already. Removes the results of earlier rows.
@@ -30,7 +27,7 @@ class WorkerTensors {
                            int64_t head) const;
 
  private:
-  std::filesystem::path folder_;
+  std::unique_ptr<TemporaryDirectory> folder_;
   std::string provided_;  // what the inputs are of
 };
 

@@ -93,8 +93,46 @@ TEST(ChildProcess, HasTheEnvironmentThatIsAdded) {
   setenv("RIDGELINE_TEST_KEPT", "kept", 1);
   setenv("RIDGELINE_TEST_CHANGED", "old", 1);
   ChildProcess child({"/bin/sh", "-c", "echo $RIDGELINE_TEST_KEPT $RIDGELINE_TEST_CHANGED"},
-                     {{"RIDGELINE_TEST_CHANGED", "new"}});
+                     {.environment = {{"RIDGELINE_TEST_CHANGED", std::string("new")}}});
   EXPECT_EQ(child.read_line({}).line, "kept new");
+}
+
+TEST(ChildProcess, ALineWithoutAnEndHasALimit) {
+  ChildProcess endless = shell("yes | tr -d '\\n'");
+  EXPECT_EQ(endless.read_line({.most_bytes = 100'000}).outcome, Outcome::too_long);
+  ChildProcess whole = shell("echo 1234567; echo 12345678");
+  EXPECT_EQ(whole.read_line({.most_bytes = 7}).line, "1234567");
+  EXPECT_EQ(whole.read_line({.most_bytes = 7}).outcome, Outcome::too_long);
+}
+
+TEST(ChildProcess, IsRunToItsEndWithAllThatItWrote) {
+  ChildProcess both({"/bin/sh", "-c", "echo out; echo error >&2; cat; exit 3"},
+                    {.merge_errors = true});
+  const ChildProcess::Everything all = both.read_all({});
+  EXPECT_EQ(all.outcome, Outcome::ended);
+  EXPECT_EQ(all.text, "out\nerror\n");
+  EXPECT_EQ(both.end(0), "exit code 3");
+  ChildProcess loud = shell("head -c 1000000 /dev/zero | tr '\\0' x");
+  EXPECT_EQ(loud.read_all({.most_bytes = 1000}).text, std::string(1000, 'x'));
+  EXPECT_EQ(loud.end(0), "exit code 0");
+}
+
+TEST(ChildProcess, RunToItsEndIsCutShortByTheLimitAndByInterruption) {
+  ChildProcess slow = shell("echo begun; sleep 100");
+  EXPECT_EQ(slow.read_all({.seconds = 0.05}).outcome, Outcome::too_slow);
+  EXPECT_EQ(slow.end(0), "signal 9 (Killed)");
+  ChildProcess other = shell("sleep 100");
+  int asked = 0;
+  const auto all = other.read_all({.interrupted = [&] { return ++asked > 2; }});
+  EXPECT_EQ(all.outcome, Outcome::interrupted);
+}
+
+// A compiler's driver may leave a server behind that keeps its streams open.
+TEST(ChildProcess, WhoElseHoldsItsStreamsIsNotWaitedFor) {
+  ChildProcess parent = shell("sleep 100 & echo done");
+  const ChildProcess::Everything all = parent.read_all({.seconds = 20});
+  EXPECT_EQ(all.outcome, Outcome::ended);
+  EXPECT_EQ(all.text, "done\n");
 }
 
 TEST(ChildProcess, AProgramThatIsNotThereIsAnError) {

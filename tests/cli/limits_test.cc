@@ -7,6 +7,7 @@
 namespace ridgeline {
 namespace {
 
+namespace fs = std::filesystem;
 using std::chrono::seconds;
 
 constexpr rlim_t kMiB = rlim_t{1} << 20;
@@ -57,6 +58,57 @@ TEST(MemoryLimit, ThreadsThatCannotBeStartedAreExit4) {
     EXPECT_EQ(run.exit_code, 4) << run.err;
     EXPECT_TRUE(contains(run.err, "of 4000 threads could be started")) << run.err;
   }
+}
+
+bool is_running(const std::string& process) {
+  std::ifstream stat("/proc/" + process + "/stat");
+  std::string id, name, state;
+  return stat >> id >> name >> state && state != "Z";
+}
+
+// A compiler that hangs with a child of its own, as a driver of compilers has.
+void write_hanging_compiler(const fs::path& path, const fs::path& ids) {
+  write_text(path, "#!/bin/sh\nsleep 1000 &\necho $$ $! >> " + ids.string() + "\nwait\n");
+  fs::permissions(path, fs::perms::owner_all);
+}
+
+void expect_end_without_a_trace(int signal) {
+  const Sandbox sandbox;
+  write_hanging_compiler(sandbox / "compiler", sandbox / "ids");
+  fs::create_directories(sandbox / "temporary");
+  RunOptions options = without_cuda();
+  options.environment.insert({{"CXX", (sandbox / "compiler").string()},
+                              {"TMPDIR", (sandbox / "temporary").string()},
+                              {"RIDGELINE_CACHE_DIR", (sandbox / "cache").string()}});
+  Running model(sandbox.path(),
+                {"model", "--device",     "cpu",      "--threads",        "1", "--layers",
+                 "1",     "--heads",      "1",        "--d-model",        "8", "--d-ff",
+                 "8",     "--vocabulary", "10",       "--context-length", "4", "--batch-size",
+                 "1",     "--mode",       "compiled", "--warmup-steps",   "0", "--measure-steps",
+                 "1"},
+                options);
+  ASSERT_TRUE(
+      model.collect(seconds{30}, [&] { return read_text(sandbox / "ids").ends_with("\n"); }));
+  model.send(signal);
+  const auto start = Clock::now();
+  const Finished run = model.wait();
+  EXPECT_LT(Clock::now() - start, seconds{20});
+  EXPECT_EQ(run.exit_code, 130) << run.err << " signal " << run.signal;
+  EXPECT_TRUE(contains(run.err, "interrupted after 0 of 1 rows")) << run.err;
+  EXPECT_TRUE(fs::is_empty(sandbox / "temporary"));
+  std::istringstream ids(read_text(sandbox / "ids"));
+  for (std::string id; ids >> id;) {
+    for (int i = 0; i < 200 && is_running(id); ++i) usleep(10'000);
+    EXPECT_FALSE(is_running(id)) << id;
+  }
+}
+
+TEST(HangingCompiler, EndsWithTheFirstSigterm) {
+  expect_end_without_a_trace(SIGTERM);
+}
+
+TEST(HangingCompiler, EndsWithTheFirstSigint) {
+  expect_end_without_a_trace(SIGINT);
 }
 
 }  // namespace

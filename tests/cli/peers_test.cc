@@ -72,7 +72,7 @@ TEST(Peers, EveryWayToFailIsARowAndTheOthersGoOn) {
       {"torch.sdpa.flash", Status::unsupported, "not there; next step: pip install it"},
       {"torch.sdpa.cudnn", Status::invalid, "exit code 7 before it answered: a last word"},
       {"torch.sdpa.efficient", Status::oom, "2.00 GiB"},
-      {"torch.sdpa.math", Status::invalid, "no JSON object: no JSON at all"},
+      {"torch.sdpa.math", Status::invalid, "answered with no JSON: no JSON at all"},
       {"torch.flex", Status::invalid, "no time"},
       {"torch.compile", Status::invalid, "recompiled"},
   };
@@ -93,6 +93,42 @@ TEST(Peers, EveryWayToFailIsARowAndTheOthersGoOn) {
   }
   for (const char* good : {"torch.naive", "naive"})
     EXPECT_EQ(find(results, good)->status, Status::ok) << find(results, good)->error;
+}
+
+// A peer is a program of others: whatever it answers, its row is invalid and the next one runs.
+TEST(Peers, AnAnswerThatMakesNoSenseIsARowAndTheOthersGoOn) {
+  REQUIRE_PYTHON();
+  const std::pair<const char*, const char*> answers[] = {
+      {"deep facts", "nested deeper than 64 levels"},
+      {"many facts", "'facts' of 100011 bytes"},
+      {"facts of text", "'facts'"},
+      {"endless line", "a line longer than 4.00 MiB"},
+      {"leave of text", "'leave' as \"soon\""},
+      {"failed of a number", "'failed'"},
+      {"error of a list", "'error'"},
+      {"memory of a list", "'memory'"},
+      {"negative memory", "'peak_bytes' as -5"},
+      {"too much memory", "'peak_bytes'"},
+      {"memory of text", "'peak_bytes'"},
+      {"first run of text", "'first_run_s'"},
+      {"not Unicode", "no JSON"},
+      {"a list", "no JSON object: [1, 2]"},
+      {"nothing", "no JSON"},
+  };
+  for (const auto& [answer, reason] : answers) {
+    const Sandbox sandbox;
+    RunOptions options = with_fake_peers();
+    options.environment["FAKE_ANSWER"] = answer;
+    const Finished run =
+        sandbox.run(sizes() + Arguments{"--impl", "xformers,naive", "--no-verify"}, options);
+    EXPECT_EQ(run.exit_code, 0) << answer << ": " << run.err << " signal " << run.signal;
+    const ReadResult results = sandbox.results();
+    ASSERT_EQ(results.records.size(), 2u) << answer;
+    EXPECT_EQ(find(results, "xformers")->status, Status::invalid) << answer;
+    EXPECT_TRUE(contains(find(results, "xformers")->error, reason))
+        << answer << ": " << find(results, "xformers")->error;
+    EXPECT_EQ(find(results, "naive")->status, Status::ok) << answer;
+  }
 }
 
 TEST(Peers, AreLeftOutOfMemoryPredictionsAndResumed) {

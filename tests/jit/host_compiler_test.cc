@@ -84,10 +84,10 @@ TEST_F(HostCompilerTest, ACompilerThatFailsIsNamedWithHowItEnded) {
     const char* part;
   };
   const Failure failures[] = {
-      {"exit 7", ErrorKind::unsupported, "exited with status 7 without a word"},
-      {"kill -9 $$", ErrorKind::unsupported, "was ended by signal 9 without a word"},
+      {"exit 7", ErrorKind::unsupported, "ended with exit code 7 without a word"},
+      {"kill -9 $$", ErrorKind::unsupported, "ended with signal 9 (Killed) without a word"},
       {"exit 0", ErrorKind::unsupported, "left no library without a word"},
-      {"echo strange; exit 1", ErrorKind::internal, "it exited with status 1:\nstrange"},
+      {"echo strange; exit 1", ErrorKind::internal, "it ended with exit code 1:\nstrange"},
       {"echo no matter", ErrorKind::internal, "it left no library:\nno matter"},
   };
   const std::filesystem::path compiler = directory_ / "compiler";
@@ -101,6 +101,21 @@ TEST_F(HostCompilerTest, ACompilerThatFailsIsNamedWithHowItEnded) {
     EXPECT_ERROR(HostCompiler(broken).functions(kPreamble, sources_of(3)), failure.kind,
                  compiler.string());
   }
+}
+
+TEST_F(HostCompilerTest, ACompilerThatHangsIsEndedAndLeavesNothing) {
+  const std::filesystem::path compiler = directory_ / "compiler";
+  std::ofstream(compiler) << "#!/bin/sh\necho words\nsleep 1000 &\nwait\n";
+  std::filesystem::permissions(compiler, std::filesystem::perms::owner_all);
+  HostCompilerOptions hanging = options();
+  hanging.compiler = compiler.string();
+  hanging.limit_s = 0.2;
+  // Whoever asked can do without, whatever the compiler has said before it hung.
+  EXPECT_ERROR(HostCompiler(hanging).functions(kPreamble, sources_of(3)), ErrorKind::unsupported,
+               "it took longer than 200 ms and was ended");
+  hanging.limit_s = 600;
+  hanging.interrupted = [] { return true; };
+  EXPECT_THROW(HostCompiler(hanging).functions(kPreamble, sources_of(3)), Interrupted);
 }
 
 // Neither a program with its flags nor a folder, which can be "executed", too.

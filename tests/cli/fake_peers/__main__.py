@@ -17,6 +17,25 @@ BEHAVIOURS = {  # by the name of a real implementation
     "torch.flex": "odd times",
     "jax.naive": "leaves",
     "jax.xla": "interrupted",
+    "xformers": "as told",
+}
+
+ODD_ANSWERS = {  # by $FAKE_ANSWER: to the first request of a row that answers as told
+    "deep facts": lambda: '{"facts": ' + '{"a": ' * 200000 + "1" + "}" * 200001,
+    "many facts": lambda: json.dumps({"facts": {"text": "x" * 100000}}),
+    "facts of text": lambda: '{"facts": "fast"}',
+    "endless line": lambda: "x" * (20 << 20),
+    "leave of text": lambda: '{"leave": "soon"}',
+    "failed of a number": lambda: '{"failed": 3}',
+    "error of a list": lambda: '{"failed": "oom", "error": []}',
+    "memory of a list": lambda: '{"memory": [1]}',
+    "negative memory": lambda: '{"memory": {"peak_bytes": -5}}',
+    "too much memory": lambda: '{"memory": {"peak_bytes": 18446744073709551615}}',
+    "memory of text": lambda: '{"memory": {"peak_bytes": "much"}}',
+    "first run of text": lambda: '{"first_run_s": "short"}',
+    "not Unicode": lambda: '{"facts": {"a": "\udcff"}}',
+    "a list": lambda: "[1, 2]",
+    "nothing": lambda: "",
 }
 
 
@@ -108,6 +127,11 @@ def answer(request, state):
 def main():
     state = {}
     for line in sys.stdin:
+        if json.loads(line).get("implementation") == "xformers":
+            text = ODD_ANSWERS[os.environ["FAKE_ANSWER"]]()
+            sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape") + b"\n")
+            sys.stdout.flush()
+            continue
         result = answer(json.loads(line), state)
         print("no JSON at all" if result is None else json.dumps(result), flush=True)
 
