@@ -54,6 +54,10 @@ int64_t size_if_regular(int fd) {
 ResultsFile::ResultsFile(std::filesystem::path path, Use use) : path_(std::move(path)) {
   create_parent_directories(path_);
   file_ = open_file(path_, O_RDWR | O_APPEND | O_CREAT, "write");
+  struct stat facts = {};
+  if (fstat(file_.get(), &facts) == 0 && S_ISFIFO(facts.st_mode))  // which keeps nothing
+    throw Error(ErrorKind::usage, fmt::format("cannot write '{}': it is a pipe", path_.string()),
+                "remove it, or give another place for the results");
   if (flock(file_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
     throw Error(ErrorKind::usage, fmt::format("another run is writing to '{}'", path_.string()),
                 "wait for it, or give this run a file of its own");

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <csignal>
@@ -107,6 +108,12 @@ TEST(ResultsFile, ASecondWriterIsTurnedAway) {
   const TempDir dir;
   const ResultsFile first(dir / "r.jsonl");
   EXPECT_ERROR(ResultsFile(dir / "r.jsonl"), ErrorKind::usage, "another run");
+}
+
+TEST(ResultsFile, APipeIsRefusedAsItKeepsNothing) {
+  const TempDir dir;
+  ASSERT_EQ(mkfifo((dir / "a.jsonl").c_str(), 0600), 0);
+  EXPECT_ERROR(ResultsFile(dir / "a.jsonl"), ErrorKind::usage, "it is a pipe");
 }
 
 TEST(ResultsFile, AFullDeviceIsAnEnvironmentError) {

@@ -1,0 +1,32 @@
+// Commands of the program without the program: parsed, and run in this process.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "cli/commands.h"
+
+namespace ridgeline {
+
+using AddCommand = Run (*)(CLI::App&);
+
+// What the words make of a command; a usage error for what its parser refuses.
+inline Run parse_command(CLI::App& app, AddCommand add, std::vector<std::string> words) {
+  const Run run = add(app);
+  std::reverse(words.begin(), words.end());
+  try {
+    app.parse(words);
+  } catch (const CLI::ParseError& error) {
+    throw Error(ErrorKind::usage, error.what());
+  }
+  return run;
+}
+
+inline int run_command(AddCommand add, const std::vector<std::string>& words) {
+  CLI::App app;
+  return parse_command(app, add, words)();
+}
+
+}  // namespace ridgeline
