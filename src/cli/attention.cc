@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/print.h"
 #include "cli/attention_sweep.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
@@ -45,11 +46,11 @@ AttentionMatrix matrix_of(const AttentionFlags& flags, const Device& device) {
 }
 
 int list_implementations() {
-  fmt::print("implementations:\n");
+  print("implementations:\n");
   for (const AttentionImplementation& implementation : attention_implementations())
-    fmt::print("  {:<12} {}\n", implementation.name, implementation.summary);
-  fmt::print("{}", peer_list());
-  fmt::print(
+    print("  {:<12} {}\n", implementation.name, implementation.summary);
+  print("{}", peer_list());
+  print(
       "presets:\n"
       "  cs336        batch 8, d 16 to 128, S 256 to 16384, fp32\n"
       "  flash        batch 1, causal, d 16 to 128, S 128 to 65536, bf16 and fp32\n"
@@ -78,7 +79,7 @@ void dry_run(const std::vector<AttentionWorkload>& workloads, const Device& devi
                                                               : "no",
                           fmt::format("{:.3f}", flops / 1e9)});
   }
-  fmt::print("{}", to_terminal(table));
+  print("{}", to_terminal(table));
 }
 
 bool is_compiled(const AttentionWorkload& workload) {
@@ -101,8 +102,7 @@ int run_command(const AttentionFlags& flags) {
                                     .interrupted = interrupted};
   const auto explain = [&] {
     for (const AttentionWorkload& workload : workloads)
-      if (flags.explain && is_compiled(workload))
-        fmt::print("\n{}", explain_plan(workload, *device));
+      if (flags.explain && is_compiled(workload)) print("\n{}", explain_plan(workload, *device));
   };
   if (flags.study.dry_run) {
     dry_run(workloads, *device, study);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/file_io.h"
+#include "base/print.h"
 #include "cli/build_facts.h"
 #include "cli/failures.h"
 #include "report/attention_report.h"
@@ -43,7 +44,7 @@ void account_smallest_oom(const std::vector<Record>& records, const Device& devi
   const fs::path path =
       directory / fmt::format("memory_analysis_d{}_s{}.txt", config.head_dim, config.seq_len);
   write_file_atomically(path, analysis);
-  fmt::print(
+  print(
       "\nSmallest out-of-memory configuration: {} at batch {}, d_model {}, seq_len {}.\n"
       "  {}\n  Its memory account is in {}.\n",
       smallest->implementation, config.batch_size, config.head_dim, config.seq_len, smallest->error,
@@ -52,14 +53,14 @@ void account_smallest_oom(const std::vector<Record>& records, const Device& devi
 
 void show(const std::vector<Record>& records, const Device& device,
           const AttentionSweepOptions& options) {
-  fmt::print("\n{}", to_terminal(attention_summary(records)));
-  for (const Table& table : attention_side_by_side(records)) fmt::print("\n{}", to_terminal(table));
+  print("\n{}", to_terminal(attention_summary(records)));
+  for (const Table& table : attention_side_by_side(records)) print("\n{}", to_terminal(table));
   account_smallest_oom(records, device, options.directory);
   const std::vector<std::string> sentences = explain_attention(records);
-  if (!sentences.empty()) fmt::print("\nWhat this shows:\n");
-  for (const std::string& sentence : sentences) fmt::print("  - {}\n", sentence);
-  fmt::print("\nRecords: {}\nCSV:     {}\n", (options.directory / "attention.jsonl").string(),
-             (options.directory / "attention.csv").string());
+  if (!sentences.empty()) print("\nWhat this shows:\n");
+  for (const std::string& sentence : sentences) print("  - {}\n", sentence);
+  print("\nRecords: {}\nCSV:     {}\n", (options.directory / "attention.jsonl").string(),
+        (options.directory / "attention.csv").string());
 }
 
 }  // namespace

@@ -133,12 +133,11 @@ int run_compare(const CompareFlags& flags) {
     say("interrupted; nothing was compared");
     return kInterruptedExit;
   }
-  fmt::print("{}\n", to_terminal(comparison_table(*comparison)));
-  for (const std::string& sentence : comparison_sentences(*comparison))
-    fmt::print("  - {}\n", sentence);
+  print("{}\n", to_terminal(comparison_table(*comparison)));
+  for (const std::string& sentence : comparison_sentences(*comparison)) print("  - {}\n", sentence);
   write_table(directory / "comparison.csv", comparison_csv(*comparison));
   write_file_atomically(directory / "comparison.md", comparison_markdown(*comparison));
-  fmt::print("\nCSV:      {0}/comparison.csv\nMarkdown: {0}/comparison.md\n", directory.string());
+  print("\nCSV:      {0}/comparison.csv\nMarkdown: {0}/comparison.md\n", directory.string());
   size_t failed = 0, undecided = 0;
   for (const Gate& gate : gates) {
     const GateResult result = judge(gate, *comparison);

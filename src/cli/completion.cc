@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "base/print.h"
 #include "cli/command_tree.h"
 #include "cli/commands.h"
 
@@ -184,7 +185,7 @@ Run add_completion_command(CLI::App& app) {
       "  ridgeline completion fish > ~/.config/fish/completions/ridgeline.fish");
   return [shell, &app] {
     const ProgramFacts facts = program_facts(app);
-    fmt::print("{}", *shell == "bash" ? bash(facts) : *shell == "zsh" ? zsh(facts) : fish(facts));
+    print("{}", *shell == "bash" ? bash(facts) : *shell == "zsh" ? zsh(facts) : fish(facts));
     return 0;
   };
 }

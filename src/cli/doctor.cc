@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/print.h"
 #include "cli/build_facts.h"
 #include "cli/commands.h"
 #include "cli/doctor_cuda.h"
@@ -21,11 +22,11 @@ int run_command(DeviceFlags flags) {
   const std::string quota =
       machine.cpu_quota_cores ? fmt::format(", quota of {:.1f}", *machine.cpu_quota_cores) : "";
 
-  fmt::print("Program\n");
+  print("Program\n");
   doctor_line("version", fmt::format("{} ({}, commit {})", build.version, build.build_type,
                                      build.git_commit.empty() ? "unknown" : build.git_commit));
   doctor_line("compiler", build.compiler);
-  fmt::print("Machine\n");
+  print("Machine\n");
   doctor_line("processor", fmt::format("{}, {} logical cores{}", machine.cpu_model,
                                        machine.logical_cores, quota));
   doctor_line("instruction sets", fmt::format("{}", fmt::join(machine.isa, " ")));
@@ -42,7 +43,7 @@ int run_command(DeviceFlags flags) {
                                       ? " (other work runs here: expect noise)"
                                       : ""));
   doctor_line("fingerprint", machine.fingerprint);
-  fmt::print("CPU device\n");
+  print("CPU device\n");
   doctor_line("kernels", device->description());
   doctor_line("memory budget", to_string(device->ledger().budget()));
   doctor_line("peak resident size",

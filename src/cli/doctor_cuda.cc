@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/print.h"
 #include "cli/doctor_line.h"
 #include "jit/cuda_jit.h"
 #include "jit/cuda_libraries.h"
@@ -125,7 +126,7 @@ std::string obstacle() {
 }  // namespace
 
 void print_cuda_facts() {
-  fmt::print("CUDA device\n");
+  print("CUDA device\n");
   for (const CudaLibraryFacts& facts : cuda_library_list()) print_library(facts);
   std::string reason;
   try {

@@ -5,11 +5,13 @@
 
 #include <string>
 
+#include "base/print.h"
+
 namespace ridgeline {
 
 // Without a name, the line goes on with the one above.
 inline void doctor_line(const std::string& what, const std::string& found) {
-  fmt::print("  {:<22}{}\n", what, found);
+  print("  {:<22}{}\n", what, found);
 }
 
 }  // namespace ridgeline

@@ -10,6 +10,7 @@
 #include "base/child_process.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/print.h"
 #include "base/printable.h"
 #include "cli/build_facts.h"
 #include "cli/commands.h"
@@ -118,10 +119,10 @@ std::optional<ProbeResult> probe_in_child(const AttentionWorkload& workload, Pro
 }
 
 int list_frontiers() {
-  fmt::print("implementations:\n");
+  print("implementations:\n");
   for (const AttentionImplementation& implementation : attention_implementations())
-    fmt::print("  {:<12} {}\n", implementation.name, implementation.summary);
-  fmt::print("dtypes:\n  fp32, bf16, fp16; tf32 on a GPU\n");
+    print("  {:<12} {}\n", implementation.name, implementation.summary);
+  print("dtypes:\n  fp32, bf16, fp16; tf32 on a GPU\n");
   return 0;
 }
 
@@ -143,7 +144,7 @@ int dry_run(const std::vector<SweepRow>& rows, const FrontierFlags& flags, const
                           row.described.memory.predicted_peak
                               ? to_string(*row.described.memory.predicted_peak)
                               : std::string()});
-  fmt::print("{}", to_text(table));
+  print("{}", to_text(table));
   return 0;
 }
 
@@ -190,10 +191,10 @@ int run_command(const FrontierFlags& flags) {
                        .baseline = {flags.study.save_baseline, flags.study.results_dir},
                        .table = frontier_csv});
   if (result.records.empty()) return exit_code(result);
-  fmt::print("Out-of-memory frontier on {}\n\n{}\n", device->description(),
-             to_terminal(frontier_summary(result.records)));
-  for (const std::string& note : frontier_notes(result.records)) fmt::print("  - {}\n", note);
-  fmt::print("\nRecords: {0}/frontier.jsonl\nCSV:     {0}/frontier.csv\n", directory.string());
+  print("Out-of-memory frontier on {}\n\n{}\n", device->description(),
+        to_terminal(frontier_summary(result.records)));
+  for (const std::string& note : frontier_notes(result.records)) print("  - {}\n", note);
+  print("\nRecords: {0}/frontier.jsonl\nCSV:     {0}/frontier.csv\n", directory.string());
   return exit_code(result);
 }
 
@@ -226,7 +227,7 @@ int answer_probe(const ProbeFlags& flags) {
     if (error.kind() != ErrorKind::out_of_memory) throw;
     answer["out_of_memory"] = error.message();
   }
-  fmt::print("{}\n", answer.dump());
+  print("{}\n", answer.dump());
   return 0;
 }
 

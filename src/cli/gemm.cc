@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "base/print.h"
 #include "cli/build_facts.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
@@ -41,10 +42,10 @@ GemmMatrix matrix_of(const GemmFlags& flags, const Device& device) {
 }
 
 int list_gemms() {
-  fmt::print("implementations:\n");
+  print("implementations:\n");
   for (const GemmImplementation& implementation : gemm_implementations())
-    fmt::print("  {:<12} {}\n", implementation.name, implementation.summary);
-  fmt::print(
+    print("  {:<12} {}\n", implementation.name, implementation.summary);
+  print(
       "ops:\n"
       "  gemm         C[size,size] = A[size,size] B[size,size]\n"
       "  gemv         y[size] = A[size,size] x[size]\n"
@@ -53,11 +54,11 @@ int list_gemms() {
       "  cold         the last cache is emptied before every sample\n"
       "sizes without --size and --shape:\n");
   for (const char* kind : {"cpu", "cuda"}) {
-    fmt::print("  {:<12}", kind);
-    for (int64_t size : default_gemm_sizes(kind)) fmt::print(" {}", size);
-    fmt::print("\n");
+    print("  {:<12}", kind);
+    for (int64_t size : default_gemm_sizes(kind)) print(" {}", size);
+    print("\n");
   }
-  fmt::print("dtypes:\n  fp32, bf16, fp16; tf32 for the library on a GPU\n");
+  print("dtypes:\n  fp32, bf16, fp16; tf32 for the library on a GPU\n");
   return 0;
 }
 
@@ -76,7 +77,7 @@ int dry_run(const std::vector<GemmWorkload>& workloads, const GemmStudy& study,
                           fmt::format("{:.4g}", static_cast<double>(cost.flops) /
                                                     static_cast<double>(cost.bytes.count))});
   }
-  fmt::print("{}", to_text(table));
+  print("{}", to_text(table));
   return 0;
 }
 
@@ -126,10 +127,9 @@ int run_command(GemmFlags flags) {
                        .baseline = {flags.study.save_baseline, flags.study.results_dir},
                        .table = gemm_csv});
   if (result.records.empty()) return exit_code(result);
-  fmt::print("GEMM lab on {}\n\n{}\n", device->description(),
-             to_terminal(gemm_summary(result.records)));
-  for (const std::string& note : gemm_notes(result.records)) fmt::print("  - {}\n", note);
-  fmt::print("\nRecords: {0}/gemm.jsonl\nCSV:     {0}/gemm.csv\n", directory.string());
+  print("GEMM lab on {}\n\n{}\n", device->description(), to_terminal(gemm_summary(result.records)));
+  for (const std::string& note : gemm_notes(result.records)) print("  - {}\n", note);
+  print("\nRecords: {0}/gemm.jsonl\nCSV:     {0}/gemm.csv\n", directory.string());
   return exit_code(result);
 }
 

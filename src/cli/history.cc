@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/print.h"
 #include "base/printable.h"
 #include "cli/base_results.h"
 #include "cli/commands.h"
@@ -61,7 +62,7 @@ int import(const HistoryFlags& flags, const std::filesystem::path& file) {
       say_problems(read_results(flags.import_file), flags.import_file);
   History history(file, Database::Open::create);
   const SavedRun run = history.save(flags.as, records);
-  fmt::print("Saved {} rows as '{}' in {}\n", run.rows, run.name, file.string());
+  print("Saved {} rows as '{}' in {}\n", run.rows, run.name, file.string());
   return 0;
 }
 
@@ -78,7 +79,7 @@ int run_command(const HistoryFlags& flags) {
   if (flags.baselines) {
     const Table table = baselines_table(history.runs());
     if (!flags.output.empty()) write_table(flags.output, table);
-    fmt::print("{}", to_text(table));
+    print("{}", to_text(table));
     return 0;
   }
   std::vector<SavedRecord> records;
@@ -96,7 +97,7 @@ int run_command(const HistoryFlags& flags) {
     const size_t last = static_cast<size_t>(flags.last);
     if (last > 0 && table.rows.size() > last)
       table.rows.erase(table.rows.begin(), table.rows.end() - flags.last);
-    fmt::print("{}\n", to_text(table));
+    print("{}\n", to_text(table));
   }
   return 0;
 }

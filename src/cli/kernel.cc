@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/file_io.h"
+#include "base/print.h"
 #include "cli/build_facts.h"
 #include "cli/commands.h"
 #include "cli/failures.h"
@@ -53,18 +54,17 @@ KernelMatrix matrix_of(const KernelFlags& flags, const Device& device) {
 }
 
 int list_kernels() {
-  fmt::print("implementations:\n");
+  print("implementations:\n");
   for (const AttentionImplementation& implementation : attention_implementations())
     if (!implementation.compiled)
-      fmt::print("  {:<12} {}\n", implementation.name, implementation.summary);
-  fmt::print("{}", peer_list());
-  fmt::print("modes:\n");
-  for (const KernelModeInfo& mode : kernel_modes())
-    fmt::print("  {:<12} {}\n", mode.name, mode.summary);
-  fmt::print("shapes (batch, heads, sequence, head width) without --shape:\n");
+      print("  {:<12} {}\n", implementation.name, implementation.summary);
+  print("{}", peer_list());
+  print("modes:\n");
+  for (const KernelModeInfo& mode : kernel_modes()) print("  {:<12} {}\n", mode.name, mode.summary);
+  print("shapes (batch, heads, sequence, head width) without --shape:\n");
   for (const KernelShape& shape : KernelMatrix().shapes)
-    fmt::print("  {},{},{},{}\n", shape.batch_size, shape.heads, shape.seq_len, shape.head_dim);
-  fmt::print("dtypes:\n  fp32, bf16, fp16; tf32 on a GPU\n");
+    print("  {},{},{},{}\n", shape.batch_size, shape.heads, shape.seq_len, shape.head_dim);
+  print("dtypes:\n  fp32, bf16, fp16; tf32 on a GPU\n");
   return 0;
 }
 
@@ -86,7 +86,7 @@ int dry_run(const std::vector<KernelWorkload>& workloads, const KernelStudy& stu
                                              : "no",
          fmt::format("{:.3f}", static_cast<double>(record.cost->forward.flops) / 1e6)});
   }
-  fmt::print("{}", to_terminal(table));
+  print("{}", to_terminal(table));
   return 0;
 }
 
@@ -197,11 +197,11 @@ int run_command(const KernelFlags& flags) {
                        .also_written = {{"the JSON", directory / "kernel.json"}}});
   if (result.records.empty()) return exit_code(result);
   say_failures(result.records, flags.entry);
-  fmt::print("Kernel study on {}\n\n{}\n", device->description(),
-             to_terminal(kernel_summary(result.records)));
-  for (const std::string& note : kernel_notes(result.records)) fmt::print("  - {}\n", note);
-  fmt::print("\nRecords: {0}/kernel.jsonl\nJSON:    {0}/kernel.json\nCSV:     {0}/kernel.csv\n",
-             directory.string());
+  print("Kernel study on {}\n\n{}\n", device->description(),
+        to_terminal(kernel_summary(result.records)));
+  for (const std::string& note : kernel_notes(result.records)) print("  - {}\n", note);
+  print("\nRecords: {0}/kernel.jsonl\nJSON:    {0}/kernel.json\nCSV:     {0}/kernel.csv\n",
+        directory.string());
   return exit_code(result, flags.entry);
 }
 

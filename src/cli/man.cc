@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/print.h"
 #include "cli/build_facts.h"
 #include "cli/command_tree.h"
 #include "cli/commands.h"
@@ -96,7 +97,7 @@ Run add_man_command(CLI::App& app) {
   app.add_subcommand("man", "the manual page, on stdout: ridgeline man | man -l -")
       ->footer("Example: ridgeline man | man -l -");
   return [&app] {
-    fmt::print("{}", manual(program_facts(app)));
+    print("{}", manual(program_facts(app)));
     return 0;
   };
 }

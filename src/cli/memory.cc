@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/file_io.h"
+#include "base/print.h"
 #include "cli/commands.h"
 #include "cli/model_memory.h"
 #include "cli/options.h"
@@ -27,8 +28,8 @@ std::optional<MeasuredMemory> measure_once(const AttentionConfig& config, Device
   const AttentionWorkload workload{config, "naive"};
   const Record described = describe_attention(workload, device, options, {});
   if (*described.memory.predicted_peak > device.ledger().budget()) {
-    fmt::print("The predicted peak of {} is above the budget of {}: predicted only.\n\n",
-               to_string(*described.memory.predicted_peak), to_string(device.ledger().budget()));
+    print("The predicted peak of {} is above the budget of {}: predicted only.\n\n",
+          to_string(*described.memory.predicted_peak), to_string(device.ledger().budget()));
     return std::nullopt;
   }
   const std::optional<Record> record = run_attention(workload, device, options, described);
@@ -44,13 +45,13 @@ int show_attention_memory(const MemoryFlags& flags) {
   const std::unique_ptr<Device> device = open_device(shared.device);
   const auto measured = shared.dry_run ? std::nullopt : measure_once(config, *device);
   const std::string analysis = memory_analysis(config, measured, scratch_of(*device));
-  fmt::print("{}", analysis);
+  print("{}", analysis);
   if (shared.dry_run) return 0;
   const std::filesystem::path path =
       std::filesystem::path(shared.results_dir) / "attention" /
       fmt::format("memory_analysis_d{}_s{}.txt", config.head_dim, config.seq_len);
   write_file_atomically(path, analysis);
-  fmt::print("\nWritten to {}.\n", path.string());
+  print("\nWritten to {}.\n", path.string());
   return 0;
 }
 

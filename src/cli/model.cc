@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/file_io.h"
+#include "base/print.h"
 #include "cli/build_facts.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
@@ -47,20 +48,19 @@ ModelStudyOptions options_of(const ModelFlags& flags, const Device& device, Stag
 }
 
 int list_models() {
-  fmt::print("sizes:\n");
+  print("sizes:\n");
   for (const TransformerConfig& config : transformer_sizes())
-    fmt::print("  {:<8} {:>8.1f} M parameters: width {}, feed-forward {}, {} layers, {} heads\n",
-               config.name, static_cast<double>(parameter_count(config)) / 1e6, config.d_model,
-               config.d_ff, config.layers, config.heads);
-  fmt::print("scenarios:\n");
+    print("  {:<8} {:>8.1f} M parameters: width {}, feed-forward {}, {} layers, {} heads\n",
+          config.name, static_cast<double>(parameter_count(config)) / 1e6, config.d_model,
+          config.d_ff, config.layers, config.heads);
+  print("scenarios:\n");
   for (const ScenarioInfo& scenario : scenarios())
-    fmt::print("  {:<10} {}\n", scenario.name, scenario.summary);
-  fmt::print("modes:\n");
-  for (const ModelModeInfo& mode : model_modes())
-    fmt::print("  {:<10} {}\n", mode.name, mode.summary);
-  fmt::print("precisions:\n");
+    print("  {:<10} {}\n", scenario.name, scenario.summary);
+  print("modes:\n");
+  for (const ModelModeInfo& mode : model_modes()) print("  {:<10} {}\n", mode.name, mode.summary);
+  print("precisions:\n");
   for (const ModelPrecisionInfo& precision : model_precisions())
-    fmt::print("  {:<10} {}\n", precision.name, precision.summary);
+    print("  {:<10} {}\n", precision.name, precision.summary);
   return 0;
 }
 
@@ -71,7 +71,7 @@ void explain_plans(const std::vector<ModelWorkload>& workloads, const ModelStudy
     const Record* measured = nullptr;
     for (const Record& record : records)
       if (workload_key(record) == workload_key(rows[i].described)) measured = &record;
-    fmt::print("\n{}", study.explain(workloads[i], measured));
+    print("\n{}", study.explain(workloads[i], measured));
   }
 }
 
@@ -89,7 +89,7 @@ int dry_run(const std::vector<ModelWorkload>& workloads, const ModelStudy& study
          to_string(peak), peak <= device.ledger().budget() ? "yes" : "no",
          fmt::format("{:.3f}", model_forward_flops(workload.config) / 1e9)});
   }
-  fmt::print("{}", to_terminal(table));
+  print("{}", to_terminal(table));
   return 0;
 }
 
@@ -117,9 +117,8 @@ void point_at_smallest_oom(const std::vector<ModelWorkload>& workloads, const Mo
   if (!smallest) return;
   const auto at = static_cast<size_t>(smallest - records.data());
   if (at >= workloads.size()) return;
-  fmt::print(
-      "  - where the memory of the smallest that does not fit would go: ridgeline memory{}{}{}\n",
-      to_command(flags.device, device), to_command(flags.axes), to_command(workloads[at]));
+  print("  - where the memory of the smallest that does not fit would go: ridgeline memory{}{}{}\n",
+        to_command(flags.device, device), to_command(flags.axes), to_command(workloads[at]));
 }
 
 // Files of weights are looked at before the work; one file can hold one model.
@@ -182,17 +181,17 @@ int run_command(const ModelFlags& flags) {
                        .table = model_csv,
                        .also_written = {{"--save-weights", flags.save_weights}}});
   if (result.records.empty()) return exit_code(result);
-  fmt::print("Transformer study on {}\n\n{}\n", device->description(),
-             to_terminal(model_summary(result.records)));
+  print("Transformer study on {}\n\n{}\n", device->description(),
+        to_terminal(model_summary(result.records)));
   if (const Table first = model_first_steps(result.records); !first.rows.empty())
-    fmt::print("{}\n", to_terminal(first));
-  for (const std::string& note : model_notes(result.records)) fmt::print("  - {}\n", note);
+    print("{}\n", to_terminal(first));
+  for (const std::string& note : model_notes(result.records)) print("  - {}\n", note);
   point_at_smallest_oom(workloads, flags, *device, result.records);
   if (flags.explain) explain_plans(workloads, study, rows, result.records);
-  fmt::print("\nRecords: {0}/model.jsonl\nCSV:     {0}/model.csv\n", directory.string());
+  print("\nRecords: {0}/model.jsonl\nCSV:     {0}/model.csv\n", directory.string());
   if (!flags.save_weights.empty())
-    fmt::print("Weights: {}\n",
-               saved_weights(result.records[0]) ? flags.save_weights : "not written, see above");
+    print("Weights: {}\n",
+          saved_weights(result.records[0]) ? flags.save_weights : "not written, see above");
   return exit_code(result);
 }
 

@@ -74,14 +74,14 @@ class ModelMemoryCommand {
   void show(const Group& group) {
     const ModelWorkload& model = group.front().workload;
     const std::string analysis = model_memory_analysis(group, *device_, optimizer_);
-    fmt::print("{}{}", rows_.empty() ? "" : "\n", analysis);
+    print("{}{}", rows_.empty() ? "" : "\n", analysis);
     rows_.insert(rows_.end(), group.begin(), group.end());
     if (flags_.dry_run) return;
     const fs::path path = fs::path(flags_.results_dir) / "model" /
                           fmt::format("memory_analysis_{}_c{}_{}.txt", model.config.name,
                                       model.config.context_length, info(model.precision).name);
     write_file_atomically(path, analysis);
-    fmt::print("\nWritten to {}.\n", path.string());
+    print("\nWritten to {}.\n", path.string());
   }
 
   void write_output() const {

@@ -59,11 +59,11 @@ int run_command(const NoiseFlags& flags) {
                 "give sizes that fit");
   History history(History::file_in(flags.results_dir), Database::Open::create);
   for (const MeasuredNoise& entry : noise) history.save_noise(entry);
-  fmt::print("{}",
+  print("{}",
              "Two single runs of a row lie further apart than its floor in 1 % of cases, with 95 % "
              "confidence:\n\n");
-  for (const Table& table : noise_tables(noise)) fmt::print("{}\n", to_text(table));
-  fmt::print("Stored in {}\n", History::file_in(flags.results_dir).string());
+  for (const Table& table : noise_tables(noise)) print("{}\n", to_text(table));
+  print("Stored in {}\n", History::file_in(flags.results_dir).string());
   return 0;
 }
 

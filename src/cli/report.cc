@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "base/print.h"
 #include "cli/commands.h"
 #include "cli/write_report.h"
 
@@ -36,7 +37,7 @@ Run add_report_command(CLI::App& app) {
     if (request->results.empty()) request->results.emplace_back("results");
     if (request->outputs.empty()) request->outputs.emplace_back("report.html");
     for (const std::filesystem::path& path : write_reports(*request))
-      fmt::print("Report: {}\n", path.string());
+      print("Report: {}\n", path.string());
     return 0;
   };
 }

@@ -71,7 +71,7 @@ int dry_run(const std::vector<CeilingProbe>& probes, const RooflineStudy& study,
     table.rows.push_back(
         {label(probe), to_string(peak), peak <= device.ledger().budget() ? "yes" : "no"});
   }
-  fmt::print("{}", to_text(table));
+  print("{}", to_text(table));
   return 0;
 }
 
@@ -80,13 +80,13 @@ void show_points(const std::vector<Record>& ops, const Roofline& roofline, bool 
   const std::vector<RooflinePoint> points = place(ops, roofline);
   const Table table = roofline_points(points);
   write_table(csv, table);
-  fmt::print("\n{}\n", to_text(table));
-  for (const RooflinePoint& point : points) fmt::print("  - {}\n", sentence(point));
+  print("\n{}\n", to_text(table));
+  for (const RooflinePoint& point : points) print("  - {}\n", sentence(point));
   const auto unknown = std::count_if(points.begin(), points.end(), [](const RooflinePoint& point) {
     return !point.path_is_known;
   });
   if (unknown > 0)
-    fmt::print(
+    print(
         "  ({} passes are held against the ceiling of their dtype: their records, older ones or a "
         "peer's, do not say which arithmetic ran)\n",
         unknown);
@@ -96,19 +96,19 @@ void show_points(const std::vector<Record>& ops, const Roofline& roofline, bool 
   };
   if (const auto without = std::count_if(ops.begin(), ops.end(), std::not_fn(has_place));
       without > 0)
-    fmt::print(
+    print(
         "  ({} records have no place here: other machine, device or threads, not measured, or no "
         "ceiling of their arithmetic)\n",
         without);
   std::set<std::string> paths;
   for (const RooflinePoint& point : points)
     if (plot && paths.insert(point.path).second)
-      fmt::print("\n{}", roofline_plot(roofline, point.path, points));
+      print("\n{}", roofline_plot(roofline, point.path, points));
 }
 
 int run_command(const RooflineFlags& flags) {
   if (flags.study.list) {
-    fmt::print("{}", to_text(gpu_spec_table()));
+    print("{}", to_text(gpu_spec_table()));
     return 0;
   }
   const std::vector<Record> ops = read_ops(flags.results);  // a bad path is told before the work
@@ -159,15 +159,13 @@ int run_command(const RooflineFlags& flags) {
   }
   if (std::any_of(probes.begin(), probes.end(),
                   [](const auto& probe) { return probe.within_cache; }))
-    fmt::print(
-        stderr,
-        "ridgeline: the budget of {} keeps the streams of memory within the last cache, whose "
-        "rate they show: raise --memory-budget\n",
+    say("the budget of {} keeps the streams of memory within the last cache, whose rate they show: "
+        "raise --memory-budget",
         to_string(device->ledger().budget()));
-  fmt::print("Roofline of {} ({})\n\n{}\n{}", roofline->title, device->description(),
-             to_text(compute_ceilings(*roofline)), to_text(memory_ceilings(*roofline)));
+  print("Roofline of {} ({})\n\n{}\n{}", roofline->title, device->description(),
+        to_text(compute_ceilings(*roofline)), to_text(memory_ceilings(*roofline)));
   if (!ops.empty()) show_points(ops, *roofline, !flags.no_plot, directory / "points.csv");
-  fmt::print("\nRecords: {0}/roofline.jsonl\nCSV:     {0}/roofline.csv\n", directory.string());
+  print("\nRecords: {0}/roofline.jsonl\nCSV:     {0}/roofline.csv\n", directory.string());
   return exit_code(result);
 }
 

@@ -127,8 +127,8 @@ class WholeStudy {
   }
 
   int run() {
-    fmt::print("All studies on {}\nbudget for tensors {}\n", device_->description(),
-               to_string(device_->ledger().budget()));
+    print("All studies on {}\nbudget for tensors {}\n", device_->description(),
+          to_string(device_->ledger().budget()));
     for (const StudyStep& step : steps_before_attention()) {
       note(run_step(step));
       if (code_ == kInterruptedExit) return code_;
@@ -141,7 +141,7 @@ class WholeStudy {
     if (!results_.empty())
       for (const fs::path& path :
            write_reports({.results = results_, .outputs = {directory_ / "report.html"}}))
-        fmt::print("\nReport:  {}   (open it in a browser)\n", path.string());
+        print("\nReport:  {}   (open it in a browser)\n", path.string());
     return code_;
   }
 
@@ -171,17 +171,16 @@ class WholeStudy {
         std::ranges::find_if(all, [&](const Words& own) { return step.fits(own, *device_); });
     const std::string budget = to_string(device_->ledger().budget());
     if (found == all.end())
-      fmt::print("\nNot even the smallest {} fits the budget of {}.\n", step.name, budget);
+      print("\nNot even the smallest {} fits the budget of {}.\n", step.name, budget);
     else if (found != all.begin())
-      fmt::print("\nA smaller {} than usual, so that it fits the budget of {}.\n", step.name,
-                 budget);
+      print("\nA smaller {} than usual, so that it fits the budget of {}.\n", step.name, budget);
     return found == all.end() ? all.back() : *found;
   }
 
   // A study that cannot run here is told; the others go on.
   int run_step(const StudyStep& step) {
     Words words = words_of(step);
-    fmt::print("\n== ridgeline {}\n", fmt::join(words, " "));
+    ridgeline::print("\n== ridgeline {}\n", fmt::join(words, " "));
     std::fflush(stdout);
     try {
       CLI::App app;
@@ -201,13 +200,13 @@ class WholeStudy {
 
   int show_attention() const {
     const std::vector<AttentionWorkload> workloads = attention_workloads();
-    fmt::print("\n== {} rows of attention would run\n", workloads.size());
-    for (const AttentionWorkload& workload : workloads) fmt::print("  {}\n", label(workload));
+    print("\n== {} rows of attention would run\n", workloads.size());
+    for (const AttentionWorkload& workload : workloads) print("  {}\n", label(workload));
     return 0;
   }
 
   int run_attention_study() {
-    fmt::print("\n== attention\n");
+    print("\n== attention\n");
     const Protocol protocol{.warmups = 3, .time_budget_s = time_budget_s_};
     watch_for_interrupts();
     const SweepResult result = run_attention_sweep(

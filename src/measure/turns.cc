@@ -9,6 +9,7 @@
 
 #include "base/environment.h"
 #include "base/error.h"
+#include "base/print.h"
 #include "base/printable.h"
 
 namespace ridgeline {
@@ -93,7 +94,7 @@ bool is_led() {
 }
 
 void report_to_leader(const TurnReport& report) {
-  fmt::print("{}\n", report_line(report));
+  print("{}\n", report_line(report));
   std::fflush(stdout);
 }
 

@@ -146,8 +146,8 @@ std::string roofline_plot(const Roofline& roofline, std::string_view path,
   std::vector<std::string> lines(kHeight, std::string(kWidth, ' '));
   // Where `value` lies between two others on a logarithmic axis of so many cells; a value that has
   // no place there, as infinity, goes to an end.
-  const auto cell_of = [](double value, double first, double last, int cells) {
-    const double at = cells * std::log(value / first) / std::log(last / first);
+  const auto cell_of = [](double value, double least, double most, int cells) {
+    const double at = cells * std::log(value / least) / std::log(most / least);
     return at >= 0 ? static_cast<int>(std::min(at, cells - 1.0)) : 0;
   };
   const auto column = [&](double intensity) { return cell_of(intensity, left, right, kWidth); };

@@ -65,5 +65,15 @@ TEST(StandardStreams, AFileSizeLimitUnderTheHistoryIsExit4) {
   EXPECT_TRUE(contains(run.err, "history.sqlite")) << run.err;
 }
 
+// fmt::print throws where a stream cannot be written to.
+TEST(StandardStreams, EveryMessageGoesThroughThePrintThatDoesNotThrow) {
+  for (const auto& entry : fs::recursive_directory_iterator(RIDGELINE_TESTS_DIR "/../src")) {
+    if (entry.path().extension() != ".cc") continue;
+    const std::string text = read_text(entry.path());
+    EXPECT_EQ(text.find("fmt::print("), std::string::npos) << entry.path();
+    EXPECT_EQ(text.find("printf("), std::string::npos) << entry.path();
+  }
+}
+
 }  // namespace
 }  // namespace ridgeline
