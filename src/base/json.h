@@ -41,19 +41,25 @@ class Json {
   static constexpr int kMaxDepth = 64;
   static constexpr int kMaxKeys = 10'000;
 
-  Json() = default;
-  Json(std::nullptr_t) {}
+  // Defined where Member is complete: Clang looks into the variant in each of them.
+  Json();
+  Json(const Json& other);
+  Json(Json&& other) noexcept;
+  Json& operator=(const Json& other);
+  Json& operator=(Json&& other) noexcept;
+  ~Json();
+  Json(std::nullptr_t);
   template <std::integral T>
   Json(T value);
   template <std::floating_point T>
-  Json(T value) : value_(static_cast<double>(value)) {}
-  Json(const char* text) : value_(std::string(text)) {}
-  Json(std::string text) : value_(std::move(text)) {}
-  Json(std::string_view text) : value_(std::string(text)) {}
+  Json(T value);
+  Json(const char* text);
+  Json(std::string text);
+  Json(std::string_view text);
   template <class T>
-  Json(const std::vector<T>& elements) : value_(Array(elements.begin(), elements.end())) {}
+  Json(const std::vector<T>& elements);
   template <class T, size_t N>
-  Json(const std::array<T, N>& elements) : value_(Array(elements.begin(), elements.end())) {}
+  Json(const std::array<T, N>& elements);
   // A list of pairs whose first is text makes an object, any other list an array.
   Json(std::initializer_list<Json> list);
 
@@ -146,6 +152,23 @@ struct Json::Member {
   Json value;
   bool operator==(const Member&) const = default;
 };
+
+inline Json::Json() = default;
+inline Json::Json(const Json& other) = default;
+inline Json::Json(Json&& other) noexcept = default;
+inline Json& Json::operator=(const Json& other) = default;
+inline Json& Json::operator=(Json&& other) noexcept = default;
+inline Json::~Json() = default;
+inline Json::Json(std::nullptr_t) {}
+template <std::floating_point T>
+Json::Json(T value) : value_(static_cast<double>(value)) {}
+inline Json::Json(const char* text) : value_(std::string(text)) {}
+inline Json::Json(std::string text) : value_(std::move(text)) {}
+inline Json::Json(std::string_view text) : value_(std::string(text)) {}
+template <class T>
+Json::Json(const std::vector<T>& elements) : value_(Array(elements.begin(), elements.end())) {}
+template <class T, size_t N>
+Json::Json(const std::array<T, N>& elements) : value_(Array(elements.begin(), elements.end())) {}
 
 template <bool kConst>
 class Json::Iterator {
