@@ -101,9 +101,9 @@ class Device {
   virtual void synchronize() = 0;
   // Runs `work` and gives its time in milliseconds by the device's own clock.
   virtual double time_ms(const std::function<void()>& work) = 0;
-  // Runs `work` and gives the milliseconds that the device itself is busy with it, without its waits
-  // for the host. Empty: the host was too slow to tell this time, or the device is the host, and
-  // nothing was run.
+  // Runs `work` and gives the milliseconds that the device itself is busy with it, without waits for
+  // the host. Empty: the host was too slow to tell this time, or the device is the host, and nothing
+  // was run.
   virtual std::optional<double> busy_ms(const std::function<void()>& /*work*/) {
     return std::nullopt;
   }

@@ -1,5 +1,5 @@
 // The accounting of busy time, on a GPU that stands in for one (tests/jit/fake_gpu.cc), whose holds
-// take exactly as long as they say.
+// take exactly as long as they say; and on a real one where there is one.
 #include "runtime/cuda/busy_clock.h"
 
 #include <gtest/gtest.h>
@@ -9,6 +9,8 @@
 
 #include "jit/run_child.h"
 #include "kernels/cuda/gemm_plan.h"
+#include "runtime/cuda/cuda_device.h"
+#include "support/gpu.h"
 
 namespace ridgeline {
 namespace {
@@ -98,6 +100,33 @@ INSTANTIATE_TEST_SUITE_P(Clock, BusyTime,
                                          "CountsLongKernelsInFull", "EndsAWindowBeforeTheHostWaits",
                                          "SaysNothingWhereTheHostWasLate"),
                          [](const auto& name) { return std::string(name.param); });
+
+TEST(CudaDevice, BusyTimeLeavesOutTheWaitsForTheHost) {
+  RIDGELINE_NEEDS_GPU();
+  CudaDevice device({.budget = Bytes{int64_t{64} << 20}});
+  constexpr int kLaunches = 20;
+  constexpr double kGpuMs = 0.05, kHostMs = 0.3;
+  const auto launches = [&] {
+    for (int i = 0; i < kLaunches; ++i) device.launch(plan_hold(kGpuMs));
+  };
+  const auto slowly = [&] {
+    for (int i = 0; i < kLaunches; ++i) {
+      device.launch(plan_hold(kGpuMs));
+      host_works_for(kHostMs);
+    }
+  };
+  launches();
+  const CudaGraph graph = device.capture(launches);
+  const std::function<void()> ways[] = {launches, slowly, [&] { graph.launch(); }};
+  for (const std::function<void()>& way : ways) {
+    std::optional<double> busy_ms;
+    for (int attempt = 0; attempt < 10 && !busy_ms; ++attempt) busy_ms = device.busy_ms(way);
+    ASSERT_TRUE(busy_ms);
+    EXPECT_GT(*busy_ms, 0.9 * kLaunches * kGpuMs);
+    EXPECT_LT(*busy_ms, kLaunches * (kGpuMs + 0.5 * kHostMs));
+  }
+  EXPECT_GT(device.time_ms(slowly), 0.9 * kLaunches * kHostMs);
+}
 
 }  // namespace
 }  // namespace ridgeline
