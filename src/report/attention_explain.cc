@@ -10,6 +10,7 @@
 #include "base/printable.h"
 #include "report/attention_report.h"
 #include "report/attention_rows.h"
+#include "report/busy_cells.h"
 #include "report/growth.h"
 #include "report/record_cells.h"
 #include "report/report_axis.h"
@@ -252,10 +253,10 @@ Sentence conventions(const Rows& rows) {
   return text.empty() ? std::nullopt : Sentence(text);
 }
 
-Sentence how_well_known(const Rows& rows) {
+Sentence about_all(const Rows& rows, std::string (*note_of)(std::span<const Record* const>)) {
   std::vector<const Record*> records;
   for (const AttentionRow& row : rows) records.push_back(row.record);
-  const std::string note = noise_note(records);
+  const std::string note = note_of(records);
   return note.empty() ? std::nullopt : Sentence(note);
 }
 
@@ -288,7 +289,8 @@ std::vector<std::string> explain_attention(std::span<const Record> records,
       if (row.record->implementation == implementation) rows.push_back(row);
     for (const Rule rule : kRules) add(printable(implementation, 40) + ": ", rule(rows));
   }
-  add("", how_well_known(all.rows));
+  add("", about_all(all.rows, host_bound_note));
+  add("", about_all(all.rows, noise_note));
   add("", conventions(all.rows));
   return sentences;
 }

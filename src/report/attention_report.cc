@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 
 #include "report/attention_rows.h"
+#include "report/busy_cells.h"
 #include "report/fallback.h"
 #include "report/record_cells.h"
 #include "report/verdicts.h"
@@ -103,6 +105,16 @@ std::string cell_of(const Record* record, std::string_view phase) {
   return record->status == Status::ok ? "-" : std::string(status_csv_word(record->status));
 }
 
+constexpr std::array kPhases = {"forward", "backward"};
+
+// "forward, backward": the phases whose time is the host's.
+std::string host_bound_phases(const Record& record) {
+  std::string phases;
+  for (const char* phase : kPhases)
+    if (is_host_bound(&record, phase)) phases += (phases.empty() ? "" : ", ") + std::string(phase);
+  return phases;
+}
+
 std::string speedup_cell(const Record* base, const Record* other, std::string_view phase) {
   const auto base_ms = base ? phase_median_ms(*base, phase) : std::nullopt;
   const auto other_ms = other ? phase_median_ms(*other, phase) : std::nullopt;
@@ -125,6 +137,10 @@ Table attention_csv(std::span<const Record> records) {
        {"forward_mean_ms", "forward_std_ms", "backward_mean_ms", "backward_std_ms", "total_mean_ms",
         "memory_before_backward_mb", "peak_memory_mb", "status", "error"})
     table.columns.emplace_back(name);
+  const bool with_busy = tells_busy_time(records, "attention");
+  if (with_busy)
+    table.columns.insert(table.columns.end(),
+                         {"forward_busy_ms", "backward_busy_ms", "host_bound"});
 
   for (const auto& [record, size] : all.rows) {
     std::vector<std::string> row = {fmt::to_string(size.batch_size), fmt::to_string(size.seq_len),
@@ -148,6 +164,10 @@ Table attention_csv(std::span<const Record> records) {
     row.push_back(mebibytes(*record, record->memory.peak));
     row.emplace_back(status_csv_word(record->status));
     row.push_back(record->error.empty() ? ran_eagerly(*record) : record->error);
+    if (with_busy) {
+      for (const char* phase : kPhases) row.push_back(cell(busy_ms(record, phase)));
+      row.push_back(host_bound_phases(*record));
+    }
     table.rows.push_back(std::move(row));
   }
   return table;
@@ -167,9 +187,12 @@ Table attention_summary(std::span<const Record> records) {
        {"forward ms", "backward ms", "total ms", "+-%", "peak MiB", "error/tol", "status"})
     table.columns.emplace_back(name);
 
+  std::vector<std::vector<std::string>> busy;
   for (const auto& [record, size] : all.rows) {
     std::vector<std::string> row = size_cells(keys, size);
     if (several) row.push_back(record->implementation);
+    const auto busy_total = sum(busy_ms(record, kPhases[0]), busy_ms(record, kPhases[1]));
+    busy.push_back({busy_total ? milliseconds(*busy_total) : ""});
     std::optional<double> total = 0, half_width;
     for (const char* phase : {"forward", "backward"}) {
       const auto median = phase_median_ms(*record, phase);
@@ -186,6 +209,7 @@ Table attention_summary(std::span<const Record> records) {
     row.emplace_back(status_csv_word(record->status));
     table.rows.push_back(std::move(row));
   }
+  if (tells_busy_time(records, "attention")) insert_after(table, "total ms", {"busy ms"}, busy);
   return table;
 }
 

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "measure/record_json.h"
+#include "report/busy_cells.h"
 #include "report/record_cells.h"
 
 namespace ridgeline {
@@ -53,7 +54,7 @@ Table kernel_csv(std::span<const Record> records) {
   table.columns.insert(table.columns.end(), {"mode", "pass"});
   for (const StatisticColumn& column : kStatistics) table.columns.emplace_back(column.name);
   table.columns.insert(table.columns.end(), kMetrics.begin(), kMetrics.end());
-  table.columns.insert(table.columns.end(), {"status", "error"});
+  table.columns.insert(table.columns.end(), {"status", "error", "busy_ms", "host_bound"});
   for (const auto& [record, pass] : rows_of(records)) {
     std::vector<std::string> row = {record->implementation};
     for (const char* key : kSizes) row.push_back(text_of(record->workload, key));
@@ -64,6 +65,8 @@ Table kernel_csv(std::span<const Record> records) {
     for (const char* name : kMetrics) row.push_back(cell(metric_of(*record, pass, name)));
     row.emplace_back(status_csv_word(record->status));
     row.push_back(record->error);
+    row.push_back(cell(busy_ms(record, pass)));
+    row.push_back(host_bound_cell(record, pass));
     table.rows.push_back(std::move(row));
   }
   return table;
@@ -74,6 +77,7 @@ Table kernel_summary(std::span<const Record> records) {
               .columns = {"implementation", "B,H,S,d", "dtype", "mode", "pass", "median", "mean",
                           "std", "min", "p95", "p99", "GFLOP/s", "GB/s", "Mqueries/s", "peak %",
                           "host us", "status"}};
+  std::vector<std::vector<std::string>> busy;
   for (const auto& [record, pass] : rows_of(records)) {
     const Json& size = record->workload;
     const auto us = [&, &of = *record, &name = pass](double Statistics::*which) {
@@ -93,7 +97,9 @@ Table kernel_summary(std::span<const Record> records) {
          cell(metric_of(*record, pass, "sm_utilization"), "{:.1f}", 100),
          cell(metric_of(*record, pass, "host_us"), "{:.2f}"),
          std::string(status_csv_word(record->status))});
+    busy.push_back({cell(busy_ms(record, pass), "{:.2f}", 1e3)});
   }
+  if (tells_busy_time(records, "kernel")) insert_after(table, "host us", {"busy us"}, busy);
   return table;
 }
 
@@ -107,6 +113,7 @@ std::vector<std::string> kernel_notes(std::span<const Record> records) {
     if (record.status != Status::ok && record.study == "kernel")
       add(fmt::format("{} {}: {}", record.implementation, status_csv_word(record.status),
                       record.error));
+  add(host_bound_note(rows_of_study(records, "kernel")));
   add(noise_note(rows_of_study(records, "kernel")));
   for (const Record& record : records) {
     if (record.study != "kernel" || !record.metrics || !record.metrics->is_object()) continue;
@@ -114,6 +121,7 @@ std::vector<std::string> kernel_notes(std::span<const Record> records) {
     const std::string share = text_of(*record.metrics, "sm_utilization_is");
     if (!share.empty()) add("peak % is SM utilisation as the share of the roof: " + share);
     add(text_of(*record.metrics, "mode_is"));
+    add(text_of(*record.metrics, "busy_is"));
   }
   return notes;
 }

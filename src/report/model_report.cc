@@ -7,6 +7,7 @@
 #include <cmath>
 #include <optional>
 
+#include "report/busy_cells.h"
 #include "report/fallback.h"
 #include "report/record_cells.h"
 #include "report/verdicts.h"
@@ -85,6 +86,56 @@ std::string speedup_text(const Pair& pair, std::string_view scenario) {
   return ratio && *ratio > 0 ? times_text(*ratio) : std::string();
 }
 
+// The same by what the GPU itself was busy for.
+Number kernel_speedup(const Pair& pair, std::string_view scenario) {
+  const Number before = busy_ms(pair.vanilla, scenario), after = busy_ms(pair.compiled, scenario);
+  if (!before || !after || *after <= 0) return std::nullopt;
+  return *before / *after;
+}
+
+// "vanilla, compiled": the modes whose time is the host's.
+std::string host_bound_modes(const Pair& pair, std::string_view scenario) {
+  std::string modes;
+  for (const char* mode : kModes)
+    if (is_host_bound(pair.of(mode), scenario))
+      modes += (modes.empty() ? "" : ", ") + std::string(mode);
+  return modes;
+}
+
+std::vector<std::string> busy_cells(const Pair& pair, std::string_view scenario) {
+  const Number ratio = kernel_speedup(pair, scenario);
+  return {cell(busy_ms(pair.vanilla, scenario), "{:.3f}"),
+          cell(busy_ms(pair.compiled, scenario), "{:.3f}"),
+          ratio && *ratio > 0 ? times_text(*ratio) : std::string(),
+          host_bound_modes(pair, scenario)};
+}
+
+// What a time that is the host's does not say, and what the GPU's own says instead.
+std::string host_bound_sentence(const Pair& pair) {
+  std::string parts;
+  for (const char* scenario : kScenarios) {
+    const std::string modes = host_bound_modes(pair, scenario);
+    if (modes.empty()) continue;
+    parts += fmt::format("{}{}: ", parts.empty() ? "" : "; ", scenario);
+    std::string busy;
+    for (const char* mode : kModes)
+      if (const Record* record = pair.of(mode); is_host_bound(record, scenario))
+        busy +=
+            fmt::format("{}{} keeps the GPU busy for {:.3g} of {:.3g} ms", busy.empty() ? "" : ", ",
+                        mode, *busy_ms(record, scenario), median(record, scenario).value_or(0));
+    parts += busy;
+    const Number kernels = kernel_speedup(pair, scenario);
+    if (const Number wall = speedup(pair, scenario); wall && kernels)
+      parts +=
+          fmt::format(", so {} by the clock measures the host, and the kernels' own ratio is {}",
+                      times_text(*wall), times_text(*kernels));
+  }
+  if (parts.empty()) return {};
+  const Json& workload = pair.any().workload;
+  return fmt::format("Host-bound: {} context {} {}: {}", text_of(workload, "model_size"),
+                     text_of(workload, "context_length"), text_of(workload, "precision"), parts);
+}
+
 // Whether the study tried a scenario, or would have if the one before had not failed.
 bool was_asked_for(const Record* record, std::string_view scenario) {
   if (record == nullptr) return false;
@@ -140,6 +191,9 @@ Table model_csv(std::span<const Record> records) {
       table.columns.push_back(fmt::format("{}_{}", column.name, mode));
   table.columns.insert(table.columns.end(), {"compile_seconds", "precision", "batch_size", "device",
                                              "status_vanilla", "status_compiled", "error"});
+  for (const char* scenario : kScenarios)
+    for (const char* what : {"vanilla_busy_ms", "compiled_busy_ms", "kernel_speedup", "host_bound"})
+      table.columns.push_back(fmt::format("{}_{}", scenario, what));
   for (const Pair& pair : pairs_of(records)) {
     const Json& workload = pair.any().workload;
     std::vector<std::string> row = {text_of(workload, "model_size"),
@@ -165,6 +219,11 @@ Table model_csv(std::span<const Record> records) {
           errors += fmt::format("{}{}: {}", errors.empty() ? "" : "; ", mode, told);
     }
     row.push_back(errors);
+    for (const char* scenario : kScenarios) {
+      for (const char* mode : kModes) row.push_back(cell(busy_ms(pair.of(mode), scenario)));
+      row.push_back(cell(kernel_speedup(pair, scenario), "{:.4g}"));
+      row.push_back(host_bound_modes(pair, scenario));
+    }
     table.rows.push_back(std::move(row));
   }
   return table;
@@ -175,6 +234,7 @@ Table model_summary(std::span<const Record> records) {
               .columns = {"size", "Mparams", "context", "batch", "precision", "scenario", "vanilla",
                           "compiled", "speedup", "MiB vanilla", "MiB compiled", "ktokens/s",
                           "MFU %", "launches", "compile s"}};
+  std::vector<std::vector<std::string>> busy;
   for (const Pair& pair : pairs_of(records)) {
     const Json& workload = pair.any().workload;
     // The figures after the times are the compiled model's, or vanilla's where that stands alone.
@@ -200,8 +260,12 @@ Table model_summary(std::span<const Record> records) {
            mib(pair.compiled), cell(metric(told, scenario, "tokens_per_s"), "{:.2f}", 1e-3),
            cell(metric(told, scenario, "mfu"), "{:.1f}", 100), launches,
            cell(metric(pair.compiled, scenario, "compile_seconds"), "{:.2f}")});
+      busy.push_back(busy_cells(pair, scenario));
     }
   }
+  if (tells_busy_time(records, "model"))
+    insert_after(table, "speedup",
+                 {"busy vanilla", "busy compiled", "speedup kernels", "host-bound"}, busy);
   return table;
 }
 
@@ -243,6 +307,7 @@ std::vector<std::string> model_notes(std::span<const Record> records) {
                       text_of(record.workload, "context_length"),
                       text_of(record.workload, "precision"), record.implementation,
                       status_csv_word(record.status), record.error));
+  for (const Pair& pair : pairs_of(records)) add(host_bound_sentence(pair));
   add(noise_note(rows_of_study(records, "model")));
   for (const Record& record : records) {
     if (!is_model(record) || record.series.empty() || !record.metrics ||
@@ -251,6 +316,7 @@ std::vector<std::string> model_notes(std::span<const Record> records) {
     const std::string flops = text_of(*record.metrics, "model_flops_are");
     if (!flops.empty() && record.metrics->contains("mfu_is"))
       add(fmt::format("MFU is {}; {}", text_of(*record.metrics, "mfu_is"), flops));
+    add(text_of(*record.metrics, "busy_is"));
     add(text_of(*record.metrics, "launches_are"));
     add(text_of(*record.metrics, "seconds_are"));
     if (record.protocol.warmups == 0)

@@ -14,10 +14,12 @@ namespace ridgeline {
 // fwd_bwd and full_step the medians of vanilla and compiled and the speedup (forward_vanilla_ms,
 // forward_compiled_ms, forward_speedup, ...); then, of the largest scenario and of each mode, peak
 // memory measured and predicted, tokens/s and MFU; compile seconds, launches, precision, batch
-// size, status and error. What was not measured is empty, never zero.
+// size, status and error; at the end, for each scenario, the GPU's busy times, their ratio and the
+// modes that are host-bound. What was not measured is empty, never zero.
 Table model_csv(std::span<const Record> records);
 
-// For the terminal: one row per model and scenario. A cell that has no time says why.
+// For the terminal: one row per model and scenario. A cell that has no time says why. Where records
+// tell busy times, they and the ratio of kernels stand beside the speedup.
 Table model_summary(std::span<const Record> records);
 
 // What missing warm-up does: the first step beside mean and median, of records that had none. One

@@ -101,6 +101,12 @@ class Device {
   virtual void synchronize() = 0;
   // Runs `work` and gives its time in milliseconds by the device's own clock.
   virtual double time_ms(const std::function<void()>& work) = 0;
+  // Runs `work` and gives the milliseconds that the device itself is busy with it, without waits for
+  // the host. Empty: the host was too slow to tell this time, or the device is the host, and nothing
+  // was run.
+  virtual std::optional<double> busy_ms(const std::function<void()>& /*work*/) {
+    return std::nullopt;
+  }
   // What the driver says is in use, by everybody; empty on a CPU, where the process is asked.
   virtual std::optional<Bytes> driver_memory_in_use() const = 0;
   // Fills memory with a pattern that reads as NaN, so that what a kernel left unwritten shows.

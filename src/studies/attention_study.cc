@@ -6,6 +6,7 @@
 #include "cost/cost.h"
 #include "studies/attention_executable.h"
 #include "studies/attention_verify.h"
+#include "studies/busy_time.h"
 #include "studies/device_facts.h"
 #include "studies/host_tensors.h"
 #include "studies/memory_watch.h"
@@ -193,6 +194,12 @@ std::optional<Record> run_attention(const AttentionWorkload& workload, Device& d
     if (measurement.interrupted()) return std::nullopt;
     record.series = measurement.series;
     record.protocol = measurement.protocol;
+    std::vector<BusyPhase> phases;
+    for (size_t stage = 0; stage < record.series.size(); ++stage)
+      phases.push_back({record.series[stage].name, [&, stage] {
+                          return device.busy_ms([&] { executable.run_stage(stage); });
+                        }});
+    add_busy_times(phases, record);
     if (record.status == Status::ok) check_speed(record, device, info(workload.config.dtype).name);
   } catch (const Error& error) {
     fail_row(record, error, label(workload));

@@ -10,10 +10,6 @@ namespace {
 using Pass = void (KernelCalls::*)(int64_t copy);
 constexpr std::array<Pass, 2> kPasses = {&KernelCalls::forward, &KernelCalls::backward};
 
-std::span<const Pass> passes(bool backward) {
-  return std::span(kPasses).first(backward ? 2 : 1);
-}
-
 }  // namespace
 
 KernelRow::KernelRow(std::unique_ptr<KernelCalls> calls, Device& device, KernelRowOptions options)
@@ -32,14 +28,14 @@ void KernelRow::prepare() {
     throw Error(ErrorKind::unsupported,
                 "naive attention allocates as it runs: it cannot be captured in a launch graph",
                 "measure it hot or cold");
-  for (const Pass& pass : passes(options_.backward))
+  for (const Pass& pass : std::span(kPasses).first(passes()))
     graphs_.push_back(captured(device_, [&] {
       for (int call = 0; call < options_.calls; ++call) (calls_.get()->*pass)(0);
     }));
 }
 
 void KernelRow::sample(std::span<double> times_ms) {
-  for (size_t pass = 0; pass < passes(options_.backward).size(); ++pass) {
+  for (size_t pass = 0; pass < passes(); ++pass) {
     const Times taken = sample_pass(pass);
     times_ms[2 * pass] = taken.device_ms;
     times_ms[2 * pass + 1] = taken.host_ms;
@@ -57,6 +53,12 @@ KernelRow::Times KernelRow::sample_pass(size_t pass) {
   });
   last_ms_[pass] = device_ms;
   return {device_ms / options_.calls, host_ms / options_.calls};
+}
+
+std::optional<double> KernelRow::busy_ms(size_t pass) {
+  if (flush_) flush_();
+  const std::optional<double> ms = device_.busy_ms([&] { start(pass); });
+  return ms ? std::optional(*ms / options_.calls) : std::nullopt;
 }
 
 // A GPU that has run dry waits for the next launch, which would count as the kernel's time. The

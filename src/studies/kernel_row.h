@@ -4,6 +4,7 @@
 #include <array>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "studies/kernel_calls.h"
@@ -32,6 +33,10 @@ class KernelRow {
   // Forward and, with a backward, backward: the time of one call on the device and the host's until
   // it returns, in milliseconds, as kernel_series() names them.
   void sample(std::span<double> times_ms);
+
+  size_t passes() const { return options_.backward ? 2 : 1; }
+  // Of one call of a pass, see Device::busy_ms().
+  std::optional<double> busy_ms(size_t pass);
 
  private:
   struct Times {

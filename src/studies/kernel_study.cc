@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "studies/attention_study.h"
 #include "studies/attention_verify.h"
+#include "studies/busy_time.h"
 #include "studies/device_facts.h"
 #include "studies/device_modes.h"
 #include "studies/host_tensors.h"
@@ -135,6 +136,10 @@ std::optional<Record> KernelStudy::run(const KernelWorkload& workload, Record re
     record.metrics =
         Json{{"arithmetic", arithmetic_metrics(attention_training_graph(config, form), device_)}};
     add_kernel_metrics(workload, device_, record);
+    std::vector<BusyPhase> phases;
+    for (size_t pass = 0; pass < row.passes(); ++pass)
+      phases.push_back({record.series[2 * pass].name, [&, pass] { return row.busy_ms(pass); }});
+    add_busy_times(phases, record);
   } catch (const Error& error) {
     fail_row(record, error, label(workload));
   }

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "cost/cost.h"
 #include "studies/attention_verify.h"
+#include "studies/busy_time.h"
 #include "studies/device_facts.h"
 #include "studies/memory_watch.h"
 
@@ -291,6 +292,9 @@ bool ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, 
     record.memory.predicted_peak = largest;
   }
   add_costs(workload, executable, device_, record);
+  begin(scenario, "busy time");
+  add_busy_times(
+      {{series_of(scenario), [&] { return device_.busy_ms([&] { executable.run(); }); }}}, record);
   return true;
 }
 

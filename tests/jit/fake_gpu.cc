@@ -1,5 +1,6 @@
 // A library that stands in for libcuda.so.1 with one GPU, whose memory is this process's own and
 // whose kernels are the functions below, found by their names. Any other kernel does nothing.
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <csignal>
@@ -75,6 +76,7 @@ const Kernel kKernels[] = {
        right(a);
        a.output[a.elements() - 1] += 1;
      }},
+    {"hold", nullptr},  // takes time of the GPU, see cuLaunchKernel
     {"unwritten", [](const Arguments&) {}},
     {"overruns",
      [](const Arguments& a) {
@@ -96,14 +98,23 @@ const Kernel kKernels[] = {
     {"crashes", [](const Arguments&) { raise(SIGSEGV); }},
 };
 
-Result wait() {
-  while (hanging) std::this_thread::sleep_for(std::chrono::seconds(1));
-  return broken;
-}
-
 double now_ms() {
   using namespace std::chrono;
   return duration<double, std::milli>(steady_clock::now().time_since_epoch()).count();
+}
+
+// When all that was queued is done. Kernels write their results at once, but a hold takes time, and
+// what is queued behind it comes later.
+double done_at_ms = 0;
+
+double reached_at_ms() {
+  return std::max(now_ms(), done_at_ms);
+}
+
+Result wait() {
+  while (hanging) std::this_thread::sleep_for(std::chrono::seconds(1));
+  while (now_ms() < done_at_ms) std::this_thread::sleep_for(std::chrono::microseconds(20));
+  return broken;
 }
 
 int attribute(int which) {
@@ -251,7 +262,7 @@ FAKE(cuEventDestroy_v2)(Event event) {
   return kSuccess;
 }
 FAKE(cuEventRecord)(Event event, Stream) {
-  *reinterpret_cast<double*>(event) = now_ms();
+  *reinterpret_cast<double*>(event) = reached_at_ms();
   return broken;
 }
 FAKE(cuEventSynchronize)(Event) {
@@ -287,7 +298,11 @@ FAKE(cuLaunchKernel)
 (Function function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream,
  void** parameters, void**) {
   const Kernel& kernel = *reinterpret_cast<Kernel*>(function);
-  if (*kernel.name) kernel.run(arguments_of(parameters));
+  if (std::string_view(kernel.name) == "hold")
+    done_at_ms =
+        reached_at_ms() + 1e-6 * static_cast<double>(argument<unsigned long long>(parameters, 0));
+  else if (*kernel.name)
+    kernel.run(arguments_of(parameters));
   return kSuccess;  // what goes wrong shows later
 }
 FAKE(cuLaunchKernelEx)(const LaunchConfig*, Function function, void** parameters, void** extra) {

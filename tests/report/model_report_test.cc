@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "measure/test_support.h"
 
 namespace ridgeline {
@@ -135,6 +137,62 @@ TEST(ModelSummary, ShowsOnlyScenariosThatWereAskedFor) {
   ASSERT_EQ(table.rows.size(), 1u);
   EXPECT_EQ(cell(table, 0, "scenario"), "fwd_bwd");
   EXPECT_EQ(cell(table, 0, "compiled"), "-");
+}
+
+Record with_busy_time(Record record, double share) {
+  for (const Series& series : record.series) {
+    Json& metrics = (*record.metrics)[series.name];
+    metrics["busy_ms"] = share * series.statistics.median_ms;
+    metrics["host_bound"] = share < 0.8;
+  }
+  (*record.metrics)["busy_is"] = "busy: what the GPU needs";
+  return record;
+}
+
+TEST(ModelCsv, EndsWithBusyTimesTheirRatioAndWhatIsHostBound) {
+  const Table table = model_csv(std::vector{with_busy_time(model_record("vanilla", 6), 0.25),
+                                            with_busy_time(model_record("compiled", 1), 1)});
+  EXPECT_EQ(table.columns.back(), "full_step_host_bound");
+  for (const auto& [column, value] : {std::pair{"forward_speedup", "6"},
+                                      {"forward_vanilla_busy_ms", "1.5"},
+                                      {"forward_compiled_busy_ms", "1"},
+                                      {"forward_kernel_speedup", "1.5"},
+                                      {"forward_host_bound", "vanilla"}})
+    EXPECT_EQ(cell(table, 0, column), value) << column;
+  const Table without = model_csv(std::vector{model_record("vanilla", 6)});
+  for (const char* column :
+       {"forward_vanilla_busy_ms", "forward_kernel_speedup", "forward_host_bound"})
+    EXPECT_EQ(cell(without, 0, column), "") << column;
+}
+
+TEST(ModelSummary, HasTheRatioOfKernelsBesideThatOfTheClock) {
+  const std::vector records = {with_busy_time(model_record("vanilla", 6), 0.25),
+                               with_busy_time(model_record("compiled", 1), 1)};
+  const Table table = model_summary(records);
+  for (const auto& [column, value] : {std::pair{"speedup", "6.00x"},
+                                      {"busy vanilla", "1.500"},
+                                      {"busy compiled", "1.000"},
+                                      {"speedup kernels", "1.50x"},
+                                      {"host-bound", "vanilla"},
+                                      {"MiB vanilla", "1.0"}})
+    EXPECT_EQ(cell(table, 0, column), value) << column;
+  const Table cpu = model_summary(std::vector{model_record("vanilla", 6)});
+  EXPECT_EQ(std::count(cpu.columns.begin(), cpu.columns.end(), "host-bound"), 0);
+}
+
+TEST(ModelNotes, SayThatTheClockMeasuresTheHostWhereVanillaIsHostBound) {
+  const auto notes = model_notes(std::vector{with_busy_time(model_record("vanilla", 6), 0.25),
+                                             with_busy_time(model_record("compiled", 1), 1)});
+  const auto found = std::find_if(notes.begin(), notes.end(), [](const std::string& note) {
+    return note.starts_with(
+        "Host-bound: small context 128 mixed: forward: vanilla keeps the GPU "
+        "busy for 1.5 of 6 ms, so 6.00x by the clock measures the host, and "
+        "the kernels' own ratio is 1.50x; fwd_bwd: ");
+  });
+  EXPECT_NE(found, notes.end()) << testing::PrintToString(notes);
+  for (const std::string& note : model_notes(std::vector{
+           with_busy_time(model_record("vanilla", 6), 0.9), model_record("compiled", 2)}))
+    EXPECT_FALSE(note.starts_with("Host-bound")) << note;
 }
 
 TEST(ModelNotes, GiveTheConventionAndEveryFailure) {

@@ -94,6 +94,12 @@ CudaLaunch plan_stream(const TensorView& a, const TensorView* b, const TensorVie
   return launch;
 }
 
+CudaLaunch plan_hold(double milliseconds) {
+  CudaLaunch launch{.kernel = {.file = "hold.cu", .entry = "hold"}, .threads = 1};
+  launch.set_params(HoldParams{.nanoseconds = static_cast<unsigned long long>(1e6 * milliseconds)});
+  return launch;
+}
+
 std::vector<CudaKernel> gemm_samples() {
   std::vector<CudaKernel> kernels;
   const auto add = [&](const CudaLaunch& launch) {
@@ -113,6 +119,7 @@ std::vector<CudaKernel> gemm_samples() {
   const TensorView stream = matrix(DType::f32, 1 << 20, 4);
   add(plan_stream(stream, nullptr, stream));
   add(plan_stream(stream, &stream, stream));
+  add(plan_hold(1));
   return kernels;
 }
 

@@ -1,4 +1,5 @@
-// Plans the GEMM lab's own kernels and the roofline's streams. Nothing here is a node of a graph.
+// Plans the GEMM lab's own kernels, the roofline's streams and the hold of the busy clock. Nothing
+// here is a node of a graph.
 #pragma once
 
 #include "kernels/cuda/launch.h"
@@ -16,6 +17,9 @@ CudaLaunch plan_gemm(CudaGemm which, const TensorView& a, const TensorView& b,
 // multiples of 4.
 CudaLaunch plan_stream(const TensorView& a, const TensorView* b, const TensorView& to,
                        int64_t passes = 1);
+
+// Occupies one thread for that long, and with it the stream.
+CudaLaunch plan_hold(double milliseconds);
 
 // For tests that compile them.
 std::vector<CudaKernel> gemm_samples();

@@ -194,4 +194,8 @@ struct StreamParams {
   int passes;
 };
 
+struct HoldParams {
+  unsigned long long nanoseconds;
+};
+
 }  // namespace ridgeline

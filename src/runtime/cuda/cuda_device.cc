@@ -6,6 +6,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "kernels/cuda/gemm_plan.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/pointwise.h"
 #include "runtime/cuda/cublaslt_api.h"
@@ -89,6 +90,7 @@ void CudaGraph::swap(CudaGraph& other) noexcept {
 
 void CudaGraph::launch() const {
   queue_->make_current();
+  queue_->before_start();
   queue_->check(queue_->driver().cuGraphLaunch(executable_, queue_->stream()),
                 "starting a launch graph");
 }
@@ -117,7 +119,8 @@ CudaDevice::CudaDevice(CudaOptions options)
         return variant ? std::min(*variant, count - 1) : tuner_.choose(key, count, candidate);
       }),
       matmul_(queue_, kernels_, ledger_,
-              options.deterministic ? AlgorithmChoice::first : AlgorithmChoice::fastest) {}
+              options.deterministic ? AlgorithmChoice::first : AlgorithmChoice::fastest),
+      busy_clock_(queue_, [this](double ms) { kernels_.run(plan_hold(ms)); }) {}
 
 // Kernels may still use what the members are about to free.
 CudaDevice::~CudaDevice() {
@@ -217,6 +220,11 @@ double CudaDevice::time_ms(const std::function<void()>& work) {
   return queue_.time_ms(work);
 }
 
+std::optional<double> CudaDevice::busy_ms(const std::function<void()>& work) {
+  queue_.make_current();
+  return busy_clock_.time_ms(work);
+}
+
 std::optional<Bytes> CudaDevice::driver_memory_in_use() const {
   queue_.make_current();
   const CudaMemoryFacts memory = cuda_memory_facts();
@@ -225,6 +233,7 @@ std::optional<Bytes> CudaDevice::driver_memory_in_use() const {
 
 void CudaDevice::poison(const TensorView& view) {
   queue_.make_current();
+  queue_.before_start();
   queue_.check(queue_.driver().cuMemsetD8Async(address_of(view), 0xff, contiguous_bytes(view),
                                                queue_.stream()),
                "poisoning a result");
@@ -252,6 +261,7 @@ void CudaDevice::copy(const TensorView& from, const TensorView& to) {
     throw Error(ErrorKind::internal,
                 fmt::format("a copy of {} bytes into {}", bytes, contiguous_bytes(to)));
   queue_.make_current();
+  queue_.before_start();
   queue_.check(queue_.driver().cuMemcpyDtoDAsync_v2(address_of(to), address_of(from), bytes,
                                                     queue_.stream()),
                "copying on the GPU");
@@ -281,6 +291,7 @@ void CudaDevice::flush_l2() {
   queue_.make_current();
   if (flush_buffer_.address() == 0)
     flush_buffer_ = CudaBuffer(queue_, {2 * facts_.l2_bytes}, "taking a buffer to flush the L2");
+  queue_.before_start();
   queue_.check(queue_.driver().cuMemsetD8Async(flush_buffer_.address(), 0,
                                                static_cast<size_t>(flush_buffer_.bytes().count),
                                                queue_.stream()),

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 
+#include "runtime/cuda/busy_clock.h"
 #include "runtime/cuda/cuda_memory.h"
 #include "runtime/cuda/kernel_store.h"
 #include "runtime/cuda/matmul.h"
@@ -86,6 +87,7 @@ class CudaDevice : public Device {
   void join_side(size_t mark) override { queue_.join_side(mark); }
   void synchronize() override;
   double time_ms(const std::function<void()>& work) override;
+  std::optional<double> busy_ms(const std::function<void()>& work) override;
   std::optional<Bytes> driver_memory_in_use() const override;
   void poison(const TensorView& view) override;
   void upload(const TensorView& to, const void* from) override;
@@ -121,6 +123,7 @@ class CudaDevice : public Device {
   CudaTuner tuner_;
   CudaChooser choose_;
   CudaMatmul matmul_;
+  BusyClock busy_clock_;
   CudaBuffer flush_buffer_;
 };
 

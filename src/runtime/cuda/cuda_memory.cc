@@ -34,6 +34,7 @@ Bytes default_cuda_budget() {
 void* CudaMemory::acquire(Bytes bytes, std::string& reason) {
   queue_.require_no_capture("taking memory from the driver");
   queue_.make_current();
+  queue_.before_wait();
   const int64_t whole =
       bytes.count < kPiece ? bytes.count : (bytes.count + kPiece - 1) / kPiece * kPiece;
   cuda::DevicePointer address = 0;
@@ -51,7 +52,9 @@ void CudaMemory::give_back(void* data, Bytes) {
     deferred_.push_back(data);
     return;
   }
-  if (queue_.try_make_current()) queue_.driver().cuMemFree_v2(address_of(data));
+  if (!queue_.try_make_current()) return;
+  queue_.before_wait();
+  queue_.driver().cuMemFree_v2(address_of(data));
 }
 
 void CudaMemory::free_deferred() {

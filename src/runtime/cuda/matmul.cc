@@ -181,6 +181,7 @@ struct CudaMatmul::Library {
                 CudaQueue& queue) const {
     if (addresses.bias != nullptr)
       set_attribute(product.desc, cublaslt::kBiasPointer, addresses.bias);
+    queue.before_start();
     check(cublaslt::api().cublasLtMatmul(
               handle.object, product.desc.object, &factors.scale, addresses.b, product.first.object,
               addresses.a, product.second.object, &factors.addend, addresses.addend,
@@ -291,6 +292,7 @@ void CudaMatmul::run(const Product& product) {
   const BatchedGemm& gemm = calls.gemm;
   if (gemm.m == 0 || gemm.n == 0 || gemm.batch == 0) return;
   if (gemm.k == 0) {  // the planner gives no epilogue to it
+    queue_.before_start();
     queue_.check(queue_.driver().cuMemsetD8Async(
                      reinterpret_cast<cuda::DevicePointer>(out.data), 0,
                      static_cast<size_t>(byte_size({out.dtype, out.shape}).count), queue_.stream()),

@@ -83,6 +83,7 @@ std::string CudaQueue::last_node() const {
 }
 
 void CudaQueue::launch(cuda::Function function, const CudaLaunch& launch) {
+  before_start();
   // The driver copies the parameters before it returns.
   void* parameters[] = {const_cast<std::byte*>(launch.params.data())};
   cuda::LaunchAttribute early = {.id = cuda::kProgrammaticStreamSerialization, .value = 1};
@@ -107,6 +108,7 @@ void CudaQueue::launch(cuda::Function function, const CudaLaunch& launch) {
 
 void CudaQueue::synchronize() {
   require_no_capture("waiting for the GPU");
+  before_wait();
   check(driver_.cuStreamSynchronize(stream_), "waiting for the GPU");
 }
 

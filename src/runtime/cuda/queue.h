@@ -31,6 +31,14 @@ class PrimaryContext {
   cuda::Context context_ = nullptr;
 };
 
+// Is told what a queue is about to do, outside of captures.
+class QueueWatch {
+ public:
+  virtual ~QueueWatch() = default;
+  virtual void before_start() = 0;  // of a kernel, a launch graph, a copy
+  virtual void before_wait() = 0;   // of the host for the GPU
+};
+
 class CudaQueue {
  public:
   explicit CudaQueue(const PrimaryContext& context);
@@ -47,6 +55,15 @@ class CudaQueue {
   void note(const Node& node);
   void launch(cuda::Function function, const CudaLaunch& launch);
   void synchronize();
+  // Whoever starts work on stream() or makes the host wait other than through this class says so
+  // first. A watch is there while the busy time is measured; null ends it.
+  void before_start() {
+    if (watch_ != nullptr && !capturing_) [[unlikely]] watch_->before_start();
+  }
+  void before_wait() {
+    if (watch_ != nullptr && !capturing_) [[unlikely]] watch_->before_wait();
+  }
+  void set_watch(QueueWatch* watch) { watch_ = watch; }
   // Runs `work` between two events and waits for the second. `work` may time parts of itself, as
   // the choice of an algorithm does.
   double time_ms(const std::function<void()>& work);
@@ -92,6 +109,7 @@ class CudaQueue {
   std::vector<EventPair> events_;        // one pair for each level of nested timing
   size_t timings_ = 0;                   // under way
   bool capturing_ = false;
+  QueueWatch* watch_ = nullptr;
   Op last_op_ = Op::input;
   std::string last_name_;
   std::string lost_since_;  // what broke the context; empty: nothing did
