@@ -18,18 +18,12 @@ std::string asked_for(const Record& record) {
   return precision.empty() ? text_of(record.workload, "dtype") : precision;
 }
 
-const Json* member(const Json& object, std::string_view key) {
-  if (!object.is_object()) return nullptr;
-  const auto found = object.find(std::string(key));
-  return found == object.end() ? nullptr : &*found;
-}
-
 // Adds the parts of one pass, with counts for shares; false: they cannot be read.
 bool add_parts(const Json& pass, std::vector<ProductPart>& parts) {
   if (!pass.is_array() || pass.size() > kMostParts) return false;
   for (const Json& each : pass) {
-    const Json* products = member(each, "products");
-    const Json* macs = member(each, "macs");
+    const Json* products = each.find_key("products");
+    const Json* macs = each.find_key("macs");
     const std::string dtype = text_of(each, "dtype");
     if (!products || !products->is_number_integer() || !macs || !macs->is_number_integer())
       return false;
@@ -76,12 +70,12 @@ std::optional<double> Arithmetic::ceiling(const RateOf& rate_of) const {
 Arithmetic arithmetic_of(const Record& record, std::string_view series) {
   Arithmetic arithmetic{.dtype = asked_for(record), .parts = {}};
   const Json metrics = record.metrics.value_or(Json::object());
-  const Json* said = member(metrics, "arithmetic");
+  const Json* said = metrics.find_key("arithmetic");
   const bool both = series == "fwd_bwd" || series == "full_step";
   bool readable = said != nullptr;
   for (const char* pass : {"forward", "backward"}) {
     const bool counts = both || (series == "backward") == (pass == std::string_view("backward"));
-    const Json* of = readable && counts ? member(*said, pass) : nullptr;
+    const Json* of = readable && counts ? said->find_key(pass) : nullptr;
     if (counts) readable = of != nullptr && add_parts(*of, arithmetic.parts);
   }
   double macs = 0;
