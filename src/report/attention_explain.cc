@@ -221,14 +221,14 @@ constexpr Rule kRules[] = {forward_growth, backward_growth,         memory_growt
                            oom_frontier,   error_nearest_tolerance, throughput};
 
 Sentence speedup(const Rows& rows, const std::string& base, const std::string& other,
-                 const NoiseLookup& noise) {
+                 Verdicts& verdicts) {
   std::map<std::string, std::map<std::string, const AttentionRow*>> by_size;
   for (const AttentionRow& row : rows)
     by_size[size_key(*row.record)][row.record->implementation] = &row;
   std::string text;
   Reasons reasons;
   for (const char* phase : {"forward", "backward"}) {
-    Speedup speedup(noise);
+    Speedup speedup(verdicts);
     for (const auto& [size, found] : by_size)
       if (found.contains(base) && found.contains(other))
         speedup.add(found.at(base)->record, found.at(other)->record, phase,
@@ -272,15 +272,14 @@ Sentence bad_rows(const Rows& rows, Status status) {
 
 }  // namespace
 
-std::vector<std::string> explain_attention(std::span<const Record> records,
-                                           const NoiseLookup& noise) {
+std::vector<std::string> explain_attention(std::span<const Record> records, Verdicts& verdicts) {
   const AttentionRows all = attention_rows(records);
   std::vector<std::string> sentences;
   const auto add = [&](const std::string& prefix, const Sentence& sentence) {
     if (sentence) sentences.push_back(prefix + *sentence + ".");
   };
   for (size_t i = 1; i < all.implementations.size(); ++i)
-    add("", speedup(all.rows, all.implementations[0], all.implementations[i], noise));
+    add("", speedup(all.rows, all.implementations[0], all.implementations[i], verdicts));
   for (const Status status : {Status::wrong, Status::invalid, Status::unsupported, Status::skipped})
     add("", bad_rows(all.rows, status));
   for (const std::string& implementation : all.implementations) {
@@ -293,6 +292,11 @@ std::vector<std::string> explain_attention(std::span<const Record> records,
   add("", about_all(all.rows, noise_note));
   add("", conventions(all.rows));
   return sentences;
+}
+
+std::vector<std::string> explain_attention(std::span<const Record> records) {
+  Verdicts verdicts;
+  return explain_attention(records, verdicts);
 }
 
 }  // namespace ridgeline

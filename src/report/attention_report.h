@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "measure/compare.h"
 #include "measure/record.h"
 #include "report/table.h"
+#include "report/verdicts.h"
 
 namespace ridgeline {
 
@@ -34,10 +34,10 @@ std::vector<Table> attention_side_by_side(std::span<const Record> records,
 const Record* smallest_oom(std::span<const Record> records);
 
 // What was seen, in sentences; each only if the records support it. First who is faster (by the
-// verdict engine, with these noise floors) and what is no result; then, by implementation, growth
+// verdict engine) and what is no result; then, by implementation, growth
 // of time and memory with the sequence, what S x S tensors hold, the OOM frontier, errors against
 // tolerances, GFLOP/s; last how well it is known and how FLOPs are counted.
-std::vector<std::string> explain_attention(std::span<const Record> records,
-                                           const NoiseLookup& noise = {});
+std::vector<std::string> explain_attention(std::span<const Record> records, Verdicts& verdicts);
+std::vector<std::string> explain_attention(std::span<const Record> records);
 
 }  // namespace ridgeline

@@ -168,7 +168,10 @@ std::string in_words(std::span<const Growth> curves, std::string_view variable) 
   text += one_range ? fmt::format(", from {} {:.0f} to {:.0f}", variable, curves.front().from,
                                   curves.front().to)
                     : ", each over its last two doublings or more";
-  if (rising > 0) text += " and still rising there";
+  if (rising > 0)
+    text += rising == std::ssize(curves)
+                ? " and still rising there"
+                : fmt::format(", in {} of them still rising there", rising);
 
   std::vector<Growth> fixed;
   for (const Growth& growth : curves)

@@ -135,7 +135,7 @@ ReportSection attention_time_section(const ReportContext& context) {
   ReportSection section = time_section(context, "attention", "Attention: time");
   // Its sentences are about each implementation by itself.
   if (section.empty() || context.colours.size() > kMostImplementations) return section;
-  for (const std::string& sentence : explain_attention(context.input.records, context.input.noise))
+  for (const std::string& sentence : explain_attention(context.input.records, *context.verdicts))
     section.sentences.push_back(sentence);
   return section;
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,15 +13,17 @@
 #include "measure/record.h"
 #include "report/report_document.h"
 #include "report/roofline_model.h"
+#include "report/verdicts.h"
 
 namespace ridgeline {
 
 struct ReportContext {
   const ReportInput& input;
-  std::vector<const Record*> rows;     // of rows measured twice the later one
-  std::map<std::string, int> colours;  // of implementations
-  std::vector<Roofline> rooflines;     // measured ceilings, by machine and device
-  int superseded = 0;                  // rows that a later one replaced
+  std::vector<const Record*> rows;          // of rows measured twice the later one
+  std::map<std::string, int> colours;       // of implementations
+  std::vector<Roofline> rooflines;          // measured ceilings, by machine and device
+  int superseded = 0;                       // rows that a later one replaced
+  std::shared_ptr<Verdicts> verdicts = {};  // of pairs of these rows
 
   int colour(const std::string& implementation) const;
 };

@@ -18,7 +18,7 @@ using Sentences = std::vector<std::string>;
 
 Speedup speedup_of(const ReportContext& context, const LengthStudy& study, const std::string& base,
                    const std::string& other, const char* phase) {
-  Speedup speedup(context.input.noise);
+  Speedup speedup(*context.verdicts);
   for (const LengthGroup& group : study.groups)
     for (const int64_t length : group.lengths())
       speedup.add(group.find(base, length), group.find(other, length), phase,
@@ -39,7 +39,7 @@ void about_speed(const ReportContext& context, const char* study_name, const cha
   const std::string base = baseline_of(study.implementations);
   Reasons reasons;
   for (const char* phase : {"forward", "backward"}) {
-    const std::vector<Contest> contests = contests_of(study, phase, context.input.noise);
+    const std::vector<Contest> contests = contests_of(study, phase, *context.verdicts);
     const std::string wins = wins_words(contests, phase);
     if (wins.empty()) continue;
     for (const Contest& contest : contests) reasons.add(contest.reasons);
@@ -120,8 +120,8 @@ void about_memory_ratio(const ReportContext& context, Sentences& out) {
 void advice(const ReportContext& context, Sentences& out) {
   const LengthStudy study = length_study(context, "attention");
   if (!can_be_compared(study)) return;
-  std::vector<Contest> contests = contests_of(study, "forward", context.input.noise);
-  for (Contest& contest : contests_of(study, "backward", context.input.noise))
+  std::vector<Contest> contests = contests_of(study, "forward", *context.verdicts);
+  for (Contest& contest : contests_of(study, "backward", *context.verdicts))
     contests.push_back(std::move(contest));
   if (const std::string text = advice_of(std::move(contests)); !text.empty())
     out.push_back(fmt::format("What to do: {}.", text));
@@ -153,7 +153,7 @@ void about_models(const ReportContext& context, Sentences& out) {
     for (const Words& scenario :
          {Words{"forward", "forward"}, Words{"fwd_bwd", "forward and backward"},
           Words{"full_step", "the full training step"}}) {
-      Speedup speedup(context.input.noise);
+      Speedup speedup(*context.verdicts);
       for (const auto& [model, rows] : by_model) {
         const auto before = rows.find(base), after = rows.find(name);
         if (before != rows.end() && after != rows.end())

@@ -53,6 +53,12 @@ Judgement verdict_between(const Record& base, const Record& next, std::string_vi
   }
 }
 
+const Judgement& Verdicts::between(const Record& base, const Record& next, std::string_view phase) {
+  const auto [found, is_new] = known_.try_emplace({&base, &next, std::string(phase)});
+  if (is_new) found->second = verdict_between(base, next, phase, noise_);
+  return found->second;
+}
+
 std::string times_text(double speedup, int decimals) {
   const std::string slower = fmt::format("{:.{}f}x slower", 1 / speedup, decimals);
   std::string faster = fmt::format("{:.{}f}x", speedup, decimals);
@@ -97,7 +103,7 @@ void Speedup::add(const Record* base, const Record* next, std::string_view phase
   if (!base_ms || !next_ms) return;
   const double ratio = *base_ms / *next_ms;
   if (!std::isfinite(ratio) || ratio <= 0) return;
-  const Judgement judgement = verdict_between(*base, *next, phase, noise_);
+  const Judgement& judgement = verdicts_->between(*base, *next, phase);
   same_ = judgement.verdict == Verdict::same;
   if (judgement.verdict == Verdict::unclear) {
     ++undecided_;

@@ -2,8 +2,11 @@
 // compare` (measure/compare.h) and of nothing else.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "measure/compare.h"
@@ -18,6 +21,18 @@ struct Judgement {
 // Of two rows that differ in what is compared only. Whatever they hold, this does not throw.
 Judgement verdict_between(const Record& base, const Record& next, std::string_view phase,
                           const NoiseLookup& noise = {});
+
+// The same, remembered: a report asks about a pair in several places. Records must stay where they
+// are.
+class Verdicts {
+ public:
+  explicit Verdicts(NoiseLookup noise = {}) : noise_(std::move(noise)) {}
+  const Judgement& between(const Record& base, const Record& next, std::string_view phase);
+
+ private:
+  NoiseLookup noise_;
+  std::map<std::tuple<const Record*, const Record*, std::string>, Judgement> known_;
+};
 
 // A ratio of times, base over new, as people say it: "2.31x" and "3.20x slower".
 std::string times_text(double speedup, int decimals = 2);
@@ -38,7 +53,7 @@ class Reasons {
 // Ratios of the same sizes in two implementations, and what the engine says of each.
 class Speedup {
  public:
-  explicit Speedup(NoiseLookup noise = {}) : noise_(std::move(noise)) {}
+  explicit Speedup(Verdicts& verdicts) : verdicts_(&verdicts) {}
 
   // Nothing where one of the two did not run. `place` names the size.
   void add(const Record* base, const Record* next, std::string_view phase,
@@ -58,7 +73,7 @@ class Speedup {
     double ratio = 0;
     std::string place = {};
   };
-  NoiseLookup noise_;
+  Verdicts* verdicts_;
   double log_sum_ = 0;
   int count_ = 0, undecided_ = 0;
   bool same_ = false;  // the verdict of the only size

@@ -26,7 +26,7 @@ bool cannot_run(const Record& record) {
 }
 
 Contest contest_of(const std::vector<std::pair<std::string, const Record*>>& ran, int64_t seq_len,
-                   const char* phase, const NoiseLookup& noise) {
+                   const char* phase, Verdicts& verdicts) {
   const auto& [fastest, front] =
       *std::min_element(ran.begin(), ran.end(), [&](const auto& a, const auto& b) {
         return *median_of(*a.second, phase) < *median_of(*b.second, phase);
@@ -34,7 +34,7 @@ Contest contest_of(const std::vector<std::pair<std::string, const Record*>>& ran
   Contest contest{.seq_len = seq_len, .unbeaten = {fastest}, .ran = ran.size()};
   for (const auto& [name, record] : ran) {
     if (record == front) continue;
-    const Judgement judgement = verdict_between(*record, *front, phase, noise);
+    const Judgement& judgement = verdicts.between(*record, *front, phase);
     if (judgement.verdict == Verdict::faster) continue;
     contest.unbeaten.push_back(name);
     if (judgement.verdict == Verdict::unclear) contest.reasons.add(judgement.reason);
@@ -78,8 +78,7 @@ std::string rule_of(std::span<const Contest> by_length) {
 
 }  // namespace
 
-std::vector<Contest> contests_of(const LengthStudy& study, const char* phase,
-                                 const NoiseLookup& noise) {
+std::vector<Contest> contests_of(const LengthStudy& study, const char* phase, Verdicts& verdicts) {
   std::vector<Contest> contests;
   for (const LengthGroup& group : study.groups)
     for (const int64_t length : group.lengths()) {
@@ -93,7 +92,7 @@ std::vector<Contest> contests_of(const LengthStudy& study, const char* phase,
           ++failed;
       }
       if (!ran.empty() && ran.size() + failed > 1)
-        contests.push_back(contest_of(ran, length, phase, noise));
+        contests.push_back(contest_of(ran, length, phase, verdicts));
     }
   return contests;
 }

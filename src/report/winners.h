@@ -22,8 +22,7 @@ struct Contest {
 };
 
 // Sizes that at least two have tried, and at least one has run.
-std::vector<Contest> contests_of(const LengthStudy& study, const char* phase,
-                                 const NoiseLookup& noise);
+std::vector<Contest> contests_of(const LengthStudy& study, const char* phase, Verdicts& verdicts);
 
 // "flash is the fastest forward at all 4 sizes"; empty: no size has two that ran.
 std::string wins_words(const std::vector<Contest>& contests, const char* phase);

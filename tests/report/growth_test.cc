@@ -124,6 +124,8 @@ TEST(Growth, SeveralCurvesHaveOneRange) {
   EXPECT_EQ(in_words(growths, "S"),
             "S^1.50 to S^1.90 in 2 settings, each over its last two doublings or more; up to S 128 "
             "the part that does not grow decides in 1 of them");
+  growths[0].rising = true;
+  EXPECT_NE(in_words(growths, "S").find(", in 1 of them still rising there;"), std::string::npos);
   growths[0].fixed_until = 512;
   const std::string all = in_words(growths, "S");
   EXPECT_NE(all.find("up to S 128 to 512 the part that does not grow decides"), std::string::npos);

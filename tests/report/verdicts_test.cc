@@ -76,6 +76,20 @@ TEST(Verdicts, TheStoredNoiseFloorCounts) {
             Verdict::faster);
 }
 
+TEST(Verdicts, APairIsJudgedOnce) {
+  int asked = 0;
+  Verdicts verdicts([&](const Record&, std::string_view) {
+    ++asked;
+    return std::optional(NoiseFloor{0.02, "12 runs"});
+  });
+  const Record base = row("naive", 2), next = row("flash", 1);
+  EXPECT_EQ(verdicts.between(base, next, "forward").verdict, Verdict::faster);
+  const int once = asked;
+  EXPECT_EQ(verdicts.between(base, next, "forward").verdict, Verdict::faster);
+  EXPECT_EQ(asked, once);
+  EXPECT_EQ(verdicts.between(next, base, "forward").verdict, Verdict::slower);
+}
+
 TEST(Times, WhatTakesLongerIsSlower) {
   EXPECT_EQ(times_text(2.314), "2.31x");
   EXPECT_EQ(times_text(1 / 3.2), "3.20x slower");
@@ -87,7 +101,8 @@ TEST(Times, WhatTakesLongerIsSlower) {
 }
 
 TEST(SpeedupWords, NameTheMeanTheRangeAndWhatIsUndecided) {
-  Speedup speedup;
+  Verdicts verdicts;
+  Speedup speedup(verdicts);
   const Record slow = row("naive", 8), fast = row("flash", 2), few = [] {
     Record record = row("flash", 2);
     record.series[0] = series_of("forward", {2, 2});
@@ -114,13 +129,14 @@ TEST(SpeedupWords, NameTheMeanTheRangeAndWhatIsUndecided) {
 }
 
 TEST(SpeedupWords, OneUndecidedSizeHasNoResult) {
-  Speedup speedup;
+  Verdicts verdicts;
+  Speedup speedup(verdicts);
   Record slow = row("naive", 8), same = row("flash", 8.01);
   slow.merged_runs = same.merged_runs = 7;
   speedup.add(&slow, &same, "forward", "S 1");
   EXPECT_EQ(speedup.words(), "as fast (1.00x, S 1)");
   slow.merged_runs = 0;
-  Speedup unknown;
+  Speedup unknown(verdicts);
   Record few = row("flash", 1);
   few.series[0] = series_of("forward", {1});
   unknown.add(&slow, &few, "forward", "S 1");
