@@ -101,7 +101,8 @@ Sentence time_growth(const Rows& rows, const char* phase) {
       growths_of(curves_of(rows, [&](const AttentionRow& row) -> std::optional<Observation> {
         const auto statistics = phase_statistics(*row.record, phase);
         if (!statistics) return std::nullopt;
-        return median_at(static_cast<double>(row.size.seq_len), *statistics);
+        return median_at(static_cast<double>(row.size.seq_len), *statistics,
+                         row.record->merged_runs > 0);
       }));
   if (growths.empty()) return std::nullopt;
   std::string text = fmt::format("{} time grows as {}", phase, in_words(growths, "S"));

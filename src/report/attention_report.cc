@@ -180,7 +180,7 @@ Table attention_summary(std::span<const Record> records) {
 
   Table table{.title = "attention: " + shared_by_all(all) +
                        (several || all.rows.empty() ? "" : ", " + all.implementations.front()) +
-                       "; medians, +-% within-run"};
+                       "; medians, +-% " + interval_kind(rows_of_study(records, "attention"))};
   table.columns = size_columns(keys);
   if (several) table.columns.emplace_back("implementation");
   for (const char* name :

@@ -107,13 +107,13 @@ Fit fit_terms(const std::vector<Observation>& curve, const std::vector<size_t>& 
 }  // namespace
 
 Observation exactly(double x, double y) {
-  return {x, y, y, y};
+  return {.x = x, .y = y, .low = y, .high = y};
 }
 
-Observation median_at(double x, const Statistics& statistics) {
+Observation median_at(double x, const Statistics& statistics, bool of_runs) {
   const bool known = std::isfinite(relative_half_width(statistics));
   return {x, statistics.median_ms, known ? statistics.median_low_ms : 0,
-          known ? statistics.median_high_ms : kInfinity};
+          known ? statistics.median_high_ms : kInfinity, of_runs};
 }
 
 bool Growth::has_interval() const {
@@ -134,6 +134,7 @@ std::optional<Growth> growth_at_end(std::span<const Observation> curve) {
                 .low = whole.low,
                 .high = whole.high,
                 .exact = is_exact(start) && is_exact(end),
+                .of_runs = start.of_runs && end.of_runs,
                 .from = start.x,
                 .to = end.x};
   if (past + 1 != sorted.end()) {
@@ -154,11 +155,13 @@ std::string in_words(std::span<const Growth> curves, std::string_view variable) 
   const double low = extent(curves, [](const Growth& g) { return g.low; }).first;
   const double high = extent(curves, [](const Growth& g) { return g.high; }).second;
   const auto all = [&](auto holds) { return std::all_of(curves.begin(), curves.end(), holds); };
+  const bool of_runs = all([](const Growth& g) { return g.of_runs; });
   std::string text = exponents(least, most, curves.size(), variable);
   if (!all([](const Growth& g) { return g.has_interval(); }))
-    text += " (too few samples for an interval)";
+    text += fmt::format(" (too few {} for an interval)", of_runs ? "runs" : "samples");
   else if (!all([](const Growth& g) { return g.exact; }))
-    text += fmt::format(" ({:.2f} to {:.2f} within-run)", low, high);
+    text +=
+        fmt::format(" ({:.2f} to {:.2f} {})", low, high, of_runs ? "between runs" : "within-run");
   const auto rising =
       std::count_if(curves.begin(), curves.end(), [](const Growth& g) { return g.rising; });
   if (rising == 0) text += round_name(low, high);

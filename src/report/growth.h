@@ -24,9 +24,10 @@ struct Observation {
   double y = 0;
   double low = 0;
   double high = 0;
+  bool of_runs = false;  // the interval is of the medians of several runs, not of samples
 };
 Observation exactly(double x, double y);
-Observation median_at(double x, const Statistics& statistics);
+Observation median_at(double x, const Statistics& statistics, bool of_runs = false);
 
 // The slope on logarithmic axes between two sizes, the largest and the next at most a quarter of
 // it: over two doublings or more, one noisy size counts less.
@@ -34,6 +35,7 @@ struct Growth {
   double exponent = 0;
   double low = 0, high = 0;  // that the intervals of both ends allow; infinite: one has none
   bool exact = false;        // counted, not measured
+  bool of_runs = false;      // between runs; else within one
   double from = 0, to = 0;   // the two sizes
   // The slope is still rising by more than kRising beyond both intervals: it holds for no more
   // than these sizes.

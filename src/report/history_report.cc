@@ -9,6 +9,7 @@
 
 #include "base/printable.h"
 #include "measure/record_text.h"
+#include "report/record_cells.h"
 #include "report/verdicts.h"
 
 namespace ridgeline {
@@ -109,10 +110,12 @@ std::vector<Table> history_tables(std::span<const SavedRecord> records, const No
   const std::vector<SavedRecord> saved_rows = rows_of(records);
   for (const Line& line : lines_of(saved_rows, noise)) {
     const Record& first = line.points.front().saved->record;
+    std::vector<const Record*> rows;
+    for (const Point& point : line.points) rows.push_back(&point.saved->record);
     Table table{.title = fmt::format("{}{}{}", row_text(first), line.phase.empty() ? "" : ": ",
                                      printable(line.phase, 40)),
-                .columns = {"time", "commit", "baseline", "median ms", "+-% within-run", "speedup",
-                            "verdict"}};
+                .columns = {"time", "commit", "baseline", "median ms", "+-% " + interval_kind(rows),
+                            "speedup", "verdict"}};
     const bool has_notes = std::any_of(line.points.begin(), line.points.end(),
                                        [](const Point& point) { return !note(point).empty(); });
     if (has_notes) table.columns.emplace_back("note");

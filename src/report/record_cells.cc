@@ -14,21 +14,27 @@ namespace {
 
 constexpr double kWellKnown = 0.05;  // half the width of a median's interval over the median
 
-size_t rows_with(std::span<const Record* const> rows, bool (*holds)(const Statistics&)) {
+size_t rows_with(std::span<const Record* const> rows,
+                 bool (*holds)(const Record&, const Statistics&)) {
   return static_cast<size_t>(std::count_if(rows.begin(), rows.end(), [&](const Record* record) {
     return record->status == Status::ok &&
            std::any_of(record->series.begin(), record->series.end(), [&](const Series& series) {
-             return is_compared(series.name) && holds(series.statistics);
+             return is_compared(series.name) && holds(*record, series.statistics);
            });
   }));
 }
 
-bool is_too_short(const Statistics& statistics) {
-  return statistics.count < kMinIntervalSamples;
+// Verdicts on several runs need fewer of them than an interval of their median does.
+bool is_too_short(const Record& record, const Statistics& statistics) {
+  return record.merged_runs == 0 && statistics.count < kMinIntervalSamples;
 }
 
-bool is_noisy(const Statistics& statistics) {
-  return !is_too_short(statistics) && !(relative_half_width(statistics) <= kWellKnown);
+bool is_noisy(const Record& record, const Statistics& statistics) {
+  const double half_width =
+      record.merged_runs > 0
+          ? (statistics.median_high_ms - statistics.median_low_ms) / 2 / statistics.median_ms
+          : relative_half_width(statistics);
+  return !is_too_short(record, statistics) && !(half_width <= kWellKnown);
 }
 
 }  // namespace
@@ -87,6 +93,13 @@ std::vector<const Record*> rows_of_study(std::span<const Record> records, std::s
   return rows;
 }
 
+std::string interval_kind(std::span<const Record* const> rows) {
+  const auto is_merged = [](const Record* record) { return record->merged_runs > 0; };
+  if (std::none_of(rows.begin(), rows.end(), is_merged)) return "within-run";
+  return std::all_of(rows.begin(), rows.end(), is_merged) ? "between runs"
+                                                          : "within-run or between runs";
+}
+
 std::string noise_note(std::span<const Record* const> rows) {
   const auto words = [](size_t count) {
     return fmt::format("{} row{}", count, count == 1 ? "" : "s");
@@ -94,9 +107,8 @@ std::string noise_note(std::span<const Record* const> rows) {
   std::string text;
   if (const size_t noisy = rows_with(rows, is_noisy); noisy > 0)
     text = fmt::format(
-        "Noisy: in {} a median is not known to within {:.0f} % within-run; take ratios there as "
-        "rough",
-        words(noisy), 100 * kWellKnown);
+        "Noisy: in {} a median is not known to within {:.0f} % {}; take ratios there as rough",
+        words(noisy), 100 * kWellKnown, interval_kind(rows));
   if (const size_t few = rows_with(rows, is_too_short); few > 0)
     text += fmt::format("{}Too few samples in {}: fewer than {} give no interval and no verdict",
                         text.empty() ? "" : ". ", words(few), kMinIntervalSamples);

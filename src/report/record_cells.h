@@ -37,7 +37,11 @@ std::vector<const Record*> rows_of_study(std::span<const Record> records, std::s
 // measured too low.
 inline constexpr double kCeilingSlack = 1.05;
 
-// How well medians are known within their run: "Noisy: in 2 rows ...", "Too few samples: 1 row
+// What the intervals of these rows are: "within-run", from the samples of one run, "between runs",
+// from the medians of several, or both.
+std::string interval_kind(std::span<const Record* const> rows);
+
+// How well medians are known: "Noisy: in 2 rows ...", "Too few samples: 1 row
 // ..."; of rows that are ok. Empty: all are well known.
 std::string noise_note(std::span<const Record* const> rows);
 

@@ -8,6 +8,7 @@
 #include "measure/statistics.h"
 #include "report/attention_report.h"
 #include "report/kernel_report.h"
+#include "report/record_cells.h"
 #include "report/report_axis.h"
 #include "report/report_sections.h"
 
@@ -118,9 +119,9 @@ ReportSection time_section(const ReportContext& context, const char* study_name,
   if (!section.views.empty() && !study.shared.empty())
     section.sentences.insert(
         section.sentences.begin(),
-        fmt::format("All rows: {}. Medians of the samples of a run; +- is half the "
-                    "width of their 95 % interval, within-run.",
-                    study.shared));
+        fmt::format(
+            "All rows: {}. Times are medians; +- is half the width of their 95 % interval, {}.",
+            study.shared, interval_kind(context.rows)));
   if (!study.all_shown)
     section.sentences.push_back(
         fmt::format("Charts show the first {} implementations of each setting; the table of all "

@@ -126,8 +126,8 @@ ReportTable rows_table(const std::string& study, const std::vector<const Record*
   table.columns = {"implementation"};
   for (const std::string& key : keys) table.columns.push_back(shown(key, 40));
   table.columns.insert(table.columns.end(),
-                       {"device", "pass", "median ms", "+-% within-run", "p95 ms", "GFLOP/s",
-                        "peak MiB", "error/tol", "status"});
+                       {"device", "pass", "median ms", "+-% " + interval_kind(rows), "p95 ms",
+                        "GFLOP/s", "peak MiB", "error/tol", "status"});
   const auto add = [&](const Record& record, const Series* series) {
     std::vector<ReportCell> row = {{shown(record.implementation, 60), {}}};
     for (const std::string& key : keys) row.push_back(text_cell(value_at(record, key)));

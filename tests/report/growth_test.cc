@@ -115,6 +115,17 @@ TEST(Growth, WithoutEnoughSamplesThereIsNoInterval) {
   EXPECT_EQ(said(few), "S^1.00, close to linear, from S 256 to 1024") << "no sample differs";
 }
 
+TEST(Growth, MediansOfRunsAreToldAsSuch) {
+  std::vector<Observation> runs;
+  for (const double x : {256.0, 1024.0})
+    runs.push_back(median_at(x, summarize(std::vector{x, x, x, x, x, 1.1 * x, 1.1 * x}), true));
+  EXPECT_EQ(said(runs), "S^1.00 (0.93 to 1.07 between runs), close to linear, from S 256 to 1024");
+  runs.clear();
+  for (const double x : {256.0, 1024.0})
+    runs.push_back(median_at(x, summarize(std::vector{x, x, x}), true));
+  EXPECT_EQ(said(runs), "S^1.00 (too few runs for an interval), from S 256 to 1024");
+}
+
 TEST(Growth, SeveralCurvesHaveOneRange) {
   std::vector<Growth> growths = {*growth_at_end(curve({256, 1024}, 0, 1, 1.5)),
                                  *growth_at_end(curve({256, 1024}, 0, 1, 1.9))};

@@ -56,5 +56,30 @@ TEST(RecordCells, AnErrorThatIsNanIsTheWorst) {
   }
 }
 
+TEST(RecordCells, IntervalsSayWhetherTheyAreOfOneRun) {
+  Record single = attention_record({}), merged = attention_record({});
+  merged.merged_runs = 5;
+  EXPECT_EQ(interval_kind(std::vector<const Record*>{&single}), "within-run");
+  EXPECT_EQ(interval_kind(std::vector<const Record*>{&merged}), "between runs");
+  EXPECT_EQ(interval_kind(std::vector<const Record*>{&single, &merged}),
+            "within-run or between runs");
+}
+
+// Five runs have no 95 % interval of their median, and get verdicts all the same.
+TEST(RecordCells, FewRunsAreNotTooFewSamples) {
+  Record record = attention_record({});
+  for (Series& series : record.series) series = series_of(series.name, {10, 10, 10, 10, 10.1});
+  const std::vector<const Record*> rows = {&record};
+  EXPECT_EQ(noise_note(rows),
+            "Too few samples in 1 row: fewer than 6 give no interval and no verdict");
+  record.merged_runs = 5;
+  EXPECT_EQ(noise_note(rows), "");
+  record.series[0] = series_of("forward", {8, 9, 10, 11, 12});
+  EXPECT_EQ(
+      noise_note(rows),
+      "Noisy: in 1 row a median is not known to within 5 % between runs; take ratios there as "
+      "rough");
+}
+
 }  // namespace
 }  // namespace ridgeline
