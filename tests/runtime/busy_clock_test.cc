@@ -86,7 +86,7 @@ TEST(Child, DISABLED_SaysNothingWhereTheHostWasLate) {
   }));
 }
 
-class BusyTime : public testing::TestWithParam<const char*> {};
+class BusyTime : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(BusyTime, OfAStandIn) {
   const TempDir libraries;
@@ -96,9 +96,10 @@ TEST_P(BusyTime, OfAStandIn) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Clock, BusyTime,
-                         testing::Values("CountsKernelsAndNotTheHostBetweenThem",
-                                         "CountsLongKernelsInFull", "EndsAWindowBeforeTheHostWaits",
-                                         "SaysNothingWhereTheHostWasLate"),
+                         ::testing::Values("CountsKernelsAndNotTheHostBetweenThem",
+                                           "CountsLongKernelsInFull",
+                                           "EndsAWindowBeforeTheHostWaits",
+                                           "SaysNothingWhereTheHostWasLate"),
                          [](const auto& name) { return std::string(name.param); });
 
 TEST(CudaDevice, BusyTimeLeavesOutTheWaitsForTheHost) {
