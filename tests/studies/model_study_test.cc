@@ -81,8 +81,8 @@ TEST(ModelStudy, CompiledTakesFewerLaunchesAndLessMemoryThanVanilla) {
   const Record compiled = run_row(study, workload(ModelMode::compiled));
   const Json& before = vanilla.metrics.value()["full_step"];
   const Json& after = compiled.metrics.value()["full_step"];
-  EXPECT_LT(after["launches"], before["launches"]);
-  EXPECT_LT(after["launches"], after["eager_launches"]);
+  EXPECT_LT(after["launches"].get<int>(), before["launches"].get<int>());
+  EXPECT_LT(after["launches"].get<int>(), after["eager_launches"].get<int>());
   EXPECT_LT(compiled.memory.peak, vanilla.memory.peak);
   EXPECT_GT(after["compile_seconds"].get<double>(), 0);
 }
