@@ -26,8 +26,10 @@ constexpr Table (*kTables[])(Records) = {attention_csv,    attention_summary, fr
                                          frontier_summary, gemm_csv,          gemm_summary,
                                          kernel_csv,       kernel_summary,    model_csv,
                                          model_summary,    model_first_steps, roofline_csv};
-constexpr std::vector<std::string> (*kNotes[])(Records) = {explain_attention, frontier_notes,
-                                                           gemm_notes, kernel_notes, model_notes};
+constexpr std::vector<std::string> (*kNotes[])(Records) = {
+    [](Records records) { return explain_attention(records); }, frontier_notes,
+    [](Records records) { return gemm_notes(records); }, kernel_notes,
+    [](Records records) { return model_notes(records); }};
 
 void view(const std::vector<Record>& records) {
   for (const auto table : kTables) {
