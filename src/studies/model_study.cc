@@ -112,6 +112,8 @@ ModelStudy::ModelStudy(Device& device, ModelStudyOptions options)
   std::sort(chosen.begin(), chosen.end());
   chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
   options_.protocol.time_budget_s /= static_cast<double>(chosen.size());
+  // Weights that are saved were trained for as many steps as asked for, on any machine.
+  if (!options_.save_weights.empty()) options_.protocol.min_warmup_s = 0;
 }
 
 Record ModelStudy::describe(const ModelWorkload& workload, const Record& blank) const {
