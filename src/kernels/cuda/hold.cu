@@ -1,4 +1,5 @@
 // Keeps the stream from going on for a given time, so that the work behind it can be queued whole.
+#include "elements.cuh"
 #include "params.h"
 
 namespace ridgeline {
@@ -10,6 +11,7 @@ __device__ __forceinline__ unsigned long long nanoseconds() {
 }
 
 extern "C" __global__ void hold(const __grid_constant__ HoldParams p) {
+  wait_for_earlier_kernels();
   const unsigned long long begin = nanoseconds();
   while (nanoseconds() - begin < p.nanoseconds) {
   }
