@@ -45,9 +45,9 @@ std::vector<std::string> flags_of_all() {
 }
 
 bool may_run(const std::vector<std::string>& words) {
-  // What opens a device of its own, makes files, or builds a model of 2^24 layers.
-  for (const char* flag : {"--device", "--threads", "--dump-kernels", "--layers", "--model-size",
-                           "--source", "--explain", "--memory-budget"})
+  // What opens a device of its own, makes files, runs after all, or builds a model of 2^24 layers.
+  for (const char* flag : {"--dry-run", "--device", "--threads", "--dump-kernels", "--layers",
+                           "--model-size", "--source", "--explain", "--memory-budget"})
     for (const std::string& word : words)
       if (word.find(flag) != std::string::npos) return false;
   return true;
@@ -64,7 +64,8 @@ void parse_and_try(const std::string& input) {
     if (words.empty() || words[0] != command.name) continue;
     CLI::App app;
     const bool runs = command.dry_run && may_run(words);
-    if (runs) words.insert(words.end(), {"--dry-run", "--device", "cpu", "--threads", "1"});
+    // In front, where no flag that lacks its value can take one of them for it.
+    if (runs) words.insert(words.begin() + 1, {"--dry-run", "--device", "cpu", "--threads", "1"});
     const Run run = parse_command(app, command.add, words);
     if (runs) run();
   }
