@@ -132,16 +132,15 @@ TEST(WriteFileAtomically, APipeIsWrittenOnlyForAReader) {
   std::string got;
   const FileDescriptor reading(open((dir / "pipe").c_str(), O_RDONLY | O_NONBLOCK));
   fcntl(reading.get(), F_SETFL, 0);
+  // Held from the check to the writing, so that the reader sees no end before or between them.
+  FileDescriptor held = check_writable(dir / "pipe");
   std::thread reader([&] {
     char chunk[4096];
     for (ssize_t count; (count = read(reading.get(), chunk, sizeof chunk)) > 0;)
       got.append(chunk, static_cast<size_t>(count));
   });
-  {
-    // Held from the check to the writing, so that the reader sees no end between them.
-    const FileDescriptor held = check_writable(dir / "pipe");
-    write_file_atomically(dir / "pipe", text);
-  }
+  write_file_atomically(dir / "pipe", text);
+  held = FileDescriptor();
   reader.join();
   EXPECT_EQ(got, text);
 }
