@@ -3,6 +3,7 @@ import math
 import os
 import time
 
+from .process_memory import Growth
 from .refusal import Refusal, missing
 
 # Memory that JAX takes at once would be missing elsewhere.
@@ -102,18 +103,24 @@ class Problem:
         except (RuntimeError, ValueError, NotImplementedError, AssertionError) as error:
             raise refusal_of(error) from error
 
+    def input_bytes(self):
+        return sum(array.nbytes for copy in self.copies for array in copy.values())
+
     def run_watched(self, results):
+        growth = Growth(self.input_bytes()) if self.device.platform == "cpu" else None
         state = jax.block_until_ready(self.forward(0))
         gradients = jax.block_until_ready(self.backward(0, state)) if self.gradients else ()
-        statistics = self.device.memory_stats() or {}
+        facts = growth.facts() if growth else {}
+        peak = (self.device.memory_stats() or {}).get("peak_bytes_in_use")
+        if peak:
+            facts["peak_bytes"] = peak
         if results:
             for name, array in zip(("output", "d_q", "d_k", "d_v"), (state[0], *gradients)):
                 array = numpy.asarray(array)
                 if self.layout == "bshd":
                     array = array.swapaxes(1, 2)
                 numpy.ascontiguousarray(array).tofile(os.path.join(self.request["folder"], name))
-        peak = statistics.get("peak_bytes_in_use")
-        return {"peak_bytes": peak} if peak else {}
+        return facts
 
     def timed(self, work):
         """JAX shows no clock of the device: the host's, until the result is there."""

@@ -1,10 +1,10 @@
 """PyTorch's attention, and that of libraries built on it."""
 import contextlib
 import os
-import resource
 import time
 import warnings
 
+from .process_memory import Growth, limit_memory
 from .refusal import Refusal, missing
 
 try:
@@ -99,6 +99,9 @@ class Problem:
             tensors[name] = tensor.requires_grad_(self.gradients and name != "d_output")
         return tensors
 
+    def input_bytes(self):
+        return sum(tensor.nbytes for copy in self.copies for tensor in copy.values())
+
     def inputs(self, copy):
         return [self.copies[copy][name] for name in ("q", "k", "v")]
 
@@ -144,7 +147,7 @@ class Problem:
             if self.has_queue:
                 torch.cuda.empty_cache()
                 torch.cuda.reset_peak_memory_stats()
-            memory = Growth() if not self.has_queue else None
+            growth = None if self.has_queue else Growth(self.input_bytes())
             output = self.forward(0)
             self.wait()
             facts = {"before_backward_bytes": torch.cuda.memory_allocated()} if self.has_queue else {}
@@ -152,8 +155,8 @@ class Problem:
             self.wait()
             if self.has_queue:
                 facts["peak_bytes"] = torch.cuda.max_memory_allocated()
-            elif memory.known():
-                facts["process_peak_growth_bytes"] = memory.peak()
+            else:
+                facts |= growth.facts()
             if results:
                 self.write("output", output)
                 for name, gradient in zip(GRADIENTS, gradients):
@@ -221,39 +224,3 @@ class Problem:
         if self.has_queue:
             torch.cuda.synchronize()
             torch.cuda.empty_cache()
-
-
-def status_bytes(field):
-    with open("/proc/self/status", encoding="ascii") as file:
-        for line in file:
-            if line.startswith(field + ":"):
-                return 1024 * int(line.split()[1])
-    return None
-
-
-def limit_memory(budget):
-    """A tensor beyond the budget is an error that can be caught, not the end of the machine."""
-    taken = status_bytes("VmData")
-    if taken is not None:
-        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
-        wanted = taken + budget + (256 << 20)  # stacks and the library's own needs
-        resource.setrlimit(resource.RLIMIT_DATA,
-                           (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
-
-
-class Growth:
-    """Of the resident size of this process from here on."""
-
-    def __init__(self):
-        try:
-            with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
-                file.write("5")
-            self.before = status_bytes("VmRSS")
-        except OSError:
-            self.before = None
-
-    def known(self):
-        return self.before is not None
-
-    def peak(self):
-        return max(0, status_bytes("VmHWM") - self.before)

@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/options.h"
+#include "cli/sweep_group.h"
 #include "report/table.h"
 #include "studies/peer_study.h"
 
@@ -20,7 +21,7 @@ struct AttentionFlags {
   std::string preset = "cs336";
   AttentionMatrix given;
   std::vector<std::string> dtypes;
-  std::string backward;  // empty: the device's
+  BackwardFlags backward;
   DeviceFlags device;
   ProtocolFlags protocol;
   StudyFlags study;
@@ -41,7 +42,7 @@ AttentionMatrix matrix_of(const AttentionFlags& flags, const Device& device) {
   prefer(matrix.dtypes, flags.dtypes);
   prefer(matrix.implementations, flags.given.implementations);
   matrix.causal = matrix.causal || flags.causal;
-  matrix.backward = backward_algorithm(flags.backward, device.facts());
+  matrix.backward = backward_algorithms(flags.backward.algorithms, device.facts());
   return matrix;
 }
 
@@ -50,12 +51,10 @@ int list_implementations() {
   for (const AttentionImplementation& implementation : attention_implementations())
     print("  {:<12} {}\n", implementation.name, implementation.summary);
   print("{}", peer_list());
-  print(
-      "presets:\n"
-      "  cs336        batch 8, d 16 to 128, S 256 to 16384, fp32\n"
-      "  flash        batch 1, causal, d 16 to 128, S 128 to 65536, bf16 and fp32\n"
-      "  leaderboard  16 heads, d 64, S 16384, bf16, causal\n"
-      "dtypes:\n  fp32, bf16, fp16; tf32 on a GPU\n");
+  print("presets:\n");
+  for (const AttentionPreset& preset : attention_presets())
+    print("  {:<12} {}\n", preset.name, preset.summary);
+  print("dtypes:\n  fp32, bf16, fp16; tf32 on a GPU\n");
   return 0;
 }
 
@@ -99,7 +98,7 @@ int run_command(const AttentionFlags& flags) {
                                     .seed = flags.study.seed,
                                     .verify = !flags.study.no_verify,
                                     .settings = settings_of(flags.device, *device),
-                                    .interrupted = interrupted};
+                                    .interrupted = sweep_interrupted};
   const auto explain = [&] {
     for (const AttentionWorkload& workload : workloads)
       if (flags.explain && is_compiled(workload)) print("\n{}", explain_plan(workload, *device));
@@ -139,21 +138,17 @@ Run add_attention_command(CLI::App& app) {
                   .implementations = {}};
   CLI::App* command =
       app.add_subcommand("attention", "time and memory of attention over a grid of sizes");
-  command
-      ->add_option("--impl", flags->given.implementations,
-                   "implementations (default: naive,compiled,flash)")
-      ->delimiter(',');
+  add_implementations(*command, flags->given.implementations,
+                      "implementations (default: naive,compiled,flash)");
   command->add_option("--preset", flags->preset, "cs336, flash or leaderboard")
       ->capture_default_str();
   add_sizes(*command, "--batch-size", flags->given.batch_sizes, "independent sequences");
-  add_sizes(*command, "--d-model", flags->given.head_dims, "width of one head");
+  add_head_dims(*command, flags->given.head_dims);
   add_sizes(*command, "--seq-len", flags->given.seq_lens, "sequence lengths");
   add_sizes(*command, "--heads", flags->given.heads, "heads per sequence");
-  command->add_flag("--causal", flags->causal, "a query sees only keys up to its own position");
-  command->add_option("--dtype", flags->dtypes, "fp32, tf32, bf16 or fp16")->delimiter(',');
-  command->add_option("--backward", flags->backward,
-                      "of flash and compiled: single-pass or two-pass (default: single-pass, with "
-                      "--deterministic on a GPU two-pass)");
+  add_causal(*command, flags->causal);
+  add_dtypes(*command, flags->dtypes);
+  add_backward(*command, flags->backward);
   command->add_flag("--explain", flags->explain,
                     "print the plans of compiled rows: what was recognised, kernels and why, "
                     "memory, refusals; with --dry-run, without running them");

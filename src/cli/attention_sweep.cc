@@ -8,6 +8,7 @@
 #include "cli/failures.h"
 #include "report/attention_report.h"
 #include "studies/device_facts.h"
+#include "studies/expected_time.h"
 #include "studies/memory_accounting.h"
 #include "studies/peer_study.h"
 
@@ -53,14 +54,18 @@ void account_smallest_oom(const std::vector<Record>& records, const Device& devi
 
 void show(const std::vector<Record>& records, const Device& device,
           const AttentionSweepOptions& options) {
-  print("\n{}", to_terminal(attention_summary(records)));
-  for (const Table& table : attention_side_by_side(records)) print("\n{}", to_terminal(table));
+  const fs::path csv = options.directory / "attention.csv";
+  print("\n{}", to_terminal(attention_summary(records), csv));
+  if (const std::string note = attention_memory_note(records); !note.empty())
+    print("{}\n", note);
+  for (const Table& table : attention_side_by_side(records))
+    print("\n{}", to_terminal(table, csv));
   account_smallest_oom(records, device, options.directory);
   const std::vector<std::string> sentences = explain_attention(records);
   if (!sentences.empty()) print("\nWhat this shows:\n");
   for (const std::string& sentence : sentences) print("  - {}\n", sentence);
   print("\nRecords: {}\nCSV:     {}\n", (options.directory / "attention.jsonl").string(),
-        (options.directory / "attention.csv").string());
+             csv.string());
 }
 
 }  // namespace
@@ -75,12 +80,14 @@ SweepResult run_attention_sweep(const std::vector<AttentionWorkload>& workloads,
     Record record = is_peer ? describe_peer_attention(workload, device, options.study, blank)
                             : describe_attention(workload, device, options.study, blank);
     record.command = row_command(options.command, workload);
-    const auto macs = static_cast<double>(record.cost->forward.macs + record.cost->backward.macs);
+    const double expected_s =
+        expected_attention_s(workload.config, record, device,
+                             {.protocol = options.study.protocol, .verify = options.study.verify});
     const auto run = [&device, &options, &peers, is_peer, workload, record] {
       return is_peer ? peers.run_attention(workload, options.study, record)
                      : run_attention(workload, device, options.study, record);
     };
-    rows.push_back({record, label(workload), macs, run});
+    rows.push_back({record, label(workload), expected_s, run});
   }
   const SweepResult result = run_sweep(rows, {.records = options.directory / "attention.jsonl",
                                               .output = options.output,

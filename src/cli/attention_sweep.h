@@ -13,7 +13,7 @@ namespace ridgeline {
 struct AttentionSweepOptions {
   AttentionStudyOptions study;
   std::filesystem::path directory = "results/attention";
-  std::string output = {};  // a further CSV, JSONL or Markdown file; empty: none
+  OutputFlags output = {};  // further files
   SaveBaseline baseline = {};
   bool resume = false;       // keep what the results file holds and run only the rest
   int runs = 1;  // in fresh processes

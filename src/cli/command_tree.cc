@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "studies/attention_workload.h"
+#include "studies/gemm_workload.h"
 #include "studies/kernel_workload.h"
 #include "studies/model_workload.h"
 #include "studies/peer_implementations.h"
@@ -20,14 +21,8 @@ Words implementations() {
   return words;
 }
 
-Words modes() {
-  Words words;
-  for (const KernelModeInfo& mode : kernel_modes()) words.emplace_back(mode.name);
-  return words;
-}
-
 template <auto table>
-Words model_words() {
+Words names_in() {
   Words words;
   for (const auto& row : table()) words.emplace_back(row.name);
   return words;
@@ -44,16 +39,15 @@ const std::vector<Values>& known_values() {
   static const std::vector<Values> kKnown = {
       {"attention", "--impl", implementations},
       {"kernel", "--impl", implementations},
-      {"kernel", "--mode", modes},
-      {"attention", "--preset",
-       [] {
-         return Words{"cs336", "flash", "leaderboard"};
-       }},
-      {"model", "--mode", model_words<model_modes>},
-      {"memory", "--mode", model_words<model_modes>},
-      {"", "--precision", model_words<model_precisions>},
-      {"", "--scenario", model_words<scenarios>},
-      {"", "--model-size", model_words<transformer_sizes>},
+      {"kernel", "--mode", names_in<kernel_modes>},
+      {"frontier", "--impl", names_in<attention_implementations>},
+      {"gemm", "--impl", names_in<gemm_implementations>},
+      {"attention", "--preset", names_in<attention_presets>},
+      {"model", "--impl", names_in<model_modes>},
+      {"memory", "--impl", names_in<model_modes>},
+      {"", "--precision", names_in<model_precisions>},
+      {"", "--scenario", names_in<scenarios>},
+      {"", "--model-size", names_in<transformer_sizes>},
       {"", "--optimizer",
        [] {
          return Words{"cs336", "pytorch"};
@@ -66,7 +60,7 @@ const std::vector<Values>& known_values() {
        [] {
          return Words{"auto", "cpu", "cuda"};
        }},
-      {"", "--backward-algorithm",
+      {"", "--backward",
        [] {
          return Words{"single-pass", "two-pass"};
        }},

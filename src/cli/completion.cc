@@ -8,6 +8,7 @@
 #include "base/print.h"
 #include "cli/command_tree.h"
 #include "cli/commands.h"
+#include "cli/options.h"
 
 namespace ridgeline {
 namespace {
@@ -178,7 +179,7 @@ Run add_completion_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("completion", "completions for a shell, on stdout");
   command->add_option("shell", *shell, "bash, zsh or fish")
       ->required()
-      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+      ->check(one_of({"bash", "zsh", "fish"}));
   command->footer(
       "Examples:\n"
       "  source <(ridgeline completion bash)                 in this shell\n"

@@ -47,7 +47,7 @@ std::vector<AttentionWorkload> workloads_of(const FrontierFlags& flags, const De
                         .dtypes = flags.dtypes,
                         .implementations = flags.implementations,
                         .causal = flags.causal,
-                        .backward = backward_algorithm({}, device.facts())});
+                        .backward = {backward_algorithm({}, device.facts())}});
 }
 
 std::string label_without_length(const AttentionWorkload& workload) {
@@ -73,7 +73,7 @@ std::optional<ProbeResult> probe_in_child(const AttentionWorkload& workload, Pro
   DeviceFlags same = flags.device;
   if (same.device == "auto") same.device = device.name();
   same.threads = device.facts().threads;
-  same.memory_budget = fmt::to_string(device.ledger().budget().count);
+  same.memory_budget = fmt::format("{}B", device.ledger().budget().count);
   std::vector<std::string> words = {"/proc/self/exe", kFrontierProbeCommand,
                                     "--seq-len",      fmt::to_string(workload.config.seq_len),
                                     "--method",       std::string(name(method))};
@@ -144,7 +144,7 @@ int dry_run(const std::vector<SweepRow>& rows, const FrontierFlags& flags, const
                           row.described.memory.predicted_peak
                               ? to_string(*row.described.memory.predicted_peak)
                               : std::string()});
-  print("{}", to_text(table));
+  print("{}", to_terminal(table));
   return 0;
 }
 
@@ -177,7 +177,8 @@ int run_command(const FrontierFlags& flags) {
     const auto run = [&device, &options, workload, record] {
       return find_frontier(workload, *device, options, record);
     };
-    rows.push_back({record, label_without_length(workload), 1, run});
+    rows.push_back({record, label_without_length(workload),
+                    expected_frontier_s(workload, *device, options, record), run});
   }
   if (flags.study.dry_run) return dry_run(rows, flags, *device);
   const fs::path directory = fs::path(flags.study.results_dir) / "frontier";
@@ -192,7 +193,7 @@ int run_command(const FrontierFlags& flags) {
                        .table = frontier_csv});
   if (result.records.empty()) return exit_code(result);
   print("Out-of-memory frontier on {}\n\n{}\n", device->description(),
-        to_terminal(frontier_summary(result.records)));
+             to_terminal(frontier_summary(result.records), directory / "frontier.csv"));
   for (const std::string& note : frontier_notes(result.records)) print("  - {}\n", note);
   print("\nRecords: {0}/frontier.jsonl\nCSV:     {0}/frontier.csv\n", directory.string());
   return exit_code(result);
@@ -237,17 +238,14 @@ Run add_frontier_command(CLI::App& app) {
   auto flags = std::make_shared<FrontierFlags>();
   CLI::App* command =
       app.add_subcommand("frontier", "the longest sequence of attention that fits in memory");
-  command->add_option("--impl", flags->implementations, "implementations, such as naive,flash")
-      ->delimiter(',')
+  add_implementations(*command, flags->implementations, "implementations, such as naive,flash")
       ->capture_default_str();
   add_sizes(*command, "--batch-size", flags->batch_sizes, "independent sequences")
       ->capture_default_str();
-  add_sizes(*command, "--d-model", flags->head_dims, "width of one head")->capture_default_str();
+  add_head_dims(*command, flags->head_dims)->capture_default_str();
   add_sizes(*command, "--heads", flags->heads, "heads per sequence")->capture_default_str();
-  command->add_flag("--causal", flags->causal, "a query sees only keys up to its own position");
-  command->add_option("--dtype", flags->dtypes, "fp32, tf32, bf16 or fp16")
-      ->delimiter(',')
-      ->capture_default_str();
+  add_causal(*command, flags->causal);
+  add_dtypes(*command, flags->dtypes)->capture_default_str();
   command->add_option("--step", flags->step, "lengths are multiples of this")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
       ->capture_default_str();

@@ -10,6 +10,7 @@
 #include "cli/options.h"
 #include "cli/stored_ceilings.h"
 #include "cli/sweep.h"
+#include "cli/sweep_group.h"
 #include "report/gemm_report.h"
 #include "studies/gemm_study.h"
 
@@ -77,7 +78,7 @@ int dry_run(const std::vector<GemmWorkload>& workloads, const GemmStudy& study,
                           fmt::format("{:.4g}", static_cast<double>(cost.flops) /
                                                     static_cast<double>(cost.bytes.count))});
   }
-  print("{}", to_text(table));
+  print("{}", to_terminal(table));
   return 0;
 }
 
@@ -91,7 +92,7 @@ std::string row_command(const GemmFlags& flags, const Device& device, const Prot
       shape.n, shape.k, info(workload.dtype).name);
 }
 
-int run_command(GemmFlags flags) {
+int run_command(const GemmFlags& flags) {
   namespace fs = std::filesystem;
   if (flags.study.list) return list_gemms();
   const std::unique_ptr<Device> device = open_device(flags.device);
@@ -106,7 +107,7 @@ int run_command(GemmFlags flags) {
                             .cold = flags.mode == "cold",
                             .settings = settings_of(flags.device, *device),
                             .roofline = ceilings ? &*ceilings : nullptr,
-                            .interrupted = interrupted});
+                            .interrupted = sweep_interrupted});
   if (flags.study.dry_run) return dry_run(workloads, study, *device);
 
   std::vector<SweepRow> rows;
@@ -114,7 +115,7 @@ int run_command(GemmFlags flags) {
     Record record = study.describe(workload, blank);
     record.command = row_command(flags, *device, protocol, workload);
     const auto run = [&study, workload, record] { return study.run(workload, record); };
-    rows.push_back({record, label(workload), 1, run});
+    rows.push_back({record, label(workload), study.expected_s(workload, record), run});
   }
   const fs::path directory = fs::path(flags.study.results_dir) / "gemm";
   watch_for_interrupts();
@@ -127,7 +128,8 @@ int run_command(GemmFlags flags) {
                        .baseline = {flags.study.save_baseline, flags.study.results_dir},
                        .table = gemm_csv});
   if (result.records.empty()) return exit_code(result);
-  print("GEMM lab on {}\n\n{}\n", device->description(), to_terminal(gemm_summary(result.records)));
+  print("GEMM lab on {}\n\n{}\n", device->description(),
+             to_terminal(gemm_summary(result.records), directory / "gemm.csv"));
   for (const std::string& note : gemm_notes(result.records)) print("  - {}\n", note);
   print("\nRecords: {0}/gemm.jsonl\nCSV:     {0}/gemm.csv\n", directory.string());
   return exit_code(result);
@@ -139,25 +141,19 @@ Run add_gemm_command(CLI::App& app) {
   auto flags = std::make_shared<GemmFlags>();
   CLI::App* command = app.add_subcommand(
       "gemm", "matrix products: naive, tiled and the library's, with their place under the roof");
-  command
-      ->add_option("--impl", flags->implementations,
-                   "naive, tiled, simd, library (default: all that the device has)")
-      ->delimiter(',');
+  add_implementations(*command, flags->implementations,
+                      "naive, tiled, simd, library (default: all that the device has)");
   command->add_option("--op", flags->ops, "gemm, gemv: what --size makes")
       ->delimiter(',')
       ->capture_default_str();
   add_sizes(*command, "--size", flags->sizes, "of square problems");
   command->add_option("--shape", flags->shapes,
                       "M,N,K of one problem; give it again for more; N = 1 is a gemv");
-  command->add_option("--dtype", flags->dtypes, "fp32, tf32, bf16 or fp16")
-      ->delimiter(',')
-      ->capture_default_str();
+  add_dtypes(*command, flags->dtypes)->capture_default_str();
   command->add_option("--mode", flags->mode, "hot, or cold: the last cache emptied before a sample")
-      ->check(CLI::IsMember({"hot", "cold"}))
+      ->check(one_of({"hot", "cold"}))
       ->capture_default_str();
-  CLI::Option* iterations = nullptr;
   add_protocol_flags(*command, flags->protocol);
-  iterations = command->get_option("--num-iterations");
   add_device_flags(*command, flags->device);
   add_study_flags(*command, flags->study, "implementations, ops, modes, sizes and dtypes");
   command->footer(
@@ -166,12 +162,7 @@ Run add_gemm_command(CLI::App& app) {
       "roof\n"
       "  ridgeline gemm --op gemv --mode cold --size 8192 --dtype bf16\n"
       "  ridgeline gemm --impl library --shape 4096,4096,1024 --num-iterations 50");
-  const CLI::Option* budget = command->get_option("--time-budget");
-  return [flags, iterations, budget] {
-    // A number of samples that was asked for takes the place of the default budget.
-    if (iterations->count() > 0 && budget->count() == 0) flags->protocol.time_budget.clear();
-    return run_command(*flags);
-  };
+  return [flags] { return run_command(*flags); };
 }
 
 }  // namespace ridgeline

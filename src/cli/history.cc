@@ -74,12 +74,12 @@ int run_command(const HistoryFlags& flags) {
     throw Error(ErrorKind::usage, fmt::format("there is no history in '{}'", file.string()),
                 "a study with --save-baseline NAME begins one; --import FILE --as NAME takes "
                 "results that are there");
-  const FileDescriptor output = check_output(flags.output);
+  const auto outputs = check_output({.table = flags.output, .json = {}});
   const History history(file, Database::Open::existing);
   if (flags.baselines) {
     const Table table = baselines_table(history.runs());
     if (!flags.output.empty()) write_table(flags.output, table);
-    print("{}", to_text(table));
+    print("{}", to_terminal(table));
     return 0;
   }
   std::vector<SavedRecord> records;
@@ -97,7 +97,7 @@ int run_command(const HistoryFlags& flags) {
     const size_t last = static_cast<size_t>(flags.last);
     if (last > 0 && table.rows.size() > last)
       table.rows.erase(table.rows.begin(), table.rows.end() - flags.last);
-    print("{}\n", to_text(table));
+    print("{}\n", to_terminal(table));
   }
   return 0;
 }

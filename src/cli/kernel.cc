@@ -4,7 +4,6 @@
 
 #include <memory>
 
-#include "base/file_io.h"
 #include "base/print.h"
 #include "cli/build_facts.h"
 #include "cli/commands.h"
@@ -12,6 +11,7 @@
 #include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/sweep.h"
+#include "cli/sweep_group.h"
 #include "report/kernel_report.h"
 #include "studies/attention_workload.h"
 #include "studies/kernel_study.h"
@@ -26,16 +26,15 @@ struct KernelFlags {
   std::vector<std::string> shapes;
   std::vector<std::string> dtypes = {"fp16", "bf16"};
   std::vector<std::string> modes;
-  std::string backward_algorithm;  // empty: the device's
+  BackwardFlags backward;
   bool causal = false;
-  bool backward = false;
   int calls_per_sample = 0;
   int graph_calls = KernelStudyOptions().graph_calls;
   std::string source;  // of the user's own kernel; empty: none
   std::string entry;
   std::string time_limit = "10s";
   DeviceFlags device;
-  ProtocolFlags protocol{.warmups = 200, .iterations = 500, .time_budget = {}};
+  ProtocolFlags protocol{.warmups = 200, .iterations = 500};
   StudyFlags study;
 };
 
@@ -45,7 +44,7 @@ KernelMatrix matrix_of(const KernelFlags& flags, const Device& device) {
                       .dtypes = flags.dtypes,
                       .modes = modes_of(device),
                       .causal = flags.causal,
-                      .backward = backward_algorithm(flags.backward_algorithm, device.facts())};
+                      .backward = backward_algorithms(flags.backward.algorithms, device.facts())};
   if (!flags.shapes.empty()) matrix.shapes.clear();
   for (const std::string& shape : flags.shapes) matrix.shapes.push_back(parse_kernel_shape(shape));
   if (!flags.modes.empty()) matrix.modes.clear();
@@ -97,10 +96,11 @@ std::string row_command(const std::string& command, const KernelWorkload& worklo
                               ? fmt::format("--source {} --entry {} --time-limit {}", flags.source,
                                             flags.entry, flags.time_limit)
                               : "--impl " + workload.implementation;
-  return fmt::format("{} {} --shape {},{},{},{} --dtype {} --mode {}{}", command, who,
-                     config.batch_size, config.heads, config.seq_len, config.head_dim,
-                     info(config.dtype).name, info(workload.mode).name,
-                     config.causal ? " --causal" : "");
+  return fmt::format(
+      "{} {} --shape {},{},{},{} --dtype {} --mode {}{}{}", command, who, config.batch_size,
+      config.heads, config.seq_len, config.head_dim, info(config.dtype).name,
+      info(workload.mode).name, config.causal ? " --causal" : "",
+      flags.backward.asked ? fmt::format(" --backward {}", name(config.backward)) : "");
 }
 
 // The flags that all rows share.
@@ -108,9 +108,6 @@ std::string shared_command(const KernelFlags& flags, const Device& device,
                            const Protocol& protocol) {
   std::string command = "ridgeline kernel" + to_command(flags.device, device) +
                         to_command(protocol) + fmt::format(" --seed {}", flags.study.seed);
-  if (flags.backward)
-    command += fmt::format(" --backward --backward-algorithm {}",
-                           name(backward_algorithm(flags.backward_algorithm, device.facts())));
   if (flags.calls_per_sample > 0)
     command += fmt::format(" --calls-per-sample {}", flags.calls_per_sample);
   if (flags.graph_calls != KernelStudyOptions().graph_calls)
@@ -151,11 +148,11 @@ int run_command(const KernelFlags& flags) {
   const KernelStudyOptions options{.protocol = protocol,
                                    .seed = flags.study.seed,
                                    .verify = !flags.study.no_verify,
-                                   .backward = flags.backward,
+                                   .backward = flags.backward.asked,
                                    .calls_per_sample = flags.calls_per_sample,
                                    .graph_calls = flags.graph_calls,
                                    .settings = settings_of(flags.device, *device),
-                                   .interrupted = interrupted};
+                                   .interrupted = sweep_interrupted};
   KernelStudy study(*device, options);
   Peers peers(*device, {.interrupted = interrupted});
   const std::unique_ptr<OwnKernelStudy> own = own_kernel(flags, *device, options);
@@ -178,7 +175,7 @@ int run_command(const KernelFlags& flags) {
       }
       return study.run(workload, record);
     };
-    rows.push_back({record, label(workload), 1, run});
+    rows.push_back({record, label(workload), study.expected_s(workload, record), run});
   }
   const fs::path directory = fs::path(flags.study.results_dir) / "kernel";
   watch_for_interrupts();
@@ -190,18 +187,14 @@ int run_command(const KernelFlags& flags) {
                        .budget = device->ledger().budget(),
                        .baseline = {flags.study.save_baseline, flags.study.results_dir},
                        .table = kernel_csv,
-                       .write_more =
-                           [&](const std::vector<Record>& records) {
-                             write_file_atomically(directory / "kernel.json", kernel_json(records));
-                           },
-                       .also_written = {{"the JSON", directory / "kernel.json"}}});
+                       .array = directory / "kernel.json"});
   if (result.records.empty()) return exit_code(result);
   say_failures(result.records, flags.entry);
   print("Kernel study on {}\n\n{}\n", device->description(),
-        to_terminal(kernel_summary(result.records)));
+             to_terminal(kernel_summary(result.records), directory / "kernel.csv"));
   for (const std::string& note : kernel_notes(result.records)) print("  - {}\n", note);
   print("\nRecords: {0}/kernel.jsonl\nJSON:    {0}/kernel.json\nCSV:     {0}/kernel.csv\n",
-        directory.string());
+             directory.string());
   return exit_code(result, flags.entry);
 }
 
@@ -211,25 +204,19 @@ Run add_kernel_command(CLI::App& app) {
   auto flags = std::make_shared<KernelFlags>();
   CLI::App* command = app.add_subcommand(
       "kernel", "latency and rates of one attention kernel: hot, cold, in a launch graph");
-  command->add_option("--impl", flags->implementations, "implementations, such as flash,naive")
-      ->delimiter(',')
+  add_implementations(*command, flags->implementations, "implementations, such as flash,naive")
       ->capture_default_str();
   command->add_option(
       "--shape", flags->shapes,
       "batch,heads,sequence,width; give it again for more shapes (default: the four "
       "that --list shows)");
-  command->add_option("--dtype", flags->dtypes, "fp32, tf32, bf16 or fp16")
-      ->delimiter(',')
-      ->capture_default_str();
+  add_dtypes(*command, flags->dtypes)->capture_default_str();
   command
       ->add_option("--mode", flags->modes,
                    "hot, cold, cold-rotate, graph (default: all that the device has)")
       ->delimiter(',');
-  command->add_flag("--causal", flags->causal, "a query sees only keys up to its own position");
-  command->add_flag("--backward", flags->backward, "time the gradient too");
-  command->add_option("--backward-algorithm", flags->backward_algorithm,
-                      "of flash: single-pass or two-pass (default: single-pass, with "
-                      "--deterministic on a GPU two-pass)");
+  add_causal(*command, flags->causal);
+  add_backward(*command, flags->backward);
   command
       ->add_option("--calls-per-sample", flags->calls_per_sample,
                    "calls back to back in one sample, hot and cold-rotate (default: 10 on a GPU, "

@@ -14,6 +14,7 @@
 #include "cli/build_facts.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
+#include "cli/parse_errors.h"
 #include "report/colour.h"
 
 namespace ridgeline {
@@ -111,20 +112,15 @@ int run(int argc, char** argv) {
     Run command = add(app);
     entries.push_back({app.get_subcommands({}).back(), std::move(command)});
   }
-  const auto is_known = [&](const std::string& name) {
-    return std::any_of(entries.begin(), entries.end(),
-                       [&](const Entry& entry) { return entry.app->check_name(name); });
-  };
-  if (argc > 1 && argv[1][0] != '-' && !is_known(argv[1]))
-    throw Error(ErrorKind::usage, fmt::format("there is no command '{}'", argv[1]),
-                "ridgeline --help lists them");
+  if (argc > 1 && argv[1][0] != '-') expect_command(app, argv[1]);
   refuse_missing_values(argc, argv);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     const bool asked_for_help = error.get_exit_code() == 0;
+    if (!asked_for_help) throw usage_error(error, app);
     app.exit(error);
-    return asked_for_help ? 0 : 2;
+    return 0;
   }
   for (const Entry& entry : entries) {
     if (!entry.app->parsed()) continue;

@@ -79,6 +79,7 @@ std::string manual(const ProgramFacts& facts) {
     const char* meaning;
   };
   for (const Variable& variable : {
+           Variable{"COLUMNS", "the width of tables (default: the terminal's; 120 in a pipe)"},
            Variable{"NO_COLOR", "set to anything: no colour on a terminal"},
            Variable{"RIDGELINE_CACHE_DIR", "where compiled kernels are kept; off: nowhere"},
            Variable{"RIDGELINE_CUDA_LIBRARIES",

@@ -78,21 +78,28 @@ Run add_memory_command(CLI::App& app) {
       ->description("independent sequences; of attention 8 unless given");
   command->get_option("--heads")->description("heads per sequence (1), or of the model");
   command->get_option("--d-model")
-      ->description("width of one head (16), or of the model's residual stream");
-  for (const char* flag : {"--context-length", "--precision", "--mode", "--scenario", "--optimizer",
+      ->description("width of one head, as --head-dim, or of the model's residual stream");
+  for (const char* flag : {"--context-length", "--precision", "--impl", "--scenario", "--optimizer",
                            "--max-norm", "--d-ff", "--layers", "--vocabulary"})
     command->get_option(flag)->needs(model_size);
   command->add_flag("--measure", shared.measure, "of a model: also run one step, where it fits")
       ->needs(model_size);
-  command->add_option("--output", shared.output, "of a model: a further file: .csv, .jsonl or .md")
-      ->needs(model_size);
+  add_output_flags(*command, shared.output);
+  for (const char* flag : {"--output", "--json"}) {
+    CLI::Option* option = command->get_option(flag)->needs(model_size);
+    option->description("of a model: " + option->get_description());
+  }
   command->add_option("--seq-len", flags->config.seq_len, "sequence length of attention")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
       ->capture_default_str()
       ->excludes(model_size);
-  command
-      ->add_flag("--causal", flags->config.causal, "a query sees only keys up to its own position")
-      ->excludes(model_size);
+  add_causal(*command, flags->config.causal);
+  command->get_option("--causal")->excludes(model_size);
+  command->add_option("--head-dim", flags->config.head_dim, "width of one head of attention")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 24))
+      ->capture_default_str()
+      ->excludes(model_size)
+      ->excludes(command->get_option("--d-model"));
   command->add_option("--dtype", flags->dtype, "of attention: fp32, tf32, bf16 or fp16")
       ->capture_default_str()
       ->excludes(model_size);

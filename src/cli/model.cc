@@ -12,6 +12,7 @@
 #include "cli/model_options.h"
 #include "cli/options.h"
 #include "cli/sweep.h"
+#include "cli/sweep_group.h"
 #include "report/model_report.h"
 #include "studies/model_study.h"
 
@@ -23,7 +24,7 @@ struct ModelFlags {
   bool explain = false;
   std::string weights, save_weights;  // files; empty: none
   DeviceFlags device;
-  ProtocolFlags protocol{.warmups = 5, .iterations = 10, .time_budget = {}};
+  ProtocolFlags protocol{.warmups = 5, .iterations = 10};
   StudyFlags study;
 };
 
@@ -36,7 +37,7 @@ ModelStudyOptions options_of(const ModelFlags& flags, const Device& device, Stag
                             .seed = flags.study.seed,
                             .verify = !flags.study.no_verify,
                             .settings = settings_of(flags.device, device),
-                            .interrupted = interrupted,
+                            .interrupted = sweep_interrupted,
                             .stage = std::move(stage)};
   options.settings["optimizer"] = flags.axes.optimizer;
   if (flags.axes.max_norm > 0) options.settings["max_norm"] = flags.axes.max_norm;
@@ -95,12 +96,9 @@ int dry_run(const std::vector<ModelWorkload>& workloads, const ModelStudy& study
 
 // The flags that all rows share.
 std::string shared_command(const ModelFlags& flags, const Device& device) {
-  std::string command = fmt::format("ridgeline model{} --warmup-steps {}",
-                                    to_command(flags.device, device), flags.protocol.warmups);
-  command += flags.protocol.time_budget.empty()
-                 ? fmt::format(" --measure-steps {}", flags.protocol.iterations)
-                 : " --time-budget " + flags.protocol.time_budget;
-  command += fmt::format(" --seed {}{}", flags.study.seed, to_command(flags.axes));
+  std::string command = fmt::format(
+      "ridgeline model{}{} --seed {}{}", to_command(flags.device, device),
+      to_command(make_protocol(flags.protocol)), flags.study.seed, to_command(flags.axes));
   if (!flags.weights.empty()) command += " --weights " + flags.weights;
   if (flags.study.no_verify) command += " --no-verify";
   return command;
@@ -133,7 +131,7 @@ void check_weight_files(const ModelFlags& flags, const std::vector<ModelWorkload
                 fmt::format("{} rows would write their weights to '{}', from '{}' to '{}'",
                             workloads.size(), flags.save_weights, label(workloads.front()),
                             label(workloads.back())),
-                "name one --model-size, --context-length, --precision and --mode");
+                "name one --impll-size, --context-length, --precision and --impl");
 }
 
 bool saved_weights(const Record& record) {
@@ -161,7 +159,7 @@ int run_command(const ModelFlags& flags) {
     Record record = study.describe(workload, blank);
     record.command = command + to_command(workload);
     const auto run = [&study, workload, record] { return study.run(workload, record); };
-    rows.push_back({record, label(workload), model_forward_flops(workload.config), run});
+    rows.push_back({record, label(workload), study.expected_s(workload, record), run});
   }
   if (flags.study.dry_run) {
     dry_run(workloads, study, *device);
@@ -182,7 +180,7 @@ int run_command(const ModelFlags& flags) {
                        .also_written = {{"--save-weights", flags.save_weights}}});
   if (result.records.empty()) return exit_code(result);
   print("Transformer study on {}\n\n{}\n", device->description(),
-        to_terminal(model_summary(result.records)));
+             to_terminal(model_summary(result.records), directory / "model.csv"));
   if (const Table first = model_first_steps(result.records); !first.rows.empty())
     print("{}\n", to_terminal(first));
   for (const std::string& note : model_notes(result.records)) print("  - {}\n", note);
@@ -195,20 +193,6 @@ int run_command(const ModelFlags& flags) {
   return exit_code(result);
 }
 
-void add_step_flags(CLI::App& command, ProtocolFlags& flags) {
-  command
-      .add_option("--warmup-steps", flags.warmups,
-                  "untimed steps before the first sample; 0 shows what missing warm-up does")
-      ->check(CLI::Range(0, kMaxIterations))
-      ->capture_default_str();
-  command.add_option("--measure-steps", flags.iterations, "samples per scenario")
-      ->check(CLI::Range(1, kMaxIterations))
-      ->capture_default_str();
-  command.add_option("--time-budget", flags.time_budget,
-                     time_budget_help("seconds per row, shared by its scenarios, instead of a "
-                                      "fixed number of samples"));
-}
-
 }  // namespace
 
 Run add_model_command(CLI::App& app) {
@@ -216,7 +200,11 @@ Run add_model_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "model", "whole transformers: vanilla against compiled, forward to full training step");
   add_model_axes(*command, flags->axes);
-  add_step_flags(*command, flags->protocol);
+  add_protocol_flags(*command, flags->protocol);
+  command->get_option("--num-iterations")->description("samples per scenario");
+  command->get_option("--time-budget")
+      ->description(time_budget_help(
+          "seconds per row, shared by its scenarios, instead of a fixed number of samples"));
   command->add_flag("--explain", flags->explain,
                     "print the plans of compiled models: kernels and why, bytes, FLOPs, memory, "
                     "refusals; with --dry-run, without running them");
@@ -234,7 +222,7 @@ Run add_model_command(CLI::App& app) {
       "Examples:\n"
       "  ridgeline model --context-length 128                small, vanilla and compiled\n"
       "  ridgeline model --model-size small large 2.7B --context-length 512 --precision mixed\n"
-      "  ridgeline model --context-length 128 --mode compiled --dry-run --explain");
+      "  ridgeline model --context-length 128 --impl compiled --dry-run --explain");
   return [flags] { return run_command(*flags); };
 }
 

@@ -43,7 +43,7 @@ class ModelMemoryCommand {
       if (!measure(group)) return kInterruptedExit;
       show(group);
     }
-    if (!flags_.output.empty()) write_output();
+    write_files();
     return 0;
   }
 
@@ -84,11 +84,12 @@ class ModelMemoryCommand {
     print("\nWritten to {}.\n", path.string());
   }
 
-  void write_output() const {
+  void write_files() const {
+    if (flags_.output.table.empty() && flags_.output.json.empty()) return;
     std::vector<Record> records;
     const Record blank = blank_record(*device_);
     for (const ModelMemoryRow& row : rows_) records.push_back(record_of(row, blank));
-    write_records(flags_.output, records, model_memory_csv(rows_, device_->ledger().budget()));
+    write_output(flags_.output, records, model_memory_csv(rows_, device_->ledger().budget()));
   }
 
   // As the transformer study describes the row, with the account as its result.
@@ -127,7 +128,7 @@ class ModelMemoryCommand {
 }  // namespace
 
 int show_model_memory(const ModelMemoryFlags& flags) {
-  const FileDescriptor output = check_output(flags.output);
+  const auto outputs = check_output(flags.output);
   return ModelMemoryCommand(flags).run();
 }
 

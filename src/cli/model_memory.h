@@ -12,7 +12,7 @@ struct ModelMemoryFlags {
   ModelAxes axes;
   DeviceFlags device;
   std::string results_dir = "results";
-  std::string output;    // a further file; empty: none
+  OutputFlags output = {};
   bool measure = false;  // runs a step of every row that fits
   bool dry_run = false;  // writes no files
 };

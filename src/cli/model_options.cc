@@ -52,7 +52,7 @@ CLI::Option* add_model_axes(CLI::App& command, ModelAxes& axes) {
   command.add_option("--precision", axes.precisions, "fp32, tf32 or mixed (bf16 autocast)")
       ->delimiter(',')
       ->capture_default_str();
-  command.add_option("--mode", axes.modes, "vanilla (eager), compiled")
+  command.add_option("--impl,--mode", axes.modes, "implementations: vanilla (eager), compiled")
       ->delimiter(',')
       ->capture_default_str();
   command.add_option("--scenario", axes.scenarios, "forward, fwd-bwd, full-step")
@@ -121,7 +121,7 @@ std::string to_command(const ModelAxes& axes) {
 
 std::string to_command(const ModelWorkload& workload) {
   // What was overridden is in the shared flags.
-  return fmt::format(" --model-size {} --context-length {} --precision {} --mode {}", workload.size,
+  return fmt::format(" --model-size {} --context-length {} --precision {} --impl {}", workload.size,
                      workload.config.context_length, info(workload.precision).name,
                      info(workload.mode).name);
 }

@@ -62,7 +62,7 @@ int run_command(const NoiseFlags& flags) {
   print("{}",
              "Two single runs of a row lie further apart than its floor in 1 % of cases, with 95 % "
              "confidence:\n\n");
-  for (const Table& table : noise_tables(noise)) print("{}\n", to_text(table));
+  for (const Table& table : noise_tables(noise)) print("{}\n", to_terminal(table));
   print("Stored in {}\n", History::file_in(flags.results_dir).string());
   return 0;
 }

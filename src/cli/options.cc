@@ -1,9 +1,13 @@
 #include "cli/options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 
+#include "base/closest.h"
 #include "base/error.h"
 #include "base/print.h"
 #include "cli/interrupt.h"
@@ -33,6 +37,11 @@ std::string not_empty(const std::string& text) {
   return text.empty() ? "is empty: give a name" : "";
 }
 
+bool has_no_unit(const std::string& text) {
+  return !text.empty() &&
+         (std::isdigit(static_cast<unsigned char>(text.back())) || text.back() == '.');
+}
+
 // Told even where nothing is written, as by --dry-run.
 std::string known_ending(const std::string& path) {
   try {
@@ -53,11 +62,28 @@ double parse_time_budget(const std::string& text) {
 }
 
 Bytes parse_memory_budget(const std::string& text) {
+  constexpr Bytes kPlausible{1 << 20};  // records of earlier versions have bytes without a unit
   const Bytes bytes = parse_bytes(text);
-  if (bytes > Bytes{}) return bytes;
-  throw Error(ErrorKind::usage,
-              fmt::format("--memory-budget '{}' leaves no room for any tensor", text),
-              "give some, such as 4GiB");
+  if (bytes <= Bytes{})
+    throw Error(ErrorKind::usage,
+                fmt::format("--memory-budget '{}' leaves no room for any tensor", text),
+                "give some, such as 4GiB");
+  if (has_no_unit(text) && bytes < kPlausible)
+    throw Error(ErrorKind::usage,
+                fmt::format("--memory-budget '{0}' has no unit: {0} bytes? {0}GiB?", text),
+                fmt::format("write {0}GiB or {0}MiB; {0}B for bytes", text));
+  return bytes;
+}
+
+CLI::Validator one_of(std::vector<std::string> names) {
+  const std::string shown = fmt::format("{{{}}}", fmt::join(names, ","));
+  return CLI::Validator(
+      [names = std::move(names)](const std::string& text) {
+        if (std::find(names.begin(), names.end(), text) != names.end()) return std::string();
+        const Error unknown = unknown_name(text, {.what = "a value of this flag", .names = names});
+        return unknown.message() + ": " + unknown.next_step();
+      },
+      shown);
 }
 
 DeviceChoice parse_device(const std::string& text) {
@@ -72,8 +98,7 @@ DeviceChoice parse_device(const std::string& text) {
     if (problem == std::errc{} && stop == end && ordinal >= 0)
       return {DeviceChoice::Kind::cuda, ordinal};
   }
-  throw Error(ErrorKind::usage, fmt::format("'{}' is not a device", text),
-              "use auto, cpu, cuda or cuda:N");
+  throw unknown_name(text, {.what = "a device", .names = {"auto", "cpu", "cuda", "cuda:N"}});
 }
 
 void add_device_flags(CLI::App& app, DeviceFlags& flags) {
@@ -89,7 +114,7 @@ void add_device_flags(CLI::App& app, DeviceFlags& flags) {
   app.add_option("--tune", flags.tune,
                  "search for the fastest variant of each GPU kernel and remember it: off (take the "
                  "table's or the remembered one), quick or full")
-      ->check(CLI::IsMember({"off", "quick", "full"}))
+      ->check(one_of({"off", "quick", "full"}))
       ->capture_default_str();
   app.add_flag("--deterministic", flags.deterministic,
                "the same bits from run to run on a GPU: products by the library's first proposal, "
@@ -168,7 +193,7 @@ std::string to_command(const DeviceFlags& flags, const Device& device) {
     text += fmt::format(" --threads {}", facts.threads);
   }
   if (!flags.memory_budget.empty())
-    text += fmt::format(" --memory-budget {}", device.ledger().budget().count);
+    text += fmt::format(" --memory-budget {}B", device.ledger().budget().count);
   return text;
 }
 
@@ -200,19 +225,30 @@ std::string time_budget_help(std::string_view amount) {
 }
 
 void add_protocol_flags(CLI::App& app, ProtocolFlags& flags) {
-  app.add_option("--num-warmup", flags.warmups, "untimed runs before the first sample")
+  app.add_option("-w,--num-warmup,--warmup-steps", flags.warmups,
+                 "untimed runs before the first sample; 0 shows what missing warm-up does")
       ->check(CLI::Range(0, kMaxIterations))
       ->capture_default_str();
-  app.add_option("--num-iterations", flags.iterations, "samples per row")
-      ->check(CLI::Range(1, kMaxIterations))
-      ->capture_default_str();
-  app.add_option("--time-budget", flags.time_budget,
-                 time_budget_help("seconds per row instead of a fixed number of samples"));
+  flags.given_iterations =
+      app.add_option("-r,--num-iterations,--measure-steps", flags.iterations,
+                     flags.time_budget.empty() ? "samples per row"
+                                               : "samples per row, instead of a time budget")
+          ->check(CLI::Range(1, kMaxIterations));
+  if (flags.time_budget.empty()) app.get_option("--num-iterations")->capture_default_str();
+  flags.given_budget =
+      app.add_option("--time-budget", flags.time_budget,
+                     time_budget_help("seconds per row instead of a fixed number of samples"))
+          ->capture_default_str();
 }
 
 Protocol make_protocol(const ProtocolFlags& flags) {
   Protocol protocol{.warmups = flags.warmups, .iterations = flags.iterations};
-  if (!flags.time_budget.empty()) protocol.time_budget_s = parse_time_budget(flags.time_budget);
+  // A number of samples that was asked for takes the place of a default budget, not of one that
+  // was asked for, too.
+  const auto given = [](const CLI::Option* option) { return option && option->count() > 0; };
+  const bool wants_number = given(flags.given_iterations) && !given(flags.given_budget);
+  if (!flags.time_budget.empty() && !wants_number)
+    protocol.time_budget_s = parse_time_budget(flags.time_budget);
   return protocol;
 }
 
@@ -222,13 +258,20 @@ void add_save_baseline(CLI::App& app, std::string& name) {
       ->check(CLI::Validator(not_empty, ""));
 }
 
+void add_output_flags(CLI::App& app, OutputFlags& flags) {
+  app.add_option("-o,--output", flags.table, "a further file: .csv, .jsonl or .md")
+      ->check(CLI::Validator(known_ending, ""));
+  app.add_option("--json", flags.json,
+                 "a further file with the records, raw samples included, as one JSON array")
+      ->check(CLI::Validator(not_empty, ""));
+}
+
 void add_study_flags(CLI::App& app, StudyFlags& flags, const std::string& list) {
   app.add_option("--seed", flags.seed, "of the random inputs")
       ->check(CLI::Validator(not_negative, ""))
       ->capture_default_str();
   app.add_flag("--no-verify", flags.no_verify, "do not compare with the fp64 oracle");
-  app.add_option("--output", flags.output, "a further file: .csv, .jsonl or .md")
-      ->check(CLI::Validator(known_ending, ""));
+  add_output_flags(app, flags.output);
   app.add_option("--results-dir", flags.results_dir, "where records and tables go")
       ->capture_default_str();
   app.add_flag("--resume", flags.resume, "run only the rows that the results file does not hold");
@@ -248,6 +291,39 @@ CLI::Option* add_sizes(CLI::App& app, const std::string& flag, std::vector<int64
   return app.add_option(flag, sizes, description)
       ->delimiter(',')
       ->check(CLI::Validator(at_least_one, "SIZE"));
+}
+
+CLI::Option* add_head_dims(CLI::App& app, std::vector<int64_t>& head_dims) {
+  return add_sizes(app, "--d-model,--head-dim", head_dims, "width of one head");
+}
+
+CLI::Option* add_implementations(CLI::App& app, std::vector<std::string>& names,
+                                 const std::string& description) {
+  return app.add_option("--impl", names, description)->delimiter(',');
+}
+
+CLI::Option* add_dtypes(CLI::App& app, std::vector<std::string>& dtypes) {
+  return app.add_option("--dtype", dtypes, "fp32, tf32, bf16 or fp16")->delimiter(',');
+}
+
+void add_causal(CLI::App& app, bool& causal) {
+  app.add_flag("--causal", causal, "a query sees only keys up to its own position");
+}
+
+void add_backward(CLI::App& app, BackwardFlags& flags) {
+  constexpr int kAlgorithms = 2;
+  const auto take = [&flags](const std::vector<std::string>& given) {
+    flags.asked = true;
+    for (const std::string& word : given)
+      if (!word.empty() && word != "{}") flags.algorithms.push_back(word);  // none: by itself
+    return true;
+  };
+  app.add_option("--backward,--backward-algorithm", take,
+                 "the gradient, too; of flash and compiled by single-pass, two-pass or both "
+                 "(default: single-pass, with --deterministic on a GPU two-pass)")
+      ->type_name("ALGORITHM")
+      ->expected(0, kAlgorithms)
+      ->delimiter(',');
 }
 
 }  // namespace ridgeline

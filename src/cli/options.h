@@ -49,12 +49,21 @@ std::unique_ptr<Device> open_device(const DeviceFlags& flags, const StageHook& s
 struct ProtocolFlags {
   int warmups = 10;
   int iterations = 100;
-  std::string time_budget;
+  std::string time_budget = {};  // a default gives way to a number of samples that was asked for
+  CLI::Option *given_iterations = nullptr, *given_budget = nullptr;  // by add_protocol_flags
 };
 
+// -w, -r and --time-budget; --warmup-steps and --measure-steps are older names.
 void add_protocol_flags(CLI::App& app, ProtocolFlags& flags);
 Protocol make_protocol(const ProtocolFlags& flags);
 std::string to_command(const Protocol& protocol);  // " --num-warmup 10 --num-iterations 100"
+
+// Where results go besides the results folder; empty: nowhere.
+struct OutputFlags {
+  std::string table;  // CSV, Markdown or JSON lines by its ending
+  std::string json;   // the records as one array
+};
+void add_output_flags(CLI::App& app, OutputFlags& flags);
 
 // Flags that every study has.
 struct StudyFlags {
@@ -64,7 +73,7 @@ struct StudyFlags {
   bool dry_run = false;
   bool list = false;
   bool no_verify = false;
-  std::string output;
+  OutputFlags output = {};
   std::string results_dir = "results";
   std::string save_baseline;  // a name; empty: none is saved
 };
@@ -73,8 +82,25 @@ void add_save_baseline(CLI::App& app, std::string& name);
 // `list` says what --list shows.
 void add_study_flags(CLI::App& app, StudyFlags& flags, const std::string& list);
 
+// Refuses what is none of the names, and says which may have been meant.
+CLI::Validator one_of(std::vector<std::string> names);
+
 // A list given as `--flag 1 2` or `--flag 1,2`, every entry at least 1.
 CLI::Option* add_sizes(CLI::App& app, const std::string& flag, std::vector<int64_t>& sizes,
                        const std::string& description);
+
+// Flags of a problem of attention, each with one meaning in all commands that have it.
+CLI::Option* add_head_dims(CLI::App& app, std::vector<int64_t>& head_dims);  // and --d-model
+CLI::Option* add_implementations(CLI::App& app, std::vector<std::string>& names,
+                                 const std::string& description);
+CLI::Option* add_dtypes(CLI::App& app, std::vector<std::string>& dtypes);
+void add_causal(CLI::App& app, bool& causal);
+
+// --backward: the gradient is measured, by the algorithms that follow it; none: the device's own.
+struct BackwardFlags {
+  bool asked = false;
+  std::vector<std::string> algorithms = {};
+};
+void add_backward(CLI::App& app, BackwardFlags& flags);
 
 }  // namespace ridgeline

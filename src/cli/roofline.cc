@@ -16,6 +16,7 @@
 #include "cli/options.h"
 #include "cli/stored_ceilings.h"
 #include "cli/sweep.h"
+#include "cli/sweep_group.h"
 #include "report/roofline_report.h"
 #include "studies/roofline_study.h"
 
@@ -29,7 +30,7 @@ struct RooflineFlags {
   std::vector<std::string> dtypes;
   std::vector<int64_t> sizes;
   std::string settle_time = "3s";
-  std::string time_budget = "1s";
+  ProtocolFlags protocol{.warmups = 0, .iterations = 100, .time_budget = "1s"};
   bool stored = false;
   bool no_plot = false;
   DeviceFlags device;
@@ -71,7 +72,7 @@ int dry_run(const std::vector<CeilingProbe>& probes, const RooflineStudy& study,
     table.rows.push_back(
         {label(probe), to_string(peak), peak <= device.ledger().budget() ? "yes" : "no"});
   }
-  print("{}", to_text(table));
+  print("{}", to_terminal(table));
   return 0;
 }
 
@@ -80,7 +81,7 @@ void show_points(const std::vector<Record>& ops, const Roofline& roofline, bool 
   const std::vector<RooflinePoint> points = place(ops, roofline);
   const Table table = roofline_points(points);
   write_table(csv, table);
-  print("\n{}\n", to_text(table));
+  print("\n{}\n", to_terminal(table, csv));
   for (const RooflinePoint& point : points) print("  - {}\n", sentence(point));
   const auto unknown = std::count_if(points.begin(), points.end(), [](const RooflinePoint& point) {
     return !point.path_is_known;
@@ -108,18 +109,18 @@ void show_points(const std::vector<Record>& ops, const Roofline& roofline, bool 
 
 int run_command(const RooflineFlags& flags) {
   if (flags.study.list) {
-    print("{}", to_text(gpu_spec_table()));
+    print("{}", to_terminal(gpu_spec_table()));
     return 0;
   }
   const std::vector<Record> ops = read_ops(flags.results);  // a bad path is told before the work
   const std::unique_ptr<Device> device = open_device(flags.device);
   const Record blank = blank_record(*device);
   RooflineStudy study(*device, {.settle_s = parse_seconds(flags.settle_time),
-                                .measure_s = parse_time_budget(flags.time_budget),
+                                .protocol = make_protocol(flags.protocol),
                                 .sizes = flags.sizes,
                                 .seed = flags.study.seed,
                                 .settings = settings_of(flags.device, *device),
-                                .interrupted = interrupted});
+                                .interrupted = sweep_interrupted});
   const std::vector<CeilingProbe> probes = study.probes(dtypes_of(flags, *device), blank);
   if (flags.study.dry_run) return dry_run(probes, study, *device);
 
@@ -138,9 +139,10 @@ int run_command(const RooflineFlags& flags) {
     for (const CeilingProbe& probe : probes) {
       Record record = study.describe(probe, blank);
       record.command = "ridgeline roofline" + to_command(flags.device, *device) +
+                       to_command(make_protocol(flags.protocol)) +
                        (probe.dtype.empty() ? std::string() : " --dtype " + probe.dtype);
       const auto run = [&study, probe, record] { return study.run(probe, record); };
-      rows.push_back({record, label(probe), 1, run});
+      rows.push_back({record, label(probe), study.expected_s(), run});
     }
     watch_for_interrupts();
     result = run_sweep(rows, {.records = directory / "roofline.jsonl",
@@ -163,7 +165,8 @@ int run_command(const RooflineFlags& flags) {
         "raise --memory-budget",
         to_string(device->ledger().budget()));
   print("Roofline of {} ({})\n\n{}\n{}", roofline->title, device->description(),
-        to_text(compute_ceilings(*roofline)), to_text(memory_ceilings(*roofline)));
+             to_terminal(compute_ceilings(*roofline), directory / "roofline.csv"),
+             to_terminal(memory_ceilings(*roofline), directory / "roofline.csv"));
   if (!ops.empty()) show_points(ops, *roofline, !flags.no_plot, directory / "points.csv");
   print("\nRecords: {0}/roofline.jsonl\nCSV:     {0}/roofline.csv\n", directory.string());
   return exit_code(result);
@@ -190,8 +193,7 @@ Run add_roofline_command(CLI::App& app) {
       ->add_option("--settle-time", flags->settle_time,
                    "most seconds of load before a probe is measured; ends when the rate is steady")
       ->capture_default_str();
-  command->add_option("--time-budget", flags->time_budget, "seconds of samples per probe")
-      ->capture_default_str();
+  add_protocol_flags(*command, flags->protocol);
   command->add_flag("--no-plot", flags->no_plot, "no plot in characters");
   add_device_flags(*command, flags->device);
   add_study_flags(*command, flags->study, "the data sheets of GPUs with their ridge points");

@@ -8,14 +8,17 @@
 
 #include "base/error.h"
 #include "base/print.h"
+#include "base/file_io.h"
 #include "cli/attention_sweep.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/model_options.h"
 #include "cli/options.h"
+#include "cli/sweep_group.h"
 #include "cli/write_report.h"
 #include "measure/history.h"
 #include "measure/read_results.h"
+#include "report/records_json.h"
 #include "studies/model_study.h"
 
 namespace ridgeline {
@@ -26,8 +29,10 @@ using Words = std::vector<std::string>;
 
 struct WholeStudyFlags {
   DeviceFlags device;
+  ProtocolFlags protocol{.warmups = 3, .time_budget = "1s"};
+  CLI::Option* given_warmups = nullptr;  // what each study takes otherwise is its own
   std::string results_dir = "results";
-  std::string time_budget = "1s";
+  std::string output, json;  // a further report, all records as one array; empty: none
   std::string save_baseline;
   bool resume = false;
   bool dry_run = false;
@@ -37,7 +42,7 @@ struct WholeStudyFlags {
 struct StudyStep {
   const char* name;
   Run (*add)(CLI::App& app);
-  Words timed;  // flags that take the time budget
+  Words timed;  // flags that take the time budget; of samples "--time-budget"
   // What it is told beyond the shared flags: the first that fits, or else the last.
   std::vector<Words> cpu, cuda;
   bool (*fits)(const Words& own, Device& device) = [](const Words&, Device&) { return true; };
@@ -90,7 +95,7 @@ const std::vector<StudyStep>& steps_before_attention() {
       {.name = "model",
        .add = add_model_command,
        .timed = {"--time-budget"},
-       .cpu = models({"--context-length", "128", "--batch-size", "1"}, {"--warmup-steps", "1"}),
+       .cpu = models({"--context-length", "128", "--batch-size", "1"}, {"--num-warmup", "1"}),
        .cuda = models({"--context-length", "512"}, {"--precision", "mixed"}),
        .fits = model_fits},
       {.name = "frontier",
@@ -121,14 +126,22 @@ class WholeStudy {
   explicit WholeStudy(const WholeStudyFlags& flags)
       : flags_(flags),
         directory_(fs::path(flags.results_dir) / "study"),
-        time_budget_s_(parse_time_budget(flags.time_budget)),
+        protocol_(make_protocol(flags.protocol)),
         device_(open_device(flags.device)) {
     if (!flags.save_baseline.empty()) check_baseline_name(flags.save_baseline);
+    if (!flags.output.empty()) held_.push_back(check_report_output(flags.output));
+    if (!flags.json.empty()) held_.push_back(check_writable(flags.json));
   }
 
   int run() {
     print("All studies on {}\nbudget for tensors {}\n", device_->description(),
-          to_string(device_->ledger().budget()));
+               to_string(device_->ledger().budget()));
+    SweepGroup group;  // one progress line over everything
+    if (!flags_.dry_run) {
+      for (const StudyStep& step : steps_before_attention())
+        group.expect([&] { start(step, words_of(step)); });
+      group.expect([&] { sweep_attention(); });
+    }
     for (const StudyStep& step : steps_before_attention()) {
       note(run_step(step));
       if (code_ == kInterruptedExit) return code_;
@@ -138,10 +151,7 @@ class WholeStudy {
     if (code_ == kInterruptedExit || flags_.dry_run) return code_;
     std::erase_if(results_, [](const fs::path& path) { return !fs::exists(path); });
     if (!flags_.save_baseline.empty()) save_baseline();
-    if (!results_.empty())
-      for (const fs::path& path :
-           write_reports({.results = results_, .outputs = {directory_ / "report.html"}}))
-        print("\nReport:  {}   (open it in a browser)\n", path.string());
+    if (!results_.empty()) write_results();
     return code_;
   }
 
@@ -151,13 +161,26 @@ class WholeStudy {
 
   Words words_of(const StudyStep& step) const {
     Words words = {step.name, "--results-dir", directory_.string()};
-    for (const std::string& flag : step.timed)
-      words.insert(words.end(), {flag, flags_.time_budget});
-    const Words own = fitting(step);
+    bool takes_samples = false;
+    for (const std::string& flag : step.timed) {
+      const bool of_samples = flag == "--time-budget";
+      takes_samples = takes_samples || of_samples;
+      if (of_samples && protocol_.time_budget_s <= 0)
+        words.insert(words.end(), {"--num-iterations", fmt::to_string(protocol_.iterations)});
+      else
+        words.insert(words.end(), {flag, flags_.protocol.time_budget});
+    }
+    Words own = fitting(step).words;
+    if (takes_samples && flags_.given_warmups->count() > 0) {
+      if (const auto warmups = std::ranges::find(own, "--num-warmup"); warmups != own.end())
+        own.erase(warmups, warmups + 2);
+      own.insert(own.end(), {"--num-warmup", fmt::to_string(protocol_.warmups)});
+    }
     words.insert(words.end(), own.begin(), own.end());
     DeviceFlags device = flags_.device;
+    device.device = device_name();  // what "auto" came to is said once
     if (step.budget && *step.budget < device_->ledger().budget())
-      device.memory_budget = fmt::to_string(step.budget->count);
+      device.memory_budget = fmt::format("{}B", step.budget->count);
     const Words of_device = to_words(device);
     words.insert(words.end(), of_device.begin(), of_device.end());
     if (flags_.resume) words.emplace_back("--resume");
@@ -165,23 +188,29 @@ class WholeStudy {
     return words;
   }
 
-  Words fitting(const StudyStep& step) const {
+  std::string device_name() const {
+    const DeviceFacts facts = device_->facts();
+    return facts.ordinal > 0 ? fmt::format("{}:{}", facts.kind, facts.ordinal) : facts.kind;
+  }
+
+  struct Fitting {
+    Words words;
+    std::string said = {};  // where it is not the first choice
+  };
+  Fitting fitting(const StudyStep& step) const {
     const std::vector<Words>& all = device_->facts().kind == "cuda" ? step.cuda : step.cpu;
     const auto found =
         std::ranges::find_if(all, [&](const Words& own) { return step.fits(own, *device_); });
     const std::string budget = to_string(device_->ledger().budget());
     if (found == all.end())
-      print("\nNot even the smallest {} fits the budget of {}.\n", step.name, budget);
-    else if (found != all.begin())
-      print("\nA smaller {} than usual, so that it fits the budget of {}.\n", step.name, budget);
-    return found == all.end() ? all.back() : *found;
+      return {all.back(), fmt::format("\nNot even the smallest {} fits the budget of {}.\n",
+                                      step.name, budget)};
+    if (found == all.begin()) return {*found};
+    return {*found, fmt::format("\nA smaller {} than usual, so that it fits the budget of {}.\n",
+                                step.name, budget)};
   }
 
-  // A study that cannot run here is told; the others go on.
-  int run_step(const StudyStep& step) {
-    Words words = words_of(step);
-    ridgeline::print("\n== ridgeline {}\n", fmt::join(words, " "));
-    std::fflush(stdout);
+  static int start(const StudyStep& step, Words words) {
     try {
       CLI::App app;
       const Run run = step.add(app);
@@ -191,6 +220,16 @@ class WholeStudy {
     } catch (const CLI::ParseError& error) {
       throw Error(ErrorKind::internal, fmt::format("study runs {} with flags that it has not: {}",
                                                    step.name, error.what()));
+    }
+  }
+
+  // A study that cannot run here is told; the others go on.
+  int run_step(const StudyStep& step) const {
+    const Words words = words_of(step);
+    ridgeline::print("{}\n== ridgeline {}\n", fitting(step).said, fmt::join(words, " "));
+    std::fflush(stdout);
+    try {
+      return start(step, words);
     } catch (const Error& error) {
       if (error.kind() == ErrorKind::internal) throw;
       say("{} was left out: {}", step.name, error.what());
@@ -205,37 +244,55 @@ class WholeStudy {
     return 0;
   }
 
-  int run_attention_study() {
-    print("\n== attention\n");
-    const Protocol protocol{.warmups = 3, .time_budget_s = time_budget_s_};
+  SweepResult sweep_attention() {
     watch_for_interrupts();
-    const SweepResult result = run_attention_sweep(
+    return run_attention_sweep(
         attention_workloads(), *device_,
-        {.study = {.protocol = protocol,
+        {.study = {.protocol = protocol_,
                    .try_beyond_budget = false,
                    .settings = settings_of(flags_.device, *device_),
-                   .interrupted = interrupted},
+                   .interrupted = sweep_interrupted},
          .directory = directory_,
          .resume = flags_.resume,
          .command =
-             "ridgeline attention" + to_command(flags_.device, *device_) + to_command(protocol)});
+             "ridgeline attention" + to_command(flags_.device, *device_) + to_command(protocol_)});
+  }
+
+  int run_attention_study() {
+    ridgeline::print("\n== attention\n");
+    const SweepResult result = sweep_attention();
     results_.push_back(directory_ / "attention.jsonl");
     return exit_code(result);
   }
 
-  void save_baseline() const {
+  std::vector<Record> all_records() const {
     std::vector<Record> records;
     for (const fs::path& path : results_)
       for (Record& record : read_results(path).records) records.push_back(std::move(record));
+    return records;
+  }
+
+  void save_baseline() const {
     History history(History::file_in(flags_.results_dir), Database::Open::create);
-    say("saved {} rows as baseline '{}' in {}", history.save(flags_.save_baseline, records).rows,
+    say("saved {} rows as baseline '{}' in {}", history.save(flags_.save_baseline, all_records()).rows,
         flags_.save_baseline, History::file_in(flags_.results_dir).string());
+  }
+
+  void write_results() const {
+    std::vector<fs::path> reports = {directory_ / "report.html"};
+    if (!flags_.output.empty()) reports.emplace_back(flags_.output);
+    for (const fs::path& path : write_reports({.results = results_, .outputs = reports}))
+      ridgeline::print("\nReport:  {}   (open it in a browser)\n", path.string());
+    if (flags_.json.empty()) return;
+    write_file_atomically(flags_.json, records_json(all_records()));
+    ridgeline::print("JSON:    {}\n", flags_.json);
   }
 
   const WholeStudyFlags& flags_;
   const fs::path directory_;
-  const double time_budget_s_;
+  const Protocol protocol_;
   const std::unique_ptr<Device> device_;
+  std::vector<FileDescriptor> held_;  // outputs that are pipes: their readers see no end before the work is done
   std::vector<fs::path> results_;
   int code_ = 0;
 };
@@ -247,8 +304,13 @@ Run add_study_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "study", "all studies, at a size that fits this machine, and a report of them");
   add_device_flags(*command, flags->device);
-  command->add_option("--time-budget", flags->time_budget, time_budget_help("seconds per row"))
-      ->capture_default_str();
+  add_protocol_flags(*command, flags->protocol);
+  flags->given_warmups = command->get_option("--num-warmup");
+  flags->given_warmups->description("untimed runs before the first sample of a row")
+      ->default_str("");
+  command->add_option("-o,--output", flags->output, "a further report: .html, .md, .svg or .png");
+  command->add_option("--json", flags->json,
+                      "a further file with all records, raw samples included, as one JSON array");
   command->add_option("--results-dir", flags->results_dir, "where records and tables go")
       ->capture_default_str();
   add_save_baseline(*command, flags->save_baseline);

@@ -14,6 +14,7 @@
 #include "base/printable.h"
 #include "cli/base_results.h"
 #include "cli/interrupt.h"
+#include "cli/sweep_group.h"
 #include "cli/turn_options.h"
 #include "measure/compare.h"
 #include "measure/history.h"
@@ -22,6 +23,7 @@
 #include "measure/record_json.h"
 #include "measure/results_file.h"
 #include "measure/turns.h"
+#include "report/records_json.h"
 #include "report/table.h"
 
 namespace ridgeline {
@@ -62,23 +64,55 @@ bool fits_now(const Record& record, Bytes budget) {
   return record.status == Status::oom && predicted && *predicted <= budget;
 }
 
-// What the file holds of `rows`, by what identifies them. Rows of another machine are not these.
+// What a results file holds, by what identifies a row.
+struct HeldRows {
+  std::map<std::string, Record> here;            // to be kept
+  std::map<std::string, std::string> elsewhere;  // the fingerprints of other machines
+};
+
+HeldRows held_rows(const SweepPlan& plan, const std::vector<SweepRow>& rows,
+                   std::vector<Record> found) {
+  HeldRows held;
+  for (Record& record : found) {
+    const std::string key = workload_key(record), machine = record.machine.fingerprint;
+    if (!rows.empty() && machine == rows.front().described.machine.fingerprint)
+      held.here.insert_or_assign(key, std::move(record));
+    else
+      held.elsewhere[key] = machine;
+  }
+  std::erase_if(held.here, [&](const auto& entry) { return fits_now(entry.second, plan.budget); });
+  return held;
+}
+
+bool has_rows_to_keep(const SweepPlan& plan) {
+  std::error_code missing;
+  return plan.resume && fs::exists(plan.records, missing);
+}
+
+// Rows that are kept take no time.
+std::vector<double> expected_seconds(const std::vector<SweepRow>& rows,
+                                     const std::map<std::string, Record>& kept) {
+  std::vector<double> expected_s;
+  for (const SweepRow& row : rows)
+    expected_s.push_back(kept.contains(workload_key(row.described)) ? 0 : row.expected_s);
+  return expected_s;
+}
+
+// What the group hears of a sweep that is still to come.
+void note_expected(SweepGroup& group, const SweepPlan& plan, const std::vector<SweepRow>& rows) {
+  HeldRows held;
+  if (has_rows_to_keep(plan)) held = held_rows(plan, rows, read_results(plan.records).records);
+  group.note(plan.records, expected_seconds(rows, held.here));
+}
+
+// What the file holds of `rows`, with words about what becomes of them.
 std::map<std::string, Record> records_to_keep(const SweepPlan& plan,
                                               const std::vector<SweepRow>& rows) {
-  std::map<std::string, Record> kept;
-  std::error_code missing;
-  if (rows.empty() || !fs::exists(plan.records, missing)) return kept;
-  const std::vector<Record> found =
-      say_problems(read_results(plan.records), plan.records.string(), "that row runs again");
+  if (rows.empty() || !has_rows_to_keep(plan)) return {};
+  auto [kept, elsewhere] = held_rows(
+      plan, rows,
+      say_problems(read_results(plan.records), plan.records.string(), "that row runs again"));
   const Record& here = rows.front().described;  // all of them carry this machine and this build
-  std::map<std::string, std::string> elsewhere;
-  for (const Record& record : found)
-    if (record.machine.fingerprint == here.machine.fingerprint)
-      kept.insert_or_assign(workload_key(record), record);
-    else
-      elsewhere[workload_key(record)] = record.machine.fingerprint;
-  std::erase_if(kept, [&](const auto& entry) { return fits_now(entry.second, plan.budget); });
-
   int of_machine = 0, of_build = 0, of_this = 0, fewest = 0, most = 0;
   std::string machine, commit;
   for (const SweepRow& row : rows) {
@@ -139,16 +173,16 @@ Command own_command() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   Command command;
-  constexpr std::string_view kTakeAValue[] = {"--runs", "--results-dir", "--output", "-o",
-                                              "--json", "--save-baseline"};
+  constexpr std::string_view kTakeAValue[] = {"--runs", "--results-dir", "--output",
+                                              "-o",     "--json",        "--save-baseline"};
   bool skip = false;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\0', begin), text.size());
     const std::string word = text.substr(begin, end - begin);
     begin = end + 1;
     const std::string flag = word.substr(0, word.find('='));
-    const bool taken = std::find(std::begin(kTakeAValue), std::end(kTakeAValue), flag) !=
-                       std::end(kTakeAValue);
+    const bool taken =
+        std::find(std::begin(kTakeAValue), std::end(kTakeAValue), flag) != std::end(kTakeAValue);
     if (!std::exchange(skip, taken && flag == word) && !taken) command.push_back(word);
   }
   command.front() = own_program();
@@ -185,8 +219,8 @@ std::optional<Error> write_tables(const SweepPlan& plan, const std::vector<Recor
   try {
     const Table table = plan.table(records);
     write_table(csv_of(plan.records), table);
-    if (plan.write_more) plan.write_more(records);
-    if (!plan.output.empty()) write_records(plan.output, records, table);
+    if (!plan.array.empty()) write_file_atomically(plan.array, records_json(records));
+    write_output(plan.output, records, table);
   } catch (const Error& error) {
     return error;
   }
@@ -201,27 +235,30 @@ Json settings_of(const DeviceFlags& flags, const Device& device) {
 }
 
 SweepResult run_sweep(const std::vector<SweepRow>& rows, const SweepPlan& plan) {
+  if (SweepGroup* group = SweepGroup::current(); group && group->is_expecting()) {
+    note_expected(*group, plan, rows);
+    return {};
+  }
   // A name, a history or a file that cannot be used is told before hours of measuring, and before
   // anything moves aside.
   std::vector<WrittenFile> files = {{"the records", plan.records},
                                     {"the table", csv_of(plan.records)},
-                                    {"--output", plan.output}};
+                                    {"--output", plan.output.table},
+                                    {"--json", plan.output.json},
+                                    {"the JSON", plan.array}};
   if (!plan.baseline.results_dir.empty())
     files.push_back({"the history", History::file_in(plan.baseline.results_dir)});
   files.insert(files.end(), plan.also_written.begin(), plan.also_written.end());
   refuse_same_files(files);
-  const FileDescriptor output = check_output(plan.output);
+  const std::vector<FileDescriptor> outputs = check_output(plan.output);
   check_beside(plan.records);
   std::optional<History> history;
   if (!plan.baseline.name.empty()) {
     check_baseline_name(plan.baseline.name);
     history.emplace(History::file_in(plan.baseline.results_dir), Database::Open::create);
   }
-  std::map<std::string, Record> kept;
-  if (plan.resume)
-    kept = records_to_keep(plan, rows);
-  else
-    set_aside(plan.records);
+  const std::map<std::string, Record> kept = records_to_keep(plan, rows);
+  if (!plan.resume) set_aside(plan.records);
   ResultsFile file(plan.records);
   if (file.repair()) say("{}", *file.repair());
   const auto finish = [&](SweepResult& result) {
@@ -237,10 +274,10 @@ SweepResult run_sweep(const std::vector<SweepRow>& rows, const SweepPlan& plan) 
     finish(result);
     return result;
   }
-  std::vector<double> weights;
-  for (const SweepRow& row : rows) weights.push_back(row.weight);
   SweepResult result;
-  Progress progress(weights, terminal_progress());
+  std::optional<SweepGroup> alone;
+  if (!SweepGroup::current()) alone.emplace();
+  Progress& progress = SweepGroup::current()->enter(plan.records, expected_seconds(rows, kept));
   const ShownStages stages(progress, plan.stages);
   DisturbanceWatch watch;
   try {
@@ -279,20 +316,25 @@ SweepResult run_sweep(const std::vector<SweepRow>& rows, const SweepPlan& plan) 
   return result;
 }
 
-void write_records(const fs::path& path, const std::vector<Record>& records, const Table& table) {
-  if (output_format(path) != OutputFormat::jsonl) {
-    write_table(path, table);
+void write_output(const OutputFlags& output, const std::vector<Record>& records,
+                  const Table& table) {
+  if (!output.json.empty()) write_file_atomically(output.json, records_json(records));
+  if (output.table.empty()) return;
+  if (output_format(output.table) != OutputFormat::jsonl) {
+    write_table(output.table, table);
     return;
   }
   std::string lines;
   for (const Record& record : records) lines += to_line(record);
-  write_file_atomically(path, lines);
+  write_file_atomically(output.table, lines);
 }
 
-FileDescriptor check_output(const fs::path& output) {
-  if (output.empty()) return FileDescriptor();
-  output_format(output);
-  return check_writable(output);
+std::vector<FileDescriptor> check_output(const OutputFlags& output) {
+  if (!output.table.empty()) output_format(output.table);
+  std::vector<FileDescriptor> held;
+  for (const std::string& path : {output.table, output.json})
+    if (!path.empty()) held.push_back(check_writable(path));
+  return held;
 }
 
 void refuse_same_files(const std::vector<WrittenFile>& files) {

@@ -22,7 +22,7 @@ Json settings_of(const DeviceFlags& flags, const Device& device);
 struct SweepRow {
   Record described;                            // what identifies the row, and what was predicted
   std::string label;                           // for the progress line
-  double weight = 1;                           // of expected time, in any unit
+  double expected_s = 1;                       // of its run, for the estimate of the time left
   std::function<std::optional<Record>()> run;  // empty result: interrupted
 };
 
@@ -54,15 +54,15 @@ void refuse_same_files(const std::vector<WrittenFile>& files);
 
 struct SweepPlan {
   std::filesystem::path records;  // the results file: JSON lines; its table goes beside, as .csv
-  std::filesystem::path output = {};  // a further file, as write_records writes it; none: empty
-  bool resume = false;                // keep what it holds of this machine, run the rest
-  int runs = 1;                // of all rows, each in a fresh process
-  Bytes budget;                // for tensors: rows that were out of memory and fit now run again
-  SaveBaseline baseline = {};  // saved once all rows are there
-  Stages* stages = nullptr;    // what rows are at; none: only which of them runs
+  OutputFlags output = {};        // further files
+  bool resume = false;            // keep what it holds of this machine, run the rest
+  int runs = 1;                   // of all rows, each in a fresh process
+  Bytes budget;                   // for tensors: rows that were out of memory and fit now run again
+  SaveBaseline baseline = {};     // saved once all rows are there
+  Stages* stages = nullptr;       // what rows are at; none: only which of them runs
   std::function<Table(const std::vector<Record>&)> table;  // the study's own, for both files
-  std::function<void(const std::vector<Record>&)> write_more = {};  // what else a study leaves
-  std::vector<WrittenFile> also_written = {};                       // by that, or by its rows
+  std::filesystem::path array = {};  // a study's own file of records as one JSON array; none: empty
+  std::vector<WrittenFile> also_written = {};  // by its rows
 };
 
 struct SweepResult {
@@ -75,13 +75,13 @@ struct SweepResult {
 // ended the sweep. What cannot be written is told before the first row, as far as one can know.
 SweepResult run_sweep(const std::vector<SweepRow>& rows, const SweepPlan& plan);
 
-// The records as CSV, Markdown or JSONL by the ending of `path`; `table` is the study's own.
-void write_records(const std::filesystem::path& path, const std::vector<Record>& records,
-                   const Table& table);
+// Writes the further files; `table` is the study's own.
+void write_output(const OutputFlags& output, const std::vector<Record>& records,
+                  const Table& table);
 
-// Throws a usage error for a further file that has an unknown ending or cannot be written. None:
-// empty. Gives what keeps a pipe open until it is written.
-[[nodiscard]] FileDescriptor check_output(const std::filesystem::path& output);
+// Throws a usage error for a further file that has an unknown ending or cannot be written. Gives
+// what keeps pipes open until they are written.
+[[nodiscard]] std::vector<FileDescriptor> check_output(const OutputFlags& output);
 
 // 0, or 3 when a row was wrong, 4 when the device could serve none, 130 when interrupted. To be
 // asked once all is shown.

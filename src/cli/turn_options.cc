@@ -72,8 +72,8 @@ Command study_command(const std::string& program, const std::vector<std::string>
                 fmt::format("'{}' is not a study that takes turns: expected {}",
                             printable(study.front(), 60), fmt::join(kStudiesInTurns, ", ")),
                 "the study stands first after --");
-  std::vector<std::string> refused = {"--results-dir", "--output", "--resume",
-                                      "--dry-run",     "--list",   "--save-baseline"};
+  std::vector<std::string> refused = {"--results-dir", "-o",        "--output", "--json",
+                                      "--resume",      "--dry-run", "--list",   "--save-baseline"};
   refused.insert(refused.end(), taken.begin(), taken.end());
   Command command = {program};
   for (const auto* words : {&study, &more})

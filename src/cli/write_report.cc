@@ -202,6 +202,11 @@ const Shape& shape_of(const fs::path& output) {
 
 }  // namespace
 
+FileDescriptor check_report_output(const fs::path& output) {
+  shape_of(output);
+  return check_writable(output);
+}
+
 std::vector<fs::path> write_reports(const ReportRequest& request) {
   for (const fs::path& output : request.outputs)  // before the work
     if (shape_of(output).write != write_figures && !request.figure.empty())

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "base/file_io.h"
+
 namespace ridgeline {
 
 struct ReportRequest {
@@ -19,5 +21,8 @@ struct ReportRequest {
 
 // Says on stderr what could not be read. Returns the files that were written.
 std::vector<std::filesystem::path> write_reports(const ReportRequest& request);
+
+// Throws a usage error for a file that no report can be written to; before the work.
+[[nodiscard]] FileDescriptor check_report_output(const std::filesystem::path& output);
 
 }  // namespace ridgeline

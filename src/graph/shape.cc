@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/closest.h"
 #include "base/error.h"
 #include "graph/dtype.h"
 
@@ -72,10 +73,12 @@ std::string to_string(const Dims& dims) {
 }
 
 DType parse_float_dtype(std::string_view name) {
-  for (DType dtype : {DType::f32, DType::tf32, DType::bf16, DType::f16})
+  KnownNames known{.what = "a dtype", .names = {}};
+  for (DType dtype : {DType::f32, DType::tf32, DType::bf16, DType::f16}) {
     if (info(dtype).name == name) return dtype;
-  throw Error(ErrorKind::usage, fmt::format("'{}' is not a dtype", name),
-              "use fp32, tf32, bf16 or fp16");
+    known.names.emplace_back(info(dtype).name);
+  }
+  throw unknown_name(name, known);
 }
 
 }  // namespace ridgeline

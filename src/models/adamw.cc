@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/closest.h"
 #include "base/error.h"
 #include "graph/packed_name.h"
 
@@ -28,8 +29,7 @@ void check(const AdamWOptions& options) {
 AdamWVariant parse_adamw_variant(std::string_view name) {
   if (name == "cs336") return AdamWVariant::cs336;
   if (name == "pytorch") return AdamWVariant::pytorch;
-  throw Error(ErrorKind::usage, fmt::format("'{}' is not a variant of AdamW", name),
-              "use cs336 or pytorch");
+  throw unknown_name(name, {.what = "a variant of AdamW", .names = {"cs336", "pytorch"}});
 }
 
 Clipping clip_by_norm(std::span<const Tensor> gradients, double max_norm) {

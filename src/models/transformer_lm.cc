@@ -1,13 +1,13 @@
 #include "models/transformer_lm.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <array>
 #include <cmath>
 #include <unordered_map>
 
 #include "autodiff/gradient.h"
+#include "base/closest.h"
 #include "base/error.h"
 #include "graph/packed_name.h"
 #include "models/loss.h"
@@ -108,13 +108,9 @@ std::span<const TransformerConfig> transformer_sizes() {
 }
 
 TransformerConfig transformer_config(std::string_view name) {
-  std::vector<std::string> names;
-  for (const TransformerConfig& config : transformer_sizes()) {
+  for (const TransformerConfig& config : transformer_sizes())
     if (config.name == name) return config;
-    names.push_back(config.name);
-  }
-  throw Error(ErrorKind::usage, fmt::format("there is no model size '{}'", name),
-              fmt::format("use one of {}", fmt::join(names, ", ")));
+  throw unknown_name(name, "a model size", transformer_sizes());
 }
 
 std::vector<Parameter> transformer_parameters(const TransformerConfig& config) {

@@ -224,8 +224,7 @@ constexpr Rule kRules[] = {forward_growth, backward_growth,         memory_growt
 Sentence speedup(const Rows& rows, const std::string& base, const std::string& other,
                  Verdicts& verdicts) {
   std::map<std::string, std::map<std::string, const AttentionRow*>> by_size;
-  for (const AttentionRow& row : rows)
-    by_size[size_key(*row.record)][row.record->implementation] = &row;
+  for (const AttentionRow& row : rows) by_size[size_key(*row.record)][row.implementation] = &row;
   std::string text;
   Reasons reasons;
   for (const char* phase : {"forward", "backward"}) {
@@ -267,7 +266,7 @@ Sentence bad_rows(const Rows& rows, Status status) {
   const AttentionRow& first = bad.front();
   return fmt::format("{} {} {}, so {} times are not shown; the first: {} {}: {}", bad.size(),
                      bad.size() == 1 ? "row is" : "rows are", status_csv_word(status),
-                     bad.size() == 1 ? "its" : "their", printable(first.record->implementation, 40),
+                     bad.size() == 1 ? "its" : "their", printable(first.implementation, 40),
                      place(first.size), printable(first.record->error));
 }
 
@@ -286,7 +285,7 @@ std::vector<std::string> explain_attention(std::span<const Record> records, Verd
   for (const std::string& implementation : all.implementations) {
     Rows rows;
     for (const AttentionRow& row : all.rows)
-      if (row.record->implementation == implementation) rows.push_back(row);
+      if (row.implementation == implementation) rows.push_back(row);
     for (const Rule rule : kRules) add(printable(implementation, 40) + ": ", rule(rows));
   }
   add("", about_all(all.rows, host_bound_note));

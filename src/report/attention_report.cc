@@ -90,6 +90,13 @@ std::string mebibytes(const Record& record, std::optional<Bytes> bytes) {
   return fmt::format("{:.2f}", bytes->mebibytes());
 }
 
+// Of the ledger, or where a library has none, marked, of the process.
+std::string peak_cell(const Record& record) {
+  if (record.memory.peak) return mebibytes(record, record.memory.peak);
+  const std::string growth = mebibytes(record, record.memory.process_peak_growth);
+  return growth.empty() ? growth : growth + "*";
+}
+
 std::string milliseconds(double value) {
   return fmt::format("{:.{}f}", value, value < 10 ? 3 : value < 1000 ? 2 : 0);
 }
@@ -126,30 +133,27 @@ std::string speedup_cell(const Record* base, const Record* other, std::string_vi
 
 Table attention_csv(std::span<const Record> records) {
   const AttentionRows all = attention_rows(records);
-  const std::vector<OccasionalKey> keys = differing(all, false);
-  const bool several = all.implementations.size() > 1;
-
   Table table{.title = "attention: " + shared_by_all(all)};
   table.columns = {"batch_size", "seq_len", "d_model"};
-  for (const OccasionalKey& key : keys) table.columns.push_back(key.name);
-  if (several) table.columns.insert(table.columns.end(), {"implementation", "compiled"});
+  for (const OccasionalKey& key : kOccasionalKeys) table.columns.push_back(key.name);
   for (const char* name :
-       {"forward_mean_ms", "forward_std_ms", "backward_mean_ms", "backward_std_ms", "total_mean_ms",
-        "memory_before_backward_mb", "peak_memory_mb", "status", "error"})
+       {"implementation", "compiled", "backward", "forward_mean_ms", "forward_std_ms",
+        "backward_mean_ms", "backward_std_ms", "total_mean_ms", "forward_median_ms",
+        "backward_median_ms", "memory_before_backward_mb", "peak_memory_mb",
+        "process_peak_growth_mb", "error_over_tolerance", "compile_seconds", "status", "error"})
     table.columns.emplace_back(name);
   const bool with_busy = tells_busy_time(records, "attention");
   if (with_busy)
     table.columns.insert(table.columns.end(),
                          {"forward_busy_ms", "backward_busy_ms", "host_bound"});
 
-  for (const auto& [record, size] : all.rows) {
+  for (const auto& [record, size, name] : all.rows) {
     std::vector<std::string> row = {fmt::to_string(size.batch_size), fmt::to_string(size.seq_len),
                                     fmt::to_string(size.d_model)};
-    for (const OccasionalKey& key : keys) row.push_back(key.cell(size));
-    if (several) {
-      row.push_back(record->implementation);
-      row.push_back(true_or_false(record->implementation.find("compile") != std::string::npos));
-    }
+    for (const OccasionalKey& key : kOccasionalKeys) row.push_back(key.cell(size));
+    row.push_back(record->implementation);
+    row.push_back(true_or_false(record->implementation.find("compile") != std::string::npos));
+    row.push_back(text_of(record->settings, "backward"));
     std::optional<double> total = 0;
     for (const char* phase : {"forward", "backward"}) {
       const auto statistics = phase_statistics(*record, phase);
@@ -160,8 +164,14 @@ Table attention_csv(std::span<const Record> records) {
       total = sum(total, statistics ? std::optional(statistics->mean_ms) : std::nullopt);
     }
     row.push_back(number(total, "{:.6g}"));
+    for (const char* phase : {"forward", "backward"})
+      row.push_back(number(phase_median_ms(*record, phase), "{:.6g}"));
     row.push_back(mebibytes(*record, record->memory.before_backward));
     row.push_back(mebibytes(*record, record->memory.peak));
+    row.push_back(mebibytes(*record, record->memory.process_peak_growth));
+    row.push_back(cell(worst_error(*record), "{:.4g}"));
+    row.push_back(cell(
+        record->metrics ? number_in(*record->metrics, "compile_seconds") : std::nullopt, "{:.4g}"));
     row.emplace_back(status_csv_word(record->status));
     row.push_back(record->error.empty() ? ran_eagerly(*record) : record->error);
     if (with_busy) {
@@ -180,7 +190,8 @@ Table attention_summary(std::span<const Record> records) {
 
   Table table{.title = "attention: " + shared_by_all(all) +
                        (several || all.rows.empty() ? "" : ", " + all.implementations.front()) +
-                       "; medians, +-% " + interval_kind(rows_of_study(records, "attention"))};
+                       "; medians, +-% " + interval_kind(rows_of_study(records, "attention")),
+              .spare = {"error/tol", "total ms", "peak MiB"}};
   table.columns = size_columns(keys);
   if (several) table.columns.emplace_back("implementation");
   for (const char* name :
@@ -188,9 +199,9 @@ Table attention_summary(std::span<const Record> records) {
     table.columns.emplace_back(name);
 
   std::vector<std::vector<std::string>> busy;
-  for (const auto& [record, size] : all.rows) {
+  for (const auto& [record, size, name] : all.rows) {
     std::vector<std::string> row = size_cells(keys, size);
-    if (several) row.push_back(record->implementation);
+    if (several) row.push_back(name);
     const auto busy_total = sum(busy_ms(record, kPhases[0]), busy_ms(record, kPhases[1]));
     busy.push_back({busy_total ? milliseconds(*busy_total) : ""});
     std::optional<double> total = 0, half_width;
@@ -198,13 +209,12 @@ Table attention_summary(std::span<const Record> records) {
       const auto median = phase_median_ms(*record, phase);
       row.push_back(median ? milliseconds(*median) : "");
       total = sum(total, median);
-      if (median)
-        half_width = std::max(half_width.value_or(0),
-                              relative_half_width(*phase_statistics(*record, phase)) * 100);
+      if (const auto percent = median ? in_run_percent(*record, phase) : std::nullopt)
+        half_width = std::max(half_width.value_or(0), *percent);
     }
     row.push_back(total ? milliseconds(*total) : "");
     row.push_back(number(half_width, "{:.1f}"));
-    row.push_back(mebibytes(*record, record->memory.peak));
+    row.push_back(peak_cell(*record));
     row.push_back(cell(worst_error(*record), "{:.2g}"));
     row.emplace_back(status_csv_word(record->status));
     table.rows.push_back(std::move(row));
@@ -222,8 +232,7 @@ std::vector<Table> attention_side_by_side(std::span<const Record> records,
   const std::vector<OccasionalKey> keys = differing(all, true);
 
   std::map<AttentionSize, std::map<std::string, const Record*>> by_size;
-  for (const AttentionRow& row : all.rows)
-    by_size[row.size][row.record->implementation] = row.record;
+  for (const AttentionRow& row : all.rows) by_size[row.size][row.implementation] = row.record;
 
   std::vector<Table> tables;
   for (const char* phase : {"forward", "backward"}) {
@@ -233,6 +242,9 @@ std::vector<Table> attention_side_by_side(std::span<const Record> records,
     table.columns = size_columns(keys);
     table.columns.insert(table.columns.end(), names.begin(), names.end());
     for (size_t i = 1; i < names.size(); ++i) table.columns.push_back(names[i] + " speedup");
+    // The times of all stand in the summary.
+    for (size_t i = names.size(); i-- > 1;) table.spare.push_back(names[i]);
+    for (size_t i = names.size(); i-- > 2;) table.spare.push_back(names[i] + " speedup");
 
     for (const auto& [size, found] : by_size) {
       const auto of = [&, &present = found](const std::string& name) {
@@ -247,6 +259,14 @@ std::vector<Table> attention_side_by_side(std::span<const Record> records,
     }
   }
   return tables;
+}
+
+std::string attention_memory_note(std::span<const Record> records) {
+  for (const Record* record : rows_of_study(records, "attention"))
+    if (peak_cell(*record).ends_with('*'))
+      return "* growth of the process, as the operating system counts it: the library tells no "
+             "peak";
+  return {};
 }
 
 const Record* smallest_oom(std::span<const Record> records) {

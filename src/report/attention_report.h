@@ -11,17 +11,15 @@
 
 namespace ridgeline {
 
-// The columns that scripts know: batch_size, seq_len, d_model, forward_mean_ms, forward_std_ms,
-// backward_mean_ms, backward_std_ms, total_mean_ms, memory_before_backward_mb, peak_memory_mb,
-// status, error. Memory is in MiB. Rows that are not "success" have empty numbers, never zeros.
-// After d_model come, only where the records differ in them: heads, causal, dtype, device; and,
-// with several implementations, implementation and compiled (True for those named after a
-// compiler).
+// Always the same columns, which docs/records.md lists. Memory is in MiB. Rows that are not
+// "success" have empty numbers, never zeros.
 Table attention_csv(std::span<const Record> records);
 
 // For the terminal: medians, the interval's half-width, peak memory, error in parts of its
 // tolerance.
 Table attention_summary(std::span<const Record> records);
+// What a mark beside peak memory means; empty: there is none.
+std::string attention_memory_note(std::span<const Record> records);
 
 // With two implementations or more: one table for forward and one for backward, a row per size, the
 // medians of each and their speedups over the first. `implementations` gives the order; empty: as

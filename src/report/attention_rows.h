@@ -30,6 +30,7 @@ struct AttentionSize {
 struct AttentionRow {
   const Record* record = nullptr;
   AttentionSize size;
+  std::string implementation = {};  // with its variant, where it has several: "flash (two-pass)"
 };
 
 struct AttentionRows {

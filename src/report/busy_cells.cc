@@ -41,6 +41,7 @@ void insert_after(Table& table, std::string_view column, const std::vector<std::
   table.columns.insert(table.columns.begin() + at, columns.begin(), columns.end());
   for (size_t i = 0; i < table.rows.size(); ++i)
     table.rows[i].insert(table.rows[i].begin() + at, cells[i].begin(), cells[i].end());
+  table.spare.insert(table.spare.end(), columns.begin(), columns.end());
 }
 
 std::string host_bound_note(std::span<const Record* const> rows) {

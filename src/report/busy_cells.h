@@ -21,7 +21,8 @@ std::string host_bound_cell(const Record* record, std::string_view series);
 // Whether any row of the study tells.
 bool tells_busy_time(std::span<const Record> records, std::string_view study);
 
-// Puts cells behind a column of every row; `cells` has a row for each of the table's.
+// Puts cells behind a column of every row; `cells` has a row for each of the table's. A narrow
+// terminal may leave the new columns out.
 void insert_after(Table& table, std::string_view column, const std::vector<std::string>& columns,
                   const std::vector<std::vector<std::string>>& cells);
 

@@ -104,10 +104,10 @@ Table comparison_table(const Comparison& comparison) {
     }
   }
   for (const Column& column : shown) table.columns.push_back(column.name);
-  table.columns.insert(table.columns.end(),
-                       {"phase", "base ms", "new ms", "speedup",
-                        fmt::format("{:.4g} % interval", 100 * comparison.confidence), "change",
-                        "sees", "by", "verdict"});
+  const std::string interval = fmt::format("{:.4g} % interval", 100 * comparison.confidence);
+  table.columns.insert(table.columns.end(), {"phase", "base ms", "new ms", "speedup", interval,
+                                             "change", "sees", "by", "verdict"});
+  table.spare = {"change", "sees", "by", interval};
   const bool has_notes = std::any_of(comparison.rows.begin(), comparison.rows.end(),
                                      [](const auto& row) { return !row.note.empty(); });
   if (has_notes) table.columns.emplace_back("note");

@@ -86,7 +86,9 @@ Table frontier_csv(std::span<const Record> records) {
 Table frontier_summary(std::span<const Record> records) {
   Table table{.title = "the longest sequence that fits, forward and backward",
               .columns = {"implementation", "batch", "heads", "d_model", "dtype", "budget",
-                          "predicted S", "fits S", "OOM at S", "peak", "probes", "status"}};
+                          "predicted S", "fits S", "OOM at S", "peak", "probes", "status"},
+              .rows = {},
+              .spare = {"probes", "heads", "budget", "predicted S", "peak", "dtype", "d_model"}};
   for (const Record& record : records) {
     if (record.study != "frontier") continue;
     const Json metrics = metrics_of(record);

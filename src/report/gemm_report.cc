@@ -54,10 +54,10 @@ std::string beside_library(const Record& library, const Record& record) {
 }  // namespace
 
 Table gemm_csv(std::span<const Record> records) {
-  Table table{
-      .title = "gemm",
-      .columns = {"op", "implementation", "device", "m", "n", "k", "dtype", "mode", "macs", "flops",
-                  "io_bytes", "arithmetic_intensity", "mean_ms", "median_ms", "std_ms", "min_ms"}};
+  Table table{.title = "gemm",
+              .columns = {"op", "implementation", "device", "m", "n", "k", "dtype", "mode", "macs",
+                          "flops", "io_bytes", "arithmetic_intensity", "mean_ms", "median_ms",
+                          "std_ms", "min_ms", "median_low_ms", "median_high_ms"}};
   table.columns.insert(table.columns.end(), std::begin(kMetrics), std::end(kMetrics));
   table.columns.insert(table.columns.end(), {"max_error", "status", "error"});
   for (const Record* record : rows_of(records)) {
@@ -71,7 +71,8 @@ Table gemm_csv(std::span<const Record> records) {
       row.push_back(record->cost ? fmt::to_string(count) : std::string());
     row.push_back(cell(metric_of(*record, kPhase, "arithmetic_intensity")));
     for (auto which :
-         {&Statistics::mean_ms, &Statistics::median_ms, &Statistics::std_ms, &Statistics::min_ms})
+         {&Statistics::mean_ms, &Statistics::median_ms, &Statistics::std_ms, &Statistics::min_ms,
+          &Statistics::median_low_ms, &Statistics::median_high_ms})
       row.push_back(cell(statistic(*record, kPhase, which)));
     for (const char* name : kMetrics) row.push_back(cell(metric_of(*record, kPhase, name)));
     row.push_back(cell(max_error(*record)));
@@ -83,10 +84,13 @@ Table gemm_csv(std::span<const Record> records) {
 }
 
 Table gemm_summary(std::span<const Record> records) {
-  Table table{
-      .title = "gemm and gemv: C[m,n] = A[m,k] B[k,n]",
-      .columns = {"op", "m x n x k", "dtype", "implementation", "MMAC", "I/O MiB", "FLOP/byte",
-                  "median ms", "GFLOP/s", "GB/s", "peak %", "ceiling %", "error/tol", "status"}};
+  Table table{.title = "gemm and gemv: C[m,n] = A[m,k] B[k,n]; +-% of the median within-run",
+              .columns = {"op", "m x n x k", "dtype", "implementation", "MMAC", "I/O MiB",
+                          "FLOP/byte", "median ms", "+-%", "GFLOP/s", "GB/s", "peak %", "ceiling %",
+                          "error/tol", "status"},
+              .rows = {},
+              .spare = {"I/O MiB", "MMAC", "error/tol", "FLOP/byte", "GB/s", "peak %", "ceiling %",
+                        "GFLOP/s"}};
   for (const Record* record : rows_of(records)) {
     const PhaseCost cost = record->cost ? record->cost->forward : PhaseCost{};
     const double intensity = cost.bytes.count > 0 ? static_cast<double>(cost.flops) /
@@ -100,6 +104,7 @@ Table gemm_summary(std::span<const Record> records) {
          record->implementation, fmt::format("{:.4g}", static_cast<double>(cost.macs) / 1e6),
          fmt::format("{:.4g}", cost.bytes.mebibytes()), fmt::format("{:.4g}", intensity),
          cell(statistic(*record, kPhase, &Statistics::median_ms), "{:.4f}"),
+         record->status == Status::ok ? cell(in_run_percent(*record, kPhase), "{:.1f}") : "",
          cell(metric_of(*record, kPhase, "gflops_per_s"), "{:.1f}"),
          cell(metric_of(*record, kPhase, "gb_per_s"), "{:.2f}"),
          cell(metric_of(*record, kPhase, "peak_share"), "{:.1f}", 100),

@@ -11,9 +11,9 @@
 namespace ridgeline {
 
 // One row per record: op, implementation, device, m, n, k, dtype, mode, macs, flops, io_bytes,
-// arithmetic_intensity, mean_ms, median_ms, std_ms, min_ms, gflops_per_s, gb_per_s, peak_share,
-// ceiling_share, max_error, status, error. Rows that are not "success" have empty numbers, never
-// zeros.
+// arithmetic_intensity, mean_ms, median_ms, std_ms, min_ms, median_low_ms, median_high_ms,
+// gflops_per_s, gb_per_s, peak_share, ceiling_share, max_error, status, error. Rows that are not
+// "success" have empty numbers, never zeros.
 Table gemm_csv(std::span<const Record> records);
 
 Table gemm_summary(std::span<const Record> records);

@@ -115,7 +115,9 @@ std::vector<Table> history_tables(std::span<const SavedRecord> records, const No
     Table table{.title = fmt::format("{}{}{}", row_text(first), line.phase.empty() ? "" : ": ",
                                      printable(line.phase, 40)),
                 .columns = {"time", "commit", "baseline", "median ms", "+-% " + interval_kind(rows),
-                            "speedup", "verdict"}};
+                            "speedup", "verdict"},
+                .rows = {},
+                .spare = {"+-% " + interval_kind(rows), "baseline"}};
     const bool has_notes = std::any_of(line.points.begin(), line.points.end(),
                                        [](const Point& point) { return !note(point).empty(); });
     if (has_notes) table.columns.emplace_back("note");

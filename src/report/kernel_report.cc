@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 
-#include "measure/record_json.h"
 #include "report/busy_cells.h"
 #include "report/record_cells.h"
 
@@ -36,10 +35,16 @@ struct StatisticColumn {
   double Statistics::*which;
 };
 constexpr StatisticColumn kStatistics[] = {
-    {"mean_ms", &Statistics::mean_ms}, {"median_ms", &Statistics::median_ms},
-    {"std_ms", &Statistics::std_ms},   {"min_ms", &Statistics::min_ms},
-    {"max_ms", &Statistics::max_ms},   {"p95_ms", &Statistics::p95_ms},
-    {"p99_ms", &Statistics::p99_ms},   {"iqr_ms", &Statistics::iqr_ms},
+    {"mean_ms", &Statistics::mean_ms},
+    {"median_ms", &Statistics::median_ms},
+    {"std_ms", &Statistics::std_ms},
+    {"min_ms", &Statistics::min_ms},
+    {"max_ms", &Statistics::max_ms},
+    {"p95_ms", &Statistics::p95_ms},
+    {"p99_ms", &Statistics::p99_ms},
+    {"iqr_ms", &Statistics::iqr_ms},
+    {"median_low_ms", &Statistics::median_low_ms},
+    {"median_high_ms", &Statistics::median_high_ms},
 };
 constexpr std::array kMetrics = {"gflops_per_s", "gb_per_s", "queries_per_s", "sm_utilization",
                                  "host_us"};
@@ -51,7 +56,7 @@ Table kernel_csv(std::span<const Record> records) {
   Table table{.title = "kernel"};
   table.columns = {"implementation"};
   table.columns.insert(table.columns.end(), kSizes.begin(), kSizes.end());
-  table.columns.insert(table.columns.end(), {"mode", "pass"});
+  table.columns.insert(table.columns.end(), {"mode", "pass", "backward"});
   for (const StatisticColumn& column : kStatistics) table.columns.emplace_back(column.name);
   table.columns.insert(table.columns.end(), kMetrics.begin(), kMetrics.end());
   table.columns.insert(table.columns.end(), {"status", "error", "busy_ms", "host_bound"});
@@ -60,6 +65,7 @@ Table kernel_csv(std::span<const Record> records) {
     for (const char* key : kSizes) row.push_back(text_of(record->workload, key));
     row.push_back(text_of(record->settings, "mode"));
     row.emplace_back(pass);
+    row.push_back(text_of(record->settings, "backward"));
     for (const StatisticColumn& column : kStatistics)
       row.push_back(cell(statistic(*record, pass, column.which)));
     for (const char* name : kMetrics) row.push_back(cell(metric_of(*record, pass, name)));
@@ -73,10 +79,14 @@ Table kernel_csv(std::span<const Record> records) {
 }
 
 Table kernel_summary(std::span<const Record> records) {
-  Table table{.title = "kernel: microseconds per call",
-              .columns = {"implementation", "B,H,S,d", "dtype", "mode", "pass", "median", "mean",
-                          "std", "min", "p95", "p99", "GFLOP/s", "GB/s", "Mqueries/s", "peak %",
-                          "host us", "status"}};
+  Table table{.title = "kernel: microseconds per call, +-% of the median within-run",
+              .columns = {"implementation", "B,H,S,d", "dtype", "mode", "pass", "median", "+-%",
+                          "mean", "std", "min", "p95", "p99", "GFLOP/s", "GB/s", "Mqueries/s",
+                          "peak %", "host us", "status"},
+              .rows = {},
+              .spare = {"Mqueries/s", "GB/s", "host us", "p99", "min", "std", "p95", "mean",
+                        "peak %", "GFLOP/s"}};
+  const VariantNames variants(records, "kernel");
   std::vector<std::vector<std::string>> busy;
   for (const auto& [record, pass] : rows_of(records)) {
     const Json& size = record->workload;
@@ -84,13 +94,15 @@ Table kernel_summary(std::span<const Record> records) {
       return cell(statistic(of, name, which), "{:.2f}", 1e3);
     };
     table.rows.push_back(
-        {record->implementation,
+        {variants.of(*record),
          fmt::format("{},{},{},{}{}", text_of(size, "batch_size"), text_of(size, "heads"),
                      text_of(size, "seq_len"), text_of(size, "head_dim"),
                      text_of(size, "causal") == "True" ? " causal" : ""),
          text_of(size, "dtype"), text_of(record->settings, "mode"), pass,
-         us(&Statistics::median_ms), us(&Statistics::mean_ms), us(&Statistics::std_ms),
-         us(&Statistics::min_ms), us(&Statistics::p95_ms), us(&Statistics::p99_ms),
+         us(&Statistics::median_ms),
+         record->status == Status::ok ? cell(in_run_percent(*record, pass), "{:.1f}") : "",
+         us(&Statistics::mean_ms), us(&Statistics::std_ms), us(&Statistics::min_ms),
+         us(&Statistics::p95_ms), us(&Statistics::p99_ms),
          cell(metric_of(*record, pass, "gflops_per_s"), "{:.1f}"),
          cell(metric_of(*record, pass, "gb_per_s"), "{:.2f}"),
          cell(metric_of(*record, pass, "queries_per_s"), "{:.3f}", 1e-6),
@@ -124,12 +136,6 @@ std::vector<std::string> kernel_notes(std::span<const Record> records) {
     add(text_of(*record.metrics, "busy_is"));
   }
   return notes;
-}
-
-std::string kernel_json(std::span<const Record> records) {
-  Json all = Json::array();
-  for (const Record& record : records) all.push_back(to_json(record));
-  return all.dump(1) + "\n";
 }
 
 }  // namespace ridgeline

@@ -16,6 +16,8 @@ namespace ridgeline {
 namespace {
 
 constexpr std::array kScenarios = {"forward", "fwd_bwd", "full_step"};  // the largest last
+// What is timed: the scenarios, and backward alone as a part of fwd_bwd.
+constexpr std::array kSeries = {"forward", "backward", "fwd_bwd", "full_step"};
 constexpr std::array kModes = {"vanilla", "compiled"};
 
 using Number = std::optional<double>;
@@ -54,10 +56,18 @@ bool has_results(const Record* record) {
   return record && (record->status == Status::ok || record->status == Status::oom);
 }
 
-Number median(const Record* record, std::string_view scenario) {
-  const Series* series = has_results(record) ? record->find_series(scenario) : nullptr;
-  if (!series || !std::isfinite(series->statistics.median_ms)) return std::nullopt;
-  return series->statistics.median_ms;
+Number statistic_of(const Record* record, std::string_view name, double Statistics::*which) {
+  const Series* series = has_results(record) ? record->find_series(name) : nullptr;
+  if (!series || !std::isfinite(series->statistics.*which)) return std::nullopt;
+  return series->statistics.*which;
+}
+
+Number median(const Record* record, std::string_view name) {
+  return statistic_of(record, name, &Statistics::median_ms);
+}
+
+std::string in_run_cell(const Record* record, std::string_view name) {
+  return cell(median(record, name) ? in_run_percent(*record, name) : std::nullopt, "{:.1f}");
 }
 
 Number metric(const Record* record, std::string_view scenario, const char* name) {
@@ -136,9 +146,11 @@ std::string host_bound_sentence(const Pair& pair) {
                      text_of(workload, "context_length"), text_of(workload, "precision"), parts);
 }
 
-// Whether the study tried a scenario, or would have if the one before had not failed.
-bool was_asked_for(const Record* record, std::string_view scenario) {
+// Whether the study tried what has this series, or would have if what came before had not failed.
+bool was_asked_for(const Record* record, std::string_view series) {
   if (record == nullptr) return false;
+  if (series == "backward" && !record->find_series(series)) return false;  // an older record's
+  const std::string_view scenario = series == "backward" ? "fwd_bwd" : series;
   std::string names = "," + text_of(record->settings, "scenarios") + ",";
   std::replace(names.begin(), names.end(), '-', '_');
   return names.find(fmt::format(",{},", scenario)) != std::string::npos;
@@ -189,9 +201,15 @@ Table model_csv(std::span<const Record> records) {
   for (const ModeColumn& column : kModeColumns)
     for (const char* mode : kModes)
       table.columns.push_back(fmt::format("{}_{}", column.name, mode));
+  table.columns.insert(table.columns.end(),
+                       {"backward_vanilla_ms", "backward_compiled_ms", "backward_speedup"});
+  for (const char* series : kSeries)
+    for (const char* mode : kModes)
+      for (const char* what : {"mean", "std"})
+        table.columns.push_back(fmt::format("{}_{}_{}_ms", series, mode, what));
   table.columns.insert(table.columns.end(), {"compile_seconds", "precision", "batch_size", "device",
                                              "status_vanilla", "status_compiled", "error"});
-  for (const char* scenario : kScenarios)
+  for (const char* scenario : kSeries)
     for (const char* what : {"vanilla_busy_ms", "compiled_busy_ms", "kernel_speedup", "host_bound"})
       table.columns.push_back(fmt::format("{}_{}", scenario, what));
   for (const Pair& pair : pairs_of(records)) {
@@ -205,6 +223,12 @@ Table model_csv(std::span<const Record> records) {
     }
     for (const ModeColumn& column : kModeColumns)
       for (const char* mode : kModes) row.push_back(cell(column.value(pair.of(mode))));
+    for (const char* mode : kModes) row.push_back(cell(median(pair.of(mode), "backward")));
+    row.push_back(cell(speedup(pair, "backward"), "{:.4g}"));
+    for (const char* series : kSeries)
+      for (const char* mode : kModes)
+        for (double Statistics::*which : {&Statistics::mean_ms, &Statistics::std_ms})
+          row.push_back(cell(statistic_of(pair.of(mode), series, which)));
     row.push_back(cell(compile_seconds(pair.compiled)));
     row.push_back(text_of(workload, "precision"));
     row.push_back(text_of(workload, "batch_size"));
@@ -219,7 +243,7 @@ Table model_csv(std::span<const Record> records) {
           errors += fmt::format("{}{}: {}", errors.empty() ? "" : "; ", mode, told);
     }
     row.push_back(errors);
-    for (const char* scenario : kScenarios) {
+    for (const char* scenario : kSeries) {
       for (const char* mode : kModes) row.push_back(cell(busy_ms(pair.of(mode), scenario)));
       row.push_back(cell(kernel_speedup(pair, scenario), "{:.4g}"));
       row.push_back(host_bound_modes(pair, scenario));
@@ -230,15 +254,19 @@ Table model_csv(std::span<const Record> records) {
 }
 
 Table model_summary(std::span<const Record> records) {
-  Table table{.title = "model: milliseconds per step (median)",
-              .columns = {"size", "Mparams", "context", "batch", "precision", "scenario", "vanilla",
-                          "compiled", "speedup", "MiB vanilla", "MiB compiled", "ktokens/s",
-                          "MFU %", "launches", "compile s"}};
+  Table table{
+      .title = "model: median milliseconds per step, +-% within-run (v vanilla, c compiled)",
+      .columns = {"size", "Mparams", "context", "batch", "precision", "scenario", "vanilla",
+                  "+-% v", "compiled", "+-% c", "speedup", "MiB vanilla", "MiB compiled",
+                  "ktokens/s", "MFU %", "launches", "compile s"},
+      .rows = {},
+      .spare = {"compile s", "Mparams", "launches", "ktokens/s", "MFU %", "MiB vanilla", "batch",
+                "precision", "MiB compiled"}};
   std::vector<std::vector<std::string>> busy;
   for (const Pair& pair : pairs_of(records)) {
     const Json& workload = pair.any().workload;
     // The figures after the times are the compiled model's, or vanilla's where that stands alone.
-    for (const char* scenario : kScenarios) {
+    for (const char* scenario : kSeries) {
       if (!was_asked_for(pair.vanilla, scenario) && !was_asked_for(pair.compiled, scenario))
         continue;
       const auto time = [&](const Record* record) {
@@ -256,7 +284,8 @@ Table model_summary(std::span<const Record> records) {
       table.rows.push_back(
           {text_of(workload, "model_size"), millions(workload), text_of(workload, "context_length"),
            text_of(workload, "batch_size"), text_of(workload, "precision"), scenario,
-           time(pair.vanilla), time(pair.compiled), speedup_text(pair, scenario), mib(pair.vanilla),
+           time(pair.vanilla), in_run_cell(pair.vanilla, scenario), time(pair.compiled),
+           in_run_cell(pair.compiled, scenario), speedup_text(pair, scenario), mib(pair.vanilla),
            mib(pair.compiled), cell(metric(told, scenario, "tokens_per_s"), "{:.2f}", 1e-3),
            cell(metric(told, scenario, "mfu"), "{:.1f}", 100), launches,
            cell(metric(pair.compiled, scenario, "compile_seconds"), "{:.2f}")});
@@ -275,7 +304,7 @@ Table model_first_steps(std::span<const Record> records) {
                           "mean", "std", "median", "first/median"}};
   for (const Record& record : records) {
     if (!is_model(record) || !has_results(&record) || record.protocol.warmups > 0) continue;
-    for (const char* scenario : kScenarios) {
+    for (const char* scenario : kSeries) {
       const Series* series = record.find_series(scenario);
       if (!series || series->samples_ms.empty()) continue;
       const double first = series->samples_ms.front();

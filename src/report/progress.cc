@@ -1,19 +1,17 @@
 #include "report/progress.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cmath>
 #include <iostream>
-#include <numeric>
 #include <string_view>
 
 #include "base/clock.h"
 #include "base/environment.h"
 #include "base/printable.h"
-#include "base/units.h"
 #include "report/colour.h"
+#include "report/table.h"
 
 namespace ridgeline {
 namespace {
@@ -21,45 +19,89 @@ namespace {
 constexpr std::string_view kEraseLine = "\r\033[K";
 constexpr std::string_view kDim = "\033[2m";
 constexpr std::string_view kPlain = "\033[0m";
+constexpr double kBetweenTicksS = 1;
+constexpr size_t kBarWidth = 10;
+constexpr size_t kWideEnoughForABar = 60;
+
+std::string bar(double share) {
+  const auto done = static_cast<size_t>(share * kBarWidth);
+  return std::string(done, '#') + std::string(kBarWidth - done, '.') + " ";
+}
+
+double up_to(double seconds, double step) {
+  return std::ceil(seconds / step) * step;
+}
 
 }  // namespace
+
+std::string rough_duration(double seconds) {
+  constexpr double kMinute = 60, kHour = 3600;
+  if (seconds <= 10) return fmt::format("{:.0f} s", std::max(1.0, std::ceil(seconds)));
+  if (seconds <= kMinute) return fmt::format("{:.0f} s", up_to(seconds, 5));
+  if (seconds <= kHour) return fmt::format("{:.0f} min", up_to(seconds, kMinute) / kMinute);
+  const double minutes = up_to(seconds, 5 * kMinute) / kMinute;
+  return fmt::format("{:.0f} h {:.0f} min", std::floor(minutes / 60), std::fmod(minutes, 60));
+}
 
 ProgressOptions terminal_progress() {
   const std::string terminal = environment("TERM");
   const bool can_rewrite = !terminal.empty() && terminal != "dumb";
   if (!isatty(STDERR_FILENO) || !can_rewrite) return {};
-  ProgressOptions options{.out = &std::cerr, .color = shows_colour(stderr)};
-  winsize size = {};
-  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) options.width = size.ws_col;
-  return options;
+  return {.out = &std::cerr, .color = shows_colour(stderr), .width = terminal_width(STDERR_FILENO)};
+}
+
+Progress::Progress(ProgressOptions options)
+    : left_(TimeLeft::Unit::seconds), options_(std::move(options)) {
+  if (!options_.now_s) options_.now_s = monotonic_s;
 }
 
 Progress::Progress(std::vector<double> weights, ProgressOptions options)
-    : weights_(std::move(weights)), options_(std::move(options)) {
+    : left_(TimeLeft::Unit::any), options_(std::move(options)) {
   if (!options_.now_s) options_.now_s = monotonic_s;
-  start_s_ = options_.now_s();
+  left_.add_part(std::move(weights));
 }
 
 Progress::~Progress() {
   clear();
 }
 
+size_t Progress::add_part(std::vector<double> expected_s) {
+  return left_.add_part(std::move(expected_s));
+}
+
+void Progress::replace_part(size_t part, std::vector<double> expected_s) {
+  left_.replace_part(part, std::move(expected_s));
+}
+
 void Progress::begin(size_t index, const std::string& label) {
   index_ = index;
   label_ = label;
+  stage_.clear();
   begun_s_ = options_.now_s();
-  show("");
+  left_.begin({part_, index}, begun_s_);
+  show();
 }
 
 void Progress::stage(const std::string& what) {
-  show(fmt::format(": {}, {:.1f} s", what, options_.now_s() - begun_s_));
+  stage_ = what;
+  show();
 }
 
-void Progress::show(const std::string& stage) {
+void Progress::tick() {
+  if (shown_ && options_.now_s() - shown_at_s_ >= kBetweenTicksS) show();
+}
+
+void Progress::show() {
   if (!options_.out) return;
-  const std::string left = time_left(index_);
-  const std::string head = fmt::format("[{}/{}] ", index_ + 1, weights_.size());
-  const std::string tail = left.empty() ? " ..." : " ... " + left;
+  const double now_s = options_.now_s();
+  const std::optional<double> left = left_.seconds(now_s);
+  const std::string head = fmt::format("[{}/{}] ", left_.number({part_, index_}), left_.steps());
+  const bool has_bar = left && options_.width >= kWideEnoughForABar;
+  std::string tail = has_bar ? " ... " + bar(left_.share_done(now_s)) : " ... ";
+  tail += left ? fmt::format("{} left", rough_duration(*left)) : "";
+  tail.erase(tail.find_last_not_of(' ') + 1);
+  const std::string stage =
+      stage_.empty() ? "" : fmt::format(": {}, {:.1f} s", stage_, now_s - begun_s_);
   const auto room_beside = [&](size_t taken) {
     return options_.width > taken ? options_.width - taken : 0;
   };
@@ -71,25 +113,17 @@ void Progress::show(const std::string& stage) {
                 << (options_.color ? kDim : "") << tail << (options_.color ? kPlain : "")
                 << std::flush;
   shown_ = true;
+  shown_at_s_ = now_s;
 }
 
 void Progress::skip(size_t index) {
-  weights_.at(index) = 0;
+  left_.skip({part_, index});
 }
 
 void Progress::clear() {
+  left_.end(options_.now_s());
   if (shown_) *options_.out << kEraseLine << std::flush;
   shown_ = false;
-}
-
-std::string Progress::time_left(size_t index) const {
-  const auto here = weights_.begin() + static_cast<std::ptrdiff_t>(index);
-  const double done = std::accumulate(weights_.begin(), here, 0.0);
-  const double to_do = std::accumulate(here, weights_.end(), 0.0);
-  if (!(done > 0)) return "";
-  const double seconds = (options_.now_s() - start_s_) * to_do / done;
-  if (!std::isfinite(seconds)) return "";
-  return fmt::format("about {} left", format_seconds(std::ceil(seconds)));
 }
 
 }  // namespace ridgeline

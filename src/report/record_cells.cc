@@ -54,9 +54,13 @@ std::optional<double> metric_in(const std::optional<Json>& metrics, std::string_
                                 const char* name) {
   if (!metrics || !metrics->is_object()) return std::nullopt;
   const auto of = metrics->find(phase);
-  if (of == metrics->end() || !of->is_object()) return std::nullopt;
-  const auto found = of->find(name);
-  if (found == of->end() || !found->is_number()) return std::nullopt;
+  return of == metrics->end() ? std::nullopt : number_in(*of, name);
+}
+
+std::optional<double> number_in(const Json& object, const char* name) {
+  if (!object.is_object()) return std::nullopt;
+  const auto found = object.find(name);
+  if (found == object.end() || !found->is_number()) return std::nullopt;
   return found->get<double>();
 }
 
@@ -69,6 +73,13 @@ std::optional<double> statistic(const Record& record, std::string_view phase,
   const Series* series = record.status == Status::ok ? record.find_series(phase) : nullptr;
   if (!series || !std::isfinite(series->statistics.*which)) return std::nullopt;
   return series->statistics.*which;
+}
+
+std::optional<double> in_run_percent(const Record& record, std::string_view phase) {
+  const Series* series = record.find_series(phase);
+  const double half_width = series ? relative_half_width(series->statistics) : INFINITY;
+  if (!std::isfinite(half_width)) return std::nullopt;
+  return 100 * half_width;
 }
 
 std::optional<double> mebibytes(const std::optional<Bytes>& bytes) {
@@ -98,6 +109,19 @@ std::string interval_kind(std::span<const Record* const> rows) {
   if (std::none_of(rows.begin(), rows.end(), is_merged)) return "within-run";
   return std::all_of(rows.begin(), rows.end(), is_merged) ? "between runs"
                                                           : "within-run or between runs";
+}
+
+VariantNames::VariantNames(std::span<const Record> records, std::string_view study) {
+  for (const Record* record : rows_of_study(records, study))
+    variants_[record->implementation].insert(text_of(record->settings, "backward"));
+}
+
+std::string VariantNames::of(const Record& record) const {
+  const auto found = variants_.find(record.implementation);
+  const std::string variant = text_of(record.settings, "backward");
+  if (found == variants_.end() || found->second.size() < 2 || variant.empty())
+    return record.implementation;
+  return fmt::format("{} ({})", record.implementation, variant);
 }
 
 std::string noise_note(std::span<const Record* const> rows) {

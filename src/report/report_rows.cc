@@ -65,11 +65,6 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
-// Which variants of an implementation ran: a setting that tells apart what one name stands for.
-std::string variant_of(const Record& record) {
-  return text_at(record.settings, "backward");
-}
-
 // Splits the parts into those that all groups share and those that name a group.
 void name_groups(LengthStudy& study) {
   std::vector<std::string> shared;
@@ -173,10 +168,7 @@ std::vector<int64_t> LengthGroup::lengths() const {
 
 LengthStudy length_study(const ReportContext& context, std::string_view study) {
   LengthStudy out;
-  std::map<std::string, std::set<std::string>> variants;
-  for (const Record* record : context.rows)
-    if (record->study == study) variants[record->implementation].insert(variant_of(*record));
-
+  const VariantNames variants(context.input.records, study);
   std::map<std::vector<std::string>, size_t> group_of_parts;
   const auto note = [](std::vector<std::string>& names, const std::string& name) {
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
@@ -185,9 +177,7 @@ LengthStudy length_study(const ReportContext& context, std::string_view study) {
     if (record->study != study) continue;
     const auto seq_len = positive_at(record->workload, "seq_len");
     if (!seq_len) continue;
-    std::string name = shown(record->implementation, 40);
-    if (variants[record->implementation].size() > 1 && !variant_of(*record).empty())
-      name += fmt::format(" ({})", variant_of(*record));
+    const std::string name = shown(variants.of(*record), 60);
     const auto [entry, is_new] = group_of_parts.try_emplace(parts_of(*record), out.groups.size());
     if (is_new) out.groups.emplace_back().parts = entry->first;
     LengthGroup& group = out.groups[entry->second];

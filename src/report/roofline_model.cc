@@ -112,7 +112,7 @@ constexpr Advice kAdvice[] = {
     {"kernel", "naive", "", Bound::memory, Near::any,
      "flash never stores the S x S scores, which moves it right"},
     {"model", "vanilla", "", Bound::memory, Near::any,
-     "fused kernels (--mode compiled) move fewer bytes"},
+     "fused kernels (--impl compiled) move fewer bytes"},
     {"gemm", "naive", "", Bound::compute, Near::far, "tiles reuse what was read: see tiled"},
     {"gemm", "tiled", "cpu", Bound::compute, Near::far,
      "packed panels and a tile of sums in vector registers: see simd"},

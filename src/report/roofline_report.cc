@@ -70,7 +70,9 @@ Table roofline_csv(std::span<const Record> records) {
 Table compute_ceilings(const Roofline& roofline) {
   Table table{
       .title = fmt::format("compute ceilings of {}{}", roofline.title, beside_load(roofline)),
-      .columns = {"dtype", "GFLOP/s", "by", "burst", "on paper", "% of paper", "ridge FLOP/byte"}};
+      .columns = {"dtype", "GFLOP/s", "by", "burst", "on paper", "% of paper", "ridge FLOP/byte"},
+      .rows = {},
+      .spare = {"burst", "on paper", "by"}};
   for (const ComputeCeiling& ceiling : roofline.compute) {
     const std::optional<double> ridge = roofline.ridge(ceiling.dtype);
     table.rows.push_back({ceiling.dtype, giga(ceiling.rate), ceiling.probe, giga(ceiling.burst),
@@ -94,7 +96,10 @@ Table gpu_spec_table() {
   Table table{.title = "data sheets: dense TFLOP/s, and the ridge in FLOP/byte",
               .columns = {"GPU", "memory GB", "GB/s"}};
   for (const char* dtype : kDtypes) table.columns.emplace_back(dtype);
-  for (const char* dtype : kDtypes) table.columns.emplace_back(fmt::format("ridge {}", dtype));
+  for (const char* dtype : kDtypes) {
+    table.columns.emplace_back(fmt::format("ridge {}", dtype));
+    table.spare.insert(table.spare.begin(), table.columns.back());
+  }
   for (const GpuSpec& spec : gpu_specs()) {
     std::vector<std::string> row = {std::string(spec.name),
                                     fmt::format("{:g}", spec.memory_gigabytes),
@@ -117,7 +122,9 @@ Table roofline_points(std::span<const RooflinePoint> points) {
                   "measured ops on the roofline, by the FLOPs that are done (an FMA as two); "
                   "the tables of the studies count by convention",
               .columns = {"study", "op", "phase", "dtype", "arithmetic", "FLOP/byte",
-                          "done GFLOP/s", "roof GFLOP/s", "% of roof", "in", "bound by"}};
+                          "done GFLOP/s", "roof GFLOP/s", "% of roof", "in", "bound by"},
+              .rows = {},
+              .spare = {"roof GFLOP/s", "study", "in", "arithmetic", "FLOP/byte", "dtype"}};
   for (const RooflinePoint& point : points)
     table.rows.push_back({point.record->study, point.workload, point.phase, point.dtype, point.path,
                           fmt::format("{:.3g}", point.intensity), giga(point.rate),

@@ -13,18 +13,29 @@ struct Table {
   std::string title = {};
   std::vector<std::string> columns = {};
   std::vector<std::vector<std::string>> rows = {};  // each as long as `columns`
+  // Columns that a narrow screen may go without, those that are missed least first. All others are
+  // always shown.
+  std::vector<std::string> spare = {};
 };
 
-// What becomes of cells of more than 60 characters, such as reasons: on a screen their lines would
-// wrap, so that they stand below the table, numbered.
-enum class LongCells { whole, below };
+struct TextOptions {
+  size_t width = 0;           // of a line; 0: as wide as it takes
+  std::string whole_in = {};  // where columns that are left out can be read: "results/gemm.csv"
+  bool colour = false;        // of statuses and verdicts
+};
 
 // Plain ASCII; columns of numbers (and single words among them, such as OOM) are aligned right;
 // other characters are escaped. Ends in a newline.
-std::string to_text(const Table& table, LongCells long_cells = LongCells::whole);
-// The same for stdout: statuses and verdicts in colour if that shows any, and long cells below the
-// table if that is a terminal.
-std::string to_terminal(const Table& table);
+//
+// A table that is wider than the width never wraps: long cells, such as reasons, stand below it,
+// numbered; then spare columns are left out, and a line says which.
+std::string to_text(const Table& table, const TextOptions& options = {});
+// The same for stdout, with its width, and in colour if it shows any.
+std::string to_terminal(const Table& table, const std::filesystem::path& whole_in = {});
+
+// COLUMNS, if that is a number; else the width of the terminal; else kWidthElsewhere.
+size_t terminal_width(int descriptor);
+inline constexpr size_t kWidthElsewhere = 120;  // where the output is a file or a pipe
 
 // A pipe table below the title; whatever Markdown or HTML would act upon is escaped.
 std::string to_markdown(const Table& table);

@@ -49,11 +49,16 @@ DeviceFacts CpuDevice::facts() const {
   return {.kind = "cpu", .isa = std::string(ridgeline::name(isa_)), .threads = pool_.threads()};
 }
 
-double CpuDevice::time_ms(const std::function<void()>& work) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
-      .count();
+std::vector<double> CpuDevice::time_each_ms(std::span<const std::function<void()>> works) {
+  std::vector<double> times(works.size());
+  auto begin = std::chrono::steady_clock::now();
+  for (size_t i = 0; i < works.size(); ++i) {
+    works[i]();
+    const auto end = std::chrono::steady_clock::now();
+    times[i] = std::chrono::duration<double, std::milli>(end - begin).count();
+    begin = end;
+  }
+  return times;
 }
 
 void CpuDevice::run(const Node& node, std::span<const TensorView> inputs,

@@ -36,7 +36,7 @@ class CpuDevice : public Device {
   std::vector<std::unique_ptr<FusedProgram>> compile(std::span<const FusedKernel* const> kernels,
                                                      const EmitOptions& options) override;
   void synchronize() override {}
-  double time_ms(const std::function<void()>& work) override;
+  std::vector<double> time_each_ms(std::span<const std::function<void()>> works) override;
   std::optional<Bytes> driver_memory_in_use() const override { return std::nullopt; }
   void poison(const TensorView& view) override;
   void upload(const TensorView& to, const void* from) override;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "cost/product_paths.h"
 #include "graph/graph.h"
@@ -100,7 +101,9 @@ class Device {
   virtual void join_side(size_t /*mark*/) {}
   virtual void synchronize() = 0;
   // Runs `work` and gives its time in milliseconds by the device's own clock.
-  virtual double time_ms(const std::function<void()>& work) = 0;
+  double time_ms(const std::function<void()>& work) { return time_each_ms({&work, 1})[0]; }
+  // The same of works that follow each other; nothing waits between them.
+  virtual std::vector<double> time_each_ms(std::span<const std::function<void()>> works) = 0;
   // Runs `work` and gives the milliseconds that the device itself is busy with it, without waits for
   // the host. Empty: the host was too slow to tell this time, or the device is the host, and nothing
   // was run.

@@ -118,7 +118,7 @@ Record describe_attention(const AttentionWorkload& workload, const Device& devic
   record.settings = device_settings(device, options.seed);
   record.settings.update(options.settings);
   const AttentionImplementation& how = find_attention_implementation(workload.implementation);
-  if (how.form == AttentionForm::fused || how.compiled)
+  if (chooses_backward(workload.implementation))
     record.settings["backward"] = name(config.backward);
 
   record.error = refusal(config, how.form);

@@ -13,7 +13,6 @@
 namespace ridgeline {
 namespace {
 
-constexpr int64_t kSampledRows = 24;
 constexpr int64_t kSampledHeads = 1;
 
 std::vector<int64_t> all_rows(int64_t count) {

@@ -12,6 +12,7 @@ namespace ridgeline {
 
 // Up to this length every row is compared.
 inline constexpr int64_t kWholeTensorLimit = 2048;
+inline constexpr int64_t kSampledRows = 24;  // of one head, above it
 
 // The values of one head in row-major order: S x d, or S for "log_sum_exp".
 using HeadReader = std::function<std::vector<double>(const char* tensor, int64_t head)>;

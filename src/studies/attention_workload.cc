@@ -1,8 +1,8 @@
 #include "studies/attention_workload.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
+#include "base/closest.h"
 #include "base/error.h"
 #include "passes/flash.h"
 #include "studies/peer_implementations.h"
@@ -30,14 +30,16 @@ const std::vector<AttentionImplementation>& attention_implementations() {
 }
 
 const AttentionImplementation& find_attention_implementation(std::string_view name) {
-  std::vector<std::string_view> known;
+  KnownNames known{.what = "an attention implementation",
+                   .names = {},
+                   .more = "--list also has the libraries to compare with"};
   for (const AttentionImplementation& implementation : attention_implementations()) {
     if (implementation.name == name) return implementation;
-    known.push_back(implementation.name);
+    known.names.emplace_back(implementation.name);
   }
-  throw Error(ErrorKind::usage, fmt::format("there is no attention implementation '{}'", name),
-              fmt::format("use one of: {}; --list also has the libraries to compare with",
-                          fmt::join(known, ", ")));
+  for (const PeerImplementation& peer : peer_implementations())
+    known.others.emplace_back(peer.name);
+  throw unknown_name(name, known);
 }
 
 std::string refusal(const AttentionConfig& config, AttentionForm form) {
@@ -47,23 +49,44 @@ std::string refusal(const AttentionConfig& config, AttentionForm form) {
                      config.head_dim, widest);
 }
 
+const std::vector<AttentionPreset>& attention_presets() {
+  static const std::vector<AttentionPreset> kPresets = {
+      {"cs336", "batch 8, d 16 to 128, S 256 to 16384, fp32", {}},
+      {"flash",
+       "batch 1, causal, d 16 to 128, S 128 to 65536, bf16 and fp32",
+       {.batch_sizes = {1},
+        .head_dims = powers_of_two(4, 7),
+        .seq_lens = powers_of_two(7, 16),
+        .dtypes = {"bf16", "fp32"},
+        .causal = true}},
+      {"leaderboard",
+       "16 heads, d 64, S 16384, bf16, causal",
+       {.batch_sizes = {1},
+        .head_dims = {64},
+        .seq_lens = {16384},
+        .heads = {16},
+        .dtypes = {"bf16"},
+        .causal = true}},
+  };
+  return kPresets;
+}
+
 AttentionMatrix attention_preset(std::string_view name) {
-  if (name == "cs336") return {};
-  if (name == "flash")
-    return {.batch_sizes = {1},
-            .head_dims = powers_of_two(4, 7),
-            .seq_lens = powers_of_two(7, 16),
-            .dtypes = {"bf16", "fp32"},
-            .causal = true};
-  if (name == "leaderboard")
-    return {.batch_sizes = {1},
-            .head_dims = {64},
-            .seq_lens = {16384},
-            .heads = {16},
-            .dtypes = {"bf16"},
-            .causal = true};
-  throw Error(ErrorKind::usage, fmt::format("there is no preset '{}'", name),
-              "use cs336, flash or leaderboard");
+  for (const AttentionPreset& preset : attention_presets())
+    if (preset.name == name) return preset.matrix;
+  throw unknown_name(name, "a preset", attention_presets());
+}
+
+bool chooses_backward(std::string_view implementation) {
+  if (find_peer(implementation)) return false;
+  const AttentionImplementation& how = find_attention_implementation(implementation);
+  return how.form == AttentionForm::fused || how.compiled;
+}
+
+std::vector<BackwardAlgorithm> backward_rows(const std::string& implementation,
+                                             const std::vector<BackwardAlgorithm>& algorithms) {
+  if (chooses_backward(implementation)) return algorithms;
+  return {algorithms.front()};
 }
 
 std::vector<AttentionWorkload> expand_matrix(const AttentionMatrix& matrix) {
@@ -76,14 +99,15 @@ std::vector<AttentionWorkload> expand_matrix(const AttentionMatrix& matrix) {
         for (int64_t head_dim : matrix.head_dims)
           for (int64_t seq_len : matrix.seq_lens)
             for (const std::string& implementation : matrix.implementations)
-              workloads.push_back({{.batch_size = batch_size,
-                                    .heads = heads,
-                                    .seq_len = seq_len,
-                                    .head_dim = head_dim,
-                                    .causal = matrix.causal,
-                                    .dtype = parse_float_dtype(dtype),
-                                    .backward = matrix.backward},
-                                   implementation});
+              for (BackwardAlgorithm backward : backward_rows(implementation, matrix.backward))
+                workloads.push_back({{.batch_size = batch_size,
+                                      .heads = heads,
+                                      .seq_len = seq_len,
+                                      .head_dim = head_dim,
+                                      .causal = matrix.causal,
+                                      .dtype = parse_float_dtype(dtype),
+                                      .backward = backward},
+                                     implementation});
   return workloads;
 }
 
@@ -92,10 +116,13 @@ std::string_view name(BackwardAlgorithm algorithm) {
 }
 
 BackwardAlgorithm parse_backward_algorithm(std::string_view text) {
-  for (BackwardAlgorithm algorithm : {BackwardAlgorithm::two_pass, BackwardAlgorithm::single_pass})
+  KnownNames known{.what = "a backward algorithm", .names = {}};
+  for (BackwardAlgorithm algorithm :
+       {BackwardAlgorithm::single_pass, BackwardAlgorithm::two_pass}) {
     if (name(algorithm) == text) return algorithm;
-  throw Error(ErrorKind::usage, fmt::format("'{}' is not a backward algorithm", text),
-              "use two-pass or single-pass");
+    known.names.emplace_back(name(algorithm));
+  }
+  throw unknown_name(text, known);
 }
 
 BackwardAlgorithm backward_algorithm(std::string_view given, const DeviceFacts& facts) {
@@ -109,12 +136,22 @@ BackwardAlgorithm backward_algorithm(std::string_view given, const DeviceFacts& 
   return algorithm;
 }
 
+std::vector<BackwardAlgorithm> backward_algorithms(const std::vector<std::string>& given,
+                                                   const DeviceFacts& facts) {
+  std::vector<BackwardAlgorithm> algorithms;
+  for (const std::string& text : given) algorithms.push_back(backward_algorithm(text, facts));
+  if (algorithms.empty()) algorithms.push_back(backward_algorithm({}, facts));
+  return algorithms;
+}
+
 std::string label(const AttentionWorkload& workload) {
   const AttentionConfig& config = workload.config;
-  return fmt::format("{} S={} d={} batch={}{} {}{}", workload.implementation, config.seq_len,
-                     config.head_dim, config.batch_size,
-                     config.heads > 1 ? fmt::format(" heads={}", config.heads) : "",
-                     info(config.dtype).name, config.causal ? " causal" : "");
+  const bool two_pass =
+      config.backward == BackwardAlgorithm::two_pass && chooses_backward(workload.implementation);
+  return fmt::format(
+      "{} S={} d={} batch={}{} {}{}{}", workload.implementation, config.seq_len, config.head_dim,
+      config.batch_size, config.heads > 1 ? fmt::format(" heads={}", config.heads) : "",
+      info(config.dtype).name, config.causal ? " causal" : "", two_pass ? " two-pass" : "");
 }
 
 }  // namespace ridgeline

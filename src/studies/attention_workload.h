@@ -41,11 +41,17 @@ struct AttentionMatrix {
   std::vector<std::string> dtypes = {"fp32"};
   std::vector<std::string> implementations = {"naive", "compiled", "flash"};
   bool causal = false;
-  BackwardAlgorithm backward = BackwardAlgorithm::single_pass;
+  // Of implementations that have a choice: one row each.
+  std::vector<BackwardAlgorithm> backward = {BackwardAlgorithm::single_pass};
 };
 
-// "cs336", "flash" or "leaderboard"; throws a usage error that lists them.
-AttentionMatrix attention_preset(std::string_view name);
+struct AttentionPreset {
+  std::string_view name;
+  std::string_view summary;
+  AttentionMatrix matrix;
+};
+const std::vector<AttentionPreset>& attention_presets();
+AttentionMatrix attention_preset(std::string_view name);  // throws a usage error that lists them
 
 // In the order of growing memory per implementation: dtype, then width, then length.
 std::vector<AttentionWorkload> expand_matrix(const AttentionMatrix& matrix);
@@ -56,8 +62,15 @@ BackwardAlgorithm parse_backward_algorithm(std::string_view text);  // throws a 
 // on a GPU, in whatever order they come: one that is deterministic takes two passes, and refuses
 // the other with a usage error.
 BackwardAlgorithm backward_algorithm(std::string_view given, const DeviceFacts& facts);
+std::vector<BackwardAlgorithm> backward_algorithms(const std::vector<std::string>& given,
+                                                   const DeviceFacts& facts);  // at least one
+// Whether an implementation, ours or a peer's, computes its gradient by the algorithm asked for.
+bool chooses_backward(std::string_view implementation);
+// The algorithms that make rows of their own: the first alone, where there is no choice.
+std::vector<BackwardAlgorithm> backward_rows(const std::string& implementation,
+                                             const std::vector<BackwardAlgorithm>& algorithms);
 
-// "naive S=4096 d=64 batch=8 fp32 causal".
+// "naive S=4096 d=64 batch=8 fp32 causal"; a backward in two passes is named, too.
 std::string label(const AttentionWorkload& workload);
 
 }  // namespace ridgeline

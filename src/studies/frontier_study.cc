@@ -6,9 +6,11 @@
 #include <functional>
 #include <vector>
 
+#include "base/closest.h"
 #include "base/error.h"
 #include "studies/attention_executable.h"
 #include "studies/device_facts.h"
+#include "studies/expected_time.h"
 
 namespace ridgeline {
 namespace {
@@ -73,8 +75,7 @@ std::string_view name(ProbeMethod method) {
 ProbeMethod parse_probe_method(std::string_view text) {
   for (ProbeMethod method : kMethods)
     if (name(method) == text) return method;
-  throw Error(ErrorKind::usage, fmt::format("'{}' is not a way to probe", text),
-              "use run or allocate");
+  throw unknown_name(text, {.what = "a way to probe", .names = {"run", "allocate"}});
 }
 
 Bytes predicted_peak(const AttentionWorkload& workload, const Device& device) {
@@ -134,6 +135,25 @@ Record describe_frontier(const AttentionWorkload& workload, const Device& device
     record.memory.predicted_peak = predicted_peak(at, device);
   }
   return record;
+}
+
+double expected_frontier_s(const AttentionWorkload& workload, const Device& device,
+                           const FrontierOptions& options, const Record& described) {
+  constexpr double kProbes = 3;          // that a search takes when the memory model is good
+  constexpr double kStartS = 0.05;       // of a process
+  constexpr double kTouchedPerS = 4e9;   // bytes that are taken for the first time
+  constexpr double kFlopsPerScore = 14;  // of both passes, for each score and each of its head's d
+  if (described.status != Status::ok) return 0;
+  const AttentionConfig& config = workload.config;
+  const double length = (*described.metrics)["predicted_seq_len"].get<double>();
+  const double scores = static_cast<double>(config.batch_size * config.heads) * length * length;
+  const double run_s =
+      expected_once_s({.flops = kFlopsPerScore * scores * static_cast<double>(config.head_dim),
+                       .dtype = info(config.dtype).name},
+                      device, described.machine);
+  const double touch_s =
+      static_cast<double>(described.memory.predicted_peak.value_or(Bytes{}).count) / kTouchedPerS;
+  return kProbes * (kStartS + touch_s + (run_s <= options.run_limit_s ? run_s : 0));
 }
 
 std::optional<Record> find_frontier(const AttentionWorkload& workload, const Device& device,

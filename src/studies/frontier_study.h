@@ -57,6 +57,8 @@ int64_t predicted_frontier(AttentionWorkload workload, const Device& device, Byt
 // found nothing that fits, is invalid.
 Record describe_frontier(const AttentionWorkload& workload, const Device& device,
                          const FrontierOptions& options, const Record& blank);
+double expected_frontier_s(const AttentionWorkload& workload, const Device& device,
+                           const FrontierOptions& options, const Record& described);
 // Empty when interrupted.
 std::optional<Record> find_frontier(const AttentionWorkload& workload, const Device& device,
                                     const FrontierOptions& options, Record described);

@@ -4,6 +4,7 @@
 #include "studies/attention_verify.h"
 #include "studies/device_facts.h"
 #include "studies/device_modes.h"
+#include "studies/expected_time.h"
 #include "studies/gemm_problem.h"
 
 namespace ridgeline {
@@ -43,6 +44,17 @@ Record GemmStudy::describe(const GemmWorkload& workload, const Record& blank) co
   record.cost = CostFacts{.forward = cost, .backward = {}, .convention = kGemmConvention};
   record.memory.predicted_peak = cost.bytes;  // each operand once: also what they occupy
   return record;
+}
+
+double GemmStudy::expected_s(const GemmWorkload& workload, const Record& described) const {
+  const PhaseCost& cost = described.cost->forward;
+  const double once =
+      expected_once_s({.flops = static_cast<double>(cost.flops),
+                       .bytes = static_cast<double>(cost.bytes.count),
+                       .dtype = info(workload.dtype).name,
+                       .slowdown = find_gemm_implementation(workload.implementation).slowdown},
+                      device_, described.machine);
+  return 2 * once + expected_samples_s(once, options_.protocol);
 }
 
 std::optional<Record> GemmStudy::run(const GemmWorkload& workload, Record record) {

@@ -32,6 +32,9 @@ class GemmStudy {
   // The row without results: what identifies it, and what was predicted.
   Record describe(const GemmWorkload& workload, const Record& blank) const;
 
+  // Of the run, for progress lines.
+  double expected_s(const GemmWorkload& workload, const Record& described) const;
+
   // Verifies, measures and fills in the results. Out of memory, what the device lacks, wrong values
   // and impossible speeds are statuses of the record. Empty when interrupted.
   std::optional<Record> run(const GemmWorkload& workload, Record described);

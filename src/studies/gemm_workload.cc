@@ -1,22 +1,22 @@
 #include "studies/gemm_workload.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <charconv>
 
+#include "base/closest.h"
 #include "base/error.h"
 
 namespace ridgeline {
 namespace {
 
 constexpr GemmImplementation kImplementations[] = {
-    {GemmMethod::naive, "naive", "three loops: a dot product for every element", true},
+    {GemmMethod::naive, "naive", "three loops: a dot product for every element", true, 100},
     {GemmMethod::tiled, "tiled",
-     "blocks that stay in the cache, or in shared memory and registers on a GPU", true},
+     "blocks that stay in the cache, or in shared memory and registers on a GPU", true, 20},
     {GemmMethod::simd, "simd", "packed panels and a tile of sums in vector registers; on a CPU",
-     false},
-    {GemmMethod::library, "library", "OpenBLAS on a CPU, cuBLASLt on a GPU", true},
+     false, 2},
+    {GemmMethod::library, "library", "OpenBLAS on a CPU, cuBLASLt on a GPU", true, 1},
 };
 
 }  // namespace
@@ -26,13 +26,9 @@ std::span<const GemmImplementation> gemm_implementations() {
 }
 
 const GemmImplementation& find_gemm_implementation(std::string_view name) {
-  std::vector<std::string_view> known;
-  for (const GemmImplementation& implementation : kImplementations) {
+  for (const GemmImplementation& implementation : kImplementations)
     if (implementation.name == name) return implementation;
-    known.push_back(implementation.name);
-  }
-  throw Error(ErrorKind::usage, fmt::format("there is no GEMM implementation '{}'", name),
-              fmt::format("use one of: {}", fmt::join(known, ", ")));
+  throw unknown_name(name, "a GEMM implementation", kImplementations);
 }
 
 std::vector<std::string> gemm_implementations_of(std::string_view device_kind) {
@@ -68,8 +64,7 @@ std::vector<GemmWorkload> expand_matrix(const GemmMatrix& matrix) {
   std::vector<GemmShape> shapes;
   for (const std::string& op : matrix.ops) {
     if (op != "gemm" && op != "gemv")
-      throw Error(ErrorKind::usage, fmt::format("'{}' is not an op of the GEMM lab", op),
-                  "use gemm or gemv");
+      throw unknown_name(op, {.what = "an op of the GEMM lab", .names = {"gemm", "gemv"}});
     for (int64_t size : matrix.sizes) shapes.push_back({size, op == "gemv" ? 1 : size, size});
   }
   shapes.insert(shapes.end(), matrix.shapes.begin(), matrix.shapes.end());

@@ -29,6 +29,7 @@ struct GemmImplementation {
   std::string_view name;
   std::string_view summary;
   bool on_gpu;
+  double slowdown;  // against the library, roughly: for what is expected, not for what is shown
 };
 std::span<const GemmImplementation> gemm_implementations();
 // Throws a usage error that lists the known ones.

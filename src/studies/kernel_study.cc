@@ -12,6 +12,7 @@
 #include "studies/busy_time.h"
 #include "studies/device_facts.h"
 #include "studies/device_modes.h"
+#include "studies/expected_time.h"
 #include "studies/host_tensors.h"
 #include "studies/kernel_metrics.h"
 #include "studies/kernel_row.h"
@@ -82,6 +83,15 @@ Record KernelStudy::describe(const KernelWorkload& workload, const Record& blank
     record.memory.predicted_peak = memory(graph, eager_schedule(graph), scratch_of(device_)).peak;
   }
   return record;
+}
+
+double KernelStudy::expected_s(const KernelWorkload& workload, const Record& described) const {
+  return expected_attention_s(
+      workload.config, described, device_,
+      {.protocol = options_.protocol,
+       .verify = options_.verify,
+       .backward = options_.backward,
+       .calls_per_sample = described.settings["calls_per_sample"].get<int>()});
 }
 
 std::optional<Record> KernelStudy::run(const KernelWorkload& workload, Record record) {

@@ -36,6 +36,9 @@ class KernelStudy {
   // that all rows share; the caches of a CPU are among them.
   Record describe(const KernelWorkload& workload, const Record& blank) const;
 
+  // Of the run, for progress lines.
+  double expected_s(const KernelWorkload& workload, const Record& described) const;
+
   // Verifies, measures and fills in the results. Out of memory, modes and dtypes that the device
   // lacks, wrong values and impossible speeds are statuses of the record. Empty when interrupted.
   // The check against the oracle is made once for consecutive modes of one problem.

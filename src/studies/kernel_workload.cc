@@ -1,11 +1,11 @@
 #include "studies/kernel_workload.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <array>
 #include <charconv>
 
+#include "base/closest.h"
 #include "base/error.h"
 #include "studies/attention_workload.h"
 #include "studies/peer_implementations.h"
@@ -36,13 +36,9 @@ const KernelModeInfo& info(KernelMode mode) {
 }
 
 KernelMode parse_kernel_mode(std::string_view name) {
-  std::vector<std::string_view> known;
-  for (const KernelModeInfo& row : kModes) {
+  for (const KernelModeInfo& row : kModes)
     if (row.name == name) return row.mode;
-    known.push_back(row.name);
-  }
-  throw Error(ErrorKind::usage, fmt::format("'{}' is not a mode of measuring", name),
-              fmt::format("use one of: {}", fmt::join(known, ", ")));
+  throw unknown_name(name, "a mode of measuring", kModes);
 }
 
 std::vector<KernelMode> modes_of(const Device& device) {
@@ -83,29 +79,39 @@ std::vector<KernelWorkload> expand_matrix(const KernelMatrix& matrix) {
                   "time it with ridgeline attention");
     implementations.push_back({name, find_peer(name) ? Origin::peer : Origin::ridgeline});
   }
+  const auto algorithms_of = [&](const Named& implementation) {
+    if (implementation.origin == Origin::ridgeline)
+      return backward_rows(implementation.name, matrix.backward);
+    return std::vector{matrix.backward.front()};
+  };
   std::vector<KernelWorkload> workloads;
   for (const std::string& dtype : matrix.dtypes)
     for (const KernelShape& shape : matrix.shapes)
       for (const Named& implementation : implementations)
-        for (const KernelMode mode : matrix.modes)
-          workloads.push_back({{.batch_size = shape.batch_size,
-                                .heads = shape.heads,
-                                .seq_len = shape.seq_len,
-                                .head_dim = shape.head_dim,
-                                .causal = matrix.causal,
-                                .dtype = parse_float_dtype(dtype),
-                                .backward = matrix.backward},
-                               implementation.name,
-                               mode,
-                               implementation.origin});
+        for (const BackwardAlgorithm backward : algorithms_of(implementation))
+          for (const KernelMode mode : matrix.modes)
+            workloads.push_back({{.batch_size = shape.batch_size,
+                                  .heads = shape.heads,
+                                  .seq_len = shape.seq_len,
+                                  .head_dim = shape.head_dim,
+                                  .causal = matrix.causal,
+                                  .dtype = parse_float_dtype(dtype),
+                                  .backward = backward},
+                                 implementation.name,
+                                 mode,
+                                 implementation.origin});
   return workloads;
 }
 
 std::string label(const KernelWorkload& workload) {
   const AttentionConfig& config = workload.config;
-  return fmt::format("{} ({},{},{},{}) {}{}, {}", workload.implementation, config.batch_size,
+  const bool two_pass = config.backward == BackwardAlgorithm::two_pass &&
+                        workload.origin == Origin::ridgeline &&
+                        chooses_backward(workload.implementation);
+  return fmt::format("{} ({},{},{},{}) {}{}{}, {}", workload.implementation, config.batch_size,
                      config.heads, config.seq_len, config.head_dim, info(config.dtype).name,
-                     config.causal ? " causal" : "", info(workload.mode).name);
+                     config.causal ? " causal" : "", two_pass ? " two-pass" : "",
+                     info(workload.mode).name);
 }
 
 }  // namespace ridgeline

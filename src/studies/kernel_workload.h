@@ -54,14 +54,15 @@ struct KernelMatrix {
   std::vector<std::string> dtypes = {"fp16", "bf16"};
   std::vector<KernelMode> modes = {KernelMode::hot};
   bool causal = false;
-  BackwardAlgorithm backward = BackwardAlgorithm::single_pass;
+  // Where gradients are timed, of implementations that have a choice: one row each.
+  std::vector<BackwardAlgorithm> backward = {BackwardAlgorithm::single_pass};
 };
 
 // Throws a usage error for a name that is neither ours nor a peer's. Modes of one problem follow
 // each other.
 std::vector<KernelWorkload> expand_matrix(const KernelMatrix& matrix);
 
-// "flash (32,8,128,64) bf16 causal, cold".
+// "flash (32,8,128,64) bf16 causal, cold"; a backward in two passes is named, too.
 std::string label(const KernelWorkload& workload);
 
 }  // namespace ridgeline

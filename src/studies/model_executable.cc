@@ -86,7 +86,7 @@ const Graph& ModelExecutable::graph() const {
 
 std::string ModelExecutable::explain(bool timed) const {
   if (!state_->plan)
-    throw Error(ErrorKind::usage, "a vanilla model has no plan to explain", "use --mode compiled");
+    throw Error(ErrorKind::usage, "a vanilla model has no plan to explain", "use --impl compiled");
   const ModelGraph& model = state_->model;
   std::string text = fmt::format("flash: {} attentions became one node each\n", model.flash_nodes);
   for (const std::string& refusal : model.flash_refused)
@@ -195,11 +195,19 @@ void ModelExecutable::set_poison(bool poison) {
     state_->eager->set_poison(poison);
 }
 
-void ModelExecutable::run() {
+size_t ModelExecutable::parts() const {
+  return scenario_ == Scenario::forward_backward ? graph().stages().size() : 1;
+}
+
+void ModelExecutable::run_part(size_t part) {
+  const bool whole = parts() == 1;
+  const auto run_on = [&](auto& executor) {
+    whole ? executor.run_all() : executor.run_stage(part);
+  };
   if (state_->plan)
-    state_->compiled->run_all();
+    run_on(*state_->compiled);
   else
-    state_->eager->run_all();
+    run_on(*state_->eager);
 }
 
 double ModelExecutable::compile_seconds() const {

@@ -62,7 +62,12 @@ class ModelExecutable {
   bool has_input(std::string_view name) const;
   TensorView output(std::string_view name) const;  // of the last run
   void set_poison(bool poison);
-  void run();
+  void run() {
+    for (size_t part = 0; part < parts(); ++part) run_part(part);
+  }
+  // What is timed apart: of fwd-bwd its stages, forward and backward; else all of them as one.
+  size_t parts() const;
+  void run_part(size_t part);
 
   // Tracing, passes, planning and code generation.
   double compile_seconds() const;

@@ -116,11 +116,9 @@ class Alternatives {
                             memory.peak() <= device_.ledger().budget() ? "yes" : "no"});
     };
     add("vanilla", vanilla);
-    add("compiled: flash attention, fused kernels, one arena, nothing recomputed",
-        memory(ModelMode::compiled, here));
+    add("compiled: flash, fused, one arena", memory(ModelMode::compiled, here));
     if (row_.scenario != Scenario::forward)
-      add("compiled, and all cheap results recomputed in backward",
-          memory(ModelMode::compiled, here, Bytes{0}));
+      add("compiled, cheap results computed again", memory(ModelMode::compiled, here, Bytes{0}));
     return to_text(table);
   }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -10,6 +11,7 @@
 #include "studies/attention_verify.h"
 #include "studies/busy_time.h"
 #include "studies/device_facts.h"
+#include "studies/expected_time.h"
 #include "studies/memory_watch.h"
 
 namespace ridgeline {
@@ -17,13 +19,19 @@ namespace {
 
 constexpr const char* kLaunches =
     "launches are kernels per step (eager_launches, in records: those of the same graph without "
-    "fusion); a launch graph starts all of a step at once";
+    "fusion); a launch graph starts all of a step at once, of fwd_bwd each of its two stages";
 constexpr const char* kReady =
     "compile seconds: tracing, passes, planning, code generation and compiling of kernels that "
     "neither this process nor its cache on disk had yet";
 
 std::string series_of(Scenario scenario) {
   return std::string(info(scenario).series);
+}
+
+// Of a sample: the step, and of fwd-bwd its backward alone.
+std::vector<std::string> all_series_of(Scenario scenario) {
+  if (scenario != Scenario::forward_backward) return {series_of(scenario)};
+  return {series_of(scenario), "backward"};
 }
 
 // A model whatever the mode, for what the modes share.
@@ -146,6 +154,24 @@ Bytes ModelStudy::predicted_peak(const ModelWorkload& workload) const {
   return peak;
 }
 
+double ModelStudy::expected_s(const ModelWorkload& workload, const Record& described) const {
+  constexpr double kDrawS = 12e-9;  // of one parameter on the host
+  constexpr double kRunsBesideSamples = 2;
+  const TransformerConfig& config = workload.config;
+  const auto parameters = static_cast<double>(parameter_count(config));
+  double seconds = 0;
+  for (Scenario scenario : options_.scenarios) {
+    const double step =
+        expected_once_s({.flops = model_flops(config, scenario),
+                         .bytes = parameters * (scenario == Scenario::full_step ? 28 : 4),
+                         .dtype = info(info(workload.precision).products).name},
+                        device_, described.machine);
+    seconds += parameters * kDrawS + kRunsBesideSamples * step +
+               expected_samples_s(step, options_.protocol);
+  }
+  return seconds;
+}
+
 void ModelStudy::remember(const ModelWorkload& workload, Scenario scenario,
                           const ModelSample& sample) {
   if (remembered_model_ != model_key(workload)) remembered_.clear();
@@ -226,9 +252,13 @@ bool ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, 
   inputs_.fill(executable, config);
   watch.after_fill();
   int64_t step = 0;
+  // One that is timed part by part is launched so, too: a launch graph for each of its parts.
+  std::vector<std::function<void()>> parts;
+  for (size_t part = 0; part < executable.parts(); ++part)
+    parts.emplace_back([&executable, part] { executable.run_part(part); });
   const auto run_step = [&] {
     inputs_.set_step(executable, ++step, options_.optimizer);
-    return device_.time_ms([&] { executable.run(); });
+    return device_.time_each_ms(parts);
   };
   // The run that is looked at: over poisoned results, from parameters as they begin. Without
   // warm-ups it comes last, so that the first sample is the first run.
@@ -259,11 +289,15 @@ bool ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, 
   }
   begin(scenario, "measuring");
   const Measurement measurement =
-      measure(options_.protocol, {series_of(scenario)},
-              [&](std::span<double> phase_ms) { phase_ms[0] = run_step(); },
+      measure(options_.protocol, all_series_of(scenario),
+              [&](std::span<double> phase_ms) {
+                const std::vector<double> parts_ms = run_step();
+                phase_ms[0] = std::accumulate(parts_ms.begin(), parts_ms.end(), 0.0);
+                if (phase_ms.size() > 1) phase_ms[1] = parts_ms.back();
+              },
               {.interrupted = options_.interrupted});
   if (measurement.interrupted()) return false;
-  record.series.push_back(measurement.series[0]);
+  for (const Series& series : measurement.series) record.series.push_back(series);
   const double elapsed = record.protocol.elapsed_s + measurement.protocol.elapsed_s;
   record.protocol = measurement.protocol;
   record.protocol.elapsed_s = elapsed;
@@ -287,7 +321,7 @@ bool ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, 
   metrics["launches"] = executable.launches();
   metrics["eager_launches"] = executable.eager_launches();
   if (workload.mode == ModelMode::compiled && device_.can_record() && !ran_eagerly)
-    metrics["graph_launches"] = 1;
+    metrics["graph_launches"] = executable.parts();
   if (memory.peak > record.memory.peak.value_or(Bytes{})) {
     const std::optional<Bytes> largest = record.memory.predicted_peak;
     record.memory = memory;
@@ -295,8 +329,14 @@ bool ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, 
   }
   add_costs(workload, executable, device_, record);
   begin(scenario, "busy time");
-  add_busy_times(
-      {{series_of(scenario), [&] { return device_.busy_ms([&] { executable.run(); }); }}}, record);
+  std::vector<BusyPhase> busy = {
+      {series_of(scenario), [&] { return device_.busy_ms([&] { executable.run(); }); }}};
+  if (parts.size() > 1)
+    busy.push_back({measurement.series.back().name, [&] {
+                      for (size_t part = 0; part + 1 < parts.size(); ++part) parts[part]();
+                      return device_.busy_ms(parts.back());
+                    }});
+  add_busy_times(busy, record);
   return true;
 }
 
@@ -377,11 +417,12 @@ std::string ModelStudy::explain(const ModelWorkload& workload, const Record* rec
                           measured_peak(*record, info(scenario).series));
     ModelWorkload vanilla = workload;
     vanilla.mode = ModelMode::vanilla;
-    text += fmt::format(
-        "launches per step: {} vanilla, {} unfused, {} fused, {}\n",
-        ModelExecutable(vanilla, scenario, device_, build_options()).launches(),
-        executable.eager_launches(), executable.launches(),
-        device_.can_record() ? "1 as a launch graph" : "no launch graph on this device");
+    text +=
+        fmt::format("launches per step: {} vanilla, {} unfused, {} fused, {}\n",
+                    ModelExecutable(vanilla, scenario, device_, build_options()).launches(),
+                    executable.eager_launches(), executable.launches(),
+                    device_.can_record() ? fmt::format("{} as launch graphs", executable.parts())
+                                         : "no launch graph on this device");
     const bool timed = series != nullptr && device_.can_record();
     if (timed) {  // kernels by themselves, over inputs that make sense
       executable.prepare();

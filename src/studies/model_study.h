@@ -49,6 +49,9 @@ class ModelStudy {
   // The peak of the largest scenario, without running anything.
   Bytes predicted_peak(const ModelWorkload& workload) const;
 
+  // Of the run, for progress lines.
+  double expected_s(const ModelWorkload& workload, const Record& described) const;
+
   // Verifies, measures and fills in the results. A scenario whose predicted peak is above the
   // budget is not tried: the row is out of memory, with the figures of the scenarios that fit.
   // Compiled rows are compared with the vanilla run before them; where there was none, one is made

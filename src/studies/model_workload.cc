@@ -1,10 +1,10 @@
 #include "studies/model_workload.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
+#include "base/closest.h"
 #include "base/error.h"
 
 namespace ridgeline {
@@ -32,13 +32,9 @@ constexpr ScenarioInfo kScenarios[] = {
 
 template <class Info, size_t n>
 const Info& find_named(const Info (&table)[n], std::string_view name, const char* what) {
-  std::vector<std::string_view> known;
-  for (const Info& row : table) {
+  for (const Info& row : table)
     if (row.name == name) return row;
-    known.push_back(row.name);
-  }
-  throw Error(ErrorKind::usage, fmt::format("'{}' is not a {}", name, what),
-              fmt::format("use one of: {}", fmt::join(known, ", ")));
+  throw unknown_name(name, what, table);
 }
 
 TransformerConfig overridden(TransformerConfig config, const ModelOverrides& overrides) {
@@ -66,7 +62,7 @@ const ModelModeInfo& info(ModelMode mode) {
 }
 
 ModelMode parse_model_mode(std::string_view name) {
-  return find_named(kModes, name, "mode of running a model").mode;
+  return find_named(kModes, name, "an implementation of a model").mode;
 }
 
 std::span<const ModelPrecisionInfo> model_precisions() {
@@ -78,7 +74,7 @@ const ModelPrecisionInfo& info(ModelPrecision precision) {
 }
 
 ModelPrecision parse_model_precision(std::string_view name) {
-  return find_named(kPrecisions, name, "precision of a model").precision;
+  return find_named(kPrecisions, name, "a precision of a model").precision;
 }
 
 std::span<const ScenarioInfo> scenarios() {
@@ -90,7 +86,7 @@ const ScenarioInfo& info(Scenario scenario) {
 }
 
 Scenario parse_scenario(std::string_view name) {
-  return find_named(kScenarios, name, "scenario").scenario;
+  return find_named(kScenarios, name, "a scenario").scenario;
 }
 
 std::vector<ModelWorkload> expand_matrix(const ModelMatrix& matrix) {

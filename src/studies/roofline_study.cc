@@ -17,6 +17,7 @@
 #include "runtime/cuda/cuda_device.h"
 #include "studies/device_facts.h"
 #include "studies/device_modes.h"
+#include "studies/expected_time.h"
 #include "studies/gemm_problem.h"
 
 namespace ridgeline {
@@ -87,7 +88,16 @@ int64_t part_of(Bytes buffer, int threads) {
 }  // namespace
 
 RooflineStudy::RooflineStudy(Device& device, RooflineStudyOptions options)
-    : device_(device), options_(std::move(options)) {}
+    : device_(device), options_(std::move(options)) {
+  options_.protocol.target_precision = 1e-4;  // the fastest sample counts: more of them are better
+}
+
+double RooflineStudy::expected_s() const {
+  const Protocol& protocol = options_.protocol;
+  return options_.settle_s / 2 + (protocol.time_budget_s > 0
+                                      ? protocol.time_budget_s
+                                      : expected_samples_s(kSampleMs / 1e3, protocol));
+}
 
 std::vector<CeilingProbe> RooflineStudy::probes(const std::vector<std::string>& dtypes,
                                                 const Record& blank) const {
@@ -273,10 +283,9 @@ std::optional<Record> RooflineStudy::run(const CeilingProbe& probe, Record recor
     }
     const double settled_s = monotonic_s() - begin;
     record.device_before = device_state(device_);
-    const Measurement measurement =
-        measure({.warmups = 0, .time_budget_s = options_.measure_s, .target_precision = 1e-4},
-                {"probe"}, [&](std::span<double> phase_ms) { phase_ms[0] = sample(); },
-                {.interrupted = options_.interrupted});
+    const Measurement measurement = measure(
+        options_.protocol, {"probe"}, [&](std::span<double> phase_ms) { phase_ms[0] = sample(); },
+        {.interrupted = options_.interrupted});
     record.device_after = device_state(device_);
     if (measurement.interrupted()) return std::nullopt;
     record.series = measurement.series;

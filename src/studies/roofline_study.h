@@ -34,8 +34,9 @@ struct CeilingProbe {
 };
 
 struct RooflineStudyOptions {
-  double settle_s = 3;              // at most, until two windows of samples agree
-  double measure_s = 1;             // per probe, after that
+  double settle_s = 3;  // at most, until two windows of samples agree
+  // Of each probe, after that: its rate is that of the fastest sample.
+  Protocol protocol = {.warmups = 0, .time_budget_s = 1};
   std::vector<int64_t> sizes = {};  // of products; empty: large enough that edges do not count
   uint64_t seed = 42;
   Json settings = Json::object();
@@ -50,6 +51,7 @@ class RooflineStudy {
   std::vector<CeilingProbe> probes(const std::vector<std::string>& dtypes,
                                    const Record& blank) const;
   Record describe(const CeilingProbe& probe, const Record& blank) const;
+  double expected_s() const;  // of each probe, for progress lines
   // Empty when interrupted.
   std::optional<Record> run(const CeilingProbe& probe, Record described);
 

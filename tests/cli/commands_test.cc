@@ -197,6 +197,38 @@ TEST(StudyCommand, RunsTheWholeStudyIntoAFolderOfItsOwn) {
   EXPECT_EQ(read_text(path), before);
 }
 
+TEST(StudyCommand, OneProgressLineCountsTheRowsOfAllStudies) {
+  const Sandbox sandbox;
+  RunOptions watched{.environment = {{"TERM", "xterm"}, {"COLUMNS", "100"}},
+                     .stderr_is_terminal = true};
+  const Finished run = sandbox.run({"study", "--threads", "1", "--memory-budget", "2MiB", "-w", "1",
+                                    "-r", "2", "--json", "all.json", "-o", "more.md"},
+                                   watched);
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  size_t rows = read_results(sandbox / "results/study/attention.jsonl").records.size();
+  for (const std::string name : {"roofline", "gemm", "kernel", "model", "frontier"})
+    rows += read_results(sandbox / "results/study" / name / (name + ".jsonl")).records.size();
+  const std::string of_all = "/" + std::to_string(rows) + "] ";
+  std::string last;
+  int lines = 0;
+  for (size_t at = run.err.find("\r\x1b[K["); at != std::string::npos;
+       at = run.err.find("\r\x1b[K[", at + 1)) {
+    const std::string line = run.err.substr(at + 4, 100);
+    EXPECT_TRUE(contains(line.substr(0, 12), of_all)) << line;
+    last = line;
+    ++lines;
+  }
+  EXPECT_GE(lines, static_cast<int>(rows));
+  EXPECT_TRUE(last.starts_with("[" + std::to_string(rows) + of_all)) << last;
+  EXPECT_EQ(Json::parse(read_text(sandbox / "all.json")).size(), rows);
+  EXPECT_TRUE(contains(read_text(sandbox / "more.md"), "#")) << "a further report";
+  for (const Record& record : read_results(sandbox / "results/study/kernel/kernel.jsonl").records) {
+    if (record.status != Status::ok) continue;  // for the budget
+    EXPECT_EQ(record.protocol.iterations, 2);
+    EXPECT_TRUE(contains(record.command, "--num-warmup 1 ")) << record.command;
+  }
+}
+
 TEST(StudyCommand, DryRunShowsEveryStudyAndRunsNone) {
   const Sandbox sandbox;
   const Finished run = sandbox.run({"study", "--device", "cpu", "--dry-run"});

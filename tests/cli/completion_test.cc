@@ -48,6 +48,15 @@ TEST(Completion, BashKnowsCommandsOptionsAndValues) {
   EXPECT_EQ(completed("ridgeline attention --impl naive,torch.sdpa.c"),
             Words{"naive,torch.sdpa.cudnn"});
   EXPECT_EQ(completed("ridgeline completion f"), Words{"fish"});
+  EXPECT_EQ(completed("ridgeline kernel --backward t"), Words{"two-pass"});
+  EXPECT_EQ(completed("ridgeline attention --backward-algorithm single-pass,t"),
+            Words{"single-pass,two-pass"})
+      << "an older name";
+  EXPECT_EQ(completed("ridgeline model --impl v"), Words{"vanilla"});
+  EXPECT_EQ(completed("ridgeline gemm --impl l"), Words{"library"});
+  const Words flags = completed("ridgeline attention -");
+  for (const char* flag : {"-o", "-w", "-r", "--json", "--head-dim", "--warmup-steps"})
+    EXPECT_TRUE(flags.contains(flag)) << flag;
 }
 
 TEST(Completion, ShellsAcceptTheirScripts) {
@@ -71,8 +80,9 @@ TEST(Completion, AnotherShellIsBadUsage) {
 
 TEST(Manual, HasEveryCommandAndIsGoodRoff) {
   const std::string page = text_of({"man"});
-  for (const char* part : {".TH RIDGELINE 1", ".SS \"ridgeline attention\"", "\\-\\-seq\\-len",
-                           "NO_COLOR", "RIDGELINE_PYTHON"})
+  for (const char* part :
+       {".TH RIDGELINE 1", ".SS \"ridgeline attention\"", "\\-\\-seq\\-len", "NO_COLOR", "COLUMNS",
+        "RIDGELINE_PYTHON", "\\-\\-json", "\\-\\-head\\-dim"})
     EXPECT_TRUE(contains(page, part)) << part;
   EXPECT_FALSE(contains(page, "own\\-kernel\\-worker"));
   if (find_program("groff").empty()) GTEST_SKIP() << "no groff";

@@ -33,15 +33,21 @@ TEST(Model, WritesRecordsAndOneRowForBothModes) {
   ASSERT_EQ(results.records.size(), 2u);
   for (const Record& record : results.records) {
     EXPECT_EQ(record.status, Status::ok) << record.error;
-    for (const char* series : {"forward", "fwd_bwd", "full_step"})
+    for (const char* series : {"forward", "backward", "fwd_bwd", "full_step"})
       EXPECT_EQ(record.find_series(series)->samples_ms.size(), 3u) << series;
+    for (size_t i = 0; i < 3; ++i)
+      EXPECT_LT(record.find_series("backward")->samples_ms[i],
+                record.find_series("fwd_bwd")->samples_ms[i])
+          << "a part of the same step";
     EXPECT_TRUE(record.verification.checked);
     EXPECT_TRUE(contains(record.command, "ridgeline model --device cpu")) << record.command;
   }
   const Csv csv = model_table(sandbox);
   ASSERT_EQ(csv.rows.size(), 1u);
-  for (const char* column : {"forward_speedup", "fwd_bwd_speedup", "full_step_speedup",
-                             "compile_seconds", "tokens_per_s_compiled"})
+  for (const char* column :
+       {"forward_speedup", "backward_speedup", "fwd_bwd_speedup", "full_step_speedup",
+        "backward_vanilla_mean_ms", "backward_vanilla_std_ms", "backward_compiled_mean_ms",
+        "backward_compiled_std_ms", "compile_seconds", "tokens_per_s_compiled"})
     EXPECT_GT(std::stod(csv.rows[0].at(column)), 0) << column;
   EXPECT_TRUE(contains(run.out, "MFU is")) << "the convention is printed";
   EXPECT_TRUE(contains(read_text(sandbox / "more.md"), "full_step_speedup"));
@@ -227,11 +233,11 @@ TEST(Model, SaysOnATerminalWhatALongRowIsAt) {
 TEST(Model, BadUsageIsExit2AndUnservedDtypesExit4) {
   const Sandbox sandbox;
   const std::vector<std::pair<Arguments, std::string>> cases = {
-      {{"--model-size", "tiny"}, "there is no model size 'tiny'"},
+      {{"--model-size", "tiny"}, "'tiny' is not a model size"},
       {{"--mode", "eager"}, "vanilla, compiled"},
       {{"--precision", "fp8"}, "'fp8' is not a precision"},
       {{"--scenario", "backward"}, "fwd-bwd"},
-      {{"--optimizer", "sgd"}, "cs336 or pytorch"},
+      {{"--optimizer", "sgd"}, "cs336, pytorch"},
       {{"--output", "x.png"}, ".csv"},
       {{"--output", "x.png", "--dry-run"}, ".csv"}};
   for (const auto& [more, message] : cases) {

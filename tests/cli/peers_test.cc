@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/child_process.h"
+#include "cli/csv.h"
 #include "cli/run_ridgeline.h"
 #include "studies/peer_implementations.h"
 
@@ -129,6 +130,37 @@ TEST(Peers, AnAnswerThatMakesNoSenseIsARowAndTheOthersGoOn) {
         << answer << ": " << find(results, "xformers")->error;
     EXPECT_EQ(find(results, "naive")->status, Status::ok) << answer;
   }
+}
+
+TEST(Peers, PeakMemoryOnACpuIsTheGrowthOfTheirProcess) {
+  REQUIRE_PYTHON();
+  const Sandbox sandbox;
+  const Finished run =
+      sandbox.run(sizes() + Arguments{"--impl", "jax.naive,flash"}, with_fake_peers());
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(find(sandbox.results(), "jax.naive")->memory.process_peak_growth, Bytes{3 << 20});
+  EXPECT_TRUE(contains(run.out, "3.00*")) << run.out;
+  EXPECT_TRUE(contains(run.out, "* growth of the process")) << run.out;
+  const Csv csv = parse_csv(read_text(sandbox.attention("attention.csv")));
+  EXPECT_EQ(csv.rows.at(0).at("process_peak_growth_mb"), "3.00");
+  EXPECT_EQ(csv.rows.at(0).at("peak_memory_mb"), "") << "the library counts none";
+}
+
+// What the scripts of real libraries measure with: 64 MiB that are touched and given back.
+TEST(Peers, GrowthIsThePeakAndTheInputs) {
+  REQUIRE_PYTHON();
+  const std::string script =
+      "import sys; sys.path.insert(0, sys.argv[1])\n"
+      "from peers.process_memory import Growth\n"
+      "growth = Growth(held=1 << 20)\n"
+      "data = bytearray(64 << 20)\n"
+      "del data\n"
+      "print(growth.facts().get('process_peak_growth_bytes', 'unknown'))\n";
+  ChildProcess child(
+      {python().string(), "-B", "-c", script, std::string(RIDGELINE_TESTS_DIR "/..")});
+  const std::string told = child.read_line({.seconds = 60}).line;
+  if (told == "unknown") GTEST_SKIP() << "no /proc/self/clear_refs here";
+  EXPECT_NEAR(std::stod(told), 65 << 20, 2 << 20);
 }
 
 TEST(Peers, AreLeftOutOfMemoryPredictionsAndResumed) {

@@ -1,6 +1,8 @@
 // What a wrong command line is answered with: a message that names the value, exit 2, nothing done.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "cli/run_ridgeline.h"
 
 namespace ridgeline {
@@ -74,6 +76,31 @@ INSTANTIATE_TEST_SUITE_P(
         BadUsage{"OutputWithoutEnding", {"attention", "--output", "table"}, "table"}),
     name_of);
 
+// Near misses: what may have been meant.
+INSTANTIATE_TEST_SUITE_P(
+    DidYouMean, BadUsageTest,
+    testing::Values(
+        BadUsage{"Command", {"atention"}, "did you mean 'attention'?"},
+        BadUsage{"Flag", {"attention", "--seqlen", "16"}, "did you mean --seq-len?"},
+        BadUsage{"FlagWithValue", {"attention", "--batchsize=4"}, "did you mean --batch-size?"},
+        BadUsage{"OneDash", {"attention", "-seq-len", "16"}, "did you mean --seq-len?"},
+        BadUsage{"PartOfAFlag", {"model", "--iterations", "3"}, "did you mean --num-iterations?"},
+        BadUsage{"FlagOfHyperfine", {"kernel", "--warmup", "3"}, "did you mean --num-warmup?"},
+        BadUsage{"Implementation", {"attention", "--impl", "flahs"}, "did you mean 'flash'?"},
+        BadUsage{"Peer", {"attention", "--impl", "torch.spda"}, "did you mean 'torch.sdpa'?"},
+        BadUsage{"Product", {"gemm", "--device", "cpu", "--impl", "libary"}, "'library'?"},
+        BadUsage{"ImplementationOfAModel", {"model", "--impl", "compile"}, "'compiled'?"},
+        BadUsage{"Preset", {"attention", "--preset", "leaderbord"}, "'leaderboard'?"},
+        BadUsage{"Size", {"model", "--model-size", "smal"}, "did you mean 'small'?"},
+        BadUsage{"Dtype", {"attention", "--dtype", "bf61"}, "did you mean 'bf16'?"},
+        BadUsage{"Scenario", {"model", "--scenario", "fwd_bwd"}, "did you mean 'fwd-bwd'?"},
+        BadUsage{"Mode", {"kernel", "--device", "cpu", "--mode", "clod"}, "'cold'?"},
+        BadUsage{"ModeOfGemm", {"gemm", "--mode", "clod"}, "did you mean 'cold'?"},
+        BadUsage{"Tuning", {"attention", "--tune", "ful"}, "did you mean 'full'?"},
+        BadUsage{"Backward", {"kernel", "--device", "cpu", "--backward", "twopass"}, "'two-pass'?"},
+        BadUsage{"Shell", {"completion", "zhs"}, "did you mean 'zsh'?"}),
+    name_of);
+
 INSTANTIATE_TEST_SUITE_P(
     Sizes, BadUsageTest,
     testing::Values(
@@ -132,6 +159,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadUsage{"NoMemory", {"attention", "--memory-budget", "0"}, "--memory-budget '0'"},
         BadUsage{"NoMemoryOfMemory", {"memory", "--memory-budget", "0GiB"}, "'0GiB'"},
         BadUsage{"LessThanAByte", {"frontier", "--memory-budget", "0.5"}, "'0.5'"},
+        BadUsage{"MemoryWithoutAUnit",
+                 {"attention", "--memory-budget", "4"},
+                 "--memory-budget '4' has no unit: 4 bytes? 4GiB?"},
+        BadUsage{"FractionWithoutAUnit", {"study", "--memory-budget", "1.5"}, "1.5GiB?"},
         BadUsage{"ZeroIterations", {"attention", "--num-iterations", "0"}, "0"},
         BadUsage{"ManyIterations", {"attention", "--num-iterations", "99999"}, "99999"},
         BadUsage{"NegativeWarmups", {"attention", "--num-warmup", "-1"}, "-1"},
@@ -166,6 +197,34 @@ INSTANTIATE_TEST_SUITE_P(
                  {"frontier", "--max-seq-len", "100", "--step", "128"},
                  "--max-seq-len 100 is below --step 128"}),
     name_of);
+
+// One style: who speaks, what is wrong, and on the next line what to do.
+TEST(CommandLine, EveryErrorHasTheSameShape) {
+  const Sandbox sandbox;
+  for (const Arguments& arguments :
+       {Arguments{}, Arguments{"atention"}, Arguments{"attention", "--seqlen", "16"},
+        Arguments{"attention", "fast"}, Arguments{"attention", "--seq-len", "0"},
+        Arguments{"attention", "--seq-len"}, Arguments{"attention", "--threads", "0"},
+        Arguments{"attention", "--seed", "lucky"}, Arguments{"attention", "--tune", "hard"},
+        Arguments{"attention", "--impl", "flush"}, Arguments{"kernel", "--source", "a.cu"},
+        Arguments{"memory", "--model-size", "small", "--seq-len", "16"},
+        Arguments{"attention", "--memory-budget", "4"}, Arguments{"completion", "csh"}}) {
+    const Finished run = sandbox.run(arguments);
+    EXPECT_EQ(run.exit_code, 2) << run.err;
+    EXPECT_TRUE(run.err.starts_with("ridgeline: ")) << run.err;
+    EXPECT_TRUE(contains(run.err, "\n  next step: ")) << run.err;
+    EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 2) << run.err;
+  }
+}
+
+TEST(CommandLine, BytesWithAndWithoutAUnitAreUnderstood) {
+  const Sandbox sandbox;
+  for (const char* budget : {"2097152", "2097152B", "2MiB"}) {
+    const Finished run = sandbox.run({"doctor", "--memory-budget", budget});
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    EXPECT_TRUE(contains(run.out, "2.00 MiB")) << budget << run.out;
+  }
+}
 
 TEST(CommandLine, AFolderForKernelsThatStaysEmptyIsTold) {
   const Sandbox sandbox;

@@ -9,10 +9,42 @@ namespace {
 
 using Row = std::vector<std::string>;
 
-const Row kColumns = {"batch_size",      "seq_len",        "d_model",
-                      "forward_mean_ms", "forward_std_ms", "backward_mean_ms",
-                      "backward_std_ms", "total_mean_ms",  "memory_before_backward_mb",
-                      "peak_memory_mb",  "status",         "error"};
+const Row kColumns = {"batch_size",
+                      "seq_len",
+                      "d_model",
+                      "heads",
+                      "causal",
+                      "dtype",
+                      "device",
+                      "implementation",
+                      "compiled",
+                      "backward",
+                      "forward_mean_ms",
+                      "forward_std_ms",
+                      "backward_mean_ms",
+                      "backward_std_ms",
+                      "total_mean_ms",
+                      "forward_median_ms",
+                      "backward_median_ms",
+                      "memory_before_backward_mb",
+                      "peak_memory_mb",
+                      "process_peak_growth_mb",
+                      "error_over_tolerance",
+                      "compile_seconds",
+                      "status",
+                      "error"};
+
+std::string cell(const Table& table, size_t row, const std::string& column) {
+  for (size_t i = 0; i < table.columns.size(); ++i)
+    if (table.columns[i] == column) return table.rows.at(row).at(i);
+  ADD_FAILURE() << "no column " << column;
+  return {};
+}
+
+Record with_backward(Record record, const std::string& algorithm) {
+  record.settings["backward"] = algorithm;
+  return record;
+}
 
 Record oom(int seq_len, int d_model, int64_t predicted,
            const std::string& implementation = "naive") {
@@ -24,16 +56,22 @@ Record oom(int seq_len, int d_model, int64_t predicted,
   return record;
 }
 
-TEST(AttentionCsv, HasExactlyTheColumnsThatScriptsKnow) {
+TEST(AttentionCsv, AlwaysHasTheColumnsThatScriptsKnow) {
   Record record = attention_record({.forward_ms = 2, .backward_ms = 5});
   record.series = {series_of("forward", {1, 3}), series_of("backward", {4, 4})};
   record.memory.before_backward = Bytes{3 << 20};
   record.memory.peak = Bytes{(5 << 20) + (1 << 19)};
+  record.memory.process_peak_growth = Bytes{6 << 20};
+  record.verification = {true, "whole tensors", "fp64", {{"output", 2e-6, 1e-5}}};
+  record.metrics = Json{{"compile_seconds", 0.25}};
+  record = with_backward(record, "two-pass");
   const Table table = attention_csv(std::vector{record});
   EXPECT_EQ(table.columns, kColumns);
   ASSERT_EQ(table.rows.size(), 1u);
   EXPECT_EQ(table.rows[0],
-            (Row{"8", "256", "64", "2", "1.41421", "4", "0", "6", "3.00", "5.50", "success", ""}));
+            (Row{"8",     "256",      "64",   "1",       "False", "fp32", "cpu",     "naive",
+                 "False", "two-pass", "2",    "1.41421", "4",     "0",    "6",       "2",
+                 "4",     "3.00",     "5.50", "6.00",    "0.2",   "0.25", "success", ""}));
 }
 
 TEST(AttentionCsv, RowsWithoutAResultHaveEmptyCellsNeverZeros) {
@@ -43,37 +81,29 @@ TEST(AttentionCsv, RowsWithoutAResultHaveEmptyCellsNeverZeros) {
         series_of("forward", {1, 2})};  // a wrong row was timed, and still shows no time
     record.memory.peak = Bytes{1 << 20};
     const Table table = attention_csv(std::vector{record});
-    EXPECT_EQ(table.rows[0], (Row{"8", "256", "64", "", "", "", "", "", "", "",
-                                  std::string(status_csv_word(status)), "it failed"}));
+    for (const char* column : {"forward_mean_ms", "total_mean_ms", "forward_median_ms",
+                               "peak_memory_mb", "error_over_tolerance", "compile_seconds"})
+      EXPECT_EQ(cell(table, 0, column), "") << column;
+    EXPECT_EQ(cell(table, 0, "status"), status_csv_word(status));
+    EXPECT_EQ(cell(table, 0, "error"), "it failed");
   }
 }
 
 TEST(AttentionCsv, ASingleSampleHasNoStandardDeviation) {
   Record record = attention_record({});
   record.series = {series_of("forward", {1}), series_of("backward", {2})};
-  EXPECT_EQ(attention_csv(std::vector{record}).rows[0][4], "");
+  EXPECT_EQ(cell(attention_csv(std::vector{record}), 0, "forward_std_ms"), "");
 }
 
-TEST(AttentionCsv, SeveralImplementationsAddTwoColumnsAfterDModel) {
+TEST(AttentionCsv, SaysWhichImplementationsWereCompiled) {
   const Table table =
       attention_csv(std::vector{attention_record({.implementation = "naive"}),
                                 attention_record({.implementation = "compiled"}),
                                 attention_record({.implementation = "torch.compile"})});
-  Row expected = kColumns;
-  expected.insert(expected.begin() + 3, {"implementation", "compiled"});
-  EXPECT_EQ(table.columns, expected);
-  EXPECT_EQ(table.rows[0][3], "naive");
-  EXPECT_EQ(table.rows[0][4], "False");
-  EXPECT_EQ(table.rows[1][4], "True");
-  EXPECT_EQ(table.rows[2][4], "True");
-}
-
-TEST(AttentionCsv, AKeyThatDiffersGetsAColumnSoThatRowsCanBeToldApart) {
-  const Table table = attention_csv(
-      std::vector{attention_record({.dtype = "fp32"}), attention_record({.dtype = "bf16"})});
-  EXPECT_EQ(table.columns[3], "dtype");
-  EXPECT_EQ(table.rows[0][3], "bf16");
-  EXPECT_EQ(table.rows[1][3], "fp32");
+  EXPECT_EQ(cell(table, 0, "implementation"), "naive");
+  EXPECT_EQ(cell(table, 0, "compiled"), "False");
+  EXPECT_EQ(cell(table, 1, "compiled"), "True");
+  EXPECT_EQ(cell(table, 2, "compiled"), "True");
 }
 
 TEST(AttentionCsv, IsSortedAndTheLaterOfTwoMeasurementsCounts) {
@@ -84,7 +114,7 @@ TEST(AttentionCsv, IsSortedAndTheLaterOfTwoMeasurementsCounts) {
   ASSERT_EQ(table.rows.size(), 3u);
   EXPECT_EQ(table.rows[0][2], "16");
   EXPECT_EQ(table.rows[1][1], "256");
-  EXPECT_EQ(table.rows[1][10], "success");
+  EXPECT_EQ(cell(table, 1, "status"), "success");
   EXPECT_EQ(table.rows[2][1], "1024");
 }
 
@@ -115,6 +145,45 @@ TEST(AttentionSummary, ShowsMediansAndTheStateOfEachRow) {
   EXPECT_EQ(table.rows[1], (Row{"64", "512", "", "", "", "", "", "", "OOM"}));
   good.verification.tensors[0].max_error = Statistics::kUnknown;
   EXPECT_EQ(attention_summary(std::vector{good}).rows[0][7], "nan");
+}
+
+TEST(AttentionSummary, BothAlgorithmsOfOneImplementationAreRowsOfTheirOwn) {
+  const Record flash = attention_record({.implementation = "flash", .backward_ms = 2});
+  Record slower = attention_record({.implementation = "flash", .backward_ms = 3});
+  const std::vector<Record> both = {with_backward(flash, "single-pass"),
+                                    with_backward(slower, "two-pass")};
+  const Table table = attention_summary(both);
+  ASSERT_EQ(table.rows.size(), 2u);
+  EXPECT_EQ(cell(table, 0, "implementation"), "flash (single-pass)");
+  EXPECT_EQ(cell(table, 1, "implementation"), "flash (two-pass)");
+  const std::vector<Table> beside = attention_side_by_side(both);
+  ASSERT_EQ(beside.size(), 2u);
+  EXPECT_EQ(cell(beside[1], 0, "flash (two-pass)"), "3.000");
+  EXPECT_EQ(cell(attention_csv(both), 1, "backward"), "two-pass");
+  EXPECT_EQ(attention_summary(std::vector{both[0]}).columns[2], "forward ms")
+      << "one algorithm needs no name";
+}
+
+TEST(AttentionSummary, ThePeakOfAPeerOnACpuIsThatOfItsProcessAndMarked) {
+  Record peer = attention_record({.implementation = "torch.sdpa"});
+  peer.memory.process_peak_growth = Bytes{3 << 20};
+  Record ours = attention_record({.implementation = "flash"});
+  ours.memory.process_peak_growth = Bytes{3 << 20};
+  ours.memory.peak = Bytes{1 << 20};
+  const Table table = attention_summary(std::vector{peer, ours});
+  EXPECT_EQ(cell(table, 0, "peak MiB"), "3.00*");
+  EXPECT_EQ(cell(table, 1, "peak MiB"), "1.00");
+  EXPECT_NE(attention_memory_note(std::vector{peer}).find("the process"), std::string::npos);
+  EXPECT_EQ(attention_memory_note(std::vector{ours}), "");
+}
+
+TEST(AttentionSummary, TheIntervalIsEmptyWithTooFewSamples) {
+  Record record = attention_record({});
+  record.series = {series_of("forward", {1, 1, 1, 1, 1, 1.2}), series_of("backward", {2, 2, 2})};
+  EXPECT_EQ(cell(attention_summary(std::vector{record}), 0, "+-%"), "10.0")
+      << "of the phase that has enough";
+  record.series[0] = series_of("forward", {1, 1, 1});
+  EXPECT_EQ(cell(attention_summary(std::vector{record}), 0, "+-%"), "");
 }
 
 TEST(AttentionSummary, OfNothingIsATableWithoutRows) {

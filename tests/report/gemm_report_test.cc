@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "measure/test_support.h"
 
 namespace ridgeline {
@@ -55,6 +57,16 @@ TEST(GemmReport, ModesAreNotComparedWithEachOther) {
   Record hot = product("library", std::vector<double>(9, 10.0));
   hot.settings = {{"mode", "hot"}};
   EXPECT_EQ(notes_of({cold, hot}).find("than the library"), std::string::npos);
+}
+
+TEST(GemmReport, HasTheIntervalOfTheMedianWithinTheRun) {
+  const auto interval = [](const std::vector<double>& samples_ms) {
+    const Table table = gemm_summary(std::vector{product("naive", samples_ms)});
+    const auto column = std::find(table.columns.begin(), table.columns.end(), "+-%");
+    return table.rows.at(0).at(static_cast<size_t>(column - table.columns.begin()));
+  };
+  EXPECT_EQ(interval({1, 1, 1, 1, 1, 1.1}), "5.0");
+  EXPECT_EQ(interval({1, 1, 1}), "") << "too few samples";
 }
 
 }  // namespace

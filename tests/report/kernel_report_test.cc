@@ -2,8 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <sstream>
+
 #include "measure/read_results.h"
-#include "measure/record_json.h"
 #include "measure/test_support.h"
 
 namespace ridgeline {
@@ -85,6 +86,38 @@ TEST(KernelSummary, CountsInMicroseconds) {
   EXPECT_EQ(cell(table, 0, "peak %"), "25.0");
 }
 
+TEST(KernelSummary, HasTheIntervalOfTheMedianWithinTheRun) {
+  Record record = kernel_record();
+  EXPECT_EQ(cell(kernel_summary(std::vector{record}), 0, "+-%"), "") << "three samples are too few";
+  record.series[0] = series_of("forward", {1, 1, 1, 1, 1, 1.1});
+  const Table table = kernel_summary(std::vector{record});
+  EXPECT_EQ(cell(table, 0, "+-%"), "5.0");
+  EXPECT_NE(table.title.find("within-run"), std::string::npos);
+  EXPECT_EQ(cell(kernel_csv(std::vector{record}), 0, "median_high_ms"), "1.1");
+}
+
+TEST(KernelSummary, FitsNarrowScreensWithWhatCountsMost) {
+  Record record = kernel_record();
+  record.implementation = "torch.sdpa.cudnn";
+  for (const size_t width : {80, 100, 120}) {
+    const std::string text = to_text(kernel_summary(std::vector{record}), {.width = width});
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), width) << line;
+    for (const char* part : {"median", "+-%", "status", "Left out to fit"})
+      EXPECT_NE(text.find(part), std::string::npos) << part << '\n' << text;
+  }
+}
+
+TEST(KernelSummary, BothAlgorithmsOfABackwardHaveNames) {
+  Record single = kernel_record(), two = kernel_record();
+  single.settings["backward"] = "single-pass";
+  two.settings["backward"] = "two-pass";
+  const std::vector<Record> both = {single, two};
+  EXPECT_EQ(cell(kernel_summary(both), 2, "implementation"), "flash (two-pass)");
+  EXPECT_EQ(cell(kernel_csv(both), 2, "implementation"), "flash");
+  EXPECT_EQ(cell(kernel_csv(both), 2, "backward"), "two-pass");
+}
+
 TEST(KernelReport, TakesNothingForGranted) {
   Record odd = kernel_record();
   odd.metrics = Json{{"forward", "fast"}, {"conventions", 7}};
@@ -101,13 +134,6 @@ TEST(KernelNotes, PrintTheConventionOnceAndWhatFailed) {
   EXPECT_EQ(notes[0], "flash unsupported: not here");
   EXPECT_TRUE(notes[1].starts_with("Too few samples in 2 rows")) << notes[1];
   EXPECT_EQ(notes[2], "an FMA counts as two");
-}
-
-TEST(KernelJson, HoldsEveryRecordWithItsRawSamples) {
-  const Record record = kernel_record();
-  const Json all = Json::parse(kernel_json(std::vector{record, record}));
-  ASSERT_EQ(all.size(), 2u);
-  EXPECT_EQ(record_from_json(all[1]), record);
 }
 
 }  // namespace

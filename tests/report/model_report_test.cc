@@ -195,6 +195,39 @@ TEST(ModelNotes, SayThatTheClockMeasuresTheHostWhereVanillaIsHostBound) {
     EXPECT_FALSE(note.starts_with("Host-bound")) << note;
 }
 
+Record with_backward(Record record, const std::vector<double>& samples_ms) {
+  record.series.push_back(series_of("backward", samples_ms));
+  return record;
+}
+
+TEST(ModelCsv, HasBackwardAloneWithMeanAndDeviation) {
+  const Table table = model_csv(std::vector{with_backward(model_record("vanilla", 6), {7, 8, 12}),
+                                            with_backward(model_record("compiled", 2), {2, 2, 2})});
+  for (const auto& [column, value] : {std::pair{"backward_vanilla_ms", "8"},
+                                      {"backward_compiled_ms", "2"},
+                                      {"backward_speedup", "4"},
+                                      {"backward_vanilla_mean_ms", "9"},
+                                      {"backward_vanilla_std_ms", "2.64575"},
+                                      {"backward_compiled_mean_ms", "2"},
+                                      {"backward_compiled_std_ms", "0"},
+                                      {"fwd_bwd_vanilla_mean_ms", "12"},
+                                      {"forward_compiled_std_ms", "0"}})
+    EXPECT_EQ(cell(table, 0, column), value) << column;
+  EXPECT_EQ(cell(model_csv(std::vector{model_record("vanilla", 6)}), 0, "backward_vanilla_ms"), "")
+      << "a record of an earlier version";
+}
+
+TEST(ModelSummary, HasARowForBackwardAloneAndIntervals) {
+  Record vanilla = with_backward(model_record("vanilla", 6), {8, 8, 8, 8, 8, 8.8});
+  const Table table = model_summary(std::vector{vanilla, model_record("compiled", 2)});
+  ASSERT_EQ(table.rows.size(), 4u);
+  EXPECT_EQ(cell(table, 1, "scenario"), "backward");
+  EXPECT_EQ(cell(table, 1, "vanilla"), "8.000");
+  EXPECT_EQ(cell(table, 1, "+-% v"), "5.0");
+  EXPECT_EQ(cell(table, 0, "+-% v"), "") << "three samples are too few";
+  EXPECT_EQ(cell(table, 1, "MiB vanilla"), "") << "memory is that of fwd_bwd";
+}
+
 TEST(ModelNotes, GiveTheConventionAndEveryFailure) {
   const auto notes = model_notes(
       std::vector{model_record("vanilla", 6), model_record("compiled", 2, Status::unsupported)});

@@ -1,6 +1,11 @@
 #include "report/table.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <sstream>
 
 #include "measure/test_support.h"
 
@@ -32,8 +37,74 @@ TEST(TextTable, ReasonsAreWholeOrStandBelowTheTable) {
   const std::string reason = "under 1 ms, measured apart, and no noise floor of it is stored here";
   const Table table{.columns = {"row", "note"}, .rows = {{"1", reason}, {"2", ""}, {"3", reason}}};
   EXPECT_NE(to_text(table).find("  1  " + reason + "\n"), std::string::npos) << to_text(table);
-  EXPECT_EQ(to_text(table, LongCells::below),
+  EXPECT_EQ(to_text(table, {.width = 71}),
             "row  note\n---  ----\n  1  [1]\n  2\n  3  [1]\n[1] " + reason + "\n");
+}
+
+size_t widest_line(const std::string& text) {
+  size_t widest = 0;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) widest = std::max(widest, line.size());
+  return widest;
+}
+
+TEST(NarrowTable, GoesWithoutSpareColumnsAndSaysWhereTheyAre) {
+  const Table table{.title = "times",
+                    .columns = {"impl", "ms", "p95", "p99"},
+                    .rows = {{"naive", "12.50", "13.00", "14.00"}},
+                    .spare = {"p99", "p95"}};
+  EXPECT_EQ(to_text(table, {.width = 26}), to_text(table)) << "it fits";
+  const std::string text = to_text(table, {.width = 25, .whole_in = "t.csv"});
+  EXPECT_TRUE(
+      text.starts_with("times\n"
+                       "impl      ms    p95\n"
+                       "-----  -----  -----\n"
+                       "naive  12.50  13.00\n"
+                       "(Left out to fit 25"))
+      << text;
+  EXPECT_LE(widest_line(text), 25u) << text;
+  std::string in_one_line = text;
+  std::replace(in_one_line.begin(), in_one_line.end(), '\n', ' ');
+  EXPECT_NE(in_one_line.find("p99; "), std::string::npos) << "not p95, which fits: " << text;
+  EXPECT_NE(in_one_line.find("t.csv has"), std::string::npos) << text;
+  EXPECT_EQ(to_text(table, {.width = 18}).find("p95\n"), std::string::npos) << "both are left out";
+}
+
+TEST(NarrowTable, NeverLosesAColumnThatIsNotSpare) {
+  const Table table{.columns = {"implementation", "status"}, .rows = {{"naive", "ok"}}};
+  EXPECT_EQ(to_text(table, {.width = 10}), to_text(table));
+}
+
+TEST(NarrowTable, LongCellsStandBelowItRatherThanWrap) {
+  const Table table{.columns = {"row", "reason"},
+                    .rows = {{"1", "the predicted peak is above the budget"}, {"2", "ok"}}};
+  const std::string text = to_text(table, {.width = 24});
+  EXPECT_LE(widest_line(text), 24u) << text;
+  EXPECT_NE(text.find("  1  [1]\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("[1] the predicted peak\n"), std::string::npos) << text;
+}
+
+TEST(NarrowTable, ASpareColumnThatIsNotThereIsAnError) {
+  const Table table{.columns = {"a long name"}, .rows = {{"1"}}, .spare = {"p99"}};
+  EXPECT_ERROR(to_text(table, {.width = 5}), ErrorKind::internal, "'p99'");
+}
+
+TEST(TerminalWidth, IsThatOfColumnsOrADefaultInAPipe) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const auto with = [&](const char* columns) {
+    setenv("COLUMNS", columns, 1);
+    return terminal_width(ends[1]);
+  };
+  EXPECT_EQ(with("80"), 80u);
+  EXPECT_EQ(with("100"), 100u);
+  EXPECT_EQ(with("wide"), kWidthElsewhere);
+  EXPECT_EQ(with("0"), kWidthElsewhere);
+  EXPECT_EQ(with("-5"), kWidthElsewhere);
+  unsetenv("COLUMNS");
+  EXPECT_EQ(terminal_width(ends[1]), kWidthElsewhere);
+  close(ends[0]);
+  close(ends[1]);
 }
 
 TEST(TextTable, ShowsHostileCellsHarmlesslyAndCutsEndlessOnes) {

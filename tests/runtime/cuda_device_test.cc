@@ -148,6 +148,28 @@ TEST(CudaDevice, TimeIsMeasuredByTheGpu) {
   device.synchronize();
 }
 
+TEST(CudaDevice, WorksThatFollowEachOtherAreTimedApartAndNothingWaitsBetweenThem) {
+  RIDGELINE_NEEDS_GPU();
+  CudaDevice device;
+  const Owned x(device, {1 << 24}, 1), y(device, {1 << 24}, 0);
+  const CudaLaunch copy = plan_copy(x.view, y.view);
+  const auto copies = [&](int count) {
+    return [&device, &copy, count] {
+      for (int i = 0; i < count; ++i) device.launch(copy);
+    };
+  };
+  const std::vector<std::function<void()>> works = {copies(10), copies(40)};
+  device.time_each_ms(works);
+  const std::vector<double> parts = device.time_each_ms(works);
+  ASSERT_EQ(parts.size(), 2u);
+  EXPECT_GT(parts[0], 0.05);
+  EXPECT_GT(parts[1], 2 * parts[0]);
+  const double whole = device.time_ms([&] {
+    for (const auto& work : works) work();
+  });
+  EXPECT_NEAR(parts[0] + parts[1], whole, 0.2 * whole);
+}
+
 struct Attention {
   explicit Attention(CudaDevice& used)
       : graph(attention_training_graph({.batch_size = 2, .seq_len = 96, .head_dim = 32})),

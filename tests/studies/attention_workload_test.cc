@@ -42,10 +42,22 @@ TEST(ExpandMatrix, GoesByDtypeThenWidthThenLengthThenImplementation) {
 
 TEST(ExpandMatrix, CarriesMaskAndBackwardAlgorithmIntoEveryRow) {
   for (const AttentionWorkload& workload :
-       expand_matrix({.causal = true, .backward = BackwardAlgorithm::single_pass})) {
+       expand_matrix({.causal = true, .backward = {BackwardAlgorithm::two_pass}})) {
     EXPECT_TRUE(workload.config.causal);
-    EXPECT_EQ(workload.config.backward, BackwardAlgorithm::single_pass);
+    EXPECT_EQ(workload.config.backward, BackwardAlgorithm::two_pass);
   }
+}
+
+TEST(ExpandMatrix, SeveralBackwardAlgorithmsMakeRowsWhereThereIsAChoice) {
+  EXPECT_EQ(labels(expand_matrix(
+                {.batch_sizes = {1},
+                 .head_dims = {8},
+                 .seq_lens = {64},
+                 .implementations = {"naive", "flash", "torch.sdpa"},
+                 .backward = {BackwardAlgorithm::single_pass, BackwardAlgorithm::two_pass}})),
+            (std::vector<std::string>{"naive S=64 d=8 batch=1 fp32", "flash S=64 d=8 batch=1 fp32",
+                                      "flash S=64 d=8 batch=1 fp32 two-pass",
+                                      "torch.sdpa S=64 d=8 batch=1 fp32"}));
 }
 
 TEST(ExpandMatrix, RefusesNamesItDoesNotKnow) {
@@ -83,7 +95,7 @@ TEST(AttentionPreset, LeaderboardIsOneLongProblemOfSixteenHeads) {
 }
 
 TEST(AttentionPreset, AnUnknownNameIsAnsweredWithTheKnownOnes) {
-  EXPECT_ERROR(attention_preset("cs337"), ErrorKind::usage, "cs336, flash or leaderboard");
+  EXPECT_ERROR(attention_preset("cs337"), ErrorKind::usage, "cs336, flash, leaderboard");
 }
 
 TEST(AttentionImplementations, AreFoundByTheirNames) {
@@ -98,7 +110,7 @@ TEST(AttentionImplementations, AreFoundByTheirNames) {
 TEST(BackwardAlgorithm, NamesAreReadBack) {
   for (const auto algorithm : {BackwardAlgorithm::two_pass, BackwardAlgorithm::single_pass})
     EXPECT_EQ(parse_backward_algorithm(name(algorithm)), algorithm);
-  EXPECT_ERROR(parse_backward_algorithm("no-pass"), ErrorKind::usage, "two-pass or single-pass");
+  EXPECT_ERROR(parse_backward_algorithm("no-pass"), ErrorKind::usage, "single-pass, two-pass");
 }
 
 TEST(BackwardAlgorithm, ADeterministicDeviceTakesTwoPassesAndRefusesOne) {

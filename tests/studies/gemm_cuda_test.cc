@@ -38,7 +38,7 @@ TEST(GemmOnGpu, Tf32IsTheLibrarysAndSimdTheCpus) {
 TEST(RooflineOnGpu, EveryProbeGivesARateBelowThePeak) {
   RIDGELINE_NEEDS_GPU();
   CudaDevice device;
-  RooflineStudy study(device, {.settle_s = 0.01, .measure_s = 0.02});
+  RooflineStudy study(device, {.settle_s = 0.01, .protocol = {.warmups = 0, .time_budget_s = 0.02}});
   for (const CeilingProbe& probe : study.probes({"fp32", "tf32", "bf16", "fp16"}, {})) {
     const Record record = study.run(probe, study.describe(probe, {})).value();
     EXPECT_EQ(record.status, Status::ok) << label(probe) << ": " << record.error;

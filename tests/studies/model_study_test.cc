@@ -72,6 +72,26 @@ TEST(ModelStudy, EveryModeAndPrecisionIsMeasuredVerifiedAndAsLargeAsPredicted) {
     }
 }
 
+TEST(ModelStudy, BackwardAloneIsAPartOfTheSameStep) {
+  CpuDevice device(two_threads());
+  ModelStudyOptions options = quick();
+  options.scenarios = {Scenario::forward_backward};
+  ModelStudy study(device, options);
+  for (const ModelMode mode : {ModelMode::vanilla, ModelMode::compiled}) {
+    const Record record = run_row(study, workload(mode));
+    ASSERT_EQ(record.status, Status::ok) << record.error;
+    ASSERT_EQ(record.series.size(), 2u);
+    const Series &whole = record.series[0], &backward = record.series[1];
+    EXPECT_EQ(whole.name, "fwd_bwd");
+    EXPECT_EQ(backward.name, "backward");
+    ASSERT_EQ(backward.samples_ms.size(), 3u);
+    for (size_t i = 0; i < 3; ++i) {
+      EXPECT_GT(backward.samples_ms[i], 0);
+      EXPECT_LT(backward.samples_ms[i], whole.samples_ms[i]);
+    }
+  }
+}
+
 TEST(ModelStudy, CompiledTakesFewerLaunchesAndLessMemoryThanVanilla) {
   CpuDevice device(two_threads());
   ModelStudyOptions options = quick();

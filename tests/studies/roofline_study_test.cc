@@ -27,7 +27,7 @@ CpuOptions two_threads(Bytes budget) {
 }
 
 RooflineStudyOptions quick() {
-  return {.settle_s = 1e-3, .measure_s = 5e-3, .sizes = {64, 96}};
+  return {.settle_s = 1e-3, .protocol = {.warmups = 0, .time_budget_s = 5e-3}, .sizes = {64, 96}};
 }
 
 TEST(RooflineStudy, LevelsAreThoseOfTheMachineAndMemoryIsBeyondTheLastCache) {

@@ -215,9 +215,9 @@ void CudaDevice::synchronize() {
   queue_.synchronize();
 }
 
-double CudaDevice::time_ms(const std::function<void()>& work) {
+std::vector<double> CudaDevice::time_each_ms(std::span<const std::function<void()>> works) {
   queue_.make_current();
-  return queue_.time_ms(work);
+  return queue_.time_each_ms(works);
 }
 
 std::optional<double> CudaDevice::busy_ms(const std::function<void()>& work) {

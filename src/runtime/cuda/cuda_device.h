@@ -86,7 +86,7 @@ class CudaDevice : public Device {
   size_t end_side() override { return queue_.end_side(); }
   void join_side(size_t mark) override { queue_.join_side(mark); }
   void synchronize() override;
-  double time_ms(const std::function<void()>& work) override;
+  std::vector<double> time_each_ms(std::span<const std::function<void()>> works) override;
   std::optional<double> busy_ms(const std::function<void()>& work) override;
   std::optional<Bytes> driver_memory_in_use() const override;
   void poison(const TensorView& view) override;

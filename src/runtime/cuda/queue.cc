@@ -62,10 +62,7 @@ CudaQueue::CudaQueue(const PrimaryContext& context) : context_(context), driver_
 }
 
 CudaQueue::~CudaQueue() {
-  for (const EventPair& pair : events_) {
-    driver_.cuEventDestroy_v2(pair.begin);
-    if (pair.end != nullptr) driver_.cuEventDestroy_v2(pair.end);
-  }
+  for (cuda::Event event : events_) driver_.cuEventDestroy_v2(event);
   for (cuda::Event event : capture_events_) driver_.cuEventDestroy_v2(event);
   if (side_stream_ != nullptr) driver_.cuStreamDestroy_v2(side_stream_);
   driver_.cuStreamDestroy_v2(stream_);
@@ -112,28 +109,34 @@ void CudaQueue::synchronize() {
   check(driver_.cuStreamSynchronize(stream_), "waiting for the GPU");
 }
 
-double CudaQueue::time_ms(const std::function<void()>& work) {
+std::vector<double> CudaQueue::time_each_ms(std::span<const std::function<void()>> works) {
   require_no_capture("timing");
-  if (timings_ == events_.size()) {
-    EventPair pair;
-    check(driver_.cuEventCreate(&pair.begin, 0), "creating an event");
-    events_.push_back(pair);
-    check(driver_.cuEventCreate(&events_.back().end, 0), "creating an event");
+  const size_t first = events_used_;
+  while (events_.size() < first + works.size() + 1) {
+    cuda::Event event = nullptr;
+    check(driver_.cuEventCreate(&event, 0), "creating an event");
+    events_.push_back(event);
   }
-  const EventPair events = events_[timings_];
   struct Level {
-    size_t& timings;
-    explicit Level(size_t& count) : timings(count) { ++timings; }
-    ~Level() { --timings; }
-  } level(timings_);
-  check(driver_.cuEventRecord(events.begin, stream_), "recording an event");
-  work();
-  check(driver_.cuEventRecord(events.end, stream_), "recording an event");
-  check(driver_.cuEventSynchronize(events.end), "waiting for the GPU");
-  float milliseconds = 0;
-  check(driver_.cuEventElapsedTime(&milliseconds, events.begin, events.end),
-        "reading the time of two events");
-  return milliseconds;
+    size_t& used;
+    const size_t before;
+    Level(size_t& count, size_t more) : used(count), before(count) { used += more; }
+    ~Level() { used = before; }
+  } level(events_used_, works.size() + 1);
+  check(driver_.cuEventRecord(events_[first], stream_), "recording an event");
+  for (size_t i = 0; i < works.size(); ++i) {
+    works[i]();
+    check(driver_.cuEventRecord(events_[first + i + 1], stream_), "recording an event");
+  }
+  check(driver_.cuEventSynchronize(events_[first + works.size()]), "waiting for the GPU");
+  std::vector<double> times;
+  for (size_t i = 0; i < works.size(); ++i) {
+    float milliseconds = 0;
+    check(driver_.cuEventElapsedTime(&milliseconds, events_[first + i], events_[first + i + 1]),
+          "reading the time of two events");
+    times.push_back(milliseconds);
+  }
+  return times;
 }
 
 cuda::Event CudaQueue::next_event() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -66,7 +67,9 @@ class CudaQueue {
   void set_watch(QueueWatch* watch) { watch_ = watch; }
   // Runs `work` between two events and waits for the second. `work` may time parts of itself, as
   // the choice of an algorithm does.
-  double time_ms(const std::function<void()>& work);
+  double time_ms(const std::function<void()>& work) { return time_each_ms({&work, 1})[0]; }
+  // The same of works that follow each other, with one event between two of them.
+  std::vector<double> time_each_ms(std::span<const std::function<void()>> works);
 
   // Throws for anything but success. After an error that breaks the context every call throws, and
   // says since when.
@@ -88,10 +91,6 @@ class CudaQueue {
   void require_no_capture(const char* what) const;
 
  private:
-  struct EventPair {
-    cuda::Event begin = nullptr, end = nullptr;
-  };
-
   [[noreturn]] void fail(cuda::Result result, const char* what);
   std::string last_node() const;
   cuda::Event next_event();
@@ -106,8 +105,8 @@ class CudaQueue {
   std::vector<cuda::Event> capture_events_;  // used again by the next capture
   size_t capture_events_used_ = 0;
   std::vector<cuda::Event> side_marks_;  // of the capture under way
-  std::vector<EventPair> events_;        // one pair for each level of nested timing
-  size_t timings_ = 0;                   // under way
+  std::vector<cuda::Event> events_;      // of timings; those of nested ones come after
+  size_t events_used_ = 0;               // by timings under way
   bool capturing_ = false;
   QueueWatch* watch_ = nullptr;
   Op last_op_ = Op::input;

@@ -114,7 +114,8 @@ def answer(request, state):
             time.sleep(60)
         if request["results"]:
             write_results(request, 0.5 if behaviour == "wrong" else 0.0)
-        return {"memory": {"peak_bytes": 4096}, "first_run_s": 0.5,
+        memory = {"process_peak_growth_bytes": 3 << 20} if behaviour == "leaves" else {"peak_bytes": 4096}
+        return {"memory": memory, "first_run_s": 0.5,
                 "facts": {"ran": behaviour, "process": os.getpid(), "device": request["device"]}}
     if request["do"] == "sample":
         times = ["soon"] if state["behaviour"] == "odd times" else state["times"]

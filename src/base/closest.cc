@@ -1,0 +1,83 @@
+#include "base/closest.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <numeric>
+#include <utility>
+
+#include "base/printable.h"
+
+namespace ridgeline {
+namespace {
+
+constexpr size_t kLongestShown = 60;
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return out;
+}
+
+// Letters that are wrong, missing, too many or swapped with their neighbour.
+size_t distance(const std::string& a, const std::string& b) {
+  std::vector<size_t> before_last, last(b.size() + 1), row(b.size() + 1);
+  std::iota(last.begin(), last.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t differs = a[i - 1] == b[j - 1] ? 0 : 1;
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + differs});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        row[j] = std::min(row[j], before_last[j - 2] + 1);
+    }
+    before_last = std::exchange(last, row);
+  }
+  return last.back();
+}
+
+}  // namespace
+
+std::string closest(std::string_view word, const std::vector<std::string>& known) {
+  constexpr size_t kLongest = 100;        // names are short, and the table of distances is not
+  constexpr size_t kShortestPart = 3;     // "fp" is a part of too much
+  constexpr size_t kLettersPerError = 3;  // of which one may be wrong
+  const std::string met = lower(word);
+  if (met.empty() || met.size() > kLongest) return {};
+  const std::string* best = nullptr;
+  size_t least = 0;
+  for (const std::string& name : known) {
+    const size_t away = distance(met, lower(name));
+    const size_t allowed =
+        std::max<size_t>(1, std::min(met.size(), name.size()) / kLettersPerError);
+    if (away > allowed || (best && away >= least)) continue;
+    best = &name;
+    least = away;
+  }
+  if (best) return *best;
+  for (const std::string& name : known) {
+    const std::string other = lower(name);
+    const bool contains = (met.size() >= kShortestPart && other.find(met) != other.npos) ||
+                          (other.size() >= kShortestPart && met.find(other) != met.npos);
+    if (contains && (!best || name.size() < best->size())) best = &name;
+  }
+  return best ? *best : std::string();
+}
+
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& known) {
+  const std::string near = closest(word, known);
+  return near.empty() ? near : fmt::format("did you mean '{}'? ", near);
+}
+
+Error unknown_name(std::string_view name, const KnownNames& known) {
+  std::vector<std::string> all = known.names;
+  all.insert(all.end(), known.others.begin(), known.others.end());
+  return Error(
+      ErrorKind::usage, fmt::format("'{}' is not {}", printable(name, kLongestShown), known.what),
+      fmt::format("{}use one of: {}{}{}", did_you_mean(name, all), fmt::join(known.names, ", "),
+                  known.more.empty() ? "" : "; ", known.more));
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,97 @@
+#include "cli/parse_errors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <string_view>
+
+#include "base/closest.h"
+#include "base/printable.h"
+
+namespace ridgeline {
+namespace {
+
+constexpr size_t kLongestShown = 60;
+
+std::vector<const CLI::App*> commands_of(const CLI::App& program) {
+  return program.get_subcommands([](const CLI::App*) { return true; });
+}
+
+// The command whose flags were being read.
+const CLI::App& command_of(const CLI::App& program) {
+  for (const CLI::App* command : commands_of(program))
+    if (command->parsed() || command->remaining_size() > 0) return *command;
+  return program;
+}
+
+bool is(const CLI::ParseError& error, CLI::ExitCodes what) {
+  return error.get_exit_code() == static_cast<int>(what);
+}
+
+// "--seq-len" without its dashes, as a typing error may be in them, too.
+std::string bare(const std::string& flag) {
+  const size_t begin = std::min(flag.find_first_not_of('-'), flag.size());
+  return flag.substr(begin, flag.find('=') - begin);
+}
+
+std::string flag_meant_by(const std::string& word, const CLI::App& command) {
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : command.get_options())
+    if (!option->get_group().empty())
+      for (const std::string& name : option->get_lnames()) flags.push_back(name);
+  const std::string near = closest(bare(word), flags);
+  return near.empty() ? near : fmt::format("did you mean --{}? ", near);
+}
+
+// The parser's own sentences, where they are not ours.
+std::string in_our_words(const CLI::ParseError& error) {
+  const std::string text = error.what();
+  constexpr std::string_view kNoNumber = "Could not convert: ";
+  if (text.starts_with(kNoNumber)) return text.substr(kNoNumber.size()) + " is not a number";
+  const size_t colon = text.find(": ");
+  if (is(error, CLI::ExitCodes::ArgumentMismatch) && text.ends_with(" missing"))
+    return text.substr(0, colon) + " needs a value";
+  std::string lower = text;
+  if (!lower.empty())
+    lower[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
+  return printable(lower, 400);
+}
+
+}  // namespace
+
+void expect_command(const CLI::App& program, const std::string& name) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : commands_of(program)) {
+    if (command->check_name(name)) return;
+    if (!command->get_group().empty()) names.push_back(command->get_name());
+  }
+  throw Error(ErrorKind::usage,
+              fmt::format("there is no command '{}'", printable(name, kLongestShown)),
+              did_you_mean(name, names) + "ridgeline --help lists them");
+}
+
+Error usage_error(const CLI::ParseError& error, const CLI::App& program) {
+  const CLI::App& command = command_of(program);
+  const std::string name = &command == &program ? std::string("ridgeline")
+                                                : fmt::format("ridgeline {}", command.get_name());
+  const std::string help = fmt::format("{} --help lists its flags", name);
+  const std::vector<std::string> extras = command.remaining();
+  if (is(error, CLI::ExitCodes::ExtrasError) && !extras.empty()) {
+    const auto is_flag = [](const std::string& word) { return word.starts_with('-'); };
+    const auto flag = std::find_if(extras.begin(), extras.end(), is_flag);
+    if (flag != extras.end())
+      return Error(ErrorKind::usage,
+                   fmt::format("'{}' is not a flag of {}", printable(*flag, kLongestShown), name),
+                   flag_meant_by(*flag, command) + help);
+    return Error(ErrorKind::usage,
+                 fmt::format("'{}' is one word too many for {}",
+                             printable(extras.front(), kLongestShown), name),
+                 help);
+  }
+  if (&command == &program)
+    return Error(ErrorKind::usage, in_our_words(error), "ridgeline --help lists the commands");
+  return Error(ErrorKind::usage, in_our_words(error), help);
+}
+
+}  // namespace ridgeline

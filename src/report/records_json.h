@@ -1,0 +1,13 @@
+// Records as one JSON array, raw samples included, for programs that read no JSON lines.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "measure/record.h"
+
+namespace ridgeline {
+
+std::string records_json(std::span<const Record> records);
+
+}  // namespace ridgeline
