@@ -20,7 +20,7 @@ import statistics
 import subprocess
 import time
 
-STUDY = ["attention", "--impl", "flash", "--threads", "1", "--d-model", "64", "--seq-len", "128"]
+STUDY = ["attention", "--impl", "flash", "--device", "cpu", "--threads", "1", "--d-model", "64", "--seq-len", "128"]
 BATCHES = {"same": (20, 20), "slower 3 %": (33, 34), "slower 5 %": (20, 21)}
 GATE = "slower:3%"
 PASSED, FAILED, UNDECIDED = 0, 1, 5  # exit codes of a comparison with gates
