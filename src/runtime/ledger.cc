@@ -53,10 +53,13 @@ Allocation Ledger::allocate(Bytes bytes, std::string name) {
   Bytes block = whole_pages(bytes);
   void* data = reuse(block, block);
   if (data == nullptr) {
-    const Bytes ceiling = std::max(most_held_, held_ + block) + slack();
-    trim(ceiling - held_ - block);
+    trim(ceiling(block) - held_ - block);
     std::string reason;
     data = source_.acquire(block, reason);
+    if (data == nullptr && !free_.empty()) {
+      trim({0});
+      data = source_.acquire(block, reason);
+    }
     if (data == nullptr)
       throw Error(ErrorKind::out_of_memory,
                   fmt::format("'{}' needs {}, but {}", name, to_string(bytes), reason),
@@ -91,7 +94,7 @@ void* Ledger::reuse(Bytes wanted, Bytes& block) {
   const auto found = free_.lower_bound(wanted.count);
   if (found == free_.end() || found->first > wanted.count + wanted.count / 8) return nullptr;
   // A larger block than asked for must not lift the process above its peak either.
-  if (held_ + Bytes{found->first} > std::max(most_held_, held_ + wanted) + slack()) return nullptr;
+  if (held_ + Bytes{found->first} > ceiling(wanted)) return nullptr;
   void* data = found->second;
   block = {found->first};
   cached_ -= block;
@@ -99,8 +102,11 @@ void* Ledger::reuse(Bytes wanted, Bytes& block) {
   return data;
 }
 
-Bytes Ledger::slack() const {
-  return std::max(options_.cache_slack, Bytes{most_held_.count / 50});
+// How large the process may be once it holds `block`, too.
+Bytes Ledger::ceiling(Bytes block) const {
+  const Bytes needed = std::max(most_held_, held_ + block);
+  if (keeps_blocks_) return std::max(needed, options_.budget);
+  return needed + std::max(options_.cache_slack, Bytes{most_held_.count / 50});
 }
 
 // Gives cached blocks back, largest first, until at most `allowance` is kept.
@@ -115,6 +121,7 @@ void Ledger::trim(Bytes allowance) {
 
 void Ledger::start_over() {
   trim({0});
+  keeps_blocks_ = false;
   events_.clear();
   peak_ = live_;
   most_held_ = held_;

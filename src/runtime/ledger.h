@@ -63,7 +63,8 @@ struct LedgerOptions {
 };
 
 // Blocks are cached for reuse, as a fresh mapping costs a page fault per page. The cache hardly
-// makes the process larger than its live tensors have been: live + cached <= peak of live + slack.
+// makes the process larger than its live tensors have been, live + cached <= peak of live + slack,
+// until it is told to keep them all.
 class Ledger {
  public:
   Ledger(MemorySource& source, LedgerOptions options);
@@ -82,18 +83,23 @@ class Ledger {
   // Starts a new account: frees the cache, forgets the events, and the peak becomes what is live.
   void start_over();
 
+  // Until start_over() the cache keeps every block, up to the budget, so that a loop soon asks the
+  // source for nothing: for runs that are timed, and whose memory was looked at before.
+  void keep_blocks() { keeps_blocks_ = true; }
+
  private:
   friend class Allocation;
   void release(Allocation& allocation) noexcept;
   void* reuse(Bytes wanted, Bytes& block);
   void trim(Bytes allowance);
-  Bytes slack() const;
+  Bytes ceiling(Bytes block) const;
 
   MemorySource& source_;
   LedgerOptions options_;
   Bytes live_, peak_;  // as asked for
   Bytes held_, cached_,
       most_held_;  // in whole blocks: handed out, kept, and the most ever handed out
+  bool keeps_blocks_ = false;
   std::multimap<int64_t, void*> free_;  // block size -> block
   std::vector<LedgerEvent> events_;
 };

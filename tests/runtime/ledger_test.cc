@@ -126,6 +126,49 @@ TEST(Ledger, SteadyStateAsksForNothingNew) {
   EXPECT_EQ(source.acquisitions, asked);
 }
 
+// Results that live until the next round begins, and others of other sizes before them: one needs
+// the room of the other, unless blocks are kept.
+TEST(Ledger, BlocksThatAreKeptAreNotAskedForAgain) {
+  for (const bool kept : {false, true}) {
+    CountingSource source;
+    Ledger ledger(source, {.cache_slack = {0}});
+    if (kept) ledger.keep_blocks();
+    std::vector<Allocation> gradients;
+    int64_t asked = 0;
+    for (int round = 0; round < 5; ++round) {
+      gradients.clear();
+      std::vector<Allocation> activations;
+      for (int i = 0; i < 4; ++i) activations.push_back(ledger.allocate({3'000'000}, "activation"));
+      for (int i = 0; i < 4; ++i) {
+        activations.pop_back();
+        gradients.push_back(ledger.allocate({2'000'000}, "gradient"));
+      }
+      if (round == 1) asked = source.acquisitions;
+    }
+    EXPECT_EQ(source.acquisitions == asked, kept);
+    gradients.clear();
+    ledger.start_over();
+    EXPECT_EQ(source.held.count, 0);
+  }
+}
+
+TEST(Ledger, KeptBlocksMakeWayWhereTheMachineRunsDry) {
+  CountingSource source;
+  source.limit = {1'000'000};
+  Ledger ledger(source, {});
+  ledger.keep_blocks();
+  ledger.allocate({600'000}, "first");
+  EXPECT_TRUE(ledger.allocate({900'000}, "second"));
+}
+
+TEST(Ledger, KeptBlocksStayWithinTheBudget) {
+  CountingSource source;
+  Ledger ledger(source, {.budget = {1'000'000}});
+  ledger.keep_blocks();
+  for (int64_t size = 100'000; size <= 900'000; size += 200'000) ledger.allocate({size}, "t");
+  EXPECT_LE(source.most_held.count, 1'000'000 + 4096);
+}
+
 TEST(Ledger, ReusesABlockInsteadOfAskingAgain) {
   CountingSource source;
   Ledger ledger(source, {});
