@@ -9,8 +9,9 @@
 //
 //   rounds   sides in turns: one figure per round, by signed ranks
 //   runs     several fresh runs a side: Student's t on the logarithms of their medians, whose
-//            spread the runs themselves show, widened by how far two hours lie apart (kDrift,
-//            kStartMs); runs that other work disturbed are left out where three others are there
+//            spread the runs themselves show, or where it is narrower the interval of rank sums,
+//            widened by how far two hours lie apart (kDrift, kStartMs); runs that other work
+//            disturbed are left out where three others are there
 //   floor    one run a side, and a noise floor of that very row
 //   single   one run a side and no floor: kSingleSpread, and a verdict only where both ran on a
 //            quiet machine and the central 90 % of their samples do not overlap
@@ -61,6 +62,9 @@ struct CompareOptions {
   bool force = false;       // compare across machines and settings
   // Compares these two implementations with each other instead of each with itself.
   std::optional<std::pair<std::string, std::string>> implementations = {};
+  // Of the whole comparison, for those who ask about a part of it at a time (lines_between): the
+  // verdict on a row is then what it is among all. 0: this is the whole.
+  size_t lines = 0;
 };
 
 struct RowComparison {
@@ -74,7 +78,7 @@ struct RowComparison {
   std::optional<NoiseFloor> noise = {};
   std::optional<Verdict> verdict;  // empty: not measured on both sides
   std::string note;                // why there is no verdict, or none that decides
-  // The two medians and the rounds, or the runs, tell of different shifts: a side has two modes.
+  // The medians and the quickest samples, or runs, tell of different shifts: a side has two modes.
   bool two_modes = false;
 
   double speedup() const;  // base over new, of the two medians
@@ -103,6 +107,11 @@ struct Comparison {
 // different machines or settings unless forced, and when no row is in both.
 Comparison compare_records(std::span<const Record> base, std::span<const Record> next,
                            const CompareOptions& options);
+
+// How many lines of a comparison are measured on both sides, of rows whose runs are merged: their
+// number says how sure each has to be.
+size_t lines_between(std::span<const Record> base, std::span<const Record> next,
+                     const CompareOptions& options);
 
 // Sides that were measured in turns differ in what the user asked for: nothing is refused.
 Comparison compare_interleaved(const std::vector<PairedRow>& rows, const CompareOptions& options);

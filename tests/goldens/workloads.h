@@ -48,8 +48,7 @@ inline void run_graph(const Graph& graph, bool compiled, RecordingDevice& device
 inline GoldenWorkload attention_golden(Target target, std::string_view implementation,
                                        AttentionConfig config) {
   const AttentionWorkload workload{config, std::string(implementation)};
-  const bool two_pass = config.backward == BackwardAlgorithm::two_pass;
-  return {fmt::format("attention {}{}, {}", label(workload), two_pass ? " two-pass" : "",
+  return {fmt::format("attention {}, {}", label(workload),
                       name_of(target)),
           target, [workload](RecordingDevice& device) {
             AttentionExecutable executable(workload, device);

@@ -125,6 +125,22 @@ TEST(SingleRuns, SamplesThatOverlapGiveNoVerdict) {
   EXPECT_EQ(row.note, "samples of the two runs overlap");
 }
 
+// A side that is sometimes slower: its quickest samples are those of the other side, its median is
+// not, and the printed speedup is that of the medians.
+TEST(SidesApart, TwoModesAreMarked) {
+  std::vector<double> sometimes = around(1);
+  for (size_t i = 0; i < sometimes.size() * 2 / 3; ++i) sometimes[i] = 1.8;
+  const RowComparison marked = compared(measured(around(1)), measured(sometimes));
+  EXPECT_TRUE(marked.two_modes);
+  EXPECT_NEAR(marked.speedup(), marked.base_ms / marked.new_ms, 1e-12);
+  EXPECT_NEAR(marked.new_ms, 1.8, 1e-12);
+  EXPECT_FALSE(compared(measured(around(1)), measured(around(1.8))).two_modes);
+
+  const auto steady = runs_at({1.00, 1.01, 0.99, 1.02, 1.00});
+  EXPECT_TRUE(compared(steady, runs_at({1.00, 1.60, 1.59, 1.61, 1.60})).two_modes);
+  EXPECT_FALSE(compared(steady, runs_at({1.60, 1.60, 1.59, 1.61, 1.60})).two_modes);
+}
+
 TEST(SingleRuns, AFloorOfThatVeryRowTakesThePlaceOfTheSpread) {
   const Record base = measured(around(1)), slower = measured(around(1.2));
   const RowComparison judged = compared(base, slower, floor_of(0.08));
@@ -176,6 +192,25 @@ TEST(SeveralRuns, OfOneBinaryAreRarelyToldApart) {
   }
   EXPECT_LE(wrong, 0.01 * kTries);
   EXPECT_GE(slower, 0.95 * kTries);
+}
+
+// A binary that takes another path in some processes: the mean is not well known, but no run of it
+// is as quick as the slowest of the other.
+TEST(SeveralRuns, SidesThatDoNotOverlapAreToldApartWhateverTheirSpread) {
+  const auto steady = runs_at({0.86, 0.85, 0.85, 0.87, 0.86});
+  auto two_paths = runs_at({1.18, 2.31, 1.17, 2.30, 1.18});
+  const RowComparison apart = compared(steady, two_paths);
+  EXPECT_EQ(apart.verdict, Verdict::slower);
+  EXPECT_TRUE(apart.two_modes);
+  EXPECT_EQ(compared(two_paths, steady).verdict, Verdict::faster);
+  EXPECT_LT(apart.speedup_low(), apart.speedup());
+  EXPECT_GT(apart.speedup_high(), apart.speedup());
+  EXPECT_EQ(compared(steady, runs_at({0.86, 2.31, 1.17, 2.30, 1.18})).verdict, Verdict::unclear);
+  EXPECT_EQ(compared(runs_at({0.86, 0.85, 0.85}), two_paths).verdict, Verdict::unclear)
+      << "three and five runs do not overlap by chance too often";
+  for (Record& run : two_paths) run.disturbance->other_cores = 1.5;
+  EXPECT_EQ(compared(steady, two_paths).verdict, Verdict::unclear)
+      << "runs beside other work resemble their neighbours";
 }
 
 TEST(SeveralRuns, ADisturbedOneIsLeftOutWhereEnoughOthersAreThere) {
