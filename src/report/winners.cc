@@ -49,9 +49,11 @@ std::string winner_of(std::span<const Contest> contests) {
     if (contest.won()) ++wins[contest.unbeaten[0]];
   if (wins.size() != 1) return {};
   const auto& [name, count] = *wins.begin();
-  const bool never_beaten = std::all_of(contests.begin(), contests.end(), [&](const Contest& each) {
-    return std::find(each.unbeaten.begin(), each.unbeaten.end(), name) != each.unbeaten.end();
-  });
+  // Named again: Clang 14 captures no structured binding.
+  const auto unbeaten = [&winner = name](const Contest& each) {
+    return std::find(each.unbeaten.begin(), each.unbeaten.end(), winner) != each.unbeaten.end();
+  };
+  const bool never_beaten = std::all_of(contests.begin(), contests.end(), unbeaten);
   return never_beaten && 2 * count > contests.size() ? name : std::string();
 }
 

@@ -23,7 +23,8 @@ constexpr int64_t round_up(int64_t value, int64_t multiple) {
 
 // The larger one; y where either is NaN, which is what vectors of x86 do by themselves.
 HWY_INLINE Floats larger_or_second(Floats x, Floats y) {
-  if constexpr (HWY_TARGET == HWY_SCALAR) return Floats{x.raw > y.raw ? x.raw : y.raw};
+  if constexpr (HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128)
+    return hn::IfThenElse(hn::Gt(x, y), x, y);
   return hn::Max(x, y);
 }
 
