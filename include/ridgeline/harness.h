@@ -77,11 +77,18 @@ struct BaselineRow {
   double speedup = 0, speedup_low = 0, speedup_high = 0;  // baseline over now
   double improvement_percent = 0;                         // of time saved
   std::string note;
+  std::string phase = {};  // of the row: "call" for what the harness measured
 };
 
 // Compares two files of records row by row, as `ridgeline compare` does. Throws for files from
 // different machines.
 std::vector<BaselineRow> compare_with_baseline(const std::filesystem::path& baseline,
                                                const std::filesystem::path& results);
+
+// The same with the noise floors that `ridgeline noise` stored, results/history.sqlite say. A
+// program that calls this one links SQLite, too.
+std::vector<BaselineRow> compare_with_baseline(const std::filesystem::path& baseline,
+                                               const std::filesystem::path& results,
+                                               const std::filesystem::path& history);
 
 }  // namespace ridgeline

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/printable.h"
 #include "measure/quantiles.h"
-#include "measure/record_text.h"
+#include "measure/row_pairs.h"
 
 namespace ridgeline {
 namespace {
@@ -44,26 +44,6 @@ std::string_view name_in(const std::pair<Value, std::string_view> (&names)[N], V
   throw Error(ErrorKind::internal, "a value without a name");
 }
 
-std::string describe(const Record& record) {
-  return printable(fmt::format("{} {}", record.study, record.implementation), 60) +
-         values_text(record.workload);
-}
-
-// "threads 1 against 2", or nothing. What one side alone has counts unless implementations differ.
-std::string setting_difference(const Record& base, const Record& next) {
-  const bool same_kind = base.implementation == next.implementation;
-  for (const auto& [key, value] : base.settings.items()) {
-    const auto other = next.settings.find(key);
-    if (other == next.settings.end() ? same_kind : *other != value)
-      return fmt::format("{} {} against {}", printable(key, 40), value_text(value),
-                         other == next.settings.end() ? "none" : value_text(*other));
-  }
-  for (const auto& [key, value] : next.settings.items())
-    if (same_kind && !base.settings.contains(key))
-      return fmt::format("{} none against {}", printable(key, 40), value_text(value));
-  return {};
-}
-
 Record without_samples(Record record) {
   for (Series& series : record.series) series.samples_ms.clear();
   return record;
@@ -78,14 +58,6 @@ std::string defect(std::span<const double> samples, size_t fewest) {
     return fmt::format("{} samples; at least {} are needed", samples.size(), fewest);
   return {};
 }
-
-// One phase of a pair of rows, before its statistics.
-struct Pair {
-  const Record* base;
-  const Record* next;
-  std::string phase;
-  const PairedPhase* rounds = nullptr;  // of sides in turns
-};
 
 // What one side tells of a phase.
 struct SideFigures {
@@ -150,7 +122,7 @@ std::optional<double> spread_of_runs(const SideFigures& base, const SideFigures&
 }
 
 // Why two single runs are not told apart, however far apart they are; empty: they may be.
-std::string doubt(const Pair& pair, const SideFigures& base, const SideFigures& next) {
+std::string doubt(const RowPair& pair, const SideFigures& base, const SideFigures& next) {
   for (const auto& [side, record] :
        {std::pair("the base", pair.base), {"the new side", pair.next}}) {
     if (!record->disturbance)
@@ -165,7 +137,7 @@ std::string doubt(const Pair& pair, const SideFigures& base, const SideFigures& 
   return "samples of the two runs overlap";
 }
 
-void judge_in_turns(RowComparison& row, const Pair& pair, const CompareOptions& options,
+void judge_in_turns(RowComparison& row, const RowPair& pair, const CompareOptions& options,
                     double confidence) {
   row.evidence = Evidence::rounds;
   row.base_ms = summarize(pair.rounds->base_ms).median_ms;
@@ -176,7 +148,7 @@ void judge_in_turns(RowComparison& row, const Pair& pair, const CompareOptions& 
     row.note = fmt::format("too few rounds for an interval of {:.4g} %", 100 * confidence);
 }
 
-void judge_apart(RowComparison& row, const Pair& pair, const CompareOptions& options,
+void judge_apart(RowComparison& row, const RowPair& pair, const CompareOptions& options,
                  double confidence) {
   if (*pair.base == *pair.next) {  // a file compared with itself
     row.base_ms = row.new_ms = pair.base->find_series(pair.phase)->statistics.median_ms;
@@ -213,7 +185,7 @@ void judge_apart(RowComparison& row, const Pair& pair, const CompareOptions& opt
   }
 }
 
-RowComparison compare_pair(const Pair& pair, double confidence, const CompareOptions& options) {
+RowComparison compare_pair(const RowPair& pair, double confidence, const CompareOptions& options) {
   RowComparison row;
   row.base = without_samples(*pair.base);
   row.next = without_samples(*pair.next);
@@ -237,77 +209,16 @@ RowComparison compare_pair(const Pair& pair, double confidence, const CompareOpt
 }
 
 // What all ways of comparing end with.
-Comparison compare_pairs(const std::vector<Pair>& pairs, Pairing pairing,
+Comparison compare_pairs(const std::vector<RowPair>& pairs, Pairing pairing,
                          const CompareOptions& options) {
   Comparison comparison;
   comparison.pairing = pairing;
   comparison.tolerance = options.tolerance;
-  comparison.confidence =
-      confidence_for(pairs.size(), pairing == Pairing::interleaved ? kLooks : 1);
-  for (const Pair& pair : pairs)
+  comparison.confidence = confidence_for(std::max(measured_in(pairs), options.lines),
+                                         pairing == Pairing::interleaved ? kLooks : 1);
+  for (const RowPair& pair : pairs)
     comparison.rows.push_back(compare_pair(pair, comparison.confidence, options));
   return comparison;
-}
-
-// Rows by what identifies them, in the order of first sight.
-struct Keyed {
-  std::vector<std::string> order;
-  std::map<std::string, const Record*> by_key;
-};
-
-template <class KeyOf>
-Keyed keyed(std::span<const Record> records, const KeyOf& key_of) {
-  Keyed out;
-  for (const Record& record : records)
-    if (const auto key = key_of(record)) {
-      if (!out.by_key.contains(*key)) out.order.push_back(*key);
-      out.by_key[*key] = &record;
-    }
-  return out;
-}
-
-// Names that stand for both of two implementations that are compared with each other.
-std::optional<std::string> row_key(const Record& record, bool with_settings,
-                                   const std::optional<std::string>& implementation) {
-  if (implementation && record.implementation != *implementation) return std::nullopt;
-  Record key;
-  key.study = record.study;
-  key.device = record.device;
-  key.workload = record.workload;
-  if (!implementation) key.implementation = record.implementation;
-  if (with_settings) key.settings = record.settings;
-  // How a row was measured belongs to the workload even where settings may differ.
-  else if (record.settings.contains("mode"))
-    key.settings["mode"] = record.settings["mode"];
-  return workload_key(key);
-}
-
-struct Side {
-  Keyed exact, loose;
-};
-
-Side side_of(std::span<const Record> records, const std::optional<std::string>& implementation) {
-  return {keyed(records, [&](const Record& r) { return row_key(r, true, implementation); }),
-          keyed(records, [&](const Record& r) { return row_key(r, false, implementation); })};
-}
-
-void check_comparable(const Record& base, const Record& next, const CompareOptions& options,
-                      std::vector<std::string>& notes) {
-  const auto differ = [&](const std::string& what, const std::string& next_step) {
-    if (!options.force) throw Error(ErrorKind::usage, what, next_step);
-    if (std::find(notes.begin(), notes.end(), what) == notes.end()) notes.push_back(what);
-  };
-  const std::string& a = base.machine.fingerprint;
-  const std::string& b = next.machine.fingerprint;
-  if (a != b)
-    differ(fmt::format("the two sides ran on different machines: '{}' ({}) and '{}' ({})",
-                       printable(base.machine.cpu_model, 60), printable(a, 20),
-                       printable(next.machine.cpu_model, 60), printable(b, 20)),
-           "measure both on one machine, or compare anyway with --force");
-  if (const std::string difference = setting_difference(base, next); !difference.empty())
-    differ(
-        fmt::format("the two sides have different settings: {} ({})", difference, describe(base)),
-        "run both with the same flags, or compare anyway with --force");
 }
 
 }  // namespace
@@ -381,69 +292,25 @@ bool is_compared(std::string_view phase) {
   return !phase.ends_with("_host");
 }
 
+size_t lines_between(std::span<const Record> base, std::span<const Record> next,
+                     const CompareOptions& options) {
+  return measured_in(pair_rows(base, next, options).lines);
+}
+
 Comparison compare_records(std::span<const Record> base, std::span<const Record> next,
                            const CompareOptions& options) {
-  const auto implementation = [&](auto which) -> std::optional<std::string> {
-    if (!options.implementations) return std::nullopt;
-    return (*options.implementations).*which;
-  };
-  using Names = std::pair<std::string, std::string>;
   const std::vector<Record> base_rows = runs_merged(base), new_rows = runs_merged(next);
-  const Side before = side_of(base_rows, implementation(&Names::first));
-  const Side after = side_of(new_rows, implementation(&Names::second));
-
-  std::vector<std::pair<const Record*, const Record*>> rows;
-  std::vector<std::string> missing, notes;
-  for (const std::string& key : before.exact.order) {
-    const Record* record = before.exact.by_key.at(key);
-    const auto exact = after.exact.by_key.find(key);
-    const auto loose_key = row_key(*record, false, implementation(&Names::first));
-    const auto loose = after.loose.by_key.find(*loose_key);
-    if (exact != after.exact.by_key.end())
-      rows.emplace_back(record, exact->second);
-    else if (loose != after.loose.by_key.end())
-      rows.emplace_back(record, loose->second);
-    else
-      missing.push_back(describe(*record));
-  }
-  if (rows.empty())
-    throw Error(ErrorKind::usage,
-                fmt::format("no row is in both: the base has {}, the new side {}",
-                            before.exact.order.empty()
-                                ? "none"
-                                : describe(*before.exact.by_key.at(before.exact.order.front())),
-                            after.exact.order.empty()
-                                ? "none"
-                                : describe(*after.exact.by_key.at(after.exact.order.front()))),
-                "give results of the same study and sizes; --impl A,B compares implementations");
-
-  std::vector<Pair> pairs;
-  for (const auto& [old_row, new_row] : rows) {
-    check_comparable(*old_row, *new_row, options, notes);
-    bool any = false;
-    for (const Series& series : old_row->series) {
-      const Series* other = new_row->find_series(series.name);
-      if (!is_compared(series.name)) continue;
-      if (!other) {
-        if (old_row->status == Status::ok && new_row->status == Status::ok)
-          missing.push_back(
-              fmt::format("{} of {}", printable(series.name, 40), describe(*old_row)));
-        continue;
-      }
-      pairs.push_back({old_row, new_row, series.name});
-      any = true;
-    }
-    // A row that was not timed on one side still has to be told.
-    if (!any) pairs.push_back({old_row, new_row, ""});
-  }
-  Comparison comparison = compare_pairs(pairs, Pairing::separate, options);
-  comparison.notes.insert(comparison.notes.begin(), notes.begin(), notes.end());
-  comparison.missing = std::move(missing);
+  RowPairs pairs = pair_rows(base_rows, new_rows, options);
+  refuse_nothing_to_compare(pairs, base_rows, new_rows, options);
+  std::vector<std::string> notes = check_comparable(pairs.lines, options.force);
+  Comparison comparison = compare_pairs(pairs.lines, Pairing::separate, options);
+  comparison.notes = std::move(notes);
+  comparison.missing = std::move(pairs.missing);
   return comparison;
 }
 
 Comparison compare_interleaved(const std::vector<PairedRow>& rows, const CompareOptions& options) {
-  std::vector<Pair> pairs;
+  std::vector<RowPair> pairs;
   for (const PairedRow& row : rows) {
     for (const PairedPhase& phase : row.phases)
       if (is_compared(phase.name)) pairs.push_back({&row.base, &row.next, phase.name, &phase});
@@ -480,8 +347,8 @@ std::vector<Record> runs_merged(std::span<const Record> records) {
   for (const Record& record : records) {
     const std::string key = workload_key(record);
     const auto place = places.find(key);
-    // What is no further run of the same --runs is a row of its own.
-    if (place == places.end() || record.run < 2 ||
+    // What is no further run of the same --runs is a row of its own, as are runs merged before.
+    if (place == places.end() || record.run < 2 || record.merged_runs > 0 ||
         record.run != rows[place->second].back()->run + 1) {
       places[key] = rows.size();
       rows.push_back({&record});

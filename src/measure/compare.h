@@ -61,6 +61,9 @@ struct CompareOptions {
   bool force = false;       // compare across machines and settings
   // Compares these two implementations with each other instead of each with itself.
   std::optional<std::pair<std::string, std::string>> implementations = {};
+  // Of the whole comparison, for those who ask about a part of it at a time (lines_between): the
+  // verdict on a row is then what it is among all. 0: this is the whole.
+  size_t lines = 0;
 };
 
 struct RowComparison {
@@ -103,6 +106,11 @@ struct Comparison {
 // different machines or settings unless forced, and when no row is in both.
 Comparison compare_records(std::span<const Record> base, std::span<const Record> next,
                            const CompareOptions& options);
+
+// How many lines of a comparison are measured on both sides, of rows whose runs are merged: their
+// number says how sure each has to be.
+size_t lines_between(std::span<const Record> base, std::span<const Record> next,
+                     const CompareOptions& options);
 
 // Sides that were measured in turns differ in what the user asked for: nothing is refused.
 Comparison compare_interleaved(const std::vector<PairedRow>& rows, const CompareOptions& options);

@@ -6,9 +6,8 @@
 #include <chrono>
 
 #include "base/error.h"
-#include "measure/compare.h"
+#include "measure/baseline_rows.h"
 #include "measure/machine.h"
-#include "measure/read_results.h"
 #include "measure/record.h"
 #include "measure/results_file.h"
 
@@ -36,16 +35,6 @@ Record record_of(const Callable& callable, const HarnessOptions& options) {
   record.build.version = RIDGELINE_VERSION;
   record.build.compiler = fmt::format("g++ {}", __VERSION__);
   return record;
-}
-
-// "saxpy n=1048576".
-std::string workload_text(const Record& record) {
-  std::string text;
-  for (const auto& [key, value] : record.workload.items())
-    text += key == "name" && value.is_string()
-                ? value.get<std::string>()
-                : fmt::format("{}{}={}", text.empty() ? "" : " ", key, value.dump());
-  return text;
 }
 
 }  // namespace
@@ -95,19 +84,7 @@ Timing Harness::measure(const Callable& callable) {
 
 std::vector<BaselineRow> compare_with_baseline(const std::filesystem::path& baseline,
                                                const std::filesystem::path& results) {
-  const Comparison comparison =
-      compare_records(read_results(baseline).records, read_results(results).records, {});
-  std::vector<BaselineRow> rows;
-  for (const RowComparison& row : comparison.rows)
-    rows.push_back({.workload = workload_text(row.next),
-                    .implementation = row.next.implementation,
-                    .verdict = row.verdict ? std::string(verdict_name(*row.verdict)) : "",
-                    .speedup = row.speedup(),
-                    .speedup_low = row.speedup_low(),
-                    .speedup_high = row.speedup_high(),
-                    .improvement_percent = row.improvement_percent(),
-                    .note = row.note});
-  return rows;
+  return baseline_rows(baseline, results, {});
 }
 
 }  // namespace ridgeline

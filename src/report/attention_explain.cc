@@ -295,7 +295,7 @@ std::vector<std::string> explain_attention(std::span<const Record> records, Verd
 }
 
 std::vector<std::string> explain_attention(std::span<const Record> records) {
-  Verdicts verdicts;
+  Verdicts verdicts(records);
   return explain_attention(records, verdicts);
 }
 

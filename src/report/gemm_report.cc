@@ -33,7 +33,7 @@ std::string shape_of(const Record& record) {
 constexpr const char* kMetrics[] = {"gflops_per_s", "gb_per_s", "peak_share", "ceiling_share"};
 
 // "gemm fp32 cpu 64x64x64: naive is 4.00x slower than the library"; empty: one of them has no time.
-std::string beside_library(const Record& library, const Record& record) {
+std::string beside_library(const Record& library, const Record& record, Verdicts& verdicts) {
   const auto ours = statistic(record, kPhase, &Statistics::median_ms);
   const auto theirs = statistic(library, kPhase, &Statistics::median_ms);
   if (!ours || !theirs || *ours <= 0 || *theirs <= 0) return {};
@@ -41,7 +41,7 @@ std::string beside_library(const Record& library, const Record& record) {
                                        text_of(record.workload, "dtype"), record.device,
                                        text_of(record.settings, "mode") == "cold" ? " cold" : "",
                                        shape_of(record), record.implementation);
-  const Judgement judgement = verdict_between(library, record, kPhase);
+  const Judgement& judgement = verdicts.between(library, record, kPhase);
   const std::string ratio = times_as_fast(*theirs / *ours);
   if (judgement.verdict == Verdict::unclear)
     return fmt::format("{} against the library is undecided ({} by the medians): {}", what, ratio,
@@ -115,6 +115,11 @@ Table gemm_summary(std::span<const Record> records) {
 }
 
 std::vector<std::string> gemm_notes(std::span<const Record> records) {
+  Verdicts verdicts(records);
+  return gemm_notes(records, verdicts);
+}
+
+std::vector<std::string> gemm_notes(std::span<const Record> records, Verdicts& verdicts) {
   std::vector<std::string> notes;
   const auto add = [&](const std::string& note) {
     if (!note.empty() && std::find(notes.begin(), notes.end(), note) == notes.end())
@@ -146,7 +151,7 @@ std::vector<std::string> gemm_notes(std::span<const Record> records) {
                      [](const Record* record) { return record->implementation == "library"; });
     if (library == group.rows.end()) continue;
     for (const Record* record : group.rows)
-      if (record != *library) add(beside_library(**library, *record));
+      if (record != *library) add(beside_library(**library, *record, verdicts));
   }
   add(noise_note(rows_of(records)));
   for (const Record* record : rows_of(records)) {

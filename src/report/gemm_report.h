@@ -7,6 +7,7 @@
 
 #include "measure/record.h"
 #include "report/table.h"
+#include "report/verdicts.h"
 
 namespace ridgeline {
 
@@ -19,6 +20,7 @@ Table gemm_csv(std::span<const Record> records);
 Table gemm_summary(std::span<const Record> records);
 
 // What the figures mean, and how far each rung is from the library.
+std::vector<std::string> gemm_notes(std::span<const Record> records, Verdicts& verdicts);
 std::vector<std::string> gemm_notes(std::span<const Record> records);
 
 }  // namespace ridgeline

@@ -18,8 +18,9 @@ namespace {
 // One phase of one saved record, beside the one before it.
 struct Point {
   const SavedRecord* saved;
-  const Series* series;                  // null: the row was not measured
-  std::optional<RowComparison> against;  // the one before it
+  const Series* series;                       // null: the row was not measured
+  const SavedRecord* before = nullptr;        // null: this is the first, or not measured
+  std::optional<RowComparison> against = {};  // the one before
 };
 
 // A row of one machine over time, by phase.
@@ -42,6 +43,26 @@ std::vector<SavedRecord> rows_of(std::span<const SavedRecord> records) {
   return rows;
 }
 
+// A verdict on two savings is what it would be among all their rows in `ridgeline compare`.
+void judge(std::vector<Line>& lines, const NoiseLookup& noise) {
+  const auto both_ok = [](const Point& point) {
+    return point.before->record.status == Status::ok && point.saved->record.status == Status::ok;
+  };
+  std::map<std::pair<int64_t, int64_t>, size_t> shared;  // lines of two savings
+  for (const Line& line : lines)
+    for (const Point& point : line.points)
+      if (point.before && both_ok(point)) ++shared[{point.before->run.id, point.saved->run.id}];
+  for (Line& line : lines)
+    for (Point& point : line.points) {
+      if (!point.before) continue;
+      const Comparison comparison =
+          compare_records({&point.before->record, 1}, {&point.saved->record, 1},
+                          {.noise = noise, .lines = shared[{point.before->run.id, point.saved->run.id}]});
+      for (const RowComparison& row : comparison.rows)
+        if (row.phase == line.phase) point.against = row;
+    }
+}
+
 // In the order of first sight. Rows of different machines never share a line.
 std::vector<Line> lines_of(std::span<const SavedRecord> records, const NoiseLookup& noise) {
   std::vector<Line> lines;
@@ -58,16 +79,11 @@ std::vector<Line> lines_of(std::span<const SavedRecord> records, const NoiseLook
       const auto [found, is_new] = places.emplace(place, lines.size());
       if (is_new) lines.push_back({.phase = phase, .points = {}});
       Line& line = lines[found->second];
-      Point point{&saved, series, std::nullopt};
-      if (!line.points.empty() && series) {
-        const Comparison comparison =
-            compare_records({&line.points.back().saved->record, 1}, {&record, 1}, {.noise = noise});
-        for (const RowComparison& row : comparison.rows)
-          if (row.phase == phase) point.against = row;
-      }
-      line.points.push_back(std::move(point));
+      const bool has_one_before = !line.points.empty() && series;
+      line.points.push_back({&saved, series, has_one_before ? line.points.back().saved : nullptr});
     }
   }
+  judge(lines, noise);
   return lines;
 }
 

@@ -80,7 +80,7 @@ ReportSection gemm_section(const ReportContext& context) {
       section.views.push_back({.name = name, .charts = {std::move(chart)}});
   }
   if (!section.empty())
-    for (const std::string& note : gemm_notes(context.input.records))
+    for (const std::string& note : gemm_notes(context.input.records, *context.verdicts))
       section.sentences.push_back(shown(note, 400));
   return section;
 }

@@ -151,7 +151,7 @@ ReportContext report_context(const ReportInput& input) {
     }
   }
   context.colours = colours_of(context.rows);
-  context.verdicts = std::make_shared<Verdicts>(input.noise);
+  context.verdicts = std::make_shared<Verdicts>(input.records, input.noise);
   return context;
 }
 

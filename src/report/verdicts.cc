@@ -33,7 +33,7 @@ std::string why(const RowComparison& row) {
 }  // namespace
 
 Judgement verdict_between(const Record& base, const Record& next, std::string_view phase,
-                          const NoiseLookup& noise) {
+                          const NoiseLookup& noise, size_t lines) {
   if (std::string few = too_few(base, next, phase); !few.empty()) return unclear(std::move(few));
   try {
     // Sides are chosen by those who ask: settings that differ are what is compared.
@@ -41,7 +41,8 @@ Judgement verdict_between(const Record& base, const Record& next, std::string_vi
         compare_records({&base, 1}, {&next, 1},
                         {.noise = noise,
                          .force = true,
-                         .implementations = std::pair(base.implementation, next.implementation)});
+                         .implementations = std::pair(base.implementation, next.implementation),
+                         .lines = lines});
     for (const RowComparison& row : comparison.rows) {
       if (row.phase != phase) continue;
       if (!row.verdict || *row.verdict == Verdict::unclear) return unclear(why(row));
@@ -55,7 +56,17 @@ Judgement verdict_between(const Record& base, const Record& next, std::string_vi
 
 const Judgement& Verdicts::between(const Record& base, const Record& next, std::string_view phase) {
   const auto [found, is_new] = known_.try_emplace({&base, &next, std::string(phase)});
-  if (is_new) found->second = verdict_between(base, next, phase, noise_);
+  if (is_new)
+    found->second = verdict_between(base, next, phase, noise_,
+                                    lines_between(base.implementation, next.implementation));
+  return found->second;
+}
+
+size_t Verdicts::lines_between(const std::string& base, const std::string& next) {
+  const auto [found, is_new] = lines_.try_emplace({base, next});
+  if (is_new)
+    found->second =
+        ridgeline::lines_between(rows_, rows_, {.implementations = std::pair(base, next)});
   return found->second;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -18,19 +19,25 @@ struct Judgement {
   std::string reason = {};             // why it is UNCLEAR; else empty
 };
 
-// Of two rows that differ in what is compared only. Whatever they hold, this does not throw.
+// Of two rows that differ in what is compared only, one of `lines` that are (CompareOptions).
+// Whatever they hold, this does not throw.
 Judgement verdict_between(const Record& base, const Record& next, std::string_view phase,
-                          const NoiseLookup& noise = {});
+                          const NoiseLookup& noise = {}, size_t lines = 0);
 
-// The same, remembered: a report asks about a pair in several places. Records must stay where they
-// are.
+// Those of `ridgeline compare --impl A,B` on the same rows, remembered: a report asks about a pair
+// in several places. Records must stay where they are, and their runs are merged.
 class Verdicts {
  public:
-  explicit Verdicts(NoiseLookup noise = {}) : noise_(std::move(noise)) {}
+  explicit Verdicts(std::span<const Record> rows = {}, NoiseLookup noise = {})
+      : rows_(rows), noise_(std::move(noise)) {}
   const Judgement& between(const Record& base, const Record& next, std::string_view phase);
 
  private:
+  size_t lines_between(const std::string& base, const std::string& next);
+
+  std::span<const Record> rows_;
   NoiseLookup noise_;
+  std::map<std::pair<std::string, std::string>, size_t> lines_;  // of two implementations
   std::map<std::tuple<const Record*, const Record*, std::string>, Judgement> known_;
 };
 

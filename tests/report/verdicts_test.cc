@@ -78,7 +78,7 @@ TEST(Verdicts, TheStoredNoiseFloorCounts) {
 
 TEST(Verdicts, APairIsJudgedOnce) {
   int asked = 0;
-  Verdicts verdicts([&](const Record&, std::string_view) {
+  Verdicts verdicts({}, [&](const Record&, std::string_view) {
     ++asked;
     return std::optional(NoiseFloor{0.02, "12 runs"});
   });

@@ -1,0 +1,15 @@
+// The part of the harness that asks the history, and so SQLite; whoever does not call it links
+// neither.
+#include "measure/baseline_rows.h"
+#include "measure/history.h"
+
+namespace ridgeline {
+
+std::vector<BaselineRow> compare_with_baseline(const std::filesystem::path& baseline,
+                                               const std::filesystem::path& results,
+                                               const std::filesystem::path& history) {
+  const History stored(history, Database::Open::existing);
+  return baseline_rows(baseline, results, {.noise = noise_of(&stored)});
+}
+
+}  // namespace ridgeline
