@@ -22,9 +22,9 @@ constexpr size_t kMinSamples = kMinIntervalSamples;
 constexpr int kFewestRuns = 3, kMinDegrees = 2 * (kFewestRuns - 1);
 // How much of a run's samples its centre holds, where two single runs are told apart.
 constexpr double kCentre = 0.9;
-// The estimate of the rounds, or of the means of runs, and that of the medians: further apart than
-// this the sides have two modes.
-constexpr double kTwoModes = 0.1;
+// The shift of the medians and that of the quickest samples, as far into them as the rounds go, or
+// of the quickest runs: further apart than this a side has two modes.
+constexpr double kTwoModes = 0.1, kQuickest = 0.1;
 
 constexpr std::pair<Verdict, std::string_view> kVerdicts[] = {{Verdict::same, "SAME"},
                                                               {Verdict::faster, "FASTER"},
@@ -68,6 +68,7 @@ struct SideFigures {
   double quantile(double fraction) const {
     return samples[static_cast<size_t>(fraction * static_cast<double>(samples.size() - 1))];
   }
+  double log_quickest() const { return logarithms(std::vector{quantile(kQuickest)}).front(); }
 };
 
 std::string state(const char* side, const Record& record) {
@@ -144,6 +145,10 @@ void judge_in_turns(RowComparison& row, const RowPair& pair, const CompareOption
   row.new_ms = summarize(pair.rounds->new_ms).median_ms;
   row.log_time = paired_shift(pair.rounds->log_ratios, confidence);
   row.verdict = decide(row.log_time, options.tolerance, options.tolerance);
+  // The rounds are of the quickest samples.
+  const double by_medians = std::log(row.new_ms / row.base_ms);
+  row.two_modes = std::abs(by_medians - row.log_time.estimate) > kTwoModes &&
+                  (by_medians < row.log_time.low || by_medians > row.log_time.high);
   if (!std::isfinite(row.log_time.low))
     row.note = fmt::format("too few rounds for an interval of {:.4g} %", 100 * confidence);
 }
@@ -166,6 +171,7 @@ void judge_apart(RowComparison& row, const RowPair& pair, const CompareOptions& 
   row.base_runs = static_cast<int>(base->log_medians.size());
   row.new_runs = static_cast<int>(next->log_medians.size());
   const double estimate = std::log(row.new_ms / row.base_ms);
+  row.two_modes = std::abs(next->log_quickest() - base->log_quickest() - estimate) > kTwoModes;
   const auto spread = spread_of_runs(*base, *next, confidence);
   if (options.noise) row.noise = options.noise(*pair.base, pair.phase);
   std::string reason;
@@ -200,9 +206,6 @@ RowComparison compare_pair(const RowPair& pair, double confidence, const Compare
   else
     judge_apart(row, pair, options, confidence);
   if (!row.verdict) return row;
-  const double by_medians = std::log(row.new_ms / row.base_ms);
-  row.two_modes = std::abs(by_medians - row.log_time.estimate) > kTwoModes &&
-                  (by_medians < row.log_time.low || by_medians > row.log_time.high);
   if (row.verdict == Verdict::unclear && row.note.empty())
     row.note = fmt::format("differences below {} cannot be seen", percent_text(row.visible()));
   return row;

@@ -77,7 +77,7 @@ struct RowComparison {
   std::optional<NoiseFloor> noise = {};
   std::optional<Verdict> verdict;  // empty: not measured on both sides
   std::string note;                // why there is no verdict, or none that decides
-  // The two medians and the rounds, or the runs, tell of different shifts: a side has two modes.
+  // The medians and the quickest samples, or runs, tell of different shifts: a side has two modes.
   bool two_modes = false;
 
   double speedup() const;  // base over new, of the two medians

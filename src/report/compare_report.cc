@@ -221,8 +221,8 @@ std::vector<std::string> comparison_sentences(const Comparison& comparison) {
                                        [](const RowComparison& row) { return row.two_modes; });
   if (two_modes > 0)
     out.push_back(fmt::format(
-        "{} rows have two modes: the two medians tell of another difference than the interval.",
-        two_modes));
+        "{} lines have two modes: the medians tell of another difference than the quickest {}.",
+        two_modes, comparison.pairing == Pairing::interleaved ? "samples" : "samples or runs"));
   const auto unclear =
       std::find_if(comparison.rows.begin(), comparison.rows.end(), [](const RowComparison& row) {
         return row.verdict == Verdict::unclear;

@@ -125,6 +125,22 @@ TEST(SingleRuns, SamplesThatOverlapGiveNoVerdict) {
   EXPECT_EQ(row.note, "samples of the two runs overlap");
 }
 
+// A side that is sometimes slower: its quickest samples are those of the other side, its median is
+// not, and the printed speedup is that of the medians.
+TEST(SidesApart, TwoModesAreMarked) {
+  std::vector<double> sometimes = around(1);
+  for (size_t i = 0; i < sometimes.size() * 2 / 3; ++i) sometimes[i] = 1.8;
+  const RowComparison marked = compared(measured(around(1)), measured(sometimes));
+  EXPECT_TRUE(marked.two_modes);
+  EXPECT_NEAR(marked.speedup(), marked.base_ms / marked.new_ms, 1e-12);
+  EXPECT_NEAR(marked.new_ms, 1.8, 1e-12);
+  EXPECT_FALSE(compared(measured(around(1)), measured(around(1.8))).two_modes);
+
+  const auto steady = runs_at({1.00, 1.01, 0.99, 1.02, 1.00});
+  EXPECT_TRUE(compared(steady, runs_at({1.00, 1.60, 1.59, 1.61, 1.60})).two_modes);
+  EXPECT_FALSE(compared(steady, runs_at({1.60, 1.60, 1.59, 1.61, 1.60})).two_modes);
+}
+
 TEST(SingleRuns, AFloorOfThatVeryRowTakesThePlaceOfTheSpread) {
   const Record base = measured(around(1)), slower = measured(around(1.2));
   const RowComparison judged = compared(base, slower, floor_of(0.08));
