@@ -9,8 +9,9 @@
 //
 //   rounds   sides in turns: one figure per round, by signed ranks
 //   runs     several fresh runs a side: Student's t on the logarithms of their medians, whose
-//            spread the runs themselves show, widened by how far two hours lie apart (kDrift,
-//            kStartMs); runs that other work disturbed are left out where three others are there
+//            spread the runs themselves show, or where it is narrower the interval of rank sums,
+//            widened by how far two hours lie apart (kDrift, kStartMs); runs that other work
+//            disturbed are left out where three others are there
 //   floor    one run a side, and a noise floor of that very row
 //   single   one run a side and no floor: kSingleSpread, and a verdict only where both ran on a
 //            quiet machine and the central 90 % of their samples do not overlap

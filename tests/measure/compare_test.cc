@@ -194,6 +194,25 @@ TEST(SeveralRuns, OfOneBinaryAreRarelyToldApart) {
   EXPECT_GE(slower, 0.95 * kTries);
 }
 
+// A binary that takes another path in some processes: the mean is not well known, but no run of it
+// is as quick as the slowest of the other.
+TEST(SeveralRuns, SidesThatDoNotOverlapAreToldApartWhateverTheirSpread) {
+  const auto steady = runs_at({0.86, 0.85, 0.85, 0.87, 0.86});
+  auto two_paths = runs_at({1.18, 2.31, 1.17, 2.30, 1.18});
+  const RowComparison apart = compared(steady, two_paths);
+  EXPECT_EQ(apart.verdict, Verdict::slower);
+  EXPECT_TRUE(apart.two_modes);
+  EXPECT_EQ(compared(two_paths, steady).verdict, Verdict::faster);
+  EXPECT_LT(apart.speedup_low(), apart.speedup());
+  EXPECT_GT(apart.speedup_high(), apart.speedup());
+  EXPECT_EQ(compared(steady, runs_at({0.86, 2.31, 1.17, 2.30, 1.18})).verdict, Verdict::unclear);
+  EXPECT_EQ(compared(runs_at({0.86, 0.85, 0.85}), two_paths).verdict, Verdict::unclear)
+      << "three and five runs do not overlap by chance too often";
+  for (Record& run : two_paths) run.disturbance->other_cores = 1.5;
+  EXPECT_EQ(compared(steady, two_paths).verdict, Verdict::unclear)
+      << "runs beside other work resemble their neighbours";
+}
+
 TEST(SeveralRuns, ADisturbedOneIsLeftOutWhereEnoughOthersAreThere) {
   auto base = runs_at({1.00, 1.01, 3.00, 1.02, 1.00});
   const auto next = runs_at({1.25, 1.26, 1.24, 1.27, 1.25});
