@@ -266,6 +266,15 @@ void add_output_flags(CLI::App& app, OutputFlags& flags) {
       ->check(CLI::Validator(not_empty, ""));
 }
 
+void add_runs(CLI::App& app, int& runs) {
+  app.add_option("--runs", runs,
+                 "measure all rows so many times, each time in a fresh process; verdicts of compare "
+                 "then know how far runs lie apart (5 is a good number)")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str()
+      ->excludes("--resume");
+}
+
 void add_study_flags(CLI::App& app, StudyFlags& flags, const std::string& list) {
   app.add_option("--seed", flags.seed, "of the random inputs")
       ->check(CLI::Validator(not_negative, ""))
@@ -275,12 +284,7 @@ void add_study_flags(CLI::App& app, StudyFlags& flags, const std::string& list) 
   app.add_option("--results-dir", flags.results_dir, "where records and tables go")
       ->capture_default_str();
   app.add_flag("--resume", flags.resume, "run only the rows that the results file does not hold");
-  app.add_option("--runs", flags.runs,
-                 "measure all rows so many times, each time in a fresh process; verdicts of compare "
-                 "then know how far runs lie apart (5 is a good number)")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str()
-      ->excludes("--resume");
+  add_runs(app, flags.runs);
   app.add_flag("--dry-run", flags.dry_run, "show the rows and their predicted memory, run nothing");
   app.add_flag("--list", flags.list, "show " + list);
   add_save_baseline(app, flags.save_baseline);

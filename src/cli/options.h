@@ -79,6 +79,7 @@ struct StudyFlags {
 };
 
 void add_save_baseline(CLI::App& app, std::string& name);
+void add_runs(CLI::App& app, int& runs);  // after --resume, which it excludes
 // `list` says what --list shows.
 void add_study_flags(CLI::App& app, StudyFlags& flags, const std::string& list);
 

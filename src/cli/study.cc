@@ -34,9 +34,13 @@ struct WholeStudyFlags {
   std::string results_dir = "results";
   std::string output, json;  // a further report, all records as one array; empty: none
   std::string save_baseline;
+  std::string only;  // a study; empty: all
+  int runs = 1;
   bool resume = false;
   bool dry_run = false;
 };
+
+constexpr const char* kAttention = "attention";
 
 // A study of its own command. Ceilings come first, so that the others know their share of them.
 struct StudyStep {
@@ -136,18 +140,19 @@ class WholeStudy {
   int run() {
     print("All studies on {}\nbudget for tensors {}\n", device_->description(),
                to_string(device_->ledger().budget()));
-    SweepGroup group;  // one progress line over everything
-    if (!flags_.dry_run) {
+    SweepGroup group;  // one progress line over everything; runs in fresh processes show their own
+    if (!flags_.dry_run && flags_.runs == 1) {
       for (const StudyStep& step : steps_before_attention())
-        group.expect([&] { start(step, words_of(step)); });
-      group.expect([&] { sweep_attention(); });
+        if (is_asked_for(step.name)) group.expect([&] { start(step, words_of(step)); });
+      if (is_asked_for(kAttention)) group.expect([&] { sweep_attention(); });
     }
     for (const StudyStep& step : steps_before_attention()) {
+      if (!is_asked_for(step.name)) continue;
       note(run_step(step));
       if (code_ == kInterruptedExit) return code_;
       results_.push_back(directory_ / step.name / fmt::format("{}.jsonl", step.name));
     }
-    note(flags_.dry_run ? show_attention() : run_attention_study());
+    if (is_asked_for(kAttention)) note(flags_.dry_run ? show_attention() : run_attention_study());
     if (code_ == kInterruptedExit || flags_.dry_run) return code_;
     std::erase_if(results_, [](const fs::path& path) { return !fs::exists(path); });
     if (!flags_.save_baseline.empty()) save_baseline();
@@ -158,6 +163,10 @@ class WholeStudy {
  private:
   // The first that did not go well decides, but for an interruption, which ends everything.
   void note(int code) { code_ = code_ == 0 || code == kInterruptedExit ? code : code_; }
+
+  bool is_asked_for(std::string_view study) const {
+    return flags_.only.empty() || flags_.only == study;
+  }
 
   Words words_of(const StudyStep& step) const {
     Words words = {step.name, "--results-dir", directory_.string()};
@@ -183,6 +192,7 @@ class WholeStudy {
       device.memory_budget = fmt::format("{}B", step.budget->count);
     const Words of_device = to_words(device);
     words.insert(words.end(), of_device.begin(), of_device.end());
+    if (flags_.runs > 1) words.insert(words.end(), {"--runs", fmt::to_string(flags_.runs)});
     if (flags_.resume) words.emplace_back("--resume");
     if (flags_.dry_run) words.emplace_back("--dry-run");
     return words;
@@ -228,6 +238,7 @@ class WholeStudy {
     const Words words = words_of(step);
     ridgeline::print("{}\n== ridgeline {}\n", fitting(step).said, fmt::join(words, " "));
     std::fflush(stdout);
+    const FreshArguments fresh({"--only", step.name});
     try {
       return start(step, words);
     } catch (const Error& error) {
@@ -246,6 +257,7 @@ class WholeStudy {
 
   SweepResult sweep_attention() {
     watch_for_interrupts();
+    const FreshArguments fresh({"--only", kAttention});
     return run_attention_sweep(
         attention_workloads(), *device_,
         {.study = {.protocol = protocol_,
@@ -254,6 +266,7 @@ class WholeStudy {
                    .interrupted = sweep_interrupted},
          .directory = directory_,
          .resume = flags_.resume,
+         .runs = flags_.runs,
          .command =
              "ridgeline attention" + to_command(flags_.device, *device_) + to_command(protocol_)});
   }
@@ -314,8 +327,13 @@ Run add_study_command(CLI::App& app) {
   command->add_option("--results-dir", flags->results_dir, "where records and tables go")
       ->capture_default_str();
   add_save_baseline(*command, flags->save_baseline);
+  Words names = {kAttention};
+  for (const StudyStep& step : steps_before_attention()) names.emplace_back(step.name);
+  command->add_option("--only", flags->only, "one of the studies instead of all of them")
+      ->check(CLI::IsMember(names));
   command->add_flag("--resume", flags->resume,
                     "run only the rows that the results files do not hold");
+  add_runs(*command, flags->runs);
   command->add_flag("--dry-run", flags->dry_run, "show what would run, run nothing");
   command->footer(
       "Examples:\n"

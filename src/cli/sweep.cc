@@ -168,13 +168,19 @@ class ShownStages {
   Stages* stages_;
 };
 
-// This program and its arguments as it was started, without those that say where results go.
+std::vector<std::string>& fresh_arguments() {
+  static std::vector<std::string> arguments;
+  return arguments;
+}
+
+// This program and its arguments as it was started, without those that say where results go, and
+// with the further ones.
 Command own_command() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   Command command;
-  constexpr std::string_view kTakeAValue[] = {"--runs", "--results-dir", "--output",
-                                              "-o",     "--json",        "--save-baseline"};
+  constexpr std::string_view kTakeAValue[] = {"--runs", "--results-dir",   "--output", "-o",
+                                              "--json", "--save-baseline", "--only"};
   bool skip = false;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\0', begin), text.size());
@@ -186,6 +192,7 @@ Command own_command() {
     if (!std::exchange(skip, taken && flag == word) && !taken) command.push_back(word);
   }
   command.front() = own_program();
+  command.insert(command.end(), fresh_arguments().begin(), fresh_arguments().end());
   return command;
 }
 
@@ -228,6 +235,13 @@ std::optional<Error> write_tables(const SweepPlan& plan, const std::vector<Recor
 }
 
 }  // namespace
+
+FreshArguments::FreshArguments(std::vector<std::string> arguments) {
+  fresh_arguments() = std::move(arguments);
+}
+FreshArguments::~FreshArguments() {
+  fresh_arguments().clear();
+}
 
 Json settings_of(const DeviceFlags& flags, const Device& device) {
   if (device.facts().kind != "cuda") return Json::object();

@@ -52,6 +52,16 @@ struct WrittenFile {
 // write its path: the second to be written would destroy the first.
 void refuse_same_files(const std::vector<WrittenFile>& files);
 
+// While this lives, the fresh processes of --runs get these further arguments: for a command that
+// runs several sweeps, of which each process is to run one.
+class FreshArguments {
+ public:
+  explicit FreshArguments(std::vector<std::string> arguments);
+  ~FreshArguments();
+  FreshArguments(const FreshArguments&) = delete;
+  FreshArguments& operator=(const FreshArguments&) = delete;
+};
+
 struct SweepPlan {
   std::filesystem::path records;  // the results file: JSON lines; its table goes beside, as .csv
   OutputFlags output = {};        // further files

@@ -229,6 +229,27 @@ TEST(StudyCommand, OneProgressLineCountsTheRowsOfAllStudies) {
   }
 }
 
+TEST(StudyCommand, SeveralRunsOfEachStudyAreFreshProcesses) {
+  const Sandbox sandbox;
+  for (const std::string file : {"gemm/gemm.jsonl", "attention.jsonl"}) {
+    const std::string name = std::filesystem::path(file).stem();
+    const Finished run =
+        sandbox.run({"study", "--threads", "1", "--memory-budget", "2MiB", "--time-budget", "1ms",
+                     "--only", name, "--runs", "2"});
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    const std::vector<Record> records = read_results(sandbox / "results/study" / file).records;
+    ASSERT_FALSE(records.empty()) << name;
+    std::map<std::string, std::vector<int>> runs;
+    for (const Record& record : records) {
+      EXPECT_EQ(record.study, name);
+      runs[workload_key(record)].push_back(record.run);
+    }
+    for (const auto& [row, numbers] : runs) EXPECT_EQ(numbers, (std::vector{1, 2})) << row;
+  }
+  EXPECT_FALSE(std::filesystem::exists(sandbox / "results/study/kernel"));
+  EXPECT_EQ(sandbox.run({"study", "--runs", "2", "--resume"}).exit_code, 2);
+}
+
 TEST(StudyCommand, DryRunShowsEveryStudyAndRunsNone) {
   const Sandbox sandbox;
   const Finished run = sandbox.run({"study", "--device", "cpu", "--dry-run"});
