@@ -25,12 +25,14 @@ STUDY = ["attention", "--impl", "naive,flash", "--d-model", "32,64", "--seq-len"
          "--num-iterations", "20"]
 WORK = [1, 1, 1.25, 1, 1, 2, 1]  # of run after run
 RUNS_A_SIDE = 5
+LONG_MS = 0.5  # from where on the start of threads hides no quarter
 MORE_WORK = {1.25: "a quarter more work", 2: "twice the work"}
 
 
 class Found(NamedTuple):
     verdict: str
     speedup: float
+    base_ms: float
     quiet: bool  # on both sides
 
 
@@ -71,12 +73,13 @@ def verdicts(binary, base, new, work, results=None):
     subprocess.run([binary, "compare", work / "base.jsonl", work / "new.jsonl", "--results-dir", results or work],
                    check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     with open((results or work) / "compare/comparison.csv", newline="") as file:
-        return [Found(row["verdict"], float(row["speedup"] or "nan"), "processors beside" not in row["note"])
-                for row in csv.DictReader(file)]
+        return [Found(row["verdict"], float(row["speedup"] or "nan"), float(row["base_median_ms"] or "nan"),
+                      "processors beside" not in row["note"]) for row in csv.DictReader(file)]
 
 
 def draw(groups, count, size):
     """Pairs of sides of `size` runs: half neighbours of one folder, half from two folders where there are two."""
+    groups = [group for group in groups if len(group) >= 2 * size]
     for i in range(count):
         apart = i % 2 == 1 and len(groups) > 1
         first = random.choice(groups)
@@ -112,7 +115,8 @@ def judge(binary, folders, pairs):
                 for (base, _), (_, new) in zip(draw(by_work[1], 100, size), draw(by_work[more], 100, size)):
                     found += verdicts(binary, base, new, work)
                 for kind, rows in (("rows and phases", found),
-                                   ("of those, on a quiet machine and as much apart",
+                                   (f"of those from {LONG_MS} ms on", [each for each in found if each.base_ms >= LONG_MS]),
+                                   ("of those on a quiet machine and as much apart",
                                     [each for each in found if each.quiet and each.speedup <= 1 / more])):
                     slower = sum(each.verdict == "SLOWER" for each in rows)
                     if rows:

@@ -140,7 +140,7 @@ class WholeStudy {
   int run() {
     print("All studies on {}\nbudget for tensors {}\n", device_->description(),
                to_string(device_->ledger().budget()));
-    SweepGroup group;  // one progress line over everything
+    SweepGroup group;  // one progress line over everything; runs in fresh processes show their own
     if (!flags_.dry_run && flags_.runs == 1) {
       for (const StudyStep& step : steps_before_attention())
         if (is_asked_for(step.name)) group.expect([&] { start(step, words_of(step)); });
