@@ -58,11 +58,12 @@ Value Graph::add(Op op, std::vector<Value> inputs, Attributes attributes) {
   return Value{number, 0};
 }
 
-Value Graph::input(std::string name, TensorType type) {
+Value Graph::input(InputInfo input, TensorType type) {
+  std::string name = input.name;
   for (const Node& node : nodes_)
     if (node.op == Op::input && node.name == name)
       throw Error(ErrorKind::usage, fmt::format("the graph already has an input '{}'", name));
-  const Value value = add(Op::input, {}, {InputName{name}, Target{type}});
+  const Value value = add(Op::input, {}, {std::move(input), Target{type}});
   set_name(value, std::move(name));
   return value;
 }

@@ -14,6 +14,7 @@
 #include "graph/adamw_spec.h"
 #include "graph/attention_spec.h"
 #include "graph/dtype.h"
+#include "graph/input_info.h"
 #include "graph/op.h"
 #include "graph/shape.h"
 
@@ -36,9 +37,6 @@ struct Value {
 };
 
 // What an op needs beyond its inputs; which alternative an op carries is fixed (see infer.cc).
-struct InputName {
-  std::string name;
-};
 struct Scalar {
   double value = 0;
 };
@@ -58,7 +56,7 @@ struct Target {  // the type that an input, constant, iota, cast, reshape, expan
 };
 
 struct Attributes {
-  std::variant<std::monostate, InputName, Scalar, Axes, Range, AttentionSpec, AdamWSpec, Again>
+  std::variant<std::monostate, InputInfo, Scalar, Axes, Range, AttentionSpec, AdamWSpec, Again>
       detail;
   Target target;  // read only by the ops named at Target
 };
@@ -92,7 +90,7 @@ class Graph {
   // Appends a node, or returns the equal one that is already there. Throws a usage error when the
   // inputs do not fit the op.
   Value add(Op op, std::vector<Value> inputs, Attributes attributes = {});
-  Value input(std::string name, TensorType type);
+  Value input(InputInfo input, TensorType type);  // throws a usage error if the name is taken
   Value constant(double value, DType dtype);
 
   void set_name(Value value, std::string name);
@@ -111,6 +109,9 @@ class Graph {
   uint32_t index(Value value) const { return nodes_[value.node].first_value + value.output; }
   uint32_t value_count() const { return value_count_; }
   std::vector<Value> inputs() const;
+  const InputInfo& input_info(Value input) const {
+    return std::get<InputInfo>(node(input).attributes.detail);
+  }
   // The given name, or op and number: "matmul_12".
   std::string name(Value value) const;
 

@@ -8,7 +8,15 @@ namespace ridgeline {
 std::string attributes_text(const Node& node) {
   struct Print {
     std::string operator()(std::monostate) const { return {}; }
-    std::string operator()(const InputName& input) const { return input.name; }
+    std::string operator()(const InputInfo& input) const {
+      std::string text = input.name;
+      if (input.role == Role::data) return text;
+      text += fmt::format(", {}", info(input.role).name);
+      for (const InputPart& part : input.parts)
+        text += fmt::format("{} {} rows of {}", &part == input.parts.data() ? ":" : ",", part.rows,
+                            part.parameter);
+      return text;
+    }
     std::string operator()(const Again&) const { return "again"; }
     std::string operator()(const Scalar& scalar) const { return fmt::format("{:a}", scalar.value); }
     std::string operator()(const Axes& axes) const { return to_string(axes.axes); }

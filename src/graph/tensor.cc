@@ -47,7 +47,19 @@ Tensor Tensor::named(std::string name) const {
 }
 
 Tensor input(Graph& graph, std::string name, TensorType type) {
-  return Tensor(graph, graph.input(std::move(name), type));
+  return Tensor(graph, graph.input({.name = std::move(name)}, type));
+}
+
+Tensor parameter(Graph& graph, std::string name, TensorType type) {
+  const int64_t rows = type.shape.rank() > 0 ? type.shape[0] : 0;
+  return Tensor(graph, graph.input({name, Role::parameter, {{name, rows}}}, type));
+}
+
+Tensor input_of_parts(Graph& graph, Role role, const std::vector<InputPart>& parts,
+                      TensorType type) {
+  const std::string name = input_name(role, parts);
+  const Value value = graph.add(Op::input, {}, {InputInfo{name, role, parts}, Target{type}});
+  return Tensor(graph, value).named(name);
 }
 
 Tensor scalar(const Tensor& like, double value) {

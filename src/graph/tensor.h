@@ -32,7 +32,13 @@ class Tensor {
   Value value_;
 };
 
-Tensor input(Graph& graph, std::string name, TensorType type);
+Tensor input(Graph& graph, std::string name, TensorType type);  // data
+// A learned tensor, to be trained or not.
+Tensor parameter(Graph& graph, std::string name, TensorType type);
+// The input that holds these parameters in one role, below each other; made when it is asked for
+// first.
+Tensor input_of_parts(Graph& graph, Role role, const std::vector<InputPart>& parts,
+                      TensorType type);
 // A scalar of the same dtype as `like`, which broadcasts against anything.
 Tensor scalar(const Tensor& like, double value);
 Tensor iota(Graph& graph, int64_t count);  // 0, 1, 2, ... as i32

@@ -76,11 +76,40 @@ class Versions {
   std::vector<uint32_t> version_;  // by Graph::index
 };
 
+// Parts tell the rows of an input, and whatever belongs to a parameter has one to belong to.
+void verify_inputs(const Graph& graph) {
+  std::set<std::string> names, parameters;
+  std::set<std::pair<Role, std::string>> parts;
+  for (Value value : graph.inputs()) {
+    const InputInfo& input = graph.input_info(value);
+    const std::string place = "input " + input.name;
+    require(names.insert(graph.node(value).name).second, place + " repeats a name");
+    require(input.parts.empty() != info(input.role).has_parts,
+            fmt::format("{} is called {} and has {} parts", place, info(input.role).name,
+                        input.parts.size()));
+    if (input.parts.empty()) continue;
+    int64_t rows = 0;
+    for (const InputPart& part : input.parts) {
+      require(part.rows > 0, place + " has a part without rows");
+      require(parts.emplace(input.role, part.parameter).second,
+              fmt::format("{} holds the {} of {} a second time", place, info(input.role).name,
+                          part.parameter));
+      if (input.role == Role::parameter) parameters.insert(part.parameter);
+      rows += part.rows;
+    }
+    const Shape& shape = graph.type(value).shape;
+    require(shape.rank() > 0 && rows == shape[0],
+            fmt::format("{} has parts of {} rows in {}", place, rows, to_string(shape)));
+  }
+  for (const auto& [role, parameter] : parts)
+    require(parameters.contains(parameter),
+            fmt::format("there is a {} of {}, which is no parameter", info(role).name, parameter));
+}
+
 }  // namespace
 
 void verify(const Graph& graph) {
   uint32_t values = 0;
-  std::set<std::string> input_names;
   for (uint32_t number = 0; number < graph.nodes().size(); ++number) {
     const Node& node = graph.nodes()[number];
     const std::string place = fmt::format("node {} ({})", number, info(node.op).name);
@@ -95,14 +124,13 @@ void verify(const Graph& graph) {
             place + " has the wrong type");
     require(node.first_value == values, place + " breaks the numbering of values");
     values += static_cast<uint32_t>(node.outputs.size());
-    if (node.op == Op::input)
-      require(input_names.insert(node.name).second, place + " repeats the name " + node.name);
   }
   require(values == graph.value_count(), "value count");
   for (const Output& output : graph.outputs())
     require(output.value.node < graph.nodes().size() &&
                 output.value.output < graph.node(output.value).outputs.size(),
             "output " + output.name + " does not exist");
+  verify_inputs(graph);
   Versions versions(graph);
   for (uint32_t number = 0; number < graph.nodes().size(); ++number)
     versions.run(number, fmt::format("node {} ({})", number, info(graph.nodes()[number].op).name));

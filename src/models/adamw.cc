@@ -7,7 +7,6 @@
 
 #include "base/closest.h"
 #include "base/error.h"
-#include "graph/packed_name.h"
 
 namespace ridgeline {
 namespace {
@@ -41,14 +40,14 @@ Clipping clip_by_norm(std::span<const Tensor> gradients, double max_norm) {
   return {norm, where(less(one, factor), one, factor)};
 }
 
-void mark_outputs(const std::string& prefix, const TrainedParameter& parameter,
-                  const Tensor& whole) {
-  const std::vector<std::string> parts = packed_parts(parameter.name);
-  if (parts.size() == 1) return whole.graph().mark_output(prefix + parts[0], whole.value());
+void mark_outputs(std::string_view prefix, const Tensor& parameter, const Tensor& whole) {
+  Graph& graph = whole.graph();
+  const std::vector<InputPart> parts = graph.input_info(parameter.value()).parts;
   int64_t begin = 0;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const int64_t end = begin + parameter.rows[i];
-    whole.graph().mark_output(prefix + parts[i], slice(whole, 0, begin, end).value());
+  for (const InputPart& part : parts) {
+    const int64_t end = begin + part.rows;
+    const Tensor rows = parts.size() == 1 ? whole : slice(whole, 0, begin, end);
+    graph.mark_output(std::string(prefix) + part.parameter, rows.value());
     begin = end;
   }
 }
@@ -56,15 +55,19 @@ void mark_outputs(const std::string& prefix, const TrainedParameter& parameter,
 void add_adamw_step(Graph& graph, const std::vector<TrainedParameter>& parameters,
                     const AdamWOptions& options) {
   check(options);
-  const Tensor scalars = input(graph, "optimizer.scalars", {DType::f32, {kAdamWScalars}});
+  const Tensor scalars(
+      graph, graph.input({"optimizer.scalars", Role::step_scalars}, {DType::f32, {kAdamWScalars}}));
   std::vector<AdamWTensors> tensors;
   std::vector<Tensor> gradients;
   for (const TrainedParameter& parameter : parameters) {
-    const TensorType moment{DType::f32, parameter.value.shape()};
+    const auto moment = [&](Role role) {
+      return input_of_parts(graph, role, graph.input_info(parameter.value.value()).parts,
+                            {DType::f32, parameter.value.shape()});
+    };
     tensors.push_back({.parameter = parameter.value,
                        .gradient = parameter.gradient,
-                       .first_moment = input(graph, "m." + parameter.name, moment),
-                       .second_moment = input(graph, "v." + parameter.name, moment)});
+                       .first_moment = moment(Role::first_moment),
+                       .second_moment = moment(Role::second_moment)});
     gradients.push_back(parameter.gradient);
   }
   Tensor gradient_scale;
@@ -80,9 +83,12 @@ void add_adamw_step(Graph& graph, const std::vector<TrainedParameter>& parameter
                                                           .weight_decay = options.weight_decay,
                                                           .variant = options.variant});
   for (size_t i = 0; i < updated.size(); ++i) {
-    mark_outputs("", parameters[i], updated[i].parameter);
-    mark_outputs("m.", parameters[i], updated[i].first_moment);
-    mark_outputs("v.", parameters[i], updated[i].second_moment);
+    const auto mark = [&](Role role, const Tensor& whole) {
+      mark_outputs(info(role).prefix, parameters[i].value, whole);
+    };
+    mark(Role::parameter, updated[i].parameter);
+    mark(Role::first_moment, updated[i].first_moment);
+    mark(Role::second_moment, updated[i].second_moment);
   }
 }
 

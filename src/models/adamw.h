@@ -23,19 +23,17 @@ struct AdamWOptions {
 AdamWVariant parse_adamw_variant(std::string_view name);
 
 struct TrainedParameter {
-  std::string name;
-  Tensor value, gradient;
-  std::vector<int64_t> rows = {};  // of each parameter in it, if the name is packed
+  Tensor value;  // an input of that role; it may hold several parameters
+  Tensor gradient;
 };
 
-// Marks `whole` as the output prefix + name; of a packed parameter, each part under its own name.
-void mark_outputs(const std::string& prefix, const TrainedParameter& parameter,
-                  const Tensor& whole);
+// Marks `whole`, which lies as the input `parameter` does, as outputs: every part p as prefix + p.
+void mark_outputs(std::string_view prefix, const Tensor& parameter, const Tensor& whole);
 
-// Appends the step. Makes the inputs "optimizer.scalars" and, for every parameter p, "m.p" and
-// "v.p"; marks the new values as outputs under the parameters' names, their moments as "m.p" and
-// "v.p", and with clipping the norm before it as "gradient_norm". All of these lie where the old
-// values were.
+// Appends the step. Makes the inputs "optimizer.scalars" and the moments of every parameter input;
+// marks the new values as outputs under the parameters' names, their moments as "m.p" and "v.p"
+// (tensor_name), and with clipping the norm before it as "gradient_norm". All of these lie where
+// the old values were.
 void add_adamw_step(Graph& graph, const std::vector<TrainedParameter>& parameters,
                     const AdamWOptions& options);
 

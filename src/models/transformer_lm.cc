@@ -4,12 +4,10 @@
 
 #include <array>
 #include <cmath>
-#include <unordered_map>
 
 #include "autodiff/gradient.h"
 #include "base/closest.h"
 #include "base/error.h"
-#include "graph/packed_name.h"
 #include "models/loss.h"
 
 namespace ridgeline {
@@ -65,25 +63,19 @@ Tensor self_attention(const TransformerConfig& config, const Tensor& x, const La
   return linear(reshape(permute(mixed, {0, 2, 1, 3}), x.shape()), weights.output);
 }
 
-// Where a pass has put what it found under these names.
-// The trained inputs of a graph, each with its rows of every parameter that it holds.
-std::vector<TrainedParameter> trained_inputs(Graph& graph, std::span<const Parameter> parameters) {
-  std::unordered_map<std::string_view, int64_t> rows;
-  for (const Parameter& parameter : parameters) rows[parameter.name] = parameter.shape[0];
+// The inputs that hold the parameters, as the forward pass has left them.
+std::vector<TrainedParameter> trained_inputs(Graph& graph, size_t parameters) {
   std::vector<TrainedParameter> trained;
   size_t found = 0;
   for (Value value : graph.inputs()) {
-    TrainedParameter each{graph.name(value), Tensor(graph, value), {}};
-    for (const std::string& part : packed_parts(each.name))
-      if (const auto known = rows.find(part); known != rows.end())
-        each.rows.push_back(known->second);
-    if (each.rows.empty()) continue;
-    found += each.rows.size();
-    trained.push_back(std::move(each));
+    const InputInfo& input = graph.input_info(value);
+    if (input.role != Role::parameter) continue;
+    found += input.parts.size();
+    trained.push_back({Tensor(graph, value), {}});
   }
-  if (found != parameters.size())
-    throw Error(ErrorKind::internal, fmt::format("the forward pass lost {} of {} parameters",
-                                                 parameters.size() - found, parameters.size()));
+  if (found != parameters)
+    throw Error(ErrorKind::internal,
+                fmt::format("the forward pass left {} of {} parameters", found, parameters));
   return trained;
 }
 
@@ -174,8 +166,8 @@ Graph training_graph(const TransformerConfig& config, const TrainingOptions& opt
   const TensorType table{DType::f32, {config.context_length, config.head_dim() / 2}};
   const RopeTables tables{input(graph, "rope.cos", table), input(graph, "rope.sin", table)};
   std::vector<Tensor> weights;
-  for (const Parameter& parameter : parameters)
-    weights.push_back(input(graph, parameter.name, {DType::f32, parameter.shape}));
+  for (const Parameter& each : parameters)
+    weights.push_back(parameter(graph, each.name, {DType::f32, each.shape}));
 
   const Tensor logits = transformer_logits(config, tokens, weights, tables, options.attention);
   if (options.scenario == Scenario::forward) {
@@ -189,7 +181,7 @@ Graph training_graph(const TransformerConfig& config, const TrainingOptions& opt
   graph.mark_output("loss", loss.value());
   if (options.forward_pass) graph = options.forward_pass(graph);
   loss = Tensor(graph, output_named(graph, "loss"));
-  std::vector<TrainedParameter> trained = trained_inputs(graph, parameters);
+  std::vector<TrainedParameter> trained = trained_inputs(graph, parameters.size());
   weights.clear();
   for (const TrainedParameter& each : trained) weights.push_back(each.value);
 
@@ -198,7 +190,7 @@ Graph training_graph(const TransformerConfig& config, const TrainingOptions& opt
   const std::vector<Tensor> gradients = gradient({&cotangent, 1}, weights);
   for (size_t i = 0; i < trained.size(); ++i) trained[i].gradient = gradients[i];
   if (options.scenario == Scenario::forward_backward)
-    for (const TrainedParameter& each : trained) mark_outputs("d_", each, each.gradient);
+    for (const TrainedParameter& each : trained) mark_outputs("d_", each.value, each.gradient);
   if (options.scenario == Scenario::full_step) {
     graph.begin_stage("optimizer");
     add_adamw_step(graph, trained, options.optimizer);

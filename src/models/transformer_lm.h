@@ -58,7 +58,7 @@ struct TrainingOptions {
   AttentionForm attention = AttentionForm::plain;
   AdamWOptions optimizer = {};
   // Applied to the forward graph before its gradient is taken: autocast, flash, pack. Keeps the
-  // names of outputs, and of inputs unless it packs several into one.
+  // names of outputs, and all parameters, be they parts of other inputs.
   std::function<Graph(const Graph&)> forward_pass = {};
 };
 

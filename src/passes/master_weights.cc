@@ -1,7 +1,6 @@
 #include "passes/master_weights.h"
 
 #include <map>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -16,10 +15,10 @@ constexpr int64_t kLeastOfUpdate = int64_t{1} << 23;
 
 class Rewriter {
  public:
-  Rewriter(const Graph& graph, const std::function<bool(std::string_view)>& is_weight)
+  explicit Rewriter(const Graph& graph)
       : graph_(graph), casts_(graph.value_count(), 0), narrow_(graph.value_count(), DType::f32) {
     for (uint32_t number = 0; number < graph.nodes().size(); ++number) {
-      if (!is_narrowed_weight(number, is_weight)) continue;
+      if (!is_narrowed_weight(number)) continue;
       const uint32_t index = graph.index(graph.nodes()[number].inputs[0]);
       const DType dtype = graph.nodes()[number].outputs[0].dtype;
       if (casts_[index] > 0 && narrow_[index] != dtype) continue;  // a second dtype stays a cast
@@ -37,12 +36,12 @@ class Rewriter {
   }
 
  private:
-  bool is_narrowed_weight(uint32_t number,
-                          const std::function<bool(std::string_view)>& is_weight) const {
+  bool is_narrowed_weight(uint32_t number) const {
     const Node& node = graph_.nodes()[number];
     if (node.op != Op::cast || !is_16_bit(node.outputs[0].dtype)) return false;
     const Node& source = graph_.node(node.inputs[0]);
-    return source.op == Op::input && is_floating(source.outputs[0].dtype) && is_weight(source.name);
+    return source.op == Op::input && is_floating(source.outputs[0].dtype) &&
+           graph_.input_info(node.inputs[0]).role == Role::parameter;
   }
 
   // Read in 16 bits and in no other way.
@@ -53,7 +52,8 @@ class Rewriter {
   std::vector<Value> narrowed_input(const Site& site) const {
     const uint32_t index = site.node.first_value;
     if (!is_narrow_only(index)) return {};
-    return {site.target.input(site.node.name, {narrow_[index], site.node.outputs[0].shape})};
+    return {site.target.input(site.source.input_info({site.number, 0}),
+                              {narrow_[index], site.node.outputs[0].shape})};
   }
 
   std::vector<Value> stored_cast(const Site& site) const {
@@ -66,11 +66,8 @@ class Rewriter {
 
   // The input that holds the 16 bits of a weight; made when it is asked for first.
   Tensor copy_of(const Site& site, Value weight) const {
-    const std::string name = std::string(kCopyPrefix) + graph_.name(weight);
-    const TensorType type{narrow_[graph_.index(weight)], graph_.type(weight).shape};
-    const Value input = site.target.add(Op::input, {}, {InputName{name}, Target{type}});
-    site.target.set_name(input, name);
-    return Tensor(site.target, input);
+    return input_of_parts(site.target, Role::copy, graph_.input_info(weight).parts,
+                          {narrow_[graph_.index(weight)], graph_.type(weight).shape});
   }
 
   // The gradient before it was cast for the update; as the update wants it, flat.
@@ -133,8 +130,8 @@ class Rewriter {
 
 }  // namespace
 
-Graph master_weights(const Graph& graph, const std::function<bool(std::string_view)>& is_weight) {
-  const Rewriter rewriter(graph, is_weight);
+Graph master_weights(const Graph& graph) {
+  const Rewriter rewriter(graph);
   return rewrite(graph, [&](const Site& site) { return rewriter.replace(site); },
                  {.keep_dtypes = false, .keep_inputs = false});
 }

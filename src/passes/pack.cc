@@ -8,7 +8,7 @@
 namespace ridgeline {
 namespace {
 
-// A product x W^T, W an input of two axes that may be cast on its way.
+// A product x W^T, W a parameter of two axes that may be cast on its way.
 struct Projection {
   uint32_t node = 0;  // of the product
   Value weight;
@@ -16,7 +16,7 @@ struct Projection {
 
 struct Pack {
   std::vector<Projection> members;
-  std::string name;
+  std::vector<InputPart> parts;
   int64_t rows = 0;
 };
 
@@ -47,7 +47,8 @@ class Packer {
       for (const Projection& member : pack.members) {
         places_[graph.index(member.weight)] =
             places_[graph.index({member.node, 0})] = {&pack, pack.rows};
-        pack.name += (pack.name.empty() ? "" : "+") + graph.name(member.weight);
+        const std::vector<InputPart>& parts = graph.input_info(member.weight).parts;
+        pack.parts.insert(pack.parts.end(), parts.begin(), parts.end());
         pack.rows += graph.type(member.weight).shape[0];
       }
   }
@@ -75,7 +76,9 @@ class Packer {
     value = graph_.node(value).inputs[0];
     if (is_private(value) && graph_.node(value).op == Op::cast)
       value = graph_.node(value).inputs[0];
-    if (!is_private(value) || graph_.node(value).op != Op::input) return std::nullopt;
+    if (!is_private(value) || graph_.node(value).op != Op::input ||
+        graph_.input_info(value).role != Role::parameter)
+      return std::nullopt;
     return Projection{number, value};
   }
 
@@ -83,10 +86,8 @@ class Packer {
 
   Tensor packed(const Site& site, const Pack& pack) const {
     const TensorType& first = graph_.type(pack.members[0].weight);
-    const TensorType type{first.dtype, {pack.rows, first.shape[1]}};
-    const Value input = site.target.add(Op::input, {}, {InputName{pack.name}, Target{type}});
-    site.target.set_name(input, pack.name);
-    return Tensor(site.target, input);
+    return input_of_parts(site.target, Role::parameter, pack.parts,
+                          {first.dtype, {pack.rows, first.shape[1]}});
   }
 
   const Graph& graph_;

@@ -47,7 +47,7 @@ class Reader {
     const auto product = find_product(result_, accepts);
     if (!product) return {.refusal = "no product of queries and keys leads to it"};
     product_ = *product;
-    numbers_[key(product_)] = {product_, value_.input("score", {DType::f32, {}})};
+    numbers_[key(product_)] = {product_, value_.input({.name = "score"}, {DType::f32, {}})};
     depends_[key(product_)] = true;
     const Value result = scalar_of(result_);
     if (refusal_.empty()) check_readers();
@@ -121,7 +121,7 @@ class Reader {
     if (node.op == Op::expand) return scalar_of(node.inputs[0]);
     if (is_pointwise(node) && spans_scores(type.shape)) return pointwise(node, type);
     operands_.push_back(value);
-    return value_.input(fmt::format("operand{}", operands_.size() - 1),
+    return value_.input({.name = fmt::format("operand{}", operands_.size() - 1)},
                         {scalar_dtype(type.dtype), {}});
   }
 

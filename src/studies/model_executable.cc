@@ -7,8 +7,6 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "graph/packed_name.h"
-#include "passes/master_weights.h"
 #include "plan/recompute.h"
 #include "runtime/compiled_executor.h"
 #include "runtime/eager_executor.h"
@@ -35,7 +33,6 @@ ModelExecutable::ModelExecutable(const ModelWorkload& workload, Scenario scenari
     : scenario_(scenario),
       device_(device),
       options_(std::move(options)),
-      config_(workload.config),
       state_(std::make_unique<State>()) {
   const double start = monotonic_s();
   state_->model = model_graph(workload, scenario,
@@ -104,9 +101,8 @@ std::string ModelExecutable::explain(bool timed) const {
 }
 
 ModelMemory ModelExecutable::memory() const {
-  ModelMemory memory = state_->profile
-                           ? account_model(graph(), config_, *state_->schedule, *state_->profile)
-                           : account_model(graph(), config_, *state_->plan);
+  ModelMemory memory = state_->profile ? account_model(graph(), *state_->schedule, *state_->profile)
+                                       : account_model(graph(), *state_->plan);
   memory.recomputed = state_->recomputed;
   return memory;
 }
@@ -149,21 +145,13 @@ void ModelExecutable::prepare() {
 }
 
 void ModelExecutable::find_parts() {
-  std::unordered_map<std::string, int64_t> rows;
-  for (const Parameter& parameter : transformer_parameters(config_))
-    rows[parameter.name] = parameter.shape[0];
   for (Value value : graph().inputs()) {
-    const std::string whole = graph().name(value);
-    std::string prefix;
-    for (std::string_view each : {std::string_view("m."), std::string_view("v."), kCopyPrefix})
-      if (whole.starts_with(each)) prefix = each;
+    const InputInfo& input = graph().input_info(value);
+    if (input.parts.empty()) parts_[input.name] = {input.name, 0, graph().type(value).shape[0]};
     int64_t begin = 0;
-    for (const std::string& part : packed_parts(whole.substr(prefix.size()))) {
-      const auto known = rows.find(part);
-      const int64_t end =
-          begin + (known == rows.end() ? graph().type(value).shape[0] : known->second);
-      parts_[prefix + part] = {whole, begin, end};
-      begin = end;
+    for (const InputPart& part : input.parts) {
+      parts_[tensor_name(input.role, part.parameter)] = {input.name, begin, begin + part.rows};
+      begin += part.rows;
     }
   }
 }

@@ -89,7 +89,6 @@ class ModelExecutable {
   Scenario scenario_;
   Device& device_;
   ModelExecutableOptions options_;
-  TransformerConfig config_;
   std::unordered_map<std::string, Part> parts_;
   std::unique_ptr<State> state_;
   Bytes predicted_peak_;

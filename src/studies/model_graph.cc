@@ -2,9 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <set>
-
-#include "graph/packed_name.h"
 #include "passes/autocast.h"
 #include "passes/decompose.h"
 #include "passes/flash.h"
@@ -47,16 +44,6 @@ Graph in_precision(const Graph& forward, ModelPrecision precision) {
   return forward;
 }
 
-// Products read weights in 16 bits, also those that are packed into one input.
-Graph with_master_weights(const Graph& graph, const TransformerConfig& config) {
-  std::set<std::string> parameters;
-  for (const Parameter& parameter : transformer_parameters(config))
-    parameters.insert(parameter.name);
-  return master_weights(graph, [&](std::string_view name) {
-    return parameters.contains(packed_parts(name).front());
-  });
-}
-
 }  // namespace
 
 ModelGraph model_graph(const ModelWorkload& workload, Scenario scenario,
@@ -76,8 +63,7 @@ ModelGraph model_graph(const ModelWorkload& workload, Scenario scenario,
                                                               .optimizer = options.optimizer,
                                                               .forward_pass = forward_pass})};
   begin("passes");
-  if (compiled)
-    result.graph = with_master_weights(simplify(decompose(result.graph)), workload.config);
+  if (compiled) result.graph = master_weights(simplify(decompose(result.graph)));
   result.flash_nodes = report.found.size();
   for (const auto& refusal : report.refusals)
     result.flash_refused.push_back(fmt::format("{}: {}", refusal.node, refusal.reason));

@@ -8,10 +8,8 @@
 #include "base/error.h"
 #include "base/machine_limits.h"
 #include "base/random.h"
-#include "graph/packed_name.h"
 #include "kernels/host_values.h"
 #include "models/safetensors.h"
-#include "passes/master_weights.h"
 
 namespace ridgeline {
 namespace {
@@ -72,7 +70,7 @@ void ModelInputs::fill_parameters(const ModelExecutable& executable,
   };
   const TakeValues take = [&](const Parameter& parameter, std::span<const float> values) {
     upload(executable.input(parameter.name), values);
-    const std::string copy = std::string(kCopyPrefix) + parameter.name;
+    const std::string copy = tensor_name(Role::copy, parameter.name);
     if (executable.has_input(copy)) upload(executable.input(copy), values);
   };
   if (options_.weights.empty()) return draw(config, in_parallel, take);
@@ -129,16 +127,16 @@ void ModelInputs::fill(const ModelExecutable& executable, const TransformerConfi
   fill_parameters(executable, config);
   const RopeValues rope = rope_values(config.context_length, config.head_dim(), config.rope_theta);
   for (Value value : executable.graph().inputs()) {
-    const std::string whole = executable.graph().name(value);
+    const auto& [whole, role, parts] = executable.graph().input_info(value);
     if (whole == "tokens" || whole == "targets")
       device_.upload(executable.input(whole), ids(config, whole).data());
     else if (whole == "rope.cos")
       device_.upload(executable.input(whole), rope.cos.data());
     else if (whole == "rope.sin")
       device_.upload(executable.input(whole), rope.sin.data());
-    else if (whole.starts_with("m.") || whole.starts_with("v."))
-      for (const std::string& part : packed_parts(whole.substr(2)))
-        fill_with_zeros(executable.input(whole.substr(0, 2) + part));
+    else if (role == Role::first_moment || role == Role::second_moment)
+      for (const InputPart& part : parts)
+        fill_with_zeros(executable.input(tensor_name(role, part.parameter)));
   }
 }
 

@@ -3,11 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 #include <unordered_map>
-
-#include "graph/packed_name.h"
-#include "passes/master_weights.h"
 
 namespace ridgeline {
 namespace {
@@ -25,12 +21,20 @@ constexpr MemoryKindInfo kKinds[] = {
 };
 static_assert(std::size(kKinds) == kMemoryKinds);
 
-MemoryKind kind_of_input(std::string_view name, const std::set<std::string>& parameters) {
-  if (name.starts_with(kCopyPrefix)) return MemoryKind::copies;
-  for (std::string_view prefix : {"m.", "v.", "optimizer."})
-    if (name.starts_with(prefix)) return MemoryKind::optimizer_state;
-  return parameters.contains(packed_parts(name).front()) ? MemoryKind::parameters
-                                                         : MemoryKind::data;
+MemoryKind kind_of_input(Role role) {
+  switch (role) {
+    case Role::data:
+      return MemoryKind::data;
+    case Role::parameter:
+      return MemoryKind::parameters;
+    case Role::copy:
+      return MemoryKind::copies;
+    case Role::first_moment:
+    case Role::second_moment:
+    case Role::step_scalars:
+      break;
+  }
+  return MemoryKind::optimizer_state;
 }
 
 // Marks what only reshapes, casts, scales or joins gradients of parameters, up to the kernels that
@@ -57,10 +61,7 @@ std::vector<bool> parameter_gradients(const Graph& graph) {
 }
 
 // By Graph::index, for values that own memory.
-std::vector<MemoryKind> kinds_of(const Graph& graph, const TransformerConfig& config) {
-  std::set<std::string> parameters;
-  for (const Parameter& parameter : transformer_parameters(config))
-    parameters.insert(parameter.name);
+std::vector<MemoryKind> kinds_of(const Graph& graph) {
   const std::vector<bool> is_gradient = parameter_gradients(graph);
   const uint32_t forward_end = graph.stages().front().end;
   std::vector<MemoryKind> kinds(graph.value_count());
@@ -71,7 +72,7 @@ std::vector<MemoryKind> kinds_of(const Graph& graph, const TransformerConfig& co
                                  kinds[graph.index(node.inputs[0])] == MemoryKind::parameters;
     for (uint32_t output = 0; output < node.outputs.size(); ++output) {
       const uint32_t index = graph.index({number, output});
-      kinds[index] = node.op == Op::input    ? kind_of_input(node.name, parameters)
+      kinds[index] = node.op == Op::input    ? kind_of_input(graph.input_info({number, 0}).role)
                      : casts_parameter       ? MemoryKind::copies
                      : is_gradient[index]    ? MemoryKind::gradients
                      : number >= forward_end ? MemoryKind::activation_gradients
@@ -140,9 +141,9 @@ Bytes HeldMemory::total() const {
   return sum;
 }
 
-ModelMemory account_model(const Graph& graph, const TransformerConfig& config,
-                          const Schedule& schedule, const MemoryProfile& profile) {
-  const std::vector<MemoryKind> kinds = kinds_of(graph, config);
+ModelMemory account_model(const Graph& graph, const Schedule& schedule,
+                          const MemoryProfile& profile) {
+  const std::vector<MemoryKind> kinds = kinds_of(graph);
   const auto held = [&](const std::vector<Lifetime>& lifetimes) {
     HeldMemory sum;
     for (const Lifetime& each : lifetimes) sum[kinds[graph.index(each.value)]] += each.bytes;
@@ -163,8 +164,8 @@ ModelMemory account_model(const Graph& graph, const TransformerConfig& config,
   return memory;
 }
 
-ModelMemory account_model(const Graph& graph, const TransformerConfig& config, const Plan& plan) {
-  const std::vector<MemoryKind> kinds = kinds_of(graph, config);
+ModelMemory account_model(const Graph& graph, const Plan& plan) {
+  const std::vector<MemoryKind> kinds = kinds_of(graph);
   const Arena arena(graph, plan, kinds);
   const uint32_t fullest = arena.fullest_moment();
   HeldMemory inputs;

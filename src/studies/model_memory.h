@@ -56,9 +56,9 @@ struct ModelMemory {
   Bytes saved() const { return before_backward[MemoryKind::activations]; }
 };
 
-// Of a graph as model_graph() makes it for this configuration; run eagerly, or by a plan.
-ModelMemory account_model(const Graph& graph, const TransformerConfig& config,
-                          const Schedule& schedule, const MemoryProfile& profile);
-ModelMemory account_model(const Graph& graph, const TransformerConfig& config, const Plan& plan);
+// Of a graph as model_graph() makes it; run eagerly, or by a plan.
+ModelMemory account_model(const Graph& graph, const Schedule& schedule,
+                          const MemoryProfile& profile);
+ModelMemory account_model(const Graph& graph, const Plan& plan);
 
 }  // namespace ridgeline

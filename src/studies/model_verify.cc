@@ -141,10 +141,11 @@ void ModelSampler::sample_gradients(ModelSample& sample) const {
     clipping = std::min(1.0, optimizer_.max_norm / (sample.gradient_norm + 1e-6));
   }
   for (const Place& place : places_) {
-    const auto value = [&](const char* prefix) {
-      return read_one(device_, executable_.output(prefix + place.parameter), place.element);
+    const auto value = [&](Role role) {
+      return read_one(device_, executable_.output(tensor_name(role, place.parameter)),
+                      place.element);
     };
-    const double m = value("m."), v = value("v.");
+    const double m = value(Role::first_moment), v = value(Role::second_moment);
     sample.gradients[place.parameter].push_back(m / first / clipping);
     double expected = 0;
     if (optimizer_.variant == AdamWVariant::cs336) {
@@ -157,7 +158,7 @@ void ModelSampler::sample_gradients(ModelSample& sample) const {
     }
     // A weight is stored in fp32, whose last bit may be larger than the step's own error.
     const double rounding = std::abs(expected) * info(DType::f32).epsilon;
-    const double error = (std::abs(value("") - expected) - rounding) / rate;
+    const double error = (std::abs(value(Role::parameter) - expected) - rounding) / rate;
     sample.optimizer_error = larger(sample.optimizer_error, error);
   }
 }

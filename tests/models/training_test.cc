@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "measure/test_support.h"
 #include "models/transformer_inputs.h"
-#include "passes/master_weights.h"
 #include "studies/model_inputs.h"
 #include "support/gpu.h"
 
@@ -121,7 +120,7 @@ Trained train_compiled(const TrainingCase& wanted, ModelPrecision precision,
   EXPECT_EQ(executable.fallback(), "");
   ModelInputs(device, {}).fill(executable, config);
   for (const auto& [name, values] : beginning(config, 9))
-    for (const std::string& input : {name, std::string(kCopyPrefix) + name})
+    for (const std::string& input : {name, tensor_name(Role::copy, name)})
       if (executable.has_input(input)) testing::upload(device, executable.input(input), values);
   return take_steps(wanted, config, text, executable, device);
 }

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "autodiff/gradient.h"
-#include "graph/packed_name.h"
 #include "passes/same_values.h"
 #include "passes/simplify.h"
 
@@ -19,7 +18,7 @@ using testing::random_inputs;
 Graph projections(DType products) {
   Graph graph;
   const auto weight = [&](const char* name, int64_t rows) {
-    return input(graph, name, {DType::f32, {rows, 5}});
+    return parameter(graph, name, {DType::f32, {rows, 5}});
   };
   const Tensor x = input(graph, "x", {DType::f32, {4, 5}});
   const auto project = [&](const Tensor& from, const Tensor& w) {
@@ -37,9 +36,11 @@ Graph projections(DType products) {
 InterpreterInputs packed_inputs(const Graph& packed, const InterpreterInputs& inputs) {
   InterpreterInputs result;
   for (Value value : packed.inputs()) {
-    std::vector<double>& whole = result[packed.name(value)];
-    for (const std::string& part : packed_parts(packed.name(value)))
-      whole.insert(whole.end(), inputs.at(part).begin(), inputs.at(part).end());
+    const InputInfo& input = packed.input_info(value);
+    if (input.parts.empty()) result[input.name] = inputs.at(input.name);
+    for (const auto& [part, rows] : input.parts)
+      result[input.name].insert(result[input.name].end(), inputs.at(part).begin(),
+                                inputs.at(part).end());
   }
   return result;
 }
@@ -85,7 +86,7 @@ TEST(Pack, WeightsOfTwoDtypesBecomeTwoPacks) {
   std::vector<Tensor> products;
   for (const auto& [name, dtype] :
        {std::pair{"a", DType::f32}, {"b", DType::bf16}, {"c", DType::f32}, {"d", DType::bf16}}) {
-    const Tensor weight = input(graph, name, {dtype, {2, 5}});
+    const Tensor weight = parameter(graph, name, {dtype, {2, 5}});
     products.push_back(matmul(x, transpose(cast(weight, DType::bf16))));
   }
   graph.mark_output("y", (products[0] * products[1] + products[2] * products[3]).value());
@@ -98,11 +99,39 @@ TEST(Pack, WeightsOfTwoDtypesBecomeTwoPacks) {
 TEST(Pack, LeavesAloneWhatIsReadOtherwise) {
   Graph graph;
   const Tensor x = input(graph, "x", {DType::f32, {4, 5}});
-  const Tensor a = input(graph, "a", {DType::f32, {2, 5}}),
-               b = input(graph, "b", {DType::f32, {2, 5}});
+  const Tensor a = parameter(graph, "a", {DType::f32, {2, 5}}),
+               b = parameter(graph, "b", {DType::f32, {2, 5}});
   graph.mark_output("y", (matmul(x, transpose(a)) + matmul(x, transpose(b))).value());
   graph.mark_output("norm", sum(b * b, {0, 1}).value());
   EXPECT_EQ(to_text(pack(graph)), to_text(graph));
+}
+
+// A caller who brings data binds it by its own name.
+TEST(Pack, LeavesDataAlone) {
+  Graph graph;
+  const Tensor x = input(graph, "x", {DType::f32, {4, 5}});
+  const Tensor a = input(graph, "a", {DType::f32, {2, 5}}),
+               b = input(graph, "b", {DType::f32, {2, 5}});
+  graph.mark_output("y", (matmul(x, transpose(a)) + matmul(x, transpose(b))).value());
+  EXPECT_EQ(to_text(pack(graph)), to_text(graph));
+}
+
+// Names are for people: a parameter may be called anything.
+TEST(Pack, PartsAreToldByTheGraphAndNotByNames) {
+  Graph graph;
+  const Tensor x = input(graph, "x", {DType::f32, {4, 5}});
+  const Tensor a = parameter(graph, "m.a+b", {DType::f32, {2, 5}}),
+               b = parameter(graph, "16bit.c", {DType::f32, {3, 5}});
+  const Tensor by_a = matmul(x, transpose(a)), by_b = matmul(x, transpose(b));
+  graph.mark_output("y", (sum(by_a, {1}) * sum(by_b, {1})).value());
+  const Graph packed = pack(graph);
+  const InputInfo& input = packed.input_info(packed.inputs()[1]);
+  EXPECT_EQ(input.role, Role::parameter);
+  ASSERT_EQ(input.parts.size(), 2u);
+  EXPECT_EQ(input.parts[0].parameter, "m.a+b");
+  EXPECT_EQ(input.parts[0].rows, 2);
+  EXPECT_EQ(input.parts[1].parameter, "16bit.c");
+  EXPECT_EQ(input.parts[1].rows, 3);
 }
 
 }  // namespace

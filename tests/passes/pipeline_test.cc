@@ -1,9 +1,7 @@
 // All passes in the order in which the compiler applies them.
 #include <gtest/gtest.h>
 
-#include "graph/packed_name.h"
 #include "passes/decompose.h"
-#include "passes/master_weights.h"
 #include "passes/same_values.h"
 #include "passes/simplify.h"
 #include "passes/small_transformer.h"
@@ -24,9 +22,11 @@ Graph step_graph(ModelPrecision precision, ModelMode mode) {
 // Second moments are squares, and corrections lie below one.
 InterpreterInputs step_inputs(const Graph& graph) {
   InterpreterInputs inputs = testing::random_inputs(graph, 8, kTiny.vocabulary);
-  for (auto& [name, values] : inputs)
-    if (name.starts_with("v.") || name == "optimizer.scalars")
-      for (double& value : values) value = std::min(0.9, 0.1 + std::abs(value));
+  for (Value value : graph.inputs()) {
+    const auto& [name, role, parts] = graph.input_info(value);
+    if (role == Role::second_moment || role == Role::step_scalars)
+      for (double& each : inputs[name]) each = std::min(0.9, 0.1 + std::abs(each));
+  }
   return inputs;
 }
 
@@ -34,13 +34,11 @@ InterpreterInputs step_inputs(const Graph& graph) {
 InterpreterInputs packed_inputs(const Graph& graph, const InterpreterInputs& inputs) {
   InterpreterInputs result;
   for (Value value : graph.inputs()) {
-    const std::string& whole = graph.node(value).name;
-    const std::string prefix =
-        whole.starts_with("m.") || whole.starts_with("v.") ? whole.substr(0, 2) : "";
-    const bool is_copy = whole.starts_with(kCopyPrefix);
-    for (const std::string& part :
-         packed_parts(whole.substr(is_copy ? kCopyPrefix.size() : prefix.size()))) {
-      const std::vector<double>& values = inputs.at(prefix + part);
+    const auto& [whole, role, parts] = graph.input_info(value);
+    if (parts.empty()) result[whole] = inputs.at(whole);
+    for (const InputPart& part : parts) {
+      const Role source = role == Role::copy ? Role::parameter : role;
+      const std::vector<double>& values = inputs.at(tensor_name(source, part.parameter));
       result[whole].insert(result[whole].end(), values.begin(), values.end());
     }
   }

@@ -22,8 +22,8 @@ inline Graph forward_with_loss(const TransformerConfig& config, AttentionForm fo
   const TensorType table{DType::f32, {config.context_length, config.head_dim() / 2}};
   const RopeTables tables{input(graph, "rope.cos", table), input(graph, "rope.sin", table)};
   std::vector<Tensor> weights;
-  for (const Parameter& parameter : transformer_parameters(config))
-    weights.push_back(input(graph, parameter.name, {DType::f32, parameter.shape}));
+  for (const Parameter& each : transformer_parameters(config))
+    weights.push_back(parameter(graph, each.name, {DType::f32, each.shape}));
   const Tensor logits = transformer_logits(config, tokens, weights, tables, form);
   graph.mark_output("logits", logits.value());
   const Tensor targets = reshape(input(graph, "targets", ids), {logits.shape()[0]});

@@ -141,7 +141,7 @@ inline SmallGraph part_of_graph(const Graph& graph, const InterpreterInputs& inp
     if (!needed[i]) continue;
     if (node.op == Op::input || (cut && cut->node == i)) {
       const std::string name = node.op == Op::input ? node.name : "cut" + std::to_string(i);
-      became[node.first_value] = part.graph.input(name, node.outputs[0]);
+      became[node.first_value] = part.graph.input({.name = name}, node.outputs[0]);
       part.inputs[name] = node.op == Op::input ? inputs.at(node.name) : values[node.first_value];
       continue;
     }

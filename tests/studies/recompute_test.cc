@@ -33,9 +33,9 @@ ModelGraph step_of(ModelPrecision precision) {
 
 InterpreterInputs inputs_of(const Graph& graph) {
   InterpreterInputs inputs = random_inputs(graph, 3, 40);
-  for (auto& [name, values] : inputs)
-    if (name.starts_with("v."))
-      for (double& value : values) value *= value;
+  for (Value value : graph.inputs())
+    if (graph.input_info(value).role == Role::second_moment)
+      for (double& each : inputs[graph.name(value)]) each *= each;
   inputs["optimizer.scalars"] = {1e-3, 0.1, 1e-3};
   return inputs;
 }

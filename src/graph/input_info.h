@@ -1,0 +1,45 @@
+// What an input of a graph is for, and which parameters it holds.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ridgeline {
+
+enum class Role : uint8_t {
+  data,  // what a caller brings: tokens, targets, tables
+  parameter,
+  first_moment,  // of parameters, kept by the optimizer
+  second_moment,
+  copy,          // of parameters in 16 bits, which products read
+  step_scalars,  // what changes from step to step: the learning rate, corrections
+};
+
+struct RoleInfo {
+  std::string_view name;
+  std::string_view prefix;  // "m.": the first moment of w is called m.w
+  bool has_parts = false;   // whether inputs of this role hold parameters, or belong to them
+};
+const RoleInfo& info(Role role);
+
+// A parameter in an input: so many rows, below those of the parts before it.
+struct InputPart {
+  std::string parameter;
+  int64_t rows = 0;
+};
+
+struct InputInfo {
+  std::string name;
+  Role role = Role::data;
+  std::vector<InputPart> parts = {};  // several: parameters that one product reads together
+};
+
+// "m.w": what belongs to a parameter in this role, as inputs and outputs are called.
+std::string tensor_name(Role role, std::string_view parameter);
+
+// The name of an input that holds all the parts: "m.q+k+v".
+std::string input_name(Role role, const std::vector<InputPart>& parts);
+
+}  // namespace ridgeline
