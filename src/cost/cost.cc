@@ -16,58 +16,41 @@ struct CostRule {
 };
 
 constexpr CostRule kFree = {};
-constexpr CostRule kPerElement = {CountedOver::output, 1};
 constexpr CostRule kMoves = {CountedOver::output, 0};
 constexpr CostRule kReduces = {CountedOver::input, 1};
 
 constexpr OpTable<CostRule> kRules = {
-    {Op::input, kFree},
-    {Op::constant, kFree},
-    {Op::iota, kMoves},
-    {Op::negate, kPerElement},
-    {Op::exp, kPerElement},
-    {Op::log, kPerElement},
-    {Op::sqrt, kPerElement},
-    {Op::rsqrt, kPerElement},
-    {Op::sin, kPerElement},
-    {Op::cos, kPerElement},
-    {Op::tanh, kPerElement},
-    {Op::sigmoid, {CountedOver::output, 3}},
-    {Op::silu, {CountedOver::output, 4}},           // sigmoid, multiply
-    {Op::silu_gradient, {CountedOver::output, 8}},  // sigmoid, then d_y s (1 + x (1 - s))
-    {Op::cast, kMoves},
-    {Op::add, kPerElement},
-    {Op::subtract, kPerElement},
-    {Op::multiply, kPerElement},
-    {Op::divide, kPerElement},
-    {Op::maximum, kPerElement},
-    {Op::less, kPerElement},
-    {Op::less_equal, kPerElement},
-    {Op::equal, kPerElement},
-    {Op::where, kMoves},
-    {Op::softmax, {CountedOver::output, 5}},               // max, subtract, exp, sum, divide
-    {Op::softmax_gradient, {CountedOver::output, 4}},      // multiply, sum, subtract, multiply
-    {Op::log_softmax, {CountedOver::output, 5}},           // max, subtract, exp, sum, subtract
-    {Op::log_softmax_gradient, {CountedOver::output, 4}},  // sum, exp, multiply, subtract
-    {Op::sum, kReduces},
-    {Op::mean, kReduces},
-    {Op::max, kReduces},
-    {Op::matmul, {CountedOver::products, 2}},
-    {Op::attention, {CountedOver::visible_pairs, 2, 2}},
-    {Op::attention_gradient,
-     {CountedOver::visible_pairs, 2, 5}},  // the fewest: a two-pass kernel does 7
-    {Op::gather, {.over = CountedOver::output, .looks_up = true}},
-    {Op::scatter_add, {CountedOver::last_input, 1}},
-    {Op::pick, {.over = CountedOver::output, .looks_up = true}},
-    {Op::place, kMoves},
-    {Op::sum_of_squares, {CountedOver::all_inputs, 2}},
-    {Op::adamw_update, {CountedOver::all_inputs, 4}},  // about 16 for each parameter
-    {Op::reshape, kMoves},
-    {Op::permute, kFree},
-    {Op::expand, kFree},
-    {Op::slice, kFree},
-    {Op::concat, kMoves},
-    {Op::pad, kMoves},
+    [](const PointwiseRow& row) {
+      return CostRule{CountedOver::output, row.says.flops};
+    },
+    {
+        {Op::input, kFree},
+        {Op::constant, kFree},
+        {Op::iota, kMoves},
+        {Op::softmax, {CountedOver::output, 5}},               // max, subtract, exp, sum, divide
+        {Op::softmax_gradient, {CountedOver::output, 4}},      // multiply, sum, subtract, multiply
+        {Op::log_softmax, {CountedOver::output, 5}},           // max, subtract, exp, sum, subtract
+        {Op::log_softmax_gradient, {CountedOver::output, 4}},  // sum, exp, multiply, subtract
+        {Op::sum, kReduces},
+        {Op::mean, kReduces},
+        {Op::max, kReduces},
+        {Op::matmul, {CountedOver::products, 2}},
+        {Op::attention, {CountedOver::visible_pairs, 2, 2}},
+        {Op::attention_gradient,
+         {CountedOver::visible_pairs, 2, 5}},  // the fewest: a two-pass kernel does 7
+        {Op::gather, {.over = CountedOver::output, .looks_up = true}},
+        {Op::scatter_add, {CountedOver::last_input, 1}},
+        {Op::pick, {.over = CountedOver::output, .looks_up = true}},
+        {Op::place, kMoves},
+        {Op::sum_of_squares, {CountedOver::all_inputs, 2}},
+        {Op::adamw_update, {CountedOver::all_inputs, 4}},  // about 16 for each parameter
+        {Op::reshape, kMoves},
+        {Op::permute, kFree},
+        {Op::expand, kFree},
+        {Op::slice, kFree},
+        {Op::concat, kMoves},
+        {Op::pad, kMoves},
+    },
 };
 
 double elements(const TensorType& type) {

@@ -315,53 +315,51 @@ std::vector<TensorType> one(Op op, Types inputs, const Attributes& attributes) {
   return {rule(op, inputs, attributes)};
 }
 
+constexpr Infer pointwise(const PointwiseRow& row) {
+  switch (row.kind) {
+    case PointwiseKind::unary:
+      return one<unary>;
+    case PointwiseKind::binary:
+      return one<binary>;
+    case PointwiseKind::comparison:
+      return one<comparison>;
+    case PointwiseKind::cast:
+      return one<cast>;
+    case PointwiseKind::where:
+      return one<where>;
+  }
+  return nullptr;
+}
+
 constexpr OpTable<Infer> kRules = {
-    {Op::input, one<target>},
-    {Op::constant, one<target>},
-    {Op::iota, one<iota>},
-    {Op::negate, one<unary>},
-    {Op::exp, one<unary>},
-    {Op::log, one<unary>},
-    {Op::sqrt, one<unary>},
-    {Op::rsqrt, one<unary>},
-    {Op::sin, one<unary>},
-    {Op::cos, one<unary>},
-    {Op::tanh, one<unary>},
-    {Op::sigmoid, one<unary>},
-    {Op::cast, one<cast>},
-    {Op::add, one<binary>},
-    {Op::subtract, one<binary>},
-    {Op::multiply, one<binary>},
-    {Op::divide, one<binary>},
-    {Op::maximum, one<binary>},
-    {Op::less, one<comparison>},
-    {Op::less_equal, one<comparison>},
-    {Op::equal, one<comparison>},
-    {Op::where, one<where>},
-    {Op::softmax, one<row>},
-    {Op::softmax_gradient, one<row>},
-    {Op::sum, one<reduction>},
-    {Op::mean, one<reduction>},
-    {Op::max, one<reduction>},
-    {Op::matmul, one<matmul>},
-    {Op::attention, attention},
-    {Op::attention_gradient, attention_gradient},
-    {Op::reshape, one<reshape>},
-    {Op::permute, one<permute>},
-    {Op::expand, one<expand>},
-    {Op::slice, one<slice>},
-    {Op::pad, one<pad>},
-    {Op::silu, one<unary>},
-    {Op::silu_gradient, one<binary>},
-    {Op::log_softmax, one<row>},
-    {Op::log_softmax_gradient, one<row>},
-    {Op::gather, one<gather>},
-    {Op::scatter_add, one<scatter_add>},
-    {Op::pick, one<pick>},
-    {Op::place, one<place>},
-    {Op::sum_of_squares, one<sum_of_squares>},
-    {Op::adamw_update, adamw_update},
-    {Op::concat, one<concat>},
+    pointwise,
+    {
+        {Op::input, one<target>},
+        {Op::constant, one<target>},
+        {Op::iota, one<iota>},
+        {Op::softmax, one<row>},
+        {Op::softmax_gradient, one<row>},
+        {Op::sum, one<reduction>},
+        {Op::mean, one<reduction>},
+        {Op::max, one<reduction>},
+        {Op::matmul, one<matmul>},
+        {Op::attention, attention},
+        {Op::attention_gradient, attention_gradient},
+        {Op::reshape, one<reshape>},
+        {Op::permute, one<permute>},
+        {Op::expand, one<expand>},
+        {Op::slice, one<slice>},
+        {Op::pad, one<pad>},
+        {Op::log_softmax, one<row>},
+        {Op::log_softmax_gradient, one<row>},
+        {Op::gather, one<gather>},
+        {Op::scatter_add, one<scatter_add>},
+        {Op::pick, one<pick>},
+        {Op::place, one<place>},
+        {Op::sum_of_squares, one<sum_of_squares>},
+        {Op::adamw_update, adamw_update},
+        {Op::concat, one<concat>},
+    },
 };
 
 }  // namespace

@@ -6,8 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
 #include <string_view>
 #include <utility>
+
+#include "graph/pointwise_ops.h"
 
 namespace ridgeline {
 
@@ -16,28 +19,10 @@ enum class Op : uint8_t {
   input,
   constant,
   iota,
-  // pointwise, with broadcasting
-  negate,
-  exp,
-  log,
-  sqrt,
-  rsqrt,
-  sin,
-  cos,
-  tanh,
-  sigmoid,
-  silu,
-  cast,
-  add,
-  subtract,
-  multiply,
-  divide,
-  maximum,
-  less,
-  less_equal,
-  equal,
-  where,
-  silu_gradient,
+// pointwise, with broadcasting (pointwise_ops.h)
+#define RIDGELINE_NAME(name, ...) name,
+  RIDGELINE_POINTWISE_OPS(RIDGELINE_NAME)
+#undef RIDGELINE_NAME
   // along the last axis
   softmax,
   softmax_gradient,
@@ -72,25 +57,89 @@ enum class Op : uint8_t {
 
 inline constexpr size_t kOpCount = static_cast<size_t>(Op::pad) + 1;
 
+// Which operands a pointwise op takes, and of which type its result is.
+enum class PointwiseKind : uint8_t { unary, binary, comparison, cast, where };
+
+struct PointwiseRow {
+  Op op = Op::cast;
+  std::string_view name;
+  PointwiseKind kind = PointwiseKind::unary;
+  PointwiseOp says;
+
+  constexpr int inputs() const {
+    if (kind == PointwiseKind::where) return 3;
+    return kind == PointwiseKind::unary || kind == PointwiseKind::cast ? 1 : 2;
+  }
+  // What kernels call it.
+  constexpr std::string_view function() const {
+    return says.function.empty() ? name : says.function;
+  }
+};
+
+// The list of pointwise_ops.h, in the order of the ops.
+inline constexpr PointwiseRow kPointwiseOps[] = {
+#define RIDGELINE_ROW(kind, name, ...) {Op::name, #name, PointwiseKind::kind, {__VA_ARGS__}},
+#define RIDGELINE_ROW_OF_UNARY(...) RIDGELINE_ROW(unary, __VA_ARGS__)
+#define RIDGELINE_ROW_OF_BINARY(...) RIDGELINE_ROW(binary, __VA_ARGS__)
+#define RIDGELINE_ROW_OF_COMPARISON(...) RIDGELINE_ROW(comparison, __VA_ARGS__)
+#define RIDGELINE_ROW_OF_CAST(...) RIDGELINE_ROW(cast, __VA_ARGS__)
+#define RIDGELINE_ROW_OF_WHERE(...) RIDGELINE_ROW(where, __VA_ARGS__)
+    RIDGELINE_UNARY_OPS(RIDGELINE_ROW_OF_UNARY)         //
+    RIDGELINE_BINARY_OPS(RIDGELINE_ROW_OF_BINARY)       //
+    RIDGELINE_COMPARISONS(RIDGELINE_ROW_OF_COMPARISON)  //
+    RIDGELINE_CAST(RIDGELINE_ROW_OF_CAST)               //
+    RIDGELINE_WHERE(RIDGELINE_ROW_OF_WHERE)
+#undef RIDGELINE_ROW_OF_UNARY
+#undef RIDGELINE_ROW_OF_BINARY
+#undef RIDGELINE_ROW_OF_COMPARISON
+#undef RIDGELINE_ROW_OF_CAST
+#undef RIDGELINE_ROW_OF_WHERE
+#undef RIDGELINE_ROW
+};
+
+// Null for ops that are not pointwise.
+constexpr const PointwiseRow* pointwise_row(Op op) {
+  constexpr auto kFirst = static_cast<size_t>(kPointwiseOps[0].op);
+  const size_t place = static_cast<size_t>(op) - kFirst;  // wraps around for earlier ones
+  return place < std::size(kPointwiseOps) ? &kPointwiseOps[place] : nullptr;
+}
+
 // One entry for every op. A missing or doubled row does not compile.
 template <class T>
 class OpTable {
  public:
-  consteval OpTable(std::initializer_list<std::pair<Op, T>> rows) {
-    std::array<bool, kOpCount> seen{};
-    for (const auto& [op, entry] : rows) {
-      const auto index = static_cast<size_t>(op);
-      if (seen[index]) throw "two rows for one op";
-      seen[index] = true;
-      entries_[index] = entry;
-    }
-    for (bool present : seen)
-      if (!present) throw "an op has no row in this table";
+  using Rows = std::initializer_list<std::pair<Op, T>>;
+
+  consteval OpTable(Rows rows) { add(rows); }
+  // Pointwise ops get of_pointwise(PointwiseRow), unless they have a row of their own.
+  template <class OfPointwise>
+  consteval OpTable(OfPointwise of_pointwise, Rows rows) {
+    for (const PointwiseRow& row : kPointwiseOps)
+      if (!has_row(rows, row.op)) fill(row.op, of_pointwise(row));
+    add(rows);
   }
   constexpr const T& operator[](Op op) const { return entries_[static_cast<size_t>(op)]; }
 
  private:
+  static consteval bool has_row(Rows rows, Op op) {
+    for (const auto& [each, entry] : rows)
+      if (each == op) return true;
+    return false;
+  }
+  consteval void fill(Op op, const T& entry) {
+    const auto index = static_cast<size_t>(op);
+    if (seen_[index]) throw "two rows for one op";
+    seen_[index] = true;
+    entries_[index] = entry;
+  }
+  consteval void add(Rows rows) {
+    for (const auto& [op, entry] : rows) fill(op, entry);
+    for (bool present : seen_)
+      if (!present) throw "an op has no row in this table";
+  }
+
   std::array<T, kOpCount> entries_{};
+  std::array<bool, kOpCount> seen_{};
 };
 
 enum class OpClass : uint8_t {

@@ -70,54 +70,41 @@ Tensor iota(Graph& graph, int64_t count) {
   return Tensor(graph, graph.add(Op::iota, {}, {{}, Target{{DType::i32, {count}}}}));
 }
 
-Tensor operator-(const Tensor& x) {
-  return apply(Op::negate, {x});
-}
-Tensor exp(const Tensor& x) {
-  return apply(Op::exp, {x});
-}
-Tensor log(const Tensor& x) {
-  return apply(Op::log, {x});
-}
-Tensor sqrt(const Tensor& x) {
-  return apply(Op::sqrt, {x});
-}
-Tensor rsqrt(const Tensor& x) {
-  return apply(Op::rsqrt, {x});
-}
-Tensor sin(const Tensor& x) {
-  return apply(Op::sin, {x});
-}
-Tensor cos(const Tensor& x) {
-  return apply(Op::cos, {x});
-}
-Tensor tanh(const Tensor& x) {
-  return apply(Op::tanh, {x});
-}
-Tensor sigmoid(const Tensor& x) {
-  return apply(Op::sigmoid, {x});
-}
-Tensor silu(const Tensor& x) {
-  return apply(Op::silu, {x});
-}
-Tensor silu_gradient(const Tensor& x, const Tensor& d_y) {
-  return apply(Op::silu_gradient, {x, d_y});
-}
+#define RIDGELINE_BUILDER(name, ...) \
+  Tensor name(const Tensor& x) {     \
+    return apply(Op::name, {x});     \
+  }
+RIDGELINE_UNARY_OPS(RIDGELINE_BUILDER)
+#undef RIDGELINE_BUILDER
+#define RIDGELINE_BUILDER(name, ...)              \
+  Tensor name(const Tensor& x, const Tensor& y) { \
+    return apply(Op::name, {x, y});               \
+  }
+RIDGELINE_BINARY_OPS(RIDGELINE_BUILDER)
+RIDGELINE_COMPARISONS(RIDGELINE_BUILDER)
+#undef RIDGELINE_BUILDER
+
 Tensor cast(const Tensor& x, DType dtype) {
   return x.dtype() == dtype ? x : apply(Op::cast, {x}, {{}, Target{{dtype, {}}}});
 }
+Tensor where(const Tensor& condition, const Tensor& yes, const Tensor& no) {
+  return apply(Op::where, {condition, yes, no});
+}
 
+Tensor operator-(const Tensor& x) {
+  return negate(x);
+}
 Tensor operator+(const Tensor& a, const Tensor& b) {
-  return apply(Op::add, {a, b});
+  return add(a, b);
 }
 Tensor operator-(const Tensor& a, const Tensor& b) {
-  return apply(Op::subtract, {a, b});
+  return subtract(a, b);
 }
 Tensor operator*(const Tensor& a, const Tensor& b) {
-  return apply(Op::multiply, {a, b});
+  return multiply(a, b);
 }
 Tensor operator/(const Tensor& a, const Tensor& b) {
-  return apply(Op::divide, {a, b});
+  return divide(a, b);
 }
 Tensor operator+(const Tensor& a, double b) {
   return a + scalar(a, b);
@@ -130,21 +117,6 @@ Tensor operator*(const Tensor& a, double b) {
 }
 Tensor operator/(const Tensor& a, double b) {
   return a / scalar(a, b);
-}
-Tensor maximum(const Tensor& a, const Tensor& b) {
-  return apply(Op::maximum, {a, b});
-}
-Tensor less(const Tensor& a, const Tensor& b) {
-  return apply(Op::less, {a, b});
-}
-Tensor less_equal(const Tensor& a, const Tensor& b) {
-  return apply(Op::less_equal, {a, b});
-}
-Tensor equal(const Tensor& a, const Tensor& b) {
-  return apply(Op::equal, {a, b});
-}
-Tensor where(const Tensor& condition, const Tensor& yes, const Tensor& no) {
-  return apply(Op::where, {condition, yes, no});
 }
 
 Tensor softmax(const Tensor& x) {

@@ -43,20 +43,18 @@ Tensor input_of_parts(Graph& graph, Role role, const std::vector<InputPart>& par
 Tensor scalar(const Tensor& like, double value);
 Tensor iota(Graph& graph, int64_t count);  // 0, 1, 2, ... as i32
 
-Tensor operator-(const Tensor& x);
-Tensor exp(const Tensor& x);
-Tensor log(const Tensor& x);
-Tensor sqrt(const Tensor& x);
-Tensor rsqrt(const Tensor& x);
-Tensor sin(const Tensor& x);
-Tensor cos(const Tensor& x);
-Tensor tanh(const Tensor& x);
-Tensor sigmoid(const Tensor& x);
-Tensor silu(const Tensor& x);  // x sigmoid(x)
-// The gradient of x, given x and the gradient of silu(x).
-Tensor silu_gradient(const Tensor& x, const Tensor& d_y);
+// A function for each pointwise op of pointwise_ops.h: exp(x), silu(x), maximum(x, y), less(x, y).
+#define RIDGELINE_BUILDER(name, ...) Tensor name(const Tensor& x);
+RIDGELINE_UNARY_OPS(RIDGELINE_BUILDER)
+#undef RIDGELINE_BUILDER
+#define RIDGELINE_BUILDER(name, ...) Tensor name(const Tensor& x, const Tensor& y);
+RIDGELINE_BINARY_OPS(RIDGELINE_BUILDER)
+RIDGELINE_COMPARISONS(RIDGELINE_BUILDER)
+#undef RIDGELINE_BUILDER
 Tensor cast(const Tensor& x, DType dtype);
+Tensor where(const Tensor& condition, const Tensor& yes, const Tensor& no);
 
+Tensor operator-(const Tensor& x);
 Tensor operator+(const Tensor& a, const Tensor& b);
 Tensor operator-(const Tensor& a, const Tensor& b);
 Tensor operator*(const Tensor& a, const Tensor& b);
@@ -65,11 +63,6 @@ Tensor operator+(const Tensor& a, double b);
 Tensor operator-(const Tensor& a, double b);
 Tensor operator*(const Tensor& a, double b);
 Tensor operator/(const Tensor& a, double b);
-Tensor maximum(const Tensor& a, const Tensor& b);
-Tensor less(const Tensor& a, const Tensor& b);
-Tensor less_equal(const Tensor& a, const Tensor& b);
-Tensor equal(const Tensor& a, const Tensor& b);
-Tensor where(const Tensor& condition, const Tensor& yes, const Tensor& no);
 
 Tensor softmax(const Tensor& x);  // along the last axis
 // The gradient of x, given y = softmax(x) and the gradient of y.

@@ -1,5 +1,6 @@
 // What generated C++ stands on: storage types, and fp32 functions that vectorise in plain loops.
 #include "plan/emit.h"
+#include "plan/op_text.h"
 
 namespace ridgeline {
 
@@ -98,11 +99,6 @@ static inline float logarithm(float x) {
   result = x < 0.0f ? __builtin_nanf("") : result;
   return x == __builtin_inff() || x != x ? x : result;
 }
-static inline float square_root(float x) { return __builtin_sqrtf(x); }
-static inline float inverse_root(float x) { return 1.0f / __builtin_sqrtf(x); }
-static inline float sine(float x) { return __builtin_sinf(x); }
-static inline float cosine(float x) { return __builtin_cosf(x); }
-static inline float sigmoid(float x) { return 1.0f / (1.0f + exponential(-x)); }
 // The series near 0, where 1 - 2 / (e^2x + 1) would cancel.
 static inline float hyperbolic_tangent(float x) {
   const float size = __builtin_fabsf(x), q = x * x;
@@ -114,16 +110,7 @@ static inline float hyperbolic_tangent(float x) {
   const float small = fused(size, q * p, size);
   return __builtin_copysignf(size < 0.25f ? small : large, x);
 }
-// Where the sigmoid is 0, x may be -infinity: the product is 0 all the same.
-static inline float silu(float x) {
-  const float s = sigmoid(x);
-  return s == 0.0f ? 0.0f : x * s;
-}
-static inline float silu_gradient(float x, float d_y) {
-  const float s = sigmoid(x);
-  return d_y * (silu(x) * (1.0f - s) + s);
-}
-)";
+)" + pointwise_functions(KernelLanguage::host);
   return text;
 }
 

@@ -2,6 +2,7 @@
 // much work they are.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "graph/dtype.h"
@@ -20,7 +21,14 @@ struct FusedOp {
   int weight = 1;  // arithmetic of one element, in additions
 };
 
-// Functions named in the text are those of kernels/cuda/fused.cuh and of plan/host_preamble.cc.
+// Functions named in the text are those of pointwise_functions(), and those that elements.cuh and
+// plan/host_preamble.cc write by hand.
 FusedOp fused_op(Op op);
+
+// Functions in fp32 of the list of pointwise ops, as kernels of a language have them.
+enum class KernelLanguage { cuda, host };
+std::string pointwise_functions(KernelLanguage language);
+// For GPUs: the ops that are expressions as functions, since pointwise.cu calls its op by name.
+std::string pointwise_operators();
 
 }  // namespace ridgeline

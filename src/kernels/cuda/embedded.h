@@ -1,4 +1,4 @@
-// The CUDA kernels as text, in the binary. The build writes the table (cmake/embed_text.cmake).
+// The CUDA kernels as text, in the binary.
 #pragma once
 
 #include <span>
@@ -7,6 +7,10 @@
 
 namespace ridgeline {
 
+// All of them; texts end with a null character.
 std::span<const EmbeddedText> cuda_texts();
+
+// The files of this folder, in a table that the build writes (cmake/embed_text.cmake).
+std::span<const EmbeddedText> built_cuda_texts();
 
 }  // namespace ridgeline

@@ -12,61 +12,12 @@ namespace {
 constexpr int64_t kItemsPerBlock = 1024;  // as in pointwise.cu: four for each of 256 threads
 constexpr size_t kMaxInputs = 3;
 
-// The function of pointwise.cu.
-const char* function_name(Op op) {
-  static constexpr OpTable<const char*> kTable = {
-      {Op::input, nullptr},
-      {Op::constant, nullptr},
-      {Op::iota, nullptr},
-      {Op::negate, "negate"},
-      {Op::exp, "exponential"},
-      {Op::log, "logarithm"},
-      {Op::sqrt, "square_root"},
-      {Op::rsqrt, "inverse_root"},
-      {Op::sin, "sine"},
-      {Op::cos, "cosine"},
-      {Op::tanh, "hyperbolic_tangent"},
-      {Op::sigmoid, "sigmoid"},
-      {Op::silu, "silu"},
-      {Op::cast, "same"},
-      {Op::add, "add"},
-      {Op::subtract, "subtract"},
-      {Op::multiply, "multiply"},
-      {Op::divide, "divide"},
-      {Op::maximum, "larger"},
-      {Op::less, "less"},
-      {Op::less_equal, "less_equal"},
-      {Op::equal, "equal"},
-      {Op::where, "choose"},
-      {Op::silu_gradient, "silu_gradient"},
-      {Op::softmax, nullptr},
-      {Op::softmax_gradient, nullptr},
-      {Op::log_softmax, nullptr},
-      {Op::log_softmax_gradient, nullptr},
-      {Op::sum, nullptr},
-      {Op::mean, nullptr},
-      {Op::max, nullptr},
-      {Op::matmul, nullptr},
-      {Op::attention, nullptr},
-      {Op::attention_gradient, nullptr},
-      {Op::gather, nullptr},
-      {Op::scatter_add, nullptr},
-      {Op::pick, nullptr},
-      {Op::place, nullptr},
-      {Op::sum_of_squares, nullptr},
-      {Op::adamw_update, nullptr},
-      {Op::reshape, "same"},
-      {Op::permute, "same"},
-      {Op::expand, "same"},
-      {Op::slice, "same"},
-      {Op::concat, "same"},
-      {Op::pad, "same"},
-  };
-  const char* name = kTable[op];
-  if (name == nullptr)
+std::string_view function_name(Op op) {
+  const PointwiseRow* row = pointwise_row(op);
+  if (row == nullptr)
     throw Error(ErrorKind::internal,
                 std::string(info(op).name) + " was planned as a pointwise op, which it is not");
-  return name;
+  return row->function();
 }
 
 const char* kind_name(const TensorView& input, int64_t inner_stride) {

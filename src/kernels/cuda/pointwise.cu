@@ -5,6 +5,7 @@
 // 1: the last item is not full).
 #include "elements.cuh"
 #include "functions.cuh"
+#include "operators.cuh"
 #include "params.h"
 
 namespace ridgeline {
@@ -18,42 +19,6 @@ enum Kind {
   kSpread,  // one element for the whole item
   kValue,   // a constant, in the parameters
 };
-
-__device__ __forceinline__ float negate(float x) {
-  return -x;
-}
-template <class T>
-__device__ __forceinline__ T same(T x) {
-  return x;
-}
-__device__ __forceinline__ float add(float x, float y) {
-  return x + y;
-}
-__device__ __forceinline__ float subtract(float x, float y) {
-  return x - y;
-}
-__device__ __forceinline__ float multiply(float x, float y) {
-  return x * y;
-}
-__device__ __forceinline__ float divide(float x, float y) {
-  return x / y;
-}
-template <class T>
-__device__ __forceinline__ int less(T x, T y) {
-  return x < y;
-}
-template <class T>
-__device__ __forceinline__ int less_equal(T x, T y) {
-  return x <= y;
-}
-template <class T>
-__device__ __forceinline__ int equal(T x, T y) {
-  return x == y;
-}
-template <class T>
-__device__ __forceinline__ T choose(int condition, T yes, T no) {
-  return condition ? yes : no;
-}
 
 template <class Stored, Kind kKind>
 struct Operand {

@@ -21,20 +21,41 @@ Floats exp_everywhere(Floats x) {
   return hn::IfThenElse(hn::Gt(x, hn::Set(wide, 88.7228f)), infinity, hn::Exp(wide, x));
 }
 
-Floats sigmoid(Floats x) {
-  return hn::Div(one(), hn::Add(one(), exp_everywhere(hn::Neg(x))));
-}
-
-// Where sigmoid is 0, x may be -infinity: the product is 0 all the same.
-Floats silu(Floats x) {
-  const Floats s = sigmoid(x);
-  return hn::IfThenZeroElse(hn::Eq(s, hn::Zero(Wide())), hn::Mul(x, s));
-}
-
-Floats silu_gradient(Floats x, Floats d_y) {
-  const Floats s = sigmoid(x);
-  return hn::Mul(d_y, hn::MulAdd(silu(x), hn::Sub(one(), s), s));
-}
+// The ops of graph/pointwise_ops.h on vectors; one that is missing here does not compile.
+struct Maths {
+  static Floats negate(Floats x) { return hn::Neg(x); }
+  static Floats exp(Floats x) { return exp_everywhere(x); }
+  static Floats log(Floats x) { return hn::Log(Wide(), x); }
+  static Floats sqrt(Floats x) { return hn::Sqrt(x); }
+  static Floats rsqrt(Floats x) { return hn::Div(one(), hn::Sqrt(x)); }
+  static Floats sin(Floats x) { return hn::Sin(Wide(), x); }
+  static Floats cos(Floats x) { return hn::Cos(Wide(), x); }
+  static Floats tanh(Floats x) { return hn::Tanh(Wide(), x); }
+  static Floats sigmoid(Floats x) {
+    return hn::Div(one(), hn::Add(one(), exp_everywhere(hn::Neg(x))));
+  }
+  // Where sigmoid is 0, x may be -infinity: the product is 0 all the same.
+  static Floats silu(Floats x) {
+    const Floats s = sigmoid(x);
+    return hn::IfThenZeroElse(hn::Eq(s, hn::Zero(Wide())), hn::Mul(x, s));
+  }
+  static Floats silu_gradient(Floats x, Floats d_y) {
+    const Floats s = sigmoid(x);
+    return hn::Mul(d_y, hn::MulAdd(silu(x), hn::Sub(one(), s), s));
+  }
+  static Floats add(Floats x, Floats y) { return hn::Add(x, y); }
+  static Floats subtract(Floats x, Floats y) { return hn::Sub(x, y); }
+  static Floats multiply(Floats x, Floats y) { return hn::Mul(x, y); }
+  static Floats divide(Floats x, Floats y) { return hn::Div(x, y); }
+  static Floats maximum(Floats x, Floats y) { return larger(x, y); }
+  static Floats less(Floats x, Floats y) { return truth(hn::Lt(x, y)); }
+  static Floats less_equal(Floats x, Floats y) { return truth(hn::Le(x, y)); }
+  static Floats equal(Floats x, Floats y) { return truth(hn::Eq(x, y)); }
+  static Floats cast(Floats x) { return x; }  // the conversion happens in load and store
+  static Floats where(Floats condition, Floats yes, Floats no) {
+    return hn::IfThenElse(hn::Ne(condition, hn::Zero(Wide())), yes, no);
+  }
+};
 
 template <class F>
 void unary(F f, const PointwiseOperand* operands, float* out, int64_t count) {
@@ -77,57 +98,25 @@ void ternary(F f, const PointwiseOperand* operands, float* out, int64_t count) {
 }  // namespace
 
 void pointwise(Op op, const PointwiseOperand* operands, float* out, int64_t count) {
-  const auto one_operand = [&](auto f) { unary(f, operands, out, count); };
-  const auto two_operands = [&](auto f) { binary(f, operands, out, count); };
   switch (op) {
-    case Op::negate:
-      return one_operand([](Floats x) { return hn::Neg(x); });
-    case Op::exp:
-      return one_operand([](Floats x) { return exp_everywhere(x); });
-    case Op::log:
-      return one_operand([](Floats x) { return hn::Log(Wide(), x); });
-    case Op::sqrt:
-      return one_operand([](Floats x) { return hn::Sqrt(x); });
-    case Op::rsqrt:
-      return one_operand([](Floats x) { return hn::Div(one(), hn::Sqrt(x)); });
-    case Op::sin:
-      return one_operand([](Floats x) { return hn::Sin(Wide(), x); });
-    case Op::cos:
-      return one_operand([](Floats x) { return hn::Cos(Wide(), x); });
-    case Op::tanh:
-      return one_operand([](Floats x) { return hn::Tanh(Wide(), x); });
-    case Op::sigmoid:
-      return one_operand([](Floats x) { return sigmoid(x); });
-    case Op::silu:
-      return one_operand([](Floats x) { return silu(x); });
-    case Op::silu_gradient:
-      return two_operands([](Floats x, Floats d_y) { return silu_gradient(x, d_y); });
-    case Op::add:
-      return two_operands([](Floats x, Floats y) { return hn::Add(x, y); });
-    case Op::subtract:
-      return two_operands([](Floats x, Floats y) { return hn::Sub(x, y); });
-    case Op::multiply:
-      return two_operands([](Floats x, Floats y) { return hn::Mul(x, y); });
-    case Op::divide:
-      return two_operands([](Floats x, Floats y) { return hn::Div(x, y); });
-    case Op::maximum:
-      return two_operands([](Floats x, Floats y) { return larger(x, y); });
-    case Op::less:
-      return two_operands([](Floats x, Floats y) { return truth(hn::Lt(x, y)); });
-    case Op::less_equal:
-      return two_operands([](Floats x, Floats y) { return truth(hn::Le(x, y)); });
-    case Op::equal:
-      return two_operands([](Floats x, Floats y) { return truth(hn::Eq(x, y)); });
+#define RIDGELINE_CASE(name, ...) \
+  case Op::name:                  \
+    return unary([](Floats x) { return Maths::name(x); }, operands, out, count);
+    RIDGELINE_UNARY_OPS(RIDGELINE_CASE)
+    RIDGELINE_CAST(RIDGELINE_CASE)
+#undef RIDGELINE_CASE
+#define RIDGELINE_CASE(name, ...) \
+  case Op::name:                  \
+    return binary([](Floats x, Floats y) { return Maths::name(x, y); }, operands, out, count);
+    RIDGELINE_BINARY_OPS(RIDGELINE_CASE)
+    RIDGELINE_COMPARISONS(RIDGELINE_CASE)
+#undef RIDGELINE_CASE
     case Op::where:
-      return ternary(
-          [](Floats condition, Floats yes, Floats no) {
-            return hn::IfThenElse(hn::Ne(condition, hn::Zero(Wide())), yes, no);
-          },
-          operands, out, count);
-    case Op::cast:  // the conversion happens in load and store
-      return one_operand([](Floats x) { return x; });
+      return ternary([](Floats x, Floats y, Floats z) { return Maths::where(x, y, z); }, operands,
+                     out, count);
     default:  // no pointwise op: what comes out must not pass for a result
-      return one_operand([](Floats) { return hn::Set(Wide(), __builtin_nanf("")); });
+      return unary([](Floats) { return hn::Set(Wide(), __builtin_nanf("")); }, operands, out,
+                   count);
   }
 }
 
