@@ -67,6 +67,24 @@ void CpuDevice::run(const Node& node, std::span<const TensorView> inputs,
     kernel({node, inputs, outputs}, {.pool = pool_, .isa = isa_});
 }
 
+std::vector<std::string> CpuDevice::functions_of(const FusedKernel& kernel,
+                                                 const EmitOptions& options) const {
+  return {emit_host(kernel, options).entry};
+}
+
+std::function<void()> CpuDevice::cache_flush(Bytes cache) {
+  constexpr int64_t kLine = 64;
+  constexpr int64_t kGrain = 1024;  // lines worth handing to another thread
+  auto buffer = std::make_shared<std::vector<char>>(static_cast<size_t>(cache.count));
+  return [this, buffer] {
+    // Line by line, not by memset: large ones go past the cache.
+    const int64_t lines = static_cast<int64_t>(buffer->size()) / kLine;
+    pool_.for_range(lines, kGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t line = begin; line < end; ++line) ++(*buffer)[static_cast<size_t>(line * kLine)];
+    });
+  };
+}
+
 std::vector<std::unique_ptr<FusedProgram>> CpuDevice::compile(
     std::span<const FusedKernel* const> kernels, const EmitOptions& options) {
   std::vector<HostText> texts;

@@ -13,6 +13,7 @@
 #include "kernels/tensor_view.h"
 #include "plan/epilogue.h"
 #include "plan/fused_kernel.h"
+#include "runtime/gpu_state.h"
 #include "runtime/ledger.h"
 
 namespace ridgeline {
@@ -28,6 +29,8 @@ struct DeviceFacts {
   double max_clock_hz = 0;     // of a GPU
   int ordinal = 0;             // of a GPU, as CUDA counts
   bool deterministic = false;  // a GPU that was told to give the same bits from run to run
+
+  bool is_gpu() const { return multiprocessors > 0; }
 };
 
 // A generated kernel that is ready to run.
@@ -55,6 +58,8 @@ struct Product {
   std::optional<TensorView> bias = {};    // one element for each column of `out`, of its dtype
   Activation activation = Activation::none;
 };
+
+class ThreadPool;
 
 class Device {
  public:
@@ -84,6 +89,9 @@ class Device {
   virtual ProductPath product_path(Op /*op*/, DType dtype) const { return {dtype, 1}; }
   // Memory that a node needs while it runs, beyond its outputs.
   virtual Bytes scratch(const Node& node, std::span<const TensorType> inputs) const = 0;
+  // The functions that compile() makes of a kernel, by name; for --explain.
+  virtual std::vector<std::string> functions_of(const FusedKernel& kernel,
+                                                const EmitOptions& options) const = 0;
   // Compiles generated kernels, several at a time. Throws an unsupported error without a compiler.
   virtual std::vector<std::unique_ptr<FusedProgram>> compile(
       std::span<const FusedKernel* const> kernels, const EmitOptions& options) = 0;
@@ -110,6 +118,13 @@ class Device {
   virtual std::optional<double> busy_ms(const std::function<void()>& /*work*/) {
     return std::nullopt;
   }
+  // A function that overwrites a cache of this size, so that whatever is started next finds nothing
+  // in it: by a memset that is queued on a GPU, by a walk of all threads over a buffer on a CPU.
+  virtual std::function<void()> cache_flush(Bytes cache) = 0;
+  // The device's own threads, for work of the host while nothing runs; null: it has none.
+  virtual ThreadPool* host_threads() { return nullptr; }
+  // Clocks, power and temperature now; empty: the device cannot tell.
+  virtual std::optional<GpuState> state() const { return std::nullopt; }
   // What the driver says is in use, by everybody; empty on a CPU, where the process is asked.
   virtual std::optional<Bytes> driver_memory_in_use() const = 0;
   // Fills memory with a pattern that reads as NaN, so that what a kernel left unwritten shows.

@@ -1,7 +1,5 @@
 #include "studies/device_facts.h"
 
-#include "runtime/cuda/nvml.h"
-
 namespace ridgeline {
 namespace {
 
@@ -25,7 +23,7 @@ Peaks cpu_device_peaks(const DeviceFacts& facts, const MachineFacts& machine,
 
 void add_device(MachineFacts& machine, const Device& device) {
   const DeviceFacts facts = device.facts();
-  if (facts.kind != "cuda") return;
+  if (!facts.is_gpu()) return;
   machine.gpu = GpuFacts{.model = facts.model,
                          .arch = facts.isa,
                          .multiprocessors = facts.multiprocessors,
@@ -36,9 +34,7 @@ void add_device(MachineFacts& machine, const Device& device) {
 }
 
 std::optional<DeviceState> device_state(const Device& device) {
-  const DeviceFacts facts = device.facts();
-  if (facts.kind != "cuda") return std::nullopt;
-  const std::optional<GpuState> state = gpu_state(facts.ordinal);
+  const std::optional<GpuState> state = device.state();
   if (!state) return std::nullopt;
   return DeviceState{.clock_mhz = state->sm_clock_mhz,
                      .memory_clock_mhz = state->memory_clock_mhz,
@@ -51,7 +47,7 @@ std::optional<DeviceState> device_state(const Device& device) {
 Json device_settings(const Device& device, uint64_t seed) {
   const DeviceFacts facts = device.facts();
   Json settings = Json::object();
-  if (facts.kind == "cpu") settings["threads"] = facts.threads;
+  if (facts.threads > 0) settings["threads"] = facts.threads;
   settings["isa"] = facts.isa;
   settings["seed"] = seed;
   if (!facts.model.empty()) settings["gpu"] = facts.model;
@@ -80,13 +76,13 @@ Json arithmetic_metrics(const Graph& graph, const Device& device) {
 }
 
 Peaks device_peaks(const DeviceFacts& facts, const MachineFacts& machine, std::string_view dtype) {
-  if (facts.kind == "cuda") return gpu_peaks(gpu_limits(facts, facts.max_clock_hz), dtype);
+  if (facts.is_gpu()) return gpu_peaks(gpu_limits(facts, facts.max_clock_hz), dtype);
   return cpu_device_peaks(facts, machine, dtype, generous_max_clock_hz(machine));
 }
 
 std::optional<double> peak_at_clock_seen(const DeviceFacts& facts, const Record& record,
                                          std::string_view dtype) {
-  if (facts.kind != "cuda") {
+  if (!facts.is_gpu()) {
     const double clock_hz = 1e6 * record.machine.measured_clock_mhz.value_or(0);
     return cpu_device_peaks(facts, record.machine, dtype, clock_hz).flops_per_s;
   }

@@ -70,7 +70,7 @@ std::optional<Record> GemmStudy::run(const GemmWorkload& workload, Record record
       if (!record.error.empty()) record.status = Status::wrong;
     }
     const std::function<void()> flush =
-        options_.cold ? cache_flush(device_, last_cache(device_.facts(), record.machine))
+        options_.cold ? device_.cache_flush(last_cache(device_.facts(), record.machine))
                       : std::function<void()>();
     const bool on_gpu = device_.facts().kind == "cuda";
     const bool brief = device_.time_ms([&] { problem.start(); }) < kLongMs;

@@ -5,23 +5,10 @@
 
 #include <map>
 
-#include "kernels/cuda/fused.h"
-#include "plan/emit.h"
-
 namespace ridgeline {
 namespace {
 
 constexpr size_t kShownNumbers = 16;
-
-// A fold of columns on a GPU is two functions.
-std::vector<std::string> functions_of(const FusedKernel& kernel, const EmitOptions& options,
-                                      const DeviceFacts& device) {
-  if (device.kind != "cuda") return {emit_host(kernel, options).entry};
-  std::vector<std::string> entries;
-  for (const CudaKernel& text : CudaFusedKernel(kernel, options).kernels())
-    entries.push_back(text.entry);
-  return entries;
-}
 
 }  // namespace
 
@@ -32,7 +19,7 @@ std::string generated_functions(const Plan& plan, const Device& device) {
     const Group& group = plan.kernels[number].group;
     if (group.kind == GroupKind::library) continue;
     ++generated;
-    for (const std::string& entry : functions_of(group.kernel, plan.emit, device.facts()))
+    for (const std::string& entry : device.functions_of(group.kernel, plan.emit))
       kernels[entry].push_back(number);
   }
   if (kernels.empty()) return {};

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "base/machine_limits.h"
 #include "base/random.h"
 #include "kernels/host_values.h"
-#include "runtime/cpu_device.h"
 
 namespace ridgeline {
 
@@ -76,12 +76,10 @@ TensorView sub_tensor(const TensorView& view, int64_t index) {
 }
 
 HostThreads::HostThreads(Device& device) {
-  if (auto* cpu = dynamic_cast<CpuDevice*>(&device)) {
-    pool_ = &cpu->pool();
-  } else {
-    own_ = std::make_unique<ThreadPool>(available_threads());
-    pool_ = own_.get();
-  }
+  pool_ = device.host_threads();
+  if (pool_ != nullptr) return;
+  own_ = std::make_unique<ThreadPool>(available_threads());
+  pool_ = own_.get();
 }
 
 RangeRunner HostThreads::runner() {

@@ -17,7 +17,7 @@ KernelRow::KernelRow(std::unique_ptr<KernelCalls> calls, Device& device, KernelR
       device_(device),
       options_(options),
       on_gpu_(device.facts().kind == "cuda") {
-  if (options_.mode == KernelMode::cold) flush_ = cache_flush(device, options_.cache);
+  if (options_.mode == KernelMode::cold) flush_ = device.cache_flush(options_.cache);
 }
 
 void KernelRow::prepare() {

@@ -141,6 +141,9 @@ class RecordingDevice : public Device {
   Bytes scratch(const Node& node, std::span<const TensorType> inputs) const override {
     return on_gpu() ? cuda_scratch(node, inputs) : Bytes{};
   }
+  std::vector<std::string> functions_of(const FusedKernel&, const EmitOptions&) const override {
+    return {};
+  }
   std::vector<std::unique_ptr<FusedProgram>> compile(std::span<const FusedKernel* const> kernels,
                                                      const EmitOptions& options) override {
     std::vector<std::unique_ptr<FusedProgram>> programs;
@@ -162,6 +165,9 @@ class RecordingDevice : public Device {
   void synchronize() override {}
   std::vector<double> time_each_ms(std::span<const std::function<void()>> works) override {
     return std::vector<double>(works.size(), 1);
+  }
+  std::function<void()> cache_flush(Bytes) override {
+    return [] {};
   }
   std::optional<Bytes> driver_memory_in_use() const override { return std::nullopt; }
   void poison(const TensorView&) override {}
@@ -209,17 +215,14 @@ class RecordingDevice : public Device {
   // As CudaDevice::run, up to the point where a GPU is needed.
   void plan(const Node& node, std::span<const TensorView> inputs,
             std::span<const TensorView> outputs, void* scratch) {
-    const CudaPlanner planner = cuda_planner(node.op);
-    if (planner == nullptr) return;
-    const OpClass kind = info(node.op).kind;
-    const bool takes_values =
-        kind == OpClass::pointwise || kind == OpClass::view || kind == OpClass::assembly;
+    const CudaOp& op = cuda_op(node.op);
+    if (op.plan == nullptr) return;
     std::vector<TensorView> views(inputs.begin(), inputs.end());
     std::vector<Allocation> held;
     std::vector<TensorType> types;
     for (TensorView& view : views) {
       types.push_back({view.dtype, view.shape});
-      if (takes_values || !view.host_scalar) continue;
+      if (op.takes_values || !view.host_scalar) continue;
       const TensorView value = view;
       held.push_back(ledger_.allocate(byte_size(types.back()), "spread constant"));
       view = {held.back().data(), value.dtype, value.shape, contiguous_strides(value.shape)};
@@ -231,7 +234,7 @@ class RecordingDevice : public Device {
       scratch = held.back().data();
     }
     static const CudaChooser first = [](const auto&, size_t, const auto&) { return size_t{0}; };
-    for (const CudaLaunch& launch : planner({.node = node,
+    for (const CudaLaunch& launch : op.plan({.node = node,
                                     .inputs = views,
                                     .outputs = outputs,
                                     .device = facts_,

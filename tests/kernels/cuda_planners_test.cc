@@ -131,7 +131,7 @@ TEST(CudaPlanners, RowsAreHeldOnceByTheirGroups) {
         const TensorView inputs[] = {x, x};
         const Node node = node_of(op, {dtype, shape});
         const size_t count = op == Op::softmax ? 1 : 2;
-        const auto launches = cuda_planner(op)(call_of(node, {inputs, count}, x));
+        const auto launches = cuda_op(op).plan(call_of(node, {inputs, count}, x));
         ASSERT_EQ(launches.size(), 1u);
         const CudaLaunch& launch = launches[0];
         const int64_t group = number(launch, "GROUP"), threads = number(launch, "THREADS");
@@ -293,7 +293,7 @@ TEST(CudaPlanners, EveryOpHasAPlannerOrRunsNothing) {
     const Op op = static_cast<Op>(index);
     const bool none = op == Op::input || op == Op::constant || op == Op::matmul ||
                       op == Op::permute || op == Op::expand || op == Op::slice;
-    EXPECT_EQ(cuda_planner(op) == nullptr, none) << info(op).name;
+    EXPECT_EQ(cuda_op(op).plan == nullptr, none) << info(op).name;
   }
 }
 

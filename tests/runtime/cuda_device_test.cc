@@ -144,7 +144,7 @@ TEST(CudaDevice, TimeIsMeasuredByTheGpu) {
   const double few = copies(10), many = copies(40);
   EXPECT_GT(few, 0.05);  // 1.3 GB at less than 30 TB/s
   EXPECT_GT(many, 2 * few);
-  device.flush_l2();
+  device.cache_flush({})();
   device.synchronize();
 }
 

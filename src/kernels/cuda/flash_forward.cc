@@ -95,7 +95,7 @@ std::vector<CudaLaunch> plan_attention(const CudaCall& call) {
   return candidate(call.choose(plan.tuning_key("flash_forward"), tiles.size(), candidate));
 }
 
-Bytes attention_scratch(std::span<const TensorType> inputs) {
+Bytes attention_scratch(const Node&, std::span<const TensorType> inputs) {
   return ForwardScratch(nullptr, scratch_shape(inputs[0]), inputs[0].shape, inputs[1].shape).bytes;
 }
 

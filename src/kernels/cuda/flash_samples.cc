@@ -63,7 +63,7 @@ std::vector<CudaLaunch> launches(const SampleProblem& problem, const CudaFacts& 
                                    .target = {}},
                     .outputs = {},
                     .name = {}};
-    const std::vector<CudaLaunch> chosen = cuda_planner(op)({.node = node,
+    const std::vector<CudaLaunch> chosen = cuda_op(op).plan({.node = node,
                                                              .inputs = inputs,
                                                              .outputs = outputs,
                                                              .device = device,

@@ -1,5 +1,5 @@
-// One planner per op: what the CUDA device starts for a node. Matmuls are the library's and have
-// none (runtime/cuda/matmul.h).
+// One row per op: all that the CUDA device needs to know to run a node. Matmuls are the library's
+// and have no planner (runtime/cuda/matmul.h).
 #pragma once
 
 #include "cost/product_paths.h"
@@ -7,15 +7,20 @@
 
 namespace ridgeline {
 
-using CudaPlanner = std::vector<CudaLaunch> (*)(const CudaCall&);
-
-// Null for inputs, constants, pure views and matmul.
-CudaPlanner cuda_planner(Op op);
+struct CudaOp {
+  // What is started; null for inputs, constants, pure views and matmul.
+  std::vector<CudaLaunch> (*plan)(const CudaCall&) = nullptr;
+  // Device memory that a node needs while it runs, beyond inputs and outputs; null: none.
+  Bytes (*scratch)(const Node& node, std::span<const TensorType> inputs) = nullptr;
+  // Whether the planner takes constants by value; else they have to be in device memory.
+  bool takes_values = false;
+};
+const CudaOp& cuda_op(Op op);
 
 // Which arithmetic makes the products of an op, by the library or by the flash kernels.
 ProductPath cuda_product_path(Op op, DType dtype);
 
-// Device memory that a node needs while it runs, beyond its inputs and outputs.
+// What the row of a node's op says of its scratch.
 Bytes cuda_scratch(const Node& node, std::span<const TensorType> inputs);
 
 std::vector<CudaLaunch> plan_iota(const CudaCall& call);
@@ -33,12 +38,12 @@ std::vector<CudaLaunch> plan_scatter_add(const CudaCall& call);
 std::vector<CudaLaunch> plan_pick(const CudaCall& call);
 std::vector<CudaLaunch> plan_place(const CudaCall& call);
 std::vector<CudaLaunch> plan_sum_of_squares(const CudaCall& call);
-Bytes sum_of_squares_scratch(std::span<const TensorType> inputs);
+Bytes sum_of_squares_scratch(const Node& node, std::span<const TensorType> inputs);
 std::vector<CudaLaunch> plan_adamw_update(const CudaCall& call);
 std::vector<CudaLaunch> plan_concat(const CudaCall& call);
 std::vector<CudaLaunch> plan_attention(const CudaCall& call);
 std::vector<CudaLaunch> plan_attention_gradient(const CudaCall& call);
-Bytes attention_scratch(std::span<const TensorType> inputs);
+Bytes attention_scratch(const Node& node, std::span<const TensorType> inputs);
 Bytes attention_gradient_scratch(const Node& node, std::span<const TensorType> inputs);
 
 // Specialisations for tests that compile them: of every kernel but the attention ones, and of

@@ -35,7 +35,7 @@ class Samples {
     others.insert(others.begin(), first);
     const Node node{.op = op, .inputs = {}, .attributes = attributes, .outputs = {}, .name = {}};
     const CudaChooser choose = [](const auto&, size_t, const auto&) { return size_t{0}; };
-    add(cuda_planner(op)({.node = node,
+    add(cuda_op(op).plan({.node = node,
                           .inputs = others,
                           .outputs = outputs,
                           .device = facts_,

@@ -10,6 +10,7 @@
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/pointwise.h"
 #include "runtime/cuda/cublaslt_api.h"
+#include "runtime/cuda/nvml.h"
 
 namespace ridgeline {
 namespace {
@@ -67,12 +68,6 @@ cuda::DevicePointer address_of(const TensorView& view) {
 
 size_t contiguous_bytes(const TensorView& view) {
   return static_cast<size_t>(byte_size({view.dtype, view.shape}).count);
-}
-
-// Whether the planner of an op takes constants by value; the others want them in device memory.
-bool takes_values(Op op) {
-  const OpClass kind = info(op).kind;
-  return kind == OpClass::pointwise || kind == OpClass::view || kind == OpClass::assembly;
 }
 
 }  // namespace
@@ -153,13 +148,13 @@ void CudaDevice::run(const Node& node, std::span<const TensorView> inputs,
   queue_.note(node);
   if (node.op == Op::matmul)
     return matmul_.run({.a = inputs[0], .b = inputs[1], .out = outputs[0]});
-  const CudaPlanner planner = cuda_planner(node.op);
-  if (planner == nullptr) return;
+  const CudaOp& op = cuda_op(node.op);
+  if (op.plan == nullptr) return;
 
   std::vector<TensorView> copies;
   std::vector<Allocation> copied;
   const auto is_value = [](const TensorView& input) { return input.host_scalar; };
-  if (!takes_values(node.op) && std::any_of(inputs.begin(), inputs.end(), is_value)) {
+  if (!op.takes_values && std::any_of(inputs.begin(), inputs.end(), is_value)) {
     copies.assign(inputs.begin(), inputs.end());
     for (TensorView& copy : copies) {
       if (!copy.host_scalar) continue;
@@ -172,12 +167,10 @@ void CudaDevice::run(const Node& node, std::span<const TensorView> inputs,
   }
 
   Allocation scratch_memory;
-  const OpClass kind = info(node.op).kind;
-  if (scratch == nullptr &&
-      (kind == OpClass::reduction || kind == OpClass::attention || kind == OpClass::multi_tensor)) {
+  if (scratch == nullptr && op.scratch != nullptr) {
     std::vector<TensorType> types;
     for (const TensorView& input : inputs) types.push_back({input.dtype, input.shape});
-    const Bytes bytes = cuda_scratch(node, types);
+    const Bytes bytes = op.scratch(node, types);
     if (bytes.count > 0)
       scratch_memory = ledger_.allocate(bytes, fmt::format("{} scratch", info(node.op).name));
     scratch = scratch_memory.data();
@@ -188,7 +181,7 @@ void CudaDevice::run(const Node& node, std::span<const TensorView> inputs,
                       .device = facts_,
                       .scratch = scratch,
                       .choose = choose_};
-  kernels_.run(planner(call));
+  kernels_.run(op.plan(call));
 }
 
 void CudaDevice::multiply(const Product& product) {
@@ -285,6 +278,14 @@ CudaGraph CudaDevice::capture(const std::function<void()>& work) {
   CudaGraph graph(queue_, queue_.end_capture(true));
   memory_.free_deferred();
   return graph;
+}
+
+std::function<void()> CudaDevice::cache_flush(Bytes) {
+  return [this] { flush_l2(); };
+}
+
+std::optional<GpuState> CudaDevice::state() const {
+  return gpu_state(ordinal_);
 }
 
 void CudaDevice::flush_l2() {

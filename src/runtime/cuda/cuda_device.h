@@ -78,6 +78,8 @@ class CudaDevice : public Device {
                                              const std::function<double(size_t)>& time_ms) override;
   ProductPath product_path(Op op, DType dtype) const override;
   Bytes scratch(const Node& node, std::span<const TensorType> inputs) const override;
+  std::vector<std::string> functions_of(const FusedKernel& kernel,
+                                        const EmitOptions& options) const override;
   std::vector<std::unique_ptr<FusedProgram>> compile(std::span<const FusedKernel* const> kernels,
                                                      const EmitOptions& options) override;
   std::unique_ptr<RecordedWork> record(const std::function<void()>& work) override;
@@ -88,6 +90,9 @@ class CudaDevice : public Device {
   void synchronize() override;
   std::vector<double> time_each_ms(std::span<const std::function<void()>> works) override;
   std::optional<double> busy_ms(const std::function<void()>& work) override;
+  // Writes twice as much as the L2 holds, whatever size was asked for.
+  std::function<void()> cache_flush(Bytes cache) override;
+  std::optional<GpuState> state() const override;
   std::optional<Bytes> driver_memory_in_use() const override;
   void poison(const TensorView& view) override;
   void upload(const TensorView& to, const void* from) override;
@@ -102,8 +107,6 @@ class CudaDevice : public Device {
   // of the driver, a new kernel or a new algorithm: run it once before.
   CudaGraph capture(const std::function<void()>& work);
   void launch(const CudaGraph& graph) { graph.launch(); }
-  // Writes twice as much as the L2 cache holds, so that whatever runs next finds nothing in it.
-  void flush_l2();
 
   const CudaFacts& cuda_facts() const { return facts_; }
   const CudaChooser& chooser() const { return choose_; }
@@ -111,6 +114,8 @@ class CudaDevice : public Device {
   cuda::Stream stream() const { return queue_.stream(); }
 
  private:
+  void flush_l2();
+
   PrimaryContext context_;
   mutable CudaQueue queue_;
   int ordinal_;

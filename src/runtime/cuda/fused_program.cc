@@ -31,6 +31,15 @@ class CudaProgram : public FusedProgram {
 
 }  // namespace
 
+// A fold of columns is two functions.
+std::vector<std::string> CudaDevice::functions_of(const FusedKernel& kernel,
+                                                  const EmitOptions& options) const {
+  std::vector<std::string> entries;
+  for (const CudaKernel& text : CudaFusedKernel(kernel, options).kernels())
+    entries.push_back(text.entry);
+  return entries;
+}
+
 std::vector<std::unique_ptr<FusedProgram>> CudaDevice::compile(
     std::span<const FusedKernel* const> kernels, const EmitOptions& options) {
   std::vector<std::unique_ptr<FusedProgram>> programs;
