@@ -5,6 +5,9 @@
 #include <chrono>
 #include <thread>
 
+#include "graph/tensor.h"
+#include "plan/plan.h"
+
 namespace ridgeline {
 namespace {
 
@@ -23,6 +26,32 @@ TEST(CpuDevice, WorksThatFollowEachOtherAreTimedApartAndInOrder) {
   EXPECT_GE(parts[0], 0);
   EXPECT_GE(parts[1], 20);
   EXPECT_LT(parts[0], parts[1]) << "the sleep is the second one's";
+}
+
+TEST(CpuDevice, LendsItsThreadsToTheHost) {
+  CpuDevice device({.threads = 3});
+  ASSERT_NE(device.host_threads(), nullptr);
+  EXPECT_EQ(device.host_threads()->threads(), 3);
+}
+
+TEST(CpuDevice, HasNoLaunchGraphsAndNoClocksToTell) {
+  CpuDevice device({.threads = 1});
+  bool ran = false;
+  EXPECT_EQ(device.record([&] { ran = true; }), nullptr);
+  EXPECT_FALSE(ran);
+  EXPECT_FALSE(device.state());
+  EXPECT_FALSE(device.facts().is_gpu());
+}
+
+TEST(CpuDevice, NamesTheFunctionsOfGeneratedKernels) {
+  Graph graph;
+  const Tensor x = input(graph, "x", {DType::f32, {64}});
+  graph.mark_output("y", (exp(x) * 2).value());
+  const Plan plan = make_plan(graph);
+  const CpuDevice device({.threads = 1});
+  const auto names = device.functions_of(plan.kernels[0].group.kernel, plan.emit);
+  ASSERT_EQ(names.size(), 1u);
+  EXPECT_TRUE(names[0].starts_with(plan.kernels[0].group.kernel.name)) << names[0];
 }
 
 }  // namespace
