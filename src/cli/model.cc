@@ -216,7 +216,8 @@ Run add_model_command(CLI::App& app) {
   add_device_flags(*command, flags->device);
   add_study_flags(*command, flags->study, "sizes, scenarios, modes and precisions");
   command->get_option("--no-verify")
-      ->description("do not look at the first loss and update, nor compare compiled with vanilla");
+      ->description(
+          "do not look at the first loss nor at each kernel, nor compare compiled with vanilla");
   save->excludes(command->get_option("--resume"));  // which may leave nothing to be run
   command->footer(
       "Examples:\n"

@@ -115,7 +115,8 @@ std::optional<MachineCode> CudaJit::from_cache(const std::string& hash) const {
 
 MachineCode CudaJit::get(const CudaKernel& kernel) const {
   const double start = monotonic_s();
-  const std::string source = kernel_source(kernel);
+  std::string source = kernel_source(kernel);
+  if (options_.rewrite) source = options_.rewrite(kernel.entry, source);
   const std::string hash = text_hash(source, options_.arch);
   std::optional<MachineCode> code = from_cache(hash);
   if (!code) {

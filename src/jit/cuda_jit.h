@@ -23,6 +23,7 @@ struct JitOptions {
   std::filesystem::path cache_dir = {};  // empty: the user's own (default_jit_cache()); "off": none
   std::filesystem::path dump_dir = {};   // not empty: source, PTX, SASS of every kernel go there
   CompileHook compiled = {};             // told of kernels that are asked for together
+  TextHook rewrite = {};                 // of every source; none: compiled as they are
 };
 
 struct MachineCode {

@@ -256,6 +256,14 @@ void HostCompiler::compile(const fs::path& compiler, const std::string& settings
 std::vector<void*> HostCompiler::functions(const std::string& preamble,
                                            std::span<const HostSource> sources) {
   const std::lock_guard lock(mutex_);
+  if (!options_.rewrite) return find(preamble, sources);
+  std::vector<HostSource> rewritten(sources.begin(), sources.end());
+  for (HostSource& source : rewritten) source.text = options_.rewrite(source.entry, source.text);
+  return find(options_.rewrite(kPreambleEntry, preamble), rewritten);
+}
+
+std::vector<void*> HostCompiler::find(const std::string& preamble,
+                                      std::span<const HostSource> sources) {
   const double start = monotonic_s();
   std::vector<const HostSource*> wanted;
   std::unordered_set<std::string_view> seen;

@@ -28,7 +28,10 @@ struct HostCompilerOptions {
   CompileHook compiled = {};               // told of kernels that were not on disk
   double limit_s = 600;                    // for all compilers of one call; then they are ended
   std::function<bool()> interrupted = {};  // asked while they run; see Interrupted
+  TextHook rewrite = {};  // of every source, and of kPreambleEntry; none: compiled as they are
 };
+
+inline constexpr const char* kPreambleEntry = "preamble";
 
 struct HostSource {
   std::string entry;  // its extern "C" function; equal entries are equal texts
@@ -53,6 +56,7 @@ class HostCompiler {
  private:
   struct Library;
 
+  std::vector<void*> find(const std::string& preamble, std::span<const HostSource> sources);
   void open_cache();
   void load(const std::string& code, std::span<const HostSource* const> sources);
   void compile(const std::filesystem::path& compiler, const std::string& settings,

@@ -116,11 +116,20 @@ void CompiledExecutor::set_poison(bool poison) {
   if (eager_) eager_->set_poison(poison);
 }
 
+void CompiledExecutor::set_observer(KernelObserver* observer) {
+  observer_ = observer;
+  if (eager_) eager_->set_observer(observer);
+}
+
 void CompiledExecutor::run_kernel(size_t number) {
   Call& call = calls_[number];
   if (poison_)
     for (const TensorView& result : call.fresh) device_.poison(result);
+  if (!observer_) return call.group.run(device_, call.scratch);
+  const KernelRun run = call.group.seen(graph_, plan_.kernels[number].group);
+  observer_->before(run);
   call.group.run(device_, call.scratch);
+  observer_->after(run);
 }
 
 void CompiledExecutor::run_kernels(size_t begin, size_t end) {
@@ -145,6 +154,7 @@ void CompiledExecutor::run_kernels(size_t begin, size_t end) {
 // The first run loads libraries, chooses algorithms and takes scratch, none of which can be
 // recorded.
 void CompiledExecutor::run_recorded(Recording& recording, size_t begin, size_t end) {
+  if (observer_) return run_kernels(begin, end);
   const int runs = recording.runs++;
   if (poison_ || runs == 0) return run_kernels(begin, end);
   if (runs == 1) recording.work = device_.record([&] { run_kernels(begin, end); });

@@ -33,6 +33,9 @@ class CompiledExecutor {
   // From now on every result is poisoned before its kernel runs; for runs that are verified.
   void set_poison(bool poison);
 
+  // From now on told of every kernel, of which none is started as a recording; null: nobody is.
+  void set_observer(KernelObserver* observer);
+
   // The time of every kernel of the plan, each repeated by itself; none where the device cannot
   // record. Results are not meaningful afterwards.
   std::vector<double> kernel_ms();
@@ -63,6 +66,7 @@ class CompiledExecutor {
   const Plan& plan_;
   Device& device_;
   bool poison_ = false;
+  KernelObserver* observer_ = nullptr;
   std::vector<Allocation> inputs_;   // by Graph::index
   std::vector<uint64_t> constants_;  // by Graph::index: the scalar in its own dtype
   Allocation arena_;

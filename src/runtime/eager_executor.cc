@@ -69,9 +69,19 @@ void EagerExecutor::run_step(const Step& step) {
       outputs_.push_back(view({step.node, output}));
     if (poison_ && !updates)
       for (const TensorView& output : outputs_) device_.poison(output);
-    device_.run(node, inputs_, outputs_);
+    if (observer_)
+      run_observed(step.node);
+    else
+      device_.run(node, inputs_, outputs_);
   }
   for (Value value : step.releases) storage_[graph_.index(value)] = {};
+}
+
+void EagerExecutor::run_observed(uint32_t node) {
+  const KernelRun run{.graph = graph_, .node = node, .inputs = inputs_, .outputs = outputs_};
+  observer_->before(run);
+  device_.run(graph_.nodes()[node], inputs_, outputs_);
+  observer_->after(run);
 }
 
 void EagerExecutor::run_stage(size_t stage) {

@@ -7,6 +7,7 @@
 
 #include "graph/schedule.h"
 #include "runtime/device.h"
+#include "runtime/kernel_observer.h"
 
 namespace ridgeline {
 
@@ -29,17 +30,22 @@ class EagerExecutor {
   // From now on every result is poisoned before its kernel runs; for runs that are verified.
   void set_poison(bool poison) { poison_ = poison; }
 
+  // From now on told of every kernel; null: nobody is. Outlives the runs that it sees.
+  void set_observer(KernelObserver* observer) { observer_ = observer; }
+
   // Frees everything but the inputs.
   void release();
 
  private:
   TensorView view(Value value) const;
   void run_step(const Step& step);
+  void run_observed(uint32_t node);  // with inputs_ and outputs_
 
   const Graph& graph_;
   const Schedule& schedule_;
   Device& device_;
   bool poison_ = false;
+  KernelObserver* observer_ = nullptr;
   std::vector<Allocation> storage_;           // by Graph::index; empty for views and the dead
   std::vector<uint64_t> constants_;           // by Graph::index: the scalar in its own dtype
   std::vector<std::string> names_;            // by Graph::index, for the ledger

@@ -43,4 +43,15 @@ void GroupCall::run(Device& device, void* scratch) {
   device.run(node_, inputs_, outputs_, scratch);
 }
 
+KernelRun GroupCall::seen(const Graph& graph, const Group& group) const {
+  return {.graph = graph,
+          .node = group.node,
+          .inputs = inputs_,
+          .outputs = outputs_,
+          .product = product_ ? &*product_ : nullptr,
+          .fused = program_ ? &group.kernel : nullptr,
+          .input_addresses = input_addresses_,
+          .output_addresses = output_addresses_};
+}
+
 }  // namespace ridgeline

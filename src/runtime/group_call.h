@@ -8,6 +8,7 @@
 
 #include "plan/fuse.h"
 #include "runtime/device.h"
+#include "runtime/kernel_observer.h"
 
 namespace ridgeline {
 
@@ -19,6 +20,8 @@ class GroupCall {
             const std::function<TensorView(Value)>& view);
 
   void run(Device& device, void* scratch);
+  // For an observer; `graph` and `group` are those of the constructor.
+  KernelRun seen(const Graph& graph, const Group& group) const;
 
  private:
   const Node& node_;

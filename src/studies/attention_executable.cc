@@ -102,6 +102,13 @@ void AttentionExecutable::set_poison(bool poison) {
     eager_->set_poison(poison);
 }
 
+void AttentionExecutable::set_observer(KernelObserver* observer) {
+  if (plan_)
+    compiled_->set_observer(observer);
+  else
+    eager_->set_observer(observer);
+}
+
 void AttentionExecutable::run_stage(size_t stage) {
   if (plan_)
     compiled_->run_stage(stage);

@@ -43,6 +43,7 @@ class AttentionExecutable {
   TensorView input(std::string_view name) const;
   TensorView output(std::string_view name) const;  // of the last run
   void set_poison(bool poison);
+  void set_observer(KernelObserver* observer);  // of every kernel; null: nobody
   void run_stage(size_t stage);
 
   bool is_compiled() const { return plan_.has_value(); }

@@ -9,6 +9,7 @@
 #include "studies/busy_time.h"
 #include "studies/device_facts.h"
 #include "studies/host_tensors.h"
+#include "studies/kernel_check.h"
 #include "studies/memory_watch.h"
 
 namespace ridgeline {
@@ -103,6 +104,20 @@ Verification verify(const AttentionWorkload& workload, const AttentionExecutable
                           threads.runner());
 }
 
+// One more run, of which every kernel is looked at by itself; only what is wrong is told.
+void check_kernels(AttentionExecutable& executable, const Device& device, uint64_t seed,
+                   Verification& verification) {
+  KernelChecker checker(device, seed);
+  executable.set_poison(true);
+  executable.set_observer(&checker);
+  for (size_t stage = 0; stage < executable.graph().stages().size(); ++stage)
+    executable.run_stage(stage);
+  executable.set_observer(nullptr);
+  executable.set_poison(false);
+  verification.tensors.insert(verification.tensors.end(), checker.wrong().begin(),
+                              checker.wrong().end());
+}
+
 }  // namespace
 
 Record describe_attention(const AttentionWorkload& workload, const Device& device,
@@ -179,6 +194,7 @@ std::optional<Record> run_attention(const AttentionWorkload& workload, Device& d
     if (executable.is_compiled()) record.metrics->update(compile_metrics(executable));
     if (options.verify) {
       record.verification = verify(workload, executable, device, options.seed);
+      check_kernels(executable, device, options.seed, record.verification);
       record.error = first_wrong_tensor(record.verification);
       if (!record.error.empty()) record.status = Status::wrong;
     }

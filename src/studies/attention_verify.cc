@@ -9,11 +9,14 @@
 
 #include "base/larger.h"
 #include "base/random.h"
+#include "kernels/reference/attention_rounding.h"
 
 namespace ridgeline {
 namespace {
 
-constexpr int64_t kSampledHeads = 1;
+constexpr int64_t kRowsOfOthers = 2;                     // queries of other heads
+constexpr int64_t kElementsOfOthers = int64_t{1} << 25;  // that are read of each tensor
+constexpr int kProjections = 4;
 
 std::vector<int64_t> all_rows(int64_t count) {
   std::vector<int64_t> rows(static_cast<size_t>(count));
@@ -21,11 +24,16 @@ std::vector<int64_t> all_rows(int64_t count) {
   return rows;
 }
 
-// The first, the last and random rows between.
-std::vector<int64_t> sample_rows(int64_t count, NormalRandom& random) {
-  std::vector<int64_t> rows = {0, count - 1};
-  while (static_cast<int64_t>(rows.size()) < std::min(kSampledRows, count))
-    rows.push_back(static_cast<int64_t>(random.next_bits() % static_cast<uint64_t>(count)));
+int64_t below(int64_t count, NormalRandom& random) {
+  return static_cast<int64_t>(random.next_bits() % static_cast<uint64_t>(count));
+}
+
+// The last, the first and random rows between.
+std::vector<int64_t> sample_rows(int64_t count, int64_t wanted, NormalRandom& random) {
+  std::vector<int64_t> rows = {count - 1};
+  if (wanted > kRowsOfOthers) rows.push_back(0);
+  while (static_cast<int64_t>(rows.size()) < std::min(wanted, count))
+    rows.push_back(below(count, random));
   return rows;
 }
 
@@ -34,18 +42,20 @@ struct Comparison {
   std::vector<double> AttentionRowsResult::*rows;
   enum class Kind { output, log_sum_exp, query_gradient, key_gradient } kind;
   double factor;  // how many times the plain implementation's error is allowed
-  std::vector<double> AttentionHead::*multiplied = nullptr;  // with the gradient of the scores
+  // Of each row, what roundings of terms that cancel may leave; none: nothing cancels.
+  std::vector<double> AttentionRowsResult::*rounding = nullptr;
 };
 
 // The field's rule: twice the error of a plain implementation in the same dtype, three times for
 // gradients.
 constexpr std::array kComparisons = {
     Comparison{"output", &AttentionRowsResult::output, Comparison::Kind::output, 2},
-    Comparison{"log_sum_exp", &AttentionRowsResult::log_sum_exp, Comparison::Kind::log_sum_exp, 2},
+    Comparison{"log_sum_exp", &AttentionRowsResult::log_sum_exp, Comparison::Kind::log_sum_exp, 2,
+               &AttentionRowsResult::log_sum_exp_rounding},
     Comparison{"d_q", &AttentionRowsResult::d_q, Comparison::Kind::query_gradient, 3,
-               &AttentionHead::k},
+               &AttentionRowsResult::d_q_rounding},
     Comparison{"d_k", &AttentionRowsResult::d_k, Comparison::Kind::key_gradient, 3,
-               &AttentionHead::q},
+               &AttentionRowsResult::d_k_rounding},
     Comparison{"d_v", &AttentionRowsResult::d_v, Comparison::Kind::key_gradient, 3},
 };
 
@@ -62,21 +72,161 @@ bool applies(const Comparison& comparison, const CheckedResults& results) {
   return false;
 }
 
-struct Extremes {
-  double error = 0;        // of what was computed
-  double plain_error = 0;  // of a plain implementation
-  double largest = 0;      // magnitude of the true values, and of what cancels in them
+struct RowError {
+  double error = 0;     // the largest of the row
+  double rounding = 0;  // that terms which cancel may leave
 };
 
-double largest_of(const std::vector<double>& values) {
-  double largest = 0;
-  for (double value : values) largest = std::max(largest, std::abs(value));
-  return largest;
+struct Errors {
+  std::vector<RowError> rows;
+  double plain_error = 0;  // of a plain implementation, the largest of all rows
+  double largest = 0;      // magnitude of the true values
+
+  // The row that is worst beside its own tolerance.
+  TensorError worst(const char* name, double factor, DType stored) const {
+    // The floor is a few roundings of the largest value, for cases where the plain one is exact by
+    // luck. In 16 bits storing the result is the one that counts.
+    const double roundings = is_16_bit(stored) ? 1 : 4;
+    const double shared = factor * plain_error + roundings * info(stored).epsilon * largest + 1e-12;
+    TensorError worst{name, 0, shared};
+    for (const RowError& row : rows)
+      worst.tolerance = std::max(worst.tolerance, shared + row.rounding);
+    for (const RowError& row : rows) {
+      const double tolerance = shared + row.rounding;
+      // Worse, or not a number.
+      if (!(row.error / tolerance <= worst.max_error / worst.tolerance))
+        worst = {name, row.error, tolerance};
+      if (std::isnan(row.error)) break;
+    }
+    return worst;
+  }
+};
+
+class AttentionComparison {
+ public:
+  AttentionComparison(const AttentionConfig& config, const CheckedResults& results,
+                      const HeadReader& read, const RangeRunner& run)
+      : config_(config), results_(results), read_(read), run_(run) {}
+
+  AttentionHead head(int64_t number) const {
+    return {.seq_len = config_.seq_len,
+            .head_dim = config_.head_dim,
+            .causal = config_.causal,
+            .scale = 1.0 / std::sqrt(static_cast<double>(config_.head_dim)),
+            .q = read_("q", number),
+            .k = read_("k", number),
+            .v = read_("v", number),
+            .d_output = results_.gradients ? read_("d_output", number) : std::vector<double>()};
+  }
+
+  // Without keys, what belongs to queries alone.
+  void compare_rows(const AttentionHead& problem, int64_t number,
+                    const std::vector<int64_t>& queries, const std::vector<int64_t>& keys);
+  // What all rows of the gradients add up to: for each query the weights sum to 1, and so d_v
+  // sums to d_output; and as d_q = dS K and d_k = dS^T Q, (K a) . (d_k b) = (Q b) . (d_q a) for any
+  // a and b. Errors of so many rows add up as squares.
+  void compare_sums(const AttentionHead& problem, int64_t number, NormalRandom& random);
+
+  std::vector<TensorError> tensors() const {
+    std::vector<TensorError> all;
+    for (size_t c = 0; c < kComparisons.size(); ++c) {
+      if (!applies(kComparisons[c], results_)) continue;
+      const bool is_single = kComparisons[c].kind == Comparison::Kind::log_sum_exp;
+      all.push_back(errors_[c].worst(kComparisons[c].name, kComparisons[c].factor,
+                                     is_single ? DType::f32 : config_.dtype));
+    }
+    return all;
+  }
+
+ private:
+  Errors& errors_of(const char* name) {
+    const auto is_it = [&](const Comparison& of) { return std::string_view(of.name) == name; };
+    return errors_[static_cast<size_t>(
+        std::find_if(kComparisons.begin(), kComparisons.end(), is_it) - kComparisons.begin())];
+  }
+
+  const AttentionConfig& config_;
+  const CheckedResults& results_;
+  const HeadReader& read_;
+  const RangeRunner& run_;
+  std::array<Errors, kComparisons.size()> errors_{};
+};
+
+void AttentionComparison::compare_rows(const AttentionHead& problem, int64_t number,
+                                       const std::vector<int64_t>& queries,
+                                       const std::vector<int64_t>& keys) {
+  const AttentionRounding rounding(problem, config_.dtype);
+  const AttentionRowsResult exact = attention_rows_fp64(problem, queries, keys, run_, &rounding);
+  const AttentionRowsResult plain =
+      attention_rows_naive(problem, config_.dtype, queries, keys, run_);
+  for (size_t c = 0; c < kComparisons.size(); ++c) {
+    const Comparison& comparison = kComparisons[c];
+    const bool by_key = comparison.kind == Comparison::Kind::key_gradient;
+    const std::vector<int64_t>& rows = by_key ? keys : queries;
+    if (!applies(comparison, results_) || rows.empty()) continue;
+    const std::vector<double> computed = read_(comparison.name, number);
+    const auto width = static_cast<size_t>(
+        comparison.kind == Comparison::Kind::log_sum_exp ? 1 : config_.head_dim);
+    Errors& of = errors_[c];
+    // A rounding of a sum moves its logarithm by an epsilon, however small that is.
+    if (comparison.kind == Comparison::Kind::log_sum_exp) of.largest = std::max(of.largest, 1.0);
+    for (size_t r = 0; r < rows.size(); ++r) {
+      RowError row;
+      if (comparison.rounding) row.rounding = (exact.*comparison.rounding)[r];
+      for (size_t column = 0; column < width; ++column) {
+        const size_t at = r * width + column;
+        const double truth = (exact.*comparison.rows)[at];
+        const double value = computed.at(static_cast<size_t>(rows[r]) * width + column);
+        row.error = larger(row.error, std::abs(value - truth));
+        of.plain_error = larger(of.plain_error, std::abs((plain.*comparison.rows)[at] - truth));
+        of.largest = std::max(of.largest, std::abs(truth));
+      }
+      of.rows.push_back(row);
+    }
+  }
 }
 
-double root_mean_square(const std::vector<double>& values) {
-  const double squares = std::inner_product(values.begin(), values.end(), values.begin(), 0.0);
-  return std::sqrt(squares / static_cast<double>(values.size()));
+void AttentionComparison::compare_sums(const AttentionHead& problem, int64_t number,
+                                       NormalRandom& random) {
+  const auto rows = static_cast<size_t>(config_.seq_len);
+  const auto width = static_cast<size_t>(config_.head_dim);
+  const std::vector<double> d_q = read_("d_q", number), d_k = read_("d_k", number),
+                            d_v = read_("d_v", number);
+  RowError values;
+  for (size_t column = 0; column < width; ++column) {
+    double difference = 0;
+    for (size_t at = column; at < rows * width; at += width)
+      difference += d_v.at(at) - problem.d_output[at];
+    values.error =
+        larger(values.error, std::abs(difference) / std::sqrt(static_cast<double>(rows)));
+  }
+  errors_of("d_v").rows.push_back(values);
+
+  // The rows of a matrix times a vector of signs.
+  const auto projected = [&](const std::vector<double>& matrix, const std::vector<double>& signs) {
+    std::vector<double> products(rows);
+    for (size_t row = 0; row < rows; ++row)
+      products[row] =
+          std::inner_product(signs.begin(), signs.end(),
+                             matrix.begin() + static_cast<std::ptrdiff_t>(row * width), 0.0);
+    return products;
+  };
+  const auto dot = [](const std::vector<double>& x, const std::vector<double>& y) {
+    return std::inner_product(x.begin(), x.end(), y.begin(), 0.0);
+  };
+  RowError keys;
+  for (int i = 0; i < kProjections; ++i) {
+    std::vector<double> a(width), b(width);
+    for (std::vector<double>* signs : {&a, &b})
+      for (double& sign : *signs) sign = random.next_bits() % 2 == 0 ? 1 : -1;
+    const std::vector<double> k_a = projected(problem.k, a), q_b = projected(problem.q, b);
+    const double difference = dot(k_a, projected(d_k, b)) - dot(q_b, projected(d_q, a));
+    // What an error of 1 in every element, of either sign, would leave.
+    const double scale = std::sqrt(static_cast<double>(width)) *
+                         (std::sqrt(dot(k_a, k_a)) + std::sqrt(dot(q_b, q_b)));
+    keys.error = larger(keys.error, std::abs(difference) / scale);
+  }
+  errors_of("d_k").rows.push_back(keys);
 }
 
 }  // namespace
@@ -84,76 +234,35 @@ double root_mean_square(const std::vector<double>& values) {
 Verification verify_attention(const AttentionConfig& config, const CheckedResults& results,
                               const HeadReader& read, uint64_t seed, const RangeRunner& run) {
   const int64_t heads = config.batch_size * config.heads;
-  const bool whole = config.seq_len <= kWholeTensorLimit;
+  AttentionComparison comparison(config, results, read, run);
+  Verification verification{.checked = true, .what = "whole tensors", .tensors = {}};
+  if (config.seq_len <= kWholeTensorLimit) {
+    const std::vector<int64_t> rows = all_rows(config.seq_len);
+    for (int64_t head = 0; head < heads; ++head)
+      comparison.compare_rows(comparison.head(head), head, rows, rows);
+    verification.tensors = comparison.tensors();
+    return verification;
+  }
   NormalRandom random(seed, "verified rows");
-  std::vector<int64_t> checked_heads = all_rows(heads);
-  if (!whole)
-    for (int64_t& head : checked_heads)
-      head = static_cast<int64_t>(random.next_bits() % static_cast<uint64_t>(heads));
-  if (!whole) checked_heads.resize(static_cast<size_t>(std::min(heads, kSampledHeads)));
-
-  std::array<Extremes, kComparisons.size()> extremes{};
-  for (int64_t head : checked_heads) {
-    const AttentionHead problem{
-        .seq_len = config.seq_len,
-        .head_dim = config.head_dim,
-        .causal = config.causal,
-        .scale = 1.0 / std::sqrt(static_cast<double>(config.head_dim)),
-        .q = read("q", head),
-        .k = read("k", head),
-        .v = read("v", head),
-        .d_output = results.gradients ? read("d_output", head) : std::vector<double>()};
-    const std::vector<int64_t> queries =
-        whole ? all_rows(config.seq_len) : sample_rows(config.seq_len, random);
-    const std::vector<int64_t> keys =
-        whole ? all_rows(config.seq_len) : sample_rows(config.seq_len, random);
-    const AttentionRowsResult exact = attention_rows_fp64(problem, queries, keys, run);
-    const AttentionRowsResult plain =
-        attention_rows_naive(problem, config.dtype, queries, keys, run);
-    for (size_t c = 0; c < kComparisons.size(); ++c) {
-      const Comparison& comparison = kComparisons[c];
-      if (!applies(comparison, results)) continue;
-      const std::vector<double> computed = read(comparison.name, head);
-      const bool by_key = comparison.kind == Comparison::Kind::key_gradient;
-      const std::vector<int64_t>& rows = by_key ? keys : queries;
-      const auto width = static_cast<size_t>(
-          comparison.kind == Comparison::Kind::log_sum_exp ? 1 : config.head_dim);
-      Extremes& extreme = extremes[c];
-      // A rounding of a sum moves its logarithm by an epsilon, however small that is.
-      if (comparison.kind == Comparison::Kind::log_sum_exp)
-        extreme.largest = std::max(extreme.largest, 1.0);
-      // The gradient of a score is a difference, that of a lone one of equals: what is left of it
-      // are roundings of its terms, which are as large as those of d_v times a value.
-      if (comparison.multiplied)
-        extreme.largest =
-            std::max(extreme.largest, largest_of(exact.d_v) * root_mean_square(problem.v) *
-                                          root_mean_square(problem.*comparison.multiplied));
-      for (size_t r = 0; r < rows.size(); ++r)
-        for (size_t column = 0; column < width; ++column) {
-          const size_t at = r * width + column;
-          const double truth = (exact.*comparison.rows)[at];
-          const double value = computed.at(static_cast<size_t>(rows[r]) * width + column);
-          extreme.error = larger(extreme.error, std::abs(value - truth));
-          extreme.plain_error =
-              larger(extreme.plain_error, std::abs((plain.*comparison.rows)[at] - truth));
-          extreme.largest = std::max(extreme.largest, std::abs(truth));
-        }
-    }
+  const int64_t whole =
+      below(heads, random);  // whose gradients of keys are computed, over all queries
+  comparison.compare_rows(comparison.head(whole), whole,
+                          sample_rows(config.seq_len, kSampledRows, random),
+                          sample_rows(config.seq_len, kSampledRows, random));
+  // Evenly spread over the others, and of all of them their sums.
+  const int64_t readable = kElementsOfOthers / (config.seq_len * config.head_dim);
+  const int64_t looked_at = std::clamp<int64_t>(readable, 1, heads);
+  for (int64_t i = 0; i < looked_at; ++i) {
+    const int64_t number = looked_at == 1 ? whole : i * (heads - 1) / (looked_at - 1);
+    const AttentionHead head = comparison.head(number);
+    if (number != whole)
+      comparison.compare_rows(head, number, sample_rows(config.seq_len, kRowsOfOthers, random), {});
+    if (results.gradients) comparison.compare_sums(head, number, random);
   }
-
-  Verification verification{
-      .checked = true,
-      .what = whole ? "whole tensors" : fmt::format("{} rows of one head", kSampledRows),
-      .oracle = "fp64",
-      .tensors = {}};
-  for (size_t c = 0; c < kComparisons.size(); ++c) {
-    if (!applies(kComparisons[c], results)) continue;
-    // The floor is a few roundings of the largest value, for cases where the plain one is exact by
-    // luck.
-    const double floor = 4 * info(config.dtype).epsilon * extremes[c].largest + 1e-12;
-    verification.tensors.push_back({kComparisons[c].name, extremes[c].error,
-                                    kComparisons[c].factor * extremes[c].plain_error + floor});
-  }
+  verification.what = fmt::format("{} rows of one head", kSampledRows);
+  if (heads > 1)
+    verification.what += fmt::format(", {} rows and the sums of {}", kRowsOfOthers, looked_at);
+  verification.tensors = comparison.tensors();
   return verification;
 }
 

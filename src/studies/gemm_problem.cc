@@ -153,7 +153,7 @@ Verification GemmProblem::verify(uint64_t seed) const {
     all.largest = std::max(all.largest, each.largest);
   }
   // The rule of docs/measuring.md: twice the error of a plain loop in the same dtype, and a floor.
-  const double floor = 4 * info(dtype).epsilon * all.largest + 1e-12;
+  const double floor = (is_16_bit(dtype) ? 1 : 4) * info(dtype).epsilon * all.largest + 1e-12;
   return {.checked = true,
           .what = whole ? "whole tensors" : fmt::format("{} rows", rows.size()),
           .oracle = "fp64",

@@ -183,6 +183,13 @@ void ModelExecutable::set_poison(bool poison) {
     state_->eager->set_poison(poison);
 }
 
+void ModelExecutable::set_observer(KernelObserver* observer) {
+  if (state_->plan)
+    state_->compiled->set_observer(observer);
+  else
+    state_->eager->set_observer(observer);
+}
+
 size_t ModelExecutable::parts() const {
   return scenario_ == Scenario::forward_backward ? graph().stages().size() : 1;
 }

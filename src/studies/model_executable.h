@@ -16,7 +16,7 @@
 
 #include "cost/cost.h"
 #include "measure/speed_of_light.h"
-#include "runtime/device.h"
+#include "runtime/kernel_observer.h"
 #include "studies/model_memory.h"
 #include "studies/model_workload.h"
 
@@ -62,6 +62,7 @@ class ModelExecutable {
   bool has_input(std::string_view name) const;
   TensorView output(std::string_view name) const;  // of the last run
   void set_poison(bool poison);
+  void set_observer(KernelObserver* observer);  // of every kernel; null: nobody
   void run() {
     for (size_t part = 0; part < parts(); ++part) run_part(part);
   }

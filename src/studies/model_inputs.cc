@@ -41,37 +41,37 @@ std::vector<int32_t> ModelInputs::ids(const TransformerConfig& config,
   return drawn;
 }
 
-void ModelInputs::fill_with_zeros(const TensorView& view) {
-  const int64_t count = element_count(view.shape);
-  const int64_t load = std::min<int64_t>(count, 1 << 22);
-  const int size = info(view.dtype).size;
-  const std::vector<char> zeros(static_cast<size_t>(load * size));
+void ModelInputs::fill_with(const TensorView& view, std::span<const float> values) {
+  const int64_t count = element_count(view.shape), load = static_cast<int64_t>(values.size());
   for (int64_t first = 0; first < count; first += load)
-    device_.upload({static_cast<char*>(view.data) + first * size,
-                    view.dtype,
-                    {std::min(load, count - first)},
-                    {1}},
-                   zeros.data());
+    device_.upload({view.as<float>() + first, view.dtype, {std::min(load, count - first)}, {1}},
+                   values.data());
+}
+
+void ModelInputs::upload(const TensorView& view, std::span<const float> values,
+                         const RangeRunner& in_parallel) {
+  if (info(view.dtype).size == sizeof(float)) return device_.upload(view, values.data());
+  narrow_.resize(values.size());
+  in_parallel(static_cast<int64_t>(values.size()), [&](int64_t begin, int64_t end) {
+    for (int64_t at = begin; at < end; ++at)
+      store_one(view.dtype, values[static_cast<size_t>(at)], narrow_.data(), at);
+  });
+  device_.upload(view, narrow_.data());
+}
+
+void ModelInputs::upload_parameter(const ModelExecutable& executable, const std::string& name,
+                                   std::span<const float> values, const RangeRunner& in_parallel) {
+  upload(executable.input(name), values, in_parallel);
+  const std::string copy = tensor_name(Role::copy, name);
+  if (executable.has_input(copy)) upload(executable.input(copy), values, in_parallel);
 }
 
 void ModelInputs::fill_parameters(const ModelExecutable& executable,
                                   const TransformerConfig& config) {
   HostThreads threads(device_);
   const RangeRunner in_parallel = threads.runner();
-  std::vector<uint16_t> narrow;
-  const auto upload = [&](const TensorView& view, std::span<const float> values) {
-    if (info(view.dtype).size == sizeof(float)) return device_.upload(view, values.data());
-    narrow.resize(values.size());
-    in_parallel(static_cast<int64_t>(values.size()), [&](int64_t begin, int64_t end) {
-      for (int64_t at = begin; at < end; ++at)
-        store_one(view.dtype, values[static_cast<size_t>(at)], narrow.data(), at);
-    });
-    device_.upload(view, narrow.data());
-  };
   const TakeValues take = [&](const Parameter& parameter, std::span<const float> values) {
-    upload(executable.input(parameter.name), values);
-    const std::string copy = tensor_name(Role::copy, parameter.name);
-    if (executable.has_input(copy)) upload(executable.input(copy), values);
+    upload_parameter(executable, parameter.name, values, in_parallel);
   };
   if (options_.weights.empty()) return draw(config, in_parallel, take);
   check_model_weights(options_.weights, config);
@@ -125,6 +125,7 @@ void ModelInputs::save_weights(const ModelExecutable& executable, const Transfor
 
 void ModelInputs::fill(const ModelExecutable& executable, const TransformerConfig& config) {
   fill_parameters(executable, config);
+  const std::vector<float> zeros(1 << 22);
   const RopeValues rope = rope_values(config.context_length, config.head_dim(), config.rope_theta);
   for (Value value : executable.graph().inputs()) {
     const auto& [whole, role, parts] = executable.graph().input_info(value);
@@ -136,7 +137,32 @@ void ModelInputs::fill(const ModelExecutable& executable, const TransformerConfi
       device_.upload(executable.input(whole), rope.sin.data());
     else if (role == Role::first_moment || role == Role::second_moment)
       for (const InputPart& part : parts)
-        fill_with_zeros(executable.input(tensor_name(role, part.parameter)));
+        fill_with(executable.input(tensor_name(role, part.parameter)), zeros);
+  }
+}
+
+void ModelInputs::fill_unevenly(const ModelExecutable& executable,
+                                const TransformerConfig& config) {
+  constexpr size_t kPeriod = 1 << 16;
+  constexpr double kMoment = 1e-3;
+  fill(executable, config);
+  HostThreads threads(device_);
+  NormalRandom random(options_.seed, "uneven");
+  for (const Parameter& parameter : transformer_parameters(config)) {
+    if (parameter.beginning != Parameter::Beginning::ones) continue;
+    std::vector<float> values(static_cast<size_t>(element_count(parameter.shape)));
+    for (float& value : values) value = static_cast<float>(0.5 + random.uniform());
+    upload_parameter(executable, parameter.name, values, threads.runner());
+  }
+  if (executable.scenario() != Scenario::full_step) return;
+  std::vector<float> first(kPeriod), second(kPeriod);
+  for (size_t i = 1; i < kPeriod; i += 2) {
+    first[i] = static_cast<float>(kMoment * random.next());
+    second[i] = static_cast<float>(std::pow(kMoment * random.next(), 2));
+  }
+  for (const Parameter& parameter : transformer_parameters(config)) {
+    fill_with(executable.input(tensor_name(Role::first_moment, parameter.name)), first);
+    fill_with(executable.input(tensor_name(Role::second_moment, parameter.name)), second);
   }
 }
 

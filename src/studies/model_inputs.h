@@ -32,6 +32,11 @@ class ModelInputs {
   // Fills every input of a prepared executable; the optimizer stands before its first step.
   void fill(const ModelExecutable& executable, const TransformerConfig& config);
 
+  // The same, but nothing is all alike: what begins as ones scatters around 1, and every other
+  // element of the moments is not 0. For looking at kernels, to which it must matter what they
+  // read.
+  void fill_unevenly(const ModelExecutable& executable, const TransformerConfig& config);
+
   // The optimizer's scalars of step `step`, counted from 1; nothing where there is no optimizer.
   void set_step(const ModelExecutable& executable, int64_t step, const AdamWOptions& optimizer);
 
@@ -49,10 +54,17 @@ class ModelInputs {
   // Draws the parameters, or has them still.
   void draw(const TransformerConfig& config, const RangeRunner& in_parallel,
             const TakeValues& take);
-  void fill_with_zeros(const TensorView& view);
+  void upload_parameter(const ModelExecutable& executable, const std::string& name,
+                        std::span<const float> values, const RangeRunner& in_parallel);
+  // Rounded to the view's dtype.
+  void upload(const TensorView& view, std::span<const float> values,
+              const RangeRunner& in_parallel);
+  // Repeats `values`, fp32 like the view.
+  void fill_with(const TensorView& view, std::span<const float> values);
 
   Device& device_;
   ModelInputOptions options_;
+  std::vector<uint16_t> narrow_;  // what upload() rounded last
   std::string kept_key_;
   std::vector<std::vector<float>> kept_;  // in the order of transformer_parameters()
 };

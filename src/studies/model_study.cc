@@ -12,6 +12,7 @@
 #include "studies/busy_time.h"
 #include "studies/device_facts.h"
 #include "studies/expected_time.h"
+#include "studies/kernel_check.h"
 #include "studies/memory_watch.h"
 
 namespace ridgeline {
@@ -232,6 +233,28 @@ void ModelStudy::predict(const ModelExecutable& executable, Bytes before, Record
                             to_string(predicted), to_string(budget)));
 }
 
+// After all others, as it changes parameters and moments.
+void ModelStudy::check_kernels(ModelExecutable& executable, const TransformerConfig& config,
+                               Verification& verification) {
+  constexpr int64_t kStep = 3;  // whose corrections are neither 1 nor 1 - beta
+  begin(executable.scenario(), "verifying, kernel by kernel");
+  inputs_.fill_unevenly(executable, config);
+  inputs_.set_step(executable, kStep, options_.optimizer);
+  KernelChecker checker(device_, options_.seed);
+  executable.set_poison(true);
+  executable.set_observer(&checker);
+  executable.run();
+  executable.set_observer(nullptr);
+  executable.set_poison(false);
+  const std::string prefix = series_of(executable.scenario()) + '.';
+  checker.report(prefix, verification);
+  if (executable.scenario() == Scenario::full_step)
+    verification.tensors.push_back(
+        {prefix + "optimizer_settings",
+         update_settings_error(executable, device_, options_.optimizer, kStep),
+         info(DType::f32).epsilon});
+}
+
 bool ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, Record& record) {
   const TransformerConfig& config = workload.config;
   ModelExecutable executable(workload, scenario, device_,
@@ -342,6 +365,7 @@ bool ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, 
                       return device_.busy_ms(parts.back());
                     }});
   add_busy_times(busy, record);
+  if (options_.verify) check_kernels(executable, config, record.verification);
   return true;
 }
 

@@ -67,6 +67,9 @@ class ModelStudy {
   void predict(const ModelExecutable& executable, Bytes before, Record& record) const;
   // False: interrupted.
   bool run_scenario(const ModelWorkload& workload, Scenario scenario, Record& record);
+  // Adds what every kernel of one more step showed.
+  void check_kernels(ModelExecutable& executable, const TransformerConfig& config,
+                     Verification& verification);
   ModelExecutableOptions build_options(const std::string& of = {}) const;
   void begin(Scenario scenario, const char* stage) const;
   std::optional<ModelSample> reference(const ModelWorkload& workload, Scenario scenario);

@@ -1,5 +1,6 @@
-// Whether a model computes what it should: the loss that its beginning implies, and the same values
-// compiled as vanilla, at seeded samples of logits, gradients and updated weights.
+// Whether a model computes what it should: the loss that its beginning implies, the same values
+// compiled as vanilla, at seeded samples of logits and gradients, and clipping that happened.
+// Kernels are checked one by one besides: kernel_check.h.
 #pragma once
 
 #include <map>
@@ -18,11 +19,12 @@ struct ModelSample {
   double loss = 0;                  // of the forward scenario: over the sampled tokens
   std::vector<double> logits = {};  // forward: of the sampled tokens
   std::map<std::string, std::vector<double>> gradients = {};  // of the others, by parameter
-  double gradient_norm = 0;    // full step with clipping: before it, as are the gradients
-  double optimizer_error = 0;  // full step: of updated weights, in units of the learning rate
+  // Full step with clipping: the norm before it, as are the gradients, and how far the norm that
+  // the moments show is from the one that clipping makes of it, relative.
+  std::optional<double> gradient_norm = {}, clipping_error = {};
 };
 
-// Takes the sample of one step: construct it before the run, since the step overwrites weights.
+// Takes the sample of a first step.
 class ModelSampler {
  public:
   // `targets`: the ids that the loss compares with.
@@ -33,14 +35,16 @@ class ModelSampler {
   ModelSample after_run() const;
 
  private:
-  struct Place {  // an element that is looked at
+  struct Places {  // elements that are looked at
     std::string parameter;
-    int64_t element = 0;
-    double before = 0;  // of a full step: the weight
+    std::vector<int64_t> elements;  // none: all
   };
 
   void sample_logits(ModelSample& sample) const;
   void sample_gradients(ModelSample& sample) const;
+  std::vector<double> values(const Places& places, const std::string& output) const;
+  // Of the gradients that reached the optimizer, over all parameters.
+  double clipped_norm() const;
 
   const ModelExecutable& executable_;
   const Device& device_;
@@ -48,7 +52,7 @@ class ModelSampler {
   std::vector<int32_t> targets_;
   AdamWOptions optimizer_;
   std::vector<int64_t> tokens_;
-  std::vector<Place> places_;
+  std::vector<Places> places_;
 };
 
 // The loss of random targets at the beginning: logits are normal, and so log V plus half of their
@@ -58,6 +62,11 @@ struct ExpectedLoss {
   double tolerance = 0;
 };
 ExpectedLoss expected_loss(const TransformerConfig& config, int64_t tokens);
+
+// How far from `optimizer` in step `step` the settings are that the executable's updates read:
+// relative, infinite where one differs that does not round.
+double update_settings_error(const ModelExecutable& executable, const Device& device,
+                             const AdamWOptions& optimizer, int64_t step);
 
 // Adds what was compared to `verification`, as "fwd_bwd.loss" and so on. Without a reference the
 // sample is held against the expected loss, and has to be finite.

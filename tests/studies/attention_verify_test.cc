@@ -72,6 +72,12 @@ class Problem {
     store_one(dtype(name), load_one(dtype(name), data, at) + amount, data, at);
   }
 
+  void exchange_heads(const std::string& name, int64_t one, int64_t other) {
+    const auto bytes = static_cast<std::ptrdiff_t>(bytes_.at(name).size()) / heads();
+    const auto begin = bytes_.at(name).begin();
+    std::swap_ranges(begin + one * bytes, begin + (one + 1) * bytes, begin + other * bytes);
+  }
+
   // The same tensor laid out with its rows as columns.
   void transpose_in_memory(const std::string& name) {
     const std::vector<char> before = bytes_.at(name);
@@ -185,6 +191,21 @@ TEST(VerifyAttention, WhatVanishesMayRoundAndNothingElse) {
   }
 }
 
+// It grows with the width of a head, and no faster than that needs.
+TEST(VerifyAttention, WhatCancellationLeavesIsAllowedAtAnyWidth) {
+  double before = 0;
+  for (const int64_t head_dim : {16, 64, 128, 256}) {
+    const AttentionConfig lone{.batch_size = 4, .heads = 4, .seq_len = 1, .head_dim = head_dim};
+    const Verification found = Problem(lone).verify();
+    for (const TensorError& tensor : found.tensors) {
+      if (tensor.name != "d_q") continue;
+      EXPECT_GT(tensor.tolerance, 1.2 * before) << head_dim;
+      EXPECT_LT(tensor.tolerance, 1e-4) << head_dim;
+      before = tensor.tolerance;
+    }
+  }
+}
+
 TEST(VerifyAttention, ComparesEveryElementOfShortProblems) {
   Problem problem(kShort);
   for (const std::string tensor : {"output", "log_sum_exp", "d_q", "d_k", "d_v"})
@@ -212,6 +233,44 @@ TEST(VerifyAttention, RowsBetweenTheFirstAndTheLastAreSampledToo) {
     for (int64_t row = 1; row + 1 < kLong.seq_len; ++row) problem.add(tensor, 0, row, 0, 0.01f);
     EXPECT_TRUE(first_wrong_tensor(problem.verify()).starts_with(tensor));
   }
+}
+
+// Only one head's rows are computed over all of the other side; the others are not left out.
+TEST(VerifyAttention, OtherHeadsOfLongProblemsAreLookedAtToo) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    AttentionConfig config = kLong;
+    config.heads = 3;
+    config.causal = dtype == DType::bf16;
+    config.dtype = dtype;
+    Problem problem(config);
+    ASSERT_EQ(first_wrong_tensor(problem.verify()), "") << info(dtype).name;
+    EXPECT_EQ(problem.verify().what, "24 rows of one head, 2 rows and the sums of 3");
+    for (const std::string tensor : {"output", "log_sum_exp", "d_q", "d_k", "d_v"}) {
+      problem.exchange_heads(tensor, 1, 2);
+      // The sums of d_k and d_q are compared with each other.
+      const std::string wrong = first_wrong_tensor(problem.verify());
+      EXPECT_TRUE(wrong.starts_with(tensor) || wrong.starts_with("d_k")) << tensor << ' ' << wrong;
+      problem.exchange_heads(tensor, 1, 2);
+    }
+  }
+}
+
+TEST(VerifyAttention, ATileThatOneHeadOfALongProblemLacksIsSeen) {
+  AttentionConfig config = kLong;
+  config.heads = 3;
+  Problem problem(config);
+  const auto move_tile = [&](const std::string& tensor, int64_t head, float by) {
+    for (int64_t row = 1000; row < 1064; ++row)
+      for (int64_t column = 0; column < config.head_dim; ++column)
+        problem.add(tensor, head, row, column, row % 3 == 0 ? 4 * by : -by);
+  };
+  for (const std::string tensor : {"d_k", "d_v"})
+    for (int64_t head = 0; head < 3; ++head) {
+      move_tile(tensor, head, 0.005f);
+      const std::string wrong = first_wrong_tensor(problem.verify());
+      EXPECT_TRUE(wrong.starts_with(tensor)) << tensor << ' ' << head << ' ' << wrong;
+      move_tile(tensor, head, -0.005f);
+    }
 }
 
 TEST(VerifyAttention, RoundingToTheDtypeIsWithinTolerance) {

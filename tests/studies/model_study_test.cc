@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <set>
@@ -11,6 +12,8 @@
 #include "measure/test_support.h"
 #include "runtime/cpu_device.h"
 #include "studies/attention_verify.h"
+#include "studies/host_tensors.h"
+#include "support/planted_faults.h"
 #include "support/tiny_transformer.h"
 
 namespace ridgeline {
@@ -63,8 +66,10 @@ TEST(ModelStudy, EveryModeAndPrecisionIsMeasuredVerifiedAndAsLargeAsPredicted) {
       EXPECT_EQ(record.memory.peak, record.memory.predicted_peak);
       EXPECT_EQ(record.memory.predicted_peak, study.predicted_peak(row));
       const auto checked = checked_tensors(record);
-      for (const char* name : {"forward.initial_loss", "fwd_bwd.initial_loss",
-                               "full_step.initial_loss", "full_step.optimizer"})
+      for (const char* name :
+           {"forward.initial_loss", "fwd_bwd.initial_loss", "full_step.initial_loss",
+            "forward.kernels", "fwd_bwd.kernels", "full_step.kernels", "full_step.optimizer",
+            "full_step.optimizer_settings"})
         EXPECT_TRUE(checked.contains(name)) << name;
       for (const char* name : {"forward.loss", "forward.logits", "fwd_bwd.loss",
                                "fwd_bwd.gradients", "full_step.loss", "full_step.gradients"})
@@ -356,7 +361,7 @@ TEST(ModelVerification, RefusesALossThatTheBeginningCannotHave) {
   }
   for (const double error : {0.5, std::nan("")}) {
     ModelSample sample = good_sample();
-    sample.optimizer_error = error;
+    sample.clipping_error = error;
     EXPECT_NE(wrong(sample, std::nullopt), "") << error;
   }
 }
@@ -419,24 +424,101 @@ TEST(ModelVerification, NanIsTheWorstErrorWhereverItStands) {
   EXPECT_TRUE(std::isnan(error_of(sample, "gradient_norm")));
 }
 
-TEST(ModelVerification, AnUpdatedWeightThatIsNanIsSeen) {
+// A row with a fault in one kind of kernel.
+Record run_with(const testing::PlantedFault& fault, ModelMode mode, ModelPrecision precision,
+                double max_norm) {
+  testing::Faulty<CpuDevice> device(two_threads());
+  device.plant(fault);
+  ModelStudyOptions options = quick();
+  options.scenarios = {Scenario::full_step};
+  options.optimizer.max_norm = max_norm;
+  ModelStudy study(device, options);
+  const Record record = run_row(study, workload(mode, precision));
+  EXPECT_TRUE(device.planted());
+  return record;
+}
+
+TEST(ModelVerification, ASecondMomentThatIsTooLargeIsSeen) {
+  for (const ModelMode mode : {ModelMode::vanilla, ModelMode::compiled})
+    for (const ModelPrecision precision : {ModelPrecision::fp32, ModelPrecision::mixed}) {
+      CpuDevice device(two_threads());
+      const ModelExecutable executable(workload(mode, precision), Scenario::full_step, device);
+      const auto nodes = executable.graph().nodes();
+      const Node& update = *std::ranges::find(nodes, Op::adamw_update, &Node::op);
+      const size_t parameters =
+          update.outputs.size() / std::get<AdamWSpec>(update.attributes.detail).results_of_each();
+      const Record record = run_with({.op = Op::adamw_update,
+                                      .node = update.first_value,
+                                      .result = {"a hundred times too large",
+                                                 [](std::vector<float>& v, size_t, DType) {
+                                                   for (float& value : v) value *= 100;
+                                                 }},
+                                      .output = 2 * parameters},
+                                     mode, precision, 0);
+      EXPECT_EQ(record.status, Status::wrong) << info(mode).name;
+      EXPECT_NE(record.error.find("full_step.v."), std::string::npos) << record.error;
+    }
+}
+
+TEST(ModelVerification, ANormOf0ThatSwitchesClippingOffIsSeen) {
+  for (const ModelMode mode : {ModelMode::vanilla, ModelMode::compiled}) {
+    const Record record =
+        run_with({.op = Op::sum_of_squares,
+                  .result = {"nothing", [](std::vector<float>& v, size_t, DType) { v[0] = 0; }}},
+                 mode, ModelPrecision::fp32, 0.5);
+    EXPECT_EQ(record.status, Status::wrong) << info(mode).name;
+    // Seen without looking at kernels, too.
+    bool clipping = false;
+    for (const TensorError& tensor : record.verification.tensors)
+      clipping = clipping ||
+                 (tensor.name == "full_step.clipping" && !(tensor.max_error <= tensor.tolerance));
+    EXPECT_TRUE(clipping);
+  }
+}
+
+TEST(ModelVerification, ANormOf0IsComparedLikeAnyOther) {
+  ModelSample sample = good_sample(), reference = good_sample();
+  sample.gradient_norm = reference.gradient_norm = 0;
+  EXPECT_EQ(wrong(sample, reference), "");
+  reference.gradient_norm = 2;
+  EXPECT_NE(wrong(sample, reference), "");
+  EXPECT_NE(wrong(reference, sample), "");
+}
+
+TEST(ModelVerification, SettingsOfTheUpdateAreThoseThatWereAskedFor) {
   CpuDevice device(two_threads());
-  const TransformerConfig config = testing::tiny_transformer();
-  ModelExecutable executable(workload(ModelMode::vanilla), Scenario::full_step, device);
+  const AdamWOptions asked{.max_norm = 1};
+  ModelExecutable executable(workload(ModelMode::vanilla), Scenario::full_step, device,
+                             {.optimizer = asked});
   executable.prepare();
   ModelInputs inputs(device, {});
-  inputs.fill(executable, config);
-  const ModelSampler sampler(executable, device, config, inputs.ids(config, "targets"), 42, {});
-  inputs.set_step(executable, 1, {});
-  executable.run();
-  EXPECT_LT(sampler.after_run().optimizer_error, 1e-3);
-  for (const Parameter& parameter : transformer_parameters(config)) {
-    const TensorView weights = executable.output(parameter.name);
-    std::vector<float> before(static_cast<size_t>(element_count(weights.shape)));
-    device.download(weights, before.data());
-    device.poison(weights);
-    EXPECT_TRUE(std::isnan(sampler.after_run().optimizer_error)) << parameter.name;
-    device.upload(weights, before.data());
+  inputs.fill(executable, testing::tiny_transformer());
+  inputs.set_step(executable, 3, asked);
+  EXPECT_LT(update_settings_error(executable, device, asked, 3), 1e-7);
+  EXPECT_GT(update_settings_error(executable, device, asked, 4), 0.1) << "another step";
+  for (const AdamWOptions& other :
+       {AdamWOptions{.learning_rate = 2e-3, .max_norm = 1},
+        AdamWOptions{.beta1 = 0.8, .max_norm = 1}, AdamWOptions{.epsilon = 1e-6, .max_norm = 1},
+        AdamWOptions{.weight_decay = 0, .max_norm = 1},
+        AdamWOptions{.variant = AdamWVariant::pytorch, .max_norm = 1}, AdamWOptions{.max_norm = 0}})
+    EXPECT_GT(update_settings_error(executable, device, other, 3), 1e-3);
+}
+
+TEST(ModelInputs, UnevenOnesLeaveNoParameterAllAlikeAndNoMomentAllZero) {
+  CpuDevice device(two_threads());
+  for (const ModelPrecision precision : {ModelPrecision::fp32, ModelPrecision::mixed}) {
+    const TransformerConfig config = testing::tiny_transformer();
+    ModelExecutable executable(workload(ModelMode::compiled, precision), Scenario::full_step,
+                               device);
+    executable.prepare();
+    ModelInputs inputs(device, {});
+    inputs.fill_unevenly(executable, config);
+    for (const Parameter& parameter : transformer_parameters(config))
+      for (const Role role : {Role::parameter, Role::first_moment, Role::second_moment}) {
+        const std::string name = tensor_name(role, parameter.name);
+        const std::vector<double> values = read_values(device, executable.input(name));
+        EXPECT_GT(std::set<double>(values.begin(), values.end()).size(), values.size() / 3) << name;
+      }
   }
 }
 

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "base/float16.h"
+#include "kernels/reference/attention_rounding.h"
 
 namespace ridgeline {
 namespace {
@@ -75,10 +77,13 @@ class Head {
  public:
   using Real = typename Rounding::Real;
 
-  Head(const AttentionHead& head, Rounding round, const RangeRunner& run)
+  // `rounding`: none, or that of the exact results.
+  Head(const AttentionHead& head, Rounding round, const RangeRunner& run,
+       const AttentionRounding* rounding = nullptr)
       : head_(head),
         round_(round),
         run_(run),
+        rounding_(rounding),
         q_(operands(head.q)),
         k_(operands(head.k)),
         v_(operands(head.v)),
@@ -95,18 +100,18 @@ class Head {
     if (!backward()) keys = {};
     result.d_k.resize(size(keys));
     result.d_v.resize(size(keys));
+    if (rounding_ != nullptr) {
+      result.log_sum_exp_rounding.resize(queries.size());
+      result.d_q_rounding.resize(backward() ? queries.size() : 0);
+      result.d_k_rounding.resize(keys.size());
+    }
     run_(static_cast<int64_t>(queries.size()), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i)
-        query_row(queries[static_cast<size_t>(i)], &result.output[static_cast<size_t>(i * width())],
-                  result.log_sum_exp[static_cast<size_t>(i)],
-                  backward() ? &result.d_q[static_cast<size_t>(i * width())] : nullptr);
+      for (int64_t i = begin; i < end; ++i) query_row(queries, static_cast<size_t>(i), result);
     });
     if (keys.empty()) return result;
     summarize_queries();
     run_(static_cast<int64_t>(keys.size()), [&](int64_t begin, int64_t end) {
-      for (int64_t j = begin; j < end; ++j)
-        key_row(keys[static_cast<size_t>(j)], &result.d_k[static_cast<size_t>(j * width())],
-                &result.d_v[static_cast<size_t>(j * width())]);
+      for (int64_t j = begin; j < end; ++j) key_row(keys, static_cast<size_t>(j), result);
     });
     return result;
   }
@@ -114,6 +119,10 @@ class Head {
  private:
   struct Summary {
     Real largest, total, gradient_dot;  // of a query's softmax and its gradient
+    AttentionRounding::Query rounding = {};
+  };
+  struct QueryTerms {  // over the keys that a query sees
+    std::vector<Real> scores, weights, d_weights;
   };
 
   std::vector<Real> operands(const std::vector<double>& values) const {
@@ -125,16 +134,16 @@ class Head {
   bool backward() const { return !head_.d_output.empty(); }
   int64_t width() const { return head_.head_dim; }
   int64_t visible_keys(int64_t query) const { return head_.causal ? query + 1 : head_.seq_len; }
-  const Real* row(const std::vector<Real>& matrix, int64_t index) const {
+  const Real* row_of(const std::vector<Real>& matrix, int64_t index) const {
     return &matrix[static_cast<size_t>(index * width())];
   }
 
   Real scaled_score(int64_t query, int64_t key) const {
-    const Real score = round_(dot(row(q_, query), row(k_, key), width()));
+    const Real score = round_(dot(row_of(q_, query), row_of(k_, key), width()));
     return round_(score * static_cast<Real>(head_.scale));
   }
   Real d_weight(int64_t query, int64_t key) const {
-    return round_(dot(row(d_output_, query), row(v_, key), width()));
+    return round_(dot(row_of(d_output_, query), row_of(v_, key), width()));
   }
   Real weight(Real score, const Summary& summary) const {
     return round_(std::exp(score - summary.largest) / summary.total);
@@ -144,70 +153,121 @@ class Head {
                   static_cast<Real>(head_.scale));
   }
 
-  // Scores and weight gradients of one query over its keys, and what softmax needs of them.
-  Summary summarize(int64_t query, std::vector<Real>& scores, std::vector<Real>& d_weights) const {
-    const int64_t keys = visible_keys(query);
-    scores.resize(static_cast<size_t>(keys));
-    d_weights.resize(static_cast<size_t>(keys));
+  // Scores, weights and their gradients of one query over its keys, and what softmax needs of them.
+  Summary summarize(int64_t query, QueryTerms& of) const {
+    const auto keys = static_cast<size_t>(visible_keys(query));
+    of.scores.resize(keys);
+    of.weights.resize(keys);
+    of.d_weights.resize(backward() ? keys : 0);
     Summary summary{-std::numeric_limits<Real>::infinity(), 0, 0};
-    for (int64_t j = 0; j < keys; ++j) {
-      scores[static_cast<size_t>(j)] = scaled_score(query, j);
-      if (backward()) d_weights[static_cast<size_t>(j)] = d_weight(query, j);
-      summary.largest = std::max(summary.largest, scores[static_cast<size_t>(j)]);
+    for (size_t j = 0; j < keys; ++j) {
+      of.scores[j] = scaled_score(query, static_cast<int64_t>(j));
+      if (backward()) of.d_weights[j] = d_weight(query, static_cast<int64_t>(j));
+      summary.largest = std::max(summary.largest, of.scores[j]);
     }
-    for (Real score : scores) summary.total += std::exp(score - summary.largest);
-    for (size_t j = 0; backward() && j < scores.size(); ++j)
-      summary.gradient_dot += weight(scores[j], summary) * d_weights[j];
+    for (Real score : of.scores) summary.total += std::exp(score - summary.largest);
+    for (size_t j = 0; j < keys; ++j) {
+      of.weights[j] = weight(of.scores[j], summary);
+      if (backward()) summary.gradient_dot += of.weights[j] * of.d_weights[j];
+    }
+    if constexpr (std::is_same_v<Rounding, Exact>)
+      if (rounding_ != nullptr)
+        summary.rounding =
+            rounding_->query(query, {of.scores, of.weights, of.d_weights, summary.gradient_dot});
     return summary;
   }
 
-  void query_row(int64_t query, double* output, double& log_sum_exp, double* d_q) const {
-    std::vector<Real> scores, d_weights;
-    const Summary summary = summarize(query, scores, d_weights);
-    log_sum_exp = summary.largest + std::log(summary.total);
-    std::vector<Real> out(static_cast<size_t>(width()));
-    std::vector<Real> gradient(static_cast<size_t>(width()));
-    for (size_t j = 0; j < scores.size(); ++j) {
-      const Real p = weight(scores[j], summary);
-      add_scaled(out.data(), round_.operand(p), row(v_, static_cast<int64_t>(j)), width());
-      if (d_q != nullptr)
-        add_scaled(gradient.data(), round_.operand(d_score(p, d_weights[j], summary)),
-                   row(k_, static_cast<int64_t>(j)), width());
+  void query_row(std::span<const int64_t> queries, size_t row, AttentionRowsResult& result) const {
+    const int64_t query = queries[row];
+    QueryTerms of;
+    const Summary summary = summarize(query, of);
+    result.log_sum_exp[row] = summary.largest + std::log(summary.total);
+    const auto d = static_cast<size_t>(width());
+    std::vector<Real> out(d), gradient(d);
+    for (size_t j = 0; j < of.scores.size(); ++j) {
+      const auto key = static_cast<int64_t>(j);
+      add_scaled(out.data(), round_.operand(of.weights[j]), row_of(v_, key), width());
+      if (backward())
+        add_scaled(gradient.data(),
+                   round_.operand(d_score(of.weights[j], of.d_weights[j], summary)),
+                   row_of(k_, key), width());
     }
-    for (size_t i = 0; i < out.size(); ++i) {
-      output[i] = round_(out[i]);
-      if (d_q != nullptr) d_q[i] = round_(gradient[i]);
+    for (size_t c = 0; c < d; ++c) {
+      result.output[row * d + c] = round_(out[c]);
+      if (backward()) result.d_q[row * d + c] = round_(gradient[c]);
     }
+    if (rounding_ == nullptr) return;
+    result.log_sum_exp_rounding[row] = summary.rounding.log_sum_exp;
+    if (backward()) result.d_q_rounding[row] = d_q_rounding(query, of, summary);
+  }
+
+  // The keys share the error of the gradient's dot: it moves d_q along their mean.
+  double d_q_rounding(int64_t query, const QueryTerms& of, const Summary& summary) const {
+    double variance = 0;
+    std::vector<Real> mean_key(static_cast<size_t>(width()));
+    for (size_t j = 0; j < of.scores.size(); ++j) {
+      const auto key = static_cast<int64_t>(j);
+      add_scaled(mean_key.data(), of.weights[j], row_of(k_, key), width());
+      const double largest = rounding_->largest_key(key);
+      variance += largest * largest *
+                  rounding_->d_score_variance({.query = query,
+                                               .key = key,
+                                               .score = of.scores[j],
+                                               .weight = of.weights[j],
+                                               .d_weight = of.d_weights[j],
+                                               .gradient_dot = summary.gradient_dot},
+                                              summary.rounding);
+    }
+    double largest = 0;
+    for (Real value : mean_key) largest = std::max(largest, std::abs(static_cast<double>(value)));
+    const double shared = head_.scale * summary.rounding.gradient_dot * largest;
+    return std::sqrt(variance + shared * shared);
   }
 
   void summarize_queries() {
     summaries_.resize(static_cast<size_t>(head_.seq_len));
     run_(head_.seq_len, [&](int64_t begin, int64_t end) {
-      std::vector<Real> scores, d_weights;
-      for (int64_t i = begin; i < end; ++i)
-        summaries_[static_cast<size_t>(i)] = summarize(i, scores, d_weights);
+      QueryTerms of;
+      for (int64_t i = begin; i < end; ++i) summaries_[static_cast<size_t>(i)] = summarize(i, of);
     });
   }
 
-  void key_row(int64_t key, double* d_k, double* d_v) const {
-    std::vector<Real> keys(static_cast<size_t>(width()));
-    std::vector<Real> values(static_cast<size_t>(width()));
+  void key_row(std::span<const int64_t> rows, size_t row, AttentionRowsResult& result) const {
+    const int64_t key = rows[row];
+    const auto d = static_cast<size_t>(width());
+    std::vector<Real> keys(d), values(d);
+    double variance = 0;
     for (int64_t i = head_.causal ? key : 0; i < head_.seq_len; ++i) {
       const Summary& summary = summaries_[static_cast<size_t>(i)];
-      const Real p = weight(scaled_score(i, key), summary);
-      add_scaled(values.data(), round_.operand(p), row(d_output_, i), width());
-      add_scaled(keys.data(), round_.operand(d_score(p, d_weight(i, key), summary)), row(q_, i),
+      const Real score = scaled_score(i, key), gradient = d_weight(i, key);
+      const Real p = weight(score, summary);
+      add_scaled(values.data(), round_.operand(p), row_of(d_output_, i), width());
+      add_scaled(keys.data(), round_.operand(d_score(p, gradient, summary)), row_of(q_, i),
                  width());
+      if (rounding_ == nullptr) continue;
+      const double largest = rounding_->largest_query(i);
+      const double shared = head_.scale * p * summary.rounding.gradient_dot;
+      variance +=
+          largest * largest *
+          (shared * shared + rounding_->d_score_variance({.query = i,
+                                                          .key = key,
+                                                          .score = score,
+                                                          .weight = p,
+                                                          .d_weight = gradient,
+                                                          .gradient_dot = summary.gradient_dot},
+                                                         summary.rounding));
     }
-    for (size_t c = 0; c < keys.size(); ++c) {
-      d_k[c] = round_(keys[c]);
-      d_v[c] = round_(values[c]);
+    for (size_t c = 0; c < d; ++c) {
+      result.d_k[row * d + c] = round_(keys[c]);
+      result.d_v[row * d + c] = round_(values[c]);
     }
+    if (rounding_ != nullptr) result.d_k_rounding[row] = std::sqrt(variance);
   }
 
   const AttentionHead& head_;
   Rounding round_;
   const RangeRunner& run_;
+  const AttentionRounding* rounding_;
   std::vector<Real> q_, k_, v_, d_output_;
   std::vector<Summary> summaries_;
 };
@@ -215,8 +275,9 @@ class Head {
 }  // namespace
 
 AttentionRowsResult attention_rows_fp64(const AttentionHead& head, std::span<const int64_t> queries,
-                                        std::span<const int64_t> keys, const RangeRunner& run) {
-  return Head<Exact>(head, Exact{}, run).rows(queries, keys);
+                                        std::span<const int64_t> keys, const RangeRunner& run,
+                                        const AttentionRounding* rounding) {
+  return Head<Exact>(head, Exact{}, run, rounding).rows(queries, keys);
 }
 
 AttentionRowsResult attention_rows_naive(const AttentionHead& head, DType dtype,

@@ -25,15 +25,21 @@ struct AttentionHead {
 struct AttentionRowsResult {
   std::vector<double> output, log_sum_exp, d_q;  // log_sum_exp: one value per query
   std::vector<double> d_k, d_v;
+  // How far roundings may move a row, if asked for: one value per query, or key.
+  std::vector<double> log_sum_exp_rounding, d_q_rounding, d_k_rounding;
 };
+
+class AttentionRounding;  // kernels/reference/attention_rounding.h
 
 // Runs body(begin, end) over pieces of [0, count), in parallel or not.
 using RangeRunner =
     std::function<void(int64_t count, const std::function<void(int64_t, int64_t)>& body)>;
 
 // Exact up to fp64 rounding. Gradients of key rows need every query, so their cost is S * S * d.
+// With `rounding`, also what roundings may do to the same rows in a narrower dtype.
 AttentionRowsResult attention_rows_fp64(const AttentionHead& head, std::span<const int64_t> queries,
-                                        std::span<const int64_t> keys, const RangeRunner& run);
+                                        std::span<const int64_t> keys, const RangeRunner& run,
+                                        const AttentionRounding* rounding = nullptr);
 
 // The same in fp32 arithmetic, with every intermediate tensor rounded to `dtype` (for tf32: every
 // operand of a product): its distance from

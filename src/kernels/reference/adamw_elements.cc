@@ -1,0 +1,60 @@
+// One element of an AdamW step: weight, moments or copy, from what the step got.
+#include <cmath>
+
+#include "kernels/reference/elements.h"
+#include "kernels/reference/evaluators.h"
+
+namespace ridgeline {
+namespace {
+
+Bounded times(const Bounded& a, const Bounded& b) {
+  return apply(Op::multiply, {a, b});
+}
+
+Bounded plus(const Bounded& a, const Bounded& b) {
+  return apply(Op::add, {a, b});
+}
+
+}  // namespace
+
+Bounded adamw_element(const ElementCall& call, const ElementPlace& place) {
+  const auto& spec = std::get<AdamWSpec>(call.node.attributes.detail);
+  const size_t first = spec.first_parameter();
+  const size_t count = call.node.outputs.size() / spec.results_of_each();
+  const size_t tensor = place.output % count, what = place.output / count;
+  const int64_t flat = reference::flat_index(call.inputs[first + tensor].shape, place.at);
+  // Parameters, gradients, first and second moments; gradients are flat.
+  const auto value = [&](size_t kind) {
+    return Bounded{
+        call.inputs[first + kind * count + tensor].read(kind == 1 ? Dims{flat} : place.at), 0};
+  };
+  const auto scalar = [&](AdamWScalar which) {
+    return call.inputs[0].read({static_cast<int64_t>(which)});
+  };
+  const Bounded gradient = spec.scaled ? times(value(1), {call.inputs[1].read({0}), 0}) : value(1);
+
+  const Bounded m =
+      plus(times(as_single(spec.beta1), value(2)), times(as_single(1 - spec.beta1), gradient));
+  if (what == 1) return m;
+  const Bounded v = plus(times(as_single(spec.beta2), value(3)),
+                         times(as_single(1 - spec.beta2), times(gradient, gradient)));
+  if (what == 2) return v;
+
+  const bool is_cs336 = spec.variant == AdamWVariant::cs336;
+  const double rate = scalar(AdamWScalar::learning_rate);
+  const double first_correction = scalar(AdamWScalar::first_correction);
+  const double root = std::sqrt(scalar(AdamWScalar::second_correction));
+  const Bounded decay = as_single(1 - rate * spec.weight_decay);
+  const Bounded epsilon = as_single(spec.epsilon);
+  const Bounded uncorrected = apply(Op::sqrt, {v});
+  const Bounded divisor =
+      plus(is_cs336 ? uncorrected : times(uncorrected, as_single(1 / root)), epsilon);
+  const Bounded step = times(as_single(rate * (is_cs336 ? root : 1) / first_correction),
+                             apply(Op::divide, {m, divisor}));
+  const Bounded before = is_cs336 ? value(0) : times(value(0), decay);
+  const Bounded moved = apply(Op::subtract, {before, step});
+  // A weight is stored in the parameter's dtype, and rounded from there if a copy is kept.
+  return stored(is_cs336 ? times(moved, decay) : moved, place.dtype);
+}
+
+}  // namespace ridgeline

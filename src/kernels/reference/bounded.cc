@@ -1,0 +1,258 @@
+#include "kernels/reference/bounded.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+#include "base/larger.h"
+
+namespace ridgeline {
+namespace {
+
+using Operands = std::span<const Bounded>;
+using Rule = Bounded (*)(Operands);
+
+constexpr double kSingle = info(DType::f32).epsilon;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+// Vector code gives nothing smaller than this for an exponential.
+constexpr double kSmallestPower = 0x1p-99;
+
+// An error of exactly 0 moves nothing, not even something infinite.
+double moved(double slope, double error) {
+  return error == 0 ? 0 : std::abs(slope) * error;
+}
+
+// A function that only rises or only falls is furthest off at the ends.
+template <class F>
+Bounded monotone(F f, const Bounded& x, double own) {
+  const double value = f(x.value);
+  if (x.error == 0) return {value, own};
+  return {value, own + std::max(std::abs(f(x.value + x.error) - value),
+                                std::abs(f(x.value - x.error) - value))};
+}
+
+double sigmoid(double x) {
+  return 1 / (1 + std::exp(-x));
+}
+
+Bounded exponential(Operands x) {
+  const double value = std::exp(x[0].value);
+  const double own =
+      value == 0 || std::isinf(value) ? 0 : value * kSingle * (2 + std::abs(x[0].value));
+  return monotone([](double at) { return std::exp(at); }, x[0], own + kSmallestPower);
+}
+
+Bounded logarithm(Operands x) {
+  if (x[0].error > 0 && x[0].value - x[0].error <= 0) return {std::log(x[0].value), kInfinity};
+  const double value = std::log(x[0].value);
+  const double own = std::isfinite(value) ? kSingle * (0.5 + 2 * std::abs(value)) : 0;
+  return monotone([](double at) { return std::log(at); }, x[0], own);
+}
+
+Bounded root(Operands x) {
+  return monotone([](double at) { return std::sqrt(std::max(at, 0.0)); }, x[0], 0);
+}
+
+Bounded inverse_root(Operands x) {
+  const double value = 1 / std::sqrt(x[0].value);
+  if (x[0].error > 0 && x[0].value - x[0].error <= 0) return {value, kInfinity};
+  return monotone([](double at) { return 1 / std::sqrt(at); }, x[0], 2 * kSingle * value);
+}
+
+// Slopes of at most 1; large arguments are reduced.
+template <double (*f)(double)>
+Bounded wave(Operands x) {
+  return {f(x[0].value), x[0].error + kSingle * (2 + std::abs(x[0].value))};
+}
+
+Bounded tangent(Operands x) {
+  return monotone([](double at) { return std::tanh(at); }, x[0], 4 * kSingle);
+}
+
+double sigmoid_rounding(double x, double value) {
+  return std::isfinite(x) ? value * kSingle * (3 + std::abs(x) * (1 - value)) : 0;
+}
+
+Bounded bounded_sigmoid(Operands x) {
+  const double value = sigmoid(x[0].value);
+  return monotone(sigmoid, x[0], sigmoid_rounding(x[0].value, value) + kSmallestPower);
+}
+
+Bounded silu(Operands x) {
+  const double s = sigmoid(x[0].value);
+  const double value = s == 0 ? 0 : x[0].value * s;
+  const double own =
+      std::isfinite(x[0].value) ? std::abs(x[0].value) * sigmoid_rounding(x[0].value, s) : 0;
+  return {value, own + 1.1 * x[0].error + kSmallestPower};  // the steepest slope is below 1.1
+}
+
+Bounded silu_gradient(Operands x) {
+  const double s = sigmoid(x[0].value);
+  const double other = s == 0 ? 0 : x[0].value * s * (1 - s);
+  const double slope = s + other;
+  // Both terms are rounded before they cancel; the slope's own slope is at most 1/2.
+  const double own = kSingle * (4 + std::abs(x[0].value)) * (s + std::abs(other));
+  return {x[1].value * slope, moved(slope, x[1].error) +
+                                  moved(x[1].value, own + x[0].error / 2 + kSmallestPower) +
+                                  x[0].error * x[1].error};
+}
+
+Bounded add(Operands x) {
+  return {x[0].value + x[1].value, x[0].error + x[1].error};
+}
+
+Bounded subtract(Operands x) {
+  return {x[0].value - x[1].value, x[0].error + x[1].error};
+}
+
+Bounded multiply(Operands x) {
+  return {x[0].value * x[1].value, moved(x[0].value, x[1].error) + moved(x[1].value, x[0].error) +
+                                       moved(x[0].error, x[1].error)};
+}
+
+Bounded divide(Operands x) {
+  const double value = x[0].value / x[1].value;
+  const double least = std::abs(x[1].value) - x[1].error;
+  if (x[1].error > 0 && least <= 0) return {value, kInfinity};
+  return {value,
+          x[0].error == 0 && x[1].error == 0 ? 0 : (x[0].error + moved(value, x[1].error)) / least};
+}
+
+template <bool (*holds)(double, double)>
+Bounded comparison(Operands x) {
+  const double between = std::abs(x[0].value - x[1].value);
+  const double error = x[0].error + x[1].error;
+  return {holds(x[0].value, x[1].value) ? 1.0 : 0.0, error > 0 && between <= error ? 1.0 : 0.0};
+}
+
+Bounded where(Operands x) {
+  const Bounded& chosen = x[x[0].value != 0 ? 1 : 2];
+  const Bounded& other = x[x[0].value != 0 ? 2 : 1];
+  if (x[0].error == 0) return chosen;
+  return {chosen.value, std::abs(chosen.value - other.value) + chosen.error + other.error};
+}
+
+constexpr OpTable<Rule> kRules = {
+    {Op::input, nullptr},
+    {Op::constant, nullptr},
+    {Op::iota, nullptr},
+    {Op::negate,
+     [](Operands x) {
+       return Bounded{-x[0].value, x[0].error};
+     }},
+    {Op::exp, exponential},
+    {Op::log, logarithm},
+    {Op::sqrt, root},
+    {Op::rsqrt, inverse_root},
+    {Op::sin, wave<std::sin>},
+    {Op::cos, wave<std::cos>},
+    {Op::tanh, tangent},
+    {Op::sigmoid, bounded_sigmoid},
+    {Op::silu, silu},
+    {Op::cast, [](Operands x) { return x[0]; }},
+    {Op::add, add},
+    {Op::subtract, subtract},
+    {Op::multiply, multiply},
+    {Op::divide, divide},
+    {Op::maximum,
+     [](Operands x) {
+       return Bounded{larger(x[0].value, x[1].value), std::max(x[0].error, x[1].error)};
+     }},
+    {Op::less, comparison<[](double a, double b) { return a < b; }>},
+    {Op::less_equal, comparison<[](double a, double b) { return a <= b; }>},
+    {Op::equal, comparison<[](double a, double b) { return a == b; }>},
+    {Op::where, where},
+    {Op::silu_gradient, silu_gradient},
+    {Op::softmax, nullptr},
+    {Op::softmax_gradient, nullptr},
+    {Op::log_softmax, nullptr},
+    {Op::log_softmax_gradient, nullptr},
+    {Op::sum, nullptr},
+    {Op::mean, nullptr},
+    {Op::max, nullptr},
+    {Op::matmul, nullptr},
+    {Op::attention, nullptr},
+    {Op::attention_gradient, nullptr},
+    {Op::gather, nullptr},
+    {Op::scatter_add, nullptr},
+    {Op::pick, nullptr},
+    {Op::place, nullptr},
+    {Op::sum_of_squares, nullptr},
+    {Op::adamw_update, nullptr},
+    {Op::reshape, nullptr},
+    {Op::permute, nullptr},
+    {Op::expand, nullptr},
+    {Op::slice, nullptr},
+    {Op::concat, nullptr},
+    {Op::pad, nullptr},
+};
+
+// Whether nothing is rounded: the op gives one of its operands, or yes or no.
+bool is_exact(Op op) {
+  return op == Op::negate || op == Op::maximum || op == Op::where || op == Op::less ||
+         op == Op::less_equal || op == Op::equal;
+}
+
+double largest_finite(DType dtype) {
+  return dtype == DType::f16 ? 65504 : 0x1.fep127;
+}
+
+}  // namespace
+
+double sum_rounding(int64_t n) {
+  return kSingle * (0.5 + std::sqrt(static_cast<double>(n)) / 8);
+}
+
+Bounded stored(Bounded x, DType dtype) {
+  if (dtype == DType::boolean) return {x.value != 0 ? 1.0 : 0.0, x.error > 0 ? 1.0 : 0.0};
+  if (dtype == DType::i32) return {std::trunc(x.value), x.error > 0 ? x.error + 1 : 0};
+  if (!std::isfinite(x.value)) return x;
+  if (std::abs(x.value) + x.error > largest_finite(dtype)) return {x.value, kInfinity};
+  // In 16 bits rounding to nearest takes half a step; in fp32 a whole one is allowed, as the
+  // arithmetic may round an operand or a factor besides.
+  const double step = is_16_bit(dtype) ? info(dtype).epsilon / 2 : kSingle;
+  const double smallest = dtype == DType::f16 ? 0x1p-24 : 0x1p-126;
+  return {x.value, x.error + step * (std::abs(x.value) + x.error) + smallest};
+}
+
+Bounded apply(Op op, Operands operands, DType dtype) {
+  const Rule rule = kRules[op];
+  if (rule == nullptr)
+    throw Error(ErrorKind::internal, fmt::format("'{}' is not a pointwise op", info(op).name));
+  const Bounded result = rule(operands);
+  if (is_exact(op)) return result;
+  // Computed in fp32, and then rounded once more.
+  return is_16_bit(dtype) ? stored(stored(result, DType::f32), dtype) : stored(result, dtype);
+}
+
+void BoundedSum::add(const Bounded& term, double independent) {
+  sum_.value += term.value;
+  sum_.error += term.error;
+  magnitude_ += std::abs(term.value);
+  independent_ += independent;
+  independent_squares_ += independent * independent;
+  ++count_;
+}
+
+Bounded BoundedSum::total() const {
+  // Of uniform errors 2.5 roots of the sum of squares of the largest are more than four standard
+  // deviations; of few, all of them at their largest are less.
+  constexpr double kRoots = 2.5;
+  // Standard deviations of a sum that grows all the way.
+  constexpr double kDeviations = 4;
+  if (!std::isfinite(sum_.value)) return sum_;
+  const double independent = std::min(independent_, kRoots * std::sqrt(independent_squares_));
+  return {sum_.value, sum_.error + independent + kDeviations * sum_rounding(count_) * magnitude_};
+}
+
+double error_share(double got, const Bounded& expected) {
+  if (std::isnan(expected.value)) return std::isnan(got) ? 0 : kInfinity;
+  if (std::isnan(got)) return got;
+  const bool is_known = expected.error < kInfinity;  // nor NaN, of something infinite
+  return got == expected.value || !is_known ? 0 : std::abs(got - expected.value) / expected.error;
+}
+
+}  // namespace ridgeline

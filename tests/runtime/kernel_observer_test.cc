@@ -1,0 +1,82 @@
+// An observer is told of every kernel, and changes nothing of the runs that it does not see.
+#include "runtime/kernel_observer.h"
+
+#include <gtest/gtest.h>
+
+#include "graph/tensor.h"
+#include "runtime/compiled_support.h"
+
+namespace ridgeline {
+namespace {
+
+class Counter : public KernelObserver {
+ public:
+  void before(const KernelRun&) override { ++begun; }
+  void after(const KernelRun&) override { ++ended; }
+  size_t begun = 0, ended = 0;
+};
+
+// A device that records, as a GPU does.
+class RecordingDevice : public CpuDevice {
+ public:
+  using CpuDevice::CpuDevice;
+  bool can_record() const override { return true; }
+  std::unique_ptr<RecordedWork> record(const std::function<void()>& work) override {
+    struct Work : RecordedWork {
+      explicit Work(RecordingDevice& of) : device(of) {}
+      void start() override { ++device.starts; }
+      RecordingDevice& device;
+    };
+    work();
+    return std::make_unique<Work>(*this);
+  }
+  size_t starts = 0;
+};
+
+// Two products: kernels that need no compiler.
+Graph two_products() {
+  Graph graph;
+  const Tensor x = input(graph, "x", {DType::f32, {4, 4}});
+  graph.mark_output("y", matmul(matmul(x, x), x).value());
+  return graph;
+}
+
+TEST(KernelObserver, IsToldOfEveryKernelOfEitherExecutor) {
+  const Graph graph = two_products();
+  const Schedule schedule = eager_schedule(graph);
+  const Plan plan = make_plan(graph);
+  CpuDevice device({.threads = 1});
+  EagerExecutor eager(graph, schedule, device);
+  CompiledExecutor compiled(graph, plan, device);
+  const auto expect_two = [&](auto& executor) {
+    testing::upload(device, executor.input("x"), std::vector<double>(16, 0.5));
+    Counter counter;
+    executor.set_observer(&counter);
+    executor.run_all();
+    executor.set_observer(nullptr);
+    executor.run_all();
+    EXPECT_EQ(counter.begun, 2u);
+    EXPECT_EQ(counter.ended, 2u);
+  };
+  expect_two(eager);
+  expect_two(compiled);
+}
+
+TEST(KernelObserver, ARunThatIsObservedIsNotTheOneThatWouldBeRecorded) {
+  const Graph graph = two_products();
+  const Plan plan = make_plan(graph);
+  RecordingDevice device(CpuOptions{.threads = 1});
+  CompiledExecutor executor(graph, plan, device);
+  testing::upload(device, executor.input("x"), std::vector<double>(16, 0.5));
+  executor.run_all();
+  Counter counter;
+  executor.set_observer(&counter);
+  executor.run_all();
+  executor.set_observer(nullptr);
+  executor.run_all();
+  executor.run_all();
+  EXPECT_EQ(device.starts, 2u);
+}
+
+}  // namespace
+}  // namespace ridgeline
