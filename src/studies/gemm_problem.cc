@@ -120,7 +120,8 @@ Verification GemmProblem::verify(uint64_t seed) const {
     out_rows.push_back(read_values(device_, sub_tensor(out_, row)));
   }
   HostThreads threads(device_);
-  threads.runner()(static_cast<int64_t>(rows.size()), [&](int64_t begin, int64_t end) {
+  // Named again: Clang 14 captures no structured binding.
+  threads.runner()(static_cast<int64_t>(rows.size()), [&, n = n, k = k](int64_t begin, int64_t end) {
     std::vector<double> exact(static_cast<size_t>(n));
     std::vector<float> plain(static_cast<size_t>(n));
     for (int64_t r = begin; r < end; ++r) {

@@ -36,7 +36,8 @@ void gemm_simd(const GemmOperands& operands, const CpuContext& context) {
 }
 
 void gemv_simd(const GemmOperands& operands, const CpuContext& context) {
-  const auto& [a, b, out] = operands;
+  const auto& a = operands.a;  // Clang 14 captures no structured binding
+  const auto &b = operands.b, &out = operands.out;
   if (out.dtype == DType::tf32) throw no_tf32();
   const SimdKernels& simd = simd_kernels(context.isa);
   const GemmKernels& gemm = gemm_kernels(context.isa);

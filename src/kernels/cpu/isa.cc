@@ -22,11 +22,16 @@ std::string_view name(Isa isa) {
   return "?";
 }
 
+// Clang 14 has no name for it in __builtin_cpu_supports.
+static bool has_f16c() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+
 std::vector<Isa> supported_isas() {
   std::vector<Isa> isas = {Isa::portable};
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                    __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("f16c") &&
-                    __builtin_cpu_supports("aes");
+                    __builtin_cpu_supports("bmi2") && has_f16c() && __builtin_cpu_supports("aes");
   if (avx2) isas.push_back(Isa::avx2);
   if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
