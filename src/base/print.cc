@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <mutex>
+#include <set>
 
 namespace ridgeline {
 
@@ -19,6 +21,13 @@ void prepare_standard_streams() {
     if (open("/dev/null", O_RDWR) < 0) open("/", O_PATH);
   }
   std::signal(SIGXFSZ, SIG_IGN);
+}
+
+void say_once(const std::string& text) {
+  static std::mutex mutex;
+  static std::set<std::string> said;
+  const std::lock_guard lock(mutex);
+  if (said.insert(text).second) say("{}", text);
 }
 
 }  // namespace ridgeline

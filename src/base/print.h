@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <string>
 #include <string_view>
 
 namespace ridgeline {
@@ -24,6 +25,9 @@ template <class... Args>
 void say(fmt::format_string<Args...> format, Args&&... args) {
   write_text(stderr, "ridgeline: " + fmt::vformat(format, fmt::make_format_args(args...)) + "\n");
 }
+
+// The same line once in a process, however often it is told.
+void say_once(const std::string& text);
 
 // To be called before anything is opened. A closed stdin, stdout or stderr becomes /dev/null, so
 // that no file takes its number and with it the messages; writing beyond `ulimit -f` becomes an

@@ -58,7 +58,7 @@ int list_implementations() {
   return 0;
 }
 
-void dry_run(const std::vector<AttentionWorkload>& workloads, const Device& device,
+void dry_run(const std::vector<AttentionWorkload>& workloads, Device& device,
              const AttentionStudyOptions& options) {
   Table table{
       .title = fmt::format("{} rows would run on {}", workloads.size(), device.description()),
@@ -81,17 +81,12 @@ void dry_run(const std::vector<AttentionWorkload>& workloads, const Device& devi
   print("{}", to_terminal(table));
 }
 
-bool is_compiled(const AttentionWorkload& workload) {
-  return !find_peer(workload.implementation) &&
-         find_attention_implementation(workload.implementation).compiled;
-}
-
 int run_command(const AttentionFlags& flags) {
   if (flags.study.list) return list_implementations();
   Stages stages;
   const std::unique_ptr<Device> device = open_device(flags.device, stages.hook());
   const std::vector<AttentionWorkload> workloads = expand_matrix(matrix_of(flags, *device));
-  if (flags.explain && std::none_of(workloads.begin(), workloads.end(), is_compiled))
+  if (flags.explain && std::none_of(workloads.begin(), workloads.end(), is_planned))
     throw Error(ErrorKind::usage, "--explain is about compiled rows, and none of these is",
                 "add compiled to --impl");
   const AttentionStudyOptions study{.protocol = make_protocol(flags.protocol),
@@ -101,7 +96,7 @@ int run_command(const AttentionFlags& flags) {
                                     .interrupted = sweep_interrupted};
   const auto explain = [&] {
     for (const AttentionWorkload& workload : workloads)
-      if (flags.explain && is_compiled(workload)) print("\n{}", explain_plan(workload, *device));
+      if (flags.explain && is_planned(workload)) print("\n{}", explain_plan(workload, *device));
   };
   if (flags.study.dry_run) {
     dry_run(workloads, *device, study);

@@ -7,6 +7,8 @@
 #include "cli/build_facts.h"
 #include "cli/failures.h"
 #include "report/attention_report.h"
+#include "report/ladder_report.h"
+#include "runtime/scratch.h"
 #include "studies/device_facts.h"
 #include "studies/expected_time.h"
 #include "studies/memory_accounting.h"
@@ -60,6 +62,10 @@ void show(const std::vector<Record>& records, const Device& device,
     print("{}\n", note);
   for (const Table& table : attention_side_by_side(records))
     print("\n{}", to_terminal(table, csv));
+  if (const Table ladder = ladder_table(records, "attention"); !ladder.rows.empty()) {
+    write_table(options.directory / "ladder.csv", ladder);
+    print("\n{}", to_terminal(ladder, options.directory / "ladder.csv"));
+  }
   account_smallest_oom(records, device, options.directory);
   const std::vector<std::string> sentences = explain_attention(records);
   if (!sentences.empty()) print("\nWhat this shows:\n");

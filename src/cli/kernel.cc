@@ -55,7 +55,7 @@ KernelMatrix matrix_of(const KernelFlags& flags, const Device& device) {
 int list_kernels() {
   print("implementations:\n");
   for (const AttentionImplementation& implementation : attention_implementations())
-    if (!implementation.compiled)
+    if (!info(implementation.mode).fuse)
       print("  {:<12} {}\n", implementation.name, implementation.summary);
   print("{}", peer_list());
   print("modes:\n");

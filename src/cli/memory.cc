@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/model_memory.h"
 #include "cli/options.h"
+#include "runtime/scratch.h"
 #include "studies/attention_study.h"
 #include "studies/device_facts.h"
 #include "studies/memory_accounting.h"

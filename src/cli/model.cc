@@ -13,6 +13,7 @@
 #include "cli/options.h"
 #include "cli/sweep.h"
 #include "cli/sweep_group.h"
+#include "report/ladder_report.h"
 #include "report/model_report.h"
 #include "studies/model_study.h"
 
@@ -58,7 +59,7 @@ int list_models() {
   for (const ScenarioInfo& scenario : scenarios())
     print("  {:<10} {}\n", scenario.name, scenario.summary);
   print("modes:\n");
-  for (const ModelModeInfo& mode : model_modes()) print("  {:<10} {}\n", mode.name, mode.summary);
+  for (const ModeInfo& mode : modes()) print("  {:<10} {}\n", mode.name, mode.summary);
   print("precisions:\n");
   for (const ModelPrecisionInfo& precision : model_precisions())
     print("  {:<10} {}\n", precision.name, precision.summary);
@@ -68,7 +69,7 @@ int list_models() {
 void explain_plans(const std::vector<ModelWorkload>& workloads, const ModelStudy& study,
                    const std::vector<SweepRow>& rows, const std::vector<Record>& records) {
   for (size_t i = 0; i < workloads.size(); ++i) {
-    if (workloads[i].mode != ModelMode::compiled) continue;
+    if (!info(workloads[i].mode).fuse) continue;
     const Record* measured = nullptr;
     for (const Record& record : records)
       if (workload_key(record) == workload_key(rows[i].described)) measured = &record;
@@ -181,6 +182,10 @@ int run_command(const ModelFlags& flags) {
   if (result.records.empty()) return exit_code(result);
   print("Transformer study on {}\n\n{}\n", device->description(),
              to_terminal(model_summary(result.records), directory / "model.csv"));
+  if (const Table ladder = ladder_table(result.records, "model"); !ladder.rows.empty()) {
+    write_table(directory / "ladder.csv", ladder);
+    print("{}\n", to_terminal(ladder, directory / "ladder.csv"));
+  }
   if (const Table first = model_first_steps(result.records); !first.rows.empty())
     print("{}\n", to_terminal(first));
   for (const std::string& note : model_notes(result.records)) print("  - {}\n", note);

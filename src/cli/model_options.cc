@@ -82,7 +82,7 @@ std::vector<ModelWorkload> workloads_of(const ModelAxes& axes) {
                      .overrides = axes.overrides};
   for (const std::string& text : axes.precisions)
     matrix.precisions.push_back(parse_model_precision(text));
-  for (const std::string& text : axes.modes) matrix.modes.push_back(parse_model_mode(text));
+  for (const std::string& text : axes.modes) matrix.modes.push_back(parse_mode(text));
   return expand_matrix(matrix);
 }
 

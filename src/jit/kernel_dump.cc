@@ -60,11 +60,6 @@ std::string disassembled(const Disassembler& tool, const fs::path& cubin) {
   }
 }
 
-void say_once(const std::string& text) {
-  static std::once_flag said;
-  std::call_once(said, [&] { say("--dump-kernels: {}", text); });
-}
-
 }  // namespace
 
 void prepare_dump(const fs::path& directory) {
@@ -84,20 +79,21 @@ void dump_kernel(const KernelDump& dump) {
   write_file(file(".cu"), dump.source);
   write_file(file(".cubin"), dump.cubin);
   if (dump.ptx.empty()) {
-    say_once("no PTX is written: NVRTC was not found, the machine code is from the cache");
+    say_once(
+        "--dump-kernels: no PTX is written: NVRTC was not found, the machine code is from the cache");
   } else {
     write_file(file(".ptx"), dump.ptx);
   }
   static const std::optional<Disassembler> tool = find_disassembler();
   if (!tool) {
     say_once(
-        "no SASS is written: neither cuobjdump nor nvdisasm was found (apt install "
+        "--dump-kernels: no SASS is written: neither cuobjdump nor nvdisasm was found (apt install "
         "cuda-cuobjdump-13-0, or put one on PATH)");
   } else if (const std::string sass = disassembled(*tool, file(".cubin")); !sass.empty()) {
     write_file(file(".sass"), sass);
   } else {
-    say_once(fmt::format("no SASS is written: {} failed on {}", tool->program.string(),
-                         file(".cubin").string()));
+    say_once(fmt::format("--dump-kernels: no SASS is written: {} failed on {}",
+                         tool->program.string(), file(".cubin").string()));
   }
 }
 

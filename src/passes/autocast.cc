@@ -11,7 +11,7 @@ namespace {
 
 enum class Precision : uint8_t {
   as_it_comes,  // in the dtype of its operand
-  narrow,       // bf16
+  narrow,       // 16 bits
   wide,         // fp32
   widest,       // all operands in the widest dtype among them
   as_written,   // operands in the dtypes that the graph gave them
@@ -91,6 +91,7 @@ void widen(std::vector<Tensor>& inputs) {
 
 class Autocast {
  public:
+  explicit Autocast(DType narrow) : narrow_(narrow) {}
   std::vector<Value> operator()(const Site& site) {
     const Node& node = site.node;
     std::vector<Tensor> inputs;
@@ -126,7 +127,7 @@ class Autocast {
   // Casts what lies under permutes and reshapes: the copy then has the layout of the original, and
   // the gradient of a weight finds the weight as it lies.
   Tensor narrowed(const Tensor& x) {
-    if (x.dtype() == DType::bf16) return x;
+    if (x.dtype() == narrow_) return x;
     Graph& graph = x.graph();
     const uint32_t index = graph.index(x.value());
     if (const auto found = narrowed_.find(index); found != narrowed_.end())
@@ -136,22 +137,23 @@ class Autocast {
     if (moves_behind_cast(node.op)) {
       const Tensor base = narrowed(Tensor(graph, node.inputs[0]));
       result = Tensor(graph, graph.add(node.op, {base.value()}, node.attributes));
-    } else if (node.op == Op::cast && graph.type(node.inputs[0]).dtype == DType::bf16) {
+    } else if (node.op == Op::cast && graph.type(node.inputs[0]).dtype == narrow_) {
       result = Tensor(graph, node.inputs[0]);
     } else {
-      result = cast(x, DType::bf16);
+      result = cast(x, narrow_);
     }
     narrowed_[index] = result.value();
     return result;
   }
 
+  const DType narrow_;
   std::unordered_map<uint32_t, Value> narrowed_;  // by index in the target
 };
 
 }  // namespace
 
-Graph autocast(const Graph& forward) {
-  Autocast pass;
+Graph autocast(const Graph& forward, DType narrow) {
+  Autocast pass(narrow);
   return rewrite(forward, std::ref(pass), {.keep_dtypes = false});
 }
 

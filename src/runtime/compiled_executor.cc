@@ -2,43 +2,17 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <deque>
 #include <limits>
-#include <mutex>
 
-#include "base/clock.h"
 #include "base/error.h"
-#include "base/print.h"
 #include "kernels/host_values.h"
 
 namespace ridgeline {
-namespace {
-
-void say_once(const std::string& reason) {
-  static std::once_flag said;
-  std::call_once(said, [&] { say("compiled falls back to eager: {}", reason); });
-}
-
-}  // namespace
-
-CompiledExecutor::CompiledExecutor(const Graph& graph, const Plan& plan, Device& device)
-    : graph_(graph), plan_(plan), device_(device) {
-  const double start = monotonic_s();
-  try {
-    prepare();
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::unsupported) throw;
-    fallback_ = error.what();
-    say_once(fallback_);
-    schedule_ = std::make_unique<Schedule>(eager_schedule(graph));
-    eager_ = std::make_unique<EagerExecutor>(graph, *schedule_, device);
-  }
-  compile_seconds_ = monotonic_s() - start;
-}
-
 // Compiles first: what cannot be compiled shall not have taken memory.
-void CompiledExecutor::prepare() {
+CompiledExecutor::CompiledExecutor(const Graph& graph, const Plan& plan, Device& device,
+                                   const ExecutorOptions& options)
+    : graph_(graph), plan_(plan), device_(device), records_(options.record), bound_(options.bound) {
   std::vector<const FusedKernel*> kernels;
   for (const PlannedKernel& kernel : plan_.kernels)
     if (kernel.group.kind != GroupKind::library) kernels.push_back(&kernel.group.kernel);
@@ -46,9 +20,10 @@ void CompiledExecutor::prepare() {
 
   inputs_.resize(graph_.value_count());
   constants_.resize(graph_.value_count());
+  bound_.resize(graph_.value_count());
   for (Value value : graph_.inputs())
-    inputs_[graph_.index(value)] =
-        device_.ledger().allocate(byte_size(graph_.type(value)), graph_.name(value));
+    if (const uint32_t index = graph_.index(value); bound_[index] == nullptr)
+      inputs_[index] = device_.ledger().allocate(byte_size(graph_.type(value)), graph_.name(value));
   for (const Node& node : graph_.nodes())
     if (node.op == Op::constant)
       constants_[node.first_value] =
@@ -77,6 +52,7 @@ void CompiledExecutor::prepare() {
 
 void* CompiledExecutor::address(Value storage) const {
   const uint32_t index = graph_.index(storage);
+  if (bound_[index] != nullptr) return bound_[index];
   if (graph_.node(storage).op == Op::input) return inputs_[index].data();
   return static_cast<char*>(arena_.data()) + plan_.offsets[index];
 }
@@ -93,14 +69,12 @@ TensorView CompiledExecutor::view(Value value) const {
 }
 
 TensorView CompiledExecutor::input(std::string_view name) const {
-  if (eager_) return eager_->input(name);
   for (Value value : graph_.inputs())
     if (graph_.node(value).name == name) return view(value);
   throw Error(ErrorKind::usage, fmt::format("the graph has no input '{}'", name));
 }
 
 TensorView CompiledExecutor::output(std::string_view name) const {
-  if (eager_) return eager_->output(name);
   const std::vector<Stage> stages = graph_.stages();
   for (const Output& output : graph_.outputs()) {
     if (output.name != name) continue;
@@ -113,12 +87,10 @@ TensorView CompiledExecutor::output(std::string_view name) const {
 
 void CompiledExecutor::set_poison(bool poison) {
   poison_ = poison;
-  if (eager_) eager_->set_poison(poison);
 }
 
 void CompiledExecutor::set_observer(KernelObserver* observer) {
   observer_ = observer;
-  if (eager_) eager_->set_observer(observer);
 }
 
 void CompiledExecutor::run_kernel(size_t number) {
@@ -156,7 +128,7 @@ void CompiledExecutor::run_kernels(size_t begin, size_t end) {
 void CompiledExecutor::run_recorded(Recording& recording, size_t begin, size_t end) {
   if (observer_) return run_kernels(begin, end);
   const int runs = recording.runs++;
-  if (poison_ || runs == 0) return run_kernels(begin, end);
+  if (poison_ || !records_ || runs == 0) return run_kernels(begin, end);
   if (runs == 1) recording.work = device_.record([&] { run_kernels(begin, end); });
   if (!recording.work) return run_kernels(begin, end);
   recording.work->start();
@@ -181,14 +153,12 @@ std::vector<double> CompiledExecutor::kernel_ms() {
 }
 
 void CompiledExecutor::run_stage(size_t stage) {
-  if (eager_) return eager_->run_stage(stage);
   stages_run_ = stage;
   run_recorded(recordings_[stage], plan_.stages[stage].begin, plan_.stages[stage].end);
   stages_run_ = stage + 1;
 }
 
 void CompiledExecutor::run_all() {
-  if (eager_) return eager_->run_all();
   stages_run_ = 0;
   run_recorded(recordings_.back(), 0, plan_.kernels.size());
   stages_run_ = plan_.stages.size();

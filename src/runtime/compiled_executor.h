@@ -15,9 +15,9 @@ namespace ridgeline {
 class CompiledExecutor {
  public:
   // Compiles the kernels, and allocates inputs and arena. The graph, the plan and the device must
-  // outlive the executor. Where generated code cannot be compiled, one line on stderr says so, and
-  // everything runs eagerly.
-  CompiledExecutor(const Graph& graph, const Plan& plan, Device& device);
+  // outlive the executor. Throws an unsupported error where generated code cannot be compiled.
+  CompiledExecutor(const Graph& graph, const Plan& plan, Device& device,
+                   const ExecutorOptions& options = {});
 
   // An input to be filled through Device::upload before the first run.
   TensorView input(std::string_view name) const;
@@ -40,10 +40,6 @@ class CompiledExecutor {
   // record. Results are not meaningful afterwards.
   std::vector<double> kernel_ms();
 
-  // Why everything runs eagerly; empty: it does not.
-  const std::string& fallback() const { return fallback_; }
-  double compile_seconds() const { return compile_seconds_; }
-
  private:
   struct Call {
     GroupCall group;
@@ -55,7 +51,6 @@ class CompiledExecutor {
     std::unique_ptr<RecordedWork> work;
   };
 
-  void prepare();
   TensorView view(Value value) const;
   void* address(Value storage) const;
   void run_kernel(size_t number);
@@ -65,18 +60,16 @@ class CompiledExecutor {
   const Graph& graph_;
   const Plan& plan_;
   Device& device_;
+  const bool records_;
   bool poison_ = false;
   KernelObserver* observer_ = nullptr;
   std::vector<Allocation> inputs_;   // by Graph::index
+  std::vector<void*> bound_;         // by Graph::index: memory of the caller
   std::vector<uint64_t> constants_;  // by Graph::index: the scalar in its own dtype
   Allocation arena_;
   std::vector<Call> calls_;
   std::vector<Recording> recordings_;  // one per stage, then one of all
   size_t stages_run_ = 0;
-  std::string fallback_;
-  double compile_seconds_ = 0;
-  std::unique_ptr<Schedule> schedule_;  // of the fallback
-  std::unique_ptr<EagerExecutor> eager_;
 };
 
 }  // namespace ridgeline

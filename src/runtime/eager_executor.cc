@@ -6,23 +6,34 @@
 #include "kernels/host_values.h"
 
 namespace ridgeline {
-EagerExecutor::EagerExecutor(const Graph& graph, const Schedule& schedule, Device& device)
+
+EagerExecutor::EagerExecutor(const Graph& graph, const Schedule& schedule, Device& device,
+                             const ExecutorOptions& options)
     : graph_(graph),
       schedule_(schedule),
       device_(device),
       storage_(graph.value_count()),
+      bound_(options.bound),
       constants_(graph.value_count()),
       names_(graph.value_count()) {
   for (uint32_t number = 0; number < graph.nodes().size(); ++number)
     for (uint32_t output = 0; output < graph.nodes()[number].outputs.size(); ++output)
       names_[graph.index({number, output})] = graph.name({number, output});
-  for (Value value : graph.inputs())
-    storage_[graph.index(value)] =
-        device.ledger().allocate(byte_size(graph.type(value)), names_[graph.index(value)]);
+  bound_.resize(graph.value_count());
+  for (Value value : graph.inputs()) allocate(graph.index(value), graph.type(value));
   for (const Node& node : graph.nodes())
     if (node.op == Op::constant)
       constants_[node.first_value] =
           scalar_bits(node.outputs[0].dtype, std::get<Scalar>(node.attributes.detail).value);
+}
+
+void EagerExecutor::allocate(uint32_t storage, const TensorType& type) {
+  if (bound_[storage] == nullptr)
+    storage_[storage] = device_.ledger().allocate(byte_size(type), names_[storage]);
+}
+
+void* EagerExecutor::address(uint32_t storage) const {
+  return bound_[storage] != nullptr ? bound_[storage] : storage_[storage].data();
 }
 
 TensorView EagerExecutor::view(Value value) const {
@@ -34,7 +45,7 @@ TensorView EagerExecutor::view(Value value) const {
     auto* scalar = const_cast<uint64_t*>(&constants_[storage]);
     return {scalar, type.dtype, type.shape, Dims::filled(type.shape.rank(), 0), true};
   }
-  char* base = static_cast<char*>(storage_[storage].data());
+  char* base = static_cast<char*>(address(storage));
   return {base + layout.offset * info(type.dtype).size, type.dtype, type.shape, layout.strides};
 }
 
@@ -48,7 +59,7 @@ TensorView EagerExecutor::output(std::string_view name) const {
   for (const Output& output : graph_.outputs()) {
     if (output.name != name) continue;
     const Value storage = schedule_.layouts[graph_.index(output.value)].storage;
-    if (!storage_[graph_.index(storage)] && graph_.node(storage).op != Op::constant)
+    if (address(graph_.index(storage)) == nullptr && graph_.node(storage).op != Op::constant)
       throw Error(ErrorKind::usage, fmt::format("the output '{}' was not computed yet", name));
     return view(output.value);
   }
@@ -62,8 +73,7 @@ void EagerExecutor::run_step(const Step& step) {
     inputs_.clear();
     outputs_.clear();
     for (uint32_t output = 0; output < node.outputs.size() && !updates; ++output)
-      storage_[node.first_value + output] = device_.ledger().allocate(
-          byte_size(node.outputs[output]), names_[node.first_value + output]);
+      allocate(node.first_value + output, node.outputs[output]);
     for (Value input : node.inputs) inputs_.push_back(view(input));
     for (uint32_t output = 0; output < node.outputs.size(); ++output)
       outputs_.push_back(view({step.node, output}));

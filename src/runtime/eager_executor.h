@@ -11,10 +11,17 @@
 
 namespace ridgeline {
 
+struct ExecutorOptions {
+  // By Graph::index of storages: memory of the caller; null, or none at all: the executor allocates.
+  std::vector<void*> bound = {};
+  bool record = true;  // what is run again is recorded, where the device can; of compiled executors
+};
+
 class EagerExecutor {
  public:
   // Allocates the inputs. The graph, the schedule and the device must outlive the executor.
-  EagerExecutor(const Graph& graph, const Schedule& schedule, Device& device);
+  EagerExecutor(const Graph& graph, const Schedule& schedule, Device& device,
+                const ExecutorOptions& options = {});
 
   // An input to be filled through Device::upload before the first run.
   TensorView input(std::string_view name) const;
@@ -38,6 +45,8 @@ class EagerExecutor {
 
  private:
   TensorView view(Value value) const;
+  void* address(uint32_t storage) const;
+  void allocate(uint32_t storage, const TensorType& type);
   void run_step(const Step& step);
   void run_observed(uint32_t node);  // with inputs_ and outputs_
 
@@ -47,6 +56,7 @@ class EagerExecutor {
   bool poison_ = false;
   KernelObserver* observer_ = nullptr;
   std::vector<Allocation> storage_;           // by Graph::index; empty for views and the dead
+  std::vector<void*> bound_;                  // by Graph::index: memory of the caller
   std::vector<uint64_t> constants_;           // by Graph::index: the scalar in its own dtype
   std::vector<std::string> names_;            // by Graph::index, for the ledger
   std::vector<TensorView> inputs_, outputs_;  // of the step under way

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "compile/executable.h"
 #include "cost/cost.h"
-#include "studies/attention_executable.h"
 #include "studies/attention_verify.h"
 #include "studies/busy_time.h"
 #include "studies/device_facts.h"
@@ -59,8 +59,8 @@ Bytes quadratic_bytes(const AttentionConfig& config, const Graph& graph,
 
 // A GPU loads code, makes library handles and tunes when it first meets a node; none of that
 // belongs to the memory or the time of the run that is looked at.
-void meet_every_kernel(AttentionExecutable& executable, Device& device) {
-  executable.prepare(device);
+void meet_every_kernel(Executable& executable, Device& device) {
+  executable.prepare();
   const Graph& graph = executable.graph();
   for (Value value : graph.inputs()) device.poison(executable.input(graph.name(value)));
   for (size_t stage = 0; stage < graph.stages().size(); ++stage) executable.run_stage(stage);
@@ -69,17 +69,17 @@ void meet_every_kernel(AttentionExecutable& executable, Device& device) {
 }
 
 // What can be told without a run.
-void predict(const AttentionConfig& config, const AttentionExecutable& executable, Record& record) {
-  record.memory.predicted_before_backward = executable.predicted_before_backward();
+void predict(const AttentionConfig& config, const Executable& executable, Record& record) {
+  record.memory.predicted_before_backward = executable.predicted_after(0);
   record.memory.predicted_peak = executable.predicted_peak();
   if (const MemoryProfile* profile = executable.profile())
     record.memory.predicted_quadratic = quadratic_bytes(config, executable.graph(), *profile);
-  record.cost = attention_cost(config, executable.cost(0), executable.cost(1));
+  const std::vector<Cost> stages = executable.stage_costs();
+  record.cost = attention_cost(config, stages[0], stages[1]);
 }
 
-Json compile_metrics(const AttentionExecutable& executable) {
+Json compile_metrics(const Executable& executable) {
   Json metrics = {{"compile_seconds", executable.compile_seconds()},
-                  {"launches", executable.launches()},
                   {"compile_seconds_are",
                    "tracing, passes, planning, code generation and compiling of kernels that "
                    "neither this process nor its cache on disk had yet"}};
@@ -87,25 +87,20 @@ Json compile_metrics(const AttentionExecutable& executable) {
   return metrics;
 }
 
-Verification verify(const AttentionWorkload& workload, const AttentionExecutable& executable,
+Verification verify(const AttentionWorkload& workload, const Executable& executable,
                     Device& device, uint64_t seed) {
-  const Graph& graph = executable.graph();
-  const auto is_output = [&](std::string_view name) {
-    for (const Output& output : graph.outputs())
-      if (output.name == name) return true;
-    return false;
-  };
   const HeadReader read = [&](const char* name, int64_t head) {
-    const TensorView whole = is_output(name) ? executable.output(name) : executable.input(name);
+    const TensorView whole =
+        executable.has_output(name) ? executable.output(name) : executable.input(name);
     return read_values(device, sub_tensor(whole, head));
   };
   HostThreads threads(device);
-  return verify_attention(workload.config, {.log_sum_exp = is_output("log_sum_exp")}, read, seed,
+  return verify_attention(workload.config, {.log_sum_exp = executable.has_output("log_sum_exp")}, read, seed,
                           threads.runner());
 }
 
 // One more run, of which every kernel is looked at by itself; only what is wrong is told.
-void check_kernels(AttentionExecutable& executable, const Device& device, uint64_t seed,
+void check_kernels(Executable& executable, const Device& device, uint64_t seed,
                    Verification& verification) {
   KernelChecker checker(device, seed);
   executable.set_poison(true);
@@ -120,7 +115,7 @@ void check_kernels(AttentionExecutable& executable, const Device& device, uint64
 
 }  // namespace
 
-Record describe_attention(const AttentionWorkload& workload, const Device& device,
+Record describe_attention(const AttentionWorkload& workload, Device& device,
                           const AttentionStudyOptions& options, const Record& blank) {
   const AttentionConfig& config = workload.config;
   Record record = blank;
@@ -142,7 +137,8 @@ Record describe_attention(const AttentionWorkload& workload, const Device& devic
     record.cost = attention_cost(config, attention_training_graph(config, how.form));
     return record;
   }
-  predict(config, AttentionExecutable(workload, device), record);
+  predict(config, Executable(attention_trace(workload), device, attention_options(workload)),
+          record);
   return record;
 }
 
@@ -172,11 +168,11 @@ std::optional<Record> run_attention(const AttentionWorkload& workload, Device& d
       throw Error(ErrorKind::out_of_memory,
                   fmt::format("the predicted peak of {} is above the budget of {}; not tried",
                               to_string(*record.memory.predicted_peak), to_string(budget)));
-    AttentionExecutable executable(workload, device);
+    Executable executable(attention_trace(workload), device, attention_options(workload));
     const Graph& graph = executable.graph();
     if (device.driver_memory_in_use()) meet_every_kernel(executable, device);
     const MemoryWatch watch(device);
-    executable.prepare(device);
+    executable.prepare();
     if (!executable.fallback().empty()) predict(workload.config, executable, record);
     for (Value value : graph.inputs())
       fill_randomly(device, executable.input(graph.name(value)), options.seed, graph.name(value));
@@ -190,8 +186,9 @@ std::optional<Record> run_attention(const AttentionWorkload& workload, Device& d
     watch.after_run(record.memory);
     device.ledger().keep_blocks();
     executable.set_poison(false);
-    record.metrics = Json{{"arithmetic", arithmetic_metrics(graph, device)}};
-    if (executable.is_compiled()) record.metrics->update(compile_metrics(executable));
+    record.metrics = Json{{"arithmetic", arithmetic_metrics(graph, device)},
+                          {"launches", executable.launches()}};
+    if (is_planned(workload)) record.metrics->update(compile_metrics(executable));
     if (options.verify) {
       record.verification = verify(workload, executable, device, options.seed);
       check_kernels(executable, device, options.seed, record.verification);
@@ -224,8 +221,9 @@ std::optional<Record> run_attention(const AttentionWorkload& workload, Device& d
   return record;
 }
 
-std::string explain_plan(const AttentionWorkload& workload, const Device& device) {
-  return label(workload) + "\n" + AttentionExecutable(workload, device).explain(device);
+std::string explain_plan(const AttentionWorkload& workload, Device& device) {
+  Executable executable(attention_trace(workload), device, attention_options(workload));
+  return label(workload) + "\n" + executable.explain();
 }
 
 }  // namespace ridgeline

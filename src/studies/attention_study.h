@@ -29,7 +29,7 @@ CostFacts attention_cost(const AttentionConfig& config, const Graph& graph);
 
 // The row without results: what identifies it, and what was predicted. `blank` brings the facts
 // that all rows share (machine, build). Throws a usage error for sizes that cannot be counted.
-Record describe_attention(const AttentionWorkload& workload, const Device& device,
+Record describe_attention(const AttentionWorkload& workload, Device& device,
                           const AttentionStudyOptions& options, const Record& blank);
 
 // Fills in the results of `described`. Out of memory, what the device cannot do, wrong values and
@@ -41,6 +41,6 @@ std::optional<Record> run_attention(const AttentionWorkload& workload, Device& d
 void check_speed(Record& record, const Device& device, std::string_view dtype);
 
 // Of a compiled workload: what was recognised, the kernels and why, memory, refusals.
-std::string explain_plan(const AttentionWorkload& workload, const Device& device);
+std::string explain_plan(const AttentionWorkload& workload, Device& device);
 
 }  // namespace ridgeline

@@ -4,6 +4,7 @@
 
 #include "base/closest.h"
 #include "base/error.h"
+#include "base/print.h"
 #include "passes/flash.h"
 #include "studies/peer_implementations.h"
 
@@ -20,11 +21,14 @@ std::vector<int64_t> powers_of_two(int first, int last) {
 
 const std::vector<AttentionImplementation>& attention_implementations() {
   static const std::vector<AttentionImplementation> kImplementations = {
-      {"naive", AttentionForm::plain, false,
+      {"naive", AttentionForm::plain, Mode::vanilla,
        "one kernel per step of the formula, as an eager framework runs it"},
-      {"compiled", AttentionForm::plain, true,
+      {"fused", AttentionForm::plain, Mode::fused,
+       "what the compiler makes of naive without recognising attention: S x S scores are stored"},
+      {"compiled", AttentionForm::plain, Mode::compiled,
        "what the compiler makes of naive: attention recognised, the rest fused"},
-      {"flash", AttentionForm::fused, false, "one kernel that never stores the S x S scores"},
+      {"flash", AttentionForm::fused, Mode::vanilla,
+       "the kernel by itself, which never stores the S x S scores"},
   };
   return kImplementations;
 }
@@ -40,6 +44,24 @@ const AttentionImplementation& find_attention_implementation(std::string_view na
   for (const PeerImplementation& peer : peer_implementations())
     known.others.emplace_back(peer.name);
   throw unknown_name(name, known);
+}
+
+Trace attention_trace(const AttentionWorkload& workload) {
+  const AttentionForm form = find_attention_implementation(workload.implementation).form;
+  return [config = workload.config, form](const Rewrite& forward) {
+    return attention_training_graph(config, form, forward);
+  };
+}
+
+CompileOptions attention_options(const AttentionWorkload& workload) {
+  return {.mode = find_attention_implementation(workload.implementation).mode,
+          .backward = workload.config.backward,
+          .message = [](const std::string& text) { say_once(text); }};
+}
+
+bool is_planned(const AttentionWorkload& workload) {
+  return !find_peer(workload.implementation) &&
+         info(find_attention_implementation(workload.implementation).mode).fuse;
 }
 
 std::string refusal(const AttentionConfig& config, AttentionForm form) {
@@ -80,7 +102,7 @@ AttentionMatrix attention_preset(std::string_view name) {
 bool chooses_backward(std::string_view implementation) {
   if (find_peer(implementation)) return false;
   const AttentionImplementation& how = find_attention_implementation(implementation);
-  return how.form == AttentionForm::fused || how.compiled;
+  return how.form == AttentionForm::fused || info(how.mode).flash;
 }
 
 std::vector<BackwardAlgorithm> backward_rows(const std::string& implementation,

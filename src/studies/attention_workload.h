@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "compile/lower.h"
 #include "models/attention.h"
 #include "runtime/device.h"
 
@@ -13,7 +14,7 @@ namespace ridgeline {
 struct AttentionImplementation {
   std::string_view name;
   AttentionForm form;
-  bool compiled;  // passes, plan and generated kernels; else node by node
+  Mode mode;
   std::string_view summary;
 };
 
@@ -27,6 +28,12 @@ struct AttentionWorkload {
   AttentionConfig config;
   std::string implementation;
 };
+
+// Of an implementation of our own: what the front door takes.
+Trace attention_trace(const AttentionWorkload& workload);
+CompileOptions attention_options(const AttentionWorkload& workload);
+// Whether there is a plan to explain.
+bool is_planned(const AttentionWorkload& workload);
 
 // Why no kernel of this program serves the problem in this form; empty: one does. What has a
 // refusal needs no run and no probe.

@@ -55,12 +55,6 @@ Json device_settings(const Device& device, uint64_t seed) {
   return settings;
 }
 
-ScratchOf scratch_of(const Device& device) {
-  return [&device](const Node& node, std::span<const TensorType> inputs) {
-    return device.scratch(node, inputs);
-  };
-}
-
 Json arithmetic_metrics(const Graph& graph, const Device& device) {
   Json metrics = Json::object();
   const auto path_of = [&](Op op, DType dtype) { return device.product_path(op, dtype); };

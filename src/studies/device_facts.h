@@ -4,7 +4,6 @@
 #include <optional>
 #include <string_view>
 
-#include "cost/memory.h"
 #include "measure/record.h"
 #include "measure/speed_of_light.h"
 #include "runtime/device.h"
@@ -20,9 +19,6 @@ std::optional<DeviceState> device_state(const Device& device);
 
 // Settings that tell rows apart: threads and instruction set, or the GPU and its architecture.
 Json device_settings(const Device& device, uint64_t seed);
-
-// The device's scratch, as the memory account asks for it. The device must outlive the function.
-ScratchOf scratch_of(const Device& device);
 
 // How the products of each pass of a graph are made on the device, for the metrics of a record:
 // {"forward": [{"dtype": "fp16", "products": 3, "macs": ...}], "backward": [...]}.

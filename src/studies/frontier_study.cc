@@ -8,7 +8,7 @@
 
 #include "base/closest.h"
 #include "base/error.h"
-#include "studies/attention_executable.h"
+#include "compile/executable.h"
 #include "studies/device_facts.h"
 #include "studies/expected_time.h"
 
@@ -78,11 +78,12 @@ ProbeMethod parse_probe_method(std::string_view text) {
   throw unknown_name(text, {.what = "a way to probe", .names = {"run", "allocate"}});
 }
 
-Bytes predicted_peak(const AttentionWorkload& workload, const Device& device) {
-  return AttentionExecutable(workload, device).predicted_peak();
+Bytes predicted_peak(const AttentionWorkload& workload, Device& device) {
+  return Executable(attention_trace(workload), device, attention_options(workload))
+      .predicted_peak();
 }
 
-int64_t predicted_frontier(AttentionWorkload workload, const Device& device, Bytes budget,
+int64_t predicted_frontier(AttentionWorkload workload, Device& device, Bytes budget,
                            int64_t step, int64_t max_seq_len) {
   const auto fits = [&](int64_t steps) {
     workload.config.seq_len = steps * step;
@@ -96,7 +97,7 @@ int64_t predicted_frontier(AttentionWorkload workload, const Device& device, Byt
   return low * step;
 }
 
-Record describe_frontier(const AttentionWorkload& workload, const Device& device,
+Record describe_frontier(const AttentionWorkload& workload, Device& device,
                          const FrontierOptions& options, const Record& blank) {
   if (options.max_seq_len < options.step)
     throw Error(ErrorKind::usage,
@@ -156,7 +157,7 @@ double expected_frontier_s(const AttentionWorkload& workload, const Device& devi
   return kProbes * (kStartS + touch_s + (run_s <= options.run_limit_s ? run_s : 0));
 }
 
-std::optional<Record> find_frontier(const AttentionWorkload& workload, const Device& device,
+std::optional<Record> find_frontier(const AttentionWorkload& workload, Device& device,
                                     const FrontierOptions& options, Record record) {
   record.time = utc_now();
   if (record.status != Status::ok) return record;
@@ -235,9 +236,9 @@ void walk_schedule(const MemoryProfile& profile,
 }  // namespace
 
 Bytes probe_length(const AttentionWorkload& workload, Device& device, ProbeMethod method) {
-  AttentionExecutable executable(workload, device);
+  Executable executable(attention_trace(workload), device, attention_options(workload));
   if (method == ProbeMethod::run) {
-    executable.prepare(device);
+    executable.prepare();
     const Graph& graph = executable.graph();
     for (Value value : graph.inputs()) device.poison(executable.input(graph.name(value)));
     for (size_t stage = 0; stage < graph.stages().size(); ++stage) executable.run_stage(stage);

@@ -45,22 +45,22 @@ struct FrontierOptions {
 };
 
 // Peak of forward and backward at a length, by the memory model; nothing runs.
-Bytes predicted_peak(const AttentionWorkload& workload, const Device& device);
+Bytes predicted_peak(const AttentionWorkload& workload, Device& device);
 
 // The longest multiple of `step`, at most `max_seq_len`, whose predicted peak is within `budget`;
 // 0: not even one step.
-int64_t predicted_frontier(AttentionWorkload workload, const Device& device, Bytes budget,
+int64_t predicted_frontier(AttentionWorkload workload, Device& device, Bytes budget,
                            int64_t step, int64_t max_seq_len);
 
 // The length of the workload given is not looked at. What no kernel serves is unsupported, and so
 // is found without a probe; a search that ends on a probe that failed, but not for memory, and
 // found nothing that fits, is invalid.
-Record describe_frontier(const AttentionWorkload& workload, const Device& device,
+Record describe_frontier(const AttentionWorkload& workload, Device& device,
                          const FrontierOptions& options, const Record& blank);
 double expected_frontier_s(const AttentionWorkload& workload, const Device& device,
                            const FrontierOptions& options, const Record& described);
 // Empty when interrupted.
-std::optional<Record> find_frontier(const AttentionWorkload& workload, const Device& device,
+std::optional<Record> find_frontier(const AttentionWorkload& workload, Device& device,
                                     const FrontierOptions& options, Record described);
 
 // What a probe does, in the process that calls it. Throws out_of_memory; gives the ledger's peak.

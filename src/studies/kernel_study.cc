@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "runtime/scratch.h"
 #include "studies/attention_study.h"
 #include "studies/attention_verify.h"
 #include "studies/busy_time.h"

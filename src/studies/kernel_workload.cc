@@ -73,7 +73,7 @@ std::vector<KernelWorkload> expand_matrix(const KernelMatrix& matrix) {
   std::vector<Named> implementations;
   if (!matrix.own.empty()) implementations.push_back({matrix.own, Origin::own});
   for (const std::string& name : matrix.implementations) {
-    if (!find_peer(name) && find_attention_implementation(name).compiled)
+    if (!find_peer(name) && info(find_attention_implementation(name).mode).fuse)
       throw Error(ErrorKind::usage,
                   fmt::format("'{}' is a plan of several kernels, not a kernel to be called", name),
                   "time it with ridgeline attention");

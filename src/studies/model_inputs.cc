@@ -59,14 +59,14 @@ void ModelInputs::upload(const TensorView& view, std::span<const float> values,
   device_.upload(view, narrow_.data());
 }
 
-void ModelInputs::upload_parameter(const ModelExecutable& executable, const std::string& name,
+void ModelInputs::upload_parameter(const Executable& executable, const std::string& name,
                                    std::span<const float> values, const RangeRunner& in_parallel) {
   upload(executable.input(name), values, in_parallel);
   const std::string copy = tensor_name(Role::copy, name);
   if (executable.has_input(copy)) upload(executable.input(copy), values, in_parallel);
 }
 
-void ModelInputs::fill_parameters(const ModelExecutable& executable,
+void ModelInputs::fill_parameters(const Executable& executable,
                                   const TransformerConfig& config) {
   HostThreads threads(device_);
   const RangeRunner in_parallel = threads.runner();
@@ -107,7 +107,7 @@ void ModelInputs::draw(const TransformerConfig& config, const RangeRunner& in_pa
   if (keep) kept_key_ = key;
 }
 
-void ModelInputs::save_weights(const ModelExecutable& executable, const TransformerConfig& config,
+void ModelInputs::save_weights(const Executable& executable, const TransformerConfig& config,
                                int64_t steps, const std::filesystem::path& path) const {
   const auto values_of = [&](const Parameter& parameter) {
     std::vector<float> values(static_cast<size_t>(element_count(parameter.shape)));
@@ -123,7 +123,7 @@ void ModelInputs::save_weights(const ModelExecutable& executable, const Transfor
       {{kHeadsKey, fmt::to_string(config.heads)}, {"steps", fmt::to_string(steps)}});
 }
 
-void ModelInputs::fill(const ModelExecutable& executable, const TransformerConfig& config) {
+void ModelInputs::fill(const Executable& executable, const TransformerConfig& config) {
   fill_parameters(executable, config);
   const std::vector<float> zeros(1 << 22);
   const RopeValues rope = rope_values(config.context_length, config.head_dim(), config.rope_theta);
@@ -141,7 +141,7 @@ void ModelInputs::fill(const ModelExecutable& executable, const TransformerConfi
   }
 }
 
-void ModelInputs::fill_unevenly(const ModelExecutable& executable,
+void ModelInputs::fill_unevenly(const Executable& executable,
                                 const TransformerConfig& config) {
   constexpr size_t kPeriod = 1 << 16;
   constexpr double kMoment = 1e-3;
@@ -154,7 +154,7 @@ void ModelInputs::fill_unevenly(const ModelExecutable& executable,
     for (float& value : values) value = static_cast<float>(0.5 + random.uniform());
     upload_parameter(executable, parameter.name, values, threads.runner());
   }
-  if (executable.scenario() != Scenario::full_step) return;
+  if (scenario_of(executable) != Scenario::full_step) return;
   std::vector<float> first(kPeriod), second(kPeriod);
   for (size_t i = 1; i < kPeriod; i += 2) {
     first[i] = static_cast<float>(kMoment * random.next());
@@ -166,9 +166,9 @@ void ModelInputs::fill_unevenly(const ModelExecutable& executable,
   }
 }
 
-void ModelInputs::set_step(const ModelExecutable& executable, int64_t step,
+void ModelInputs::set_step(const Executable& executable, int64_t step,
                            const AdamWOptions& optimizer) {
-  if (executable.scenario() != Scenario::full_step) return;
+  if (scenario_of(executable) != Scenario::full_step) return;
   const auto scalars = adamw_scalars(optimizer, step, optimizer.learning_rate);
   device_.upload(executable.input("optimizer.scalars"), scalars.data());
 }

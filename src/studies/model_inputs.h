@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "studies/host_tensors.h"
-#include "studies/model_executable.h"
+#include "studies/model_program.h"
 
 namespace ridgeline {
 
@@ -30,18 +30,18 @@ class ModelInputs {
   ModelInputs(Device& device, ModelInputOptions options);
 
   // Fills every input of a prepared executable; the optimizer stands before its first step.
-  void fill(const ModelExecutable& executable, const TransformerConfig& config);
+  void fill(const Executable& executable, const TransformerConfig& config);
 
   // The same, but nothing is all alike: what begins as ones scatters around 1, and every other
   // element of the moments is not 0. For looking at kernels, to which it must matter what they
   // read.
-  void fill_unevenly(const ModelExecutable& executable, const TransformerConfig& config);
+  void fill_unevenly(const Executable& executable, const TransformerConfig& config);
 
   // The optimizer's scalars of step `step`, counted from 1; nothing where there is no optimizer.
-  void set_step(const ModelExecutable& executable, int64_t step, const AdamWOptions& optimizer);
+  void set_step(const Executable& executable, int64_t step, const AdamWOptions& optimizer);
 
   // Writes the parameters as they are now, in fp32, whatever precision products read them in.
-  void save_weights(const ModelExecutable& executable, const TransformerConfig& config,
+  void save_weights(const Executable& executable, const TransformerConfig& config,
                     int64_t steps, const std::filesystem::path& path) const;
 
   // Random ids below the vocabulary, [batch * context]; `name` is "tokens" or "targets".
@@ -50,11 +50,11 @@ class ModelInputs {
  private:
   using TakeValues = std::function<void(const Parameter&, std::span<const float>)>;
 
-  void fill_parameters(const ModelExecutable& executable, const TransformerConfig& config);
+  void fill_parameters(const Executable& executable, const TransformerConfig& config);
   // Draws the parameters, or has them still.
   void draw(const TransformerConfig& config, const RangeRunner& in_parallel,
             const TakeValues& take);
-  void upload_parameter(const ModelExecutable& executable, const std::string& name,
+  void upload_parameter(const Executable& executable, const std::string& name,
                         std::span<const float> values, const RangeRunner& in_parallel);
   // Rounded to the view's dtype.
   void upload(const TensorView& view, std::span<const float> values,

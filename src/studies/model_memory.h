@@ -1,6 +1,6 @@
 // Where the memory of a whole model goes in its worst moment: from graph and plan alone.
 //
-//   const ModelMemory memory = ModelExecutable(workload, Scenario::full_step, device).memory();
+//   const ModelMemory memory = model_memory(executable);
 //   memory.at_peak[MemoryKind::activations];
 #pragma once
 
@@ -56,7 +56,7 @@ struct ModelMemory {
   Bytes saved() const { return before_backward[MemoryKind::activations]; }
 };
 
-// Of a graph as model_graph() makes it; run eagerly, or by a plan.
+// Of a graph that a model_trace() became; run eagerly, or by a plan.
 ModelMemory account_model(const Graph& graph, const Schedule& schedule,
                           const MemoryProfile& profile);
 ModelMemory account_model(const Graph& graph, const Plan& plan);

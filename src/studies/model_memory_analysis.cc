@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <limits>
 
 #include "report/growth.h"
-#include "studies/model_executable.h"
+#include "studies/model_program.h"
 
 namespace ridgeline {
 namespace {
@@ -65,13 +66,14 @@ class Alternatives {
   Alternatives(const ModelMemoryRow& row, Device& device, const AdamWOptions& optimizer)
       : row_(row), device_(device), optimizer_(optimizer) {}
 
-  ModelMemory memory(ModelMode mode, int64_t context_length, Bytes budget = kUnlimited) const {
+  ModelMemory memory(Mode mode, int64_t context_length, Bytes budget = kUnlimited) const {
     ModelWorkload workload = row_.workload;
     workload.mode = mode;
     workload.config.context_length = context_length;
-    return ModelExecutable(workload, row_.scenario, device_,
-                           {.optimizer = optimizer_, .budget = budget})
-        .memory();
+    CompileOptions options = model_options(workload, device_);
+    options.budget = budget;
+    return model_memory(Executable(model_trace(workload.config, row_.scenario, optimizer_), device_,
+                                   std::move(options)));
   }
 
   std::string growth() const {
@@ -82,21 +84,22 @@ class Alternatives {
                     "compiled peak"},
         .rows = {}};
     const int64_t here = row_.workload.config.context_length;
-    std::vector<Observation> grown[2];
+    std::map<Mode, std::vector<Observation>> grown;
     for (int64_t length = std::max<int64_t>(here / 4, 1); length <= here * 4; length *= 2) {
       if (is_beyond_counting(length)) break;
       std::vector<std::string> cells = {fmt::format("{}", length)};
-      for (const ModelMode mode : {ModelMode::vanilla, ModelMode::compiled}) {
+      for (const Mode mode : {Mode::vanilla, Mode::compiled}) {
         const ModelMemory memory = this->memory(mode, length);
         cells.push_back(to_string(memory.saved()));
         cells.push_back(to_string(memory.peak()));
-        grown[static_cast<size_t>(mode)].push_back(
+        grown[mode].push_back(
             exactly(static_cast<double>(length), static_cast<double>(memory.saved().count)));
       }
       table.rows.push_back(std::move(cells));
     }
     std::string text = to_text(table);
-    const auto vanilla = growth_at_end(grown[0]), compiled = growth_at_end(grown[1]);
+    const auto vanilla = growth_at_end(grown[Mode::vanilla]),
+               compiled = growth_at_end(grown[Mode::compiled]);
     if (vanilla && compiled)
       text += fmt::format("vanilla's forward leaves what grows as {}.\ncompiled's as {}.\n",
                           in_words({&*vanilla, 1}, "C"), in_words({&*compiled, 1}, "C"));
@@ -109,16 +112,16 @@ class Alternatives {
                 .columns = {"method", "saved for backward", "peak", "peak against vanilla", "fits"},
                 .rows = {}};
     const int64_t here = row_.workload.config.context_length;
-    const ModelMemory vanilla = memory(ModelMode::vanilla, here);
+    const ModelMemory vanilla = memory(Mode::vanilla, here);
     const auto add = [&](const char* method, const ModelMemory& memory) {
       table.rows.push_back({method, to_string(memory.saved()), to_string(memory.peak()),
                             share(memory.peak(), vanilla.peak()),
                             memory.peak() <= device_.ledger().budget() ? "yes" : "no"});
     };
     add("vanilla", vanilla);
-    add("compiled: flash, fused, one arena", memory(ModelMode::compiled, here));
+    add("compiled: flash, fused, one arena", memory(Mode::compiled, here));
     if (row_.scenario != Scenario::forward)
-      add("compiled, cheap results computed again", memory(ModelMode::compiled, here, Bytes{0}));
+      add("compiled, cheap results computed again", memory(Mode::compiled, here, Bytes{0}));
     return to_text(table);
   }
 
@@ -140,7 +143,8 @@ class Alternatives {
 ModelMemoryRow predict_memory(const ModelWorkload& workload, Scenario scenario, Device& device,
                               const AdamWOptions& optimizer) {
   return {workload, scenario,
-          ModelExecutable(workload, scenario, device, {.optimizer = optimizer}).memory()};
+          model_memory(Executable(model_trace(workload.config, scenario, optimizer), device,
+                                  model_options(workload, device)))};
 }
 
 std::string model_memory_analysis(const std::vector<ModelMemoryRow>& rows, Device& device,

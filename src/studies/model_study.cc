@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/print.h"
 #include "cost/cost.h"
 #include "studies/attention_verify.h"
 #include "studies/busy_time.h"
@@ -37,7 +38,7 @@ std::vector<std::string> all_series_of(Scenario scenario) {
 
 // A model whatever the mode, for what the modes share.
 std::string model_key(const ModelWorkload& workload) {
-  return label({workload.config, workload.precision, ModelMode::vanilla}) +
+  return label({workload.config, workload.precision, Mode::vanilla}) +
          fmt::format(" {} {} {} {} {}", workload.config.d_model, workload.config.d_ff,
                      workload.config.layers, workload.config.heads, workload.config.vocabulary);
 }
@@ -86,8 +87,29 @@ std::string measured_peak(const Record& record, std::string_view series) {
   return ", peak memory " + to_string(Bytes{peak->get<int64_t>()});
 }
 
-void add_costs(const ModelWorkload& workload, const ModelExecutable& executable,
-               const Device& device, Record& record) {
+// What is timed by itself: of forward and backward each of its stages, else all at once.
+std::vector<std::function<void()>> parts_of(Executable& executable) {
+  if (scenario_of(executable) != Scenario::forward_backward)
+    return {[&executable] { executable.run(); }};
+  std::vector<std::function<void()>> parts;
+  for (size_t stage = 0; stage < executable.graph().stages().size(); ++stage)
+    parts.emplace_back([&executable, stage] { executable.run_stage(stage); });
+  return parts;
+}
+
+// The least time that the kernels, one after the other, can take under these peaks; 0: not known.
+double roofline_seconds(const Executable& executable, const Peaks& peaks) {
+  double seconds = 0;
+  for (const Cost& cost : executable.kernel_costs()) {
+    const double computing = peaks.flops_per_s ? cost.flops / *peaks.flops_per_s : 0;
+    const double moving = peaks.bytes_per_s ? cost.bytes / *peaks.bytes_per_s : 0;
+    seconds += std::max(computing, moving);
+  }
+  return seconds;
+}
+
+void add_costs(const ModelWorkload& workload, const Executable& executable, const Device& device,
+               Record& record) {
   const double forward = model_forward_flops(workload.config);
   CostFacts facts{.forward = {}, .backward = {}, .convention = kModelFlops};
   const auto phase = [&](const Cost& exact, double flops) {
@@ -151,7 +173,7 @@ Bytes ModelStudy::predicted_peak(const ModelWorkload& workload) const {
   Bytes peak;
   for (Scenario scenario : options_.scenarios)
     peak = std::max(peak,
-                    ModelExecutable(workload, scenario, device_, build_options()).predicted_peak());
+                    build(workload, scenario)->predicted_peak());
   return peak;
 }
 
@@ -188,8 +210,8 @@ std::optional<ModelSample> ModelStudy::reference(const ModelWorkload& workload, 
   Scenario wanted = is_forward ? Scenario::forward : Scenario::forward_backward;
   if (!is_forward && options_.optimizer.max_norm > 0) wanted = Scenario::full_step;  // has the norm
   const TransformerConfig& config = workload.config;
-  ModelExecutable vanilla({config, workload.precision, ModelMode::vanilla}, wanted, device_,
-                          build_options());
+  const auto built = build({config, workload.precision, Mode::vanilla}, wanted);
+  Executable& vanilla = *built;
   if (vanilla.predicted_peak() > device_.ledger().budget()) return std::nullopt;
   try {
     vanilla.prepare();
@@ -207,25 +229,28 @@ std::optional<ModelSample> ModelStudy::reference(const ModelWorkload& workload, 
   return remembered_.at(is_forward);
 }
 
-ModelExecutableOptions ModelStudy::build_options(const std::string& of) const {
-  ModelExecutableOptions build{.optimizer = options_.optimizer};
+std::unique_ptr<Executable> ModelStudy::build(const ModelWorkload& workload, Scenario scenario,
+                                              const std::string& of) const {
+  CompileOptions options = model_options(workload, device_);
+  options.message = [](const std::string& text) { say_once(text); };
   if (options_.stage && !of.empty())
-    build.stage = [this, of](const std::string& what) {
+    options.stage = [this, of](std::string_view what) {
       options_.stage(fmt::format("{}: {}", of, what));
     };
-  return build;
+  return std::make_unique<Executable>(model_trace(workload.config, scenario, options_.optimizer),
+                                      device_, std::move(options));
 }
 
 void ModelStudy::begin(Scenario scenario, const char* stage) const {
   if (options_.stage) options_.stage(fmt::format("{}: {}", info(scenario).name, stage));
 }
 
-void ModelStudy::predict(const ModelExecutable& executable, Bytes before, Record& record) const {
+void ModelStudy::predict(const Executable& executable, Bytes before, Record& record) const {
   const Bytes predicted = executable.predicted_peak(), budget = device_.ledger().budget();
   record.memory.predicted_peak = std::max(before, predicted);
-  Json& metrics = (*record.metrics)[series_of(executable.scenario())];
+  Json& metrics = (*record.metrics)[series_of(scenario_of(executable))];
   metrics = {{"predicted_peak_bytes", predicted.count},
-             {"at_peak", at_peak_metrics(executable.memory())}};
+             {"at_peak", at_peak_metrics(model_memory(executable))}};
   if (!executable.fallback().empty()) metrics["ran_eagerly_because"] = executable.fallback();
   if (predicted > budget)
     throw Error(ErrorKind::out_of_memory,
@@ -234,10 +259,10 @@ void ModelStudy::predict(const ModelExecutable& executable, Bytes before, Record
 }
 
 // After all others, as it changes parameters and moments.
-void ModelStudy::check_kernels(ModelExecutable& executable, const TransformerConfig& config,
+void ModelStudy::check_kernels(Executable& executable, const TransformerConfig& config,
                                Verification& verification) {
   constexpr int64_t kStep = 3;  // whose corrections are neither 1 nor 1 - beta
-  begin(executable.scenario(), "verifying, kernel by kernel");
+  begin(scenario_of(executable), "verifying, kernel by kernel");
   inputs_.fill_unevenly(executable, config);
   inputs_.set_step(executable, kStep, options_.optimizer);
   KernelChecker checker(device_, options_.seed);
@@ -246,9 +271,9 @@ void ModelStudy::check_kernels(ModelExecutable& executable, const TransformerCon
   executable.run();
   executable.set_observer(nullptr);
   executable.set_poison(false);
-  const std::string prefix = series_of(executable.scenario()) + '.';
+  const std::string prefix = series_of(scenario_of(executable)) + '.';
   checker.report(prefix, verification);
-  if (executable.scenario() == Scenario::full_step)
+  if (scenario_of(executable) == Scenario::full_step)
     verification.tensors.push_back(
         {prefix + "optimizer_settings",
          update_settings_error(executable, device_, options_.optimizer, kStep),
@@ -257,12 +282,12 @@ void ModelStudy::check_kernels(ModelExecutable& executable, const TransformerCon
 
 bool ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, Record& record) {
   const TransformerConfig& config = workload.config;
-  ModelExecutable executable(workload, scenario, device_,
-                             build_options(std::string(info(scenario).name)));
+  const auto built = build(workload, scenario, std::string(info(scenario).name));
+  Executable& executable = *built;
   const Bytes before = record.memory.predicted_peak.value_or(Bytes{});
   predict(executable, before, record);
   Json& metrics = (*record.metrics)[series_of(scenario)];
-  const bool compares = options_.verify && workload.mode == ModelMode::compiled;
+  const bool compares = options_.verify && workload.mode != Mode::vanilla;
   if (compares) begin(scenario, "vanilla, to compare");
   const std::optional<ModelSample> vanilla =
       compares ? reference(workload, scenario) : std::nullopt;
@@ -276,9 +301,7 @@ bool ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, 
   watch.after_fill();
   int64_t step = 0;
   // One that is timed part by part is launched so, too: a launch graph for each of its parts.
-  std::vector<std::function<void()>> parts;
-  for (size_t part = 0; part < executable.parts(); ++part)
-    parts.emplace_back([&executable, part] { executable.run_part(part); });
+  const std::vector<std::function<void()>> parts = parts_of(executable);
   const auto run_step = [&] {
     inputs_.set_step(executable, ++step, options_.optimizer);
     return device_.time_each_ms(parts);
@@ -302,7 +325,7 @@ bool ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, 
     compare_samples(workload, scenario, sample, vanilla, record.verification);
     if (compares && !vanilla)
       record.verification.what += "; vanilla does not fit, so no comparison";
-    if (workload.mode == ModelMode::vanilla) remember(workload, scenario, sample);
+    if (workload.mode == Mode::vanilla) remember(workload, scenario, sample);
     metrics["loss"] = sample.loss;
   };
   MemoryFacts memory;
@@ -311,7 +334,7 @@ bool ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, 
     begin(scenario, device_.can_record() ? "first step, choosing algorithms" : "first step");
     look();
     // A compiled one allocates nothing more, but launch graphs that it records take memory.
-    if (workload.mode == ModelMode::vanilla || ran_eagerly) {
+    if (workload.mode == Mode::vanilla || ran_eagerly) {
       watch.after_run(memory);
       device_.ledger().keep_blocks();
     }
@@ -348,8 +371,8 @@ bool ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, 
   metrics["compile_seconds"] = executable.compile_seconds();
   metrics["launches"] = executable.launches();
   metrics["eager_launches"] = executable.eager_launches();
-  if (workload.mode == ModelMode::compiled && device_.can_record() && !ran_eagerly)
-    metrics["graph_launches"] = executable.parts();
+  if (info(workload.mode).launch_graph && device_.can_record() && !ran_eagerly)
+    metrics["graph_launches"] = parts.size();
   if (memory.peak > record.memory.peak.value_or(Bytes{})) {
     const std::optional<Bytes> largest = record.memory.predicted_peak;
     record.memory = memory;
@@ -358,7 +381,9 @@ bool ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, 
   add_costs(workload, executable, device_, record);
   begin(scenario, "busy time");
   std::vector<BusyPhase> busy = {
-      {series_of(scenario), [&] { return device_.busy_ms([&] { executable.run(); }); }}};
+      {series_of(scenario), [&] { return device_.busy_ms([&] {
+                               for (const auto& part : parts) part();
+                             }); }}};
   if (parts.size() > 1)
     busy.push_back({measurement.series.back().name, [&] {
                       for (size_t part = 0; part + 1 < parts.size(); ++part) parts[part]();
@@ -434,24 +459,26 @@ std::string ModelStudy::explain(const ModelWorkload& workload, const Record* rec
   const Peaks peaks = device_peaks(device_.facts(), machine, dtype);
   std::string text;
   for (Scenario scenario : options_.scenarios) {
-    ModelExecutable executable(workload, scenario, device_, build_options());
+    const auto built = build(workload, scenario);
+    Executable& executable = *built;
     text += fmt::format("{}, {}\n", label(workload), info(scenario).name);
     text += fmt::format("predicted: peak memory {}, at least {} by the roofline\n",
                         to_string(executable.predicted_peak()),
-                        format_seconds(executable.roofline_seconds(peaks)));
+                        format_seconds(roofline_seconds(executable, peaks)));
     const Series* series = record ? record->find_series(info(scenario).series) : nullptr;
     if (series != nullptr)
       text += fmt::format("measured: {} (median){}\n",
                           format_seconds(series->statistics.median_ms / 1e3),
                           measured_peak(*record, info(scenario).series));
     ModelWorkload vanilla = workload;
-    vanilla.mode = ModelMode::vanilla;
+    vanilla.mode = Mode::vanilla;
     text +=
         fmt::format("launches per step: {} vanilla, {} unfused, {} fused, {}\n",
-                    ModelExecutable(vanilla, scenario, device_, build_options()).launches(),
+                    build(vanilla, scenario)->launches(),
                     executable.eager_launches(), executable.launches(),
-                    device_.can_record() ? fmt::format("{} as launch graphs", executable.parts())
-                                         : "no launch graph on this device");
+                    info(workload.mode).launch_graph && device_.can_record()
+                        ? fmt::format("{} as launch graphs", parts_of(executable).size())
+                        : "no launch graph");
     const bool timed = series != nullptr && device_.can_record();
     if (timed) {  // kernels by themselves, over inputs that make sense
       executable.prepare();

@@ -64,13 +64,14 @@ class ModelStudy {
  private:
   // Puts what the executable will need into the record, which has `before` from other scenarios.
   // Throws where that is above the budget.
-  void predict(const ModelExecutable& executable, Bytes before, Record& record) const;
+  void predict(const Executable& executable, Bytes before, Record& record) const;
   // False: interrupted.
   bool run_scenario(const ModelWorkload& workload, Scenario scenario, Record& record);
   // Adds what every kernel of one more step showed.
-  void check_kernels(ModelExecutable& executable, const TransformerConfig& config,
+  void check_kernels(Executable& executable, const TransformerConfig& config,
                      Verification& verification);
-  ModelExecutableOptions build_options(const std::string& of = {}) const;
+  std::unique_ptr<Executable> build(const ModelWorkload& workload, Scenario scenario,
+                                    const std::string& of = {}) const;
   void begin(Scenario scenario, const char* stage) const;
   std::optional<ModelSample> reference(const ModelWorkload& workload, Scenario scenario);
   void remember(const ModelWorkload& workload, Scenario scenario, const ModelSample& sample);

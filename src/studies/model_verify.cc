@@ -82,7 +82,7 @@ GradientDistance gradient_distance(const ModelSample& sample, const ModelSample&
 
 }  // namespace
 
-ModelSampler::ModelSampler(const ModelExecutable& executable, const Device& device,
+ModelSampler::ModelSampler(const Executable& executable, const Device& device,
                            const TransformerConfig& config, std::vector<int32_t> targets,
                            uint64_t seed, const AdamWOptions& optimizer)
     : executable_(executable),
@@ -94,7 +94,7 @@ ModelSampler::ModelSampler(const ModelExecutable& executable, const Device& devi
   const auto below = [&](int64_t count) {
     return static_cast<int64_t>(random.next_bits() % static_cast<uint64_t>(count));
   };
-  if (executable.scenario() == Scenario::forward) {
+  if (scenario_of(executable) == Scenario::forward) {
     // One of each stretch, so that none counts twice.
     const auto all = static_cast<int64_t>(targets_.size()), count = std::min(kTokens, all);
     for (int64_t i = 0; i < count; ++i) {
@@ -145,7 +145,7 @@ double ModelSampler::clipped_norm() const {
 
 void ModelSampler::sample_gradients(ModelSample& sample) const {
   sample.loss = read_values(device_, executable_.output("loss"))[0];
-  const bool updates = executable_.scenario() == Scenario::full_step;
+  const bool updates = scenario_of(executable_) == Scenario::full_step;
   // After the first step the first moment tells the clipped gradient.
   double share = updates ? 1 - optimizer_.beta1 : 1;
   if (updates && optimizer_.max_norm > 0) {
@@ -163,7 +163,7 @@ void ModelSampler::sample_gradients(ModelSample& sample) const {
 
 ModelSample ModelSampler::after_run() const {
   ModelSample sample;
-  if (executable_.scenario() == Scenario::forward)
+  if (scenario_of(executable_) == Scenario::forward)
     sample_logits(sample);
   else
     sample_gradients(sample);
@@ -178,7 +178,7 @@ ExpectedLoss expected_loss(const TransformerConfig& config, int64_t tokens) {
   return {uniform + variance / 2, scatter + 0.02 * uniform + variance / 4};
 }
 
-double update_settings_error(const ModelExecutable& executable, const Device& device,
+double update_settings_error(const Executable& executable, const Device& device,
                              const AdamWOptions& optimizer, int64_t step) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const auto t = static_cast<double>(step);

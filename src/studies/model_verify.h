@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "measure/record.h"
-#include "studies/model_executable.h"
+#include "studies/model_program.h"
 
 namespace ridgeline {
 
@@ -28,7 +28,7 @@ struct ModelSample {
 class ModelSampler {
  public:
   // `targets`: the ids that the loss compares with.
-  ModelSampler(const ModelExecutable& executable, const Device& device,
+  ModelSampler(const Executable& executable, const Device& device,
                const TransformerConfig& config, std::vector<int32_t> targets, uint64_t seed,
                const AdamWOptions& optimizer);
 
@@ -46,7 +46,7 @@ class ModelSampler {
   // Of the gradients that reached the optimizer, over all parameters.
   double clipped_norm() const;
 
-  const ModelExecutable& executable_;
+  const Executable& executable_;
   const Device& device_;
   const TransformerConfig& config_;
   std::vector<int32_t> targets_;
@@ -65,7 +65,7 @@ ExpectedLoss expected_loss(const TransformerConfig& config, int64_t tokens);
 
 // How far from `optimizer` in step `step` the settings are that the executable's updates read:
 // relative, infinite where one differs that does not round.
-double update_settings_error(const ModelExecutable& executable, const Device& device,
+double update_settings_error(const Executable& executable, const Device& device,
                              const AdamWOptions& optimizer, int64_t step);
 
 // Adds what was compared to `verification`, as "fwd_bwd.loss" and so on. Without a reference the

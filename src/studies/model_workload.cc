@@ -10,12 +10,6 @@
 namespace ridgeline {
 namespace {
 
-constexpr ModelModeInfo kModes[] = {
-    {ModelMode::vanilla, "vanilla", "plain attention, one kernel per node, as PyTorch eager"},
-    {ModelMode::compiled, "compiled",
-     "flash attention, fused kernels over one arena, a launch graph where there is one"},
-};
-
 constexpr ModelPrecisionInfo kPrecisions[] = {
     {ModelPrecision::fp32, "fp32", DType::f32, "everything in fp32"},
     {ModelPrecision::tf32, "tf32", DType::tf32,
@@ -53,18 +47,6 @@ TransformerConfig overridden(TransformerConfig config, const ModelOverrides& ove
 
 }  // namespace
 
-std::span<const ModelModeInfo> model_modes() {
-  return kModes;
-}
-
-const ModelModeInfo& info(ModelMode mode) {
-  return kModes[static_cast<size_t>(mode)];
-}
-
-ModelMode parse_model_mode(std::string_view name) {
-  return find_named(kModes, name, "an implementation of a model").mode;
-}
-
 std::span<const ModelPrecisionInfo> model_precisions() {
   return kPrecisions;
 }
@@ -91,7 +73,7 @@ Scenario parse_scenario(std::string_view name) {
 
 std::vector<ModelWorkload> expand_matrix(const ModelMatrix& matrix) {
   std::vector<ModelWorkload> workloads;
-  std::vector<ModelMode> modes = matrix.modes;
+  std::vector<Mode> modes = matrix.modes;
   std::sort(modes.begin(), modes.end());
   modes.erase(std::unique(modes.begin(), modes.end()), modes.end());
   for (const ModelPrecision precision : matrix.precisions)
@@ -101,7 +83,7 @@ std::vector<ModelWorkload> expand_matrix(const ModelMatrix& matrix) {
         config.batch_size = matrix.batch_size;
         config.context_length = context_length;
         transformer_parameters(config);  // throws for what makes no model
-        for (const ModelMode mode : modes) workloads.push_back({config, precision, mode, size});
+        for (const Mode mode : modes) workloads.push_back({config, precision, mode, size});
       }
   return workloads;
 }

@@ -6,21 +6,12 @@
 #include <string_view>
 #include <vector>
 
+#include "compile/ladder.h"
 #include "models/transformer_lm.h"
 
 namespace ridgeline {
 
-enum class ModelMode : uint8_t { vanilla, compiled };
 enum class ModelPrecision : uint8_t { fp32, tf32, mixed };
-
-struct ModelModeInfo {
-  ModelMode mode;
-  std::string_view name;  // as users write it
-  std::string_view summary;
-};
-std::span<const ModelModeInfo> model_modes();
-const ModelModeInfo& info(ModelMode mode);
-ModelMode parse_model_mode(std::string_view name);  // throws a usage error that lists them
 
 struct ModelPrecisionInfo {
   ModelPrecision precision;
@@ -45,7 +36,7 @@ Scenario parse_scenario(std::string_view name);
 struct ModelWorkload {
   TransformerConfig config;
   ModelPrecision precision = ModelPrecision::fp32;
-  ModelMode mode = ModelMode::vanilla;
+  Mode mode = Mode::vanilla;
   std::string size = {};  // the named size that gave what was not overridden
 };
 
@@ -67,7 +58,7 @@ struct ModelMatrix {
   std::vector<int64_t> context_lengths = {128, 256, 512, 1024};
   int64_t batch_size = 4;
   std::vector<ModelPrecision> precisions = {ModelPrecision::fp32};
-  std::vector<ModelMode> modes = {ModelMode::vanilla, ModelMode::compiled};
+  std::vector<Mode> modes = {Mode::vanilla, Mode::compiled};
   // A size that is overridden is called "custom-small", or "custom" where nothing of it is left.
   ModelOverrides overrides = {};
 };

@@ -41,7 +41,7 @@ fs::path find_peers() {
   return {};
 }
 
-Record describe_peer_attention(const AttentionWorkload& workload, const Device& device,
+Record describe_peer_attention(const AttentionWorkload& workload, Device& device,
                                const AttentionStudyOptions& options, const Record& blank) {
   AttentionWorkload problem = workload;
   problem.implementation = "flash";  // the fewest products and bytes

@@ -24,7 +24,7 @@ namespace ridgeline {
 
 // The row without results. A peer's memory is not predicted, and its products are counted as the
 // fewest that the problem needs.
-Record describe_peer_attention(const AttentionWorkload& workload, const Device& device,
+Record describe_peer_attention(const AttentionWorkload& workload, Device& device,
                                const AttentionStudyOptions& options, const Record& blank);
 
 struct PeersOptions {

@@ -165,7 +165,7 @@ TEST(Model, DryRunListAndExplainRunNothing) {
     EXPECT_TRUE(contains(list.out, part)) << part;
   const Finished explained = sandbox.run(tiny_model({"--dry-run", "--explain"}));
   EXPECT_EQ(explained.exit_code, 0) << explained.err;
-  for (const char* part : {"flash: 1 attentions", "kernels instead of", "not fused", "roofline"})
+  for (const char* part : {"became one attention node", "kernels instead of", "not fused", "roofline"})
     EXPECT_TRUE(contains(explained.out, part)) << part;
   EXPECT_TRUE(sandbox.is_empty());
 }
@@ -230,11 +230,22 @@ TEST(Model, SaysOnATerminalWhatALongRowIsAt) {
   EXPECT_FALSE(contains(sandbox.run(row).err, "measuring")) << "a pipe";
 }
 
+TEST(Model, TheLadderTellsWhatEachRungBrought) {
+  const Sandbox sandbox;
+  const Finished run = sandbox.run(
+      tiny_model({"--mode", "vanilla,fused,flash,compiled", "--scenario", "full-step"}));
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_TRUE(contains(run.out, "the ladder")) << run.out;
+  const std::string csv = read_text(sandbox / "results/model/ladder.csv");
+  for (const char* rung : {",vanilla,", ",fused,", ",flash,", ",compiled,"})
+    EXPECT_TRUE(contains(csv, rung)) << csv;
+}
+
 TEST(Model, BadUsageIsExit2AndUnservedDtypesExit4) {
   const Sandbox sandbox;
   const std::vector<std::pair<Arguments, std::string>> cases = {
       {{"--model-size", "tiny"}, "'tiny' is not a model size"},
-      {{"--mode", "eager"}, "vanilla, compiled"},
+      {{"--mode", "eager"}, "vanilla, fused, flash, compiled"},
       {{"--precision", "fp8"}, "'fp8' is not a precision"},
       {{"--scenario", "backward"}, "fwd-bwd"},
       {{"--optimizer", "sgd"}, "cs336, pytorch"},

@@ -9,7 +9,9 @@
 #include "report/gemm_report.h"
 #include "report/html_page.h"
 #include "report/kernel_report.h"
+#include "report/ladder_report.h"
 #include "report/model_report.h"
+#include "report/records_json.h"
 #include "report/report_document.h"
 #include "report/report_markdown.h"
 #include "report/roofline_model.h"
@@ -40,7 +42,8 @@ void view(const std::vector<Record>& records) {
   }
   for (const auto notes : kNotes) notes(records);
   attention_side_by_side(records);
-  kernel_json(records);
+  records_json(records);
+  for (const char* study : {"attention", "model"}) to_text(ladder_table(records, study));
   const std::vector<Roofline> all = rooflines(records);
   for (const Roofline& roofline : all) {
     const std::vector<RooflinePoint> points = place(records, roofline);

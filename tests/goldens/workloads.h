@@ -14,10 +14,11 @@
 #include "runtime/compiled_executor.h"
 #include "runtime/eager_executor.h"
 #include "runtime/epilogue_choice.h"
-#include "studies/attention_executable.h"
+#include "runtime/scratch.h"
+#include "studies/attention_workload.h"
 #include "studies/device_facts.h"
 #include "studies/kernel_calls.h"
-#include "studies/model_executable.h"
+#include "support/models.h"
 
 namespace ridgeline::testing {
 
@@ -48,11 +49,10 @@ inline void run_graph(const Graph& graph, bool compiled, RecordingDevice& device
 inline GoldenWorkload attention_golden(Target target, std::string_view implementation,
                                        AttentionConfig config) {
   const AttentionWorkload workload{config, std::string(implementation)};
-  return {fmt::format("attention {}, {}", label(workload),
-                      name_of(target)),
-          target, [workload](RecordingDevice& device) {
-            AttentionExecutable executable(workload, device);
-            executable.prepare(device);
+  return {fmt::format("attention {}, {}", label(workload), name_of(target)), target,
+          [workload](RecordingDevice& device) {
+            Executable executable(attention_trace(workload), device, attention_options(workload));
+            executable.prepare();
             executable.run_stage(0);
             executable.run_stage(1);
           }};
@@ -91,7 +91,7 @@ inline GoldenWorkload score_golden(Target target, const std::string& name, bool 
 }
 
 struct ModelGolden {
-  ModelMode mode = ModelMode::vanilla;
+  Mode mode = Mode::vanilla;
   ModelPrecision precision = ModelPrecision::fp32;
   Scenario scenario = Scenario::full_step;
   double max_norm = 0;
@@ -116,9 +116,9 @@ inline GoldenWorkload model_golden(Target target, const ModelGolden& of) {
                       of.layers != 2 ? fmt::format(" {} layers", of.layers) : "", name_of(target)),
           target,
           [of, config](RecordingDevice& device) {
-            ModelExecutable executable(
-                {config, of.precision, of.mode}, of.scenario, device,
-                {.optimizer = {.max_norm = of.max_norm}, .budget = of.budget});
+            Executable executable =
+                model_executable({config, of.precision, of.mode}, of.scenario, device,
+                                 {.max_norm = of.max_norm}, of.budget);
             executable.prepare();
             executable.run();
           },
@@ -278,10 +278,10 @@ inline void add_attention_goldens(std::vector<GoldenWorkload>& all) {
 
 inline void add_model_goldens(std::vector<GoldenWorkload>& all) {
   using enum Target;
-  using enum ModelMode;
+  using enum Mode;
   using enum ModelPrecision;
   for (Target target : {cpu, hopper})
-    for (ModelMode mode : {vanilla, compiled})
+    for (Mode mode : {vanilla, compiled})
       for (ModelPrecision precision : {fp32, mixed}) {
         for (Scenario scenario : {Scenario::forward, Scenario::forward_backward})
           all.push_back(model_golden(target, {mode, precision, scenario}));

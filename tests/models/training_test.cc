@@ -10,6 +10,7 @@
 #include "models/transformer_inputs.h"
 #include "studies/model_inputs.h"
 #include "support/gpu.h"
+#include "support/models.h"
 
 namespace ridgeline {
 namespace {
@@ -114,8 +115,8 @@ Trained take_steps(const TrainingCase& wanted, const TransformerConfig& config, 
 
 Trained train_compiled(const TrainingCase& wanted, ModelPrecision precision,
                        const TransformerConfig& config, const Text& text, Device& device) {
-  ModelExecutable executable({config, precision, ModelMode::compiled}, Scenario::full_step, device,
-                             {.optimizer = wanted.optimizer});
+  Executable executable = testing::model_executable({config, precision, Mode::compiled},
+                                                    Scenario::full_step, device, wanted.optimizer);
   executable.prepare();
   EXPECT_EQ(executable.fallback(), "");
   ModelInputs(device, {}).fill(executable, config);

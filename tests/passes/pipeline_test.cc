@@ -5,7 +5,7 @@
 #include "passes/same_values.h"
 #include "passes/simplify.h"
 #include "passes/small_transformer.h"
-#include "studies/model_graph.h"
+#include "support/models.h"
 #include "support/random_graph.h"
 #include "support/run_eager.h"
 
@@ -14,8 +14,8 @@ namespace {
 
 using testing::kTiny;
 
-Graph step_graph(ModelPrecision precision, ModelMode mode) {
-  return model_graph({.config = kTiny, .precision = precision, .mode = mode}, Scenario::full_step)
+Graph step_graph(ModelPrecision precision, Mode mode) {
+  return testing::lowered_model({.config = kTiny, .precision = precision, .mode = mode}, Scenario::full_step)
       .graph;
 }
 
@@ -46,11 +46,11 @@ InterpreterInputs packed_inputs(const Graph& graph, const InterpreterInputs& inp
 }
 
 TEST(Passes, ATrainingStepStaysTheSameThroughAllPasses) {
-  const Graph plain = step_graph(ModelPrecision::fp32, ModelMode::vanilla);
+  const Graph plain = step_graph(ModelPrecision::fp32, Mode::vanilla);
   const InterpreterInputs inputs = step_inputs(plain);
   const auto expected = interpret(plain, inputs);
   for (ModelPrecision precision : {ModelPrecision::fp32, ModelPrecision::mixed}) {
-    const Graph after = step_graph(precision, ModelMode::compiled);
+    const Graph after = step_graph(precision, Mode::compiled);
     EXPECT_EQ(testing::count_of(after, Op::attention_gradient), kTiny.layers);
     EXPECT_EQ(after.stages().size(), 3u);
     const auto got = interpret(after, packed_inputs(after, inputs));

@@ -4,7 +4,7 @@
 
 #include <ctime>
 
-#include "studies/model_graph.h"
+#include "support/models.h"
 
 namespace ridgeline {
 namespace {
@@ -34,18 +34,18 @@ struct Times {
 Times best_times(int64_t layers) {
   Times best;
   double compiled = 1e9;
-  const auto seconds = [&](ModelMode mode) {
+  const auto seconds = [&](Mode mode) {
     const double begin = seconds_now();
     best.nodes =
-        model_graph({.config = config(layers), .precision = ModelPrecision::mixed, .mode = mode},
+        testing::lowered_model({.config = config(layers), .precision = ModelPrecision::mixed, .mode = mode},
                     Scenario::full_step)
             .graph.nodes()
             .size();
     return seconds_now() - begin;
   };
   for (int repetition = 0; repetition < 3; ++repetition) {
-    compiled = std::min(compiled, seconds(ModelMode::compiled));
-    best.build = std::min(best.build, seconds(ModelMode::vanilla));
+    compiled = std::min(compiled, seconds(Mode::compiled));
+    best.build = std::min(best.build, seconds(Mode::vanilla));
   }
   best.passes = compiled - best.build;
   return best;

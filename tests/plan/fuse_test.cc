@@ -9,7 +9,7 @@
 #include "models/layers.h"
 #include "passes/flash.h"
 #include "plan/plan.h"
-#include "studies/model_graph.h"
+#include "support/models.h"
 
 namespace ridgeline {
 namespace {
@@ -147,16 +147,16 @@ TEST(Fuse, AConcatenationInsideAnotherCanStandAlone) {
 TEST(Fuse, AModelWhoseAttentionFlashRefusesHasAPlan) {
   for (Scenario scenario : {Scenario::forward, Scenario::forward_backward, Scenario::full_step})
     for (int64_t heads : {1, 2, 3}) {
-      const ModelGraph made = model_graph({.config = {.d_model = 258 * heads,
+      const Lowered made = testing::lowered_model({.config = {.d_model = 258 * heads,
                                                       .d_ff = 8,
                                                       .layers = 2,
                                                       .heads = heads,
                                                       .vocabulary = 16,
                                                       .batch_size = 2,
                                                       .context_length = 4},
-                                           .mode = ModelMode::compiled},
+                                           .mode = Mode::compiled},
                                           scenario);
-      EXPECT_EQ(made.flash_refused.size(), 2u);
+      EXPECT_EQ(made.flash.refusals.size(), 2u);
       EXPECT_NO_THROW(make_plan(made.graph)) << heads;
     }
 }

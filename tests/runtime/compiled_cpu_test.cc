@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "measure/test_support.h"
 #include "models/attention.h"
 #include "models/layers.h"
 #include "runtime/compiled_support.h"
@@ -190,18 +191,12 @@ TEST(CompiledExecutor, StageByStageIsTheSameAsAllAtOnce) {
   EXPECT_EQ(testing::elements(device(), executor.output("d_q")), expected);
 }
 
-TEST(CompiledExecutor, WithoutACompilerItRunsEagerlyAndSaysSo) {
+TEST(CompiledExecutor, WithoutACompilerItIsUnsupportedAndTakesNoMemory) {
   CpuDevice poor({.threads = 1, .compiler = {.cache_dir = "off", .compiler = "/no/such/compiler"}});
   const testing::RandomGraph made = testing::RandomGraphMaker(3).make(8);
   const Plan plan = make_plan(made.graph);
-  CompiledExecutor executor(made.graph, plan, poor);
-  EXPECT_NE(executor.fallback().find("no C++ compiler"), std::string::npos) << executor.fallback();
-  for (const auto& [name, values] : made.inputs)
-    testing::upload(poor, executor.input(name), values);
-  executor.run_all();
-  const Results eager = testing::run_eager(made.graph, made.inputs, poor);
-  for (const Output& output : made.graph.outputs())
-    EXPECT_EQ(testing::elements(poor, executor.output(output.name)), eager.at(output.name));
+  EXPECT_ERROR(CompiledExecutor(made.graph, plan, poor), ErrorKind::unsupported, "no C++ compiler");
+  EXPECT_EQ(poor.ledger().peak().count, 0);
 }
 
 // A second process finds on disk what the first compiled.

@@ -108,7 +108,7 @@ TEST(AttentionStudy, HeadsThatAreTooWideForFlashAreUnsupportedBeforeARun) {
 }
 
 TEST(AttentionStudy, FlopsFollowTheConvention) {
-  const CpuDevice device(two_threads());
+  CpuDevice device(two_threads());
   AttentionWorkload row = workload("naive");
   const int64_t forward = 4LL * 2 * 2 * 48 * 48 * 8;
   const Record whole = describe_attention(row, device, kQuick, {});
@@ -119,7 +119,7 @@ TEST(AttentionStudy, FlopsFollowTheConvention) {
 }
 
 TEST(AttentionStudy, SettingsThatChangeTheRowChangeItsKey) {
-  const CpuDevice device(two_threads());
+  CpuDevice device(two_threads());
   const auto key = [&](const AttentionWorkload& row, uint64_t seed) {
     return workload_key(describe_attention(row, device, {.protocol = {}, .seed = seed}, {}));
   };
@@ -132,7 +132,7 @@ TEST(AttentionStudy, SettingsThatChangeTheRowChangeItsKey) {
 }
 
 TEST(AttentionStudy, AnyBudgetBelowThePredictedPeakIsOutOfMemoryAndFreesEverything) {
-  const CpuDevice roomy(two_threads());
+  CpuDevice roomy(two_threads());
   const Record described = describe_attention(workload("naive"), roomy, kQuick, {});
   const int64_t peak = described.memory.predicted_peak->count;
   for (const int64_t budget : {int64_t{0}, int64_t{1000}, peak / 2, peak - 1}) {
@@ -157,7 +157,7 @@ TEST(AttentionStudy, AnInterruptedRowIsNoRecord) {
 }
 
 TEST(AttentionStudy, SizesThatCannotBeCountedAreUsageErrors) {
-  const CpuDevice device(two_threads());
+  CpuDevice device(two_threads());
   const auto describe = [&](const AttentionConfig& config) {
     return describe_attention({config, "naive"}, device, kQuick, {});
   };
@@ -169,7 +169,7 @@ TEST(AttentionStudy, SizesThatCannotBeCountedAreUsageErrors) {
 }
 
 TEST(AttentionStudy, WhateverIsDescribedHasPositiveCounts) {
-  const CpuDevice device(two_threads());
+  CpuDevice device(two_threads());
   for (int bits = 0; bits <= 30; ++bits) {
     const AttentionConfig config{.batch_size = 8, .seq_len = int64_t{1} << bits, .head_dim = 128};
     try {

@@ -104,7 +104,7 @@ TEST(AttentionImplementations, AreFoundByTheirNames) {
     EXPECT_EQ(&find_attention_implementation(implementation.name), &implementation);
   EXPECT_EQ(find_attention_implementation("naive").form, AttentionForm::plain);
   EXPECT_EQ(find_attention_implementation("flash").form, AttentionForm::fused);
-  EXPECT_ERROR(find_attention_implementation("flush"), ErrorKind::usage, "naive, compiled, flash");
+  EXPECT_ERROR(find_attention_implementation("flush"), ErrorKind::usage, "naive, fused, compiled, flash");
 }
 
 TEST(BackwardAlgorithm, NamesAreReadBack) {

@@ -13,12 +13,18 @@
 
 #include "runtime/cpu_device.h"
 #include "studies/model_study.h"
+#include "support/from_environment.h"
+
+// Minutes: on request. A sample of the same runs as PlantedFaults and PlantedTextFaults.
+#define SKIP_UNLESS_ALL_FAULTS_ARE_ASKED_FOR()                            \
+  if (::ridgeline::testing::number_from("RIDGELINE_ALL_FAULTS", 0) == 0) \
+  GTEST_SKIP() << "RIDGELINE_ALL_FAULTS=1 plants every one"
 
 namespace ridgeline::testing {
 
 // What one run of the study is about.
 struct FaultCase {
-  ModelMode mode;
+  Mode mode;
   ModelPrecision precision;
   Scenario scenario;
   double max_norm = 0;
@@ -44,7 +50,7 @@ struct FaultCase {
   }
 };
 
-inline std::vector<FaultCase> fault_cases(ModelMode mode, ModelPrecision precision) {
+inline std::vector<FaultCase> fault_cases(Mode mode, ModelPrecision precision) {
   return {{mode, precision, Scenario::forward},
           {mode, precision, Scenario::forward_backward},
           {mode, precision, Scenario::full_step},

@@ -35,13 +35,13 @@ FrontierOptions up_to(int64_t limit, std::vector<int64_t>& asked) {
   return options;
 }
 
-Record found(const AttentionWorkload& row, const Device& device, const FrontierOptions& options) {
+Record found(const AttentionWorkload& row, Device& device, const FrontierOptions& options) {
   return find_frontier(row, device, options, describe_frontier(row, device, options, {})).value();
 }
 
 // --resume keeps a row whose key is the same, so whatever decides the row is in its key.
 TEST(Frontier, WhatDecidesARowIdentifiesIt) {
-  const CpuDevice device(one_thread());
+  CpuDevice device(one_thread());
   const auto key = [&](const FrontierOptions& options) {
     return workload_key(describe_frontier(workload("flash"), device, options, {}));
   };
@@ -54,7 +54,7 @@ TEST(Frontier, WhatDecidesARowIdentifiesIt) {
 }
 
 TEST(Frontier, ThePredictedLengthIsTheLastThatFitsTheBudget) {
-  const CpuDevice device(one_thread());
+  CpuDevice device(one_thread());
   for (const char* implementation : {"naive", "flash"})
     for (int64_t step : {1, 32, 100}) {
       AttentionWorkload row = workload(implementation);
@@ -71,7 +71,7 @@ TEST(Frontier, ThePredictedLengthIsTheLastThatFitsTheBudget) {
 }
 
 TEST(Frontier, AModelThatIsRightNeedsTwoProbes) {
-  const CpuDevice device(one_thread());
+  CpuDevice device(one_thread());
   const AttentionWorkload row = workload("naive");
   const int64_t predicted = predicted_frontier(row, device, kBudget, 32, 1 << 20);
   std::vector<int64_t> asked;
@@ -85,7 +85,7 @@ TEST(Frontier, AModelThatIsRightNeedsTwoProbes) {
 // Whatever the truth is: what is reported fitted, what is reported to fail failed, nothing is asked
 // twice, and with enough probes the two are neighbours.
 TEST(Frontier, AModelThatIsWrongIsCorrectedByTheProbes) {
-  const CpuDevice device(one_thread());
+  CpuDevice device(one_thread());
   const AttentionWorkload row = workload("naive");
   const int64_t predicted = predicted_frontier(row, device, kBudget, 32, 1 << 20);
   for (double factor : {0.1, 0.5, 0.9, 0.97, 1.03, 1.5, 4.0}) {
@@ -114,7 +114,7 @@ TEST(Frontier, AModelThatIsWrongIsCorrectedByTheProbes) {
 }
 
 TEST(Frontier, NothingFitsIsAStatusNotALength) {
-  const CpuDevice device(one_thread(Bytes{100}));
+  CpuDevice device(one_thread(Bytes{100}));
   std::vector<int64_t> asked;
   const Record record = found(workload("naive"), device, up_to(0, asked));
   EXPECT_EQ(record.status, Status::oom);
@@ -122,7 +122,7 @@ TEST(Frontier, NothingFitsIsAStatusNotALength) {
 }
 
 TEST(Frontier, HeadsThatNoKernelServesAreUnsupportedWithoutAProbe) {
-  const CpuDevice device(one_thread());
+  CpuDevice device(one_thread());
   std::vector<int64_t> asked;
   AttentionWorkload row = workload("flash");
   row.config.head_dim = 257;
@@ -138,7 +138,7 @@ TEST(Frontier, HeadsThatNoKernelServesAreUnsupportedWithoutAProbe) {
 
 // A probe that ends for another reason says nothing of memory.
 TEST(Frontier, AProbeThatFailedIsNotTakenForTheEndOfMemory) {
-  const CpuDevice device(one_thread());
+  CpuDevice device(one_thread());
   const AttentionWorkload row = workload("naive");
   const int64_t predicted = predicted_frontier(row, device, kBudget, 32, 1 << 20);
   for (const int64_t works : {int64_t{0}, predicted}) {
@@ -158,7 +158,7 @@ TEST(Frontier, AProbeThatFailedIsNotTakenForTheEndOfMemory) {
 }
 
 TEST(Frontier, TheEndOfTheSearchIsNotTakenForTheEndOfMemory) {
-  const CpuDevice device(one_thread());
+  CpuDevice device(one_thread());
   std::vector<int64_t> asked;
   FrontierOptions options = up_to(1 << 20, asked);
   options.max_seq_len = 256;
@@ -169,7 +169,7 @@ TEST(Frontier, TheEndOfTheSearchIsNotTakenForTheEndOfMemory) {
 }
 
 TEST(Frontier, InterruptedIsNoRecord) {
-  const CpuDevice device(one_thread());
+  CpuDevice device(one_thread());
   FrontierOptions options{.probe = [](const auto&, ProbeMethod) { return std::nullopt; }};
   const AttentionWorkload row = workload("naive");
   EXPECT_FALSE(find_frontier(row, device, options, describe_frontier(row, device, options, {})));

@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "runtime/cpu_device.h"
-#include "studies/model_executable.h"
 #include "studies/model_inputs.h"
 #include "studies/model_memory_analysis.h"
+#include "support/models.h"
 #include "support/tiny_transformer.h"
 
 namespace ridgeline {
@@ -18,11 +18,11 @@ template <class Check>
 void for_every_row(const Check& check) {
   CpuDevice device({.threads = 1, .ledger = {.budget = kPlenty}});
   for (const ModelPrecision precision : {ModelPrecision::fp32, ModelPrecision::mixed})
-    for (const ModelModeInfo& mode : model_modes())
+    for (const ModeInfo& mode : modes())
       for (const ScenarioInfo& scenario : scenarios()) {
         const ModelWorkload workload{testing::tiny_transformer(), precision, mode.mode};
         SCOPED_TRACE(label(workload) + " " + std::string(scenario.name));
-        check(ModelExecutable(workload, scenario.scenario, device).memory(), workload,
+        check(model_memory(testing::model_executable(workload, scenario.scenario, device)), workload,
               scenario.scenario, device);
       }
 }
@@ -31,7 +31,7 @@ TEST(ModelMemory, AddsUpToWhatARunTakes) {
   for_every_row([](const ModelMemory& memory, const ModelWorkload& workload, Scenario scenario,
                    CpuDevice& device) {
     device.ledger().start_over();
-    ModelExecutable executable(workload, scenario, device);
+    Executable executable = testing::model_executable(workload, scenario, device);
     EXPECT_EQ(memory.peak(), executable.predicted_peak());
     executable.prepare();
     ModelInputs(device, {}).fill(executable, workload.config);
@@ -45,7 +45,7 @@ TEST(ModelMemory, CountsParametersMomentsAndGradients) {
                    CpuDevice&) {
     const int64_t parameters = parameter_count(workload.config);
     const bool has_optimizer = scenario == Scenario::full_step;
-    const bool is_compiled = workload.mode == ModelMode::compiled;
+    const bool is_compiled = info(workload.mode).fuse;
     const bool is_mixed = workload.precision == ModelPrecision::mixed;
     // Without an optimizer, a compiled model keeps most of its parameters in 16 bits only.
     const bool is_narrowed = is_compiled && is_mixed && !has_optimizer;
@@ -72,9 +72,8 @@ TEST(ModelMemory, CastsOfParametersAreNoActivations) {
   const auto saved = [&](int64_t context_length) {
     TransformerConfig config = testing::tiny_transformer();
     config.context_length = context_length;
-    return ModelExecutable({config, ModelPrecision::mixed, ModelMode::vanilla}, Scenario::full_step,
-                           device)
-        .memory();
+    return model_memory(testing::model_executable({config, ModelPrecision::mixed, Mode::vanilla},
+                                                  Scenario::full_step, device));
   };
   const ModelMemory one = saved(16), two = saved(32);
   EXPECT_EQ(one.before_backward[MemoryKind::copies], two.before_backward[MemoryKind::copies]);
@@ -85,7 +84,7 @@ TEST(ModelMemory, CastsOfParametersAreNoActivations) {
 std::string analysis_within(Bytes budget, Scenario scenario = Scenario::full_step) {
   CpuDevice device({.threads = 1, .ledger = {.budget = budget}});
   std::vector<ModelMemoryRow> rows;
-  for (const ModelModeInfo& mode : model_modes())
+  for (const ModeInfo& mode : modes())
     rows.push_back(predict_memory({testing::tiny_transformer(), ModelPrecision::fp32, mode.mode},
                                   scenario, device, {}));
   return model_memory_analysis(rows, device, {});
@@ -107,7 +106,7 @@ TEST(ModelMemory, AnalysisSaysWhatFitsAndWhatWouldChangeIt) {
 TEST(ModelMemory, FollowsThePlanThatIsFittedToTheBudget) {
   const auto within = [](Bytes budget) {
     CpuDevice device({.threads = 1, .ledger = {.budget = budget}});
-    return predict_memory({testing::tiny_transformer(), ModelPrecision::fp32, ModelMode::compiled},
+    return predict_memory({testing::tiny_transformer(), ModelPrecision::fp32, Mode::compiled},
                           Scenario::full_step, device, {})
         .memory;
   };
@@ -121,7 +120,7 @@ TEST(ModelMemory, FollowsThePlanThatIsFittedToTheBudget) {
 TEST(ModelMemory, TableHasTheBytesOfEveryKind) {
   CpuDevice device({.threads = 1, .ledger = {.budget = kPlenty}});
   const ModelMemoryRow row =
-      predict_memory({testing::tiny_transformer(), ModelPrecision::mixed, ModelMode::compiled},
+      predict_memory({testing::tiny_transformer(), ModelPrecision::mixed, Mode::compiled},
                      Scenario::full_step, device, {});
   const Table table = model_memory_csv({row}, Bytes{1});
   ASSERT_EQ(table.rows.size(), 1u);

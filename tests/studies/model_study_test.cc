@@ -13,6 +13,7 @@
 #include "runtime/cpu_device.h"
 #include "studies/attention_verify.h"
 #include "studies/host_tensors.h"
+#include "support/models.h"
 #include "support/planted_faults.h"
 #include "support/tiny_transformer.h"
 
@@ -25,7 +26,7 @@ Record blank() {
   return record;
 }
 
-ModelWorkload workload(ModelMode mode, ModelPrecision precision = ModelPrecision::fp32) {
+ModelWorkload workload(Mode mode, ModelPrecision precision = ModelPrecision::fp32) {
   return {testing::tiny_transformer(), precision, mode};
 }
 
@@ -51,7 +52,7 @@ TEST(ModelStudy, EveryModeAndPrecisionIsMeasuredVerifiedAndAsLargeAsPredicted) {
   CpuDevice device(two_threads());
   ModelStudy study(device, quick());
   for (const ModelPrecision precision : {ModelPrecision::fp32, ModelPrecision::mixed})
-    for (const ModelMode mode : {ModelMode::vanilla, ModelMode::compiled}) {
+    for (const Mode mode : {Mode::vanilla, Mode::compiled}) {
       const ModelWorkload row = workload(mode, precision);
       const Record record = run_row(study, row);
       ASSERT_EQ(record.status, Status::ok) << label(row) << ": " << record.error;
@@ -73,7 +74,7 @@ TEST(ModelStudy, EveryModeAndPrecisionIsMeasuredVerifiedAndAsLargeAsPredicted) {
         EXPECT_TRUE(checked.contains(name)) << name;
       for (const char* name : {"forward.loss", "forward.logits", "fwd_bwd.loss",
                                "fwd_bwd.gradients", "full_step.loss", "full_step.gradients"})
-        EXPECT_EQ(checked.contains(name), mode == ModelMode::compiled) << name;
+        EXPECT_EQ(checked.contains(name), mode == Mode::compiled) << name;
     }
 }
 
@@ -82,7 +83,7 @@ TEST(ModelStudy, BackwardAloneIsAPartOfTheSameStep) {
   ModelStudyOptions options = quick();
   options.scenarios = {Scenario::forward_backward};
   ModelStudy study(device, options);
-  for (const ModelMode mode : {ModelMode::vanilla, ModelMode::compiled}) {
+  for (const Mode mode : {Mode::vanilla, Mode::compiled}) {
     const Record record = run_row(study, workload(mode));
     ASSERT_EQ(record.status, Status::ok) << record.error;
     ASSERT_EQ(record.series.size(), 2u);
@@ -102,8 +103,8 @@ TEST(ModelStudy, CompiledTakesFewerLaunchesAndLessMemoryThanVanilla) {
   ModelStudyOptions options = quick();
   options.scenarios = {Scenario::full_step};
   ModelStudy study(device, options);
-  const Record vanilla = run_row(study, workload(ModelMode::vanilla));
-  const Record compiled = run_row(study, workload(ModelMode::compiled));
+  const Record vanilla = run_row(study, workload(Mode::vanilla));
+  const Record compiled = run_row(study, workload(Mode::compiled));
   const Json& before = vanilla.metrics.value()["full_step"];
   const Json& after = compiled.metrics.value()["full_step"];
   EXPECT_LT(after["launches"].get<int>(), before["launches"].get<int>());
@@ -115,7 +116,7 @@ TEST(ModelStudy, CompiledTakesFewerLaunchesAndLessMemoryThanVanilla) {
 TEST(ModelStudy, ACompiledRowAloneIsComparedAllTheSame) {
   CpuDevice device(two_threads());
   ModelStudy study(device, quick());
-  const Record record = run_row(study, workload(ModelMode::compiled));
+  const Record record = run_row(study, workload(Mode::compiled));
   ASSERT_EQ(record.status, Status::ok) << record.error;
   EXPECT_TRUE(checked_tensors(record).contains("full_step.gradients"));
 }
@@ -123,7 +124,7 @@ TEST(ModelStudy, ACompiledRowAloneIsComparedAllTheSame) {
 TEST(ModelStudy, MetricsFollowTheirConventions) {
   CpuDevice device(two_threads());
   ModelStudy study(device, quick());
-  const Record record = run_row(study, workload(ModelMode::vanilla));
+  const Record record = run_row(study, workload(Mode::vanilla));
   for (const ScenarioInfo& scenario : scenarios()) {
     const double seconds = record.find_series(scenario.series)->statistics.median_ms / 1e3;
     const Json& of = record.metrics.value()[std::string(scenario.series)];
@@ -140,10 +141,10 @@ TEST(ModelStudy, AScenarioAboveTheBudgetIsNotTriedAndTheOthersStand) {
   CpuDevice roomy(two_threads());
   ModelStudyOptions options = quick();
   options.scenarios = {Scenario::forward};
-  const Bytes forward = ModelStudy(roomy, options).predicted_peak(workload(ModelMode::vanilla));
+  const Bytes forward = ModelStudy(roomy, options).predicted_peak(workload(Mode::vanilla));
   CpuDevice device(two_threads(forward));
   ModelStudy study(device, quick());
-  const Record record = run_row(study, workload(ModelMode::vanilla));
+  const Record record = run_row(study, workload(Mode::vanilla));
   EXPECT_EQ(record.status, Status::oom);
   EXPECT_NE(record.find_series("forward"), nullptr);
   EXPECT_EQ(record.find_series("full_step"), nullptr);
@@ -161,7 +162,7 @@ TEST(ModelStudy, WithoutACompilerTheBudgetIsHeldAgainstWhatRuns) {
   options.verify = false;
   CpuDevice roomy(two_threads());
   ModelStudy study(roomy, options);
-  const ModelWorkload row = workload(ModelMode::compiled);
+  const ModelWorkload row = workload(Mode::compiled);
   const Bytes planned = study.predicted_peak(row);
   const Record eager = run_row(study, row);
   CpuDevice device(two_threads(planned));
@@ -181,7 +182,7 @@ TEST(ModelStudy, WithoutWarmUpsTheFirstStepIsASample) {
   ModelStudyOptions options = quick();
   options.protocol.warmups = 0;
   ModelStudy study(device, options);
-  for (const ModelMode mode : {ModelMode::vanilla, ModelMode::compiled}) {
+  for (const Mode mode : {Mode::vanilla, Mode::compiled}) {
     const Record record = run_row(study, workload(mode));
     EXPECT_EQ(record.status, Status::ok) << record.error;
     EXPECT_EQ(record.protocol.warmups, 0);
@@ -192,7 +193,7 @@ TEST(ModelStudy, WithoutWarmUpsTheFirstStepIsASample) {
 TEST(ModelStudy, Tf32IsUnsupportedOnACpu) {
   CpuDevice device(two_threads());
   ModelStudy study(device, quick());
-  for (const ModelMode mode : {ModelMode::vanilla, ModelMode::compiled}) {
+  for (const Mode mode : {Mode::vanilla, Mode::compiled}) {
     const Record record = run_row(study, workload(mode, ModelPrecision::tf32));
     EXPECT_EQ(record.status, Status::unsupported);
     EXPECT_NE(record.error.find("tensor cores"), std::string::npos) << record.error;
@@ -205,7 +206,7 @@ TEST(ModelStudy, AnInterruptedRowIsNoRecord) {
   ModelStudyOptions options = quick();
   options.interrupted = [] { return true; };
   ModelStudy study(device, options);
-  const ModelWorkload row = workload(ModelMode::vanilla);
+  const ModelWorkload row = workload(Mode::vanilla);
   EXPECT_FALSE(study.run(row, study.describe(row, blank())).has_value());
   EXPECT_EQ(device.ledger().live(), Bytes{0});
 }
@@ -218,7 +219,7 @@ TEST(ModelStudy, RowsAreToldApartByWhatChangesThem) {
       ModelStudyOptions options = quick();
       options.protocol.warmups = warmups;
       if (!all) options.scenarios = {Scenario::full_step};
-      for (const ModelMode mode : {ModelMode::vanilla, ModelMode::compiled})
+      for (const Mode mode : {Mode::vanilla, Mode::compiled})
         keys.insert(workload_key(ModelStudy(device, options).describe(workload(mode), blank())));
     }
   EXPECT_EQ(keys.size(), 8u);
@@ -227,14 +228,15 @@ TEST(ModelStudy, RowsAreToldApartByWhatChangesThem) {
 TEST(ModelStudy, ExplainsThePlanOfEachScenario) {
   CpuDevice device(two_threads());
   ModelStudy study(device, quick());
-  const ModelWorkload row = workload(ModelMode::compiled);
+  const ModelWorkload row = workload(Mode::compiled);
   const Record record = run_row(study, row);
   const std::string text = study.explain(row, &record);
   for (const char* part :
-       {"compiled, full-step", "flash: 2 attentions", "kernels instead of", "not fused",
+       {"compiled, full-step", "became one attention node", "kernels instead of", "not fused",
         "predicted: peak memory", "measured:", "adamw_update", "stage backward"})
     EXPECT_NE(text.find(part), std::string::npos) << part;
-  const ModelExecutable vanilla(workload(ModelMode::vanilla), Scenario::full_step, device);
+  const Executable vanilla =
+      testing::model_executable(workload(Mode::vanilla), Scenario::full_step, device);
   const std::string launches =
       "launches per step: " + std::to_string(vanilla.launches()) + " vanilla, ";
   EXPECT_NE(text.find(launches), std::string::npos) << launches << "\n" << text;
@@ -243,13 +245,13 @@ TEST(ModelStudy, ExplainsThePlanOfEachScenario) {
 TEST(ModelStudy, ExplainSaysWhetherWhatIsComputedAgainMakesItFit) {
   CpuDevice device(two_threads());
   const auto explained = [&](Bytes budget) {
-    return ModelExecutable(workload(ModelMode::compiled), Scenario::forward_backward, device,
-                           {.budget = budget})
+    return testing::model_executable(workload(Mode::compiled), Scenario::forward_backward, device,
+                                     {}, budget)
         .explain();
   };
   const auto peak = [&](std::optional<Bytes> budget) {
-    return ModelExecutable(workload(ModelMode::compiled), Scenario::forward_backward, device,
-                           {.budget = budget})
+    return testing::model_executable(workload(Mode::compiled), Scenario::forward_backward, device,
+                                     {}, budget)
         .predicted_peak();
   };
   const Bytes least = peak(Bytes{1});
@@ -260,7 +262,8 @@ TEST(ModelStudy, ExplainSaysWhetherWhatIsComputedAgainMakesItFit) {
 
 TEST(ModelInputs, AreTheSameWhetherKeptOrDrawnAgain) {
   CpuDevice device(two_threads());
-  ModelExecutable executable(workload(ModelMode::vanilla), Scenario::full_step, device);
+  Executable executable =
+      testing::model_executable(workload(Mode::vanilla), Scenario::full_step, device);
   executable.prepare();
   const auto head = [&] {
     const TensorView view = executable.input("lm_head.weight");
@@ -287,7 +290,7 @@ ModelSample good_sample() {
 std::string wrong(const ModelSample& sample, const std::optional<ModelSample>& reference,
                   ModelPrecision precision = ModelPrecision::mixed) {
   Verification verification;
-  compare_samples({testing::tiny_transformer(), precision, ModelMode::compiled},
+  compare_samples({testing::tiny_transformer(), precision, Mode::compiled},
                   Scenario::full_step, sample, reference, verification);
   return first_wrong_tensor(verification);
 }
@@ -338,7 +341,7 @@ TEST(ModelVerification, ModelsWhoseGradientsOrLossVanishAreNotWrong) {
   for (const Size& size : {Size{96, 1, 1}, {1, 2, 16}, {2, 1, 2}})
     for (const ModelPrecision precision : {ModelPrecision::fp32, ModelPrecision::mixed})
       for (const uint64_t seed : {42, 222}) {
-        ModelWorkload row = workload(ModelMode::compiled, precision);
+        ModelWorkload row = workload(Mode::compiled, precision);
         row.config.layers = 1;
         row.config.vocabulary = size.vocabulary;
         row.config.batch_size = size.batch_size;
@@ -390,7 +393,7 @@ TEST(ModelVerification, WithoutAReferenceAllOfItIsFinite) {
 TEST(ModelVerification, ASmallDistanceIsRecordedAsItIs) {
   const auto worst = [](const ModelSample& sample) {
     Verification verification;
-    compare_samples(workload(ModelMode::compiled), Scenario::forward_backward, sample,
+    compare_samples(workload(Mode::compiled), Scenario::forward_backward, sample,
                     good_sample(), verification);
     EXPECT_EQ(first_wrong_tensor(verification), "");
     return verification.tensors.back().max_error;
@@ -408,7 +411,7 @@ TEST(ModelVerification, NanIsTheWorstErrorWhereverItStands) {
     ModelSample reference = good_sample();
     reference.gradient_norm = 1;
     Verification verification;
-    compare_samples(workload(ModelMode::compiled), Scenario::full_step, sample, reference,
+    compare_samples(workload(Mode::compiled), Scenario::full_step, sample, reference,
                     verification);
     for (const TensorError& tensor : verification.tensors)
       if (tensor.name == "full_step." + name) return tensor.max_error;
@@ -425,7 +428,7 @@ TEST(ModelVerification, NanIsTheWorstErrorWhereverItStands) {
 }
 
 // A row with a fault in one kind of kernel.
-Record run_with(const testing::PlantedFault& fault, ModelMode mode, ModelPrecision precision,
+Record run_with(const testing::PlantedFault& fault, Mode mode, ModelPrecision precision,
                 double max_norm) {
   testing::Faulty<CpuDevice> device(two_threads());
   device.plant(fault);
@@ -439,10 +442,11 @@ Record run_with(const testing::PlantedFault& fault, ModelMode mode, ModelPrecisi
 }
 
 TEST(ModelVerification, ASecondMomentThatIsTooLargeIsSeen) {
-  for (const ModelMode mode : {ModelMode::vanilla, ModelMode::compiled})
+  for (const Mode mode : {Mode::vanilla, Mode::compiled})
     for (const ModelPrecision precision : {ModelPrecision::fp32, ModelPrecision::mixed}) {
       CpuDevice device(two_threads());
-      const ModelExecutable executable(workload(mode, precision), Scenario::full_step, device);
+      const Executable executable =
+          testing::model_executable(workload(mode, precision), Scenario::full_step, device);
       const auto nodes = executable.graph().nodes();
       const Node& update = *std::ranges::find(nodes, Op::adamw_update, &Node::op);
       const size_t parameters =
@@ -461,7 +465,7 @@ TEST(ModelVerification, ASecondMomentThatIsTooLargeIsSeen) {
 }
 
 TEST(ModelVerification, ANormOf0ThatSwitchesClippingOffIsSeen) {
-  for (const ModelMode mode : {ModelMode::vanilla, ModelMode::compiled}) {
+  for (const Mode mode : {Mode::vanilla, Mode::compiled}) {
     const Record record =
         run_with({.op = Op::sum_of_squares,
                   .result = {"nothing", [](std::vector<float>& v, size_t, DType) { v[0] = 0; }}},
@@ -488,8 +492,8 @@ TEST(ModelVerification, ANormOf0IsComparedLikeAnyOther) {
 TEST(ModelVerification, SettingsOfTheUpdateAreThoseThatWereAskedFor) {
   CpuDevice device(two_threads());
   const AdamWOptions asked{.max_norm = 1};
-  ModelExecutable executable(workload(ModelMode::vanilla), Scenario::full_step, device,
-                             {.optimizer = asked});
+  Executable executable =
+      testing::model_executable(workload(Mode::vanilla), Scenario::full_step, device, asked);
   executable.prepare();
   ModelInputs inputs(device, {});
   inputs.fill(executable, testing::tiny_transformer());
@@ -508,8 +512,8 @@ TEST(ModelInputs, UnevenOnesLeaveNoParameterAllAlikeAndNoMomentAllZero) {
   CpuDevice device(two_threads());
   for (const ModelPrecision precision : {ModelPrecision::fp32, ModelPrecision::mixed}) {
     const TransformerConfig config = testing::tiny_transformer();
-    ModelExecutable executable(workload(ModelMode::compiled, precision), Scenario::full_step,
-                               device);
+    Executable executable = testing::model_executable(workload(Mode::compiled, precision),
+                                                      Scenario::full_step, device);
     executable.prepare();
     ModelInputs inputs(device, {});
     inputs.fill_unevenly(executable, config);

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-ModelWorkload workload(ModelMode mode, ModelPrecision precision = ModelPrecision::fp32) {
+ModelWorkload workload(Mode mode, ModelPrecision precision = ModelPrecision::fp32) {
   return {.config = testing::tiny_transformer(), .precision = precision, .mode = mode};
 }
 
@@ -60,7 +60,7 @@ class ModelWeights : public ::testing::Test {
 
 TEST_F(ModelWeights, ATrainedModelGoesOnWhereItWasSaved) {
   const fs::path file = directory_ / "trained.safetensors";
-  for (const ModelMode mode : {ModelMode::vanilla, ModelMode::compiled})
+  for (const Mode mode : {Mode::vanilla, Mode::compiled})
     for (const ModelPrecision precision : {ModelPrecision::fp32, ModelPrecision::mixed}) {
       const ModelWorkload row = workload(mode, precision);
       const double before = loss(save(file, row), "full_step");
@@ -73,8 +73,8 @@ TEST_F(ModelWeights, ATrainedModelGoesOnWhereItWasSaved) {
 }
 
 TEST_F(ModelWeights, BothModesSaveTheSameWeightsUpToRounding) {
-  save(directory_ / "vanilla", workload(ModelMode::vanilla));
-  save(directory_ / "compiled", workload(ModelMode::compiled));
+  save(directory_ / "vanilla", workload(Mode::vanilla));
+  save(directory_ / "compiled", workload(Mode::compiled));
   const std::vector<float> vanilla = weights_in(directory_ / "vanilla");
   const std::vector<float> compiled = weights_in(directory_ / "compiled");
   ASSERT_EQ(vanilla.size(), compiled.size());
@@ -84,7 +84,7 @@ TEST_F(ModelWeights, BothModesSaveTheSameWeightsUpToRounding) {
 // Without warm-ups the step that is looked at comes after the samples, from the beginning again.
 TEST_F(ModelWeights, WhatIsSavedIsNotWhatVerificationLeft) {
   warmups_ = 0;
-  const ModelWorkload row = workload(ModelMode::vanilla);
+  const ModelWorkload row = workload(Mode::vanilla);
   save(directory_ / "checked", row, {.verify = true});
   EXPECT_EQ(SafetensorsFile(directory_ / "checked").header().metadata.at("steps"), "3");
   save(directory_ / "unchecked", row, {.verify = false});
@@ -93,7 +93,7 @@ TEST_F(ModelWeights, WhatIsSavedIsNotWhatVerificationLeft) {
 
 TEST_F(ModelWeights, FilesOfOtherModelsAreRefused) {
   const fs::path file = directory_ / "tiny.safetensors";
-  save(file, workload(ModelMode::vanilla));
+  save(file, workload(Mode::vanilla));
   TransformerConfig config = testing::tiny_transformer();
   EXPECT_NO_THROW(check_model_weights(file, config));
   config.context_length *= 2;
@@ -114,7 +114,7 @@ TEST_F(ModelWeights, FilesOfOtherModelsAreRefused) {
 TEST_F(ModelWeights, ClippedRowsAreVerifiedAndAsLargeAsPredicted) {
   constexpr double kBelowTheNorm = 0.05;
   for (const ModelPrecision precision : {ModelPrecision::fp32, ModelPrecision::mixed})
-    for (const ModelMode mode : {ModelMode::vanilla, ModelMode::compiled}) {
+    for (const Mode mode : {Mode::vanilla, Mode::compiled}) {
       // Compiled alone takes its vanilla run for this.
       const Record record =
           run(workload(mode, precision), {.optimizer = {.max_norm = kBelowTheNorm}});
@@ -124,7 +124,7 @@ TEST_F(ModelWeights, ClippedRowsAreVerifiedAndAsLargeAsPredicted) {
       }
       for (const char* name :
            {"fwd_bwd.gradients", "full_step.gradients", "full_step.gradient_norm"})
-        EXPECT_EQ(std::isnan(error_of(record, name)), mode == ModelMode::vanilla) << name;
+        EXPECT_EQ(std::isnan(error_of(record, name)), mode == Mode::vanilla) << name;
     }
 }
 
@@ -144,7 +144,7 @@ TEST_F(ModelWeights, WeightsThatAreNanAreWrongInEveryScenarioAndAreNotSaved) {
                                  .weights = nan,
                                  .save_weights = saved,
                                  .verify = verify});
-      const ModelWorkload row = workload(ModelMode::vanilla);
+      const ModelWorkload row = workload(Mode::vanilla);
       const Record record = study.run(row, study.describe(row, {})).value();
       EXPECT_EQ(record.status, Status::wrong) << scenario.name;
       EXPECT_NE(record.error.find("is not finite"), std::string::npos) << record.error;
@@ -153,7 +153,7 @@ TEST_F(ModelWeights, WeightsThatAreNanAreWrongInEveryScenarioAndAreNotSaved) {
 }
 
 TEST_F(ModelWeights, AWrongNormIsWrong) {
-  const ModelWorkload row = workload(ModelMode::compiled);
+  const ModelWorkload row = workload(Mode::compiled);
   const ModelSample right{.loss = 4, .gradients = {{"a", {1, 2}}}, .gradient_norm = 2};
   ModelSample wrong = right;
   wrong.gradient_norm = 2.01;

@@ -5,7 +5,7 @@
 
 #include "cost/cost.h"
 #include "measure/test_support.h"
-#include "studies/model_graph.h"
+#include "support/models.h"
 
 namespace ridgeline {
 namespace {
@@ -26,7 +26,7 @@ TEST(ModelMatrix, ModesOfOneModelFollowEachOtherVanillaFirst) {
                                    .context_lengths = {128, 512},
                                    .batch_size = 3,
                                    .precisions = {ModelPrecision::mixed},
-                                   .modes = {ModelMode::compiled, ModelMode::vanilla}});
+                                   .modes = {Mode::compiled, Mode::vanilla}});
   ASSERT_EQ(rows.size(), 8u);
   EXPECT_EQ(label(rows[0]), "small context=128 batch=3 mixed, vanilla");
   EXPECT_EQ(label(rows[1]), "small context=128 batch=3 mixed, compiled");
@@ -35,7 +35,7 @@ TEST(ModelMatrix, ModesOfOneModelFollowEachOtherVanillaFirst) {
 
 TEST(ModelMatrix, OverridesMakeACustomModel) {
   const auto rows = expand_matrix({.context_lengths = {16},
-                                   .modes = {ModelMode::vanilla},
+                                   .modes = {Mode::vanilla},
                                    .overrides = {.d_model = 32, .layers = 3, .heads = 4}});
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_EQ(rows[0].config.name, "custom-small");
@@ -50,18 +50,18 @@ TEST(ModelMatrix, OverridesMakeACustomModel) {
 TEST(ModelNames, AreReadAndUnknownOnesRefused) {
   for (const ScenarioInfo& scenario : scenarios())
     EXPECT_EQ(parse_scenario(scenario.name), scenario.scenario);
-  for (const ModelModeInfo& mode : model_modes()) EXPECT_EQ(parse_model_mode(mode.name), mode.mode);
+  for (const ModeInfo& mode : modes()) EXPECT_EQ(parse_mode(mode.name), mode.mode);
   for (const ModelPrecisionInfo& row : model_precisions())
     EXPECT_EQ(parse_model_precision(row.name), row.precision);
   EXPECT_ERROR(parse_scenario("fwd_bwd"), ErrorKind::usage, "fwd-bwd");
-  EXPECT_ERROR(parse_model_mode("eager"), ErrorKind::usage, "vanilla, compiled");
+  EXPECT_ERROR(parse_mode("eager"), ErrorKind::usage, "vanilla, fused, flash, compiled");
   EXPECT_ERROR(parse_model_precision("fp8"), ErrorKind::usage, "mixed");
 }
 
 // The convention counts the weights of norms as if they were multiplied by a matrix product.
 TEST(ModelFlops, AreTheProductsOfTheGraph) {
   const TransformerConfig config = tiny();
-  const Graph graph = model_graph({config}, Scenario::forward).graph;
+  const Graph graph = testing::lowered_model({config}, Scenario::forward).graph;
   double macs = 0;
   for (const Cost& cost : node_costs(graph)) macs += cost.macs;
   const double tokens = 16, norms = 16 * 5;
@@ -70,9 +70,9 @@ TEST(ModelFlops, AreTheProductsOfTheGraph) {
 
 TEST(ModelGraph, EveryProductRunsInTheDtypeOfItsPrecision) {
   for (const ModelPrecisionInfo& precision : model_precisions())
-    for (const ModelMode mode : {ModelMode::vanilla, ModelMode::compiled}) {
+    for (const Mode mode : {Mode::vanilla, Mode::compiled}) {
       const Graph graph =
-          model_graph({tiny(), precision.precision, mode}, Scenario::full_step).graph;
+          testing::lowered_model({tiny(), precision.precision, mode}, Scenario::full_step).graph;
       int products = 0;
       for (const Node& node : graph.nodes())
         if (node.op == Op::matmul || node.op == Op::attention) {
@@ -81,19 +81,19 @@ TEST(ModelGraph, EveryProductRunsInTheDtypeOfItsPrecision) {
               << precision.name << " " << node.name;
         }
       // Compiled: one product for q, k and v, and one for the two gates.
-      EXPECT_GE(products, mode == ModelMode::vanilla ? 3 * 15 : 3 * 9);
+      EXPECT_GE(products, mode == Mode::vanilla ? 3 * 15 : 3 * 9);
     }
 }
 
 TEST(ModelGraph, CompiledModelsHaveFlashAttentionAndVanillaOnesPlain) {
   for (const ModelPrecisionInfo& precision : model_precisions()) {
-    const ModelGraph compiled =
-        model_graph({tiny(), precision.precision, ModelMode::compiled}, Scenario::full_step);
-    EXPECT_EQ(compiled.flash_nodes, 2u) << precision.name;
-    EXPECT_TRUE(compiled.flash_refused.empty());
-    const ModelGraph vanilla =
-        model_graph({tiny(), precision.precision, ModelMode::vanilla}, Scenario::full_step);
-    EXPECT_EQ(vanilla.flash_nodes, 0u);
+    const Lowered compiled =
+        testing::lowered_model({tiny(), precision.precision, Mode::compiled}, Scenario::full_step);
+    EXPECT_EQ(compiled.flash.found.size(), 2u) << precision.name;
+    EXPECT_TRUE(compiled.flash.refusals.empty());
+    const Lowered vanilla =
+        testing::lowered_model({tiny(), precision.precision, Mode::vanilla}, Scenario::full_step);
+    EXPECT_EQ(vanilla.flash.found.size(), 0u);
     for (const Node& node : vanilla.graph.nodes()) EXPECT_NE(node.op, Op::attention);
   }
 }

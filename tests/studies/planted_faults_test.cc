@@ -12,6 +12,7 @@
 #include "studies/attention_study.h"
 #include "studies/fault_cases.h"
 #include "support/gpu.h"
+#include "support/models.h"
 
 namespace ridgeline {
 namespace {
@@ -54,7 +55,8 @@ class Recorder : public CpuDevice {
 std::vector<PlacedFault> faults_of(const FaultCase& of, std::set<Op>& seen,
                                    const std::filesystem::path& cache) {
   Recorder recorder(testing::fault_cpu(cache));
-  ModelExecutable executable(of.workload(), of.scenario, recorder, {.optimizer = of.optimizer()});
+  Executable executable =
+      testing::model_executable(of.workload(), of.scenario, recorder, of.optimizer());
   executable.prepare();
   ModelInputs(recorder, {}).fill(executable, of.workload().config);
   executable.run();
@@ -85,17 +87,17 @@ std::vector<PlacedFault> faults_of(const FaultCase& of, std::set<Op>& seen,
 }
 
 struct FaultGroup {
-  ModelMode mode;
+  Mode mode;
   ModelPrecision precision;
   std::string name() const {
     return std::string(info(mode).name) + '_' + std::string(info(precision).name);
   }
 };
 
-const std::vector<FaultGroup> kGroups = {{ModelMode::vanilla, ModelPrecision::fp32},
-                                         {ModelMode::vanilla, ModelPrecision::mixed},
-                                         {ModelMode::compiled, ModelPrecision::fp32},
-                                         {ModelMode::compiled, ModelPrecision::mixed}};
+const std::vector<FaultGroup> kGroups = {{Mode::vanilla, ModelPrecision::fp32},
+                                         {Mode::vanilla, ModelPrecision::mixed},
+                                         {Mode::compiled, ModelPrecision::fp32},
+                                         {Mode::compiled, ModelPrecision::mixed}};
 
 std::vector<PlacedFault> faults_of(const FaultGroup& group, const std::filesystem::path& cache) {
   std::vector<PlacedFault> faults;
@@ -150,12 +152,14 @@ TEST(PlantedFaults, OfKernelsOfAGpuAreCaught) {
 class SlowPlantedFaults : public ::testing::TestWithParam<FaultGroup> {};
 
 TEST_P(SlowPlantedFaults, OfKernelsAreCaught) {
+  SKIP_UNLESS_ALL_FAULTS_ARE_ASKED_FOR();
   const TempDir cache;
   Faulty<CpuDevice> device(testing::fault_cpu(cache / "cache"));
   expect_all_caught(device, faults_of(GetParam(), cache / "cache"), GetParam().name());
 }
 
 TEST_P(SlowPlantedFaults, OfKernelsOfAGpuAreCaught) {
+  SKIP_UNLESS_ALL_FAULTS_ARE_ASKED_FOR();
   RIDGELINE_NEEDS_GPU();
   const TempDir cache;
   Faulty<CudaDevice> device(CudaOptions{.budget = Bytes{1 << 30}});
@@ -224,6 +228,7 @@ TEST(PlantedFaults, OfAttentionWithFewKeysAreCaught) {
 }
 
 TEST(SlowPlantedFaultsOfAttention, WithFewKeysAreCaught) {
+  SKIP_UNLESS_ALL_FAULTS_ARE_ASKED_FOR();
   expect_caught_with_few_keys(kEveryFault);
 }
 

@@ -13,6 +13,7 @@
 #include "plan/emit.h"
 #include "studies/fault_cases.h"
 #include "studies/host_tensors.h"
+#include "support/models.h"
 #include "support/from_environment.h"
 #include "support/gpu.h"
 #include "support/text_faults.h"
@@ -39,7 +40,7 @@ constexpr unsigned kPatience = 120;  // seconds for one child
 // Compiled ones first: on a CPU the others have no texts.
 std::vector<FaultCase> all_cases() {
   std::vector<FaultCase> cases;
-  for (const ModelMode mode : {ModelMode::compiled, ModelMode::vanilla})
+  for (const Mode mode : {Mode::compiled, Mode::vanilla})
     for (const ModelPrecision precision : {ModelPrecision::fp32, ModelPrecision::mixed})
       for (const FaultCase& of : testing::fault_cases(mode, precision)) cases.push_back(of);
   return cases;
@@ -61,7 +62,8 @@ std::unique_ptr<Device> open_device(const std::string& kind, const std::filesyst
 
 // Of all that a step leaves.
 std::string digest(Device& device, const FaultCase& of) {
-  ModelExecutable executable(of.workload(), of.scenario, device, {.optimizer = of.optimizer()});
+  Executable executable =
+      testing::model_executable(of.workload(), of.scenario, device, of.optimizer());
   executable.prepare();
   ModelInputs inputs(device, {});
   inputs.fill_unevenly(executable, of.workload().config);
@@ -136,8 +138,8 @@ std::set<std::string> entries_before(size_t number) {
   Collector device(testing::fault_cpu("off"));
   const std::vector<FaultCase> cases = all_cases();
   for (size_t i = 0; i < number; ++i)
-    ModelExecutable(cases[i].workload(), cases[i].scenario, device,
-                    {.optimizer = cases[i].optimizer()})
+    testing::model_executable(cases[i].workload(), cases[i].scenario, device,
+                              cases[i].optimizer())
         .prepare();
   return device.entries;
 }
@@ -218,6 +220,7 @@ TEST(PlantedTextFaults, OfAGpuAreCaught) {
 class SlowPlantedTextFaults : public ::testing::TestWithParam<size_t> {};
 
 TEST_P(SlowPlantedTextFaults, AreCaught) {
+  SKIP_UNLESS_ALL_FAULTS_ARE_ASKED_FOR();
   if (find_host_compiler().empty()) GTEST_SKIP() << "no C++ compiler on this machine";
   const TempDir folder;
   std::set<std::string> seen = entries_before(GetParam());
@@ -230,6 +233,7 @@ INSTANTIATE_TEST_SUITE_P(Slow, SlowPlantedTextFaults,
                          ::testing::Range<size_t>(0, cases_with_texts("cpu")));
 
 TEST(SlowPlantedTextFaultsOfAGpu, AreCaught) {
+  SKIP_UNLESS_ALL_FAULTS_ARE_ASKED_FOR();
   RIDGELINE_NEEDS_GPU();
   const TempDir folder;
   std::set<std::string> seen;

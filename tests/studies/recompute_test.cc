@@ -5,7 +5,7 @@
 
 #include "passes/same_values.h"
 #include "runtime/compiled_support.h"
-#include "studies/model_graph.h"
+#include "support/models.h"
 
 namespace ridgeline {
 namespace {
@@ -17,8 +17,8 @@ using testing::upload;
 
 const PlanOptions kOptions{.early_updates = true};
 
-ModelGraph step_of(ModelPrecision precision) {
-  return model_graph({{.name = "tiny",
+Lowered step_of(ModelPrecision precision) {
+  return testing::lowered_model({{.name = "tiny",
                        .d_model = 32,
                        .d_ff = 96,
                        .layers = 3,
@@ -27,7 +27,7 @@ ModelGraph step_of(ModelPrecision precision) {
                        .batch_size = 2,
                        .context_length = 48},
                       precision,
-                      ModelMode::compiled},
+                      Mode::compiled},
                      Scenario::full_step);
 }
 

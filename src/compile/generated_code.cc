@@ -1,4 +1,4 @@
-#include "studies/generated_code.h"
+#include "compile/generated_code.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,0 +1,241 @@
+#include "compile/executable.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "compile/generated_code.h"
+#include "plan/recompute.h"
+#include "runtime/epilogue_choice.h"
+#include "runtime/scratch.h"
+
+namespace ridgeline {
+namespace {
+
+// By Graph::index of storages: where the caller's memory is.
+std::vector<void*> bound_storages(const Graph& graph, const std::vector<Layout>& layouts,
+                                  const Bindings& bindings) {
+  std::vector<void*> bound(graph.value_count());
+  for (const auto& [name, data] : bindings) {
+    bool found = false;
+    const auto bind = [&](Value value) {
+      const Layout& layout = layouts[graph.index(value)];
+      const Shape& shape = graph.type(value).shape;
+      const bool is_whole = layout.offset == 0 && layout.strides == contiguous_strides(shape) &&
+                            element_count(shape) == element_count(graph.type(layout.storage).shape);
+      if (!is_whole)
+        throw Error(ErrorKind::usage,
+                    fmt::format("'{}' is a view of another tensor and takes no memory of its own",
+                                name));
+      void*& place = bound[graph.index(layout.storage)];
+      if (place != nullptr && place != data)
+        throw Error(ErrorKind::usage,
+                    fmt::format("'{}' lies where another tensor is bound to other memory", name));
+      place = data;
+      found = true;
+    };
+    for (Value input : graph.inputs())
+      if (graph.name(input) == name) bind(input);
+    for (const Output& output : graph.outputs())
+      if (output.name == name && !found) bind(output.value);
+    if (!found) throw Error(ErrorKind::usage, fmt::format("the graph has no tensor '{}'", name));
+  }
+  return bound;
+}
+
+}  // namespace
+
+Executable::Executable(const Trace& trace, Device& device, CompileOptions options)
+    : device_(device), options_(std::move(options)) {
+  const double start = monotonic_s();
+  Lowered lowered = lower(trace, options_);
+  graph_ = std::move(lowered.graph);
+  recognised_ = std::move(lowered.flash);
+  begin("plan");
+  if (rungs().fuse)
+    plan_fused();
+  else
+    plan_eagerly();
+  find_parts();
+  traced_seconds_ = monotonic_s() - start;
+}
+
+Executable::~Executable() = default;
+
+void Executable::plan_fused() {
+  FittedPlan fitted = plan_within(graph_,
+                                  {.scratch = scratch_of(device_),
+                                   .epilogue = epilogue_chooser(device_),
+                                   .overlap = rungs().launch_graph && device_.can_record(),
+                                   .early_updates = true},
+                                  budget());
+  if (fitted.graph) graph_ = std::move(*fitted.graph);
+  plan_ = std::move(fitted.plan);
+  recomputed_ = fitted.recomputed;
+}
+
+void Executable::plan_eagerly() {
+  schedule_ = eager_schedule(graph_);
+  profile_ = memory(graph_, *schedule_, scratch_of(device_));
+}
+
+void Executable::find_parts() {
+  for (Value value : graph_.inputs()) {
+    const InputInfo& input = graph_.input_info(value);
+    const Shape& shape = graph_.type(value).shape;
+    if (input.parts.empty())
+      parts_[input.name] = {input.name, 0, shape.rank() > 0 ? shape[0] : 1};
+    int64_t begin = 0;
+    for (const InputPart& part : input.parts) {
+      parts_[tensor_name(input.role, part.parameter)] = {input.name, begin, begin + part.rows};
+      begin += part.rows;
+    }
+  }
+}
+
+void Executable::begin(std::string_view stage) const {
+  if (options_.stage) options_.stage(stage);
+}
+
+Bytes Executable::budget() const {
+  return options_.budget.value_or(device_.ledger().budget());
+}
+
+Bytes Executable::predicted_peak() const {
+  return profile_ ? profile_->peak : plan_->peak();
+}
+
+Bytes Executable::predicted_after(size_t stage) const {
+  return profile_ ? profile_->stage_end[stage] : plan_->peak();
+}
+
+int64_t Executable::launches() const {
+  if (plan()) return static_cast<int64_t>(plan_->kernels.size());
+  return std::count_if(schedule_->steps.begin(), schedule_->steps.end(), [&](const Step& step) {
+    return runs_kernel(graph_, schedule_->layouts, step.node);
+  });
+}
+
+int64_t Executable::eager_launches() const {
+  return plan() ? plan_->eager_launches : launches();
+}
+
+std::vector<Cost> Executable::kernel_costs() const {
+  if (!plan()) return node_costs(graph_);
+  std::vector<Cost> costs;
+  for (const PlannedKernel& kernel : plan_->kernels) costs.push_back(kernel.cost);
+  return costs;
+}
+
+std::vector<Cost> Executable::stage_costs() const {
+  std::vector<Cost> costs;
+  for (const Stage& stage : graph_.stages()) costs.push_back(stage_cost(graph_, stage));
+  if (!plan()) return costs;
+  for (Cost& cost : costs) cost = {.macs = cost.macs};  // products stay what they are
+  for (const PlannedKernel& kernel : plan_->kernels) {
+    Cost& cost = costs[kernel.group.stage];
+    cost.flops += kernel.cost.flops;
+    cost.bytes += kernel.cost.bytes;
+  }
+  return costs;
+}
+
+std::string Executable::what_was_recognised() const {
+  constexpr size_t kMostNamed = 4;
+  std::string text;
+  if (recognised_.found.size() > kMostNamed)
+    text = fmt::format("flash: {} attentions became one node each\n", recognised_.found.size());
+  else
+    for (const std::string& node : recognised_.found)
+      text += fmt::format("flash: '{}' became one attention node\n", node);
+  for (const FlashRefusal& refusal : recognised_.refusals)
+    text += fmt::format("flash: '{}' stayed as it was: {}\n", refusal.node, refusal.reason);
+  if (recomputed_ > 0)
+    text += fmt::format("recompute: {} results are computed again in backward {} {}\n", recomputed_,
+                        plan_->peak() <= budget() ? "to fit" : "and yet it does not fit",
+                        to_string(budget()));
+  return text;
+}
+
+std::string Executable::explain(bool timed) {
+  if (!plan_)
+    throw Error(ErrorKind::usage, "what runs one kernel per operation has no plan to explain",
+                "choose a mode that fuses, such as compiled");
+  std::vector<double> times;
+  if (timed && compiled_) times = compiled_->kernel_ms();
+  return what_was_recognised() + ridgeline::explain(graph_, *plan_, times) +
+         generated_functions(*plan_, device_);
+}
+
+void Executable::prepare(const Bindings& bindings) {
+  release();
+  if (plan()) {
+    begin("kernels");
+    const double start = monotonic_s();
+    try {
+      compiled_.emplace(graph_, *plan_, device_,
+                        ExecutorOptions{.bound = bound_storages(graph_, plan_->layouts, bindings),
+                                        .record = rungs().launch_graph});
+      if (kernels_seconds_ == 0) kernels_seconds_ = monotonic_s() - start;
+      return;
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::unsupported) throw;
+      fallback_ = error.what();
+      if (options_.message) options_.message("compiled falls back to eager: " + fallback_);
+      plan_eagerly();
+    }
+  }
+  eager_.emplace(graph_, *schedule_, device_,
+                 ExecutorOptions{.bound = bound_storages(graph_, schedule_->layouts, bindings)});
+}
+
+void Executable::release() {
+  compiled_.reset();
+  eager_.reset();
+}
+
+TensorView Executable::input(std::string_view name) const {
+  const auto found = parts_.find(std::string(name));
+  if (found == parts_.end())
+    throw Error(ErrorKind::usage, fmt::format("the graph has no input '{}'", name));
+  const Part& part = found->second;
+  TensorView view = compiled_ ? compiled_->input(part.input) : eager_->input(part.input);
+  if (view.shape.rank() == 0) return view;
+  view.data = static_cast<char*>(view.data) + part.begin * view.strides[0] * info(view.dtype).size;
+  view.shape[0] = part.end - part.begin;
+  return view;
+}
+
+bool Executable::has_input(std::string_view name) const {
+  return parts_.contains(std::string(name));
+}
+
+TensorView Executable::output(std::string_view name) const {
+  return compiled_ ? compiled_->output(name) : eager_->output(name);
+}
+
+bool Executable::has_output(std::string_view name) const {
+  const std::span<const Output> outputs = graph_.outputs();
+  return std::any_of(outputs.begin(), outputs.end(),
+                     [&](const Output& output) { return output.name == name; });
+}
+
+void Executable::run() {
+  compiled_ ? compiled_->run_all() : eager_->run_all();
+}
+
+void Executable::run_stage(size_t stage) {
+  compiled_ ? compiled_->run_stage(stage) : eager_->run_stage(stage);
+}
+
+void Executable::set_poison(bool poison) {
+  compiled_ ? compiled_->set_poison(poison) : eager_->set_poison(poison);
+}
+
+void Executable::set_observer(KernelObserver* observer) {
+  compiled_ ? compiled_->set_observer(observer) : eager_->set_observer(observer);
+}
+
+}  // namespace ridgeline

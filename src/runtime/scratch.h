@@ -1,0 +1,16 @@
+// The device's scratch, as accounts of memory ask for it.
+#pragma once
+
+#include "cost/memory.h"
+#include "runtime/device.h"
+
+namespace ridgeline {
+
+// The device must outlive the function.
+inline ScratchOf scratch_of(const Device& device) {
+  return [&device](const Node& node, std::span<const TensorType> inputs) {
+    return device.scratch(node, inputs);
+  };
+}
+
+}  // namespace ridgeline
