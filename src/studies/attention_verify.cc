@@ -149,6 +149,7 @@ class AttentionComparison {
   const CheckedResults& results_;
   const HeadReader& read_;
   const RangeRunner& run_;
+  double largest_log_sum_exp_ = 0;  // of the rows that were compared
   std::array<Errors, kComparisons.size()> errors_{};
 };
 
@@ -159,6 +160,8 @@ void AttentionComparison::compare_rows(const AttentionHead& problem, int64_t num
   const AttentionRowsResult exact = attention_rows_fp64(problem, queries, keys, run_, &rounding);
   const AttentionRowsResult plain =
       attention_rows_naive(problem, config_.dtype, queries, keys, run_);
+  for (double each : exact.log_sum_exp)
+    largest_log_sum_exp_ = std::max(largest_log_sum_exp_, std::abs(each));
   for (size_t c = 0; c < kComparisons.size(); ++c) {
     const Comparison& comparison = kComparisons[c];
     const bool by_key = comparison.kind == Comparison::Kind::key_gradient;
@@ -192,15 +195,21 @@ void AttentionComparison::compare_sums(const AttentionHead& problem, int64_t num
   const auto width = static_cast<size_t>(config_.head_dim);
   const std::vector<double> d_q = read_("d_q", number), d_k = read_("d_k", number),
                             d_v = read_("d_v", number);
-  RowError values;
+  // All weights of a query share the error of its log-sum-exp, which is stored in fp32: they sum to
+  // 1 up to a few roundings of it.
+  const double of_a_query = 4 * info(DType::f32).epsilon * std::max(1.0, largest_log_sum_exp_);
+  const double root = std::sqrt(static_cast<double>(rows));
   for (size_t column = 0; column < width; ++column) {
-    double difference = 0;
-    for (size_t at = column; at < rows * width; at += width)
+    double difference = 0, sum = 0, squares = 0;
+    for (size_t at = column; at < rows * width; at += width) {
       difference += d_v.at(at) - problem.d_output[at];
-    values.error =
-        larger(values.error, std::abs(difference) / std::sqrt(static_cast<double>(rows)));
+      sum += problem.d_output[at];
+      squares += problem.d_output[at] * problem.d_output[at];
+    }
+    errors_of("d_v").rows.push_back(
+        {.error = std::abs(difference) / root,
+         .rounding = of_a_query * (std::sqrt(squares) + std::abs(sum)) / root});
   }
-  errors_of("d_v").rows.push_back(values);
 
   // The rows of a matrix times a vector of signs.
   const auto projected = [&](const std::vector<double>& matrix, const std::vector<double>& signs) {

@@ -5,6 +5,7 @@
 
 #include "measure/test_support.h"
 #include "runtime/cpu_device.h"
+#include "studies/attention_verify.h"
 
 namespace ridgeline {
 namespace {
@@ -55,6 +56,27 @@ TEST(AttentionStudy, ARowWhoseTrueResultsVanishIsNotWrong) {
           const Record record = run_row(row, device, options).value();
           EXPECT_NE(record.status, Status::wrong) << label(row) << seed << ": " << record.error;
         }
+}
+
+// Too long for whole tensors: rows are sampled, and the sums of all of them compared.
+TEST(AttentionStudy, ALongRowIsNotWrong) {
+  CpuDevice device(two_threads());
+  AttentionStudyOptions once = kQuick;
+  once.protocol.iterations = 1;
+  once.protocol.min_warmup_s = 0;
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
+    for (const bool causal : {false, true})
+      for (const int64_t head_dim : {16, 64}) {
+        const AttentionWorkload row{{.batch_size = 1,
+                                     .heads = 2,
+                                     .seq_len = kWholeTensorLimit + 65,
+                                     .head_dim = head_dim,
+                                     .causal = causal,
+                                     .dtype = dtype},
+                                    "flash"};
+        const Record record = run_row(row, device, once).value();
+        EXPECT_NE(record.status, Status::wrong) << label(row) << ": " << record.error;
+      }
 }
 
 // The wider a head, the more its terms leave when they cancel.
