@@ -30,15 +30,15 @@ struct GemmFlags {
 };
 
 GemmMatrix matrix_of(const GemmFlags& flags, const Device& device) {
-  const std::string kind = device.facts().kind;
   GemmMatrix matrix{.ops = flags.ops,
                     .sizes = flags.sizes,
                     .shapes = {},
                     .dtypes = flags.dtypes,
                     .implementations = flags.implementations};
   for (const std::string& shape : flags.shapes) matrix.shapes.push_back(parse_gemm_shape(shape));
-  if (matrix.sizes.empty() && matrix.shapes.empty()) matrix.sizes = default_gemm_sizes(kind);
-  if (matrix.implementations.empty()) matrix.implementations = gemm_implementations_of(kind);
+  if (matrix.sizes.empty() && matrix.shapes.empty())
+    matrix.sizes = default_gemm_sizes(device.facts().is_gpu());
+  if (matrix.implementations.empty()) matrix.implementations = gemm_implementations_of(device);
   return matrix;
 }
 
@@ -54,9 +54,9 @@ int list_gemms() {
       "  hot          the same operands over and over; small ones stay in a cache\n"
       "  cold         the last cache is emptied before every sample\n"
       "sizes without --size and --shape:\n");
-  for (const char* kind : {"cpu", "cuda"}) {
-    print("  {:<12}", kind);
-    for (int64_t size : default_gemm_sizes(kind)) print(" {}", size);
+  for (const bool on_gpu : {false, true}) {
+    print("  {:<12}", on_gpu ? "cuda" : "cpu");
+    for (int64_t size : default_gemm_sizes(on_gpu)) print(" {}", size);
     print("\n");
   }
   print("dtypes:\n  fp32, bf16, fp16; tf32 for the library on a GPU\n");

@@ -44,7 +44,7 @@ ModelStudyOptions options_of(const ModelFlags& flags, const Device& device, Stag
   if (flags.axes.max_norm > 0) options.settings["max_norm"] = flags.axes.max_norm;
   if (!flags.weights.empty()) options.settings["weights"] = flags.weights;
   // Beside a GPU the host's memory is free for parameters; on a CPU they would be there twice.
-  if (device.facts().kind == "cuda")
+  if (device.has_own_memory())
     options.keep_on_host = Bytes{collect_machine_facts().memory_available.count / 4};
   return options;
 }

@@ -185,12 +185,12 @@ std::unique_ptr<Device> open_device(const DeviceFlags& flags, const StageHook& s
 std::string to_command(const DeviceFlags& flags, const Device& device) {
   const DeviceFacts facts = device.facts();
   std::string text = fmt::format(" --device {}", device.name());
-  if (facts.kind == "cuda") {
+  if (facts.threads > 0) {
+    text += fmt::format(" --threads {}", facts.threads);
+  } else {
     if (facts.ordinal > 0) text += fmt::format(":{}", facts.ordinal);
     if (flags.tune != "off") text += " --tune " + flags.tune;
     if (flags.deterministic) text += " --deterministic";
-  } else {
-    text += fmt::format(" --threads {}", facts.threads);
   }
   if (!flags.memory_budget.empty())
     text += fmt::format(" --memory-budget {}B", device.ledger().budget().count);

@@ -40,8 +40,7 @@ struct RooflineFlags {
 std::vector<std::string> dtypes_of(const RooflineFlags& flags, const Device& device) {
   std::vector<std::string> dtypes = flags.dtypes;
   if (dtypes.empty()) dtypes = {"fp32", "bf16", "fp16"};
-  if (flags.dtypes.empty() && device.facts().kind == "cuda")
-    dtypes.insert(dtypes.begin() + 1, "tf32");
+  if (flags.dtypes.empty() && device.facts().is_gpu()) dtypes.insert(dtypes.begin() + 1, "tf32");
   for (const std::string& dtype : dtypes) parse_float_dtype(dtype);
   return dtypes;
 }

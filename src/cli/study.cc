@@ -208,7 +208,7 @@ class WholeStudy {
     std::string said = {};  // where it is not the first choice
   };
   Fitting fitting(const StudyStep& step) const {
-    const std::vector<Words>& all = device_->facts().kind == "cuda" ? step.cuda : step.cpu;
+    const std::vector<Words>& all = device_->facts().is_gpu() ? step.cuda : step.cpu;
     const auto found =
         std::ranges::find_if(all, [&](const Words& own) { return step.fits(own, *device_); });
     const std::string budget = to_string(device_->ledger().budget());

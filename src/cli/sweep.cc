@@ -244,7 +244,7 @@ FreshArguments::~FreshArguments() {
 }
 
 Json settings_of(const DeviceFlags& flags, const Device& device) {
-  if (device.facts().kind != "cuda") return Json::object();
+  if (!device.facts().is_gpu()) return Json::object();
   return {{"tune", flags.tune}};
 }
 

@@ -50,8 +50,8 @@ void keep_best(std::vector<Ceiling>& all, Ceiling ceiling, Same same) {
 
 void add_ceiling(Roofline& roofline, const Record& record) {
   const Json metrics = record.metrics.value_or(Json::object());
-  const std::string kind = text_of(record.workload, "ceiling");
-  if (kind == "compute") {
+  const std::string resource = text_of(record.workload, "ceiling");
+  if (resource == "compute") {
     const double rate = 1e9 * number_at(metrics, "gflops_per_s");
     if (rate <= 0) return;
     ComputeCeiling ceiling{.dtype = text_of(record.workload, "dtype"),
@@ -63,7 +63,7 @@ void add_ceiling(Roofline& roofline, const Record& record) {
     const std::string dtype = ceiling.dtype;
     keep_best(roofline.compute, std::move(ceiling),
               [&](const ComputeCeiling& each) { return each.dtype == dtype; });
-  } else if (kind == "memory") {
+  } else if (resource == "memory") {
     const double rate = 1e9 * number_at(metrics, "gb_per_s");
     if (rate <= 0) return;
     MemoryCeiling ceiling{.level = text_of(record.workload, "level"),

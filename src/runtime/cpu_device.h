@@ -40,6 +40,10 @@ class CpuDevice : public Device {
   void synchronize() override {}
   std::vector<double> time_each_ms(std::span<const std::function<void()>> works) override;
   std::function<void()> cache_flush(Bytes cache) override;
+  bool has_gemm(GemmRung) const override { return true; }
+  std::function<void()> prepare_gemm(GemmRung rung, const GemmOperands& operands) override;
+  std::vector<ArithmeticProbe> arithmetic_probes(DType dtype) override;
+  std::vector<StreamProbe> stream_probes() override;
   ThreadPool* host_threads() override { return &pool_; }
   std::optional<Bytes> driver_memory_in_use() const override { return std::nullopt; }
   void poison(const TensorView& view) override;

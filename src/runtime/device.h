@@ -1,4 +1,5 @@
-// What the executors need of a device: memory, and a kernel for every op.
+// What executors and studies need of a device: memory, a kernel for every op, clocks, and probes of
+// its speed.
 #pragma once
 
 #include <functional>
@@ -10,11 +11,13 @@
 
 #include "cost/product_paths.h"
 #include "graph/graph.h"
+#include "kernels/gemm_rung.h"
 #include "kernels/tensor_view.h"
 #include "plan/epilogue.h"
 #include "plan/fused_kernel.h"
 #include "runtime/gpu_state.h"
 #include "runtime/ledger.h"
+#include "runtime/rate_probe.h"
 
 namespace ridgeline {
 
@@ -70,8 +73,13 @@ class Device {
   virtual DeviceFacts facts() const = 0;
   virtual Ledger& ledger() = 0;
   virtual const Ledger& ledger() const = 0;
+  // Whether the ledger's memory is apart from the host's, which cannot read it.
+  virtual bool has_own_memory() const { return false; }
+  // Whether work waits in a queue of the device's own, so that run() returns before it is done, and
+  // a queue that has run dry waits for the next launch.
+  virtual bool has_queue() const { return false; }
 
-  // Starts the kernel of a node; a device with a queue of its own may return before it has run.
+  // Starts the kernel of a node.
   // `scratch`: as much memory as scratch() says; null: the device takes it of the ledger.
   virtual void run(const Node& node, std::span<const TensorView> inputs,
                    std::span<const TensorView> outputs, void* scratch = nullptr) = 0;
@@ -121,6 +129,14 @@ class Device {
   // A function that overwrites a cache of this size, so that whatever is started next finds nothing
   // in it: by a memset that is queued on a GPU, by a walk of all threads over a buffer on a CPU.
   virtual std::function<void()> cache_flush(Bytes cache) = 0;
+  // The rungs of the GEMM lab that the device has, and what starts a product by one of them. Throws
+  // an unsupported error for a rung that it has not.
+  virtual bool has_gemm(GemmRung rung) const { return rung == GemmRung::library; }
+  virtual std::function<void()> prepare_gemm(GemmRung rung, const GemmOperands& operands);
+  // What the roofline times on registers alone for a dtype: the arithmetic that no product exceeds.
+  virtual std::vector<ArithmeticProbe> arithmetic_probes(DType /*dtype*/) { return {}; }
+  // The ways to move a stream through memory, our own loop or kernel first.
+  virtual std::vector<StreamProbe> stream_probes() { return {}; }
   // The device's own threads, for work of the host while nothing runs; null: it has none.
   virtual ThreadPool* host_threads() { return nullptr; }
   // Clocks, power and temperature now; empty: the device cannot tell.

@@ -70,7 +70,7 @@ double expected_attention_s(const AttentionConfig& config, const Record& describ
                                        .bytes = static_cast<double>(cost.bytes.count),
                                        .dtype = info(config.dtype).name},
                                       device, described.machine);
-  return (device.facts().kind == "cuda" ? kFirstRunOfAGpuS : 0) + kRunsBesideSamples * once +
+  return (device.facts().is_gpu() ? kFirstRunOfAGpuS : 0) + kRunsBesideSamples * once +
          (how.verify ? verification_s(config, described.machine.logical_cores) : 0) +
          expected_samples_s(how.calls_per_sample * once, how.protocol);
 }

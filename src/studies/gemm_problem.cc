@@ -5,19 +5,12 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <memory>
 #include <numeric>
 
-#include "base/error.h"
 #include "base/float16.h"
 #include "base/larger.h"
 #include "base/random.h"
-#include "kernels/cpu/gemm_ladder.h"
-#include "kernels/cpu/kernels.h"
-#include "kernels/cuda/gemm_plan.h"
 #include "kernels/host_values.h"
-#include "runtime/cpu_device.h"
-#include "runtime/cuda/cuda_device.h"
 #include "studies/host_tensors.h"
 
 namespace ridgeline {
@@ -25,39 +18,6 @@ namespace {
 
 constexpr int64_t kWholeMacs = int64_t{1} << 28;  // beyond, the oracle would take longer than a row
 constexpr int64_t kSampledRows = 24;
-
-std::function<void()> with_library(Device& device, const GemmOperands& operands) {
-  auto node = std::make_shared<Node>();
-  node->op = Op::matmul;
-  node->outputs = {{operands.out.dtype, operands.out.shape}};
-  auto* cpu = dynamic_cast<CpuDevice*>(&device);  // whose own products need no library
-  return [&device, cpu, node, operands] {
-    const TensorView inputs[] = {operands.a, operands.b}, outputs[] = {operands.out};
-    if (cpu == nullptr) return device.run(*node, inputs, outputs);
-    library_matmul_kernel({*node, inputs, outputs}, {.pool = cpu->pool(), .isa = cpu->isa()});
-  };
-}
-
-std::function<void()> with_own_kernel(GemmMethod method, Device& device,
-                                      const GemmOperands& operands) {
-  if (auto* gpu = dynamic_cast<CudaDevice*>(&device)) {
-    if (method == GemmMethod::simd)
-      throw Error(ErrorKind::unsupported, "simd is a rung of the CPU's ladder",
-                  "measure naive, tiled and library on a GPU");
-    const CudaLaunch launch =
-        plan_gemm(method == GemmMethod::naive ? CudaGemm::naive : CudaGemm::tiled, operands.a,
-                  operands.b, operands.out, gpu->cuda_facts());
-    return [gpu, launch] { gpu->launch(launch); };
-  }
-  auto* cpu = dynamic_cast<CpuDevice*>(&device);
-  if (cpu == nullptr)
-    throw Error(ErrorKind::unsupported, device.name() + " has no GEMM of its own", "use library");
-  const GemmRung rung = method == GemmMethod::naive   ? GemmRung::naive
-                        : method == GemmMethod::tiled ? GemmRung::tiled
-                                                      : GemmRung::simd;
-  return
-      [cpu, rung, operands] { run_gemm(rung, operands, {.pool = cpu->pool(), .isa = cpu->isa()}); };
-}
 
 double rounded(DType dtype, float value) {
   char stored[4];
@@ -77,10 +37,8 @@ GemmProblem::GemmProblem(const GemmWorkload& workload, Device& device, uint64_t 
   a_ = make({m, k}, "a", a_memory_);
   b_ = make({k, n}, "b", b_memory_);
   out_ = make({m, n}, "out", out_memory_);
-  const GemmMethod method = find_gemm_implementation(workload.implementation).method;
-  const GemmOperands operands{.a = a_, .b = b_, .out = out_};
-  start_ = method == GemmMethod::library ? with_library(device, operands)
-                                         : with_own_kernel(method, device, operands);
+  start_ = device.prepare_gemm(find_gemm_implementation(workload.implementation).rung,
+                               {.a = a_, .b = b_, .out = out_});
   fill_randomly(device, a_, seed, "a");
   fill_randomly(device, b_, seed, "b");
 }

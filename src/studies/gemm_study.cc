@@ -16,8 +16,8 @@ constexpr const char* kCeilingIs =
     "FLOPs over what the measured roofline allows at this intensity, in the cache that holds the "
     "operands";
 
-// A GPU that has run dry waits for the next launch. Short products come several to a sample, after
-// the same work untimed.
+// A queue that has run dry waits for the next launch. Short products come several to a sample,
+// after the same work untimed.
 constexpr double kLongMs = 2;
 constexpr int kCallsPerShortSample = 10;
 
@@ -72,14 +72,14 @@ std::optional<Record> GemmStudy::run(const GemmWorkload& workload, Record record
     const std::function<void()> flush =
         options_.cold ? device_.cache_flush(last_cache(device_.facts(), record.machine))
                       : std::function<void()>();
-    const bool on_gpu = device_.facts().kind == "cuda";
-    const bool brief = device_.time_ms([&] { problem.start(); }) < kLongMs;
-    const int calls = on_gpu && brief && !flush ? kCallsPerShortSample : 1;
+    const bool is_short = device_.time_ms([&] { problem.start(); }) < kLongMs;
+    const bool runs_dry = device_.has_queue() && is_short && !flush;
+    const int calls = runs_dry ? kCallsPerShortSample : 1;
     record.device_before = device_state(device_);
     const Measurement measurement = measure(options_.protocol, {"forward"},
                                             [&](std::span<double> phase_ms) {
                                               if (flush) flush();
-                                              if (on_gpu && brief && !flush) problem.start();
+                                              if (runs_dry) problem.start();
                                               phase_ms[0] = device_.time_ms([&] {
                                                 for (int call = 0; call < calls; ++call)
                                                   problem.start();
@@ -118,9 +118,10 @@ void GemmStudy::derive(const GemmWorkload& workload, Record& record) const {
   (*record.metrics)["ceiling_share_is"] = kCeilingIs;
 
   Achieved achieved{.flops_per_s = rate};
-  // Reads of an empty cache must come from memory; writes may still be in the cache.
+  // Reads of an empty cache must come from memory, so its bandwidth bounds them where it is known;
+  // writes may still be in the cache.
   const int64_t written = workload.shape.m * workload.shape.n * info(workload.dtype).size;
-  if (options_.cold && facts.kind == "cuda")
+  if (options_.cold)
     achieved.bytes_per_s = static_cast<double>(cost.bytes.count - written) / seconds;
   const auto reason = faster_than_light(achieved, device_peaks(facts, record.machine, dtype));
   if (!reason || record.status != Status::ok) return;

@@ -11,12 +11,11 @@ namespace ridgeline {
 namespace {
 
 constexpr GemmImplementation kImplementations[] = {
-    {GemmMethod::naive, "naive", "three loops: a dot product for every element", true, 100},
-    {GemmMethod::tiled, "tiled",
-     "blocks that stay in the cache, or in shared memory and registers on a GPU", true, 20},
-    {GemmMethod::simd, "simd", "packed panels and a tile of sums in vector registers; on a CPU",
-     false, 2},
-    {GemmMethod::library, "library", "OpenBLAS on a CPU, cuBLASLt on a GPU", true, 1},
+    {GemmRung::naive, "naive", "three loops: a dot product for every element", 100},
+    {GemmRung::tiled, "tiled",
+     "blocks that stay in the cache, or in shared memory and registers on a GPU", 20},
+    {GemmRung::simd, "simd", "packed panels and a tile of sums in vector registers; on a CPU", 2},
+    {GemmRung::library, "library", "OpenBLAS on a CPU, cuBLASLt on a GPU", 1},
 };
 
 }  // namespace
@@ -31,15 +30,15 @@ const GemmImplementation& find_gemm_implementation(std::string_view name) {
   throw unknown_name(name, "a GEMM implementation", kImplementations);
 }
 
-std::vector<std::string> gemm_implementations_of(std::string_view device_kind) {
+std::vector<std::string> gemm_implementations_of(const Device& device) {
   std::vector<std::string> names;
   for (const GemmImplementation& implementation : kImplementations)
-    if (implementation.on_gpu || device_kind != "cuda") names.emplace_back(implementation.name);
+    if (device.has_gemm(implementation.rung)) names.emplace_back(implementation.name);
   return names;
 }
 
-std::vector<int64_t> default_gemm_sizes(std::string_view device_kind) {
-  if (device_kind == "cuda") return {256, 512, 1024, 2048, 4096, 8192};
+std::vector<int64_t> default_gemm_sizes(bool on_gpu) {
+  if (on_gpu) return {256, 512, 1024, 2048, 4096, 8192};
   return {64, 128, 256, 512, 1024};
 }
 

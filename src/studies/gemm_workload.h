@@ -8,6 +8,7 @@
 
 #include "graph/dtype.h"
 #include "measure/record.h"
+#include "runtime/device.h"
 
 namespace ridgeline {
 
@@ -22,19 +23,16 @@ struct GemmShape {
 };
 GemmShape parse_gemm_shape(std::string_view text);  // "4096,4096,1024"; throws a usage error
 
-enum class GemmMethod { naive, tiled, simd, library };
-
 struct GemmImplementation {
-  GemmMethod method;
+  GemmRung rung;
   std::string_view name;
   std::string_view summary;
-  bool on_gpu;
   double slowdown;  // against the library, roughly: for what is expected, not for what is shown
 };
 std::span<const GemmImplementation> gemm_implementations();
 // Throws a usage error that lists the known ones.
 const GemmImplementation& find_gemm_implementation(std::string_view name);
-std::vector<std::string> gemm_implementations_of(std::string_view device_kind);
+std::vector<std::string> gemm_implementations_of(const Device& device);
 
 struct GemmWorkload {
   GemmShape shape;
@@ -51,7 +49,7 @@ struct GemmMatrix {
   std::vector<std::string> implementations = {"library"};
 };
 // Up to where the slowest rung takes a second or so.
-std::vector<int64_t> default_gemm_sizes(std::string_view device_kind);
+std::vector<int64_t> default_gemm_sizes(bool on_gpu);
 
 // Implementations of one problem follow each other. Throws a usage error for what makes no sense.
 std::vector<GemmWorkload> expand_matrix(const GemmMatrix& matrix);

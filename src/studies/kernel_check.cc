@@ -92,7 +92,7 @@ std::string name_of(const Graph& graph, Value value) {
 }  // namespace
 
 KernelChecker::KernelChecker(const Device& device, uint64_t seed)
-    : device_(device), is_host_(device.facts().kind == "cpu"), state_(seed) {}
+    : device_(device), is_host_(!device.has_own_memory()), state_(seed) {}
 
 KernelChecker::~KernelChecker() = default;
 

@@ -76,8 +76,9 @@ void add_kernel_metrics(const KernelWorkload& workload, const Device& device, Re
     metrics[pass.name] = std::move(of);
 
     Achieved achieved{.flops_per_s = needed};
-    // Reads of an empty cache must come from memory; writes may still be in the cache.
-    if (workload.mode == KernelMode::cold && facts.kind == "cuda")
+    // Reads of an empty cache must come from memory, so its bandwidth bounds them where it is
+    // known; writes may still be in the cache.
+    if (workload.mode == KernelMode::cold)
       achieved.bytes_per_s = 0.75 * counted_bytes(config, false) / seconds;
     if (const auto reason = faster_than_light(achieved, limits);
         reason && record.status == Status::ok) {

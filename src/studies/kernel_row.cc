@@ -13,10 +13,7 @@ constexpr std::array<Pass, 2> kPasses = {&KernelCalls::forward, &KernelCalls::ba
 }  // namespace
 
 KernelRow::KernelRow(std::unique_ptr<KernelCalls> calls, Device& device, KernelRowOptions options)
-    : calls_(std::move(calls)),
-      device_(device),
-      options_(options),
-      on_gpu_(device.facts().kind == "cuda") {
+    : calls_(std::move(calls)), device_(device), options_(options) {
   if (options_.mode == KernelMode::cold) flush_ = device.cache_flush(options_.cache);
 }
 
@@ -61,11 +58,11 @@ std::optional<double> KernelRow::busy_ms(size_t pass) {
   return ms ? std::optional(*ms / options_.calls) : std::nullopt;
 }
 
-// A GPU that has run dry waits for the next launch, which would count as the kernel's time. The
-// same work before the timed one keeps it busy; where a sample is long, the wait is nothing.
+// A queue that has run dry waits for the next launch, which would count as the kernel's time. The
+// same work before the timed one keeps the GPU busy; where a sample is long, the wait is nothing.
 bool KernelRow::lead_in(size_t pass) const {
   constexpr double kLongSampleMs = 2;
-  return on_gpu_ && !flush_ && last_ms_[pass] < kLongSampleMs && options_.can_repeat;
+  return device_.has_queue() && !flush_ && last_ms_[pass] < kLongSampleMs && options_.can_repeat;
 }
 
 void KernelRow::start(size_t pass) {

@@ -50,7 +50,6 @@ class KernelRow {
   std::unique_ptr<KernelCalls> calls_;
   Device& device_;
   KernelRowOptions options_;
-  bool on_gpu_;
   std::function<void()> flush_;
   std::vector<std::function<void()>> graphs_;  // one per pass
   std::array<int64_t, 2> next_copy_{};

@@ -37,8 +37,7 @@ bool is_fused(const KernelWorkload& workload) {
 
 KernelStudy::KernelStudy(Device& device, KernelStudyOptions options)
     : device_(device), options_(std::move(options)) {
-  if (options_.calls_per_sample == 0)
-    options_.calls_per_sample = device.facts().kind == "cuda" ? 10 : 1;
+  if (options_.calls_per_sample == 0) options_.calls_per_sample = device.has_queue() ? 10 : 1;
 }
 
 Record KernelStudy::describe(const KernelWorkload& workload, const Record& blank) const {

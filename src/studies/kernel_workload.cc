@@ -43,7 +43,7 @@ KernelMode parse_kernel_mode(std::string_view name) {
 
 std::vector<KernelMode> modes_of(const Device& device) {
   std::vector<KernelMode> modes = {KernelMode::hot, KernelMode::cold, KernelMode::cold_rotate};
-  if (device.facts().kind == "cuda") modes.push_back(KernelMode::graph);
+  if (device.can_record()) modes.push_back(KernelMode::graph);
   return modes;
 }
 

@@ -59,9 +59,8 @@ double needed_flops(const TransformerConfig& config, Scenario scenario) {
 std::optional<double> dense_peak(const Device& device, const Record& record,
                                  std::string_view dtype) {
   const DeviceFacts facts = device.facts();
-  if (facts.kind == "cuda")
-    if (const GpuSpec* spec = find_gpu_spec(facts.model); spec && dense_tflops(*spec, dtype) > 0)
-      return 1e12 * dense_tflops(*spec, dtype);
+  if (const GpuSpec* spec = find_gpu_spec(facts.model); spec && dense_tflops(*spec, dtype) > 0)
+    return 1e12 * dense_tflops(*spec, dtype);
   return peak_at_clock_seen(facts, record, dtype);
 }
 

@@ -37,7 +37,7 @@ OwnKernelStudy::OwnKernelStudy(Device& device, OwnKernel kernel, KernelStudyOpti
       kernel_(std::move(kernel)),
       options_(std::move(options)),
       source_(read_source(kernel_.source)) {
-  if (device_.facts().kind != "cuda")
+  if (!device_.facts().is_gpu())
     throw Error(ErrorKind::unsupported,
                 fmt::format("--source {}: a CUDA kernel needs a GPU; this is {}",
                             kernel_.source.string(), device_.name()),

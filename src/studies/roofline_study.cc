@@ -3,18 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstring>
 #include <memory>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "kernels/cpu/simd/gemm_kernels.h"
-#include "kernels/cuda/gemm_plan.h"
-#include "runtime/cpu_device.h"
-#include "runtime/cuda/cuda_device.h"
 #include "studies/device_facts.h"
 #include "studies/device_modes.h"
 #include "studies/expected_time.h"
@@ -34,7 +28,7 @@ constexpr int64_t kLine = 64;  // numbers, and the granularity of streams
 
 // Large enough that the edges do not count, small enough for a sample in reasonable time.
 std::vector<int64_t> product_sizes(const DeviceFacts& facts) {
-  if (facts.kind == "cuda") return {4096, 8192};
+  if (facts.is_gpu()) return {4096, 8192};
   return {1024, 2048};
 }
 
@@ -44,45 +38,25 @@ struct StreamKind {
 };
 constexpr StreamKind kStreams[] = {{"copy", 2}, {"triad", 3}};
 
-using Mover = CeilingProbe::Mover;
-// How streams go through memory; the best is the ceiling.
-struct MemoryMover {
-  Mover mover;
-  const char* suffix;  // of the stream's name
-  std::string_view device;
-  bool copies_only;
-};
-constexpr MemoryMover kMemoryMovers[] = {{Mover::own, "", "cpu", false},
-                                         {Mover::past_caches, "-streaming", "cpu", false},
-                                         {Mover::system, "-memcpy", "cpu", true},
-                                         {Mover::own, "", "cuda", false},
-                                         {Mover::system, "-driver", "cuda", true}};
-
-// Half of a cache, so that code, tables and neighbours do not push the arrays out.
-Bytes cache_buffer(Bytes capacity, Bytes budget, int arrays) {
-  const int64_t wanted = capacity.count / 2 / arrays;
+// A buffer of whole lines, of which the budget holds one more than there are arrays.
+Bytes whole_lines(int64_t wanted, Bytes budget, int arrays) {
   return {std::min(wanted, budget.count / (arrays + 1)) / (kLine * 4) * (kLine * 4)};
 }
 
+// Half of a cache, so that code, tables and neighbours do not push the arrays out.
+Bytes cache_buffer(Bytes capacity, Bytes budget, int arrays) {
+  return whole_lines(capacity.count / 2 / arrays, budget, arrays);
+}
+
 // Four times the last cache, as STREAM asks for, within what may be used.
-Bytes memory_buffer(const DeviceFacts& facts, Bytes last, Bytes budget, int arrays) {
-  const int64_t least = int64_t{1} << (facts.kind == "cuda" ? 30 : 28);  // a launch is nothing then
-  const int64_t wanted = std::max(4 * last.count, least);
-  return {std::min(wanted, budget.count / (arrays + 1)) / (kLine * 4) * (kLine * 4)};
+Bytes memory_buffer(const Device& device, Bytes last, int arrays) {
+  const int64_t least = int64_t{1} << (device.has_queue() ? 30 : 28);  // a launch is nothing then
+  return whole_lines(std::max(4 * last.count, least), device.ledger().budget(), arrays);
 }
 
 TensorView floats(const Allocation& memory) {
   const int64_t count = memory.bytes().count / 4;
   return {memory.data(), DType::f32, {count}, {1}};
-}
-
-void copy_by_library(const float* from, float* to, int64_t count) {
-  std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
-}
-
-// Numbers of a stream for each thread; whole lines.
-int64_t part_of(Bytes buffer, int threads) {
-  return std::max(kLine, buffer.count / 4 / threads / kLine * kLine);
 }
 
 }  // namespace
@@ -103,24 +77,24 @@ std::vector<CeilingProbe> RooflineStudy::probes(const std::vector<std::string>& 
                                                 const Record& blank) const {
   using Kind = CeilingProbe::Kind;
   const DeviceFacts facts = device_.facts();
-  const bool on_gpu = facts.kind == "cuda";
   std::vector<CeilingProbe> all;
   for (const std::string& dtype : dtypes) {
     for (int64_t size : options_.sizes.empty() ? product_sizes(facts) : options_.sizes) {
       all.push_back({Kind::product, "library", dtype, size});
-      if (!on_gpu) all.push_back({Kind::product, "simd", dtype, size});
+      if (device_.has_gemm(GemmRung::simd)) all.push_back({Kind::product, "simd", dtype, size});
     }
-    if (on_gpu || dtype == "tf32") continue;
-    all.push_back({Kind::multiply_add, "fma", dtype});
-    if (dtype == "bf16" && facts.isa == "avx512" && has_matrix_units())
-      all.push_back({Kind::matrix_units, "amx", dtype});
+    for (const ArithmeticProbe& each : device_.arithmetic_probes(parse_float_dtype(dtype)))
+      all.push_back({.kind = Kind::arithmetic,
+                     .implementation = each.name,
+                     .dtype = dtype,
+                     .arithmetic = each.prepare});
   }
   struct Level {
     std::string name;
     Bytes capacity;
   };
   std::vector<Level> levels;
-  if (on_gpu) {
+  if (facts.l2_bytes > 0) {
     levels.push_back({"L2", Bytes{facts.l2_bytes}});
   } else {
     // The last level is shared, the others are each core's own.
@@ -132,23 +106,26 @@ std::vector<CeilingProbe> RooflineStudy::probes(const std::vector<std::string>& 
                           Bytes{cache.size.count * (cache.level < last ? facts.threads : 1)}});
   }
   const Bytes budget = device_.ledger().budget();
+  const Bytes last = last_cache(facts, blank.machine);
+  const std::vector<StreamProbe> ways = device_.stream_probes();
+  if (ways.empty()) return all;
   for (const StreamKind& stream : kStreams) {
     for (const Level& level : levels)
       all.push_back({.kind = Kind::stream,
                      .implementation = stream.name,
                      .level = level.name,
                      .capacity = level.capacity,
-                     .buffer = cache_buffer(level.capacity, budget, stream.arrays)});
-    for (const MemoryMover& way : kMemoryMovers) {
-      if (way.device != facts.kind || (way.copies_only && stream.arrays > 2)) continue;
-      const Bytes last = last_cache(facts, blank.machine);
-      const Bytes buffer = memory_buffer(facts, last, budget, stream.arrays);
+                     .buffer = cache_buffer(level.capacity, budget, stream.arrays),
+                     .stream = ways.front().prepare});
+    for (const StreamProbe& way : ways) {
+      if (way.copies_only && stream.arrays > 2) continue;
+      const Bytes buffer = memory_buffer(device_, last, stream.arrays);
       all.push_back({.kind = Kind::stream,
                      .implementation = fmt::format("{}{}", stream.name, way.suffix),
                      .level = "memory",
                      .buffer = buffer,
                      .within_cache = stream.arrays * buffer.count < 2 * last.count,
-                     .mover = way.mover});
+                     .stream = way.prepare});
     }
   }
   return all;
@@ -176,7 +153,7 @@ Record RooflineStudy::describe(const CeilingProbe& probe, const Record& blank) c
   return record;
 }
 
-RooflineStudy::Work RooflineStudy::prepare(const CeilingProbe& probe) {
+RateProbe RooflineStudy::prepare(const CeilingProbe& probe) {
   if (probe.kind == CeilingProbe::Kind::stream) return prepare_stream(probe);
   if (probe.kind == CeilingProbe::Kind::product) {
     const GemmWorkload workload{.shape = {probe.size, probe.size, probe.size},
@@ -187,26 +164,10 @@ RooflineStudy::Work RooflineStudy::prepare(const CeilingProbe& probe) {
     return {[problem] { problem->start(); }, static_cast<double>(cost.flops),
             static_cast<double>(cost.bytes.count)};
   }
-  auto& cpu = dynamic_cast<CpuDevice&>(device_);
-  const ProbeKernels& kernels = probe_kernels(cpu.isa());
-  constexpr int64_t kRepetitions = 4000;
-  const bool matrix = probe.kind == CeilingProbe::Kind::matrix_units;
-  const int threads = cpu.pool().threads();
-  const auto run = [&cpu, &kernels, matrix, threads](int64_t repetitions) {
-    std::vector<int64_t> flops(static_cast<size_t>(threads));
-    cpu.pool().for_each(threads, [&](int64_t index, int) {
-      std::array<float, 64> sink{};
-      flops[static_cast<size_t>(index)] = matrix ? kernels.matrix_units(repetitions)
-                                                 : kernels.multiply_add(repetitions, sink.data());
-    });
-    int64_t all = 0;
-    for (int64_t each : flops) all += each;
-    return all;
-  };
-  return {[run] { run(kRepetitions); }, static_cast<double>(run(kRepetitions)), 0};
+  return probe.arithmetic();
 }
 
-RooflineStudy::Work RooflineStudy::prepare_stream(const CeilingProbe& probe) {
+RateProbe RooflineStudy::prepare_stream(const CeilingProbe& probe) {
   const bool triad = probe.implementation.starts_with("triad");
   const int arrays = triad ? 3 : 2;
   auto memory = std::make_shared<std::vector<Allocation>>();
@@ -215,49 +176,20 @@ RooflineStudy::Work RooflineStudy::prepare_stream(const CeilingProbe& probe) {
         device_.ledger().allocate(probe.buffer, fmt::format("stream array {}", array)));
     device_.poison(floats(memory->back()));  // pages come into being before they are timed
   }
-  const double once = static_cast<double>(arrays) * static_cast<double>(probe.buffer.count);
-  if (auto* gpu = dynamic_cast<CudaDevice*>(&device_)) {
-    // One launch is shorter than its start where the arrays are in a cache.
-    constexpr int64_t kCachedRepeats = 50;
-    const int64_t repeats = probe.capacity > Bytes{} ? kCachedRepeats : 1;
-    const TensorView b = floats((*memory)[1]);
-    if (probe.mover == Mover::system)
-      return {[gpu, memory, from = floats(memory->front()), b] { gpu->copy(from, b); }, 0, once};
-    const CudaLaunch launch =
-        plan_stream(floats(memory->front()), triad ? &b : nullptr, floats(memory->back()), repeats);
-    return {[gpu, memory, launch] { gpu->launch(launch); }, 0, once * static_cast<double>(repeats)};
-  }
-  auto& cpu = dynamic_cast<CpuDevice&>(device_);
-  const ProbeKernels& kernels = probe_kernels(cpu.isa());
-  const int threads = cpu.pool().threads();
-  const int64_t part = part_of(probe.buffer, threads);
-  const auto repeats = std::max<int64_t>(
-      1, (int64_t{8} << 20) / std::max<int64_t>(1, arrays * part * int64_t{sizeof(float)}));
-  const bool past = probe.mover == Mover::past_caches;
-  const auto copy = probe.mover == Mover::system ? copy_by_library
-                    : past                       ? kernels.copy_past_caches
-                                                 : kernels.copy;
-  const auto add = past ? kernels.triad_past_caches : kernels.triad;
-  const auto start = [&cpu, memory, threads, part, repeats, triad, copy, add] {
-    cpu.pool().for_each(threads, [&](int64_t index, int) {
-      const auto at = [&](size_t array) {
-        return static_cast<float*>((*memory)[array].data()) + index * part;
-      };
-      for (int64_t repeat = 0; repeat < repeats; ++repeat)
-        if (triad)
-          add(at(0), at(1), at(2), part);
-        else
-          copy(at(0), at(1), part);
-    });
-  };
-  return {start, 0, static_cast<double>(arrays * part * threads * repeats) * double{sizeof(float)}};
+  StreamArrays moved{.a = floats(memory->front()),
+                     .to = floats(memory->back()),
+                     .in_cache = probe.capacity > Bytes{}};
+  if (triad) moved.b = floats((*memory)[1]);
+  RateProbe work = probe.stream(moved);
+  work.start = [memory, start = std::move(work.start)] { start(); };
+  return work;
 }
 
 std::optional<Record> RooflineStudy::run(const CeilingProbe& probe, Record record) {
   record.time = utc_now();
   try {
     device_.ledger().start_over();
-    const Work work = prepare(probe);
+    const RateProbe work = prepare(probe);
     work.start();  // meets every kernel
     device_.synchronize();
     const auto one = [&] { return device_.time_ms([&] { work.start(); }); };
@@ -303,7 +235,7 @@ std::optional<Record> RooflineStudy::run(const CeilingProbe& probe, Record recor
   return record;
 }
 
-void RooflineStudy::add_rates(const CeilingProbe& probe, const Work& work, double burst_ms,
+void RooflineStudy::add_rates(const CeilingProbe& probe, const RateProbe& work, double burst_ms,
                               double settled_s, Record& record) const {
   const DeviceFacts facts = device_.facts();
   const Statistics& times = record.find_series("probe")->statistics;
@@ -321,7 +253,7 @@ void RooflineStudy::add_rates(const CeilingProbe& probe, const Work& work, doubl
     metrics["probe"] = {{"flops_per_s", 1e9 * rate(times.min_ms)}};
   else if (probe.capacity == Bytes{})
     metrics["probe"] = {{"bytes_per_s", 1e9 * rate(times.min_ms)}};
-  const GpuSpec* spec = facts.kind == "cuda" ? find_gpu_spec(facts.model) : nullptr;
+  const GpuSpec* spec = find_gpu_spec(facts.model);
   if (spec != nullptr) {
     const double listed = probe.is_compute()         ? 1e3 * dense_tflops(*spec, probe.dtype)
                           : probe.capacity > Bytes{} ? 0
@@ -343,7 +275,7 @@ void RooflineStudy::add_rates(const CeilingProbe& probe, const Work& work, doubl
   Achieved achieved;
   if (probe.is_compute())
     achieved.flops_per_s = 1e9 * rate(times.min_ms);
-  else if (probe.capacity == Bytes{} && facts.kind == "cuda")
+  else if (probe.capacity == Bytes{})
     achieved.bytes_per_s = 1e9 * rate(times.min_ms);
   if (const auto reason = faster_than_light(achieved, limits)) {
     record.status = Status::invalid;

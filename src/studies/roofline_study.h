@@ -17,10 +17,7 @@
 namespace ridgeline {
 
 struct CeilingProbe {
-  enum class Kind { product, multiply_add, matrix_units, stream } kind;
-  // What moves a stream: our own loop or kernel; one whose stores do not read the line first; what
-  // the system brings, memcpy or the driver's copy.
-  enum class Mover { own, past_caches, system };
+  enum class Kind { product, arithmetic, stream } kind;
   std::string implementation;  // in records: "library", "simd", "fma", "amx", "copy", "triad"
   std::string dtype = {};      // of products
   int64_t size = 0;            // of a product: [size, size] x [size, size]
@@ -28,7 +25,8 @@ struct CeilingProbe {
   Bytes capacity = {};         // of that level, for all threads together; 0: the memory itself
   Bytes buffer = {};           // of each of a stream's arrays, for all threads together
   bool within_cache = false;   // a stream of memory whose arrays the budget keeps that small
-  Mover mover = Mover::own;    // of a stream
+  std::function<RateProbe()> arithmetic = {};                 // what prepares arithmetic
+  std::function<RateProbe(const StreamArrays&)> stream = {};  // and what prepares a stream
 
   bool is_compute() const { return kind != Kind::stream; }
 };
@@ -56,16 +54,10 @@ class RooflineStudy {
   std::optional<Record> run(const CeilingProbe& probe, Record described);
 
  private:
-  // What one sample runs, and how much work that is.
-  struct Work {
-    std::function<void()> start;
-    double flops = 0;
-    double bytes = 0;
-  };
-  Work prepare(const CeilingProbe& probe);
-  Work prepare_stream(const CeilingProbe& probe);
-  void add_rates(const CeilingProbe& probe, const Work& work, double burst_ms, double settled_s,
-                 Record& record) const;
+  RateProbe prepare(const CeilingProbe& probe);
+  RateProbe prepare_stream(const CeilingProbe& probe);
+  void add_rates(const CeilingProbe& probe, const RateProbe& work, double burst_ms,
+                 double settled_s, Record& record) const;
 
   Device& device_;
   RooflineStudyOptions options_;

@@ -57,7 +57,7 @@ Json open_request(const WorkerRow& row, const WorkerTensors& tensors, const Devi
   const DeviceFacts facts = device.facts();
   Json request = {
       {"do", "open"},
-      {"device", facts.kind == "cuda" ? "cuda:" + std::to_string(facts.ordinal) : facts.kind},
+      {"device", facts.is_gpu() ? facts.kind + ":" + std::to_string(facts.ordinal) : facts.kind},
       {"threads", facts.threads},
       {"budget_bytes", device.ledger().budget().count},
       {"shape", {config.batch_size, config.heads, config.seq_len, config.head_dim}},

@@ -1,9 +1,11 @@
-// Folders of src/ use only themselves and those before them, as docs/architecture.md lists them.
+// Folders of src/ use only themselves and those before them, as docs/architecture.md lists them,
+// and those after runtime/ know devices by their interface alone.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <regex>
 #include <set>
 #include <string>
@@ -22,29 +24,53 @@ size_t place_of(const std::string& folder) {
   return static_cast<size_t>(std::ranges::find(kOrder, folder) - kOrder.begin());
 }
 
+const fs::path kRoot = fs::path(RIDGELINE_SOURCE_DIR) / "src";
+
+std::vector<fs::path> sources_under(const fs::path& folder) {
+  std::vector<fs::path> sources;
+  for (const fs::directory_entry& file : fs::recursive_directory_iterator(folder)) {
+    const std::string ending = file.path().extension();
+    if (ending == ".cc" || ending == ".h") sources.push_back(file.path());
+  }
+  return sources;
+}
+
 TEST(Folders, IncludeOnlyThemselvesAndThoseBeforeThem) {
-  const fs::path root = fs::path(RIDGELINE_SOURCE_DIR) / "src";
   const std::regex include("^\\s*#include \"([a-z]+)/");
   std::set<std::string> folders;
   size_t seen = 0;
-  for (const fs::directory_entry& file : fs::recursive_directory_iterator(root)) {
-    const std::string ending = file.path().extension();
-    if (ending != ".cc" && ending != ".h") continue;
-    const std::string folder = *file.path().lexically_relative(root).begin();
+  for (const fs::path& file : sources_under(kRoot)) {
+    const std::string folder = *file.lexically_relative(kRoot).begin();
     folders.insert(folder);
     ASSERT_LT(place_of(folder), kOrder.size()) << folder << " is not in the list";
-    std::ifstream text(file.path());
+    std::ifstream text(file);
     for (std::string line; std::getline(text, line);) {
       std::smatch found;
       if (!std::regex_search(line, found, include)) continue;
       ++seen;
       const size_t place = place_of(found[1]);
       EXPECT_TRUE(place == kOrder.size() || place <= place_of(folder))
-          << file.path().string() << ": " << line;
+          << file.string() << ": " << line;
     }
   }
   EXPECT_EQ(folders.size(), kOrder.size());
   EXPECT_GT(seen, 500u);
+}
+
+TEST(Folders, AfterRuntimeNoneAsksWhichDeviceItHas) {
+  const std::regex asks("dynamic_cast|kind\\s*[!=]=\\s*\"");
+  size_t seen = 0;
+  for (const char* folder : {"compile", "measure", "report", "studies", "cli"})
+    for (const fs::path& file : sources_under(kRoot / folder)) {
+      ++seen;
+      std::ifstream stream(file);
+      const std::string text(std::istreambuf_iterator<char>(stream), {});
+      std::smatch found;
+      EXPECT_FALSE(std::regex_search(text, found, asks))
+          << file.string() << ":" << 1 + std::ranges::count(found.prefix().str(), '\n') << ": "
+          << found.str() << "; put what is needed of a device into src/runtime/device.h";
+    }
+  EXPECT_GT(seen, 200u);
 }
 
 }  // namespace

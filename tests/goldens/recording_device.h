@@ -110,6 +110,8 @@ class RecordingDevice : public Device {
   }
   Ledger& ledger() override { return ledger_; }
   const Ledger& ledger() const override { return ledger_; }
+  bool has_own_memory() const override { return on_gpu(); }
+  bool has_queue() const override { return on_gpu(); }
 
   void run(const Node& node, std::span<const TensorView> inputs,
            std::span<const TensorView> outputs, void* scratch = nullptr) override {

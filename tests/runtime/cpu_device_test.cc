@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <thread>
 
 #include "graph/tensor.h"
@@ -41,6 +43,49 @@ TEST(CpuDevice, HasNoLaunchGraphsAndNoClocksToTell) {
   EXPECT_FALSE(ran);
   EXPECT_FALSE(device.state());
   EXPECT_FALSE(device.facts().is_gpu());
+}
+
+TEST(CpuDevice, StreamsWriteWhatTheyCount) {
+  CpuDevice device({.threads = 2});
+  constexpr int64_t kNumbers = 1024;
+  const auto make = [&](const char* name, float value) {
+    Allocation memory = device.ledger().allocate(Bytes{kNumbers * 4}, name);
+    std::fill_n(static_cast<float*>(memory.data()), kNumbers, value);
+    return memory;
+  };
+  const auto view = [](const Allocation& memory) {
+    return TensorView{memory.data(), DType::f32, {kNumbers}, {1}};
+  };
+  const Allocation a = make("a", 2), b = make("b", 5), to = make("to", 0);
+  const float* written = view(to).as<float>();
+  EXPECT_EQ(device.stream_probes().size(), 3u);
+  for (const StreamProbe& way : device.stream_probes())
+    for (const bool is_triad : {false, true}) {
+      if (is_triad && way.copies_only) continue;
+      StreamArrays arrays{.a = view(a), .to = view(to), .in_cache = true};
+      if (is_triad) arrays.b = view(b);
+      const RateProbe probe = way.prepare(arrays);
+      device.poison(view(to));
+      probe.start();
+      for (int64_t i = 0; i < kNumbers; ++i)
+        ASSERT_EQ(written[i], is_triad ? 17 : 2) << way.suffix << " at " << i;
+      const double once = (is_triad ? 3 : 2) * 4.0 * kNumbers;
+      EXPECT_GE(probe.bytes, once);
+      EXPECT_EQ(std::fmod(probe.bytes, once), 0) << way.suffix << ": whole passes";
+    }
+}
+
+TEST(CpuDevice, EveryRungOfTheLadderMultiplies) {
+  CpuDevice device({.threads = 2});
+  std::vector<float> a = {1, 2, 3, 4, 5, 6}, b = {1, 0, 0, 1, 1, 1}, out(4);
+  for (GemmRung rung : {GemmRung::naive, GemmRung::tiled, GemmRung::simd, GemmRung::library}) {
+    EXPECT_TRUE(device.has_gemm(rung));
+    std::ranges::fill(out, 0.0f);
+    device.prepare_gemm(rung, {.a = {a.data(), DType::f32, {2, 3}, {3, 1}},
+                               .b = {b.data(), DType::f32, {3, 2}, {2, 1}},
+                               .out = {out.data(), DType::f32, {2, 2}, {2, 1}}})();
+    EXPECT_EQ(out, (std::vector<float>{4, 5, 10, 11})) << static_cast<int>(rung);
+  }
 }
 
 TEST(CpuDevice, NamesTheFunctionsOfGeneratedKernels) {

@@ -16,7 +16,7 @@ TEST(GemmOnGpu, EveryRungIsRightForOddShapesAndDtypes) {
   for (const GemmWorkload& row : expand_matrix({.sizes = {1, 63, 130, 512},
                                  .shapes = {{129, 65, 31}, {1, 300, 64}, {257, 1, 1000}, {8, 1, 7}},
                                  .dtypes = {"fp32", "bf16", "fp16"},
-                                 .implementations = gemm_implementations_of("cuda")})) {
+                                 .implementations = gemm_implementations_of(device)})) {
     const Record record = study.run(row, study.describe(row, {})).value();
     EXPECT_EQ(record.status, Status::ok) << label(row) << ": " << record.error;
   }

@@ -33,7 +33,7 @@ TEST(GemmStudy, EveryImplementationIsVerifiedMeasuredAndAsLargeAsPredicted) {
     GemmStudy study(device, options);
     for (const GemmWorkload& row : expand_matrix({.sizes = {33, 96},
                                    .dtypes = {"fp32", "bf16", "fp16"},
-                                   .implementations = gemm_implementations_of("cpu")})) {
+                                   .implementations = gemm_implementations_of(device)})) {
       const Record record = study.run(row, study.describe(row, blank())).value();
       ASSERT_EQ(record.status, Status::ok) << label(row) << ": " << record.error;
       EXPECT_TRUE(record.verification.checked);

@@ -20,6 +20,8 @@ void run_gemm(GemmRung rung, const GemmOperands& operands, const CpuContext& con
       return vector ? gemv_tiled(operands, context) : gemm_tiled(operands, context);
     case GemmRung::simd:
       return vector ? gemv_simd(operands, context) : gemm_simd(operands, context);
+    case GemmRung::library:
+      return gemm_library(operands, context);
   }
 }
 

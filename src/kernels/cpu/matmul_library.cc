@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "kernels/cpu/blas.h"
+#include "kernels/cpu/gemm_ladder.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/simd_kernels.h"
 #include "kernels/cuts.h"
@@ -189,6 +190,13 @@ void library_matmul_kernel(const KernelCall& call, const CpuContext& context) {
            .c = out.as<float>() + out_offset,
            .ldc = n});
   });
+}
+
+void gemm_library(const GemmOperands& operands, const CpuContext& context) {
+  static const Node product{
+      .op = Op::matmul, .inputs = {}, .attributes = {}, .outputs = {}, .name = {}};
+  const TensorView inputs[] = {operands.a, operands.b}, outputs[] = {operands.out};
+  library_matmul_kernel({product, inputs, outputs}, context);
 }
 
 }  // namespace ridgeline

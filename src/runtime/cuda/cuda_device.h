@@ -69,6 +69,8 @@ class CudaDevice : public Device {
   DeviceFacts facts() const override;
   Ledger& ledger() override { return ledger_; }
   const Ledger& ledger() const override { return ledger_; }
+  bool has_own_memory() const override { return true; }
+  bool has_queue() const override { return true; }
 
   void run(const Node& node, std::span<const TensorView> inputs,
            std::span<const TensorView> outputs, void* scratch = nullptr) override;
@@ -92,6 +94,9 @@ class CudaDevice : public Device {
   std::optional<double> busy_ms(const std::function<void()>& work) override;
   // Writes twice as much as the L2 holds, whatever size was asked for.
   std::function<void()> cache_flush(Bytes cache) override;
+  bool has_gemm(GemmRung rung) const override { return rung != GemmRung::simd; }
+  std::function<void()> prepare_gemm(GemmRung rung, const GemmOperands& operands) override;
+  std::vector<StreamProbe> stream_probes() override;
   std::optional<GpuState> state() const override;
   std::optional<Bytes> driver_memory_in_use() const override;
   void poison(const TensorView& view) override;
