@@ -138,6 +138,8 @@ bool used_before(const Listed& a, const Listed& b) {
                                         : a.used.tv_nsec < b.used.tv_nsec;
 }
 
+std::atomic<bool> warns = true;
+
 // Creates the directory if need be, and opens it if it is private; says why not otherwise.
 int open_directory(const fs::path& directory, std::string& problem) {
   std::error_code no_parent;
@@ -159,9 +161,13 @@ int open_directory(const fs::path& directory, std::string& problem) {
 
 }  // namespace
 
+void set_cache_warnings(bool on) {
+  warns = on;
+}
+
 void warn_about_cache(const std::string& text) {
   static std::atomic<bool> warned = false;
-  if (!warned.exchange(true)) say("kernel cache: {}", text);
+  if (warns && !warned.exchange(true)) say("kernel cache: {}", text);
 }
 
 DiskCache::DiskCache(const fs::path& directory, Bytes limit)

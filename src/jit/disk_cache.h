@@ -55,5 +55,7 @@ Bytes cache_size(const std::filesystem::path& directory);
 
 // One line on stderr; only the first of a process is printed.
 void warn_about_cache(const std::string& text);
+// Off: they are not printed, as in a program that uses Ridgeline as a library. On unless set.
+void set_cache_warnings(bool on);
 
 }  // namespace ridgeline

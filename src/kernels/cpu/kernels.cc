@@ -2,11 +2,6 @@
 
 namespace ridgeline {
 
-Error no_tf32() {
-  return {ErrorKind::unsupported, "tf32 is a mode of GPU tensor cores; the CPU has none",
-          "use fp32, bf16 or fp16, or a GPU (--device cuda)"};
-}
-
 CpuKernel cpu_kernel(Op op) {
   static constexpr OpTable<CpuKernel> kTable = {
       [](const PointwiseRow&) -> CpuKernel { return pointwise_kernel; },

@@ -96,7 +96,7 @@ CudaGraph::~CudaGraph() {
 
 CudaDevice::CudaDevice(CudaOptions options)
     : context_(options.ordinal),
-      queue_(context_),
+      queue_(context_, options.stream),
       ordinal_(options.ordinal),
       deterministic_(options.deterministic),
       facts_(read_facts(context_.device())),

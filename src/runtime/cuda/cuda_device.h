@@ -31,6 +31,8 @@ struct CudaOptions {
   bool deterministic = false;
   std::optional<size_t> variant =
       {};                     // of kernels that have several: always this one, or their last
+  // The caller's stream, which outlives the device; none: one of the device's own.
+  std::optional<cuda::Stream> stream = {};
   JitOptions jit = {};        // `arch` is the GPU's own, whatever stands there
   LedgerOptions ledger = {};  // its budget is `budget`
 };

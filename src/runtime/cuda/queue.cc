@@ -46,7 +46,8 @@ bool PrimaryContext::try_make_current() const noexcept {
   return cuda::driver().cuCtxSetCurrent(context_) == cuda::kSuccess;
 }
 
-CudaQueue::CudaQueue(const PrimaryContext& context) : context_(context), driver_(cuda::driver()) {
+CudaQueue::CudaQueue(const PrimaryContext& context, std::optional<cuda::Stream> given)
+    : context_(context), driver_(cuda::driver()), owns_stream_(!given) {
   // Blocks of the main order go first; what runs beside them fills the gaps.
   int greatest_priority = 0;
   check(driver_.cuCtxGetStreamPriorityRange(&least_priority_, &greatest_priority),
@@ -56,6 +57,10 @@ CudaQueue::CudaQueue(const PrimaryContext& context) : context_(context), driver_
   check(driver_.cuDeviceGetAttribute(&major, cuda::kComputeCapabilityMajor, context.device()),
         "asking for the compute capability");
   check(driver_.cuDriverGetVersion(&version), "asking for the driver's version");
+  if (given) {
+    stream_ = *given;  // kernels of others are on it: nothing starts early
+    return;
+  }
   starts_early_ = major >= 9 && version >= kGraphsOfEarlyStarts;
   check(driver_.cuStreamCreateWithPriority(&stream_, cuda::kStreamNonBlocking, greatest_priority),
         "creating a stream");
@@ -65,7 +70,7 @@ CudaQueue::~CudaQueue() {
   for (cuda::Event event : events_) driver_.cuEventDestroy_v2(event);
   for (cuda::Event event : capture_events_) driver_.cuEventDestroy_v2(event);
   if (side_stream_ != nullptr) driver_.cuStreamDestroy_v2(side_stream_);
-  driver_.cuStreamDestroy_v2(stream_);
+  if (owns_stream_) driver_.cuStreamDestroy_v2(stream_);
 }
 
 void CudaQueue::note(const Node& node) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -42,7 +43,8 @@ class QueueWatch {
 
 class CudaQueue {
  public:
-  explicit CudaQueue(const PrimaryContext& context);
+  // On a stream of its own, or on the caller's, which outlives it.
+  explicit CudaQueue(const PrimaryContext& context, std::optional<cuda::Stream> given = {});
   ~CudaQueue();
   CudaQueue(const CudaQueue&) = delete;
   CudaQueue& operator=(const CudaQueue&) = delete;
@@ -98,6 +100,7 @@ class CudaQueue {
   const PrimaryContext& context_;
   const cuda::Driver& driver_;
   cuda::Stream stream_ = nullptr;
+  bool owns_stream_ = true;
   cuda::Stream side_stream_ = nullptr;  // made when it is used first
   int least_priority_ = 0;
   bool starts_early_ = false;  // the GPU starts a kernel while the one before it ends

@@ -1,0 +1,119 @@
+#include "api/border.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <exception>
+#include <new>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace ridgeline {
+namespace {
+
+constexpr size_t kLongestParams = 4096;  // more is no size of a struct
+
+// Of a fixed size, so that an error can be kept when there is no memory for it.
+thread_local std::array<char, 1024> last_error = {};
+
+rl_status keep(rl_status status, std::string_view message, std::string_view next_step) noexcept {
+  size_t used = 0;
+  const auto append = [&](std::string_view text) {
+    const size_t length = std::min(text.size(), last_error.size() - 1 - used);
+    std::memcpy(last_error.data() + used, text.data(), length);
+    used += length;
+  };
+  append(message);
+  if (!next_step.empty()) {
+    append(": ");
+    append(next_step);
+  }
+  last_error[used] = '\0';
+  return status;
+}
+
+rl_status status_of(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::usage:
+      return RL_ERROR_INVALID_ARGUMENT;
+    case ErrorKind::unsupported:
+      return RL_ERROR_UNSUPPORTED;
+    case ErrorKind::out_of_memory:
+      return RL_ERROR_OUT_OF_MEMORY;
+    case ErrorKind::environment:
+      return RL_ERROR_DEVICE;
+    case ErrorKind::wrong_result:
+    case ErrorKind::internal:
+      return RL_ERROR_INTERNAL;
+  }
+  return RL_ERROR_INTERNAL;
+}
+
+}  // namespace
+
+rl_status keep_error() noexcept {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return keep(status_of(error.kind()), error.message(), error.next_step());
+  } catch (const std::bad_alloc&) {
+    return keep(RL_ERROR_OUT_OF_MEMORY, "the host has no more memory", {});
+  } catch (const std::exception& error) {
+    return keep(RL_ERROR_INTERNAL, error.what(), {});
+  } catch (...) {
+    return keep(RL_ERROR_INTERNAL, "an unknown exception", {});
+  }
+}
+
+void copy_params(const void* given, const char* name, void* params, size_t size) {
+  if (given == nullptr)
+    throw Error(ErrorKind::usage, fmt::format("{} is null", name), "pass a parameter struct");
+  size_t given_size = 0;
+  std::memcpy(&given_size, given, sizeof given_size);
+  if (given_size < size || given_size > kLongestParams)
+    throw Error(ErrorKind::usage,
+                fmt::format("{}.size is {}, expected {} or what a newer header has", name,
+                            given_size, size),
+                "set it to sizeof of the struct");
+  const char* bytes = static_cast<const char*>(given);
+  if (std::any_of(bytes + size, bytes + given_size, [](char byte) { return byte != 0; }))
+    throw Error(ErrorKind::unsupported,
+                fmt::format("{} sets fields that this library, version {}, does not know", name,
+                            rl_version()),
+                "use a newer library, or set only what its header has");
+  std::memcpy(params, given, size);
+}
+
+}  // namespace ridgeline
+
+extern "C" {
+
+uint32_t rl_version(void) {
+  return RL_VERSION;
+}
+
+const char* rl_last_error(void) {
+  return ridgeline::last_error.data();
+}
+
+const char* rl_status_name(rl_status status) {
+  switch (status) {
+    case RL_OK:
+      return "RL_OK";
+    case RL_ERROR_INVALID_ARGUMENT:
+      return "RL_ERROR_INVALID_ARGUMENT";
+    case RL_ERROR_UNSUPPORTED:
+      return "RL_ERROR_UNSUPPORTED";
+    case RL_ERROR_OUT_OF_MEMORY:
+      return "RL_ERROR_OUT_OF_MEMORY";
+    case RL_ERROR_DEVICE:
+      return "RL_ERROR_DEVICE";
+    case RL_ERROR_INTERNAL:
+      return "RL_ERROR_INTERNAL";
+  }
+  return "RL_ERROR_UNKNOWN";
+}
+
+}  // extern "C"
