@@ -29,25 +29,10 @@ Shift paired_shift(std::span<const double> differences, double confidence);
 // Of times, so that shifts are factors; one below the clock's step counts as a billionth.
 std::vector<double> logarithms(std::span<const double> times);
 
-// Of two runs of figures, in the order measured, `next` less `base`: the median of all pairwise
-// differences and the interval of Wilcoxon's rank sums. More than kMaxBatches a side are put
-// together beforehand: the null distribution of so many is exact in whole numbers.
-inline constexpr size_t kMaxBatches = 24;
-Shift unpaired_shift(std::span<const double> base, std::span<const double> next, double confidence);
-
 // Each interval of `rows` together: all hold with 95 %, and each with at least 99 %, at each of
 // several looks at figures that keep coming in.
 double confidence_for(size_t rows, int looks = 1);
 
 double median_of(std::vector<double> values);  // of at least one
-
-// Medians of consecutive samples, at most `batches` of them and as even as can be: figures that are
-// less noisy, and less alike to their neighbours, than the samples.
-std::vector<double> batch_medians(std::span<const double> samples, size_t batches);
-
-// How alike neighbours are, between -1 and 1, by ranks; 0 for fewer than four figures. The interval
-// of two runs is widened by sqrt((1 + r) / (1 - r)) where it is positive: so much less do figures
-// tell that drift together.
-double autocorrelation(std::span<const double> figures);
 
 }  // namespace ridgeline
