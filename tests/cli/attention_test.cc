@@ -6,34 +6,10 @@
 
 #include "cli/csv.h"
 #include "cli/run_ridgeline.h"
+#include "support/attention_columns.h"
 
 namespace ridgeline {
 namespace {
-
-const std::vector<std::string> kDocumentedColumns = {"batch_size",
-                                                     "seq_len",
-                                                     "d_model",
-                                                     "heads",
-                                                     "causal",
-                                                     "dtype",
-                                                     "device",
-                                                     "implementation",
-                                                     "compiled",
-                                                     "backward",
-                                                     "forward_mean_ms",
-                                                     "forward_std_ms",
-                                                     "backward_mean_ms",
-                                                     "backward_std_ms",
-                                                     "total_mean_ms",
-                                                     "forward_median_ms",
-                                                     "backward_median_ms",
-                                                     "memory_before_backward_mb",
-                                                     "peak_memory_mb",
-                                                     "process_peak_growth_mb",
-                                                     "error_over_tolerance",
-                                                     "compile_seconds",
-                                                     "status",
-                                                     "error"};
 
 std::vector<int> sequence_lengths(const std::vector<Record>& records) {
   std::vector<int> lengths;
@@ -141,7 +117,7 @@ TEST(Attention, TheCsvHasTheDocumentedColumnsOfOneImplementationToo) {
                 .exit_code,
             0);
   const Csv csv = parse_csv(read_text(sandbox.attention("attention.csv")));
-  EXPECT_EQ(csv.columns, kDocumentedColumns);
+  EXPECT_EQ(csv.columns, testing::kAttentionColumns);
   ASSERT_EQ(csv.rows.size(), 1u);
   for (const auto& [column, value] : {std::pair{"heads", "1"},
                                       {"causal", "False"},
@@ -160,7 +136,7 @@ TEST(Attention, TheCsvOfSeveralImplementationsHasTheSameColumns) {
           .exit_code,
       0);
   const Csv csv = parse_csv(read_text(sandbox.attention("attention.csv")));
-  EXPECT_EQ(csv.columns, kDocumentedColumns);
+  EXPECT_EQ(csv.columns, testing::kAttentionColumns);
   ASSERT_EQ(csv.rows.size(), 2u);
   EXPECT_EQ(csv.rows[0].at("compile_seconds"), "");
   EXPECT_EQ(csv.rows[1].at("compiled"), "True");
@@ -294,7 +270,7 @@ TEST(Attention, OutputPicksTheFormatByItsEnding) {
   const Arguments row = {"--impl", "naive", "--seq-len", "16", "--d-model", "8", "--output"};
   for (const std::string name : {"further/a.csv", "further/a.md", "further/a.jsonl"})
     ASSERT_EQ(sandbox.run(tiny_attention(row) + Arguments{name}).exit_code, 0) << name;
-  EXPECT_EQ(parse_csv(read_text(sandbox / "further/a.csv")).columns, kDocumentedColumns);
+  EXPECT_EQ(parse_csv(read_text(sandbox / "further/a.csv")).columns, testing::kAttentionColumns);
   EXPECT_TRUE(contains(read_text(sandbox / "further/a.md"), "| batch"));
   EXPECT_EQ(read_results(sandbox / "further/a.jsonl").records.size(), 1u);
 }

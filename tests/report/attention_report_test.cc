@@ -3,36 +3,12 @@
 #include <gtest/gtest.h>
 
 #include "measure/test_support.h"
+#include "support/attention_columns.h"
 
 namespace ridgeline {
 namespace {
 
 using Row = std::vector<std::string>;
-
-const Row kColumns = {"batch_size",
-                      "seq_len",
-                      "d_model",
-                      "heads",
-                      "causal",
-                      "dtype",
-                      "device",
-                      "implementation",
-                      "compiled",
-                      "backward",
-                      "forward_mean_ms",
-                      "forward_std_ms",
-                      "backward_mean_ms",
-                      "backward_std_ms",
-                      "total_mean_ms",
-                      "forward_median_ms",
-                      "backward_median_ms",
-                      "memory_before_backward_mb",
-                      "peak_memory_mb",
-                      "process_peak_growth_mb",
-                      "error_over_tolerance",
-                      "compile_seconds",
-                      "status",
-                      "error"};
 
 std::string cell(const Table& table, size_t row, const std::string& column) {
   for (size_t i = 0; i < table.columns.size(); ++i)
@@ -66,7 +42,7 @@ TEST(AttentionCsv, AlwaysHasTheColumnsThatScriptsKnow) {
   record.metrics = Json{{"compile_seconds", 0.25}};
   record = with_backward(record, "two-pass");
   const Table table = attention_csv(std::vector{record});
-  EXPECT_EQ(table.columns, kColumns);
+  EXPECT_EQ(table.columns, testing::kAttentionColumns);
   ASSERT_EQ(table.rows.size(), 1u);
   EXPECT_EQ(table.rows[0],
             (Row{"8",     "256",      "64",   "1",       "False", "fp32", "cpu",     "naive",
@@ -134,7 +110,8 @@ TEST(AttentionSummary, ShowsMediansAndTheStateOfEachRow) {
   good.verification = {true, "whole tensors", "fp64", {{"output", 1e-6, 1e-5}, {"dQ", 5e-6, 1e-5}}};
   good.memory.peak = Bytes{20 << 20};
   const Table table = attention_summary(std::vector{good, oom(512, 64, 1)});
-  EXPECT_EQ(table.title, "attention: batch 8, heads 1, not causal, fp32, cpu, naive; medians, +-% within-run");
+  EXPECT_EQ(table.title,
+            "attention: batch 8, heads 1, not causal, fp32, cpu, naive; medians, +-% within-run");
   EXPECT_EQ(table.columns, (Row{"d_model", "seq_len", "forward ms", "backward ms", "total ms",
                                 "+-%", "peak MiB", "error/tol", "status"}));
   EXPECT_EQ(table.rows[0][2], "2.000");
