@@ -111,7 +111,7 @@ int run_command(const AttentionFlags& flags) {
        .output = flags.study.output,
        .baseline = {flags.study.save_baseline, flags.study.results_dir},
        .resume = flags.study.resume,
-                       .runs = flags.study.runs,
+       .runs = flags.study.runs,
        .command = "ridgeline attention" + to_command(flags.device, *device) +
                   to_command(study.protocol) +
                   fmt::format(" --seed {}{}", flags.study.seed,

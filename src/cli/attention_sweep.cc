@@ -58,10 +58,8 @@ void show(const std::vector<Record>& records, const Device& device,
           const AttentionSweepOptions& options) {
   const fs::path csv = options.directory / "attention.csv";
   print("\n{}", to_terminal(attention_summary(records), csv));
-  if (const std::string note = attention_memory_note(records); !note.empty())
-    print("{}\n", note);
-  for (const Table& table : attention_side_by_side(records))
-    print("\n{}", to_terminal(table, csv));
+  if (const std::string note = attention_memory_note(records); !note.empty()) print("{}\n", note);
+  for (const Table& table : attention_side_by_side(records)) print("\n{}", to_terminal(table, csv));
   if (const Table ladder = ladder_table(records, "attention"); !ladder.rows.empty()) {
     write_table(options.directory / "ladder.csv", ladder);
     print("\n{}", to_terminal(ladder, options.directory / "ladder.csv"));
@@ -71,7 +69,7 @@ void show(const std::vector<Record>& records, const Device& device,
   if (!sentences.empty()) print("\nWhat this shows:\n");
   for (const std::string& sentence : sentences) print("  - {}\n", sentence);
   print("\nRecords: {}\nCSV:     {}\n", (options.directory / "attention.jsonl").string(),
-             csv.string());
+        csv.string());
 }
 
 }  // namespace

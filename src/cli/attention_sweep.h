@@ -16,7 +16,7 @@ struct AttentionSweepOptions {
   OutputFlags output = {};  // further files
   SaveBaseline baseline = {};
   bool resume = false;       // keep what the results file holds and run only the rest
-  int runs = 1;  // in fresh processes
+  int runs = 1;              // in fresh processes
   std::string command = {};  // how a row is run again, without its sizes
   Stages* stages = nullptr;  // of rows, as in SweepPlan
 };

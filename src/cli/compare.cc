@@ -134,8 +134,7 @@ int run_compare(const CompareFlags& flags) {
     return kInterruptedExit;
   }
   print("{}\n", to_terminal(comparison_table(*comparison), directory / "comparison.csv"));
-  for (const std::string& sentence : comparison_sentences(*comparison))
-    print("  - {}\n", sentence);
+  for (const std::string& sentence : comparison_sentences(*comparison)) print("  - {}\n", sentence);
   write_table(directory / "comparison.csv", comparison_csv(*comparison));
   write_file_atomically(directory / "comparison.md", comparison_markdown(*comparison));
   print("\nCSV:      {0}/comparison.csv\nMarkdown: {0}/comparison.md\n", directory.string());

@@ -193,7 +193,7 @@ int run_command(const FrontierFlags& flags) {
                        .table = frontier_csv});
   if (result.records.empty()) return exit_code(result);
   print("Out-of-memory frontier on {}\n\n{}\n", device->description(),
-             to_terminal(frontier_summary(result.records), directory / "frontier.csv"));
+        to_terminal(frontier_summary(result.records), directory / "frontier.csv"));
   for (const std::string& note : frontier_notes(result.records)) print("  - {}\n", note);
   print("\nRecords: {0}/frontier.jsonl\nCSV:     {0}/frontier.csv\n", directory.string());
   return exit_code(result);

@@ -129,7 +129,7 @@ int run_command(const GemmFlags& flags) {
                        .table = gemm_csv});
   if (result.records.empty()) return exit_code(result);
   print("GEMM lab on {}\n\n{}\n", device->description(),
-             to_terminal(gemm_summary(result.records), directory / "gemm.csv"));
+        to_terminal(gemm_summary(result.records), directory / "gemm.csv"));
   for (const std::string& note : gemm_notes(result.records)) print("  - {}\n", note);
   print("\nRecords: {0}/gemm.jsonl\nCSV:     {0}/gemm.csv\n", directory.string());
   return exit_code(result);

@@ -191,10 +191,10 @@ int run_command(const KernelFlags& flags) {
   if (result.records.empty()) return exit_code(result);
   say_failures(result.records, flags.entry);
   print("Kernel study on {}\n\n{}\n", device->description(),
-             to_terminal(kernel_summary(result.records), directory / "kernel.csv"));
+        to_terminal(kernel_summary(result.records), directory / "kernel.csv"));
   for (const std::string& note : kernel_notes(result.records)) print("  - {}\n", note);
   print("\nRecords: {0}/kernel.jsonl\nJSON:    {0}/kernel.json\nCSV:     {0}/kernel.csv\n",
-             directory.string());
+        directory.string());
   return exit_code(result, flags.entry);
 }
 

@@ -181,7 +181,7 @@ int run_command(const ModelFlags& flags) {
                        .also_written = {{"--save-weights", flags.save_weights}}});
   if (result.records.empty()) return exit_code(result);
   print("Transformer study on {}\n\n{}\n", device->description(),
-             to_terminal(model_summary(result.records), directory / "model.csv"));
+        to_terminal(model_summary(result.records), directory / "model.csv"));
   if (const Table ladder = ladder_table(result.records, "model"); !ladder.rows.empty()) {
     write_table(directory / "ladder.csv", ladder);
     print("{}\n", to_terminal(ladder, directory / "ladder.csv"));

@@ -9,8 +9,8 @@
 #include "cli/interrupt.h"
 #include "cli/turn_options.h"
 #include "measure/history.h"
-#include "measure/noise.h"
 #include "measure/interleave.h"
+#include "measure/noise.h"
 #include "report/progress.h"
 #include "report/table.h"
 
@@ -38,8 +38,7 @@ std::vector<Table> noise_tables(const std::vector<MeasuredNoise>& noise) {
 int run_command(const NoiseFlags& flags) {
   const Command command = study_command(own_program(), flags.study);
   watch_for_interrupts();
-  Progress progress(std::vector<double>(static_cast<size_t>(flags.runs), 1.0),
-                    terminal_progress());
+  Progress progress(std::vector<double>(static_cast<size_t>(flags.runs), 1.0), terminal_progress());
   std::vector<std::vector<Record>> runs;
   for (int i = 0; i < flags.runs; ++i) {
     progress.begin(static_cast<size_t>(i), fmt::format("run {}", i + 1));
@@ -60,8 +59,8 @@ int run_command(const NoiseFlags& flags) {
   History history(History::file_in(flags.results_dir), Database::Open::create);
   for (const MeasuredNoise& entry : noise) history.save_noise(entry);
   print("{}",
-             "Two single runs of a row lie further apart than its floor in 1 % of cases, with 95 % "
-             "confidence:\n\n");
+        "Two single runs of a row lie further apart than its floor in 1 % of cases, with 95 % "
+        "confidence:\n\n");
   for (const Table& table : noise_tables(noise)) print("{}\n", to_terminal(table));
   print("Stored in {}\n", History::file_in(flags.results_dir).string());
   return 0;

@@ -267,9 +267,10 @@ void add_output_flags(CLI::App& app, OutputFlags& flags) {
 }
 
 void add_runs(CLI::App& app, int& runs) {
-  app.add_option("--runs", runs,
-                 "measure all rows so many times, each time in a fresh process; verdicts of compare "
-                 "then know how far runs lie apart (5 is a good number)")
+  app.add_option(
+         "--runs", runs,
+         "measure all rows so many times, each time in a fresh process; verdicts of compare "
+         "then know how far runs lie apart (5 is a good number)")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str()
       ->excludes("--resume");

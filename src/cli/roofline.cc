@@ -147,7 +147,7 @@ int run_command(const RooflineFlags& flags) {
     result = run_sweep(rows, {.records = directory / "roofline.jsonl",
                               .output = flags.study.output,
                               .resume = flags.study.resume,
-                       .runs = flags.study.runs,
+                              .runs = flags.study.runs,
                               .budget = device->ledger().budget(),
                               .baseline = {flags.study.save_baseline, flags.study.results_dir},
                               .table = roofline_csv});
@@ -164,8 +164,8 @@ int run_command(const RooflineFlags& flags) {
         "raise --memory-budget",
         to_string(device->ledger().budget()));
   print("Roofline of {} ({})\n\n{}\n{}", roofline->title, device->description(),
-             to_terminal(compute_ceilings(*roofline), directory / "roofline.csv"),
-             to_terminal(memory_ceilings(*roofline), directory / "roofline.csv"));
+        to_terminal(compute_ceilings(*roofline), directory / "roofline.csv"),
+        to_terminal(memory_ceilings(*roofline), directory / "roofline.csv"));
   if (!ops.empty()) show_points(ops, *roofline, !flags.no_plot, directory / "points.csv");
   print("\nRecords: {0}/roofline.jsonl\nCSV:     {0}/roofline.csv\n", directory.string());
   return exit_code(result);

@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/print.h"
 #include "base/file_io.h"
+#include "base/print.h"
 #include "cli/attention_sweep.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
@@ -139,7 +139,7 @@ class WholeStudy {
 
   int run() {
     print("All studies on {}\nbudget for tensors {}\n", device_->description(),
-               to_string(device_->ledger().budget()));
+          to_string(device_->ledger().budget()));
     SweepGroup group;  // one progress line over everything; runs in fresh processes show their own
     if (!flags_.dry_run && flags_.runs == 1) {
       for (const StudyStep& step : steps_before_attention())
@@ -287,8 +287,9 @@ class WholeStudy {
 
   void save_baseline() const {
     History history(History::file_in(flags_.results_dir), Database::Open::create);
-    say("saved {} rows as baseline '{}' in {}", history.save(flags_.save_baseline, all_records()).rows,
-        flags_.save_baseline, History::file_in(flags_.results_dir).string());
+    say("saved {} rows as baseline '{}' in {}",
+        history.save(flags_.save_baseline, all_records()).rows, flags_.save_baseline,
+        History::file_in(flags_.results_dir).string());
   }
 
   void write_results() const {
@@ -305,7 +306,8 @@ class WholeStudy {
   const fs::path directory_;
   const Protocol protocol_;
   const std::unique_ptr<Device> device_;
-  std::vector<FileDescriptor> held_;  // outputs that are pipes: their readers see no end before the work is done
+  std::vector<FileDescriptor>
+      held_;  // outputs that are pipes: their readers see no end before the work is done
   std::vector<fs::path> results_;
   int code_ = 0;
 };

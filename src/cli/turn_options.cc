@@ -29,8 +29,9 @@ void add_turn_flags(CLI::App& command, TurnFlags& flags) {
       ->check(CLI::Range(1, kMaxPairs))
       ->capture_default_str();
   command
-      .add_option("--time-budget", flags.time_budget,
-                  "per row; rounds end earlier when every row has its verdict and every gate is decided")
+      .add_option(
+          "--time-budget", flags.time_budget,
+          "per row; rounds end earlier when every row has its verdict and every gate is decided")
       ->capture_default_str();
 }
 
@@ -43,10 +44,8 @@ InterleaveOptions turn_options(const TurnFlags& flags, const CompareOptions& com
   return {
       .rounds = {.rounds = flags.rounds,
                  .time_budget_s = parse_time_budget(flags.time_budget),
-                 .settled =
-                     [compare, decided](const auto& rows) {
-                       return settled_rows(rows, compare, decided);
-                     }},
+                 .settled = [compare, decided](
+                                const auto& rows) { return settled_rows(rows, compare, decided); }},
       .interrupted = interrupted,
       .progress = [&progress](int round, size_t row) {
         progress.begin(

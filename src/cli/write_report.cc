@@ -83,7 +83,8 @@ std::vector<NamedBytes> tensors_at_peak(const Record& record) {
     if (!config) return {};
     const AttentionImplementation& implementation =
         find_attention_implementation(record.implementation);
-    if (info(implementation.mode).fuse) return {};  // what its graph holds is not what the compiler keeps
+    if (info(implementation.mode).fuse)
+      return {};  // what its graph holds is not what the compiler keeps
     std::vector<NamedBytes> out;
     for (const MemoryItem& item : account_attention(*config, implementation.form).at_peak)
       out.push_back({item.name, item.bytes});

@@ -26,9 +26,9 @@ std::vector<void*> bound_storages(const Graph& graph, const std::vector<Layout>&
       const bool is_whole = layout.offset == 0 && layout.strides == contiguous_strides(shape) &&
                             element_count(shape) == element_count(graph.type(layout.storage).shape);
       if (!is_whole)
-        throw Error(ErrorKind::usage,
-                    fmt::format("'{}' is a view of another tensor and takes no memory of its own",
-                                name));
+        throw Error(
+            ErrorKind::usage,
+            fmt::format("'{}' is a view of another tensor and takes no memory of its own", name));
       void*& place = bound[graph.index(layout.storage)];
       if (place != nullptr && place != data)
         throw Error(ErrorKind::usage,
@@ -62,8 +62,6 @@ Executable::Executable(const Trace& trace, Device& device, CompileOptions option
   traced_seconds_ = monotonic_s() - start;
 }
 
-Executable::~Executable() = default;
-
 void Executable::plan_fused() {
   FittedPlan fitted = plan_within(graph_,
                                   {.scratch = scratch_of(device_),
@@ -85,8 +83,7 @@ void Executable::find_parts() {
   for (Value value : graph_.inputs()) {
     const InputInfo& input = graph_.input_info(value);
     const Shape& shape = graph_.type(value).shape;
-    if (input.parts.empty())
-      parts_[input.name] = {input.name, 0, shape.rank() > 0 ? shape[0] : 1};
+    if (input.parts.empty()) parts_[input.name] = {input.name, 0, shape.rank() > 0 ? shape[0] : 1};
     int64_t begin = 0;
     for (const InputPart& part : input.parts) {
       parts_[tensor_name(input.role, part.parameter)] = {input.name, begin, begin + part.rows};

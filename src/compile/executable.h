@@ -30,15 +30,14 @@
 
 namespace ridgeline {
 
-// The caller's memory for inputs and outputs, by their names: contiguous, of the type that the graph
-// says, and there for as long as the executable runs.
+// The caller's memory for inputs and outputs, by their names: contiguous, of the type that the
+// graph says, and there for as long as the executable runs.
 using Bindings = std::map<std::string, void*, std::less<>>;
 
 class Executable {
  public:
   // Traces, applies the passes and plans. The device must outlive this.
   Executable(const Trace& trace, Device& device, CompileOptions options = {});
-  ~Executable();
   Executable(const Executable&) = delete;
   Executable& operator=(const Executable&) = delete;
 
@@ -52,9 +51,9 @@ class Executable {
   Bytes predicted_peak() const;
   Bytes predicted_after(size_t stage) const;  // what lives once a stage is done
   int64_t launches() const;
-  int64_t eager_launches() const;         // of the same graph without fusion
+  int64_t eager_launches() const;                    // of the same graph without fusion
   size_t recomputed() const { return recomputed_; }  // results that are computed again to fit
-  std::vector<Cost> kernel_costs() const;  // one after the other
+  std::vector<Cost> kernel_costs() const;            // one after the other
   std::vector<Cost> stage_costs() const;
   // Of a fused one: what was recognised, every kernel and why, memory, refusals. With `timed` also
   // how long each takes, if it was prepared and the device can tell.
@@ -75,7 +74,6 @@ class Executable {
   // From now on every result is poisoned before its kernel runs; for runs that are verified.
   void set_poison(bool poison);
   void set_observer(KernelObserver* observer);  // of every kernel from now on; null: nobody
-
 
   const std::string& fallback() const { return fallback_; }  // why it runs eagerly; empty: as asked
   // Tracing, passes, planning and code generation, of the first time.

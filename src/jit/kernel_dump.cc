@@ -80,7 +80,8 @@ void dump_kernel(const KernelDump& dump) {
   write_file(file(".cubin"), dump.cubin);
   if (dump.ptx.empty()) {
     say_once(
-        "--dump-kernels: no PTX is written: NVRTC was not found, the machine code is from the cache");
+        "--dump-kernels: no PTX is written: NVRTC was not found, the machine code is from the "
+        "cache");
   } else {
     write_file(file(".ptx"), dump.ptx);
   }

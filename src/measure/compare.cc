@@ -32,8 +32,8 @@ constexpr std::pair<Verdict, std::string_view> kVerdicts[] = {{Verdict::same, "S
                                                               {Verdict::faster, "FASTER"},
                                                               {Verdict::slower, "SLOWER"},
                                                               {Verdict::unclear, "UNCLEAR"}};
-constexpr std::pair<Pairing, std::string_view> kPairings[] = {
-    {Pairing::interleaved, "interleaved"}, {Pairing::separate, "separate"}};
+constexpr std::pair<Pairing, std::string_view> kPairings[] = {{Pairing::interleaved, "interleaved"},
+                                                              {Pairing::separate, "separate"}};
 constexpr std::pair<Evidence, std::string_view> kEvidence[] = {{Evidence::rounds, "rounds"},
                                                                {Evidence::runs, "runs"},
                                                                {Evidence::floor, "floor"},
@@ -90,9 +90,8 @@ std::optional<SideFigures> figures_of(const Record& record, const std::string& p
   if (!problem.empty()) return std::nullopt;
   SideFigures out{.samples = samples};
   std::sort(out.samples.begin(), out.samples.end());
-  out.log_medians = logarithms(record.merged_runs > 0
-                                   ? samples
-                                   : std::vector<double>{summarize(samples).median_ms});
+  out.log_medians = logarithms(
+      record.merged_runs > 0 ? samples : std::vector<double>{summarize(samples).median_ms});
   out.median_ms = std::exp(mean_of(out.log_medians));
   return out;
 }
@@ -224,8 +223,7 @@ RowComparison compare_pair(const RowPair& pair, double confidence, const Compare
   row.base = without_samples(*pair.base);
   row.next = without_samples(*pair.next);
   row.phase = pair.phase;
-  for (const auto& [side, record] :
-       {std::pair("the base", pair.base), {"the new one", pair.next}})
+  for (const auto& [side, record] : {std::pair("the base", pair.base), {"the new one", pair.next}})
     if (record->status != Status::ok)
       row.note += (row.note.empty() ? "" : "; ") + state(side, *record);
   if (!row.note.empty() || pair.phase.empty()) return row;
@@ -282,8 +280,7 @@ double RowComparison::slowdown() const {
   return std::expm1(log_time.estimate);
 }
 double RowComparison::visible() const {
-  return std::expm1(
-      std::max(log_time.high - log_time.estimate, log_time.estimate - log_time.low));
+  return std::expm1(std::max(log_time.high - log_time.estimate, log_time.estimate - log_time.low));
 }
 bool RowComparison::judged() const {
   return verdict && verdict != Verdict::unclear;

@@ -103,8 +103,8 @@ struct Comparison {
   std::optional<Shift> mean_log_time() const;
 };
 
-// Pairs rows by study, implementation, device, workload and settings; runs are merged first. Throws a usage error for
-// different machines or settings unless forced, and when no row is in both.
+// Pairs rows by study, implementation, device, workload and settings; runs are merged first. Throws
+// a usage error for different machines or settings unless forced, and when no row is in both.
 Comparison compare_records(std::span<const Record> base, std::span<const Record> next,
                            const CompareOptions& options);
 

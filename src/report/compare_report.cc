@@ -76,10 +76,14 @@ std::string change_text(double speedup) {
 // "rounds", "5 and 5 runs", "floor of 8.1 %", "single runs".
 std::string evidence_text(const RowComparison& row) {
   switch (row.evidence) {
-    case Evidence::rounds: return "rounds";
-    case Evidence::runs: return fmt::format("{} and {} runs", row.base_runs, row.new_runs);
-    case Evidence::floor: return "floor of " + percent_text(row.noise->fraction);
-    case Evidence::single: return "single runs";
+    case Evidence::rounds:
+      return "rounds";
+    case Evidence::runs:
+      return fmt::format("{} and {} runs", row.base_runs, row.new_runs);
+    case Evidence::floor:
+      return "floor of " + percent_text(row.noise->fraction);
+    case Evidence::single:
+      return "single runs";
   }
   return {};
 }
@@ -121,8 +125,7 @@ Table comparison_table(const Comparison& comparison) {
         {printable(row.phase, kMaxText), cell(row.base_ms, "{:.4g}"), cell(row.new_ms, "{:.4g}"),
          known ? cell(row.speedup(), "{:.3f}x") : "",
          bounded ? fmt::format("{:.3f} to {:.3f}", row.speedup_low(), row.speedup_high()) : "",
-         known ? change_text(row.speedup()) : "",
-         bounded ? percent_text(row.visible()) : "",
+         known ? change_text(row.speedup()) : "", bounded ? percent_text(row.visible()) : "",
          known ? evidence_text(row) : "", verdict_text(row)});
     if (has_notes) cells.push_back(row.note);
     table.rows.push_back(std::move(cells));
@@ -207,8 +210,9 @@ std::vector<std::string> comparison_sentences(const Comparison& comparison) {
                             name == "-" ? "not compared" : name);
   out.push_back(verdicts + ".");
   if (const auto mean = comparison.mean_log_time()) {
-    const auto judged = std::count_if(comparison.rows.begin(), comparison.rows.end(),
-                                      [](const RowComparison& row) { return row.verdict.has_value(); });
+    const auto judged =
+        std::count_if(comparison.rows.begin(), comparison.rows.end(),
+                      [](const RowComparison& row) { return row.verdict.has_value(); });
     out.push_back(
         fmt::format("Geometric mean of the speedups: {:.3f}x ({:.3f} to {:.3f}), {}{}.",
                     std::exp(-mean->estimate), std::exp(-mean->high), std::exp(-mean->low),
@@ -224,9 +228,8 @@ std::vector<std::string> comparison_sentences(const Comparison& comparison) {
         "{} lines have two modes: the medians tell of another difference than the quickest {}.",
         two_modes, comparison.pairing == Pairing::interleaved ? "samples" : "samples or runs"));
   const auto unclear =
-      std::find_if(comparison.rows.begin(), comparison.rows.end(), [](const RowComparison& row) {
-        return row.verdict == Verdict::unclear;
-      });
+      std::find_if(comparison.rows.begin(), comparison.rows.end(),
+                   [](const RowComparison& row) { return row.verdict == Verdict::unclear; });
   if (unclear != comparison.rows.end() && comparison.pairing == Pairing::separate)
     out.push_back(fmt::format(
         "What would decide: fresh runs of both sides{}, or both in turns: `ridgeline compare "

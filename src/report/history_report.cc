@@ -55,9 +55,9 @@ void judge(std::vector<Line>& lines, const NoiseLookup& noise) {
   for (Line& line : lines)
     for (Point& point : line.points) {
       if (!point.before) continue;
-      const Comparison comparison =
-          compare_records({&point.before->record, 1}, {&point.saved->record, 1},
-                          {.noise = noise, .lines = shared[{point.before->run.id, point.saved->run.id}]});
+      const Comparison comparison = compare_records(
+          {&point.before->record, 1}, {&point.saved->record, 1},
+          {.noise = noise, .lines = shared[{point.before->run.id, point.saved->run.id}]});
       for (const RowComparison& row : comparison.rows)
         if (row.phase == line.phase) point.against = row;
     }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "compile/ladder.h"
 #include "report/record_cells.h"
 #include "report/verdicts.h"
 
@@ -24,9 +25,15 @@ struct Ladder {
   std::vector<std::string_view> rungs;
   std::string_view beside = {};  // no rung, but told below them: the kernel by itself
   std::vector<std::string_view> timed;
-  bool adds_up = false;                           // times of all that is timed are one figure
+  bool adds_up = false;                          // times of all that is timed are one figure
   std::vector<const char*> words, numbers = {};  // of the workload, for its name
 };
+
+std::vector<std::string_view> rungs_of_models() {
+  std::vector<std::string_view> names;
+  for (const ModeInfo& mode : modes()) names.push_back(mode.name);
+  return names;
+}
 
 const std::vector<Ladder>& ladders() {
   static const std::vector<Ladder> kLadders = {
@@ -38,7 +45,7 @@ const std::vector<Ladder>& ladders() {
        .words = {"dtype"},
        .numbers = {"seq_len", "d_model", "batch_size", "heads"}},
       {.study = "model",
-       .rungs = {"vanilla", "fused", "flash", "compiled"},
+       .rungs = rungs_of_models(),
        .timed = {"forward", "fwd_bwd", "full_step"},
        .words = {"model_size", "precision"},
        .numbers = {"context_length", "batch_size"}},
@@ -91,11 +98,11 @@ void add_rows(const std::vector<const Record*>& of_workload, const Ladder& ladde
     const bool is_rung = rung != ladder.beside;
     std::string name = name_of(record, ladder);
     if (!ladder.adds_up) name += " " + std::string(timed);
-    table.rows.push_back({name, std::string(rung), cell(now.launches, "{:.0f}"),
-                          now.ms ? cell(now.ms, "{:.4g}") : std::string(status_csv_word(record.status)),
-                          cell(now.half_width, "{:.1f}"), cell(now.bytes, "{:.2f}", 0x1p-20),
-                          ratio_cell(lowest.ms, now.ms),
-                          is_rung ? ratio_cell(before.ms, now.ms) : std::string()});
+    table.rows.push_back(
+        {name, std::string(rung), cell(now.launches, "{:.0f}"),
+         now.ms ? cell(now.ms, "{:.4g}") : std::string(status_csv_word(record.status)),
+         cell(now.half_width, "{:.1f}"), cell(now.bytes, "{:.2f}", 0x1p-20),
+         ratio_cell(lowest.ms, now.ms), is_rung ? ratio_cell(before.ms, now.ms) : std::string()});
     if (!lowest.ms) lowest = now;
     if (is_rung && now.ms) before = now;
   };
@@ -109,9 +116,8 @@ Table ladder_table(std::span<const Record> records, std::string_view study) {
   const auto found = std::ranges::find(ladders(), study, &Ladder::study);
   if (found == ladders().end()) return {};
   const Ladder& ladder = *found;
-  Table table{.title = ladder.adds_up
-                           ? "the ladder: forward and backward, medians"
-                           : "the ladder: median milliseconds per step, rung by rung",
+  Table table{.title = ladder.adds_up ? "the ladder: forward and backward, medians"
+                                      : "the ladder: median milliseconds per step, rung by rung",
               .columns = {"workload", "rung", "launches", "ms", "+-%", "peak MiB",
                           fmt::format("over {}", ladder.rungs.front()), "over the rung before"},
               .rows = {},
@@ -127,7 +133,8 @@ Table ladder_table(std::span<const Record> records, std::string_view study) {
     const auto is_there = [&](std::string_view rung) {
       return std::ranges::find(rows, rung, &Record::implementation) != rows.end();
     };
-    if (std::ranges::count_if(ladder.rungs, is_there) < static_cast<int64_t>(kFewestRungs)) continue;
+    if (std::ranges::count_if(ladder.rungs, is_there) < static_cast<int64_t>(kFewestRungs))
+      continue;
     for (std::string_view timed : ladder.timed) {
       add_rows(rows, ladder, timed, table);
       if (ladder.adds_up) break;

@@ -9,6 +9,7 @@
 #include "kernels/host_values.h"
 
 namespace ridgeline {
+
 // Compiles first: what cannot be compiled shall not have taken memory.
 CompiledExecutor::CompiledExecutor(const Graph& graph, const Plan& plan, Device& device,
                                    const ExecutorOptions& options)

@@ -87,16 +87,16 @@ Json compile_metrics(const Executable& executable) {
   return metrics;
 }
 
-Verification verify(const AttentionWorkload& workload, const Executable& executable,
-                    Device& device, uint64_t seed) {
+Verification verify(const AttentionWorkload& workload, const Executable& executable, Device& device,
+                    uint64_t seed) {
   const HeadReader read = [&](const char* name, int64_t head) {
     const TensorView whole =
         executable.has_output(name) ? executable.output(name) : executable.input(name);
     return read_values(device, sub_tensor(whole, head));
   };
   HostThreads threads(device);
-  return verify_attention(workload.config, {.log_sum_exp = executable.has_output("log_sum_exp")}, read, seed,
-                          threads.runner());
+  return verify_attention(workload.config, {.log_sum_exp = executable.has_output("log_sum_exp")},
+                          read, seed, threads.runner());
 }
 
 // One more run, of which every kernel is looked at by itself; only what is wrong is told.

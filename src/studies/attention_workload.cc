@@ -56,7 +56,7 @@ Trace attention_trace(const AttentionWorkload& workload) {
 CompileOptions attention_options(const AttentionWorkload& workload) {
   return {.mode = find_attention_implementation(workload.implementation).mode,
           .backward = workload.config.backward,
-          .message = [](const std::string& text) { say_once(text); }};
+          .message = say_once};
 }
 
 bool is_planned(const AttentionWorkload& workload) {

@@ -83,8 +83,8 @@ Bytes predicted_peak(const AttentionWorkload& workload, Device& device) {
       .predicted_peak();
 }
 
-int64_t predicted_frontier(AttentionWorkload workload, Device& device, Bytes budget,
-                           int64_t step, int64_t max_seq_len) {
+int64_t predicted_frontier(AttentionWorkload workload, Device& device, Bytes budget, int64_t step,
+                           int64_t max_seq_len) {
   const auto fits = [&](int64_t steps) {
     workload.config.seq_len = steps * step;
     return predicted_peak(workload, device) <= budget;

@@ -49,8 +49,8 @@ Bytes predicted_peak(const AttentionWorkload& workload, Device& device);
 
 // The longest multiple of `step`, at most `max_seq_len`, whose predicted peak is within `budget`;
 // 0: not even one step.
-int64_t predicted_frontier(AttentionWorkload workload, Device& device, Bytes budget,
-                           int64_t step, int64_t max_seq_len);
+int64_t predicted_frontier(AttentionWorkload workload, Device& device, Bytes budget, int64_t step,
+                           int64_t max_seq_len);
 
 // The length of the workload given is not looked at. What no kernel serves is unsupported, and so
 // is found without a probe; a search that ends on a probe that failed, but not for memory, and

@@ -79,32 +79,33 @@ Verification GemmProblem::verify(uint64_t seed) const {
   }
   HostThreads threads(device_);
   // Named again: Clang 14 captures no structured binding.
-  threads.runner()(static_cast<int64_t>(rows.size()), [&, n = n, k = k](int64_t begin, int64_t end) {
-    std::vector<double> exact(static_cast<size_t>(n));
-    std::vector<float> plain(static_cast<size_t>(n));
-    for (int64_t r = begin; r < end; ++r) {
-      const auto at = static_cast<size_t>(r);
-      std::fill(exact.begin(), exact.end(), 0.0);
-      std::fill(plain.begin(), plain.end(), 0.0f);
-      for (int64_t step = 0; step < k; ++step) {
-        const double left = a_rows[at][static_cast<size_t>(step)];
-        const float plain_left = as_operand(left);
-        const double* right = &b[static_cast<size_t>(step * n)];
-        const float* plain_right = &plain_b[static_cast<size_t>(step * n)];
-        for (size_t j = 0; j < exact.size(); ++j) {
-          exact[j] += left * right[j];
-          plain[j] += plain_left * plain_right[j];
+  threads.runner()(
+      static_cast<int64_t>(rows.size()), [&, n = n, k = k](int64_t begin, int64_t end) {
+        std::vector<double> exact(static_cast<size_t>(n));
+        std::vector<float> plain(static_cast<size_t>(n));
+        for (int64_t r = begin; r < end; ++r) {
+          const auto at = static_cast<size_t>(r);
+          std::fill(exact.begin(), exact.end(), 0.0);
+          std::fill(plain.begin(), plain.end(), 0.0f);
+          for (int64_t step = 0; step < k; ++step) {
+            const double left = a_rows[at][static_cast<size_t>(step)];
+            const float plain_left = as_operand(left);
+            const double* right = &b[static_cast<size_t>(step * n)];
+            const float* plain_right = &plain_b[static_cast<size_t>(step * n)];
+            for (size_t j = 0; j < exact.size(); ++j) {
+              exact[j] += left * right[j];
+              plain[j] += plain_left * plain_right[j];
+            }
+          }
+          Extremes& extreme = extremes[at];
+          for (size_t j = 0; j < exact.size(); ++j) {
+            extreme.error = larger(extreme.error, std::abs(out_rows[at][j] - exact[j]));
+            extreme.plain_error =
+                std::max(extreme.plain_error, std::abs(rounded(dtype, plain[j]) - exact[j]));
+            extreme.largest = std::max(extreme.largest, std::abs(exact[j]));
+          }
         }
-      }
-      Extremes& extreme = extremes[at];
-      for (size_t j = 0; j < exact.size(); ++j) {
-        extreme.error = larger(extreme.error, std::abs(out_rows[at][j] - exact[j]));
-        extreme.plain_error =
-            std::max(extreme.plain_error, std::abs(rounded(dtype, plain[j]) - exact[j]));
-        extreme.largest = std::max(extreme.largest, std::abs(exact[j]));
-      }
-    }
-  });
+      });
   Extremes all;
   for (const Extremes& each : extremes) {
     all.error = larger(all.error, each.error);

@@ -66,8 +66,7 @@ void ModelInputs::upload_parameter(const Executable& executable, const std::stri
   if (executable.has_input(copy)) upload(executable.input(copy), values, in_parallel);
 }
 
-void ModelInputs::fill_parameters(const Executable& executable,
-                                  const TransformerConfig& config) {
+void ModelInputs::fill_parameters(const Executable& executable, const TransformerConfig& config) {
   HostThreads threads(device_);
   const RangeRunner in_parallel = threads.runner();
   const TakeValues take = [&](const Parameter& parameter, std::span<const float> values) {
@@ -141,8 +140,7 @@ void ModelInputs::fill(const Executable& executable, const TransformerConfig& co
   }
 }
 
-void ModelInputs::fill_unevenly(const Executable& executable,
-                                const TransformerConfig& config) {
+void ModelInputs::fill_unevenly(const Executable& executable, const TransformerConfig& config) {
   constexpr size_t kPeriod = 1 << 16;
   constexpr double kMoment = 1e-3;
   fill(executable, config);

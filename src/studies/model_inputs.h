@@ -41,8 +41,8 @@ class ModelInputs {
   void set_step(const Executable& executable, int64_t step, const AdamWOptions& optimizer);
 
   // Writes the parameters as they are now, in fp32, whatever precision products read them in.
-  void save_weights(const Executable& executable, const TransformerConfig& config,
-                    int64_t steps, const std::filesystem::path& path) const;
+  void save_weights(const Executable& executable, const TransformerConfig& config, int64_t steps,
+                    const std::filesystem::path& path) const;
 
   // Random ids below the vocabulary, [batch * context]; `name` is "tokens" or "targets".
   std::vector<int32_t> ids(const TransformerConfig& config, const std::string& name) const;

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <limits>
+#include <map>
 
 #include "report/growth.h"
 #include "studies/model_program.h"

@@ -171,8 +171,7 @@ Record ModelStudy::describe(const ModelWorkload& workload, const Record& blank) 
 Bytes ModelStudy::predicted_peak(const ModelWorkload& workload) const {
   Bytes peak;
   for (Scenario scenario : options_.scenarios)
-    peak = std::max(peak,
-                    build(workload, scenario)->predicted_peak());
+    peak = std::max(peak, build(workload, scenario)->predicted_peak());
   return peak;
 }
 
@@ -231,7 +230,7 @@ std::optional<ModelSample> ModelStudy::reference(const ModelWorkload& workload, 
 std::unique_ptr<Executable> ModelStudy::build(const ModelWorkload& workload, Scenario scenario,
                                               const std::string& of) const {
   CompileOptions options = model_options(workload, device_);
-  options.message = [](const std::string& text) { say_once(text); };
+  options.message = say_once;
   if (options_.stage && !of.empty())
     options.stage = [this, of](std::string_view what) {
       options_.stage(fmt::format("{}: {}", of, what));
@@ -379,10 +378,11 @@ bool ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, 
   }
   add_costs(workload, executable, device_, record);
   begin(scenario, "busy time");
-  std::vector<BusyPhase> busy = {
-      {series_of(scenario), [&] { return device_.busy_ms([&] {
-                               for (const auto& part : parts) part();
-                             }); }}};
+  std::vector<BusyPhase> busy = {{series_of(scenario), [&] {
+                                    return device_.busy_ms([&] {
+                                      for (const auto& part : parts) part();
+                                    });
+                                  }}};
   if (parts.size() > 1)
     busy.push_back({measurement.series.back().name, [&] {
                       for (size_t part = 0; part + 1 < parts.size(); ++part) parts[part]();
@@ -471,13 +471,12 @@ std::string ModelStudy::explain(const ModelWorkload& workload, const Record* rec
                           measured_peak(*record, info(scenario).series));
     ModelWorkload vanilla = workload;
     vanilla.mode = Mode::vanilla;
-    text +=
-        fmt::format("launches per step: {} vanilla, {} unfused, {} fused, {}\n",
-                    build(vanilla, scenario)->launches(),
-                    executable.eager_launches(), executable.launches(),
-                    info(workload.mode).launch_graph && device_.can_record()
-                        ? fmt::format("{} as launch graphs", parts_of(executable).size())
-                        : "no launch graph");
+    text += fmt::format("launches per step: {} vanilla, {} unfused, {} fused, {}\n",
+                        build(vanilla, scenario)->launches(), executable.eager_launches(),
+                        executable.launches(),
+                        info(workload.mode).launch_graph && device_.can_record()
+                            ? fmt::format("{} as launch graphs", parts_of(executable).size())
+                            : "no launch graph");
     const bool timed = series != nullptr && device_.can_record();
     if (timed) {  // kernels by themselves, over inputs that make sense
       executable.prepare();

@@ -28,9 +28,8 @@ struct ModelSample {
 class ModelSampler {
  public:
   // `targets`: the ids that the loss compares with.
-  ModelSampler(const Executable& executable, const Device& device,
-               const TransformerConfig& config, std::vector<int32_t> targets, uint64_t seed,
-               const AdamWOptions& optimizer);
+  ModelSampler(const Executable& executable, const Device& device, const TransformerConfig& config,
+               std::vector<int32_t> targets, uint64_t seed, const AdamWOptions& optimizer);
 
   ModelSample after_run() const;
 

@@ -16,9 +16,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::vector<std::string> kOrder = {"base",    "graph", "cost",   "autodiff", "models",
-                                         "passes",  "plan",  "kernels", "jit",     "runtime",
-                                         "compile", "measure", "api",    "report", "studies", "cli"};
+const std::vector<std::string> kOrder = {
+    "base", "graph",   "cost",    "autodiff", "models", "passes", "plan",    "kernels",
+    "jit",  "runtime", "compile", "measure",  "api",    "report", "studies", "cli"};
 
 size_t place_of(const std::string& folder) {
   return static_cast<size_t>(std::ranges::find(kOrder, folder) - kOrder.begin());

@@ -67,8 +67,7 @@ TEST(Executable, EachRungTakesNoMoreLaunchesAndMemoryThanTheOneBelow) {
   for (const ModeInfo& mode : modes()) {
     ModelWorkload workload = model;
     workload.mode = mode.mode;
-    const Executable executable =
-        testing::model_executable(workload, Scenario::full_step, device);
+    const Executable executable = testing::model_executable(workload, Scenario::full_step, device);
     EXPECT_LE(executable.launches(), launches) << mode.name;
     EXPECT_LE(executable.predicted_peak(), peak) << mode.name;
     launches = executable.launches();
@@ -117,8 +116,9 @@ TEST(Executable, WithoutACompilerItRunsEagerlyAndTellsIt) {
   CpuDevice poor({.threads = 1, .compiler = {.cache_dir = "off", .compiler = "/no/such/compiler"}});
   CpuDevice device({.threads = 1});
   std::string told;
-  Executable executable(attention(), poor,
-                        {.mode = Mode::fused, .message = [&](const std::string& text) { told = text; }});
+  Executable executable(
+      attention(), poor,
+      {.mode = Mode::fused, .message = [&](const std::string& text) { told = text; }});
   executable.prepare();
   EXPECT_NE(executable.fallback().find("no C++ compiler"), std::string::npos);
   EXPECT_NE(told.find("falls back to eager"), std::string::npos) << told;

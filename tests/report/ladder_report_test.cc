@@ -12,8 +12,8 @@ Record model(const std::string& mode, double ms, int launches) {
   record.study = "model";
   record.implementation = mode;
   record.device = "cpu";
-  record.workload = {{"model_size", "small"}, {"context_length", 128}, {"batch_size", 4},
-                     {"precision", "mixed"}};
+  record.workload = {
+      {"model_size", "small"}, {"context_length", 128}, {"batch_size", 4}, {"precision", "mixed"}};
   record.series.push_back(series_of("full_step", {ms, ms, ms, ms, ms, ms}));
   record.metrics = Json{{"full_step", {{"launches", launches}, {"peak_bytes", 3 << 20}}}};
   return record;
@@ -43,8 +43,9 @@ TEST(Ladder, TellsWhatEachRungBroughtWhateverTheOrderOfRecords) {
 }
 
 TEST(Ladder, TwoRungsAreNoLadder) {
-  EXPECT_TRUE(ladder_table(std::vector{model("compiled", 2, 60), model("vanilla", 12, 300)}, "model")
-                  .rows.empty());
+  EXPECT_TRUE(
+      ladder_table(std::vector{model("compiled", 2, 60), model("vanilla", 12, 300)}, "model")
+          .rows.empty());
 }
 
 TEST(Ladder, OfAttentionAddsForwardAndBackwardAndSetsTheKernelBeside) {
@@ -53,8 +54,8 @@ TEST(Ladder, OfAttentionAddsForwardAndBackwardAndSetsTheKernelBeside) {
   for (const char* name : {"naive", "fused", "compiled", "flash"}) {
     Record record = model(name, 1, 1);
     record.study = "attention";
-    record.workload = {{"dtype", "fp32"}, {"seq_len", 64}, {"d_model", 32}, {"batch_size", 8},
-                       {"heads", 1},      {"causal", true}};
+    record.workload = {{"dtype", "fp32"}, {"seq_len", 64}, {"d_model", 32},
+                       {"batch_size", 8}, {"heads", 1},    {"causal", true}};
     record.series = {series_of("forward", {ms, ms, ms}), series_of("backward", {ms, ms, ms})};
     record.metrics = Json{{"launches", 4}};
     record.memory.peak = Bytes{1 << 20};
