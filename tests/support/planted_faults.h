@@ -298,6 +298,9 @@ class Faulty : public Base {
   // Whether a value has come out otherwise since.
   bool planted() const { return planted_; }
 
+  // Faults are planted by the host, of which a launch graph knows nothing.
+  bool can_record() const override { return false; }
+
   void run(const Node& node, std::span<const TensorView> inputs,
            std::span<const TensorView> outputs, void* scratch = nullptr) override {
     const bool here =
