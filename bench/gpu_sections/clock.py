@@ -59,7 +59,7 @@ class ForwardKernel:
         module, self.function = ctypes.c_void_p(), ctypes.c_void_p()
         self.check(self.driver.cuModuleLoadData(ctypes.byref(module), cubin.read_bytes()))
         self.check(self.driver.cuModuleGetFunction(ctypes.byref(self.function), module, b"flash_forward"))
-        # Grid and shared memory: src/kernels/cuda/flash_forward.cc and flash_tiles.cc.
+        # Grid and shared memory: src/kernels/cuda/attention/flash_forward.cc and flash_tiles.cc.
         number = {name: int(value) for name, value in constants.items() if value.isdigit()}
         if number["GROUPED"] or number["MASK"]:
             raise RuntimeError("this check starts kernels without a mask only")

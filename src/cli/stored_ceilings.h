@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "measure/machine.h"
-#include "report/roofline_model.h"
+#include "measure/roofline_model.h"
 #include "runtime/device.h"
 
 namespace ridgeline {

@@ -16,7 +16,7 @@ struct PointwiseOp {
   std::string_view expression = {};  // in generated kernels, {0} the operand; empty: a call
   std::string_view body = {};        // of the function, where all languages write it alike;
   std::string_view cuda = {};        // else for GPUs, and for CPUs, or neither where it is
-  std::string_view host = {};        // written by hand: elements.cuh, plan/host_preamble.cc
+  std::string_view host = {};        // written by hand: elements.cuh, codegen/host_preamble.cc
 };
 
 }  // namespace ridgeline

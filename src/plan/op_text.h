@@ -10,7 +10,7 @@
 
 namespace ridgeline {
 
-// The type of elements.cuh and of plan/host_preamble.cc that stores a dtype.
+// The type of elements.cuh and of codegen/host_preamble.cc that stores a dtype.
 const char* element_name(DType dtype);
 // The fold of kernels/cuda/groups.cuh that a reduction takes.
 const char* fold_name(Op op);
@@ -22,7 +22,7 @@ struct FusedOp {
 };
 
 // Functions named in the text are those of pointwise_functions(), and those that elements.cuh and
-// plan/host_preamble.cc write by hand.
+// codegen/host_preamble.cc write by hand.
 FusedOp fused_op(Op op);
 
 // Functions in fp32 of the list of pointwise ops, as kernels of a language have them.

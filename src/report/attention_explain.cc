@@ -8,10 +8,10 @@
 #include <tuple>
 
 #include "base/printable.h"
+#include "measure/growth.h"
 #include "report/attention_report.h"
 #include "report/attention_rows.h"
 #include "report/busy_cells.h"
-#include "report/growth.h"
 #include "report/record_cells.h"
 #include "report/report_axis.h"
 #include "report/verdicts.h"

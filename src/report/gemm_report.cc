@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 
+#include "measure/roofline_model.h"
 #include "report/record_cells.h"
 #include "report/verdicts.h"
 

@@ -1,5 +1,4 @@
-// What tables and sentences read out of records. Those come from files, so nothing is taken for
-// granted.
+// Cells of tables and notes below them, out of records.
 #pragma once
 
 #include <map>
@@ -10,38 +9,14 @@
 #include <string_view>
 #include <vector>
 
-#include "measure/record.h"
+#include "measure/record_values.h"
 
 namespace ridgeline {
 
-// A member as text, whole: "True" and "False" for booleans; empty: there is none.
-std::string text_of(const Json& object, const char* key);
-
-// A number in the metrics of a phase, such as {"forward": {"mfu": 0.4}}; empty: there is none.
-std::optional<double> metric_in(const std::optional<Json>& metrics, std::string_view phase,
-                                const char* name);
-std::optional<double> number_in(const Json& object, const char* name);
-// The same, and a statistic, of a row that is ok.
-std::optional<double> metric_of(const Record& record, std::string_view phase, const char* name);
-std::optional<double> statistic(const Record& record, std::string_view phase,
-                                double Statistics::*which);
-// Half the width of the interval of the median, in percent of it: what the samples of this run
-// tell, not how far other runs may lie apart. Empty: no such row or series, or too few samples.
-std::optional<double> in_run_percent(const Record& record, std::string_view phase);
 std::optional<double> mebibytes(const std::optional<Bytes>& bytes);
-
-// The largest error of any tensor in parts of its tolerance, NaN if one is; empty: not checked.
-std::optional<double> worst_error(const Record& record);
 
 // Empty where there is no value.
 std::string cell(std::optional<double> value, const char* format = "{:.6g}", double factor = 1);
-
-// Those of a study, with a workload to read.
-std::vector<const Record*> rows_of_study(std::span<const Record> records, std::string_view study);
-
-// A measured ceiling moves by as much from run to run; what is further above says that it was
-// measured too low.
-inline constexpr double kCeilingSlack = 1.05;
 
 // What the intervals of these rows are: "within-run", from the samples of one run, "between runs",
 // from the medians of several, or both.

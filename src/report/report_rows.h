@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "measure/record.h"
+#include "measure/roofline_model.h"
 #include "report/report_document.h"
-#include "report/roofline_model.h"
 #include "report/verdicts.h"
 
 namespace ridgeline {

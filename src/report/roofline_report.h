@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "report/roofline_model.h"
+#include "measure/roofline_model.h"
 #include "report/table.h"
 
 namespace ridgeline {

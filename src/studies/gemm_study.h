@@ -9,7 +9,7 @@
 
 #include "measure/protocol.h"
 #include "measure/record.h"
-#include "report/roofline_model.h"
+#include "measure/roofline_model.h"
 #include "runtime/device.h"
 #include "studies/gemm_workload.h"
 

@@ -6,7 +6,7 @@
 #include <array>
 
 #include "autodiff/gradient.h"
-#include "report/growth.h"
+#include "measure/growth.h"
 
 namespace ridgeline {
 namespace {

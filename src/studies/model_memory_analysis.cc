@@ -6,7 +6,7 @@
 #include <limits>
 #include <map>
 
-#include "report/growth.h"
+#include "measure/growth.h"
 #include "studies/model_program.h"
 
 namespace ridgeline {

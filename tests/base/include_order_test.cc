@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 const std::vector<std::string> kOrder = {
-    "base", "graph",   "cost",    "autodiff", "models", "passes", "plan",    "kernels",
+    "base", "graph",   "cost",    "autodiff", "models", "passes", "plan",    "codegen", "kernels",
     "jit",  "runtime", "compile", "measure",  "api",    "report", "studies", "cli"};
 
 size_t place_of(const std::string& folder) {

@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "base/sha256.h"
+#include "codegen/emit.h"
 #include "jit/cuda_jit.h"
-#include "kernels/cuda/fused.h"
 #include "kernels/cuda/kernels.h"
-#include "kernels/cuda/pointwise.h"
-#include "plan/emit.h"
+#include "kernels/cuda/pointwise/fused.h"
+#include "kernels/cuda/pointwise/pointwise.h"
 #include "runtime/device.h"
 
 namespace ridgeline::testing {

@@ -6,7 +6,7 @@
 
 #include "autodiff/gradient.h"
 #include "goldens/recording_device.h"
-#include "kernels/cuda/gemm_plan.h"
+#include "kernels/cuda/lab/gemm_plan.h"
 #include "models/attention.h"
 #include "passes/decompose.h"
 #include "passes/flash.h"
@@ -116,9 +116,8 @@ inline GoldenWorkload model_golden(Target target, const ModelGolden& of) {
                       of.layers != 2 ? fmt::format(" {} layers", of.layers) : "", name_of(target)),
           target,
           [of, config](RecordingDevice& device) {
-            Executable executable =
-                model_executable({config, of.precision, of.mode}, of.scenario, device,
-                                 {.max_norm = of.max_norm}, of.budget);
+            Executable executable = model_executable({config, of.precision, of.mode}, of.scenario,
+                                                     device, {.max_norm = of.max_norm}, of.budget);
             executable.prepare();
             executable.run();
           },

@@ -9,7 +9,7 @@
 #include "jit/cuda_jit.h"
 #include "jit/cuda_libraries.h"
 #include "kernels/cuda/embedded.h"
-#include "kernels/cuda/samples.h"
+#include "support/cuda_samples/samples.h"
 
 namespace ridgeline {
 namespace {

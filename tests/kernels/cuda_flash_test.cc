@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "kernels/cuda/flash_tiles.h"
+#include "kernels/cuda/attention/flash_tiles.h"
 #include "kernels/flash_test_support.h"
 #include "support/gpu.h"
 

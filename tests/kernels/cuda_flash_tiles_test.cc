@@ -3,7 +3,7 @@
 
 #include <random>
 
-#include "kernels/cuda/flash_tiles.h"
+#include "kernels/cuda/attention/flash_tiles.h"
 
 namespace ridgeline {
 namespace {

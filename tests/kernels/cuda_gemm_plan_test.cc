@@ -1,5 +1,5 @@
 // Launches of the GEMM lab's CUDA kernels: every result has a thread, accesses fit their addresses.
-#include "kernels/cuda/gemm_plan.h"
+#include "kernels/cuda/lab/gemm_plan.h"
 
 #include <gtest/gtest.h>
 

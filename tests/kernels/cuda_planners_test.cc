@@ -6,7 +6,7 @@
 #include "jit/cuda_jit.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/params.h"
-#include "kernels/cuda/pointwise.h"
+#include "kernels/cuda/pointwise/pointwise.h"
 #include "kernels/walk.h"
 #include "support/random_view.h"
 

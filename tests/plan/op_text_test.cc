@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "codegen/emit.h"
 #include "kernels/cuda/embedded.h"
-#include "plan/emit.h"
 
 namespace ridgeline {
 namespace {

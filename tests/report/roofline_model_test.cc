@@ -1,5 +1,5 @@
 // Ceilings from records, ops placed below them, and what is said of them.
-#include "report/roofline_model.h"
+#include "measure/roofline_model.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "jit/run_child.h"
-#include "kernels/cuda/gemm_plan.h"
+#include "kernels/cuda/lab/gemm_plan.h"
 #include "runtime/cuda/cuda_device.h"
 #include "support/gpu.h"
 

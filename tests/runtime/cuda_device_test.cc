@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "jit/cuda_libraries.h"
-#include "kernels/cuda/pointwise.h"
+#include "kernels/cuda/pointwise/pointwise.h"
 #include "models/attention.h"
 #include "support/gpu.h"
 #include "support/run_eager.h"

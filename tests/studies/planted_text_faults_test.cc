@@ -8,14 +8,14 @@
 #include <set>
 
 #include "base/sha256.h"
+#include "codegen/emit.h"
 #include "jit/host_compiler.h"
 #include "jit/run_child.h"
-#include "plan/emit.h"
 #include "studies/fault_cases.h"
 #include "studies/host_tensors.h"
-#include "support/models.h"
 #include "support/from_environment.h"
 #include "support/gpu.h"
+#include "support/models.h"
 #include "support/text_faults.h"
 
 namespace ridgeline {
@@ -138,8 +138,7 @@ std::set<std::string> entries_before(size_t number) {
   Collector device(testing::fault_cpu("off"));
   const std::vector<FaultCase> cases = all_cases();
   for (size_t i = 0; i < number; ++i)
-    testing::model_executable(cases[i].workload(), cases[i].scenario, device,
-                              cases[i].optimizer())
+    testing::model_executable(cases[i].workload(), cases[i].scenario, device, cases[i].optimizer())
         .prepare();
   return device.entries;
 }

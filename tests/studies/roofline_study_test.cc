@@ -5,8 +5,8 @@
 
 #include <set>
 
+#include "measure/roofline_model.h"
 #include "measure/test_support.h"
-#include "report/roofline_model.h"
 #include "runtime/cpu_device.h"
 
 namespace ridgeline {

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "codegen/emit.h"
 #include "kernels/cpu/context.h"
-#include "plan/emit.h"
 
 namespace ridgeline {
 

@@ -10,7 +10,7 @@ namespace ridgeline {
 // All of them; texts end with a null character.
 std::span<const EmbeddedText> cuda_texts();
 
-// The files of this folder, in a table that the build writes (cmake/embed_text.cmake).
+// The files of this folder and those below it, in a table that the build writes (cmake/embed_text.cmake).
 std::span<const EmbeddedText> built_cuda_texts();
 
 }  // namespace ridgeline

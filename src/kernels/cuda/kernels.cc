@@ -1,6 +1,6 @@
 #include "kernels/cuda/kernels.h"
 
-#include "kernels/cuda/flash_tiles.h"
+#include "kernels/cuda/attention/flash_tiles.h"
 
 namespace ridgeline {
 

@@ -6,9 +6,9 @@
 #include <array>
 
 #include "base/error.h"
-#include "kernels/cuda/gemm_plan.h"
 #include "kernels/cuda/kernels.h"
-#include "kernels/cuda/pointwise.h"
+#include "kernels/cuda/lab/gemm_plan.h"
+#include "kernels/cuda/pointwise/pointwise.h"
 #include "runtime/cuda/cublaslt_api.h"
 #include "runtime/cuda/nvml.h"
 

@@ -1,6 +1,6 @@
 // The products of the GEMM lab and the streams of the roofline on a GPU.
 #include "base/error.h"
-#include "kernels/cuda/gemm_plan.h"
+#include "kernels/cuda/lab/gemm_plan.h"
 #include "runtime/cuda/cuda_device.h"
 
 namespace ridgeline {

@@ -1,5 +1,5 @@
 // Generated kernels on a GPU, and launch graphs as recorded work.
-#include "kernels/cuda/fused.h"
+#include "kernels/cuda/pointwise/fused.h"
 #include "runtime/cuda/cuda_device.h"
 
 namespace ridgeline {

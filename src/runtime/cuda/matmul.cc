@@ -9,7 +9,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
-#include "kernels/cuda/pointwise.h"
+#include "kernels/cuda/pointwise/pointwise.h"
 #include "runtime/cuda/cublaslt_api.h"
 #include "runtime/cuda/matmul_layout.h"
 

@@ -1,4 +1,4 @@
-#include "report/roofline_model.h"
+#include "measure/roofline_model.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <map>
 
-#include "report/record_cells.h"
+#include "measure/record_values.h"
 
 namespace ridgeline {
 namespace {

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/kernels.h"
-#include "kernels/cuda/pointwise.h"
+#include "kernels/cuda/pointwise/pointwise.h"
 
 namespace ridgeline {
 namespace {

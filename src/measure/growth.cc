@@ -1,4 +1,4 @@
-#include "report/growth.h"
+#include "measure/growth.h"
 
 #include <fmt/format.h>
 

@@ -1,9 +1,9 @@
 // Fused kernels as C++: a function over a range of rows, in loops that a compiler vectorises.
 #include <fmt/format.h>
 
-#include "plan/emit.h"
+#include "codegen/emit.h"
+#include "codegen/text_writer.h"
 #include "plan/op_text.h"
-#include "plan/text_writer.h"
 
 namespace ridgeline {
 namespace {

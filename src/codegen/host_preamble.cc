@@ -1,5 +1,5 @@
 // What generated C++ stands on: storage types, and fp32 functions that vectorise in plain loops.
-#include "plan/emit.h"
+#include "codegen/emit.h"
 #include "plan/op_text.h"
 
 namespace ridgeline {

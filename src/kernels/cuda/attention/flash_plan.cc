@@ -1,4 +1,4 @@
-#include "kernels/cuda/flash_plan.h"
+#include "kernels/cuda/attention/flash_plan.h"
 
 #include <fmt/format.h>
 

@@ -4,7 +4,7 @@
 
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/planning.h"
-#include "kernels/cuda/pointwise.h"
+#include "kernels/cuda/pointwise/pointwise.h"
 
 namespace ridgeline {
 namespace {

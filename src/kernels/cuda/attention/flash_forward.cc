@@ -1,6 +1,6 @@
 // Plans an attention node: planes where elements have 32 bits, then the forward kernel in the
 // chosen tiles.
-#include "kernels/cuda/flash_plan.h"
+#include "kernels/cuda/attention/flash_plan.h"
 #include "kernels/cuda/kernels.h"
 
 namespace ridgeline {

@@ -5,7 +5,7 @@
 
 #include "jit/cuda_jit.h"
 #include "jit/cuda_libraries.h"
-#include "kernels/cuda/fused.h"
+#include "kernels/cuda/pointwise/fused.h"
 #include "models/attention.h"
 #include "plan/plan.h"
 #include "support/random_graph.h"

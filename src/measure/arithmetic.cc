@@ -1,10 +1,10 @@
-#include "report/arithmetic.h"
+#include "measure/arithmetic.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "report/record_cells.h"
+#include "measure/record_values.h"
 
 namespace ridgeline {
 namespace {

@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
+#include "codegen/emit.h"
 #include "kernels/cuda/launch.h"
-#include "plan/emit.h"
 
 namespace ridgeline {
 

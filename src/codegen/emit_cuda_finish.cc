@@ -1,7 +1,7 @@
 // The second kernel of column folds: what the parts of the first one left becomes the results.
-#include "plan/emit.h"
+#include "codegen/emit.h"
+#include "codegen/text_writer.h"
 #include "plan/op_text.h"
-#include "plan/text_writer.h"
 
 namespace ridgeline {
 

@@ -1,4 +1,4 @@
-#include "kernels/cuda/score_text.h"
+#include "kernels/cuda/attention/score_text.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "kernels/cuda/flash_tiles.h"
+#include "kernels/cuda/attention/flash_tiles.h"
 
 #include <fmt/format.h>
 

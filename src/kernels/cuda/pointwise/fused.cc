@@ -1,4 +1,4 @@
-#include "kernels/cuda/fused.h"
+#include "kernels/cuda/pointwise/fused.h"
 
 #include <algorithm>
 

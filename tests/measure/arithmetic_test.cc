@@ -1,5 +1,5 @@
 // The path of an implementation's products, as its record says, and the ceiling of that path.
-#include "report/arithmetic.h"
+#include "measure/arithmetic.h"
 
 #include <gtest/gtest.h>
 

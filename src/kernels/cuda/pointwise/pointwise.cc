@@ -1,4 +1,4 @@
-#include "kernels/cuda/pointwise.h"
+#include "kernels/cuda/pointwise/pointwise.h"
 
 #include <array>
 #include <cstring>

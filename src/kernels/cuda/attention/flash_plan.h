@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda/flash_tiles.h"
+#include "kernels/cuda/attention/flash_tiles.h"
+#include "kernels/cuda/attention/score_text.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/params.h"
 #include "kernels/cuda/planning.h"
-#include "kernels/cuda/score_text.h"
 
 namespace ridgeline {
 

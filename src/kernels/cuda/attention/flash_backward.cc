@@ -1,7 +1,7 @@
 // Plans the gradient of an attention node, in one pass over the keys or in two.
 #include <algorithm>
 
-#include "kernels/cuda/flash_plan.h"
+#include "kernels/cuda/attention/flash_plan.h"
 #include "kernels/cuda/kernels.h"
 
 namespace ridgeline {

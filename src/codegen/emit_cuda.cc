@@ -4,9 +4,9 @@
 #include <optional>
 #include <set>
 
-#include "plan/emit.h"
+#include "codegen/emit.h"
+#include "codegen/text_writer.h"
 #include "plan/op_text.h"
-#include "plan/text_writer.h"
 
 namespace ridgeline {
 namespace {

@@ -1,6 +1,6 @@
-#include "kernels/cuda/gemm_plan.h"
 #include "kernels/cuda/kernels.h"
-#include "kernels/cuda/samples.h"
+#include "kernels/cuda/lab/gemm_plan.h"
+#include "support/cuda_samples/samples.h"
 
 namespace ridgeline {
 

@@ -1,5 +1,5 @@
 // Growth at the end of a curve: exponents with their intervals, and where fixed costs decide.
-#include "report/growth.h"
+#include "measure/growth.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -10,10 +10,14 @@
 #include <string_view>
 #include <vector>
 
+#include "measure/arithmetic.h"
 #include "measure/record.h"
-#include "report/arithmetic.h"
 
 namespace ridgeline {
+
+// A measured ceiling moves by as much from run to run; what is further above says that it was
+// measured too low.
+inline constexpr double kCeilingSlack = 1.05;
 
 // Rates in FLOP/s and B/s. `burst`: before the clocks settled; `spec`: on paper; 0: not known.
 struct ComputeCeiling {
