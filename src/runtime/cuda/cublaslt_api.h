@@ -26,11 +26,15 @@ enum EpilogueBits : int { kNoEpilogue = 1, kRelu = 2, kBias = 4, kGelu = 32 };
 enum LayoutAttribute : int { kBatchCount = 5, kBatchStride = 6 };
 enum PreferenceAttribute : int {
   kMaxWorkspaceBytes = 1,
+  kReductionSchemes = 3,
   kMinAlignmentA = 5,
   kMinAlignmentB = 6,
   kMinAlignmentC = 7,
   kMinAlignmentD = 8,
 };
+
+// Of parts of a sum that are computed side by side. The others add up in the output's type.
+enum ReductionScheme : int { kReduceInComputeType = 2 };
 
 struct Algorithm {
   uint64_t opaque[8];

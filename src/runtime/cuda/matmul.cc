@@ -201,6 +201,8 @@ struct CudaMatmul::Library {
             "asking for algorithms");
     };
     set(cublaslt::kMaxWorkspaceBytes, static_cast<uint64_t>(workspace.bytes().count));
+    // A sum is rounded to 16 bits once, at its end.
+    set(cublaslt::kReductionSchemes, static_cast<uint32_t>(cublaslt::kReduceInComputeType));
     set(cublaslt::kMinAlignmentA, static_cast<uint32_t>(request.alignments[1]));
     set(cublaslt::kMinAlignmentB, static_cast<uint32_t>(request.alignments[0]));
     set(cublaslt::kMinAlignmentC, static_cast<uint32_t>(request.alignments[3]));
