@@ -56,21 +56,21 @@ TEST(FlashTiles, BlocksStayOnlyWhereNoMultiprocessorWaitsLong) {
   device.compute_capability = 90;
   device.shared_bytes_per_block = 227 << 10;
   device.multiprocessors = 132;
-  const auto stays = [&](int64_t heads, int64_t length, int mask) {
+  const auto persistent = [&](int64_t heads, int64_t length, int mask) {
     const FlashShape shape{.width = 128,
                            .queries = length,
                            .keys = length,
                            .heads = heads,
                            .key_heads = heads,
                            .mask = mask};
-    return forward_tiles(shape, device)[0].stays;
+    return forward_tiles(shape, device)[0].persistent;
   };
-  EXPECT_TRUE(stays(256, 1024, 0)) << "2048 tiles";
-  EXPECT_TRUE(stays(256, 1024, 1)) << "1024 pairs";
-  EXPECT_TRUE(stays(66, 512, 1)) << "132 pairs";
-  EXPECT_FALSE(stays(70, 512, 1)) << "140 pairs: two rounds, and nearly all have only one";
-  EXPECT_FALSE(stays(35, 512, 0)) << "140 tiles";
-  EXPECT_FALSE(stays(256, 16384, 1)) << "long ones are given to whoever is free";
+  EXPECT_TRUE(persistent(256, 1024, 0)) << "2048 tiles";
+  EXPECT_TRUE(persistent(256, 1024, 1)) << "1024 pairs";
+  EXPECT_TRUE(persistent(66, 512, 1)) << "132 pairs";
+  EXPECT_FALSE(persistent(70, 512, 1)) << "140 pairs: two rounds, and nearly all have only one";
+  EXPECT_FALSE(persistent(35, 512, 0)) << "140 tiles";
+  EXPECT_FALSE(persistent(256, 16384, 1)) << "long ones are given to whoever is free";
 }
 
 }  // namespace

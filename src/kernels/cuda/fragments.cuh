@@ -1,7 +1,7 @@
 // Matrix tiles for the tensor cores: shared memory to fragments, fragments to products.
 //
 // A tile is rows of 16-bit numbers in shared memory, each row padded by 16 bytes so that ldmatrix never
-// meets a bank twice. mma.sync multiplies A [16 x 16] by B [16 x 8]. Lane l of a warp is known by its row
+// accesses a bank twice. mma.sync multiplies A [16 x 16] by B [16 x 8]. Lane l of a warp is known by its row
 // l / 4 and its pair of columns l % 4.
 //
 // Elements of 32 bits come as scaled planes (flash_planes.cu): x = scale (high + low), with one power of two

@@ -32,7 +32,7 @@ struct Operand {
 };
 
 // Rows of 16-bit numbers, in panels of 64 columns one behind the other. Within a panel the eight chunks of a row
-// change places by the row's number, as the tensor cores expect it ("128-byte swizzle"); nobody meets a bank twice.
+// change places by the row's number, as the tensor cores expect it ("128-byte swizzle"); no two of its accesses share a bank.
 template <int kRows, int kColumns>
 struct Panels {
   static constexpr int kHeight = kRows;
@@ -65,9 +65,9 @@ template <int kGroupsLeft>
 __device__ __forceinline__ void wait_for_products() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kGroupsLeft) : "memory");
 }
-// The compiler does not know that results arrive late: nothing that reads or writes them moves across this.
+// The compiler does not know that wgmma writes its results asynchronously: no access to them moves across this.
 template <int kTiles>
-__device__ __forceinline__ void settle(Accumulator (&results)[kTiles]) {
+__device__ __forceinline__ void fence_registers(Accumulator (&results)[kTiles]) {
 #pragma unroll
   for (int n = 0; n < kTiles; ++n)
 #pragma unroll
@@ -159,16 +159,16 @@ __device__ __forceinline__ void take_registers() {
 // Of this thread, in a form that the compiler knows to be the same for a whole warp.
 __device__ __forceinline__ int warpgroup_number() { return __shfl_sync(~0u, warp() / 4, 0); }
 
-// Waits for `threads` threads at barrier `number`, 1 to 15.
-__device__ __forceinline__ void meet(int number, int threads) {
+// Waits at named barrier `number`, 1 to 15, until `threads` threads have arrived.
+__device__ __forceinline__ void barrier_wait(int number, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
-// Counts as having come, without waiting.
-__device__ __forceinline__ void announce(int number, int threads) {
+// Arrives at it without waiting.
+__device__ __forceinline__ void barrier_arrive(int number, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
-// Eight bytes of shared memory that count arrivals. Each time all have come a phase ends, and the next begins.
+// Eight bytes of shared memory that count arrivals. When all have arrived, the phase ends and the next one begins.
 struct PhaseBarrier {
   unsigned address;
 
@@ -235,7 +235,7 @@ struct TileRing {
     publish_shared();
     return tile(step);
   }
-  __device__ __forceinline__ void give_back(int step) const { arrive(free(step)); }
+  __device__ __forceinline__ void release(int step) const { arrive(free(step)); }
 
  private:
   __device__ __forceinline__ static void arrive(PhaseBarrier barrier) {

@@ -36,8 +36,8 @@ flash_backward_warpgroups(const __grid_constant__ FlashBackwardParams p) {
   take_registers<kGradientRegisters>();
   const int row = 64 * warpgroup, warp_row = 16 * warp();
   Accumulator d_k[1][kWidthTiles] = {}, d_v[1][kWidthTiles] = {};
-  settle(d_k[0]);
-  settle(d_v[0]);
+  fence_registers(d_k[0]);
+  fence_registers(d_v[0]);
   const Block::KeyRows k_tile = block.k_place.take(0), v_tile = block.v_place.tile(0);
   {
     const Work work = block.work();
@@ -48,22 +48,22 @@ flash_backward_warpgroups(const __grid_constant__ FlashBackwardParams p) {
       FragmentA<Element> weights[kQuerySteps], d_scores[kQuerySteps];
       const auto q_tile = block.q_ring.take(step);
       const auto weigh_tile = [&](Accumulator(&scores)[1][kScoreTiles]) {
-        settle(scores[0]);
+        fence_registers(scores[0]);
         weigh(scores, p, block.visible, key, steps.tile * kQueries, block.shifts(step));
       };
       Accumulator scores[1][kScoreTiles];
       Block::multiply_rows(scores[0], k_tile, row, q_tile);
       wait_for_products<1>();  // dK of the step before, and what came before it
-      if (step > 0) block.q_ring.give_back(step - 1);
+      if (step > 0) block.q_ring.release(step - 1);
       if constexpr (kSideBySide) {
-        if (step > 0) block.d_out_ring.give_back(step - 1);
+        if (step > 0) block.d_out_ring.release(step - 1);
         Accumulator d_weights[kScoreTiles];
         const auto d_out_tile = block.d_out_ring.take(step);
         Block::multiply_rows(d_weights, v_tile, row, d_out_tile);
         wait_for_products<1>();
         weigh_tile(scores);
         wait_for_products<0>();
-        settle(d_weights);
+        fence_registers(d_weights);
         differentiate(d_weights, block.dots(step), [&](int n) { return scores[0][n]; });
         pack(weights, scores[0]);
         Block::add_product(d_v[0], weights, d_out_tile);
@@ -76,9 +76,9 @@ flash_backward_warpgroups(const __grid_constant__ FlashBackwardParams p) {
         Block::multiply_rows(scores[0], v_tile, row, d_out_tile);
         Block::add_product(d_v[0], weights, d_out_tile);
         wait_for_products<0>();
-        settle(scores[0]);
+        fence_registers(scores[0]);
         differentiate(scores[0], block.dots(step), [&](int n) { return unpacked(weights, n); });
-        block.d_out_ring.give_back(step);
+        block.d_out_ring.release(step);
         block.pack_and_hand_over(d_scores, scores[0], step, warp_row);
       }
       Block::add_product(d_k[0], d_scores, q_tile);
@@ -86,8 +86,8 @@ flash_backward_warpgroups(const __grid_constant__ FlashBackwardParams p) {
     }
   }
   wait_for_products<0>();
-  settle(d_k[0]);
-  settle(d_v[0]);
+  fence_registers(d_k[0]);
+  fence_registers(d_v[0]);
 
   // Through shared memory, so that rows leave in whole pieces.
   block.wait_for_all();

@@ -207,23 +207,23 @@ struct BackwardBlock {
           multiply_shared<Element>(d_q, d_score_tile.columns_from(0, k), k_tile.columns_from(column, k), k > 0);
         end_products();
         wait_for_products<0>();
-        settle(d_q);
+        fence_registers(d_q);
         float* to = sums + place_of_sum(0, column);
         if (column + kPanel < kHeadDim) {
           add.template operator()<kPanelTiles>(to, d_q);
         } else {
-          d_score_ring.give_back(step);
+          d_score_ring.release(step);
           add.template operator()<kLastPanelTiles>(to, d_q);
         }
       }
       steps.next();
     }
     wait_for_additions();
-    announce(kDone, kDoneThreads);
+    barrier_arrive(kDone, kDoneThreads);
   }
 
   // By those that compute gradients, when their products are done: keys and values make room for results then.
-  __device__ __forceinline__ void wait_for_all() const { meet(kDone, kDoneThreads); }
+  __device__ __forceinline__ void wait_for_all() const { barrier_wait(kDone, kDoneThreads); }
   static constexpr int kDone = 1, kDoneThreads = (kGradients + 1) * kWarpgroup;
 
   // result = A B^T of 64 keys from `row` on and all queries.

@@ -42,7 +42,7 @@ flash_backward_warpgroups_wide(const __grid_constant__ FlashBackwardParams p) {
   const bool is_d_v = warpgroup == 0;
   const int warp_row = 16 * (warp() % 4);
   Accumulator sum[1][kWidthTiles] = {};  // dV or dK
-  settle(sum[0]);
+  fence_registers(sum[0]);
   FragmentA<Element> left[kQuerySteps];
   if (is_d_v) {
     const Work work = block.work();
@@ -53,11 +53,11 @@ flash_backward_warpgroups_wide(const __grid_constant__ FlashBackwardParams p) {
       Accumulator weights[1][kScoreTiles];
       Block::multiply_rows(weights[0], k_tile, 0, block.q_ring.take(step));
       wait_for_products<1>();  // dV of the step before
-      if (step > 0) block.d_out_ring.give_back(step - 1);
+      if (step > 0) block.d_out_ring.release(step - 1);
       wait_for_products<0>();
-      settle(weights[0]);
+      fence_registers(weights[0]);
       weigh(weights, p, block.visible, key, steps.tile * kQueries, block.shifts(step));
-      block.q_ring.give_back(step);
+      block.q_ring.release(step);
       const Weights to = weight_place.room(step);
 #pragma unroll
       for (int n = 0; n < kScoreTiles; ++n) store_accumulator(to.at(n), weights[0][n]);
@@ -72,19 +72,19 @@ flash_backward_warpgroups_wide(const __grid_constant__ FlashBackwardParams p) {
       Accumulator d_scores[kScoreTiles];
       Block::multiply_rows(d_scores, block.v_place.take(0), 0, block.d_out_ring.take(step));
       wait_for_products<1>();  // dK of the step before
-      if (step > 0) block.q_ring.give_back(step - 1);
+      if (step > 0) block.q_ring.release(step - 1);
       wait_for_products<0>();
-      settle(d_scores);
+      fence_registers(d_scores);
       const Weights from = weight_place.take(step);
       differentiate(d_scores, block.dots(step), [&](int n) { return load_accumulator(from.at(n)); });
-      weight_place.give_back(step);
-      block.d_out_ring.give_back(step);
+      weight_place.release(step);
+      block.d_out_ring.release(step);
       block.pack_and_hand_over(left, d_scores, step, warp_row);
       Block::add_product(sum[0], left, block.q_ring.take(step));
     }
   }
   wait_for_products<0>();
-  settle(sum[0]);
+  fence_registers(sum[0]);
 
   // Through shared memory, so that rows leave in whole pieces.
   block.wait_for_all();

@@ -13,7 +13,7 @@ CudaLaunch kernel_launch(const FlashPlan& plan, const ForwardTile& tile) {
     case ForwardKernel::warpgroups:
       return plan.launch("flash_forward_warpgroups.cu", "flash_forward_warpgroups",
                          {rows, keys, stages, constant("QUERY_STAGES", tile.query_stages),
-                          constant("STAYS", tile.stays)});
+                          constant("PERSISTENT", tile.persistent)});
     case ForwardKernel::warpgroups_short:
       return plan.launch("flash_forward_warpgroups_short.cu", "flash_forward_warpgroups_short",
                          {keys, blocks});
@@ -31,7 +31,7 @@ CudaLaunch forward_launch(const FlashPlan& plan, const ForwardTile& tile,
   params.query_tiles = static_cast<int>(tiles);
   params.heads_at_once = plan.heads_at_once(tiles, plan.shape.heads);
   launch.grid = plan.grid(tiles, plan.heads);
-  if (tile.stays) launch.grid = {static_cast<uint32_t>(plan.device.multiprocessors), 1, 1};
+  if (tile.persistent) launch.grid = {static_cast<uint32_t>(plan.device.multiprocessors), 1, 1};
   launch.threads = static_cast<uint32_t>(32 * tile.warps);
   launch.shared_bytes = static_cast<uint32_t>(tile.shared_bytes(plan.shape));
   plan.put_function(launch, false);

@@ -3,7 +3,7 @@
 // softmax, the product of the weights before it with their values runs, and products of other warpgroups.
 //
 // Constants beside those of flash_common.cuh: ROWS (queries of a tile), KEYS (a step), STAGES (tiles of keys and of
-// values in shared memory), QUERY_STAGES (of queries), STAYS (see Tiles). A multiprocessor holds one block.
+// values in shared memory), QUERY_STAGES (of queries), PERSISTENT (see Tiles). A multiprocessor holds one block.
 #include "flash_forward_warpgroups.cuh"
 
 namespace ridgeline {
@@ -11,7 +11,7 @@ namespace ridgeline {
 constexpr int kRows = ROWS, kKeys = KEYS;
 constexpr int kWarpgroups = kRows / 64;
 constexpr int kThreads = kWarpgroup * (kWarpgroups + 1);
-constexpr bool kStays = STAYS;
+constexpr bool kPersistent = PERSISTENT;
 
 // Every thread begins with its share of a multiprocessor's registers; the loading warpgroup gives most of its own to
 // the others.
@@ -28,7 +28,7 @@ using KeyRows = Panels<kKeys, kHeadDim>;
 using QueryRing = TileRing<QueryRows, QUERY_STAGES>;
 using KeyRing = TileRing<KeyRows, STAGES>;
 
-// The tiles of queries that a block works on: one, or where it stays, one after the other, so that the loads of a tile
+// The tiles of queries that a block works on: one, or if it is persistent, one after the other, so that the loads of a tile
 // run under the end of the one before it. With a mask tiles differ in length; then they come in pairs of a long and a
 // short one.
 struct Tiles {
@@ -44,10 +44,10 @@ struct Tiles {
   __device__ __forceinline__ unsigned place() const { return unit % units_of_head(); }
 
   __device__ __forceinline__ bool more() const {
-    return kStays ? unit < units_of_head() * p.heads * p.batches : round == 0;
+    return kPersistent ? unit < units_of_head() * p.heads * p.batches : round == 0;
   }
   __device__ __forceinline__ Work work() const {
-    if (!kStays) return Work(p.query_tiles, p.heads, p.batches, p.heads_at_once, kMasked);
+    if (!kPersistent) return Work(p.query_tiles, p.heads, p.batches, p.heads_at_once, kMasked);
     const unsigned head = unit / units_of_head(), heads = p.heads;
     const int tile = int(place());
     return Work(kMasked && !is_second ? p.query_tiles - 1 - tile : tile, int(head / heads), int(head % heads));
@@ -107,10 +107,10 @@ flash_forward_warpgroups(const __grid_constant__ FlashForwardParams p) {
   const int first_row = 64 * warpgroup, warp_row = 16 * warp();
   // Turns go around: each warpgroup waits for the one before it, and lets the next one go.
   const auto wait_for_turn = [&] {
-    if (kTurns) meet(1 + warpgroup, 2 * kWarpgroup);
+    if (kTurns) barrier_wait(1 + warpgroup, 2 * kWarpgroup);
   };
   const auto end_turn = [&] {
-    if (kTurns) announce(1 + (warpgroup + 1) % kWarpgroups, 2 * kWarpgroup);
+    if (kTurns) barrier_arrive(1 + (warpgroup + 1) % kWarpgroups, 2 * kWarpgroup);
   };
   if (warpgroup == kWarpgroups - 1) end_turn();
 
@@ -126,7 +126,7 @@ flash_forward_warpgroups(const __grid_constant__ FlashForwardParams p) {
     if (steps.count > 0) {
       mine.multiply_keys(q_tile, first_row, key_ring.take(before));
       wait_for_products<0>();
-      key_ring.give_back(before);
+      key_ring.release(before);
       weigh(0);
       mine.pack_weights();
       for (int step = 1; step < steps.count; ++step) {
@@ -135,23 +135,23 @@ flash_forward_warpgroups(const __grid_constant__ FlashForwardParams p) {
         mine.multiply_values(value_ring.take(before + step - 1));
         end_turn();
         wait_for_products<1>();
-        key_ring.give_back(before + step);
+        key_ring.release(before + step);
         const bool raised = weigh(step);
         wait_for_products<0>();
-        value_ring.give_back(before + step - 1);
-        settle(mine.output[0]);
+        value_ring.release(before + step - 1);
+        fence_registers(mine.output[0]);
         if (raised) mine.softmax.rescale(mine.output);
         mine.pack_weights();
       }
       before += steps.count;
       mine.multiply_values(value_ring.take(before - 1));
       wait_for_products<0>();
-      value_ring.give_back(before - 1);
-      settle(mine.output[0]);
+      value_ring.release(before - 1);
+      fence_registers(mine.output[0]);
     }
-    meet(1 + kWarpgroups + warpgroup, kWarpgroup);  // queries make room for results
+    barrier_wait(1 + kWarpgroups + warpgroup, kWarpgroup);  // queries make room for results
     finish_rows(p, work, mine.softmax, mine.output, q_tile, kRows, warp_row);
-    query_ring.give_back(tiles.round);
+    query_ring.release(tiles.round);
   }
 }
 

@@ -49,7 +49,7 @@ struct WarpgroupQueries {
   // must be rescaled.
   __device__ __forceinline__ bool weigh(const FlashForwardParams& p, const Work& work, const Visible& visible,
                                         int query, int key) {
-    settle(scores[0]);
+    fence_registers(scores[0]);
     apply_function(scores, p, work, query, key, [](int) { return 1.0f; });
     const Span common = {visible.keys_of(query + 15).first, visible.keys_of(query).last};
     if (!common.covers(key, key + kKeys))

@@ -69,14 +69,14 @@ flash_forward_warpgroups_short(const __grid_constant__ FlashForwardParams p) {
       wait_for_products<1>();
       const bool raised = weigh(step);
       wait_for_products<0>();
-      settle(mine.output[0]);
+      fence_registers(mine.output[0]);
       if (raised) mine.softmax.rescale(mine.output);
       mine.pack_weights();
     }
     arrive();
     mine.multiply_values(v_tile(steps.count - 1));
     wait_for_products<0>();
-    settle(mine.output[0]);
+    fence_registers(mine.output[0]);
   }
   const Work same(p.query_tiles, p.heads, p.batches, p.heads_at_once, kMasked);
   finish_rows(p, same, mine.softmax, mine.output, q_tile, kRows, warp_row);

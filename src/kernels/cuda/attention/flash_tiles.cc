@@ -34,55 +34,143 @@ struct TileRow {
 
 const std::vector<TileRow<ForwardTile>>& forward_table() {
   static const std::vector<TileRow<ForwardTile>> table = {
-      {0,
-       64,
-       {{128, 128, 4, 1, 2},
-        {128, 96, 4, 1, 2},
-        {128, 64, 8, 1, 2},
-        {64, 64, 4, 1, 4},
-        {32, 64, 2, 1, 4}}},
-      {0, 128, {{128, 64, 4, 1, 2}, {128, 48, 4, 1, 2}, {64, 64, 4, 1, 2}, {64, 32, 4, 1, 2}}},
-      {0, 256, {{64, 64, 4, 1, 2}, {64, 48, 4, 1, 2}, {128, 64, 8, 1, 1}, {64, 32, 4, 1, 1}}},
-      {1, 64, {{128, 64, 4, 1, 2}, {64, 64, 4, 1, 2}}},
-      {1, 128, {{64, 64, 4, 1, 2}, {64, 32, 4, 1, 2}}},
-      {1, 256, {{64, 32, 4, 1, 1}, {64, 16, 4, 1, 1}}},
-      {2, 64, {{128, 32, 4, 1, 2}, {64, 64, 4, 1, 2}, {64, 32, 4, 1, 2}}},
-      {2, 128, {{128, 16, 4, 1, 2}, {64, 32, 4, 1, 2}, {64, 16, 4, 1, 1}}},
-      {2, 256, {{64, 16, 4, 1, 1}, {32, 16, 2, 1, 1}}},
+      {.planes = 0,
+       .width = 64,
+       .tiles = {{.rows = 128, .keys = 128, .warps = 4, .stages = 1, .blocks = 2},
+                 {.rows = 128, .keys = 96, .warps = 4, .stages = 1, .blocks = 2},
+                 {.rows = 128, .keys = 64, .warps = 8, .stages = 1, .blocks = 2},
+                 {.rows = 64, .keys = 64, .warps = 4, .stages = 1, .blocks = 4},
+                 {.rows = 32, .keys = 64, .warps = 2, .stages = 1, .blocks = 4}}},
+      {.planes = 0,
+       .width = 128,
+       .tiles = {{.rows = 128, .keys = 64, .warps = 4, .stages = 1, .blocks = 2},
+                 {.rows = 128, .keys = 48, .warps = 4, .stages = 1, .blocks = 2},
+                 {.rows = 64, .keys = 64, .warps = 4, .stages = 1, .blocks = 2},
+                 {.rows = 64, .keys = 32, .warps = 4, .stages = 1, .blocks = 2}}},
+      {.planes = 0,
+       .width = 256,
+       .tiles = {{.rows = 64, .keys = 64, .warps = 4, .stages = 1, .blocks = 2},
+                 {.rows = 64, .keys = 48, .warps = 4, .stages = 1, .blocks = 2},
+                 {.rows = 128, .keys = 64, .warps = 8, .stages = 1, .blocks = 1},
+                 {.rows = 64, .keys = 32, .warps = 4, .stages = 1, .blocks = 1}}},
+      {.planes = 1,
+       .width = 64,
+       .tiles = {{.rows = 128, .keys = 64, .warps = 4, .stages = 1, .blocks = 2},
+                 {.rows = 64, .keys = 64, .warps = 4, .stages = 1, .blocks = 2}}},
+      {.planes = 1,
+       .width = 128,
+       .tiles = {{.rows = 64, .keys = 64, .warps = 4, .stages = 1, .blocks = 2},
+                 {.rows = 64, .keys = 32, .warps = 4, .stages = 1, .blocks = 2}}},
+      {.planes = 1,
+       .width = 256,
+       .tiles = {{.rows = 64, .keys = 32, .warps = 4, .stages = 1, .blocks = 1},
+                 {.rows = 64, .keys = 16, .warps = 4, .stages = 1, .blocks = 1}}},
+      {.planes = 2,
+       .width = 64,
+       .tiles = {{.rows = 128, .keys = 32, .warps = 4, .stages = 1, .blocks = 2},
+                 {.rows = 64, .keys = 64, .warps = 4, .stages = 1, .blocks = 2},
+                 {.rows = 64, .keys = 32, .warps = 4, .stages = 1, .blocks = 2}}},
+      {.planes = 2,
+       .width = 128,
+       .tiles = {{.rows = 128, .keys = 16, .warps = 4, .stages = 1, .blocks = 2},
+                 {.rows = 64, .keys = 32, .warps = 4, .stages = 1, .blocks = 2},
+                 {.rows = 64, .keys = 16, .warps = 4, .stages = 1, .blocks = 1}}},
+      {.planes = 2,
+       .width = 256,
+       .tiles = {{.rows = 64, .keys = 16, .warps = 4, .stages = 1, .blocks = 1},
+                 {.rows = 32, .keys = 16, .warps = 2, .stages = 1, .blocks = 1}}},
   };
   return table;
 }
 
 const std::vector<TileRow<BackwardKeysTile>>& backward_keys_table() {
   static const std::vector<TileRow<BackwardKeysTile>> table = {
-      {0, 64, {{32, 128, 4, 1, 1, 2}, {64, 64, 4, 1, 1, 2}, {64, 128, 8, 1, 1, 1}}},
-      {0,
-       128,
-       {{64, 128, 8, 2, 2, 1}, {64, 128, 8, 1, 2, 1}, {64, 64, 4, 1, 1, 1}, {32, 64, 4, 1, 1, 1}}},
-      {0,
-       256,
-       {{64, 64, 8, 2, 4, 1}, {64, 64, 8, 1, 4, 1}, {64, 64, 8, 1, 2, 1}, {32, 32, 4, 1, 2, 1}}},
-      {1, 64, {{32, 64, 4, 1, 1, 2}, {32, 64, 4, 2, 1, 2}}},
-      {1, 128, {{32, 64, 8, 1, 2, 1}, {16, 64, 4, 1, 1, 1}}},
-      {1, 256, {{32, 32, 8, 1, 4, 1}, {16, 32, 4, 1, 2, 1}}},
-      {2, 64, {{32, 64, 4, 1, 1, 2}, {32, 64, 4, 1, 2, 2}}},
-      {2, 128, {{16, 64, 4, 1, 1, 1}, {32, 64, 8, 1, 2, 1}, {16, 32, 2, 1, 1, 1}}},
-      {2, 256, {{64, 32, 8, 1, 4, 1}, {16, 16, 2, 1, 2, 1}}},
+      {.planes = 0,
+       .width = 64,
+       .tiles = {{.queries = 32, .keys = 128, .warps = 4, .stages = 1, .split = 1, .blocks = 2},
+                 {.queries = 64, .keys = 64, .warps = 4, .stages = 1, .split = 1, .blocks = 2},
+                 {.queries = 64, .keys = 128, .warps = 8, .stages = 1, .split = 1, .blocks = 1}}},
+      {.planes = 0,
+       .width = 128,
+       .tiles = {{.queries = 64, .keys = 128, .warps = 8, .stages = 2, .split = 2, .blocks = 1},
+                 {.queries = 64, .keys = 128, .warps = 8, .stages = 1, .split = 2, .blocks = 1},
+                 {.queries = 64, .keys = 64, .warps = 4, .stages = 1, .split = 1, .blocks = 1},
+                 {.queries = 32, .keys = 64, .warps = 4, .stages = 1, .split = 1, .blocks = 1}}},
+      {.planes = 0,
+       .width = 256,
+       .tiles = {{.queries = 64, .keys = 64, .warps = 8, .stages = 2, .split = 4, .blocks = 1},
+                 {.queries = 64, .keys = 64, .warps = 8, .stages = 1, .split = 4, .blocks = 1},
+                 {.queries = 64, .keys = 64, .warps = 8, .stages = 1, .split = 2, .blocks = 1},
+                 {.queries = 32, .keys = 32, .warps = 4, .stages = 1, .split = 2, .blocks = 1}}},
+      {.planes = 1,
+       .width = 64,
+       .tiles = {{.queries = 32, .keys = 64, .warps = 4, .stages = 1, .split = 1, .blocks = 2},
+                 {.queries = 32, .keys = 64, .warps = 4, .stages = 2, .split = 1, .blocks = 2}}},
+      {.planes = 1,
+       .width = 128,
+       .tiles = {{.queries = 32, .keys = 64, .warps = 8, .stages = 1, .split = 2, .blocks = 1},
+                 {.queries = 16, .keys = 64, .warps = 4, .stages = 1, .split = 1, .blocks = 1}}},
+      {.planes = 1,
+       .width = 256,
+       .tiles = {{.queries = 32, .keys = 32, .warps = 8, .stages = 1, .split = 4, .blocks = 1},
+                 {.queries = 16, .keys = 32, .warps = 4, .stages = 1, .split = 2, .blocks = 1}}},
+      {.planes = 2,
+       .width = 64,
+       .tiles = {{.queries = 32, .keys = 64, .warps = 4, .stages = 1, .split = 1, .blocks = 2},
+                 {.queries = 32, .keys = 64, .warps = 4, .stages = 1, .split = 2, .blocks = 2}}},
+      {.planes = 2,
+       .width = 128,
+       .tiles = {{.queries = 16, .keys = 64, .warps = 4, .stages = 1, .split = 1, .blocks = 1},
+                 {.queries = 32, .keys = 64, .warps = 8, .stages = 1, .split = 2, .blocks = 1},
+                 {.queries = 16, .keys = 32, .warps = 2, .stages = 1, .split = 1, .blocks = 1}}},
+      {.planes = 2,
+       .width = 256,
+       .tiles = {{.queries = 64, .keys = 32, .warps = 8, .stages = 1, .split = 4, .blocks = 1},
+                 {.queries = 16, .keys = 16, .warps = 2, .stages = 1, .split = 2, .blocks = 1}}},
   };
   return table;
 }
 
 const std::vector<TileRow<BackwardQueriesTile>>& backward_queries_table() {
   static const std::vector<TileRow<BackwardQueriesTile>> table = {
-      {0, 64, {{128, 64, 4, 2, 2}, {64, 64, 4, 1, 2}}},
-      {0, 128, {{128, 64, 8, 2, 1}, {64, 64, 4, 1, 2}, {64, 32, 4, 1, 1}}},
-      {0, 256, {{64, 32, 4, 2, 1}, {64, 32, 4, 1, 1}, {32, 16, 2, 1, 1}}},
-      {1, 64, {{64, 32, 4, 2, 2}, {64, 32, 4, 1, 2}}},
-      {1, 128, {{64, 32, 4, 2, 1}, {64, 32, 4, 1, 1}}},
-      {1, 256, {{64, 16, 4, 1, 1}, {32, 16, 2, 1, 1}}},
-      {2, 64, {{64, 32, 4, 2, 2}, {64, 32, 4, 1, 2}}},
-      {2, 128, {{64, 32, 4, 1, 1}, {32, 16, 2, 1, 1}}},
-      {2, 256, {{32, 16, 2, 2, 1}, {32, 16, 2, 1, 1}}},
+      {.planes = 0,
+       .width = 64,
+       .tiles = {{.queries = 128, .keys = 64, .warps = 4, .stages = 2, .blocks = 2},
+                 {.queries = 64, .keys = 64, .warps = 4, .stages = 1, .blocks = 2}}},
+      {.planes = 0,
+       .width = 128,
+       .tiles = {{.queries = 128, .keys = 64, .warps = 8, .stages = 2, .blocks = 1},
+                 {.queries = 64, .keys = 64, .warps = 4, .stages = 1, .blocks = 2},
+                 {.queries = 64, .keys = 32, .warps = 4, .stages = 1, .blocks = 1}}},
+      {.planes = 0,
+       .width = 256,
+       .tiles = {{.queries = 64, .keys = 32, .warps = 4, .stages = 2, .blocks = 1},
+                 {.queries = 64, .keys = 32, .warps = 4, .stages = 1, .blocks = 1},
+                 {.queries = 32, .keys = 16, .warps = 2, .stages = 1, .blocks = 1}}},
+      {.planes = 1,
+       .width = 64,
+       .tiles = {{.queries = 64, .keys = 32, .warps = 4, .stages = 2, .blocks = 2},
+                 {.queries = 64, .keys = 32, .warps = 4, .stages = 1, .blocks = 2}}},
+      {.planes = 1,
+       .width = 128,
+       .tiles = {{.queries = 64, .keys = 32, .warps = 4, .stages = 2, .blocks = 1},
+                 {.queries = 64, .keys = 32, .warps = 4, .stages = 1, .blocks = 1}}},
+      {.planes = 1,
+       .width = 256,
+       .tiles = {{.queries = 64, .keys = 16, .warps = 4, .stages = 1, .blocks = 1},
+                 {.queries = 32, .keys = 16, .warps = 2, .stages = 1, .blocks = 1}}},
+      {.planes = 2,
+       .width = 64,
+       .tiles = {{.queries = 64, .keys = 32, .warps = 4, .stages = 2, .blocks = 2},
+                 {.queries = 64, .keys = 32, .warps = 4, .stages = 1, .blocks = 2}}},
+      {.planes = 2,
+       .width = 128,
+       .tiles = {{.queries = 64, .keys = 32, .warps = 4, .stages = 1, .blocks = 1},
+                 {.queries = 32, .keys = 16, .warps = 2, .stages = 1, .blocks = 1}}},
+      {.planes = 2,
+       .width = 256,
+       .tiles = {{.queries = 32, .keys = 16, .warps = 2, .stages = 2, .blocks = 1},
+                 {.queries = 32, .keys = 16, .warps = 2, .stages = 1, .blocks = 1}}},
   };
   return table;
 }
@@ -98,10 +186,10 @@ bool serves_warpgroups(const FlashShape& shape, const CudaFacts& device) {
 // edge; from these lengths on they make up for it.
 constexpr int64_t kLongKeys = 1024, kLongMaskedKeys = 2048;
 
-// Whether blocks stay and take one tile after the other, with a mask one pair of tiles. The next
-// one is then loaded in time, but all are dealt out beforehand: that must come out even, and long
-// ones are better given to whoever is free.
-bool blocks_stay(const FlashShape& shape, const CudaFacts& device, int rows) {
+// Whether blocks are persistent: each works on one tile after the other, with a mask on one pair of
+// tiles after the other. The next tile is then loaded in time, but the assignment is static, so the
+// tiles must divide evenly among the multiprocessors; long tiles are better scheduled dynamically.
+bool blocks_persist(const FlashShape& shape, const CudaFacts& device, int rows) {
   constexpr int64_t kTooLong = 8192;
   const int64_t tiles = divide_up(shape.queries, rows);
   const int64_t units = (shape.mask != 0 ? divide_up(tiles, 2) : tiles) * shape.heads;
@@ -111,18 +199,23 @@ bool blocks_stay(const FlashShape& shape, const CudaFacts& device, int rows) {
 
 std::vector<ForwardTile> forward_warpgroup_tiles(const FlashShape& shape, const CudaFacts& device) {
   const auto large = [&](int rows, int keys, int stages) {
-    const bool stays = blocks_stay(shape, device, rows);
+    const bool persistent = blocks_persist(shape, device, rows);
     return ForwardTile{.rows = rows,
                        .keys = keys,
                        .warps = rows / 16 + 4,
                        .stages = stages,
                        .blocks = 1,
                        .kernel = ForwardKernel::warpgroups,
-                       .query_stages = stays && shape.head_dim() <= 128 ? 2 : 1,
-                       .stays = stays};
+                       .query_stages = persistent && shape.head_dim() <= 128 ? 2 : 1,
+                       .persistent = persistent};
   };
   const auto small = [](int blocks) {
-    return ForwardTile{64, 64, 4, 2, blocks, ForwardKernel::warpgroups_short};
+    return ForwardTile{.rows = 64,
+                       .keys = 64,
+                       .warps = 4,
+                       .stages = 2,
+                       .blocks = blocks,
+                       .kernel = ForwardKernel::warpgroups_short};
   };
   const int width = shape.head_dim();
   if (width > 192 || (width > 128 && shape.function)) return {large(128, 64, 2)};

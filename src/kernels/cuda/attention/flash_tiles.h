@@ -37,7 +37,7 @@ struct ForwardTile {
   int rows, keys, warps, stages, blocks;
   ForwardKernel kernel = ForwardKernel::portable;
   int query_stages = 1;
-  bool stays = false;  // a block takes one tile after the other
+  bool persistent = false;  // a block works on one tile after the other
   int64_t shared_bytes(const FlashShape& shape) const;
 };
 
