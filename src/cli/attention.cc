@@ -11,8 +11,8 @@
 #include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/sweep_group.h"
-#include "report/table.h"
-#include "studies/peer_study.h"
+#include "report/terminal/table.h"
+#include "studies/peers/peers.h"
 
 namespace ridgeline {
 namespace {

@@ -6,13 +6,13 @@
 #include "base/print.h"
 #include "cli/build_facts.h"
 #include "cli/failures.h"
-#include "report/attention_report.h"
-#include "report/ladder_report.h"
+#include "report/terminal/ladder.h"
 #include "runtime/scratch.h"
+#include "studies/attention/tables.h"
 #include "studies/device_facts.h"
 #include "studies/expected_time.h"
-#include "studies/memory_accounting.h"
-#include "studies/peer_study.h"
+#include "studies/memory/attention.h"
+#include "studies/peers/peers.h"
 
 namespace ridgeline {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/sweep.h"
-#include "studies/attention_study.h"
+#include "studies/attention/row.h"
 
 namespace ridgeline {
 

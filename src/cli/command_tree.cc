@@ -3,11 +3,11 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 
-#include "studies/attention_workload.h"
-#include "studies/gemm_workload.h"
-#include "studies/kernel_workload.h"
-#include "studies/model_workload.h"
-#include "studies/peer_implementations.h"
+#include "studies/attention/workload.h"
+#include "studies/gemm/workload.h"
+#include "studies/kernel/workload.h"
+#include "studies/model/workload.h"
+#include "studies/peers/implementations.h"
 
 namespace ridgeline {
 namespace {

@@ -17,8 +17,8 @@
 #include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/sweep.h"
-#include "report/frontier_report.h"
-#include "studies/frontier_study.h"
+#include "studies/frontier/row.h"
+#include "studies/frontier/tables.h"
 
 namespace ridgeline {
 namespace {

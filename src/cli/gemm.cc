@@ -11,8 +11,8 @@
 #include "cli/stored_ceilings.h"
 #include "cli/sweep.h"
 #include "cli/sweep_group.h"
-#include "report/gemm_report.h"
-#include "studies/gemm_study.h"
+#include "studies/gemm/row.h"
+#include "studies/gemm/tables.h"
 
 namespace ridgeline {
 namespace {

@@ -10,7 +10,7 @@
 #include "cli/base_results.h"
 #include "cli/commands.h"
 #include "cli/sweep.h"
-#include "report/history_report.h"
+#include "report/terminal/history.h"
 
 namespace ridgeline {
 namespace {

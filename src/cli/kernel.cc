@@ -12,11 +12,11 @@
 #include "cli/options.h"
 #include "cli/sweep.h"
 #include "cli/sweep_group.h"
-#include "report/kernel_report.h"
-#include "studies/attention_workload.h"
-#include "studies/kernel_study.h"
-#include "studies/own_kernel_study.h"
-#include "studies/peer_study.h"
+#include "studies/attention/workload.h"
+#include "studies/kernel/own_row.h"
+#include "studies/kernel/row.h"
+#include "studies/kernel/tables.h"
+#include "studies/peers/peers.h"
 
 namespace ridgeline {
 namespace {

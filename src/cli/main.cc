@@ -15,7 +15,7 @@
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/parse_errors.h"
-#include "report/colour.h"
+#include "report/terminal/colour.h"
 
 namespace ridgeline {
 namespace {

@@ -10,9 +10,9 @@
 #include "cli/model_memory.h"
 #include "cli/options.h"
 #include "runtime/scratch.h"
-#include "studies/attention_study.h"
+#include "studies/attention/row.h"
 #include "studies/device_facts.h"
-#include "studies/memory_accounting.h"
+#include "studies/memory/attention.h"
 
 namespace ridgeline {
 namespace {

@@ -13,9 +13,9 @@
 #include "cli/options.h"
 #include "cli/sweep.h"
 #include "cli/sweep_group.h"
-#include "report/ladder_report.h"
-#include "report/model_report.h"
-#include "studies/model_study.h"
+#include "report/terminal/ladder.h"
+#include "studies/model/row.h"
+#include "studies/model/tables.h"
 
 namespace ridgeline {
 namespace {

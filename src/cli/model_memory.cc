@@ -9,8 +9,8 @@
 #include "cli/build_facts.h"
 #include "cli/interrupt.h"
 #include "cli/sweep.h"
-#include "studies/model_memory_analysis.h"
-#include "studies/model_study.h"
+#include "studies/memory/model_analysis.h"
+#include "studies/model/row.h"
 
 namespace ridgeline {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "studies/model_workload.h"
+#include "studies/model/workload.h"
 
 namespace ridgeline {
 

@@ -12,7 +12,7 @@
 #include "base/print.h"
 #include "cli/interrupt.h"
 #include "jit/cuda_libraries.h"
-#include "report/table.h"
+#include "report/terminal/table.h"
 #include "runtime/cpu_device.h"
 #include "runtime/cuda/cuda_device.h"
 

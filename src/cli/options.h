@@ -9,7 +9,7 @@
 
 #include "base/units.h"
 #include "measure/protocol.h"
-#include "report/progress.h"
+#include "report/terminal/progress.h"
 #include "runtime/device.h"
 
 namespace ridgeline {

@@ -6,7 +6,7 @@
 #include <iostream>
 
 #include "cli/commands.h"
-#include "studies/own_kernel_worker.h"
+#include "studies/kernel/own_worker.h"
 
 namespace ridgeline {
 

@@ -17,8 +17,8 @@
 #include "cli/stored_ceilings.h"
 #include "cli/sweep.h"
 #include "cli/sweep_group.h"
-#include "report/roofline_report.h"
-#include "studies/roofline_study.h"
+#include "studies/roofline/row.h"
+#include "studies/roofline/tables.h"
 
 namespace ridgeline {
 namespace {

@@ -18,8 +18,8 @@
 #include "cli/write_report.h"
 #include "measure/history.h"
 #include "measure/read_results.h"
-#include "report/records_json.h"
-#include "studies/model_study.h"
+#include "report/terminal/records_json.h"
+#include "studies/model/row.h"
 
 namespace ridgeline {
 namespace {

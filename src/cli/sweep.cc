@@ -23,8 +23,8 @@
 #include "measure/record_json.h"
 #include "measure/results_file.h"
 #include "measure/turns.h"
-#include "report/records_json.h"
-#include "report/table.h"
+#include "report/terminal/records_json.h"
+#include "report/terminal/table.h"
 
 namespace ridgeline {
 namespace {

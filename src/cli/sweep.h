@@ -11,8 +11,8 @@
 #include "base/file_io.h"
 #include "cli/options.h"
 #include "measure/record.h"
-#include "report/progress.h"
-#include "report/table.h"
+#include "report/terminal/progress.h"
+#include "report/terminal/table.h"
 
 namespace ridgeline {
 

@@ -13,13 +13,13 @@
 #include "cli/build_facts.h"
 #include "cli/sweep.h"
 #include "measure/read_results.h"
-#include "report/html_page.h"
-#include "report/report_document.h"
-#include "report/report_markdown.h"
-#include "report/svg_chart.h"
-#include "report/svg_png.h"
-#include "studies/attention_workload.h"
-#include "studies/memory_accounting.h"
+#include "report/page/document.h"
+#include "report/page/html_page.h"
+#include "report/page/markdown.h"
+#include "report/page/svg_chart.h"
+#include "report/page/svg_png.h"
+#include "studies/attention/workload.h"
+#include "studies/memory/attention.h"
 
 namespace ridgeline {
 namespace {

@@ -8,7 +8,7 @@
 #include "fuzz/fuzz.h"
 #include "fuzz/in_process.h"
 #include "measure/gate.h"
-#include "studies/own_kernel_source.h"
+#include "studies/kernel/own_source.h"
 
 namespace ridgeline {
 namespace {
