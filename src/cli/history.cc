@@ -11,6 +11,8 @@
 #include "cli/commands.h"
 #include "cli/sweep.h"
 #include "report/terminal/history.h"
+#include "report/terminal/problems.h"
+#include "studies/output.h"
 
 namespace ridgeline {
 namespace {

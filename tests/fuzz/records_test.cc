@@ -18,6 +18,7 @@
 #include "studies/kernel/tables.h"
 #include "studies/model/tables.h"
 #include "studies/roofline/tables.h"
+#include "studies/studies.h"
 
 namespace ridgeline {
 namespace {
@@ -54,7 +55,7 @@ void view(const std::vector<Record>& records) {
     for (const ComputeCeiling& ceiling : roofline.compute)
       roofline_plot(roofline, ceiling.dtype, points);
   }
-  const ReportDocument document = make_report({.records = records});
+  const ReportDocument document = make_report({.records = records, .sections = report_sections()});
   to_html(document);
   to_markdown(document);
   for (const ReportSection& section : document.sections)

@@ -12,15 +12,6 @@
 namespace ridgeline {
 namespace {
 
-// The sections in reading order. A further kind of record is one more row.
-using MakeSection = ReportSection (*)(const ReportContext&);
-constexpr MakeSection kSections[] = {
-    comparison_section, attention_time_section, attention_memory_section,
-    frontier_section,   kernel_section,         model_section,
-    gemm_section,       roofline_section,       rows_section,
-    machine_section,    problems_section,
-};
-
 // "attention and kernel study of NVIDIA H200, 2026-11-15"
 std::string subtitle_of(const ReportContext& context) {
   std::set<std::string> studies, machines, days;
@@ -137,7 +128,10 @@ ReportDocument make_report(const ReportInput& input) {
                           .sections = {},
                           .footer = footer_of(context)};
   keep_readable(document.summary);
-  for (const MakeSection make : kSections) {
+  std::vector<MakeSection> sections = {comparison_section};
+  sections.insert(sections.end(), input.sections.begin(), input.sections.end());
+  sections.insert(sections.end(), {rows_section, machine_section, problems_section});
+  for (const MakeSection make : sections) {
     ReportSection section = make(context);
     if (section.empty()) continue;
     keep_readable(section.sentences);

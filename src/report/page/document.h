@@ -118,10 +118,8 @@ struct ReportProblem {
   LineProblem problem = {};
 };
 
-struct NamedBytes {
-  std::string name = {};
-  Bytes bytes = {};
-};
+struct ReportContext;
+using MakeSection = ReportSection (*)(const ReportContext&);
 
 struct ReportInput {
   std::vector<Record> records = {};
@@ -131,8 +129,7 @@ struct ReportInput {
   NoiseLookup noise = {};                     // of this machine; empty: assumed
   std::string made_by = {};                   // "ridgeline 0.1.0"
   std::string made_at = {};
-  // What the tensors of a row hold at its peak, from its graph; empty result: not known.
-  std::function<std::vector<NamedBytes>(const Record&)> tensors_at_peak = {};
+  std::vector<MakeSection> sections = {};  // of studies, in reading order
 };
 
 // Of rows measured twice, the later one counts. Whatever the records hold, this does not throw.

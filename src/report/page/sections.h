@@ -1,4 +1,5 @@
-// The sections of a report: each is a function from the rows to a section, left out when empty.
+// The sections of a report that no study owns, and what those of studies share. A section is a
+// function from the rows, left out when empty.
 #pragma once
 
 #include <optional>
@@ -11,12 +12,6 @@
 namespace ridgeline {
 
 ReportSection comparison_section(const ReportContext& context);
-ReportSection attention_time_section(const ReportContext& context);
-ReportSection attention_memory_section(const ReportContext& context);
-ReportSection kernel_section(const ReportContext& context);
-ReportSection frontier_section(const ReportContext& context);
-ReportSection gemm_section(const ReportContext& context);
-ReportSection model_section(const ReportContext& context);
 ReportSection roofline_section(const ReportContext& context);
 ReportSection rows_section(const ReportContext& context);
 ReportSection machine_section(const ReportContext& context);

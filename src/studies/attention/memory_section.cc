@@ -3,8 +3,11 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "report/page/axis.h"
-#include "report/page/sections.h"
+#include "studies/attention/section.h"
+#include "studies/attention/workload.h"
+#include "studies/memory/attention.h"
 
 namespace ridgeline {
 namespace {
@@ -57,7 +60,22 @@ int64_t telling_length(const LengthGroup& group) {
   return group.rows.back().seq_len;
 }
 
-Chart tensors_chart(const ReportContext& context, const LengthGroup& group) {
+// What the tensors of an attention row hold at its peak, from its graph.
+std::vector<MemoryItem> tensors_at_peak(const Record& record) {
+  try {
+    const auto config = attention_config_of(record);
+    if (!config) return {};
+    const AttentionImplementation& implementation =
+        find_attention_implementation(record.implementation);
+    if (info(implementation.mode).fuse)
+      return {};  // what its graph holds is not what the compiler keeps
+    return account_attention(*config, implementation.form).at_peak;
+  } catch (const Error&) {
+    return {};  // a dtype or an implementation of another program: its graph is not known
+  }
+}
+
+Chart tensors_chart(const LengthGroup& group) {
   const int64_t length = telling_length(group);
   Chart chart{.kind = Chart::Kind::stacked_bars,
               .id = "memory-by-tensor",
@@ -65,21 +83,20 @@ Chart tensors_chart(const ReportContext& context, const LengthGroup& group) {
               .description = fmt::format("What each tensor holds in the worst moment at sequence "
                                          "length {}, computed from the graph.",
                                          length)};
-  if (!context.input.tensors_at_peak) return chart;
   std::vector<double> totals;
   for (const std::string& name : group.implementations) {
     const Record* record = group.find(name, length);
     if (!record) continue;
-    std::vector<NamedBytes> tensors = context.input.tensors_at_peak(*record);
+    std::vector<MemoryItem> tensors = tensors_at_peak(*record);
     if (tensors.empty()) continue;
     Bytes sum;
-    for (const NamedBytes& tensor : tensors) sum += tensor.bytes;
+    for (const MemoryItem& tensor : tensors) sum += tensor.bytes;
     if (record->memory.predicted_peak && *record->memory.predicted_peak > sum)
       tensors.push_back({"scratch of kernels", *record->memory.predicted_peak - sum});
     const auto category = static_cast<double>(chart.categories.size());
     chart.categories.push_back(name + (record->status == Status::oom ? " (does not fit)" : ""));
     double total = 0;
-    for (const NamedBytes& tensor : tensors) {
+    for (const MemoryItem& tensor : tensors) {
       auto series = std::find_if(chart.series.begin(), chart.series.end(),
                                  [&](const ChartSeries& s) { return s.name == tensor.name; });
       if (series == chart.series.end())
@@ -190,7 +207,7 @@ ReportSection attention_memory_section(const ReportContext& context) {
   for (const LengthGroup& group : study.groups) {
     if (section.views.size() == kMostViews) break;  // the section on time says so
     ReportView view{.name = group.name};
-    for (Chart& chart : std::vector{memory_chart(context, group), tensors_chart(context, group),
+    for (Chart& chart : std::vector{memory_chart(context, group), tensors_chart(group),
                                     frontier_chart(group, all)})
       if (!chart.series.empty()) view.charts.push_back(std::move(chart));
     if (!view.charts.empty()) section.views.push_back(std::move(view));

@@ -73,29 +73,35 @@ std::string refusal(const AttentionConfig& config, AttentionForm form) {
 
 const std::vector<AttentionPreset>& attention_presets() {
   static const std::vector<AttentionPreset> kPresets = {
-      {"cs336", "batch 8, d 16 to 128, S 256 to 16384, fp32", {}},
+      {"cs336", "batch 8, d 16 to 128, S 256 to 16384, fp32", {AttentionMatrix()}},
       {"flash",
        "batch 1, causal, d 16 to 128, S 128 to 65536, bf16 and fp32",
-       {.batch_sizes = {1},
-        .head_dims = powers_of_two(4, 7),
-        .seq_lens = powers_of_two(7, 16),
-        .dtypes = {"bf16", "fp32"},
-        .causal = true}},
+       {{.batch_sizes = {1},
+         .head_dims = powers_of_two(4, 7),
+         .seq_lens = powers_of_two(7, 16),
+         .dtypes = {"bf16", "fp32"},
+         .causal = true}}},
       {"leaderboard",
        "16 heads, d 64, S 16384, bf16, causal",
-       {.batch_sizes = {1},
-        .head_dims = {64},
-        .seq_lens = {16384},
-        .heads = {16},
-        .dtypes = {"bf16"},
-        .causal = true}},
+       {{.batch_sizes = {1},
+         .head_dims = {64},
+         .seq_lens = {16384},
+         .heads = {16},
+         .dtypes = {"bf16"},
+         .causal = true}}},
+      // Narrow heads reach the length at which naive attention no longer fits most machines.
+      {"study",
+       "batch 8, d 16 up to S 16384, d 64 up to S 4096, fp32: a few minutes, within the budget",
+       {{.head_dims = {16}, .seq_lens = {256, 1024, 4096, 16384}},
+        {.head_dims = {64}, .seq_lens = {256, 1024, 4096}}},
+       false},
   };
   return kPresets;
 }
 
-AttentionMatrix attention_preset(std::string_view name) {
+const AttentionPreset& find_attention_preset(std::string_view name) {
   for (const AttentionPreset& preset : attention_presets())
-    if (preset.name == name) return preset.matrix;
+    if (preset.name == name) return preset;
   throw unknown_name(name, "a preset", attention_presets());
 }
 
@@ -164,6 +170,34 @@ std::vector<BackwardAlgorithm> backward_algorithms(const std::vector<std::string
   for (const std::string& text : given) algorithms.push_back(backward_algorithm(text, facts));
   if (algorithms.empty()) algorithms.push_back(backward_algorithm({}, facts));
   return algorithms;
+}
+
+std::optional<AttentionConfig> attention_config_of(const Record& record) {
+  const Json& workload = record.workload;
+  if (record.study != "attention" || !workload.is_object()) return std::nullopt;
+  const auto number = [&](const char* key, int64_t otherwise) {
+    const auto found = workload.find(key);
+    return found != workload.end() && found->is_number_integer() ? found->get<int64_t>()
+                                                                 : otherwise;
+  };
+  AttentionConfig config{.batch_size = number("batch_size", 0),
+                         .heads = number("heads", 1),
+                         .seq_len = number("seq_len", 0),
+                         .head_dim = number("d_model", 0)};
+  // Sizes from a file may be anything; beyond this they cannot be counted in 64 bits.
+  double elements = 1;
+  for (const int64_t size :
+       {config.batch_size, config.heads, config.seq_len, config.seq_len, config.head_dim}) {
+    if (size < 1) return std::nullopt;
+    elements *= static_cast<double>(size);
+  }
+  if (elements > 0x1p56) return std::nullopt;
+  const auto causal = workload.find("causal");
+  config.causal = causal != workload.end() && causal->is_boolean() && causal->get<bool>();
+  const auto dtype = workload.find("dtype");
+  if (dtype != workload.end() && dtype->is_string())
+    config.dtype = parse_float_dtype(dtype->get<std::string>());
+  return config;
 }
 
 std::string label(const AttentionWorkload& workload) {

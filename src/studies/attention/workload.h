@@ -1,11 +1,13 @@
 // What the attention study measures: sizes, implementations and presets.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "compile/lower.h"
+#include "measure/record.h"
 #include "models/attention.h"
 #include "runtime/device.h"
 
@@ -55,10 +57,12 @@ struct AttentionMatrix {
 struct AttentionPreset {
   std::string_view name;
   std::string_view summary;
-  AttentionMatrix matrix;
+  std::vector<AttentionMatrix> matrices;
+  bool try_beyond_budget = true;  // see AttentionStudyOptions
 };
 const std::vector<AttentionPreset>& attention_presets();
-AttentionMatrix attention_preset(std::string_view name);  // throws a usage error that lists them
+// Throws a usage error that lists them.
+const AttentionPreset& find_attention_preset(std::string_view name);
 
 // In the order of growing memory per implementation: dtype, then width, then length.
 std::vector<AttentionWorkload> expand_matrix(const AttentionMatrix& matrix);
@@ -76,6 +80,10 @@ bool chooses_backward(std::string_view implementation);
 // The algorithms that make rows of their own: the first alone, where there is no choice.
 std::vector<BackwardAlgorithm> backward_rows(const std::string& implementation,
                                              const std::vector<BackwardAlgorithm>& algorithms);
+
+// The sizes of a record of this study; empty: it has none that can be counted. Throws a usage error
+// for a dtype that there is not.
+std::optional<AttentionConfig> attention_config_of(const Record& record);
 
 // "naive S=4096 d=64 batch=8 fp32 causal"; a backward in two passes is named, too.
 std::string label(const AttentionWorkload& workload);

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "report/page/axis.h"
-#include "report/page/sections.h"
+#include "studies/model/section.h"
 #include "studies/model/tables.h"
 
 namespace ridgeline {

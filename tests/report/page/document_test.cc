@@ -15,6 +15,7 @@
 #include "report/page/palette.h"
 #include "report/page/rows.h"
 #include "report/page/svg_chart.h"
+#include "studies/studies.h"
 
 namespace ridgeline {
 namespace {
@@ -29,6 +30,12 @@ std::vector<std::string> section_ids(const ReportDocument& document) {
   std::vector<std::string> ids;
   for (const ReportSection& section : document.sections) ids.push_back(section.id);
   return ids;
+}
+
+// With the sections of all studies.
+ReportDocument report_of(ReportInput input) {
+  input.sections = report_sections();
+  return make_report(input);
 }
 
 // In every report, whatever else it holds and in whatever order.
@@ -54,7 +61,7 @@ TEST(ReportColours, NamesThatAreOftenSideBySideHaveTheirOwn) {
 }
 
 TEST(Report, SaysWhoWinsByHowMuchAndWhatToDo) {
-  const ReportDocument document = make_report(
+  const ReportDocument document = report_of(
       {.records = {
            attention_record(
                {.implementation = "naive", .seq_len = 256, .forward_ms = 10, .backward_ms = 20}),
@@ -80,7 +87,7 @@ TEST(Report, WhatTheEngineDoesNotDecideHasNoWinner) {
       attention_record({.implementation = "naive", .forward_ms = 10.00}),
       attention_record({.implementation = "flash", .forward_ms = 10.01})};
   for (Record& record : records) record.merged_runs = 7;
-  const ReportDocument document = make_report({.records = records});
+  const ReportDocument document = report_of({.records = records});
   const std::string text = all_of(document.summary);
   EXPECT_NE(text.find("fastest forward, of 1 sizes: several as fast at 1"), std::string::npos)
       << text;
@@ -89,7 +96,7 @@ TEST(Report, WhatTheEngineDoesNotDecideHasNoWinner) {
 
 // The sentence with what to do; empty: there is none.
 std::string what_to_do(std::vector<Record> records) {
-  for (const std::string& sentence : make_report({.records = std::move(records)}).summary)
+  for (const std::string& sentence : report_of({.records = std::move(records)}).summary)
     if (sentence.starts_with("What to do")) return sentence;
   return "";
 }
@@ -175,12 +182,12 @@ TEST(Report, TheFastestIsFasterThanEveryOther) {
   std::vector<Record> records = naive_and_flash(256, 64, 0.5);
   records.push_back(
       attention_record({.implementation = "compiled", .forward_ms = 5.01, .backward_ms = 30}));
-  std::string text = all_of(make_report({.records = records}).summary);
+  std::string text = all_of(report_of({.records = records}).summary);
   EXPECT_EQ(text.find("is the fastest forward"), std::string::npos) << text;
   EXPECT_NE(text.find("flash is the fastest backward at the one size"), std::string::npos) << text;
   records.back() =
       attention_record({.implementation = "compiled", .forward_ms = 9, .backward_ms = 30});
-  text = all_of(make_report({.records = records}).summary);
+  text = all_of(report_of({.records = records}).summary);
   EXPECT_NE(text.find("flash is the fastest forward at the one size"), std::string::npos) << text;
 }
 
@@ -191,7 +198,7 @@ TEST(Report, FewSamplesHaveNoWinner) {
     for (Record& record : records)
       for (Series& series : record.series)
         series = series_of(series.name, std::vector<double>(count, series.samples_ms[1]));
-    const std::string text = all_of(make_report({.records = records}).summary);
+    const std::string text = all_of(report_of({.records = records}).summary);
     EXPECT_EQ(text.find("flash is the fastest forward") != std::string::npos, count == 6) << text;
     EXPECT_EQ(text.find("undecided at 1") == std::string::npos, count == 6) << text;
     EXPECT_EQ(text.find(fmt::format("why comparisons are undecided: too few samples: {}", count)) ==
@@ -213,7 +220,7 @@ TEST(Report, FewSamplesHaveNoSpeedup) {
         for (Series& series : record.series)
           series = series_of(series.name, std::vector<double>(count, series.samples_ms[1]));
       }
-      const ReportDocument document = make_report({.records = records});
+      const ReportDocument document = report_of({.records = records});
       const std::string text = all_of(document.summary);
       EXPECT_EQ(text.find(" is 2.00x as fast") != std::string::npos, count == 6) << text;
       EXPECT_EQ(text.find(" is undecided") != std::string::npos, count == 3) << text;
@@ -229,7 +236,7 @@ TEST(Report, SaysWhereMemoryEndsAndWhoStillRuns) {
   oom.memory.predicted_peak = Bytes{int64_t{3} << 30};
   Record runs = attention_record({.implementation = "flash", .seq_len = 4096});
   runs.memory.peak = Bytes{5 << 20};
-  const ReportDocument document = make_report({.records = {oom, runs}});
+  const ReportDocument document = report_of({.records = {oom, runs}});
   EXPECT_NE(all_of(document.summary)
                 .find("Memory ends for naive at S 4096, where it would need 3.00 GiB; "
                       "flash runs there in 5.00 MiB."),
@@ -243,25 +250,25 @@ TEST(Report, SaysWhoNeedsTheLeastMemoryAtTheLongestLength) {
     records.push_back(attention_record({.implementation = name}));
     records.back().memory.peak = Bytes{int64_t{mebibytes} << 20};
   }
-  std::string text = all_of(make_report({.records = records}).summary);
+  std::string text = all_of(report_of({.records = records}).summary);
   EXPECT_NE(text.find("At S 256 flash needs 2.00 MiB where naive needs 96.0 MiB: 48.0x less."),
             std::string::npos)
       << text;
   records[0].memory.peak = Bytes{1 << 20};
-  text = all_of(make_report({.records = records}).summary);
+  text = all_of(report_of({.records = records}).summary);
   EXPECT_NE(text.find("At S 256 none needs less memory than naive: 1.00 MiB."), std::string::npos)
       << text;
 }
 
 TEST(Report, SaysWhatWasCheckedAndWhatWasNot) {
   std::vector<Record> records = naive_and_flash(256, 64, 0.5);
-  EXPECT_NE(all_of(make_report({.records = records}).summary)
+  EXPECT_NE(all_of(report_of({.records = records}).summary)
                 .find("Checked: none of 2 measured rows, so nothing says"),
             std::string::npos);
   records[0].verification = {true, "whole tensors", "fp64", {{"output", 1e-6, 4e-6}}};
   records.push_back(attention_record({.implementation = "fma"}));
   records.back().study = "roofline";  // a probe has nothing to check
-  EXPECT_NE(all_of(make_report({.records = records}).summary)
+  EXPECT_NE(all_of(report_of({.records = records}).summary)
                 .find("Checked: 1 of 2 measured rows; the largest error is 25 % of its tolerance."),
             std::string::npos);
 }
@@ -276,7 +283,7 @@ TEST(Report, BarsThatAreMissingHaveAReason) {
       record.study = study;
       record.workload["context_length"] = record.workload["seq_len"];
     }
-    const ReportDocument document = make_report({.records = records});
+    const ReportDocument document = report_of({.records = records});
     int charts = 0;
     for (const ReportSection& section : document.sections)
       for (const ReportView& view : section.views)
@@ -292,8 +299,9 @@ TEST(Report, BarsThatAreMissingHaveAReason) {
 }
 
 TEST(Report, LeavesOutSectionsWithoutData) {
-  EXPECT_TRUE(make_report({}).sections.empty());
-  EXPECT_EQ(section_ids(make_report({.records = {attention_record({})}})),
+  EXPECT_TRUE(report_of({}).sections.empty());
+  // Of an implementation that is not ours no graph is known, and so no memory.
+  EXPECT_EQ(section_ids(report_of({.records = {attention_record({.implementation = "mine"})}})),
             (std::vector<std::string>{"attention", "rows", "machine"}));
 }
 
@@ -304,7 +312,7 @@ TEST(Report, AStudyThatNobodyKnowsStillHasItsRowsAndCommands) {
   record.command = "ridgeline something --size 3";
   Record second = record;
   second.workload["size"] = 4;
-  const ReportDocument document = make_report({.records = {record, second}});
+  const ReportDocument document = report_of({.records = {record, second}});
   ASSERT_EQ(document.sections.front().id, "rows");
   const ReportTable& table = document.sections.front().tables.front();
   EXPECT_EQ(table.title, "something new (other x)");
@@ -327,7 +335,7 @@ TEST(Report, ShowsWhereTheMemoryOfAModelGoes) {
                         {"gaps_bytes", -1},
                         {"data_bytes", "many"},
                         {"workspace_bytes", 0}}}}}};
-  const ReportDocument document = make_report({.records = {record}});
+  const ReportDocument document = report_of({.records = {record}});
   const Chart* found = nullptr;
   for (const ReportSection& section : document.sections)
     for (const ReportView& view : section.views)
@@ -346,7 +354,7 @@ TEST(Report, OfRowsMeasuredTwiceTheLaterOneCounts) {
   old.time = "2026-01-01T00:00:00Z";
   later.time = "2026-01-02T00:00:00Z";
   for (const auto& records : {std::vector{old, later}, std::vector{later, old}}) {
-    const ReportDocument document = make_report({.records = records});
+    const ReportDocument document = report_of({.records = records});
     const Chart& chart = document.sections.front().views.front().charts.front();
     EXPECT_EQ(chart.series.front().points.front().y, 7);
     EXPECT_NE(document.footer.find("1 row measured again later is not shown"), std::string::npos);
@@ -357,7 +365,7 @@ TEST(Report, AllShapesHoldTheSameNumbers) {
   std::vector<Record> records;
   for (const int seq_len : {256, 512})
     records.push_back(attention_record({.seq_len = seq_len, .forward_ms = 1.25}));
-  const ReportDocument document = make_report({.records = records});
+  const ReportDocument document = report_of({.records = records});
   EXPECT_NE(to_markdown(document).find("1.25 ms"), std::string::npos);
   const Chart& chart = document.sections.front().views.front().charts.front();
   EXPECT_EQ(chart_table(chart).rows.size(), 2u);

@@ -11,6 +11,7 @@
 #include "measure/test_support.h"
 #include "report/page/html_chromium.h"
 #include "report/page/html_escape.h"
+#include "studies/studies.h"
 
 namespace ridgeline {
 namespace {
@@ -44,9 +45,7 @@ std::vector<Record> small_study() {
 }
 
 ReportInput input_of(std::vector<Record> records) {
-  return {.records = std::move(records), .made_by = "a test", .tensors_at_peak = [](const Record&) {
-            return std::vector<NamedBytes>{{"scores", Bytes{3000}}, {"output", Bytes{1000}}};
-          }};
+  return {.records = std::move(records), .made_by = "a test", .sections = report_sections()};
 }
 
 std::filesystem::path write_page(const TempDir& directory, const ReportInput& input) {

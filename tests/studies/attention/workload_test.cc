@@ -66,7 +66,7 @@ TEST(ExpandMatrix, RefusesNamesItDoesNotKnow) {
 }
 
 TEST(AttentionPreset, Cs336IsTheGridOfTheAssignment) {
-  const AttentionMatrix matrix = attention_preset("cs336");
+  const AttentionMatrix matrix = find_attention_preset("cs336").matrices.front();
   EXPECT_EQ(matrix.batch_sizes, (std::vector<int64_t>{8}));
   EXPECT_EQ(matrix.head_dims, (std::vector<int64_t>{16, 32, 64, 128}));
   EXPECT_EQ(matrix.seq_lens, (std::vector<int64_t>{256, 1024, 4096, 8192, 16384}));
@@ -77,7 +77,7 @@ TEST(AttentionPreset, Cs336IsTheGridOfTheAssignment) {
 }
 
 TEST(AttentionPreset, FlashIsCausalFrom128To65536InTwoDtypes) {
-  const AttentionMatrix matrix = attention_preset("flash");
+  const AttentionMatrix matrix = find_attention_preset("flash").matrices.front();
   EXPECT_EQ(matrix.batch_sizes, (std::vector<int64_t>{1}));
   EXPECT_EQ(matrix.head_dims, (std::vector<int64_t>{16, 32, 64, 128}));
   EXPECT_EQ(matrix.seq_lens,
@@ -87,7 +87,7 @@ TEST(AttentionPreset, FlashIsCausalFrom128To65536InTwoDtypes) {
 }
 
 TEST(AttentionPreset, LeaderboardIsOneLongProblemOfSixteenHeads) {
-  const AttentionMatrix matrix = attention_preset("leaderboard");
+  const AttentionMatrix matrix = find_attention_preset("leaderboard").matrices.front();
   EXPECT_EQ(labels(expand_matrix(matrix)),
             (std::vector<std::string>{"naive S=16384 d=64 batch=1 heads=16 bf16 causal",
                                       "compiled S=16384 d=64 batch=1 heads=16 bf16 causal",
@@ -95,7 +95,7 @@ TEST(AttentionPreset, LeaderboardIsOneLongProblemOfSixteenHeads) {
 }
 
 TEST(AttentionPreset, AnUnknownNameIsAnsweredWithTheKnownOnes) {
-  EXPECT_ERROR(attention_preset("cs337"), ErrorKind::usage, "cs336, flash, leaderboard");
+  EXPECT_ERROR(find_attention_preset("cs337"), ErrorKind::usage, "cs336, flash, leaderboard");
 }
 
 TEST(AttentionImplementations, AreFoundByTheirNames) {

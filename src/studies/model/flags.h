@@ -1,28 +1,27 @@
 // Flags that say which models: sizes, lengths, precisions, modes, scenarios.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
+#include "studies/flags.h"
 #include "studies/model/workload.h"
 
 namespace ridgeline {
 
 struct ModelAxes {
-  std::vector<std::string> sizes = {"small"};
+  Words sizes = {"small"};
   std::vector<int64_t> context_lengths = {128, 256, 512, 1024};
   int64_t batch_size = 4;
-  std::vector<std::string> precisions = {"fp32"};
-  std::vector<std::string> modes = {"vanilla", "compiled"};
-  std::vector<std::string> scenarios = {"forward", "fwd-bwd", "full-step"};
+  Words precisions = {"fp32"};
+  Words modes = {"vanilla", "compiled"};
+  Words scenarios = {"forward", "fwd-bwd", "full-step"};
   ModelOverrides overrides = {};
   std::string optimizer = "cs336";
   double max_norm = 0;  // see AdamWOptions
 };
 
-// Gives the option of the sizes.
-CLI::Option* add_model_axes(CLI::App& command, ModelAxes& axes);
+void add_model_axes(Flags& flags, ModelAxes* axes);
 
 // Throw usage errors for names that there are not.
 std::vector<ModelWorkload> workloads_of(const ModelAxes& axes);

@@ -1,4 +1,4 @@
-#include "cli/stored_ceilings.h"
+#include "studies/roofline/stored_ceilings.h"
 
 #include "measure/read_results.h"
 #include "studies/device_facts.h"

@@ -1,4 +1,4 @@
-#include "cli/model_options.h"
+#include "studies/model/flags.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,7 +8,6 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "cli/options.h"
 
 namespace ridgeline {
 namespace {
@@ -38,39 +37,28 @@ std::string above_zero(const std::string& text) {
 
 }  // namespace
 
-CLI::Option* add_model_axes(CLI::App& command, ModelAxes& axes) {
-  CLI::Option* sizes = command
-                           .add_option("--model-size", axes.sizes,
-                                       "small, medium, large, xl, 2.7B or 10B; see model --list")
-                           ->delimiter(',')
-                           ->capture_default_str();
-  add_sizes(command, "--context-length", axes.context_lengths, "tokens per sequence")
-      ->capture_default_str();
-  command.add_option("--batch-size", axes.batch_size, "sequences per step")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  command.add_option("--precision", axes.precisions, "fp32, tf32 or mixed (bf16 autocast)")
-      ->delimiter(',')
-      ->capture_default_str();
-  command.add_option("--impl,--mode", axes.modes, "implementations: vanilla (eager), compiled")
-      ->delimiter(',')
-      ->capture_default_str();
-  command.add_option("--scenario", axes.scenarios, "forward, fwd-bwd, full-step")
-      ->delimiter(',')
-      ->capture_default_str();
-  command.add_option("--optimizer", axes.optimizer, "variant of AdamW: cs336 or pytorch")
-      ->capture_default_str();
-  command
-      .add_option(
-          "--max-norm", axes.max_norm,
-          "full-step: scale gradients so that their norm over all parameters is at most this")
-      ->check(CLI::Validator(above_zero, "NORM"));
+void add_model_axes(Flags& flags, ModelAxes* axes) {
+  flags.add("--model-size", &axes->sizes, "small, medium, large, xl, 2.7B or 10B; see model --list",
+            {.shows_default = true, .choices = names_of(transformer_sizes())});
+  flags.add("--context-length", &axes->context_lengths, "tokens per sequence",
+            {.shows_default = true});
+  flags.add("--batch-size", &axes->batch_size, "sequences per step",
+            {.shows_default = true, .range = FlagRange{1, 1 << 20}});
+  flags.add("--precision", &axes->precisions, "fp32, tf32 or mixed (bf16 autocast)",
+            {.shows_default = true, .choices = names_of(model_precisions())});
+  flags.add("--impl,--mode", &axes->modes, "implementations: vanilla (eager), compiled",
+            {.shows_default = true, .choices = names_of(modes())});
+  flags.add("--scenario", &axes->scenarios, "forward, fwd-bwd, full-step",
+            {.shows_default = true, .choices = names_of(scenarios())});
+  flags.add("--optimizer", &axes->optimizer, "variant of AdamW: cs336 or pytorch",
+            {.shows_default = true, .choices = {"cs336", "pytorch"}});
+  flags.add("--max-norm", &axes->max_norm,
+            "full-step: scale gradients so that their norm over all parameters is at most this",
+            {.check = {above_zero, "NORM"}});
   for (const OverrideFlag& override : kOverrides)
-    command
-        .add_option(override.flag, axes.overrides.*override.size,
-                    std::string(override.description) + ", instead of the size's own")
-        ->check(CLI::Range(1, 1 << 24));
-  return sizes;
+    flags.add(override.flag, &(axes->overrides.*override.size),
+              std::string(override.description) + ", instead of the size's own",
+              {.range = FlagRange{1, 1 << 24}});
 }
 
 std::vector<ModelWorkload> workloads_of(const ModelAxes& axes) {
