@@ -11,6 +11,7 @@
 #include "studies/host_tensors.h"
 #include "studies/kernel_check.h"
 #include "studies/memory_watch.h"
+#include "studies/row.h"
 
 namespace ridgeline {
 namespace {
@@ -118,15 +119,17 @@ void check_kernels(Executable& executable, const Device& device, uint64_t seed,
 Record describe_attention(const AttentionWorkload& workload, Device& device,
                           const AttentionStudyOptions& options, const Record& blank) {
   const AttentionConfig& config = workload.config;
-  Record record = blank;
-  record.study = "attention";
-  record.implementation = workload.implementation;
-  record.device = device.name();
-  record.workload = {{"batch_size", config.batch_size}, {"heads", config.heads},
-                     {"seq_len", config.seq_len},       {"d_model", config.head_dim},
-                     {"causal", config.causal},         {"dtype", info(config.dtype).name}};
-  record.settings = device_settings(device, options.seed);
-  record.settings.update(options.settings);
+  Record record = describe_row({.study = "attention",
+                                .implementation = workload.implementation,
+                                .workload = {{"batch_size", config.batch_size},
+                                             {"heads", config.heads},
+                                             {"seq_len", config.seq_len},
+                                             {"d_model", config.head_dim},
+                                             {"causal", config.causal},
+                                             {"dtype", info(config.dtype).name}},
+                                .seed = options.seed,
+                                .settings = options.settings},
+                               device, blank);
   const AttentionImplementation& how = find_attention_implementation(workload.implementation);
   if (chooses_backward(workload.implementation))
     record.settings["backward"] = name(config.backward);
@@ -159,15 +162,9 @@ void check_speed(Record& record, const Device& device, std::string_view dtype) {
 }
 
 std::optional<Record> run_attention(const AttentionWorkload& workload, Device& device,
-                                    const AttentionStudyOptions& options, Record record) {
-  record.time = utc_now();
-  if (record.status != Status::ok) return record;
-  try {
-    const Bytes budget = device.ledger().budget();
-    if (!options.try_beyond_budget && *record.memory.predicted_peak > budget)
-      throw Error(ErrorKind::out_of_memory,
-                  fmt::format("the predicted peak of {} is above the budget of {}; not tried",
-                              to_string(*record.memory.predicted_peak), to_string(budget)));
+                                    const AttentionStudyOptions& options, Record described) {
+  return try_row(std::move(described), label(workload), [&](Record& record) {
+    if (!options.try_beyond_budget) expect_within_budget(*record.memory.predicted_peak, device);
     Executable executable(attention_trace(workload), device, attention_options(workload));
     const Graph& graph = executable.graph();
     if (device.driver_memory_in_use()) meet_every_kernel(executable, device);
@@ -190,24 +187,16 @@ std::optional<Record> run_attention(const AttentionWorkload& workload, Device& d
                           {"launches", executable.launches()}};
     if (is_planned(workload)) record.metrics->update(compile_metrics(executable));
     if (options.verify) {
-      record.verification = verify(workload, executable, device, options.seed);
-      check_kernels(executable, device, options.seed, record.verification);
-      record.error = first_wrong_tensor(record.verification);
-      if (!record.error.empty()) record.status = Status::wrong;
+      Verification verification = verify(workload, executable, device, options.seed);
+      check_kernels(executable, device, options.seed, verification);
+      take_verification(record, std::move(verification));
     }
 
-    record.device_before = device_state(device);
-    const Measurement measurement =
-        measure(options.protocol, {"forward", "backward"},
-                [&](std::span<double> phase_ms) {
-                  for (size_t stage = 0; stage < phase_ms.size(); ++stage)
-                    phase_ms[stage] = device.time_ms([&] { executable.run_stage(stage); });
-                },
-                {.interrupted = options.interrupted});
-    record.device_after = device_state(device);
-    if (measurement.interrupted()) return std::nullopt;
-    record.series = measurement.series;
-    record.protocol = measurement.protocol;
+    sample_row(record, device, {options.protocol, options.interrupted}, {"forward", "backward"},
+               [&](std::span<double> phase_ms) {
+                 for (size_t stage = 0; stage < phase_ms.size(); ++stage)
+                   phase_ms[stage] = device.time_ms([&] { executable.run_stage(stage); });
+               });
     std::vector<BusyPhase> phases;
     for (size_t stage = 0; stage < record.series.size(); ++stage)
       phases.push_back({record.series[stage].name, [&, stage] {
@@ -215,10 +204,7 @@ std::optional<Record> run_attention(const AttentionWorkload& workload, Device& d
                         }});
     add_busy_times(phases, record);
     if (record.status == Status::ok) check_speed(record, device, info(workload.config.dtype).name);
-  } catch (const Error& error) {
-    fail_row(record, error, label(workload));
-  }
-  return record;
+  });
 }
 
 std::string explain_plan(const AttentionWorkload& workload, Device& device) {

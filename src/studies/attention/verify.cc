@@ -275,14 +275,4 @@ Verification verify_attention(const AttentionConfig& config, const CheckedResult
   return verification;
 }
 
-std::string first_wrong_tensor(const Verification& verification) {
-  for (const TensorError& tensor : verification.tensors) {
-    if (tensor.max_error <= tensor.tolerance) continue;
-    if (std::isnan(tensor.max_error)) return fmt::format("{} is not finite", tensor.name);
-    return fmt::format("{} is off by {:.3g}, allowed are {:.3g}", tensor.name, tensor.max_error,
-                       tensor.tolerance);
-  }
-  return {};
-}
-
 }  // namespace ridgeline

@@ -27,7 +27,4 @@ struct CheckedResults {
 Verification verify_attention(const AttentionConfig& config, const CheckedResults& results,
                               const HeadReader& read, uint64_t seed, const RangeRunner& run);
 
-// The first tensor whose error is above its tolerance, in words; empty: all are right.
-std::string first_wrong_tensor(const Verification& verification);
-
 }  // namespace ridgeline

@@ -11,6 +11,7 @@
 #include "compile/executable.h"
 #include "studies/device_facts.h"
 #include "studies/expected_time.h"
+#include "studies/row.h"
 
 namespace ridgeline {
 namespace {
@@ -105,17 +106,16 @@ Record describe_frontier(const AttentionWorkload& workload, Device& device,
                             options.max_seq_len, options.step),
                 "raise the one or lower the other");
   const AttentionConfig& config = workload.config;
-  Record record = blank;
-  record.study = "frontier";
-  record.implementation = workload.implementation;
-  record.device = device.name();
-  record.workload = {{"batch_size", config.batch_size},
-                     {"heads", config.heads},
-                     {"d_model", config.head_dim},
-                     {"causal", config.causal},
-                     {"dtype", info(config.dtype).name}};
-  record.settings = device_settings(device, options.seed);
-  record.settings.update(options.settings);
+  Record record = describe_row({.study = "frontier",
+                                .implementation = workload.implementation,
+                                .workload = {{"batch_size", config.batch_size},
+                                             {"heads", config.heads},
+                                             {"d_model", config.head_dim},
+                                             {"causal", config.causal},
+                                             {"dtype", info(config.dtype).name}},
+                                .seed = options.seed,
+                                .settings = options.settings},
+                               device, blank);
   record.settings["memory_budget_bytes"] = device.ledger().budget().count;
   record.settings["step"] = options.step;
   record.settings["max_seq_len"] = options.max_seq_len;

@@ -1,11 +1,11 @@
 #include "studies/gemm/row.h"
 
 #include "base/error.h"
-#include "studies/attention/verify.h"
 #include "studies/device_facts.h"
 #include "studies/device_modes.h"
 #include "studies/expected_time.h"
 #include "studies/gemm/problem.h"
+#include "studies/row.h"
 
 namespace ridgeline {
 namespace {
@@ -28,17 +28,16 @@ GemmStudy::GemmStudy(Device& device, GemmStudyOptions options)
 
 Record GemmStudy::describe(const GemmWorkload& workload, const Record& blank) const {
   const GemmShape& shape = workload.shape;
-  Record record = blank;
-  record.study = "gemm";
-  record.implementation = workload.implementation;
-  record.device = device_.name();
-  record.workload = {{"op", shape.is_vector() ? "gemv" : "gemm"},
-                     {"m", shape.m},
-                     {"n", shape.n},
-                     {"k", shape.k},
-                     {"dtype", info(workload.dtype).name}};
-  record.settings = device_settings(device_, options_.seed);
-  record.settings.update(options_.settings);
+  Record record = describe_row({.study = "gemm",
+                                .implementation = workload.implementation,
+                                .workload = {{"op", shape.is_vector() ? "gemv" : "gemm"},
+                                             {"m", shape.m},
+                                             {"n", shape.n},
+                                             {"k", shape.k},
+                                             {"dtype", info(workload.dtype).name}},
+                                .seed = options_.seed,
+                                .settings = options_.settings},
+                               device_, blank);
   record.settings["mode"] = options_.cold ? "cold" : "hot";
   const PhaseCost cost = gemm_cost(shape, workload.dtype);
   record.cost = CostFacts{.forward = cost, .backward = {}, .convention = kGemmConvention};
@@ -57,45 +56,30 @@ double GemmStudy::expected_s(const GemmWorkload& workload, const Record& describ
   return 2 * once + expected_samples_s(once, options_.protocol);
 }
 
-std::optional<Record> GemmStudy::run(const GemmWorkload& workload, Record record) {
-  record.time = utc_now();
-  try {
+std::optional<Record> GemmStudy::run(const GemmWorkload& workload, Record described) {
+  return try_row(std::move(described), label(workload), [&](Record& record) {
     device_.ledger().start_over();
     GemmProblem problem(workload, device_, options_.seed);
     problem.run_poisoned();
     record.memory.peak = device_.ledger().peak();
-    if (options_.verify) {
-      record.verification = problem.verify(options_.seed);
-      record.error = first_wrong_tensor(record.verification);
-      if (!record.error.empty()) record.status = Status::wrong;
-    }
+    if (options_.verify) take_verification(record, problem.verify(options_.seed));
     const std::function<void()> flush =
         options_.cold ? device_.cache_flush(last_cache(device_.facts(), record.machine))
                       : std::function<void()>();
     const bool is_short = device_.time_ms([&] { problem.start(); }) < kLongMs;
     const bool runs_dry = device_.has_queue() && is_short && !flush;
     const int calls = runs_dry ? kCallsPerShortSample : 1;
-    record.device_before = device_state(device_);
-    const Measurement measurement = measure(options_.protocol, {"forward"},
-                                            [&](std::span<double> phase_ms) {
-                                              if (flush) flush();
-                                              if (runs_dry) problem.start();
-                                              phase_ms[0] = device_.time_ms([&] {
-                                                for (int call = 0; call < calls; ++call)
-                                                  problem.start();
-                                              }) / calls;
-                                            },
-                                            {.interrupted = options_.interrupted});
-    record.device_after = device_state(device_);
-    if (measurement.interrupted()) return std::nullopt;
-    record.series = measurement.series;
-    record.protocol = measurement.protocol;
+    sample_row(record, device_, {options_.protocol, options_.interrupted}, {"forward"},
+               [&](std::span<double> phase_ms) {
+                 if (flush) flush();
+                 if (runs_dry) problem.start();
+                 phase_ms[0] = device_.time_ms([&] {
+                   for (int call = 0; call < calls; ++call) problem.start();
+                 }) / calls;
+               });
     record.metrics = Json{{"calls_per_sample", calls}};
     derive(workload, record);
-  } catch (const Error& error) {
-    fail_row(record, error, label(workload));
-  }
-  return record;
+  });
 }
 
 void GemmStudy::derive(const GemmWorkload& workload, Record& record) const {

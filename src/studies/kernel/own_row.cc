@@ -73,8 +73,7 @@ std::optional<Record> OwnKernelStudy::run(const KernelWorkload& workload, Record
   record.time = utc_now();
   const std::string problem = problem_of(workload);
   const auto give_up = [&](const Error& error) {
-    record.status = worker_status(error);
-    record.error = worker_reason(error);
+    fail_worker_row(record, error);
     return record;
   };
   if (const auto known = hopeless_.find(problem); known != hopeless_.end())

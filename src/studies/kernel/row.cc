@@ -17,6 +17,7 @@
 #include "studies/host_tensors.h"
 #include "studies/kernel/metrics.h"
 #include "studies/kernel/sampler.h"
+#include "studies/row.h"
 
 namespace ridgeline {
 namespace {
@@ -48,15 +49,17 @@ Record KernelStudy::describe(const KernelWorkload& workload, const Record& blank
   const bool rotates = workload.mode == KernelMode::cold_rotate;
   // Naive attention frees in its backward what its forward made: the two take turns, one by one.
   const bool one_by_one = workload.mode == KernelMode::cold || !fused;
-  Record record = blank;
-  record.study = "kernel";
-  record.implementation = workload.implementation;
-  record.device = device_.name();
-  record.workload = {{"batch_size", config.batch_size}, {"heads", config.heads},
-                     {"seq_len", config.seq_len},       {"head_dim", config.head_dim},
-                     {"causal", config.causal},         {"dtype", info(config.dtype).name}};
-  record.settings = device_settings(device_, options_.seed);
-  record.settings.update(options_.settings);
+  Record record = describe_row({.study = "kernel",
+                                .implementation = workload.implementation,
+                                .workload = {{"batch_size", config.batch_size},
+                                             {"heads", config.heads},
+                                             {"seq_len", config.seq_len},
+                                             {"head_dim", config.head_dim},
+                                             {"causal", config.causal},
+                                             {"dtype", info(config.dtype).name}},
+                                .seed = options_.seed,
+                                .settings = options_.settings},
+                               device_, blank);
   record.settings["mode"] = info(workload.mode).name;
   record.settings["calls_per_sample"] = one_by_one ? 1
                                         : workload.mode == KernelMode::graph
@@ -94,11 +97,21 @@ double KernelStudy::expected_s(const KernelWorkload& workload, const Record& des
        .calls_per_sample = described.settings["calls_per_sample"].get<int>()});
 }
 
-std::optional<Record> KernelStudy::run(const KernelWorkload& workload, Record record) {
+const Verification& KernelStudy::verify(KernelWorkload problem, KernelCalls& calls) {
+  problem.mode = KernelMode::hot;
+  if (label(problem) == verified_problem_) return verification_;
+  HostThreads threads(device_);
+  verification_ = verify_attention(
+      problem.config, {.log_sum_exp = calls.has_log_sum_exp(), .gradients = options_.backward},
+      [&](const char* tensor, int64_t head) { return calls.read(tensor, head); }, options_.seed,
+      threads.runner());
+  verified_problem_ = label(problem);
+  return verification_;
+}
+
+std::optional<Record> KernelStudy::run(const KernelWorkload& workload, Record described) {
   const AttentionConfig& config = workload.config;
-  record.time = utc_now();
-  if (record.status != Status::ok) return record;
-  try {
+  return try_row(std::move(described), label(workload), [&](Record& record) {
     device_.ledger().start_over();
     const bool fused = is_fused(workload);
     const KernelRowOptions how{.mode = workload.mode,
@@ -114,32 +127,12 @@ std::optional<Record> KernelStudy::run(const KernelWorkload& workload, Record re
     const double before_first_s = monotonic_s();
     row.calls().run_poisoned(options_.backward);
     const double first_run_s = monotonic_s() - before_first_s;
-    if (options_.verify) {
-      KernelWorkload problem = workload;
-      problem.mode = KernelMode::hot;
-      if (label(problem) != verified_problem_) {
-        HostThreads threads(device_);
-        verification_ = verify_attention(
-            config, {.log_sum_exp = row.calls().has_log_sum_exp(), .gradients = options_.backward},
-            [&](const char* tensor, int64_t head) { return row.calls().read(tensor, head); },
-            options_.seed, threads.runner());
-        verified_problem_ = label(problem);
-      }
-      record.verification = verification_;
-      record.error = first_wrong_tensor(verification_);
-      if (!record.error.empty()) record.status = Status::wrong;
-    }
+    if (options_.verify) take_verification(record, verify(workload, row.calls()));
     row.prepare();
 
-    record.device_before = device_state(device_);
-    const Measurement measurement =
-        measure(options_.protocol, kernel_series(options_.backward),
-                [&](std::span<double> phase_ms) { row.sample(phase_ms); },
-                {.interrupted = options_.interrupted});
-    record.device_after = device_state(device_);
-    if (measurement.interrupted()) return std::nullopt;
-    record.series = measurement.series;
-    record.protocol = measurement.protocol;
+    sample_row(record, device_, {options_.protocol, options_.interrupted},
+               kernel_series(options_.backward),
+               [&](std::span<double> phase_ms) { row.sample(phase_ms); });
     record.protocol.first_run_s = first_run_s;
     record.memory.peak = device_.ledger().peak();
     const AttentionForm form = fused ? AttentionForm::fused : AttentionForm::plain;
@@ -150,10 +143,7 @@ std::optional<Record> KernelStudy::run(const KernelWorkload& workload, Record re
     for (size_t pass = 0; pass < row.passes(); ++pass)
       phases.push_back({record.series[2 * pass].name, [&, pass] { return row.busy_ms(pass); }});
     add_busy_times(phases, record);
-  } catch (const Error& error) {
-    fail_row(record, error, label(workload));
-  }
-  return record;
+  });
 }
 
 }  // namespace ridgeline

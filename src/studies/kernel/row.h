@@ -15,6 +15,8 @@
 
 namespace ridgeline {
 
+class KernelCalls;
+
 struct KernelStudyOptions {
   Protocol protocol = {.warmups = 200, .iterations = 500};
   uint64_t seed = 42;
@@ -45,6 +47,8 @@ class KernelStudy {
   std::optional<Record> run(const KernelWorkload& workload, Record described);
 
  private:
+  const Verification& verify(KernelWorkload problem, KernelCalls& calls);
+
   Device& device_;
   KernelStudyOptions options_;
   std::string verified_problem_;  // the label of what `verification_` is about

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace ridgeline {
 namespace {
@@ -41,8 +43,12 @@ MemoryKind kind_of_input(Role role) {
 // computed them.
 std::vector<bool> parameter_gradients(const Graph& graph) {
   std::vector<bool> marked(graph.value_count());
+  std::unordered_set<std::string> names;
+  for (Value value : graph.inputs())
+    for (const InputPart& part : graph.input_info(value).parts)
+      names.insert(gradient_name(part.parameter));
   for (const Output& output : graph.outputs())
-    if (output.name.starts_with("d_")) marked[graph.index(output.value)] = true;
+    if (names.contains(output.name)) marked[graph.index(output.value)] = true;
   for (auto number = static_cast<uint32_t>(graph.nodes().size()); number-- > 0;) {
     const Node& node = graph.nodes()[number];
     if (node.op == Op::adamw_update) {

@@ -5,6 +5,7 @@
 #include "base/file_io.h"
 #include "base/print.h"
 #include "studies/memory/model_analysis.h"
+#include "studies/model/metrics.h"
 #include "studies/model/row.h"
 #include "studies/output.h"
 

@@ -36,8 +36,8 @@ struct ModelStudyOptions {
   std::function<void(const std::string&)> stage = {};  // told what a row is at
 };
 
-// What lives in the worst moment, as it stands in records: "parameters_bytes" and so on.
-Json at_peak_metrics(const ModelMemory& memory);
+// What is timed by itself: of forward and backward each of its stages, else all at once.
+std::vector<std::function<void()>> parts_of(Executable& executable);
 
 class ModelStudy {
  public:
@@ -65,8 +65,8 @@ class ModelStudy {
   // Puts what the executable will need into the record, which has `before` from other scenarios.
   // Throws where that is above the budget.
   void predict(const Executable& executable, Bytes before, Record& record) const;
-  // False: interrupted.
-  bool run_scenario(const ModelWorkload& workload, Scenario scenario, Record& record);
+  // Throws Interrupted.
+  void run_scenario(const ModelWorkload& workload, Scenario scenario, Record& record);
   // Adds what every kernel of one more step showed.
   void check_kernels(Executable& executable, const TransformerConfig& config,
                      Verification& verification);
@@ -75,7 +75,8 @@ class ModelStudy {
   void begin(Scenario scenario, const char* stage) const;
   std::optional<ModelSample> reference(const ModelWorkload& workload, Scenario scenario);
   void remember(const ModelWorkload& workload, Scenario scenario, const ModelSample& sample);
-  void derive(const ModelWorkload& workload, Record& record) const;
+  void fail(const ModelWorkload& workload, Scenario scenario, const Error& error,
+            Record& record) const;
 
   Device& device_;
   ModelStudyOptions options_;

@@ -157,7 +157,7 @@ void ModelSampler::sample_gradients(ModelSample& sample) const {
   }
   for (const Places& places : places_)
     for (double value : values(places, updates ? tensor_name(Role::first_moment, places.parameter)
-                                               : "d_" + places.parameter))
+                                               : gradient_name(places.parameter)))
       sample.gradients[places.parameter].push_back(value / share);
 }
 
@@ -230,7 +230,7 @@ void compare_samples(const ModelWorkload& workload, Scenario scenario, const Mod
     expect_finite("gradient_norm", {sample.gradient_norm.value_or(0)});
     expect_finite("logits", sample.logits);
     for (const auto& [name, values] : sample.gradients)
-      expect_finite(("d_" + name).c_str(), values);
+      expect_finite(gradient_name(name).c_str(), values);
     return;
   }
   // Products round to their dtype; sums in fp32 may be taken in another order.

@@ -86,8 +86,7 @@ std::optional<Record> Peers::run(const PeerImplementation& peer, const WorkerRow
     return run_worker_row(worker(peer), tensors_, device_, row, options, described);
   } catch (const Error& error) {  // there is no worker to ask
     described.time = utc_now();
-    described.status = worker_status(error);
-    described.error = worker_reason(error);
+    fail_worker_row(described, error);
     return described;
   }
 }

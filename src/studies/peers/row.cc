@@ -7,6 +7,7 @@
 #include "studies/attention/verify.h"
 #include "studies/device_facts.h"
 #include "studies/host_tensors.h"
+#include "studies/row.h"
 
 namespace ridgeline {
 namespace {
@@ -74,9 +75,8 @@ Json open_request(const WorkerRow& row, const WorkerTensors& tensors, const Devi
 
 std::optional<Record> run_worker_row(Worker& worker, WorkerTensors& tensors, Device& device,
                                      const WorkerRow& row, const WorkerRowOptions& options,
-                                     Record record) {
-  record.time = utc_now();
-  try {
+                                     Record described) {
+  const auto body = [&](Record& record) {
     HostThreads threads(device);
     tensors.provide(row.config, options.seed, threads.runner());
     const Json answer = ask(worker, open_request(row, tensors, device, options));
@@ -85,32 +85,20 @@ std::optional<Record> run_worker_row(Worker& worker, WorkerTensors& tensors, Dev
     record.memory.peak = opened.memory.peak;
     record.memory.process_peak_growth = opened.memory.process_peak_growth;
     if (opened.facts) record.metrics = Json{{row.facts_key, *opened.facts}};
-    if (options.verify) {
-      record.verification = verify_attention(
-          row.config, {.gradients = row.gradients},
-          [&](const char* tensor, int64_t head) { return tensors.read(row.config, tensor, head); },
-          options.seed, threads.runner());
-      record.error = first_wrong_tensor(record.verification);
-      if (!record.error.empty()) record.status = Status::wrong;
-    }
-    record.device_before = device_state(device);
+    if (options.verify)
+      take_verification(record, verify_attention(
+                                    row.config, {.gradients = row.gradients},
+                                    [&](const char* tensor, int64_t head) {
+                                      return tensors.read(row.config, tensor, head);
+                                    },
+                                    options.seed, threads.runner()));
     Samples samples(worker, row.series.size(), options.protocol);
-    const Measurement measurement = measure(
-        options.protocol, row.series, [&](std::span<double> phase_ms) { samples.next(phase_ms); },
-        {.interrupted = options.interrupted});
-    record.device_after = device_state(device);
+    sample_row(record, device, {options.protocol, options.interrupted}, row.series,
+               [&](std::span<double> phase_ms) { samples.next(phase_ms); });
     ask(worker, {{"do", "close"}});
-    if (measurement.interrupted()) return std::nullopt;
-    record.series = measurement.series;
-    record.protocol = measurement.protocol;
     if (opened.first_run_s) record.protocol.first_run_s = *opened.first_run_s;
-  } catch (const Interrupted&) {
-    return std::nullopt;
-  } catch (const Error& error) {
-    record.status = worker_status(error);
-    record.error = worker_reason(error);
-  }
-  return record;
+  };
+  return try_row(std::move(described), {}, body, fail_worker_row);
 }
 
 }  // namespace ridgeline

@@ -60,6 +60,8 @@ std::optional<Json> Worker::ask(const Json& request, double patience_s) {
   return std::move(answer.values);
 }
 
+namespace {
+
 Status worker_status(const Error& error) {
   for (const WorkerRefusal& refusal : worker_refusals())
     if (refusal.kind == error.kind()) return refusal.status;
@@ -70,6 +72,13 @@ Status worker_status(const Error& error) {
 std::string worker_reason(const Error& error) {
   return error.next_step().empty() ? error.message()
                                    : error.message() + "; next step: " + error.next_step();
+}
+
+}  // namespace
+
+void fail_worker_row(Record& record, const Error& error, const std::string&) {
+  record.status = worker_status(error);
+  record.error = worker_reason(error);
 }
 
 }  // namespace ridgeline

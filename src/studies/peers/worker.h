@@ -54,7 +54,6 @@ class Worker {
 };
 
 // The status of a row that ended in an error of a worker, and its reason with the next step.
-Status worker_status(const Error& error);
-std::string worker_reason(const Error& error);
+void fail_worker_row(Record& record, const Error& error, const std::string& label = {});
 
 }  // namespace ridgeline

@@ -13,6 +13,7 @@
 #include "studies/device_modes.h"
 #include "studies/expected_time.h"
 #include "studies/gemm/problem.h"
+#include "studies/row.h"
 
 namespace ridgeline {
 namespace {
@@ -132,19 +133,19 @@ std::vector<CeilingProbe> RooflineStudy::probes(const std::vector<std::string>& 
 }
 
 Record RooflineStudy::describe(const CeilingProbe& probe, const Record& blank) const {
-  Record record = blank;
-  record.study = "roofline";
-  record.implementation = probe.implementation;
-  record.device = device_.name();
-  record.workload = {{"ceiling", probe.is_compute() ? "compute" : "memory"}};
-  if (probe.is_compute()) record.workload["dtype"] = probe.dtype;
-  if (probe.size > 0) record.workload["size"] = probe.size;
+  Json workload = {{"ceiling", probe.is_compute() ? "compute" : "memory"}};
+  if (probe.is_compute()) workload["dtype"] = probe.dtype;
+  if (probe.size > 0) workload["size"] = probe.size;
   if (!probe.is_compute()) {
-    record.workload["level"] = probe.level;
-    record.workload["buffer_bytes"] = probe.buffer.count;
+    workload["level"] = probe.level;
+    workload["buffer_bytes"] = probe.buffer.count;
   }
-  record.settings = device_settings(device_, options_.seed);
-  record.settings.update(options_.settings);
+  Record record = describe_row({.study = "roofline",
+                                .implementation = probe.implementation,
+                                .workload = std::move(workload),
+                                .seed = options_.seed,
+                                .settings = options_.settings},
+                               device_, blank);
   const int64_t arrays = probe.implementation.starts_with("triad") ? 3 : 2;
   record.memory.predicted_peak =
       probe.size > 0
@@ -185,9 +186,8 @@ RateProbe RooflineStudy::prepare_stream(const CeilingProbe& probe) {
   return work;
 }
 
-std::optional<Record> RooflineStudy::run(const CeilingProbe& probe, Record record) {
-  record.time = utc_now();
-  try {
+std::optional<Record> RooflineStudy::run(const CeilingProbe& probe, Record described) {
+  return try_row(std::move(described), label(probe), [&](Record& record) {
     device_.ledger().start_over();
     const RateProbe work = prepare(probe);
     work.start();  // meets every kernel
@@ -204,7 +204,7 @@ std::optional<Record> RooflineStudy::run(const CeilingProbe& probe, Record recor
     const double begin = monotonic_s();
     double burst_ms = INFINITY, last_ms = INFINITY;
     while (monotonic_s() - begin < options_.settle_s) {
-      if (options_.interrupted && options_.interrupted()) return std::nullopt;
+      if (options_.interrupted && options_.interrupted()) throw Interrupted();
       double window_ms = INFINITY;
       const double window = monotonic_s();
       do window_ms = std::min(window_ms, sample());
@@ -214,14 +214,8 @@ std::optional<Record> RooflineStudy::run(const CeilingProbe& probe, Record recor
       last_ms = window_ms;
     }
     const double settled_s = monotonic_s() - begin;
-    record.device_before = device_state(device_);
-    const Measurement measurement = measure(
-        options_.protocol, {"probe"}, [&](std::span<double> phase_ms) { phase_ms[0] = sample(); },
-        {.interrupted = options_.interrupted});
-    record.device_after = device_state(device_);
-    if (measurement.interrupted()) return std::nullopt;
-    record.series = measurement.series;
-    record.protocol = measurement.protocol;
+    sample_row(record, device_, {options_.protocol, options_.interrupted}, {"probe"},
+               [&](std::span<double> phase_ms) { phase_ms[0] = sample(); });
     record.memory.peak = device_.ledger().peak();
     const auto flops = static_cast<int64_t>(work.flops);
     record.cost = CostFacts{
@@ -229,10 +223,7 @@ std::optional<Record> RooflineStudy::run(const CeilingProbe& probe, Record recor
         .backward = {},
         .convention = "an FMA counts as two; bytes read and written once by each pass of a stream"};
     add_rates(probe, work, burst_ms, settled_s, record);
-  } catch (const Error& error) {
-    fail_row(record, error, label(probe));
-  }
-  return record;
+  });
 }
 
 void RooflineStudy::add_rates(const CeilingProbe& probe, const RateProbe& work, double burst_ms,

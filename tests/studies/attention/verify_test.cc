@@ -12,6 +12,7 @@
 #include "kernels/host_values.h"
 #include "runtime/cpu_device.h"
 #include "studies/host_tensors.h"
+#include "studies/row.h"
 
 namespace ridgeline {
 namespace {

@@ -13,6 +13,7 @@
 #include "runtime/cpu_device.h"
 #include "studies/attention/verify.h"
 #include "studies/host_tensors.h"
+#include "studies/row.h"
 #include "support/models.h"
 #include "support/planted_faults.h"
 #include "support/tiny_transformer.h"
