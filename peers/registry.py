@@ -1,4 +1,4 @@
-"""Which module opens which implementation; src/studies/peer_implementations.cc has the same names."""
+"""Which module opens which implementation; src/studies/peers/implementations.cc has the same names."""
 import importlib
 
 IMPLEMENTATIONS = {

@@ -1,71 +1,20 @@
 #include "cli/command_tree.h"
 
 #include <CLI/CLI.hpp>
-#include <functional>
 
-#include "studies/attention_workload.h"
-#include "studies/gemm_workload.h"
-#include "studies/kernel_workload.h"
-#include "studies/model_workload.h"
-#include "studies/peer_implementations.h"
+#include "studies/studies.h"
 
 namespace ridgeline {
 namespace {
 
-using Words = std::vector<std::string>;
-
-Words implementations() {
-  Words words;
-  for (const auto& ours : attention_implementations()) words.emplace_back(ours.name);
-  for (const PeerImplementation& peer : peer_implementations()) words.emplace_back(peer.name);
-  return words;
-}
-
-template <auto table>
-Words names_in() {
-  Words words;
-  for (const auto& row : table()) words.emplace_back(row.name);
-  return words;
-}
-
-// Values that the parser does not check itself, because the studies do.
-struct Values {
-  std::string_view command;  // empty: every command
-  std::string_view option;
-  std::function<Words()> words;
-};
-
-const std::vector<Values>& known_values() {
-  static const std::vector<Values> kKnown = {
-      {"attention", "--impl", implementations},
-      {"kernel", "--impl", implementations},
-      {"kernel", "--mode", names_in<kernel_modes>},
-      {"frontier", "--impl", names_in<attention_implementations>},
-      {"gemm", "--impl", names_in<gemm_implementations>},
-      {"attention", "--preset", names_in<attention_presets>},
-      {"model", "--impl", names_in<modes>},
-      {"memory", "--impl", names_in<modes>},
-      {"", "--precision", names_in<model_precisions>},
-      {"", "--scenario", names_in<scenarios>},
-      {"", "--model-size", names_in<transformer_sizes>},
-      {"", "--optimizer",
-       [] {
-         return Words{"cs336", "pytorch"};
-       }},
-      {"", "--dtype",
-       [] {
-         return Words{"fp32", "tf32", "bf16", "fp16"};
-       }},
-      {"", "--device",
-       [] {
-         return Words{"auto", "cpu", "cuda"};
-       }},
-      {"", "--backward",
-       [] {
-         return Words{"single-pass", "two-pass"};
-       }},
-  };
-  return kKnown;
+// Values that the parser does not check itself, because the studies do. Commands that are no study
+// share the flags of devices.
+Flags declared_flags(const std::string& command) {
+  if (const StudyInfo* info = find_study(command)) return DeclaredStudy(*info).flags;
+  Flags flags;
+  DeviceFlags device;
+  add_device_flags(flags, &device);
+  return flags;
 }
 
 // "TEXT:{off,quick,full}" has its choices in it.
@@ -82,15 +31,14 @@ Words choices_in(const std::string& type) {
   return words;
 }
 
-Words choices_of(const std::string& command, const OptionFacts& option) {
-  for (const Values& known : known_values())
-    for (const std::string& name : option.names)
-      if (name == known.option && (known.command.empty() || known.command == command))
-        return known.words();
+Words choices_of(const Flags& declared, const OptionFacts& option) {
+  for (const std::string& name : option.names)
+    if (const Flag* flag = declared.find(name); flag && !flag->rules.choices.empty())
+      return flag->rules.choices;
   return choices_in(option.type);
 }
 
-OptionFacts facts_of(const std::string& command, const CLI::Option& option) {
+OptionFacts facts_of(const Flags& declared, const CLI::Option& option) {
   OptionFacts facts;
   for (const std::string& name : option.get_lnames()) facts.names.push_back("--" + name);
   for (const std::string& name : option.get_snames()) facts.names.push_back("-" + name);
@@ -100,14 +48,15 @@ OptionFacts facts_of(const std::string& command, const CLI::Option& option) {
   if (!is_flag) facts.type = option.get_type_name().empty() ? "VALUE" : option.get_type_name();
   facts.default_value = option.get_default_str();
   facts.many = option.get_items_expected_max() > 1;
-  facts.choices = choices_of(command, facts);
+  facts.choices = choices_of(declared, facts);
   return facts;
 }
 
 CommandFacts facts_of(const CLI::App& app) {
   CommandFacts facts{app.get_name(), app.get_description(), app.get_footer(), {}};
+  const Flags declared = declared_flags(app.get_name());
   for (const CLI::Option* option : app.get_options())
-    if (!option->get_group().empty()) facts.options.push_back(facts_of(app.get_name(), *option));
+    if (!option->get_group().empty()) facts.options.push_back(facts_of(declared, *option));
   return facts;
 }
 

@@ -16,8 +16,8 @@
 #include "measure/history.h"
 #include "measure/interleave.h"
 #include "measure/record_json.h"
-#include "report/compare_report.h"
-#include "report/progress.h"
+#include "report/terminal/compare.h"
+#include "report/terminal/progress.h"
 
 namespace ridgeline {
 namespace {

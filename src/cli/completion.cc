@@ -8,7 +8,7 @@
 #include "base/print.h"
 #include "cli/command_tree.h"
 #include "cli/commands.h"
-#include "cli/options.h"
+#include "cli/parse_flags.h"
 
 namespace ridgeline {
 namespace {

@@ -7,7 +7,8 @@
 #include "cli/commands.h"
 #include "cli/doctor_cuda.h"
 #include "cli/doctor_line.h"
-#include "cli/options.h"
+#include "cli/open_device.h"
+#include "cli/parse_flags.h"
 #include "measure/process_memory.h"
 
 namespace ridgeline {
@@ -59,7 +60,9 @@ Run add_doctor_command(CLI::App& app) {
   auto flags = std::make_shared<DeviceFlags>();
   CLI::App* command =
       app.add_subcommand("doctor", "what was found on this machine, and what is missing");
-  add_device_flags(*command, *flags);
+  Flags declared;
+  add_device_flags(declared, flags.get());
+  add_flags(*command, declared);
   command->footer("Example: ridgeline doctor --device cuda");
   return [flags] { return run_command(*flags); };
 }

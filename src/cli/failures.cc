@@ -6,8 +6,8 @@
 #include <string>
 
 #include "base/print.h"
-#include "report/colour.h"
-#include "studies/peer_implementations.h"
+#include "report/terminal/colour.h"
+#include "studies/peers/implementations.h"
 
 namespace ridgeline {
 

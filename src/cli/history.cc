@@ -10,7 +10,9 @@
 #include "cli/base_results.h"
 #include "cli/commands.h"
 #include "cli/sweep.h"
-#include "report/history_report.h"
+#include "report/terminal/history.h"
+#include "report/terminal/problems.h"
+#include "studies/output.h"
 
 namespace ridgeline {
 namespace {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <new>
 #include <string_view>
 #include <vector>
@@ -15,7 +16,8 @@
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/parse_errors.h"
-#include "report/colour.h"
+#include "report/terminal/colour.h"
+#include "studies/studies.h"
 
 namespace ridgeline {
 namespace {
@@ -104,14 +106,17 @@ int run(int argc, char** argv) {
     Run run;
   };
   std::vector<Entry> entries;
-  for (auto add : {add_attention_command, add_kernel_command, add_model_command, add_memory_command,
-                   add_gemm_command, add_roofline_command, add_frontier_command,
-                   add_frontier_probe_command, add_doctor_command, add_study_command,
-                   add_report_command, add_compare_command, add_noise_command, add_history_command,
-                   add_completion_command, add_man_command, add_own_kernel_worker_command}) {
-    Run command = add(app);
-    entries.push_back({app.get_subcommands({}).back(), std::move(command)});
-  }
+  const auto add = [&](const std::function<Run(CLI::App&)>& command) {
+    Run run = command(app);
+    entries.push_back({app.get_subcommands({}).back(), std::move(run)});
+  };
+  for (const StudyInfo& info : studies())
+    add([&](CLI::App& to) { return add_command_of(to, info); });
+  for (auto command :
+       {add_frontier_probe_command, add_doctor_command, add_study_command, add_report_command,
+        add_compare_command, add_noise_command, add_history_command, add_completion_command,
+        add_man_command, add_own_kernel_worker_command})
+    add(command);
   if (argc > 1 && argv[1][0] != '-') expect_command(app, argv[1]);
   refuse_missing_values(argc, argv);
   try {

@@ -11,8 +11,8 @@
 #include "measure/history.h"
 #include "measure/interleave.h"
 #include "measure/noise.h"
-#include "report/progress.h"
-#include "report/table.h"
+#include "report/terminal/progress.h"
+#include "report/terminal/table.h"
 
 namespace ridgeline {
 namespace {

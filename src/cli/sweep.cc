@@ -12,7 +12,6 @@
 #include "base/file_io.h"
 #include "base/print.h"
 #include "base/printable.h"
-#include "cli/base_results.h"
 #include "cli/interrupt.h"
 #include "cli/sweep_group.h"
 #include "cli/turn_options.h"
@@ -23,8 +22,10 @@
 #include "measure/record_json.h"
 #include "measure/results_file.h"
 #include "measure/turns.h"
-#include "report/records_json.h"
-#include "report/table.h"
+#include "report/terminal/problems.h"
+#include "report/terminal/records_json.h"
+#include "report/terminal/table.h"
+#include "studies/output.h"
 
 namespace ridgeline {
 namespace {
@@ -70,7 +71,7 @@ struct HeldRows {
   std::map<std::string, std::string> elsewhere;  // the fingerprints of other machines
 };
 
-HeldRows held_rows(const SweepPlan& plan, const std::vector<SweepRow>& rows,
+HeldRows held_rows(const SweepPlan& plan, const std::vector<StudyRow>& rows,
                    std::vector<Record> found) {
   HeldRows held;
   for (Record& record : found) {
@@ -90,16 +91,16 @@ bool has_rows_to_keep(const SweepPlan& plan) {
 }
 
 // Rows that are kept take no time.
-std::vector<double> expected_seconds(const std::vector<SweepRow>& rows,
+std::vector<double> expected_seconds(const std::vector<StudyRow>& rows,
                                      const std::map<std::string, Record>& kept) {
   std::vector<double> expected_s;
-  for (const SweepRow& row : rows)
+  for (const StudyRow& row : rows)
     expected_s.push_back(kept.contains(workload_key(row.described)) ? 0 : row.expected_s);
   return expected_s;
 }
 
 // What the group hears of a sweep that is still to come.
-void note_expected(SweepGroup& group, const SweepPlan& plan, const std::vector<SweepRow>& rows) {
+void note_expected(SweepGroup& group, const SweepPlan& plan, const std::vector<StudyRow>& rows) {
   HeldRows held;
   if (has_rows_to_keep(plan)) held = held_rows(plan, rows, read_results(plan.records).records);
   group.note(plan.records, expected_seconds(rows, held.here));
@@ -107,7 +108,7 @@ void note_expected(SweepGroup& group, const SweepPlan& plan, const std::vector<S
 
 // What the file holds of `rows`, with words about what becomes of them.
 std::map<std::string, Record> records_to_keep(const SweepPlan& plan,
-                                              const std::vector<SweepRow>& rows) {
+                                              const std::vector<StudyRow>& rows) {
   if (rows.empty() || !has_rows_to_keep(plan)) return {};
   auto [kept, elsewhere] = held_rows(
       plan, rows,
@@ -115,7 +116,7 @@ std::map<std::string, Record> records_to_keep(const SweepPlan& plan,
   const Record& here = rows.front().described;  // all of them carry this machine and this build
   int of_machine = 0, of_build = 0, of_this = 0, fewest = 0, most = 0;
   std::string machine, commit;
-  for (const SweepRow& row : rows) {
+  for (const StudyRow& row : rows) {
     const std::string key = workload_key(row.described);
     if (const auto mine = kept.find(key); mine != kept.end()) {
       const int samples = mine->second.protocol.iterations;
@@ -243,12 +244,7 @@ FreshArguments::~FreshArguments() {
   fresh_arguments().clear();
 }
 
-Json settings_of(const DeviceFlags& flags, const Device& device) {
-  if (!device.facts().is_gpu()) return Json::object();
-  return {{"tune", flags.tune}};
-}
-
-SweepResult run_sweep(const std::vector<SweepRow>& rows, const SweepPlan& plan) {
+SweepResult run_sweep(const std::vector<StudyRow>& rows, const SweepPlan& plan) {
   if (SweepGroup* group = SweepGroup::current(); group && group->is_expecting()) {
     note_expected(*group, plan, rows);
     return {};
@@ -328,27 +324,6 @@ SweepResult run_sweep(const std::vector<SweepRow>& rows, const SweepPlan& plan) 
         rows.size());
   finish(result);
   return result;
-}
-
-void write_output(const OutputFlags& output, const std::vector<Record>& records,
-                  const Table& table) {
-  if (!output.json.empty()) write_file_atomically(output.json, records_json(records));
-  if (output.table.empty()) return;
-  if (output_format(output.table) != OutputFormat::jsonl) {
-    write_table(output.table, table);
-    return;
-  }
-  std::string lines;
-  for (const Record& record : records) lines += to_line(record);
-  write_file_atomically(output.table, lines);
-}
-
-std::vector<FileDescriptor> check_output(const OutputFlags& output) {
-  if (!output.table.empty()) output_format(output.table);
-  std::vector<FileDescriptor> held;
-  for (const std::string& path : {output.table, output.json})
-    if (!path.empty()) held.push_back(check_writable(path));
-  return held;
 }
 
 void refuse_same_files(const std::vector<WrittenFile>& files) {

@@ -8,23 +8,12 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/file_io.h"
-#include "cli/options.h"
 #include "measure/record.h"
-#include "report/progress.h"
-#include "report/table.h"
+#include "report/terminal/progress.h"
+#include "report/terminal/table.h"
+#include "studies/study.h"
 
 namespace ridgeline {
-
-// Flags of the device that tell rows apart and that the device itself does not know.
-Json settings_of(const DeviceFlags& flags, const Device& device);
-
-struct SweepRow {
-  Record described;                            // what identifies the row, and what was predicted
-  std::string label;                           // for the progress line
-  double expected_s = 1;                       // of its run, for the estimate of the time left
-  std::function<std::optional<Record>()> run;  // empty result: interrupted
-};
 
 // Under which name the rows of a sweep are kept in the history of its results; no name: not at all.
 struct SaveBaseline {
@@ -40,12 +29,6 @@ struct Stages {
       if (shown) shown(what);
     };
   }
-};
-
-// A file that a run writes, as messages name it: "--output", "the records".
-struct WrittenFile {
-  std::string_view what;
-  std::filesystem::path path;  // empty: none
 };
 
 // Throws a usage error where two of them are the same file, be it by a link or by another way to
@@ -83,15 +66,7 @@ struct SweepResult {
 
 // Each record is on the disk before the next row starts; tables are written at the end, whatever
 // ended the sweep. What cannot be written is told before the first row, as far as one can know.
-SweepResult run_sweep(const std::vector<SweepRow>& rows, const SweepPlan& plan);
-
-// Writes the further files; `table` is the study's own.
-void write_output(const OutputFlags& output, const std::vector<Record>& records,
-                  const Table& table);
-
-// Throws a usage error for a further file that has an unknown ending or cannot be written. Gives
-// what keeps pipes open until they are written.
-[[nodiscard]] std::vector<FileDescriptor> check_output(const OutputFlags& output);
+SweepResult run_sweep(const std::vector<StudyRow>& rows, const SweepPlan& plan);
 
 // 0, or 3 when a row was wrong, 4 when the device could serve none, 130 when interrupted. To be
 // asked once all is shown.

@@ -10,7 +10,7 @@
 #include <map>
 #include <vector>
 
-#include "report/progress.h"
+#include "report/terminal/progress.h"
 
 namespace ridgeline {
 

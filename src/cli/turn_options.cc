@@ -10,13 +10,19 @@
 #include "base/printable.h"
 #include "base/units.h"
 #include "cli/interrupt.h"
-#include "cli/options.h"
+#include "studies/studies.h"
 
 namespace ridgeline {
 namespace {
 
 // Rows of the others are not samples of time, or no oracle checks them: they cannot be led.
-constexpr std::string_view kStudiesInTurns[] = {"attention", "gemm", "kernel", "model"};
+Words studies_in_turns() {
+  Words names;
+  for (const StudyInfo& info : studies())
+    if (info.takes_turns) names.emplace_back(info.name);
+  std::ranges::sort(names);
+  return names;
+}
 
 }  // namespace
 
@@ -65,11 +71,11 @@ Command study_command(const std::string& program, const std::vector<std::string>
     throw Error(ErrorKind::usage, "no study to measure",
                 "end the command with -- and a study, such as: -- attention --impl flash "
                 "--seq-len 1024 --d-model 64");
-  if (std::find(std::begin(kStudiesInTurns), std::end(kStudiesInTurns), study.front()) ==
-      std::end(kStudiesInTurns))
+  const Words names = studies_in_turns();
+  if (std::ranges::find(names, study.front()) == names.end())
     throw Error(ErrorKind::usage,
                 fmt::format("'{}' is not a study that takes turns: expected {}",
-                            printable(study.front(), 60), fmt::join(kStudiesInTurns, ", ")),
+                            printable(study.front(), 60), fmt::join(names, ", ")),
                 "the study stands first after --");
   std::vector<std::string> refused = {"--results-dir", "-o",        "--output", "--json",
                                       "--resume",      "--dry-run", "--list",   "--save-baseline"};

@@ -8,7 +8,7 @@
 #include "measure/compare.h"
 #include "measure/gate.h"
 #include "measure/interleave.h"
-#include "report/progress.h"
+#include "report/terminal/progress.h"
 
 namespace ridgeline {
 

@@ -13,13 +13,13 @@
 #include "cli/build_facts.h"
 #include "cli/sweep.h"
 #include "measure/read_results.h"
-#include "report/html_page.h"
-#include "report/report_document.h"
-#include "report/report_markdown.h"
-#include "report/svg_chart.h"
-#include "report/svg_png.h"
-#include "studies/attention_workload.h"
-#include "studies/memory_accounting.h"
+#include "report/page/document.h"
+#include "report/page/html_page.h"
+#include "report/page/markdown.h"
+#include "report/page/svg_chart.h"
+#include "report/page/svg_png.h"
+#include "report/terminal/problems.h"
+#include "studies/studies.h"
 
 namespace ridgeline {
 namespace {
@@ -48,56 +48,10 @@ std::vector<fs::path> results_files(const std::vector<fs::path>& given) {
   return files;
 }
 
-std::optional<AttentionConfig> config_of(const Record& record) {
-  const Json& workload = record.workload;
-  if (record.study != "attention" || !workload.is_object()) return std::nullopt;
-  const auto number = [&](const char* key, int64_t otherwise) {
-    const auto found = workload.find(key);
-    return found != workload.end() && found->is_number_integer() ? found->get<int64_t>()
-                                                                 : otherwise;
-  };
-  AttentionConfig config{.batch_size = number("batch_size", 0),
-                         .heads = number("heads", 1),
-                         .seq_len = number("seq_len", 0),
-                         .head_dim = number("d_model", 0)};
-  // Sizes from a file may be anything; beyond this they cannot be counted in 64 bits.
-  double elements = 1;
-  for (const int64_t size :
-       {config.batch_size, config.heads, config.seq_len, config.seq_len, config.head_dim}) {
-    if (size < 1) return std::nullopt;
-    elements *= static_cast<double>(size);
-  }
-  if (elements > 0x1p56) return std::nullopt;
-  const auto causal = workload.find("causal");
-  config.causal = causal != workload.end() && causal->is_boolean() && causal->get<bool>();
-  const auto dtype = workload.find("dtype");
-  if (dtype != workload.end() && dtype->is_string())
-    config.dtype = parse_float_dtype(dtype->get<std::string>());
-  return config;
-}
-
-// What the tensors of an attention row hold at its peak, from its graph.
-std::vector<NamedBytes> tensors_at_peak(const Record& record) {
-  try {
-    const auto config = config_of(record);
-    if (!config) return {};
-    const AttentionImplementation& implementation =
-        find_attention_implementation(record.implementation);
-    if (info(implementation.mode).fuse)
-      return {};  // what its graph holds is not what the compiler keeps
-    std::vector<NamedBytes> out;
-    for (const MemoryItem& item : account_attention(*config, implementation.form).at_peak)
-      out.push_back({item.name, item.bytes});
-    return out;
-  } catch (const Error&) {
-    return {};  // a dtype or an implementation of another program: its graph is not known
-  }
-}
-
 ReportInput read_input(const ReportRequest& request) {
   ReportInput input{.made_by = fmt::format("ridgeline {}", build_facts().version),
                     .made_at = utc_now(),
-                    .tensors_at_peak = tensors_at_peak};
+                    .sections = report_sections()};
   for (const fs::path& file : results_files(request.results)) {
     ReadResult read = read_results(file);
     input.sources.push_back(file.string());

@@ -40,6 +40,10 @@ Clipping clip_by_norm(std::span<const Tensor> gradients, double max_norm) {
   return {norm, where(less(one, factor), one, factor)};
 }
 
+std::string gradient_name(std::string_view parameter) {
+  return "d_" + std::string(parameter);
+}
+
 void mark_outputs(std::string_view prefix, const Tensor& parameter, const Tensor& whole) {
   Graph& graph = whole.graph();
   const std::vector<InputPart> parts = graph.input_info(parameter.value()).parts;

@@ -27,6 +27,9 @@ struct TrainedParameter {
   Tensor gradient;
 };
 
+// "d_w": as outputs that are gradients of parameters are called.
+std::string gradient_name(std::string_view parameter);
+
 // Marks `whole`, which lies as the input `parameter` does, as outputs: every part p as prefix + p.
 void mark_outputs(std::string_view prefix, const Tensor& parameter, const Tensor& whole);
 

@@ -190,7 +190,8 @@ Graph training_graph(const TransformerConfig& config, const TrainingOptions& opt
   const std::vector<Tensor> gradients = gradient({&cotangent, 1}, weights);
   for (size_t i = 0; i < trained.size(); ++i) trained[i].gradient = gradients[i];
   if (options.scenario == Scenario::forward_backward)
-    for (const TrainedParameter& each : trained) mark_outputs("d_", each.value, each.gradient);
+    for (const TrainedParameter& each : trained)
+      mark_outputs(gradient_name(""), each.value, each.gradient);
   if (options.scenario == Scenario::full_step) {
     graph.begin_stage("optimizer");
     add_adamw_step(graph, trained, options.optimizer);

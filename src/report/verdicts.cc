@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "report/report_sections.h"
+#include "report/page/sections.h"
 
 namespace ridgeline {
 namespace {

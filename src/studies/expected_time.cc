@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "studies/attention_verify.h"
+#include "studies/attention/verify.h"
 #include "studies/device_facts.h"
 
 namespace ridgeline {

@@ -1,7 +1,7 @@
 // How long a row may take, from what is known before it runs: FLOPs, bytes and the protocol.
 //
 // Rough on purpose. Progress lines need the rows of a sweep in proportion to each other, and they
-// correct the common factor as rows end (report/time_left.h).
+// correct the common factor as rows end (report/terminal/time_left.h).
 #pragma once
 
 #include <string_view>

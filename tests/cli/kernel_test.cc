@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "cli/options.h"
+#include "cli/open_device.h"
 #include "cli/run_ridgeline.h"
 #include "measure/record_json.h"
 

@@ -7,7 +7,7 @@
 #include "base/child_process.h"
 #include "cli/csv.h"
 #include "cli/run_ridgeline.h"
-#include "studies/peer_implementations.h"
+#include "studies/peers/implementations.h"
 
 namespace ridgeline {
 namespace {
@@ -226,7 +226,8 @@ TEST(Peers, KernelRowsHaveTheSameMetrics) {
   for (const char* pass : {"forward", "backward"})
     EXPECT_EQ((*peer.metrics)[pass]["gflops_per_s"].is_number(), true) << pass;
   // 4 B H S S d FLOPs in a quarter of a millisecond.
-  EXPECT_NEAR((*peer.metrics)["forward"]["gflops_per_s"].get<double>(), 4 * 2 * 81 * 4 / 0.25e-3 / 1e9, 1e-9);
+  EXPECT_NEAR((*peer.metrics)["forward"]["gflops_per_s"].get<double>(),
+              4 * 2 * 81 * 4 / 0.25e-3 / 1e9, 1e-9);
 }
 
 TEST(Peers, WithoutAnInterpreterRowsAreUnsupported) {

@@ -4,33 +4,33 @@
 
 #include "base/units.h"
 #include "cli/command_tree.h"
-#include "cli/options.h"
+#include "cli/open_device.h"
 #include "fuzz/fuzz.h"
 #include "fuzz/in_process.h"
 #include "measure/gate.h"
-#include "studies/own_kernel_source.h"
+#include "studies/kernel/own_source.h"
+#include "studies/studies.h"
 
 namespace ridgeline {
 namespace {
 
 struct Command {
-  const char* name;
+  std::string_view name;
   AddCommand add;
   bool dry_run = false;  // quick, and touches no file
 };
-constexpr Command kCommands[] = {{"attention", add_attention_command, true},
-                                 {"kernel", add_kernel_command, true},
-                                 {"gemm", add_gemm_command, true},
-                                 {"memory", add_memory_command, true},
-                                 {"frontier", add_frontier_command, true},
-                                 {"model", add_model_command},
-                                 {"roofline", add_roofline_command},
-                                 {"study", add_study_command},
-                                 {"report", add_report_command},
-                                 {"compare", add_compare_command},
-                                 {"noise", add_noise_command},
-                                 {"history", add_history_command},
-                                 {"frontier-probe", add_frontier_probe_command}};
+std::vector<Command> all_commands() {
+  std::vector<Command> commands = {
+      {"study", add_study_command},     {"report", add_report_command},
+      {"compare", add_compare_command}, {"noise", add_noise_command},
+      {"history", add_history_command}, {"frontier-probe", add_frontier_probe_command}};
+  constexpr std::string_view kSlow[] = {"model", "roofline"};
+  for (const StudyInfo& info : studies())
+    commands.push_back({info.name, [&info](CLI::App& app) { return add_command_of(app, info); },
+                        std::ranges::find(kSlow, info.name) == std::end(kSlow)});
+  return commands;
+}
+const std::vector<Command> kCommands = all_commands();
 
 std::vector<std::string> flags_of_all() {
   CLI::App app;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -10,10 +11,10 @@
 
 namespace ridgeline {
 
-using AddCommand = Run (*)(CLI::App&);
+using AddCommand = std::function<Run(CLI::App&)>;
 
 // What the words make of a command; a usage error for what its parser refuses.
-inline Run parse_command(CLI::App& app, AddCommand add, std::vector<std::string> words) {
+inline Run parse_command(CLI::App& app, const AddCommand& add, std::vector<std::string> words) {
   const Run run = add(app);
   std::reverse(words.begin(), words.end());
   try {
@@ -24,7 +25,7 @@ inline Run parse_command(CLI::App& app, AddCommand add, std::vector<std::string>
   return run;
 }
 
-inline int run_command(AddCommand add, const std::vector<std::string>& words) {
+inline int run_command(const AddCommand& add, const std::vector<std::string>& words) {
   CLI::App app;
   return parse_command(app, add, words)();
 }

@@ -5,19 +5,20 @@
 #include "fuzz/seed_records.h"
 #include "measure/read_results.h"
 #include "measure/roofline_model.h"
-#include "report/attention_report.h"
-#include "report/frontier_report.h"
-#include "report/gemm_report.h"
-#include "report/html_page.h"
-#include "report/kernel_report.h"
-#include "report/ladder_report.h"
-#include "report/model_report.h"
-#include "report/records_json.h"
-#include "report/report_document.h"
-#include "report/report_markdown.h"
-#include "report/roofline_report.h"
-#include "report/svg_chart.h"
-#include "report/table.h"
+#include "report/page/document.h"
+#include "report/page/html_page.h"
+#include "report/page/markdown.h"
+#include "report/page/svg_chart.h"
+#include "report/terminal/ladder.h"
+#include "report/terminal/records_json.h"
+#include "report/terminal/table.h"
+#include "studies/attention/tables.h"
+#include "studies/frontier/tables.h"
+#include "studies/gemm/tables.h"
+#include "studies/kernel/tables.h"
+#include "studies/model/tables.h"
+#include "studies/roofline/tables.h"
+#include "studies/studies.h"
 
 namespace ridgeline {
 namespace {
@@ -54,7 +55,7 @@ void view(const std::vector<Record>& records) {
     for (const ComputeCeiling& ceiling : roofline.compute)
       roofline_plot(roofline, ceiling.dtype, points);
   }
-  const ReportDocument document = make_report({.records = records});
+  const ReportDocument document = make_report({.records = records, .sections = report_sections()});
   to_html(document);
   to_markdown(document);
   for (const ReportSection& section : document.sections)

@@ -1,7 +1,7 @@
 // What child processes answer: peers and own kernels in JSON, led studies in words.
 #include "fuzz/fuzz.h"
 #include "measure/turns.h"
-#include "studies/worker_answers.h"
+#include "studies/peers/answers.h"
 
 namespace ridgeline {
 namespace {

@@ -15,9 +15,9 @@
 #include "runtime/eager_executor.h"
 #include "runtime/epilogue_choice.h"
 #include "runtime/scratch.h"
-#include "studies/attention_workload.h"
+#include "studies/attention/workload.h"
 #include "studies/device_facts.h"
-#include "studies/kernel_calls.h"
+#include "studies/kernel/calls.h"
 #include "support/models.h"
 
 namespace ridgeline::testing {

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "measure/test_support.h"
 #include "models/transformer_inputs.h"
-#include "studies/model_inputs.h"
+#include "studies/model/inputs.h"
 #include "support/gpu.h"
 #include "support/models.h"
 

@@ -9,10 +9,10 @@
 #include <limits>
 #include <set>
 
-#include "report/report_palette.h"
-#include "report/report_rows.h"
-#include "report/report_sections.h"
-#include "report/roofline_report.h"
+#include "report/page/palette.h"
+#include "report/page/rows.h"
+#include "report/page/sections.h"
+#include "studies/roofline/tables.h"
 
 namespace ridgeline {
 namespace {

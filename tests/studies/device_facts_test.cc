@@ -6,7 +6,7 @@
 
 #include "kernels/cuda/kernels.h"
 #include "runtime/cpu_device.h"
-#include "studies/attention_study.h"
+#include "studies/attention/row.h"
 
 namespace ridgeline {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "measure/machine.h"
 #include "runtime/cpu_device.h"
-#include "studies/attention_study.h"
+#include "studies/attention/row.h"
 
 namespace ridgeline {
 namespace {

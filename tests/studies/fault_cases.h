@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "runtime/cpu_device.h"
-#include "studies/model_study.h"
+#include "studies/model/row.h"
 #include "support/from_environment.h"
 
 // Minutes: on request. A sample of the same runs as PlantedFaults and PlantedTextFaults.
-#define SKIP_UNLESS_ALL_FAULTS_ARE_ASKED_FOR()                            \
+#define SKIP_UNLESS_ALL_FAULTS_ARE_ASKED_FOR()                           \
   if (::ridgeline::testing::number_from("RIDGELINE_ALL_FAULTS", 0) == 0) \
   GTEST_SKIP() << "RIDGELINE_ALL_FAULTS=1 plants every one"
 

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "measure/test_support.h"
-#include "studies/attention_study.h"
+#include "studies/attention/row.h"
 #include "studies/fault_cases.h"
 #include "support/gpu.h"
 #include "support/models.h"

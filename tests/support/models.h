@@ -1,7 +1,7 @@
 // Models as tests make them: lowered, or ready to be prepared.
 #pragma once
 
-#include "studies/model_program.h"
+#include "studies/model/program.h"
 
 namespace ridgeline::testing {
 

@@ -1,0 +1,100 @@
+#include "cli/run_study.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "base/error.h"
+#include "base/print.h"
+#include "cli/build_facts.h"
+#include "cli/commands.h"
+#include "cli/failures.h"
+#include "cli/interrupt.h"
+#include "cli/open_device.h"
+#include "cli/parse_flags.h"
+#include "cli/sweep.h"
+#include "cli/sweep_group.h"
+
+namespace ridgeline {
+namespace {
+
+namespace fs = std::filesystem;
+
+void show_planned(Study& study, StudyRun& run, const std::vector<StudyRow>& rows) {
+  Table table = study.planned(run, rows);
+  if (table.title.empty())
+    table.title = fmt::format("{} rows would run on {}", rows.size(), run.device.description());
+  print("{}", to_terminal(table));
+  study.show_last(run, rows, {});
+}
+
+// An own implementation that gives no figures is a failed run, not a gap in a table.
+int exit_code(const SweepResult& result, const std::string& own) {
+  const int code = exit_code(result);
+  const auto failed = [&](const Record& record) {
+    return record.implementation == own && record.status == Status::invalid;
+  };
+  if (!own.empty() && std::ranges::any_of(result.records, failed))
+    return exit_code(ErrorKind::wrong_result);
+  return code;
+}
+
+}  // namespace
+
+int run_study(const StudyInfo& info, Study& study, const fs::path& folder) {
+  const SharedFlags& shared = study.shared;
+  if (shared.list) {
+    print("{}", study.list());
+    return 0;
+  }
+  study.check();
+  Stages stages;
+  const std::unique_ptr<Device> device = open_device(shared.device, stages.hook());
+  StudyRun run{.device = *device,
+               .protocol = make_protocol(shared.protocol),
+               .blank = blank_record(*device),
+               .settings = settings_of(shared.device, *device),
+               .results_dir = shared.results_dir,
+               .folder = folder.empty() ? fs::path(shared.results_dir) / info.name : folder,
+               .name = std::string(info.name),
+               .device_words = to_command(shared.device, *device),
+               .interrupted = sweep_interrupted,
+               .stage = stages.hook()};
+  if (!shared.dry_run) watch_for_interrupts();
+  if (const std::optional<int> code = study.run_instead(run)) return *code;
+  const std::vector<StudyRow> rows = study.rows(run);
+  if (shared.dry_run) {
+    show_planned(study, run, rows);
+    return 0;
+  }
+  const fs::path files = run.folder / run.name;
+  const SweepResult result =
+      run_sweep(rows, {.records = files.string() + ".jsonl",
+                       .output = shared.output,
+                       .resume = shared.resume,
+                       .runs = shared.runs,
+                       .budget = device->ledger().budget(),
+                       .baseline = {shared.save_baseline, shared.results_dir},
+                       .stages = &stages,
+                       .table = [&](const auto& records) { return study.csv(records); },
+                       .array = info.writes_array ? files.string() + ".json" : std::string(),
+                       .also_written = study.also_written()});
+  const std::string own = study.own_implementation();
+  say_failures(result.records, own);
+  if (result.records.empty()) return exit_code(result);
+  study.show(run, rows, result.records);
+  print_paths(run, info.writes_array);
+  study.show_last(run, rows, result.records);
+  return exit_code(result, own);
+}
+
+Run add_command_of(CLI::App& app, const StudyInfo& info) {
+  const auto declared = std::make_shared<DeclaredStudy>(info);
+  CLI::App* command = app.add_subcommand(std::string(info.name), std::string(info.summary));
+  add_flags(*command, declared->flags);
+  command->footer(std::string(info.examples));
+  return [declared] { return run_study(declared->info, *declared->study); };
+}
+
+}  // namespace ridgeline

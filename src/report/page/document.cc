@@ -1,0 +1,143 @@
+#include "report/page/document.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "report/page/sections.h"
+
+namespace ridgeline {
+namespace {
+
+// "attention and kernel study of NVIDIA H200, 2026-11-15"
+std::string subtitle_of(const ReportContext& context) {
+  std::set<std::string> studies, machines, days;
+  for (const Record* record : context.rows) {
+    studies.insert(shown(record->study, 30));
+    machines.insert(record->machine.gpu ? shown(record->machine.gpu->model, 40)
+                                        : shown(record->machine.cpu_model, 60));
+    days.insert(shown(record->time.substr(0, 10), 10));
+  }
+  const auto few = [](const std::set<std::string>& words, const char* many) {
+    if (words.size() > 4) return fmt::format("{} {}", words.size(), many);
+    std::string text;
+    for (const std::string& word : words)
+      if (!word.empty()) text += (text.empty() ? "" : ", ") + word;
+    return text;
+  };
+  if (context.rows.empty()) return "No rows.";
+  std::string text =
+      fmt::format("{} ({}) on {}", counted(context.rows.size(), "row"), few(studies, "studies"),
+                  machines.size() == 1 && machines.begin()->empty() ? "a machine without facts"
+                                                                    : few(machines, "machines"));
+  text += days.size() == 1 ? fmt::format(", {}", *days.begin())
+                           : fmt::format(", {} to {}", *days.begin(), *days.rbegin());
+  return text + ".";
+}
+
+std::string footer_of(const ReportContext& context) {
+  std::string text;
+  for (const std::string& source : context.input.sources) {
+    if (text.size() > 600) {
+      text += ", ...";
+      break;
+    }
+    text += (text.empty() ? "" : ", ") + shown(source, 200);
+  }
+  text = fmt::format("Made by {} at {} from {}.", context.input.made_by, context.input.made_at,
+                     text.empty() ? "no file" : text);
+  if (context.superseded > 0)
+    text += fmt::format(" {} measured again later {} not shown.",
+                        counted(static_cast<size_t>(context.superseded), "row"),
+                        context.superseded == 1 ? "is" : "are");
+  return text;
+}
+
+// More sentences than that are a log, not a text.
+void keep_readable(std::vector<std::string>& sentences) {
+  constexpr size_t kMost = 24;
+  if (sentences.size() <= kMost) return;
+  const size_t dropped = sentences.size() - kMost;
+  sentences.resize(kMost);
+  sentences.push_back(fmt::format("{} more sentences of this kind are left out.", dropped));
+}
+
+std::string tick_or_number(const Axis& axis, double value) {
+  for (const Tick& tick : axis.ticks)
+    if (std::abs(tick.value - value) <= 1e-9 * std::abs(value)) return tick.text;
+  return fmt::format("{:.6g}", value);
+}
+
+}  // namespace
+
+Table chart_table(const Chart& chart) {
+  Table table{.title = chart.title};
+  const bool has_lines =
+      chart.kind != Chart::Kind::xy ||
+      std::any_of(chart.series.begin(), chart.series.end(), [](const ChartSeries& s) {
+        return s.mark == ChartSeries::Mark::line_and_points;
+      });
+  if (!has_lines) {
+    table.columns = {"series", "point"};
+    for (const ChartSeries& series : chart.series)
+      for (const ChartPoint& point : series.points) table.rows.push_back({series.name, point.text});
+    return table;
+  }
+  table.columns = {chart.kind == Chart::Kind::xy ? chart.x.label : std::string()};
+  std::map<double, std::vector<std::string>> by_x;
+  for (size_t i = 0; i < chart.series.size(); ++i) {
+    table.columns.push_back(chart.series[i].name);
+    for (const ChartPoint& point : chart.series[i].points) {
+      auto& cells = by_x[point.x];
+      cells.resize(chart.series.size());
+      cells[i] = point.text;
+    }
+  }
+  for (const auto& [x, cells] : by_x) {
+    const bool is_category = chart.kind != Chart::Kind::xy;
+    std::vector<std::string> row = {is_category ? chart.categories.at(static_cast<size_t>(x))
+                                                : tick_or_number(chart.x, x)};
+    row.insert(row.end(), cells.begin(), cells.end());
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+std::optional<double> median_of(const Record& record, std::string_view name) {
+  // A model that was out of memory in its full step keeps the times of the steps that fitted.
+  const bool counts = record.status == Status::ok || record.status == Status::oom;
+  const Series* series = counts ? record.find_series(name) : nullptr;
+  if (!series || !std::isfinite(series->statistics.median_ms)) return std::nullopt;
+  return series->statistics.median_ms;
+}
+
+std::string failure_note(const std::string& name, const Record* record, std::string_view series) {
+  if (!record || record->status == Status::ok || median_of(*record, series)) return {};
+  return fmt::format(", {} {}", name, status_csv_word(record->status));
+}
+
+ReportDocument make_report(const ReportInput& input) {
+  const ReportContext context = report_context(input);
+  ReportDocument document{.title = "Ridgeline report",
+                          .subtitle = subtitle_of(context),
+                          .figures = key_figures(context),
+                          .summary = summary_sentences(context),
+                          .sections = {},
+                          .footer = footer_of(context)};
+  keep_readable(document.summary);
+  std::vector<MakeSection> sections = {comparison_section};
+  sections.insert(sections.end(), input.sections.begin(), input.sections.end());
+  sections.insert(sections.end(), {rows_section, machine_section, problems_section});
+  for (const MakeSection make : sections) {
+    ReportSection section = make(context);
+    if (section.empty()) continue;
+    keep_readable(section.sentences);
+    document.sections.push_back(std::move(section));
+  }
+  return document;
+}
+
+}  // namespace ridgeline

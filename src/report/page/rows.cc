@@ -1,0 +1,217 @@
+#include "report/page/rows.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <unordered_map>
+
+#include "base/printable.h"
+#include "report/record_cells.h"
+
+namespace ridgeline {
+namespace {
+
+// A part of a workload by which rows are told apart, in the order in which people say it.
+struct Part {
+  std::string (*text)(const Record&);
+};
+
+std::string prefixed(const char* prefix, const std::string& text) {
+  return text.empty() ? std::string() : prefix + text;
+}
+
+std::string device_text(const Record& record) {
+  if (record.machine.gpu && !record.machine.gpu->model.empty())
+    return shown(record.machine.gpu->model, 40);
+  if (record.device == "cpu")
+    return record.machine.cpu_model.empty() ? "CPU" : shown(record.machine.cpu_model, 60);
+  return shown(record.device, 40);
+}
+
+constexpr Part kParts[] = {
+    {device_text},
+    {[](const Record& r) { return prefixed("machine ", shown(r.machine.fingerprint, 16)); }},
+    {[](const Record& r) { return text_at(r.settings, "threads"); }},
+    {[](const Record& r) { return text_at(r.settings, "isa"); }},
+    {[](const Record& r) { return prefixed("tune ", text_at(r.settings, "tune")); }},
+    {[](const Record& r) { return text_at(r.workload, "dtype"); }},
+    {[](const Record& r) {
+      const std::string causal = text_at(r.workload, "causal");
+      return std::string(causal == "True" ? "causal" : causal == "False" ? "not causal" : "");
+    }},
+    {[](const Record& r) { return prefixed("batch ", text_at(r.workload, "batch_size")); }},
+    {[](const Record& r) { return prefixed("heads ", text_at(r.workload, "heads")); }},
+    {[](const Record& r) {
+      const std::string width = text_at(r.workload, "d_model");
+      return prefixed("d ", width.empty() ? text_at(r.workload, "head_dim") : width);
+    }},
+    {[](const Record& r) { return text_at(r.settings, "mode"); }},
+};
+constexpr size_t kThreads = 2;  // told as "2 threads", and left out where it does not differ
+
+std::vector<std::string> parts_of(const Record& record) {
+  std::vector<std::string> parts;
+  for (const Part& part : kParts) parts.push_back(part.text(record));
+  if (!parts[kThreads].empty()) parts[kThreads] += parts[kThreads] == "1" ? " thread" : " threads";
+  return parts;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words)
+    if (!word.empty()) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+// Splits the parts into those that all groups share and those that name a group.
+void name_groups(LengthStudy& study) {
+  std::vector<std::string> shared;
+  for (size_t i = 0; i < std::size(kParts); ++i) {
+    std::set<std::string> distinct;
+    for (const LengthGroup& group : study.groups) distinct.insert(group.parts[i]);
+    if (distinct.size() == 1) {
+      // The fingerprint says nothing to people unless there are two machines.
+      if (!distinct.begin()->starts_with("machine ")) shared.push_back(*distinct.begin());
+      continue;
+    }
+    for (LengthGroup& group : study.groups)
+      if (!group.parts[i].empty()) group.name += (group.name.empty() ? "" : ", ") + group.parts[i];
+  }
+  study.shared = joined(shared);
+}
+
+// Names that are often side by side have a colour of their own in every report; others take those
+// that are left, in the order of the rows, probes of the roofline last.
+std::map<std::string, int> colours_of(const std::vector<const Record*>& rows) {
+  constexpr std::string_view kNames[] = {"naive", "flash", "compiled", "vanilla",
+                                         "tiled", "simd",  "library"};
+  std::map<std::string, int> colours;
+  std::set<int> taken;
+  for (const Record* record : rows) {
+    const auto known = std::find(std::begin(kNames), std::end(kNames), record->implementation);
+    if (known == std::end(kNames)) continue;
+    const int colour = static_cast<int>(known - std::begin(kNames));
+    colours[record->implementation] = colour;
+    taken.insert(colour);
+  }
+  int next = 0;
+  for (const bool probes : {false, true})
+    for (const Record* record : rows) {
+      if ((record->study == "roofline") != probes || colours.contains(record->implementation))
+        continue;
+      while (taken.contains(next)) ++next;
+      colours[record->implementation] = next++;
+    }
+  return colours;
+}
+
+}  // namespace
+
+int ReportContext::colour(const std::string& implementation) const {
+  const auto found = colours.find(implementation);
+  return found == colours.end() ? 0 : found->second;
+}
+
+std::string shown(std::string_view text, size_t max_length) {
+  return printable(text, max_length);
+}
+
+std::string text_at(const Json& object, const char* key) {
+  return shown(text_of(object, key), 40);
+}
+
+std::optional<int64_t> positive_at(const Json& object, const char* key) {
+  if (!object.is_object()) return std::nullopt;
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_number_integer()) return std::nullopt;
+  const auto value = found->get<int64_t>();
+  return value > 0 ? std::optional(value) : std::nullopt;
+}
+
+std::string counted(size_t count, const char* thing) {
+  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
+}
+
+ReportContext report_context(const ReportInput& input) {
+  ReportContext context{
+      .input = input, .rows = {}, .colours = {}, .rooflines = rooflines(input.records)};
+  std::unordered_map<std::string, size_t> row_of_key;
+  for (const Record& record : input.records) {
+    // Rows of another machine are other rows, though --resume does not look at that.
+    const std::string key = workload_key(record) + record.machine.fingerprint;
+    const auto [entry, is_new] = row_of_key.try_emplace(key, context.rows.size());
+    if (is_new) {
+      context.rows.push_back(&record);
+    } else {
+      ++context.superseded;
+      const Record*& kept = context.rows[entry->second];
+      if (record.time >= kept->time) kept = &record;
+    }
+  }
+  context.colours = colours_of(context.rows);
+  context.verdicts = std::make_shared<Verdicts>(input.records, input.noise);
+  return context;
+}
+
+const Record* LengthGroup::find(const std::string& implementation, int64_t seq_len) const {
+  const auto found = by_size.find({seq_len, implementation});
+  return found == by_size.end() ? nullptr : found->second;
+}
+
+std::vector<int64_t> LengthGroup::lengths() const {
+  std::set<int64_t> lengths;
+  for (const LengthRow& row : rows) lengths.insert(row.seq_len);
+  return {lengths.begin(), lengths.end()};
+}
+
+LengthStudy length_study(const ReportContext& context, std::string_view study) {
+  LengthStudy out;
+  const VariantNames variants(context.input.records, study);
+  std::map<std::vector<std::string>, size_t> group_of_parts;
+  const auto note = [](std::vector<std::string>& names, const std::string& name) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  };
+  for (const Record* record : context.rows) {
+    if (record->study != study) continue;
+    const auto seq_len = positive_at(record->workload, "seq_len");
+    if (!seq_len) continue;
+    const std::string name = shown(variants.of(*record), 60);
+    const auto [entry, is_new] = group_of_parts.try_emplace(parts_of(*record), out.groups.size());
+    if (is_new) out.groups.emplace_back().parts = entry->first;
+    LengthGroup& group = out.groups[entry->second];
+    note(group.implementations, name);
+    note(out.implementations, name);
+    if (group.implementations.size() > kMostImplementations) {
+      group.implementations.pop_back();
+      out.all_shown = false;
+      continue;
+    }
+    group.rows.push_back({record, name, *seq_len});
+    group.by_size[{*seq_len, name}] = record;
+  }
+  name_groups(out);
+  for (LengthGroup& group : out.groups)
+    std::stable_sort(group.rows.begin(), group.rows.end(),
+                     [](const LengthRow& a, const LengthRow& b) { return a.seq_len < b.seq_len; });
+  std::stable_sort(out.groups.begin(), out.groups.end(),
+                   [](const LengthGroup& a, const LengthGroup& b) {
+                     return std::pair(a.implementations.size(), a.lengths().size()) >
+                            std::pair(b.implementations.size(), b.lengths().size());
+                   });
+  return out;
+}
+
+std::string baseline_of(const std::vector<std::string>& implementations) {
+  for (const char* name : {"naive", "vanilla", "torch.naive"})
+    if (std::find(implementations.begin(), implementations.end(), name) != implementations.end())
+      return name;
+  return implementations.empty() ? std::string() : implementations.front();
+}
+
+std::string place_of(const LengthGroup& group, int64_t seq_len) {
+  return fmt::format("S {}{}{}", seq_len, group.name.empty() ? "" : ", ", group.name);
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,79 @@
+// What the sections of a report start from: the rows that count, and those of them that sweep a
+// sequence length, in groups that differ in nothing else.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "measure/record.h"
+#include "measure/roofline_model.h"
+#include "report/page/document.h"
+#include "report/verdicts.h"
+
+namespace ridgeline {
+
+struct ReportContext {
+  const ReportInput& input;
+  std::vector<const Record*> rows;          // of rows measured twice the later one
+  std::map<std::string, int> colours;       // of implementations
+  std::vector<Roofline> rooflines;          // measured ceilings, by machine and device
+  int superseded = 0;                       // rows that a later one replaced
+  std::shared_ptr<Verdicts> verdicts = {};  // of pairs of these rows
+
+  int colour(const std::string& implementation) const;
+};
+
+ReportContext report_context(const ReportInput& input);
+
+// Text from a record, safe to show: printable ASCII on one line, cut.
+std::string shown(std::string_view text, size_t max_length = 80);
+
+// A value of the workload or the settings as text, safe to show; empty: there is none.
+std::string text_at(const Json& object, const char* key);
+std::optional<int64_t> positive_at(const Json& object, const char* key);
+// "1 row", "12 rows".
+std::string counted(size_t count, const char* thing);
+
+// One row of a study whose workload has a sequence length.
+struct LengthRow {
+  const Record* record = nullptr;
+  std::string implementation;  // with its variant, where it has several: "flash (two-pass)"
+  int64_t seq_len = 0;
+};
+
+// Rows that differ in nothing but implementation and sequence length.
+struct LengthGroup {
+  std::vector<std::string> parts;  // "CPU", "fp32", "not causal", "batch 8", ...
+  std::string name;             // the parts in which the groups of the study differ; may be empty
+  std::vector<LengthRow> rows;  // by length, then by implementation in order of appearance
+  std::vector<std::string> implementations;  // at most kMostImplementations
+  std::map<std::pair<int64_t, std::string>, const Record*> by_size;
+
+  const Record* find(const std::string& implementation, int64_t seq_len) const;
+  std::vector<int64_t> lengths() const;
+};
+
+// More lines than that in a chart, or names in a sentence, would not be read.
+inline constexpr size_t kMostImplementations = 16;
+
+struct LengthStudy {
+  std::string shared;               // the parts that all groups share: "CPU, fp32, batch 8"
+  std::vector<LengthGroup> groups;  // those with the most rows first
+  std::vector<std::string> implementations;
+  bool all_shown = true;  // false: groups leave implementations out
+};
+
+LengthStudy length_study(const ReportContext& context, std::string_view study);
+
+// What speedups are told against: naive or vanilla where it is there, else the first.
+std::string baseline_of(const std::vector<std::string>& implementations);
+
+// "S 4096" or "S 4096, d 64": a size of a group.
+std::string place_of(const LengthGroup& group, int64_t seq_len);
+
+}  // namespace ridgeline

@@ -1,0 +1,50 @@
+// The sections of a report that no study owns, and what those of studies share. A section is a
+// function from the rows, left out when empty.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/page/rows.h"
+
+namespace ridgeline {
+
+ReportSection comparison_section(const ReportContext& context);
+ReportSection roofline_section(const ReportContext& context);
+ReportSection rows_section(const ReportContext& context);
+ReportSection machine_section(const ReportContext& context);
+ReportSection problems_section(const ReportContext& context);
+
+// The first screen: what was measured, who wins where and by how much, where memory ends, what to
+// do, and what not to trust.
+std::vector<std::string> summary_sentences(const ReportContext& context);
+std::vector<KeyFigure> key_figures(const ReportContext& context);
+
+// Views of one section at most: a results file may hold any number of settings.
+inline constexpr size_t kMostViews = 48;
+
+// The median of a series in milliseconds; empty unless the row is good, or was out of memory only
+// in a later series.
+std::optional<double> median_of(const Record& record, std::string_view series);
+
+// ", naive OOM": why a row has no bar for this series, to follow the name of the category; empty:
+// it was measured.
+std::string failure_note(const std::string& name, const Record* record, std::string_view series);
+
+// One dot of a roofline: a pass of a row.
+struct RooflineDot {
+  const Record* record = nullptr;
+  std::string series;
+  std::string path;            // of its products: "fp32 by 3 fp16 products"
+  bool path_is_known = true;   // false: by its dtype, which may not be how it ran
+  bool several_paths = false;  // not all of its products are made alike
+  double intensity = 0;        // FLOPs per byte
+  double flops_per_s = 0;
+  std::optional<double> roof = {};  // FLOP/s that the ceilings allow at this intensity
+  std::optional<Bound> bound = {};  // of those with a roof
+};
+std::vector<RooflineDot> roofline_dots(const ReportContext& context);
+
+}  // namespace ridgeline

@@ -1,0 +1,145 @@
+#include "report/page/winners.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <span>
+
+#include "report/page/sections.h"
+
+namespace ridgeline {
+namespace {
+
+std::string list_of(const std::vector<std::string>& words) {
+  std::string text;
+  for (size_t i = 0; i < words.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == words.size() ? " and " : ", ") + words[i];
+  return text;
+}
+
+// Whatever else is measured, this implementation cannot be used there. A broken measurement or a
+// row that was not tried says nothing.
+bool cannot_run(const Record& record) {
+  return record.status == Status::oom || record.status == Status::unsupported ||
+         record.status == Status::wrong;
+}
+
+Contest contest_of(const std::vector<std::pair<std::string, const Record*>>& ran, int64_t seq_len,
+                   const char* phase, Verdicts& verdicts) {
+  const auto& [fastest, front] =
+      *std::min_element(ran.begin(), ran.end(), [&](const auto& a, const auto& b) {
+        return *median_of(*a.second, phase) < *median_of(*b.second, phase);
+      });
+  Contest contest{.seq_len = seq_len, .unbeaten = {fastest}, .ran = ran.size()};
+  for (const auto& [name, record] : ran) {
+    if (record == front) continue;
+    const Judgement& judgement = verdicts.between(*record, *front, phase);
+    if (judgement.verdict == Verdict::faster) continue;
+    contest.unbeaten.push_back(name);
+    if (judgement.verdict == Verdict::unclear) contest.reasons.add(judgement.reason);
+  }
+  return contest;
+}
+
+// Who wins more than half of these and is beaten in none; empty: nobody.
+std::string winner_of(std::span<const Contest> contests) {
+  std::map<std::string, size_t> wins;
+  for (const Contest& contest : contests)
+    if (contest.won()) ++wins[contest.unbeaten[0]];
+  if (wins.size() != 1) return {};
+  const auto& [name, count] = *wins.begin();
+  // Named again: Clang 14 captures no structured binding.
+  const auto unbeaten = [&winner = name](const Contest& each) {
+    return std::find(each.unbeaten.begin(), each.unbeaten.end(), winner) != each.unbeaten.end();
+  };
+  const bool never_beaten = std::all_of(contests.begin(), contests.end(), unbeaten);
+  return never_beaten && 2 * count > contests.size() ? name : std::string();
+}
+
+// "at S 256", "from S 1024 to 4096".
+std::string lengths_of(std::span<const Contest> contests) {
+  const int64_t first = contests.front().seq_len, last = contests.back().seq_len;
+  return first == last ? fmt::format("at S {}", first)
+                       : fmt::format("from S {} to {}", first, last);
+}
+
+std::string rule_of(std::span<const Contest> by_length) {
+  if (const std::string name = winner_of(by_length); !name.empty())
+    return fmt::format("use {} at every length compared here", name);
+  for (size_t i = 1; i < by_length.size(); ++i) {
+    if (by_length[i].seq_len == by_length[i - 1].seq_len) continue;
+    const std::string before = winner_of(by_length.first(i)),
+                      after = winner_of(by_length.subspan(i));
+    if (!before.empty() && !after.empty())
+      return fmt::format("use {} {}, and {} {}", before, lengths_of(by_length.first(i)), after,
+                         lengths_of(by_length.subspan(i)));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<Contest> contests_of(const LengthStudy& study, const char* phase, Verdicts& verdicts) {
+  std::vector<Contest> contests;
+  for (const LengthGroup& group : study.groups)
+    for (const int64_t length : group.lengths()) {
+      std::vector<std::pair<std::string, const Record*>> ran;
+      size_t failed = 0;
+      for (const std::string& name : group.implementations) {
+        const Record* record = group.find(name, length);
+        if (record && median_of(*record, phase))
+          ran.emplace_back(name, record);
+        else if (record && cannot_run(*record))
+          ++failed;
+      }
+      if (!ran.empty() && ran.size() + failed > 1)
+        contests.push_back(contest_of(ran, length, phase, verdicts));
+    }
+  return contests;
+}
+
+std::string wins_words(const std::vector<Contest>& contests, const char* phase) {
+  std::map<std::string, int> wins;
+  int sizes = 0, undecided = 0, as_fast = 0;
+  for (const Contest& contest : contests) {
+    if (contest.ran < 2) continue;
+    ++sizes;
+    if (contest.won())
+      ++wins[contest.unbeaten[0]];
+    else
+      ++(contest.reasons.empty() ? as_fast : undecided);
+  }
+  if (sizes == 0) return {};
+  std::vector<std::pair<int, std::string>> order;
+  for (const auto& [name, count] : wins) order.emplace_back(-count, name);
+  std::sort(order.begin(), order.end());
+  if (order.size() == 1 && -order[0].first == sizes)
+    return fmt::format("{} is the fastest {} at {}", order[0].second, phase,
+                       sizes == 1 ? "the one size" : fmt::format("all {} sizes", sizes));
+  std::vector<std::string> words;
+  for (const auto& [count, name] : order) words.push_back(fmt::format("{} at {}", name, -count));
+  if (as_fast > 0) words.push_back(fmt::format("several as fast at {}", as_fast));
+  if (undecided > 0) words.push_back(fmt::format("undecided at {}", undecided));
+  return fmt::format("fastest {}, of {} sizes: {}", phase, sizes, list_of(words));
+}
+
+std::string advice_of(std::vector<Contest> contests) {
+  std::stable_sort(contests.begin(), contests.end(),
+                   [](const Contest& a, const Contest& b) { return a.seq_len < b.seq_len; });
+  const auto count = [&](auto holds) {
+    return std::count_if(contests.begin(), contests.end(), holds);
+  };
+  const auto undecided = count([](const Contest& each) { return !each.reasons.empty(); });
+  const auto won = count([](const Contest& each) { return each.won(); });
+  if (won == 0) return {};
+  const std::string counts =
+      fmt::format("{} of {} comparisons are undecided", undecided, contests.size());
+  if (const std::string rule = rule_of(contests); !rule.empty())
+    return undecided == 0 ? rule : fmt::format("{} ({})", rule, counts);
+  if (2 * undecided >= std::ssize(contests))
+    return fmt::format("too little is decided for a rule: {}", counts);
+  return "no implementation wins everywhere; choose by size from the table of all rows";
+}
+
+}  // namespace ridgeline

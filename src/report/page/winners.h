@@ -1,0 +1,35 @@
+// Who is fastest at which length, and which rule follows from that.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "report/page/rows.h"
+#include "report/verdicts.h"
+
+namespace ridgeline {
+
+// One pass of one size that several implementations tried.
+struct Contest {
+  int64_t seq_len = 0;
+  // The one with the smallest median, and those that it is not FASTER than. One: it wins, because
+  // it is FASTER than every other, or the others cannot run at all.
+  std::vector<std::string> unbeaten = {};
+  size_t ran = 0;        // how many were measured
+  Reasons reasons = {};  // of the comparisons that are undecided; empty beside rivals: as fast
+
+  bool won() const { return unbeaten.size() == 1; }
+};
+
+// Sizes that at least two have tried, and at least one has run.
+std::vector<Contest> contests_of(const LengthStudy& study, const char* phase, Verdicts& verdicts);
+
+// "flash is the fastest forward at all 4 sizes"; empty: no size has two that ran.
+std::string wins_words(const std::vector<Contest>& contests, const char* phase);
+
+// "use naive at S 256, and flash from S 1024 to 4096": a rule for all lengths, or one that changes
+// once, which no size and no pass speaks against and more than half of them decide. What there is
+// instead is said; empty: nothing is decided.
+std::string advice_of(std::vector<Contest> contests);
+
+}  // namespace ridgeline

@@ -1,0 +1,76 @@
+#include "report/terminal/busy_cells.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/printable.h"
+#include "report/record_cells.h"
+
+namespace ridgeline {
+
+std::optional<double> busy_ms(const Record* record, std::string_view series) {
+  // What fitted stands even if a larger part of the row was out of memory.
+  if (!record || (record->status != Status::ok && record->status != Status::oom))
+    return std::nullopt;
+  return metric_in(record->metrics, series, "busy_ms");
+}
+
+std::string host_bound_cell(const Record* record, std::string_view series) {
+  if (!busy_ms(record, series)) return {};
+  return text_of(*record->metrics->find(series), "host_bound");
+}
+
+bool is_host_bound(const Record* record, std::string_view series) {
+  return host_bound_cell(record, series) == "True";
+}
+
+bool tells_busy_time(std::span<const Record> records, std::string_view study) {
+  return std::any_of(records.begin(), records.end(), [&](const Record& record) {
+    return record.study == study &&
+           std::any_of(record.series.begin(), record.series.end(),
+                       [&](const Series& series) { return busy_ms(&record, series.name); });
+  });
+}
+
+void insert_after(Table& table, std::string_view column, const std::vector<std::string>& columns,
+                  const std::vector<std::vector<std::string>>& cells) {
+  const auto found = std::find(table.columns.begin(), table.columns.end(), column);
+  if (found == table.columns.end()) return;
+  const auto at = found - table.columns.begin() + 1;
+  table.columns.insert(table.columns.begin() + at, columns.begin(), columns.end());
+  for (size_t i = 0; i < table.rows.size(); ++i)
+    table.rows[i].insert(table.rows[i].begin() + at, cells[i].begin(), cells[i].end());
+  table.spare.insert(table.spare.end(), columns.begin(), columns.end());
+}
+
+std::string host_bound_note(std::span<const Record* const> rows) {
+  constexpr size_t kMostNamed = 4;
+  size_t tell = 0, bound = 0;
+  std::vector<std::string> named;
+  for (const Record* record : rows) {
+    if (record->status != Status::ok) continue;
+    bool tells = false, is_bound = false;
+    for (const Series& series : record->series) {
+      tells = tells || busy_ms(record, series.name);
+      if (!is_host_bound(record, series.name)) continue;
+      is_bound = true;
+      const std::string name =
+          fmt::format("{} {}", printable(record->implementation, 40), printable(series.name, 40));
+      if (std::find(named.begin(), named.end(), name) == named.end()) named.push_back(name);
+    }
+    tell += tells;
+    bound += is_bound;
+  }
+  if (bound == 0) return {};
+  std::string names;
+  for (size_t i = 0; i < std::min(named.size(), kMostNamed); ++i)
+    names += (i == 0 ? "" : ", ") + named[i];
+  if (named.size() > kMostNamed) names += ", ...";
+  return fmt::format(
+      "Host-bound: in {} of {} rows the GPU waits for the host ({}), and the time is the host's; "
+      "compare their busy times",
+      bound, tell, names);
+}
+
+}  // namespace ridgeline

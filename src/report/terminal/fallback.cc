@@ -1,0 +1,29 @@
+#include "report/terminal/fallback.h"
+
+namespace ridgeline {
+namespace {
+
+constexpr const char* kReason = "ran_eagerly_because";
+
+// Studies with several scenarios have metrics of each.
+std::string reason_in(const Json& metrics) {
+  if (!metrics.is_object()) return {};
+  if (const auto found = metrics.find(kReason); found != metrics.end() && found->is_string())
+    return found->get<std::string>();
+  for (const Json& part : metrics)
+    if (const std::string reason = reason_in(part); !reason.empty()) return reason;
+  return {};
+}
+
+}  // namespace
+
+std::string ran_eagerly(const Record& record) {
+  std::string reason = reason_in(record.metrics.value_or(Json::object()));
+  if (reason.empty()) return {};
+  const size_t line_end = reason.find('\n');  // then comes the next step
+  if (line_end != reason.npos)
+    reason.replace(line_end, reason.find_first_not_of("\n ", line_end) - line_end, "; ");
+  return "ran eagerly: " + reason;
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,221 @@
+// Memory of attention: against the sequence length, by tensor, and where it ends.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "report/page/axis.h"
+#include "studies/attention/section.h"
+#include "studies/attention/workload.h"
+#include "studies/memory/attention.h"
+
+namespace ridgeline {
+namespace {
+
+std::optional<double> peak_of(const Record& record) {
+  if (record.status != Status::ok || !record.memory.peak) return std::nullopt;
+  return static_cast<double>(record.memory.peak->count);
+}
+
+std::optional<double> needed_by(const Record& record) {
+  if (record.status != Status::oom || !record.memory.predicted_peak) return std::nullopt;
+  return static_cast<double>(record.memory.predicted_peak->count);
+}
+
+Chart memory_chart(const ReportContext& context, const LengthGroup& group) {
+  Chart chart{.id = "memory",
+              .title = "Peak memory",
+              .description =
+                  "Peak memory of tensors against the sequence length, both axes "
+                  "logarithmic; crosses are sizes that did not fit, at what they would "
+                  "have needed."};
+  std::vector<double> xs, ys;
+  const auto add = [&](const std::string& name, ChartSeries::Mark mark, const char* suffix,
+                       auto value) {
+    ChartSeries series{.name = name + suffix, .mark = mark};
+    for (const LengthRow& row : group.rows) {
+      const auto bytes = row.implementation == name ? value(*row.record) : std::nullopt;
+      if (!bytes || *bytes <= 0) continue;
+      series.colour = context.colour(row.record->implementation);
+      const auto x = static_cast<double>(row.seq_len);
+      series.points.push_back({x, *bytes, quantity_text(Quantity::bytes, *bytes)});
+      xs.push_back(x);
+      ys.push_back(*bytes);
+    }
+    if (!series.points.empty()) chart.series.push_back(std::move(series));
+  };
+  for (const std::string& name : group.implementations) {
+    add(name, ChartSeries::Mark::line_and_points, "", peak_of);
+    add(name, ChartSeries::Mark::crosses, ": does not fit", needed_by);
+  }
+  chart.x = log_axis("sequence length", Quantity::length, xs);
+  chart.y = log_axis("peak memory of tensors", Quantity::bytes, ys);
+  return chart;
+}
+
+// The length at which tensors are worth a look: the shortest that did not fit, else the longest.
+int64_t telling_length(const LengthGroup& group) {
+  for (const LengthRow& row : group.rows)
+    if (row.record->status == Status::oom) return row.seq_len;
+  return group.rows.back().seq_len;
+}
+
+// What the tensors of an attention row hold at its peak, from its graph.
+std::vector<MemoryItem> tensors_at_peak(const Record& record) {
+  try {
+    const auto config = attention_config_of(record);
+    if (!config) return {};
+    const AttentionImplementation& implementation =
+        find_attention_implementation(record.implementation);
+    if (info(implementation.mode).fuse)
+      return {};  // what its graph holds is not what the compiler keeps
+    return account_attention(*config, implementation.form).at_peak;
+  } catch (const Error&) {
+    return {};  // a dtype or an implementation of another program: its graph is not known
+  }
+}
+
+Chart tensors_chart(const LengthGroup& group) {
+  const int64_t length = telling_length(group);
+  Chart chart{.kind = Chart::Kind::stacked_bars,
+              .id = "memory-by-tensor",
+              .title = fmt::format("Memory by tensor at S {}", length),
+              .description = fmt::format("What each tensor holds in the worst moment at sequence "
+                                         "length {}, computed from the graph.",
+                                         length)};
+  std::vector<double> totals;
+  for (const std::string& name : group.implementations) {
+    const Record* record = group.find(name, length);
+    if (!record) continue;
+    std::vector<MemoryItem> tensors = tensors_at_peak(*record);
+    if (tensors.empty()) continue;
+    Bytes sum;
+    for (const MemoryItem& tensor : tensors) sum += tensor.bytes;
+    if (record->memory.predicted_peak && *record->memory.predicted_peak > sum)
+      tensors.push_back({"scratch of kernels", *record->memory.predicted_peak - sum});
+    const auto category = static_cast<double>(chart.categories.size());
+    chart.categories.push_back(name + (record->status == Status::oom ? " (does not fit)" : ""));
+    double total = 0;
+    for (const MemoryItem& tensor : tensors) {
+      auto series = std::find_if(chart.series.begin(), chart.series.end(),
+                                 [&](const ChartSeries& s) { return s.name == tensor.name; });
+      if (series == chart.series.end())
+        series = chart.series.insert(
+            series, {.name = tensor.name, .colour = static_cast<int>(chart.series.size())});
+      const auto bytes = static_cast<double>(tensor.bytes.count);
+      series->points.push_back({category, bytes, quantity_text(Quantity::bytes, bytes)});
+      total += bytes;
+    }
+    totals.push_back(total);
+  }
+  chart.y = linear_axis("bytes in the worst moment", Quantity::bytes, totals);
+  return chart;
+}
+
+// The longest sequence of an implementation that ran, and the shortest that did not fit.
+struct Frontier {
+  const LengthGroup* group = nullptr;
+  std::string implementation;
+  const Record* fits = nullptr;
+  const Record* fails = nullptr;
+  int64_t fits_length = 0;
+  int64_t fails_length = 0;
+};
+
+std::vector<Frontier> frontiers(const LengthStudy& study) {
+  std::vector<Frontier> out;
+  for (const LengthGroup& group : study.groups)
+    for (const std::string& name : group.implementations) {
+      Frontier frontier{.group = &group, .implementation = name};
+      for (const LengthRow& row : group.rows) {
+        if (row.implementation != name) continue;
+        if (row.record->status == Status::ok) {
+          frontier.fits = row.record;
+          frontier.fits_length = row.seq_len;
+        } else if (row.record->status == Status::oom && !frontier.fails) {
+          frontier.fails = row.record;
+          frontier.fails_length = row.seq_len;
+        }
+      }
+      if (frontier.fits || frontier.fails) out.push_back(frontier);
+    }
+  return out;
+}
+
+Chart frontier_chart(const LengthGroup& group, const std::vector<Frontier>& all) {
+  Chart chart{.kind = Chart::Kind::bars,
+              .id = "oom-frontier",
+              .title = "How far memory goes",
+              .description =
+                  "The longest sequence that fitted and the shortest that did not, by "
+                  "implementation; the axis is logarithmic."};
+  ChartSeries fits{.name = "fits up to", .colour = 2},
+      fails{.name = "does not fit at", .colour = 5};
+  std::vector<double> values;
+  for (const Frontier& frontier : all) {
+    if (frontier.group != &group) continue;
+    const auto category = static_cast<double>(chart.categories.size());
+    chart.categories.push_back(frontier.implementation);
+    const auto add = [&](ChartSeries& series, int64_t length) {
+      const auto value = static_cast<double>(length);
+      series.points.push_back({category, value, fmt::format("S {}", length)});
+      values.push_back(value);
+    };
+    if (frontier.fits) add(fits, frontier.fits_length);
+    if (frontier.fails) add(fails, frontier.fails_length);
+  }
+  if (fails.points.empty()) return chart;  // nothing ended: the other charts say it all
+  chart.series = {std::move(fits), std::move(fails)};
+  chart.y = log_axis("sequence length", Quantity::length, values);
+  // A bar needs a beginning: half of the shortest length.
+  chart.y.min = *std::min_element(values.begin(), values.end()) / 2;
+  return chart;
+}
+
+ReportTable frontier_table(const std::vector<Frontier>& all) {
+  ReportTable table{.title = "Where memory ends",
+                    .columns = {"setting", "implementation", "fits up to S", "peak there",
+                                "does not fit at S", "would need"}};
+  for (const Frontier& frontier : all) {
+    const auto bytes = [](const Record* record, auto value) {
+      const auto count = record ? value(*record) : std::nullopt;
+      return count ? ReportCell{quantity_text(Quantity::bytes, *count), *count} : ReportCell{};
+    };
+    const auto length = [](const Record* record, int64_t value) {
+      return record ? ReportCell{fmt::to_string(value), static_cast<double>(value)} : ReportCell{};
+    };
+    table.rows.push_back({{frontier.group->name.empty() ? "all" : frontier.group->name, {}},
+                          {frontier.implementation, {}},
+                          length(frontier.fits, frontier.fits_length),
+                          bytes(frontier.fits, peak_of),
+                          length(frontier.fails, frontier.fails_length),
+                          bytes(frontier.fails, needed_by)});
+    const Record* behind = frontier.fails ? frontier.fails : frontier.fits;
+    RowDetails details = {{"command", shown(behind->command, 2000)}};
+    if (!behind->error.empty()) details.emplace_back("why", shown(behind->error, 1000));
+    table.details.push_back(std::move(details));
+  }
+  return table;
+}
+
+}  // namespace
+
+ReportSection attention_memory_section(const ReportContext& context) {
+  ReportSection section{.id = "memory", .title = "Attention: memory"};
+  const LengthStudy study = length_study(context, "attention");
+  const std::vector<Frontier> all = frontiers(study);
+  for (const LengthGroup& group : study.groups) {
+    if (section.views.size() == kMostViews) break;  // the section on time says so
+    ReportView view{.name = group.name};
+    for (Chart& chart : std::vector{memory_chart(context, group), tensors_chart(group),
+                                    frontier_chart(group, all)})
+      if (!chart.series.empty()) view.charts.push_back(std::move(chart));
+    if (!view.charts.empty()) section.views.push_back(std::move(view));
+  }
+  const bool ended = std::any_of(
+      all.begin(), all.end(), [](const Frontier& frontier) { return frontier.fails != nullptr; });
+  if (ended) section.tables.push_back(frontier_table(all));
+  return section;
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,93 @@
+#include "studies/attention/record_rows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <tuple>
+#include <unordered_map>
+
+#include "report/record_cells.h"
+
+namespace ridgeline {
+namespace {
+
+std::optional<int64_t> positive(const Json& workload, const char* key) {
+  const auto found = workload.find(key);
+  if (found == workload.end() || !found->is_number_integer()) return std::nullopt;
+  const auto value = found->get<int64_t>();
+  return value > 0 ? std::optional(value) : std::nullopt;
+}
+
+std::optional<AttentionSize> attention_size(const Record& record) {
+  const Json& workload = record.workload;
+  if (record.study != "attention" || !workload.is_object()) return std::nullopt;
+  const auto batch_size = positive(workload, "batch_size");
+  const auto seq_len = positive(workload, "seq_len");
+  const auto d_model = positive(workload, "d_model");
+  if (!batch_size || !seq_len || !d_model) return std::nullopt;
+  const auto causal = workload.find("causal");
+  const auto dtype = workload.find("dtype");
+  return AttentionSize{
+      .device = record.device,
+      .dtype = dtype != workload.end() && dtype->is_string() ? dtype->get<std::string>() : "fp32",
+      .causal = causal != workload.end() && causal->is_boolean() && causal->get<bool>(),
+      .heads = positive(workload, "heads").value_or(1),
+      .batch_size = *batch_size,
+      .d_model = *d_model,
+      .seq_len = *seq_len};
+}
+
+}  // namespace
+
+AttentionRows attention_rows(std::span<const Record> records) {
+  AttentionRows out;
+  const VariantNames variants(records, "attention");
+  std::unordered_map<std::string, size_t> row_of_key;
+  for (const Record& record : records) {
+    const auto size = attention_size(record);
+    if (!size) continue;
+    const std::string name = variants.of(record);
+    auto& names = out.implementations;
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    const auto [entry, is_new] = row_of_key.try_emplace(workload_key(record), out.rows.size());
+    if (is_new)
+      out.rows.push_back({&record, *size, name});
+    else
+      out.rows[entry->second].record = &record;
+  }
+  const auto rank = [&](const AttentionRow& row) {
+    return std::find(out.implementations.begin(), out.implementations.end(), row.implementation);
+  };
+  std::stable_sort(out.rows.begin(), out.rows.end(),
+                   [&](const AttentionRow& a, const AttentionRow& b) {
+                     return a.size != b.size ? a.size < b.size : rank(a) < rank(b);
+                   });
+  return out;
+}
+
+const AttentionRow* smallest_oom_row(const std::vector<AttentionRow>& rows) {
+  const auto order = [](const AttentionRow& row) {
+    constexpr Bytes kUnknown{std::numeric_limits<int64_t>::max()};
+    return std::tuple(row.record->memory.predicted_peak.value_or(kUnknown), row.size.seq_len,
+                      row.size.d_model, row.size.batch_size);
+  };
+  const AttentionRow* smallest = nullptr;
+  for (const AttentionRow& row : rows)
+    if (row.record->status == Status::oom && (!smallest || order(row) < order(*smallest)))
+      smallest = &row;
+  return smallest;
+}
+
+std::optional<Statistics> phase_statistics(const Record& record, std::string_view phase) {
+  const Series* series = record.find_series(phase);
+  if (record.status != Status::ok || !series) return std::nullopt;
+  return series->statistics;
+}
+
+std::optional<double> phase_median_ms(const Record& record, std::string_view phase) {
+  const auto statistics = phase_statistics(record, phase);
+  if (!statistics || !std::isfinite(statistics->median_ms)) return std::nullopt;
+  return statistics->median_ms;
+}
+
+}  // namespace ridgeline

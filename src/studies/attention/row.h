@@ -1,0 +1,46 @@
+// One row of the attention study: build, run, verify, measure, record.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "cost/cost.h"
+#include "measure/protocol.h"
+#include "measure/record.h"
+#include "runtime/device.h"
+#include "studies/attention/workload.h"
+
+namespace ridgeline {
+
+struct AttentionStudyOptions {
+  Protocol protocol;
+  uint64_t seed = 42;
+  bool verify = true;
+  bool try_beyond_budget =
+      true;  // false: a row whose predicted peak is above the budget is OOM untried
+  Json settings = Json::object();  // what else identifies a row, such as how kernels were tuned
+  std::function<bool()> interrupted = {};  // asked between iterations
+};
+
+// FLOPs by the field's convention, exact products and bytes of what runs in forward and backward.
+CostFacts attention_cost(const AttentionConfig& config, const Cost& forward, const Cost& backward);
+// The same of every node of an attention_training_graph.
+CostFacts attention_cost(const AttentionConfig& config, const Graph& graph);
+
+// The row without results: what identifies it, and what was predicted. `blank` brings the facts
+// that all rows share (machine, build). Throws a usage error for sizes that cannot be counted.
+Record describe_attention(const AttentionWorkload& workload, Device& device,
+                          const AttentionStudyOptions& options, const Record& blank);
+
+// Fills in the results of `described`. Out of memory, what the device cannot do, wrong values and
+// impossible speeds are statuses of the record, not errors. Empty when interrupted.
+std::optional<Record> run_attention(const AttentionWorkload& workload, Device& device,
+                                    const AttentionStudyOptions& options, Record described);
+
+// Makes a row invalid that is faster than the fewest products of its problem allow.
+void check_speed(Record& record, const Device& device, std::string_view dtype);
+
+// Of a compiled workload: what was recognised, the kernels and why, memory, refusals.
+std::string explain_plan(const AttentionWorkload& workload, Device& device);
+
+}  // namespace ridgeline

@@ -1,0 +1,261 @@
+#include "studies/frontier/row.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <vector>
+
+#include "base/closest.h"
+#include "base/error.h"
+#include "compile/executable.h"
+#include "studies/device_facts.h"
+#include "studies/expected_time.h"
+#include "studies/row.h"
+
+namespace ridgeline {
+namespace {
+
+constexpr ProbeMethod kMethods[] = {ProbeMethod::run, ProbeMethod::allocate};
+
+std::string_view outcome_name(ProbeResult::Outcome outcome) {
+  switch (outcome) {
+    case ProbeResult::Outcome::fits:
+      return "fits";
+    case ProbeResult::Outcome::out_of_memory:
+      return "oom";
+    case ProbeResult::Outcome::failed:
+      return "failed";
+  }
+  return "";
+}
+
+// Forward and backward are 3.5 times 4 B H S S d FLOPs; a third of the peak is a fair guess for
+// both implementations.
+double estimated_seconds(const AttentionConfig& config, const Device& device,
+                         const MachineFacts& machine) {
+  const auto s = static_cast<double>(config.seq_len);
+  const double flops = 14.0 * static_cast<double>(config.batch_size * config.heads) * s * s *
+                       static_cast<double>(config.head_dim);
+  const Peaks peaks = device_peaks(device.facts(), machine, info(config.dtype).name);
+  constexpr double kWithoutAPeak = 1e10;
+  return flops / (peaks.flops_per_s.value_or(3 * kWithoutAPeak) / 3);
+}
+
+// What the search knows: every length up to `fits` fits, none from `fails` on.
+struct Bracket {
+  int64_t fits = 0;
+  int64_t fails = 0;       // 0: none is known
+  bool for_memory = true;  // why `fails` does
+};
+
+// The next length worth a probe, 0: done. The model's answer comes first, then its neighbour; where
+// it was wrong, the gap is halved.
+int64_t next_length(const Bracket& bracket, int64_t predicted, const FrontierOptions& options) {
+  const auto whole = [&](int64_t length) { return length / options.step * options.step; };
+  if (bracket.fits == 0 && bracket.fails == 0) return predicted;
+  if (bracket.fails == 0) {
+    const int64_t further = bracket.fits == predicted
+                                ? predicted + options.step
+                                : whole(bracket.fits + (bracket.fits - predicted) * 2);
+    return further <= options.max_seq_len ? further : 0;
+  }
+  if (bracket.fails - bracket.fits <= options.step) return 0;
+  // From a failure a little below the model's answer is likelier than half of it.
+  const int64_t little = whole(bracket.fails - std::max(options.step, bracket.fails / 16));
+  return std::max({little > bracket.fits && bracket.fits == 0 ? little : 0,
+                   whole((bracket.fits + bracket.fails) / 2), options.step});
+}
+
+}  // namespace
+
+std::string_view name(ProbeMethod method) {
+  return method == ProbeMethod::run ? "run" : "allocate";
+}
+
+ProbeMethod parse_probe_method(std::string_view text) {
+  for (ProbeMethod method : kMethods)
+    if (name(method) == text) return method;
+  throw unknown_name(text, {.what = "a way to probe", .names = {"run", "allocate"}});
+}
+
+Bytes predicted_peak(const AttentionWorkload& workload, Device& device) {
+  return Executable(attention_trace(workload), device, attention_options(workload))
+      .predicted_peak();
+}
+
+int64_t predicted_frontier(AttentionWorkload workload, Device& device, Bytes budget, int64_t step,
+                           int64_t max_seq_len) {
+  const auto fits = [&](int64_t steps) {
+    workload.config.seq_len = steps * step;
+    return predicted_peak(workload, device) <= budget;
+  };
+  int64_t low = 0, high = max_seq_len / step + 1;  // low fits, high does not or is not asked for
+  while (high - low > 1) {
+    const int64_t middle = low + (high - low) / 2;
+    (fits(middle) ? low : high) = middle;
+  }
+  return low * step;
+}
+
+Record describe_frontier(const AttentionWorkload& workload, Device& device,
+                         const FrontierOptions& options, const Record& blank) {
+  if (options.max_seq_len < options.step)
+    throw Error(ErrorKind::usage,
+                fmt::format("--max-seq-len {} is below --step {}, so there is no length to try",
+                            options.max_seq_len, options.step),
+                "raise the one or lower the other");
+  const AttentionConfig& config = workload.config;
+  Record record = describe_row({.study = "frontier",
+                                .implementation = workload.implementation,
+                                .workload = {{"batch_size", config.batch_size},
+                                             {"heads", config.heads},
+                                             {"d_model", config.head_dim},
+                                             {"causal", config.causal},
+                                             {"dtype", info(config.dtype).name}},
+                                .seed = options.seed,
+                                .settings = options.settings},
+                               device, blank);
+  record.settings["memory_budget_bytes"] = device.ledger().budget().count;
+  record.settings["step"] = options.step;
+  record.settings["max_seq_len"] = options.max_seq_len;
+  record.settings["max_probes"] = options.max_probes;
+  record.settings["run_limit_s"] = options.run_limit_s;
+  record.error = refusal(config, find_attention_implementation(workload.implementation).form);
+  if (!record.error.empty()) {
+    record.status = Status::unsupported;
+    record.metrics = Json::object();
+    return record;
+  }
+  const int64_t longest = predicted_frontier(workload, device, device.ledger().budget(),
+                                             options.step, options.max_seq_len);
+  record.metrics = Json{{"predicted_seq_len", longest}};
+  if (longest > 0) {
+    AttentionWorkload at = workload;
+    at.config.seq_len = longest;
+    record.memory.predicted_peak = predicted_peak(at, device);
+  }
+  return record;
+}
+
+double expected_frontier_s(const AttentionWorkload& workload, const Device& device,
+                           const FrontierOptions& options, const Record& described) {
+  constexpr double kProbes = 3;          // that a search takes when the memory model is good
+  constexpr double kStartS = 0.05;       // of a process
+  constexpr double kTouchedPerS = 4e9;   // bytes that are taken for the first time
+  constexpr double kFlopsPerScore = 14;  // of both passes, for each score and each of its head's d
+  if (described.status != Status::ok) return 0;
+  const AttentionConfig& config = workload.config;
+  const double length = (*described.metrics)["predicted_seq_len"].get<double>();
+  const double scores = static_cast<double>(config.batch_size * config.heads) * length * length;
+  const double run_s =
+      expected_once_s({.flops = kFlopsPerScore * scores * static_cast<double>(config.head_dim),
+                       .dtype = info(config.dtype).name},
+                      device, described.machine);
+  const double touch_s =
+      static_cast<double>(described.memory.predicted_peak.value_or(Bytes{}).count) / kTouchedPerS;
+  return kProbes * (kStartS + touch_s + (run_s <= options.run_limit_s ? run_s : 0));
+}
+
+std::optional<Record> find_frontier(const AttentionWorkload& workload, Device& device,
+                                    const FrontierOptions& options, Record record) {
+  record.time = utc_now();
+  if (record.status != Status::ok) return record;
+  Json& metrics = *record.metrics;
+  const int64_t predicted = metrics["predicted_seq_len"].get<int64_t>();
+  metrics["probes"] = Json::array();
+  Bracket bracket;
+  if (predicted == 0) bracket.fails = options.step;
+  std::string failure;
+  for (int probe = 0; probe < options.max_probes; ++probe) {
+    const int64_t length = next_length(bracket, predicted, options);
+    if (length <= 0 || length == bracket.fails || (length == bracket.fits && probe > 0)) break;
+    AttentionWorkload at = workload;
+    at.config.seq_len = length;
+    const ProbeMethod method =
+        estimated_seconds(at.config, device, record.machine) <= options.run_limit_s
+            ? ProbeMethod::run
+            : ProbeMethod::allocate;
+    const std::optional<ProbeResult> result = options.probe(at, method);
+    if (!result) return std::nullopt;
+    Json entry = {{"seq_len", length},
+                  {"outcome", outcome_name(result->outcome)},
+                  {"method", name(method)},
+                  {"predicted_peak_bytes", predicted_peak(at, device).count},
+                  {"seconds", result->seconds}};
+    if (result->peak) entry["peak_bytes"] = result->peak->count;
+    if (!result->detail.empty()) entry["detail"] = result->detail;
+    metrics["probes"].push_back(std::move(entry));
+    if (result->outcome == ProbeResult::Outcome::fits) {
+      bracket.fits = length;
+      record.memory.peak = result->peak;
+      record.memory.predicted_peak = predicted_peak(at, device);
+    } else {
+      bracket.fails = length;
+      bracket.for_memory = result->outcome == ProbeResult::Outcome::out_of_memory;
+      failure = result->detail;
+    }
+  }
+  if (bracket.fits == 0) {
+    record.status = bracket.for_memory ? Status::oom : Status::invalid;
+    record.error = failure.empty() ? fmt::format("not even S={} fits", options.step)
+                                   : fmt::format("no probe fitted: {}", failure);
+    return record;
+  }
+  metrics["seq_len"] = bracket.fits;
+  if (bracket.fails > 0 && bracket.for_memory) metrics["first_oom_seq_len"] = bracket.fails;
+  metrics["limited_by"] = bracket.fails == 0   ? std::string("the longest length looked at")
+                          : bracket.for_memory ? std::string("memory")
+                                               : fmt::format("a probe that failed: {}", failure);
+  return record;
+}
+
+namespace {
+
+// Everything that a schedule allocates, when it does, written to.
+void walk_schedule(const MemoryProfile& profile,
+                   const std::function<Allocation(Bytes, const std::string&)>& take) {
+  std::vector<Allocation> held(profile.lifetimes.size());
+  const auto steps = static_cast<int64_t>(profile.live.size());
+  for (int64_t step = -1; step < steps; ++step) {
+    Bytes live;
+    for (size_t i = 0; i < held.size(); ++i) {
+      const Lifetime& lifetime = profile.lifetimes[i];
+      if (lifetime.first_step == step && lifetime.bytes > Bytes{})
+        held[i] = take(lifetime.bytes, lifetime.name);
+      if (held[i]) live += lifetime.bytes;
+    }
+    if (step < 0) continue;
+    const Bytes scratch = profile.live[static_cast<size_t>(step)] - live;
+    if (scratch > Bytes{}) take(scratch, "scratch");
+    for (size_t i = 0; i < held.size(); ++i)
+      if (profile.lifetimes[i].last_step == step) held[i] = Allocation();
+  }
+}
+
+}  // namespace
+
+Bytes probe_length(const AttentionWorkload& workload, Device& device, ProbeMethod method) {
+  Executable executable(attention_trace(workload), device, attention_options(workload));
+  if (method == ProbeMethod::run) {
+    executable.prepare();
+    const Graph& graph = executable.graph();
+    for (Value value : graph.inputs()) device.poison(executable.input(graph.name(value)));
+    for (size_t stage = 0; stage < graph.stages().size(); ++stage) executable.run_stage(stage);
+    device.synchronize();
+    return device.ledger().peak();
+  }
+  const auto take = [&](Bytes bytes, const std::string& name) {
+    Allocation memory = device.ledger().allocate(bytes, name);
+    device.poison({memory.data(), DType::boolean, {bytes.count}, {1}});
+    return memory;
+  };
+  if (const MemoryProfile* profile = executable.profile())
+    walk_schedule(*profile, take);
+  else
+    take(executable.predicted_peak(), "planned arena");
+  device.synchronize();
+  return device.ledger().peak();
+}
+
+}  // namespace ridgeline

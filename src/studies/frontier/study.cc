@@ -1,0 +1,158 @@
+// The out-of-memory frontier: the longest sequence that fits, per implementation and batch.
+#include <fmt/format.h>
+
+#include "base/print.h"
+#include "studies/frontier/probe.h"
+#include "studies/frontier/row.h"
+#include "studies/frontier/section.h"
+#include "studies/frontier/tables.h"
+#include "studies/study.h"
+
+namespace ridgeline {
+namespace {
+
+std::string label_without_length(const AttentionWorkload& workload) {
+  const AttentionConfig& config = workload.config;
+  return fmt::format("{} d={} batch={} {}", workload.implementation, config.head_dim,
+                     config.batch_size, info(config.dtype).name);
+}
+
+class Frontier final : public Study {
+ public:
+  void declare(Flags& flags) override {
+    const FlagRules shown{.shows_default = true};
+    add_implementations(flags, &implementations_, "implementations, such as naive,flash",
+                        names_of(attention_implementations()))
+        .rules.shows_default = true;
+    flags.add("--batch-size", &batch_sizes_, "independent sequences", shown);
+    add_head_dims(flags, &head_dims_).rules.shows_default = true;
+    flags.add("--heads", &heads_, "heads per sequence", shown);
+    add_causal(flags, &causal_);
+    add_dtypes(flags, &dtypes_).rules.shows_default = true;
+    flags.add("--step", &step_, "lengths are multiples of this",
+              {.shows_default = true, .range = FlagRange{1, 1 << 20}});
+    flags.add("--max-seq-len", &max_seq_len_, "the longest length looked at",
+              {.shows_default = true, .range = FlagRange{1, 1 << 26}});
+    flags.add("--max-probes", &max_probes_, "child processes per row",
+              {.shows_default = true, .range = FlagRange{1, 100}});
+    flags.add("--run-limit", &run_limit_,
+              "a probe that would compute for longer only takes and touches the memory", shown);
+    flags.add("--probe-patience", &probe_patience_, "then a probe counts as failed", shown);
+    add_device_flags(flags, &shared.device);
+    add_sweep_flags(flags, &shared, {.list = "implementations and dtypes", .no_verify = ""});
+  }
+
+  std::string list() const override {
+    return "implementations:\n" + listed(attention_implementations()) + kListedDtypes;
+  }
+
+  void check() override { parse_seconds(probe_patience_); }
+
+  std::vector<StudyRow> rows(StudyRun& run) override {
+    const ChildProbeOptions child{.device_words = words_for_child(shared.device, run.device),
+                                  .patience = probe_patience_,
+                                  .interrupted = run.interrupted};
+    options_ = {
+        .probe = [child](const AttentionWorkload& workload,
+                         ProbeMethod method) { return probe_in_child(workload, method, child); },
+        .step = step_,
+        .max_seq_len = max_seq_len_,
+        .max_probes = max_probes_,
+        .run_limit_s = parse_seconds(run_limit_),
+        .seed = shared.seed,
+        .settings = run.settings};
+    options_.settings["probe_patience_s"] = parse_seconds(probe_patience_);
+    const std::string command = fmt::format(
+        "ridgeline frontier{} --step {} --max-seq-len {} --max-probes {} --run-limit {} "
+        "--probe-patience {}",
+        run.device_words, step_, max_seq_len_, max_probes_, run_limit_, probe_patience_);
+    std::vector<StudyRow> rows;
+    for (const AttentionWorkload& workload : workloads(run.device)) {
+      Record record = describe_frontier(workload, run.device, options_, run.blank);
+      record.command = command;
+      for (const std::string& word : problem_words(workload)) record.command += " " + word;
+      rows.push_back({record, label_without_length(workload),
+                      expected_frontier_s(workload, run.device, options_, record),
+                      [this, &run, workload, record] {
+                        return find_frontier(workload, run.device, options_, record);
+                      }});
+    }
+    return rows;
+  }
+
+  Table planned(const StudyRun& run, const std::vector<StudyRow>& rows) override {
+    Table table{
+        .title = fmt::format("{} searches would run on {}, budget {}", rows.size(),
+                             run.device.description(), to_string(run.device.ledger().budget())),
+        .columns = {"row", "predicted longest sequence", "predicted peak"}};
+    for (const StudyRow& row : rows)
+      table.rows.push_back(
+          {row.label, predicted_longest(row.described),
+           row.described.memory.predicted_peak ? predicted_cell(row.described) : std::string()});
+    return table;
+  }
+
+  Table csv(std::span<const Record> records) const override { return frontier_csv(records); }
+
+  void show(StudyRun& run, const std::vector<StudyRow>&,
+            const std::vector<Record>& records) override {
+    print_summary("Out-of-memory frontier", run, frontier_summary(records));
+    print_notes(frontier_notes(records));
+  }
+
+  bool set_up(const StudySetup& setup) override {
+    run_limit_ = setup.time_budget;
+    return setup.attempt == 0;
+  }
+
+ private:
+  std::vector<AttentionWorkload> workloads(const Device& device) const {
+    return expand_matrix({.batch_sizes = batch_sizes_,
+                          .head_dims = head_dims_,
+                          .seq_lens = {step_},
+                          .heads = heads_,
+                          .dtypes = dtypes_,
+                          .implementations = implementations_,
+                          .causal = causal_,
+                          .backward = {backward_algorithm({}, device.facts())}});
+  }
+
+  // A search that its end stops says so: the memory would hold more.
+  std::string predicted_longest(const Record& record) const {
+    if (record.status != Status::ok) return std::string(status_csv_word(record.status));
+    const int64_t longest = (*record.metrics)["predicted_seq_len"].get<int64_t>();
+    return fmt::format("{}{}", longest,
+                       longest + step_ > max_seq_len_ ? ", all of --max-seq-len" : "");
+  }
+
+  Words implementations_ = {"naive", "flash"};
+  std::vector<int64_t> batch_sizes_ = {1, 8};
+  std::vector<int64_t> head_dims_ = {64};
+  std::vector<int64_t> heads_ = {1};
+  Words dtypes_ = {"fp32"};
+  bool causal_ = false;
+  int64_t step_ = FrontierOptions().step;
+  int64_t max_seq_len_ = FrontierOptions().max_seq_len;
+  int max_probes_ = FrontierOptions().max_probes;
+  std::string run_limit_ = "20s";
+  std::string probe_patience_ = "5min";
+  FrontierOptions options_;
+};
+
+}  // namespace
+
+StudyInfo frontier_study() {
+  return {.name = "frontier",
+          .summary = "the longest sequence of attention that fits in memory",
+          .examples =
+              "Examples:\n"
+              "  ridgeline frontier --memory-budget 2GiB --batch-size 1,8,32\n"
+              "  ridgeline frontier --dry-run --memory-budget 24GB --dtype bf16   what a 24 GB "
+              "card holds",
+          .make = make_study<Frontier>,
+          .sections = {frontier_section},
+          .turn = 5,
+          .budget = Bytes{256 << 20}};
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,50 @@
+// One row of the GEMM lab: one product, one implementation.
+//
+//   GemmStudy study(device, {.roofline = &roofline});
+//   Record record = study.run(workload, study.describe(workload, blank)).value();
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "measure/protocol.h"
+#include "measure/record.h"
+#include "measure/roofline_model.h"
+#include "runtime/device.h"
+#include "studies/gemm/workload.h"
+
+namespace ridgeline {
+
+struct GemmStudyOptions {
+  Protocol protocol = {.warmups = 3, .time_budget_s = 1};
+  uint64_t seed = 42;
+  bool verify = true;
+  bool cold = false;                       // empty the last cache before every sample
+  Json settings = Json::object();          // what else identifies a row
+  const Roofline* roofline = nullptr;      // of this device; null: shares of the peak on paper only
+  std::function<bool()> interrupted = {};  // asked between samples
+};
+
+class GemmStudy {
+ public:
+  GemmStudy(Device& device, GemmStudyOptions options);
+
+  // The row without results: what identifies it, and what was predicted.
+  Record describe(const GemmWorkload& workload, const Record& blank) const;
+
+  // Of the run, for progress lines.
+  double expected_s(const GemmWorkload& workload, const Record& described) const;
+
+  // Verifies, measures and fills in the results. Out of memory, what the device lacks, wrong values
+  // and impossible speeds are statuses of the record. Empty when interrupted.
+  std::optional<Record> run(const GemmWorkload& workload, Record described);
+
+ private:
+  // Rates and shares from the median, and the speed-of-light guard.
+  void derive(const GemmWorkload& workload, Record& record) const;
+
+  Device& device_;
+  GemmStudyOptions options_;
+};
+
+}  // namespace ridgeline

@@ -1,0 +1,145 @@
+// The GEMM lab: matrix products from three loops to the library's, over sizes.
+#include <fmt/format.h>
+
+#include "studies/gemm/row.h"
+#include "studies/gemm/section.h"
+#include "studies/gemm/tables.h"
+#include "studies/roofline/stored_ceilings.h"
+#include "studies/study.h"
+
+namespace ridgeline {
+namespace {
+
+class Gemm final : public Study {
+ public:
+  Gemm() { shared.protocol = {.warmups = 3, .iterations = 100, .time_budget = "1s"}; }
+
+  void declare(Flags& flags) override {
+    add_implementations(flags, &implementations_,
+                        "naive, tiled, simd, library (default: all that the device has)",
+                        names_of(gemm_implementations()));
+    flags.add("--op", &ops_, "gemm, gemv: what --size makes", {.shows_default = true});
+    flags.add("--size", &sizes_, "of square problems");
+    flags.add("--shape", &shapes_, "M,N,K of one problem; give it again for more; N = 1 is a gemv",
+              {.splits = false});
+    add_dtypes(flags, &dtypes_).rules.shows_default = true;
+    flags.add("--mode", &mode_, "hot, or cold: the last cache emptied before a sample",
+              {.shows_default = true, .choices = {"hot", "cold"}, .only_choices = true});
+    add_protocol_flags(flags, &shared.protocol);
+    add_device_flags(flags, &shared.device);
+    add_sweep_flags(flags, &shared, {.list = "implementations, ops, modes, sizes and dtypes"});
+  }
+
+  std::string list() const override {
+    std::string text =
+        "implementations:\n" + listed(gemm_implementations()) +
+        "ops:\n"
+        "  gemm         C[size,size] = A[size,size] B[size,size]\n"
+        "  gemv         y[size] = A[size,size] x[size]\n"
+        "modes:\n"
+        "  hot          the same operands over and over; small ones stay in a cache\n"
+        "  cold         the last cache is emptied before every sample\n"
+        "sizes without --size and --shape:\n";
+    for (const bool on_gpu : {false, true}) {
+      text += fmt::format("  {:<12}", on_gpu ? "cuda" : "cpu");
+      for (int64_t size : default_gemm_sizes(on_gpu)) text += fmt::format(" {}", size);
+      text += "\n";
+    }
+    return text + "dtypes:\n  fp32, bf16, fp16; tf32 for the library on a GPU\n";
+  }
+
+  std::vector<StudyRow> rows(StudyRun& run) override {
+    const std::vector<GemmWorkload> workloads = expand_matrix(matrix(run.device));
+    ceilings_ = stored_ceilings(run.results_dir, run.device, run.blank.machine);
+    study_.emplace(run.device, GemmStudyOptions{.protocol = run.protocol,
+                                                .seed = shared.seed,
+                                                .verify = !shared.no_verify,
+                                                .cold = mode_ == "cold",
+                                                .settings = run.settings,
+                                                .roofline = ceilings_ ? &*ceilings_ : nullptr,
+                                                .interrupted = run.interrupted});
+    const std::string command = fmt::format("ridgeline gemm{}{} --seed {}{} --mode {}",
+                                            run.device_words, to_command(run.protocol), shared.seed,
+                                            shared.no_verify ? " --no-verify" : "", mode_);
+    std::vector<StudyRow> rows;
+    for (const GemmWorkload& workload : workloads) {
+      const GemmShape& shape = workload.shape;
+      Record record = study_->describe(workload, run.blank);
+      record.command =
+          fmt::format("{} --impl {} --shape {},{},{} --dtype {}", command, workload.implementation,
+                      shape.m, shape.n, shape.k, info(workload.dtype).name);
+      rows.push_back({record, label(workload), study_->expected_s(workload, record),
+                      [this, workload, record] { return study_->run(workload, record); }});
+    }
+    return rows;
+  }
+
+  Table planned(const StudyRun& run, const std::vector<StudyRow>& rows) override {
+    Table table{.columns = {"row", "predicted memory", "fits", "MMAC", "FLOP/byte"}};
+    for (const StudyRow& row : rows) {
+      const PhaseCost& cost = row.described.cost->forward;
+      table.rows.push_back({row.label, predicted_cell(row.described),
+                            fits_cell(row.described, run.device),
+                            fmt::format("{:.4g}", static_cast<double>(cost.macs) / 1e6),
+                            fmt::format("{:.4g}", static_cast<double>(cost.flops) /
+                                                      static_cast<double>(cost.bytes.count))});
+    }
+    return table;
+  }
+
+  Table csv(std::span<const Record> records) const override { return gemm_csv(records); }
+
+  void show(StudyRun& run, const std::vector<StudyRow>&,
+            const std::vector<Record>& records) override {
+    print_summary("GEMM lab", run, gemm_summary(records));
+    print_notes(gemm_notes(records));
+  }
+
+  bool set_up(const StudySetup& setup) override {
+    sizes_ = setup.device.facts().is_gpu() ? std::vector<int64_t>{1024, 4096}
+                                           : std::vector<int64_t>{256, 512};
+    return setup.attempt == 0;
+  }
+
+ private:
+  GemmMatrix matrix(const Device& device) const {
+    GemmMatrix matrix{.ops = ops_,
+                      .sizes = sizes_,
+                      .shapes = {},
+                      .dtypes = dtypes_,
+                      .implementations = implementations_};
+    for (const std::string& shape : shapes_) matrix.shapes.push_back(parse_gemm_shape(shape));
+    if (matrix.sizes.empty() && matrix.shapes.empty())
+      matrix.sizes = default_gemm_sizes(device.facts().is_gpu());
+    if (matrix.implementations.empty()) matrix.implementations = gemm_implementations_of(device);
+    return matrix;
+  }
+
+  Words implementations_, shapes_;
+  Words ops_ = {"gemm", "gemv"};
+  std::vector<int64_t> sizes_;
+  Words dtypes_ = {"fp32"};
+  std::string mode_ = "hot";
+  std::optional<Roofline> ceilings_;
+  std::optional<GemmStudy> study_;
+};
+
+}  // namespace
+
+StudyInfo gemm_study() {
+  return {
+      .name = "gemm",
+      .summary = "matrix products: naive, tiled and the library's, with their place under the roof",
+      .examples =
+          "Examples:\n"
+          "  ridgeline roofline && ridgeline gemm                every rung, as shares of the "
+          "measured roof\n"
+          "  ridgeline gemm --op gemv --mode cold --size 8192 --dtype bf16\n"
+          "  ridgeline gemm --impl library --shape 4096,4096,1024 --num-iterations 50",
+      .make = make_study<Gemm>,
+      .sections = {gemm_section},
+      .takes_turns = true,
+      .turn = 2};
+}
+
+}  // namespace ridgeline

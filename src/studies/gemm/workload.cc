@@ -1,0 +1,101 @@
+#include "studies/gemm/workload.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "base/closest.h"
+#include "base/error.h"
+
+namespace ridgeline {
+namespace {
+
+constexpr GemmImplementation kImplementations[] = {
+    {GemmRung::naive, "naive", "three loops: a dot product for every element", 100},
+    {GemmRung::tiled, "tiled",
+     "blocks that stay in the cache, or in shared memory and registers on a GPU", 20},
+    {GemmRung::simd, "simd", "packed panels and a tile of sums in vector registers; on a CPU", 2},
+    {GemmRung::library, "library", "OpenBLAS on a CPU, cuBLASLt on a GPU", 1},
+};
+
+}  // namespace
+
+std::span<const GemmImplementation> gemm_implementations() {
+  return kImplementations;
+}
+
+const GemmImplementation& find_gemm_implementation(std::string_view name) {
+  for (const GemmImplementation& implementation : kImplementations)
+    if (implementation.name == name) return implementation;
+  throw unknown_name(name, "a GEMM implementation", kImplementations);
+}
+
+std::vector<std::string> gemm_implementations_of(const Device& device) {
+  std::vector<std::string> names;
+  for (const GemmImplementation& implementation : kImplementations)
+    if (device.has_gemm(implementation.rung)) names.emplace_back(implementation.name);
+  return names;
+}
+
+std::vector<int64_t> default_gemm_sizes(bool on_gpu) {
+  if (on_gpu) return {256, 512, 1024, 2048, 4096, 8192};
+  return {64, 128, 256, 512, 1024};
+}
+
+GemmShape parse_gemm_shape(std::string_view text) {
+  GemmShape shape;
+  int64_t* const sizes[] = {&shape.m, &shape.n, &shape.k};
+  const char *at = text.data(), *end = text.data() + text.size();
+  for (int i = 0; i < 3; ++i) {
+    const auto [stop, problem] = std::from_chars(at, end, *sizes[i]);
+    const bool separated = i == 2 ? stop == end : stop < end && *stop == ',';
+    if (problem != std::errc{} || !separated || *sizes[i] < 1)
+      throw Error(ErrorKind::usage, fmt::format("'{}' is not a shape of a product", text),
+                  "give M,N,K, each at least 1, such as 4096,4096,1024");
+    at = stop + 1;
+  }
+  return shape;
+}
+
+std::vector<GemmWorkload> expand_matrix(const GemmMatrix& matrix) {
+  for (const std::string& implementation : matrix.implementations)
+    find_gemm_implementation(implementation);
+  std::vector<GemmShape> shapes;
+  for (const std::string& op : matrix.ops) {
+    if (op != "gemm" && op != "gemv")
+      throw unknown_name(op, {.what = "an op of the GEMM lab", .names = {"gemm", "gemv"}});
+    for (int64_t size : matrix.sizes) shapes.push_back({size, op == "gemv" ? 1 : size, size});
+  }
+  shapes.insert(shapes.end(), matrix.shapes.begin(), matrix.shapes.end());
+  std::vector<GemmWorkload> workloads;
+  for (const std::string& dtype : matrix.dtypes)
+    for (const GemmShape& shape : shapes)
+      for (const std::string& implementation : matrix.implementations)
+        workloads.push_back({shape, parse_float_dtype(dtype), implementation});
+  return workloads;
+}
+
+PhaseCost gemm_cost(const GemmShape& shape, DType dtype) {
+  const auto product = [&](int64_t a, int64_t b) {
+    int64_t result = 0;
+    if (__builtin_mul_overflow(a, b, &result) || result > (int64_t{1} << 59))
+      throw Error(
+          ErrorKind::usage,
+          fmt::format("a product of {} x {} x {} is too large to count", shape.m, shape.n, shape.k),
+          "choose smaller sizes");
+    return result;
+  };
+  const int64_t macs = product(product(shape.m, shape.n), shape.k);
+  const int64_t elements =
+      product(shape.m, shape.k) + product(shape.k, shape.n) + product(shape.m, shape.n);
+  return {2 * macs, macs, Bytes{product(elements, info(dtype).size)}};
+}
+
+std::string label(const GemmWorkload& workload) {
+  const GemmShape& shape = workload.shape;
+  return fmt::format("{} {} {}x{}x{} {}", workload.implementation,
+                     shape.is_vector() ? "gemv" : "gemm", shape.m, shape.n, shape.k,
+                     info(workload.dtype).name);
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,95 @@
+#include "studies/kernel/metrics.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "studies/device_facts.h"
+#include "studies/device_modes.h"
+
+namespace ridgeline {
+namespace {
+
+constexpr const char* kConventions =
+    "gflops_per_s counts 4 B H S S d forward, halved when causal, 2.5 times that backward, an FMA "
+    "as two; gb_per_s counts 4 B H S d elements forward (q, k, v, output) and 8 backward, whatever "
+    "the caches saved; queries_per_s is B H S / t; all from the median";
+constexpr const char* kUtilisation =
+    "products that were needed, over the dense peak of all multiprocessors (or cores) at the clock "
+    "seen after the samples";
+
+struct Pass {
+  const char* name;
+  const char* host;  // its series of host times
+  PhaseCost CostFacts::*cost;
+};
+
+constexpr std::array kPasses = {
+    Pass{"forward", "forward_host", &CostFacts::forward},
+    Pass{"backward", "backward_host", &CostFacts::backward},
+};
+
+}  // namespace
+
+std::vector<std::string> kernel_series(bool backward) {
+  std::vector<std::string> series;
+  for (const Pass& pass : std::span(kPasses).first(backward ? 2 : 1))
+    series.insert(series.end(), {pass.name, pass.host});
+  return series;
+}
+
+double counted_bytes(const AttentionConfig& config, bool backward) {
+  return (backward ? 8.0 : 4.0) * static_cast<double>(config.batch_size * config.heads) *
+         static_cast<double>(config.seq_len * config.head_dim) * info(config.dtype).size;
+}
+
+Json kernel_request(const Record& described, const Device& device) {
+  return {{"study", "kernel"},
+          {"implementation", described.implementation},
+          {"mode", described.settings["mode"]},
+          {"calls", described.settings["calls_per_sample"]},
+          {"copies", described.settings["copies"]},
+          {"cache_bytes", last_cache(device.facts(), described.machine).count}};
+}
+
+void add_kernel_metrics(const KernelWorkload& workload, const Device& device, Record& record) {
+  const AttentionConfig& config = workload.config;
+  const std::string_view dtype = info(config.dtype).name;
+  const auto queries = static_cast<double>(config.batch_size * config.heads * config.seq_len);
+  const DeviceFacts facts = device.facts();
+  const Peaks limits = device_peaks(facts, record.machine, dtype);
+  const std::optional<double> peak = peak_at_clock_seen(facts, record, dtype);
+  Json metrics = record.metrics.value_or(Json::object());
+  for (const Pass& pass : kPasses) {
+    const Series* series = record.find_series(pass.name);
+    const Series* host = record.find_series(pass.host);
+    if (!series || !host) continue;
+    const bool backward = pass.cost == &CostFacts::backward;
+    const PhaseCost& cost = *record.cost.*pass.cost;
+    const double seconds = series->statistics.median_ms / 1e3;
+    const double needed = 2.0 * static_cast<double>(cost.macs) / seconds;
+    Json of = {{"gflops_per_s", static_cast<double>(cost.flops) / seconds / 1e9},
+               {"gb_per_s", counted_bytes(config, backward) / seconds / 1e9},
+               {"queries_per_s", queries / seconds},
+               {"host_us", 1e3 * host->statistics.median_ms}};
+    if (peak) of["sm_utilization"] = needed / *peak;
+    metrics[pass.name] = std::move(of);
+
+    Achieved achieved{.flops_per_s = needed};
+    // Reads of an empty cache must come from memory, so its bandwidth bounds them where it is
+    // known; writes may still be in the cache.
+    if (workload.mode == KernelMode::cold)
+      achieved.bytes_per_s = 0.75 * counted_bytes(config, false) / seconds;
+    if (const auto reason = faster_than_light(achieved, limits);
+        reason && record.status == Status::ok) {
+      record.status = Status::invalid;
+      record.error = fmt::format("{}: {}", pass.name, *reason);
+    }
+  }
+  metrics["conventions"] = kConventions;
+  metrics["mode_is"] = fmt::format("{}: {}", info(workload.mode).name, info(workload.mode).summary);
+  metrics["sm_utilization_is"] = kUtilisation;
+  record.metrics = std::move(metrics);
+}
+
+}  // namespace ridgeline

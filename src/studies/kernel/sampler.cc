@@ -1,0 +1,77 @@
+#include "studies/kernel/sampler.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "studies/device_modes.h"
+
+namespace ridgeline {
+namespace {
+
+using Pass = void (KernelCalls::*)(int64_t copy);
+constexpr std::array<Pass, 2> kPasses = {&KernelCalls::forward, &KernelCalls::backward};
+
+}  // namespace
+
+KernelRow::KernelRow(std::unique_ptr<KernelCalls> calls, Device& device, KernelRowOptions options)
+    : calls_(std::move(calls)), device_(device), options_(options) {
+  if (options_.mode == KernelMode::cold) flush_ = device.cache_flush(options_.cache);
+}
+
+void KernelRow::prepare() {
+  // A backward reads what the forward of its copy has written.
+  for (int64_t copy = 1; options_.backward && copy < options_.copies; ++copy) calls_->forward(copy);
+  if (options_.mode != KernelMode::graph) return;
+  if (!calls_->can_be_captured())
+    throw Error(ErrorKind::unsupported,
+                "naive attention allocates as it runs: it cannot be captured in a launch graph",
+                "measure it hot or cold");
+  for (const Pass& pass : std::span(kPasses).first(passes()))
+    graphs_.push_back(captured(device_, [&] {
+      for (int call = 0; call < options_.calls; ++call) (calls_.get()->*pass)(0);
+    }));
+}
+
+void KernelRow::sample(std::span<double> times_ms) {
+  for (size_t pass = 0; pass < passes(); ++pass) {
+    const Times taken = sample_pass(pass);
+    times_ms[2 * pass] = taken.device_ms;
+    times_ms[2 * pass + 1] = taken.host_ms;
+  }
+}
+
+KernelRow::Times KernelRow::sample_pass(size_t pass) {
+  if (flush_) flush_();
+  if (lead_in(pass)) start(pass);
+  double host_ms = 0;
+  const double device_ms = device_.time_ms([&] {
+    const double begin = monotonic_s();
+    start(pass);
+    host_ms = 1e3 * (monotonic_s() - begin);
+  });
+  last_ms_[pass] = device_ms;
+  return {device_ms / options_.calls, host_ms / options_.calls};
+}
+
+std::optional<double> KernelRow::busy_ms(size_t pass) {
+  if (flush_) flush_();
+  const std::optional<double> ms = device_.busy_ms([&] { start(pass); });
+  return ms ? std::optional(*ms / options_.calls) : std::nullopt;
+}
+
+// A queue that has run dry waits for the next launch, which would count as the kernel's time. The
+// same work before the timed one keeps the GPU busy; where a sample is long, the wait is nothing.
+bool KernelRow::lead_in(size_t pass) const {
+  constexpr double kLongSampleMs = 2;
+  return device_.has_queue() && !flush_ && last_ms_[pass] < kLongSampleMs && options_.can_repeat;
+}
+
+void KernelRow::start(size_t pass) {
+  if (!graphs_.empty()) return graphs_[pass]();
+  for (int call = 0; call < options_.calls; ++call) {
+    int64_t& copy = next_copy_[pass];
+    (calls_.get()->*kPasses[pass])(copy);
+    if (++copy == options_.copies) copy = 0;
+  }
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,141 @@
+#include "studies/kernel/tables.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "report/record_cells.h"
+#include "report/terminal/busy_cells.h"
+
+namespace ridgeline {
+namespace {
+
+constexpr std::array kPasses = {"forward", "backward"};
+
+struct Row {
+  const Record* record;
+  const char* pass;
+};
+
+// A record that was not measured has one row, for forward.
+std::vector<Row> rows_of(std::span<const Record> records) {
+  std::vector<Row> rows;
+  for (const Record& record : records) {
+    if (record.study != "kernel" || !record.workload.is_object()) continue;
+    for (const char* pass : kPasses)
+      if (record.find_series(pass) || (record.series.empty() && pass == kPasses[0]))
+        rows.push_back({&record, pass});
+  }
+  return rows;
+}
+
+struct StatisticColumn {
+  const char* name;
+  double Statistics::*which;
+};
+constexpr StatisticColumn kStatistics[] = {
+    {"mean_ms", &Statistics::mean_ms},
+    {"median_ms", &Statistics::median_ms},
+    {"std_ms", &Statistics::std_ms},
+    {"min_ms", &Statistics::min_ms},
+    {"max_ms", &Statistics::max_ms},
+    {"p95_ms", &Statistics::p95_ms},
+    {"p99_ms", &Statistics::p99_ms},
+    {"iqr_ms", &Statistics::iqr_ms},
+    {"median_low_ms", &Statistics::median_low_ms},
+    {"median_high_ms", &Statistics::median_high_ms},
+};
+constexpr std::array kMetrics = {"gflops_per_s", "gb_per_s", "queries_per_s", "sm_utilization",
+                                 "host_us"};
+constexpr std::array kSizes = {"batch_size", "heads", "seq_len", "head_dim", "dtype", "causal"};
+
+}  // namespace
+
+Table kernel_csv(std::span<const Record> records) {
+  Table table{.title = "kernel"};
+  table.columns = {"implementation"};
+  table.columns.insert(table.columns.end(), kSizes.begin(), kSizes.end());
+  table.columns.insert(table.columns.end(), {"mode", "pass", "backward"});
+  for (const StatisticColumn& column : kStatistics) table.columns.emplace_back(column.name);
+  table.columns.insert(table.columns.end(), kMetrics.begin(), kMetrics.end());
+  table.columns.insert(table.columns.end(), {"status", "error", "busy_ms", "host_bound"});
+  for (const auto& [record, pass] : rows_of(records)) {
+    std::vector<std::string> row = {record->implementation};
+    for (const char* key : kSizes) row.push_back(text_of(record->workload, key));
+    row.push_back(text_of(record->settings, "mode"));
+    row.emplace_back(pass);
+    row.push_back(text_of(record->settings, "backward"));
+    for (const StatisticColumn& column : kStatistics)
+      row.push_back(cell(statistic(*record, pass, column.which)));
+    for (const char* name : kMetrics) row.push_back(cell(metric_of(*record, pass, name)));
+    row.emplace_back(status_csv_word(record->status));
+    row.push_back(record->error);
+    row.push_back(cell(busy_ms(record, pass)));
+    row.push_back(host_bound_cell(record, pass));
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+Table kernel_summary(std::span<const Record> records) {
+  Table table{.title = "kernel: microseconds per call, +-% of the median within-run",
+              .columns = {"implementation", "B,H,S,d", "dtype", "mode", "pass", "median", "+-%",
+                          "mean", "std", "min", "p95", "p99", "GFLOP/s", "GB/s", "Mqueries/s",
+                          "peak %", "host us", "status"},
+              .rows = {},
+              .spare = {"Mqueries/s", "GB/s", "host us", "p99", "min", "std", "p95", "mean",
+                        "peak %", "GFLOP/s"}};
+  const VariantNames variants(records, "kernel");
+  std::vector<std::vector<std::string>> busy;
+  for (const auto& [record, pass] : rows_of(records)) {
+    const Json& size = record->workload;
+    const auto us = [&, &of = *record, &name = pass](double Statistics::*which) {
+      return cell(statistic(of, name, which), "{:.2f}", 1e3);
+    };
+    table.rows.push_back(
+        {variants.of(*record),
+         fmt::format("{},{},{},{}{}", text_of(size, "batch_size"), text_of(size, "heads"),
+                     text_of(size, "seq_len"), text_of(size, "head_dim"),
+                     text_of(size, "causal") == "True" ? " causal" : ""),
+         text_of(size, "dtype"), text_of(record->settings, "mode"), pass,
+         us(&Statistics::median_ms),
+         record->status == Status::ok ? cell(in_run_percent(*record, pass), "{:.1f}") : "",
+         us(&Statistics::mean_ms), us(&Statistics::std_ms), us(&Statistics::min_ms),
+         us(&Statistics::p95_ms), us(&Statistics::p99_ms),
+         cell(metric_of(*record, pass, "gflops_per_s"), "{:.1f}"),
+         cell(metric_of(*record, pass, "gb_per_s"), "{:.2f}"),
+         cell(metric_of(*record, pass, "queries_per_s"), "{:.3f}", 1e-6),
+         cell(metric_of(*record, pass, "sm_utilization"), "{:.1f}", 100),
+         cell(metric_of(*record, pass, "host_us"), "{:.2f}"),
+         std::string(status_csv_word(record->status))});
+    busy.push_back({cell(busy_ms(record, pass), "{:.2f}", 1e3)});
+  }
+  if (tells_busy_time(records, "kernel")) insert_after(table, "host us", {"busy us"}, busy);
+  return table;
+}
+
+std::vector<std::string> kernel_notes(std::span<const Record> records) {
+  std::vector<std::string> notes;
+  const auto add = [&](const std::string& note) {
+    if (!note.empty() && std::find(notes.begin(), notes.end(), note) == notes.end())
+      notes.push_back(note);
+  };
+  for (const Record& record : records)
+    if (record.status != Status::ok && record.study == "kernel")
+      add(fmt::format("{} {}: {}", record.implementation, status_csv_word(record.status),
+                      record.error));
+  add(host_bound_note(rows_of_study(records, "kernel")));
+  add(noise_note(rows_of_study(records, "kernel")));
+  for (const Record& record : records) {
+    if (record.study != "kernel" || !record.metrics || !record.metrics->is_object()) continue;
+    add(text_of(*record.metrics, "conventions"));
+    const std::string share = text_of(*record.metrics, "sm_utilization_is");
+    if (!share.empty()) add("peak % is SM utilisation as the share of the roof: " + share);
+    add(text_of(*record.metrics, "mode_is"));
+    add(text_of(*record.metrics, "busy_is"));
+  }
+  return notes;
+}
+
+}  // namespace ridgeline

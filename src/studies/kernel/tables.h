@@ -1,0 +1,25 @@
+// The kernel study as people read it: CSV and a terminal table.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "measure/record.h"
+#include "report/terminal/table.h"
+
+namespace ridgeline {
+
+// One row per record and pass: implementation, batch_size, heads, seq_len, head_dim, dtype, causal,
+// mode, pass, backward (the algorithm), mean_ms, median_ms, std_ms, min_ms, max_ms, p95_ms, p99_ms,
+// iqr_ms, median_low_ms, median_high_ms, gflops_per_s, gb_per_s, queries_per_s, sm_utilization,
+// host_us, status, error. Rows that are not "success" have empty numbers, never zeros.
+Table kernel_csv(std::span<const Record> records);
+
+// For the terminal, in microseconds.
+Table kernel_summary(std::span<const Record> records);
+
+// What the figures mean: conventions and modes that were measured, one line each.
+std::vector<std::string> kernel_notes(std::span<const Record> records);
+
+}  // namespace ridgeline

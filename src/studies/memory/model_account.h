@@ -1,0 +1,25 @@
+// The accounts of whole models that `ridgeline memory --model-size` prints and writes.
+#pragma once
+
+#include <optional>
+
+#include "measure/record.h"
+#include "studies/memory/attention.h"
+#include "studies/model/flags.h"
+#include "studies/study.h"
+
+namespace ridgeline {
+
+struct ModelAccountOptions {
+  OutputFlags output = {};
+  bool measure = false;  // runs a step of every row that fits
+  bool dry_run = false;  // writes no files
+};
+
+// Throws Interrupted.
+void account_models(StudyRun& run, const ModelAxes& axes, const ModelAccountOptions& options);
+
+// What a row measured, if it did.
+std::optional<MeasuredMemory> measured_memory(const Record& record);
+
+}  // namespace ridgeline

@@ -1,0 +1,205 @@
+#include "studies/memory/model_analysis.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "measure/growth.h"
+#include "studies/model/program.h"
+
+namespace ridgeline {
+namespace {
+
+constexpr Bytes kUnlimited{std::numeric_limits<int64_t>::max()};
+
+// Moments side by side: gradients come as activations go.
+Table breakdown(const ModelMemoryRow& row) {
+  const ModelMemory& memory = row.memory;
+  Table table{.title = fmt::format("{}, {}: the worst moment, {}", info(row.workload.mode).name,
+                                   info(row.scenario).name, memory.worst_moment),
+              .columns = {"tensors", "bytes", "size", "share"},
+              .rows = {}};
+  std::vector<const HeldMemory*> others = {&memory.at_begin};
+  table.columns.push_back("at the start");
+  if (row.scenario != Scenario::forward) {
+    others.insert(others.end(), {&memory.before_backward, &memory.after_backward});
+    table.columns.insert(table.columns.end(), {"before backward", "after backward"});
+  }
+  const auto add = [&](std::string_view name, const auto& of) {
+    const Bytes bytes = of(memory.at_peak);
+    std::vector<std::string> cells = {std::string(name), fmt::format("{}", bytes.count),
+                                      to_string(bytes), share(bytes, memory.peak())};
+    bool is_there = bytes.count > 0;
+    for (const HeldMemory* other : others) {
+      cells.push_back(to_string(of(*other)));
+      is_there = is_there || of(*other).count > 0;
+    }
+    if (is_there) table.rows.push_back(std::move(cells));
+  };
+  for (const MemoryKindInfo& kind : memory_kinds())
+    add(kind.summary, [&](const HeldMemory& held) { return held[kind.kind]; });
+  add("together", [](const HeldMemory& held) { return held.total(); });
+  return table;
+}
+
+std::string breakdown_text(const ModelMemoryRow& row, Bytes budget) {
+  std::string text = to_text(breakdown(row));
+  const Bytes peak = row.memory.peak();
+  text +=
+      peak <= budget
+          ? fmt::format("Fits: {} of a budget of {}.\n", to_string(peak), to_string(budget))
+          : fmt::format("Does not fit: the predicted peak of {} is {} above the budget of {}.\n",
+                        to_string(peak), to_string(peak - budget), to_string(budget));
+  if (row.memory.recomputed > 0)
+    text += fmt::format("{} results are computed again in backward, to take no more than that.\n",
+                        row.memory.recomputed);
+  if (row.measured) text += beside_measured(peak, *row.measured) + ".\n";
+  return text;
+}
+
+// Growth and changes are shown without the budget, so that nothing is recomputed for its sake: what
+// each way needs by itself.
+class Alternatives {
+ public:
+  Alternatives(const ModelMemoryRow& row, Device& device, const AdamWOptions& optimizer)
+      : row_(row), device_(device), optimizer_(optimizer) {}
+
+  ModelMemory memory(Mode mode, int64_t context_length, Bytes budget = kUnlimited) const {
+    ModelWorkload workload = row_.workload;
+    workload.mode = mode;
+    workload.config.context_length = context_length;
+    CompileOptions options = model_options(workload, device_);
+    options.budget = budget;
+    return model_memory(Executable(model_trace(workload.config, row_.scenario, optimizer_), device_,
+                                   std::move(options)));
+  }
+
+  std::string growth() const {
+    Table table{
+        .title = fmt::format("Growth with the context length ({}, predicted, nothing recomputed)",
+                             info(row_.scenario).name),
+        .columns = {"context_length", "vanilla saved", "vanilla peak", "compiled saved",
+                    "compiled peak"},
+        .rows = {}};
+    const int64_t here = row_.workload.config.context_length;
+    std::map<Mode, std::vector<Observation>> grown;
+    for (int64_t length = std::max<int64_t>(here / 4, 1); length <= here * 4; length *= 2) {
+      if (is_beyond_counting(length)) break;
+      std::vector<std::string> cells = {fmt::format("{}", length)};
+      for (const Mode mode : {Mode::vanilla, Mode::compiled}) {
+        const ModelMemory memory = this->memory(mode, length);
+        cells.push_back(to_string(memory.saved()));
+        cells.push_back(to_string(memory.peak()));
+        grown[mode].push_back(
+            exactly(static_cast<double>(length), static_cast<double>(memory.saved().count)));
+      }
+      table.rows.push_back(std::move(cells));
+    }
+    std::string text = to_text(table);
+    const auto vanilla = growth_at_end(grown[Mode::vanilla]),
+               compiled = growth_at_end(grown[Mode::compiled]);
+    if (vanilla && compiled)
+      text += fmt::format("vanilla's forward leaves what grows as {}.\ncompiled's as {}.\n",
+                          in_words({&*vanilla, 1}, "C"), in_words({&*compiled, 1}, "C"));
+    return text;
+  }
+
+  std::string changes() const {
+    Table table{.title = fmt::format("What would change it ({}, computed from the same model)",
+                                     info(row_.scenario).name),
+                .columns = {"method", "saved for backward", "peak", "peak against vanilla", "fits"},
+                .rows = {}};
+    const int64_t here = row_.workload.config.context_length;
+    const ModelMemory vanilla = memory(Mode::vanilla, here);
+    const auto add = [&](const char* method, const ModelMemory& memory) {
+      table.rows.push_back({method, to_string(memory.saved()), to_string(memory.peak()),
+                            share(memory.peak(), vanilla.peak()),
+                            memory.peak() <= device_.ledger().budget() ? "yes" : "no"});
+    };
+    add("vanilla", vanilla);
+    add("compiled: flash, fused, one arena", memory(Mode::compiled, here));
+    if (row_.scenario != Scenario::forward)
+      add("compiled, cheap results computed again", memory(Mode::compiled, here, Bytes{0}));
+    return to_text(table);
+  }
+
+ private:
+  bool is_beyond_counting(int64_t context_length) const {
+    const TransformerConfig& config = row_.workload.config;
+    const auto heads = static_cast<double>(config.batch_size * config.heads);
+    const auto length = static_cast<double>(context_length);
+    return heads * length * length > 0x1p52;  // elements of the scores
+  }
+
+  const ModelMemoryRow& row_;
+  Device& device_;
+  const AdamWOptions& optimizer_;
+};
+
+}  // namespace
+
+ModelMemoryRow predict_memory(const ModelWorkload& workload, Scenario scenario, Device& device,
+                              const AdamWOptions& optimizer) {
+  return {workload, scenario,
+          model_memory(Executable(model_trace(workload.config, scenario, optimizer), device,
+                                  model_options(workload, device)))};
+}
+
+std::string model_memory_analysis(const std::vector<ModelMemoryRow>& rows, Device& device,
+                                  const AdamWOptions& optimizer) {
+  const ModelWorkload& first = rows.front().workload;
+  const TransformerConfig& config = first.config;
+  std::string text =
+      fmt::format("Memory of {}: {:.2f} M parameters, batch {}, context {}, {}\n\n", config.name,
+                  static_cast<double>(parameter_count(config)) / 1e6, config.batch_size,
+                  config.context_length, info(first.precision).name);
+  for (const ModelMemoryRow& row : rows)
+    text += breakdown_text(row, device.ledger().budget()) + '\n';
+  const auto largest = std::max_element(
+      rows.begin(), rows.end(),
+      [](const ModelMemoryRow& a, const ModelMemoryRow& b) { return a.scenario < b.scenario; });
+  const Alternatives alternatives(*largest, device, optimizer);
+  return text + alternatives.growth() + '\n' + alternatives.changes();
+}
+
+Table model_memory_csv(const std::vector<ModelMemoryRow>& rows, Bytes budget) {
+  Table table{.title = "memory of models, in bytes",
+              .columns = {"model_size", "context_length", "batch_size", "precision", "mode",
+                          "scenario", "num_params"},
+              .rows = {}};
+  for (const MemoryKindInfo& kind : memory_kinds())
+    table.columns.push_back(fmt::format("{}_bytes", kind.column));
+  table.columns.insert(table.columns.end(),
+                       {"saved_for_backward_bytes", "gradients_after_backward_bytes",
+                        "predicted_peak_bytes", "budget_bytes", "fits", "peak_bytes",
+                        "process_peak_growth_bytes", "driver_peak_growth_bytes"});
+  const auto count = [](Bytes bytes) { return fmt::format("{}", bytes.count); };
+  const auto if_there = [&](const std::optional<Bytes>& bytes) {
+    return bytes ? count(*bytes) : std::string();
+  };
+  for (const ModelMemoryRow& row : rows) {
+    const TransformerConfig& config = row.workload.config;
+    std::vector<std::string> cells = {config.name,
+                                      fmt::format("{}", config.context_length),
+                                      fmt::format("{}", config.batch_size),
+                                      std::string(info(row.workload.precision).name),
+                                      std::string(info(row.workload.mode).name),
+                                      std::string(info(row.scenario).name),
+                                      fmt::format("{}", parameter_count(config))};
+    for (const MemoryKindInfo& kind : memory_kinds())
+      cells.push_back(count(row.memory.at_peak[kind.kind]));
+    const Bytes peak = row.memory.peak();
+    cells.insert(cells.end(), {count(row.memory.saved()),
+                               count(row.memory.after_backward[MemoryKind::gradients]), count(peak),
+                               count(budget), peak <= budget ? "True" : "False"});
+    cells.push_back(row.measured ? count(row.measured->peak) : "");
+    cells.push_back(row.measured ? if_there(row.measured->process_growth) : "");
+    cells.push_back(row.measured ? if_there(row.measured->driver_growth) : "");
+    table.rows.push_back(std::move(cells));
+  }
+  return table;
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,117 @@
+#include "studies/model/flags.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace ridgeline {
+namespace {
+
+// The flags that take the place of a named size's own.
+struct OverrideFlag {
+  const char* flag;
+  int64_t ModelOverrides::*size;
+  const char* description;
+};
+constexpr OverrideFlag kOverrides[] = {
+    {"--d-model", &ModelOverrides::d_model, "width of the residual stream"},
+    {"--d-ff", &ModelOverrides::d_ff, "width of the feed-forward layers"},
+    {"--layers", &ModelOverrides::layers, "number of layers"},
+    {"--heads", &ModelOverrides::heads, "number of heads"},
+    {"--vocabulary", &ModelOverrides::vocabulary, "number of tokens"},
+};
+
+std::string above_zero(const std::string& text) {
+  double value = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool is_number = problem == std::errc{} && end == text.data() + text.size();
+  return is_number && value > 0 && std::isfinite(value)
+             ? std::string()
+             : fmt::format("'{}' is not a number above 0", text);
+}
+
+}  // namespace
+
+void add_model_axes(Flags& flags, ModelAxes* axes) {
+  flags.add("--model-size", &axes->sizes, "small, medium, large, xl, 2.7B or 10B; see model --list",
+            {.shows_default = true, .choices = names_of(transformer_sizes())});
+  flags.add("--context-length", &axes->context_lengths, "tokens per sequence",
+            {.shows_default = true});
+  flags.add("--batch-size", &axes->batch_size, "sequences per step",
+            {.shows_default = true, .range = FlagRange{1, 1 << 20}});
+  flags.add("--precision", &axes->precisions, "fp32, tf32 or mixed (bf16 autocast)",
+            {.shows_default = true, .choices = names_of(model_precisions())});
+  flags.add("--impl,--mode", &axes->modes, "implementations: vanilla (eager), compiled",
+            {.shows_default = true, .choices = names_of(modes())});
+  flags.add("--scenario", &axes->scenarios, "forward, fwd-bwd, full-step",
+            {.shows_default = true, .choices = names_of(scenarios())});
+  flags.add("--optimizer", &axes->optimizer, "variant of AdamW: cs336 or pytorch",
+            {.shows_default = true, .choices = {"cs336", "pytorch"}});
+  flags.add("--max-norm", &axes->max_norm,
+            "full-step: scale gradients so that their norm over all parameters is at most this",
+            {.check = {above_zero, "NORM"}});
+  for (const OverrideFlag& override : kOverrides)
+    flags.add(override.flag, &(axes->overrides.*override.size),
+              std::string(override.description) + ", instead of the size's own",
+              {.range = FlagRange{1, 1 << 24}});
+}
+
+std::vector<ModelWorkload> workloads_of(const ModelAxes& axes) {
+  ModelMatrix matrix{.sizes = axes.sizes,
+                     .context_lengths = axes.context_lengths,
+                     .batch_size = axes.batch_size,
+                     .precisions = {},
+                     .modes = {},
+                     .overrides = axes.overrides};
+  for (const std::string& text : axes.precisions)
+    matrix.precisions.push_back(parse_model_precision(text));
+  for (const std::string& text : axes.modes) matrix.modes.push_back(parse_mode(text));
+  return expand_matrix(matrix);
+}
+
+std::vector<Scenario> scenarios_of(const ModelAxes& axes) {
+  std::vector<Scenario> scenarios;
+  for (const std::string& text : axes.scenarios) scenarios.push_back(parse_scenario(text));
+  std::sort(scenarios.begin(), scenarios.end());
+  scenarios.erase(std::unique(scenarios.begin(), scenarios.end()), scenarios.end());
+  return scenarios;
+}
+
+AdamWOptions optimizer_of(const ModelAxes& axes) {
+  if (axes.max_norm > 0) expect_full_step(axes, "--max-norm");
+  return {.variant = parse_adamw_variant(axes.optimizer), .max_norm = axes.max_norm};
+}
+
+void expect_full_step(const ModelAxes& axes, const char* flag) {
+  const std::vector<Scenario> chosen = scenarios_of(axes);
+  if (!std::ranges::count(chosen, Scenario::full_step))
+    throw Error(ErrorKind::usage,
+                fmt::format("{} is about training, but --scenario {} takes no full step", flag,
+                            fmt::join(axes.scenarios, ",")),
+                "add --scenario full-step");
+}
+
+std::string to_command(const ModelAxes& axes) {
+  std::string command = fmt::format(" --batch-size {} --scenario", axes.batch_size);
+  for (const std::string& scenario : axes.scenarios) command += " " + scenario;
+  for (const OverrideFlag& override : kOverrides)
+    if (const int64_t size = axes.overrides.*override.size; size > 0)
+      command += fmt::format(" {} {}", override.flag, size);
+  if (axes.optimizer != "cs336") command += " --optimizer " + axes.optimizer;
+  if (axes.max_norm > 0) command += fmt::format(" --max-norm {}", axes.max_norm);
+  return command;
+}
+
+std::string to_command(const ModelWorkload& workload) {
+  // What was overridden is in the shared flags.
+  return fmt::format(" --model-size {} --context-length {} --precision {} --impl {}", workload.size,
+                     workload.config.context_length, info(workload.precision).name,
+                     info(workload.mode).name);
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,38 @@
+// Flags that say which models: sizes, lengths, precisions, modes, scenarios.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "studies/flags.h"
+#include "studies/model/workload.h"
+
+namespace ridgeline {
+
+struct ModelAxes {
+  Words sizes = {"small"};
+  std::vector<int64_t> context_lengths = {128, 256, 512, 1024};
+  int64_t batch_size = 4;
+  Words precisions = {"fp32"};
+  Words modes = {"vanilla", "compiled"};
+  Words scenarios = {"forward", "fwd-bwd", "full-step"};
+  ModelOverrides overrides = {};
+  std::string optimizer = "cs336";
+  double max_norm = 0;  // see AdamWOptions
+};
+
+void add_model_axes(Flags& flags, ModelAxes* axes);
+
+// Throw usage errors for names that there are not.
+std::vector<ModelWorkload> workloads_of(const ModelAxes& axes);
+std::vector<Scenario> scenarios_of(const ModelAxes& axes);  // sorted, each once
+AdamWOptions optimizer_of(const ModelAxes& axes);
+
+// Throws a usage error that names the flag if no full step is among the scenarios.
+void expect_full_step(const ModelAxes& axes, const char* flag);
+
+// The flags that all workloads share, written so that they can be pasted, and those of one.
+std::string to_command(const ModelAxes& axes);
+std::string to_command(const ModelWorkload& workload);
+
+}  // namespace ridgeline

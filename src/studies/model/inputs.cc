@@ -1,0 +1,174 @@
+#include "studies/model/inputs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/machine_limits.h"
+#include "base/random.h"
+#include "kernels/host_values.h"
+#include "models/safetensors.h"
+
+namespace ridgeline {
+namespace {
+
+constexpr const char* kHeadsKey = "heads";  // of a file's metadata
+
+}  // namespace
+
+// Shapes do not tell heads, so what we save says it beside them.
+void check_model_weights(const std::filesystem::path& path, const TransformerConfig& config) {
+  const SafetensorsFile file(path);
+  check_weights(file, transformer_parameters(config));
+  const auto heads = file.header().metadata.find(kHeadsKey);
+  if (heads != file.header().metadata.end() && heads->second != fmt::to_string(config.heads))
+    throw Error(ErrorKind::usage,
+                fmt::format("'{}' is of a model with {} heads, expected {}", path.string(),
+                            shown_name(heads->second), config.heads));
+}
+
+ModelInputs::ModelInputs(Device& device, ModelInputOptions options)
+    : device_(device), options_(std::move(options)) {}
+
+std::vector<int32_t> ModelInputs::ids(const TransformerConfig& config,
+                                      const std::string& name) const {
+  NormalRandom random(options_.seed, name);
+  std::vector<int32_t> drawn(static_cast<size_t>(config.batch_size * config.context_length));
+  for (int32_t& id : drawn)
+    id = static_cast<int32_t>(random.next_bits() % static_cast<uint64_t>(config.vocabulary));
+  return drawn;
+}
+
+void ModelInputs::fill_with(const TensorView& view, std::span<const float> values) {
+  const int64_t count = element_count(view.shape), load = static_cast<int64_t>(values.size());
+  for (int64_t first = 0; first < count; first += load)
+    device_.upload({view.as<float>() + first, view.dtype, {std::min(load, count - first)}, {1}},
+                   values.data());
+}
+
+void ModelInputs::upload(const TensorView& view, std::span<const float> values,
+                         const RangeRunner& in_parallel) {
+  if (info(view.dtype).size == sizeof(float)) return device_.upload(view, values.data());
+  narrow_.resize(values.size());
+  in_parallel(static_cast<int64_t>(values.size()), [&](int64_t begin, int64_t end) {
+    for (int64_t at = begin; at < end; ++at)
+      store_one(view.dtype, values[static_cast<size_t>(at)], narrow_.data(), at);
+  });
+  device_.upload(view, narrow_.data());
+}
+
+void ModelInputs::upload_parameter(const Executable& executable, const std::string& name,
+                                   std::span<const float> values, const RangeRunner& in_parallel) {
+  upload(executable.input(name), values, in_parallel);
+  const std::string copy = tensor_name(Role::copy, name);
+  if (executable.has_input(copy)) upload(executable.input(copy), values, in_parallel);
+}
+
+void ModelInputs::fill_parameters(const Executable& executable, const TransformerConfig& config) {
+  HostThreads threads(device_);
+  const RangeRunner in_parallel = threads.runner();
+  const TakeValues take = [&](const Parameter& parameter, std::span<const float> values) {
+    upload_parameter(executable, parameter.name, values, in_parallel);
+  };
+  if (options_.weights.empty()) return draw(config, in_parallel, take);
+  check_model_weights(options_.weights, config);
+  load_weights(options_.weights, transformer_parameters(config), take);
+}
+
+// Threads draw several parameters at a time; the device is given them one by one.
+void ModelInputs::draw(const TransformerConfig& config, const RangeRunner& in_parallel,
+                       const TakeValues& take) {
+  const std::vector<Parameter> parameters = transformer_parameters(config);
+  const std::string key =
+      fmt::format("{} {} {} {}", config.d_model, config.d_ff, config.layers, config.vocabulary);
+  if (key == kept_key_) {
+    for (size_t i = 0; i < parameters.size(); ++i) take(parameters[i], kept_[i]);
+    return;
+  }
+  kept_.clear();
+  kept_key_.clear();
+  const bool keep = Bytes{parameter_count(config) * 4} <= options_.keep;
+  const auto together = static_cast<size_t>(available_threads());
+  for (size_t first = 0; first < parameters.size(); first += together) {
+    const size_t n = std::min(together, parameters.size() - first);
+    std::vector<std::vector<float>> drawn(n);
+    in_parallel(static_cast<int64_t>(n), [&](int64_t begin, int64_t end) {
+      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
+        drawn[i] = beginning_of(parameters[first + i], options_.seed);
+    });
+    for (size_t i = 0; i < n; ++i) {
+      take(parameters[first + i], drawn[i]);
+      if (keep) kept_.push_back(std::move(drawn[i]));
+    }
+  }
+  if (keep) kept_key_ = key;
+}
+
+void ModelInputs::save_weights(const Executable& executable, const TransformerConfig& config,
+                               int64_t steps, const std::filesystem::path& path) const {
+  const auto values_of = [&](const Parameter& parameter) {
+    std::vector<float> values(static_cast<size_t>(element_count(parameter.shape)));
+    device_.download(executable.input(parameter.name), values.data());
+    if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); }))
+      throw Error(ErrorKind::wrong_result,
+                  fmt::format("'{}' is not finite after {} steps; no weights were saved",
+                              parameter.name, steps));
+    return values;
+  };
+  ridgeline::save_weights(
+      path, transformer_parameters(config), values_of,
+      {{kHeadsKey, fmt::to_string(config.heads)}, {"steps", fmt::to_string(steps)}});
+}
+
+void ModelInputs::fill(const Executable& executable, const TransformerConfig& config) {
+  fill_parameters(executable, config);
+  const std::vector<float> zeros(1 << 22);
+  const RopeValues rope = rope_values(config.context_length, config.head_dim(), config.rope_theta);
+  for (Value value : executable.graph().inputs()) {
+    const auto& [whole, role, parts] = executable.graph().input_info(value);
+    if (whole == "tokens" || whole == "targets")
+      device_.upload(executable.input(whole), ids(config, whole).data());
+    else if (whole == "rope.cos")
+      device_.upload(executable.input(whole), rope.cos.data());
+    else if (whole == "rope.sin")
+      device_.upload(executable.input(whole), rope.sin.data());
+    else if (role == Role::first_moment || role == Role::second_moment)
+      for (const InputPart& part : parts)
+        fill_with(executable.input(tensor_name(role, part.parameter)), zeros);
+  }
+}
+
+void ModelInputs::fill_unevenly(const Executable& executable, const TransformerConfig& config) {
+  constexpr size_t kPeriod = 1 << 16;
+  constexpr double kMoment = 1e-3;
+  fill(executable, config);
+  HostThreads threads(device_);
+  NormalRandom random(options_.seed, "uneven");
+  for (const Parameter& parameter : transformer_parameters(config)) {
+    if (parameter.beginning != Parameter::Beginning::ones) continue;
+    std::vector<float> values(static_cast<size_t>(element_count(parameter.shape)));
+    for (float& value : values) value = static_cast<float>(0.5 + random.uniform());
+    upload_parameter(executable, parameter.name, values, threads.runner());
+  }
+  if (scenario_of(executable) != Scenario::full_step) return;
+  std::vector<float> first(kPeriod), second(kPeriod);
+  for (size_t i = 1; i < kPeriod; i += 2) {
+    first[i] = static_cast<float>(kMoment * random.next());
+    second[i] = static_cast<float>(std::pow(kMoment * random.next(), 2));
+  }
+  for (const Parameter& parameter : transformer_parameters(config)) {
+    fill_with(executable.input(tensor_name(Role::first_moment, parameter.name)), first);
+    fill_with(executable.input(tensor_name(Role::second_moment, parameter.name)), second);
+  }
+}
+
+void ModelInputs::set_step(const Executable& executable, int64_t step,
+                           const AdamWOptions& optimizer) {
+  if (scenario_of(executable) != Scenario::full_step) return;
+  const auto scalars = adamw_scalars(optimizer, step, optimizer.learning_rate);
+  device_.upload(executable.input("optimizer.scalars"), scalars.data());
+}
+
+}  // namespace ridgeline

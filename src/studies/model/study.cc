@@ -1,0 +1,235 @@
+// The transformer study: whole models, vanilla against compiled, from forward to a training step.
+#include "studies/study.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/file_io.h"
+#include "base/print.h"
+#include "studies/model/flags.h"
+#include "studies/model/row.h"
+#include "studies/model/section.h"
+#include "studies/model/tables.h"
+
+namespace ridgeline {
+namespace {
+
+bool saved_weights(const Record& record) {
+  const Json metrics = record.metrics.value_or(Json::object());
+  const auto of = metrics.find(info(Scenario::full_step).series);
+  return of != metrics.end() && of->contains("saved_weights");
+}
+
+class Model final : public Study {
+ public:
+  Model() { shared.protocol = {.warmups = 5, .iterations = 10}; }
+
+  void declare(Flags& flags) override {
+    add_model_axes(flags, &axes_);
+    add_protocol_flags(flags, &shared.protocol);
+    flags.at("--num-iterations").help = "samples per scenario";
+    flags.at("--time-budget").help = time_budget_help(
+        "seconds per row, shared by its scenarios, instead of a fixed number of samples");
+    flags.add("--explain", &explain_,
+              "print the plans of compiled models: kernels and why, bytes, FLOPs, memory, "
+              "refusals; with --dry-run, without running them");
+    flags.add("--weights", &weights_, "begin with the parameters in this safetensors file");
+    flags.add("--save-weights", &save_weights_,
+              "write the parameters there after the last full step; of one row",
+              {.excludes = {"--resume"}});  // which may leave nothing to be run
+    add_device_flags(flags, &shared.device);
+    add_sweep_flags(flags, &shared,
+                    {.list = "sizes, scenarios, modes and precisions",
+                     .no_verify = "do not look at the first loss nor at each kernel, nor compare "
+                                  "compiled with vanilla"});
+  }
+
+  std::string list() const override {
+    constexpr int kNameWidth = 10;
+    std::string text = "sizes:\n";
+    for (const TransformerConfig& config : transformer_sizes())
+      text += fmt::format(
+          "  {:<8} {:>8.1f} M parameters: width {}, feed-forward {}, {} layers, {} heads\n",
+          config.name, static_cast<double>(parameter_count(config)) / 1e6, config.d_model,
+          config.d_ff, config.layers, config.heads);
+    return text + "scenarios:\n" + listed(scenarios(), kNameWidth) + "modes:\n" +
+           listed(modes(), kNameWidth) + "precisions:\n" + listed(model_precisions(), kNameWidth);
+  }
+
+  // Files of weights are looked at before the work; one file can hold one model.
+  void check() override {
+    workloads_ = workloads_of(axes_);
+    if (!weights_.empty())
+      for (const ModelWorkload& workload : workloads_)
+        check_model_weights(weights_, workload.config);
+    if (save_weights_.empty()) return;
+    expect_full_step(axes_, "--save-weights");
+    if (workloads_.size() > 1)
+      throw Error(ErrorKind::usage,
+                  fmt::format("{} rows would write their weights to '{}', from '{}' to '{}'",
+                              workloads_.size(), save_weights_, label(workloads_.front()),
+                              label(workloads_.back())),
+                  "name one --model-size, --context-length, --precision and --impl");
+    weights_file_ = check_writable(save_weights_);
+  }
+
+  std::vector<StudyRow> rows(StudyRun& run) override {
+    study_.emplace(run.device, options(run));
+    const std::string command = shared_command(run);
+    std::vector<StudyRow> rows;
+    for (const ModelWorkload& workload : workloads_) {
+      Record record = study_->describe(workload, run.blank);
+      record.command = command + to_command(workload);
+      rows.push_back({record, label(workload), study_->expected_s(workload, record),
+                      [this, workload, record] { return study_->run(workload, record); }});
+    }
+    return rows;
+  }
+
+  Table planned(const StudyRun& run, const std::vector<StudyRow>& rows) override {
+    Table table{.columns = {"row", "Mparams", "predicted memory", "fits", "GFLOP forward"}};
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const TransformerConfig& config = workloads_[i].config;
+      Record record = rows[i].described;
+      record.memory.predicted_peak = study_->predicted_peak(workloads_[i]);
+      table.rows.push_back(
+          {rows[i].label, fmt::format("{:.2f}", static_cast<double>(parameter_count(config)) / 1e6),
+           predicted_cell(record), fits_cell(record, run.device),
+           fmt::format("{:.3f}", model_forward_flops(config) / 1e9)});
+    }
+    return table;
+  }
+
+  Table csv(std::span<const Record> records) const override { return model_csv(records); }
+
+  void show(StudyRun& run, const std::vector<StudyRow>& rows,
+            const std::vector<Record>& records) override {
+    print_summary("Transformer study", run, model_summary(records));
+    if (const std::string ladder = ladder_text(run, records); !ladder.empty())
+      print("{}\n", ladder);
+    if (const Table first = model_first_steps(records); !first.rows.empty())
+      print("{}\n", to_terminal(first));
+    print_notes(model_notes(records));
+    point_at_smallest_oom(run, records);
+    explain(rows, records);
+  }
+
+  void show_last(StudyRun&, const std::vector<StudyRow>& rows,
+                 const std::vector<Record>& records) override {
+    if (records.empty()) return explain(rows, records);
+    if (!save_weights_.empty())
+      print("Weights: {}\n", saved_weights(records[0]) ? save_weights_ : "not written, see above");
+  }
+
+  std::vector<WrittenFile> also_written() const override {
+    return {{"--save-weights", save_weights_}};
+  }
+
+  // From the size that the study is about down to what a few hundred MiB hold.
+  bool set_up(const StudySetup& setup) override {
+    const bool on_gpu = setup.device.facts().is_gpu();
+    if (on_gpu)
+      axes_.precisions = {"mixed"};
+    else
+      shared.protocol.warmups = 1;
+    axes_.context_lengths = {on_gpu && setup.attempt == 0 ? 512 : 128};
+    if (!on_gpu || setup.attempt > 0) axes_.batch_size = 1;
+    if (setup.attempt == 2)
+      axes_.overrides = {.d_model = 384, .d_ff = 1536, .layers = 6, .heads = 6};
+    if (setup.attempt == 3) {
+      axes_.context_lengths = {64};
+      axes_.overrides = {.d_model = 192, .d_ff = 768, .layers = 3, .heads = 3};
+    }
+    return setup.attempt <= 3;
+  }
+
+  bool fits(Device& device) const override {
+    const ModelStudy study(device, {.scenarios = scenarios_of(axes_)});
+    return std::ranges::all_of(workloads_of(axes_), [&](const ModelWorkload& workload) {
+      return study.predicted_peak(workload) <= device.ledger().budget();
+    });
+  }
+
+ private:
+  ModelStudyOptions options(const StudyRun& run) const {
+    ModelStudyOptions options{.protocol = run.protocol,
+                              .scenarios = scenarios_of(axes_),
+                              .optimizer = optimizer_of(axes_),
+                              .weights = weights_,
+                              .save_weights = save_weights_,
+                              .seed = shared.seed,
+                              .verify = !shared.no_verify,
+                              .settings = run.settings,
+                              .interrupted = run.interrupted,
+                              .stage = run.stage};
+    options.settings["optimizer"] = axes_.optimizer;
+    if (axes_.max_norm > 0) options.settings["max_norm"] = axes_.max_norm;
+    if (!weights_.empty()) options.settings["weights"] = weights_;
+    // Beside a GPU the host's memory is free for parameters; on a CPU they would be there twice.
+    if (run.device.has_own_memory())
+      options.keep_on_host = Bytes{collect_machine_facts().memory_available.count / 4};
+    return options;
+  }
+
+  // The flags that all rows share.
+  std::string shared_command(const StudyRun& run) const {
+    std::string command = fmt::format("ridgeline model{}{} --seed {}{}", run.device_words,
+                                      to_command(run.protocol), shared.seed, to_command(axes_));
+    if (!weights_.empty()) command += " --weights " + weights_;
+    if (shared.no_verify) command += " --no-verify";
+    return command;
+  }
+
+  void explain(const std::vector<StudyRow>& rows, const std::vector<Record>& records) const {
+    for (size_t i = 0; explain_ && i < workloads_.size(); ++i) {
+      if (!info(workloads_[i].mode).fuse) continue;
+      const Record* measured = nullptr;
+      for (const Record& record : records)
+        if (workload_key(record) == workload_key(rows[i].described)) measured = &record;
+      print("\n{}", study_->explain(workloads_[i], measured));
+    }
+  }
+
+  // Rows of one command grow with their sizes: the first that did not fit is where to look.
+  void point_at_smallest_oom(const StudyRun& run, const std::vector<Record>& records) const {
+    const Record* smallest = nullptr;
+    for (const Record& record : records)
+      if (record.status == Status::oom && record.memory.predicted_peak &&
+          (!smallest || *record.memory.predicted_peak < *smallest->memory.predicted_peak))
+        smallest = &record;
+    if (!smallest) return;
+    const auto at = static_cast<size_t>(smallest - records.data());
+    if (at >= workloads_.size()) return;
+    print(
+        "  - where the memory of the smallest that does not fit would go: ridgeline memory{}{}{}\n",
+        run.device_words, to_command(axes_), to_command(workloads_[at]));
+  }
+
+  ModelAxes axes_;
+  bool explain_ = false;
+  std::string weights_, save_weights_;  // files; empty: none
+  FileDescriptor weights_file_;         // a pipe stays open until it is written
+  std::vector<ModelWorkload> workloads_;
+  std::optional<ModelStudy> study_;
+};
+
+}  // namespace
+
+StudyInfo model_study() {
+  return {.name = "model",
+          .summary = "whole transformers: vanilla against compiled, forward to full training step",
+          .examples =
+              "Examples:\n"
+              "  ridgeline model --context-length 128                small, vanilla and compiled\n"
+              "  ridgeline model --model-size small large 2.7B --context-length 512 --precision "
+              "mixed\n"
+              "  ridgeline model --context-length 128 --impl compiled --dry-run --explain",
+          .make = make_study<Model>,
+          .sections = {model_section},
+          .takes_turns = true,
+          .turn = 4};
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,106 @@
+#include "studies/model/workload.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/closest.h"
+#include "base/error.h"
+
+namespace ridgeline {
+namespace {
+
+constexpr ModelPrecisionInfo kPrecisions[] = {
+    {ModelPrecision::fp32, "fp32", DType::f32, "everything in fp32"},
+    {ModelPrecision::tf32, "tf32", DType::tf32,
+     "stored as fp32, products on the tensor cores of a GPU in TF32"},
+    {ModelPrecision::mixed, "mixed", DType::bf16,
+     "bf16 autocast: products in bf16; weights, residual stream, norms, softmax and loss in fp32"},
+};
+
+constexpr ScenarioInfo kScenarios[] = {
+    {Scenario::forward, "forward", "forward", "logits"},
+    {Scenario::forward_backward, "fwd-bwd", "fwd_bwd", "loss, and the gradient of every parameter"},
+    {Scenario::full_step, "full-step", "full_step", "loss, gradients and the step of AdamW"},
+};
+
+template <class Info, size_t n>
+const Info& find_named(const Info (&table)[n], std::string_view name, const char* what) {
+  for (const Info& row : table)
+    if (row.name == name) return row;
+  throw unknown_name(name, what, table);
+}
+
+TransformerConfig overridden(TransformerConfig config, const ModelOverrides& overrides) {
+  if (!overrides.any()) return config;
+  config.name = overrides.all() ? "custom" : "custom-" + config.name;
+  const auto put = [](int64_t& size, int64_t wanted) {
+    if (wanted > 0) size = wanted;
+  };
+  put(config.d_model, overrides.d_model);
+  put(config.d_ff, overrides.d_ff);
+  put(config.layers, overrides.layers);
+  put(config.heads, overrides.heads);
+  put(config.vocabulary, overrides.vocabulary);
+  return config;
+}
+
+}  // namespace
+
+std::span<const ModelPrecisionInfo> model_precisions() {
+  return kPrecisions;
+}
+
+const ModelPrecisionInfo& info(ModelPrecision precision) {
+  return kPrecisions[static_cast<size_t>(precision)];
+}
+
+ModelPrecision parse_model_precision(std::string_view name) {
+  return find_named(kPrecisions, name, "a precision of a model").precision;
+}
+
+std::span<const ScenarioInfo> scenarios() {
+  return kScenarios;
+}
+
+const ScenarioInfo& info(Scenario scenario) {
+  return kScenarios[static_cast<size_t>(scenario)];
+}
+
+Scenario parse_scenario(std::string_view name) {
+  return find_named(kScenarios, name, "a scenario").scenario;
+}
+
+std::vector<ModelWorkload> expand_matrix(const ModelMatrix& matrix) {
+  std::vector<ModelWorkload> workloads;
+  std::vector<Mode> modes = matrix.modes;
+  std::sort(modes.begin(), modes.end());
+  modes.erase(std::unique(modes.begin(), modes.end()), modes.end());
+  for (const ModelPrecision precision : matrix.precisions)
+    for (const std::string& size : matrix.sizes)
+      for (const int64_t context_length : matrix.context_lengths) {
+        TransformerConfig config = overridden(transformer_config(size), matrix.overrides);
+        config.batch_size = matrix.batch_size;
+        config.context_length = context_length;
+        transformer_parameters(config);  // throws for what makes no model
+        for (const Mode mode : modes) workloads.push_back({config, precision, mode, size});
+      }
+  return workloads;
+}
+
+std::string label(const ModelWorkload& workload) {
+  const TransformerConfig& config = workload.config;
+  return fmt::format("{} context={} batch={} {}, {}", config.name, config.context_length,
+                     config.batch_size, info(workload.precision).name, info(workload.mode).name);
+}
+
+double model_forward_flops(const TransformerConfig& config) {
+  const auto tokens = static_cast<double>(config.batch_size * config.context_length);
+  const auto multiplied =
+      static_cast<double>(parameter_count(config) - config.vocabulary * config.d_model);
+  const double attention = 4.0 * static_cast<double>(config.layers * config.context_length) *
+                           static_cast<double>(config.d_model);
+  return tokens * (2 * multiplied + attention);
+}
+
+}  // namespace ridgeline

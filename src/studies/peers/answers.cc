@@ -1,0 +1,130 @@
+#include "studies/peers/answers.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/printable.h"
+
+namespace ridgeline {
+namespace {
+
+constexpr size_t kLongestReason = 4000;  // a compiler's log is long, a record's line bounded
+constexpr size_t kLongestFacts = size_t{64} << 10;
+constexpr int64_t kMostBytes = int64_t{1} << 60;
+
+constexpr WorkerRefusal kRefusals[] = {
+    {"oom", ErrorKind::out_of_memory, Status::oom},
+    {"unsupported", ErrorKind::unsupported, Status::unsupported},
+    {"wrong", ErrorKind::wrong_result, Status::wrong},
+    {"invalid", ErrorKind::environment, Status::invalid},
+};
+
+Error unexpected(std::string_view what, const Json& met, std::string_view expected) {
+  return Error(ErrorKind::environment, fmt::format("answered with {} as {}, expected {}", what,
+                                                   printable(met.dump(), 80), expected));
+}
+
+// Null is as good as none.
+const Json* member(const Json& object, const char* key) {
+  const Json* found = object.find_key(key);
+  return found && !found->is_null() ? found : nullptr;
+}
+
+std::string text_of(const Json& answer, const char* key) {
+  const Json* text = member(answer, key);
+  if (text == nullptr) return {};
+  if (!text->is_string()) throw unexpected(fmt::format("'{}'", key), *text, "text");
+  return text->get<std::string>().substr(0, kLongestReason);
+}
+
+bool is_time(const Json& value) {
+  return value.is_number() && std::isfinite(value.get<double>()) && value.get<double>() >= 0;
+}
+
+std::optional<Bytes> bytes_of(const Json& memory, const char* key) {
+  const Json* bytes = member(memory, key);
+  if (bytes == nullptr) return std::nullopt;
+  const bool fits = bytes->is_number_integer() && bytes->get<double>() >= 0 &&
+                    bytes->get<double>() <= static_cast<double>(kMostBytes);
+  if (!fits) throw unexpected(fmt::format("'{}'", key), *bytes, "a number of bytes");
+  return Bytes{bytes->get<int64_t>()};
+}
+
+}  // namespace
+
+std::span<const WorkerRefusal> worker_refusals() {
+  return kRefusals;
+}
+
+WorkerAnswer parse_answer(std::string_view line) {
+  WorkerAnswer answer;
+  try {
+    answer.values = Json::parse(line);
+  } catch (const JsonError& error) {
+    throw Error(ErrorKind::environment,
+                error.byte == 0 ? fmt::format("answered with a line that is {}", error.what())
+                                : "answered with no JSON: " + printable(line, 80));
+  }
+  if (!answer.values.is_object())
+    throw Error(ErrorKind::environment, "answered with no JSON object: " + printable(line, 80));
+  if (const Json* leave = member(answer.values, "leave")) {
+    if (!leave->is_boolean()) throw unexpected("'leave'", *leave, "true or false");
+    answer.leave = leave->get<bool>();
+  }
+  const std::string failed = text_of(answer.values, "failed");
+  if (failed.empty()) return answer;
+  for (const WorkerRefusal& refusal : kRefusals)
+    if (refusal.word == failed)
+      answer.refusal.emplace(refusal.kind, text_of(answer.values, "error"),
+                             text_of(answer.values, "next_step"));
+  if (!answer.refusal)
+    throw Error(ErrorKind::environment,
+                "refused in a word that is not known: " + printable(failed, 80));
+  return answer;
+}
+
+OpenedRow read_opened(const Json& answer) {
+  OpenedRow row;
+  if (const Json* memory = member(answer, "memory")) {
+    if (!memory->is_object()) throw unexpected("'memory'", *memory, "an object");
+    row.memory.before_backward = bytes_of(*memory, "before_backward_bytes");
+    row.memory.peak = bytes_of(*memory, "peak_bytes");
+    row.memory.process_peak_growth = bytes_of(*memory, "process_peak_growth_bytes");
+  }
+  if (const Json* facts = member(answer, "facts")) {
+    if (!facts->is_object()) throw unexpected("'facts'", *facts, "an object");
+    if (const size_t size = facts->dump().size(); size > kLongestFacts)
+      throw Error(ErrorKind::environment,
+                  fmt::format("answered with 'facts' of {} bytes, expected at most {}", size,
+                              kLongestFacts));
+    row.facts = *facts;
+  }
+  if (const Json* seconds = member(answer, "first_run_s")) {
+    if (!is_time(*seconds)) throw unexpected("'first_run_s'", *seconds, "a time in seconds");
+    row.first_run_s = seconds->get<double>();
+  }
+  return row;
+}
+
+std::vector<std::vector<double>> read_samples(const Json& answer, size_t series) {
+  const Json* samples = member(answer, "samples");
+  if (samples == nullptr || !samples->is_array() || samples->empty())
+    throw Error(ErrorKind::environment, "answered without samples");
+  std::vector<std::vector<double>> all;
+  for (const Json& sample : *samples) {
+    bool good = sample.is_array() && sample.size() == series;
+    std::vector<double> times;
+    for (size_t i = 0; good && i < series; ++i) {
+      good = is_time(sample[i]);
+      if (good) times.push_back(sample[i].get<double>());
+    }
+    if (!good)
+      throw Error(ErrorKind::environment,
+                  "answered with a sample that is no time: " + printable(sample.dump(), 80));
+    all.push_back(std::move(times));
+  }
+  return all;
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,45 @@
+#include "studies/peers/implementations.h"
+
+#include <fmt/format.h>
+
+namespace ridgeline {
+namespace {
+
+// peers/registry.py has the same names. Libraries on PyTorch share its worker.
+constexpr PeerImplementation kPeers[] = {
+    {"torch.naive", "torch", "PyTorch eager, one kernel per step of the formula"},
+    {"torch.compile", "torch", "the same formula through torch.compile"},
+    {"torch.sdpa", "torch", "scaled_dot_product_attention, PyTorch's own choice of a backend"},
+    {"torch.sdpa.flash", "torch", "SDPA, its flash backend or nothing"},
+    {"torch.sdpa.cudnn", "torch", "SDPA, its cuDNN backend or nothing"},
+    {"torch.sdpa.efficient", "torch", "SDPA, its memory-efficient backend or nothing"},
+    {"torch.sdpa.math", "torch", "SDPA, its backend of ordinary operations or nothing"},
+    {"torch.flex", "torch", "flex_attention, compiled"},
+    {"flash_attn", "torch", "the package flash-attn (FlashAttention-2)"},
+    {"flash_attn_3", "torch", "the package flash-attn-3 (FlashAttention-3)"},
+    {"xformers", "torch", "xFormers' memory_efficient_attention"},
+    {"jax.naive", "jax", "the formula under jax.jit"},
+    {"jax.xla", "jax", "jax.nn.dot_product_attention by XLA"},
+    {"jax.cudnn", "jax", "jax.nn.dot_product_attention by cuDNN"},
+};
+
+}  // namespace
+
+std::span<const PeerImplementation> peer_implementations() {
+  return kPeers;
+}
+
+const PeerImplementation* find_peer(std::string_view name) {
+  for (const PeerImplementation& peer : kPeers)
+    if (peer.name == name) return &peer;
+  return nullptr;
+}
+
+std::string peer_list() {
+  std::string text = "other libraries, where they are installed:\n";
+  for (const PeerImplementation& peer : kPeers)
+    text += fmt::format("  {:<20} {}\n", peer.name, peer.summary);
+  return text;
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,120 @@
+#include "studies/peers/peers.h"
+
+#include <fmt/format.h>
+
+#include "base/child_process.h"
+#include "base/environment.h"
+#include "base/error.h"
+#include "studies/device_facts.h"
+#include "studies/kernel/metrics.h"
+#include "studies/peers/row.h"
+
+namespace ridgeline {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kPeerConvention =
+    "forward 4 B H S S d, halved when causal; backward 2.5 times forward; an FMA counts as two. "
+    "macs and bytes are the fewest that the problem needs";
+
+template <class StudyOptions>
+WorkerRowOptions row_options(const StudyOptions& options) {
+  return {.protocol = options.protocol,
+          .seed = options.seed,
+          .verify = options.verify,
+          .interrupted = options.interrupted};
+}
+
+}  // namespace
+
+fs::path find_peers() {
+  std::error_code problem;
+  const fs::path program = fs::read_symlink("/proc/self/exe", problem);
+  const fs::path candidates[] = {
+      environment("RIDGELINE_PEERS"),
+      problem ? fs::path() : program.parent_path().parent_path() / "share/ridgeline/peers",
+      RIDGELINE_SOURCE_DIR "/peers"};
+  if (!candidates[0].empty()) return candidates[0];  // whatever is wrong with it will be said
+  for (const fs::path& candidate : candidates)
+    if (!candidate.empty() && fs::exists(candidate / "__main__.py", problem)) return candidate;
+  return {};
+}
+
+Record describe_peer_attention(const AttentionWorkload& workload, Device& device,
+                               const AttentionStudyOptions& options, const Record& blank) {
+  AttentionWorkload problem = workload;
+  problem.implementation = "flash";  // the fewest products and bytes
+  Record record = describe_attention(problem, device, options, blank);
+  record.implementation = workload.implementation;
+  record.settings.erase("backward");
+  record.memory = {};
+  record.status = Status::ok;  // whatever our own kernels refuse
+  record.error.clear();
+  record.cost->convention = kPeerConvention;
+  return record;
+}
+
+Peers::Peers(Device& device, PeersOptions options)
+    : device_(device), options_(std::move(options)) {}
+
+Worker& Peers::worker(const PeerImplementation& peer) {
+  std::unique_ptr<Worker>& worker = workers_[std::string(peer.library)];
+  if (worker && worker->usable()) return *worker;
+  const std::string named = environment("RIDGELINE_PYTHON");
+  const fs::path python = find_program(named.empty() ? "python3" : named);
+  if (python.empty())
+    throw Error(ErrorKind::unsupported,
+                named.empty() ? "there is no python3 on PATH"
+                              : fmt::format("RIDGELINE_PYTHON is '{}', which cannot be run", named),
+                "install Python 3 with the library, and set RIDGELINE_PYTHON to its interpreter");
+  const fs::path peers = find_peers();
+  if (peers.empty())
+    throw Error(ErrorKind::unsupported, "the peers' programs are not beside this program",
+                "set RIDGELINE_PEERS to the folder peers/ of the source tree");
+  worker =
+      std::make_unique<Worker>(WorkerOptions{.name = fmt::format("the {} worker", peer.library),
+                                             .words = {python.string(), "-u", "-B", peers.string()},
+                                             .interrupted = options_.interrupted});
+  return *worker;
+}
+
+std::optional<Record> Peers::run(const PeerImplementation& peer, const WorkerRow& row,
+                                 const WorkerRowOptions& options, Record described) {
+  device_.ledger().start_over();
+  try {
+    return run_worker_row(worker(peer), tensors_, device_, row, options, described);
+  } catch (const Error& error) {  // there is no worker to ask
+    described.time = utc_now();
+    fail_worker_row(described, error);
+    return described;
+  }
+}
+
+std::optional<Record> Peers::run_attention(const AttentionWorkload& workload,
+                                           const AttentionStudyOptions& options, Record described) {
+  const PeerImplementation& peer = *find_peer(workload.implementation);
+  const WorkerRow row{
+      .config = workload.config,
+      .series = {"forward", "backward"},
+      .request = {
+          {"study", "attention"}, {"implementation", workload.implementation}, {"copies", 1}}};
+  std::optional<Record> record = run(peer, row, row_options(options), std::move(described));
+  if (record && record->status == Status::ok)
+    check_speed(*record, device_, info(workload.config.dtype).name);
+  return record;
+}
+
+std::optional<Record> Peers::run_kernel(const KernelWorkload& workload,
+                                        const KernelStudyOptions& options, Record described) {
+  const PeerImplementation& peer = *find_peer(workload.implementation);
+  const WorkerRow row{.config = workload.config,
+                      .gradients = options.backward,
+                      .series = kernel_series(options.backward),
+                      .request = kernel_request(described, device_)};
+  std::optional<Record> record = run(peer, row, row_options(options), std::move(described));
+  if (record && record->status == Status::ok) add_kernel_metrics(workload, device_, *record);
+  return record;
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,62 @@
+// Rows of the attention and kernel studies that another library runs, in a process of its own.
+//
+//   Peers peers(device, {.interrupted = interrupted});
+//   Record described = describe_peer_attention(workload, device, options, blank);
+//   std::optional<Record> record = peers.run_attention(workload, options, described);
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "runtime/device.h"
+#include "studies/attention/row.h"
+#include "studies/kernel/row.h"
+#include "studies/peers/implementations.h"
+#include "studies/peers/row.h"
+#include "studies/peers/tensors.h"
+#include "studies/peers/worker.h"
+
+namespace ridgeline {
+
+// The row without results. A peer's memory is not predicted, and its products are counted as the
+// fewest that the problem needs.
+Record describe_peer_attention(const AttentionWorkload& workload, Device& device,
+                               const AttentionStudyOptions& options, const Record& blank);
+
+struct PeersOptions {
+  std::function<bool()> interrupted = {};
+};
+
+// The workers of one run: one process per library, started when a row first needs it.
+class Peers {
+ public:
+  Peers(Device& device, PeersOptions options);
+
+  // No interpreter, no library and libraries that refuse are statuses of the record, with the next
+  // step in its error. Empty when interrupted.
+  std::optional<Record> run_attention(const AttentionWorkload& workload,
+                                      const AttentionStudyOptions& options, Record described);
+  std::optional<Record> run_kernel(const KernelWorkload& workload,
+                                   const KernelStudyOptions& options, Record described);
+
+ private:
+  Worker& worker(const PeerImplementation& peer);
+  // Runs `row` in the worker of `peer`, with the GPU's memory left to it.
+  std::optional<Record> run(const PeerImplementation& peer, const WorkerRow& row,
+                            const WorkerRowOptions& options, Record described);
+
+  Device& device_;
+  PeersOptions options_;
+  WorkerTensors tensors_;
+  std::map<std::string, std::unique_ptr<Worker>, std::less<>> workers_;  // by library
+};
+
+// The folder with the peers' programs: $RIDGELINE_PEERS, beside the installed program, or in the
+// tree that it was built from. Empty: none of them.
+std::filesystem::path find_peers();
+
+}  // namespace ridgeline

@@ -1,0 +1,104 @@
+#include "studies/peers/row.h"
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "measure/turns.h"
+#include "studies/attention/verify.h"
+#include "studies/device_facts.h"
+#include "studies/host_tensors.h"
+#include "studies/row.h"
+
+namespace ridgeline {
+namespace {
+
+Json ask(Worker& worker, const Json& request) {
+  std::optional<Json> answer = worker.ask(request);
+  if (!answer) throw Interrupted();
+  return std::move(*answer);
+}
+
+// Samples come in batches, so that the worker runs one after the other without waiting for us.
+class Samples {
+ public:
+  Samples(Worker& worker, size_t series, const Protocol& protocol)
+      : worker_(worker), series_(series), left_(protocol.warmups + protocol.iterations) {
+    if (protocol.time_budget_s > 0) left_ = kMaxIterations;
+  }
+
+  void next(std::span<double> out) {
+    if (at_ == batch_.size()) fetch();
+    std::ranges::copy(batch_[at_++], out.begin());
+  }
+
+ private:
+  void fetch() {
+    constexpr double kBatchSeconds = 0.25;
+    const double begin = monotonic_s();
+    const Json answer = ask(worker_, {{"do", "sample"}, {"count", count_}});
+    batch_ = worker_.understood([&] { return read_samples(answer, series_); });
+    at_ = 0;
+    left_ = std::max(1, left_ - count_);
+    const double each = (monotonic_s() - begin) / count_;
+    count_ = static_cast<int>(std::clamp(kBatchSeconds / each, 1.0, 1000.0));
+    count_ = is_led() ? 1 : std::min(count_, left_);  // turns are taken sample by sample
+  }
+
+  Worker& worker_;
+  size_t series_;
+  int left_;  // that the protocol can still ask for
+  int count_ = 1;
+  std::vector<std::vector<double>> batch_;
+  size_t at_ = 0;
+};
+
+Json open_request(const WorkerRow& row, const WorkerTensors& tensors, const Device& device,
+                  const WorkerRowOptions& options) {
+  const AttentionConfig& config = row.config;
+  const DeviceFacts facts = device.facts();
+  Json request = {
+      {"do", "open"},
+      {"device", facts.is_gpu() ? facts.kind + ":" + std::to_string(facts.ordinal) : facts.kind},
+      {"threads", facts.threads},
+      {"budget_bytes", device.ledger().budget().count},
+      {"shape", {config.batch_size, config.heads, config.seq_len, config.head_dim}},
+      {"dtype", info(config.dtype).name},
+      {"causal", config.causal},
+      {"gradients", row.gradients},
+      {"folder", tensors.folder().string()},
+      {"results", options.verify}};
+  request.update(row.request);
+  return request;
+}
+
+}  // namespace
+
+std::optional<Record> run_worker_row(Worker& worker, WorkerTensors& tensors, Device& device,
+                                     const WorkerRow& row, const WorkerRowOptions& options,
+                                     Record described) {
+  const auto body = [&](Record& record) {
+    HostThreads threads(device);
+    tensors.provide(row.config, options.seed, threads.runner());
+    const Json answer = ask(worker, open_request(row, tensors, device, options));
+    const OpenedRow opened = worker.understood([&] { return read_opened(answer); });
+    record.memory.before_backward = opened.memory.before_backward;
+    record.memory.peak = opened.memory.peak;
+    record.memory.process_peak_growth = opened.memory.process_peak_growth;
+    if (opened.facts) record.metrics = Json{{row.facts_key, *opened.facts}};
+    if (options.verify)
+      take_verification(record, verify_attention(
+                                    row.config, {.gradients = row.gradients},
+                                    [&](const char* tensor, int64_t head) {
+                                      return tensors.read(row.config, tensor, head);
+                                    },
+                                    options.seed, threads.runner()));
+    Samples samples(worker, row.series.size(), options.protocol);
+    sample_row(record, device, {options.protocol, options.interrupted}, row.series,
+               [&](std::span<double> phase_ms) { samples.next(phase_ms); });
+    ask(worker, {{"do", "close"}});
+    if (opened.first_run_s) record.protocol.first_run_s = *opened.first_run_s;
+  };
+  return try_row(std::move(described), {}, body, fail_worker_row);
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,84 @@
+#include "studies/peers/worker.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+#include "base/printable.h"
+#include "base/units.h"
+#include "measure/read_results.h"
+
+namespace ridgeline {
+namespace {
+
+// The last line of an error stream, which is where Python says what happened.
+std::string last_line(std::string text) {
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  const size_t newline = text.rfind('\n');
+  return printable(newline == text.npos ? text : text.substr(newline + 1), 300);
+}
+
+}  // namespace
+
+Worker::Worker(WorkerOptions options)
+    : options_(std::move(options)),
+      process_(options_.words, {.environment = options_.environment}) {}
+
+void Worker::lost(const std::string& how) {
+  usable_ = false;
+  const std::string said = last_line(process_.last_errors());
+  throw Error(ErrorKind::environment,
+              fmt::format("{} {}{}", options_.name, how, said.empty() ? "" : ": " + said));
+}
+
+std::optional<Json> Worker::ask(const Json& request, double patience_s) {
+  process_.write_line(request.dump());  // that it has ended shows when there is no answer
+  const ChildProcess::Reply reply = process_.read_line(
+      {.seconds = patience_s, .interrupted = options_.interrupted, .most_bytes = kMaxLineBytes});
+  switch (reply.outcome) {
+    case ChildProcess::Outcome::line:
+      break;
+    case ChildProcess::Outcome::interrupted:
+      usable_ = false;
+      process_.end(0);
+      return std::nullopt;
+    case ChildProcess::Outcome::too_slow:
+      process_.end(0);
+      lost(fmt::format("hangs: no answer within {:g} s; it was ended", patience_s));
+    case ChildProcess::Outcome::ended: {
+      constexpr double kToEnd = 5;
+      const std::string ending = process_.end(kToEnd);
+      lost(fmt::format("ended with {} before it answered", ending));
+    }
+    case ChildProcess::Outcome::too_long:
+      process_.end(0);
+      lost(fmt::format("answered with a line longer than {}", to_string(Bytes{kMaxLineBytes})));
+  }
+  WorkerAnswer answer = understood([&] { return parse_answer(reply.line); });
+  usable_ = !answer.leave;
+  if (answer.refusal) throw *answer.refusal;
+  return std::move(answer.values);
+}
+
+namespace {
+
+Status worker_status(const Error& error) {
+  for (const WorkerRefusal& refusal : worker_refusals())
+    if (refusal.kind == error.kind()) return refusal.status;
+  if (error.kind() == ErrorKind::usage) return Status::invalid;  // files that it has spoilt
+  throw error;                                                   // ours, not the worker's
+}
+
+std::string worker_reason(const Error& error) {
+  return error.next_step().empty() ? error.message()
+                                   : error.message() + "; next step: " + error.next_step();
+}
+
+}  // namespace
+
+void fail_worker_row(Record& record, const Error& error, const std::string&) {
+  record.status = worker_status(error);
+  record.error = worker_reason(error);
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,40 @@
+#include "studies/studies.h"
+
+#include <algorithm>
+
+namespace ridgeline {
+
+// Each is at the end of studies/NAME/study.cc.
+StudyInfo attention_study();
+StudyInfo frontier_study();
+StudyInfo kernel_study();
+StudyInfo model_study();
+StudyInfo memory_study();
+StudyInfo gemm_study();
+StudyInfo roofline_study();
+
+std::span<const StudyInfo> studies() {
+  static const StudyInfo kStudies[] = {
+      attention_study(), frontier_study(), kernel_study(),   model_study(),
+      memory_study(),    gemm_study(),     roofline_study(),
+  };
+  return kStudies;
+}
+
+const StudyInfo* find_study(std::string_view name) {
+  const auto found = std::ranges::find(studies(), name, &StudyInfo::name);
+  return found == studies().end() ? nullptr : &*found;
+}
+
+std::vector<MakeSection> report_sections() {
+  std::vector<MakeSection> sections;
+  for (const StudyInfo& info : studies())
+    sections.insert(sections.end(), info.sections.begin(), info.sections.end());
+  return sections;
+}
+
+DeclaredStudy::DeclaredStudy(const StudyInfo& of) : info(of), study(of.make()) {
+  study->declare(flags);
+}
+
+}  // namespace ridgeline

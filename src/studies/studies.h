@@ -1,0 +1,26 @@
+// The table of studies: whatever needs to know which ones there are reads it.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "studies/study.h"
+
+namespace ridgeline {
+
+// In the order of --help and of reports.
+std::span<const StudyInfo> studies();
+const StudyInfo* find_study(std::string_view name);  // null: none of this name
+
+// The sections of all of them.
+std::vector<MakeSection> report_sections();
+
+// What a study declares with its flags as they are when nothing is given.
+struct DeclaredStudy {
+  explicit DeclaredStudy(const StudyInfo& info);
+  const StudyInfo& info;
+  std::unique_ptr<Study> study;
+  Flags flags;
+};
+
+}  // namespace ridgeline

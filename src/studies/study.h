@@ -1,0 +1,128 @@
+// What a study is: flags, rows on a device, and what people read of their records. The driver in
+// cli/ runs any of them; studies.cc is the table of all.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "measure/protocol.h"
+#include "measure/record.h"
+#include "report/page/sections.h"
+#include "report/terminal/progress.h"
+#include "report/terminal/table.h"
+#include "runtime/device.h"
+#include "studies/flags.h"
+#include "studies/shared_flags.h"
+
+namespace ridgeline {
+
+// What the driver hands over when a study runs.
+struct StudyRun {
+  Device& device;
+  Protocol protocol;
+  Record blank;                            // the facts that all rows share: machine and build
+  Json settings;                           // of the device, that tell rows apart
+  std::filesystem::path results_dir;       // of all studies
+  std::filesystem::path folder;            // for the files of this one
+  std::string name;                        // of the study and of its files
+  std::string device_words;                // " --device cpu --threads 2", to be pasted
+  std::function<bool()> interrupted = {};  // asked between samples
+  StageHook stage = {};                    // told what a row is at
+
+  std::filesystem::path csv() const { return folder / (name + ".csv"); }
+};
+
+// A row that can be run.
+struct StudyRow {
+  Record described;                            // what identifies the row, and what was predicted
+  std::string label;                           // for the progress line
+  double expected_s = 1;                       // of its run, for the estimate of the time left
+  std::function<std::optional<Record>()> run;  // empty result: interrupted
+};
+
+// A file that a run writes, as messages name it: "--output", "the records".
+struct WrittenFile {
+  std::string_view what;
+  std::filesystem::path path;  // empty: none
+};
+
+// What `ridgeline study` asks of its parts.
+struct StudySetup {
+  const Device& device;
+  std::string time_budget;  // of a row, "1s"
+  int attempt = 0;          // 0: the usual size; above: smaller ones
+};
+
+class Study {
+ public:
+  virtual ~Study() = default;
+
+  SharedFlags shared;
+
+  // Its own flags, and those of `shared` that it has, in the order of --help.
+  virtual void declare(Flags& flags) = 0;
+  virtual std::string list() const { return {}; }  // the text of --list
+  // Throws what can be told before a device is opened.
+  virtual void check() {}
+  // What it does in the place of a sweep over rows: its exit code; empty: it has rows.
+  virtual std::optional<int> run_instead(StudyRun&) { return std::nullopt; }
+
+  virtual std::vector<StudyRow> rows(StudyRun& run) = 0;
+  // What --dry-run shows of them.
+  virtual Table planned(const StudyRun& run, const std::vector<StudyRow>& rows) = 0;
+  virtual Table csv(std::span<const Record> records) const = 0;
+  // Prints tables and sentences.
+  virtual void show(StudyRun& run, const std::vector<StudyRow>& rows,
+                    const std::vector<Record>& records) = 0;
+  // Prints what stands below the paths of files, or below planned(), when there are no records.
+  virtual void show_last(StudyRun&, const std::vector<StudyRow>&, const std::vector<Record>&) {}
+
+  // Files that its rows write.
+  virtual std::vector<WrittenFile> also_written() const { return {}; }
+  // The user's own implementation, whose failure is one of the run; empty: there is none.
+  virtual std::string own_implementation() const { return {}; }
+
+  // Sets its flags to what `ridgeline study` runs on this device; false: there is none so small.
+  virtual bool set_up(const StudySetup&) { return false; }
+  virtual bool fits(Device&) const { return true; }
+};
+
+struct StudyInfo {
+  std::string_view name;  // of its command, of its folder of results, and in its records
+  std::string_view summary;
+  std::string_view examples;
+  std::unique_ptr<Study> (*make)();
+  std::vector<MakeSection> sections = {};  // of reports
+  bool takes_turns = false;                // rows are samples of time: `compare` may lead them
+  bool writes_array = false;               // the records as one JSON array, beside its CSV
+  // In `ridgeline study`: its turn, from 1 on; 0: it is not part of it.
+  int turn = 0;
+  std::optional<Bytes> budget = {};  // there, if it would fill whatever memory it is given
+  bool has_folder = true;            // there; else its files lie beside the others' folders
+};
+
+template <class Of>
+std::unique_ptr<Study> make_study() {
+  return std::make_unique<Of>();
+}
+
+// Cells of planned(): the predicted peak, and whether the budget holds it, or why the row has none.
+std::string predicted_cell(const Record& described);
+std::string fits_cell(const Record& described, const Device& device);
+
+// Prints "  - " and each of them on a line.
+void print_notes(const std::vector<std::string>& notes);
+// Prints a title and the study's main table.
+void print_summary(std::string_view title, const StudyRun& run, const Table& table);
+// The ladder of rungs for the terminal, which is written to ladder.csv, too; empty: there is none.
+std::string ladder_text(const StudyRun& run, std::span<const Record> records);
+// Prints where records, arrays and tables are.
+void print_paths(const StudyRun& run, bool with_array = false);
+
+}  // namespace ridgeline

@@ -1,0 +1,421 @@
+// What a report says: winners, memory's end, advice, ceilings, and sections that are left out.
+#include "report/page/document.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <set>
+
+#include "measure/test_support.h"
+#include "report/page/axis.h"
+#include "report/page/markdown.h"
+#include "report/page/palette.h"
+#include "report/page/rows.h"
+#include "report/page/svg_chart.h"
+#include "studies/studies.h"
+
+namespace ridgeline {
+namespace {
+
+std::string all_of(const std::vector<std::string>& sentences) {
+  std::string text;
+  for (const std::string& sentence : sentences) text += sentence + "\n";
+  return text;
+}
+
+std::vector<std::string> section_ids(const ReportDocument& document) {
+  std::vector<std::string> ids;
+  for (const ReportSection& section : document.sections) ids.push_back(section.id);
+  return ids;
+}
+
+// With the sections of all studies.
+ReportDocument report_of(ReportInput input) {
+  input.sections = report_sections();
+  return make_report(input);
+}
+
+// In every report, whatever else it holds and in whatever order.
+TEST(ReportColours, NamesThatAreOftenSideBySideHaveTheirOwn) {
+  const char* names[] = {"naive", "flash", "compiled", "vanilla", "tiled", "simd", "library"};
+  ReportInput input;
+  for (const char* probe : {"copy", "triad", "load", "fma", "L1", "L2", "L3"}) {
+    input.records.push_back(attention_record({.implementation = probe}));
+    input.records.back().study = "roofline";
+  }
+  for (const char* name : names)
+    input.records.push_back(attention_record({.implementation = name}));
+  input.records.push_back(attention_record({.implementation = "mine"}));
+  const ReportContext many = report_context(input);
+  std::set<int> colours = {many.colour("mine")};
+  for (const char* name : names) {
+    colours.insert(many.colour(name));
+    const ReportInput alone{.records = {attention_record({.implementation = name})}};
+    EXPECT_EQ(report_context(alone).colour(name), many.colour(name)) << name;
+  }
+  EXPECT_EQ(colours.size(), 8u);
+  EXPECT_LT(*colours.rbegin(), static_cast<int>(kPalette.size()));
+}
+
+TEST(Report, SaysWhoWinsByHowMuchAndWhatToDo) {
+  const ReportDocument document = report_of(
+      {.records = {
+           attention_record(
+               {.implementation = "naive", .seq_len = 256, .forward_ms = 10, .backward_ms = 20}),
+           attention_record(
+               {.implementation = "flash", .seq_len = 256, .forward_ms = 20, .backward_ms = 40}),
+           attention_record(
+               {.implementation = "naive", .seq_len = 1024, .forward_ms = 160, .backward_ms = 320}),
+           attention_record({.implementation = "flash",
+                             .seq_len = 1024,
+                             .forward_ms = 20,
+                             .backward_ms = 40})}});
+  const std::string text = all_of(document.summary);
+  EXPECT_NE(text.find("use naive at S 256, and flash at S 1024."), std::string::npos) << text;
+  EXPECT_NE(text.find("of 2 sizes: flash at 1 and naive at 1"), std::string::npos) << text;
+  EXPECT_NE(text.find("2.00x as fast (geometric mean over 2 sizes; from 2.00x slower at S 256 to "
+                      "8.00x as fast at S 1024)"),
+            std::string::npos)
+      << text;
+}
+
+TEST(Report, WhatTheEngineDoesNotDecideHasNoWinner) {
+  std::vector<Record> records = {
+      attention_record({.implementation = "naive", .forward_ms = 10.00}),
+      attention_record({.implementation = "flash", .forward_ms = 10.01})};
+  for (Record& record : records) record.merged_runs = 7;
+  const ReportDocument document = report_of({.records = records});
+  const std::string text = all_of(document.summary);
+  EXPECT_NE(text.find("fastest forward, of 1 sizes: several as fast at 1"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("flash is as fast (1.00x, S 256)"), std::string::npos) << text;
+}
+
+// The sentence with what to do; empty: there is none.
+std::string what_to_do(std::vector<Record> records) {
+  for (const std::string& sentence : report_of({.records = std::move(records)}).summary)
+    if (sentence.starts_with("What to do")) return sentence;
+  return "";
+}
+
+// A row of each, the second so much slower than the first.
+std::vector<Record> naive_and_flash(int seq_len, int d_model, double slower) {
+  return {attention_record({.implementation = "naive",
+                            .seq_len = seq_len,
+                            .d_model = d_model,
+                            .forward_ms = 10,
+                            .backward_ms = 20}),
+          attention_record({.implementation = "flash",
+                            .seq_len = seq_len,
+                            .d_model = d_model,
+                            .forward_ms = 10 * slower,
+                            .backward_ms = 20 * slower})};
+}
+
+std::vector<Record> operator+(std::vector<Record> a, const std::vector<Record>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+// The second so much slower that nobody can tell: its samples are too few.
+std::vector<Record> undecided(int seq_len) {
+  std::vector<Record> records = naive_and_flash(seq_len, 64, 0.5);
+  for (Series& series : records[1].series) series = series_of(series.name, {5, 5, 5});
+  return records;
+}
+
+TEST(Report, AdvisesOneForEveryLengthOnlyIfItIsNeverBeaten) {
+  EXPECT_EQ(what_to_do(naive_and_flash(256, 16, 0.5) + naive_and_flash(256, 64, 0.5)),
+            "What to do: use flash at every length compared here.");
+  // The widths disagree, so no length has a rule, whichever of the two has more of them.
+  const std::vector<Record> narrow = naive_and_flash(256, 16, 0.5) + naive_and_flash(1024, 16, 0.5);
+  for (const std::vector<Record>& wide :
+       {naive_and_flash(256, 64, 2) + naive_and_flash(1024, 64, 2), naive_and_flash(256, 64, 2)})
+    EXPECT_EQ(what_to_do(narrow + wide),
+              "What to do: no implementation wins everywhere; choose by size from the table of all "
+              "rows.");
+  // So do the phases.
+  std::vector<Record> phases = naive_and_flash(256, 64, 2);
+  phases[1].series[0] = series_of("forward", std::vector<double>(9, 5));
+  EXPECT_NE(what_to_do(phases).find("no implementation wins everywhere"), std::string::npos);
+  EXPECT_EQ(what_to_do(naive_and_flash(256, 64, 1)), "") << "nothing is known, nothing is advised";
+}
+
+// Advice that most of its own comparisons do not carry is none.
+TEST(Report, AdvisesOnlyWhatMostComparisonsDecide) {
+  const std::vector<Record> most =
+      naive_and_flash(256, 64, 0.5) + naive_and_flash(512, 64, 0.5) + undecided(1024);
+  EXPECT_EQ(what_to_do(most),
+            "What to do: use flash at every length compared here (2 of 6 comparisons are "
+            "undecided).");
+  const std::vector<Record> few = most + undecided(2048) + undecided(4096);
+  EXPECT_EQ(what_to_do(few),
+            "What to do: too little is decided for a rule: 6 of 10 comparisons are undecided.");
+  EXPECT_EQ(what_to_do(undecided(256) + undecided(512)), "");
+}
+
+TEST(Report, AdviceDoesNotReachBeyondTheLengthsCompared) {
+  const std::vector<Record> records = naive_and_flash(256, 64, 2) + naive_and_flash(512, 64, 2) +
+                                      naive_and_flash(1024, 64, 0.5) +
+                                      naive_and_flash(4096, 64, 0.5);
+  EXPECT_EQ(what_to_do(records),
+            "What to do: use naive from S 256 to 512, and flash from S 1024 to 4096.");
+}
+
+TEST(Report, AdvisesWhatStillRunsWhereMemoryEnds) {
+  std::vector<Record> records = naive_and_flash(256, 64, 2) + naive_and_flash(4096, 64, 2);
+  records[2] =
+      attention_record({.implementation = "naive", .seq_len = 4096, .status = Status::oom});
+  EXPECT_EQ(what_to_do(records), "What to do: use naive at S 256, and flash at S 4096.");
+  for (const Status status : {Status::skipped, Status::invalid}) {
+    records[2].status = status;
+    EXPECT_EQ(what_to_do(records), "What to do: use naive at every length compared here.")
+        << "a row that was not measured well is no victory of the other";
+  }
+}
+
+// "Fastest" is said of the one that the engine calls FASTER than every other.
+TEST(Report, TheFastestIsFasterThanEveryOther) {
+  std::vector<Record> records = naive_and_flash(256, 64, 0.5);
+  records.push_back(
+      attention_record({.implementation = "compiled", .forward_ms = 5.01, .backward_ms = 30}));
+  std::string text = all_of(report_of({.records = records}).summary);
+  EXPECT_EQ(text.find("is the fastest forward"), std::string::npos) << text;
+  EXPECT_NE(text.find("flash is the fastest backward at the one size"), std::string::npos) << text;
+  records.back() =
+      attention_record({.implementation = "compiled", .forward_ms = 9, .backward_ms = 30});
+  text = all_of(report_of({.records = records}).summary);
+  EXPECT_NE(text.find("flash is the fastest forward at the one size"), std::string::npos) << text;
+}
+
+// An interval of less than six samples promises nothing, however narrow it is.
+TEST(Report, FewSamplesHaveNoWinner) {
+  for (const size_t count : {1, 5, 6}) {
+    std::vector<Record> records = naive_and_flash(256, 64, 0.5);
+    for (Record& record : records)
+      for (Series& series : record.series)
+        series = series_of(series.name, std::vector<double>(count, series.samples_ms[1]));
+    const std::string text = all_of(report_of({.records = records}).summary);
+    EXPECT_EQ(text.find("flash is the fastest forward") != std::string::npos, count == 6) << text;
+    EXPECT_EQ(text.find("undecided at 1") == std::string::npos, count == 6) << text;
+    EXPECT_EQ(text.find(fmt::format("why comparisons are undecided: too few samples: {}", count)) ==
+                  std::string::npos,
+              count == 6)
+        << text;
+    EXPECT_EQ(text.find("too close"), std::string::npos) << text;
+    EXPECT_EQ(what_to_do(records).empty(), count != 6) << text;
+  }
+}
+
+// The same rule for every sentence and figure with a ratio, of any study.
+TEST(Report, FewSamplesHaveNoSpeedup) {
+  for (const char* study : {"attention", "kernel", "model"})
+    for (const size_t count : {3, 6}) {
+      std::vector<Record> records = naive_and_flash(256, 64, 0.5);
+      for (Record& record : records) {
+        record.study = study;
+        for (Series& series : record.series)
+          series = series_of(series.name, std::vector<double>(count, series.samples_ms[1]));
+      }
+      const ReportDocument document = report_of({.records = records});
+      const std::string text = all_of(document.summary);
+      EXPECT_EQ(text.find(" is 2.00x as fast") != std::string::npos, count == 6) << text;
+      EXPECT_EQ(text.find(" is undecided") != std::string::npos, count == 3) << text;
+      const bool figure = std::any_of(document.figures.begin(), document.figures.end(),
+                                      [](const KeyFigure& each) { return each.value == "2.00x"; });
+      EXPECT_EQ(figure, count == 6 && study != std::string_view("model"));
+    }
+}
+
+TEST(Report, SaysWhereMemoryEndsAndWhoStillRuns) {
+  Record oom =
+      attention_record({.implementation = "naive", .seq_len = 4096, .status = Status::oom});
+  oom.memory.predicted_peak = Bytes{int64_t{3} << 30};
+  Record runs = attention_record({.implementation = "flash", .seq_len = 4096});
+  runs.memory.peak = Bytes{5 << 20};
+  const ReportDocument document = report_of({.records = {oom, runs}});
+  EXPECT_NE(all_of(document.summary)
+                .find("Memory ends for naive at S 4096, where it would need 3.00 GiB; "
+                      "flash runs there in 5.00 MiB."),
+            std::string::npos)
+      << all_of(document.summary);
+}
+
+TEST(Report, SaysWhoNeedsTheLeastMemoryAtTheLongestLength) {
+  std::vector<Record> records;
+  for (const auto& [name, mebibytes] : {std::pair("naive", 96), {"flash", 2}, {"compiled", 4}}) {
+    records.push_back(attention_record({.implementation = name}));
+    records.back().memory.peak = Bytes{int64_t{mebibytes} << 20};
+  }
+  std::string text = all_of(report_of({.records = records}).summary);
+  EXPECT_NE(text.find("At S 256 flash needs 2.00 MiB where naive needs 96.0 MiB: 48.0x less."),
+            std::string::npos)
+      << text;
+  records[0].memory.peak = Bytes{1 << 20};
+  text = all_of(report_of({.records = records}).summary);
+  EXPECT_NE(text.find("At S 256 none needs less memory than naive: 1.00 MiB."), std::string::npos)
+      << text;
+}
+
+TEST(Report, SaysWhatWasCheckedAndWhatWasNot) {
+  std::vector<Record> records = naive_and_flash(256, 64, 0.5);
+  EXPECT_NE(all_of(report_of({.records = records}).summary)
+                .find("Checked: none of 2 measured rows, so nothing says"),
+            std::string::npos);
+  records[0].verification = {true, "whole tensors", "fp64", {{"output", 1e-6, 4e-6}}};
+  records.push_back(attention_record({.implementation = "fma"}));
+  records.back().study = "roofline";  // a probe has nothing to check
+  EXPECT_NE(all_of(report_of({.records = records}).summary)
+                .find("Checked: 1 of 2 measured rows; the largest error is 25 % of its tolerance."),
+            std::string::npos);
+}
+
+// A size without bars says why.
+TEST(Report, BarsThatAreMissingHaveAReason) {
+  for (const char* study : {"attention", "model"}) {
+    std::vector<Record> records = naive_and_flash(256, 64, 2) + naive_and_flash(4096, 64, 2);
+    records[2] =
+        attention_record({.implementation = "naive", .seq_len = 4096, .status = Status::oom});
+    for (Record& record : records) {
+      record.study = study;
+      record.workload["context_length"] = record.workload["seq_len"];
+    }
+    const ReportDocument document = report_of({.records = records});
+    int charts = 0;
+    for (const ReportSection& section : document.sections)
+      for (const ReportView& view : section.views)
+        for (const Chart& chart : view.charts) {
+          if (chart.id.find("speedup-") == std::string::npos) continue;
+          ++charts;
+          ASSERT_EQ(chart.categories.size(), 2u);
+          EXPECT_EQ(chart.categories[0].find("OOM"), std::string::npos) << chart.categories[0];
+          EXPECT_TRUE(chart.categories[1].ends_with(", naive OOM")) << chart.categories[1];
+        }
+    EXPECT_GT(charts, 0) << study;
+  }
+}
+
+TEST(Report, LeavesOutSectionsWithoutData) {
+  EXPECT_TRUE(report_of({}).sections.empty());
+  // Of an implementation that is not ours no graph is known, and so no memory.
+  EXPECT_EQ(section_ids(report_of({.records = {attention_record({.implementation = "mine"})}})),
+            (std::vector<std::string>{"attention", "rows", "machine"}));
+}
+
+TEST(Report, AStudyThatNobodyKnowsStillHasItsRowsAndCommands) {
+  Record record = attention_record({});
+  record.study = "something new";
+  record.workload = {{"size", 3}, {"other", "x"}};
+  record.command = "ridgeline something --size 3";
+  Record second = record;
+  second.workload["size"] = 4;
+  const ReportDocument document = report_of({.records = {record, second}});
+  ASSERT_EQ(document.sections.front().id, "rows");
+  const ReportTable& table = document.sections.front().tables.front();
+  EXPECT_EQ(table.title, "something new (other x)");
+  EXPECT_EQ(table.columns[1], "size");
+  EXPECT_EQ(table.details.front().front().second, record.command);
+}
+
+// What a model holds in its worst moment is a bar of its own; values that make no sense are none.
+TEST(Report, ShowsWhereTheMemoryOfAModelGoes) {
+  Record record = attention_record({});
+  record.study = "model";
+  record.implementation = "compiled";
+  record.status = Status::oom;
+  record.workload = {{"model_size", "xl"}, {"context_length", 512}, {"precision", "fp32"}};
+  record.metrics = {{"forward", {{"at_peak", {{"parameters_bytes", 1}}}}},
+                    {"full_step",
+                     {{"at_peak",
+                       {{"parameters_bytes", 100},
+                        {"optimizer_state_bytes", 200},
+                        {"gaps_bytes", -1},
+                        {"data_bytes", "many"},
+                        {"workspace_bytes", 0}}}}}};
+  const ReportDocument document = report_of({.records = {record}});
+  const Chart* found = nullptr;
+  for (const ReportSection& section : document.sections)
+    for (const ReportView& view : section.views)
+      for (const Chart& chart : view.charts)
+        if (chart.id == "model-memory-by-kind") found = &chart;
+  ASSERT_NE(found, nullptr);
+  EXPECT_EQ(found->categories,
+            std::vector<std::string>{"xl, context 512, compiled (does not fit)"});
+  ASSERT_EQ(found->series.size(), 2u);
+  EXPECT_EQ(found->series[1].name, "optimizer state");
+  EXPECT_EQ(found->series[1].points.at(0).y, 200);
+}
+
+TEST(Report, OfRowsMeasuredTwiceTheLaterOneCounts) {
+  Record old = attention_record({.forward_ms = 1}), later = attention_record({.forward_ms = 7});
+  old.time = "2026-01-01T00:00:00Z";
+  later.time = "2026-01-02T00:00:00Z";
+  for (const auto& records : {std::vector{old, later}, std::vector{later, old}}) {
+    const ReportDocument document = report_of({.records = records});
+    const Chart& chart = document.sections.front().views.front().charts.front();
+    EXPECT_EQ(chart.series.front().points.front().y, 7);
+    EXPECT_NE(document.footer.find("1 row measured again later is not shown"), std::string::npos);
+  }
+}
+
+TEST(Report, AllShapesHoldTheSameNumbers) {
+  std::vector<Record> records;
+  for (const int seq_len : {256, 512})
+    records.push_back(attention_record({.seq_len = seq_len, .forward_ms = 1.25}));
+  const ReportDocument document = report_of({.records = records});
+  EXPECT_NE(to_markdown(document).find("1.25 ms"), std::string::npos);
+  const Chart& chart = document.sections.front().views.front().charts.front();
+  EXPECT_EQ(chart_table(chart).rows.size(), 2u);
+  const std::string svg = to_svg(chart, "<caption>");
+  EXPECT_NE(svg.find("&lt;caption&gt;"), std::string::npos);
+  EXPECT_EQ(svg.find("nan"), std::string::npos);
+}
+
+TEST(SvgChart, TheTitleOfAnAxisStandsLeftOfItsTicks) {
+  for (const char* tick : {"1", "100 GFLOP/s", "a hundred GFLOP/s"}) {
+    Chart chart{.y = {.label = "speed", .ticks = {{0.5, tick}}}};
+    const std::string svg = to_svg(chart, "");
+    const std::string before = "<text x=\"";
+    const size_t at = svg.find(fmt::format(">{}<", tick));
+    const double end = std::stod(svg.substr(svg.rfind(before, at) + before.size()));
+    EXPECT_GT(end - 6.4 * static_cast<double>(std::string_view(tick).size()), 22) << svg;
+  }
+}
+
+TEST(ReportAxis, TicksLieInTheRangeAndGrowForAnyValues) {
+  std::mt19937 random(3);
+  std::uniform_real_distribution<double> exponent(-25, 25);
+  for (int i = 0; i < 2000; ++i) {
+    std::vector<double> values;
+    for (size_t n = random() % 6; n-- > 0;)
+      values.push_back(random() % 9 == 0 ? std::nan("") : std::pow(10, exponent(random)));
+    for (const Quantity quantity :
+         {Quantity::milliseconds, Quantity::bytes, Quantity::length, Quantity::ratio})
+      for (const Axis& axis :
+           {log_axis("x", quantity, values), linear_axis("x", quantity, values)}) {
+        EXPECT_LT(axis.min, axis.max);
+        EXPECT_LE(axis.ticks.size(), 12u);
+        for (size_t t = 0; t < axis.ticks.size(); ++t) {
+          EXPECT_GE(axis.ticks[t].value, axis.min * (1 - 1e-6));
+          EXPECT_LE(axis.ticks[t].value, axis.max * (1 + 1e-6));
+          if (t > 0) {
+            EXPECT_GT(axis.ticks[t].value, axis.ticks[t - 1].value);
+          }
+        }
+      }
+  }
+}
+
+TEST(ReportAxis, NumbersHaveThreeFiguresAndAUnit) {
+  EXPECT_EQ(quantity_text(Quantity::milliseconds, 0.677), "677 us");
+  EXPECT_EQ(quantity_text(Quantity::milliseconds, 10.42), "10.4 ms");
+  EXPECT_EQ(quantity_text(Quantity::milliseconds, 1030), "1.03 s");
+  EXPECT_EQ(quantity_text(Quantity::bytes, 0x1p31), "2.00 GiB");
+  EXPECT_EQ(quantity_text(Quantity::ratio, 2), "2.00x");
+}
+
+}  // namespace
+}  // namespace ridgeline

@@ -1,0 +1,49 @@
+#include "studies/frontier/tables.h"
+
+#include <gtest/gtest.h>
+
+namespace ridgeline {
+namespace {
+
+Record frontier(const char* implementation, int64_t fits, bool ended, int64_t budget = 1 << 30) {
+  Record record;
+  record.study = "frontier";
+  record.implementation = implementation;
+  record.device = "cpu";
+  record.workload = {
+      {"batch_size", 8}, {"heads", 1}, {"d_model", 64}, {"dtype", "fp32"}, {"causal", false}};
+  record.settings = {{"memory_budget_bytes", budget}};
+  record.metrics =
+      Json{{"seq_len", fits}, {"predicted_seq_len", fits}, {"limited_by", "its run limit"}};
+  if (ended) (*record.metrics)["first_oom_seq_len"] = fits + 128;
+  return record;
+}
+
+std::string notes_of(const std::vector<Record>& records) {
+  std::string text;
+  for (const std::string& note : frontier_notes(records)) text += note + "\n";
+  return text;
+}
+
+TEST(FrontierReport, ARatioOfTwoEndsIsOne) {
+  const std::string text = notes_of({frontier("naive", 1000, true), frontier("flash", 8000, true)});
+  EXPECT_NE(text.find("flash reaches 8 times the sequence of naive"), std::string::npos) << text;
+}
+
+TEST(FrontierReport, WhatDidNotEndReachesAtLeastAsMuch) {
+  const std::string text =
+      notes_of({frontier("naive", 1000, true), frontier("flash", 8000, false)});
+  EXPECT_NE(text.find("flash reaches at least 8 times the sequence of naive"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("8000 is no limit of memory, but its run limit"), std::string::npos) << text;
+}
+
+TEST(FrontierReport, WithoutAnEndOrWithinOtherBudgetsThereIsNoRatio) {
+  for (const std::vector<Record>& records :
+       {std::vector{frontier("naive", 1000, false), frontier("flash", 8000, true)},
+        std::vector{frontier("naive", 1000, true), frontier("flash", 8000, true, 1 << 20)}})
+    EXPECT_EQ(notes_of(records).find("reaches"), std::string::npos) << notes_of(records);
+}
+
+}  // namespace
+}  // namespace ridgeline
