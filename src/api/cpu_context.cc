@@ -3,6 +3,7 @@
 #include <new>
 
 #include "api/context.h"
+#include "api/fork_count.h"
 #include "api/operand_sums.h"
 #include "base/error.h"
 #include "base/machine_limits.h"
@@ -12,10 +13,33 @@
 namespace ridgeline {
 namespace {
 
+// The threads of a context. A process that was forked has none of them and starts its own; the
+// others' cannot be ended here, so their memory is left.
+class Threads {
+ public:
+  explicit Threads(int count) : pool_(std::make_unique<ThreadPool>(count)) {}
+  void check_fork() {
+    if (made_after_ == fork_count()) return;
+    const int count = pool_->threads();
+    static_cast<void>(pool_.release());
+    pool_ = std::make_unique<ThreadPool>(count);
+    made_after_ = fork_count();
+  }
+  // Of a forked process that makes no more calls.
+  ~Threads() {
+    if (made_after_ != fork_count()) static_cast<void>(pool_.release());
+  }
+  ThreadPool& pool() { return *pool_; }
+
+ private:
+  int made_after_ = fork_count();
+  std::unique_ptr<ThreadPool> pool_;
+};
+
 class CpuCall : public PreparedCall {
  public:
-  CpuCall(AttentionCall call, ThreadPool& pool, Isa isa)
-      : call_(std::move(call)), sums_(operand_sums_of(call_)), pool_(pool), isa_(isa) {
+  CpuCall(AttentionCall call, Threads& threads, Isa isa)
+      : call_(std::move(call)), sums_(operand_sums_of(call_)), threads_(threads), isa_(isa) {
     for (const OperandSums& each : sums_.list) call_.outputs[each.output] = each.sums;
   }
 
@@ -25,7 +49,7 @@ class CpuCall : public PreparedCall {
     for (const OperandSums& each : sums_.list)
       if (!each.direct) call_.outputs[each.output].data = static_cast<char*>(scratch) + each.offset;
     const KernelCall kernel{call_.node, call_.inputs, call_.outputs};
-    const CpuContext context{.pool = pool_, .isa = isa_};
+    const CpuContext context{.pool = threads_.pool(), .isa = isa_};
     if (call_.node.op == Op::attention)
       attention_kernel(kernel, context);
     else
@@ -41,7 +65,7 @@ class CpuCall : public PreparedCall {
     const Shape &from = sums.shape, &shape = result.shape;
     const int64_t row_tiles = from[2] / shape[2], column_tiles = from[3] / shape[3];
     const auto* values = sums.as<float>();
-    pool_.for_range(element_count(shape), kGrain, [&](int64_t begin, int64_t end) {
+    threads_.pool().for_range(element_count(shape), kGrain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t column = i % shape[3], row = i / shape[3] % shape[2],
                       head = i / (shape[3] * shape[2]);
@@ -57,24 +81,25 @@ class CpuCall : public PreparedCall {
 
   AttentionCall call_;
   OperandSumsPlan sums_;
-  ThreadPool& pool_;
+  Threads& threads_;
   Isa isa_;
 };
 
 class Cpu : public AttentionDevice {
  public:
-  explicit Cpu(int threads) : pool_(threads), isa_(default_isa()) {}
+  explicit Cpu(int threads) : threads_(threads), isa_(default_isa()) {}
 
   void enter(void* const* stream) override {
     if (stream != nullptr)
       throw Error(ErrorKind::usage, "uses_stream is 1 on the CPU, which has no streams",
                   "set it to 0");
+    threads_.check_fork();
   }
   void leave() noexcept override {}
   // The kernels take by themselves what else they need.
   Bytes scratch(const AttentionCall& call) const override { return operand_sums_of(call).bytes; }
   std::unique_ptr<PreparedCall> prepare(const AttentionCall& call) override {
-    return std::make_unique<CpuCall>(call, pool_, isa_);
+    return std::make_unique<CpuCall>(call, threads_, isa_);
   }
   void* workspace(Bytes bytes) override {
     if (bytes > held_) {
@@ -93,7 +118,7 @@ class Cpu : public AttentionDevice {
     void operator()(char* data) const { ::operator delete(data, kAligned); }
   };
 
-  ThreadPool pool_;
+  Threads threads_;
   Isa isa_;
   std::unique_ptr<char, Free> memory_;
   Bytes held_;

@@ -8,6 +8,7 @@
 
 #include "api/border.h"
 #include "api/context.h"
+#include "api/fork_count.h"
 #include "api/operand_sums.h"
 #include "base/error.h"
 #include "jit/disk_cache.h"
@@ -162,16 +163,25 @@ class Cuda : public AttentionDevice {
   // Kernels and memory go while the GPU's context is current, and after their last use, which may
   // be on streams of the caller's.
   ~Cuda() override {
+    if (made_after_ != fork_count()) {  // the driver does not work in a copy of the process
+      static_cast<void>(device_.release());
+      static_cast<void>(workspaces_.release());
+      return;
+    }
     try {
       const CurrentContext current(queue_.context());
       if (took_streams_) cuda::driver().cuCtxSynchronize();
-      workspaces_.clear();
+      workspaces_->clear();
       device_.reset();
     } catch (const Error&) {  // the context is lost, and all of it with it
     }
   }
 
   void enter(void* const* stream) override {
+    if (made_after_ != fork_count())
+      throw Error(ErrorKind::environment,
+                  "the context was made before fork(), and CUDA does not work in such a process",
+                  "make it in the process that uses it, or start that by spawn");
     current_.emplace(queue_.context());
     if (stream == nullptr) return;
     queue_.redirect(static_cast<cuda::Stream>(*stream));
@@ -189,7 +199,7 @@ class Cuda : public AttentionDevice {
     return std::make_unique<CudaCallReady>(call, *device_);
   }
   void* workspace(Bytes bytes) override {
-    CudaBuffer& buffer = workspaces_[queue_.stream()];
+    CudaBuffer& buffer = (*workspaces_)[queue_.stream()];
     if (bytes > buffer.bytes()) {
       expect_no_capture("the context has no workspace for this call");
       if (buffer.bytes().count > 0) queue_.synchronize();  // the last call that uses it
@@ -208,9 +218,12 @@ class Cuda : public AttentionDevice {
 
   std::unique_ptr<CudaDevice> device_;
   CudaQueue& queue_;
-  std::map<cuda::Stream, CudaBuffer> workspaces_;  // by the stream that orders its users
-  std::optional<CurrentContext> current_;          // while a call is under way
+  // By the stream that orders the users of each.
+  using Workspaces = std::map<cuda::Stream, CudaBuffer>;
+  std::unique_ptr<Workspaces> workspaces_ = std::make_unique<Workspaces>();
+  std::optional<CurrentContext> current_;  // while a call is under way
   bool took_streams_ = false;
+  int made_after_ = fork_count();
 };
 
 }  // namespace
@@ -218,6 +231,7 @@ class Cuda : public AttentionDevice {
 std::unique_ptr<AttentionDevice> open_cuda(const rl_context_params& params) {
   set_cache_warnings(false);
   check_cache(params.cache_dir);
+  const CurrentContext restored_at_the_end;
   return std::make_unique<Cuda>(options_of(params));
 }
 

@@ -380,7 +380,12 @@ TEST(LibraryScores, AtRandomAreAnsweredWithAStatus) {
     std::vector<rl_score_node> nodes;
     const int count = 1 + below(12);
     for (int i = 0; i < count; ++i) {
-      const int op = below(4) == 0 ? below(80) - 4 : below(3) == 0 ? below(9) : 16 + below(22);
+      const int op = below(30) == 0  ? below(80) - 4
+                     : below(3) == 0 ? below(9)
+                     : below(4) == 0 ? 48 + below(6)
+                     : below(8) == 0 ? 64 + below(4)
+                     : below(2) == 0 ? 16 + below(10)
+                                     : 32 + below(6);
       const int reach = i + (below(30) == 0 ? 3 : 0);
       nodes.push_back({op,
                        {reach > 0 ? below(reach) : below(2), reach > 0 ? below(reach) : 0,

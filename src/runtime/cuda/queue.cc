@@ -46,12 +46,14 @@ bool PrimaryContext::try_make_current() const noexcept {
   return cuda::driver().cuCtxSetCurrent(context_) == cuda::kSuccess;
 }
 
-CurrentContext::CurrentContext(const PrimaryContext& context) {
-  const cuda::Driver& driver = cuda::driver();
-  cuda::check(driver.cuCtxGetCurrent(&before_), "asking for the current context");
-  if (before_ == context.handle()) return;
-  context.make_current();
+CurrentContext::CurrentContext() {
+  cuda::check(cuda::driver().cuCtxGetCurrent(&before_), "asking for the current context");
   changed_ = true;
+}
+
+CurrentContext::CurrentContext(const PrimaryContext& context) : CurrentContext() {
+  changed_ = before_ != context.handle();
+  if (changed_) context.make_current();
 }
 
 CurrentContext::~CurrentContext() {

@@ -37,6 +37,8 @@ class PrimaryContext {
 // Makes a context current in this thread, and the one that was there again at the end.
 class CurrentContext {
  public:
+  // Without a context: whatever becomes current meanwhile.
+  CurrentContext();
   explicit CurrentContext(const PrimaryContext& context);
   ~CurrentContext();
   CurrentContext(const CurrentContext&) = delete;
