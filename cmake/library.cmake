@@ -17,7 +17,7 @@ target_link_options(ridgeline_shared PRIVATE LINKER:--version-script=${exports} 
 add_library(ridgeline::ridgeline ALIAS ridgeline_shared)
 
 # Folders that no function of the library reaches; the linker of a program would leave them out as well.
-set(unused "src/(autodiff|cli|compile|kernels/reference|measure|models|passes|report|studies)/|src/cost/device_specs")
+set(unused "src/(cli|compile|kernels/reference|measure|models|report|studies)/|src/cost/device_specs")
 set(library_objects "$<TARGET_OBJECTS:ridgeline_core>;$<TARGET_OBJECTS:ridgeline_harness>")
 add_library(ridgeline_static STATIC "$<FILTER:${library_objects},EXCLUDE,${unused}>" ${simd_objects})
 set_target_properties(ridgeline_static PROPERTIES LINKER_LANGUAGE CXX)

@@ -4,9 +4,12 @@
 //   measure_callable results.jsonl baseline.jsonl   and says what changed since the baseline
 #include <ridgeline/harness.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <exception>
 #include <numeric>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -25,6 +28,15 @@ void strided(float a, const Vector& x, Vector& y) {
     for (size_t i = start; i < y.size(); i += kStride) y[i] += a * x[i];
 }
 
+// y was a multiple of x before and is one afterwards, whatever the order of the sums: x is 1 at the
+// second element, which tells the multiple.
+std::vector<ridgeline::CheckedResult> check_saxpy(const Vector& x, const Vector& y) {
+  double worst = 0;
+  for (size_t i = 0; i < y.size(); ++i)
+    worst = std::max(worst, std::fabs(double{y[i]} - double{y[1]} * x[i]));
+  return {{.name = "y", .max_error = worst, .tolerance = 1e-6 * y[1] * x.back()}};
+}
+
 int run(const std::string& results, const std::string& baseline) {
   constexpr int64_t kCount = 1 << 21;
   Vector x(kCount), y(kCount);
@@ -35,16 +47,25 @@ int run(const std::string& results, const std::string& baseline) {
     const char* name;
     void (*saxpy)(float, const Vector&, Vector&);
   };
-  for (const Way& way : {Way{"forward", forward}, Way{"strided", strided}}) {
-    const ridgeline::Timing timing = harness.measure({.name = "saxpy",
-                                                      .implementation = way.name,
-                                                      .sizes = {{"n", kCount}},
-                                                      .flops = 2.0 * kCount,
-                                                      .bytes = 3.0 * sizeof(float) * kCount,
-                                                      .run = [&] { way.saxpy(0.5f, x, y); }});
-    std::printf("%-8s %7.3f ms [%.3f, %.3f]  %6.2f GFLOP/s  %6.2f GB/s\n", way.name,
-                timing.median_ms, timing.median_low_ms, timing.median_high_ms,
-                timing.flops_per_s / 1e9, timing.bytes_per_s / 1e9);
+  // In turns, so that what disturbs the machine disturbs both; and what is wrong has no time.
+  std::vector<ridgeline::Callable> callables;
+  for (const Way& way : {Way{"forward", forward}, Way{"strided", strided}})
+    callables.push_back({.name = "saxpy",
+                         .implementation = way.name,
+                         .sizes = {{"n", kCount}},
+                         .flops = 2.0 * kCount,
+                         .bytes = 3.0 * sizeof(float) * kCount,
+                         .convention = "an FMA as two; x and y read, y written",
+                         .run = [&x, &y, way] { way.saxpy(0.5f, x, y); },
+                         .check = [&] { return check_saxpy(x, y); }});
+  const ridgeline::Turns turns = harness.measure_in_turns(callables);
+  for (size_t i = 0; i < callables.size(); ++i) {
+    const ridgeline::Timing& timing = turns.timings[i];
+    if (!timing.wrong.empty()) throw std::runtime_error(timing.wrong);
+    std::printf("%-8s %7.3f ms [%.3f, %.3f]  %6.2f GFLOP/s  %6.2f GB/s  %.2f of forward's time\n",
+                callables[i].implementation.c_str(), timing.median_ms, timing.median_low_ms,
+                timing.median_high_ms, timing.flops_per_s / 1e9, timing.bytes_per_s / 1e9,
+                turns.ratios[i].median);
   }
   if (baseline.empty()) return 0;
   for (const ridgeline::BaselineRow& row : ridgeline::compare_with_baseline(baseline, results))

@@ -62,10 +62,13 @@ struct fp16 {
 // The dtype of elements of a type; types without one do not compile.
 template <class T>
 constexpr rl_dtype dtype_of() {
-  static_assert(std::is_same_v<T, float> || std::is_same_v<T, bf16> || std::is_same_v<T, fp16>,
-                "elements are float, rl::bf16 or rl::fp16");
+  static_assert(std::is_same_v<T, float> || std::is_same_v<T, bf16> || std::is_same_v<T, fp16> ||
+                    std::is_same_v<T, int32_t> || std::is_same_v<T, bool>,
+                "elements are float, rl::bf16 or rl::fp16; of operands also int32_t and bool");
   if constexpr (std::is_same_v<T, float>) return {RL_FLOAT, 32, 1};
   if constexpr (std::is_same_v<T, fp16>) return {RL_FLOAT, 16, 1};
+  if constexpr (std::is_same_v<T, int32_t>) return {RL_INT, 32, 1};
+  if constexpr (std::is_same_v<T, bool>) return {RL_BOOL, 8, 1};
   return {RL_BFLOAT, 16, 1};
 }
 
@@ -163,83 +166,130 @@ class Context {
   std::unique_ptr<rl_context, Destroy> context_;
 };
 
+// f of softmax(f(scale q k^T) + mask) v, from nodes as rl_score_function_create takes them.
+class ScoreFunction {
+ public:
+  explicit ScoreFunction(std::span<const rl_score_node> nodes) {
+    rl_score_function* function = nullptr;
+    check(rl_score_function_create(nodes.data(), nodes.size(), &function));
+    function_.reset(function);
+  }
+  const rl_score_function* get() const { return function_.get(); }
+
+ private:
+  struct Destroy {
+    void operator()(rl_score_function* function) const { rl_score_function_destroy(function); }
+  };
+  std::unique_ptr<rl_score_function, Destroy> function_;
+};
+
 struct AttentionOptions {
   double scale = 0;  // 0: 1 / sqrt(head_dim)
   rl_causal causal = RL_CAUSAL_NONE;
   int64_t window = 0;
   bool deterministic = false;
   std::span<std::byte> workspace = {};  // memory of the device; none: the context takes its own
+  const ScoreFunction* score = nullptr;
+  bool uses_stream = false;  // this call is queued on `stream`, whatever the context says
+  void* stream = nullptr;
 };
+
+// Operands of a score function, or their gradients, of which some may be no tensor.
+inline constexpr size_t kMaxOperands = 6;
+using Operands = std::array<TensorView, kMaxOperands>;
 
 struct ForwardTensors {
   TensorView q, k, v, out;
   TensorView log_sum_exp = {};  // none: not wanted
+  Operands operands = {};
 };
 
 struct BackwardTensors {
   TensorView q, k, v, out, log_sum_exp, d_out, d_q, d_k, d_v;
+  Operands operands = {}, d_operands = {};
 };
 
-// What both directions take.
-template <class Params, class Tensors>
-Params common_params(const Tensors& tensors, const AttentionOptions& options) {
+// A call as the C interface takes it, with the lists that it points to.
+template <class Params>
+struct Call {
   Params params = {};
-  params.size = sizeof params;
-  params.q = tensors.q.get();
-  params.k = tensors.k.get();
-  params.v = tensors.v.get();
-  params.out = tensors.out.get();
-  params.log_sum_exp = tensors.log_sum_exp.get();
-  params.scale = options.scale;
-  params.window = options.window;
-  params.causal = options.causal;
-  params.deterministic = options.deterministic ? 1 : 0;
-  params.workspace = options.workspace.data();
-  params.workspace_bytes = options.workspace.size();
-  return params;
-}
+  std::array<const rl_tensor*, kMaxOperands> operands = {}, d_operands = {};
 
-inline rl_attention_forward_params params_of(const ForwardTensors& tensors,
-                                             const AttentionOptions& options) {
-  return common_params<rl_attention_forward_params>(tensors, options);
-}
-
-inline rl_attention_backward_params params_of(const BackwardTensors& tensors,
-                                              const AttentionOptions& options) {
-  auto params = common_params<rl_attention_backward_params>(tensors, options);
-  params.d_out = tensors.d_out.get();
-  params.d_q = tensors.d_q.get();
-  params.d_k = tensors.d_k.get();
-  params.d_v = tensors.d_v.get();
-  return params;
-}
+  template <class Tensors>
+  Call(const Tensors& tensors, const AttentionOptions& options) {
+    params.size = sizeof params;
+    params.q = tensors.q.get();
+    params.k = tensors.k.get();
+    params.v = tensors.v.get();
+    params.out = tensors.out.get();
+    params.log_sum_exp = tensors.log_sum_exp.get();
+    params.scale = options.scale;
+    params.window = options.window;
+    params.causal = options.causal;
+    params.deterministic = options.deterministic ? 1 : 0;
+    params.workspace = options.workspace.data();
+    params.workspace_bytes = options.workspace.size();
+    params.score = options.score != nullptr ? options.score->get() : nullptr;
+    params.operands = operands.data();
+    for (size_t i = 0; i < kMaxOperands; ++i) {
+      operands[i] = tensors.operands[i].get();
+      if (operands[i] != nullptr) params.operand_count = i + 1;
+    }
+    params.uses_stream = options.uses_stream ? 1 : 0;
+    params.stream = options.stream;
+    if constexpr (std::is_same_v<Params, rl_attention_backward_params>) {
+      params.d_out = tensors.d_out.get();
+      params.d_q = tensors.d_q.get();
+      params.d_k = tensors.d_k.get();
+      params.d_v = tensors.d_v.get();
+      for (size_t i = 0; i < kMaxOperands; ++i) d_operands[i] = tensors.d_operands[i].get();
+      params.d_operands = d_operands.data();
+    }
+  }
+  Call(const Call&) = delete;
+};
+using ForwardCall = Call<rl_attention_forward_params>;
+using BackwardCall = Call<rl_attention_backward_params>;
 
 // Shapes and meaning: rl_attention_forward_params and rl_attention_backward_params.
 inline void attention_forward(Context& context, const ForwardTensors& tensors,
                               const AttentionOptions& options = {}) {
-  const rl_attention_forward_params params = params_of(tensors, options);
-  check(rl_attention_forward(context.get(), &params));
+  const ForwardCall call(tensors, options);
+  check(rl_attention_forward(context.get(), &call.params));
 }
 
 inline void attention_backward(Context& context, const BackwardTensors& tensors,
                                const AttentionOptions& options = {}) {
-  const rl_attention_backward_params params = params_of(tensors, options);
-  check(rl_attention_backward(context.get(), &params));
+  const BackwardCall call(tensors, options);
+  check(rl_attention_backward(context.get(), &call.params));
+}
+
+// Gets what the same call needs before it starts, such as compiled kernels.
+inline void warm_up(Context& context, const ForwardTensors& tensors,
+                    const AttentionOptions& options = {}) {
+  const ForwardCall call(tensors, options);
+  check(rl_attention_forward_warm_up(context.get(), &call.params));
+}
+
+inline void warm_up(Context& context, const BackwardTensors& tensors,
+                    const AttentionOptions& options = {}) {
+  const BackwardCall call(tensors, options);
+  check(rl_attention_backward_warm_up(context.get(), &call.params));
 }
 
 inline size_t workspace_bytes(Context& context, const ForwardTensors& tensors,
                               const AttentionOptions& options = {}) {
-  const rl_attention_forward_params params = params_of(tensors, options);
+  const ForwardCall call(tensors, options);
   size_t bytes = 0;
-  check(rl_attention_forward_workspace(context.get(), &params, &bytes));
+  check(rl_attention_forward_workspace(context.get(), &call.params, &bytes));
   return bytes;
 }
 
 inline size_t workspace_bytes(Context& context, const BackwardTensors& tensors,
                               const AttentionOptions& options = {}) {
-  const rl_attention_backward_params params = params_of(tensors, options);
+  const BackwardCall call(tensors, options);
   size_t bytes = 0;
-  check(rl_attention_backward_workspace(context.get(), &params, &bytes));
+  check(rl_attention_backward_workspace(context.get(), &call.params, &bytes));
   return bytes;
 }
 

@@ -1,5 +1,6 @@
-// Measures any callable the way Ridgeline measures its own: warm-ups, samples, an interval of the
-// median, a record on the disk, and a verdict against an earlier run.
+// Measures any callable the way Ridgeline measures its own: checked values, warm-ups, samples, an
+// interval of the median, a record on the disk, several callables in turns, and a verdict against
+// an earlier run.
 //
 //   #include <ridgeline/harness.h>
 //
@@ -40,6 +41,22 @@ struct HarnessOptions {
 // Runs the work once and gives its time in milliseconds by a clock of its own, such as a GPU's.
 using CallClock = std::function<double(const std::function<void()>& work)>;
 
+// A GPU's own clock: events on a stream around the work, which has to be queued there. The driver
+// is opened when this is called; throws ridgeline::Error where there is none.
+struct CudaClockOptions {
+  int device = 0;
+  void* stream = nullptr;   // a CUstream or cudaStream_t; null: the default stream
+  bool cold_cache = false;  // the GPU's L2 is overwritten before every sample
+};
+CallClock cuda_clock(const CudaClockOptions& options = {});
+
+// What a check found in one result.
+struct CheckedResult {
+  std::string name = {};
+  double max_error = 0;
+  double tolerance = 0;
+};
+
 struct Callable {
   std::string name = {};                      // of the workload
   std::string implementation = "default";     // of it: what is compared with what
@@ -47,8 +64,14 @@ struct Callable {
   std::string device = "cpu";
   double flops = 0;  // of one call, by your own convention; 0: not known
   double bytes = 0;
+  std::string convention = {};  // of both, for people: "an FMA as two, every operand once"
   std::function<void()> run = {};
   CallClock time_ms = {};  // empty: the host's monotonic clock around run()
+  // Called after one run, before anything is timed. A result beyond its tolerance, or one that is
+  // NaN, ends the measurement: there is no time of a wrong result.
+  std::function<std::vector<CheckedResult>()> check = {};
+  // The host's caches are overwritten before every sample. For a GPU: CudaClockOptions.
+  bool cold_cache = false;
 };
 
 struct Timing {
@@ -57,6 +80,17 @@ struct Timing {
   double mean_ms = 0, std_ms = 0, min_ms = 0, max_ms = 0, p95_ms = 0, p99_ms = 0;
   double flops_per_s = 0, bytes_per_s = 0;  // from the median; 0: not known
   std::vector<double> samples_ms = {};
+  std::string wrong = {};  // what the check found; then there are no times. Empty: it is right
+};
+
+// The time of a callable over that of the first, round by round.
+struct TimeRatio {
+  double median = 0, low = 0, high = 0;  // with its interval
+};
+
+struct Turns {
+  std::vector<Timing> timings = {};    // of each callable, in their order
+  std::vector<TimeRatio> ratios = {};  // likewise; the first is 1. 0: a side was wrong
 };
 
 class Harness {
@@ -65,6 +99,10 @@ class Harness {
   // Throws ridgeline::Error (a std::runtime_error) for options that make no sense or a file that
   // cannot be written; what the callable throws passes through.
   Timing measure(const Callable& callable);
+  // Takes samples of several callables in turns, A B B A, so that what disturbs the machine
+  // disturbs all of them: one round is one sample of each. Those whose values are wrong take no
+  // turns.
+  Turns measure_in_turns(const std::vector<Callable>& callables);
 
  private:
   HarnessOptions options_;

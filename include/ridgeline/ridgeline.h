@@ -55,8 +55,10 @@ typedef enum rl_status {
   RL_ERROR_INVALID_ARGUMENT = 1, /* a null pointer, a shape, a stride, a dtype, a wrong device */
   RL_ERROR_UNSUPPORTED = 2,      /* a valid request that this library or device does not serve */
   RL_ERROR_OUT_OF_MEMORY = 3,
-  RL_ERROR_DEVICE = 4,  /* the GPU, its driver or the operating system failed */
-  RL_ERROR_INTERNAL = 5 /* a bug of the library */
+  RL_ERROR_DEVICE = 4,   /* the GPU, its driver or the operating system failed */
+  RL_ERROR_INTERNAL = 5, /* a bug of the library */
+  RL_ERROR_NOT_READY = 6 /* the stream is captured, and the call needs a kernel that is not compiled
+                            or memory that is not there: warm it up before the capture */
 } rl_status;
 
 /* "RL_ERROR_UNSUPPORTED"; of a number that is no status: "RL_ERROR_UNKNOWN". */
@@ -66,8 +68,9 @@ RL_API const char* rl_status_name(rl_status status);
 RL_API const char* rl_last_error(void);
 
 /* Tensors have the layout and the codes of DLPack: a DLTensor can be passed as it is. */
-enum { RL_CPU = 1, RL_CUDA = 2 };     /* rl_device.type: kDLCPU, kDLCUDA */
-enum { RL_FLOAT = 2, RL_BFLOAT = 4 }; /* rl_dtype.code: kDLFloat, kDLBfloat */
+enum { RL_CPU = 1, RL_CUDA = 2 }; /* rl_device.type: kDLCPU, kDLCUDA */
+/* rl_dtype.code: kDLInt, kDLFloat, kDLBfloat, kDLBool */
+enum { RL_INT = 0, RL_FLOAT = 2, RL_BFLOAT = 4, RL_BOOL = 6 };
 
 typedef struct rl_device {
   int32_t type;
@@ -77,7 +80,7 @@ typedef struct rl_device {
 typedef struct rl_dtype {
   uint8_t code;
   uint8_t bits;   /* fp32: {RL_FLOAT, 32, 1}; fp16: {RL_FLOAT, 16, 1}; bf16: {RL_BFLOAT, 16, 1} */
-  uint16_t lanes; /* 1 */
+  uint16_t lanes; /* 1; operands of score functions also i32 {RL_INT, 32, 1}, {RL_BOOL, 8, 1} */
 } rl_dtype;
 
 typedef struct rl_tensor {
@@ -98,7 +101,8 @@ typedef struct rl_context_params {
   rl_device device;
   int32_t threads;     /* of the CPU, the caller's included; 0: as many as the machine gives */
   int32_t uses_stream; /* 1: a GPU's work is queued on `stream`; 0: on a stream of the context */
-  void* stream; /* a CUstream or cudaStream_t, which outlives the context; NULL: the default */
+  void* stream; /* a CUstream or cudaStream_t, which outlives the context; NULL: the default. A call
+                   may name another one */
   const char* cache_dir; /* where GPU kernels are kept; NULL: the user's cache; "off": nowhere */
 } rl_context_params;
 
@@ -111,6 +115,79 @@ RL_API rl_status rl_context_create(const rl_context_params* params, rl_context**
 RL_API void rl_context_destroy(rl_context* context);
 /* Waits until all work of the context is done. On the CPU it is when a call returns. */
 RL_API rl_status rl_context_synchronize(rl_context* context);
+
+/* A function of single scores, as a list of nodes that read nodes before them; the last one is the
+ * result. What attention makes of it: softmax(f(scale q k^T) + mask) v. ALiBi, a learned slope per
+ * head times the distance:
+ *
+ *   const rl_score_node alibi[] = {{RL_SCORE, {0}, 0},           // 0: scale q k^T
+ *                                  {RL_SCORE_OPERAND, {0}, 0},   // 1: slopes, [1, heads, 1, 1]
+ *                                  {RL_SCORE_KEY, {0}, 0},       // 2
+ *                                  {RL_SCORE_QUERY, {0}, 0},     // 3
+ *                                  {RL_SCORE_SUBTRACT, {2, 3}, 0},
+ *                                  {RL_SCORE_MULTIPLY, {1, 4}, 0},
+ *                                  {RL_SCORE_ADD, {0, 5}, 0}};
+ *   rl_score_function* function = NULL;
+ *   if (rl_score_function_create(alibi, 7, &function) != RL_OK) return fail(rl_last_error());
+ *
+ * Numbers are fp32. Positions and integers become numbers where arithmetic reads them; conditions
+ * are results of comparisons, of and, or and not, or operands. A score of -infinity hides the key.
+ */
+typedef enum rl_score_op {
+  RL_SCORE = 0,
+  RL_SCORE_CONSTANT = 1, /* `value` */
+  RL_SCORE_BATCH = 2,    /* the four positions of the score, as integers */
+  RL_SCORE_HEAD = 3,
+  RL_SCORE_QUERY = 4,
+  RL_SCORE_KEY = 5,
+  RL_SCORE_OPERAND = 6, /* number inputs[0] of the call's operands: fp32, bf16 or fp16 */
+  RL_SCORE_INT_OPERAND = 7,
+  RL_SCORE_BOOL_OPERAND = 8,
+  /* of a number */
+  RL_SCORE_NEGATE = 16,
+  RL_SCORE_EXP = 17,
+  RL_SCORE_LOG = 18,
+  RL_SCORE_SQRT = 19,
+  RL_SCORE_RSQRT = 20,
+  RL_SCORE_SIN = 21,
+  RL_SCORE_COS = 22,
+  RL_SCORE_TANH = 23,
+  RL_SCORE_SIGMOID = 24,
+  RL_SCORE_ABS = 25,
+  /* of two numbers */
+  RL_SCORE_ADD = 32,
+  RL_SCORE_SUBTRACT = 33,
+  RL_SCORE_MULTIPLY = 34,
+  RL_SCORE_DIVIDE = 35,
+  RL_SCORE_MAXIMUM = 36,
+  RL_SCORE_MINIMUM = 37,
+  /* of two numbers or two integers: a condition */
+  RL_SCORE_LESS = 48,
+  RL_SCORE_LESS_EQUAL = 49,
+  RL_SCORE_EQUAL = 50,
+  RL_SCORE_NOT_EQUAL = 51,
+  RL_SCORE_GREATER = 52,
+  RL_SCORE_GREATER_EQUAL = 53,
+  /* of conditions */
+  RL_SCORE_AND = 64,
+  RL_SCORE_OR = 65,
+  RL_SCORE_NOT = 66,
+  RL_SCORE_WHERE = 67 /* inputs[0] a condition: inputs[1] where it holds, else inputs[2] */
+} rl_score_op;
+
+typedef struct rl_score_node {
+  int32_t op; /* rl_score_op */
+  int32_t inputs[3];
+  double value;
+} rl_score_node;
+
+typedef struct rl_score_function rl_score_function;
+
+/* The nodes are copied. A function belongs to no context, may be used by several threads at once,
+ * and may be destroyed while calls that read it are under way on a GPU. */
+RL_API rl_status rl_score_function_create(const rl_score_node* nodes, size_t count,
+                                          rl_score_function** function);
+RL_API void rl_score_function_destroy(rl_score_function* function);
 
 /* Which keys a query may see. Query i stands at key position i, or at i + keys - queries. */
 typedef enum rl_causal {
@@ -138,6 +215,13 @@ typedef struct rl_attention_forward_params {
   int32_t deterministic; /* 0 or 1: a forward gives the same bits from run to run either way */
   void* workspace; /* memory of the device, aligned to 256 bytes; NULL: the context takes its own */
   size_t workspace_bytes;
+  const rl_score_function* score;   /* NULL: the scores as they are */
+  const rl_tensor* const* operands; /* of the score function, each [batch, heads, queries, keys]
+                                       with 1 where it is the same for all */
+  size_t operand_count;
+  void* stream;        /* of a GPU, for this call; see uses_stream */
+  int32_t uses_stream; /* 1: the call is queued on `stream`; 0: where the context says */
+  int32_t reserved;    /* 0 */
 } rl_attention_forward_params;
 
 RL_API rl_status rl_attention_forward(rl_context* context,
@@ -146,6 +230,10 @@ RL_API rl_status rl_attention_forward(rl_context* context,
 RL_API rl_status rl_attention_forward_workspace(rl_context* context,
                                                 const rl_attention_forward_params* params,
                                                 size_t* bytes);
+/* Gets everything that the same call needs before it starts: compiles and loads kernels, and takes
+ * the context's workspace. Starts nothing and reads no element; `data` of tensors may be NULL. */
+RL_API rl_status rl_attention_forward_warm_up(rl_context* context,
+                                              const rl_attention_forward_params* params);
 
 /* The gradients of q, k and v for the gradient d_out of out, given what the forward left. */
 typedef struct rl_attention_backward_params {
@@ -165,6 +253,15 @@ typedef struct rl_attention_backward_params {
   int32_t deterministic; /* 1: the same bits from run to run, on a GPU at some cost; 0: any order */
   void* workspace;
   size_t workspace_bytes;
+  const rl_score_function* score; /* these three as in the forward */
+  const rl_tensor* const* operands;
+  size_t operand_count;
+  const rl_tensor* const*
+      d_operands; /* the gradients of the operands that are floats, each like its
+                     operand and contiguous; NULL, or one NULL: not wanted */
+  void* stream;
+  int32_t uses_stream;
+  int32_t reserved;
 } rl_attention_backward_params;
 
 RL_API rl_status rl_attention_backward(rl_context* context,
@@ -172,6 +269,8 @@ RL_API rl_status rl_attention_backward(rl_context* context,
 RL_API rl_status rl_attention_backward_workspace(rl_context* context,
                                                  const rl_attention_backward_params* params,
                                                  size_t* bytes);
+RL_API rl_status rl_attention_backward_warm_up(rl_context* context,
+                                               const rl_attention_backward_params* params);
 
 #ifdef __cplusplus
 }

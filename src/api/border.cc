@@ -8,8 +8,6 @@
 #include <new>
 #include <string_view>
 
-#include "base/error.h"
-
 namespace ridgeline {
 namespace {
 
@@ -53,9 +51,15 @@ rl_status status_of(ErrorKind kind) {
 
 }  // namespace
 
+NotReady::NotReady(std::string message)
+    : Error(ErrorKind::usage, std::move(message),
+            "call the _warm_up function with the same parameters before the capture begins") {}
+
 rl_status keep_error() noexcept {
   try {
     throw;
+  } catch (const NotReady& error) {
+    return keep(RL_ERROR_NOT_READY, error.message(), error.next_step());
   } catch (const Error& error) {
     return keep(status_of(error.kind()), error.message(), error.next_step());
   } catch (const std::bad_alloc&) {
@@ -67,23 +71,24 @@ rl_status keep_error() noexcept {
   }
 }
 
-void copy_params(const void* given, const char* name, void* params, size_t size) {
+void copy_params(const void* given, const char* name, void* params, ParamSizes sizes) {
   if (given == nullptr)
     throw Error(ErrorKind::usage, fmt::format("{} is null", name), "pass a parameter struct");
   size_t given_size = 0;
   std::memcpy(&given_size, given, sizeof given_size);
-  if (given_size < size || given_size > kLongestParams)
+  if (given_size < sizes.first || given_size > kLongestParams)
     throw Error(ErrorKind::usage,
-                fmt::format("{}.size is {}, expected {} or what a newer header has", name,
-                            given_size, size),
+                fmt::format("{}.size is {}, expected {} or what another header of this version has",
+                            name, given_size, sizes.now),
                 "set it to sizeof of the struct");
   const char* bytes = static_cast<const char*>(given);
-  if (std::any_of(bytes + size, bytes + given_size, [](char byte) { return byte != 0; }))
-    throw Error(ErrorKind::unsupported,
-                fmt::format("{} sets fields that this library, version {}, does not know", name,
-                            rl_version()),
-                "use a newer library, or set only what its header has");
-  std::memcpy(params, given, size);
+  for (size_t i = sizes.now; i < given_size; ++i)
+    if (bytes[i] != 0)
+      throw Error(ErrorKind::unsupported,
+                  fmt::format("{} sets fields that this library, version {}, does not know", name,
+                              rl_version()),
+                  "use a newer library, or set only what its header has");
+  std::memcpy(params, given, std::min(given_size, sizes.now));
 }
 
 }  // namespace ridgeline
@@ -112,6 +117,8 @@ const char* rl_status_name(rl_status status) {
       return "RL_ERROR_DEVICE";
     case RL_ERROR_INTERNAL:
       return "RL_ERROR_INTERNAL";
+    case RL_ERROR_NOT_READY:
+      return "RL_ERROR_NOT_READY";
   }
   return "RL_ERROR_UNKNOWN";
 }

@@ -1,7 +1,15 @@
-// GPUs behind the C interface: the CUDA device on the caller's stream, or on one of its own.
+// GPUs behind the C interface: nodes that are planned and loaded once, started on the stream of the
+// context or of a call.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "api/border.h"
 #include "api/context.h"
+#include "api/fork_count.h"
+#include "api/operand_sums.h"
 #include "base/error.h"
 #include "jit/disk_cache.h"
 #include "runtime/cuda/cuda_device.h"
@@ -25,30 +33,197 @@ void check_cache(const char* folder) {
                 "name one that only this user may write to, or \"off\"");
 }
 
-class Cuda : public AttentionDevice {
- public:
-  explicit Cuda(const CudaOptions& options) : device_(options) {}
+// What a node of a call reads or writes.
+struct Place {
+  enum class Kind : uint8_t { input, output, scratch } kind;
+  size_t number = 0;  // of an input or output of the call; bytes into its scratch memory
+};
 
-  void run(const Node& node, std::span<const TensorView> inputs,
-           std::span<const TensorView> outputs, void* scratch) override {
-    device_.run(node, inputs, outputs, scratch);
-  }
-  Bytes scratch(const Node& node, std::span<const TensorType> inputs) const override {
-    return device_.scratch(node, inputs);
-  }
-  // A block that is replaced may still be read: the driver waits for that before it frees.
-  void* workspace(Bytes bytes) override {
-    if (bytes > memory_.bytes()) {
-      memory_ = {};
-      memory_ = device_.ledger().allocate(bytes, "workspace of attention");
+// A node that runs as part of a call.
+struct Step {
+  Node node;
+  std::vector<TensorView> inputs, outputs;
+  std::vector<Place> places;  // of inputs, outputs and scratch memory, in this order
+};
+
+TensorType type_of(const TensorView& view) {
+  return {view.dtype, view.shape};
+}
+
+// Attention or its gradient, then what adds up the sums of operands' gradients.
+class Steps {
+ public:
+  Steps(const AttentionCall& call, const CudaDevice& device) : device_(device) {
+    const OperandSumsPlan sums = operand_sums_of(call);
+    Step first{call.node, call.inputs, call.outputs, {}};
+    for (size_t i = 0; i < call.inputs.size(); ++i) first.places.push_back({Place::Kind::input, i});
+    for (size_t i = 0; i < call.outputs.size(); ++i)
+      first.places.push_back({Place::Kind::output, i});
+    for (const OperandSums& each : sums.list) {
+      first.outputs[each.output] = each.sums;
+      if (!each.direct)
+        first.places[call.inputs.size() + each.output] = take(byte_size(type_of(each.sums)));
     }
-    return memory_.data();
+    add(first);
+    for (const OperandSums& each : sums.list)
+      if (!each.direct) add_up(each, list_[0].places[call.inputs.size() + each.output]);
   }
-  void synchronize() override { device_.synchronize(); }
+
+  const std::vector<Step>& list() const { return list_; }
+  Bytes scratch() const { return bytes_; }
 
  private:
-  CudaDevice device_;
-  Allocation memory_;
+  Place take(Bytes bytes) {
+    const Place place{Place::Kind::scratch, static_cast<size_t>(bytes_.count)};
+    bytes_ = bytes_ + aligned(bytes);
+    return place;
+  }
+
+  void add(Step step) {
+    std::vector<TensorType> types;
+    for (const TensorView& input : step.inputs) types.push_back(type_of(input));
+    step.places.push_back(take(device_.scratch(step.node, types)));
+    list_.push_back(std::move(step));
+  }
+
+  void add_node(Op op, Attributes attributes, const TensorView& from, Place from_place,
+                const TensorView& to, Place to_place) {
+    add({Node{.op = op,
+              .inputs = {},
+              .attributes = std::move(attributes),
+              .outputs = {type_of(to)},
+              .name = {}},
+         {from},
+         {to},
+         {from_place, to_place}});
+  }
+
+  void add_up(const OperandSums& each, Place from) {
+    TensorView sums = each.sums;
+    const Place result{Place::Kind::output, each.output};
+    if (!(sums.shape == each.result.shape)) {
+      TensorView added = each.result;
+      added.dtype = DType::f32;
+      const Place to = each.result.dtype == DType::f32 ? result : take(byte_size(type_of(added)));
+      Dims axes;
+      for (int axis = 2; axis < 4; ++axis)
+        if (sums.shape[axis] != added.shape[axis]) axes.push_back(axis);
+      add_node(Op::sum, {Axes{axes}, {}}, sums, from, added, to);
+      sums = added;
+      from = to;
+    }
+    if (each.result.dtype != DType::f32)
+      add_node(Op::cast, {{}, Target{type_of(each.result)}}, sums, from, each.result, result);
+  }
+
+  const CudaDevice& device_;
+  std::vector<Step> list_;
+  Bytes bytes_;
+};
+
+class CudaCallReady : public PreparedCall {
+ public:
+  CudaCallReady(const AttentionCall& call, CudaDevice& device) : device_(device) {
+    const Steps all(call, device);
+    for (const Step& step : all.list()) {
+      auto* const scratch = reinterpret_cast<void*>(kWorkspaceAlignment);
+      steps_.push_back(
+          {device.prepare(step.node, step.inputs, step.outputs, scratch), step.places});
+      addresses_.resize(std::max(addresses_.size(), step.places.size()));
+    }
+  }
+
+  void run(std::span<void* const> inputs, std::span<void* const> outputs, void* scratch) override {
+    for (Ready& step : steps_) {
+      for (size_t i = 0; i < step.places.size(); ++i) {
+        const Place& place = step.places[i];
+        addresses_[i] = place.kind == Place::Kind::input ? inputs[place.number]
+                        : place.kind == Place::Kind::output
+                            ? outputs[place.number]
+                            : static_cast<char*>(scratch) + place.number;
+      }
+      device_.start(step.node, {addresses_.data(), step.places.size()});
+    }
+  }
+
+ private:
+  struct Ready {
+    PreparedNode node;
+    std::vector<Place> places;
+  };
+  CudaDevice& device_;
+  std::vector<Ready> steps_;
+  std::vector<void*> addresses_;
+};
+
+class Cuda : public AttentionDevice {
+ public:
+  explicit Cuda(const CudaOptions& options)
+      : device_(std::make_unique<CudaDevice>(options)), queue_(device_->queue()) {}
+  // Kernels and memory go while the GPU's context is current, and after their last use, which may
+  // be on streams of the caller's.
+  ~Cuda() override {
+    if (made_after_ != fork_count()) {  // the driver does not work in a copy of the process
+      static_cast<void>(device_.release());
+      static_cast<void>(workspaces_.release());
+      return;
+    }
+    try {
+      const CurrentContext current(queue_.context());
+      if (took_streams_) cuda::driver().cuCtxSynchronize();
+      workspaces_->clear();
+      device_.reset();
+    } catch (const Error&) {  // the context is lost, and all of it with it
+    }
+  }
+
+  void enter(void* const* stream) override {
+    if (made_after_ != fork_count())
+      throw Error(ErrorKind::environment,
+                  "the context was made before fork(), and CUDA does not work in such a process",
+                  "make it in the process that uses it, or start that by spawn");
+    current_.emplace(queue_.context());
+    if (stream == nullptr) return;
+    queue_.redirect(static_cast<cuda::Stream>(*stream));
+    took_streams_ = true;
+  }
+  void leave() noexcept override {
+    queue_.redirect({});
+    current_.reset();
+  }
+  Bytes scratch(const AttentionCall& call) const override {
+    return Steps(call, *device_).scratch();
+  }
+  std::unique_ptr<PreparedCall> prepare(const AttentionCall& call) override {
+    expect_no_capture("kernels of this call are not loaded");
+    return std::make_unique<CudaCallReady>(call, *device_);
+  }
+  void* workspace(Bytes bytes) override {
+    CudaBuffer& buffer = (*workspaces_)[queue_.stream()];
+    if (bytes > buffer.bytes()) {
+      expect_no_capture("the context has no workspace for this call");
+      if (buffer.bytes().count > 0) queue_.synchronize();  // the last call that uses it
+      buffer = {};
+      buffer = CudaBuffer(queue_, bytes, "taking a workspace");
+    }
+    return buffer.data();
+  }
+  void synchronize() override { queue_.synchronize(); }
+
+ private:
+  void expect_no_capture(const char* what) const {
+    if (queue_.caller_captures())
+      throw NotReady(fmt::format("{}, and the stream is being captured", what));
+  }
+
+  std::unique_ptr<CudaDevice> device_;
+  CudaQueue& queue_;
+  // By the stream that orders the users of each.
+  using Workspaces = std::map<cuda::Stream, CudaBuffer>;
+  std::unique_ptr<Workspaces> workspaces_ = std::make_unique<Workspaces>();
+  std::optional<CurrentContext> current_;  // while a call is under way
+  bool took_streams_ = false;
+  int made_after_ = fork_count();
 };
 
 }  // namespace
@@ -56,6 +231,7 @@ class Cuda : public AttentionDevice {
 std::unique_ptr<AttentionDevice> open_cuda(const rl_context_params& params) {
   set_cache_warnings(false);
   check_cache(params.cache_dir);
+  const CurrentContext restored_at_the_end;
   return std::make_unique<Cuda>(options_of(params));
 }
 

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
-#include <vector>
 
 #include "base/error.h"
 
@@ -19,10 +19,14 @@ Error invalid(const char* name, const std::string& what, std::string next_step =
   return {ErrorKind::usage, fmt::format("{} {}", name, what), std::move(next_step)};
 }
 
-DType read_dtype(const rl_dtype& dtype, const char* name) {
+DType read_dtype(const rl_dtype& dtype, const char* name, Access access) {
   if (dtype.lanes == 1 && dtype.code == RL_FLOAT && dtype.bits == 32) return DType::f32;
   if (dtype.lanes == 1 && dtype.code == RL_FLOAT && dtype.bits == 16) return DType::f16;
   if (dtype.lanes == 1 && dtype.code == RL_BFLOAT && dtype.bits == 16) return DType::bf16;
+  if (access == Access::operand && dtype.lanes == 1) {
+    if (dtype.code == RL_INT && dtype.bits == 32) return DType::i32;
+    if (dtype.code == RL_BOOL && dtype.bits == 8) return DType::boolean;
+  }
   throw Error(ErrorKind::unsupported,
               fmt::format("{} has dtype {{code {}, bits {}, lanes {}}}", name, dtype.code,
                           dtype.bits, dtype.lanes),
@@ -76,27 +80,39 @@ int64_t extent(const TensorView& view, const char* name) {
 }
 
 struct Step {
-  int64_t size, stride;
+  int64_t size = 1, stride = 0;
+};
+
+// The axes of a tensor that are walked, by rising stride.
+struct Steps {
+  std::array<Step, kMaxRank> list;
+  int count = 0;
+
+  void add(Step step) {
+    if (step.size == 1) return;
+    int at = count++;
+    for (; at > 0 && list[static_cast<size_t>(at - 1)].stride > step.stride; --at)
+      list[static_cast<size_t>(at)] = list[static_cast<size_t>(at - 1)];
+    list[static_cast<size_t>(at)] = step;
+  }
 };
 
 // Whether cells of `cell` elements at all multiples of these steps are apart from each other: each
 // step goes beyond what the shorter ones reach together.
-bool apart(std::vector<Step> steps, int64_t cell) {
-  std::sort(steps.begin(), steps.end(),
-            [](const Step& a, const Step& b) { return a.stride < b.stride; });
+bool apart(const Steps& steps, int64_t cell) {
   int64_t reach = cell;
-  for (const Step& step : steps) {
-    if (step.size == 1) continue;
+  for (int i = 0; i < steps.count; ++i) {
+    const Step& step = steps.list[static_cast<size_t>(i)];
     if (step.stride < reach) return false;
     reach += (step.size - 1) * step.stride;
   }
   return true;
 }
 
-std::vector<Step> steps_of(const TensorView& view) {
-  std::vector<Step> steps;
+Steps steps_of(const TensorView& view) {
+  Steps steps;
   for (int axis = 0; axis < view.shape.rank(); ++axis)
-    steps.push_back({view.shape[axis], view.strides[axis]});
+    steps.add({view.shape[axis], view.strides[axis]});
   return steps;
 }
 
@@ -112,7 +128,7 @@ bool interleave(const ClaimedTensor& low, const ClaimedTensor& high) {
   for (int cut = 0; cut < a.shape.rank(); ++cut) {
     const int64_t cell = a.strides[cut];
     if (cell == 0 || cell != b.strides[cut]) continue;
-    std::vector<Step> outer;
+    Steps outer;
     int64_t a_reach = 1, b_reach = 1;
     bool alike = true;
     for (int axis = 0; axis < a.shape.rank(); ++axis) {
@@ -123,7 +139,7 @@ bool interleave(const ClaimedTensor& low, const ClaimedTensor& high) {
         b_reach += (b.shape[axis] - 1) * b.strides[axis];
       } else {
         alike = alike && a.strides[axis] == b.strides[axis];
-        outer.push_back({most, a.strides[axis]});
+        outer.add({most, a.strides[axis]});
       }
     }
     if (alike && a_reach <= between && between + b_reach <= cell && apart(outer, cell)) return true;
@@ -138,8 +154,9 @@ bool share_memory(const ClaimedTensor& a, const ClaimedTensor& b) {
 
 }  // namespace
 
-ClaimedTensor read_tensor(const rl_tensor* given, const char* name, const rl_device& device,
+ClaimedTensor read_tensor(const rl_tensor* given, const char* name, const TensorRules& rules,
                           Access access) {
+  const rl_device& device = rules.device;
   if (given == nullptr) throw invalid(name, "is null", "pass a tensor");
   rl_tensor tensor = {};
   std::memcpy(&tensor, given, sizeof tensor);
@@ -151,11 +168,12 @@ ClaimedTensor read_tensor(const rl_tensor* given, const char* name, const rl_dev
   if (tensor.ndim < 1 || tensor.ndim > kMaxRank)
     throw invalid(name, fmt::format("has {} axes", tensor.ndim), "use 4, or 3 for log_sum_exp");
   if (tensor.shape == nullptr) throw invalid(name, "has no shape: its pointer is null");
-  if (tensor.data == nullptr) throw invalid(name, "has no memory: its data is null");
+  if (tensor.data == nullptr && rules.needs_data)
+    throw invalid(name, "has no memory: its data is null");
 
   ClaimedTensor claimed{.name = name, .view = {}};
   TensorView& view = claimed.view;
-  view.dtype = read_dtype(tensor.dtype, name);
+  view.dtype = read_dtype(tensor.dtype, name, access);
   view.shape = read_shape(tensor, name);
   view.strides = read_strides(tensor, name, view.shape);
   const auto bytes = static_cast<uintptr_t>(extent(view, name));
@@ -178,7 +196,7 @@ ClaimedTensor read_tensor(const rl_tensor* given, const char* name, const rl_dev
                               to_string(view.shape), to_string(view.strides)),
                   "give it memory for every element");
   // What work costs is then bounded by memory that is there.
-  for (int axis = kSequenceAxis; axis < view.shape.rank(); ++axis)
+  for (int axis = kSequenceAxis; access != Access::operand && axis < view.shape.rank(); ++axis)
     if (view.shape[axis] > 1 && view.strides[axis] == 0)
       throw invalid(name,
                     fmt::format("has strides {}: 0 is served along batch and heads only",
@@ -203,21 +221,20 @@ void expect_type(const ClaimedTensor& tensor, DType dtype, const Shape& shape) {
                                            to_string(tensor.view.shape), to_string(shape)));
 }
 
-void expect_apart(std::span<const ClaimedTensor* const> outputs,
-                  std::span<const ClaimedTensor* const> inputs) {
+void expect_apart(std::span<const ClaimedTensor> outputs, std::span<const ClaimedTensor> inputs) {
   const auto expect = [](const ClaimedTensor& output, const ClaimedTensor& other) {
     if (share_memory(output, other))
       throw invalid(output.name, fmt::format("shares memory with {}", other.name),
                     "results need memory of their own");
   };
   for (size_t i = 0; i < outputs.size(); ++i) {
-    for (const ClaimedTensor* input : inputs) expect(*outputs[i], *input);
-    for (size_t j = 0; j < i; ++j) expect(*outputs[i], *outputs[j]);
+    for (const ClaimedTensor& input : inputs) expect(outputs[i], input);
+    for (size_t j = 0; j < i; ++j) expect(outputs[i], outputs[j]);
   }
 }
 
 void expect_workspace(const void* workspace, size_t bytes, size_t needed,
-                      std::initializer_list<std::span<const ClaimedTensor* const>> tensors) {
+                      std::initializer_list<std::span<const ClaimedTensor>> tensors) {
   const auto begin = reinterpret_cast<uintptr_t>(workspace);
   uintptr_t end = 0;
   if (bytes < needed)
@@ -226,10 +243,10 @@ void expect_workspace(const void* workspace, size_t bytes, size_t needed,
   if (begin % kWorkspaceAlignment != 0 || __builtin_add_overflow(begin, bytes, &end))
     throw invalid("workspace", fmt::format("of {} bytes begins at address {:#x}", bytes, begin),
                   fmt::format("align it to {} bytes", kWorkspaceAlignment));
-  for (std::span<const ClaimedTensor* const> list : tensors)
-    for (const ClaimedTensor* tensor : list)
-      if (begin < tensor->end && tensor->begin < end)
-        throw invalid("workspace", fmt::format("shares memory with {}", tensor->name));
+  for (std::span<const ClaimedTensor> list : tensors)
+    for (const ClaimedTensor& tensor : list)
+      if (begin < tensor.end && tensor.begin < end)
+        throw invalid("workspace", fmt::format("shares memory with {}", tensor.name));
 }
 
 }  // namespace ridgeline

@@ -164,7 +164,7 @@ TensorType pad(Op op, Types inputs, const Attributes& attributes) {
 // The operands of f, each [B, H, Sq, Sk] or 1 where it is broadcast.
 void require_operands(Op op, Types inputs, size_t first, const AttentionSpec& spec) {
   const Shape &q = inputs[0].shape, &k = inputs[1].shape;
-  const size_t expected = spec.function == nullptr ? 0 : spec.function->value.inputs().size() - 1;
+  const size_t expected = spec.function == nullptr ? 0 : operand_count(*spec.function);
   if (inputs.size() != first + expected || expected > kMaxScoreOperands)
     throw misfit(op, inputs, fmt::format("{} inputs", first + expected));
   const Shape scores = {q[0], q[1], q[2], k[2]};

@@ -34,6 +34,10 @@ std::string ScoreFunction::text() const {
   return result;
 }
 
+size_t operand_count(const ScoreFunction& function) {
+  return function.value.inputs().size() - 1 - function.positions.size();
+}
+
 Value score_gradient(const ScoreFunction& function) {
   const auto found = output_named(function.gradient, "d_score");
   if (!found) throw Error(ErrorKind::internal, "a function of scores without its gradient");

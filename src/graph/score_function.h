@@ -9,16 +9,19 @@
 
 namespace ridgeline {
 
-// Inputs come in this order: the score, then each operand. Floats are fp32 whatever the tensors
-// hold, since kernels keep scores in fp32.
+// Inputs come in this order: the score, each operand, each position. Floats are fp32 whatever the
+// tensors hold, since kernels keep scores in fp32.
 struct ScoreFunction {
   Graph value;     // one output
   Graph gradient;  // one input more, the gradient of f; see score_gradient()
+  // Inputs that no tensor holds: where a score stands along these axes of [B, H, Sq, Sk], as i32.
+  std::vector<int> positions = {};
 
   std::string text() const;  // "v2 = multiply(score, operand0); v3 = tanh(v2)"
 };
 
 inline constexpr int kMaxScoreOperands = 6;
+size_t operand_count(const ScoreFunction& function);
 
 // Where ScoreFunction::gradient has the gradient of the score, or of operand `i`; none for an
 // operand that is no float.

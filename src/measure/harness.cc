@@ -1,9 +1,12 @@
-// The public harness: a callable through the protocol into a record.
+// The public harness: callables through a check and the protocol into records.
 #include "ridgeline/harness.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <limits>
 
 #include "base/error.h"
 #include "measure/baseline_rows.h"
@@ -23,42 +26,88 @@ double host_time_ms(const std::function<void()>& work) {
   return duration<double, std::milli>(steady_clock::now() - begin).count();
 }
 
-Record record_of(const Callable& callable, const HarnessOptions& options) {
-  Record record;
-  record.study = options.study;
-  record.time = utc_now();
-  record.implementation = callable.implementation;
-  record.device = callable.device;
-  record.workload = {{"name", callable.name}};
-  for (const auto& [name, size] : callable.sizes) record.workload[name] = size;
-  record.machine = collect_machine_facts();
-  record.build.version = RIDGELINE_VERSION;
-  record.build.compiler = fmt::format("g++ {}", __VERSION__);
-  return record;
+int64_t whole(double count) {
+  constexpr auto kMost = static_cast<double>(int64_t{1} << 62);
+  return count > 0 ? static_cast<int64_t>(std::min(count, kMost)) : 0;
 }
 
-}  // namespace
+// Overwrites more than the largest cache of the machine holds, line by line.
+class HostCacheFlush {
+ public:
+  explicit HostCacheFlush(const MachineFacts& machine) {
+    constexpr int64_t kLeast = int64_t{8} << 20;
+    int64_t largest = kLeast;
+    for (const Cache& cache : machine.caches) largest = std::max(largest, cache.size.count);
+    buffer_.resize(static_cast<size_t>(2 * largest));
+  }
+  void operator()() {
+    constexpr size_t kLine = 64;
+    for (size_t i = 0; i < buffer_.size(); i += kLine) ++buffer_[i];
+  }
 
-Harness::Harness(HarnessOptions options) : options_(std::move(options)) {}
+ private:
+  std::vector<char> buffer_;
+};
 
-Timing Harness::measure(const Callable& callable) {
-  if (!callable.run || callable.name.empty())
-    throw Error(ErrorKind::usage, "there is nothing to measure",
-                "give a Callable a name and a run");
-  const CallClock clock = callable.time_ms ? callable.time_ms : CallClock(host_time_ms);
-  Record record = record_of(callable, options_);
-  DisturbanceWatch watch;
-  const Measurement measurement = ridgeline::measure(
-      {.warmups = options_.warmups,
-       .min_warmup_s = 0,  // its user says how many
-       .iterations = options_.iterations,
-       .time_budget_s = options_.time_budget_s},
-      {kSeries}, [&](std::span<double> phase_ms) { phase_ms[0] = clock(callable.run); });
-  record.series = measurement.series;
-  record.protocol = measurement.protocol;
-  const Statistics& s = record.series.at(0).statistics;
-  const double seconds = s.median_ms / 1e3;
-  Timing timing{.count = s.count,
+// One callable on its way into a record.
+class Row {
+ public:
+  Row(const Callable& callable, const HarnessOptions& options)
+      : callable_(callable), clock_(callable.time_ms ? callable.time_ms : CallClock(host_time_ms)) {
+    if (!callable.run || callable.name.empty())
+      throw Error(ErrorKind::usage, "there is nothing to measure",
+                  "give a Callable a name and a run");
+    record_.study = options.study;
+    record_.time = utc_now();
+    record_.implementation = callable.implementation;
+    record_.device = callable.device;
+    record_.workload = {{"name", callable.name}};
+    for (const auto& [name, size] : callable.sizes) record_.workload[name] = size;
+    if (callable.cold_cache) record_.settings["mode"] = "cold";
+    record_.machine = collect_machine_facts();
+    record_.build.version = RIDGELINE_VERSION;
+    record_.build.compiler = fmt::format("g++ {}", __VERSION__);
+    record_.run = options.run;
+    if (callable.flops > 0 || callable.bytes > 0)
+      record_.cost = CostFacts{
+          .forward = {.flops = whole(callable.flops), .bytes = {whole(callable.bytes)}},
+          .backward = {},
+          .convention = callable.convention.empty() ? "its author's" : callable.convention};
+    if (callable.cold_cache) flush_.emplace_back(record_.machine);
+  }
+
+  // Runs once and asks the check; false: the values are wrong.
+  bool check() {
+    if (!callable_.check) return true;
+    callable_.run();
+    record_.verification.checked = true;
+    record_.verification.what = "the program's own check";
+    record_.verification.oracle = "own";
+    for (const CheckedResult& result : callable_.check()) {
+      record_.verification.tensors.push_back({result.name, result.max_error, result.tolerance});
+      if (!(result.max_error <= result.tolerance) && record_.error.empty())
+        record_.error = fmt::format("{} is wrong by {:.3g}, its tolerance is {:.3g}", result.name,
+                                    result.max_error, result.tolerance);
+    }
+    if (!record_.error.empty()) record_.status = Status::wrong;
+    return record_.error.empty();
+  }
+
+  double sample_ms() {
+    for (HostCacheFlush& flush : flush_) flush();
+    return clock_(callable_.run);
+  }
+
+  Timing finish(const HarnessOptions& options, const Series* series, const ProtocolFacts& protocol,
+                const std::optional<Disturbance>& disturbance) {
+    Timing timing{.wrong = record_.error};
+    if (series != nullptr) {
+      record_.series = {*series};
+      record_.series[0].name = kSeries;
+      record_.protocol = protocol;
+      const Statistics& s = series->statistics;
+      const double seconds = s.median_ms / 1e3;
+      timing = {.count = s.count,
                 .median_ms = s.median_ms,
                 .median_low_ms = s.median_low_ms,
                 .median_high_ms = s.median_high_ms,
@@ -68,18 +117,81 @@ Timing Harness::measure(const Callable& callable) {
                 .max_ms = s.max_ms,
                 .p95_ms = s.p95_ms,
                 .p99_ms = s.p99_ms,
-                .flops_per_s = callable.flops / seconds,
-                .bytes_per_s = callable.bytes / seconds,
-                .samples_ms = record.series.at(0).samples_ms};
-  record.metrics = Json{{kSeries,
-                         {{"flops", callable.flops},
-                          {"bytes", callable.bytes},
-                          {"gflops_per_s", timing.flops_per_s / 1e9},
-                          {"gb_per_s", timing.bytes_per_s / 1e9}}}};
-  record.disturbance = watch.row_done();
-  record.run = options_.run;
-  if (!options_.results.empty()) ResultsFile(options_.results).append(record);
-  return timing;
+                .flops_per_s = callable_.flops / seconds,
+                .bytes_per_s = callable_.bytes / seconds,
+                .samples_ms = series->samples_ms};
+      record_.metrics = Json{{kSeries,
+                              {{"flops", callable_.flops},
+                               {"bytes", callable_.bytes},
+                               {"gflops_per_s", timing.flops_per_s / 1e9},
+                               {"gb_per_s", timing.bytes_per_s / 1e9}}}};
+    }
+    record_.disturbance = disturbance;
+    if (!options.results.empty()) ResultsFile(options.results).append(record_);
+    return timing;
+  }
+
+ private:
+  const Callable& callable_;
+  CallClock clock_;
+  Record record_;
+  std::vector<HostCacheFlush> flush_;  // one, or none
+};
+
+TimeRatio ratio_of(std::span<const double> base_ms, std::span<const double> ms) {
+  std::vector<double> ratios;
+  for (size_t i = 0; i < std::min(base_ms.size(), ms.size()); ++i)
+    if (base_ms[i] > 0) ratios.push_back(ms[i] / base_ms[i]);
+  if (ratios.empty()) return {};
+  const Statistics s = summarize(ratios);
+  return {s.median_ms, s.median_low_ms, s.median_high_ms};
+}
+
+}  // namespace
+
+Harness::Harness(HarnessOptions options) : options_(std::move(options)) {}
+
+Timing Harness::measure(const Callable& callable) {
+  return measure_in_turns({callable}).timings[0];
+}
+
+Turns Harness::measure_in_turns(const std::vector<Callable>& callables) {
+  std::vector<Row> rows;
+  for (const Callable& callable : callables) rows.emplace_back(callable, options_);
+  DisturbanceWatch watch;
+  std::vector<size_t> right;  // rows that take turns
+  std::vector<std::string> phases;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (!rows[i].check()) continue;
+    right.push_back(i);
+    phases.push_back(rows.size() == 1 ? kSeries : fmt::format("{} {}", kSeries, i));
+  }
+  Measurement measurement;
+  bool backwards = false;
+  if (!right.empty())
+    measurement = ridgeline::measure({.warmups = options_.warmups,
+                                      .min_warmup_s = 0,  // its user says how many
+                                      .iterations = options_.iterations,
+                                      .time_budget_s = options_.time_budget_s},
+                                     phases, [&](std::span<double> phase_ms) {
+                                       for (size_t i = 0; i < right.size(); ++i) {
+                                         const size_t turn = backwards ? right.size() - 1 - i : i;
+                                         phase_ms[turn] = rows[right[turn]].sample_ms();
+                                       }
+                                       backwards = !backwards;
+                                     });
+  const auto disturbance = watch.row_done();
+  Turns turns;
+  turns.timings.resize(rows.size());
+  turns.ratios.resize(rows.size());
+  size_t next = 0;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const bool measured = next < right.size() && right[next] == i;
+    const Series* series = measured ? &measurement.series.at(next++) : nullptr;
+    turns.timings[i] = rows[i].finish(options_, series, measurement.protocol, disturbance);
+    if (measured) turns.ratios[i] = ratio_of(turns.timings[0].samples_ms, series->samples_ms);
+  }
+  return turns;
 }
 
 std::vector<BaselineRow> compare_with_baseline(const std::filesystem::path& baseline,

@@ -56,10 +56,7 @@ class Reader {
                              operands_.size(), kMaxScoreOperands);
     if (!refusal_.empty()) return {.refusal = refusal_};
     value_.mark_output("result", result);
-    auto function = std::make_shared<ScoreFunction>();
-    function->value = simplify(value_);
-    function->gradient = simplify(with_gradients(value_));
-    return {product_, std::move(function), operands_, {}};
+    return {product_, make_score_function(value_), operands_, {}};
   }
 
  private:
@@ -171,6 +168,15 @@ class Reader {
 };
 
 }  // namespace
+
+std::shared_ptr<const ScoreFunction> make_score_function(const Graph& value,
+                                                         std::vector<int> positions) {
+  auto function = std::make_shared<ScoreFunction>();
+  function->value = simplify(value);
+  function->gradient = simplify(with_gradients(value));
+  function->positions = std::move(positions);
+  return function;
+}
 
 ScoreRegion find_score_function(const Graph& graph, Value result, std::span<const uint32_t> uses,
                                 const std::function<bool(const Node&)>& accepts) {

@@ -10,6 +10,12 @@
 
 namespace ridgeline {
 
+// The function of a graph of single numbers, whose inputs are called score, operand0, operand1, ...
+// and anything for positions; its one output is f. Adds the gradients of the score and of every
+// operand that is a float.
+std::shared_ptr<const ScoreFunction> make_score_function(const Graph& value,
+                                                         std::vector<int> positions = {});
+
 struct ScoreRegion {
   Value product = {};  // Q K^T
   std::shared_ptr<const ScoreFunction> function = {};

@@ -1,6 +1,8 @@
 // Attention through the C and C++ interfaces: values and all gradients against the fp64 oracle.
 #include <gtest/gtest.h>
 #include <ridgeline/attention.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <random>
@@ -154,6 +156,33 @@ TEST(LibraryAttention, ServesTwoThreadsOnOneContext) {
   std::thread other(work, 500);
   work(600);
   other.join();
+}
+
+// As Python's multiprocessing does: threads of the pool do not come along into the new process.
+TEST(LibraryAttention, RunsOnInAProcessThatWasForked) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "the thread sanitizer starts no threads after a fork";
+#endif
+  const ContextPointer context = cpu_context(3);
+  const Config config = {.batch = 2, .heads = 2, .key_heads = 2, .queries = 100, .keys = 100};
+  const Inputs in = random_inputs(config, 1);
+  Problem problem(config);
+  problem.assign(in);
+  ASSERT_EQ(rl_attention_forward(context.get(), &problem.forward), RL_OK) << rl_last_error();
+  const auto before = problem.run.out.bytes();
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);  // a pool without threads would wait for ever
+    problem.assign(in);
+    const bool right = rl_attention_forward(context.get(), &problem.forward) == RL_OK &&
+                       rl_attention_backward(context.get(), &problem.backward) == RL_OK &&
+                       problem.run.out.bytes() == before;
+    _exit(right ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_EQ(rl_attention_backward(context.get(), &problem.backward), RL_OK) << rl_last_error();
 }
 
 // One tensor [batch, sequence, heads of q, k and v, head_dim] holds all three gradients.

@@ -116,6 +116,15 @@ const std::vector<Refusal> kOfBoth = {
     {"a third determinism",
      [](Problem& p) { p.forward.deterministic = p.backward.deterministic = 2; },
      RL_ERROR_INVALID_ARGUMENT, "deterministic is 2"},
+    {"a stream on the CPU", [](Problem& p) { p.forward.uses_stream = p.backward.uses_stream = 1; },
+     RL_ERROR_INVALID_ARGUMENT, "the CPU, which has no streams"},
+    {"half a stream", [](Problem& p) { p.forward.uses_stream = p.backward.uses_stream = 2; },
+     RL_ERROR_INVALID_ARGUMENT, "uses_stream is 2"},
+    {"reserved bytes", [](Problem& p) { p.forward.reserved = p.backward.reserved = 1; },
+     RL_ERROR_INVALID_ARGUMENT, "reserved is 1"},
+    {"operands of no function",
+     [](Problem& p) { p.forward.operand_count = p.backward.operand_count = 1; },
+     RL_ERROR_INVALID_ARGUMENT, "operand_count is 1, the score function has 0"},
     {"a size without a workspace",
      [](Problem& p) { p.forward.workspace_bytes = p.backward.workspace_bytes = 8; },
      RL_ERROR_INVALID_ARGUMENT, "workspace is null"},
@@ -173,6 +182,18 @@ TEST(LibraryErrors, NameWhatANewerStructAsksFor) {
   newer.unknown = 1;
   EXPECT_EQ(rl_attention_forward(context.get(), &newer.known), RL_ERROR_UNSUPPORTED);
   EXPECT_NE(std::string(rl_last_error()).find("does not know"), std::string::npos);
+}
+
+// A program that was built with the first header knows nothing of score functions and streams.
+TEST(LibraryErrors, AreNotMetByStructsOfTheFirstHeader) {
+  const ContextPointer context = cpu_context(1);
+  Problem problem(kConfig);
+  problem.assign(random_inputs(kConfig, 1));
+  problem.forward.size = offsetof(rl_attention_forward_params, score);
+  problem.backward.size = offsetof(rl_attention_backward_params, score);
+  problem.forward.reserved = problem.backward.reserved = 77;  // somebody else's memory
+  EXPECT_EQ(rl_attention_forward(context.get(), &problem.forward), RL_OK) << rl_last_error();
+  EXPECT_EQ(rl_attention_backward(context.get(), &problem.backward), RL_OK) << rl_last_error();
 }
 
 TEST(LibraryErrors, NameNullArguments) {

@@ -23,7 +23,7 @@ using api_testing::ContextPointer;
 using api_testing::cpu_context;
 
 constexpr int64_t kElements = 4096;
-constexpr size_t kTensors = 9;
+constexpr size_t kTensors = 12;
 constexpr size_t kWorkspaceBytes = kElements * sizeof(float);
 constexpr int64_t kInteresting[] = {0,
                                     1,
@@ -54,14 +54,25 @@ constexpr int64_t kInteresting[] = {0,
                                     std::numeric_limits<int64_t>::max() - 7,
                                     std::numeric_limits<int64_t>::min()};
 
-// q, k, v, out, log_sum_exp, d_out, d_q, d_k, d_v: one buffer, one description, one pointer each.
+// q, k, v, out, log_sum_exp, d_out, d_q, d_k, d_v, two operands of a score function and the
+// gradient of the first: one buffer, one description, one pointer each.
 class Calls {
  public:
   explicit Calls(uint64_t seed) : random_(seed) {
+    const rl_score_node nodes[] = {{RL_SCORE, {}, 0},
+                                   {RL_SCORE_OPERAND, {0}, 0},
+                                   {RL_SCORE_INT_OPERAND, {1}, 0},
+                                   {RL_SCORE_KEY, {}, 0},
+                                   {RL_SCORE_LESS, {2, 3}, 0},
+                                   {RL_SCORE_MULTIPLY, {0, 1}, 0},
+                                   {RL_SCORE_WHERE, {4, 5, 0}, 0}};
+    EXPECT_EQ(rl_score_function_create(nodes, std::size(nodes), &function_), RL_OK);
     for (Buffer& buffer : buffers_)
       for (float& value : buffer.values) value = 0.01f * static_cast<float>(below(200)) - 1;
     before_ = buffers_;
   }
+  ~Calls() { rl_score_function_destroy(function_); }
+  Calls(const Calls&) = delete;
 
   // Makes one call whose memory is there. Empty: it was answered as it has to be.
   std::string make(rl_context* context, std::map<rl_status, int>& answers) {
@@ -75,13 +86,17 @@ class Calls {
     if (below(2) == 0) {
       std::memcpy(params_.data(), &forward_, sizeof forward_);
       const auto* params = reinterpret_cast<const rl_attention_forward_params*>(params_.data());
-      status = below(10) == 0 ? rl_attention_forward_workspace(used, params, &bytes)
-                              : rl_attention_forward(used, params);
+      const int64_t which = below(20);
+      status = which == 0   ? rl_attention_forward_workspace(used, params, &bytes)
+               : which == 1 ? rl_attention_forward_warm_up(used, params)
+                            : rl_attention_forward(used, params);
     } else {
       std::memcpy(params_.data(), &backward_, sizeof backward_);
       const auto* params = reinterpret_cast<const rl_attention_backward_params*>(params_.data());
-      status = below(10) == 0 ? rl_attention_backward_workspace(used, params, &bytes)
-                              : rl_attention_backward(used, params);
+      const int64_t which = below(20);
+      status = which == 0   ? rl_attention_backward_workspace(used, params, &bytes)
+               : which == 1 ? rl_attention_backward_warm_up(used, params)
+                            : rl_attention_backward(used, params);
     }
     ++answers[status];
     if (std::string(rl_status_name(status)) == "RL_ERROR_UNKNOWN") return "an unknown status";
@@ -128,10 +143,19 @@ class Calls {
                          1,
                          1};
       if (of_rows) numbers.strides = {heads * queries, queries, 1, 1, 1, 1, 1, 1};
+      if (i == 9 || i == 11) {
+        numbers.shape = {1, heads, queries, 1, 1, 1, 1, 1};
+        numbers.strides = {heads * queries, queries, 1, 1, 1, 1, 1, 1};
+      } else if (i == 10) {
+        numbers.shape = {batch, 1, 1, keys, 1, 1, 1, 1};
+        numbers.strides = {keys, keys, keys, 1, 1, 1, 1, 1};
+      }
       tensors_[i] = {buffers_[i].values.data(),
                      {RL_CPU, 0},
                      of_rows ? 3 : 4,
-                     of_rows ? dtypes[0] : dtype,
+                     i == 10   ? rl_dtype{RL_INT, 32, 1}
+                     : of_rows ? dtypes[0]
+                               : dtype,
                      numbers.shape.data(),
                      with_strides ? numbers.strides.data() : nullptr,
                      0};
@@ -143,6 +167,13 @@ class Calls {
     backward_.size = sizeof backward_;
     forward_.causal = backward_.causal = static_cast<int32_t>(below(3));
     forward_.window = backward_.window = forward_.causal != 0 ? below(6) : 0;
+    if (below(3) == 0) {
+      forward_.score = backward_.score = function_;
+      forward_.operand_count = backward_.operand_count = 2;
+      forward_.operands = backward_.operands = &pointers_[9];
+      gradients_ = {nullptr, nullptr};
+      backward_.d_operands = below(3) == 0 ? nullptr : gradients_.data();
+    }
     params_.fill(0);
     place();
   }
@@ -157,6 +188,7 @@ class Calls {
     backward_.d_q = pointers_[6];
     backward_.d_k = pointers_[7];
     backward_.d_v = pointers_[8];
+    gradients_[0] = pointers_[11];
   }
 
   void mutate() {
@@ -164,7 +196,7 @@ class Calls {
     rl_tensor& tensor = tensors_[which];
     Numbers& numbers = numbers_[which];
     const auto axis = static_cast<size_t>(below(5));
-    switch (below(18)) {
+    switch (below(20)) {
       case 0:
         pointers_[which] = nullptr;
         break;
@@ -221,6 +253,16 @@ class Calls {
         forward_.workspace_bytes = backward_.workspace_bytes = static_cast<size_t>(interesting());
         if (below(2) == 0) forward_.workspace_bytes = backward_.workspace_bytes = kWorkspaceBytes;
         break;
+      case 17:
+        forward_.operand_count = backward_.operand_count = static_cast<size_t>(below(4));
+        if (below(2) == 0) forward_.operands = backward_.operands = nullptr;
+        if (below(4) == 0) forward_.score = backward_.score = nullptr;
+        if (below(4) == 0) gradients_[1] = &tensors_[10];
+        break;
+      case 18:
+        forward_.uses_stream = backward_.uses_stream = static_cast<int32_t>(below(3));
+        forward_.reserved = backward_.reserved = static_cast<int32_t>(below(8) == 0);
+        break;
       default:
         forward_.size = backward_.size = static_cast<size_t>(interesting());
         params_[static_cast<size_t>(below(static_cast<int64_t>(params_.size())))] = 1;
@@ -268,6 +310,8 @@ class Calls {
   std::array<Numbers, kTensors> numbers_ = {};
   std::array<rl_tensor, kTensors> tensors_ = {};
   std::array<const rl_tensor*, kTensors> pointers_ = {};
+  std::array<const rl_tensor*, 2> gradients_ = {};
+  rl_score_function* function_ = nullptr;
   rl_attention_forward_params forward_ = {};
   rl_attention_backward_params backward_ = {};
   alignas(8) std::array<char, 8192> params_ = {};  // what lies behind the struct is there, too

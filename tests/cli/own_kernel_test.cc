@@ -3,36 +3,18 @@
 #include <gtest/gtest.h>
 
 #include "cli/run_ridgeline.h"
-#include "jit/cuda_libraries.h"
+#include "support/stand_in_gpu.h"
 
 namespace ridgeline {
 namespace {
 
 namespace fs = std::filesystem;
 
-// A folder with the stand-in driver and the NVRTC of this machine.
-class StandInGpu {
- public:
-  StandInGpu() {
-    fs::create_symlink(FAKE_GPU, folder_ / "libcuda.so.1");
-    const fs::path nvrtc = fs::canonical(cuda_library("nvrtc").path);
-    for (const auto& entry : fs::directory_iterator(nvrtc.parent_path()))
-      if (entry.path().filename().string().starts_with("libnvrtc"))
-        fs::create_symlink(entry.path(), folder_ / entry.path().filename());
-  }
-  RunOptions options() const {
-    RunOptions run;
-    run.environment = {{"RIDGELINE_CUDA_LIBRARIES", folder_.path().string()},
-                       {"RIDGELINE_CACHE_DIR", "off"}};
-    return run;
-  }
-
- private:
-  TempDir folder_;
-};
-
-#define REQUIRE_NVRTC() \
-  if (!cuda_library("nvrtc")) GTEST_SKIP() << "no NVRTC"
+RunOptions options_of(const testing::StandInGpu& gpu) {
+  RunOptions run;
+  run.environment = {{"RIDGELINE_CUDA_LIBRARIES", gpu.path()}, {"RIDGELINE_CACHE_DIR", "off"}};
+  return run;
+}
 
 std::string source_of(const std::string& entry) {
   return "// ridgeline: grid = (seq_len + 63) / 64, heads, batch\n"
@@ -52,7 +34,7 @@ struct OwnRun {
 };
 
 OwnRun run_own(const std::string& source, const std::string& entry, const Arguments& more = {}) {
-  const StandInGpu gpu;
+  const testing::StandInGpu gpu;
   const Sandbox sandbox;
   write_text(sandbox / "mine.cu", source);
   OwnRun run;
@@ -60,7 +42,7 @@ OwnRun run_own(const std::string& source, const std::string& entry, const Argume
       Arguments{"kernel", "--device", "cuda", "--source", "mine.cu", "--entry", entry, "--shape",
                 "1,2,17,8", "--dtype", "fp32", "--num-warmup", "1", "--num-iterations", "4"} +
           (more.empty() ? Arguments{"--mode", "hot"} : more),
-      gpu.options());
+      options_of(gpu));
   const fs::path results = sandbox / "results/kernel/kernel.jsonl";
   if (!fs::exists(results)) return run;
   for (const Record& record : read_results(results).records)
@@ -69,7 +51,7 @@ OwnRun run_own(const std::string& source, const std::string& entry, const Argume
 }
 
 TEST(OwnKernel, ARightOneIsVerifiedAndTimedInEveryMode) {
-  REQUIRE_NVRTC();
+  RIDGELINE_NEEDS_NVRTC();
   const OwnRun run = run_own(source_of("right"), "right",
                              {"--mode", "hot,cold,cold-rotate", "--causal", "--backward"});
   ASSERT_EQ(run.records.size(), 3u) << run.finished.err;
@@ -92,7 +74,7 @@ struct Case {
 };
 
 TEST(OwnKernel, WhatGoesWrongIsAVerdictAndHarmsNothingElse) {
-  REQUIRE_NVRTC();
+  RIDGELINE_NEEDS_NVRTC();
   const Case cases[] = {
       {"wrong", Status::wrong, "output is off by 1, allowed are"},
       {"unwritten", Status::wrong, "output is not finite"},
@@ -114,7 +96,7 @@ TEST(OwnKernel, WhatGoesWrongIsAVerdictAndHarmsNothingElse) {
 }
 
 TEST(OwnKernel, AHangIsEndedAndNotWaitedForAgain) {
-  REQUIRE_NVRTC();
+  RIDGELINE_NEEDS_NVRTC();
   const auto begin = Clock::now();
   const OwnRun run = run_own(source_of("hangs"), "hangs",
                              {"--mode", "hot,cold,cold-rotate", "--time-limit", "2s"});
@@ -128,7 +110,7 @@ TEST(OwnKernel, AHangIsEndedAndNotWaitedForAgain) {
 }
 
 TEST(OwnKernel, WhatDoesNotCompileShowsTheLogWithTheUsersLines) {
-  REQUIRE_NVRTC();
+  RIDGELINE_NEEDS_NVRTC();
   std::string source = source_of("right");
   source.insert(source.rfind("  output["), "  no_such_name;\n");
   const OwnRun run = run_own(source, "right", {"--mode", "hot,cold"});
@@ -142,7 +124,7 @@ TEST(OwnKernel, WhatDoesNotCompileShowsTheLogWithTheUsersLines) {
 }
 
 TEST(OwnKernel, ALaunchThatIsNotSaidIsAskedFor) {
-  REQUIRE_NVRTC();
+  RIDGELINE_NEEDS_NVRTC();
   std::string source = source_of("right");
   source.erase(0, source.find('\n') + 1);
   const OwnRun run = run_own(source, "right");

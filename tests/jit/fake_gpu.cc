@@ -140,9 +140,27 @@ int attribute(int which) {
 
 constexpr size_t kMemory = size_t{1} << 32;
 
+thread_local Context current = nullptr;
+Stream captured = nullptr;  // by the program that uses the library
+Stream last_stream = nullptr;
+long long launches = 0, loads = 0, allocations = 0;
+
 }  // namespace
 
 #define FAKE(name) extern "C" Result name
+
+// For tests: what was asked of this library since it was loaded.
+extern "C" void fake_gpu_counts(long long* counts) {
+  counts[0] = launches;
+  counts[1] = loads;
+  counts[2] = allocations;
+}
+extern "C" void* fake_gpu_last_stream() {
+  return last_stream;
+}
+extern "C" void fake_gpu_capture(void* stream) {
+  captured = static_cast<Stream>(stream);
+}
 
 FAKE(cuInit)(unsigned) {
   return kSuccess;
@@ -185,8 +203,12 @@ FAKE(cuDevicePrimaryCtxRetain)(Context* context, DeviceHandle) {
 FAKE(cuDevicePrimaryCtxRelease_v2)(DeviceHandle) {
   return kSuccess;
 }
-FAKE(cuCtxSetCurrent)(Context) {
+FAKE(cuCtxSetCurrent)(Context context) {
+  current = context;
   return broken;
+}
+FAKE(cuCtxGetCurrent)(Context* context) {
+  return *context = current, kSuccess;
 }
 FAKE(cuCtxSynchronize)() {
   return wait();
@@ -195,7 +217,8 @@ FAKE(cuMemGetInfo_v2)(size_t* free, size_t* total) {
   return *free = *total = kMemory, kSuccess;
 }
 FAKE(cuMemAlloc_v2)(DevicePointer* pointer, size_t bytes) {
-  *pointer = reinterpret_cast<DevicePointer>(std::malloc(bytes));
+  ++allocations;
+  *pointer = reinterpret_cast<DevicePointer>(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
   return broken;
 }
 FAKE(cuMemFree_v2)(DevicePointer pointer) {
@@ -237,6 +260,10 @@ FAKE(cuStreamSynchronize)(Stream) {
 FAKE(cuStreamBeginCapture_v2)(Stream, StreamCaptureMode) {
   return broken;
 }
+FAKE(cuStreamIsCapturing)(Stream stream, StreamCaptureStatus* status) {
+  return *status = static_cast<StreamCaptureStatus>(captured != nullptr && stream == captured),
+         kSuccess;
+}
 FAKE(cuStreamEndCapture)(Stream, LaunchGraph* graph) {
   static int any;
   return *graph = reinterpret_cast<LaunchGraph>(&any), broken;
@@ -274,6 +301,7 @@ FAKE(cuEventElapsedTime)(float* milliseconds, Event from, Event to) {
   return broken;
 }
 FAKE(cuModuleLoadData)(Module* module, const void*) {
+  ++loads;
   static int any;
   return *module = reinterpret_cast<Module>(&any), broken;
 }
@@ -305,6 +333,9 @@ FAKE(cuLaunchKernel)
     kernel.run(arguments_of(parameters));
   return kSuccess;  // what goes wrong shows later
 }
-FAKE(cuLaunchKernelEx)(const LaunchConfig*, Function function, void** parameters, void** extra) {
+FAKE(cuLaunchKernelEx)
+(const LaunchConfig* config, Function function, void** parameters, void** extra) {
+  ++launches;
+  last_stream = config->stream;
   return cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, nullptr, parameters, extra);
 }

@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
+#include "jit/cuda_libraries.h"
 #include "measure/read_results.h"
 #include "measure/record_json.h"
+#include "measure/roofline_model.h"
 #include "measure/test_support.h"
 
 namespace ridgeline {
@@ -82,6 +86,94 @@ TEST(Harness, ComparesWithABaseline) {
   EXPECT_EQ(verdict("fast.jsonl").verdict, "FASTER");
   EXPECT_NEAR(verdict("fast.jsonl").speedup, 2, 0.01);
   EXPECT_NEAR(verdict("slow.jsonl").improvement_percent, -100, 1);
+}
+
+std::vector<CheckedResult> found(double error) {
+  return {{"y", error, 1e-6}};
+}
+
+TEST(Harness, ChecksValuesBeforeItTimesThem) {
+  const TempDir directory;
+  Harness harness({.results = directory / "own.jsonl", .warmups = 1, .iterations = 2});
+  Callable right = scripted({3});
+  int runs_before_check = 0, runs = 0;
+  right.run = [&] { ++runs; };
+  right.check = [&] {
+    runs_before_check = runs;
+    return found(1e-7);
+  };
+  EXPECT_EQ(harness.measure(right).median_ms, 3);
+  EXPECT_EQ(runs_before_check, 1);
+
+  for (const double error : {1e-3, std::nan("")}) {
+    Callable wrong = scripted({3});
+    wrong.check = [&] { return found(error); };
+    const Timing timing = harness.measure(wrong);
+    EXPECT_EQ(timing.count, 0);
+    EXPECT_NE(timing.wrong.find("y is wrong by"), std::string::npos) << timing.wrong;
+  }
+  const std::vector<Record> records = read_results(directory / "own.jsonl").records;
+  ASSERT_EQ(records.size(), 3u);
+  EXPECT_EQ(records[0].status, Status::ok);
+  EXPECT_TRUE(records[0].verification.checked);
+  EXPECT_EQ(records[0].verification.tensors.at(0).tolerance, 1e-6);
+  EXPECT_EQ(records[1].status, Status::wrong);
+  EXPECT_TRUE(records[1].series.empty());
+}
+
+// A B B A, warm-ups included, and one record for each.
+TEST(Harness, TakesTurns) {
+  const TempDir directory;
+  std::string order;
+  Callable first = scripted({10, 20}), second = scripted({5, 10});
+  first.implementation = "A";
+  second.implementation = "B";
+  first.run = [&] { order += 'A'; };
+  second.run = [&] { order += 'B'; };
+  Harness harness({.results = directory / "own.jsonl", .warmups = 0, .iterations = 4});
+  const Turns turns = harness.measure_in_turns({first, second});
+  EXPECT_EQ(order, "ABBAABBA");
+  ASSERT_EQ(turns.timings.size(), 2u);
+  EXPECT_EQ(turns.timings[0].samples_ms, (std::vector<double>{10, 20, 10, 20}));
+  EXPECT_EQ(turns.ratios[0].median, 1);
+  EXPECT_EQ(turns.ratios[1].median, 0.5);
+  EXPECT_EQ(turns.ratios[1].high, 0.5);
+  const std::vector<Record> records = read_results(directory / "own.jsonl").records;
+  ASSERT_EQ(records.size(), 2u);
+  EXPECT_EQ(records[1].implementation, "B");
+  EXPECT_NE(records[1].find_series("call"), nullptr);
+
+  second.check = [] { return found(1); };
+  const Turns one_wrong = harness.measure_in_turns({first, second});
+  EXPECT_EQ(one_wrong.timings[0].count, 4);
+  EXPECT_FALSE(one_wrong.timings[1].wrong.empty());
+  EXPECT_EQ(one_wrong.ratios[1].median, 0);
+}
+
+TEST(Harness, FlushesCachesBeforeEverySample) {
+  const TempDir directory;
+  Callable callable = scripted({1});
+  callable.cold_cache = true;
+  Harness harness({.results = directory / "own.jsonl", .warmups = 0, .iterations = 2});
+  harness.measure(callable);
+  EXPECT_EQ(read_results(directory / "own.jsonl").records.at(0).settings["mode"], "cold")
+      << "cold rows are not compared with warm ones";
+}
+
+TEST(Harness, GivesFlopsAndBytesWhereReportsReadThem) {
+  const TempDir directory;
+  Harness({.results = directory / "own.jsonl", .warmups = 0, .iterations = 2})
+      .measure(scripted({1}));
+  const Record record = read_results(directory / "own.jsonl").records.at(0);
+  const auto cost = cost_of(record, "call");
+  ASSERT_TRUE(cost.has_value());
+  EXPECT_EQ(cost->flops, 1'000'000);
+  EXPECT_EQ(cost->bytes.count, 2'000'000);
+}
+
+TEST(Harness, SaysThatThereIsNoGpuClock) {
+  if (cuda_library("cuda")) GTEST_SKIP() << "there is a driver";
+  EXPECT_ERROR(cuda_clock(), ErrorKind::unsupported, "no NVIDIA driver");
 }
 
 TEST(Harness, NothingToMeasureIsAUsageError) {

@@ -86,6 +86,7 @@ const float* ScoreProgram::run(const SimdKernels& simd, std::span<const Pointwis
 ScoreTiles::ScoreTiles(const AttentionSpec& spec, std::span<const TensorView> operands,
                        std::span<const TensorView> sums, Isa isa)
     : simd_(simd_kernels(isa)),
+      positions_(spec.function->positions),
       value_(spec.function->value, spec.function->value.outputs()[0].value),
       gradient_(spec.function->gradient, score_gradient(*spec.function)) {
   for (const TensorView& operand : operands) operands_.push_back(broadcast(operand));
@@ -124,12 +125,12 @@ void ScoreTiles::for_each_part(const ScoreProgram& program, const FlashFunction&
   const int64_t columns = place.columns.end - place.columns.begin;
   const int64_t rows_at_once = std::max<int64_t>(1, kPart / place.stride);
   const int64_t count = rows_at_once * place.stride;
-  const size_t operands = operands_.size();
+  const size_t operands = operands_.size(), filled = operands + positions_.size();
   thread_local std::vector<float> memory;  // zeros at first: columns beyond the tile stay finite
-  memory.resize(std::max(memory.size(), (operands + static_cast<size_t>(program.buffer_count())) *
+  memory.resize(std::max(memory.size(), (filled + static_cast<size_t>(program.buffer_count())) *
                                             static_cast<size_t>(count)));
-  float* buffers = memory.data() + operands * static_cast<size_t>(count);
-  std::vector<PointwiseOperand> inputs(operands + 2);
+  float* buffers = memory.data() + filled * static_cast<size_t>(count);
+  std::vector<PointwiseOperand> inputs(filled + 2);
   for (int64_t row = 0; row < rows; row += rows_at_once) {
     const int64_t present = std::min(rows_at_once, rows - row);
     inputs[0] = {scores + row * place.stride, false};
@@ -147,7 +148,23 @@ void ScoreTiles::for_each_part(const ScoreProgram& program, const FlashFunction&
              head + (place.rows.begin + row + r) * row_stride + place.columns.begin * column_stride,
              column_stride, same ? 1 : columns, to + r * place.stride);
     }
-    inputs[operands + 1] = {gradients + row * place.stride, false};
+    for (size_t i = operands; i < filled; ++i) {
+      if (!program.reads(i + 1)) continue;
+      float* to = memory.data() + static_cast<int64_t>(i) * count;
+      const int axis = positions_[i - operands];
+      const bool same = axis < 2;
+      inputs[i + 1] = {to, same};
+      if (same) {
+        *to = static_cast<float>(axis == 0 ? function.batch : function.head);
+        continue;
+      }
+      const bool along_rows = (axis == 3) == place.rows_are_keys;
+      for (int64_t r = 0; r < present; ++r)
+        for (int64_t c = 0; c < columns; ++c)
+          to[r * place.stride + c] =
+              static_cast<float>(along_rows ? place.rows.begin + row + r : place.columns.begin + c);
+    }
+    inputs[filled + 1] = {gradients + row * place.stride, false};
     use(row, present * place.stride, program.run(simd_, inputs, present * place.stride, buffers));
   }
 }

@@ -74,6 +74,7 @@ class ScoreTiles {
 
   const SimdKernels& simd_;
   std::vector<TensorView> operands_;  // broadcast: strides of 0 along axes of size 1
+  std::vector<int> positions_;        // of the function
   ScoreProgram value_, gradient_;
   std::vector<OperandSum> sums_;
 };

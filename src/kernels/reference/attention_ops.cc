@@ -37,13 +37,16 @@ class Function {
                                double d_result) const {
     InterpreterInputs inputs;
     const std::vector<Value> names = graph.inputs();
-    for (size_t i = 0; i < names.size(); ++i) {
-      const size_t operand = first_ + i - 1;
-      inputs[graph.node(names[i]).name] = {i == 0 ? score
-                                           : operand < call_.inputs.size()
-                                               ? broadcast_element(call_.inputs[operand], at)
-                                               : d_result};
-    }
+    const std::vector<int>& positions = spec_of(call_).function->positions;
+    const size_t operands = call_.inputs.size() - first_;
+    const auto number = [&](size_t i) -> double {
+      if (i == 0) return score;
+      if (i <= operands) return broadcast_element(call_.inputs[first_ + i - 1], at);
+      const size_t position = i - 1 - operands;
+      return position < positions.size() ? static_cast<double>(at[positions[position]]) : d_result;
+    };
+    for (size_t i = 0; i < names.size(); ++i)
+      inputs[graph.node(names[i]).name] = {number(i)};
     std::vector<double> numbers;
     for (const Data& data : interpret(graph, inputs)) numbers.push_back(data[0]);
     return numbers;

@@ -184,6 +184,38 @@ void CudaDevice::run(const Node& node, std::span<const TensorView> inputs,
   kernels_.run(op.plan(call));
 }
 
+PreparedNode CudaDevice::prepare(const Node& node, std::span<const TensorView> inputs,
+                                 std::span<const TensorView> outputs, void* scratch) {
+  queue_.make_current();
+  queue_.note(node);
+  const CudaOp& op = cuda_op(node.op);
+  if (op.plan == nullptr)
+    throw Error(ErrorKind::internal, fmt::format("{} has no planner", info(node.op).name));
+  PreparedNode prepared;
+  prepared.plan = plan_movable(
+      inputs, outputs, scratch,
+      [&](std::span<const TensorView> from, std::span<const TensorView> to, void* memory) {
+        return op.plan({.node = node,
+                        .inputs = from,
+                        .outputs = to,
+                        .device = facts_,
+                        .scratch = memory,
+                        .choose = choose_});
+      });
+  std::vector<CudaKernel> kernels;
+  for (const CudaLaunch& launch : prepared.plan.launches) kernels.push_back(launch.kernel);
+  kernels_.load(kernels);
+  for (const CudaLaunch& launch : prepared.plan.launches)
+    prepared.functions.push_back(kernels_.function(launch));
+  return prepared;
+}
+
+void CudaDevice::start(PreparedNode& prepared, std::span<void* const> addresses) {
+  prepared.plan.move_to(addresses);
+  for (size_t i = 0; i < prepared.functions.size(); ++i)
+    queue_.launch(prepared.functions[i], prepared.plan.launches[i]);
+}
+
 void CudaDevice::multiply(const Product& product) {
   queue_.make_current();
   matmul_.run(product);

@@ -16,6 +16,7 @@
 #include "runtime/cuda/cuda_memory.h"
 #include "runtime/cuda/kernel_store.h"
 #include "runtime/cuda/matmul.h"
+#include "runtime/cuda/movable_launches.h"
 #include "runtime/cuda/queue.h"
 #include "runtime/cuda/tuner.h"
 #include "runtime/device.h"
@@ -57,6 +58,12 @@ class CudaGraph {
 
   CudaQueue* queue_ = nullptr;
   cuda::LaunchGraphExec executable_ = nullptr;
+};
+
+// A node whose launches are planned and whose kernels are loaded.
+struct PreparedNode {
+  MovableLaunches plan;
+  std::vector<cuda::Function> functions;  // of each launch
 };
 
 class CudaDevice : public Device {
@@ -108,6 +115,12 @@ class CudaDevice : public Device {
   // The driver's own copy between two tensors of as many contiguous bytes, in the order of our
   // work.
   void copy(const TensorView& from, const TensorView& to);
+  // Plans a node without constants and products, and loads its kernels. `scratch`: memory as
+  // scratch() says, or any address that is aligned as that.
+  PreparedNode prepare(const Node& node, std::span<const TensorView> inputs,
+                       std::span<const TensorView> outputs, void* scratch);
+  // Starts it: `addresses` of inputs, outputs and scratch. The context has to be current.
+  void start(PreparedNode& prepared, std::span<void* const> addresses);
   // Starts kernels directly, for work that is no node of a graph.
   void launch(const CudaLaunch& launch);
   // Records what `work` starts instead of running it. Throws a usage error when that needs memory
@@ -119,6 +132,7 @@ class CudaDevice : public Device {
   const CudaChooser& chooser() const { return choose_; }
   const CudaJit& jit() const { return kernels_.jit(); }
   cuda::Stream stream() const { return queue_.stream(); }
+  CudaQueue& queue() { return queue_; }
 
  private:
   void flush_l2();

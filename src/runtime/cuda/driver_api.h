@@ -39,6 +39,7 @@ enum FunctionAttribute : int {
 
 enum StreamFlags : unsigned { kStreamNonBlocking = 1 };
 enum StreamCaptureMode : int { kCaptureThreadLocal = 1 };
+enum StreamCaptureStatus : int { kNoCapture = 0 };
 
 struct LaunchAttribute {
   int id;
@@ -71,6 +72,7 @@ struct LaunchConfig {
   X(cuDeviceTotalMem_v2, Result, (size_t * bytes, DeviceHandle device))                            \
   X(cuDevicePrimaryCtxRetain, Result, (Context * context, DeviceHandle device))                    \
   X(cuDevicePrimaryCtxRelease_v2, Result, (DeviceHandle device))                                   \
+  X(cuCtxGetCurrent, Result, (Context * context))                                                  \
   X(cuCtxSetCurrent, Result, (Context context))                                                    \
   X(cuCtxSynchronize, Result, ())                                                                  \
   X(cuMemGetInfo_v2, Result, (size_t * free, size_t * total))                                      \
@@ -84,6 +86,7 @@ struct LaunchConfig {
   X(cuStreamDestroy_v2, Result, (Stream stream))                                                   \
   X(cuStreamSynchronize, Result, (Stream stream))                                                  \
   X(cuStreamBeginCapture_v2, Result, (Stream stream, StreamCaptureMode mode))                      \
+  X(cuStreamIsCapturing, Result, (Stream stream, StreamCaptureStatus * status))                    \
   X(cuStreamEndCapture, Result, (Stream stream, LaunchGraph * graph))                              \
   X(cuGraphInstantiateWithFlags, Result,                                                           \
     (LaunchGraphExec * executable, LaunchGraph graph, unsigned long long flags))                   \

@@ -15,7 +15,7 @@ KernelStore::~KernelStore() {
   for (auto& [kernel, loaded] : loaded_) queue_.driver().cuModuleUnload(loaded.module);
 }
 
-void KernelStore::run(const CudaLaunch& launch) {
+cuda::Function KernelStore::function(const CudaLaunch& launch) {
   Loaded& loaded = find(launch.kernel);
   if (launch.shared_bytes > loaded.shared_bytes) {
     queue_.check(queue_.driver().cuFuncSetAttribute(loaded.function, cuda::kMaxDynamicSharedBytes,
@@ -23,7 +23,11 @@ void KernelStore::run(const CudaLaunch& launch) {
                  "asking for more shared memory than 48 KiB");
     loaded.shared_bytes = launch.shared_bytes;
   }
-  queue_.launch(loaded.function, launch);
+  return loaded.function;
+}
+
+void KernelStore::run(const CudaLaunch& launch) {
+  queue_.launch(function(launch), launch);
 }
 
 void KernelStore::run(std::span<const CudaLaunch> launches) {

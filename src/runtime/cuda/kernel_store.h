@@ -22,6 +22,8 @@ class KernelStore {
   void run(const CudaLaunch& launch);
   // Starts them in their order; those that are new are loaded together.
   void run(std::span<const CudaLaunch> launches);
+  // The loaded function of a launch, allowed the shared memory that the launch asks for.
+  cuda::Function function(const CudaLaunch& launch);
   // Loads several kernels, compiled in parallel.
   void load(std::span<const CudaKernel> kernels);
 

@@ -46,6 +46,20 @@ bool PrimaryContext::try_make_current() const noexcept {
   return cuda::driver().cuCtxSetCurrent(context_) == cuda::kSuccess;
 }
 
+CurrentContext::CurrentContext() {
+  cuda::check(cuda::driver().cuCtxGetCurrent(&before_), "asking for the current context");
+  changed_ = true;
+}
+
+CurrentContext::CurrentContext(const PrimaryContext& context) : CurrentContext() {
+  changed_ = before_ != context.handle();
+  if (changed_) context.make_current();
+}
+
+CurrentContext::~CurrentContext() {
+  if (changed_) cuda::driver().cuCtxSetCurrent(before_);
+}
+
 CudaQueue::CudaQueue(const PrimaryContext& context, std::optional<cuda::Stream> given)
     : context_(context), driver_(cuda::driver()), owns_stream_(!given) {
   // Blocks of the main order go first; what runs beside them fills the gaps.
@@ -98,7 +112,7 @@ void CudaQueue::launch(cuda::Function function, const CudaLaunch& launch) {
                                      .shared_bytes = launch.shared_bytes,
                                      .stream = stream(),
                                      .attributes = &early,
-                                     .attribute_count = starts_early_ ? 1u : 0u};
+                                     .attribute_count = starts_early_ && !redirected_ ? 1u : 0u};
   const cuda::Result result = driver_.cuLaunchKernelEx(&config, function, parameters, nullptr);
   if (result != cuda::kSuccess) [[unlikely]]
     fail(result, fmt::format("starting {} with a grid of {} x {} x {} blocks of {} threads and {} "
@@ -111,7 +125,7 @@ void CudaQueue::launch(cuda::Function function, const CudaLaunch& launch) {
 void CudaQueue::synchronize() {
   require_no_capture("waiting for the GPU");
   before_wait();
-  check(driver_.cuStreamSynchronize(stream_), "waiting for the GPU");
+  check(driver_.cuStreamSynchronize(stream()), "waiting for the GPU");
 }
 
 std::vector<double> CudaQueue::time_each_ms(std::span<const std::function<void()>> works) {
@@ -205,8 +219,16 @@ cuda::LaunchGraphExec CudaQueue::end_capture(bool keep) {
   return executable;
 }
 
+bool CudaQueue::caller_captures() const {
+  if (owns_stream_ && !redirected_) return false;
+  cuda::StreamCaptureStatus status = cuda::kNoCapture;
+  // An error says that the default stream was asked about while another one is captured.
+  return driver_.cuStreamIsCapturing(stream(), &status) != cuda::kSuccess ||
+         status != cuda::kNoCapture;
+}
+
 void CudaQueue::require_no_capture(const char* what) const {
-  if (capturing_)
+  if (capturing_ || caller_captures())
     throw Error(ErrorKind::usage,
                 fmt::format("{} is not possible while work is captured into a launch graph", what),
                 "run the same work once before capturing it, so that memory, kernels and "

@@ -24,6 +24,7 @@ class PrimaryContext {
   PrimaryContext& operator=(const PrimaryContext&) = delete;
 
   cuda::DeviceHandle device() const { return device_; }
+  cuda::Context handle() const { return context_; }
   void make_current() const;
   // For destructors, which must not throw even where the context is lost.
   bool try_make_current() const noexcept;
@@ -31,6 +32,21 @@ class PrimaryContext {
  private:
   cuda::DeviceHandle device_ = 0;
   cuda::Context context_ = nullptr;
+};
+
+// Makes a context current in this thread, and the one that was there again at the end.
+class CurrentContext {
+ public:
+  // Without a context: whatever becomes current meanwhile.
+  CurrentContext();
+  explicit CurrentContext(const PrimaryContext& context);
+  ~CurrentContext();
+  CurrentContext(const CurrentContext&) = delete;
+  CurrentContext& operator=(const CurrentContext&) = delete;
+
+ private:
+  cuda::Context before_ = nullptr;
+  bool changed_ = false;
 };
 
 // Is told what a queue is about to do, outside of captures.
@@ -50,7 +66,12 @@ class CudaQueue {
   CudaQueue& operator=(const CudaQueue&) = delete;
 
   const cuda::Driver& driver() const { return driver_; }
-  cuda::Stream stream() const { return on_side_ ? side_stream_ : stream_; }
+  cuda::Stream stream() const {
+    return on_side_ ? side_stream_ : redirected_ ? *redirected_ : stream_;
+  }
+  // All that follows goes to a stream of the caller's; none: to the queue's own again.
+  void redirect(std::optional<cuda::Stream> stream) { redirected_ = stream; }
+  const PrimaryContext& context() const { return context_; }
   void make_current() const { context_.make_current(); }
   bool try_make_current() const noexcept { return context_.try_make_current(); }
 
@@ -61,10 +82,12 @@ class CudaQueue {
   // Whoever starts work on stream() or makes the host wait other than through this class says so
   // first. A watch is there while the busy time is measured; null ends it.
   void before_start() {
-    if (watch_ != nullptr && !capturing_) [[unlikely]] watch_->before_start();
+    if (watch_ != nullptr && !capturing_) [[unlikely]]
+      watch_->before_start();
   }
   void before_wait() {
-    if (watch_ != nullptr && !capturing_) [[unlikely]] watch_->before_wait();
+    if (watch_ != nullptr && !capturing_) [[unlikely]]
+      watch_->before_wait();
   }
   void set_watch(QueueWatch* watch) { watch_ = watch; }
   // Runs `work` between two events and waits for the second. `work` may time parts of itself, as
@@ -84,12 +107,14 @@ class CudaQueue {
   void begin_capture();
   cuda::LaunchGraphExec end_capture(bool keep);
   bool capturing() const { return capturing_; }
+  // Whether the caller captures the stream that it gave.
+  bool caller_captures() const;
   // While work is captured: a second order of work, see Device::begin_side().
   void begin_side();
   size_t end_side();
   void join_side(size_t mark);
   bool on_side() const { return on_side_; }
-  // Throws when a capture is under way, in which `what` cannot be done.
+  // Throws when a capture is under way, ours or the caller's, in which `what` cannot be done.
   void require_no_capture(const char* what) const;
 
  private:
@@ -101,6 +126,7 @@ class CudaQueue {
   const cuda::Driver& driver_;
   cuda::Stream stream_ = nullptr;
   bool owns_stream_ = true;
+  std::optional<cuda::Stream> redirected_;
   cuda::Stream side_stream_ = nullptr;  // made when it is used first
   int least_priority_ = 0;
   bool starts_early_ = false;  // the GPU starts a kernel while the one before it ends

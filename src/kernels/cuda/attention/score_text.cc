@@ -23,8 +23,10 @@ std::string constant_text(double value, DType dtype) {
                      std::bit_cast<uint32_t>(static_cast<float>(value)));
 }
 
-// Statements that end by returning `wanted`.
-std::string body(const Graph& graph, Value wanted, std::span<const TensorView> operands) {
+// Statements that end by returning `wanted`, a value of one of the function's graphs.
+std::string body(const ScoreFunction& function, const Graph& graph, Value wanted,
+                 std::span<const TensorView> operands) {
+  constexpr const char* kPlaces[] = {"at.batch", "at.head", "at.query", "at.key"};
   const std::vector<Value> inputs = graph.inputs();
   const auto name = [&](Value value) -> std::string {
     const Node& node = graph.node(value);
@@ -34,6 +36,8 @@ std::string body(const Graph& graph, Value wanted, std::span<const TensorView> o
     for (size_t i = 0; i < operands.size(); ++i)
       if (inputs[i + 1] == value)
         return fmt::format("at.operand<{}>({})", element_name(operands[i].dtype), i);
+    for (size_t i = 0; i < function.positions.size(); ++i)
+      if (inputs[i + 1 + operands.size()] == value) return kPlaces[function.positions[i]];
     return node.name;  // score, d_result
   };
   std::string text;
@@ -51,17 +55,17 @@ std::string body(const Graph& graph, Value wanted, std::span<const TensorView> o
 }  // namespace
 
 std::string score_value_text(const ScoreFunction& function, std::span<const TensorView> operands) {
-  return body(function.value, function.value.outputs()[0].value, operands);
+  return body(function, function.value, function.value.outputs()[0].value, operands);
 }
 
 std::string score_gradient_text(const ScoreFunction& function,
                                 std::span<const TensorView> operands) {
-  return body(function.gradient, score_gradient(function), operands);
+  return body(function, function.gradient, score_gradient(function), operands);
 }
 
 std::string operand_gradient_text(const ScoreFunction& function,
                                   std::span<const TensorView> operands, int operand) {
-  return body(function.gradient, *operand_gradient(function, operand), operands);
+  return body(function, function.gradient, *operand_gradient(function, operand), operands);
 }
 
 FlashOperand flash_operand(const TensorView& view) {

@@ -1,0 +1,288 @@
+// The C interface on a GPU: what it asks of the driver, by one that stands in for it
+// (tests/jit/fake_gpu.cc; NVRTC is real), and values on a real one.
+#include <gtest/gtest.h>
+#include <ridgeline/ridgeline.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "api/described.h"
+#include "jit/cuda_libraries.h"
+#include "jit/run_child.h"
+#include "support/gpu.h"
+#include "support/stand_in_gpu.h"
+
+namespace ridgeline {
+namespace {
+
+using api_testing::ContextPointer;
+
+constexpr int64_t kLength = 128, kWidth = 64;
+
+struct Counts {
+  long long launches = 0, loads = 0, allocations = 0;
+};
+
+template <class Function>
+Function* stand_in(const char* name) {
+  return reinterpret_cast<Function*>(cuda_library("cuda").symbol(name));
+}
+
+Counts counts() {
+  Counts all;
+  stand_in<void(long long*)>("fake_gpu_counts")(&all.launches);
+  return all;
+}
+
+ContextPointer gpu_context() {
+  rl_context_params params = {};
+  params.size = sizeof params;
+  params.device = {RL_CUDA, 0};
+  params.cache_dir = "off";
+  rl_context* context = nullptr;
+  EXPECT_EQ(rl_context_create(&params, &context), RL_OK) << rl_last_error();
+  return ContextPointer(context);
+}
+
+// Tensors whose memory nobody touches, as kernels of the stand-in do nothing.
+struct GpuProblem {
+  explicit GpuProblem(rl_dtype type = {RL_BFLOAT, 16, 1}) : dtype(type) {
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      memory[i].resize(shape[1] * kLength * kWidth * 4 + 256);
+      const auto address = reinterpret_cast<uintptr_t>(memory[i].data());
+      const rl_dtype own = i == 4 ? rl_dtype{RL_FLOAT, 32, 1} : dtype;
+      tensors[i] = {reinterpret_cast<void*>((address + 255) / 256 * 256),
+                    {RL_CUDA, 0},
+                    i == 4 ? 3 : 4,
+                    own,
+                    shape,
+                    nullptr,
+                    0};
+    }
+    forward.size = sizeof forward;
+    backward.size = sizeof backward;
+    forward.q = backward.q = &tensors[0];
+    forward.k = backward.k = &tensors[1];
+    forward.v = backward.v = &tensors[2];
+    forward.out = backward.out = &tensors[3];
+    forward.log_sum_exp = backward.log_sum_exp = &tensors[4];
+    backward.d_out = &tensors[5];
+    backward.d_q = &tensors[6];
+    backward.d_k = &tensors[7];
+    backward.d_v = &tensors[8];
+  }
+  GpuProblem(const GpuProblem&) = delete;
+
+  rl_dtype dtype;
+  int64_t shape[4] = {1, 2, kLength, kWidth};
+  std::array<std::vector<char>, 9> memory;
+  std::array<rl_tensor, 9> tensors;
+  rl_attention_forward_params forward = {};
+  rl_attention_backward_params backward = {};
+};
+
+#define EXPECT_OK(call) EXPECT_EQ(call, RL_OK) << rl_last_error()
+
+TEST(Child, DISABLED_CallsAreLookedUpAndLaunched) {
+  const ContextPointer context = gpu_context();
+  GpuProblem one, other;
+  EXPECT_OK(rl_attention_forward(context.get(), &one.forward));
+  const Counts first = counts();
+  EXPECT_EQ(first.launches, 1);
+  EXPECT_OK(rl_attention_forward(context.get(), &one.forward));
+  EXPECT_OK(rl_attention_forward(context.get(), &other.forward));
+  const Counts then = counts();
+  EXPECT_EQ(then.launches, 3);
+  EXPECT_EQ(then.loads, first.loads);
+  EXPECT_EQ(then.allocations, first.allocations);
+
+  EXPECT_OK(rl_attention_backward(context.get(), &one.backward));
+  const Counts backward = counts();
+  EXPECT_OK(rl_attention_backward(context.get(), &other.backward));
+  EXPECT_EQ(counts().loads, backward.loads);
+  EXPECT_EQ(counts().allocations, backward.allocations);
+  EXPECT_EQ(counts().launches - backward.launches, backward.launches - then.launches);
+
+  void* current = &current;
+  stand_in<int(void**)>("cuCtxGetCurrent")(&current);
+  EXPECT_EQ(current, nullptr) << "the thread's context is as it was";
+
+  // The kernels write log-sum-exps one after the other.
+  const int64_t strides[3] = {4 * kLength, 2 * kLength, 2};
+  one.tensors[4].strides = strides;
+  EXPECT_EQ(rl_attention_forward(context.get(), &one.forward), RL_ERROR_UNSUPPORTED);
+}
+
+TEST(Child, DISABLED_StreamsMayBeCaptured) {
+  const ContextPointer context = gpu_context();
+  int streams[2];
+  const auto capture = stand_in<void(void*)>("fake_gpu_capture");
+  GpuProblem problem;
+  problem.forward.uses_stream = problem.backward.uses_stream = 1;
+  problem.forward.stream = problem.backward.stream = &streams[0];
+  capture(&streams[0]);
+  EXPECT_EQ(rl_attention_forward(context.get(), &problem.forward), RL_ERROR_NOT_READY);
+  EXPECT_TRUE(contains(rl_last_error(), "kernels of this call are not loaded")) << rl_last_error();
+  EXPECT_TRUE(contains(rl_last_error(), "_warm_up")) << rl_last_error();
+  EXPECT_EQ(counts().launches, 0);
+
+  // Memory is not needed to warm up.
+  capture(nullptr);
+  std::array<rl_tensor, 9> tensors = problem.tensors;
+  for (rl_tensor& tensor : problem.tensors) tensor.data = nullptr;
+  EXPECT_OK(rl_attention_forward_warm_up(context.get(), &problem.forward));
+  EXPECT_EQ(rl_attention_forward(context.get(), &problem.forward), RL_ERROR_INVALID_ARGUMENT);
+  problem.tensors = tensors;
+  capture(&streams[0]);
+  EXPECT_OK(rl_attention_forward(context.get(), &problem.forward));
+  EXPECT_EQ(stand_in<void*()>("fake_gpu_last_stream")(), &streams[0]);
+
+  // A backward also takes a workspace, one for each stream.
+  EXPECT_EQ(rl_attention_backward(context.get(), &problem.backward), RL_ERROR_NOT_READY);
+  capture(nullptr);
+  problem.backward.stream = &streams[1];
+  EXPECT_OK(rl_attention_backward_warm_up(context.get(), &problem.backward));
+  capture(&streams[0]);
+  EXPECT_OK(rl_attention_backward(context.get(), &problem.backward));
+  problem.backward.stream = &streams[0];
+  EXPECT_EQ(rl_attention_backward(context.get(), &problem.backward), RL_ERROR_NOT_READY);
+  EXPECT_TRUE(contains(rl_last_error(), "no workspace")) << rl_last_error();
+  size_t bytes = 0;
+  EXPECT_OK(rl_attention_backward_workspace(context.get(), &problem.backward, &bytes));
+  std::vector<char> memory(bytes + 256);
+  problem.backward.workspace =
+      reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(memory.data()) + 255) / 256 * 256);
+  problem.backward.workspace_bytes = bytes;
+  EXPECT_OK(rl_attention_backward(context.get(), &problem.backward));
+  EXPECT_EQ(stand_in<void*()>("fake_gpu_last_stream")(), &streams[0]);
+}
+
+// The kernels of a function of positions and operands compile, and sums of tiles are added up.
+TEST(Child, DISABLED_ScoreFunctionsRun) {
+  const ContextPointer context = gpu_context();
+  GpuProblem problem;
+  const rl_score_node nodes[] = {{RL_SCORE, {0}, 0},
+                                 {RL_SCORE_OPERAND, {0}, 0},
+                                 {RL_SCORE_KEY, {0}, 0},
+                                 {RL_SCORE_QUERY, {0}, 0},
+                                 {RL_SCORE_SUBTRACT, {2, 3}, 0},
+                                 {RL_SCORE_MULTIPLY, {1, 4}, 0},
+                                 {RL_SCORE_ADD, {0, 5}, 0},
+                                 {RL_SCORE_LESS_EQUAL, {2, 3}, 0},
+                                 {RL_SCORE_BATCH, {0}, 0},
+                                 {RL_SCORE_HEAD, {0}, 0},
+                                 {RL_SCORE_EQUAL, {8, 9}, 0},
+                                 {RL_SCORE_OR, {7, 10}, 0},
+                                 {RL_SCORE_CONSTANT, {0}, -1e30},
+                                 {RL_SCORE_WHERE, {11, 6, 12}, 0}};
+  rl_score_function* function = nullptr;
+  EXPECT_OK(rl_score_function_create(nodes, std::size(nodes), &function));
+  uint16_t slopes[2] = {}, d_slopes[2] = {};
+  const int64_t shape[4] = {1, 2, 1, 1};
+  const rl_tensor operand = {slopes, {RL_CUDA, 0}, 4, {RL_BFLOAT, 16, 1}, shape, nullptr, 0};
+  rl_tensor gradient = operand;
+  gradient.data = d_slopes;
+  const rl_tensor* operands[] = {&operand};
+  const rl_tensor* gradients[] = {&gradient};
+  problem.forward.score = problem.backward.score = function;
+  problem.forward.operands = problem.backward.operands = operands;
+  problem.forward.operand_count = problem.backward.operand_count = 1;
+  problem.backward.d_operands = gradients;
+  EXPECT_OK(rl_attention_forward(context.get(), &problem.forward));
+  EXPECT_EQ(counts().launches, 1);
+  EXPECT_OK(rl_attention_backward(context.get(), &problem.backward));
+  EXPECT_EQ(counts().launches, 1 + 6) << "begin, tiles, end, operand, sum, cast";
+  rl_score_function_destroy(function);
+}
+
+void expect_child_passes(const char* name) {
+  const testing::StandInGpu gpu;
+  const ChildResult child = run_child(name, {{"RIDGELINE_CUDA_LIBRARIES", gpu.path()}});
+  EXPECT_EQ(child.exit_code, 0) << child.out << child.err;
+}
+
+TEST(LibraryOnAGpu, PlansACallOnceAndThenLaunchesIt) {
+  RIDGELINE_NEEDS_NVRTC();
+  expect_child_passes("CallsAreLookedUpAndLaunched");
+}
+
+TEST(LibraryOnAGpu, CanBeCapturedOnceItIsWarm) {
+  RIDGELINE_NEEDS_NVRTC();
+  expect_child_passes("StreamsMayBeCaptured");
+}
+
+TEST(LibraryOnAGpu, CompilesScoreFunctions) {
+  RIDGELINE_NEEDS_NVRTC();
+  expect_child_passes("ScoreFunctionsRun");
+}
+
+// Tensors of a problem, moved to a GPU and back.
+class OnTheGpu {
+ public:
+  explicit OnTheGpu(api_testing::Problem& problem) {
+    using api_testing::Described;
+    for (Described* tensor : {&problem.q, &problem.k, &problem.v, &problem.d_out, &problem.out,
+                              &problem.log_sum_exp, &problem.d_q, &problem.d_k, &problem.d_v}) {
+      rl_tensor& edited = tensor->edit();
+      // Twice the elements: what strides reach.
+      const auto bytes =
+          static_cast<size_t>(2 * element_count(tensor->shape()) * edited.dtype.bits / 8);
+      cuda::DevicePointer address = 0;
+      cuda::check(cuda::driver().cuMemAlloc_v2(&address, bytes), "taking memory");
+      cuda::check(cuda::driver().cuMemcpyHtoD_v2(address, edited.data, bytes), "copying");
+      copies_.push_back({edited.data, address, bytes});
+      edited.data = reinterpret_cast<void*>(address);
+      edited.device = {RL_CUDA, 0};
+    }
+  }
+  ~OnTheGpu() {
+    for (const Copy& copy : copies_) cuda::driver().cuMemFree_v2(copy.device);
+  }
+  void fetch() const {
+    for (const Copy& copy : copies_)
+      cuda::check(cuda::driver().cuMemcpyDtoH_v2(copy.host, copy.device, copy.bytes), "copying");
+  }
+
+ private:
+  struct Copy {
+    void* host;
+    cuda::DevicePointer device;
+    size_t bytes;
+  };
+  std::vector<Copy> copies_;
+};
+
+TEST(LibraryOnAGpu, MatchesTheOracle) {
+  RIDGELINE_NEEDS_GPU();
+  CudaDevice keeps_the_context;
+  const ContextPointer context = gpu_context();
+  uint32_t seed = 1;
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
+    for (const int64_t width : {64, 128})
+      for (const bool causal : {false, true})
+        for (const bool deterministic : {false, true}) {
+          const flash_testing::Config config = {.batch = 2,
+                                                .heads = 4,
+                                                .key_heads = 2,
+                                                .queries = 130,
+                                                .keys = 200,
+                                                .head_dim = width,
+                                                .mask = {.causal = causal},
+                                                .dtype = dtype};
+          SCOPED_TRACE(describe(config));
+          const flash_testing::Inputs in = random_inputs(config, seed++);
+          api_testing::Problem problem(config);
+          problem.assign(in);
+          const OnTheGpu gpu(problem);
+          problem.backward.deterministic = deterministic ? 1 : 0;
+          EXPECT_OK(rl_attention_forward(context.get(), &problem.forward));
+          EXPECT_OK(rl_attention_backward(context.get(), &problem.backward));
+          EXPECT_OK(rl_context_synchronize(context.get()));
+          gpu.fetch();
+          expect_right(config, in, oracle(config, in), naive(config, in), problem.run);
+        }
+}
+
+}  // namespace
+}  // namespace ridgeline

@@ -1,0 +1,446 @@
+// Score functions through the C interface: values and all gradients against fp64, and what is
+// refused.
+#include <gtest/gtest.h>
+#include <ridgeline/attention.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "api/described.h"
+
+namespace ridgeline {
+namespace {
+
+using api_testing::ContextPointer;
+using api_testing::cpu_context;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+struct DestroyFunction {
+  void operator()(rl_score_function* function) const { rl_score_function_destroy(function); }
+};
+using FunctionPointer = std::unique_ptr<rl_score_function, DestroyFunction>;
+
+FunctionPointer function_of(const std::vector<rl_score_node>& nodes) {
+  rl_score_function* function = nullptr;
+  EXPECT_EQ(rl_score_function_create(nodes.data(), nodes.size(), &function), RL_OK)
+      << rl_last_error();
+  return FunctionPointer(function);
+}
+
+// A tensor of floats with its description.
+struct Floats {
+  std::vector<int64_t> shape;
+  std::vector<float> values;
+  rl_tensor tensor = {};
+
+  explicit Floats(std::vector<int64_t> sizes) : shape(std::move(sizes)) {
+    size_t count = 1;
+    for (int64_t size : shape) count *= static_cast<size_t>(size);
+    values.resize(count);
+    tensor = {values.data(),
+              {RL_CPU, 0},
+              static_cast<int32_t>(shape.size()),
+              {RL_FLOAT, 32, 1},
+              shape.data(),
+              nullptr,
+              0};
+  }
+  Floats(const Floats&) = delete;
+  // The element at [b, h, i, j], broadcast.
+  size_t at(int64_t b, int64_t h, int64_t i, int64_t j) const {
+    const int64_t place[] = {b, h, i, j};
+    size_t index = 0;
+    for (size_t axis = 0; axis < 4; ++axis)
+      index = index * static_cast<size_t>(shape[axis]) +
+              static_cast<size_t>(shape[axis] == 1 ? 0 : place[axis]);
+    return index;
+  }
+};
+
+constexpr int64_t kBatch = 2, kHeads = 4, kKeyHeads = 2, kQueries = 70, kKeys = 67, kWidth = 16;
+
+// What f and its derivatives are at one score.
+struct Local {
+  double value;
+  double d_score;
+  std::vector<double> d_operands;
+};
+using Formula = std::function<Local(double score, int64_t b, int64_t h, int64_t i, int64_t j,
+                                    const std::vector<double>& operands)>;
+
+struct Case {
+  std::vector<rl_score_node> nodes;
+  std::vector<std::vector<int64_t>> operands;
+  Formula formula;
+};
+
+// Attention by its definition, and the largest difference to what the library gave.
+void expect_right(const Case& test) {
+  const FunctionPointer function = function_of(test.nodes);
+  ASSERT_NE(function, nullptr);
+  std::mt19937 random(3);
+  std::normal_distribution<float> normal;
+  const std::vector<int64_t> queries = {kBatch, kHeads, kQueries, kWidth},
+                             keys = {kBatch, kKeyHeads, kKeys, kWidth};
+  Floats q(queries), k(keys), v(keys), out(queries), lse({kBatch, kHeads, kQueries}),
+      d_out(queries), d_q(queries), d_k(keys), d_v(keys);
+  std::vector<std::unique_ptr<Floats>> operands, d_operands;
+  std::vector<const rl_tensor*> operand_tensors, gradient_tensors;
+  for (const auto& shape : test.operands) {
+    operands.push_back(std::make_unique<Floats>(shape));
+    d_operands.push_back(std::make_unique<Floats>(shape));
+    for (float& value : operands.back()->values) value = 0.5f * normal(random);
+    operand_tensors.push_back(&operands.back()->tensor);
+    gradient_tensors.push_back(&d_operands.back()->tensor);
+  }
+  for (Floats* tensor : {&q, &k, &v, &d_out})
+    for (float& value : tensor->values) value = normal(random);
+
+  const ContextPointer context = cpu_context(2);
+  rl_attention_forward_params forward = {};
+  forward.size = sizeof forward;
+  forward.q = &q.tensor;
+  forward.k = &k.tensor;
+  forward.v = &v.tensor;
+  forward.out = &out.tensor;
+  forward.log_sum_exp = &lse.tensor;
+  forward.score = function.get();
+  forward.operands = operand_tensors.data();
+  forward.operand_count = operand_tensors.size();
+  ASSERT_EQ(rl_attention_forward(context.get(), &forward), RL_OK) << rl_last_error();
+  rl_attention_backward_params backward = {};
+  backward.size = sizeof backward;
+  backward.q = &q.tensor;
+  backward.k = &k.tensor;
+  backward.v = &v.tensor;
+  backward.out = &out.tensor;
+  backward.log_sum_exp = &lse.tensor;
+  backward.d_out = &d_out.tensor;
+  backward.d_q = &d_q.tensor;
+  backward.d_k = &d_k.tensor;
+  backward.d_v = &d_v.tensor;
+  backward.score = function.get();
+  backward.operands = operand_tensors.data();
+  backward.operand_count = operand_tensors.size();
+  backward.d_operands = gradient_tensors.data();
+  ASSERT_EQ(rl_attention_backward(context.get(), &backward), RL_OK) << rl_last_error();
+
+  const double scale = 1 / std::sqrt(static_cast<double>(kWidth));
+  std::vector<double> want_q(q.values.size()), want_k(k.values.size()), want_v(v.values.size());
+  std::vector<std::vector<double>> want_operands;
+  for (const auto& each : operands) want_operands.emplace_back(each->values.size());
+  double worst_out = 0;
+  for (int64_t b = 0; b < kBatch; ++b)
+    for (int64_t h = 0; h < kHeads; ++h)
+      for (int64_t i = 0; i < kQueries; ++i) {
+        const size_t q_row = static_cast<size_t>(((b * kHeads + h) * kQueries + i) * kWidth);
+        const auto k_row = [&](int64_t j) {
+          return static_cast<size_t>(((b * kKeyHeads + h / 2) * kKeys + j) * kWidth);
+        };
+        std::vector<Local> local;
+        std::vector<double> weights;
+        double largest = -kInfinity, total = 0;
+        for (int64_t j = 0; j < kKeys; ++j) {
+          double score = 0;
+          for (size_t c = 0; c < kWidth; ++c)
+            score += double{q.values[q_row + c]} * k.values[k_row(j) + c];
+          std::vector<double> at;
+          for (const auto& each : operands) at.push_back(each->values[each->at(b, h, i, j)]);
+          local.push_back(test.formula(scale * score, b, h, i, j, at));
+          largest = std::max(largest, local.back().value);
+        }
+        for (const Local& each : local) {
+          weights.push_back(each.value == -kInfinity ? 0 : std::exp(each.value - largest));
+          total += weights.back();
+        }
+        double dot = 0;
+        std::vector<double> d_weights;
+        for (size_t j = 0; j < weights.size(); ++j) {
+          if (total > 0) weights[j] /= total;
+          double sum = 0;
+          for (size_t c = 0; c < kWidth; ++c)
+            sum += double{d_out.values[q_row + c]} * v.values[k_row(static_cast<int64_t>(j)) + c];
+          d_weights.push_back(sum);
+          dot += weights[j] * sum;
+        }
+        for (size_t c = 0; c < kWidth; ++c) {
+          double want = 0;
+          for (size_t j = 0; j < weights.size(); ++j)
+            want += weights[j] * v.values[k_row(static_cast<int64_t>(j)) + c];
+          const double error = std::fabs(want - out.values[q_row + c]);
+          worst_out = error <= worst_out ? worst_out : error;
+        }
+        for (size_t j = 0; j < weights.size(); ++j) {
+          const double d_value = weights[j] * (d_weights[j] - dot);
+          const size_t row = k_row(static_cast<int64_t>(j));
+          for (size_t c = 0; c < kWidth; ++c) {
+            want_q[q_row + c] += scale * local[j].d_score * d_value * k.values[row + c];
+            want_k[row + c] += scale * local[j].d_score * d_value * q.values[q_row + c];
+            want_v[row + c] += weights[j] * d_out.values[q_row + c];
+          }
+          for (size_t o = 0; o < operands.size(); ++o)
+            want_operands[o][operands[o]->at(b, h, i, static_cast<int64_t>(j))] +=
+                d_value * local[j].d_operands[o];
+        }
+      }
+  EXPECT_LT(worst_out, 2e-5);
+  const auto expect_close = [](const std::vector<float>& got, const std::vector<double>& want,
+                               const std::string& name) {
+    double worst = 0, largest = 1;
+    for (size_t i = 0; i < got.size(); ++i) {
+      const double error = std::fabs(got[i] - want[i]);
+      worst = error <= worst ? worst : error;
+      largest = std::max(largest, std::fabs(want[i]));
+    }
+    EXPECT_LT(worst, 3e-5 * largest) << name;
+  };
+  expect_close(d_q.values, want_q, "d_q");
+  expect_close(d_k.values, want_k, "d_k");
+  expect_close(d_v.values, want_v, "d_v");
+  for (size_t o = 0; o < operands.size(); ++o)
+    expect_close(d_operands[o]->values, want_operands[o], "d_operands " + std::to_string(o));
+}
+
+constexpr int kCap = 3;
+
+TEST(LibraryScores, CapSoftly) {
+  expect_right({{{RL_SCORE, {}, 0},
+                 {RL_SCORE_CONSTANT, {}, kCap},
+                 {RL_SCORE_DIVIDE, {0, 1}, 0},
+                 {RL_SCORE_TANH, {2}, 0},
+                 {RL_SCORE_MULTIPLY, {3, 1}, 0}},
+                {},
+                [](double s, int64_t, int64_t, int64_t, int64_t, const std::vector<double>&) {
+                  const double t = std::tanh(s / kCap);
+                  return Local{kCap * t, 1 - t * t, {}};
+                }});
+}
+
+// ALiBi with learned slopes: their gradient is a sum over batches, queries and keys.
+TEST(LibraryScores, AddADistanceTimesALearnedSlope) {
+  expect_right({{{RL_SCORE, {}, 0},
+                 {RL_SCORE_OPERAND, {0}, 0},
+                 {RL_SCORE_KEY, {}, 0},
+                 {RL_SCORE_QUERY, {}, 0},
+                 {RL_SCORE_SUBTRACT, {2, 3}, 0},
+                 {RL_SCORE_ABS, {4}, 0},
+                 {RL_SCORE_CONSTANT, {}, 0.01},
+                 {RL_SCORE_MULTIPLY, {5, 6}, 0},
+                 {RL_SCORE_MULTIPLY, {1, 7}, 0},
+                 {RL_SCORE_ADD, {0, 8}, 0}},
+                {{1, kHeads, 1, 1}},
+                [](double s, int64_t, int64_t, int64_t i, int64_t j, const std::vector<double>& o) {
+                  const double distance = 0.01 * std::fabs(static_cast<double>(j - i));
+                  return Local{s + o[0] * distance, 1, {distance}};
+                }});
+}
+
+// One full table, one per query, one per batch and key.
+TEST(LibraryScores, TakeTablesOfEveryShape) {
+  expect_right({{{RL_SCORE, {}, 0},
+                 {RL_SCORE_OPERAND, {0}, 0},
+                 {RL_SCORE_OPERAND, {1}, 0},
+                 {RL_SCORE_OPERAND, {2}, 0},
+                 {RL_SCORE_ADD, {0, 1}, 0},
+                 {RL_SCORE_MULTIPLY, {2, 3}, 0},
+                 {RL_SCORE_SUBTRACT, {4, 5}, 0}},
+                {{1, kHeads, kQueries, kKeys}, {1, 1, kQueries, 1}, {kBatch, 1, 1, kKeys}},
+                [](double s, int64_t, int64_t, int64_t, int64_t, const std::vector<double>& o) {
+                  return Local{s + o[0] - o[1] * o[2], 1, {1, -o[2], -o[1]}};
+                }});
+}
+
+// A window with sinks, of the first two batches and heads by their numbers, all conditions in use;
+// and query 5 sees nothing at all.
+TEST(LibraryScores, HideKeysByConditions) {
+  expect_right(
+      {{{RL_SCORE, {}, 0},                    // 0
+        {RL_SCORE_KEY, {}, 0},                // 1
+        {RL_SCORE_QUERY, {}, 0},              // 2
+        {RL_SCORE_CONSTANT, {}, 4},           // 3
+        {RL_SCORE_LESS, {1, 3}, 0},           // 4: a sink
+        {RL_SCORE_SUBTRACT, {2, 1}, 0},       // 5
+        {RL_SCORE_CONSTANT, {}, 20},          // 6
+        {RL_SCORE_LESS_EQUAL, {5, 6}, 0},     // 7: near
+        {RL_SCORE_GREATER_EQUAL, {2, 1}, 0},  // 8: not later, as integers
+        {RL_SCORE_AND, {7, 8}, 0},            // 9
+        {RL_SCORE_OR, {4, 9}, 0},             // 10
+        {RL_SCORE_CONSTANT, {}, 5},           // 11
+        {RL_SCORE_NOT_EQUAL, {2, 11}, 0},     // 12
+        {RL_SCORE_AND, {10, 12}, 0},          // 13
+        {RL_SCORE_CONSTANT, {}, -kInfinity},  // 14
+        {RL_SCORE_BATCH, {}, 0},              // 15
+        {RL_SCORE_HEAD, {}, 0},               // 16
+        {RL_SCORE_MAXIMUM, {15, 16}, 0},      // 17
+        {RL_SCORE_MINIMUM, {0, 17}, 0},       // 18
+        {RL_SCORE_WHERE, {13, 18, 14}, 0}},
+       {},
+       [](double s, int64_t b, int64_t h, int64_t i, int64_t j, const std::vector<double>&) {
+         const bool shown = (j < 4 || (i - j <= 20 && j <= i)) && i != 5;
+         const auto most = static_cast<double>(std::max(b, h));
+         if (!shown) return Local{-kInfinity, 0, {}};
+         return Local{std::min(s, most), s < most ? 1.0 : 0.0, {}};
+       }});
+}
+
+// Integer and boolean operands: documents by number, and a table of keys that are padding.
+TEST(LibraryScores, ReadIntegersAndBooleans) {
+  const FunctionPointer function = function_of({{RL_SCORE, {}, 0},
+                                                {RL_SCORE_INT_OPERAND, {0}, 0},
+                                                {RL_SCORE_INT_OPERAND, {1}, 0},
+                                                {RL_SCORE_BOOL_OPERAND, {2}, 0},
+                                                {RL_SCORE_EQUAL, {1, 2}, 0},
+                                                {RL_SCORE_NOT, {3}, 0},
+                                                {RL_SCORE_AND, {4, 5}, 0},
+                                                {RL_SCORE_CONSTANT, {}, -kInfinity},
+                                                {RL_SCORE_WHERE, {6, 0, 7}, 0}});
+  constexpr int64_t kLength = 6;
+  std::vector<int32_t> documents = {0, 0, 1, 1, 1, 2};
+  std::vector<uint8_t> padding = {0, 0, 0, 0, 1, 0};
+  const int64_t rows[] = {1, 1, kLength, 1}, columns[] = {1, 1, 1, kLength};
+  const rl_tensor of_queries = {
+      documents.data(), {RL_CPU, 0}, 4, {RL_INT, 32, 1}, rows, nullptr, 0};
+  const rl_tensor of_keys = {documents.data(), {RL_CPU, 0}, 4, {RL_INT, 32, 1},
+                             columns,          nullptr,     0};
+  const rl_tensor padded = {padding.data(), {RL_CPU, 0}, 4, {RL_BOOL, 8, 1}, columns, nullptr, 0};
+  const rl_tensor* operands[] = {&of_queries, &of_keys, &padded};
+  Floats q({1, 1, kLength, 4}), k({1, 1, kLength, 4}), v({1, 1, kLength, 4}),
+      out({1, 1, kLength, 4});
+  for (size_t i = 0; i < v.values.size(); ++i) v.values[i] = static_cast<float>(i / 4);
+  const ContextPointer context = cpu_context(1);
+  rl_attention_forward_params forward = {};
+  forward.size = sizeof forward;
+  forward.q = &q.tensor;
+  forward.k = &k.tensor;
+  forward.v = &v.tensor;
+  forward.out = &out.tensor;
+  forward.score = function.get();
+  forward.operands = operands;
+  forward.operand_count = 3;
+  ASSERT_EQ(rl_attention_forward(context.get(), &forward), RL_OK) << rl_last_error();
+  const float want[] = {0.5f, 0.5f, 2.5f, 2.5f, 2.5f, 5};  // means of the keys of its document
+  for (size_t i = 0; i < kLength; ++i) EXPECT_FLOAT_EQ(out.values[4 * i], want[i]) << i;
+
+  forward.operand_count = 2;
+  EXPECT_EQ(rl_attention_forward(context.get(), &forward), RL_ERROR_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(rl_last_error()).find("operand_count is 2, the score function has 3"),
+            std::string::npos)
+      << rl_last_error();
+  forward.operand_count = 3;
+  operands[1] = &padded;
+  EXPECT_EQ(rl_attention_forward(context.get(), &forward), RL_ERROR_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(rl_last_error()).find("operands[1] is bool"), std::string::npos)
+      << rl_last_error();
+}
+
+TEST(LibraryScores, ThatAreMalformedAreNamed) {
+  const auto expect = [](const std::vector<rl_score_node>& nodes, const char* message) {
+    auto* function = reinterpret_cast<rl_score_function*>(8);
+    EXPECT_EQ(rl_score_function_create(nodes.data(), nodes.size(), &function),
+              RL_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(function, nullptr);
+    EXPECT_NE(std::string(rl_last_error()).find(message), std::string::npos) << rl_last_error();
+  };
+  expect({{RL_SCORE, {}, 0}, {99, {}, 0}}, "node 1 of the score function has op 99");
+  expect({{RL_SCORE, {}, 0}, {RL_SCORE_ADD, {0, 1}, 0}},
+         "node 1 of the score function (add) reads node 1");
+  expect({{RL_SCORE, {}, 0}, {RL_SCORE_EXP, {-1}, 0}}, "reads node -1");
+  expect({{RL_SCORE_OPERAND, {6}, 0}}, "reads operand 6");
+  expect({{RL_SCORE_OPERAND, {0}, 0}, {RL_SCORE_INT_OPERAND, {0}, 0}}, "as another type");
+  expect({{RL_SCORE_KEY, {}, 0}}, "is the result, and no number");
+  expect({{RL_SCORE, {}, 0}, {RL_SCORE_NOT, {0}, 0}}, "needs a condition");
+  expect({{RL_SCORE_CONSTANT, {}, std::nan("")}}, "no number");
+  expect(std::vector<rl_score_node>(500, {RL_SCORE, {}, 0}), "has 500 nodes");
+  rl_score_function* function = nullptr;
+  EXPECT_EQ(rl_score_function_create(nullptr, 3, &function), RL_ERROR_INVALID_ARGUMENT);
+  const rl_score_node node = {RL_SCORE, {}, 0};
+  EXPECT_EQ(rl_score_function_create(&node, 0, &function), RL_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(rl_score_function_create(&node, 1, nullptr), RL_ERROR_INVALID_ARGUMENT);
+  rl_score_function_destroy(nullptr);
+}
+
+// Nodes at random: an answer, and those that are taken run and stay inside of their memory.
+TEST(LibraryScores, AtRandomAreAnsweredWithAStatus) {
+  std::mt19937 random(1);
+  const auto below = [&](int bound) {
+    return static_cast<int32_t>(random() % static_cast<unsigned>(bound));
+  };
+  const ContextPointer context = cpu_context(1);
+  Floats q({1, 2, 9, 8}), k({1, 2, 9, 8}), v({1, 2, 9, 8}), out({1, 2, 9, 8}), lse({1, 2, 9}),
+      d_q({1, 2, 9, 8}), d_k({1, 2, 9, 8}), d_v({1, 2, 9, 8}), operand({1, 2, 9, 9}),
+      d_operand({1, 2, 9, 9});
+  const std::vector<const rl_tensor*> operands(6, &operand.tensor);
+  int taken = 0, refused = 0;
+  for (int round = 0; round < 3000; ++round) {
+    std::vector<rl_score_node> nodes;
+    const int count = 1 + below(12);
+    for (int i = 0; i < count; ++i) {
+      const int op = below(30) == 0  ? below(80) - 4
+                     : below(3) == 0 ? below(9)
+                     : below(4) == 0 ? 48 + below(6)
+                     : below(8) == 0 ? 64 + below(4)
+                     : below(2) == 0 ? 16 + below(10)
+                                     : 32 + below(6);
+      const int reach = i + (below(30) == 0 ? 3 : 0);
+      nodes.push_back({op,
+                       {reach > 0 ? below(reach) : below(2), reach > 0 ? below(reach) : 0,
+                        reach > 0 ? below(reach) : 0},
+                       std::ldexp(1.0, below(20) - 10)});
+      if (op >= RL_SCORE_OPERAND && op <= RL_SCORE_BOOL_OPERAND) nodes.back().inputs[0] = below(7);
+    }
+    rl_score_function* made = nullptr;
+    const rl_status status = rl_score_function_create(nodes.data(), nodes.size(), &made);
+    const FunctionPointer function(made);
+    if (status != RL_OK) {
+      ASSERT_EQ(status, RL_ERROR_INVALID_ARGUMENT) << rl_last_error();
+      ++refused;
+      continue;
+    }
+    ++taken;
+    rl_attention_forward_params forward = {};
+    forward.size = sizeof forward;
+    forward.q = &q.tensor;
+    forward.k = &k.tensor;
+    forward.v = &v.tensor;
+    forward.out = &out.tensor;
+    forward.log_sum_exp = &lse.tensor;
+    forward.score = function.get();
+    forward.operands = operands.data();
+    rl_status run = RL_ERROR_INTERNAL;
+    for (forward.operand_count = 0; forward.operand_count <= 6; ++forward.operand_count) {
+      run = rl_attention_forward(context.get(), &forward);
+      ASSERT_NE(run, RL_ERROR_INTERNAL) << rl_last_error();
+      if (run == RL_OK) break;
+    }
+    if (run != RL_OK) continue;
+    rl_attention_backward_params backward = {};
+    backward.size = sizeof backward;
+    backward.q = &q.tensor;
+    backward.k = &k.tensor;
+    backward.v = &v.tensor;
+    backward.out = &out.tensor;
+    backward.log_sum_exp = &lse.tensor;
+    backward.d_out = &v.tensor;
+    backward.d_q = &d_q.tensor;
+    backward.d_k = &d_k.tensor;
+    backward.d_v = &d_v.tensor;
+    backward.score = function.get();
+    backward.operands = operands.data();
+    backward.operand_count = forward.operand_count;
+    std::vector<const rl_tensor*> gradients(6, nullptr);
+    gradients[0] = &d_operand.tensor;
+    backward.d_operands = gradients.data();
+    ASSERT_NE(rl_attention_backward(context.get(), &backward), RL_ERROR_INTERNAL)
+        << rl_last_error();
+  }
+  EXPECT_GT(taken, 300);
+  EXPECT_GT(refused, 300);
+}
+
+}  // namespace
+}  // namespace ridgeline
