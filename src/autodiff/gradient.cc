@@ -29,6 +29,7 @@ std::vector<Tensor> gradient(std::span<const Cotangent> cotangents,
   if (cotangents.empty())
     throw Error(ErrorKind::usage, "gradient() needs at least one output with its gradient");
   Graph& graph = cotangents[0].output.graph();
+  const std::string scope_before = graph.current_scope();
   const auto forward_nodes = static_cast<uint32_t>(graph.nodes().size());
   const std::vector<bool> depends = depends_on(graph, sources);
 
@@ -67,10 +68,14 @@ std::vector<Tensor> gradient(std::span<const Cotangent> cotangents,
       any_wanted = any_wanted || context.wanted.back();
     }
     if (!any_wanted) continue;
+    // A gradient belongs to the part of the model that its node belongs to.
+    graph.enter_scope(std::string(graph.scope_path(node)));
     const std::vector<Tensor> gradients = rule(context);
     for (size_t i = 0; i < gradients.size(); ++i)
       if (gradients[i] && context.wanted[i]) arrive(node.inputs[i], gradients[i]);
   }
+
+  graph.enter_scope(scope_before);
 
   std::vector<Tensor> result;
   for (const Tensor& source : sources) {

@@ -9,4 +9,9 @@ double monotonic_s() {
   return duration<double>(steady_clock::now().time_since_epoch()).count();
 }
 
+int64_t monotonic_ns() {
+  using namespace std::chrono;
+  return duration_cast<nanoseconds>(steady_clock::now().time_since_epoch()).count();
+}
+
 }  // namespace ridgeline

@@ -52,7 +52,13 @@ Value Graph::add(Op op, std::vector<Value> inputs, Attributes attributes) {
       known_.try_emplace(node_key(op, inputs, attributes, outputs), number);
   if (!is_new) return Value{entry->second, 0};
 
-  Node node{op, std::move(inputs), std::move(attributes), std::move(outputs), {}, value_count_};
+  Node node{.op = op,
+            .inputs = std::move(inputs),
+            .attributes = std::move(attributes),
+            .outputs = std::move(outputs),
+            .name = {},
+            .scope = scope_,
+            .first_value = value_count_};
   value_count_ += static_cast<uint32_t>(node.outputs.size());
   nodes_.push_back(std::move(node));
   return Value{number, 0};
@@ -76,6 +82,21 @@ void Graph::set_name(Value value, std::string name) {
   nodes_[value.node].name = std::move(name);
 }
 
+uint32_t Graph::scope_number(std::string_view path) {
+  const auto [entry, is_new] =
+      scope_numbers_.try_emplace(std::string(path), static_cast<uint32_t>(scopes_.size()));
+  if (is_new) scopes_.emplace_back(path);
+  return entry->second;
+}
+
+void Graph::enter_scope(std::string_view path) {
+  scope_ = scope_number(path);
+}
+
+void Graph::set_scope(Value value, std::string_view path) {
+  nodes_[value.node].scope = scope_number(path);
+}
+
 void Graph::mark_output(std::string name, Value value) {
   outputs_.push_back({std::move(name), value});
 }
@@ -92,6 +113,12 @@ std::vector<Stage> Graph::stages() const {
   for (size_t i = 0; i + 1 < stages.size(); ++i) stages[i].end = stages[i + 1].begin;
   stages.back().end = static_cast<uint32_t>(nodes_.size());
   return stages;
+}
+
+uint32_t Graph::stage_of(uint32_t node) const {
+  uint32_t stage = 0;
+  while (stage + 1 < stages_.size() && stages_[stage + 1].begin <= node) ++stage;
+  return stage;
 }
 
 std::vector<Value> Graph::inputs() const {

@@ -67,6 +67,7 @@ struct Node {
   Attributes attributes;
   std::vector<TensorType> outputs;
   std::string name;          // given by the model ("scores"); may be empty
+  uint32_t scope = 0;        // the part of the model that it belongs to; see Graph::scope_path
   uint32_t first_value = 0;  // dense number of output 0 among all values of the graph
 };
 
@@ -94,6 +95,13 @@ class Graph {
   Value constant(double value, DType dtype);
 
   void set_name(Value value, std::string name);
+  // Nodes that are added from here on belong to this part of the model: "layers.3.attention.scores".
+  // Scopes are for people: they change neither what nodes compute nor which of them are equal. A
+  // node that is already there keeps its own. Builders use ScopeGuard (scope.h).
+  void enter_scope(std::string_view path);
+  const std::string& current_scope() const { return scopes_[scope_]; }
+  const std::string& scope_path(const Node& node) const { return scopes_[node.scope]; }
+  void set_scope(Value value, std::string_view path);
   void mark_output(std::string name, Value value);
   // Everything added from here on belongs to the stage `name`; before the first call it is
   // "forward".
@@ -104,6 +112,8 @@ class Graph {
   const TensorType& type(Value value) const { return nodes_[value.node].outputs[value.output]; }
   std::span<const Output> outputs() const { return outputs_; }
   std::vector<Stage> stages() const;
+  // The number of the stage that a node belongs to.
+  uint32_t stage_of(uint32_t node) const;
 
   // Dense numbering of values, for tables indexed by value.
   uint32_t index(Value value) const { return nodes_[value.node].first_value + value.output; }
@@ -116,7 +126,12 @@ class Graph {
   std::string name(Value value) const;
 
  private:
+  uint32_t scope_number(std::string_view path);
+
   std::vector<Node> nodes_;
+  std::vector<std::string> scopes_ = {""};
+  std::unordered_map<std::string, uint32_t> scope_numbers_ = {{"", 0}};
+  uint32_t scope_ = 0;  // of nodes that are added now
   std::vector<Output> outputs_;
   std::vector<Stage> stages_;
   std::unordered_map<std::string, uint32_t> known_;  // node text -> node, for hash-consing

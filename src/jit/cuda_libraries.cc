@@ -43,6 +43,11 @@ const std::vector<Spec>& specs() {
        {13, 12},
        "pip install nvidia-cublas (nvidia-cublas-cu12 for a driver of CUDA 12), or from NVIDIA's "
        "repository: apt install libcublas-13-0"},
+      {{"cupti", "traces kernels for profiles"},
+       Origin::toolkit,
+       {13, 12},
+       "pip install nvidia-cuda-cupti (nvidia-cuda-cupti-cu12 for a driver of CUDA 12), or from "
+       "NVIDIA's repository: apt install cuda-cupti-13-0"},
       {{"nvidia-ml", "reads clocks, power and temperature"},
        Origin::driver,
        {1},
@@ -131,7 +136,8 @@ class Places {
       return found;
     }
     for (const fs::path& toolkit : toolkits())
-      for (const char* place : {"lib64", "lib", "targets/x86_64-linux/lib"})
+      for (const char* place :
+           {"lib64", "lib", "targets/x86_64-linux/lib", "extras/CUPTI/lib64"})
         found.push_back(toolkit / place);
     if (const std::string conda = search_.variable("CONDA_PREFIX"); !conda.empty())
       append(found, {fs::path(conda) / "lib", fs::path(conda) / "targets/x86_64-linux/lib"});
@@ -227,6 +233,7 @@ const char* known_symbol(std::string_view stem) {
   if (stem == "cuda") return "cuInit";
   if (stem == "nvrtc") return "nvrtcVersion";
   if (stem == "cublasLt") return "cublasLtGetVersion";
+  if (stem == "cupti") return "cuptiGetVersion";
   return "nvmlInit_v2";
 }
 
@@ -331,6 +338,10 @@ const CudaLibrary& cuda_library(std::string_view stem) {
   if (stem == "cublasLt") {
     static const CudaLibrary cublaslt = find_for_driver("cublasLt");
     return cublaslt;
+  }
+  if (stem == "cupti") {
+    static const CudaLibrary cupti = find_for_driver("cupti");
+    return cupti;
   }
   throw Error(ErrorKind::internal, fmt::format("no CUDA library is called '{}'", stem));
 }

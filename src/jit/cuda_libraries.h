@@ -32,7 +32,7 @@ struct CudaLibraryFacts {
 };
 std::span<const CudaLibraryFacts> cuda_library_list();
 
-// "cuda" (the driver), "nvrtc", "cublasLt", "nvidia-ml". Opened once, kept open for good.
+// "cuda" (the driver), "nvrtc", "cublasLt", "cupti", "nvidia-ml". Opened once, kept open for good.
 const CudaLibrary& cuda_library(std::string_view stem);
 
 // What the search depends on, so that tests can bring a machine of their own.

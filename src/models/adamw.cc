@@ -7,6 +7,7 @@
 
 #include "base/closest.h"
 #include "base/error.h"
+#include "graph/scope.h"
 
 namespace ridgeline {
 namespace {
@@ -59,6 +60,7 @@ void mark_outputs(std::string_view prefix, const Tensor& parameter, const Tensor
 void add_adamw_step(Graph& graph, const std::vector<TrainedParameter>& parameters,
                     const AdamWOptions& options) {
   check(options);
+  const ScopeGuard scope(graph, "optimizer");
   const Tensor scalars(
       graph, graph.input({"optimizer.scalars", Role::step_scalars}, {DType::f32, {kAdamWScalars}}));
   std::vector<AdamWTensors> tensors;

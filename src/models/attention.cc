@@ -8,20 +8,32 @@
 
 #include "autodiff/gradient.h"
 #include "base/error.h"
+#include "graph/scope.h"
 
 namespace ridgeline {
 
 Tensor plain_attention(const Tensor& q, const Tensor& k, const Tensor& v, bool causal) {
+  const ScopeGuard scope(q.graph(), "attention");
   const double scale = 1.0 / std::sqrt(static_cast<double>(q.shape().back()));
-  Tensor scores = (matmul(q, transpose(k)).named("scores") * scale).named("scaled_scores");
+  Tensor scores;
+  {
+    const ScopeGuard part(q.graph(), "scores");
+    scores = (matmul(q, transpose(k)).named("scores") * scale).named("scaled_scores");
+  }
   if (causal) {
+    const ScopeGuard part(q.graph(), "scores");
     const Tensor queries = reshape(iota(q.graph(), q.shape().back(1)), {q.shape().back(1), 1});
     const Tensor keys = iota(q.graph(), k.shape().back(1)).named("positions");
     const Tensor visible = less_equal(keys, queries).named("causal_mask");
     const Tensor hidden = scalar(scores, -std::numeric_limits<double>::infinity());
     scores = where(visible, scores, hidden).named("masked_scores");
   }
-  const Tensor weights = softmax(scores).named("weights");
+  Tensor weights;
+  {
+    const ScopeGuard part(q.graph(), kSoftmaxScope);
+    weights = softmax(scores).named("weights");
+  }
+  const ScopeGuard part(q.graph(), "values");
   return matmul(weights, v).named("output");
 }
 
@@ -36,6 +48,7 @@ Tensor fused_attention(const Tensor& q, const Tensor& k, const Tensor& v,
   const AttentionSpec spec{.scale = 1.0 / std::sqrt(static_cast<double>(config.head_dim)),
                            .mask = {.causal = config.causal},
                            .backward = config.backward};
+  const ScopeGuard scope(q.graph(), "attention");
   const AttentionResult result = attention(with_heads(q), with_heads(k), with_heads(v), spec);
   result.output.named("output");
   q.graph().mark_output("log_sum_exp", result.log_sum_exp.value());

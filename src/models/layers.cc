@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/random.h"
+#include "graph/scope.h"
 
 namespace ridgeline {
 
@@ -12,16 +13,19 @@ Tensor linear(const Tensor& x, const Tensor& weight) {
 }
 
 Tensor embedding(const Tensor& tokens, const Tensor& weight) {
+  const ScopeGuard scope(weight.graph(), "embedding");
   return gather(weight, tokens);
 }
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double epsilon) {
+  const ScopeGuard scope(x.graph(), kNormScope);
   const Tensor wide = cast(x, DType::f32);
   const Tensor inverse_root = rsqrt(mean(wide * wide, {-1}) + epsilon);
   return cast(wide * inverse_root * cast(weight, DType::f32), x.dtype());
 }
 
 Tensor swiglu(const Tensor& x, const SwiGluWeights& weights) {
+  const ScopeGuard scope(x.graph(), "ffn");
   return linear(silu(linear(x, weights.w1)) * linear(x, weights.w3), weights.w2);
 }
 
@@ -39,6 +43,7 @@ RopeValues rope_values(int64_t positions, int64_t head_dim, double theta) {
 }
 
 Tensor rope(const Tensor& x, const RopeTables& tables) {
+  const ScopeGuard scope(x.graph(), "rope");
   Shape pairs = x.shape();
   const int axis = pairs.rank();
   pairs.back() /= 2;

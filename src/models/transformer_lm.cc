@@ -8,6 +8,7 @@
 #include "autodiff/gradient.h"
 #include "base/closest.h"
 #include "base/error.h"
+#include "graph/scope.h"
 #include "models/loss.h"
 
 namespace ridgeline {
@@ -49,9 +50,15 @@ LayerWeights layer_weights(std::span<const Tensor> w) {
 
 Tensor self_attention(const TransformerConfig& config, const Tensor& x, const LayerWeights& weights,
                       const RopeTables& tables, AttentionForm form) {
+  Graph& graph = x.graph();
+  const ScopeGuard scope(graph, "attention");
+  const auto projected = [&](const Tensor& from, const Tensor& weight) {
+    const ScopeGuard part(graph, "projections");
+    return linear(from, weight);
+  };
   const Shape split = {config.batch_size, config.context_length, config.heads, config.head_dim()};
   const auto heads_of = [&](const Tensor& weight) {  // [batch, heads, context, head_dim]
-    return permute(reshape(linear(x, weight), split), {0, 2, 1, 3});
+    return permute(reshape(projected(x, weight), split), {0, 2, 1, 3});
   };
   const Tensor q = rope(heads_of(weights.q), tables);
   const Tensor k = rope(heads_of(weights.k), tables);
@@ -60,7 +67,12 @@ Tensor self_attention(const TransformerConfig& config, const Tensor& x, const La
                            .mask = {.causal = true}};
   const Tensor mixed = form == AttentionForm::fused ? attention(q, k, v, spec).output
                                                     : plain_attention(q, k, v, true);
-  return linear(reshape(permute(mixed, {0, 2, 1, 3}), x.shape()), weights.output);
+  return projected(reshape(permute(mixed, {0, 2, 1, 3}), x.shape()), weights.output);
+}
+
+Tensor residual(const Tensor& x, const Tensor& branch) {
+  const ScopeGuard scope(x.graph(), "residual");
+  return x + branch;
 }
 
 // The inputs that hold the parameters, as the forward pass has left them.
@@ -146,15 +158,17 @@ Tensor transformer_logits(const TransformerConfig& config, const Tensor& tokens,
     const auto named = [&](const Tensor& tensor, const char* name) {
       return tensor.named(fmt::format("layers.{}.{}", layer, name));
     };
+    const ScopeGuard scope(x.graph(), fmt::format("layers.{}", layer));
     const Tensor attended = self_attention(
         config, named(rms_norm(x, w.ln1, config.norm_epsilon), "ln1"), w, rope_tables, form);
-    x = named(x + named(attended, "attn"), "attn_residual");
+    x = named(residual(x, named(attended, "attn")), "attn_residual");
     const Tensor fed = swiglu(named(rms_norm(x, w.ln2, config.norm_epsilon), "ln2"), w.ffn);
-    x = named(x + named(fed, "ffn"), "ffn_residual");
+    x = named(residual(x, named(fed, "ffn")), "ffn_residual");
   }
   const Tensor final_norm = weights[weights.size() - 2];
   const Tensor lm_head = weights[weights.size() - 1];
   x = rms_norm(x, final_norm, config.norm_epsilon).named("ln_final");
+  const ScopeGuard scope(x.graph(), "lm_head");
   return linear(x, lm_head).named("logits");
 }
 

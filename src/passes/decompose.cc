@@ -1,5 +1,8 @@
 #include "passes/decompose.h"
 
+#include <optional>
+
+#include "graph/scope.h"
 #include "passes/rewrite.h"
 
 namespace ridgeline {
@@ -108,6 +111,11 @@ Graph decompose(const Graph& graph) {
   return rewrite(graph, [](const Site& site) -> std::vector<Value> {
     const Expression parts = kParts[site.node.op];
     if (parts == nullptr) return {};
+    // A softmax is still one when it is taken apart: what follows knows it by its scope.
+    const std::string_view composite = info(site.node.op).name;
+    std::optional<ScopeGuard> scope;
+    if (composite.starts_with("softmax") || composite.starts_with("log_softmax"))
+      scope.emplace(site.target, kSoftmaxScope);
     std::vector<Tensor> operands;
     for (size_t i = 0; i < site.inputs.size(); ++i) {
       const Tensor x = site.input(i);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "graph/scope.h"
 #include "passes/fold_constants.h"
 #include "passes/heads.h"
 #include "passes/mask.h"
@@ -19,6 +20,7 @@ namespace {
 struct Match {
   Value q, turned_k, v;
   AttentionSpec spec;
+  Value product = {};                // Q K^T
   std::vector<Value> operands = {};  // of spec.function
 };
 
@@ -114,6 +116,7 @@ class Matcher {
   bool take_product(Value product, Match& found) {
     found.q = graph_.node(product).inputs[0];
     found.turned_k = graph_.node(product).inputs[1];
+    found.product = product;
     scores_shape_ = graph_.type(product).shape;
     return true;
   }
@@ -215,6 +218,8 @@ Graph flash(const Graph& forward, FlashOptions options, FlashReport* report) {
     std::vector<Tensor> operands;
     for (Value operand : match->operands)
       operands.push_back(as_score_operand(site.now(operand), leading, heads.q.shape()[0]));
+    const std::string_view product_scope = forward.scope_path(forward.node(match->product));
+    site.target.enter_scope(common_scope(forward.scope_path(site.node), product_scope));
     const AttentionResult result = attention(heads.q, heads.k, heads.v, match->spec, operands);
     if (!site.node.name.empty()) result.output.named(site.node.name);
     return {reshape(result.output, shape).value()};

@@ -170,6 +170,7 @@ Graph walk(const Graph& graph, const std::vector<bool>& live, const RewriteRule&
     inputs.clear();
     for (Value input : node.inputs) inputs.push_back(became[graph.index(input)]);
     const Site site{graph, number, node, target, inputs, became};
+    target.enter_scope(graph.scope_path(node));
     const auto first_new = static_cast<uint32_t>(target.nodes().size());
     std::vector<Value> results;
     const bool may_change = node.op != Op::input || !options.keep_inputs;
@@ -180,6 +181,7 @@ Graph walk(const Graph& graph, const std::vector<bool>& live, const RewriteRule&
     pass_on_name(site, results[0]);
     std::copy(results.begin(), results.end(), became.begin() + node.first_value);
   }
+  target.enter_scope(graph.current_scope());
   for (const Output& output : graph.outputs())
     target.mark_output(output.name, became[graph.index(output.value)]);
   return target;

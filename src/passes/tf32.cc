@@ -11,11 +11,13 @@ Graph tf32_products(const Graph& forward) {
     for (Value value : node.inputs) inputs.push_back(became[forward.index(value)]);
     Attributes attributes = node.attributes;
     attributes.target.type.dtype = changed(attributes.target.type.dtype);
+    result.enter_scope(forward.scope_path(node));
     const Value added = result.add(node.op, std::move(inputs), std::move(attributes));
     if (!node.name.empty()) result.set_name(added, node.name);
     for (uint32_t output = 0; output < node.outputs.size(); ++output)
       became[node.first_value + output] = {added.node, output};
   }
+  result.enter_scope(forward.current_scope());
   for (const Output& output : forward.outputs())
     result.mark_output(output.name, became[forward.index(output.value)]);
   return result;

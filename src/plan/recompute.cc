@@ -147,7 +147,10 @@ class Rewriter {
     if (is_view(node.op) && !changed) return now;
     Attributes attributes = node.attributes;
     if (is_pointwise(node.op)) attributes.detail = Again{};
-    return site.target.add(node.op, std::move(inputs), std::move(attributes));
+    site.target.enter_scope(graph_.scope_path(node));
+    const Value again = site.target.add(node.op, std::move(inputs), std::move(attributes));
+    site.target.enter_scope(graph_.scope_path(site.node));
+    return again;
   }
 
   const Graph& graph_;

@@ -99,7 +99,8 @@ void CompiledExecutor::run_kernel(size_t number) {
   if (poison_)
     for (const TensorView& result : call.fresh) device_.poison(result);
   if (!observer_) return call.group.run(device_, call.scratch);
-  const KernelRun run = call.group.seen(graph_, plan_.kernels[number].group);
+  KernelRun run = call.group.seen(graph_, plan_.kernels[number].group);
+  run.number = number;
   observer_->before(run);
   call.group.run(device_, call.scratch);
   observer_->after(run);
@@ -127,12 +128,18 @@ void CompiledExecutor::run_kernels(size_t begin, size_t end) {
 // The first run loads libraries, chooses algorithms and takes scratch, none of which can be
 // recorded.
 void CompiledExecutor::run_recorded(Recording& recording, size_t begin, size_t end) {
-  if (observer_) return run_kernels(begin, end);
+  if (observer_ && !observer_->takes_recordings()) return run_kernels(begin, end);
   const int runs = recording.runs++;
   if (poison_ || !records_ || runs == 0) return run_kernels(begin, end);
-  if (runs == 1) recording.work = device_.record([&] { run_kernels(begin, end); });
+  if (runs == 1) {
+    if (observer_) observer_->begin_recording();
+    recording.work = device_.record([&] { run_kernels(begin, end); });
+    if (observer_) observer_->end_recording();
+  }
   if (!recording.work) return run_kernels(begin, end);
+  if (observer_) observer_->before_start();
   recording.work->start();
+  if (observer_) observer_->after_start();
 }
 
 std::vector<double> CompiledExecutor::kernel_ms() {

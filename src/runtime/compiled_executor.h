@@ -33,7 +33,8 @@ class CompiledExecutor {
   // From now on every result is poisoned before its kernel runs; for runs that are verified.
   void set_poison(bool poison);
 
-  // From now on told of every kernel, of which none is started as a recording; null: nobody is.
+  // From now on told of every kernel, of which none is started as a recording unless it takes
+  // recordings; null: nobody is.
   void set_observer(KernelObserver* observer);
 
   // The time of every kernel of the plan, each repeated by itself; none where the device cannot

@@ -126,6 +126,10 @@ class Device {
   virtual std::optional<double> busy_ms(const std::function<void()>& /*work*/) {
     return std::nullopt;
   }
+  // Moments between the works of a device's queue, for timelines: mark() adds one, take_marks_ms()
+  // waits for all and gives each in milliseconds after the first. Without a queue there are none.
+  virtual void mark() {}
+  virtual std::vector<double> take_marks_ms() { return {}; }
   // A function that overwrites a cache of this size, so that whatever is started next finds nothing
   // in it: by a memset that is queued on a GPU, by a walk of all threads over a buffer on a CPU.
   virtual std::function<void()> cache_flush(Bytes cache) = 0;

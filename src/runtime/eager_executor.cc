@@ -88,7 +88,7 @@ void EagerExecutor::run_step(const Step& step) {
 }
 
 void EagerExecutor::run_observed(uint32_t node) {
-  const KernelRun run{.graph = graph_, .node = node, .inputs = inputs_, .outputs = outputs_};
+  const KernelRun run{.graph = graph_, .node = node, .inputs = inputs_, .outputs = outputs_, .number = node};
   observer_->before(run);
   device_.run(graph_.nodes()[node], inputs_, outputs_);
   observer_->after(run);

@@ -18,6 +18,7 @@ struct KernelRun {
   const Product* product = nullptr;          // of a product with an epilogue
   const FusedKernel* fused = nullptr;        // of a generated kernel: its storages, in its order
   std::span<void*const> input_addresses = {}, output_addresses = {};
+  size_t number = 0;  // among the kernels of the plan; without a plan, of the node
 };
 
 class KernelObserver {
@@ -25,6 +26,14 @@ class KernelObserver {
   virtual ~KernelObserver() = default;
   virtual void before(const KernelRun& run) = 0;  // all inputs are there, the kernel has not begun
   virtual void after(const KernelRun& run) = 0;   // it was started; downloads wait for it
+
+  // Whether recorded work stays recorded work. Then kernels are seen once, while they are recorded
+  // and not run, and each start of the recording as a whole; else kernels are started one by one.
+  virtual bool takes_recordings() const { return false; }
+  virtual void begin_recording() {}
+  virtual void end_recording() {}
+  virtual void before_start() {}
+  virtual void after_start() {}
 };
 
 }  // namespace ridgeline

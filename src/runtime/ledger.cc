@@ -76,7 +76,7 @@ Allocation Ledger::allocate(Bytes bytes, std::string name) {
   held_ += block;
   peak_ = std::max(peak_, live_);
   most_held_ = std::max(most_held_, held_);
-  if (options_.keep_events) events_.push_back({allocation.name_, bytes, live_});
+  if (options_.keep_events) events_.push_back({allocation.name_, bytes, live_, data});
   return allocation;
 }
 
@@ -86,7 +86,8 @@ void Ledger::release(Allocation& allocation) noexcept {
   cached_ += allocation.block_;
   free_.emplace(allocation.block_.count, allocation.data_);
   if (options_.keep_events)
-    events_.push_back({allocation.name_, Bytes{} - allocation.bytes_, live_});
+    events_.push_back(
+        {allocation.name_, Bytes{} - allocation.bytes_, live_, allocation.data_});
 }
 
 // The smallest cached block that fits without wasting more than an eighth.

@@ -25,6 +25,7 @@ struct LedgerEvent {
   std::string name;
   Bytes change;  // negative: released
   Bytes live;    // afterwards
+  const void* data = nullptr;  // where it lies
 };
 
 class Ledger;
@@ -79,6 +80,8 @@ class Ledger {
   Bytes peak() const { return peak_; }
   Bytes budget() const { return options_.budget; }
   const std::vector<LedgerEvent>& events() const { return events_; }
+  // Whether events are kept from now on; those that were kept stay until start_over().
+  void keep_events(bool keep) { options_.keep_events = keep; }
 
   // Starts a new account: frees the cache, forgets the events, and the peak becomes what is live.
   void start_over();

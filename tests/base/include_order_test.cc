@@ -17,8 +17,8 @@ namespace {
 namespace fs = std::filesystem;
 
 const std::vector<std::string> kOrder = {
-    "base", "graph",   "cost",    "autodiff", "models", "passes", "plan",    "codegen", "kernels",
-    "jit",  "runtime", "compile", "measure",  "api",    "report", "studies", "cli"};
+    "base", "graph",   "cost",    "autodiff", "models", "passes",  "plan",   "codegen", "kernels",
+    "jit",  "runtime", "compile", "measure",  "api",    "profile", "report", "studies", "cli"};
 
 size_t place_of(const std::string& folder) {
   return static_cast<size_t>(std::ranges::find(kOrder, folder) - kOrder.begin());
@@ -60,7 +60,7 @@ TEST(Folders, IncludeOnlyThemselvesAndThoseBeforeThem) {
 TEST(Folders, AfterRuntimeNoneAsksWhichDeviceItHas) {
   const std::regex asks("dynamic_cast|kind\\s*[!=]=\\s*\"");
   size_t seen = 0;
-  for (const char* folder : {"compile", "measure", "report", "studies", "cli"})
+  for (const char* folder : {"compile", "measure", "profile", "report", "studies", "cli"})
     for (const fs::path& file : sources_under(kRoot / folder)) {
       ++seen;
       std::ifstream stream(file);

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/error.h"
 
 namespace ridgeline {
@@ -31,8 +32,28 @@ struct ThreadPool::State {
   std::atomic<uint64_t> posted{0};
   std::vector<std::thread> workers;
 
+  std::vector<std::vector<ThreadSpan>>* spans = nullptr;  // changes between calls only
+
+  // Notes when `thread` worked, if somebody asks for it.
+  template <class Work>
+  void note_span(int thread, Work work) {
+    if (spans == nullptr) [[likely]] {
+      work();
+      return;
+    }
+    const int64_t begin = monotonic_ns();
+    if (work()) (*spans)[static_cast<size_t>(thread)].push_back({begin, monotonic_ns()});
+  }
+
   void work(const Task& current, int64_t total, int thread) {
+    note_span(thread, [&] { return take_indices(current, total, thread); });
+  }
+
+  // Whether there was anything left to do.
+  bool take_indices(const Task& current, int64_t total, int thread) {
+    bool any = false;
     for (int64_t index; (index = next.fetch_add(1, std::memory_order_relaxed)) < total;) {
+      any = true;
       try {
         current(index, thread);
       } catch (...) {
@@ -41,6 +62,7 @@ struct ThreadPool::State {
         next.store(total, std::memory_order_relaxed);
       }
     }
+    return any;
   }
 
   // Kernels follow each other within microseconds, and their parts end that close to each other: to
@@ -102,10 +124,18 @@ int ThreadPool::threads() const {
   return static_cast<int>(state_->workers.size()) + 1;
 }
 
+void ThreadPool::set_spans(std::vector<std::vector<ThreadSpan>>* spans) {
+  if (spans != nullptr) spans->resize(static_cast<size_t>(threads()));
+  state_->spans = spans;
+}
+
 void ThreadPool::for_each(int64_t count, const State::Task& task) {
   if (count <= 0) return;
   if (count == 1 || state_->workers.empty()) {
-    for (int64_t index = 0; index < count; ++index) task(index, 0);
+    state_->note_span(0, [&] {
+      for (int64_t index = 0; index < count; ++index) task(index, 0);
+      return true;
+    });
     return;
   }
   State& state = *state_;

@@ -4,8 +4,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 namespace ridgeline {
+
+// When one thread worked on one call of for_each.
+struct ThreadSpan {
+  int64_t begin_ns = 0, end_ns = 0;  // as monotonic_ns() counts
+};
 
 class ThreadPool {
  public:
@@ -30,6 +36,10 @@ class ThreadPool {
   // Cuts [0, count) into ranges of at least `grain` and calls task(begin, end) for each, nearby.
   void for_range(int64_t count, int64_t grain,
                  const std::function<void(int64_t begin, int64_t end)>& task);
+
+  // From now on each thread appends its spans to its own element, of as many as there are threads;
+  // null: none does. To be read and changed between calls.
+  void set_spans(std::vector<std::vector<ThreadSpan>>* spans);
 
  private:
   struct State;

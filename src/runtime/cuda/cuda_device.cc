@@ -250,6 +250,16 @@ std::optional<double> CudaDevice::busy_ms(const std::function<void()>& work) {
   return busy_clock_.time_ms(work);
 }
 
+void CudaDevice::mark() {
+  queue_.make_current();
+  queue_.mark();
+}
+
+std::vector<double> CudaDevice::take_marks_ms() {
+  queue_.make_current();
+  return queue_.take_marks_ms();
+}
+
 std::optional<Bytes> CudaDevice::driver_memory_in_use() const {
   queue_.make_current();
   const CudaMemoryFacts memory = cuda_memory_facts();

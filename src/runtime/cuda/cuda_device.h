@@ -101,6 +101,8 @@ class CudaDevice : public Device {
   void synchronize() override;
   std::vector<double> time_each_ms(std::span<const std::function<void()>> works) override;
   std::optional<double> busy_ms(const std::function<void()>& work) override;
+  void mark() override;
+  std::vector<double> take_marks_ms() override;
   // Writes twice as much as the L2 holds, whatever size was asked for.
   std::function<void()> cache_flush(Bytes cache) override;
   bool has_gemm(GemmRung rung) const override { return rung != GemmRung::simd; }

@@ -81,8 +81,8 @@ CudaQueue::CudaQueue(const PrimaryContext& context, std::optional<cuda::Stream> 
 }
 
 CudaQueue::~CudaQueue() {
-  for (cuda::Event event : events_) driver_.cuEventDestroy_v2(event);
-  for (cuda::Event event : capture_events_) driver_.cuEventDestroy_v2(event);
+  for (const auto* events : {&events_, &capture_events_, &marks_})
+    for (cuda::Event event : *events) driver_.cuEventDestroy_v2(event);
   if (side_stream_ != nullptr) driver_.cuStreamDestroy_v2(side_stream_);
   if (owns_stream_) driver_.cuStreamDestroy_v2(stream_);
 }
@@ -149,12 +149,32 @@ std::vector<double> CudaQueue::time_each_ms(std::span<const std::function<void()
   }
   check(driver_.cuEventSynchronize(events_[first + works.size()]), "waiting for the GPU");
   std::vector<double> times;
-  for (size_t i = 0; i < works.size(); ++i) {
-    float milliseconds = 0;
-    check(driver_.cuEventElapsedTime(&milliseconds, events_[first + i], events_[first + i + 1]),
-          "reading the time of two events");
-    times.push_back(milliseconds);
+  for (size_t i = 0; i < works.size(); ++i)
+    times.push_back(elapsed_ms(events_[first + i], events_[first + i + 1]));
+  return times;
+}
+
+float CudaQueue::elapsed_ms(cuda::Event from, cuda::Event to) {
+  float milliseconds = 0;
+  check(driver_.cuEventElapsedTime(&milliseconds, from, to), "reading the time of two events");
+  return milliseconds;
+}
+
+void CudaQueue::mark() {
+  require_no_capture("marking a moment");
+  if (marks_used_ == marks_.size()) {
+    cuda::Event event = nullptr;
+    check(driver_.cuEventCreate(&event, 0), "creating an event");
+    marks_.push_back(event);
   }
+  check(driver_.cuEventRecord(marks_[marks_used_++], stream_), "recording an event");
+}
+
+std::vector<double> CudaQueue::take_marks_ms() {
+  synchronize();
+  std::vector<double> times;
+  for (size_t i = 0; i < marks_used_; ++i) times.push_back(elapsed_ms(marks_[0], marks_[i]));
+  marks_used_ = 0;
   return times;
 }
 

@@ -96,6 +96,10 @@ class CudaQueue {
   // The same of works that follow each other, with one event between two of them.
   std::vector<double> time_each_ms(std::span<const std::function<void()>> works);
 
+  // See Device::mark().
+  void mark();
+  std::vector<double> take_marks_ms();
+
   // Throws for anything but success. After an error that breaks the context every call throws, and
   // says since when.
   void check(cuda::Result result, const char* what) {
@@ -121,6 +125,7 @@ class CudaQueue {
   [[noreturn]] void fail(cuda::Result result, const char* what);
   std::string last_node() const;
   cuda::Event next_event();
+  float elapsed_ms(cuda::Event from, cuda::Event to);
 
   const PrimaryContext& context_;
   const cuda::Driver& driver_;
@@ -136,6 +141,8 @@ class CudaQueue {
   std::vector<cuda::Event> side_marks_;  // of the capture under way
   std::vector<cuda::Event> events_;      // of timings; those of nested ones come after
   size_t events_used_ = 0;               // by timings under way
+  std::vector<cuda::Event> marks_;       // used again by later timelines
+  size_t marks_used_ = 0;
   bool capturing_ = false;
   QueueWatch* watch_ = nullptr;
   Op last_op_ = Op::input;

@@ -1,0 +1,49 @@
+// Parts of a model, as builders name them: nodes that are added inside of a guard belong to its
+// scope.
+//
+//   const ScopeGuard layer(graph, "layers.3");
+//   {
+//     const ScopeGuard norm(graph, "norm");     // layers.3.norm
+//     x = rms_norm(x, weight, epsilon);
+//   }
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "graph/graph.h"
+
+namespace ridgeline {
+
+// Leaves that say what kind of work a scope holds, whatever the model.
+inline constexpr std::string_view kSoftmaxScope = "softmax";
+inline constexpr std::string_view kNormScope = "norm";
+
+class ScopeGuard {
+ public:
+  // A scope inside of the current one; the same name once more adds nothing, so that a part can be
+  // built by itself or inside of a larger one. The graph must outlive the guard, and must not be
+  // replaced by another one meanwhile.
+  ScopeGuard(Graph& graph, std::string_view name);
+  ~ScopeGuard() { graph_.enter_scope(before_); }
+  ScopeGuard(const ScopeGuard&) = delete;
+  ScopeGuard& operator=(const ScopeGuard&) = delete;
+
+ private:
+  Graph& graph_;
+  std::string before_;
+};
+
+// "scores" of "layers.3.attention.scores".
+std::string_view scope_leaf(std::string_view path);
+
+// "layers.3.attention" of that and of "layers.3.attention.values": what both are parts of.
+std::string_view common_scope(std::string_view a, std::string_view b);
+
+// "layers.3" of "layers.3.attention.scores"; empty where a path has no numbered part.
+std::string_view layer_scope(std::string_view path);
+
+// "layers.*.attention.scores": the same part of every layer.
+std::string scope_of_any_layer(std::string_view path);
+
+}  // namespace ridgeline

@@ -1,0 +1,113 @@
+#include "profile/category.h"
+
+#include <algorithm>
+#include <string>
+
+#include "graph/scope.h"
+
+namespace ridgeline {
+namespace {
+
+struct NamePart {
+  std::string_view part;  // in lower case
+  Category category;
+};
+
+// The first part that a name contains decides: attention by CUTLASS is no gemm, and what Triton
+// fused around a softmax is named after it.
+constexpr NamePart kNameParts[] = {
+    {"nccl", Category::communication},
+    {"memcpy", Category::memory},
+    {"memset", Category::memory},
+    {"flash", Category::attention},
+    {"fmha", Category::attention},
+    {"sdpa", Category::attention},
+    {"attention", Category::attention},
+    {"softmax", Category::softmax},
+    {"layer_norm", Category::norm},
+    {"layernorm", Category::norm},
+    {"rms_norm", Category::norm},
+    {"rmsnorm", Category::norm},
+    {"nvjet", Category::gemm},
+    {"splitkreduce", Category::gemm},
+    {"gemm", Category::gemm},
+    {"gemv", Category::gemm},
+    {"cutlass", Category::gemm},
+    {"xmma", Category::gemm},
+    {"cublas", Category::gemm},
+    {"triton_tem", Category::gemm},
+    {"triton_red", Category::norm},
+    {"triton_per", Category::norm},
+    {"triton_poi", Category::elementwise},
+    {"catarray", Category::memory},
+    {"multi_tensor_apply", Category::elementwise},
+    {"fillfunctor", Category::memory},
+    {"copy", Category::memory},
+    {"fill", Category::memory},
+    {"elementwise", Category::elementwise},
+};
+
+Category category_of_fold(std::string_view scope) {
+  const std::string_view leaf = scope_leaf(scope);
+  if (leaf == kSoftmaxScope) return Category::softmax;
+  if (leaf == kNormScope) return Category::norm;
+  return Category::other;
+}
+
+}  // namespace
+
+std::string_view name(Category category) {
+  static constexpr std::string_view kNames[] = {
+      "gemm", "attention", "softmax", "norm", "elementwise", "memory", "communication", "other"};
+  static_assert(std::size(kNames) == kCategories.size());
+  return kNames[static_cast<size_t>(category)];
+}
+
+Category category_of(const Graph& graph, const Node& node) {
+  switch (info(node.op).kind) {
+    case OpClass::pointwise:
+      return Category::elementwise;
+    case OpClass::row:
+      return Category::softmax;
+    case OpClass::reduction:
+      return category_of_fold(graph.scope_path(node));
+    case OpClass::matmul:
+      return Category::gemm;
+    case OpClass::attention:
+      return Category::attention;
+    case OpClass::indexed:
+      return Category::other;
+    case OpClass::multi_tensor:
+      return node.op == Op::adamw_update ? Category::elementwise : Category::other;
+    case OpClass::leaf:
+    case OpClass::view:
+    case OpClass::assembly:
+      return Category::memory;
+  }
+  return Category::other;
+}
+
+Category category_of(const Graph& graph, const Group& group) {
+  if (group.kind == GroupKind::library) return category_of(graph, graph.nodes()[group.node]);
+  Category found = Category::memory;
+  for (const FusedStep& step : group.kernel.steps) {
+    if (step.kind == FusedStep::Kind::compute && found == Category::memory)
+      found = Category::elementwise;
+    if (step.kind != FusedStep::Kind::fold) continue;
+    const Category fold = category_of_fold(graph.scope_path(graph.node(step.value)));
+    if (fold == Category::softmax) return fold;
+    if (fold == Category::norm || found != Category::norm) found = fold;
+  }
+  return found;
+}
+
+Category category_of_name(std::string_view kernel) {
+  std::string lower(kernel);
+  std::ranges::transform(lower, lower.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; });
+  for (const NamePart& row : kNameParts)
+    if (lower.find(row.part) != std::string::npos) return row.category;
+  return Category::other;
+}
+
+}  // namespace ridgeline

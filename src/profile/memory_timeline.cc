@@ -1,0 +1,438 @@
+#include "profile/memory_timeline.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "base/error.h"
+#include "graph/scope.h"
+#include "runtime/scratch.h"
+
+namespace ridgeline {
+namespace {
+
+// Grows a timeline by one event after the other.
+class Builder {
+ public:
+  explicit Builder(const Graph& graph) : graph_(graph), stages_(graph.stages()) {}
+
+  uint32_t tensor_of(Value value) {
+    const Node& node = graph_.node(value);
+    timeline_.tensors.push_back({.name = graph_.name(value),
+                                 .op = std::string(info(node.op).name),
+                                 .type = to_string(graph_.type(value)),
+                                 .scope = graph_.scope_path(node),
+                                 .phase = stages_[graph_.stage_of(value.node)].name,
+                                 .node = value.node,
+                                 .bytes = byte_size(graph_.type(value))});
+    return last_tensor();
+  }
+
+  uint32_t scratch_of(uint32_t node, std::string name, Bytes bytes) {
+    const Node& of = graph_.nodes()[node];
+    timeline_.tensors.push_back({.name = std::move(name),
+                                 .op = std::string(info(of.op).name),
+                                 .type = {},
+                                 .scope = graph_.scope_path(of),
+                                 .phase = stages_[graph_.stage_of(node)].name,
+                                 .node = node,
+                                 .bytes = bytes});
+    return last_tensor();
+  }
+
+  void add(MemoryEvent event) {
+    timeline_.events.push_back(event);
+    if (event.live > timeline_.peak()) timeline_.peak_event = timeline_.events.size() - 1;
+  }
+
+  MemoryTimeline take() { return std::move(timeline_); }
+  const std::vector<MemoryTensor>& tensors() const { return timeline_.tensors; }
+
+ private:
+  uint32_t last_tensor() const { return static_cast<uint32_t>(timeline_.tensors.size() - 1); }
+
+  const Graph& graph_;
+  std::vector<Stage> stages_;
+  MemoryTimeline timeline_;
+};
+
+// What the schedule says will happen, in order: the other side of the comparison.
+struct PredictedEvent {
+  uint32_t kernel;             // during or after which it happens
+  std::optional<Value> value;  // none: scratch of the kernel
+  Bytes change;
+  Bytes live;  // afterwards
+};
+
+// Inputs are not among them: they are there from the beginning.
+std::vector<PredictedEvent> predicted_events(const Executable& executable, const Device& device) {
+  const Graph& graph = executable.graph();
+  const Schedule& schedule = *executable.schedule();
+  const ScratchOf scratch = ridgeline::scratch_of(device);
+  std::vector<PredictedEvent> events;
+  Bytes live = executable.profile()->inputs;
+  uint32_t kernel = kNobody;
+  const auto add = [&](std::optional<Value> value, Bytes change) {
+    live += change;
+    events.push_back({kernel, value, change, live});
+  };
+  for (const Step& step : schedule.steps) {
+    const Node& node = graph.nodes()[step.node];
+    if (runs_kernel(graph, schedule.layouts, step.node)) {
+      kernel = step.node;
+      for (uint32_t output = 0; output < node.outputs.size(); ++output)
+        if (owns_memory(graph, schedule.layouts, {step.node, output}))
+          add(Value{step.node, output}, byte_size(node.outputs[output]));
+      std::vector<TensorType> inputs;
+      for (Value input : node.inputs) inputs.push_back(graph.type(input));
+      if (const Bytes bytes = scratch(node, inputs); bytes.count > 0) {
+        add(std::nullopt, bytes);
+        add(std::nullopt, Bytes{} - bytes);
+      }
+    }
+    for (Value value : step.releases) add(value, Bytes{} - byte_size(graph.type(value)));
+  }
+  return events;
+}
+
+// Notes which events of the ledger belong to which kernel.
+class EventNotes : public KernelObserver {
+ public:
+  struct Note {
+    uint32_t kernel;
+    size_t before, after;  // events that the ledger had
+  };
+  explicit EventNotes(const Ledger& ledger) : ledger_(ledger) {}
+  void before(const KernelRun& run) override {
+    notes.push_back({static_cast<uint32_t>(run.number), ledger_.events().size(), 0});
+  }
+  void after(const KernelRun&) override { notes.back().after = ledger_.events().size(); }
+
+  std::vector<Note> notes;
+
+ private:
+  const Ledger& ledger_;
+};
+
+// Keeps a ledger's events for as long as it lives.
+class KeptEvents {
+ public:
+  explicit KeptEvents(Ledger& ledger) : ledger_(ledger) { ledger_.keep_events(true); }
+  ~KeptEvents() { ledger_.keep_events(false); }
+  KeptEvents(const KeptEvents&) = delete;
+  KeptEvents& operator=(const KeptEvents&) = delete;
+
+ private:
+  Ledger& ledger_;
+};
+
+void add_inputs(Builder& builder, const Graph& graph) {
+  Bytes live;
+  for (Value input : graph.inputs()) {
+    const uint32_t tensor = builder.tensor_of(input);
+    live += builder.tensors()[tensor].bytes;
+    builder.add({.tensor = tensor, .live = live, .predicted_live = live});
+  }
+}
+
+// Walks the ledger's events beside the predicted ones. An event that nobody predicted keeps the
+// predicted level.
+class EagerWalk {
+ public:
+  EagerWalk(const Executable& executable, const Device& device)
+      : graph_(executable.graph()),
+        layouts_(executable.schedule()->layouts),
+        predicted_(predicted_events(executable, device)),
+        predicted_live_(executable.profile()->inputs),
+        builder_(graph_) {
+    add_inputs(builder_, graph_);
+  }
+
+  void walk(std::span<const LedgerEvent> events, std::span<const EventNotes::Note> notes) {
+    size_t note = 0;
+    uint32_t next_output = 0;
+    for (size_t i = 0; i < events.size(); ++i) {
+      while (note < notes.size() && i >= notes[note].after) {
+        ++note;
+        next_output = 0;
+      }
+      // Results are allocated before their kernel; what comes while it runs is scratch; releases
+      // that follow belong to the kernel before.
+      const bool is_inside = note < notes.size() && i >= notes[note].before;
+      const LedgerEvent& event = events[i];
+      if (event.change.count < 0) {
+        release(event, is_inside || note == 0 ? kernel_at(notes, note) : notes[note - 1].kernel);
+        continue;
+      }
+      const uint32_t kernel = kernel_at(notes, note);
+      allocate(event, kernel,
+               is_inside || kernel == kNobody ? std::nullopt : next_owner(kernel, next_output));
+    }
+  }
+
+  MemoryTimeline take() { return builder_.take(); }
+
+ private:
+  static uint32_t kernel_at(std::span<const EventNotes::Note> notes, size_t note) {
+    return note < notes.size() ? notes[note].kernel : kNobody;
+  }
+
+  std::optional<Value> next_owner(uint32_t node, uint32_t& output) const {
+    const auto count = static_cast<uint32_t>(graph_.nodes()[node].outputs.size());
+    while (output < count && !owns_memory(graph_, layouts_, {node, output})) ++output;
+    if (output == count) return std::nullopt;
+    return Value{node, output++};
+  }
+
+  void allocate(const LedgerEvent& event, uint32_t kernel, std::optional<Value> value) {
+    const uint32_t tensor =
+        value ? builder_.tensor_of(*value)
+              : builder_.scratch_of(kernel == kNobody ? 0 : kernel, event.name, event.change);
+    live_[event.data] = {tensor, value};
+    follow(value, kernel, event.change);
+    builder_.add({.tensor = tensor,
+                  .is_allocation = true,
+                  .kernel = kernel,
+                  .live = event.live,
+                  .predicted_live = predicted_live_});
+  }
+
+  void release(const LedgerEvent& event, uint32_t kernel) {
+    const auto found = live_.find(event.data);
+    if (found == live_.end()) return;  // of an earlier run
+    const auto [tensor, value] = found->second;
+    follow(value, kernel, event.change);
+    builder_.add({.tensor = tensor,
+                  .is_allocation = false,
+                  .kernel = kernel,
+                  .live = event.live,
+                  .predicted_live = predicted_live_});
+    live_.erase(found);
+  }
+
+  // Moves along what was predicted to this event; one that was not predicted moves nothing.
+  void follow(std::optional<Value> value, uint32_t kernel, Bytes change) {
+    constexpr size_t kNearby = 64;  // releases after one kernel may come in another order
+    const size_t end = std::min(predicted_.size(), next_ + kNearby);
+    for (size_t i = next_; i < end; ++i) {
+      const PredictedEvent& each = predicted_[i];
+      if (each.value != value || (!value && each.kernel != kernel) ||
+          (each.change.count < 0) != (change.count < 0))
+        continue;
+      predicted_live_ = each.live;
+      next_ = i + 1;
+      return;
+    }
+  }
+
+  const Graph& graph_;
+  const std::vector<Layout>& layouts_;
+  std::vector<PredictedEvent> predicted_;
+  size_t next_ = 0;
+  Bytes predicted_live_;
+  Builder builder_;
+  struct Held {
+    uint32_t tensor;
+    std::optional<Value> value;
+  };
+  std::unordered_map<const void*, Held> live_;
+};
+
+MemoryTimeline eager_prediction(const Executable& executable, const Device& device) {
+  const Graph& graph = executable.graph();
+  Builder builder(graph);
+  add_inputs(builder, graph);
+  std::unordered_map<uint32_t, uint32_t> tensors;  // by Graph::index
+  uint32_t scratch = 0;                            // of the kernel under way
+  for (const PredictedEvent& event : predicted_events(executable, device)) {
+    const bool is_allocation = event.change.count > 0;
+    uint32_t tensor = scratch;
+    if (event.value && is_allocation) {
+      tensor = tensors[graph.index(*event.value)] = builder.tensor_of(*event.value);
+    } else if (event.value) {
+      tensor = tensors.at(graph.index(*event.value));
+    } else if (is_allocation) {
+      const Op op = graph.nodes()[event.kernel].op;
+      tensor = scratch =
+          builder.scratch_of(event.kernel, fmt::format("{} scratch", info(op).name), event.change);
+    }
+    builder.add({.tensor = tensor,
+                 .is_allocation = is_allocation,
+                 .kernel = event.kernel,
+                 .live = event.live,
+                 .predicted_live = event.live});
+  }
+  return builder.take();
+}
+
+// Blocks of the arena, by the kernels between which they live.
+MemoryTimeline planned_timeline(const Executable& executable) {
+  const Graph& graph = executable.graph();
+  const Plan& plan = *executable.plan();
+  Builder builder(graph);
+  add_inputs(builder, graph);
+  Bytes live = plan.inputs;
+  std::vector<std::vector<uint32_t>> begins(plan.kernels.size()), ends(plan.kernels.size() + 1);
+  for (uint32_t block = 0; block < plan.blocks.size(); ++block) {
+    begins[plan.blocks[block].first].push_back(block);
+    ends[std::min<size_t>(plan.blocks[block].last, plan.kernels.size())].push_back(block);
+  }
+  std::unordered_map<uint32_t, uint32_t> tensors;  // of blocks
+  for (uint32_t number = 0; number < plan.kernels.size(); ++number) {
+    const PlannedKernel& kernel = plan.kernels[number];
+    for (const uint32_t block : begins[number]) {
+      const ArenaBlock& placed = plan.blocks[block];
+      const auto written = std::ranges::find_if(kernel.group.writes, [&](Value storage) {
+        return plan.offsets[graph.index(storage)] == placed.offset &&
+               byte_size(graph.type(storage)) == placed.bytes;
+      });
+      tensors[block] = written != kernel.group.writes.end()
+                           ? builder.tensor_of(*written)
+                           : builder.scratch_of(kernel.group.node, "scratch", placed.bytes);
+      live += placed.bytes;
+      builder.add({.tensor = tensors[block],
+                   .is_allocation = true,
+                   .kernel = number,
+                   .live = live,
+                   .predicted_live = live});
+    }
+    for (const uint32_t block : ends[number]) {
+      live -= plan.blocks[block].bytes;
+      builder.add({.tensor = tensors[block],
+                   .is_allocation = false,
+                   .kernel = number,
+                   .live = live,
+                   .predicted_live = live});
+    }
+  }
+  MemoryTimeline timeline = builder.take();
+  timeline.is_planned = true;
+  return timeline;
+}
+
+}  // namespace
+
+MemoryTimeline predict_memory(const Executable& executable, const Device& device) {
+  MemoryTimeline timeline =
+      executable.plan() ? planned_timeline(executable) : eager_prediction(executable, device);
+  timeline.predicted_peak = timeline.ledger_peak = executable.predicted_peak();
+  return timeline;
+}
+
+MemoryTimeline measure_memory(Executable& executable, Device& device) {
+  Ledger& ledger = device.ledger();
+  MemoryTimeline timeline;
+  if (executable.plan()) {
+    executable.run();
+    device.synchronize();
+    timeline = planned_timeline(executable);
+  } else {
+    EventNotes notes(ledger);
+    const size_t first = ledger.events().size();
+    {
+      const KeptEvents kept(ledger);
+      executable.set_observer(&notes);
+      try {
+        executable.run();
+      } catch (...) {
+        executable.set_observer(nullptr);
+        throw;
+      }
+      executable.set_observer(nullptr);
+      device.synchronize();
+    }
+    for (EventNotes::Note& note : notes.notes) {
+      note.before -= first;
+      note.after -= first;
+    }
+    EagerWalk walk(executable, device);
+    walk.walk(std::span(ledger.events()).subspan(first), notes.notes);
+    timeline = walk.take();
+  }
+  timeline.ledger_peak = ledger.peak();
+  timeline.predicted_peak = executable.predicted_peak();
+  return timeline;
+}
+
+std::vector<LiveTensor> alive_at(const MemoryTimeline& timeline, size_t event) {
+  std::unordered_map<uint32_t, size_t> alive;
+  for (size_t i = 0; i <= event && i < timeline.events.size(); ++i) {
+    const MemoryEvent& each = timeline.events[i];
+    if (each.is_allocation)
+      alive[each.tensor] = i;
+    else
+      alive.erase(each.tensor);
+  }
+  std::vector<LiveTensor> found;
+  for (const auto& [tensor, at] : alive) found.push_back({tensor, at});
+  std::ranges::sort(found, [&](const LiveTensor& a, const LiveTensor& b) {
+    const Bytes left = timeline.tensors[a.tensor].bytes, right = timeline.tensors[b.tensor].bytes;
+    return left != right ? left > right : a.allocated_at < b.allocated_at;
+  });
+  return found;
+}
+
+std::vector<uint32_t> largest_tensors(const MemoryTimeline& timeline, size_t most) {
+  std::vector<uint32_t> found;
+  for (uint32_t i = 0; i < timeline.tensors.size(); ++i)
+    if (timeline.tensors[i].op != info(Op::input).name) found.push_back(i);
+  std::ranges::stable_sort(found, [&](uint32_t a, uint32_t b) {
+    return timeline.tensors[a].bytes > timeline.tensors[b].bytes;
+  });
+  found.resize(std::min(most, found.size()));
+  return found;
+}
+
+std::vector<MemoryStair> memory_stairs(const MemoryTimeline& timeline) {
+  std::vector<MemoryStair> stairs;
+  Bytes inputs;
+  for (size_t i = 0; i < timeline.events.size(); ++i) {
+    const MemoryEvent& event = timeline.events[i];
+    const MemoryTensor& tensor = timeline.tensors[event.tensor];
+    if (tensor.op == info(Op::input).name) inputs = event.live;
+    const std::string_view layer = layer_scope(tensor.scope);
+    if (!event.is_allocation || tensor.phase != "forward" || layer.empty()) continue;
+    if (stairs.empty() || stairs.back().layer != layer)
+      stairs.push_back({.layer = std::string(layer), .live = {}, .kept = {}});
+    stairs.back().event = i;
+  }
+  // A layer is left when the next one begins, after its last releases.
+  Bytes before = inputs;
+  for (size_t i = 0; i < stairs.size(); ++i) {
+    MemoryStair& stair = stairs[i];
+    while (stair.event + 1 < timeline.events.size() &&
+           !timeline.events[stair.event + 1].is_allocation)
+      ++stair.event;
+    stair.live = timeline.events[stair.event].live;
+    stair.kept = stair.live - before;
+    before = stair.live;
+  }
+  return stairs;
+}
+
+CounterTrack memory_track(const MemoryTimeline& timeline, const Profile& profile) {
+  std::unordered_map<size_t, int64_t> begins, ends;  // of kernels in the last step
+  const auto last = static_cast<uint32_t>(profile.steps.size()) - 1;
+  for (const Invocation& each : profile.invocations)
+    if (each.step == last && each.kernel != kNobody) {
+      const size_t number = profile.kernels[each.kernel].number;
+      begins.try_emplace(number, each.work.begin_ns);
+      ends[number] = each.work.end_ns;
+    }
+  CounterTrack track{.name = "memory", .series = "bytes", .points = {}};
+  int64_t at = profile.steps.empty() ? 0 : profile.steps.back().begin_ns;
+  for (const MemoryEvent& event : timeline.events) {
+    const auto& times = event.is_allocation ? begins : ends;
+    if (const auto found = times.find(event.kernel); found != times.end())
+      at = std::max(at, found->second);
+    const auto value = static_cast<double>(event.live.count);
+    if (!track.points.empty() && track.points.back().at_ns == at)
+      track.points.back().value = value;
+    else
+      track.points.push_back({at, value});
+  }
+  return track;
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,48 @@
+// Writes a profile as a trace that chrome://tracing, Perfetto and tools for PyTorch's traces open.
+//
+//   write_trace(profile, "results/profile/trace_small.json.gz", {.name = "small"});
+//
+// Names of categories and arguments are those of Kineto, PyTorch's tracer. Viewers drop slices that
+// overlap on one track without nesting, and kernels of one stream may overlap, so each stream has
+// as many lanes as it needs.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "profile/profile.h"
+
+namespace ridgeline {
+
+// A value over time beside the slices.
+struct CounterTrack {
+  struct Point {
+    int64_t at_ns = 0;  // by the profile's clock
+    double value = 0;
+  };
+  std::string name;    // "memory", "SM active"
+  std::string series;  // "bytes", "%"
+  std::vector<Point> points;
+};
+
+struct TraceOptions {
+  std::string name = {};
+  std::vector<CounterTrack> counters = {};
+};
+
+// Compressed if the path ends in .gz; streamed, and the file is there whole or not at all. Throws a
+// usage or environment error for a path that cannot be written and for a full disk.
+void write_trace(const Profile& profile, const std::filesystem::path& path,
+                 const TraceOptions& options = {});
+
+// As many numbers as there are invocations: on which lane of its stream each is.
+std::vector<uint32_t> lanes_of(const Profile& profile);
+
+// Text as JSON, in quotes: control characters and quotes are escaped, and bytes that are no UTF-8
+// become U+FFFD.
+std::string json_text(std::string_view text);
+
+}  // namespace ridgeline
