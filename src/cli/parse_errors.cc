@@ -48,7 +48,12 @@ std::string flag_meant_by(const std::string& word, const CLI::App& command) {
 std::string in_our_words(const CLI::ParseError& error) {
   const std::string text = error.what();
   constexpr std::string_view kNoNumber = "Could not convert: ";
-  if (text.starts_with(kNoNumber)) return text.substr(kNoNumber.size()) + " is not a number";
+  if (text.starts_with(kNoNumber)) {
+    std::string given = text.substr(kNoNumber.size());  // "--flag = value"
+    if (const size_t sign = given.find(" = "); sign != std::string::npos)
+      given.replace(sign, 3, "=");
+    return given + " is not a number";
+  }
   const size_t colon = text.find(": ");
   if (is(error, CLI::ExitCodes::ArgumentMismatch) && text.ends_with(" missing"))
     return text.substr(0, colon) + " needs a value";

@@ -70,6 +70,17 @@ inline CudaFacts facts_of(Target target) {
           .max_clock_hz = 1.98e9};
 }
 
+// With all of its bits. Versions of fmt write 0 differently.
+inline std::string exact_text(double value) {
+  return value == 0 ? "0x0p+0" : fmt::format("{:a}", value);
+}
+template <class Values>
+std::string exact_texts(const Values& values) {
+  std::string text;
+  for (const double value : values) text += ' ' + exact_text(value);
+  return text.empty() ? " " : text;
+}
+
 class RecordingDevice : public Device {
  public:
   // `epilogues_win`: products take the work behind them wherever the planner offers it.
@@ -125,7 +136,7 @@ class RecordingDevice : public Device {
   bool has_epilogues() const override { return on_gpu(); }
   void multiply(const Product& product) override {
     RecordedLaunch launch{"matmul with epilogue",
-                          fmt::format("scale {:a} activation {}", product.scale,
+                          fmt::format("scale {} activation {}", exact_text(product.scale),
                                       static_cast<int>(product.activation)),
                           {}};
     for (const TensorView& view : {product.a, product.b, product.out}) note(view, launch);
@@ -186,7 +197,7 @@ class RecordingDevice : public Device {
              void* scratch) override {
       device_.push(
           {"generated",
-           fmt::format("{} {:a} {}", text_.entry, fmt::join(text_.constants, " "), text_.kept_rows),
+           fmt::format("{}{} {}", text_.entry, exact_texts(text_.constants), text_.kept_rows),
            fmt::format("{} {} {}", fmt::join(inputs, " "), fmt::join(outputs, " "), scratch)});
     }
 

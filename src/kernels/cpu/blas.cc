@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <optional>
 #include <string_view>
@@ -25,21 +26,6 @@ void blas_memory_free(void*);
 namespace ridgeline {
 namespace {
 
-// Runs before OpenBLAS's own initialiser. Our pool provides the threads, so OpenBLAS starts none.
-// It would pick its kernels from a list of processor models, and those of 2004 for a model newer
-// than itself; what the processor can do is the better guide, and a choice made by the user stands.
-__attribute__((constructor(101))) void prepare_openblas() {
-  setenv("OPENBLAS_NUM_THREADS", "1", 1);
-  __builtin_cpu_init();
-  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  if (avx512)
-    setenv("OPENBLAS_CORETYPE", "SkylakeX", 0);
-  else if (avx2)
-    setenv("OPENBLAS_CORETYPE", "Haswell", 0);
-}
-
 constexpr Bytes kBuffer = {int64_t{128} << 20};  // of one caller
 
 // What `ulimit -v` or `ulimit -d` says; empty: neither is set.
@@ -58,6 +44,35 @@ bool can_be_mapped(Bytes bytes) {
   const auto size = static_cast<size_t>(bytes.count);
   void* at = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   return at != MAP_FAILED && munmap(at, size) == 0;
+}
+
+// Newer versions of OpenBLAS take a buffer when they are initialised, before main(), and try for ever
+// where there is no room. No error can be thrown there, so the process ends here.
+void end_without_room() {
+  const std::optional<Bytes> limit = memory_limit();
+  if (!limit || can_be_mapped(kBuffer)) return;
+  std::fprintf(stderr,
+               "ridgeline: a memory limit of %.0f MiB (ulimit -v or -d) leaves no room for the "
+               "products of any number of --threads: each needs a buffer of %.0f MiB\n"
+               "  next step: raise the limit\n",
+               limit->mebibytes(), kBuffer.mebibytes());
+  std::_Exit(exit_code(ErrorKind::environment));
+}
+
+// Runs before OpenBLAS's own initialiser. Our pool provides the threads, so OpenBLAS starts none.
+// It would pick its kernels from a list of processor models, and those of 2004 for a model newer
+// than itself; what the processor can do is the better guide, and a choice made by the user stands.
+__attribute__((constructor(101))) void prepare_openblas() {
+  end_without_room();
+  setenv("OPENBLAS_NUM_THREADS", "1", 1);
+  __builtin_cpu_init();
+  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (avx512)
+    setenv("OPENBLAS_CORETYPE", "SkylakeX", 0);
+  else if (avx2)
+    setenv("OPENBLAS_CORETYPE", "Haswell", 0);
 }
 
 CBLAS_TRANSPOSE flag(bool transpose) {
