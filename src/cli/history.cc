@@ -12,7 +12,7 @@
 #include "cli/sweep.h"
 #include "report/terminal/history.h"
 #include "report/terminal/problems.h"
-#include "studies/output.h"
+#include "studies/shared_flags.h"
 
 namespace ridgeline {
 namespace {

@@ -21,14 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void show_planned(Study& study, StudyRun& run, const std::vector<StudyRow>& rows) {
-  Table table = study.planned(run, rows);
-  if (table.title.empty())
-    table.title = fmt::format("{} rows would run on {}", rows.size(), run.device.description());
-  print("{}", to_terminal(table));
-  study.show_last(run, rows, {});
-}
-
 // An own implementation that gives no figures is a failed run, not a gap in a table.
 int exit_code(const SweepResult& result, const std::string& own) {
   const int code = exit_code(result);
@@ -51,13 +43,13 @@ int run_study(const StudyInfo& info, Study& study, const fs::path& folder) {
   study.check();
   Stages stages;
   const std::unique_ptr<Device> device = open_device(shared.device, stages.hook());
-  StudyRun run{.device = *device,
+  StudyRun run{.info = info,
+               .device = *device,
                .protocol = make_protocol(shared.protocol),
                .blank = blank_record(*device),
                .settings = settings_of(shared.device, *device),
                .results_dir = shared.results_dir,
                .folder = folder.empty() ? fs::path(shared.results_dir) / info.name : folder,
-               .name = std::string(info.name),
                .device_words = to_command(shared.device, *device),
                .interrupted = sweep_interrupted,
                .stage = stages.hook()};
@@ -65,26 +57,26 @@ int run_study(const StudyInfo& info, Study& study, const fs::path& folder) {
   if (const std::optional<int> code = study.run_instead(run)) return *code;
   const std::vector<StudyRow> rows = study.rows(run);
   if (shared.dry_run) {
-    show_planned(study, run, rows);
+    print("{}", to_terminal(study.planned(run, rows)));
+    study.show_last(run, rows, {});
     return 0;
   }
-  const fs::path files = run.folder / run.name;
   const SweepResult result =
-      run_sweep(rows, {.records = files.string() + ".jsonl",
+      run_sweep(rows, {.records = run.file("jsonl"),
                        .output = shared.output,
                        .resume = shared.resume,
                        .runs = shared.runs,
                        .budget = device->ledger().budget(),
                        .baseline = {shared.save_baseline, shared.results_dir},
                        .stages = &stages,
-                       .table = [&](const auto& records) { return study.csv(records); },
-                       .array = info.writes_array ? files.string() + ".json" : std::string(),
+                       .table = info.csv,
+                       .array = info.writes_array ? run.file("json") : fs::path(),
                        .also_written = study.also_written()});
   const std::string own = study.own_implementation();
   say_failures(result.records, own);
   if (result.records.empty()) return exit_code(result);
   study.show(run, rows, result.records);
-  print_paths(run, info.writes_array);
+  print_paths(run);
   study.show_last(run, rows, result.records);
   return exit_code(result, own);
 }

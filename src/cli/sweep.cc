@@ -25,7 +25,7 @@
 #include "report/terminal/problems.h"
 #include "report/terminal/records_json.h"
 #include "report/terminal/table.h"
-#include "studies/output.h"
+#include "studies/shared_flags.h"
 
 namespace ridgeline {
 namespace {

@@ -5,7 +5,8 @@
 #include <cctype>
 
 #include "base/error.h"
-#include "report/terminal/table.h"
+#include "measure/record_json.h"
+#include "report/terminal/records_json.h"
 
 namespace ridgeline {
 namespace {
@@ -153,6 +154,27 @@ void add_output_flags(Flags& flags, OutputFlags* output) {
   flags.add("--json", &output->json,
             "a further file with the records, raw samples included, as one JSON array",
             {.check = {not_empty}});
+}
+
+void write_output(const OutputFlags& output, const std::vector<Record>& records,
+                  const Table& table) {
+  if (!output.json.empty()) write_file_atomically(output.json, records_json(records));
+  if (output.table.empty()) return;
+  if (output_format(output.table) != OutputFormat::jsonl) {
+    write_table(output.table, table);
+    return;
+  }
+  std::string lines;
+  for (const Record& record : records) lines += to_line(record);
+  write_file_atomically(output.table, lines);
+}
+
+std::vector<FileDescriptor> check_output(const OutputFlags& output) {
+  if (!output.table.empty()) output_format(output.table);
+  std::vector<FileDescriptor> held;
+  for (const std::string& path : {output.table, output.json})
+    if (!path.empty()) held.push_back(check_writable(path));
+  return held;
 }
 
 void add_results_dir(Flags& flags, std::string* results_dir, const std::string& help) {

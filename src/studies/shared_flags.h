@@ -5,9 +5,12 @@
 #include <string>
 #include <string_view>
 
+#include "base/file_io.h"
 #include "base/json.h"
 #include "base/units.h"
 #include "measure/protocol.h"
+#include "measure/record.h"
+#include "report/terminal/table.h"
 #include "runtime/device.h"
 #include "studies/flags.h"
 
@@ -52,6 +55,13 @@ struct OutputFlags {
   std::string json = {};   // the records as one array
 };
 void add_output_flags(Flags& flags, OutputFlags* output);
+// Writes them; `table` is the study's own.
+void write_output(const OutputFlags& output, const std::vector<Record>& records,
+                  const Table& table);
+
+// Throws a usage error for a further file that has an unknown ending or cannot be written. Gives
+// what keeps pipes open until they are written.
+[[nodiscard]] std::vector<FileDescriptor> check_output(const OutputFlags& output);
 
 struct SharedFlags {
   DeviceFlags device = {};

@@ -22,20 +22,22 @@
 
 namespace ridgeline {
 
+struct StudyInfo;
+
 // What the driver hands over when a study runs.
 struct StudyRun {
+  const StudyInfo& info;
   Device& device;
   Protocol protocol;
   Record blank;                            // the facts that all rows share: machine and build
   Json settings;                           // of the device, that tell rows apart
   std::filesystem::path results_dir;       // of all studies
   std::filesystem::path folder;            // for the files of this one
-  std::string name;                        // of the study and of its files
   std::string device_words;                // " --device cpu --threads 2", to be pasted
   std::function<bool()> interrupted = {};  // asked between samples
   StageHook stage = {};                    // told what a row is at
 
-  std::filesystem::path csv() const { return folder / (name + ".csv"); }
+  std::filesystem::path file(std::string_view ending) const;  // of its own: "gemm.csv"
 };
 
 // A row that can be run.
@@ -73,13 +75,14 @@ class Study {
   // What it does in the place of a sweep over rows: its exit code; empty: it has rows.
   virtual std::optional<int> run_instead(StudyRun&) { return std::nullopt; }
 
-  virtual std::vector<StudyRow> rows(StudyRun& run) = 0;
-  // What --dry-run shows of them.
-  virtual Table planned(const StudyRun& run, const std::vector<StudyRow>& rows) = 0;
-  virtual Table csv(std::span<const Record> records) const = 0;
-  // Prints tables and sentences.
+  virtual std::vector<StudyRow> rows(StudyRun&) { return {}; }
+  // What --dry-run shows of them: predicted memory, and these columns with their cells.
+  virtual Table planned(const StudyRun& run, const std::vector<StudyRow>& rows);
+  using NamedCells = std::vector<std::pair<std::string, std::string>>;
+  virtual NamedCells planned_cells(const StudyRow&) const { return {}; }
+  // Prints tables and sentences: if nothing else, the summary and the notes.
   virtual void show(StudyRun& run, const std::vector<StudyRow>& rows,
-                    const std::vector<Record>& records) = 0;
+                    const std::vector<Record>& records);
   // Prints what stands below the paths of files, or below planned(), when there are no records.
   virtual void show_last(StudyRun&, const std::vector<StudyRow>&, const std::vector<Record>&) {}
 
@@ -98,6 +101,12 @@ struct StudyInfo {
   std::string_view summary;
   std::string_view examples;
   std::unique_ptr<Study> (*make)();
+  // What people read of its records: the file, and below a title on the terminal a table and notes.
+  Table (*csv)(std::span<const Record>) = nullptr;
+  std::string_view title = {};
+  Table (*table)(std::span<const Record>) = nullptr;
+  std::vector<std::string> (*notes)(std::span<const Record>) = nullptr;
+  std::string_view row_word = "row";       // what --dry-run calls its rows
   std::vector<MakeSection> sections = {};  // of reports
   bool takes_turns = false;                // rows are samples of time: `compare` may lead them
   bool writes_array = false;               // the records as one JSON array, beside its CSV
@@ -112,17 +121,39 @@ std::unique_ptr<Study> make_study() {
   return std::make_unique<Of>();
 }
 
-// Cells of planned(): the predicted peak, and whether the budget holds it, or why the row has none.
-std::string predicted_cell(const Record& described);
-std::string fits_cell(const Record& described, const Device& device);
+// The rows of workloads that a runner describes, expects to take so long, and runs.
+template <class Workload, class Runner, class Command>
+std::vector<StudyRow> rows_of(const std::vector<Workload>& workloads, Runner& runner,
+                              const StudyRun& run, const Command& command) {
+  std::vector<StudyRow> rows;
+  for (const Workload& workload : workloads) {
+    Record record = runner.describe(workload, run.blank);
+    record.command = command(workload);
+    rows.push_back({record, label(workload), runner.expected_s(workload, record),
+                    [&runner, workload, record] { return runner.run(workload, record); }});
+  }
+  return rows;
+}
+
+// The options of a row that all studies have.
+template <class Options>
+Options row_options(const StudyRun& run, const SharedFlags& shared) {
+  Options options;
+  options.protocol = run.protocol;
+  options.seed = shared.seed;
+  options.settings = run.settings;
+  options.interrupted = run.interrupted;
+  if constexpr (requires { options.verify; }) options.verify = !shared.no_verify;
+  return options;
+}
+// The flags that they come from, to be pasted behind the study's name.
+std::string shared_words(const StudyRun& run, const SharedFlags& shared);
 
 // Prints "  - " and each of them on a line.
 void print_notes(const std::vector<std::string>& notes);
-// Prints a title and the study's main table.
-void print_summary(std::string_view title, const StudyRun& run, const Table& table);
 // The ladder of rungs for the terminal, which is written to ladder.csv, too; empty: there is none.
 std::string ladder_text(const StudyRun& run, std::span<const Record> records);
 // Prints where records, arrays and tables are.
-void print_paths(const StudyRun& run, bool with_array = false);
+void print_paths(const StudyRun& run);
 
 }  // namespace ridgeline

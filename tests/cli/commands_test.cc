@@ -1,6 +1,8 @@
 // memory, doctor and study, as far as they are not the attention study.
 #include <gtest/gtest.h>
 
+#include <sstream>
+
 #include "cli/csv.h"
 #include "cli/run_ridgeline.h"
 #include "measure/record_json.h"
@@ -258,6 +260,25 @@ TEST(StudyCommand, DryRunShowsEveryStudyAndRunsNone) {
         "ridgeline frontier", "21 rows would run", "compiled S=16384"})
     EXPECT_TRUE(contains(run.out, part)) << part;
   EXPECT_TRUE(sandbox.is_empty());
+}
+
+TEST(StudyCommand, TheCommandsItPrintsCanBePasted) {
+  const Sandbox sandbox;
+  const std::string out =
+      sandbox.run({"study", "--device", "cpu", "--threads", "1", "--dry-run"}).out;
+  int commands = 0;
+  for (size_t at = out.find("== ridgeline "); at != std::string::npos;
+       at = out.find("== ridgeline ", at + 1)) {
+    const size_t begin = out.find(' ', at + 3) + 1, end = out.find('\n', at);
+    std::istringstream line(out.substr(begin, end - begin));
+    Arguments words;
+    for (std::string word; line >> word;) words.push_back(word);
+    const Finished pasted = sandbox.run(words);
+    EXPECT_EQ(pasted.exit_code, 0) << line.str() << pasted.err;
+    EXPECT_TRUE(contains(out.substr(end), pasted.out)) << line.str() << '\n' << pasted.out;
+    ++commands;
+  }
+  EXPECT_EQ(commands, 6);
 }
 
 TEST(StudyCommand, TheModelIsAsSmallAsTheBudgetAsks) {

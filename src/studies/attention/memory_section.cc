@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "report/page/axis.h"
-#include "studies/attention/section.h"
+#include "studies/attention/tables.h"
 #include "studies/attention/workload.h"
 #include "studies/memory/attention.h"
 

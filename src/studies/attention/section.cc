@@ -8,7 +8,6 @@
 #include "measure/statistics.h"
 #include "report/page/axis.h"
 #include "report/record_cells.h"
-#include "studies/attention/section.h"
 #include "studies/attention/tables.h"
 #include "studies/kernel/tables.h"
 

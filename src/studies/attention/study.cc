@@ -8,7 +8,6 @@
 #include "base/print.h"
 #include "runtime/scratch.h"
 #include "studies/attention/row.h"
-#include "studies/attention/section.h"
 #include "studies/attention/tables.h"
 #include "studies/expected_time.h"
 #include "studies/memory/attention.h"
@@ -81,16 +80,10 @@ class Attention final : public Study {
     if (explain_ && std::none_of(workloads_.begin(), workloads_.end(), is_planned))
       throw Error(ErrorKind::usage, "--explain is about compiled rows, and none of these is",
                   "add compiled to --impl");
-    options_ = {.protocol = run.protocol,
-                .seed = shared.seed,
-                .verify = !shared.no_verify,
-                .try_beyond_budget = find_attention_preset(preset_).try_beyond_budget,
-                .settings = run.settings,
-                .interrupted = run.interrupted};
+    options_ = row_options<AttentionStudyOptions>(run, shared);
+    options_.try_beyond_budget = find_attention_preset(preset_).try_beyond_budget;
     peers_.emplace(run.device, PeersOptions{.interrupted = run.interrupted});
-    const std::string command =
-        "ridgeline attention" + run.device_words + to_command(run.protocol) +
-        fmt::format(" --seed {}{}", shared.seed, shared.no_verify ? " --no-verify" : "");
+    const std::string command = "ridgeline attention" + shared_words(run, shared);
     std::vector<StudyRow> rows;
     for (const AttentionWorkload& workload : workloads_) {
       const bool is_peer = find_peer(workload.implementation) != nullptr;
@@ -108,26 +101,18 @@ class Attention final : public Study {
     return rows;
   }
 
-  Table planned(const StudyRun& run, const std::vector<StudyRow>& rows) override {
-    Table table{.columns = {"row", "predicted peak", "fits", "GFLOP forward + backward"}};
-    for (const StudyRow& row : rows) {
-      const CostFacts& cost = *row.described.cost;
-      table.rows.push_back(
-          {row.label, predicted_cell(row.described), fits_cell(row.described, run.device),
-           fmt::format("{:.3f}",
-                       static_cast<double>(cost.forward.flops + cost.backward.flops) / 1e9)});
-    }
-    return table;
+  NamedCells planned_cells(const StudyRow& row) const override {
+    const CostFacts& cost = *row.described.cost;
+    const auto flops = static_cast<double>(cost.forward.flops + cost.backward.flops);
+    return {{"GFLOP forward + backward", fmt::format("{:.3f}", flops / 1e9)}};
   }
-
-  Table csv(std::span<const Record> records) const override { return attention_csv(records); }
 
   void show(StudyRun& run, const std::vector<StudyRow>&,
             const std::vector<Record>& records) override {
-    print("\n{}", to_terminal(attention_summary(records), run.csv()));
+    print("\n{}", to_terminal(attention_summary(records), run.file("csv")));
     if (const std::string note = attention_memory_note(records); !note.empty()) print("{}\n", note);
     for (const Table& table : attention_side_by_side(records))
-      print("\n{}", to_terminal(table, run.csv()));
+      print("\n{}", to_terminal(table, run.file("csv")));
     if (const std::string ladder = ladder_text(run, records); !ladder.empty())
       print("\n{}", ladder);
     account_smallest_oom(records, run);
@@ -188,6 +173,7 @@ StudyInfo attention_study() {
               "Example: ridgeline attention --impl naive,flash --d-model 64 --seq-len 256,1024 "
               "--num-iterations 20",
           .make = make_study<Attention>,
+          .csv = attention_csv,
           .sections = {attention_time_section, attention_memory_section},
           .takes_turns = true,
           .turn = 6,

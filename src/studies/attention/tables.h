@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "measure/record.h"
+#include "report/page/sections.h"
 #include "report/terminal/table.h"
 #include "report/verdicts.h"
 
@@ -37,5 +38,9 @@ const Record* smallest_oom(std::span<const Record> records);
 // tolerances, GFLOP/s; last how well it is known and how FLOPs are counted.
 std::vector<std::string> explain_attention(std::span<const Record> records, Verdicts& verdicts);
 std::vector<std::string> explain_attention(std::span<const Record> records);
+
+// Of reports.
+ReportSection attention_time_section(const ReportContext& context);
+ReportSection attention_memory_section(const ReportContext& context);
 
 }  // namespace ridgeline

@@ -1,4 +1,4 @@
-#include "studies/frontier/section.h"
+#include "studies/frontier/tables.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,6 @@
 #include <map>
 
 #include "report/page/axis.h"
-#include "studies/frontier/tables.h"
 
 namespace ridgeline {
 namespace {

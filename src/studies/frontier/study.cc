@@ -4,7 +4,6 @@
 #include "base/print.h"
 #include "studies/frontier/probe.h"
 #include "studies/frontier/row.h"
-#include "studies/frontier/section.h"
 #include "studies/frontier/tables.h"
 #include "studies/study.h"
 
@@ -85,19 +84,12 @@ class Frontier final : public Study {
         .title = fmt::format("{} searches would run on {}, budget {}", rows.size(),
                              run.device.description(), to_string(run.device.ledger().budget())),
         .columns = {"row", "predicted longest sequence", "predicted peak"}};
-    for (const StudyRow& row : rows)
+    for (const StudyRow& row : rows) {
+      const std::optional<Bytes>& peak = row.described.memory.predicted_peak;
       table.rows.push_back(
-          {row.label, predicted_longest(row.described),
-           row.described.memory.predicted_peak ? predicted_cell(row.described) : std::string()});
+          {row.label, predicted_longest(row.described), peak ? to_string(*peak) : std::string()});
+    }
     return table;
-  }
-
-  Table csv(std::span<const Record> records) const override { return frontier_csv(records); }
-
-  void show(StudyRun& run, const std::vector<StudyRow>&,
-            const std::vector<Record>& records) override {
-    print_summary("Out-of-memory frontier", run, frontier_summary(records));
-    print_notes(frontier_notes(records));
   }
 
   bool set_up(const StudySetup& setup) override {
@@ -150,6 +142,10 @@ StudyInfo frontier_study() {
               "  ridgeline frontier --dry-run --memory-budget 24GB --dtype bf16   what a 24 GB "
               "card holds",
           .make = make_study<Frontier>,
+          .csv = frontier_csv,
+          .title = "Out-of-memory frontier",
+          .table = frontier_summary,
+          .notes = frontier_notes,
           .sections = {frontier_section},
           .turn = 5,
           .budget = Bytes{256 << 20}};

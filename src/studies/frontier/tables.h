@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "measure/record.h"
+#include "report/page/sections.h"
 #include "report/terminal/table.h"
 
 namespace ridgeline {
@@ -19,5 +20,8 @@ Table frontier_summary(std::span<const Record> records);
 
 // How much further one implementation reaches than another, and where the model was wrong.
 std::vector<std::string> frontier_notes(std::span<const Record> records);
+
+// Of reports.
+ReportSection frontier_section(const ReportContext& context);
 
 }  // namespace ridgeline

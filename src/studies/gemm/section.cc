@@ -5,7 +5,6 @@
 #include <map>
 
 #include "report/page/axis.h"
-#include "studies/gemm/section.h"
 #include "studies/gemm/tables.h"
 
 namespace ridgeline {

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include "studies/gemm/row.h"
-#include "studies/gemm/section.h"
 #include "studies/gemm/tables.h"
 #include "studies/roofline/stored_ceilings.h"
 #include "studies/study.h"
@@ -51,48 +50,23 @@ class Gemm final : public Study {
   std::vector<StudyRow> rows(StudyRun& run) override {
     const std::vector<GemmWorkload> workloads = expand_matrix(matrix(run.device));
     ceilings_ = stored_ceilings(run.results_dir, run.device, run.blank.machine);
-    study_.emplace(run.device, GemmStudyOptions{.protocol = run.protocol,
-                                                .seed = shared.seed,
-                                                .verify = !shared.no_verify,
-                                                .cold = mode_ == "cold",
-                                                .settings = run.settings,
-                                                .roofline = ceilings_ ? &*ceilings_ : nullptr,
-                                                .interrupted = run.interrupted});
-    const std::string command = fmt::format("ridgeline gemm{}{} --seed {}{} --mode {}",
-                                            run.device_words, to_command(run.protocol), shared.seed,
-                                            shared.no_verify ? " --no-verify" : "", mode_);
-    std::vector<StudyRow> rows;
-    for (const GemmWorkload& workload : workloads) {
+    auto options = row_options<GemmStudyOptions>(run, shared);
+    options.cold = mode_ == "cold";
+    options.roofline = ceilings_ ? &*ceilings_ : nullptr;
+    study_.emplace(run.device, std::move(options));
+    return rows_of(workloads, *study_, run, [&](const GemmWorkload& workload) {
       const GemmShape& shape = workload.shape;
-      Record record = study_->describe(workload, run.blank);
-      record.command =
-          fmt::format("{} --impl {} --shape {},{},{} --dtype {}", command, workload.implementation,
-                      shape.m, shape.n, shape.k, info(workload.dtype).name);
-      rows.push_back({record, label(workload), study_->expected_s(workload, record),
-                      [this, workload, record] { return study_->run(workload, record); }});
-    }
-    return rows;
+      return fmt::format("ridgeline gemm{} --mode {} --impl {} --shape {},{},{} --dtype {}",
+                         shared_words(run, shared), mode_, workload.implementation, shape.m,
+                         shape.n, shape.k, info(workload.dtype).name);
+    });
   }
 
-  Table planned(const StudyRun& run, const std::vector<StudyRow>& rows) override {
-    Table table{.columns = {"row", "predicted memory", "fits", "MMAC", "FLOP/byte"}};
-    for (const StudyRow& row : rows) {
-      const PhaseCost& cost = row.described.cost->forward;
-      table.rows.push_back({row.label, predicted_cell(row.described),
-                            fits_cell(row.described, run.device),
-                            fmt::format("{:.4g}", static_cast<double>(cost.macs) / 1e6),
-                            fmt::format("{:.4g}", static_cast<double>(cost.flops) /
-                                                      static_cast<double>(cost.bytes.count))});
-    }
-    return table;
-  }
-
-  Table csv(std::span<const Record> records) const override { return gemm_csv(records); }
-
-  void show(StudyRun& run, const std::vector<StudyRow>&,
-            const std::vector<Record>& records) override {
-    print_summary("GEMM lab", run, gemm_summary(records));
-    print_notes(gemm_notes(records));
+  NamedCells planned_cells(const StudyRow& row) const override {
+    const PhaseCost& cost = row.described.cost->forward;
+    return {{"MMAC", fmt::format("{:.4g}", static_cast<double>(cost.macs) / 1e6)},
+            {"FLOP/byte", fmt::format("{:.4g}", static_cast<double>(cost.flops) /
+                                                    static_cast<double>(cost.bytes.count))}};
   }
 
   bool set_up(const StudySetup& setup) override {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "measure/record.h"
+#include "report/page/sections.h"
 #include "report/terminal/table.h"
 #include "report/verdicts.h"
 
@@ -22,5 +23,8 @@ Table gemm_summary(std::span<const Record> records);
 // What the figures mean, and how far each rung is from the library.
 std::vector<std::string> gemm_notes(std::span<const Record> records, Verdicts& verdicts);
 std::vector<std::string> gemm_notes(std::span<const Record> records);
+
+// Of reports.
+ReportSection gemm_section(const ReportContext& context);
 
 }  // namespace ridgeline

@@ -1,7 +1,7 @@
 // The kernel study: one attention kernel, measured hot, cold and in a launch graph.
 #include <fmt/format.h>
 
-#include "studies/attention/section.h"
+#include "studies/attention/tables.h"
 #include "studies/attention/workload.h"
 #include "studies/kernel/own_row.h"
 #include "studies/kernel/own_worker.h"
@@ -67,14 +67,10 @@ class Kernel final : public Study {
 
   std::vector<StudyRow> rows(StudyRun& run) override {
     const std::vector<KernelWorkload> workloads = expand_matrix(matrix(run.device));
-    options_ = {.protocol = run.protocol,
-                .seed = shared.seed,
-                .verify = !shared.no_verify,
-                .backward = backward_.asked,
-                .calls_per_sample = calls_per_sample_,
-                .graph_calls = graph_calls_,
-                .settings = run.settings,
-                .interrupted = run.interrupted};
+    options_ = row_options<KernelStudyOptions>(run, shared);
+    options_.backward = backward_.asked;
+    options_.calls_per_sample = calls_per_sample_;
+    options_.graph_calls = graph_calls_;
     study_.emplace(run.device, options_);
     peers_.emplace(run.device, PeersOptions{.interrupted = run.interrupted});
     if (!source_.empty())
@@ -85,32 +81,21 @@ class Kernel final : public Study {
                              .worker_words = {std::filesystem::read_symlink("/proc/self/exe"),
                                               std::string(kOwnKernelWorkerCommand)}},
                    options_);
-    const std::string command = shared_command(run);
-    std::vector<StudyRow> rows;
-    for (const KernelWorkload& workload : workloads) {
-      Record record = study_->describe(workload, run.blank);
-      record.command = row_command(command, workload);
-      rows.push_back({record, label(workload), study_->expected_s(workload, record),
-                      [this, workload, record] { return run_row(workload, record); }});
-    }
+    std::vector<StudyRow> rows = rows_of(
+        workloads, *study_, run,
+        [&](const KernelWorkload& workload) { return row_command(shared_command(run), workload); });
+    for (size_t i = 0; i < rows.size(); ++i)
+      if (workloads[i].origin != Origin::ridgeline)
+        rows[i].run = [this, workload = workloads[i], record = rows[i].described] {
+          return workload.origin == Origin::own ? own_->run(workload, record)
+                                                : peers_->run_kernel(workload, options_, record);
+        };
     return rows;
   }
 
-  Table planned(const StudyRun& run, const std::vector<StudyRow>& rows) override {
-    Table table{.columns = {"row", "predicted memory", "fits", "MFLOP forward"}};
-    for (const StudyRow& row : rows)
-      table.rows.push_back(
-          {row.label, predicted_cell(row.described), fits_cell(row.described, run.device),
-           fmt::format("{:.3f}", static_cast<double>(row.described.cost->forward.flops) / 1e6)});
-    return table;
-  }
-
-  Table csv(std::span<const Record> records) const override { return kernel_csv(records); }
-
-  void show(StudyRun& run, const std::vector<StudyRow>&,
-            const std::vector<Record>& records) override {
-    print_summary("Kernel study", run, kernel_summary(records));
-    print_notes(kernel_notes(records));
+  NamedCells planned_cells(const StudyRow& row) const override {
+    const auto flops = static_cast<double>(row.described.cost->forward.flops);
+    return {{"MFLOP forward", fmt::format("{:.3f}", flops / 1e6)}};
   }
 
   std::string own_implementation() const override { return entry_; }
@@ -138,26 +123,12 @@ class Kernel final : public Study {
     return matrix;
   }
 
-  std::optional<Record> run_row(const KernelWorkload& workload, const Record& described) {
-    switch (workload.origin) {
-      case Origin::own:
-        return own_->run(workload, described);
-      case Origin::peer:
-        return peers_->run_kernel(workload, options_, described);
-      case Origin::ridgeline:
-        break;
-    }
-    return study_->run(workload, described);
-  }
-
   // The flags that all rows share.
   std::string shared_command(const StudyRun& run) const {
-    std::string command = "ridgeline kernel" + run.device_words + to_command(run.protocol) +
-                          fmt::format(" --seed {}", shared.seed);
+    std::string command = "ridgeline kernel" + shared_words(run, shared);
     if (calls_per_sample_ > 0) command += fmt::format(" --calls-per-sample {}", calls_per_sample_);
     if (graph_calls_ != KernelStudyOptions().graph_calls)
       command += fmt::format(" --graph-calls {}", graph_calls_);
-    if (shared.no_verify) command += " --no-verify";
     return command;
   }
 
@@ -206,6 +177,10 @@ StudyInfo kernel_study() {
           "  ridgeline kernel --impl flash,torch.sdpa.cudnn --shape 1,16,4096,64   beside PyTorch\n"
           "  ridgeline kernel --source mine.cu --entry my_attention   a kernel of your own",
       .make = make_study<Kernel>,
+      .csv = kernel_csv,
+      .title = "Kernel study",
+      .table = kernel_summary,
+      .notes = kernel_notes,
       .sections = {kernel_section},
       .takes_turns = true,
       .writes_array = true,

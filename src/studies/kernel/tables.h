@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "measure/record.h"
+#include "report/page/sections.h"
 #include "report/terminal/table.h"
 
 namespace ridgeline {
@@ -21,5 +22,8 @@ Table kernel_summary(std::span<const Record> records);
 
 // What the figures mean: conventions and modes that were measured, one line each.
 std::vector<std::string> kernel_notes(std::span<const Record> records);
+
+// Of reports.
+ReportSection kernel_section(const ReportContext& context);
 
 }  // namespace ridgeline

@@ -7,7 +7,7 @@
 #include "studies/memory/model_analysis.h"
 #include "studies/model/metrics.h"
 #include "studies/model/row.h"
-#include "studies/output.h"
+#include "studies/shared_flags.h"
 
 namespace ridgeline {
 namespace {

@@ -9,7 +9,6 @@
 #include "studies/attention/row.h"
 #include "studies/memory/attention.h"
 #include "studies/memory/model_account.h"
-#include "studies/output.h"
 #include "studies/study.h"
 
 namespace ridgeline {
@@ -67,11 +66,6 @@ class Memory final : public Study {
                    {.output = shared.output, .measure = measure_, .dry_run = shared.dry_run});
     return 0;
   }
-
-  std::vector<StudyRow> rows(StudyRun&) override { return {}; }
-  Table planned(const StudyRun&, const std::vector<StudyRow>&) override { return {}; }
-  Table csv(std::span<const Record>) const override { return {}; }
-  void show(StudyRun&, const std::vector<StudyRow>&, const std::vector<Record>&) override {}
 
  private:
   void account_attention_memory(StudyRun& run) {

@@ -7,7 +7,6 @@
 #include <set>
 
 #include "report/page/axis.h"
-#include "studies/model/section.h"
 #include "studies/model/tables.h"
 
 namespace ridgeline {

@@ -10,7 +10,6 @@
 #include "base/print.h"
 #include "studies/model/flags.h"
 #include "studies/model/row.h"
-#include "studies/model/section.h"
 #include "studies/model/tables.h"
 
 namespace ridgeline {
@@ -77,36 +76,35 @@ class Model final : public Study {
 
   std::vector<StudyRow> rows(StudyRun& run) override {
     study_.emplace(run.device, options(run));
-    const std::string command = shared_command(run);
-    std::vector<StudyRow> rows;
-    for (const ModelWorkload& workload : workloads_) {
-      Record record = study_->describe(workload, run.blank);
-      record.command = command + to_command(workload);
-      rows.push_back({record, label(workload), study_->expected_s(workload, record),
-                      [this, workload, record] { return study_->run(workload, record); }});
-    }
-    return rows;
+    return rows_of(workloads_, *study_, run, [&](const ModelWorkload& workload) {
+      return fmt::format("ridgeline model{}{}{}{}", shared_words(run, shared), to_command(axes_),
+                         weights_.empty() ? "" : " --weights " + weights_, to_command(workload));
+    });
   }
 
+  // Nothing is traced before it has to be.
   Table planned(const StudyRun& run, const std::vector<StudyRow>& rows) override {
-    Table table{.columns = {"row", "Mparams", "predicted memory", "fits", "GFLOP forward"}};
+    std::vector<StudyRow> traced = rows;
     for (size_t i = 0; i < rows.size(); ++i) {
-      const TransformerConfig& config = workloads_[i].config;
-      Record record = rows[i].described;
+      Record& record = traced[i].described;
       record.memory.predicted_peak = study_->predicted_peak(workloads_[i]);
-      table.rows.push_back(
-          {rows[i].label, fmt::format("{:.2f}", static_cast<double>(parameter_count(config)) / 1e6),
-           predicted_cell(record), fits_cell(record, run.device),
-           fmt::format("{:.3f}", model_forward_flops(config) / 1e9)});
+      record.cost.emplace().forward.flops =
+          static_cast<int64_t>(model_forward_flops(workloads_[i].config));
     }
-    return table;
+    return Study::planned(run, traced);
   }
 
-  Table csv(std::span<const Record> records) const override { return model_csv(records); }
+  NamedCells planned_cells(const StudyRow& row) const override {
+    const auto parameters = row.described.workload["num_params"].get<double>();
+    const auto flops = static_cast<double>(row.described.cost->forward.flops);
+    return {{"Mparams", fmt::format("{:.2f}", parameters / 1e6)},
+            {"GFLOP forward", fmt::format("{:.3f}", flops / 1e9)}};
+  }
 
   void show(StudyRun& run, const std::vector<StudyRow>& rows,
             const std::vector<Record>& records) override {
-    print_summary("Transformer study", run, model_summary(records));
+    print("{} on {}\n\n{}\n", run.info.title, run.device.description(),
+          to_terminal(model_summary(records), run.file("csv")));
     if (const std::string ladder = ladder_text(run, records); !ladder.empty())
       print("{}\n", ladder);
     if (const Table first = model_first_steps(records); !first.rows.empty())
@@ -154,16 +152,12 @@ class Model final : public Study {
 
  private:
   ModelStudyOptions options(const StudyRun& run) const {
-    ModelStudyOptions options{.protocol = run.protocol,
-                              .scenarios = scenarios_of(axes_),
-                              .optimizer = optimizer_of(axes_),
-                              .weights = weights_,
-                              .save_weights = save_weights_,
-                              .seed = shared.seed,
-                              .verify = !shared.no_verify,
-                              .settings = run.settings,
-                              .interrupted = run.interrupted,
-                              .stage = run.stage};
+    auto options = row_options<ModelStudyOptions>(run, shared);
+    options.scenarios = scenarios_of(axes_);
+    options.optimizer = optimizer_of(axes_);
+    options.weights = weights_;
+    options.save_weights = save_weights_;
+    options.stage = run.stage;
     options.settings["optimizer"] = axes_.optimizer;
     if (axes_.max_norm > 0) options.settings["max_norm"] = axes_.max_norm;
     if (!weights_.empty()) options.settings["weights"] = weights_;
@@ -171,15 +165,6 @@ class Model final : public Study {
     if (run.device.has_own_memory())
       options.keep_on_host = Bytes{collect_machine_facts().memory_available.count / 4};
     return options;
-  }
-
-  // The flags that all rows share.
-  std::string shared_command(const StudyRun& run) const {
-    std::string command = fmt::format("ridgeline model{}{} --seed {}{}", run.device_words,
-                                      to_command(run.protocol), shared.seed, to_command(axes_));
-    if (!weights_.empty()) command += " --weights " + weights_;
-    if (shared.no_verify) command += " --no-verify";
-    return command;
   }
 
   void explain(const std::vector<StudyRow>& rows, const std::vector<Record>& records) const {
@@ -227,6 +212,8 @@ StudyInfo model_study() {
               "mixed\n"
               "  ridgeline model --context-length 128 --impl compiled --dry-run --explain",
           .make = make_study<Model>,
+          .csv = model_csv,
+          .title = "Transformer study",
           .sections = {model_section},
           .takes_turns = true,
           .turn = 4};

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "measure/record.h"
+#include "report/page/sections.h"
 #include "report/terminal/table.h"
 
 namespace ridgeline {
@@ -31,5 +32,8 @@ Table model_first_steps(std::span<const Record> records);
 
 // Conventions of the figures, and what went wrong, one line each.
 std::vector<std::string> model_notes(std::span<const Record> records);
+
+// Of reports.
+ReportSection model_section(const ReportContext& context);
 
 }  // namespace ridgeline

@@ -67,7 +67,7 @@ RooflineStudy::RooflineStudy(Device& device, RooflineStudyOptions options)
   options_.protocol.target_precision = 1e-4;  // the fastest sample counts: more of them are better
 }
 
-double RooflineStudy::expected_s() const {
+double RooflineStudy::expected_s(const CeilingProbe&, const Record&) const {
   const Protocol& protocol = options_.protocol;
   return options_.settle_s / 2 + (protocol.time_budget_s > 0
                                       ? protocol.time_budget_s

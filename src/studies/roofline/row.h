@@ -49,7 +49,8 @@ class RooflineStudy {
   std::vector<CeilingProbe> probes(const std::vector<std::string>& dtypes,
                                    const Record& blank) const;
   Record describe(const CeilingProbe& probe, const Record& blank) const;
-  double expected_s() const;  // of each probe, for progress lines
+  // Of the run, for progress lines.
+  double expected_s(const CeilingProbe& probe, const Record& described) const;
   // Empty when interrupted.
   std::optional<Record> run(const CeilingProbe& probe, Record described);
 

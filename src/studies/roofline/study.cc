@@ -108,36 +108,17 @@ class Ceilings final : public Study {
   }
 
   std::vector<StudyRow> rows(StudyRun& run) override {
-    study_.emplace(run.device, RooflineStudyOptions{.settle_s = parse_seconds(settle_time_),
-                                                    .protocol = run.protocol,
-                                                    .sizes = sizes_,
-                                                    .seed = shared.seed,
-                                                    .settings = run.settings,
-                                                    .interrupted = run.interrupted});
+    auto options = row_options<RooflineStudyOptions>(run, shared);
+    options.settle_s = parse_seconds(settle_time_);
+    options.sizes = sizes_;
+    study_.emplace(run.device, std::move(options));
     const std::vector<CeilingProbe> probes = study_->probes(dtypes_of(run.device), run.blank);
     within_cache_ = std::ranges::any_of(probes, &CeilingProbe::within_cache);
-    std::vector<StudyRow> rows;
-    for (const CeilingProbe& probe : probes) {
-      Record record = study_->describe(probe, run.blank);
-      record.command = "ridgeline roofline" + run.device_words + to_command(run.protocol) +
-                       (probe.dtype.empty() ? std::string() : " --dtype " + probe.dtype);
-      rows.push_back({record, label(probe), study_->expected_s(),
-                      [this, probe, record] { return study_->run(probe, record); }});
-    }
-    return rows;
+    return rows_of(probes, *study_, run, [&](const CeilingProbe& probe) {
+      return "ridgeline roofline" + run.device_words + to_command(run.protocol) +
+             (probe.dtype.empty() ? std::string() : " --dtype " + probe.dtype);
+    });
   }
-
-  Table planned(const StudyRun& run, const std::vector<StudyRow>& rows) override {
-    Table table{
-        .title = fmt::format("{} probes would run on {}", rows.size(), run.device.description()),
-        .columns = {"probe", "predicted memory", "fits"}};
-    for (const StudyRow& row : rows)
-      table.rows.push_back(
-          {row.label, predicted_cell(row.described), fits_cell(row.described, run.device)});
-    return table;
-  }
-
-  Table csv(std::span<const Record> records) const override { return roofline_csv(records); }
 
   void show(StudyRun& run, const std::vector<StudyRow>&,
             const std::vector<Record>& records) override {
@@ -173,8 +154,8 @@ class Ceilings final : public Study {
           "show: raise --memory-budget",
           to_string(run.device.ledger().budget()));
     print("Roofline of {} ({})\n\n{}\n{}", roofline.title, run.device.description(),
-          to_terminal(compute_ceilings(roofline), run.csv()),
-          to_terminal(memory_ceilings(roofline), run.csv()));
+          to_terminal(compute_ceilings(roofline), run.file("csv")),
+          to_terminal(memory_ceilings(roofline), run.file("csv")));
     if (!ops_.empty()) show_points(ops_, roofline, !no_plot_, run.folder / "points.csv");
   }
 
@@ -201,6 +182,8 @@ StudyInfo roofline_study() {
               "  ridgeline roofline --list                           dense peaks and ridge points "
               "of GPUs",
           .make = make_study<Ceilings>,
+          .csv = roofline_csv,
+          .row_word = "probe",
           .sections = {roofline_section},
           .turn = 1};  // the others take shares of it
 }

@@ -1,0 +1,50 @@
+// Declared flags give back, as words of a command line, what was set after they were declared.
+#include "studies/flags.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "measure/test_support.h"
+#include "studies/studies.h"
+
+namespace ridgeline {
+namespace {
+
+TEST(Flags, OnlyWhatIsNoLongerTheDefaultIsWritten) {
+  Words names = {"naive"}, shapes;
+  std::vector<int64_t> sizes;
+  int runs = 1;
+  bool causal = false;
+  Flags flags;
+  flags.add("--impl", &names, "");
+  flags.add("--shape", &shapes, "", {.splits = false});
+  flags.add("-s,--size,--length", &sizes, "");
+  flags.add("--runs", &runs, "");
+  flags.add("--causal", &causal, "");
+  EXPECT_EQ(flags.changed(), Words{});
+  shapes = {"1,2", "3,4"};
+  sizes = {256, 512};
+  causal = true;
+  EXPECT_EQ(flags.changed(),
+            (Words{"--shape", "1,2", "--shape", "3,4", "--size", "256,512", "--causal"}));
+  EXPECT_EQ(flags.find("--length"), flags.find("-s"));
+  EXPECT_EQ(flags.find("--lengths"), nullptr);
+  EXPECT_ERROR(flags.at("--lengths"), ErrorKind::internal, "--lengths");
+}
+
+TEST(Studies, HaveNamesAndTurnsOfTheirOwn) {
+  std::set<std::string_view> names;
+  std::set<int> turns;
+  for (const StudyInfo& info : studies()) {
+    EXPECT_TRUE(names.insert(info.name).second) << info.name;
+    EXPECT_TRUE(info.turn == 0 || turns.insert(info.turn).second) << info.name;
+    EXPECT_EQ(find_study(info.name), &info);
+    const DeclaredStudy declared(info);
+    EXPECT_NE(declared.flags.find("--device"), nullptr) << info.name;
+    EXPECT_EQ(declared.flags.changed(), Words{}) << info.name;
+  }
+}
+
+}  // namespace
+}  // namespace ridgeline
