@@ -113,7 +113,8 @@ RL_API rl_status rl_context_create(const rl_context_params* params, rl_context**
 /* Waits for work of the context that is queued on a GPU. NULL is allowed. No other call may be
  * under way. */
 RL_API void rl_context_destroy(rl_context* context);
-/* Waits until all work of the context is done. On the CPU it is when a call returns. */
+/* Waits until the work on the context's stream is done; streams that calls named are the caller's to
+ * wait for. On the CPU work is done when a call returns. */
 RL_API rl_status rl_context_synchronize(rl_context* context);
 
 /* A function of single scores, as a list of nodes that read nodes before them; the last one is the

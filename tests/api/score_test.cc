@@ -338,6 +338,55 @@ TEST(LibraryScores, ReadIntegersAndBooleans) {
       << rl_last_error();
 }
 
+TEST(LibraryScores, ComeFromCpp) {
+  const rl_score_node nodes[] = {
+      {RL_SCORE, {}, 0}, {RL_SCORE_OPERAND, {0}, 0}, {RL_SCORE_MULTIPLY, {0, 1}, 0}};
+  const rl::ScoreFunction function(nodes);
+  const rl::Sizes shape = {1, 1, 5, 4};
+  std::vector<float> q(20), out(20), scaled(20), factor = {3}, lse(5), d_out(20, 1), d_q(20),
+                                                 d_k(20), d_v(20), d_factor(1);
+  for (size_t i = 0; i < q.size(); ++i) q[i] = std::sin(static_cast<float>(i));
+  rl::Context context({.threads = 1});
+  const rl::AttentionOptions options = {.score = &function};
+  const rl::TensorView operand(factor, {1, 1, 1, 1});
+  rl::warm_up(context,
+              rl::ForwardTensors{.q = {q, shape},
+                                 .k = {q, shape},
+                                 .v = {q, shape},
+                                 .out = {out, shape},
+                                 .operands = {operand}},
+              options);
+  rl::attention_forward(context,
+                        {.q = {q, shape},
+                         .k = {q, shape},
+                         .v = {q, shape},
+                         .out = {out, shape},
+                         .log_sum_exp = {lse, {1, 1, 5}},
+                         .operands = {operand}},
+                        options);
+  rl::attention_forward(context,
+                        {.q = {q, shape}, .k = {q, shape}, .v = {q, shape}, .out = {scaled, shape}},
+                        {.scale = 1.5});
+  for (size_t i = 0; i < out.size(); ++i) EXPECT_NEAR(out[i], scaled[i], 1e-6) << i;
+  rl::attention_backward(context,
+                         {.q = {q, shape},
+                          .k = {q, shape},
+                          .v = {q, shape},
+                          .out = {out, shape},
+                          .log_sum_exp = {lse, {1, 1, 5}},
+                          .d_out = {d_out, shape},
+                          .d_q = {d_q, shape},
+                          .d_k = {d_k, shape},
+                          .d_v = {d_v, shape},
+                          .operands = {operand},
+                          .d_operands = {rl::TensorView(d_factor, {1, 1, 1, 1})}},
+                         options);
+  // The factor stretches all scores: so does a longer q, along itself.
+  double along_q = 0;
+  for (size_t i = 0; i < q.size(); ++i) along_q += q[i] * d_q[i];
+  EXPECT_NEAR(d_factor[0] * factor[0], along_q, 1e-5);
+}
+
 TEST(LibraryScores, ThatAreMalformedAreNamed) {
   const auto expect = [](const std::vector<rl_score_node>& nodes, const char* message) {
     auto* function = reinterpret_cast<rl_score_function*>(8);
@@ -380,12 +429,13 @@ TEST(LibraryScores, AtRandomAreAnsweredWithAStatus) {
     std::vector<rl_score_node> nodes;
     const int count = 1 + below(12);
     for (int i = 0; i < count; ++i) {
-      const int op = below(30) == 0  ? below(80) - 4
-                     : below(3) == 0 ? below(9)
-                     : below(4) == 0 ? 48 + below(6)
-                     : below(8) == 0 ? 64 + below(4)
-                     : below(2) == 0 ? 16 + below(10)
-                                     : 32 + below(6);
+      const int op = i == 0 && below(9) > 0 ? RL_SCORE
+                     : below(30) == 0       ? below(80) - 4
+                     : below(3) == 0        ? below(9)
+                     : below(4) == 0        ? 48 + below(6)
+                     : below(8) == 0        ? 64 + below(4)
+                     : below(2) == 0        ? 16 + below(10)
+                                            : 32 + below(6);
       const int reach = i + (below(30) == 0 ? 3 : 0);
       nodes.push_back({op,
                        {reach > 0 ? below(reach) : below(2), reach > 0 ? below(reach) : 0,
