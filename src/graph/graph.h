@@ -50,8 +50,8 @@ struct Range {  // slice: [begin, end) of an axis; pad: zeros so that the input 
   int64_t end = 0;
 };
 struct Again {};  // a pointwise node that computes once more what an equal node has computed
-struct Target {  // the type that an input, constant, iota, cast, reshape, expand, pad, scatter_add
-                 // or place results in
+struct Target {   // the type that an input, constant, iota, cast, reshape, expand, pad, scatter_add
+                  // or place results in
   TensorType type;
 };
 
@@ -95,9 +95,10 @@ class Graph {
   Value constant(double value, DType dtype);
 
   void set_name(Value value, std::string name);
-  // Nodes that are added from here on belong to this part of the model: "layers.3.attention.scores".
-  // Scopes are for people: they change neither what nodes compute nor which of them are equal. A
-  // node that is already there keeps its own. Builders use ScopeGuard (scope.h).
+  // Nodes that are added from here on belong to this part of the model:
+  // "layers.3.attention.scores". Scopes are for people: they change neither what nodes compute nor
+  // which of them are equal. A node that is already there keeps its own. Builders use ScopeGuard
+  // (scope.h).
   void enter_scope(std::string_view path);
   const std::string& current_scope() const { return scopes_[scope_]; }
   const std::string& scope_path(const Node& node) const { return scopes_[node.scope]; }

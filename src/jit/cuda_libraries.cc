@@ -136,8 +136,7 @@ class Places {
       return found;
     }
     for (const fs::path& toolkit : toolkits())
-      for (const char* place :
-           {"lib64", "lib", "targets/x86_64-linux/lib", "extras/CUPTI/lib64"})
+      for (const char* place : {"lib64", "lib", "targets/x86_64-linux/lib", "extras/CUPTI/lib64"})
         found.push_back(toolkit / place);
     if (const std::string conda = search_.variable("CONDA_PREFIX"); !conda.empty())
       append(found, {fs::path(conda) / "lib", fs::path(conda) / "targets/x86_64-linux/lib"});

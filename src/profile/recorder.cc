@@ -75,22 +75,31 @@ uint32_t call_around(const std::vector<HostCall>& calls, const LaunchCall& launc
   return launch.begin_ns <= after->end_ns ? static_cast<uint32_t>(after - calls.begin()) : kNobody;
 }
 
-// Which call started a piece of work, and which kernel of ours it is.
+// The step in which something began; kNobody: before, between or after them.
+uint32_t step_at(const std::vector<ProfileStep>& steps, int64_t ns) {
+  for (uint32_t i = 0; i < steps.size(); ++i)
+    if (ns >= steps[i].begin_ns && ns <= steps[i].end_ns) return i;
+  return kNobody;
+}
+
+// Which call started a piece of work, and which kernel of ours it is. What was started by none of
+// our calls stays, as nobody's.
 void map_activity(Profile& profile, Activity activity, const std::vector<HostCall>& calls,
                   size_t captured_before) {
   std::unordered_map<uint32_t, const LaunchCall*> launches;
   for (const LaunchCall& launch : activity.calls) launches.emplace(launch.correlation, &launch);
   for (DeviceWork& work : activity.work) {
     Invocation each;
-    if (const auto mark = activity.started_under(work))
+    if (const auto mark = activity.started_under(work); mark && *mark < calls.size())
       each.call = static_cast<uint32_t>(*mark);
     else if (const auto found = launches.find(work.correlation); found != launches.end())
       each.call = call_around(calls, *found->second);
-    if (each.call >= calls.size() || calls[each.call].step == kNobody) continue;  // of no kept step
-    each.step = calls[each.call].step;
+    each.step =
+        each.call == kNobody ? step_at(profile.steps, work.begin_ns) : calls[each.call].step;
+    if (each.step == kNobody) continue;  // of a step that is not kept
     if (const auto mark = activity.owner(work); mark && *mark < calls.size())
       each.kernel = calls[static_cast<size_t>(*mark)].kernel;
-    else if (work.graph_node == 0)
+    else if (work.graph_node == 0 && each.call != kNobody)
       each.kernel = calls[each.call].kernel;
     each.work = std::move(work);
     profile.invocations.push_back(std::move(each));

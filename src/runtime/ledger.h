@@ -23,8 +23,8 @@ class MemorySource {
 
 struct LedgerEvent {
   std::string name;
-  Bytes change;  // negative: released
-  Bytes live;    // afterwards
+  Bytes change;                // negative: released
+  Bytes live;                  // afterwards
   const void* data = nullptr;  // where it lies
 };
 

@@ -98,6 +98,31 @@ TEST(MemoryTimeline, NamesTheLargestTensorsWithScopeAndOp) {
   EXPECT_EQ(first.bytes.count, 2 * 2 * 128 * 128 * 4);
 }
 
+// shared/spec/MODELS.md gives these sizes.
+TEST(MemoryTimeline, OfTheLargeModelNamesTheScoresAndResidualsThatItMustHave) {
+  TransformerConfig config = transformer_config("2.7B");
+  config.batch_size = 4;
+  config.context_length = 512;
+  config.layers = 2;  // layers are alike
+  CpuDevice device({.threads = 1});
+  const Executable executable(training_step(config, Scenario::forward_backward), device, {});
+  const MemoryTimeline timeline = predict_memory(executable, device);
+  // Gradients of the vocabulary's matrices are larger; they are of parameters, and not kept by the
+  // forward pass.
+  Bytes largest;
+  std::string scope;
+  for (const MemoryTensor& tensor : timeline.tensors) {
+    if (tensor.name.ends_with("ffn_residual")) {
+      EXPECT_EQ(tensor.bytes.count, 20 << 20);
+    }
+    if (tensor.phase != "forward" || tensor.op == "input" || tensor.bytes <= largest) continue;
+    largest = tensor.bytes;
+    scope = tensor.scope;
+  }
+  EXPECT_EQ(largest.count, 128 << 20);
+  EXPECT_EQ(scope, "layers.0.attention.scores");
+}
+
 TEST(MemoryTimeline, HasAStairForEveryLayer) {
   TransformerConfig config = tiny_transformer();
   config.layers = 4;

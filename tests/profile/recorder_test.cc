@@ -52,6 +52,122 @@ INSTANTIATE_TEST_SUITE_P(Ladder, RecordedOnTheCpu, ::testing::Values(Mode::vanil
                            return std::string(ridgeline::info(each.param).name);
                          });
 
+// A tracer of a GPU that does what it is told at once: a kernel for every call, and for the start
+// of a recording one for every kernel that was recorded.
+class FakeTracer : public ActivityTracer {
+ public:
+  std::string description() const override { return "a fake"; }
+  int64_t now_ns() const override { return ++now_; }
+  void begin(uint64_t mark) override { marks_.push_back(mark); }
+  void end() override {
+    const uint64_t mark = marks_.back();
+    marks_.pop_back();
+    if (is_recording) {
+      const uint64_t node = nodes_.size() + 1;
+      nodes_.push_back(node);
+      if (knows_nodes) activity_.graph_marks[node] = mark;
+      ++activity_.captured;
+      return;
+    }
+    const uint32_t correlation = ++correlation_;
+    activity_.marks[correlation] = mark;
+    const bool is_start = std::exchange(starts, false);
+    for (size_t i = 0; i < (is_start ? nodes_.size() : 1); ++i) {
+      DeviceWork work;
+      work.name = "kernel";
+      work.begin_ns = ++now_;
+      work.end_ns = ++now_;
+      work.correlation = correlation;
+      work.graph_node = is_start ? nodes_[i] : 0;
+      activity_.work.push_back(work);
+    }
+  }
+  void launch_on_its_own() {
+    DeviceWork work;
+    work.name = "somebody's_gemm";
+    work.begin_ns = ++now_;
+    work.end_ns = ++now_;
+    activity_.work.push_back(work);
+  }
+  Activity take() override {
+    Activity taken = activity_;
+    activity_.work.clear();
+    activity_.marks.clear();
+    return taken;
+  }
+  bool stop() override { return true; }
+
+  bool is_recording = false;
+  bool starts = false;  // the next call is the start of a recording
+  bool knows_nodes = true;
+
+ private:
+  mutable int64_t now_ = 0;
+  uint32_t correlation_ = 0;
+  std::vector<uint64_t> marks_, nodes_;
+  Activity activity_;
+};
+
+class FakeGpu : public CpuDevice {
+ public:
+  explicit FakeGpu(FakeTracer& tracer) : CpuDevice({.threads = 1}), tracer_(tracer) {}
+  bool has_queue() const override { return true; }
+  bool can_record() const override { return true; }
+  std::unique_ptr<RecordedWork> record(const std::function<void()>& work) override {
+    struct Work : RecordedWork {
+      explicit Work(FakeTracer& of) : tracer(of) {}
+      void start() override { tracer.starts = true; }
+      FakeTracer& tracer;
+    };
+    tracer_.is_recording = true;
+    work();
+    tracer_.is_recording = false;
+    return std::make_unique<Work>(tracer_);
+  }
+
+ private:
+  FakeTracer& tracer_;
+};
+
+TEST(Recorder, MapsKernelsThatAreStartedByThemselvesAndInLaunchGraphs) {
+  for (const Mode mode : {Mode::vanilla, Mode::flash, Mode::compiled}) {
+    FakeTracer tracer;
+    FakeGpu device(tracer);
+    Executable executable(training_step(tiny_transformer()), device, {.mode = mode});
+    executable.prepare();
+    testing::fill_inputs(executable, device);
+    const Profile profile = record_profile(executable, device, &tracer, {});
+    EXPECT_EQ(profile.source, "a fake");
+    EXPECT_EQ(profile.unmapped, 0u);
+    EXPECT_EQ(profile.invocations.size(), 6 * profile.kernels.size());
+    EXPECT_EQ(profile.captured, mode == Mode::compiled ? profile.kernels.size() : 0);
+    for (size_t i = 0; i < profile.invocations.size(); ++i) {
+      EXPECT_EQ(profile.invocations[i].step, i / profile.kernels.size());
+      EXPECT_EQ(profile.invocations[i].kernel, i % profile.kernels.size());
+    }
+    EXPECT_TRUE(launch_verdict(profile));
+  }
+}
+
+TEST(Recorder, CountsWhatCannotBeMapped) {
+  FakeTracer tracer;
+  tracer.knows_nodes = false;
+  FakeGpu device(tracer);
+  Executable executable(training_step(tiny_transformer()), device, {.mode = Mode::compiled});
+  executable.prepare();
+  testing::fill_inputs(executable, device);
+  const auto step = [&] {
+    executable.run();
+    tracer.launch_on_its_own();
+  };
+  const Profile profile = record_profile(executable, device, &tracer, {.step = step});
+  EXPECT_EQ(profile.unmapped, profile.invocations.size());
+  EXPECT_EQ(profile.invocations.size(), 6 * (profile.kernels.size() + 1));
+  size_t gemms = 0;
+  for (const Invocation& each : profile.invocations) gemms += each.category == Category::gemm;
+  EXPECT_EQ(gemms, 6u);  // by its name
+}
+
 TEST(Recorder, RunsAsManyStepsAsTheScheduleSays) {
   CpuDevice device({.threads = 1});
   Executable executable(training_step(tiny_transformer()), device, {});

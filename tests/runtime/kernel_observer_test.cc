@@ -62,6 +62,30 @@ TEST(KernelObserver, IsToldOfEveryKernelOfEitherExecutor) {
   expect_two(compiled);
 }
 
+TEST(KernelObserver, ThatTakesRecordingsSeesThemBeingMadeAndStarted) {
+  class Recordings : public Counter {
+   public:
+    bool takes_recordings() const override { return true; }
+    void begin_recording() override { seen_before = begun; }
+    void end_recording() override { recorded = begun - seen_before; }
+    void before_start() override { ++starts; }
+    size_t seen_before = 0, recorded = 0, starts = 0;
+  };
+  const Graph graph = two_products();
+  const Plan plan = make_plan(graph);
+  RecordingDevice device(CpuOptions{.threads = 1});
+  CompiledExecutor executor(graph, plan, device);
+  testing::upload(device, executor.input("x"), std::vector<double>(16, 0.5));
+  Recordings observer;
+  executor.set_observer(&observer);
+  for (int run = 0; run < 4; ++run) executor.run_all();
+  executor.set_observer(nullptr);
+  EXPECT_EQ(observer.begun, 4u);  // of the first run, and while it was recorded
+  EXPECT_EQ(observer.recorded, 2u);
+  EXPECT_EQ(observer.starts, 3u);
+  EXPECT_EQ(device.starts, 3u);
+}
+
 TEST(KernelObserver, ARunThatIsObservedIsNotTheOneThatWouldBeRecorded) {
   const Graph graph = two_products();
   const Plan plan = make_plan(graph);

@@ -52,6 +52,25 @@ TEST(Ledger, CountsLiveAndPeak) {
   EXPECT_EQ(ledger.events()[2].change.count, -500);
 }
 
+TEST(Ledger, KeepsEventsFromWhenItIsAskedTo) {
+  HostMemory memory;
+  Ledger ledger(memory, {});
+  const Allocation before = ledger.allocate({100}, "before");
+  ledger.keep_events(true);
+  const void* where = nullptr;
+  {
+    const Allocation during = ledger.allocate({200}, "during");
+    where = during.data();
+  }
+  ledger.keep_events(false);
+  const Allocation after = ledger.allocate({300}, "after");
+  ASSERT_EQ(ledger.events().size(), 2u);
+  EXPECT_EQ(ledger.events()[0].name, "during");
+  EXPECT_EQ(ledger.events()[0].live.count, 300);
+  EXPECT_EQ(ledger.events()[1].change.count, -200);
+  for (const LedgerEvent& event : ledger.events()) EXPECT_EQ(event.data, where);
+}
+
 TEST(Ledger, BeyondTheBudgetIsAnOutOfMemoryErrorThatNamesTheTensor) {
   CountingSource source;
   Ledger ledger(source, {.budget = {1000}});

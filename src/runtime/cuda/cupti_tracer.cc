@@ -86,12 +86,10 @@ class CuptiTracer : public ActivityTracer {
     if (const Result result = api_.cuptiActivityRegisterCallbacks(request_buffer, complete_buffer);
         result != kSuccess)
       return explain("giving buffers to CUPTI", result);
+    is_running_ = true;  // the destructor stops what has begun
     for (const ActivityKind kind : kKinds)
-      if (const Result result = api_.cuptiActivityEnable(kind); result != kSuccess) {
-        stop();
+      if (const Result result = api_.cuptiActivityEnable(kind); result != kSuccess)
         return explain("tracing by CUPTI", result);
-      }
-    is_running_ = true;
     return {};
   }
 
