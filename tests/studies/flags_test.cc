@@ -33,13 +33,16 @@ TEST(Flags, OnlyWhatIsNoLongerTheDefaultIsWritten) {
   EXPECT_ERROR(flags.at("--lengths"), ErrorKind::internal, "--lengths");
 }
 
-TEST(Studies, HaveNamesAndTurnsOfTheirOwn) {
+TEST(Studies, HaveNamesTurnsAndTablesOfTheirOwn) {
   std::set<std::string_view> names;
   std::set<int> turns;
   for (const StudyInfo& info : studies()) {
     EXPECT_TRUE(names.insert(info.name).second) << info.name;
     EXPECT_TRUE(info.turn == 0 || turns.insert(info.turn).second) << info.name;
     EXPECT_EQ(find_study(info.name), &info);
+    const bool has_rows = info.turn > 0 || info.takes_turns;
+    EXPECT_TRUE(!has_rows || info.csv != nullptr) << info.name;
+    EXPECT_EQ(info.table == nullptr, info.notes == nullptr) << info.name;
     const DeclaredStudy declared(info);
     EXPECT_NE(declared.flags.find("--device"), nullptr) << info.name;
     EXPECT_EQ(declared.flags.changed(), Words{}) << info.name;

@@ -111,6 +111,10 @@ StudyInfo gemm_study() {
           "  ridgeline gemm --op gemv --mode cold --size 8192 --dtype bf16\n"
           "  ridgeline gemm --impl library --shape 4096,4096,1024 --num-iterations 50",
       .make = make_study<Gemm>,
+      .csv = gemm_csv,
+      .title = "GEMM lab",
+      .table = gemm_summary,
+      .notes = gemm_notes,
       .sections = {gemm_section},
       .takes_turns = true,
       .turn = 2};

@@ -79,6 +79,7 @@ std::string worker_reason(const Error& error) {
 void fail_worker_row(Record& record, const Error& error, const std::string&) {
   record.status = worker_status(error);
   record.error = worker_reason(error);
+  record.series.clear();  // of one that failed at its end
 }
 
 }  // namespace ridgeline
