@@ -1,5 +1,6 @@
 # Installs a finished build into a folder of its own, builds the examples against that, and runs them.
 # cmake -DBUILD=build/release -DSOURCE=. -DCOMPILER=g++ -DGENERATOR=Ninja -P check_install.cmake
+cmake_minimum_required(VERSION 3.25)
 set(folder ${BUILD}/install_check)
 file(REMOVE_RECURSE ${folder})
 
@@ -79,14 +80,16 @@ if(NOT SANITIZE)
   if(NOT declared STREQUAL names)
     message(FATAL_ERROR "the header declares ${declared}, the shared library exports ${names}")
   endif()
-  # Neither inside nor asked for: names of OpenBLAS and SQLite.
+  # Neither OpenBLAS nor SQLite is inside, nor does the shared library know their names.
   file(GLOB_RECURSE archive ${folder}/prefix/*/libridgeline.a)
-  foreach(library ${shared} ${archive})
-    file(STRINGS ${library} found REGEX "openblas_|cblas_[sd]gemm|sqlite3_" LIMIT_COUNT 1)
-    if(found)
-      message(FATAL_ERROR "${library} has '${found}' inside")
-    endif()
-  endforeach()
+  run(nm --defined-only ${archive})
+  if(output MATCHES " [A-Z] (openblas_|cblas_|sqlite3_)[a-z_]+")
+    message(FATAL_ERROR "the archive defines${CMAKE_MATCH_0}")
+  endif()
+  file(STRINGS ${shared} found REGEX "openblas_|cblas_[sd]gemm|sqlite3_" LIMIT_COUNT 1)
+  if(found)
+    message(FATAL_ERROR "the shared library has '${found}' inside")
+  endif()
   run(ldd ${shared})
   if(output MATCHES "not found|openblas|sqlite|libcuda|stdc")
     message(FATAL_ERROR "what the shared library loads:\n${output}")
