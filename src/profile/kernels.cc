@@ -10,10 +10,13 @@ class Describer {
   explicit Describer(const Executable& executable)
       : graph_(executable.graph()), costs_(node_costs(graph_)), stages_(graph_.stages()) {}
 
-  ProfiledKernel describe(size_t number, const std::vector<uint32_t>& nodes) const {
-    ProfiledKernel kernel{.number = number, .node = nodes.front()};
-    for (const uint32_t node : nodes) {
+  // One of `deciders` gives the kernel its node, scope and phase.
+  ProfiledKernel describe(size_t number, const std::vector<uint32_t>& nodes,
+                          const std::vector<uint32_t>& deciders) const {
+    ProfiledKernel kernel{.number = number, .node = deciders.front()};
+    for (const uint32_t node : deciders)
       if (costs_[node].flops > costs_[kernel.node].flops) kernel.node = node;
+    for (const uint32_t node : nodes) {
       const std::string& scope = graph_.scope_path(graph_.nodes()[node]);
       if (std::ranges::find(kernel.scopes, scope) == kernel.scopes.end())
         kernel.scopes.push_back(scope);
@@ -29,7 +32,7 @@ class Describer {
   }
 
   ProfiledKernel of_node(uint32_t node) const {
-    ProfiledKernel kernel = describe(node, {node});
+    ProfiledKernel kernel = describe(node, {node}, {node});
     kernel.category = category_of(graph_, graph_.nodes()[node]);
     kernel.cost = costs_[node];
     return kernel;
@@ -43,9 +46,16 @@ class Describer {
       if (step.kind == FusedStep::Kind::compute || step.kind == FusedStep::Kind::fold)
         nodes.push_back(step.value.node);
     if (nodes.empty()) nodes.push_back(group.node);  // it only copies
-    ProfiledKernel kernel = describe(number, nodes);
+    // A softmax or a norm is listed as one, whatever else was fused with its folds.
+    const Category category = category_of(graph_, group);
+    std::vector<uint32_t> folds;
+    for (const FusedStep& step : group.kernel.steps)
+      if (step.kind == FusedStep::Kind::fold &&
+          category_of(graph_, graph_.node(step.value)) == category)
+        folds.push_back(step.value.node);
+    ProfiledKernel kernel = describe(number, nodes, folds.empty() ? nodes : folds);
     if (group.kind != GroupKind::library) kernel.label = group.kernel.name;
-    kernel.category = category_of(graph_, group);
+    kernel.category = category;
     kernel.cost = planned.cost;
     return kernel;
   }

@@ -13,7 +13,7 @@ namespace ridgeline {
 
 struct ProfiledKernel {
   size_t number = 0;           // as KernelRun::number
-  uint32_t node = 0;           // the one that decides: of the most FLOPs, the first of equals
+  uint32_t node = 0;           // the one that decides: its fold, or the node of the most FLOPs
   std::string node_name = {};  // "scores", "matmul_12"
   std::string label = {};      // its op, or the name of a generated kernel
   std::string scope = {};      // of the node that decides

@@ -93,6 +93,22 @@ TEST(ProfiledKernels, AFusedKernelKnowsTheScopesOfAllItsNodes) {
   EXPECT_TRUE(any);
 }
 
+TEST(ProfiledKernels, AFusedSoftmaxOrNormIsListedAsOne) {
+  CpuDevice device({.threads = 1});
+  const Executable executable(training_step(tiny_transformer()), device, {.mode = Mode::fused});
+  int forward_softmaxes = 0;
+  for (const ProfiledKernel& kernel : profiled_kernels(executable)) {
+    if (kernel.category == Category::softmax) {
+      EXPECT_EQ(scope_leaf(kernel.scope), kSoftmaxScope) << kernel.label;
+      forward_softmaxes += kernel.phase == "forward" && kernel.scope != "loss.softmax";
+    }
+    if (kernel.category == Category::norm) {
+      EXPECT_EQ(scope_leaf(kernel.scope), kNormScope) << kernel.label;
+    }
+  }
+  EXPECT_EQ(forward_softmaxes, 2);
+}
+
 TEST(ProfiledKernels, CostsAddUpToTheExecutables) {
   CpuDevice device({.threads = 1});
   for (const Mode mode : {Mode::vanilla, Mode::compiled}) {

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
+
 #include "profile/profile_support.h"
 
 namespace ridgeline {
@@ -15,6 +18,27 @@ Profile profile_of(Mode mode, CpuDevice& device, const RecordOptions& options) {
   executable.prepare();
   testing::fill_inputs(executable, device);
   return record_profile(executable, device, nullptr, options);
+}
+
+TEST(ThreadSpans, EveryThreadThatWorkedHasOneAndOthersHaveNone) {
+  ThreadPool pool(2);
+  std::vector<std::vector<ThreadSpan>> spans;
+  pool.set_spans(&spans);
+  ASSERT_EQ(spans.size(), 2u);
+  std::atomic<int> entered{0};
+  pool.for_each(2, [&](int64_t, int) {  // neither thread can do both
+    ++entered;
+    while (entered < 2) std::this_thread::yield();
+  });
+  ASSERT_EQ(spans[0].size(), 1u);
+  ASSERT_EQ(spans[1].size(), 1u);
+  for (const auto& of_thread : spans) EXPECT_GE(of_thread[0].end_ns, of_thread[0].begin_ns);
+  pool.for_each(1, [](int64_t, int) {});
+  EXPECT_EQ(spans[0].size(), 2u);
+  EXPECT_EQ(spans[1].size(), 1u);
+  pool.set_spans(nullptr);
+  pool.for_each(1, [](int64_t, int) {});
+  EXPECT_EQ(spans[0].size(), 2u);
 }
 
 class RecordedOnTheCpu : public ::testing::TestWithParam<Mode> {};
