@@ -10,7 +10,7 @@
 #include "passes/simplify.h"
 #include "runtime/compiled_executor.h"
 #include "runtime/cpu_device.h"
-#include "studies/attention/verify.h"
+#include "studies/row.h"
 #include "support/from_environment.h"
 #include "support/gpu.h"
 #include "support/planted_faults.h"
