@@ -38,6 +38,13 @@ RUNS = {
                                            "max_norm": 1}),
     "matrix products": ("gemm", {"size": [77], "dtype": ["fp32", "bf16"]}),
 }
+# The checker of initialisation does not see what TMA writes: it reports that a kernel reads nothing where the library's
+# product wrote (torch.bmm followed by a multiplication gives 10112 such errors at 200 columns, none at 77). So products
+# that a kernel reads have rows that are no multiple of 16 bytes there, which keeps TMA out of them.
+WITHOUT_TMA = {
+    "ops of attention": {"seq_len": [77], "d_model": 22},
+    "ops and generated, model": {"d_model": 66, "d_ff": 134, "heads": 3},
+}
 TIMEOUT_S = 200
 AT_ONCE = 12
 
@@ -62,8 +69,11 @@ def run_once(ridgeline, study, options, before=()):
 
 def check(checker, ridgeline, tool, family):
     """Errors found, or None and why there is no answer; told as soon as it is known."""
-    errors, said = answer(run_once(ridgeline, *RUNS[family], [checker, "--tool", tool, *TOOLS[tool], "--print-limit",
-                                                              "30"]))
+    study, options = RUNS[family]
+    if tool == "initcheck":
+        options = options | WITHOUT_TMA.get(family, {})
+    errors, said = answer(run_once(ridgeline, study, options,
+                                   [checker, "--tool", tool, *TOOLS[tool], "--print-limit", "30"]))
     print(f"   {tool}, {family}: {'no answer' if errors is None else f'{errors} errors'} {said}", flush=True)
     return errors, said
 

@@ -144,7 +144,7 @@ void KernelChecker::expect_node(const KernelRun& run) {
   std::vector<ElementOperand> operands;
   for (const TensorView& input : run.inputs)
     operands.push_back(operand_of(device_, is_host_, input));
-  const ElementCall call{node, operands};
+  const ElementCall call{node, operands, device_.facts().is_gpu()};
   for (size_t output = 0; output < run.outputs.size(); ++output) {
     const TensorView& view = run.outputs[output];
     targets_.push_back({view, name_of(run.graph, {run.node, static_cast<uint32_t>(output)})});
@@ -167,7 +167,7 @@ void KernelChecker::expect_product(const KernelRun& run) {
   const auto read = [&](const TensorView& view) { return operand_of(device_, is_host_, view); };
   const ElementOperand addend = product.addend ? read(*product.addend) : ElementOperand{};
   const ElementOperand bias = product.bias ? read(*product.bias) : ElementOperand{};
-  const ElementCall call{node, operands};
+  const ElementCall call{node, operands, device_.facts().is_gpu()};
   targets_.push_back({product.out, name_of(run.graph, {run.node, 0})});
   for (const Dims& at : places(product.out.shape, element_work(call, 0))) {
     Bounded x =

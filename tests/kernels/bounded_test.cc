@@ -34,6 +34,29 @@ TEST(Bounded, SumsInAnyOrderStayWithinTheirBound) {
     }
 }
 
+// Tensor cores add 16 products at a time to a sum, and cut off what does not fit into fp32.
+TEST(Bounded, SumsThatAreCutOffDriftAllInOneDirection) {
+  constexpr int kTerms = 4096, kAtOnce = 16;
+  std::mt19937 random(5);
+  std::uniform_real_distribution<double> positive(1, 2);
+  BoundedSum sum;
+  float got = 0;
+  for (int step = 0; step < kTerms / kAtOnce; ++step) {
+    double exact = got;
+    for (int i = 0; i < kAtOnce; ++i) {
+      const double term = positive(random);
+      sum.add({term, 0});
+      exact += term;
+    }
+    got = static_cast<float>(exact);
+    if (got > exact) got = std::nextafter(got, 0.0f);
+  }
+  EXPECT_GT(error_share(got, sum.total()), 1) << "rounding explains less";
+  const double share = error_share(got, sum.total(kTerms / kAtOnce));
+  EXPECT_LE(share, 1);
+  EXPECT_GT(share, 0.1) << "and the bound is not far away";
+}
+
 TEST(Bounded, FunctionsInFp32StayWithinTheirBound) {
   std::mt19937_64 random(2);
   struct Function {

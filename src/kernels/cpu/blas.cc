@@ -6,13 +6,13 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <optional>
 #include <string_view>
 #include <vector>
 
 #include "base/error.h"
+#include "base/print.h"
 #include "base/units.h"
 
 extern "C" {
@@ -46,16 +46,14 @@ bool can_be_mapped(Bytes bytes) {
   return at != MAP_FAILED && munmap(at, size) == 0;
 }
 
-// Newer versions of OpenBLAS take a buffer when they are initialised, before main(), and try for ever
-// where there is no room. No error can be thrown there, so the process ends here.
+// Newer versions of OpenBLAS take a buffer when they are initialised, before main(), and try for
+// ever where there is no room. No error can be thrown there, so the process ends here.
 void end_without_room() {
   const std::optional<Bytes> limit = memory_limit();
   if (!limit || can_be_mapped(kBuffer)) return;
-  std::fprintf(stderr,
-               "ridgeline: a memory limit of %.0f MiB (ulimit -v or -d) leaves no room for the "
-               "products of any number of --threads: each needs a buffer of %.0f MiB\n"
-               "  next step: raise the limit\n",
-               limit->mebibytes(), kBuffer.mebibytes());
+  say("a memory limit of {} (ulimit -v or -d) leaves no room for the products of any number of "
+      "--threads: each needs a buffer of {}\n  next step: raise the limit",
+      to_string(*limit), to_string(kBuffer));
   std::_Exit(exit_code(ErrorKind::environment));
 }
 

@@ -237,7 +237,7 @@ void BoundedSum::add(const Bounded& term, double independent) {
   ++count_;
 }
 
-Bounded BoundedSum::total() const {
+Bounded BoundedSum::total(int64_t cut_off) const {
   // Of uniform errors 2.5 roots of the sum of squares of the largest are more than four standard
   // deviations; of few, all of them at their largest are less.
   constexpr double kRoots = 2.5;
@@ -245,7 +245,8 @@ Bounded BoundedSum::total() const {
   constexpr double kDeviations = 4;
   if (!std::isfinite(sum_.value)) return sum_;
   const double independent = std::min(independent_, kRoots * std::sqrt(independent_squares_));
-  return {sum_.value, sum_.error + independent + kDeviations * sum_rounding(count_) * magnitude_};
+  const double growth = kDeviations * sum_rounding(count_) + kSingle * static_cast<double>(cut_off);
+  return {sum_.value, sum_.error + independent + growth * magnitude_};
 }
 
 double error_share(double got, const Bounded& expected) {

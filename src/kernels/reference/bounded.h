@@ -38,7 +38,9 @@ class BoundedSum {
   // `independent`: a rounding of the term that has nothing to do with those of the others.
   void add(const Bounded& term, double independent = 0);
   int64_t count() const { return count_; }
-  Bounded total() const;
+  // `cut_off`: how many times the growing sum was cut off to fp32 instead of rounded, as tensor
+  // cores do it, all in one direction.
+  Bounded total(int64_t cut_off = 0) const;
 
  private:
   Bounded sum_;

@@ -23,6 +23,7 @@ struct ElementOperand {
 struct ElementCall {
   const Node& node;
   std::span<const ElementOperand> inputs;
+  bool on_tensor_cores = false;                             // products of 16-bit and TF32 operands
   mutable std::unordered_map<int64_t, Bounded> known = {};  // what elements share
 
   // Computed by the first element that asks for it.
