@@ -46,7 +46,7 @@ void add_model_axes(Flags& flags, ModelAxes* axes) {
             {.shows_default = true, .range = FlagRange{1, 1 << 20}});
   flags.add("--precision", &axes->precisions, "fp32, tf32 or mixed (bf16 autocast)",
             {.shows_default = true, .choices = names_of(model_precisions())});
-  flags.add("--impl,--mode", &axes->modes, "implementations: vanilla (eager), compiled",
+  flags.add("--impl,--mode", &axes->modes, "rungs of the ladder: vanilla (eager), fused, flash, compiled",
             {.shows_default = true, .choices = names_of(modes())});
   flags.add("--scenario", &axes->scenarios, "forward, fwd-bwd, full-step",
             {.shows_default = true, .choices = names_of(scenarios())});
