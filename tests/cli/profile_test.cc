@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "cli/run_ridgeline.h"
+#include "support/stand_in_gpu.h"
 
 namespace ridgeline {
 namespace {
@@ -82,6 +83,23 @@ TEST(ProfileCommand, WritesRecordsCsvAndATracePerRow) {
   const Finished report = sandbox.run({"report", "results", "-o", "report.md"});
   ASSERT_EQ(report.exit_code, 0) << report.err;
   EXPECT_TRUE(contains(read_text(sandbox / "report.md"), "Where the time goes"));
+}
+
+TEST(ProfileCommand, WithoutCuptiOneLineSaysSoAndNothingIsSaidOfWaiting) {
+  RIDGELINE_NEEDS_NVRTC();
+  const testing::StandInGpu gpu;
+  const Sandbox sandbox;
+  RunOptions options;
+  options.environment = {{"RIDGELINE_CUDA_LIBRARIES", gpu.path()}, {"RIDGELINE_CACHE_DIR", "off"}};
+  const Finished run = sandbox.run(
+      {"profile", "--attention", "--device", "cuda", "--seq-len", "16", "--head-dim", "16",
+       "--batch-size", "1", "--impl", "compiled", "--schedule", "wait=0,warmup=1,active=1"},
+      options);
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_TRUE(contains(run.out, "times are by events between kernels")) << run.out;
+  EXPECT_TRUE(contains(run.out, "no CUPTI was found")) << run.out;
+  EXPECT_FALSE(contains(run.out, "launch-bound")) << run.out;
+  EXPECT_FALSE(contains(run.out, "host wait")) << run.out;
 }
 
 TEST(ProfileCommand, ByPrintsOneTable) {

@@ -79,6 +79,12 @@ class Folds {
   const double steps_;
 };
 
+// Whether the device waits is seen where kernels are started as they are without tracing: events
+// between kernels keep launch graphs apart.
+bool sees_waiting(const Profile& profile) {
+  return profile.has_queue && !profile.launches.empty();
+}
+
 Json device_time_json(const Profile& profile) {
   const DeviceTime time = device_time(profile);
   const double steps = std::max<double>(1, static_cast<double>(profile.steps.size()));
@@ -86,7 +92,7 @@ Json device_time_json(const Profile& profile) {
   Json json = {{"span_ms", ms(time.span_ns)},
                {"busy_ms", ms(time.busy_ns)},
                {"overlap_ms", ms(time.overlap_ns)}};
-  if (profile.has_queue)
+  if (sees_waiting(profile))
     json.update({{"waited_for_host_ms", ms(time.waited_for_host_ns)},
                  {"own_gaps_ms", ms(time.own_gaps_ns)}});
   return json;
@@ -111,14 +117,15 @@ Json profile_metrics(const Profile& profile) {
     metrics["untraced_step_ms"] = profile.untraced_step_ms;
     metrics["tracing_cost"] = *cost;
   }
-  if (profile.untraced_device_ms > 0) metrics["untraced_device_ms"] = profile.untraced_device_ms;
+  if (profile.untraced_device_ms > 0 && sees_waiting(profile))
+    metrics["untraced_device_ms"] = profile.untraced_device_ms;
   metrics["starts"] = starts_per_step(profile);
   metrics["unmapped"] = profile.unmapped;
   metrics["captured"] = profile.captured;
   metrics["dropped"] = profile.dropped;
   metrics["not_timed"] = profile.not_timed;
   metrics["device_time"] = device_time_json(profile);
-  if (const auto verdict = launch_verdict(profile)) {
+  if (const auto verdict = launch_verdict(profile); verdict && sees_waiting(profile)) {
     metrics["launch_bound"] = verdict->launch_bound;
     metrics["launch_verdict"] = verdict->sentence;
   }
