@@ -121,7 +121,6 @@ void add_profile_axes(Flags& flags, ProfileAxes* axes) {
   for (const char* name : {"--model-size", "--context-length", "--precision", "--optimizer",
                            "--max-norm", "--d-ff", "--layers", "--vocabulary"})
     flags.at(name).rules.excludes = {kAttention};
-  flags.at("--impl").help = "vanilla (eager), fused, flash, compiled: rungs of the ladder";
   Flag& scenario = flags.at("--scenario");
   scenario.help += "; of attention fwd-bwd unless given";
   scenario.rules.given = &axes->gave_scenarios;
