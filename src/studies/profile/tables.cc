@@ -91,30 +91,32 @@ namespace {
 struct FoldColumn {
   std::string name;
   std::function<std::string(const FoldRow&)> text;
-  bool is_spare = false;  // a narrow screen may go without it
 };
+
+// What a narrow screen may go without, those that are missed least first.
+constexpr const char* kSpareColumns[] = {"imbalance %", "GB/s",         "kernels",
+                                         "GFLOP/s",     "category",     "scope",
+                                         "roof %",      "predicted us", "error %"};
 
 std::vector<FoldColumn> fold_columns(std::string_view by, const std::vector<FoldRow>& rows) {
   const auto number = [](const char* name, std::optional<double> FoldRow::*which,
-                         const char* format, double factor = 1, bool is_spare = true) {
-    return FoldColumn{name, [=](const FoldRow& row) { return cell(row.*which, format, factor); },
-                      is_spare};
+                         const char* format, double factor = 1) {
+    return FoldColumn{name, [=](const FoldRow& row) { return cell(row.*which, format, factor); }};
   };
   const bool is_kernel = by == "kernel", is_scope = by == "scope";
   std::vector<FoldColumn> columns = {{std::string(by), [](const FoldRow& row) { return row.key; }}};
   if (is_kernel || is_scope)
     columns.push_back({"phase", [](const FoldRow& row) { return row.phase; }});
   if (is_kernel) {
-    columns.push_back({"category", [](const FoldRow& row) { return row.category; }, true});
-    columns.push_back({"scope", [](const FoldRow& row) { return row.scope; }, true});
+    columns.push_back({"category", [](const FoldRow& row) { return row.category; }});
+    columns.push_back({"scope", [](const FoldRow& row) { return row.scope; }});
   } else {
     columns.push_back(number("kernels", &FoldRow::kernels, "{:.0f}"));
   }
-  constexpr bool kAlways = false;
-  columns.push_back(number("invocations", &FoldRow::invocations, "{:.6g}", 1, kAlways));
-  columns.push_back(number("total ms", &FoldRow::total_ms, "{:.4f}", 1, kAlways));
-  columns.push_back(number("mean us", &FoldRow::mean_us, "{:.2f}", 1, kAlways));
-  columns.push_back(number("share %", &FoldRow::share, "{:.1f}", 100, kAlways));
+  columns.push_back(number("invocations", &FoldRow::invocations, "{:.6g}"));
+  columns.push_back(number("total ms", &FoldRow::total_ms, "{:.4f}"));
+  columns.push_back(number("mean us", &FoldRow::mean_us, "{:.2f}"));
+  columns.push_back(number("share %", &FoldRow::share, "{:.1f}", 100));
   columns.push_back(number("GFLOP/s", &FoldRow::flops_per_s, "{:.1f}", 1e-9));
   columns.push_back(number("GB/s", &FoldRow::bytes_per_s, "{:.1f}", 1e-9));
   if (std::ranges::any_of(rows, [](const FoldRow& row) { return row.predicted_us.has_value(); })) {
@@ -138,9 +140,11 @@ Table profile_folds(const Record& record, std::string_view by, size_t top) {
   table.rows.resize(shown);
   for (const FoldColumn& column : fold_columns(by, all)) {
     table.columns.push_back(column.name);
-    if (column.is_spare) table.spare.insert(table.spare.begin(), column.name);
     for (size_t i = 0; i < shown; ++i) table.rows[i].push_back(column.text(all[i]));
   }
+  for (const char* name : kSpareColumns)
+    if (std::ranges::find(table.columns, name) != table.columns.end())
+      table.spare.emplace_back(name);
   return table;
 }
 
