@@ -41,6 +41,7 @@ int run_study(const StudyInfo& info, Study& study, const fs::path& folder) {
     return 0;
   }
   study.check();
+  if (!shared.dry_run) study.before_device();
   Stages stages;
   const std::unique_ptr<Device> device = open_device(shared.device, stages.hook());
   StudyRun run{.info = info,

@@ -72,6 +72,9 @@ class Study {
   virtual std::string list() const { return {}; }  // the text of --list
   // Throws what can be told before a device is opened.
   virtual void check() {}
+  // What has to be there before a device is: called between check() and opening one, not for
+  // --dry-run.
+  virtual void before_device() {}
   // What it does in the place of a sweep over rows: its exit code; empty: it has rows.
   virtual std::optional<int> run_instead(StudyRun&) { return std::nullopt; }
 

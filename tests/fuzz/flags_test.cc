@@ -24,7 +24,7 @@ std::vector<Command> all_commands() {
       {"study", add_study_command},     {"report", add_report_command},
       {"compare", add_compare_command}, {"noise", add_noise_command},
       {"history", add_history_command}, {"frontier-probe", add_frontier_probe_command}};
-  constexpr std::string_view kSlow[] = {"model", "roofline"};
+  constexpr std::string_view kSlow[] = {"model", "profile", "roofline"};
   for (const StudyInfo& info : studies())
     commands.push_back({info.name, [&info](CLI::App& app) { return add_command_of(app, info); },
                         std::ranges::find(kSlow, info.name) == std::end(kSlow)});

@@ -17,6 +17,7 @@
 #include "studies/gemm/tables.h"
 #include "studies/kernel/tables.h"
 #include "studies/model/tables.h"
+#include "studies/profile/tables.h"
 #include "studies/roofline/tables.h"
 #include "studies/studies.h"
 
@@ -25,14 +26,14 @@ namespace {
 
 using Records = std::span<const Record>;
 
-constexpr Table (*kTables[])(Records) = {attention_csv,    attention_summary, frontier_csv,
-                                         frontier_summary, gemm_csv,          gemm_summary,
-                                         kernel_csv,       kernel_summary,    model_csv,
-                                         model_summary,    model_first_steps, roofline_csv};
+constexpr Table (*kTables[])(Records) = {
+    attention_csv,     attention_summary, frontier_csv,   frontier_summary, gemm_csv,
+    gemm_summary,      kernel_csv,        kernel_summary, model_csv,        model_summary,
+    model_first_steps, roofline_csv,      profile_csv,    profile_modes};
 constexpr std::vector<std::string> (*kNotes[])(Records) = {
     [](Records records) { return explain_attention(records); }, frontier_notes,
-    [](Records records) { return gemm_notes(records); }, kernel_notes,
-    [](Records records) { return model_notes(records); }};
+    [](Records records) { return gemm_notes(records); },        kernel_notes,
+    [](Records records) { return model_notes(records); },       profile_notes};
 
 void view(const std::vector<Record>& records) {
   for (const auto table : kTables) {
@@ -43,6 +44,10 @@ void view(const std::vector<Record>& records) {
   }
   for (const auto notes : kNotes) notes(records);
   attention_side_by_side(records);
+  for (const Record& record : records) {
+    profile_answers(record);
+    for (const char* by : {"phase", "scope", "kernel"}) to_text(profile_folds(record, by, 10));
+  }
   records_json(records);
   for (const char* study : {"attention", "model"}) to_text(ladder_table(records, study));
   const std::vector<Roofline> all = rooflines(records);

@@ -114,6 +114,31 @@ inline std::vector<Record> seed_records() {
                                {"worst_moment", "matmul of backward"},
                                {"saved_for_backward_bytes", 100}}));
   }
+  const Json fold = {{"key", "matmul"},      {"phase", "forward"},       {"category", "gemm"},
+                     {"scope", "layers.*"},  {"kernels", 1},             {"invocations", 3},
+                     {"total_ms", 1.5},      {"mean_us", 500.0},         {"share", 1.0},
+                     {"flops_per_s", 1e9},   {"bytes_per_s", 1e8},       {"predicted_us", 400.0},
+                     {"roof_share", 0.8},    {"prediction_error", 0.25}, {"imbalance", 0.1}};
+  const Json folds = Json::array({fold, fold});
+  all.push_back(
+      seed_record("profile", "vanilla", model, {},
+                  {{"source", "CUPTI 13.0"},
+                   {"traced_step_ms", 2.0},
+                   {"untraced_step_ms", 1.9},
+                   {"tracing_cost", 0.05},
+                   {"unmapped", 1},
+                   {"launch_verdict", "launch-bound"},
+                   {"untraced_device_ms", 1.7},
+                   {"device_time", {{"span_ms", 2.0}, {"busy_ms", 1.6}, {"waited_for_host_ms", 0.1}}},
+                   {"matmul_share", {{"forward", 0.5}, {"step", 0.6}}},
+                   {"softmax_against_matmul",
+                    {{"softmax_us", 1.0}, {"matmul_us", 2.0}, {"softmax_flops", 1.0}, {"matmul_flops", 9.0}}},
+                   {"folds",
+                    {{"phase", folds},
+                     {"category", folds},
+                     {"phase_category", folds},
+                     {"scope", folds},
+                     {"kernel", folds}}}}));
   all.push_back(seed_record("roofline", "fma", {{"ceiling", "compute"}, {"dtype", "fp32"}},
                             {"forward"},
                             {{"gflops_per_s", 100.0},

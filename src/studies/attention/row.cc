@@ -121,12 +121,7 @@ Record describe_attention(const AttentionWorkload& workload, Device& device,
   const AttentionConfig& config = workload.config;
   Record record = describe_row({.study = "attention",
                                 .implementation = workload.implementation,
-                                .workload = {{"batch_size", config.batch_size},
-                                             {"heads", config.heads},
-                                             {"seq_len", config.seq_len},
-                                             {"d_model", config.head_dim},
-                                             {"causal", config.causal},
-                                             {"dtype", info(config.dtype).name}},
+                                .workload = workload_json(config),
                                 .seed = options.seed,
                                 .settings = options.settings},
                                device, blank);

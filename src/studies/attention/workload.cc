@@ -200,6 +200,12 @@ std::optional<AttentionConfig> attention_config_of(const Record& record) {
   return config;
 }
 
+Json workload_json(const AttentionConfig& config) {
+  return {{"batch_size", config.batch_size}, {"heads", config.heads},
+          {"seq_len", config.seq_len},       {"d_model", config.head_dim},
+          {"causal", config.causal},         {"dtype", info(config.dtype).name}};
+}
+
 std::string label(const AttentionWorkload& workload) {
   const AttentionConfig& config = workload.config;
   const bool two_pass =

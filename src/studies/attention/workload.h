@@ -85,6 +85,9 @@ std::vector<BackwardAlgorithm> backward_rows(const std::string& implementation,
 // for a dtype that there is not.
 std::optional<AttentionConfig> attention_config_of(const Record& record);
 
+// What identifies the problem in records, whatever the implementation.
+Json workload_json(const AttentionConfig& config);
+
 // "naive S=4096 d=64 batch=8 fp32 causal"; a backward in two passes is named, too.
 std::string label(const AttentionWorkload& workload);
 

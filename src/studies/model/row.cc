@@ -58,19 +58,9 @@ ModelStudy::ModelStudy(Device& device, ModelStudyOptions options)
 }
 
 Record ModelStudy::describe(const ModelWorkload& workload, const Record& blank) const {
-  const TransformerConfig& config = workload.config;
   Record record = describe_row({.study = "model",
                                 .implementation = info(workload.mode).name,
-                                .workload = {{"model_size", config.name},
-                                             {"context_length", config.context_length},
-                                             {"batch_size", config.batch_size},
-                                             {"precision", info(workload.precision).name},
-                                             {"d_model", config.d_model},
-                                             {"d_ff", config.d_ff},
-                                             {"layers", config.layers},
-                                             {"heads", config.heads},
-                                             {"vocabulary", config.vocabulary},
-                                             {"num_params", parameter_count(config)}},
+                                .workload = workload_json(workload),
                                 .seed = options_.seed,
                                 .settings = options_.settings},
                                device_, blank);

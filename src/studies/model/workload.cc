@@ -88,6 +88,15 @@ std::vector<ModelWorkload> expand_matrix(const ModelMatrix& matrix) {
   return workloads;
 }
 
+Json workload_json(const ModelWorkload& workload) {
+  const TransformerConfig& config = workload.config;
+  return {{"model_size", config.name},       {"context_length", config.context_length},
+          {"batch_size", config.batch_size}, {"precision", info(workload.precision).name},
+          {"d_model", config.d_model},       {"d_ff", config.d_ff},
+          {"layers", config.layers},         {"heads", config.heads},
+          {"vocabulary", config.vocabulary}, {"num_params", parameter_count(config)}};
+}
+
 std::string label(const ModelWorkload& workload) {
   const TransformerConfig& config = workload.config;
   return fmt::format("{} context={} batch={} {}, {}", config.name, config.context_length,

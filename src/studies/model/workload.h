@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json.h"
 #include "compile/ladder.h"
 #include "models/transformer_lm.h"
 
@@ -66,6 +67,9 @@ struct ModelMatrix {
 // Modes of one model follow each other, vanilla first. Throws a usage error for sizes that make no
 // model.
 std::vector<ModelWorkload> expand_matrix(const ModelMatrix& matrix);
+
+// What identifies the model in records, whatever the mode.
+Json workload_json(const ModelWorkload& workload);
 
 // "small context=512 batch=4 mixed, compiled".
 std::string label(const ModelWorkload& workload);

@@ -1,0 +1,133 @@
+// The questions that are asked of a profile, answered in sentences from one record.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "report/record_cells.h"
+#include "studies/profile/fold_rows.h"
+#include "studies/profile/metrics.h"
+#include "studies/profile/tables.h"
+
+namespace ridgeline {
+namespace {
+
+double total_of(const std::vector<FoldRow>& rows) {
+  double total = 0;
+  for (const FoldRow& row : rows) total += row.total_ms.value_or(0);
+  return total;
+}
+
+// The kernel that takes most of a phase, and how much of it.
+struct Top {
+  std::string key;
+  double share = 0;        // of the phase
+  double invocations = 0;  // of a step
+};
+
+std::optional<Top> top_of(const Record& record, std::string_view phase) {
+  const std::vector<FoldRow> rows = fold_rows(record, "kernel", phase);
+  const double all = total_of(fold_rows(record, "phase_category", phase));
+  const auto most = std::ranges::max_element(
+      rows, {}, [](const FoldRow& row) { return row.total_ms.value_or(0); });
+  if (most == rows.end() || !(all > 0) || !most->total_ms || !most->invocations ||
+      most->key == kOtherFolds)
+    return std::nullopt;
+  return Top{most->key, *most->total_ms / all, *most->invocations};
+}
+
+std::string words(const Top& top) {
+  return fmt::format("{:.1f} % of its time in {:.4g} {} a step", 100 * top.share, top.invocations,
+                     top.invocations == 1 ? "invocation" : "invocations");
+}
+
+void about_top_kernels(const Record& record, std::vector<std::string>& out) {
+  const std::optional<Top> forward = top_of(record, "forward"),
+                           backward = top_of(record, "backward");
+  if (forward)
+    out.push_back(fmt::format("in forward {} takes most: {}", forward->key, words(*forward)));
+  if (!backward) return;
+  if (!forward)
+    out.push_back(fmt::format("in backward {} takes most: {}", backward->key, words(*backward)));
+  else if (forward->key == backward->key)
+    out.push_back("in backward it is the same kernel: " + words(*backward));
+  else
+    out.push_back(
+        fmt::format("in backward it is another one, {}: {}", backward->key, words(*backward)));
+}
+
+void about_the_rest(const Record& record, std::vector<std::string>& out) {
+  constexpr double kWorthNaming = 0.01;  // of the phase
+  const std::vector<FoldRow> rows = fold_rows(record, "phase_category", "forward");
+  const double all = total_of(rows);
+  if (!(all > 0)) return;
+  std::vector<std::string> parts;
+  bool has_products = false;
+  for (const FoldRow& row : rows) {
+    const double share = row.total_ms.value_or(0) / all;
+    has_products = has_products || row.key == "gemm";
+    if (row.key == "gemm" || share < kWorthNaming) continue;
+    parts.push_back(fmt::format("{:.1f} % in {}", 100 * share, row.key));
+  }
+  if (has_products && !parts.empty())
+    out.push_back(
+        fmt::format("besides matrix products, forward spends {}", fmt::join(parts, ", ")));
+}
+
+void about_products(const Record& record, std::vector<std::string>& out) {
+  const auto forward = metric_in(record.metrics, "matmul_share", "forward"),
+             step = metric_in(record.metrics, "matmul_share", "step");
+  if (!forward || !step || !(*step > 0)) return;
+  const auto has = [&](const char* by, std::initializer_list<const char*> keys) {
+    return std::ranges::any_of(fold_rows(record, by), [&](const FoldRow& row) {
+      return std::ranges::find(keys, row.key) != keys.end();
+    });
+  };
+  std::string sentence = fmt::format("matrix products take {:.1f} % of forward", 100 * *forward);
+  if (has("phase", {"backward", "optimizer"}))
+    sentence += fmt::format(" and {:.1f} % of the whole step", 100 * *step);
+  if (has("category", {"attention"}))
+    sentence += "; those inside of attention kernels are not among them";
+  out.push_back(std::move(sentence));
+}
+
+void about_softmax(const Record& record, std::vector<std::string>& out) {
+  const auto of = [&](const char* name) {
+    return metric_in(record.metrics, "softmax_against_matmul", name);
+  };
+  const auto softmax = of("softmax_us"), matmul = of("matmul_us"), few = of("softmax_flops"),
+             many = of("matmul_flops");
+  if (!softmax || !matmul || !few || !many || !(*matmul > 0) || !(*many > 0)) return;
+  out.push_back(fmt::format(
+      "inside of attention, softmax takes {:.4g} us a step and the two products around it {:.4g} "
+      "us: {:.3g} times their time with {:.3g} times their FLOPs",
+      *softmax, *matmul, *softmax / *matmul, *few / *many));
+}
+
+void about_waiting(const Record& record, std::vector<std::string>& out) {
+  if (const std::string verdict = text_of(*record.metrics, "launch_verdict"); !verdict.empty())
+    out.push_back(verdict);
+  const auto busy = metric_in(record.metrics, "device_time", "busy_ms"),
+             alone = number_in(*record.metrics, "untraced_device_ms");
+  if (busy && alone && *busy > 0 && *alone > 0)
+    out.push_back(fmt::format(
+        "kernels cover {:.4g} ms of a step; without tracing the device needs {:.4g} ms for one, "
+        "{:+.1f} % beside that",
+        *busy, *alone, 100 * (*alone / *busy - 1)));
+}
+
+}  // namespace
+
+std::vector<std::string> profile_answers(const Record& record) {
+  std::vector<std::string> answers;
+  if (record.status != Status::ok || !record.metrics || !record.metrics->is_object())
+    return answers;
+  about_top_kernels(record, answers);
+  about_the_rest(record, answers);
+  about_products(record, answers);
+  about_softmax(record, answers);
+  about_waiting(record, answers);
+  return answers;
+}
+
+}  // namespace ridgeline

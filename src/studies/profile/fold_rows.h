@@ -1,0 +1,29 @@
+// Folds read back out of a record of the profile study. Records come from files, so nothing is
+// taken for granted.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "measure/record.h"
+
+namespace ridgeline {
+
+// Of one step. What the record does not tell is empty.
+struct FoldRow {
+  std::string key, phase, category, scope;
+  std::optional<double> kernels, invocations, total_ms, mean_us, share, flops_per_s, bytes_per_s,
+      predicted_us, roof_share, prediction_error, imbalance;
+};
+
+// `by`: "phase", "category", "phase_category", "scope", "kernel". Empty: the record has none.
+std::vector<FoldRow> fold_rows(const Record& record, std::string_view by);
+// Those of one phase.
+std::vector<FoldRow> fold_rows(const Record& record, std::string_view by, std::string_view phase);
+
+// "small context 128 batch 4 fp32 full-step", whatever the mode.
+std::string profile_workload_name(const Record& record);
+
+}  // namespace ridgeline

@@ -1,0 +1,151 @@
+#include "studies/profile/row.h"
+
+#include <fmt/format.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/print.h"
+#include "profile/trace.h"
+#include "studies/device_facts.h"
+#include "studies/expected_time.h"
+#include "studies/host_tensors.h"
+#include "studies/memory_watch.h"
+#include "studies/profile/metrics.h"
+#include "studies/row.h"
+
+namespace ridgeline {
+namespace {
+
+// The least time of a kernel below the measured ceilings: its arithmetic at the rate of its dtype,
+// its bytes at that of the fastest cache that holds them.
+std::optional<double> below_ceilings(const ProfiledKernel& kernel, const Roofline& roofline) {
+  Roofs roofs;
+  if (const ComputeCeiling* compute = roofline.find_compute(info(kernel.dtype).name))
+    roofs.flops_per_s = compute->rate;
+  const Bytes moved{static_cast<int64_t>(kernel.cost.bytes)};
+  if (const MemoryCeiling* memory = roofline.find_memory(moved, /*cold=*/false))
+    roofs.bytes_per_s = memory->rate;
+  return least_us(kernel.cost, roofs);
+}
+
+constexpr const char* kByCeilings =
+    "the measured ceilings of `ridgeline roofline`, in the cache that holds the operands";
+constexpr const char* kByPeaks =
+    "the peaks of data sheets at the highest clock; `ridgeline roofline` measures what can be had";
+
+}  // namespace
+
+ProfileStudy::ProfileStudy(Device& device, ProfileStudyOptions options)
+    : device_(device),
+      options_(std::move(options)),
+      inputs_(device, {.seed = options_.seed, .keep = options_.keep_on_host}) {}
+
+Record ProfileStudy::describe(const ProfileWorkload& workload, const Record& blank) const {
+  Record record = describe_row({.study = "profile",
+                                .implementation = info(workload.mode).name,
+                                .workload = workload_json(workload),
+                                .seed = options_.seed,
+                                .settings = options_.settings},
+                               device_, blank);
+  record.settings["schedule"] = to_string(options_.schedule);
+  return record;
+}
+
+std::unique_ptr<Executable> ProfileStudy::build(const ProfileWorkload& workload) const {
+  return std::make_unique<Executable>(profile_trace(workload, options_.optimizer), device_,
+                                      profile_options(workload, device_));
+}
+
+Bytes ProfileStudy::predicted_peak(const ProfileWorkload& workload) const {
+  return build(workload)->predicted_peak();
+}
+
+double ProfileStudy::expected_s(const ProfileWorkload& workload, const Record& described) const {
+  const double step =
+      expected_once_s({.flops = profile_flops(workload)}, device_, described.machine);
+  return step * (options_.schedule.steps() + 2 * options_.schedule.active);
+}
+
+void ProfileStudy::begin(const char* stage) const {
+  if (options_.stage) options_.stage(stage);
+}
+
+// The optimizer stays before its first step: scalars that are uploaded between steps would be
+// copies that belong to no kernel.
+void ProfileStudy::fill(const ProfileWorkload& workload, Executable& executable) {
+  if (const auto* model = std::get_if<ModelWorkload>(&workload.of)) {
+    inputs_.fill(executable, model->config);
+    inputs_.set_step(executable, 1, options_.optimizer);
+    return;
+  }
+  const Graph& graph = executable.graph();
+  for (const Value value : graph.inputs())
+    fill_randomly(device_, executable.input(graph.name(value)), options_.seed, graph.name(value));
+}
+
+std::optional<Record> ProfileStudy::run(const ProfileWorkload& workload,
+                                        const ProfileRowOptions& how, Record described) {
+  return try_row(std::move(described), label(workload), [&](Record& record) {
+    const double begin_s = monotonic_s();
+    begin("compiling");
+    const std::unique_ptr<Executable> executable = build(workload);
+    record.memory.predicted_peak = executable->predicted_peak();
+    expect_within_budget(*record.memory.predicted_peak, device_);
+    MemoryWatch watch(device_);
+    executable->prepare();
+    record.memory.predicted_peak = executable->predicted_peak();  // may be that of eager execution
+    begin("parameters");
+    fill(workload, *executable);
+    watch.after_fill();
+
+    begin("profiling");
+    record.device_before = device_state(device_);
+    const bool is_forward_of_both = std::holds_alternative<AttentionConfig>(workload.of) &&
+                                    workload.scenario == Scenario::forward;
+    const auto step = [&] {
+      if (options_.interrupted && options_.interrupted()) throw Interrupted();
+      if (is_forward_of_both)
+        executable->run_stage(0);
+      else
+        executable->run();
+    };
+    const auto predict = [&](const ProfiledKernel& kernel) -> std::optional<double> {
+      if (options_.roofline) return below_ceilings(kernel, *options_.roofline);
+      const Peaks peaks = device_peaks(device_.facts(), record.machine, info(kernel.dtype).name);
+      // A kernel whose bytes are not bounded may take any time.
+      if (!peaks.bytes_per_s) return std::nullopt;
+      return least_us(kernel.cost, {.flops_per_s = peaks.flops_per_s.value_or(0),
+                                    .bytes_per_s = *peaks.bytes_per_s});
+    };
+    const Profile profile = record_profile(*executable, device_, options_.tracer,
+                                           {.schedule = options_.schedule,
+                                            .step = step,
+                                            .predict = predict,
+                                            .why_not = options_.why_not,
+                                            .compare = !options_.tracer || how.is_last});
+    record.device_after = device_state(device_);
+    watch.after_run(record.memory);
+    if (profile.invocations.empty())
+      throw Error(ErrorKind::unsupported, fmt::format("{} reported no kernel of {} steps",
+                                                      profile.source, profile.steps.size()));
+    record.metrics = profile_metrics(profile);
+    record.metrics->update({{"launches", executable->launches()},
+                            {"predicted_by", options_.roofline ? kByCeilings : kByPeaks}});
+    if (!executable->fallback().empty())
+      (*record.metrics)["ran_eagerly_because"] = executable->fallback();
+    record.protocol = {.warmups = options_.schedule.wait + options_.schedule.warmup,
+                       .iterations = options_.schedule.active,
+                       .elapsed_s = monotonic_s() - begin_s};
+    if (how.trace.empty()) return;
+    begin("writing the trace");
+    // The figures are worth more than the file.
+    try {
+      write_trace(profile, how.trace, {.name = label(workload)});
+      (*record.metrics)["trace"] = how.trace.string();
+    } catch (const Error& error) {
+      (*record.metrics)["trace_not_written"] = error.message();
+    }
+  });
+}
+
+}  // namespace ridgeline

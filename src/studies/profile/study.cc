@@ -1,0 +1,217 @@
+// The profile study: which kernels take the time of a step, in which phase, and why.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/file_io.h"
+#include "base/print.h"
+#include "jit/cuda_libraries.h"
+#include "studies/profile/row.h"
+#include "studies/profile/tables.h"
+#include "studies/roofline/stored_ceilings.h"
+#include "studies/study.h"
+
+namespace ridgeline {
+namespace {
+
+class ProfileCommand final : public Study {
+ public:
+  void declare(Flags& flags) override {
+    add_profile_axes(flags, &axes_);
+    flags.add("--schedule", &schedule_,
+              "steps that run first, steps that are traced and dropped, steps that are kept",
+              {.shows_default = true});
+    flags.add("--by", &by_,
+              "print one table: by scope, kernel, category or phase (default: "
+              "phase, category and top kernels)",
+              {.choices = {"scope", "kernel", "category", "phase"}, .only_choices = true});
+    flags.add("--top", &top_, "rows of a table that are printed; the CSV has up to 100",
+              {.shows_default = true, .range = FlagRange{1, 100}});
+    flags.add("--trace", &trace_,
+              "write the trace for Chrome and Perfetto there, of one row; compressed if it ends in "
+              ".gz (default: one per row beside the records)",
+              {.excludes = {"--resume", "--runs"}});
+    add_device_flags(flags, &shared.device);
+    add_sweep_flags(flags, &shared,
+                    {.list = "sizes, scenarios, modes and precisions", .no_verify = ""});
+  }
+
+  std::string list() const override {
+    constexpr int kNameWidth = 10;
+    std::string text = "sizes:\n ";
+    for (const TransformerConfig& config : transformer_sizes()) text += " " + config.name;
+    return text + "; or --attention\nscenarios:\n" + listed(scenarios(), kNameWidth) + "modes:\n" +
+           listed(modes(), kNameWidth) + "precisions:\n" + listed(model_precisions(), kNameWidth) +
+           "tables:\n  phase, category, scope, kernel\n";
+  }
+
+  void check() override {
+    parsed_schedule_ = parse_profile_schedule(schedule_);
+    workloads_ = workloads_of(axes_);
+    optimizer_ = axes_.attention ? AdamWOptions{} : optimizer_of(axes_.model);
+    if (trace_.empty()) return;
+    if (workloads_.size() > 1)
+      throw Error(ErrorKind::usage,
+                  fmt::format("{} rows would write their trace to '{}', from '{}' to '{}'",
+                              workloads_.size(), trace_, label(workloads_.front()),
+                              label(workloads_.back())),
+                  "name one size, --scenario and --impl, or leave --trace out: each row then has "
+                  "a file of its own in the results folder");
+    trace_file_ = check_writable(trace_);
+  }
+
+  // CUPTI has to see contexts and modules from their beginning.
+  void before_device() override {
+    const bool may_be_gpu = shared.device.device != "cpu" && cuda_library("cuda");
+    if (is_part_)
+      why_not_ = "`ridgeline study` had opened the device before; `ridgeline profile` traces it";
+    else if (may_be_gpu && !tracer_)
+      tracer_ = open_gpu_activity(why_not_);
+  }
+
+  std::vector<StudyRow> rows(StudyRun& run) override {
+    ceilings_ = stored_ceilings(run.results_dir, run.device, run.blank.machine);
+    study_.emplace(run.device, options(run));
+    traces_.clear();
+    std::vector<StudyRow> rows;
+    for (size_t i = 0; i < workloads_.size(); ++i) {
+      const ProfileWorkload& workload = workloads_[i];
+      traces_.push_back(trace_.empty()
+                            ? run.folder / fmt::format("trace_{}.json.gz", file_name(workload))
+                            : std::filesystem::path(trace_));
+      Record record = study_->describe(workload, run.blank);
+      record.command =
+          fmt::format("ridgeline profile{} --seed {} --schedule {}{}", run.device_words,
+                      shared.seed, schedule_, to_command(axes_, workload));
+      const ProfileRowOptions how{.trace = traces_[i], .is_last = i + 1 == workloads_.size()};
+      rows.push_back(
+          {record, label(workload), study_->expected_s(workload, record),
+           [this, workload, how, record] { return study_->run(workload, how, record); }});
+    }
+    return rows;
+  }
+
+  // Nothing is traced before it has to be.
+  Table planned(const StudyRun& run, const std::vector<StudyRow>& rows) override {
+    std::vector<StudyRow> built = rows;
+    for (size_t i = 0; i < rows.size(); ++i)
+      built[i].described.memory.predicted_peak = study_->predicted_peak(workloads_[i]);
+    return Study::planned(run, built);
+  }
+
+  void show(StudyRun& run, const std::vector<StudyRow>&,
+            const std::vector<Record>& records) override {
+    print("{} on {}\n", run.info.title, run.device.description());
+    for (const Record& record : records) {
+      if (!record.metrics || record.status != Status::ok) continue;
+      print("\n{}\n", profile_name(record));
+      const Words all = {"phase", "category", "kernel"};
+      for (const std::string& by : by_.empty() ? all : Words{by_})
+        print("\n{}",
+              to_terminal(profile_folds(record, by, static_cast<size_t>(top_)), run.file("csv")));
+      print("\n");
+      print_notes(profile_answers(record));
+    }
+    print("\n{}\n", to_terminal(profile_modes(records)));
+    print_notes(profile_notes(records));
+  }
+
+  void show_last(StudyRun&, const std::vector<StudyRow>&,
+                 const std::vector<Record>& records) override {
+    for (const Record& record : records)
+      if (record.metrics && record.metrics->contains("trace"))
+        print("Trace:   {}   (open it in ui.perfetto.dev or chrome://tracing)\n",
+              record.metrics->value("trace", ""));
+  }
+
+  std::vector<WrittenFile> also_written() const override {
+    std::vector<WrittenFile> files;
+    for (const std::filesystem::path& path : traces_)
+      files.push_back({trace_.empty() ? "the trace" : "--trace", path});
+    return files;
+  }
+
+  // A few seconds' worth.
+  bool set_up(const StudySetup& setup) override {
+    is_part_ = true;
+    schedule_ = "wait=1,warmup=1,active=3";
+    const bool on_gpu = setup.device.facts().is_gpu();
+    if (on_gpu && setup.attempt == 0) {
+      axes_.model.precisions = {"mixed"};
+      axes_.model.context_lengths = {256};
+      return true;
+    }
+    axes_.model.batch_size = 1;
+    axes_.model.overrides = {
+        .d_model = 256, .d_ff = 1024, .layers = 4, .heads = 4, .vocabulary = 4096};
+    if (setup.attempt > 1) {
+      axes_.model.context_lengths = {32};
+      axes_.model.overrides = {
+          .d_model = 64, .d_ff = 256, .layers = 2, .heads = 2, .vocabulary = 256};
+    }
+    return setup.attempt <= 2;
+  }
+
+  bool fits(Device& device) const override {
+    const ProfileStudy study(device, {});
+    return std::ranges::all_of(workloads_of(axes_), [&](const ProfileWorkload& workload) {
+      return study.predicted_peak(workload) <= device.ledger().budget();
+    });
+  }
+
+ private:
+  ProfileStudyOptions options(const StudyRun& run) const {
+    ProfileStudyOptions options{.schedule = parsed_schedule_,
+                                .optimizer = optimizer_,
+                                .seed = shared.seed,
+                                .settings = run.settings,
+                                .tracer = tracer_.get(),
+                                .why_not = why_not_,
+                                .roofline = ceilings_ ? &*ceilings_ : nullptr,
+                                .interrupted = run.interrupted,
+                                .stage = run.stage};
+    if (!axes_.attention) options.settings["optimizer"] = axes_.model.optimizer;
+    if (axes_.model.max_norm > 0) options.settings["max_norm"] = axes_.model.max_norm;
+    // Beside a GPU the host's memory is free for parameters, which all modes share.
+    if (run.device.has_own_memory())
+      options.keep_on_host = Bytes{collect_machine_facts().memory_available.count / 4};
+    return options;
+  }
+
+  ProfileAxes axes_;
+  std::string schedule_ = to_string(ProfileSchedule{});
+  std::string by_, trace_;  // empty: several tables; a file per row
+  int top_ = 10;
+  bool is_part_ = false;  // of `ridgeline study`
+  std::string why_not_;
+  std::unique_ptr<ActivityTracer> tracer_;
+  ProfileSchedule parsed_schedule_;
+  AdamWOptions optimizer_;
+  FileDescriptor trace_file_;  // a pipe stays open until it is written
+  std::vector<ProfileWorkload> workloads_;
+  std::vector<std::filesystem::path> traces_;
+  std::optional<Roofline> ceilings_;
+  std::optional<ProfileStudy> study_;
+};
+
+}  // namespace
+
+StudyInfo profile_study() {
+  return {
+      .name = "profile",
+      .summary = "which kernels take the time of a step, in which phase, and whether it waits",
+      .examples =
+          "Examples:\n"
+          "  ridgeline profile --impl vanilla,fused,flash,compiled    the ladder, side by side\n"
+          "  ridgeline profile --model-size 2.7B --context-length 512 --precision mixed --impl "
+          "compiled\n"
+          "  ridgeline profile --attention --seq-len 1024 --head-dim 64 --by scope",
+      .make = make_study<ProfileCommand>,
+      .csv = profile_csv,
+      .title = "Profile",
+      .sections = {profile_section},
+      .turn = 7};
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,167 @@
+#include "studies/profile/workload.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "base/error.h"
+#include "base/print.h"
+#include "studies/attention/workload.h"
+#include "studies/model/metrics.h"
+#include "studies/model/program.h"
+
+namespace ridgeline {
+namespace {
+
+constexpr const char* kAttention = "--attention";
+
+const AttentionConfig* attention_of(const ProfileWorkload& workload) {
+  return std::get_if<AttentionConfig>(&workload.of);
+}
+
+std::vector<Mode> modes_of(const ProfileAxes& axes) {
+  std::vector<Mode> modes;
+  for (const std::string& text : axes.model.modes) modes.push_back(parse_mode(text));
+  std::ranges::sort(modes);
+  modes.erase(std::unique(modes.begin(), modes.end()), modes.end());
+  return modes;
+}
+
+std::vector<ProfileWorkload> attention_workloads(const ProfileAxes& axes) {
+  constexpr int64_t kBatchSize = 8;
+  std::vector<Scenario> scenarios = {Scenario::forward_backward};
+  if (axes.gave_scenarios) scenarios = scenarios_of(axes.model);
+  if (std::ranges::count(scenarios, Scenario::full_step))
+    throw Error(ErrorKind::usage, "attention has no parameters, and so no full-step",
+                "use --scenario forward or fwd-bwd");
+  const ModelOverrides& sizes = axes.model.overrides;
+  const std::vector<int64_t> head_dims =
+      sizes.d_model > 0 ? std::vector{sizes.d_model} : axes.head_dims;
+  std::vector<ProfileWorkload> workloads;
+  for (const std::string& dtype : axes.dtypes)
+    for (const int64_t head_dim : head_dims)
+      for (const int64_t seq_len : axes.seq_lens)
+        for (const Scenario scenario : scenarios)
+          for (const Mode mode : modes_of(axes))
+            workloads.push_back(
+                {AttentionConfig{
+                     .batch_size = axes.gave_batch_size ? axes.model.batch_size : kBatchSize,
+                     .heads = std::max<int64_t>(1, sizes.heads),
+                     .seq_len = seq_len,
+                     .head_dim = head_dim,
+                     .causal = axes.causal,
+                     .dtype = parse_float_dtype(dtype)},
+                 mode, scenario});
+  return workloads;
+}
+
+}  // namespace
+
+Json workload_json(const ProfileWorkload& workload) {
+  const AttentionConfig* attention = attention_of(workload);
+  Json json = {{"of", attention ? "attention" : "model"}};
+  json.update(attention ? workload_json(*attention)
+                        : workload_json(std::get<ModelWorkload>(workload.of)));
+  json["scenario"] = info(workload.scenario).name;
+  return json;
+}
+
+std::string label(const ProfileWorkload& workload) {
+  const std::string_view scenario = info(workload.scenario).name, mode = info(workload.mode).name;
+  if (const AttentionConfig* config = attention_of(workload))
+    return fmt::format("attention S={} d={} batch={}{} {}{} {}, {}", config->seq_len,
+                       config->head_dim, config->batch_size,
+                       config->heads > 1 ? fmt::format(" heads={}", config->heads) : "",
+                       info(config->dtype).name, config->causal ? " causal" : "", scenario, mode);
+  const auto& model = std::get<ModelWorkload>(workload.of);
+  return fmt::format("{} context={} batch={} {} {}, {}", model.config.name,
+                     model.config.context_length, model.config.batch_size,
+                     info(model.precision).name, scenario, mode);
+}
+
+std::string file_name(const ProfileWorkload& workload) {
+  std::string name;
+  for (const char c : label(workload)) {
+    const bool is_plain = std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '.';
+    if (is_plain || (!name.empty() && name.back() != '_')) name += is_plain ? c : '_';
+  }
+  return name;
+}
+
+Trace profile_trace(const ProfileWorkload& workload, const AdamWOptions& optimizer) {
+  if (const AttentionConfig* config = attention_of(workload))
+    return [config = *config](const Rewrite& forward) {
+      return attention_training_graph(config, AttentionForm::plain, forward);
+    };
+  return model_trace(std::get<ModelWorkload>(workload.of).config, workload.scenario, optimizer);
+}
+
+CompileOptions profile_options(const ProfileWorkload& workload, const Device& device) {
+  CompileOptions options{.mode = workload.mode};
+  if (attention_of(workload))
+    options.backward = backward_algorithm({}, device.facts());
+  else
+    options = model_options(std::get<ModelWorkload>(workload.of), device);
+  options.message = say_once;
+  return options;
+}
+
+double profile_flops(const ProfileWorkload& workload) {
+  const AttentionConfig* config = attention_of(workload);
+  if (!config) return model_flops(std::get<ModelWorkload>(workload.of).config, workload.scenario);
+  constexpr double kBothPasses = 3.5;  // of forward's
+  const auto s = static_cast<double>(config->seq_len);
+  return 4.0 * static_cast<double>(config->batch_size * config->heads * config->head_dim) * s * s *
+         (workload.scenario == Scenario::forward ? 1 : kBothPasses);
+}
+
+void add_profile_axes(Flags& flags, ProfileAxes* axes) {
+  add_model_axes(flags, &axes->model);
+  for (const char* name : {"--model-size", "--context-length", "--precision", "--optimizer",
+                           "--max-norm", "--d-ff", "--layers", "--vocabulary"})
+    flags.at(name).rules.excludes = {kAttention};
+  Flag& scenario = flags.at("--scenario");
+  scenario.help += "; of attention fwd-bwd unless given";
+  scenario.rules.given = &axes->gave_scenarios;
+  Flag& batch_size = flags.at("--batch-size");
+  batch_size.help += "; of attention 8 unless given";
+  batch_size.rules.given = &axes->gave_batch_size;
+  flags.at("--d-model").help = "width of the residual stream; of attention as --head-dim";
+  flags.at("--heads").help = "number of heads; of attention 1 unless given";
+  flags.add(kAttention, &axes->attention, "attention by itself instead of whole models");
+  flags.add("--seq-len", &axes->seq_lens, "sequence lengths of attention",
+            {.shows_default = true, .needs = {kAttention}});
+  flags.add("--head-dim", &axes->head_dims, "width of one head of attention",
+            {.shows_default = true, .needs = {kAttention}, .excludes = {"--d-model"}});
+  add_causal(flags, &axes->causal).rules.needs = {kAttention};
+  add_dtypes(flags, &axes->dtypes).rules.needs = {kAttention};
+}
+
+std::vector<ProfileWorkload> workloads_of(const ProfileAxes& axes) {
+  if (axes.attention) return attention_workloads(axes);
+  // Those that follow each other in a ModelMatrix differ in their mode; scenarios go around that.
+  std::vector<ProfileWorkload> workloads;
+  const std::vector<ModelWorkload> models = workloads_of(axes.model);
+  const size_t modes = modes_of(axes).size();
+  for (size_t first = 0; first < models.size(); first += modes)
+    for (const Scenario scenario : scenarios_of(axes.model))
+      for (size_t i = first; i < first + modes; ++i)
+        workloads.push_back({models[i], models[i].mode, scenario});
+  return workloads;
+}
+
+std::string to_command(const ProfileAxes& axes, const ProfileWorkload& workload) {
+  if (const AttentionConfig* config = attention_of(workload))
+    return fmt::format(
+        " --attention --batch-size {} --heads {} --head-dim {} --seq-len {} --dtype {}{} "
+        "--scenario {} --impl {}",
+        config->batch_size, config->heads, config->head_dim, config->seq_len,
+        info(config->dtype).name, config->causal ? " --causal" : "", info(workload.scenario).name,
+        info(workload.mode).name);
+  ModelAxes one = axes.model;
+  one.scenarios = {std::string(info(workload.scenario).name)};
+  return to_command(one) + to_command(std::get<ModelWorkload>(workload.of));
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,47 @@
+// What the profile study looks at: attention or a whole model, in one mode and scenario.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/json.h"
+#include "compile/lower.h"
+#include "models/attention.h"
+#include "runtime/device.h"
+#include "studies/model/flags.h"
+
+namespace ridgeline {
+
+struct ProfileWorkload {
+  std::variant<ModelWorkload, AttentionConfig> of;
+  Mode mode = Mode::vanilla;
+  Scenario scenario = Scenario::full_step;  // of attention: forward, or forward and backward
+};
+
+Json workload_json(const ProfileWorkload& workload);
+std::string label(const ProfileWorkload& workload);  // "small context=128 ... full-step, vanilla"
+// The label as a part of a file's name: "small_context_128_batch_4_fp32_full-step_vanilla".
+std::string file_name(const ProfileWorkload& workload);
+
+Trace profile_trace(const ProfileWorkload& workload, const AdamWOptions& optimizer);
+CompileOptions profile_options(const ProfileWorkload& workload, const Device& device);
+double profile_flops(const ProfileWorkload& workload);  // of one step, by convention
+
+struct ProfileAxes {
+  ModelAxes model = {.context_lengths = {128}, .scenarios = {"full-step"}};
+  bool attention = false;  // instead of models
+  bool gave_batch_size = false, gave_scenarios = false;
+  std::vector<int64_t> seq_lens = {1024};
+  std::vector<int64_t> head_dims = {64};
+  Words dtypes = {"fp32"};
+  bool causal = false;
+};
+void add_profile_axes(Flags& flags, ProfileAxes* axes);
+
+// Modes of one problem follow each other. Throws usage errors.
+std::vector<ProfileWorkload> workloads_of(const ProfileAxes& axes);
+// The flags of one row, to be pasted.
+std::string to_command(const ProfileAxes& axes, const ProfileWorkload& workload);
+
+}  // namespace ridgeline

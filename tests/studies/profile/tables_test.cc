@@ -1,0 +1,228 @@
+// Tables and sentences of the profile study, from records made by hand.
+#include "studies/profile/tables.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "report/page/rows.h"
+#include "studies/profile/metrics.h"
+
+namespace ridgeline {
+namespace {
+
+Json fold_json(const char* key, const char* phase, const char* category, double invocations,
+               double total_ms) {
+  return {{"key", key},
+          {"phase", phase},
+          {"category", category},
+          {"kernels", 1},
+          {"invocations", invocations},
+          {"total_ms", total_ms},
+          {"mean_us", 1e3 * total_ms / invocations},
+          {"share", total_ms / 10},
+          {"flops_per_s", 2e9},
+          {"bytes_per_s", 1e9},
+          {"predicted_us", 500 * total_ms / invocations},
+          {"roof_share", 0.5},
+          {"prediction_error", 1.0}};
+}
+
+// Forward of 4 ms, backward of 6 ms.
+Record full_step(const char* mode = "vanilla") {
+  Record record;
+  record.study = "profile";
+  record.implementation = mode;
+  record.device = "cuda";
+  record.workload = {{"of", "model"},   {"model_size", "small"}, {"context_length", 128},
+                     {"batch_size", 4}, {"precision", "mixed"},  {"scenario", "full-step"}};
+  record.metrics = Json{
+      {"source", "CUPTI 13.0"},
+      {"steps", 6},
+      {"starts", 12},
+      {"traced_step_ms", 11.0},
+      {"untraced_step_ms", 10.0},
+      {"tracing_cost", 0.1},
+      {"untraced_device_ms", 9.9},
+      {"unmapped", 0},
+      {"device_time",
+       {{"span_ms", 10.0}, {"busy_ms", 9.0}, {"waited_for_host_ms", 0.5}, {"own_gaps_ms", 0.5}}},
+      {"launch_verdict", "not launch-bound: of a step's time on the device 90.0 % ran kernels"},
+      {"predicted_by", "ceilings"},
+      {"matmul_share", {{"forward", 0.75}, {"step", 0.6}}},
+      {"softmax_against_matmul",
+       {{"softmax_us", 50.0},
+        {"matmul_us", 100.0},
+        {"softmax_flops", 10.0},
+        {"matmul_flops", 1000.0}}},
+      {"folds",
+       {{"phase", Json::array({fold_json("backward", "backward", "", 8, 6),
+                               fold_json("forward", "forward", "", 4, 4)})},
+        {"category", Json::array({fold_json("gemm", "", "gemm", 8, 9),
+                                  fold_json("softmax", "forward", "softmax", 4, 1)})},
+        {"phase_category", Json::array({fold_json("gemm", "backward", "gemm", 8, 6),
+                                        fold_json("gemm", "forward", "gemm", 3, 3),
+                                        fold_json("softmax", "forward", "softmax", 1, 1)})},
+        {"scope", Json::array({fold_json("layers.*.ffn", "forward", "gemm", 3, 3)})},
+        {"kernel", Json::array({fold_json("nvjet", "backward", "gemm", 8, 6),
+                                fold_json("nvjet", "forward", "gemm", 3, 3),
+                                fold_json("rows_softmax", "forward", "softmax", 1, 1)})}}}};
+  return record;
+}
+
+bool has(const std::vector<std::string>& lines, const std::string& part) {
+  return std::ranges::any_of(
+      lines, [&](const std::string& line) { return line.find(part) != std::string::npos; });
+}
+
+Json& folds_of(Record& record, const char* by) {
+  return record.metrics->at("folds")[std::string_view(by)];
+}
+
+TEST(ProfileAnswers, SayWhatTakesMostInEachPhase) {
+  Record record = full_step();
+  std::vector<std::string> answers = profile_answers(record);
+  EXPECT_TRUE(has(answers, "in forward nvjet takes most: 75.0 % of its time in 3 invocations"));
+  EXPECT_TRUE(has(answers, "in backward it is the same kernel: 100.0 % of its time in 8"));
+  EXPECT_TRUE(has(answers, "besides matrix products, forward spends 25.0 % in softmax"));
+  EXPECT_TRUE(has(answers, "75.0 % of forward and 60.0 % of the whole step"));
+  EXPECT_TRUE(has(answers, "0.5 times their time with 0.01 times their FLOPs"));
+  EXPECT_TRUE(has(answers, "not launch-bound"));
+  EXPECT_TRUE(has(answers, "+10.0 %")) << "9.9 ms beside 9 ms";
+
+  folds_of(record, "kernel") = Json::array(
+      {fold_json("other", "backward", "gemm", 8, 6), fold_json("nvjet", "forward", "gemm", 3, 3)});
+  answers = profile_answers(record);
+  EXPECT_TRUE(has(answers, "in backward it is another one, other"));
+}
+
+TEST(ProfileAnswers, SayNoMoreThanTheirData) {
+  Record record = full_step();
+  record.metrics->erase("softmax_against_matmul");
+  record.metrics->erase("launch_verdict");
+  record.metrics->erase("untraced_device_ms");
+  folds_of(record, "kernel") = Json::array({fold_json("nvjet", "forward", "gemm", 3, 3)});
+  folds_of(record, "phase") = Json::array({fold_json("forward", "forward", "", 4, 4)});
+  const std::vector<std::string> answers = profile_answers(record);
+  EXPECT_FALSE(has(answers, "backward"));
+  EXPECT_FALSE(has(answers, "whole step"));
+  EXPECT_FALSE(has(answers, "softmax takes"));
+  EXPECT_FALSE(has(answers, "launch-bound"));
+  // What was summed up has no name to be told.
+  folds_of(record, "kernel") = Json::array({fold_json(kOtherFolds, "forward", "", 3, 3)});
+  EXPECT_FALSE(has(profile_answers(record), "takes most"));
+
+  Record failed = full_step();
+  failed.status = Status::oom;
+  EXPECT_TRUE(profile_answers(failed).empty());
+  EXPECT_TRUE(profile_answers(Record{}).empty());
+}
+
+TEST(ProfileAnswers, ProductsInsideOfAttentionKernelsAreNotCountedAndThatIsSaid) {
+  Record record = full_step("compiled");
+  folds_of(record, "category").push_back(fold_json("attention", "forward", "attention", 2, 1));
+  EXPECT_TRUE(has(profile_answers(record), "inside of attention kernels are not among them"));
+}
+
+TEST(ProfileNotes, SayWhereTimesComeFromAndWhatTracingCosts) {
+  std::vector<Record> records = {full_step(), full_step("compiled")};
+  records[0].metrics->erase("untraced_step_ms");
+  records[0].metrics->erase("tracing_cost");
+  records[1].metrics->at("unmapped") = 3;
+  (*records[1].metrics)["why_not_cupti"] = "libcupti is missing";
+  const std::vector<std::string> notes = profile_notes(records);
+  EXPECT_TRUE(has(notes, "vanilla: what tracing costs was not measured"));
+  EXPECT_TRUE(has(notes, "compiled: tracing costs 10.0 % of a step: 11 ms with it, 10 ms without"));
+  EXPECT_TRUE(has(notes, "times are by CUPTI 13.0: libcupti is missing"));
+  EXPECT_TRUE(has(notes, "3 pieces of work belong to no node"));
+  EXPECT_TRUE(has(notes, "predicted is the least time below ceilings"));
+  EXPECT_FALSE(has(notes, "nothing is predicted"));
+}
+
+TEST(ProfileTables, ACsvHasALinePerFoldAndOnePerRowWithout) {
+  Record failed = full_step();
+  failed.status = Status::oom;
+  failed.error = "too large";
+  failed.metrics.reset();
+  const Table table = profile_csv(std::vector<Record>{full_step(), failed});
+  ASSERT_EQ(table.rows.size(), 2u + 2 + 1 + 3 + 1);
+  const auto at = [&](size_t row, const char* column) {
+    const auto found = std::ranges::find(table.columns, column);
+    EXPECT_NE(found, table.columns.end()) << column;
+    return table.rows[row].at(static_cast<size_t>(found - table.columns.begin()));
+  };
+  EXPECT_EQ(at(5, "by"), "kernel");
+  EXPECT_EQ(at(5, "name"), "nvjet");
+  EXPECT_EQ(at(5, "phase"), "backward");
+  EXPECT_EQ(at(5, "invocations"), "8");
+  EXPECT_EQ(at(5, "total_ms"), "6");
+  EXPECT_EQ(at(5, "share_pct"), "60");
+  EXPECT_EQ(at(5, "roof_pct"), "50");
+  EXPECT_EQ(at(5, "prediction_error_pct"), "100");
+  EXPECT_EQ(at(8, "status"), "OOM");
+  EXPECT_EQ(at(8, "error"), "too large");
+  EXPECT_EQ(at(8, "invocations"), "");
+}
+
+TEST(ProfileTables, FoldsAreCutAndSaySo) {
+  const Table kernels = profile_folds(full_step(), "kernel", 2);
+  EXPECT_EQ(kernels.rows.size(), 2u);
+  EXPECT_NE(kernels.title.find("2 of 3 rows"), std::string::npos) << kernels.title;
+  for (const char* by : {"phase", "category", "scope", "kernel"})
+    EXPECT_FALSE(to_text(profile_folds(full_step(), by, 10), {.width = 60}).empty());
+  EXPECT_TRUE(profile_folds(Record{}, "kernel", 10).rows.empty());
+}
+
+TEST(ProfileTables, ModesStandSideBySide) {
+  const std::string text =
+      to_text(profile_modes(std::vector<Record>{full_step(), full_step("compiled")}));
+  EXPECT_NE(text.find("host wait ms"), std::string::npos) << text;
+  EXPECT_NE(text.find("small context 128 batch 4 mixed full-step"), std::string::npos) << text;
+  Record cpu = full_step();
+  cpu.metrics->at("device_time").erase("waited_for_host_ms");
+  EXPECT_EQ(to_text(profile_modes(std::vector<Record>{cpu})).find("host wait"), std::string::npos);
+}
+
+TEST(ProfileSection, HasAQuestionAnswersAChartAndTables) {
+  ReportInput input;
+  input.records = {full_step(), full_step("compiled")};
+  input.sections = {profile_section};
+  const ReportSection section = profile_section(report_context(input));
+  ASSERT_GE(section.sentences.size(), 3u);
+  EXPECT_NE(section.sentences[0].find('?'), std::string::npos);
+  ASSERT_EQ(section.views.size(), 1u);
+  const Chart& chart = section.views[0].charts.at(0);
+  EXPECT_EQ(chart.categories.size(), 4u) << "two modes, two phases";
+  EXPECT_EQ(chart.series.size(), 2u) << "gemm and softmax";
+  EXPECT_EQ(section.tables.size(), 3u);
+  EXPECT_TRUE(profile_section(report_context(ReportInput{})).empty());
+}
+
+TEST(ProfileMetrics, AreBoundedWhateverTheNumberOfKernels) {
+  Profile profile;
+  profile.steps = {{.number = 0, .begin_ns = 0, .end_ns = 1'000'000}};
+  constexpr uint32_t kKernels = 500;
+  for (uint32_t i = 0; i < kKernels; ++i) {
+    ProfiledKernel kernel{.number = i};
+    kernel.phase = "forward";
+    profile.kernels.push_back(kernel);
+    Invocation each;
+    each.work.name = "kernel_" + std::to_string(i) + std::string(5000, 'x');
+    each.work.begin_ns = 100 * i;
+    each.work.end_ns = 100 * i + 50;
+    each.kernel = i;
+    each.step = 0;
+    profile.invocations.push_back(each);
+  }
+  const Json metrics = profile_metrics(profile);
+  const Json& kernels = metrics["folds"]["kernel"];
+  ASSERT_EQ(kernels.size(), kMostFolds);
+  EXPECT_EQ(kernels[kMostFolds - 1]["key"].text(), kOtherFolds);
+  double invocations = 0;
+  for (const Json& row : kernels) invocations += row["invocations"].get<double>();
+  EXPECT_EQ(invocations, kKernels);
+  EXPECT_LT(metrics.dump().size(), 200'000u);
+}
+
+}  // namespace
+}  // namespace ridgeline
