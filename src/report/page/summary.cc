@@ -210,8 +210,9 @@ void about_trust(const ReportContext& context, Sentences& out) {
       first.try_emplace(record->status, record);
       continue;
     }
-    // Probes of a ceiling and of a length compute nothing to check.
-    if (record->study != "roofline" && record->study != "frontier") ++checkable;
+    // Probes of a ceiling and of a length compute nothing to check, and a measured error is one.
+    const bool tells_an_error = record->study == "precision" && record->series.empty();
+    if (record->study != "roofline" && record->study != "frontier" && !tells_an_error) ++checkable;
     if (record->verification.checked) ++checked;
     for (const TensorError& tensor : record->verification.tensors)
       if (std::isfinite(tensor.max_error) && tensor.tolerance > 0)
