@@ -104,7 +104,8 @@ class Precision final : public Study {
     for (const int64_t length : lengths_)
       if (length > kLongest)
         throw Error(ErrorKind::usage,
-                    fmt::format("--length {} is too long, expected at most {}", length, kLongest));
+                    fmt::format("--length {} is too long, expected at most {}", length, kLongest),
+                    "choose a shorter one: the errors of narrow sums show far below it");
     for (const std::string& op : ops_) find_named(reduced_ops(), op, "an op");
     for (const std::string& name : parts_)
       add(find_named(precision_parts(), name, "a part of the study").part);
