@@ -24,6 +24,14 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double epsilon) {
   return cast(wide * inverse_root * cast(weight, DType::f32), x.dtype());
 }
 
+Tensor layer_norm(const Tensor& x, const LayerNormWeights& weights, double epsilon) {
+  const ScopeGuard scope(x.graph(), kNormScope);
+  const auto width = static_cast<double>(x.shape().back());
+  const Tensor centred = x - sum(x, {-1}) / width;
+  const Tensor variance = sum(centred * centred, {-1}) / width;
+  return centred * rsqrt(variance + epsilon) * weights.weight + weights.bias;
+}
+
 Tensor swiglu(const Tensor& x, const SwiGluWeights& weights) {
   const ScopeGuard scope(x.graph(), "ffn");
   return linear(silu(linear(x, weights.w1)) * linear(x, weights.w3), weights.w2);

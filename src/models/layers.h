@@ -31,6 +31,13 @@ Tensor embedding(const Tensor& tokens, const Tensor& weight);
 // x / sqrt(mean(x^2) + epsilon) * weight, computed in fp32 and cast back.
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double epsilon);
 
+// (x - mean(x)) / sqrt(variance(x) + epsilon) * weight + bias. Its means are sums, so that autocast
+// computes it in fp32 whatever comes in, as PyTorch does its own.
+struct LayerNormWeights {
+  Tensor weight, bias;
+};
+Tensor layer_norm(const Tensor& x, const LayerNormWeights& weights, double epsilon);
+
 // w2(silu(w1 x) * w3 x).
 struct SwiGluWeights {
   Tensor w1, w2, w3;

@@ -13,11 +13,12 @@ StudyInfo memory_study();
 StudyInfo gemm_study();
 StudyInfo roofline_study();
 StudyInfo profile_study();
+StudyInfo precision_study();
 
 std::span<const StudyInfo> studies() {
   static const StudyInfo kStudies[] = {
-      attention_study(), frontier_study(), kernel_study(), model_study(),
-      memory_study(),    profile_study(),  gemm_study(),   roofline_study(),
+      attention_study(), frontier_study(), kernel_study(),   model_study(),     memory_study(),
+      profile_study(),   gemm_study(),     roofline_study(), precision_study(),
   };
   return kStudies;
 }

@@ -149,6 +149,25 @@ inline std::vector<Record> seed_records() {
     all.push_back(
         seed_record("roofline", "copy", {{"ceiling", "memory"}, {"level", level}}, {"forward"},
                     {{"gb_per_s", 10.0}, {"capacity_bytes", level[0] == 'L' ? 1 << 20 : 0}}));
+  for (const char* op : {"sum", "rms_norm"})
+    all.push_back(seed_record("precision", "bf16/bf16",
+                              {{"part", op[0] == 's' ? "accumulate" : "norm"},
+                               {"op", op},
+                               {"value_dtype", "bf16"},
+                               {"accumulator_dtype", "bf16"},
+                               {"length", 64},
+                               {"magnitude", 1}},
+                              {},
+                              {{"overflowed", false},
+                               {"result", 31.5},
+                               {"exact", 31.7},
+                               {"total_error", -0.006},
+                               {"representation_error", 1e-4},
+                               {"accumulation_error", -0.0061},
+                               {"stalled_at", 60}}));
+  all.push_back(seed_record(
+      "precision", "autocast fp16", {{"part", "flow"}, {"model", "toy"}, {"autocast", "fp16"}}, {},
+      {{"stages", {{{"stage", "loss"}, {"tensor", "loss"}, {"dtype", "fp32"}}}}}));
   all.push_back(seed_record(
       "frontier", "flash",
       {{"batch_size", 1}, {"heads", 1}, {"d_model", 8}, {"causal", false}, {"dtype", "fp32"}}, {},

@@ -1,0 +1,80 @@
+// Sums, softmaxes and norms in emulated arithmetic, where every operation rounds to a chosen float
+// format, and what of their error is whose fault:
+//
+//   const ErrorParts parts = error_of({.op = ReducedOp::repeated, .values = FloatFormat::fp16,
+//                                      .accumulator = FloatFormat::fp16, .length = 1000});
+//   parts.result          9.953125, where 1000 x 0.01 is 10
+//   parts.representation  of 0.01, which is 0.0100021 in fp16
+//   parts.accumulation    of the sum, which is rounded after each of 1000 additions
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace ridgeline {
+
+enum class FloatFormat : uint8_t { fp64, fp32, fp16, bf16 };
+
+struct FloatFormatInfo {
+  FloatFormat format;
+  std::string_view name;
+  double epsilon;  // distance from 1 to the next value
+  double largest;  // finite value
+};
+std::span<const FloatFormatInfo> float_formats();
+const FloatFormatInfo& info(FloatFormat format);
+
+// To nearest, ties to even, in one rounding.
+double rounded(double value, FloatFormat format);
+
+// One operation after the other, each rounded to `format`.
+class RoundingArithmetic {
+ public:
+  explicit RoundingArithmetic(FloatFormat format) : format_(format) {}
+
+  double operator()(double value);  // one that is exact in fp64, or all but
+  double add(double a, double b);
+  bool overflowed() const { return overflowed_; }  // a finite result became infinite
+
+ private:
+  FloatFormat format_;
+  bool overflowed_ = false;
+};
+
+enum class ReducedOp : uint8_t { repeated, sum, dot, softmax, rms_norm, layer_norm };
+
+struct ReducedOpInfo {
+  ReducedOp op;
+  std::string_view name;
+  std::string_view summary;
+  bool is_norm = false;
+};
+std::span<const ReducedOpInfo> reduced_ops();
+const ReducedOpInfo& info(ReducedOp op);
+
+struct Reduction {
+  ReducedOp op = ReducedOp::sum;
+  FloatFormat values = FloatFormat::fp32;       // what operands are stored in
+  FloatFormat accumulator = FloatFormat::fp32;  // what every operation on them rounds to
+  int64_t length = 1000;
+  double magnitude = 1;  // of norms: the standard deviation of the operands
+  uint64_t seed = 42;
+};
+
+// Of a sum and a dot product: signed, in parts of the sum of the terms' magnitudes, and
+// total = representation + accumulation. Of a softmax: sums of |p - exact p|. Of a norm: the
+// largest error of an element, in parts of the elements' root mean square.
+struct ErrorParts {
+  double result = 0, exact = 0;  // the sums; of a softmax the sum of its results; of a norm their
+                                 // root mean square
+  double total = 0;
+  double representation = 0;  // exact arithmetic on rounded operands against exact operands
+  double accumulation = 0;    // rounded arithmetic against exact arithmetic on the same operands
+  int64_t stalled_at = 0;     // of sums: no later term changed the result; 0: the last ones did
+  bool overflowed = false;
+};
+ErrorParts error_of(const Reduction& reduction);
+
+}  // namespace ridgeline

@@ -1,0 +1,37 @@
+// The dtype of every stage of a training step under autocast, read from the graph that is compiled.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/dtype.h"
+
+namespace ridgeline {
+
+enum class FlowModel : uint8_t { toy, transformer };
+
+struct FlowModelInfo {
+  FlowModel model;
+  std::string_view name;
+  std::string_view summary;
+};
+std::span<const FlowModelInfo> flow_models();
+const FlowModelInfo& info(FlowModel model);
+
+struct DtypeFlow {
+  FlowModel model = FlowModel::toy;
+  DType autocast = DType::bf16;  // fp16 or bf16
+};
+
+struct FlowStage {
+  std::string stage;   // "first linear"
+  std::string tensor;  // the one that was looked at, by its name in the graph
+  DType dtype = DType::f32;
+};
+// In the order of a training step. All tensors of a stage that has several have one dtype; throws
+// an internal error where they do not.
+std::vector<FlowStage> stages_of(const DtypeFlow& flow);
+
+}  // namespace ridgeline

@@ -1,0 +1,27 @@
+// Models of the precision study: what each took in its precision, beside fp32.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "measure/record.h"
+
+namespace ridgeline {
+
+struct PrecisionModelRow {
+  const Record* record = nullptr;
+  const Record* full = nullptr;  // the same model in fp32; null: there is none
+  std::optional<double> forward_ms = {}, backward_ms = {};
+  std::optional<double> optimizer_ms = {};  // a full step less forward and backward
+  std::optional<double> peak_mib = {};
+  std::optional<double> loss = {};
+  std::optional<double> loss_error = {};  // |loss - fp32's| / fp32's, of the first step
+};
+std::vector<PrecisionModelRow> precision_model_rows(std::span<const Record> records);
+
+// "small, context 128, compiled: mixed takes ...".
+std::vector<std::string> precision_model_notes(std::span<const Record> records);
+
+}  // namespace ridgeline

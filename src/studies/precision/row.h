@@ -1,0 +1,52 @@
+// One row of the precision study: an error, the dtypes of a model's stages, or a model's times in
+// one precision.
+//
+//   PrecisionStudy study(device, options);
+//   Record record = study.run(workload, study.describe(workload, blank)).value();
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "studies/model/row.h"
+#include "studies/precision/arithmetic.h"
+#include "studies/precision/flow.h"
+
+namespace ridgeline {
+
+enum class PrecisionPart : uint8_t { accumulate, norm, flow, compare };
+
+struct PrecisionPartInfo {
+  PrecisionPart part;
+  std::string_view name;
+  std::string_view summary;
+};
+std::span<const PrecisionPartInfo> precision_parts();
+
+// The alternative says which part it belongs to; a reduction's op does so for the first two.
+using PrecisionWorkload = std::variant<Reduction, DtypeFlow, ModelWorkload>;
+PrecisionPart part_of(const PrecisionWorkload& workload);
+std::string label(const PrecisionWorkload& workload);
+
+// "fp16/fp32": values in fp16, every operation on them rounded to fp32.
+std::string pair_name(const Reduction& reduction);
+
+class PrecisionStudy {
+ public:
+  // `options` are those of the models that are compared.
+  PrecisionStudy(Device& device, ModelStudyOptions options);
+
+  Record describe(const PrecisionWorkload& workload, const Record& blank) const;
+  double expected_s(const PrecisionWorkload& workload, const Record& described) const;
+  std::optional<Record> run(const PrecisionWorkload& workload, Record described);
+
+ private:
+  Device& device_;
+  ModelStudyOptions options_;
+  ModelStudy models_;
+};
+
+}  // namespace ridgeline

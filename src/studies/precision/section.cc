@@ -1,0 +1,98 @@
+// The precision study in reports: errors against length, and its tables.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "report/page/axis.h"
+#include "report/record_cells.h"
+#include "studies/precision/tables.h"
+
+namespace ridgeline {
+namespace {
+
+// Errors of one op and magnitude: a line per pair of formats.
+struct ErrorChart {
+  std::map<std::string, ChartSeries> lines = {};
+  std::vector<double> lengths = {}, errors = {};
+};
+
+void add_point(const ReportContext& context, const Record& record, ErrorChart& chart) {
+  const auto of = [&](const char* name) {
+    return std::abs(number_in(*record.metrics, name).value_or(0));
+  };
+  const auto length = positive_at(record.workload, "length");
+  const double error = of("total_error");
+  if (!length || !std::isfinite(error) || error <= 0) return;  // no place on a logarithmic axis
+  ChartSeries& line = chart.lines[shown(record.implementation, 40)];
+  line.colour = context.colour(record.implementation);
+  const auto x = static_cast<double>(*length);
+  line.points.push_back({x, error,
+                         fmt::format("{:.3g}: representation {:.3g}, accumulation {:.3g}", error,
+                                     of("representation_error"), of("accumulation_error"))});
+  chart.lengths.push_back(x);
+  chart.errors.push_back(error);
+}
+
+Chart finished(const std::string& op, ErrorChart errors) {
+  Chart chart{.id = "precision-" + op,
+              .title = fmt::format("Error of {} by length", op),
+              .description = fmt::format(
+                  "The error of {} against its length, one line per pair of formats, values/sums; "
+                  "both axes logarithmic.",
+                  op)};
+  for (auto& [name, line] : errors.lines) {
+    if (chart.series.size() == kMostImplementations) break;
+    line.name = name;
+    std::stable_sort(line.points.begin(), line.points.end(),
+                     [](const ChartPoint& a, const ChartPoint& b) { return a.x < b.x; });
+    chart.series.push_back(std::move(line));
+  }
+  chart.x = log_axis("length", Quantity::length, errors.lengths);
+  chart.y = log_axis("error", Quantity::intensity, errors.errors);
+  return chart;
+}
+
+ReportTable to_report(const Table& table) {
+  ReportTable result{.title = table.title, .columns = {}, .rows = {}};
+  for (const std::string& column : table.columns) result.columns.push_back(shown(column, 40));
+  for (const std::vector<std::string>& row : table.rows) {
+    std::vector<ReportCell>& cells = result.rows.emplace_back();
+    for (const std::string& text : row) cells.push_back({.text = shown(text, 80)});
+  }
+  return result;
+}
+
+}  // namespace
+
+ReportSection precision_section(const ReportContext& context) {
+  ReportSection section{.id = "precision", .title = "Precision"};
+  std::map<std::string, std::map<std::string, ErrorChart>> views;  // by name, then by op
+  std::vector<Record> rows;
+  for (const Record* record : context.rows) {
+    if (record->study != "precision") continue;
+    rows.push_back(*record);
+    const std::string op = text_at(record->workload, "op");
+    if (op == "repeated" || !record->metrics || !number_in(*record->metrics, "total_error"))
+      continue;
+    const std::string view = text_at(record->workload, "part") == "norm"
+                                 ? "norms of magnitude " + text_at(record->workload, "magnitude")
+                                 : "accumulation";
+    add_point(context, *record, views[view][op]);
+  }
+  for (auto& [name, charts] : views) {
+    if (section.views.size() == kMostViews) break;
+    ReportView view{.name = name};
+    for (auto& [op, errors] : charts)
+      if (!errors.lines.empty()) view.charts.push_back(finished(op, std::move(errors)));
+    if (!view.charts.empty()) section.views.push_back(std::move(view));
+  }
+  for (const Table& table : precision_tables(rows)) section.tables.push_back(to_report(table));
+  if (!section.empty())
+    for (const std::string& note : precision_notes(rows))
+      section.sentences.push_back(shown(note, 400));
+  return section;
+}
+
+}  // namespace ridgeline

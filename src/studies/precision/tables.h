@@ -1,0 +1,34 @@
+// The precision study as people read it: CSV, tables, sentences and a section of reports.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "measure/record.h"
+#include "report/page/sections.h"
+#include "report/terminal/table.h"
+
+namespace ridgeline {
+
+// One row per record, of flow one per stage; cells that a part does not have are empty: part, op,
+// value_dtype, accumulator_dtype, length, magnitude, result, exact, total_error,
+// representation_error, accumulation_error, cause, stalled_at, overflowed, model, autocast, stage,
+// tensor, dtype, size, precision, implementation, context_length, batch_size, forward_ms,
+// backward_ms, optimizer_ms, peak_mb, loss, loss_error, device, status, error.
+Table precision_csv(std::span<const Record> records);
+
+// Those that the records have rows of: 1000 x 0.01, errors by length, dtypes by stage, models.
+std::vector<Table> precision_tables(std::span<const Record> records);
+
+// The answers to the assignment's questions, computed from the records.
+std::vector<std::string> precision_notes(std::span<const Record> records);
+
+// Which part of an error is the larger one: "representation", "accumulation", "both" where neither
+// is twice the other, "none"; empty: the record tells no error.
+std::string cause_of(const Record& record);
+
+// Of reports.
+ReportSection precision_section(const ReportContext& context);
+
+}  // namespace ridgeline

@@ -1,0 +1,131 @@
+// Rows of the precision study, and what people read of them.
+#include "studies/precision/row.h"
+
+#include <gtest/gtest.h>
+
+#include "runtime/cpu_device.h"
+#include "studies/precision/model_rows.h"
+#include "studies/precision/tables.h"
+
+namespace ridgeline {
+namespace {
+
+class PrecisionRows : public testing::Test {
+ protected:
+  Record run(const PrecisionWorkload& workload) {
+    return study_.run(workload, study_.describe(workload, {})).value();
+  }
+  static std::string joined(const std::vector<std::string>& notes) {
+    std::string text;
+    for (const std::string& note : notes) text += note + '\n';
+    return text;
+  }
+
+ private:
+  CpuDevice device_{{.threads = 1, .ledger = {.budget = Bytes{256 << 20}}}};
+  PrecisionStudy study_{device_, {.protocol = {.warmups = 1, .iterations = 6}}};
+};
+
+// The answers that the assignment asks for, and PyTorch's own.
+TEST_F(PrecisionRows, StagesUnderAutocastHaveTheDtypesOfPyTorch) {
+  for (const DType narrow : {DType::f16, DType::bf16})
+    for (const FlowModel model : {FlowModel::toy, FlowModel::transformer}) {
+      size_t found = 0;
+      for (const FlowStage& stage : stages_of({model, narrow})) {
+        const bool is_product = stage.stage == "first linear" || stage.stage == "logits";
+        EXPECT_EQ(stage.dtype, is_product ? narrow : DType::f32) << stage.stage;
+        ++found;
+      }
+      EXPECT_EQ(found, model == FlowModel::toy ? 6u : 10u);
+    }
+}
+
+TEST_F(PrecisionRows, TellBothPartsOfAnErrorAndAnswerTheQuestion) {
+  using enum FloatFormat;
+  std::vector<Record> records;
+  for (const FloatFormatInfo& values : float_formats())
+    for (const FloatFormatInfo& sums : float_formats())
+      records.push_back(run(Reduction{
+          .op = ReducedOp::repeated, .values = values.format, .accumulator = sums.format}));
+  for (const Record& record : records) EXPECT_EQ(record.status, Status::ok);
+  const Table csv = precision_csv(records);
+  EXPECT_EQ(csv.rows.size(), 16u);
+  EXPECT_EQ(precision_tables(records).size(), 1u);
+  const std::string notes = joined(precision_notes(records));
+  EXPECT_NE(notes.find("fp16 values in fp16 sums give 9.953125"), std::string::npos) << notes;
+  EXPECT_NE(notes.find("stops at 4 after 350"), std::string::npos) << notes;
+  EXPECT_EQ(
+      cause_of(run(Reduction{.op = ReducedOp::repeated, .values = fp16, .accumulator = fp32})),
+      "representation");
+  EXPECT_EQ(
+      cause_of(run(Reduction{.op = ReducedOp::repeated, .values = fp16, .accumulator = fp16})),
+      "accumulation");
+}
+
+TEST_F(PrecisionRows, NormsExplainRangeAndPrecision) {
+  using enum FloatFormat;
+  std::vector<Record> records;
+  for (const double magnitude : {1.0, 1000.0})
+    for (const int64_t length : {64, 4096})
+      for (const auto& [values, sums] :
+           {std::pair{fp16, fp16}, {fp16, fp32}, {bf16, bf16}, {bf16, fp32}})
+        records.push_back(run(Reduction{.op = ReducedOp::rms_norm,
+                                        .values = values,
+                                        .accumulator = sums,
+                                        .length = length,
+                                        .magnitude = magnitude}));
+  const std::string notes = joined(precision_notes(records));
+  EXPECT_NE(notes.find("Why norms stay in fp32, range: rms_norm of 64"), std::string::npos)
+      << notes;
+  EXPECT_NE(notes.find("Why norms stay in fp32, precision: bf16"), std::string::npos) << notes;
+}
+
+TEST_F(PrecisionRows, ModelsAreRowsOfTheModelStudyBesideFp32) {
+  std::vector<Record> records;
+  for (const ModelPrecision precision : {ModelPrecision::fp32, ModelPrecision::mixed})
+    records.push_back(run(ModelWorkload{.config = {.name = "tiny",
+                                                   .d_model = 16,
+                                                   .d_ff = 24,
+                                                   .layers = 1,
+                                                   .heads = 2,
+                                                   .vocabulary = 40,
+                                                   .batch_size = 1,
+                                                   .context_length = 8},
+                                        .precision = precision,
+                                        .mode = Mode::vanilla}));
+  const std::vector<PrecisionModelRow> rows = precision_model_rows(records);
+  ASSERT_EQ(rows.size(), 2u);
+  for (const PrecisionModelRow& row : rows) {
+    EXPECT_EQ(row.record->status, Status::ok) << row.record->error;
+    EXPECT_EQ(row.record->study, "precision");
+    EXPECT_GT(row.forward_ms.value_or(0), 0);
+    EXPECT_GT(row.backward_ms.value_or(0), 0);
+    EXPECT_TRUE(row.optimizer_ms.has_value());
+    EXPECT_GT(row.peak_mib.value_or(0), 0);
+  }
+  EXPECT_FALSE(rows[0].loss_error.has_value());
+  ASSERT_TRUE(rows[1].loss_error.has_value());
+  EXPECT_GT(*rows[1].loss_error, 0);
+  EXPECT_LT(*rows[1].loss_error, 0.02);
+  EXPECT_NE(joined(precision_notes(records)).find("mixed against fp32"), std::string::npos);
+}
+
+TEST_F(PrecisionRows, AReportHasChartsOfErrorsAndTables) {
+  using enum FloatFormat;
+  ReportInput input;
+  for (const int64_t length : {64, 512}) {
+    input.records.push_back(run(
+        Reduction{.op = ReducedOp::sum, .values = bf16, .accumulator = bf16, .length = length}));
+    input.records.push_back(run(Reduction{
+        .op = ReducedOp::rms_norm, .values = bf16, .accumulator = bf16, .length = length}));
+  }
+  input.records.push_back(run(DtypeFlow{}));
+  const ReportSection section = precision_section(report_context(input));
+  ASSERT_EQ(section.views.size(), 2u);
+  EXPECT_EQ(section.views[0].charts.at(0).series.at(0).points.size(), 2u);
+  EXPECT_EQ(section.tables.size(), 3u);
+  EXPECT_FALSE(section.sentences.empty());
+}
+
+}  // namespace
+}  // namespace ridgeline
