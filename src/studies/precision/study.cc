@@ -216,7 +216,7 @@ StudyInfo precision_study() {
       .csv = precision_csv,
       .title = "Precision study",
       .sections = {precision_section},
-      .turn = 7};
+      .turn = 8};
 }
 
 }  // namespace ridgeline
