@@ -280,7 +280,7 @@ TEST(StudyCommand, TheCommandsItPrintsCanBePasted) {
     EXPECT_TRUE(contains(out.substr(end), pasted.out)) << line.str() << '\n' << pasted.out;
     ++commands;
   }
-  EXPECT_EQ(commands, 7);
+  EXPECT_EQ(commands, 8);
 }
 
 TEST(StudyCommand, TheModelIsAsSmallAsTheBudgetAsks) {
