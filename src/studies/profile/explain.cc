@@ -118,6 +118,33 @@ void about_waiting(const Record& record, std::vector<std::string>& out) {
 
 }  // namespace
 
+std::vector<std::string> inference_against_training(std::span<const Record> records) {
+  const auto key_without_scenario = [](const Record& record) {
+    Record other = record;
+    other.workload.erase("scenario");
+    return workload_key(other);
+  };
+  const auto share_of = [](const Record& record, const char* scenario) {
+    return record.status == Status::ok && text_of(record.workload, "scenario") == scenario
+               ? metric_in(record.metrics, "matmul_share", "step")
+               : std::nullopt;
+  };
+  std::vector<std::string> sentences;
+  const std::vector<const Record*> rows = rows_of_study(records, "profile");
+  for (const Record* inference : rows) {
+    const auto before = share_of(*inference, "forward");
+    if (!before) continue;
+    for (const Record* training : rows)
+      if (const auto after = share_of(*training, "full-step");
+          after && key_without_scenario(*inference) == key_without_scenario(*training))
+        sentences.push_back(fmt::format(
+            "{}: from inference to this step, matrix products go from {:.1f} % of the time to "
+            "{:.1f} %",
+            profile_name(*training), 100 * *before, 100 * *after));
+  }
+  return sentences;
+}
+
 std::vector<std::string> profile_answers(const Record& record) {
   std::vector<std::string> answers;
   if (record.status != Status::ok || !record.metrics || !record.metrics->is_object())

@@ -248,6 +248,7 @@ std::vector<std::string> profile_notes(std::span<const Record> records) {
     if (const std::string why = text_of(metrics, "trace_not_written"); !why.empty())
       add(fmt::format("{}: its trace was not written: {}", name, why));
   }
+  for (std::string& sentence : inference_against_training(records)) add(std::move(sentence));
   if (has_folds && !has_predictions)
     add("no ceilings of this device are known, so nothing is predicted: `ridgeline roofline` "
         "measures them");

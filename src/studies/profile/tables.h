@@ -31,6 +31,10 @@ std::string profile_name(const Record& record);
 // None where the record does not carry it.
 std::vector<std::string> profile_answers(const Record& record);
 
+// Of rows that were profiled both in forward alone and in a full step: how the share of products
+// changes from inference to training.
+std::vector<std::string> inference_against_training(std::span<const Record> records);
+
 // Where times and predictions come from, what tracing costs, what was lost; each once.
 std::vector<std::string> profile_notes(std::span<const Record> records);
 

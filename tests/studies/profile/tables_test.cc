@@ -124,6 +124,16 @@ TEST(ProfileAnswers, ProductsInsideOfAttentionKernelsAreNotCountedAndThatIsSaid)
   EXPECT_TRUE(has(profile_answers(record), "inside of attention kernels are not among them"));
 }
 
+TEST(ProfileNotes, CompareInferenceWithAFullStepOfTheSameModelAndMode) {
+  Record inference = full_step();
+  inference.workload["scenario"] = "forward";
+  inference.metrics->at("matmul_share") = Json{{"forward", 0.8}, {"step", 0.8}};
+  const std::vector<Record> both = {inference, full_step()};
+  EXPECT_TRUE(has(profile_notes(both), "matrix products go from 80.0 % of the time to 60.0 %"));
+  const std::vector<Record> other_mode = {inference, full_step("compiled")};
+  EXPECT_FALSE(has(profile_notes(other_mode), "from inference"));
+}
+
 TEST(ProfileNotes, SayWhereTimesComeFromAndWhatTracingCosts) {
   std::vector<Record> records = {full_step(), full_step("compiled")};
   records[0].metrics->erase("untraced_step_ms");
