@@ -29,7 +29,7 @@ class Builder : public nlohmann::json_sax<Library> {
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
   bool key(std::string& text) override {
-    if (++keys_ > Json::kMaxKeys)
+    if (++open_.back().keys > Json::kMaxKeys)
       throw JsonError(fmt::format("more than {} keys", Json::kMaxKeys), 0);
     open_.back().key = std::move(text);
     return true;
@@ -42,6 +42,7 @@ class Builder : public nlohmann::json_sax<Library> {
   struct Open {
     Json value;
     std::string key = {};  // of the member to come
+    int keys = 0;          // so far
   };
 
   bool add(Json value) {
@@ -67,7 +68,6 @@ class Builder : public nlohmann::json_sax<Library> {
 
   Json root_;
   std::vector<Open> open_;
-  int keys_ = 0;
 };
 
 Library to_library(const Json& json) {

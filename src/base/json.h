@@ -37,7 +37,8 @@ class Json {
   using Array = std::vector<Json>;
   using Object = std::vector<Member>;
 
-  // What hostile text may ask for: a stack frame per level, a comparison per earlier key.
+  // What hostile text may ask for: a stack frame per level, a comparison per earlier
+  // key of the same object.
   static constexpr int kMaxDepth = 64;
   static constexpr int kMaxKeys = 10'000;
 

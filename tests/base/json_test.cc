@@ -66,6 +66,11 @@ TEST(Json, HostileTextIsRefusedWithoutDeepStacks) {
   for (int i = 0; i <= Json::kMaxKeys; ++i) keys += "\"" + std::to_string(i) + "\":0,";
   keys.back() = '}';
   EXPECT_THROW(Json::parse(keys), JsonError);
+  // Many objects with few keys each are an array of records, and cost no comparisons.
+  std::string many = "[";
+  for (int i = 0; i <= Json::kMaxKeys; ++i) many += R"({"a":0},)";
+  many.back() = ']';
+  EXPECT_EQ(Json::parse(many).size(), static_cast<size_t>(Json::kMaxKeys) + 1);
 }
 
 TEST(Json, BytesThatAreNotUtf8AreReplaced) {
