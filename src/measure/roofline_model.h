@@ -1,7 +1,7 @@
 // The roofline of a machine from its measured ceilings, and measured ops placed on it.
 //
 //   for (const Roofline& roofline : rooflines(records))
-//     for (const RooflinePoint& point : place(records, roofline)) use(point, sentence(point));
+//     for (const RooflinePoint& point : place(records, roofline)) use(point);
 #pragma once
 
 #include <optional>
@@ -112,8 +112,6 @@ std::optional<double> attainable(const Roofline& roofline, std::string_view dtyp
 // ceiling is missing.
 std::optional<double> measured_ceiling(const Roofline& roofline, const Arithmetic& arithmetic);
 
-// What bounds it and what would help, in one sentence.
-std::string sentence(const RooflinePoint& point);
 std::string_view name(Bound bound);  // "compute", "memory", "overhead"
 
 }  // namespace ridgeline

@@ -29,4 +29,7 @@ Table roofline_points(std::span<const RooflinePoint> points);
 std::string roofline_plot(const Roofline& roofline, std::string_view path,
                           std::span<const RooflinePoint> points);
 
+// What bounds it and what would help, in one sentence.
+std::string sentence(const RooflinePoint& point);
+
 }  // namespace ridgeline
