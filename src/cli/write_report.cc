@@ -51,7 +51,8 @@ std::vector<fs::path> results_files(const std::vector<fs::path>& given) {
 ReportInput read_input(const ReportRequest& request) {
   ReportInput input{.made_by = fmt::format("ridgeline {}", build_facts().version),
                     .made_at = utc_now(),
-                    .sections = report_sections()};
+                    .sections = report_sections(),
+                    .unchecked = unchecked_studies()};
   for (const fs::path& file : results_files(request.results)) {
     ReadResult read = read_results(file);
     input.sources.push_back(file.string());

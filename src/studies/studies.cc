@@ -35,6 +35,13 @@ std::vector<MakeSection> report_sections() {
   return sections;
 }
 
+std::vector<std::string_view> unchecked_studies() {
+  std::vector<std::string_view> names;
+  for (const StudyInfo& info : studies())
+    if (!info.checks_values) names.push_back(info.name);
+  return names;
+}
+
 DeclaredStudy::DeclaredStudy(const StudyInfo& of) : info(of), study(of.make()) {
   study->declare(flags);
 }

@@ -12,8 +12,9 @@ namespace ridgeline {
 std::span<const StudyInfo> studies();
 const StudyInfo* find_study(std::string_view name);  // null: none of this name
 
-// The sections of all of them.
+// What a report needs to know of them: the sections of all, and those that check no values.
 std::vector<MakeSection> report_sections();
+std::vector<std::string_view> unchecked_studies();
 
 // What a study declares with its flags as they are when nothing is given.
 struct DeclaredStudy {

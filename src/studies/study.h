@@ -111,6 +111,7 @@ struct StudyInfo {
   std::vector<std::string> (*notes)(std::span<const Record>) = nullptr;
   std::string_view row_word = "row";       // what --dry-run calls its rows
   std::vector<MakeSection> sections = {};  // of reports
+  bool checks_values = true;               // false: its rows compute nothing that could be wrong
   bool takes_turns = false;                // rows are samples of time: `compare` may lead them
   bool writes_array = false;               // the records as one JSON array, beside its CSV
   // In `ridgeline study`: its turn, from 1 on; 0: it is not part of it.

@@ -129,7 +129,8 @@ struct ReportInput {
   NoiseLookup noise = {};                     // of this machine; empty: assumed
   std::string made_by = {};                   // "ridgeline 0.1.0"
   std::string made_at = {};
-  std::vector<MakeSection> sections = {};  // of studies, in reading order
+  std::vector<MakeSection> sections = {};        // of studies, in reading order
+  std::vector<std::string_view> unchecked = {};  // studies whose rows compute nothing to check
 };
 
 // Of rows measured twice, the later one counts. Whatever the records hold, this does not throw.

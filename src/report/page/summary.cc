@@ -210,11 +210,8 @@ void about_trust(const ReportContext& context, Sentences& out) {
       first.try_emplace(record->status, record);
       continue;
     }
-    // Probes of a ceiling and of a length compute nothing to check, a profile is of what other
-    // studies check, and a measured error is one.
-    const bool tells_an_error = record->study == "precision" && record->series.empty();
-    if (record->study != "roofline" && record->study != "frontier" && record->study != "profile" &&
-        !tells_an_error)
+    // A row without samples is an error that was measured, and has none of its own.
+    if (!record->series.empty() && !std::ranges::count(context.input.unchecked, record->study))
       ++checkable;
     if (record->verification.checked) ++checked;
     for (const TensorError& tensor : record->verification.tensors)

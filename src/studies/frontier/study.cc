@@ -147,6 +147,7 @@ StudyInfo frontier_study() {
           .table = frontier_summary,
           .notes = frontier_notes,
           .sections = {frontier_section},
+          .checks_values = false,
           .turn = 5,
           .budget = Bytes{256 << 20}};
 }

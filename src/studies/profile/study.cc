@@ -211,6 +211,7 @@ StudyInfo profile_study() {
       .csv = profile_csv,
       .title = "Profile",
       .sections = {profile_section},
+      .checks_values = false,
       .turn = 7};
 }
 

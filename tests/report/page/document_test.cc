@@ -35,6 +35,7 @@ std::vector<std::string> section_ids(const ReportDocument& document) {
 // With the sections of all studies.
 ReportDocument report_of(ReportInput input) {
   input.sections = report_sections();
+  input.unchecked = unchecked_studies();
   return make_report(input);
 }
 

@@ -45,7 +45,10 @@ std::vector<Record> small_study() {
 }
 
 ReportInput input_of(std::vector<Record> records) {
-  return {.records = std::move(records), .made_by = "a test", .sections = report_sections()};
+  return {.records = std::move(records),
+          .made_by = "a test",
+          .sections = report_sections(),
+          .unchecked = unchecked_studies()};
 }
 
 std::filesystem::path write_page(const TempDir& directory, const ReportInput& input) {
