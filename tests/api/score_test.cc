@@ -62,6 +62,35 @@ struct Floats {
   }
 };
 
+// Both calls on the same tensors, without a score function yet.
+struct Calls {
+  rl_attention_forward_params forward = {};
+  rl_attention_backward_params backward = {};
+
+  Calls(const Floats& q, const Floats& k, const Floats& v, Floats& out, Floats& lse) {
+    forward.size = sizeof forward;
+    backward.size = sizeof backward;
+    forward.q = backward.q = &q.tensor;
+    forward.k = backward.k = &k.tensor;
+    forward.v = backward.v = &v.tensor;
+    forward.out = &out.tensor;
+    backward.out = &out.tensor;
+    forward.log_sum_exp = &lse.tensor;
+    backward.log_sum_exp = &lse.tensor;
+  }
+  void differentiate(const Floats& d_out, Floats& d_q, Floats& d_k, Floats& d_v) {
+    backward.d_out = &d_out.tensor;
+    backward.d_q = &d_q.tensor;
+    backward.d_k = &d_k.tensor;
+    backward.d_v = &d_v.tensor;
+  }
+  void take(const rl_score_function* function, const std::vector<const rl_tensor*>& operands) {
+    forward.score = backward.score = function;
+    forward.operands = backward.operands = operands.data();
+    forward.operand_count = backward.operand_count = operands.size();
+  }
+};
+
 constexpr int64_t kBatch = 2, kHeads = 4, kKeyHeads = 2, kQueries = 70, kKeys = 67, kWidth = 16;
 
 // What f and its derivatives are at one score.
@@ -102,33 +131,12 @@ void expect_right(const Case& test) {
     for (float& value : tensor->values) value = normal(random);
 
   const ContextPointer context = cpu_context(2);
-  rl_attention_forward_params forward = {};
-  forward.size = sizeof forward;
-  forward.q = &q.tensor;
-  forward.k = &k.tensor;
-  forward.v = &v.tensor;
-  forward.out = &out.tensor;
-  forward.log_sum_exp = &lse.tensor;
-  forward.score = function.get();
-  forward.operands = operand_tensors.data();
-  forward.operand_count = operand_tensors.size();
-  ASSERT_EQ(rl_attention_forward(context.get(), &forward), RL_OK) << rl_last_error();
-  rl_attention_backward_params backward = {};
-  backward.size = sizeof backward;
-  backward.q = &q.tensor;
-  backward.k = &k.tensor;
-  backward.v = &v.tensor;
-  backward.out = &out.tensor;
-  backward.log_sum_exp = &lse.tensor;
-  backward.d_out = &d_out.tensor;
-  backward.d_q = &d_q.tensor;
-  backward.d_k = &d_k.tensor;
-  backward.d_v = &d_v.tensor;
-  backward.score = function.get();
-  backward.operands = operand_tensors.data();
-  backward.operand_count = operand_tensors.size();
-  backward.d_operands = gradient_tensors.data();
-  ASSERT_EQ(rl_attention_backward(context.get(), &backward), RL_OK) << rl_last_error();
+  Calls calls(q, k, v, out, lse);
+  calls.differentiate(d_out, d_q, d_k, d_v);
+  calls.take(function.get(), operand_tensors);
+  calls.backward.d_operands = gradient_tensors.data();
+  ASSERT_EQ(rl_attention_forward(context.get(), &calls.forward), RL_OK) << rl_last_error();
+  ASSERT_EQ(rl_attention_backward(context.get(), &calls.backward), RL_OK) << rl_last_error();
 
   const double scale = 1 / std::sqrt(static_cast<double>(kWidth));
   std::vector<double> want_q(q.values.size()), want_k(k.values.size()), want_v(v.values.size());
@@ -452,15 +460,10 @@ TEST(LibraryScores, AtRandomAreAnsweredWithAStatus) {
       continue;
     }
     ++taken;
-    rl_attention_forward_params forward = {};
-    forward.size = sizeof forward;
-    forward.q = &q.tensor;
-    forward.k = &k.tensor;
-    forward.v = &v.tensor;
-    forward.out = &out.tensor;
-    forward.log_sum_exp = &lse.tensor;
-    forward.score = function.get();
-    forward.operands = operands.data();
+    Calls calls(q, k, v, out, lse);
+    calls.differentiate(v, d_q, d_k, d_v);
+    calls.take(function.get(), operands);
+    auto& [forward, backward] = calls;
     rl_status run = RL_ERROR_INTERNAL;
     for (forward.operand_count = 0; forward.operand_count <= 6; ++forward.operand_count) {
       run = rl_attention_forward(context.get(), &forward);
@@ -468,19 +471,6 @@ TEST(LibraryScores, AtRandomAreAnsweredWithAStatus) {
       if (run == RL_OK) break;
     }
     if (run != RL_OK) continue;
-    rl_attention_backward_params backward = {};
-    backward.size = sizeof backward;
-    backward.q = &q.tensor;
-    backward.k = &k.tensor;
-    backward.v = &v.tensor;
-    backward.out = &out.tensor;
-    backward.log_sum_exp = &lse.tensor;
-    backward.d_out = &v.tensor;
-    backward.d_q = &d_q.tensor;
-    backward.d_k = &d_k.tensor;
-    backward.d_v = &d_v.tensor;
-    backward.score = function.get();
-    backward.operands = operands.data();
     backward.operand_count = forward.operand_count;
     std::vector<const rl_tensor*> gradients(6, nullptr);
     gradients[0] = &d_operand.tensor;
