@@ -154,11 +154,14 @@ Table profile_modes(std::span<const Record> records) {
   const bool can_wait = std::ranges::any_of(rows, [](const Record* record) {
     return time_of(*record, "waited_for_host_ms").has_value();
   });
-  Table table{.title = "modes side by side, of one step",
-              .columns = {"workload", "implementation", "kernels", "invocations", "starts",
-                          "step ms", "traced ms", "busy ms"},
-              .rows = {},
-              .spare = {"traced ms", "matmul %"}};
+  Table table{
+      .title =
+          "modes side by side, of one step: step and traced are medians, busy and waits means over "
+          "the traced steps",
+      .columns = {"workload", "implementation", "kernels", "invocations", "starts", "step ms",
+                  "traced ms", "busy ms"},
+      .rows = {},
+      .spare = {"traced ms", "matmul %"}};
   if (can_wait) {
     table.columns.insert(table.columns.end(), {"host wait ms", "gaps ms", "waits %"});
     table.spare.insert(table.spare.begin(), "gaps ms");
