@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "base/printable.h"
 #include "graph/scope.h"
 
 namespace ridgeline {
@@ -102,9 +103,7 @@ Category category_of(const Graph& graph, const Group& group) {
 }
 
 Category category_of_name(std::string_view kernel) {
-  std::string lower(kernel);
-  std::ranges::transform(lower, lower.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; });
+  const std::string lower = lower_case(kernel);
   for (const NamePart& row : kNameParts)
     if (lower.find(row.part) != std::string::npos) return row.category;
   return Category::other;

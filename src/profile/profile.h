@@ -27,8 +27,8 @@ struct Invocation {
   uint32_t step = kNobody;    // in Profile::steps
   uint32_t call = kNobody;    // in Profile::calls: what started it
   Category category = Category::other;
-  // The first of a kernel's pieces in a step. A library call may be several kernels of the device;
-  // its cost counts once.
+  // The longest of a kernel's pieces in a step. A library call may be several kernels of the
+  // device; its cost counts once.
   bool leads = false;
   double imbalance = 0;  // of the CPU's threads: the busiest one over their mean, less one
 

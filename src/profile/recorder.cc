@@ -123,8 +123,13 @@ void add_calls(Profile& profile, const std::vector<HostCall>& calls,
 }
 
 void find_categories(Profile& profile) {
-  std::vector<std::vector<bool>> seen(profile.steps.size(),
-                                      std::vector<bool>(profile.kernels.size()));
+  // A call of a library may start several pieces: the longest kernel is what the cost is of, and
+  // not the memset before it.
+  std::vector<std::vector<Invocation*>> leaders(profile.steps.size(),
+                                                std::vector<Invocation*>(profile.kernels.size()));
+  const auto rank = [](const Invocation& each) {
+    return std::pair(each.work.kind == DeviceWork::Kind::kernel, each.duration_ns());
+  };
   for (Invocation& each : profile.invocations) {
     if (each.kernel == kNobody) {
       each.category = category_of_name(each.work.name);
@@ -134,9 +139,12 @@ void find_categories(Profile& profile) {
     each.category = each.work.kind == DeviceWork::Kind::kernel
                         ? profile.kernels[each.kernel].category
                         : Category::memory;
-    each.leads = !seen[each.step][each.kernel];
-    seen[each.step][each.kernel] = true;
+    Invocation*& leader = leaders[each.step][each.kernel];
+    if (leader == nullptr || rank(each) > rank(*leader)) leader = &each;
   }
+  for (const std::vector<Invocation*>& of_step : leaders)
+    for (Invocation* leader : of_step)
+      if (leader != nullptr) leader->leads = true;
 }
 
 // How unevenly the threads shared each kernel. Kernels of a CPU follow each other, as do the spans
@@ -254,9 +262,16 @@ Profile record_profile(Executable& executable, Device& device, ActivityTracer* t
       host_ms.push_back(1e-6 * static_cast<double>(monotonic_ns() - begin_ns));
     }
     profile.untraced_step_ms = median(host_ms);
-    for (int i = 0; i < schedule.active && device.has_queue(); ++i)
-      device_ms.push_back(device.time_ms(run));
-    profile.untraced_device_ms = median(device_ms);
+    if (device.has_queue()) {
+      // Steps are queued behind one that still runs, so that no mark waits for the host's launch.
+      for (int i = 0; i <= schedule.active; ++i) {
+        run();
+        device.mark();
+      }
+      const std::vector<double> marks = device.take_marks_ms();
+      for (size_t i = 1; i < marks.size(); ++i) device_ms.push_back(marks[i] - marks[i - 1]);
+      profile.untraced_device_ms = median(device_ms);
+    }
   }
   return profile;
 }

@@ -96,6 +96,14 @@ class FakeTracer : public ActivityTracer {
     const uint32_t correlation = ++correlation_;
     activity_.marks[correlation] = mark;
     const bool is_start = std::exchange(starts, false);
+    if (fills_before) {
+      DeviceWork work;
+      work.kind = DeviceWork::Kind::fill;
+      work.begin_ns = ++now_;
+      work.end_ns = now_ += 10;
+      work.correlation = correlation;
+      activity_.work.push_back(work);
+    }
     for (size_t i = 0; i < (is_start ? nodes_.size() : 1); ++i) {
       DeviceWork work;
       work.name = "kernel";
@@ -124,6 +132,7 @@ class FakeTracer : public ActivityTracer {
   bool is_recording = false;
   bool starts = false;  // the next call is the start of a recording
   bool knows_nodes = true;
+  bool fills_before = false;  // each call is a long memset and a kernel
 
  private:
   mutable int64_t now_ = 0;
@@ -171,6 +180,19 @@ TEST(Recorder, MapsKernelsThatAreStartedByThemselvesAndInLaunchGraphs) {
     }
     EXPECT_TRUE(launch_verdict(profile));
   }
+}
+
+TEST(Recorder, TheCostOfACallIsThatOfItsKernelAndNotOfAMemsetBefore) {
+  FakeTracer tracer;
+  tracer.fills_before = true;
+  FakeGpu device(tracer);
+  Executable executable(training_step(tiny_transformer()), device, {.mode = Mode::flash});
+  executable.prepare();
+  testing::fill_inputs(executable, device);
+  const Profile profile = record_profile(executable, device, &tracer, {});
+  ASSERT_EQ(profile.invocations.size(), 2 * 6 * profile.kernels.size());
+  for (const Invocation& each : profile.invocations)
+    EXPECT_EQ(each.leads, each.work.kind == DeviceWork::Kind::kernel);
 }
 
 TEST(Recorder, CountsWhatCannotBeMapped) {

@@ -108,12 +108,13 @@ void about_waiting(const Record& record, std::vector<std::string>& out) {
   if (const std::string verdict = text_of(*record.metrics, "launch_verdict"); !verdict.empty())
     out.push_back(verdict);
   const auto busy = metric_in(record.metrics, "device_time", "busy_ms"),
+             span = metric_in(record.metrics, "device_time", "span_ms"),
              alone = number_in(*record.metrics, "untraced_device_ms");
-  if (busy && alone && *busy > 0 && *alone > 0)
+  if (busy && span && alone && *busy > 0 && *alone > 0)
     out.push_back(fmt::format(
-        "kernels cover {:.4g} ms of a step; without tracing the device needs {:.4g} ms for one, "
-        "{:+.1f} % beside that",
-        *busy, *alone, 100 * (*alone / *busy - 1)));
+        "kernels cover {:.4g} ms of a step, with the gaps between them {:.4g}; without tracing the "
+        "device needs {:.4g} ms for one: {:+.1f} % beside the kernels, {:+.1f} % with the gaps",
+        *busy, *span, *alone, 100 * (*alone / *busy - 1), 100 * (*alone / *span - 1)));
 }
 
 }  // namespace

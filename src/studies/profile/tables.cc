@@ -161,7 +161,7 @@ Table profile_modes(std::span<const Record> records) {
       .columns = {"workload", "implementation", "kernels", "invocations", "starts", "step ms",
                   "traced ms", "busy ms"},
       .rows = {},
-      .spare = {"traced ms", "matmul %"}};
+      .spare = {"matmul %", "step ms"}};
   if (can_wait) {
     table.columns.insert(table.columns.end(), {"host wait ms", "gaps ms", "waits %"});
     table.spare.insert(table.spare.begin(), "gaps ms");

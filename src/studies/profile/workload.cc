@@ -22,7 +22,8 @@ const AttentionConfig* attention_of(const ProfileWorkload& workload) {
 
 std::vector<Mode> modes_of(const ProfileAxes& axes) {
   std::vector<Mode> modes;
-  for (const std::string& text : axes.model.modes) modes.push_back(parse_mode(text));
+  for (const std::string& text : axes.model.modes)
+    modes.push_back(parse_mode(axes.attention && text == "naive" ? "vanilla" : text));
   std::ranges::sort(modes);
   modes.erase(std::unique(modes.begin(), modes.end()), modes.end());
   return modes;
