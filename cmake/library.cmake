@@ -7,7 +7,8 @@ if(NOT rl_version_number EQUAL rl_expected)
   message(FATAL_ERROR "RL_VERSION of ridgeline.h is ${rl_version_number}, of project() ${rl_expected}: make them agree")
 endif()
 
-set(api_objects "$<FILTER:$<TARGET_OBJECTS:ridgeline_core>,INCLUDE,src/api/>")
+# An object is of a file (src/api/x.cc.o) or of a folder (unity_src.api_cxx.cxx.o).
+set(api_objects "$<FILTER:$<TARGET_OBJECTS:ridgeline_core>,INCLUDE,src.api[/_]>")
 set(exports ${PROJECT_SOURCE_DIR}/cmake/library_exports.txt)
 add_library(ridgeline_shared SHARED ${api_objects})
 set_target_properties(ridgeline_shared PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION}
@@ -17,7 +18,7 @@ target_link_options(ridgeline_shared PRIVATE LINKER:--version-script=${exports} 
 add_library(ridgeline::ridgeline ALIAS ridgeline_shared)
 
 # Folders that no function of the library reaches; the linker of a program would leave them out as well.
-set(unused "src/(cli|compile|kernels/reference|measure|models|report|studies)/|src/cost/device_specs")
+set(unused "src.(cli|compile|kernels.reference|measure|models|report|studies)[/._]|src/cost/device_specs")
 set(library_objects "$<TARGET_OBJECTS:ridgeline_core>;$<TARGET_OBJECTS:ridgeline_harness>")
 add_library(ridgeline_static STATIC "$<FILTER:${library_objects},EXCLUDE,${unused}>" ${simd_objects})
 set_target_properties(ridgeline_static PROPERTIES LINKER_LANGUAGE CXX)

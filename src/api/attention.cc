@@ -9,10 +9,6 @@
 namespace ridgeline {
 namespace {
 
-Error invalid(std::string message, std::string next_step) {
-  return {ErrorKind::usage, std::move(message), std::move(next_step)};
-}
-
 rl_context& require(rl_context* context) {
   if (context == nullptr) throw invalid("context is null", "make one with rl_context_create");
   return *context;

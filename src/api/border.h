@@ -11,6 +11,11 @@
 
 namespace ridgeline {
 
+// A mistake of the caller.
+inline Error invalid(std::string message, std::string next_step) {
+  return {ErrorKind::usage, std::move(message), std::move(next_step)};
+}
+
 // What a captured stream cannot wait for; RL_ERROR_NOT_READY.
 class NotReady : public Error {
  public:

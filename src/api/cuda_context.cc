@@ -40,7 +40,7 @@ struct Place {
 };
 
 // A node that runs as part of a call.
-struct Step {
+struct DeviceStep {
   Node node;
   std::vector<TensorView> inputs, outputs;
   std::vector<Place> places;  // of inputs, outputs and scratch memory, in this order
@@ -51,11 +51,11 @@ TensorType type_of(const TensorView& view) {
 }
 
 // Attention or its gradient, then what adds up the sums of operands' gradients.
-class Steps {
+class DeviceSteps {
  public:
-  Steps(const AttentionCall& call, const CudaDevice& device) : device_(device) {
+  DeviceSteps(const AttentionCall& call, const CudaDevice& device) : device_(device) {
     const OperandSumsPlan sums = operand_sums_of(call);
-    Step first{call.node, call.inputs, call.outputs, {}};
+    DeviceStep first{call.node, call.inputs, call.outputs, {}};
     for (size_t i = 0; i < call.inputs.size(); ++i) first.places.push_back({Place::Kind::input, i});
     for (size_t i = 0; i < call.outputs.size(); ++i)
       first.places.push_back({Place::Kind::output, i});
@@ -69,7 +69,7 @@ class Steps {
       if (!each.direct) add_up(each, list_[0].places[call.inputs.size() + each.output]);
   }
 
-  const std::vector<Step>& list() const { return list_; }
+  const std::vector<DeviceStep>& list() const { return list_; }
   Bytes scratch() const { return bytes_; }
 
  private:
@@ -79,7 +79,7 @@ class Steps {
     return place;
   }
 
-  void add(Step step) {
+  void add(DeviceStep step) {
     std::vector<TensorType> types;
     for (const TensorView& input : step.inputs) types.push_back(type_of(input));
     step.places.push_back(take(device_.scratch(step.node, types)));
@@ -117,15 +117,15 @@ class Steps {
   }
 
   const CudaDevice& device_;
-  std::vector<Step> list_;
+  std::vector<DeviceStep> list_;
   Bytes bytes_;
 };
 
 class CudaCallReady : public PreparedCall {
  public:
   CudaCallReady(const AttentionCall& call, CudaDevice& device) : device_(device) {
-    const Steps all(call, device);
-    for (const Step& step : all.list()) {
+    const DeviceSteps all(call, device);
+    for (const DeviceStep& step : all.list()) {
       auto* const scratch = reinterpret_cast<void*>(kWorkspaceAlignment);
       steps_.push_back(
           {device.prepare(step.node, step.inputs, step.outputs, scratch), step.places});
@@ -192,7 +192,7 @@ class Cuda : public AttentionDevice {
     current_.reset();
   }
   Bytes scratch(const AttentionCall& call) const override {
-    return Steps(call, *device_).scratch();
+    return DeviceSteps(call, *device_).scratch();
   }
   std::unique_ptr<PreparedCall> prepare(const AttentionCall& call) override {
     expect_no_capture("kernels of this call are not loaded");

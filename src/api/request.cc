@@ -6,16 +6,13 @@
 #include <cmath>
 #include <limits>
 
+#include "api/border.h"
 #include "base/error.h"
 
 namespace ridgeline {
 namespace {
 
 constexpr int64_t kWidestHead = 256;
-
-Error invalid(std::string message, std::string next_step) {
-  return {ErrorKind::usage, std::move(message), std::move(next_step)};
-}
 
 template <class Params>
 AttentionSpec spec_of(const Params& params, const Shape& q, const Shape& k) {

@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kMostBytes = int64_t{1} << 56;
 constexpr int kSequenceAxis = 2;
 
-Error invalid(const char* name, const std::string& what, std::string next_step = {}) {
+Error invalid_tensor(const char* name, const std::string& what, std::string next_step = {}) {
   return {ErrorKind::usage, fmt::format("{} {}", name, what), std::move(next_step)};
 }
 
@@ -45,9 +45,10 @@ Shape read_shape(const rl_tensor& tensor, const char* name) {
   int64_t elements = 1;
   for (int64_t size : shape) {
     if (size < 1)
-      throw invalid(name, fmt::format("has shape {}", to_string(shape)), "use sizes from 1 on");
+      throw invalid_tensor(name, fmt::format("has shape {}", to_string(shape)),
+                           "use sizes from 1 on");
     if (__builtin_mul_overflow(elements, size, &elements) || elements > kMostBytes)
-      throw invalid(
+      throw invalid_tensor(
           name, fmt::format("has shape {}, more elements than memory can hold", to_string(shape)));
   }
   return shape;
@@ -59,8 +60,8 @@ Strides read_strides(const rl_tensor& tensor, const char* name, const Shape& sha
   const Strides given = read_dims(tensor.strides, tensor.ndim);
   for (int axis = 0; axis < shape.rank(); ++axis) {
     if (given[axis] < 0)
-      throw invalid(name, fmt::format("has strides {}", to_string(given)),
-                    "strides are not negative: copy the tensor");
+      throw invalid_tensor(name, fmt::format("has strides {}", to_string(given)),
+                           "strides are not negative: copy the tensor");
     if (shape[axis] > 1) strides[axis] = given[axis];  // others are never walked
   }
   return strides;
@@ -73,8 +74,9 @@ int64_t extent(const TensorView& view, const char* name) {
     int64_t reach = 0;
     if (__builtin_mul_overflow(view.shape[axis] - 1, view.strides[axis], &reach) ||
         __builtin_add_overflow(last, reach, &last) || last > kMostBytes / 8)
-      throw invalid(name, fmt::format("has shape {} and strides {}, which reach beyond all memory",
-                                      to_string(view.shape), to_string(view.strides)));
+      throw invalid_tensor(name,
+                           fmt::format("has shape {} and strides {}, which reach beyond all memory",
+                                       to_string(view.shape), to_string(view.strides)));
   }
   return (last + 1) * info(view.dtype).size;
 }
@@ -157,19 +159,21 @@ bool share_memory(const ClaimedTensor& a, const ClaimedTensor& b) {
 ClaimedTensor read_tensor(const rl_tensor* given, const char* name, const TensorRules& rules,
                           Access access) {
   const rl_device& device = rules.device;
-  if (given == nullptr) throw invalid(name, "is null", "pass a tensor");
+  if (given == nullptr) throw invalid_tensor(name, "is null", "pass a tensor");
   rl_tensor tensor = {};
   std::memcpy(&tensor, given, sizeof tensor);
   if (tensor.device.type != device.type || tensor.device.id != device.id)
-    throw invalid(name,
-                  fmt::format("is on device {{type {}, id {}}}, the context on {{type {}, id {}}}",
-                              tensor.device.type, tensor.device.id, device.type, device.id),
-                  "give all tensors the device of the context");
+    throw invalid_tensor(
+        name,
+        fmt::format("is on device {{type {}, id {}}}, the context on {{type {}, id {}}}",
+                    tensor.device.type, tensor.device.id, device.type, device.id),
+        "give all tensors the device of the context");
   if (tensor.ndim < 1 || tensor.ndim > kMaxRank)
-    throw invalid(name, fmt::format("has {} axes", tensor.ndim), "use 4, or 3 for log_sum_exp");
-  if (tensor.shape == nullptr) throw invalid(name, "has no shape: its pointer is null");
+    throw invalid_tensor(name, fmt::format("has {} axes", tensor.ndim),
+                         "use 4, or 3 for log_sum_exp");
+  if (tensor.shape == nullptr) throw invalid_tensor(name, "has no shape: its pointer is null");
   if (tensor.data == nullptr && rules.needs_data)
-    throw invalid(name, "has no memory: its data is null");
+    throw invalid_tensor(name, "has no memory: its data is null");
 
   ClaimedTensor claimed{.name = name, .view = {}};
   TensorView& view = claimed.view;
@@ -180,52 +184,56 @@ ClaimedTensor read_tensor(const rl_tensor* given, const char* name, const Tensor
   const auto data = reinterpret_cast<uintptr_t>(tensor.data);
   if (__builtin_add_overflow(data, tensor.byte_offset, &claimed.begin) ||
       __builtin_add_overflow(claimed.begin, bytes, &claimed.end))
-    throw invalid(name, fmt::format("reaches beyond the last address: byte_offset {}, {} bytes",
-                                    tensor.byte_offset, bytes));
+    throw invalid_tensor(name,
+                         fmt::format("reaches beyond the last address: byte_offset {}, {} bytes",
+                                     tensor.byte_offset, bytes));
   const auto size = static_cast<uintptr_t>(info(view.dtype).size);
   if (claimed.begin % size != 0)
-    throw invalid(name, fmt::format("begins at address {:#x}, which is no multiple of its {} bytes "
-                                    "per element",
-                                    claimed.begin, size));
+    throw invalid_tensor(
+        name, fmt::format("begins at address {:#x}, which is no multiple of its {} bytes "
+                          "per element",
+                          claimed.begin, size));
   view.data = reinterpret_cast<void*>(claimed.begin);
 
   if (access == Access::write && !apart(steps_of(view), 1))
-    throw invalid(name,
-                  fmt::format("has shape {} and strides {}: elements of this result would share "
-                              "memory",
-                              to_string(view.shape), to_string(view.strides)),
-                  "give it memory for every element");
+    throw invalid_tensor(
+        name,
+        fmt::format("has shape {} and strides {}: elements of this result would share "
+                    "memory",
+                    to_string(view.shape), to_string(view.strides)),
+        "give it memory for every element");
   // What work costs is then bounded by memory that is there.
   for (int axis = kSequenceAxis; access != Access::operand && axis < view.shape.rank(); ++axis)
     if (view.shape[axis] > 1 && view.strides[axis] == 0)
-      throw invalid(name,
-                    fmt::format("has strides {}: 0 is served along batch and heads only",
-                                to_string(view.strides)),
-                    "copy the tensor");
+      throw invalid_tensor(name,
+                           fmt::format("has strides {}: 0 is served along batch and heads only",
+                                       to_string(view.strides)),
+                           "copy the tensor");
   return claimed;
 }
 
 void expect_rank(const ClaimedTensor& tensor, int rank, const char* axes) {
   if (tensor.view.shape.rank() != rank)
-    throw invalid(tensor.name,
-                  fmt::format("has shape {}, expected {}", to_string(tensor.view.shape), axes));
+    throw invalid_tensor(
+        tensor.name, fmt::format("has shape {}, expected {}", to_string(tensor.view.shape), axes));
 }
 
 void expect_type(const ClaimedTensor& tensor, DType dtype, const Shape& shape) {
   if (tensor.view.dtype != dtype)
-    throw invalid(tensor.name,
-                  fmt::format("is {}, expected {}", info(tensor.view.dtype).name, info(dtype).name),
-                  "give all tensors the dtype of q, and log_sum_exp fp32");
+    throw invalid_tensor(
+        tensor.name,
+        fmt::format("is {}, expected {}", info(tensor.view.dtype).name, info(dtype).name),
+        "give all tensors the dtype of q, and log_sum_exp fp32");
   if (!(tensor.view.shape == shape))
-    throw invalid(tensor.name, fmt::format("has shape {}, expected {}",
-                                           to_string(tensor.view.shape), to_string(shape)));
+    throw invalid_tensor(tensor.name, fmt::format("has shape {}, expected {}",
+                                                  to_string(tensor.view.shape), to_string(shape)));
 }
 
 void expect_apart(std::span<const ClaimedTensor> outputs, std::span<const ClaimedTensor> inputs) {
   const auto expect = [](const ClaimedTensor& output, const ClaimedTensor& other) {
     if (share_memory(output, other))
-      throw invalid(output.name, fmt::format("shares memory with {}", other.name),
-                    "results need memory of their own");
+      throw invalid_tensor(output.name, fmt::format("shares memory with {}", other.name),
+                           "results need memory of their own");
   };
   for (size_t i = 0; i < outputs.size(); ++i) {
     for (const ClaimedTensor& input : inputs) expect(outputs[i], input);
@@ -238,15 +246,16 @@ void expect_workspace(const void* workspace, size_t bytes, size_t needed,
   const auto begin = reinterpret_cast<uintptr_t>(workspace);
   uintptr_t end = 0;
   if (bytes < needed)
-    throw invalid("workspace", fmt::format("has {} bytes, {} are needed", bytes, needed),
-                  "ask the _workspace function of the call, or pass null");
+    throw invalid_tensor("workspace", fmt::format("has {} bytes, {} are needed", bytes, needed),
+                         "ask the _workspace function of the call, or pass null");
   if (begin % kWorkspaceAlignment != 0 || __builtin_add_overflow(begin, bytes, &end))
-    throw invalid("workspace", fmt::format("of {} bytes begins at address {:#x}", bytes, begin),
-                  fmt::format("align it to {} bytes", kWorkspaceAlignment));
+    throw invalid_tensor("workspace",
+                         fmt::format("of {} bytes begins at address {:#x}", bytes, begin),
+                         fmt::format("align it to {} bytes", kWorkspaceAlignment));
   for (std::span<const ClaimedTensor> list : tensors)
     for (const ClaimedTensor& tensor : list)
       if (begin < tensor.end && tensor.begin < end)
-        throw invalid("workspace", fmt::format("shares memory with {}", tensor.name));
+        throw invalid_tensor("workspace", fmt::format("shares memory with {}", tensor.name));
 }
 
 }  // namespace ridgeline

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 #include <numeric>
 #include <utility>
 
@@ -14,12 +13,6 @@ namespace ridgeline {
 namespace {
 
 constexpr size_t kLongestShown = 60;
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return out;
-}
 
 // Letters that are wrong, missing, too many or swapped with their neighbour.
 size_t distance(const std::string& a, const std::string& b) {
@@ -44,12 +37,12 @@ std::string closest(std::string_view word, const std::vector<std::string>& known
   constexpr size_t kLongest = 100;        // names are short, and the table of distances is not
   constexpr size_t kShortestPart = 3;     // "fp" is a part of too much
   constexpr size_t kLettersPerError = 3;  // of which one may be wrong
-  const std::string met = lower(word);
+  const std::string met = lower_case(word);
   if (met.empty() || met.size() > kLongest) return {};
   const std::string* best = nullptr;
   size_t least = 0;
   for (const std::string& name : known) {
-    const size_t away = distance(met, lower(name));
+    const size_t away = distance(met, lower_case(name));
     const size_t allowed =
         std::max<size_t>(1, std::min(met.size(), name.size()) / kLettersPerError);
     if (away > allowed || (best && away >= least)) continue;
@@ -58,7 +51,7 @@ std::string closest(std::string_view word, const std::vector<std::string>& known
   }
   if (best) return *best;
   for (const std::string& name : known) {
-    const std::string other = lower(name);
+    const std::string other = lower_case(name);
     const bool contains = (met.size() >= kShortestPart && other.find(met) != other.npos) ||
                           (other.size() >= kShortestPart && met.find(other) != met.npos);
     if (contains && (!best || name.size() < best->size())) best = &name;

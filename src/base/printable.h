@@ -11,4 +11,7 @@ namespace ridgeline {
 // ends in "...".
 std::string printable(std::string_view text, size_t max_length = 200);
 
+// ASCII's capital letters become small ones.
+std::string lower_case(std::string_view text);
+
 }  // namespace ridgeline

@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <span>
 
 #include "base/error.h"
+#include "base/printable.h"
 
 namespace ridgeline {
 namespace {
@@ -16,12 +16,6 @@ struct Unit {
   std::string_view name;
   double factor;
 };
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return out;
-}
 
 // Splits "1.5GiB" into 1.5 and "gib" and multiplies; an empty unit counts as factor 1.
 double parse_quantity(std::string_view text, std::span<const Unit> units, std::string_view kind,
@@ -35,7 +29,7 @@ double parse_quantity(std::string_view text, std::span<const Unit> units, std::s
   auto [rest, problem] = std::from_chars(text.data(), end, number);
   if (problem != std::errc{} || !std::isfinite(number) || number < 0) throw fail();
   while (rest != end && *rest == ' ') ++rest;
-  const std::string unit = lower(std::string_view(rest, static_cast<size_t>(end - rest)));
+  const std::string unit = lower_case(std::string_view(rest, static_cast<size_t>(end - rest)));
   for (const Unit& candidate : units)
     if (unit == candidate.name) return number * candidate.factor;
   throw fail();

@@ -16,7 +16,7 @@ namespace ridgeline {
 namespace {
 
 constexpr int kTogether = 10;  // runs of a form that are timed as one
-constexpr int kRepetitions = 5;
+constexpr int kMeasuredRounds = 5;
 constexpr double kWorthwhile = 0.98;  // of the time; less is noise, and kernels stay as they are
 
 // What runs: a product, and the kernels behind it.
@@ -84,7 +84,7 @@ double time_of(std::vector<GroupCall>& calls, Device& device) {
   const auto recorded = device.record(together);
   if (recorded) recorded->start();
   double best = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < kRepetitions; ++i)
+  for (int i = 0; i < kMeasuredRounds; ++i)
     best = std::min(best, device.time_ms([&] { recorded ? recorded->start() : together(); }));
   return best / kTogether;
 }

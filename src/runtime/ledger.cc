@@ -9,10 +9,10 @@
 namespace ridgeline {
 namespace {
 
-constexpr int64_t kPage = 4096;
+constexpr int64_t kSmallestPage = 4096;
 
 Bytes whole_pages(Bytes bytes) {
-  return {(std::max<int64_t>(bytes.count, 1) + kPage - 1) / kPage * kPage};
+  return {(std::max<int64_t>(bytes.count, 1) + kSmallestPage - 1) / kSmallestPage * kSmallestPage};
 }
 
 }  // namespace
@@ -86,8 +86,7 @@ void Ledger::release(Allocation& allocation) noexcept {
   cached_ += allocation.block_;
   free_.emplace(allocation.block_.count, allocation.data_);
   if (options_.keep_events)
-    events_.push_back(
-        {allocation.name_, Bytes{} - allocation.bytes_, live_, allocation.data_});
+    events_.push_back({allocation.name_, Bytes{} - allocation.bytes_, live_, allocation.data_});
 }
 
 // The smallest cached block that fits without wasting more than an eighth.

@@ -34,27 +34,27 @@ std::set<std::string> completed(const std::string& line) {
   return found;
 }
 
-using Words = std::set<std::string>;
+using Completions = std::set<std::string>;
 
 TEST(Completion, BashKnowsCommandsOptionsAndValues) {
-  EXPECT_EQ(completed("ridgeline att"), Words{"attention"});
+  EXPECT_EQ(completed("ridgeline att"), Completions{"attention"});
   EXPECT_TRUE(completed("ridgeline ").contains("kernel"));
   EXPECT_FALSE(completed("ridgeline ").contains("own-kernel-worker")) << "it is not for people";
-  EXPECT_EQ(completed("ridgeline attention --seq"), Words{"--seq-len"});
-  EXPECT_EQ(completed("ridgeline attention --preset c"), Words{"cs336"});
-  EXPECT_EQ(completed("ridgeline kernel --tune q"), Words{"quick"})
+  EXPECT_EQ(completed("ridgeline attention --seq"), Completions{"--seq-len"});
+  EXPECT_EQ(completed("ridgeline attention --preset c"), Completions{"cs336"});
+  EXPECT_EQ(completed("ridgeline kernel --tune q"), Completions{"quick"})
       << "choices that the parser checks";
-  EXPECT_EQ(completed("ridgeline kernel --mode cold"), (Words{"cold", "cold-rotate"}));
+  EXPECT_EQ(completed("ridgeline kernel --mode cold"), (Completions{"cold", "cold-rotate"}));
   EXPECT_EQ(completed("ridgeline attention --impl naive,torch.sdpa.c"),
-            Words{"naive,torch.sdpa.cudnn"});
-  EXPECT_EQ(completed("ridgeline completion f"), Words{"fish"});
-  EXPECT_EQ(completed("ridgeline kernel --backward t"), Words{"two-pass"});
+            Completions{"naive,torch.sdpa.cudnn"});
+  EXPECT_EQ(completed("ridgeline completion f"), Completions{"fish"});
+  EXPECT_EQ(completed("ridgeline kernel --backward t"), Completions{"two-pass"});
   EXPECT_EQ(completed("ridgeline attention --backward-algorithm single-pass,t"),
-            Words{"single-pass,two-pass"})
+            Completions{"single-pass,two-pass"})
       << "an older name";
-  EXPECT_EQ(completed("ridgeline model --impl v"), Words{"vanilla"});
-  EXPECT_EQ(completed("ridgeline gemm --impl l"), Words{"library"});
-  const Words flags = completed("ridgeline attention -");
+  EXPECT_EQ(completed("ridgeline model --impl v"), Completions{"vanilla"});
+  EXPECT_EQ(completed("ridgeline gemm --impl l"), Completions{"library"});
+  const Completions flags = completed("ridgeline attention -");
   for (const char* flag : {"-o", "-w", "-r", "--json", "--head-dim", "--warmup-steps"})
     EXPECT_TRUE(flags.contains(flag)) << flag;
 }

@@ -21,7 +21,7 @@ Arguments tiny_roofline(const Arguments& more) {
          more;
 }
 
-std::vector<Record> records_of(const Sandbox& sandbox, const std::string& study) {
+std::vector<Record> records_without_problems(const Sandbox& sandbox, const std::string& study) {
   const ReadResult found = read_results(sandbox / ("results/" + study + "/" + study + ".jsonl"));
   EXPECT_TRUE(found.problems.empty());
   return found.records;
@@ -31,7 +31,7 @@ TEST(Gemm, WritesRecordsAndCsvForEveryRung) {
   const Sandbox sandbox;
   const Finished run = sandbox.run(tiny_gemm({"--dtype", "fp32,bf16", "--output", "more.md"}));
   ASSERT_EQ(run.exit_code, 0) << run.err;
-  const std::vector<Record> records = records_of(sandbox, "gemm");
+  const std::vector<Record> records = records_without_problems(sandbox, "gemm");
   ASSERT_EQ(records.size(), 2u * 2 * 4) << "dtypes, ops, implementations";
   for (const Record& record : records) {
     EXPECT_EQ(record.status, Status::ok) << record.error;
@@ -61,7 +61,7 @@ TEST(Gemm, ResumeDryRunListAndBadUsage) {
   const Arguments all = tiny_gemm({"--impl", "naive,library", "--resume"});
   ASSERT_EQ(sandbox.run(all).exit_code, 0);
   ASSERT_EQ(sandbox.run(all).exit_code, 0);
-  expect_each_once(records_of(sandbox, "gemm"), 4);
+  expect_each_once(records_without_problems(sandbox, "gemm"), 4);
 }
 
 TEST(Roofline, CeilingsThenOpsBelowThem) {
@@ -75,7 +75,7 @@ TEST(Roofline, CeilingsThenOpsBelowThem) {
     if (cache.size > Bytes{64 << 20}) {
       EXPECT_TRUE(contains(measured.err, "raise --memory-budget")) << measured.err;
     }
-  const std::vector<Record> ceilings = records_of(sandbox, "roofline");
+  const std::vector<Record> ceilings = records_without_problems(sandbox, "roofline");
   std::set<std::string> probes;
   for (const Record& record : ceilings) {
     EXPECT_EQ(record.status, Status::ok) << record.implementation << ' ' << record.error;
@@ -86,7 +86,7 @@ TEST(Roofline, CeilingsThenOpsBelowThem) {
 
   const Finished gemm = sandbox.run(tiny_gemm({"--impl", "naive,library"}));
   ASSERT_EQ(gemm.exit_code, 0) << gemm.err;
-  for (const Record& record : records_of(sandbox, "gemm"))
+  for (const Record& record : records_without_problems(sandbox, "gemm"))
     EXPECT_TRUE((*record.metrics)["forward"].contains("ceiling_share"));
   const Finished placed =
       sandbox.run(tiny_roofline({"--stored", "results/gemm/gemm.jsonl",
@@ -107,7 +107,7 @@ TEST(Roofline, CeilingsThenOpsBelowThem) {
                       "--size", "24", "--impl", "library"})
                 .exit_code,
             0);
-  for (const Record& record : records_of(sandbox, "gemm"))
+  for (const Record& record : records_without_problems(sandbox, "gemm"))
     EXPECT_FALSE((*record.metrics)["forward"].contains("ceiling_share"));
 }
 
@@ -141,7 +141,7 @@ TEST(Frontier, IsConfirmedByProbesInChildren) {
   const Sandbox sandbox;
   const Finished run = sandbox.run(tiny_frontier({}));
   ASSERT_EQ(run.exit_code, 0) << run.err;
-  const std::vector<Record> records = records_of(sandbox, "frontier");
+  const std::vector<Record> records = records_without_problems(sandbox, "frontier");
   ASSERT_EQ(records.size(), 2u);
   for (const Record& record : records) {
     ASSERT_EQ(record.status, Status::ok) << record.error;
@@ -172,7 +172,7 @@ TEST(Frontier, ARowThatWasCutOffIsNotKeptWhenMoreIsAllowed) {
     const Finished run =
         sandbox.run(tiny_frontier(Arguments{"--impl", "flash", "--resume"} + more));
     EXPECT_EQ(run.exit_code, 0) << run.err;
-    const Record record = records_of(sandbox, "frontier").back();
+    const Record record = records_without_problems(sandbox, "frontier").back();
     EXPECT_TRUE(contains(record.command, "--max-seq-len")) << record.command;
     return (*record.metrics)["seq_len"].get<int64_t>();
   };
@@ -192,7 +192,7 @@ TEST(Frontier, AProbeThatDiesIsAResult) {
                    "--run-limit", "0", "--max-probes", "3"},
                   options);
   ASSERT_EQ(run.exit_code, 0) << run.err;
-  const Record record = records_of(sandbox, "frontier").at(0);
+  const Record record = records_without_problems(sandbox, "frontier").at(0);
   const Json& metrics = *record.metrics;
   EXPECT_NE(metrics["probes"][0]["outcome"], "fits") << metrics.dump();
 }

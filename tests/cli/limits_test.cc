@@ -12,7 +12,7 @@ using std::chrono::seconds;
 
 constexpr rlim_t kMiB = rlim_t{1} << 20;
 
-Arguments one_row(const std::string& threads) {
+Arguments row_of_threads(const std::string& threads) {
   return {"attention", "--device",     "cpu", "--threads",        threads, "--batch-size",
           "1",         "--num-warmup", "1",   "--num-iterations", "1",     "--impl",
           "naive",     "--d-model",    "8",   "--seq-len",        "16"};
@@ -30,8 +30,8 @@ bool has_sanitizer() {
 TEST(MemoryLimit, WithoutRoomForProductsIsExit4) {
   if (has_sanitizer()) GTEST_SKIP();
   const Sandbox sandbox;
-  const Finished run =
-      sandbox.run(one_row("1"), {.limits = {{RLIMIT_AS, 150 * kMiB}}, .patience = seconds{20}});
+  const Finished run = sandbox.run(row_of_threads("1"),
+                                   {.limits = {{RLIMIT_AS, 150 * kMiB}}, .patience = seconds{20}});
   EXPECT_EQ(run.exit_code, 4) << run.err << " signal " << run.signal;
   for (const char* part : {"limit of 150 MiB", "ulimit -v", "--threads"})
     EXPECT_TRUE(contains(run.err, part)) << run.err;
@@ -41,8 +41,8 @@ TEST(MemoryLimit, HoldsForAllThreadsTogether) {
   if (has_sanitizer()) GTEST_SKIP();
   const Sandbox sandbox;
   const RunOptions limited{.limits = {{RLIMIT_AS, 700 * kMiB}}, .patience = seconds{20}};
-  EXPECT_EQ(sandbox.run(one_row("2"), limited).exit_code, 0);
-  const Finished run = sandbox.run(one_row("8"), limited);
+  EXPECT_EQ(sandbox.run(row_of_threads("2"), limited).exit_code, 0);
+  const Finished run = sandbox.run(row_of_threads("8"), limited);
   EXPECT_EQ(run.exit_code, 4) << run.err << " signal " << run.signal;
   EXPECT_TRUE(contains(run.err, "of 8 threads")) << run.err;
 }
@@ -50,7 +50,8 @@ TEST(MemoryLimit, HoldsForAllThreadsTogether) {
 TEST(MemoryLimit, ThreadsThatCannotBeStartedAreExit4) {
   if (has_sanitizer()) GTEST_SKIP();
   const Sandbox sandbox;
-  for (const Arguments& arguments : {one_row("4000"), Arguments{"doctor", "--threads", "4000"}}) {
+  for (const Arguments& arguments :
+       {row_of_threads("4000"), Arguments{"doctor", "--threads", "4000"}}) {
     const Finished run =
         sandbox.run(arguments, {.limits = {{RLIMIT_AS, 1000 * kMiB}}, .patience = seconds{20}});
     EXPECT_EQ(run.signal, 0);

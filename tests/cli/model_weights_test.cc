@@ -9,7 +9,7 @@
 namespace ridgeline {
 namespace {
 
-Arguments tiny_model(const Arguments& more, const std::string& d_ff = "24") {
+Arguments model_of_weights(const Arguments& more, const std::string& d_ff = "24") {
   return Arguments{"model", "--device", "cpu", "--threads", "1"} +
          Arguments{"--d-model", "16", "--d-ff", d_ff, "--layers", "1", "--heads", "2"} +
          Arguments{"--vocabulary", "40", "--batch-size", "2", "--context-length", "8"} +
@@ -24,11 +24,11 @@ Record first_record(const Sandbox& sandbox) {
 
 TEST(ModelWeights, AreSavedAndTakenUpAgain) {
   const Sandbox sandbox;
-  const Finished saved = sandbox.run(tiny_model(kSave));
+  const Finished saved = sandbox.run(model_of_weights(kSave));
   ASSERT_EQ(saved.exit_code, 0) << saved.err;
   EXPECT_TRUE(contains(saved.out, "Weights: new/w.safetensors")) << saved.out;
   const Record before = first_record(sandbox);
-  const Finished run = sandbox.run(tiny_model({"--weights", "new/w.safetensors"}));
+  const Finished run = sandbox.run(model_of_weights({"--weights", "new/w.safetensors"}));
   ASSERT_EQ(run.exit_code, 0) << run.err;
   const Record after = first_record(sandbox);
   EXPECT_LT(after.metrics.value()["full_step"]["loss"].get<double>(),
@@ -39,14 +39,14 @@ TEST(ModelWeights, AreSavedAndTakenUpAgain) {
 
 TEST(ModelWeights, ThoseThatAreNanAreWrongAndNotSaved) {
   const Sandbox sandbox;
-  ASSERT_EQ(sandbox.run(tiny_model(kSave)).exit_code, 0);
+  ASSERT_EQ(sandbox.run(model_of_weights(kSave)).exit_code, 0);
   const std::string file = read_text(sandbox / "new/w.safetensors");
   uint64_t header = 0;  // its length stands first
   std::memcpy(&header, file.data(), sizeof header);
   const size_t begin = sizeof header + header;
   write_text(sandbox / "nan", file.substr(0, begin) + std::string(file.size() - begin, '\xff'));
-  const Finished run =
-      sandbox.run(tiny_model({"--weights", "nan", "--mode", "vanilla", "--save-weights", "out"}));
+  const Finished run = sandbox.run(
+      model_of_weights({"--weights", "nan", "--mode", "vanilla", "--save-weights", "out"}));
   EXPECT_EQ(run.exit_code, 3) << run.err;
   EXPECT_TRUE(contains(run.out, "forward.loss is not finite")) << run.out;
   EXPECT_TRUE(contains(run.out, "Weights: not written")) << run.out;
@@ -57,7 +57,7 @@ TEST(ModelWeights, ThoseThatAreNanAreWrongAndNotSaved) {
 TEST(ModelWeights, ALimitOnFilesIsAnErrorAndNotTheEnd) {
   const Sandbox sandbox;
   const Finished run =
-      sandbox.run(tiny_model(kSave, "4096"), {.limits = {{RLIMIT_FSIZE, 200'000}}});
+      sandbox.run(model_of_weights(kSave, "4096"), {.limits = {{RLIMIT_FSIZE, 200'000}}});
   EXPECT_EQ(run.exit_code, 4) << run.err;
   EXPECT_TRUE(contains(run.err, "cannot write 'new/w.safetensors'")) << run.err;
   EXPECT_TRUE(std::filesystem::is_empty(sandbox / "new"));
@@ -65,7 +65,8 @@ TEST(ModelWeights, ALimitOnFilesIsAnErrorAndNotTheEnd) {
 
 TEST(ModelWeights, ClippingStandsInTheRowAndItsCommand) {
   const Sandbox sandbox;
-  const Finished run = sandbox.run(tiny_model({"--max-norm", "0.5", "--scenario", "full-step"}));
+  const Finished run =
+      sandbox.run(model_of_weights({"--max-norm", "0.5", "--scenario", "full-step"}));
   ASSERT_EQ(run.exit_code, 0) << run.err;
   const Record record = first_record(sandbox);
   EXPECT_TRUE(contains(record.command, " --max-norm 0.5")) << record.command;
@@ -75,7 +76,8 @@ TEST(ModelWeights, ClippingStandsInTheRowAndItsCommand) {
 // All of it before anything is run.
 TEST(ModelWeights, WhatCannotBeIsAUsageErrorThatSaysWhy) {
   const Sandbox sandbox;
-  ASSERT_EQ(sandbox.run(tiny_model(kSave + Arguments{"--scenario", "full-step"})).exit_code, 0);
+  ASSERT_EQ(sandbox.run(model_of_weights(kSave + Arguments{"--scenario", "full-step"})).exit_code,
+            0);
   std::filesystem::remove_all(sandbox / "results");
   struct Case {
     Arguments arguments;
@@ -83,18 +85,19 @@ TEST(ModelWeights, WhatCannotBeIsAUsageErrorThatSaysWhy) {
   };
   const Arguments load = {"--weights", "new/w.safetensors"};
   const Case cases[] = {
-      {tiny_model({"--weights", "missing"}), "cannot read 'missing'"},
-      {tiny_model({"--weights", "new"}), "'new' is no regular file"},
-      {tiny_model(load, "32"), "'layers.0.ffn.w1.weight' as [24, 16], expected [32, 16]"},
-      {tiny_model({"--save-weights", "w"}),
+      {model_of_weights({"--weights", "missing"}), "cannot read 'missing'"},
+      {model_of_weights({"--weights", "new"}), "'new' is no regular file"},
+      {model_of_weights(load, "32"), "'layers.0.ffn.w1.weight' as [24, 16], expected [32, 16]"},
+      {model_of_weights({"--save-weights", "w"}),
        "2 rows would write their weights to 'w', from 'custom context=8 batch=2 fp32, vanilla'"},
-      {tiny_model(kSave + Arguments{"--scenario", "forward,fwd-bwd"}),
+      {model_of_weights(kSave + Arguments{"--scenario", "forward,fwd-bwd"}),
        "--save-weights is about training, but --scenario forward,fwd-bwd takes no full step"},
-      {tiny_model({"--mode", "vanilla", "--save-weights", "new"}), "cannot write 'new'"},
-      {tiny_model(kSave + Arguments{"--resume"}), "--save-weights excludes --resume"},
-      {tiny_model({"--max-norm", "1", "--scenario", "forward"}), "--max-norm is about training"},
-      {tiny_model({"--max-norm", "0"}), "'0' is not a number above 0"},
-      {tiny_model({"--max-norm", "nan"}), "'nan' is not a number above 0"},
+      {model_of_weights({"--mode", "vanilla", "--save-weights", "new"}), "cannot write 'new'"},
+      {model_of_weights(kSave + Arguments{"--resume"}), "--save-weights excludes --resume"},
+      {model_of_weights({"--max-norm", "1", "--scenario", "forward"}),
+       "--max-norm is about training"},
+      {model_of_weights({"--max-norm", "0"}), "'0' is not a number above 0"},
+      {model_of_weights({"--max-norm", "nan"}), "'nan' is not a number above 0"},
   };
   for (const Case& wrong : cases) {
     const Finished run = sandbox.run(wrong.arguments);

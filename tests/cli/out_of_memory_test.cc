@@ -8,12 +8,12 @@ namespace ridgeline {
 namespace {
 
 // One S x S tensor is 1 MiB at 512 and 4 MiB at 1024; flash needs 0.5 MiB at most.
-const Arguments kSweep = tiny_attention({"--impl", "naive,flash", "--seq-len", "1024,512,64",
-                                         "--d-model", "16", "--memory-budget", "2MiB"});
+const Arguments kBudgetSweep = tiny_attention({"--impl", "naive,flash", "--seq-len", "1024,512,64",
+                                               "--d-model", "16", "--memory-budget", "2MiB"});
 
 TEST(OutOfMemory, TheSweepGoesOnAndEndsWell) {
   const Sandbox sandbox;
-  const Finished run = sandbox.run(kSweep);
+  const Finished run = sandbox.run(kBudgetSweep);
   EXPECT_EQ(run.exit_code, 0) << run.err;
   std::map<std::string, std::vector<Status>> by_implementation;
   for (const Record& record : sandbox.results().records)
@@ -24,7 +24,7 @@ TEST(OutOfMemory, TheSweepGoesOnAndEndsWell) {
 
 TEST(OutOfMemory, RowsOfTheCsvHaveTheStatusAndNoNumbers) {
   const Sandbox sandbox;
-  ASSERT_EQ(sandbox.run(kSweep).exit_code, 0);
+  ASSERT_EQ(sandbox.run(kBudgetSweep).exit_code, 0);
   int seen = 0;
   for (const auto& row : parse_csv(read_text(sandbox.attention("attention.csv"))).rows) {
     if (row.at("implementation") != "naive" || row.at("seq_len") == "64") continue;
@@ -41,7 +41,7 @@ TEST(OutOfMemory, RowsOfTheCsvHaveTheStatusAndNoNumbers) {
 
 TEST(OutOfMemory, TheSmallestIsNamedAndAccountedFor) {
   const Sandbox sandbox;
-  const Finished run = sandbox.run(kSweep);
+  const Finished run = sandbox.run(kBudgetSweep);
   EXPECT_TRUE(contains(
       run.out, "Smallest out-of-memory configuration: naive at batch 1, d_model 16, seq_len 512."))
       << run.out;
@@ -52,7 +52,7 @@ TEST(OutOfMemory, TheSmallestIsNamedAndAccountedFor) {
 
 TEST(OutOfMemory, ARecordSaysWhatWasPredictedAndHasNoTimes) {
   const Sandbox sandbox;
-  ASSERT_EQ(sandbox.run(kSweep).exit_code, 0);
+  ASSERT_EQ(sandbox.run(kBudgetSweep).exit_code, 0);
   const Record record = sandbox.results().records.at(0);
   EXPECT_EQ(record.status, Status::oom);
   EXPECT_TRUE(record.series.empty());

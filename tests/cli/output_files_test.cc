@@ -12,11 +12,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Arguments one_row(const Arguments& more = {}) {
+Arguments one_attention_row(const Arguments& more = {}) {
   return tiny_attention({"--impl", "naive", "--d-model", "8", "--seq-len", "16"}) + more;
 }
 
-Arguments tiny_model(const Arguments& more) {
+Arguments smallest_model(const Arguments& more) {
   return Arguments{"model", "--device",     "cpu",      "--threads",        "1", "--layers",
                    "1",     "--heads",      "1",        "--d-model",        "8", "--d-ff",
                    "8",     "--vocabulary", "10",       "--context-length", "4", "--batch-size",
@@ -46,9 +46,10 @@ void expect_refused(const Sandbox& sandbox, const Arguments& arguments, const st
 
 TEST(OutputFile, APipeWithoutAReaderIsRefused) {
   const Sandbox sandbox;
-  ASSERT_EQ(sandbox.run(one_row()).exit_code, 0);
+  ASSERT_EQ(sandbox.run(one_attention_row()).exit_code, 0);
   ASSERT_EQ(mkfifo((sandbox / "pipe.csv").c_str(), 0600), 0);
-  expect_refused(sandbox, one_row({"--output", "pipe.csv"}), "nobody reads from this pipe");
+  expect_refused(sandbox, one_attention_row({"--output", "pipe.csv"}),
+                 "nobody reads from this pipe");
   ASSERT_EQ(mkfifo((sandbox / "page.html").c_str(), 0600), 0);
   expect_refused(sandbox, {"report", "results", "-o", "page.html"}, "nobody reads");
 }
@@ -61,7 +62,7 @@ TEST(OutputFile, APipeWithAReaderGetsTheWholeTable) {
   // The reader may come a moment later than the program.
   Finished run;
   for (int attempt = 0; attempt < 50; ++attempt) {
-    run = sandbox.run(one_row({"--output", "pipe.csv"}));
+    run = sandbox.run(one_attention_row({"--output", "pipe.csv"}));
     if (run.exit_code != 2) break;
   }
   reader.join();
@@ -71,52 +72,54 @@ TEST(OutputFile, APipeWithAReaderGetsTheWholeTable) {
 
 TEST(OutputFile, ALinkThatLeadsNowhereIsRefused) {
   const Sandbox sandbox;
-  ASSERT_EQ(sandbox.run(one_row()).exit_code, 0);
+  ASSERT_EQ(sandbox.run(one_attention_row()).exit_code, 0);
   for (const char* target : {"nowhere/x.csv", "there.csv"}) {
     fs::remove(sandbox / "link.csv");
     fs::create_symlink(target, sandbox / "link.csv");
-    expect_refused(sandbox, one_row({"--output", "link.csv"}), target);
+    expect_refused(sandbox, one_attention_row({"--output", "link.csv"}), target);
     EXPECT_TRUE(fs::is_symlink(sandbox / "link.csv"));
   }
   fs::create_symlink("loop.csv", sandbox / "loop.csv");
-  expect_refused(sandbox, one_row({"--output", "loop.csv"}), "loop.csv");
+  expect_refused(sandbox, one_attention_row({"--output", "loop.csv"}), "loop.csv");
 }
 
 TEST(OutputFile, OfMissingFoldersOnlyTheLastIsMade) {
   const Sandbox sandbox;
-  ASSERT_EQ(sandbox.run(one_row()).exit_code, 0);
-  expect_refused(sandbox, one_row({"--output", "a/b/out.csv"}), "neither the folder 'a/b' nor 'a'");
+  ASSERT_EQ(sandbox.run(one_attention_row()).exit_code, 0);
+  expect_refused(sandbox, one_attention_row({"--output", "a/b/out.csv"}),
+                 "neither the folder 'a/b' nor 'a'");
   expect_refused(sandbox, {"report", "results", "-o", "a/b/c/page.html"}, "mkdir -p 'a/b/c'");
-  expect_refused(sandbox, tiny_model({"--save-weights", "a/b/model.safetensors"}),
+  expect_refused(sandbox, smallest_model({"--save-weights", "a/b/model.safetensors"}),
                  "mkdir -p 'a/b'");
   EXPECT_FALSE(fs::exists(sandbox / "a"));
-  EXPECT_EQ(sandbox.run(one_row({"--output", "a/out.csv"})).exit_code, 0);
+  EXPECT_EQ(sandbox.run(one_attention_row({"--output", "a/out.csv"})).exit_code, 0);
   EXPECT_TRUE(fs::exists(sandbox / "a/out.csv"));
 }
 
 TEST(OutputFile, TheRunsOwnFilesAreRefused) {
   const Sandbox sandbox;
-  ASSERT_EQ(sandbox.run(one_row()).exit_code, 0);
+  ASSERT_EQ(sandbox.run(one_attention_row()).exit_code, 0);
   fs::create_symlink("results/attention/attention.csv", sandbox / "link.csv");
   for (const std::string& output :
        {std::string("results/attention/attention.jsonl"), std::string("link.csv"),
         std::string("results/../results/attention/./attention.csv"),
         (sandbox / "results/attention/attention.csv").string()})
-    expect_refused(sandbox, one_row({"--output", output}), "is the file of the");
+    expect_refused(sandbox, one_attention_row({"--output", output}), "is the file of the");
 }
 
 TEST(OutputFile, WeightsDoNotReplaceTheRunsOwnFiles) {
   const Sandbox sandbox;
   fs::create_directories(sandbox / "results");
   for (const char* weights : {"results/model/model.jsonl", "./results/model/model.csv"})
-    expect_refused(sandbox, tiny_model({"--save-weights", weights}), "is the file of the");
-  ASSERT_EQ(sandbox.run(tiny_model({})).exit_code, 0);
+    expect_refused(sandbox, smallest_model({"--save-weights", weights}), "is the file of the");
+  ASSERT_EQ(sandbox.run(smallest_model({})).exit_code, 0);
   fs::create_symlink("results/model", sandbox / "elsewhere");
   for (const char* weights : {"results/model/model.jsonl", "elsewhere/model.csv"})
-    expect_refused(sandbox, tiny_model({"--save-weights", weights}), "is the file of the");
-  expect_refused(sandbox, tiny_model({"--save-weights", "w.csv", "--output", "w.csv"}),
+    expect_refused(sandbox, smallest_model({"--save-weights", weights}), "is the file of the");
+  expect_refused(sandbox, smallest_model({"--save-weights", "w.csv", "--output", "w.csv"}),
                  "is the file of --output");
-  expect_refused(sandbox, tiny_model({"--save-weights", "results/history.sqlite"}), "the history");
+  expect_refused(sandbox, smallest_model({"--save-weights", "results/history.sqlite"}),
+                 "the history");
 }
 
 // Somebody who may write into the folder foresees the name of the temporary file, and links it.
@@ -127,7 +130,7 @@ TEST(OutputFile, NobodyForeseesTheNameOfItsTemporary) {
   const int status = in_child([&] {
     fs::create_symlink(sandbox / "victim",
                        sandbox / ("shared/out.csv." + std::to_string(getpid()) + ".tmp"));
-    Arguments arguments = one_row({"--output", "shared/out.csv"});
+    Arguments arguments = one_attention_row({"--output", "shared/out.csv"});
     arguments.insert(arguments.begin(), RIDGELINE_BINARY);
     std::vector<char*> argv;
     for (std::string& argument : arguments) argv.push_back(argument.data());
@@ -145,9 +148,9 @@ TEST(OutputFile, NobodyForeseesTheNameOfItsTemporary) {
 // A disk without room for a byte, before the earlier results have moved aside.
 TEST(OutputFile, NothingMovesAsideBeforeTheDiskIsKnownToTakeAByte) {
   const Sandbox sandbox;
-  ASSERT_EQ(sandbox.run(one_row()).exit_code, 0);
+  ASSERT_EQ(sandbox.run(one_attention_row()).exit_code, 0);
   const auto before = all_files(sandbox.path());
-  const Finished run = sandbox.run(one_row(), {.limits = {{RLIMIT_FSIZE, 0}}});
+  const Finished run = sandbox.run(one_attention_row(), {.limits = {{RLIMIT_FSIZE, 0}}});
   EXPECT_EQ(run.exit_code, 4) << run.err << " signal " << run.signal;
   EXPECT_TRUE(contains(run.err, "cannot write")) << run.err;
   EXPECT_EQ(all_files(sandbox.path()), before);

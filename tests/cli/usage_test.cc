@@ -18,11 +18,11 @@ void PrintTo(const BadUsage& bad, std::ostream* out) {
   for (const std::string& argument : bad.arguments) *out << argument << ' ';
 }
 
-std::string name_of(const testing::TestParamInfo<BadUsage>& info) {
+std::string name_of(const ::testing::TestParamInfo<BadUsage>& info) {
   return info.param.name;
 }
 
-class BadUsageTest : public testing::TestWithParam<BadUsage> {};
+class BadUsageTest : public ::testing::TestWithParam<BadUsage> {};
 
 TEST_P(BadUsageTest, IsNamedAndNothingHappens) {
   const Sandbox sandbox;
@@ -38,24 +38,24 @@ const std::string kTenToThe12 = "1000000000000";
 
 INSTANTIATE_TEST_SUITE_P(
     CommandLine, BadUsageTest,
-    testing::Values(BadUsage{"NoCommand", {}, "subcommand is required"},
-                    BadUsage{"UnknownCommand", {"atention"}, "atention"},
-                    BadUsage{"UnknownFlag", {"attention", "--sequence", "16"}, "--sequence"},
-                    BadUsage{"UnknownFlagOfMemory", {"memory", "--sequence", "16"}, "--sequence"},
-                    BadUsage{"UnknownFlagOfDoctor", {"doctor", "--seq-len", "16"}, "--seq-len"},
-                    BadUsage{"UnknownFlagOfStudy", {"study", "--seq-len", "16"}, "--seq-len"},
-                    BadUsage{"StrayWord", {"attention", "fast"}, "fast"},
-                    BadUsage{"FolderWithoutAName",
-                             {"attention", "--seq-len", "16", "--results-dir=", "--dry-run"},
-                             "--results-dir= has no value"},
-                    BadUsage{"NumberOfAFlag", {"attention", "--dry-run=0x10"}, "--dry-run=0x10"},
-                    BadUsage{"NegativeFlag", {"model", "--resume=-1"}, "--resume=-1"},
-                    BadUsage{"ExponentOfAFlag", {"gemm", "--list=1e1"}, "--list=1e1"}),
+    ::testing::Values(BadUsage{"NoCommand", {}, "subcommand is required"},
+                      BadUsage{"UnknownCommand", {"atention"}, "atention"},
+                      BadUsage{"UnknownFlag", {"attention", "--sequence", "16"}, "--sequence"},
+                      BadUsage{"UnknownFlagOfMemory", {"memory", "--sequence", "16"}, "--sequence"},
+                      BadUsage{"UnknownFlagOfDoctor", {"doctor", "--seq-len", "16"}, "--seq-len"},
+                      BadUsage{"UnknownFlagOfStudy", {"study", "--seq-len", "16"}, "--seq-len"},
+                      BadUsage{"StrayWord", {"attention", "fast"}, "fast"},
+                      BadUsage{"FolderWithoutAName",
+                               {"attention", "--seq-len", "16", "--results-dir=", "--dry-run"},
+                               "--results-dir= has no value"},
+                      BadUsage{"NumberOfAFlag", {"attention", "--dry-run=0x10"}, "--dry-run=0x10"},
+                      BadUsage{"NegativeFlag", {"model", "--resume=-1"}, "--resume=-1"},
+                      BadUsage{"ExponentOfAFlag", {"gemm", "--list=1e1"}, "--list=1e1"}),
     name_of);
 
 INSTANTIATE_TEST_SUITE_P(
     Choices, BadUsageTest,
-    testing::Values(
+    ::testing::Values(
         BadUsage{"Dtype", {"attention", "--dtype", "fp7"}, "'fp7'"},
         BadUsage{"DtypeAmongGoodOnes", {"attention", "--dtype", "fp32,fp7"}, "'fp7'"},
         BadUsage{"DtypeOfMemory", {"memory", "--dtype", "fp7"}, "'fp7'"},
@@ -79,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(
 // Near misses: what may have been meant.
 INSTANTIATE_TEST_SUITE_P(
     DidYouMean, BadUsageTest,
-    testing::Values(
+    ::testing::Values(
         BadUsage{"Command", {"atention"}, "did you mean 'attention'?"},
         BadUsage{"Flag", {"attention", "--seqlen", "16"}, "did you mean --seq-len?"},
         BadUsage{"FlagWithValue", {"attention", "--batchsize=4"}, "did you mean --batch-size?"},
@@ -103,7 +103,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     Sizes, BadUsageTest,
-    testing::Values(
+    ::testing::Values(
         BadUsage{"ZeroSequence", {"attention", "--seq-len", "0"}, "0"},
         BadUsage{"ZeroAmongGoodOnes", {"attention", "--seq-len", "16,0,32"}, "0 is not a size"},
         BadUsage{"NegativeSequence", {"attention", "--seq-len", "-5"}, "-5"},
@@ -139,7 +139,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     Quantities, BadUsageTest,
-    testing::Values(
+    ::testing::Values(
         BadUsage{"WordMemory", {"attention", "--memory-budget", "lots"}, "'lots'"},
         BadUsage{"NegativeMemory", {"attention", "--memory-budget", "-1"}, "'-1'"},
         BadUsage{"UnitlessNonsense", {"attention", "--memory-budget", "4XiB"}, "'4XiB'"},
@@ -178,7 +178,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     Repetitions, BadUsageTest,
-    testing::Values(
+    ::testing::Values(
         BadUsage{"Implementation", {"attention", "--impl", "naive,naive"}, "'naive' twice"},
         BadUsage{"SpacedSize", {"attention", "--seq-len", "16", "32", "16"}, "'16' twice"},
         BadUsage{"FlagGivenAgain", {"frontier", "--dtype=fp32", "--dtype=fp32"}, "'fp32' twice"},
@@ -189,7 +189,7 @@ INSTANTIATE_TEST_SUITE_P(
 // What would be passed over in silence is refused.
 INSTANTIATE_TEST_SUITE_P(
     WithoutEffect, BadUsageTest,
-    testing::Values(
+    ::testing::Values(
         BadUsage{"EmptyBaseline", {"attention", "--save-baseline", ""}, "--save-baseline"},
         BadUsage{"FigureOfAPage", {"report", "-o", "r.html", "--figure", "f"}, "'r.html'"},
         BadUsage{"NothingToExplain", {"attention", "--impl", "flash", "--explain"}, "--explain"},

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::string_view kBetween = "\n====\n";  // the sides of one input
 
-std::vector<std::string> seeds() {
+std::vector<std::string> comparison_seeds() {
   std::vector<Record> base = seed_records(), slower = base;
   for (Record& record : slower) {
     for (Series& series : record.series)
@@ -33,7 +33,7 @@ TEST(SlowFuzz, Comparison) {
   std::vector<std::string> words = record_words();
   words.emplace_back(kBetween);
   fuzz({.name = "Comparison",
-        .seeds = seeds(),
+        .seeds = comparison_seeds(),
         .words = words,
         .run =
             [&](const std::string& input) {

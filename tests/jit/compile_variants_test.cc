@@ -88,7 +88,7 @@ TEST(CompileVariants, EveryKernelWaitsForTheOneBeforeIt) {
 
 // One of each kernel for every width, dtype and mask, the archs taking turns; and all that only one
 // arch has.
-class CompileSample : public testing::TestWithParam<Arch> {};
+class CompileSample : public ::testing::TestWithParam<Arch> {};
 
 TEST_P(CompileSample, CompilesWithoutSpills) {
   SKIP_WITHOUT_NVRTC();
@@ -106,7 +106,7 @@ TEST_P(CompileSample, CompilesWithoutSpills) {
   expect_no_spills(GetParam(), kernels);
 }
 
-INSTANTIATE_TEST_SUITE_P(Archs, CompileSample, testing::ValuesIn(kArchs));
+INSTANTIATE_TEST_SUITE_P(Archs, CompileSample, ::testing::ValuesIn(kArchs));
 
 // What a function of scores needs in registers is up to it: attention with one need only compile.
 TEST(CompileVariants, AttentionWithAFunctionOfScores) {
@@ -128,7 +128,7 @@ TEST(CompileVariants, AttentionWithAFunctionOfScores) {
 // the limit on the time of a test.
 constexpr size_t kParts = 4;
 
-class SlowCompileVariants : public testing::TestWithParam<std::tuple<Arch, size_t>> {};
+class SlowCompileVariants : public ::testing::TestWithParam<std::tuple<Arch, size_t>> {};
 
 TEST_P(SlowCompileVariants, CompileWithoutSpills) {
   SKIP_WITHOUT_NVRTC();
@@ -143,8 +143,8 @@ TEST_P(SlowCompileVariants, CompileWithoutSpills) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Slow, SlowCompileVariants,
-                         testing::Combine(testing::ValuesIn(kArchs),
-                                          testing::Range(size_t{0}, kParts)));
+                         ::testing::Combine(::testing::ValuesIn(kArchs),
+                                            ::testing::Range(size_t{0}, kParts)));
 
 }  // namespace
 }  // namespace ridgeline

@@ -219,7 +219,7 @@ struct BadHome {
   const char* warning;
 };
 
-class BadCache : public testing::TestWithParam<BadHome> {};
+class BadCache : public ::testing::TestWithParam<BadHome> {};
 
 TEST_P(BadCache, IsOneWarningAndTheRunGoesOn) {
   SKIP_WITHOUT_NVRTC();
@@ -231,7 +231,7 @@ TEST_P(BadCache, IsOneWarningAndTheRunGoesOn) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, BadCache,
-    testing::Values(
+    ::testing::Values(
         BadHome{"NoHome",
                 {{"HOME", ""}, {"XDG_CACHE_HOME", ""}, {"RIDGELINE_CACHE_DIR", ""}},
                 "neither HOME nor RIDGELINE_CACHE_DIR is set"},

@@ -56,7 +56,7 @@ struct Place {
   const char* directory;
 };
 
-class CudaLibrariesPlace : public testing::TestWithParam<Place> {};
+class CudaLibrariesPlace : public ::testing::TestWithParam<Place> {};
 
 TEST_P(CudaLibrariesPlace, IsSearched) {
   FakeMachine machine;
@@ -66,14 +66,14 @@ TEST_P(CudaLibrariesPlace, IsSearched) {
     machine.set(GetParam().variable, machine / GetParam().value);
   }
   const CudaLibrary library = machine.find("nvrtc");
-  ASSERT_TRUE(library) << testing::PrintToString(library.tried);
+  ASSERT_TRUE(library) << ::testing::PrintToString(library.tried);
   EXPECT_EQ(library.path, file);
   EXPECT_NE(library.symbol("ridgeline_fake_library"), nullptr);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     All, CudaLibrariesPlace,
-    testing::Values(
+    ::testing::Values(
         Place{"CUDA_HOME", "toolkit", "toolkit/lib64"},
         Place{"CUDA_PATH", "toolkit", "toolkit/targets/x86_64-linux/lib"},
         Place{nullptr, "", "usr/local/cuda/lib64"}, Place{nullptr, "", "usr/local/cuda-12.8/lib64"},

@@ -24,7 +24,7 @@ void expect_entry(const std::optional<CacheEntry>& entry, const CacheEntry& want
 fs::path only_file(const fs::path& directory) {
   std::vector<fs::path> files;
   for (const auto& item : fs::directory_iterator(directory)) files.push_back(item.path());
-  EXPECT_EQ(files.size(), 1u) << testing::PrintToString(files);
+  EXPECT_EQ(files.size(), 1u) << ::testing::PrintToString(files);
   return files.empty() ? fs::path() : files[0];
 }
 

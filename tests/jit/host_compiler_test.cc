@@ -27,7 +27,7 @@ std::vector<HostSource> sources_of(int count) {
 
 using Told = std::vector<std::pair<size_t, size_t>>;
 
-class HostCompilerTest : public testing::Test {
+class HostCompilerTest : public ::testing::Test {
  protected:
   void SetUp() override {
     if (find_host_compiler().empty()) GTEST_SKIP() << "no C++ compiler on this machine";

@@ -78,7 +78,9 @@ PairedPhase measured(const Noise& noise, double ratio, unsigned seed) {
   double layout[2] = {machine.layout(), machine.layout()};
   take_rounds(
       rows,
-      {.settled = [](const auto& all) { return settled_rows(all, {}, [](const auto&) { return true; }); }, .now_s = [] { return 0; }},
+      {.settled =
+           [](const auto& all) { return settled_rows(all, {}, [](const auto&) { return true; }); },
+       .now_s = [] { return 0; }},
       [&](int, const std::vector<bool>&, std::vector<PairedRow>& all) {
         if (noise.starts_anew)
           for (double& each : layout) each = machine.layout();
@@ -118,7 +120,7 @@ Tally tally(const Noise& noise, double ratio, unsigned tries) {
   return out;
 }
 
-class UnderNoise : public testing::TestWithParam<Noise> {};
+class UnderNoise : public ::testing::TestWithParam<Noise> {};
 
 TEST_P(UnderNoise, NothingIsNotCalledADifferenceAndFivePercentIs) {
   constexpr unsigned kTries = 300;
@@ -131,7 +133,7 @@ TEST_P(UnderNoise, NothingIsNotCalledADifferenceAndFivePercentIs) {
   EXPECT_GE(faster.faster, 0.97 * kTries) << faster.rounds;
 }
 
-INSTANTIATE_TEST_SUITE_P(Rounds, UnderNoise, testing::ValuesIn(kNoises), [](const auto& each) {
+INSTANTIATE_TEST_SUITE_P(Rounds, UnderNoise, ::testing::ValuesIn(kNoises), [](const auto& each) {
   std::string name = each.param.name;
   std::replace(name.begin(), name.end(), ' ', '_');
   return name;

@@ -15,7 +15,8 @@ namespace {
 using testing::kTiny;
 
 Graph step_graph(ModelPrecision precision, Mode mode) {
-  return testing::lowered_model({.config = kTiny, .precision = precision, .mode = mode}, Scenario::full_step)
+  return testing::lowered_model({.config = kTiny, .precision = precision, .mode = mode},
+                                Scenario::full_step)
       .graph;
 }
 
@@ -31,7 +32,7 @@ InterpreterInputs step_inputs(const Graph& graph) {
 }
 
 // For a graph in which several weights are one input, and weights have copies.
-InterpreterInputs packed_inputs(const Graph& graph, const InterpreterInputs& inputs) {
+InterpreterInputs inputs_of_lowered(const Graph& graph, const InterpreterInputs& inputs) {
   InterpreterInputs result;
   for (Value value : graph.inputs()) {
     const auto& [whole, role, parts] = graph.input_info(value);
@@ -53,7 +54,7 @@ TEST(Passes, ATrainingStepStaysTheSameThroughAllPasses) {
     const Graph after = step_graph(precision, Mode::compiled);
     EXPECT_EQ(testing::count_of(after, Op::attention_gradient), kTiny.layers);
     EXPECT_EQ(after.stages().size(), 3u);
-    const auto got = interpret(after, packed_inputs(after, inputs));
+    const auto got = interpret(after, inputs_of_lowered(after, inputs));
     ASSERT_EQ(after.outputs().size(), plain.outputs().size());
     for (const Output& output : plain.outputs()) {
       const auto& was = expected[plain.index(output.value)];

@@ -9,7 +9,7 @@
 namespace ridgeline {
 namespace {
 
-struct Product {
+struct RandomProduct {
   int64_t batch, m, n, k;
   bool left_transposed, right_transposed;
 };
@@ -22,7 +22,7 @@ std::vector<double> small_numbers(int64_t count, uint64_t seed) {
   return numbers;
 }
 
-void expect_exact(const Product& product, DType dtype, Device& device, uint64_t seed) {
+void expect_exact(const RandomProduct& product, DType dtype, Device& device, uint64_t seed) {
   const auto& [batch, m, n, k, left_transposed, right_transposed] = product;
   Graph graph;
   const Shape left = left_transposed ? Shape{batch, k, m} : Shape{batch, m, k};
@@ -58,12 +58,12 @@ TEST(CpuMatmul, PiecesOfAnyCutMakeTheWholeProduct) {
     const auto up_to = [&](int64_t most) { return 1 + static_cast<int64_t>(random() % most); };
     for (uint64_t seed = 0; seed < 24; ++seed) {
       const bool tall = seed % 3 == 0, wide = seed % 3 == 1;
-      const Product product{.batch = up_to(3),
-                            .m = up_to(tall ? 1200 : 300),
-                            .n = up_to(wide ? 1200 : 300),
-                            .k = up_to(seed % 6 == 5 ? 1200 : 12),
-                            .left_transposed = random() % 2 == 0,
-                            .right_transposed = random() % 2 == 0};
+      const RandomProduct product{.batch = up_to(3),
+                                  .m = up_to(tall ? 1200 : 300),
+                                  .n = up_to(wide ? 1200 : 300),
+                                  .k = up_to(seed % 6 == 5 ? 1200 : 12),
+                                  .left_transposed = random() % 2 == 0,
+                                  .right_transposed = random() % 2 == 0};
       expect_exact(product, seed % 4 == 3 ? DType::bf16 : DType::f32, device, seed);
     }
   }

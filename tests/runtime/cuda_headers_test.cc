@@ -251,7 +251,7 @@ constexpr Header kHeaders[] = {
     {"cublasLt.h", kHaveCublasLt},
 };
 
-class CudaHeadersThere : public testing::TestWithParam<Header> {};
+class CudaHeadersThere : public ::testing::TestWithParam<Header> {};
 
 TEST_P(CudaHeadersThere, AgreeWithOurDeclarations) {
   if (!GetParam().was_there)
@@ -270,7 +270,7 @@ TEST(CudaHeaders, TheDriverExportsWhatWeAskFor) {
   dlclose(stub);  // or a later test of this process would take it for the driver
 }
 
-INSTANTIATE_TEST_SUITE_P(All, CudaHeadersThere, testing::ValuesIn(kHeaders),
+INSTANTIATE_TEST_SUITE_P(All, CudaHeadersThere, ::testing::ValuesIn(kHeaders),
                          [](const auto& header) {
                            const std::string name = header.param.name;
                            return name.substr(0, name.find('.'));

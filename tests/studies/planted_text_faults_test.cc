@@ -26,7 +26,7 @@ using testing::FaultTally;
 using testing::kEveryFault;
 using testing::TextFault;
 
-constexpr testing::Excuse kExcuses[] = {
+constexpr testing::Excuse kTextExcuses[] = {
     {"preamble: exponential: the wrong base",
      "it only chooses a whole number near x / ln 2, and any near one serves"},
     {"mixed .*preamble: exponential: a wrong coefficient",
@@ -100,7 +100,7 @@ TEST(Child, DISABLED_JudgesARow) {
   fmt::print("status {}\n", status_name(testing::run_case(*device, of).status));
 }
 
-struct Judgement {
+struct TextJudgement {
   std::string status;  // empty: ended by a signal
   std::string digest;
   bool compiles = true;
@@ -108,8 +108,8 @@ struct Judgement {
   bool is_wrong() const { return status == "wrong"; }
 };
 
-Judgement judge(const std::string& kind, size_t number, const TempDir& folder,
-                const std::string& entry) {
+TextJudgement judge(const std::string& kind, size_t number, const TempDir& folder,
+                    const std::string& entry) {
   const ChildResult child = run_child("JudgesARow", {{"FAULT_DEVICE", kind},
                                                      {"FAULT_CASE", std::to_string(number)},
                                                      {"FAULT_FOLDER", folder.path().string()},
@@ -155,7 +155,7 @@ void add_faults(const std::string& kind, size_t number, const TempDir& folder,
   const FaultCase of = all_cases().at(number);
   std::filesystem::remove_all(folder / "texts");
   std::filesystem::create_directories(folder / "texts");
-  const Judgement right = judge(kind, number, folder, {});
+  const TextJudgement right = judge(kind, number, folder, {});
   ASSERT_EQ(right.status, "ok") << of.name();
   std::set<std::filesystem::path> files;
   for (const auto& file : std::filesystem::directory_iterator(folder / "texts"))
@@ -181,7 +181,7 @@ void expect_caught(const std::string& kind, const std::vector<PlacedText>& fault
   std::vector<std::string> refused, ended;
   for (const PlacedText& placed : faults) {
     write_text(folder / "fault", placed.fault.text);
-    const Judgement found = judge(kind, placed.number, folder, placed.fault.entry);
+    const TextJudgement found = judge(kind, placed.number, folder, placed.fault.entry);
     const std::string name = fmt::format("{}, {}: {}", all_cases()[placed.number].name(),
                                          placed.fault.entry, placed.fault.what);
     if (!found.compiles)
@@ -189,7 +189,8 @@ void expect_caught(const std::string& kind, const std::vector<PlacedText>& fault
     else if (found.status.empty())
       ended.push_back(name);
     else
-      tally.add(name, found.is_wrong(), found.is_wrong() || found.digest != placed.right, kExcuses);
+      tally.add(name, found.is_wrong(), found.is_wrong() || found.digest != placed.right,
+                kTextExcuses);
   }
   tally.print("generated texts, " + kind);
   for (const std::string& each : ended) fmt::print("  ended the process: {}\n", each);

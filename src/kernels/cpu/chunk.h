@@ -11,6 +11,7 @@
 namespace ridgeline {
 
 inline constexpr int64_t kChunk = 2048;  // three operands and a result stay inside a 48 KiB L1
+inline constexpr int64_t kGrain = 8 * kChunk;  // elements worth handing to another thread
 
 using ChunkBuffer = std::array<float, kChunk>;
 

@@ -4,12 +4,11 @@
 #include <limits>
 
 #include "base/larger.h"
+#include "kernels/cpu/chunk.h"
 #include "kernels/cpu/simd_kernels.h"
 
 namespace ridgeline {
 namespace {
-
-constexpr int64_t kGrain = 16384;  // elements that are worth a task
 
 float* scratch_of_thread(int64_t floats) {
   static thread_local std::vector<float> scratch;

@@ -11,8 +11,6 @@
 namespace ridgeline {
 namespace {
 
-constexpr int64_t kGrain = 16384;  // elements worth handing to another thread
-
 int64_t rows_worth_a_task(int64_t width) {
   return std::max<int64_t>(1, kGrain / width);
 }

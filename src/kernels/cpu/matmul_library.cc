@@ -45,7 +45,7 @@ constexpr int64_t kBlockRows = 256;
 constexpr int64_t kBlockColumns = 256;
 constexpr int64_t kBlockDepth = 512;
 
-struct Scratch {
+struct BlockScratch {
   std::vector<float> a, b, c;  // empty until a product needs packing
 
   void prepare() {
@@ -75,7 +75,7 @@ void pack(const SimdKernels& simd, const Matrix& m, int64_t row, int64_t column,
 // For 16-bit storage and strides the library cannot read.
 void multiply_packed(const SimdKernels& simd, const Matrix& a, const Matrix& b,
                      const TensorView& out, int64_t out_offset, int64_t out_step,
-                     Scratch& scratch) {
+                     BlockScratch& scratch) {
   scratch.prepare();
   const int64_t n = b.columns;
   for (int64_t row = 0; row < a.rows; row += kBlockRows) {
@@ -151,7 +151,7 @@ void library_matmul_kernel(const KernelCall& call, const CpuContext& context) {
   const int64_t batch = element_count(batch_shape);
 
   const Cuts cuts = cut_product(m, n, batch, context.pool.threads());
-  std::vector<Scratch> scratch(static_cast<size_t>(context.pool.threads()));
+  std::vector<BlockScratch> scratch(static_cast<size_t>(context.pool.threads()));
   context.pool.for_each_nearby(batch * cuts.rows * cuts.columns, [&](int64_t item, int thread) {
     const int64_t index = item / (cuts.rows * cuts.columns);
     const auto [row, rows] = part_of(m, item / cuts.columns % cuts.rows, cuts.rows);

@@ -7,7 +7,7 @@ namespace ridgeline {
 namespace {
 
 constexpr int kMaxOperands = 3;
-constexpr int64_t kGrain = 16 * kChunk;  // elements worth handing to another thread
+constexpr int64_t kPointwiseGrain = 2 * kGrain;  // one pass over memory: less work an element
 
 // Runs `op` over `inputs` broadcast to the shape of `out`, whose strides may be any.
 void run_pointwise(Op op, std::span<const TensorView> inputs, const TensorView& out,
@@ -21,7 +21,7 @@ void run_pointwise(Op op, std::span<const TensorView> inputs, const TensorView& 
       walk.strides.back().back();  // a part of a padded tensor may not be contiguous
   const int64_t width = walk.shape.back();
   const int64_t chunks = (width + kChunk - 1) / kChunk;
-  const int64_t grain = std::max<int64_t>(1, kGrain / std::min(width, kChunk));
+  const int64_t grain = std::max<int64_t>(1, kPointwiseGrain / std::min(width, kChunk));
 
   context.pool.for_range(walk.outer_count() * chunks, grain, [&](int64_t begin, int64_t end) {
     std::array<ChunkBuffer, kMaxOperands> buffers;

@@ -161,10 +161,10 @@ void ThreadPool::for_each_nearby(int64_t count, const State::Task& task) {
   if (parts == 1 || count <= 1) return for_each(count, task);
   // Part p is [count p / parts, count (p + 1) / parts). Every call takes one index, from its own
   // part while that lasts; there are as many calls as indices, so each finds one.
-  struct alignas(64) Part {
+  struct alignas(64) Share {
     std::atomic<int64_t> next;
   };
-  std::vector<Part> taken(static_cast<size_t>(parts));
+  std::vector<Share> taken(static_cast<size_t>(parts));
   for (int64_t part = 0; part < parts; ++part)
     taken[static_cast<size_t>(part)].next = count * part / parts;
   for_each(count, [&](int64_t, int thread) {

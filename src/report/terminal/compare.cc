@@ -62,10 +62,6 @@ bool varies(const Column& column, const Comparison& comparison) {
   });
 }
 
-std::string cell(double value, const char* format) {
-  return std::isfinite(value) ? fmt::format(fmt::runtime(format), value) : std::string();
-}
-
 // "1.250x faster", "3.170x slower", "none".
 std::string change_text(double speedup) {
   const std::string text = times_text(speedup, 3);

@@ -12,7 +12,7 @@ namespace {
 
 using nvml::Api;
 using nvml::ClockType;
-using nvml::Device;
+using NvmlDevice = nvml::Device;
 
 // All null where NVML is not there or does not start.
 Api load() {
@@ -33,13 +33,13 @@ const Api& api() {
 }
 
 // The two libraries count GPUs differently, so that the address on the bus tells which it is.
-std::optional<Device> device_of(int ordinal) {
+std::optional<NvmlDevice> device_of(int ordinal) {
   if (!api().nvmlDeviceGetHandleByPciBusId_v2) return std::nullopt;
   try {
     const cuda::Driver& driver = cuda::driver();
     cuda::DeviceHandle handle = 0;
     char id[32] = {};
-    Device device = nullptr;
+    NvmlDevice device = nullptr;
     if (driver.cuDeviceGet(&handle, ordinal) == cuda::kSuccess &&
         driver.cuDeviceGetPCIBusId(id, sizeof id, handle) == cuda::kSuccess &&
         api().nvmlDeviceGetHandleByPciBusId_v2(id, &device) == nvml::kSuccess)
@@ -64,7 +64,7 @@ std::optional<double> number(Function function, double unit, Arguments... argume
   return *value * unit;
 }
 
-std::optional<unsigned long long> clock_reasons(Device device) {
+std::optional<unsigned long long> clock_reasons(NvmlDevice device) {
   if (const auto reasons =
           ask<unsigned long long>(api().nvmlDeviceGetCurrentClocksEventReasons, device))
     return reasons;
@@ -73,7 +73,7 @@ std::optional<unsigned long long> clock_reasons(Device device) {
 
 constexpr unsigned long long kHeldBySetting = 0x2;
 
-std::optional<bool> clocks_locked(Device device, std::optional<unsigned long long> reasons) {
+std::optional<bool> clocks_locked(NvmlDevice device, std::optional<unsigned long long> reasons) {
   const auto now = ask<unsigned>(api().nvmlDeviceGetApplicationsClock, device, nvml::kClockSm);
   const auto usual =
       ask<unsigned>(api().nvmlDeviceGetDefaultApplicationsClock, device, nvml::kClockSm);
@@ -96,7 +96,7 @@ std::string clock_reasons_text(unsigned long long reasons) {
 }
 
 std::optional<GpuState> gpu_state(int ordinal) {
-  const std::optional<Device> device = device_of(ordinal);
+  const std::optional<NvmlDevice> device = device_of(ordinal);
   if (!device) return std::nullopt;
   const auto reasons = clock_reasons(*device);
   return GpuState{

@@ -18,7 +18,7 @@ namespace ridgeline {
 namespace {
 
 constexpr size_t kQuickCandidates = 4;
-constexpr int kRepetitions = 5;
+constexpr int kTimedCalls = 5;
 
 // Of the texts that all candidates are made from: a choice among older kernels is worth nothing.
 std::string hash_of_texts() {
@@ -148,9 +148,9 @@ double CudaTuner::time_ms(const std::vector<CudaLaunch>& launches) {
   };
   queue_.time_ms(work);  // loads, and warms caches and clocks
   std::vector<double> times;
-  for (int i = 0; i < kRepetitions; ++i) times.push_back(queue_.time_ms(work));
-  std::nth_element(times.begin(), times.begin() + kRepetitions / 2, times.end());
-  return times[kRepetitions / 2];
+  for (int i = 0; i < kTimedCalls; ++i) times.push_back(queue_.time_ms(work));
+  std::nth_element(times.begin(), times.begin() + kTimedCalls / 2, times.end());
+  return times[kTimedCalls / 2];
 }
 
 }  // namespace ridgeline

@@ -7,8 +7,8 @@
 namespace ridgeline {
 namespace {
 
-using Pass = void (KernelCalls::*)(int64_t copy);
-constexpr std::array<Pass, 2> kPasses = {&KernelCalls::forward, &KernelCalls::backward};
+using Call = void (KernelCalls::*)(int64_t copy);
+constexpr std::array<Call, 2> kPassCalls = {&KernelCalls::forward, &KernelCalls::backward};
 
 }  // namespace
 
@@ -25,7 +25,7 @@ void KernelRow::prepare() {
     throw Error(ErrorKind::unsupported,
                 "naive attention allocates as it runs: it cannot be captured in a launch graph",
                 "measure it hot or cold");
-  for (const Pass& pass : std::span(kPasses).first(passes()))
+  for (const Call& pass : std::span(kPassCalls).first(passes()))
     graphs_.push_back(captured(device_, [&] {
       for (int call = 0; call < options_.calls; ++call) (calls_.get()->*pass)(0);
     }));
@@ -69,7 +69,7 @@ void KernelRow::start(size_t pass) {
   if (!graphs_.empty()) return graphs_[pass]();
   for (int call = 0; call < options_.calls; ++call) {
     int64_t& copy = next_copy_[pass];
-    (calls_.get()->*kPasses[pass])(copy);
+    (calls_.get()->*kPassCalls[pass])(copy);
     if (++copy == options_.copies) copy = 0;
   }
 }

@@ -12,13 +12,13 @@
 namespace ridgeline {
 namespace {
 
-struct Scenario {
+struct NamedScenario {
   const char* series;
   const char* words;
 };
-constexpr std::array kScenarios = {Scenario{"forward", "forward"},
-                                   Scenario{"fwd_bwd", "forward and backward"},
-                                   Scenario{"full_step", "full training step"}};
+constexpr std::array kNamedScenarios = {NamedScenario{"forward", "forward"},
+                                        NamedScenario{"fwd_bwd", "forward and backward"},
+                                        NamedScenario{"full_step", "full training step"}};
 
 // One model at one context length: its rows by implementation.
 struct ModelCase {
@@ -99,8 +99,8 @@ Chart bars_chart(const ReportContext& context, const ModelGroup& group, Chart ch
 // What a row holds in the worst moment of its largest scenario; null: it does not say.
 const Json* at_peak_of(const Record& record) {
   if (!record.metrics || !record.metrics->is_object()) return nullptr;
-  for (size_t i = kScenarios.size(); i-- > 0;) {
-    const auto of = record.metrics->find(kScenarios[i].series);
+  for (size_t i = kNamedScenarios.size(); i-- > 0;) {
+    const auto of = record.metrics->find(kNamedScenarios[i].series);
     if (of == record.metrics->end() || !of->is_object()) continue;
     const auto at_peak = of->find("at_peak");
     if (at_peak != of->end() && at_peak->is_object()) return &*at_peak;
@@ -166,7 +166,7 @@ ReportSection model_section(const ReportContext& context) {
     const auto add = [&](Chart chart) {
       if (!chart.series.empty()) view.charts.push_back(std::move(chart));
     };
-    for (const Scenario& scenario : kScenarios)
+    for (const NamedScenario& scenario : kNamedScenarios)
       add(bars_chart(
           context, group,
           {.id = fmt::format("model-time-{}", scenario.series),
@@ -176,7 +176,7 @@ ReportSection model_section(const ReportContext& context) {
                                       scenario.words)},
           Quantity::milliseconds, "median time", scenario.series,
           [&](const ModelCase&, const Record& r) { return median_of(r, scenario.series); }));
-    for (const Scenario& scenario : kScenarios)
+    for (const NamedScenario& scenario : kNamedScenarios)
       add(bars_chart(context, group,
                      {.id = fmt::format("model-speedup-{}", scenario.series),
                       .title = fmt::format("Speedup over {}: {}", base, scenario.words),

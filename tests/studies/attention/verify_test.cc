@@ -143,7 +143,7 @@ struct Case {
   AttentionConfig config;
 };
 
-class WrongElement : public testing::TestWithParam<Case> {};
+class WrongElement : public ::testing::TestWithParam<Case> {};
 
 // Long problems are sampled; the first and the last row are always among the sampled ones.
 TEST_P(WrongElement, IsSeenWhereverItIsChecked) {
@@ -170,12 +170,12 @@ TEST_P(WrongElement, IsSeenWhenItIsNotANumber) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Attention, WrongElement,
-                         testing::Values(Case{"output", kShort}, Case{"log_sum_exp", kShort},
-                                         Case{"log_sum_exp", kLong}, Case{"d_q", kShort},
-                                         Case{"d_k", kShort}, Case{"d_v", kShort},
-                                         Case{"output", kLong}, Case{"d_q", kLong},
-                                         Case{"d_k", kLong}, Case{"d_v", kLong}),
-                         [](const testing::TestParamInfo<Case>& c) {
+                         ::testing::Values(Case{"output", kShort}, Case{"log_sum_exp", kShort},
+                                           Case{"log_sum_exp", kLong}, Case{"d_q", kShort},
+                                           Case{"d_k", kShort}, Case{"d_v", kShort},
+                                           Case{"output", kLong}, Case{"d_q", kLong},
+                                           Case{"d_k", kLong}, Case{"d_v", kLong}),
+                         [](const ::testing::TestParamInfo<Case>& c) {
                            const bool whole = c.param.config.seq_len <= kWholeTensorLimit;
                            return c.param.tensor + (whole ? "_whole" : "_sampled");
                          });

@@ -189,7 +189,7 @@ TEST(ModelNotes, SayThatTheClockMeasuresTheHostWhereVanillaIsHostBound) {
         "busy for 1.5 of 6 ms, so 6.00x by the clock measures the host, and "
         "the kernels' own ratio is 1.50x; fwd_bwd: ");
   });
-  EXPECT_NE(found, notes.end()) << testing::PrintToString(notes);
+  EXPECT_NE(found, notes.end()) << ::testing::PrintToString(notes);
   for (const std::string& note : model_notes(std::vector{
            with_busy_time(model_record("vanilla", 6), 0.9), model_record("compiled", 2)}))
     EXPECT_FALSE(note.starts_with("Host-bound")) << note;

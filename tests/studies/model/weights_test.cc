@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-ModelWorkload workload(Mode mode, ModelPrecision precision = ModelPrecision::fp32) {
+ModelWorkload saved_workload(Mode mode, ModelPrecision precision = ModelPrecision::fp32) {
   return {.config = testing::tiny_transformer(), .precision = precision, .mode = mode};
 }
 
@@ -62,7 +62,7 @@ TEST_F(ModelWeights, ATrainedModelGoesOnWhereItWasSaved) {
   const fs::path file = directory_ / "trained.safetensors";
   for (const Mode mode : {Mode::vanilla, Mode::compiled})
     for (const ModelPrecision precision : {ModelPrecision::fp32, ModelPrecision::mixed}) {
-      const ModelWorkload row = workload(mode, precision);
+      const ModelWorkload row = saved_workload(mode, precision);
       const double before = loss(save(file, row), "full_step");
       EXPECT_EQ(SafetensorsFile(file).header().metadata.at("steps"), "5");  // one is looked at
       // The study's own check: compiled agrees with vanilla from these weights, too.
@@ -73,8 +73,8 @@ TEST_F(ModelWeights, ATrainedModelGoesOnWhereItWasSaved) {
 }
 
 TEST_F(ModelWeights, BothModesSaveTheSameWeightsUpToRounding) {
-  save(directory_ / "vanilla", workload(Mode::vanilla));
-  save(directory_ / "compiled", workload(Mode::compiled));
+  save(directory_ / "vanilla", saved_workload(Mode::vanilla));
+  save(directory_ / "compiled", saved_workload(Mode::compiled));
   const std::vector<float> vanilla = weights_in(directory_ / "vanilla");
   const std::vector<float> compiled = weights_in(directory_ / "compiled");
   ASSERT_EQ(vanilla.size(), compiled.size());
@@ -84,7 +84,7 @@ TEST_F(ModelWeights, BothModesSaveTheSameWeightsUpToRounding) {
 // Without warm-ups the step that is looked at comes after the samples, from the beginning again.
 TEST_F(ModelWeights, WhatIsSavedIsNotWhatVerificationLeft) {
   warmups_ = 0;
-  const ModelWorkload row = workload(Mode::vanilla);
+  const ModelWorkload row = saved_workload(Mode::vanilla);
   save(directory_ / "checked", row, {.verify = true});
   EXPECT_EQ(SafetensorsFile(directory_ / "checked").header().metadata.at("steps"), "3");
   save(directory_ / "unchecked", row, {.verify = false});
@@ -93,7 +93,7 @@ TEST_F(ModelWeights, WhatIsSavedIsNotWhatVerificationLeft) {
 
 TEST_F(ModelWeights, FilesOfOtherModelsAreRefused) {
   const fs::path file = directory_ / "tiny.safetensors";
-  save(file, workload(Mode::vanilla));
+  save(file, saved_workload(Mode::vanilla));
   TransformerConfig config = testing::tiny_transformer();
   EXPECT_NO_THROW(check_model_weights(file, config));
   config.context_length *= 2;
@@ -117,7 +117,7 @@ TEST_F(ModelWeights, ClippedRowsAreVerifiedAndAsLargeAsPredicted) {
     for (const Mode mode : {Mode::vanilla, Mode::compiled}) {
       // Compiled alone takes its vanilla run for this.
       const Record record =
-          run(workload(mode, precision), {.optimizer = {.max_norm = kBelowTheNorm}});
+          run(saved_workload(mode, precision), {.optimizer = {.max_norm = kBelowTheNorm}});
       for (const ScenarioInfo& scenario : scenarios()) {
         const Json& of = record.metrics.value()[std::string(scenario.series)];
         EXPECT_EQ(of["peak_bytes"], of["predicted_peak_bytes"]) << scenario.name;
@@ -144,7 +144,7 @@ TEST_F(ModelWeights, WeightsThatAreNanAreWrongInEveryScenarioAndAreNotSaved) {
                                  .weights = nan,
                                  .save_weights = saved,
                                  .verify = verify});
-      const ModelWorkload row = workload(Mode::vanilla);
+      const ModelWorkload row = saved_workload(Mode::vanilla);
       const Record record = study.run(row, study.describe(row, {})).value();
       EXPECT_EQ(record.status, Status::wrong) << scenario.name;
       EXPECT_NE(record.error.find("is not finite"), std::string::npos) << record.error;
@@ -153,7 +153,7 @@ TEST_F(ModelWeights, WeightsThatAreNanAreWrongInEveryScenarioAndAreNotSaved) {
 }
 
 TEST_F(ModelWeights, AWrongNormIsWrong) {
-  const ModelWorkload row = workload(Mode::compiled);
+  const ModelWorkload row = saved_workload(Mode::compiled);
   const ModelSample right{.loss = 4, .gradients = {{"a", {1, 2}}}, .gradient_norm = 2};
   ModelSample wrong = right;
   wrong.gradient_norm = 2.01;

@@ -10,7 +10,7 @@
 namespace ridgeline {
 namespace {
 
-class PrecisionRows : public testing::Test {
+class PrecisionRows : public ::testing::Test {
  protected:
   Record run(const PrecisionWorkload& workload) {
     return study_.run(workload, study_.describe(workload, {})).value();

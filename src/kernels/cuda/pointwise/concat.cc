@@ -9,7 +9,7 @@
 namespace ridgeline {
 namespace {
 
-constexpr int64_t kItemsPerBlock = 1024;  // as in concat.cu: four for each of 256 threads
+constexpr int64_t kConcatItemsPerBlock = 1024;  // as in concat.cu: four for each of 256 threads
 constexpr size_t kMostParts = std::size(ConcatParams{}.parts);
 
 // The axes [first, last) of a view.
@@ -86,7 +86,7 @@ std::vector<CudaLaunch> plan_concat(const CudaCall& call) {
                                              {"OUTER_AXES", std::to_string(outer.shape.rank())},
                                              {"INNER_AXES", std::to_string(inner.shape.rank())},
                                              {"INDEX", index_name(params.items)}}}};
-  launch.grid = {static_cast<uint32_t>(divide_up(params.items, kItemsPerBlock)), 1, 1};
+  launch.grid = {static_cast<uint32_t>(divide_up(params.items, kConcatItemsPerBlock)), 1, 1};
   launch.threads = 256;
   launch.set_params(params);
   return alone(std::move(launch));
