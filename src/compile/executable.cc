@@ -168,6 +168,9 @@ std::string Executable::explain(bool timed) {
 
 void Executable::prepare(const Bindings& bindings) {
   release();
+  std::string why_not;
+  nvtx_ = NvtxScopes::open(why_not);
+  if (!why_not.empty() && options_.message) options_.message(why_not);
   if (plan()) {
     begin("kernels");
     const double start = monotonic_s();
@@ -176,6 +179,7 @@ void Executable::prepare(const Bindings& bindings) {
                         ExecutorOptions{.bound = bound_storages(graph_, plan_->layouts, bindings),
                                         .record = rungs().launch_graph});
       if (kernels_seconds_ == 0) kernels_seconds_ = monotonic_s() - start;
+      set_observer(nullptr);
       return;
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::unsupported) throw;
@@ -186,6 +190,7 @@ void Executable::prepare(const Bindings& bindings) {
   }
   eager_.emplace(graph_, *schedule_, device_,
                  ExecutorOptions{.bound = bound_storages(graph_, schedule_->layouts, bindings)});
+  set_observer(nullptr);
 }
 
 void Executable::release() {
@@ -221,10 +226,12 @@ bool Executable::has_output(std::string_view name) const {
 
 void Executable::run() {
   compiled_ ? compiled_->run_all() : eager_->run_all();
+  if (nvtx_) nvtx_->close();
 }
 
 void Executable::run_stage(size_t stage) {
   compiled_ ? compiled_->run_stage(stage) : eager_->run_stage(stage);
+  if (nvtx_) nvtx_->close();
 }
 
 void Executable::set_poison(bool poison) {
@@ -232,6 +239,10 @@ void Executable::set_poison(bool poison) {
 }
 
 void Executable::set_observer(KernelObserver* observer) {
+  if (nvtx_) {
+    nvtx_->set_next(observer);
+    observer = nvtx_.get();
+  }
   compiled_ ? compiled_->set_observer(observer) : eager_->set_observer(observer);
 }
 

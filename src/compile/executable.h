@@ -27,6 +27,7 @@
 #include "plan/plan.h"
 #include "runtime/compiled_executor.h"
 #include "runtime/eager_executor.h"
+#include "runtime/nvtx.h"
 
 namespace ridgeline {
 
@@ -104,6 +105,7 @@ class Executable {
   size_t recomputed_ = 0;
   std::optional<EagerExecutor> eager_;
   std::optional<CompiledExecutor> compiled_;
+  std::unique_ptr<NvtxScopes> nvtx_;  // null: no outside profiler
   std::string fallback_;
   double traced_seconds_ = 0, kernels_seconds_ = 0;
 };

@@ -30,6 +30,16 @@ ScopeGuard::ScopeGuard(Graph& graph, std::string_view name)
     graph_.enter_scope(before_ + "." + std::string(name));
 }
 
+std::vector<std::string> scope_parts(std::string_view path) {
+  std::vector<std::string> parts;
+  for (size_t at = 0; at < path.size();) {
+    const size_t end = std::min(path.find('.', at), path.size());
+    parts.emplace_back(path.substr(at, end - at));
+    at = end + 1;
+  }
+  return parts;
+}
+
 std::string_view scope_leaf(std::string_view path) {
   return path.substr(path.rfind('.') + 1);  // npos + 1: the whole
 }

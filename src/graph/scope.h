@@ -10,6 +10,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "graph/graph.h"
 
@@ -33,6 +34,9 @@ class ScopeGuard {
   Graph& graph_;
   std::string before_;
 };
+
+// "layers", "3", "attention", "scores" of "layers.3.attention.scores".
+std::vector<std::string> scope_parts(std::string_view path);
 
 // "scores" of "layers.3.attention.scores".
 std::string_view scope_leaf(std::string_view path);

@@ -23,6 +23,7 @@ struct Spec {
   Origin origin;
   std::vector<int> majors;  // of the soname, preferred first
   std::string how_to_get;
+  bool is_listed = true;  // else only outside profilers ask for it
 };
 
 const std::vector<Spec>& specs() {
@@ -53,6 +54,16 @@ const std::vector<Spec>& specs() {
        {1},
        "it comes with NVIDIA's driver (in a container: "
        "NVIDIA_DRIVER_CAPABILITIES=compute,utility)"},
+      {{"nvtx3interop", "names ranges for outside profilers"},
+       Origin::toolkit,
+       {1},
+       "pip install nvidia-nvtx",
+       false},
+      {{"nvToolsExt", "names ranges for outside profilers"},
+       Origin::toolkit,
+       {1},
+       "pip install nvidia-nvtx (nvidia-nvtx-cu12 for CUDA 12)",
+       false},
   };
   return rows;
 }
@@ -233,6 +244,7 @@ const char* known_symbol(std::string_view stem) {
   if (stem == "nvrtc") return "nvrtcVersion";
   if (stem == "cublasLt") return "cublasLtGetVersion";
   if (stem == "cupti") return "cuptiGetVersion";
+  if (stem.starts_with("nv") && stem != "nvidia-ml") return "nvtxRangePushA";
   return "nvmlInit_v2";
 }
 
@@ -278,7 +290,8 @@ void* CudaLibrary::symbol(const char* name) const {
 std::span<const CudaLibraryFacts> cuda_library_list() {
   static const std::vector<CudaLibraryFacts> list = [] {
     std::vector<CudaLibraryFacts> facts;
-    for (const Spec& spec : specs()) facts.push_back(spec.facts);
+    for (const Spec& spec : specs())
+      if (spec.is_listed) facts.push_back(spec.facts);
     return facts;
   }();
   return list;

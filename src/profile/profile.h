@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels/cpu/thread_pool.h"
+#include "profile/cpu_events.h"
 #include "profile/kernels.h"
 #include "runtime/activity.h"
 
@@ -58,7 +59,8 @@ struct Profile {
   std::vector<LaunchCall> launches;              // of the driver, where the source tells them
   std::vector<std::vector<ThreadSpan>> threads;  // of the CPU's pool, by thread
   std::vector<ProfileStep> steps;
-  size_t unmapped = 0;   // invocations of kernels that belong to no node
+  std::optional<CpuCounts> cpu;  // of the CPU's threads, over all steps
+  size_t unmapped = 0;           // invocations of kernels that belong to no node
   size_t captured = 0;   // pieces of work that launch graphs were recorded with; 0: none was
   size_t dropped = 0;    // records that were lost
   size_t not_timed = 0;  // records without times

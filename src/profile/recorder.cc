@@ -206,6 +206,8 @@ Profile record_profile(Executable& executable, Device& device, ActivityTracer* t
   CallLog log(profile.kernels, device, tracer);
   std::vector<double> traced_ms;
   int64_t origin_ns = 0;  // of the marks
+  std::optional<CpuEvents> cpu;
+  if (!device.has_queue() && device.host_threads()) cpu.emplace(*device.host_threads());
   const size_t captured_before = tracer ? tracer->take().captured : 0;
   {
     Attached attached(executable, device, log);
@@ -215,6 +217,7 @@ Profile record_profile(Executable& executable, Device& device, ActivityTracer* t
         device.synchronize();
         if (tracer) tracer->take();
         attached.watch_threads(profile.threads);
+        if (cpu) cpu->start();
         origin_ns = log.now_ns();
         if (log.places_events()) device.mark();
       }
@@ -227,6 +230,7 @@ Profile record_profile(Executable& executable, Device& device, ActivityTracer* t
       profile.steps.push_back({.number = number, .begin_ns = begin_ns, .end_ns = end_ns});
       traced_ms.push_back(1e-6 * static_cast<double>(end_ns - begin_ns));
     }
+    if (cpu) profile.cpu = cpu->stop();
   }
 
   if (tracer) {

@@ -67,7 +67,8 @@ class Events {
         to.process, to.thread, time(to_ns));
   }
 
-  void counter(uint32_t process, const CounterTrack& track, const CounterTrack::Point& point) {
+  void counter(const std::string& process, const CounterTrack& track,
+               const CounterTrack::Point& point) {
     add(R"({{"ph":"C","cat":"hardware_counters","name":{},"pid":{},"tid":0,"ts":{},"args":{{{}:{}}}}})",
         json_text(track.name), process, time(point.at_ns), json_text(track.series),
         Json(point.value).dump());
@@ -152,16 +153,6 @@ std::string_view category_of_work(DeviceWork::Kind kind) {
   return kNames[static_cast<size_t>(kind)];
 }
 
-std::vector<std::string> split(std::string_view path) {
-  std::vector<std::string> parts;
-  for (size_t at = 0; at < path.size();) {
-    const size_t end = std::min(path.find('.', at), path.size());
-    parts.emplace_back(path.substr(at, end - at));
-    at = end + 1;
-  }
-  return parts;
-}
-
 // Phases, and in them scopes, as slices around the kernels of a profile.
 std::vector<Slice> scope_slices(const Profile& profile, std::string_view category) {
   struct Open {
@@ -177,7 +168,7 @@ std::vector<Slice> scope_slices(const Profile& profile, std::string_view categor
   };
   uint32_t step = kNobody;
   for (const Invocation& each : profile.invocations) {
-    std::vector<std::string> parts = split(profile.scope(each));
+    std::vector<std::string> parts = scope_parts(profile.scope(each));
     parts.insert(parts.begin(), std::string(profile.phase(each)));
     if (each.kernel == kNobody || each.work.end_ns <= end_ns) continue;
     size_t same = 0;
@@ -220,9 +211,13 @@ class TraceFile {
       write_device();
     else
       write_threads();
-    for (const CounterTrack& track : options_.counters)
-      for (const CounterTrack::Point& point : track.points)
-        events_.counter(profile_.has_queue ? 0 : kHost, track, point);
+    for (const CounterTrack& track : options_.counters) {
+      // Kineto names a process of counters by a text, where others have numbers.
+      const std::string process = track.process.empty()
+                                      ? fmt::to_string(profile_.has_queue ? 0 : kHost)
+                                      : json_text(track.process);
+      for (const CounterTrack::Point& point : track.points) events_.counter(process, track, point);
+    }
     events_.raw("\n]}\n");
     events_.flush();
   }
@@ -236,6 +231,8 @@ class TraceFile {
                         step.begin_ns,
                         step.end_ns,
                         {}});
+    for (const TraceMark& mark : options_.marks)
+      slices.push_back({"user_annotation", mark.name, mark.begin_ns, mark.end_ns, {}});
     if (profile_.has_queue)
       for (uint32_t i = 0; i < profile_.calls.size(); ++i) {
         const HostCall& call = profile_.calls[i];

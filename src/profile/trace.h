@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "profile/profile.h"
+#include "runtime/utilisation.h"
 
 namespace ridgeline {
 
@@ -26,17 +27,30 @@ struct CounterTrack {
   std::string name;    // "memory", "SM active"
   std::string series;  // "bytes", "%"
   std::vector<Point> points;
+  std::string process = {};  // under which it stands; empty: the device
+};
+
+// A stretch of time beside the steps, among the calls of the host.
+struct TraceMark {
+  std::string name;
+  int64_t begin_ns = 0, end_ns = 0;  // by the profile's clock
 };
 
 struct TraceOptions {
   std::string name = {};
   std::vector<CounterTrack> counters = {};
+  std::vector<TraceMark> marks = {};
 };
 
 // Compressed if the path ends in .gz; streamed, and the file is there whole or not at all. Throws a
 // usage or environment error for a path that cannot be written and for a full disk.
 void write_trace(const Profile& profile, const std::filesystem::path& path,
                  const TraceOptions& options = {});
+
+// What a GPU's counters told over time, as tracks of the process "GPU 0 Counters", and the pass in
+// which they were read. `offset_ns`: the profile's clock less monotonic_ns().
+void add_utilisation(TraceOptions& options, const Utilisation& seen, int ordinal,
+                     int64_t offset_ns);
 
 // As many numbers as there are invocations: on which lane of its stream each is.
 std::vector<uint32_t> lanes_of(const Profile& profile);

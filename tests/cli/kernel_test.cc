@@ -34,7 +34,7 @@ TEST(Kernel, WritesRecordsJsonAndCsv) {
     EXPECT_TRUE(contains(record.command, "ridgeline kernel --device cpu")) << record.command;
   }
   EXPECT_EQ(Json::parse(read_text(sandbox / "results/kernel/kernel.json")).size(), 4u);
-  EXPECT_TRUE(contains(read_text(sandbox / "results/kernel/kernel.csv"), "sm_utilization"));
+  EXPECT_TRUE(contains(read_text(sandbox / "results/kernel/kernel.csv"), "peak_share"));
   EXPECT_TRUE(contains(read_text(sandbox / "more.md"), "| flash |"));
   EXPECT_TRUE(contains(run.out, "an FMA as two")) << "the convention is printed";
 }

@@ -75,10 +75,16 @@ inline std::vector<Record> seed_records() {
                 {"mfu_is", "of the peak"},      {"launches_are", "kernels per step"},
                 {"seconds_are", "of compiling"}};
   };
+  const Json utilization = {{"source", "NVML GPM"},
+                            {"sm_active", 0.2},
+                            {"tensor_active", 0.1},
+                            {"dram_bytes_per_s", 1e12},
+                            {"passed_over", {"CUPTI PM sampling: no"}}};
   const Json rates = {{"gflops_per_s", 10.5},   {"gb_per_s", 2.5},
                       {"queries_per_s", 1e6},   {"host_us", 5.5},
                       {"peak_share", 0.1},      {"arithmetic_intensity", 2.6},
-                      {"sm_utilization", 0.01}, {"ceiling_share", 0.2}};
+                      {"sm_utilization", 0.01}, {"ceiling_share", 0.2},
+                      {"utilization", utilization}};
   const std::vector<std::string> phases = {"forward", "backward"};
   std::vector<Record> all;
   for (const int length : {256, 512, 1024, 2048})
@@ -126,6 +132,13 @@ inline std::vector<Record> seed_records() {
                    {"traced_step_ms", 2.0},
                    {"untraced_step_ms", 1.9},
                    {"tracing_cost", 0.05},
+                   {"utilization", utilization},
+                   {"cpu_events",
+                    {{"task_clock_ns", 1e6},
+                     {"page_faults", 3.0},
+                     {"context_switches", 2.0},
+                     {"forced_switches", 1.0},
+                     {"unsupported", {{"cycles", "no counter"}, {"instructions", "no counter"}}}}},
                    {"unmapped", 1},
                    {"launch_verdict", "launch-bound"},
                    {"untraced_device_ms", 1.7},

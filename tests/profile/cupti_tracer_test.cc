@@ -1,34 +1,14 @@
 #include <gtest/gtest.h>
 
-#include "measure/test_support.h"
+#include "profile/fake_libraries.h"
 #include "runtime/activity.h"
+#include "runtime/cuda/cupti_api.h"
 
 namespace ridgeline {
 namespace {
 
-// The fake of fake_cupti.cc, fresh.
-class FakeCupti {
- public:
-  FakeCupti() {
-    std::filesystem::copy_file(FAKE_CUPTI_LIBRARY, folder_ / "libcupti.so.13");
-    library = find_cuda_library("cupti", {.variable = [&](const char* name) -> std::string {
-                                  return std::string_view(name) == "RIDGELINE_CUDA_LIBRARIES"
-                                             ? folder_.path().string()
-                                             : "";
-                                }});
-    EXPECT_TRUE(library);
-  }
-  void launch(const char* name) { call<void(const char*)>("fake_launch")(name); }
-  template <class Function>
-  Function* call(const char* name) {
-    return reinterpret_cast<Function*>(library.symbol(name));
-  }
-
-  CudaLibrary library;
-
- private:
-  TempDir folder_;
-};
+using testing::FakeCupti;
+using testing::Told;
 
 TEST(CuptiTracer, WorkBelongsToTheMarkItWasStartedUnder) {
   FakeCupti fake;
@@ -89,21 +69,22 @@ TEST(CuptiTracer, WorkOfALaunchGraphBelongsToTheMarkItWasCapturedUnder) {
   }
 }
 
-TEST(CuptiTracer, AnotherProfilerIsASentence) {
-  setenv("FAKE_CUPTI", "busy", 1);
+TEST(CuptiTracer, AnotherSubscriberIsASentence) {
   FakeCupti fake;
+  cupti::Subscriber other = nullptr;  // a profiler that was attached before us
+  ASSERT_EQ(fake.call<cupti::Result(cupti::Subscriber*, cupti::CallbackFunction, void*)>(
+                "cuptiSubscribe")(&other, nullptr, nullptr),
+            cupti::kSuccess);
   std::string why_not;
   EXPECT_FALSE(open_gpu_activity(fake.library, why_not));
-  unsetenv("FAKE_CUPTI");
   EXPECT_NE(why_not.find("another profiler"), std::string::npos) << why_not;
 }
 
 TEST(CuptiTracer, ADriverThatForbidsItIsASentence) {
-  setenv("FAKE_CUPTI", "forbidden", 1);
+  const Told told("forbidden");
   FakeCupti fake;
   std::string why_not;
   EXPECT_FALSE(open_gpu_activity(fake.library, why_not));
-  unsetenv("FAKE_CUPTI");
   EXPECT_NE(why_not.find("administrators"), std::string::npos) << why_not;
 }
 

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 namespace ridgeline::cupti {
 
@@ -134,6 +135,10 @@ using BufferCompleted = void (*)(Context context, uint32_t stream, uint8_t* buff
   X(cuptiActivityGetNumDroppedRecords, (Context context, uint32_t stream, size_t * dropped)) \
   X(cuptiActivityPushExternalCorrelationId, (ExternalKind kind, uint64_t id))                \
   X(cuptiActivityPopExternalCorrelationId, (ExternalKind kind, uint64_t * last))
+
+// "tracing by CUPTI gave CUPTI_ERROR_... (35); the driver allows it to administrators only ...".
+std::string explain_cupti(Result (*result_string)(Result, const char**), const char* what,
+                          Result result);
 
 struct Api {
 #define RIDGELINE_MEMBER(name, arguments) Result(*name) arguments = nullptr;

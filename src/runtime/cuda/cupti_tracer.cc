@@ -149,14 +149,7 @@ class CuptiTracer : public ActivityTracer {
 
  private:
   std::string explain(const char* what, Result result) const {
-    const char* text = nullptr;
-    api_.cuptiGetResultString(result, &text);
-    const bool forbidden = result == kInsufficientPrivileges || result == kVirtualizedPrivileges;
-    return fmt::format("{} gave {} ({}){}", what, text == nullptr ? "an unknown error" : text,
-                       result,
-                       forbidden ? "; the driver allows it to administrators only "
-                                   "(NVreg_RestrictProfilingToAdminUsers)"
-                                 : "");
+    return explain_cupti(api_.cuptiGetResultString, what, result);
   }
 
   // Nodes are created and cloned by the thread that captures and instantiates, which is also the
@@ -262,6 +255,17 @@ class CuptiTracer : public ActivityTracer {
 };
 
 }  // namespace
+
+std::string cupti::explain_cupti(Result (*result_string)(Result, const char**), const char* what,
+                                 Result result) {
+  const char* text = nullptr;
+  result_string(result, &text);
+  const bool forbidden = result == kInsufficientPrivileges || result == kVirtualizedPrivileges;
+  return fmt::format("{} gave {} ({}){}", what, text == nullptr ? "an unknown error" : text, result,
+                     forbidden ? "; the driver allows it to administrators only "
+                                 "(NVreg_RestrictProfilingToAdminUsers)"
+                               : "");
+}
 
 std::optional<uint64_t> Activity::owner(const DeviceWork& piece) const {
   if (piece.graph_node == 0) return started_under(piece);

@@ -11,10 +11,11 @@ namespace ridgeline {
 namespace {
 
 using nvml::Api;
+using nvml::api;
 using nvml::ClockType;
+using nvml::device_of;
 using NvmlDevice = nvml::Device;
 
-// All null where NVML is not there or does not start.
 Api load() {
   Api api;
   const CudaLibrary& library = cuda_library("nvidia-ml");
@@ -24,29 +25,6 @@ Api load() {
   RIDGELINE_NVML_FUNCTIONS(RIDGELINE_LOAD)
 #undef RIDGELINE_LOAD
   return api.nvmlInit_v2 && api.nvmlInit_v2() == nvml::kSuccess ? api : Api{};
-}
-
-// Started once and never shut down: others in the process may use it too.
-const Api& api() {
-  static const Api instance = load();
-  return instance;
-}
-
-// The two libraries count GPUs differently, so that the address on the bus tells which it is.
-std::optional<NvmlDevice> device_of(int ordinal) {
-  if (!api().nvmlDeviceGetHandleByPciBusId_v2) return std::nullopt;
-  try {
-    const cuda::Driver& driver = cuda::driver();
-    cuda::DeviceHandle handle = 0;
-    char id[32] = {};
-    NvmlDevice device = nullptr;
-    if (driver.cuDeviceGet(&handle, ordinal) == cuda::kSuccess &&
-        driver.cuDeviceGetPCIBusId(id, sizeof id, handle) == cuda::kSuccess &&
-        api().nvmlDeviceGetHandleByPciBusId_v2(id, &device) == nvml::kSuccess)
-      return device;
-  } catch (const Error&) {  // no driver: no GPU to ask about
-  }
-  return std::nullopt;
 }
 
 // Calls a function of NVML that may be missing; empty where it is or fails.
@@ -82,6 +60,29 @@ std::optional<bool> clocks_locked(NvmlDevice device, std::optional<unsigned long
 }
 
 }  // namespace
+
+// Started once and never shut down: others in the process may use it too.
+const Api& nvml::api() {
+  static const Api instance = load();
+  return instance;
+}
+
+// The two libraries count GPUs differently, so that the address on the bus tells which it is.
+std::optional<Device> nvml::device_of(int ordinal) {
+  if (!api().nvmlDeviceGetHandleByPciBusId_v2) return std::nullopt;
+  try {
+    const cuda::Driver& driver = cuda::driver();
+    cuda::DeviceHandle handle = 0;
+    char id[32] = {};
+    Device device = nullptr;
+    if (driver.cuDeviceGet(&handle, ordinal) == cuda::kSuccess &&
+        driver.cuDeviceGetPCIBusId(id, sizeof id, handle) == cuda::kSuccess &&
+        api().nvmlDeviceGetHandleByPciBusId_v2(id, &device) == nvml::kSuccess)
+      return device;
+  } catch (const Error&) {  // no driver: no GPU to ask about
+  }
+  return std::nullopt;
+}
 
 std::string clock_reasons_text(unsigned long long reasons) {
   std::string text;

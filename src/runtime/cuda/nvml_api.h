@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 
 namespace ridgeline::nvml {
 
@@ -16,6 +17,35 @@ enum ClockType : int { kClockSm = 1, kClockMemory = 2 };
 enum TemperatureSensor : int { kTemperatureGpu = 0 };
 
 inline constexpr unsigned kDriverVersionBytes = 80;
+
+// Share of the last sample period, which is a sixth of a second to a second, in percent.
+struct UtilizationRates {
+  unsigned gpu = 0;     // in which at least one kernel ran
+  unsigned memory = 0;  // in which memory was read or written
+};
+
+// Counters of Hopper and later: two samples, and what happened between them.
+using GpmSample = struct GpmSampleTag*;
+struct GpmSupport {
+  unsigned version = 1;
+  unsigned is_supported = 0;
+};
+enum GpmMetricId : unsigned { kGpmSmUtil = 2, kGpmAnyTensorUtil = 5, kGpmDramUtil = 10 };
+struct GpmMetric {
+  unsigned id = 0;
+  Result result = 0;
+  double value = 0;
+  const char *short_name = nullptr, *long_name = nullptr, *unit = nullptr;
+};
+// A library reads and writes the first `count` metrics; how many there is room for differs between
+// versions, all below this.
+inline constexpr size_t kGpmRoom = 512;
+struct GpmMetricsGet {
+  unsigned version = 1;
+  unsigned count = 0;
+  GpmSample first = nullptr, second = nullptr;
+  GpmMetric metrics[kGpmRoom];
+};
 
 // Why the clock is not higher. name, bit
 #define RIDGELINE_NVML_CLOCK_REASONS(X) \
@@ -32,6 +62,7 @@ inline constexpr unsigned kDriverVersionBytes = 80;
 // name in the library, result, arguments; each may be missing
 #define RIDGELINE_NVML_FUNCTIONS(X)                                                                \
   X(nvmlInit_v2, Result, ())                                                                       \
+  X(nvmlErrorString, const char*, (Result result))                                                 \
   X(nvmlSystemGetDriverVersion, Result, (char* version, unsigned length))                          \
   X(nvmlDeviceGetHandleByPciBusId_v2, Result, (const char* id, Device* device))                    \
   X(nvmlDeviceGetClockInfo, Result, (Device device, ClockType type, unsigned* mhz))                \
@@ -43,12 +74,25 @@ inline constexpr unsigned kDriverVersionBytes = 80;
   X(nvmlDeviceGetTemperature, Result,                                                              \
     (Device device, TemperatureSensor sensor, unsigned* celsius))                                  \
   X(nvmlDeviceGetCurrentClocksEventReasons, Result, (Device device, unsigned long long* reasons))  \
-  X(nvmlDeviceGetCurrentClocksThrottleReasons, Result, (Device device, unsigned long long* reasons))
+  X(nvmlDeviceGetCurrentClocksThrottleReasons, Result,                                             \
+    (Device device, unsigned long long* reasons))                                                  \
+  X(nvmlDeviceGetUtilizationRates, Result, (Device device, UtilizationRates * rates))              \
+  X(nvmlDeviceGetMemoryBusWidth, Result, (Device device, unsigned* bits))                          \
+  X(nvmlGpmQueryDeviceSupport, Result, (Device device, GpmSupport * support))                      \
+  X(nvmlGpmSampleAlloc, Result, (GpmSample * sample))                                              \
+  X(nvmlGpmSampleFree, Result, (GpmSample sample))                                                 \
+  X(nvmlGpmSampleGet, Result, (Device device, GpmSample sample))                                   \
+  X(nvmlGpmMetricsGet, Result, (GpmMetricsGet * get))
 
 struct Api {
 #define RIDGELINE_MEMBER(name, result, arguments) result(*name) arguments = nullptr;
   RIDGELINE_NVML_FUNCTIONS(RIDGELINE_MEMBER)
 #undef RIDGELINE_MEMBER
 };
+
+// Started when it is asked for first; all null where NVML is not there or does not start.
+const Api& api();
+// `ordinal` as CUDA counts. Empty: no driver, no NVML, no such GPU.
+std::optional<Device> device_of(int ordinal);
 
 }  // namespace ridgeline::nvml

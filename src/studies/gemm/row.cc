@@ -24,7 +24,7 @@ constexpr int kCallsPerShortSample = 10;
 }  // namespace
 
 GemmStudy::GemmStudy(Device& device, GemmStudyOptions options)
-    : device_(device), options_(std::move(options)) {}
+    : device_(device), options_(std::move(options)), meter_(utilisation_of(device)) {}
 
 Record GemmStudy::describe(const GemmWorkload& workload, const Record& blank) const {
   const GemmShape& shape = workload.shape;
@@ -79,6 +79,9 @@ std::optional<Record> GemmStudy::run(const GemmWorkload& workload, Record descri
                });
     record.metrics = Json{{"calls_per_sample", calls}};
     derive(workload, record);
+    if (!flush)
+      add_utilization(
+          meter_, device_, "forward", [&] { problem.start(); }, record);
   });
 }
 

@@ -12,6 +12,7 @@
 #include "measure/roofline_model.h"
 #include "runtime/device.h"
 #include "studies/gemm/workload.h"
+#include "studies/utilisation.h"
 
 namespace ridgeline {
 
@@ -45,6 +46,7 @@ class GemmStudy {
 
   Device& device_;
   GemmStudyOptions options_;
+  UtilisationMeter meter_;
 };
 
 }  // namespace ridgeline

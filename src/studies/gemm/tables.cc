@@ -9,6 +9,8 @@
 
 #include "measure/roofline_model.h"
 #include "report/record_cells.h"
+#include "report/terminal/busy_cells.h"
+#include "report/utilisation_cells.h"
 #include "report/verdicts.h"
 
 namespace ridgeline {
@@ -61,6 +63,7 @@ Table gemm_csv(std::span<const Record> records) {
                           "std_ms", "min_ms", "median_low_ms", "median_high_ms"}};
   table.columns.insert(table.columns.end(), std::begin(kMetrics), std::end(kMetrics));
   table.columns.insert(table.columns.end(), {"max_error", "status", "error"});
+  table.columns.insert(table.columns.end(), kUtilisationCsv.begin(), kUtilisationCsv.end());
   for (const Record* record : rows_of(records)) {
     const Json& size = record->workload;
     std::vector<std::string> row = {text_of(size, "op"),    record->implementation,
@@ -79,6 +82,8 @@ Table gemm_csv(std::span<const Record> records) {
     row.push_back(cell(max_error(*record)));
     row.emplace_back(status_csv_word(record->status));
     row.push_back(record->error);
+    for (std::string& text : utilisation_csv(utilization_in(*record, kPhase)))
+      row.push_back(std::move(text));
     table.rows.push_back(std::move(row));
   }
   return table;
@@ -92,6 +97,8 @@ Table gemm_summary(std::span<const Record> records) {
               .rows = {},
               .spare = {"I/O MiB", "MMAC", "error/tol", "FLOP/byte", "GB/s", "peak %", "ceiling %",
                         "GFLOP/s"}};
+  std::vector<std::vector<std::string>> used;
+  bool tells_use = false;
   for (const Record* record : rows_of(records)) {
     const PhaseCost cost = record->cost ? record->cost->forward : PhaseCost{};
     const double intensity = cost.bytes.count > 0 ? static_cast<double>(cost.flops) /
@@ -111,7 +118,11 @@ Table gemm_summary(std::span<const Record> records) {
          cell(metric_of(*record, kPhase, "peak_share"), "{:.1f}", 100),
          cell(metric_of(*record, kPhase, "ceiling_share"), "{:.1f}", 100), error,
          std::string(status_csv_word(record->status))});
+    used.push_back(utilisation_cells(utilization_in(*record, kPhase)));
+    tells_use = tells_use || !used.back()[0].empty();
   }
+  if (tells_use)
+    insert_after(table, "peak %", {kUtilisationColumns.begin(), kUtilisationColumns.end()}, used);
   return table;
 }
 
@@ -166,6 +177,9 @@ std::vector<std::string> gemm_notes(std::span<const Record> records, Verdicts& v
     if (metric_of(*record, kPhase, "ceiling_share"))
       add("ceiling % is " + text_of(*record->metrics, "ceiling_share_is"));
   }
+  std::vector<const Json*> used;
+  for (const Record* record : rows_of(records)) used.push_back(utilization_in(*record, kPhase));
+  for (const std::string& note : utilisation_notes(used)) add(note);
   if (!has_ceilings && !groups.empty())
     add("no measured ceilings of this device were found: `ridgeline roofline` measures them");
   for (const Record* record : rows_of(records))

@@ -14,7 +14,7 @@ constexpr const char* kConventions =
     "gflops_per_s counts 4 B H S S d forward, halved when causal, 2.5 times that backward, an FMA "
     "as two; gb_per_s counts 4 B H S d elements forward (q, k, v, output) and 8 backward, whatever "
     "the caches saved; queries_per_s is B H S / t; all from the median";
-constexpr const char* kUtilisation =
+constexpr const char* kPeakIs =
     "products that were needed, over the dense peak of all multiprocessors (or cores) at the clock "
     "seen after the samples";
 
@@ -72,7 +72,7 @@ void add_kernel_metrics(const KernelWorkload& workload, const Device& device, Re
                {"gb_per_s", counted_bytes(config, backward) / seconds / 1e9},
                {"queries_per_s", queries / seconds},
                {"host_us", 1e3 * host->statistics.median_ms}};
-    if (peak) of["sm_utilization"] = needed / *peak;
+    if (peak) of["peak_share"] = needed / *peak;
     metrics[pass.name] = std::move(of);
 
     Achieved achieved{.flops_per_s = needed};
@@ -88,7 +88,7 @@ void add_kernel_metrics(const KernelWorkload& workload, const Device& device, Re
   }
   metrics["conventions"] = kConventions;
   metrics["mode_is"] = fmt::format("{}: {}", info(workload.mode).name, info(workload.mode).summary);
-  metrics["sm_utilization_is"] = kUtilisation;
+  metrics["peak_share_is"] = kPeakIs;
   record.metrics = std::move(metrics);
 }
 

@@ -37,7 +37,7 @@ bool is_fused(const KernelWorkload& workload) {
 }  // namespace
 
 KernelStudy::KernelStudy(Device& device, KernelStudyOptions options)
-    : device_(device), options_(std::move(options)) {
+    : device_(device), options_(std::move(options)), meter_(utilisation_of(device)) {
   if (options_.calls_per_sample == 0) options_.calls_per_sample = device.has_queue() ? 10 : 1;
 }
 
@@ -143,6 +143,8 @@ std::optional<Record> KernelStudy::run(const KernelWorkload& workload, Record de
     for (size_t pass = 0; pass < row.passes(); ++pass)
       phases.push_back({record.series[2 * pass].name, [&, pass] { return row.busy_ms(pass); }});
     add_busy_times(phases, record);
+    for (size_t pass = 0; pass < row.passes(); ++pass)
+      add_utilization(meter_, device_, record.series[2 * pass].name, row.repeatable(pass), record);
   });
 }
 

@@ -12,6 +12,7 @@
 #include "measure/record.h"
 #include "runtime/device.h"
 #include "studies/kernel/workload.h"
+#include "studies/utilisation.h"
 
 namespace ridgeline {
 
@@ -51,6 +52,7 @@ class KernelStudy {
 
   Device& device_;
   KernelStudyOptions options_;
+  UtilisationMeter meter_;
   std::string verified_problem_;  // the label of what `verification_` is about
   Verification verification_;
 };

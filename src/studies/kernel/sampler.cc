@@ -58,6 +58,11 @@ std::optional<double> KernelRow::busy_ms(size_t pass) {
   return ms ? std::optional(*ms / options_.calls) : std::nullopt;
 }
 
+std::function<void()> KernelRow::repeatable(size_t pass) {
+  if (flush_ || (pass > 0 && !options_.can_repeat)) return {};
+  return [this, pass] { start(pass); };
+}
+
 // A queue that has run dry waits for the next launch, which would count as the kernel's time. The
 // same work before the timed one keeps the GPU busy; where a sample is long, the wait is nothing.
 bool KernelRow::lead_in(size_t pass) const {

@@ -37,6 +37,9 @@ class KernelRow {
   size_t passes() const { return options_.backward ? 2 : 1; }
   // Of one call of a pass, see Device::busy_ms().
   std::optional<double> busy_ms(size_t pass);
+  // The calls of a sample, to be started over and over. Empty: something has to come between them,
+  // the flush of a cache or the other pass.
+  std::function<void()> repeatable(size_t pass);
 
  private:
   struct Times {

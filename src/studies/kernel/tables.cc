@@ -7,6 +7,7 @@
 
 #include "report/record_cells.h"
 #include "report/terminal/busy_cells.h"
+#include "report/utilisation_cells.h"
 
 namespace ridgeline {
 namespace {
@@ -46,8 +47,14 @@ constexpr StatisticColumn kStatistics[] = {
     {"median_low_ms", &Statistics::median_low_ms},
     {"median_high_ms", &Statistics::median_high_ms},
 };
-constexpr std::array kMetrics = {"gflops_per_s", "gb_per_s", "queries_per_s", "sm_utilization",
+constexpr std::array kMetrics = {"gflops_per_s", "gb_per_s", "queries_per_s", "peak_share",
                                  "host_us"};
+
+// Older records call the share of the peak sm_utilization.
+std::optional<double> metric(const Record& record, std::string_view pass, std::string_view name) {
+  const std::optional<double> found = metric_of(record, pass, name.data());
+  return found || name != "peak_share" ? found : metric_of(record, pass, "sm_utilization");
+}
 constexpr std::array kSizes = {"batch_size", "heads", "seq_len", "head_dim", "dtype", "causal"};
 
 }  // namespace
@@ -60,6 +67,7 @@ Table kernel_csv(std::span<const Record> records) {
   for (const StatisticColumn& column : kStatistics) table.columns.emplace_back(column.name);
   table.columns.insert(table.columns.end(), kMetrics.begin(), kMetrics.end());
   table.columns.insert(table.columns.end(), {"status", "error", "busy_ms", "host_bound"});
+  table.columns.insert(table.columns.end(), kUtilisationCsv.begin(), kUtilisationCsv.end());
   for (const auto& [record, pass] : rows_of(records)) {
     std::vector<std::string> row = {record->implementation};
     for (const char* key : kSizes) row.push_back(text_of(record->workload, key));
@@ -68,11 +76,13 @@ Table kernel_csv(std::span<const Record> records) {
     row.push_back(text_of(record->settings, "backward"));
     for (const StatisticColumn& column : kStatistics)
       row.push_back(cell(statistic(*record, pass, column.which)));
-    for (const char* name : kMetrics) row.push_back(cell(metric_of(*record, pass, name)));
+    for (const char* name : kMetrics) row.push_back(cell(metric(*record, pass, name)));
     row.emplace_back(status_csv_word(record->status));
     row.push_back(record->error);
     row.push_back(cell(busy_ms(record, pass)));
     row.push_back(host_bound_cell(record, pass));
+    for (std::string& text : utilisation_csv(utilization_in(*record, pass)))
+      row.push_back(std::move(text));
     table.rows.push_back(std::move(row));
   }
   return table;
@@ -87,7 +97,8 @@ Table kernel_summary(std::span<const Record> records) {
               .spare = {"Mqueries/s", "GB/s", "host us", "p99", "min", "std", "p95", "mean",
                         "peak %", "GFLOP/s"}};
   const VariantNames variants(records, "kernel");
-  std::vector<std::vector<std::string>> busy;
+  std::vector<std::vector<std::string>> busy, used;
+  bool tells_use = false;
   for (const auto& [record, pass] : rows_of(records)) {
     const Json& size = record->workload;
     const auto us = [&, &of = *record, &name = pass](double Statistics::*which) {
@@ -106,12 +117,16 @@ Table kernel_summary(std::span<const Record> records) {
          cell(metric_of(*record, pass, "gflops_per_s"), "{:.1f}"),
          cell(metric_of(*record, pass, "gb_per_s"), "{:.2f}"),
          cell(metric_of(*record, pass, "queries_per_s"), "{:.3f}", 1e-6),
-         cell(metric_of(*record, pass, "sm_utilization"), "{:.1f}", 100),
+         cell(metric(*record, pass, "peak_share"), "{:.1f}", 100),
          cell(metric_of(*record, pass, "host_us"), "{:.2f}"),
          std::string(status_csv_word(record->status))});
     busy.push_back({cell(busy_ms(record, pass), "{:.2f}", 1e3)});
+    used.push_back(utilisation_cells(utilization_in(*record, pass)));
+    tells_use = tells_use || !used.back()[0].empty();
   }
   if (tells_busy_time(records, "kernel")) insert_after(table, "host us", {"busy us"}, busy);
+  if (tells_use)
+    insert_after(table, "peak %", {kUtilisationColumns.begin(), kUtilisationColumns.end()}, used);
   return table;
 }
 
@@ -130,10 +145,26 @@ std::vector<std::string> kernel_notes(std::span<const Record> records) {
   for (const Record& record : records) {
     if (record.study != "kernel" || !record.metrics || !record.metrics->is_object()) continue;
     add(text_of(*record.metrics, "conventions"));
-    const std::string share = text_of(*record.metrics, "sm_utilization_is");
-    if (!share.empty()) add("peak % is SM utilisation as the share of the roof: " + share);
+    const std::string share = text_of(*record.metrics, "peak_share_is");
+    if (!share.empty()) add("peak % is " + share);
     add(text_of(*record.metrics, "mode_is"));
     add(text_of(*record.metrics, "busy_is"));
+  }
+  std::vector<const Json*> used;
+  for (const auto& [record, pass] : rows_of(records)) used.push_back(utilization_in(*record, pass));
+  for (const std::string& note : utilisation_notes(used)) add(note);
+  constexpr size_t kMostExplained = 3;
+  size_t explained = 0;
+  for (const auto& [record, pass] : rows_of(records)) {
+    const auto busy = busy_ms(record, pass),
+               median = statistic(*record, pass, &Statistics::median_ms);
+    if (!busy || !median || !(*median > 0) || explained == kMostExplained) continue;
+    const std::string why = low_use_sentence(utilization_in(*record, pass), *busy / *median);
+    if (why.empty()) continue;
+    add(fmt::format("{} S={} {} {}: {}", record->implementation,
+                    text_of(record->workload, "seq_len"), text_of(record->settings, "mode"), pass,
+                    why));
+    ++explained;
   }
   return notes;
 }

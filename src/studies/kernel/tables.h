@@ -13,8 +13,9 @@ namespace ridgeline {
 
 // One row per record and pass: implementation, batch_size, heads, seq_len, head_dim, dtype, causal,
 // mode, pass, backward (the algorithm), mean_ms, median_ms, std_ms, min_ms, max_ms, p95_ms, p99_ms,
-// iqr_ms, median_low_ms, median_high_ms, gflops_per_s, gb_per_s, queries_per_s, sm_utilization,
-// host_us, status, error. Rows that are not "success" have empty numbers, never zeros.
+// iqr_ms, median_low_ms, median_high_ms, gflops_per_s, gb_per_s, queries_per_s, peak_share,
+// host_us, status, error, busy_ms, host_bound, sm_active_pct, tensor_active_pct, dram_bytes_per_s,
+// utilization_source. Rows that are not "success" have empty numbers, never zeros.
 Table kernel_csv(std::span<const Record> records);
 
 // For the terminal, in microseconds.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "report/record_cells.h"
+#include "report/utilisation_cells.h"
 #include "studies/profile/fold_rows.h"
 #include "studies/profile/metrics.h"
 #include "studies/profile/tables.h"
@@ -117,6 +118,47 @@ void about_waiting(const Record& record, std::vector<std::string>& out) {
         *busy, *span, *alone, 100 * (*alone / *busy - 1), 100 * (*alone / *span - 1)));
 }
 
+void about_use(const Record& record, std::vector<std::string>& out) {
+  const Json* use = utilization_in(record);
+  if (use == nullptr) return;
+  const auto busy = metric_in(record.metrics, "device_time", "busy_ms"),
+             span = metric_in(record.metrics, "device_time", "span_ms");
+  std::optional<double> share;
+  if (busy && span && *span > 0) share = *busy / *span;
+  std::string sentence = low_use_sentence(use, share);
+  const auto active = number_in(*use, "sm_active"), tensor = number_in(*use, "tensor_active");
+  if (sentence.empty() && active)
+    sentence = fmt::format("multiprocessors had a warp in {:.1f} % of cycles", 100 * *active);
+  if (sentence.empty()) return;
+  if (tensor)
+    sentence += fmt::format("{} tensor pipes worked in {:.1f} %",
+                            sentence.find(';') == std::string::npos ? " and" : ";", 100 * *tensor);
+  out.push_back(std::move(sentence));
+}
+
+void about_threads(const Record& record, std::vector<std::string>& out) {
+  const Json* events = record.metrics->find_key("cpu_events");
+  if (events == nullptr || !events->is_object()) return;
+  const auto of = [&](const char* name) { return number_in(*events, name); };
+  const auto clock_ns = of("task_clock_ns"), faults = of("page_faults"),
+             switches = of("context_switches"), forced = of("forced_switches"),
+             step_ms = number_in(*record.metrics, "traced_step_ms");
+  if (!clock_ns || !faults || !switches || !forced || !step_ms || !(*step_ms > 0)) return;
+  std::string sentence = fmt::format(
+      "a step takes {:.4g} ms of processor time, which is {:.2f} threads at work in the mean, with "
+      "{:.4g} page faults and {:.4g} context switches",
+      1e-6 * *clock_ns, 1e-6 * *clock_ns / *step_ms, *faults, *switches);
+  if (const auto cycles = of("cycles"), instructions = of("instructions");
+      cycles && instructions && *cycles > 0)
+    sentence += fmt::format("; {:.2f} instructions a cycle", *instructions / *cycles);
+  out.push_back(std::move(sentence));
+  constexpr double kNoise = 1;  // in a step
+  if (*forced >= kNoise)
+    out.push_back(fmt::format(
+        "noise: {:.4g} times a step other work took a processor from a thread of this one",
+        *forced));
+}
+
 }  // namespace
 
 std::vector<std::string> inference_against_training(std::span<const Record> records) {
@@ -155,6 +197,8 @@ std::vector<std::string> profile_answers(const Record& record) {
   about_products(record, answers);
   about_softmax(record, answers);
   about_waiting(record, answers);
+  about_use(record, answers);
+  about_threads(record, answers);
   return answers;
 }
 

@@ -98,6 +98,29 @@ Json device_time_json(const Profile& profile) {
   return json;
 }
 
+// Of one step; what could not be counted is named with the reason.
+Json cpu_events_json(const CpuCounts& seen, size_t steps) {
+  const double per_step = 1 / std::max<double>(1, static_cast<double>(steps));
+  Json json = {{"forced_switches", seen.forced_switches * per_step}};
+  Json unsupported = Json::object();
+  std::vector<Json> threads;
+  for (const CpuCount& count : seen.counts) {
+    if (!count.total) {
+      unsupported[count.name] = count.why_not;
+      continue;
+    }
+    json[count.name] = *count.total * per_step;
+    for (size_t thread = 0; thread < count.by_thread.size(); ++thread) {
+      if (thread == threads.size()) threads.push_back(Json::object());
+      threads[thread][count.name] = count.by_thread[thread] * per_step;
+    }
+  }
+  if (!threads.empty()) json["threads"] = Json::array();
+  for (Json& thread : threads) json["threads"].push_back(std::move(thread));
+  if (!unsupported.empty()) json["unsupported"] = std::move(unsupported);
+  return json;
+}
+
 // How often the host started something in a step: a kernel, or a whole launch graph.
 double starts_per_step(const Profile& profile) {
   const auto in_steps = std::ranges::count_if(
@@ -136,6 +159,7 @@ Json profile_metrics(const Profile& profile) {
                                              {"matmul_us", both->matmul_us},
                                              {"softmax_flops", both->softmax_flops},
                                              {"matmul_flops", both->matmul_flops}};
+  if (profile.cpu) metrics["cpu_events"] = cpu_events_json(*profile.cpu, profile.steps.size());
   metrics["folds"] = Json{{"phase", folds.of(FoldBy::phase)},
                           {"category", folds.of(FoldBy::category)},
                           {"phase_category", folds.of_each_phase(FoldBy::category)},

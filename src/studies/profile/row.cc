@@ -38,7 +38,8 @@ constexpr const char* kByPeaks =
 ProfileStudy::ProfileStudy(Device& device, ProfileStudyOptions options)
     : device_(device),
       options_(std::move(options)),
-      inputs_(device, {.seed = options_.seed, .keep = options_.keep_on_host}) {}
+      inputs_(device, {.seed = options_.seed, .keep = options_.keep_on_host}),
+      meter_(utilisation_of(device, options_.why_not_counters)) {}
 
 Record ProfileStudy::describe(const ProfileWorkload& workload, const Record& blank) const {
   Record record = describe_row({.study = "profile",
@@ -131,6 +132,15 @@ std::optional<Record> ProfileStudy::run(const ProfileWorkload& workload,
     record.metrics = profile_metrics(profile);
     record.metrics->update({{"launches", executable->launches()},
                             {"predicted_by", options_.roofline ? kByCeilings : kByPeaks}});
+    TraceOptions trace{.name = label(workload)};
+    if (meter_) {
+      begin("counting");
+      const Utilisation seen = meter_.measure(device_, step);
+      (*record.metrics)["utilization"] = utilization_json(seen);
+      const int64_t offset_ns =
+          options_.tracer ? options_.tracer->now_ns() - monotonic_ns() : int64_t{0};
+      if (!seen.source.empty()) add_utilisation(trace, seen, device_.facts().ordinal, offset_ns);
+    }
     if (!executable->fallback().empty())
       (*record.metrics)["ran_eagerly_because"] = executable->fallback();
     record.protocol = {.warmups = options_.schedule.wait + options_.schedule.warmup,
@@ -140,7 +150,7 @@ std::optional<Record> ProfileStudy::run(const ProfileWorkload& workload,
     begin("writing the trace");
     // The figures are worth more than the file.
     try {
-      write_trace(profile, how.trace, {.name = label(workload)});
+      write_trace(profile, how.trace, trace);
       (*record.metrics)["trace"] = how.trace.string();
     } catch (const Error& error) {
       (*record.metrics)["trace_not_written"] = error.message();

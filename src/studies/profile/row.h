@@ -15,6 +15,7 @@
 #include "profile/recorder.h"
 #include "studies/model/inputs.h"
 #include "studies/profile/workload.h"
+#include "studies/utilisation.h"
 
 namespace ridgeline {
 
@@ -25,6 +26,7 @@ struct ProfileStudyOptions {
   Json settings = Json::object();          // what else identifies a row
   ActivityTracer* tracer = nullptr;        // of a GPU, opened before the device; null: none
   std::string why_not = {};                // there is none
+  std::string why_not_counters = {};       // CUPTI must not sample them; empty: it may
   const Roofline* roofline = nullptr;      // measured ceilings; null: peaks of data sheets
   Bytes keep_on_host = {};                 // see ModelInputOptions::keep
   std::function<bool()> interrupted = {};  // asked between steps
@@ -56,6 +58,7 @@ class ProfileStudy {
   Device& device_;
   ProfileStudyOptions options_;
   ModelInputs inputs_;
+  UtilisationMeter meter_;
 };
 
 }  // namespace ridgeline

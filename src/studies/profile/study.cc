@@ -168,6 +168,7 @@ class ProfileCommand final : public Study {
                                 .settings = run.settings,
                                 .tracer = tracer_.get(),
                                 .why_not = why_not_,
+                                .why_not_counters = why_not_counters(),
                                 .roofline = ceilings_ ? &*ceilings_ : nullptr,
                                 .interrupted = run.interrupted,
                                 .stage = run.stage};
@@ -177,6 +178,13 @@ class ProfileCommand final : public Study {
     if (run.device.has_own_memory())
       options.keep_on_host = Bytes{collect_machine_facts().memory_available.count / 4};
     return options;
+  }
+
+  // Kernels of later rows would go unseen: records of CUPTI's activity stop while it samples.
+  std::string why_not_counters() const {
+    if (!tracer_ || workloads_.size() == 1) return {};
+    return "CUPTI traces the rows that follow, and cannot sample counters beside that; profile one "
+           "row by itself";
   }
 
   ProfileAxes axes_;

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <set>
 
 #include "report/record_cells.h"
+#include "report/utilisation_cells.h"
 #include "studies/profile/fold_rows.h"
 
 namespace ridgeline {
@@ -58,6 +60,8 @@ Table profile_csv(std::span<const Record> records) {
                                              "source",
                                              "status",
                                              "error"});
+  const size_t folds_end = table.columns.size() - 3;
+  table.columns.insert(table.columns.end(), kUtilisationCsv.begin(), kUtilisationCsv.end());
   for (const Record* record : rows_of(records)) {
     std::vector<std::string> identity;
     for (const char* key : kSizes) identity.push_back(text_of(record->workload, key));
@@ -65,9 +69,11 @@ Table profile_csv(std::span<const Record> records) {
     const auto add = [&](std::vector<std::string> cells) {
       std::vector<std::string> row = identity;
       row.insert(row.end(), cells.begin(), cells.end());
-      row.resize(table.columns.size() - 3);
+      row.resize(folds_end);
       row.insert(row.end(), {record->metrics ? text_of(*record->metrics, "source") : "",
                              std::string(status_csv_word(record->status)), record->error});
+      for (std::string& text : utilisation_csv(utilization_in(*record)))
+        row.push_back(std::move(text));
       table.rows.push_back(std::move(row));
     };
     bool has_folds = false;
@@ -129,6 +135,21 @@ std::vector<FoldColumn> fold_columns(std::string_view by, const std::vector<Fold
   return columns;
 }
 
+// "not counted: cycles, instructions (the processor offers no such counter here)"; empty: all is.
+std::string not_counted(const Json* unsupported) {
+  if (unsupported == nullptr || !unsupported->is_object()) return {};
+  std::map<std::string, std::string> names;  // by reason
+  for (const auto& [name, reason] : unsupported->items()) {
+    if (!reason.is_string()) continue;
+    std::string& of_reason = names[reason.text()];
+    of_reason += (of_reason.empty() ? "" : ", ") + std::string(name);
+  }
+  std::string text;
+  for (const auto& [reason, which] : names)
+    text += fmt::format("{}{} ({})", text.empty() ? "not counted: " : "; ", which, reason);
+  return text;
+}
+
 }  // namespace
 
 Table profile_folds(const Record& record, std::string_view by, size_t top) {
@@ -166,6 +187,14 @@ Table profile_modes(std::span<const Record> records) {
     table.columns.insert(table.columns.end(), {"host wait ms", "gaps ms", "waits %"});
     table.spare.insert(table.spare.begin(), "gaps ms");
   }
+  const bool tells_use = std::ranges::any_of(rows, [](const Record* record) {
+    return !utilisation_cells(utilization_in(*record))[0].empty();
+  });
+  if (tells_use)
+    for (const char* column : kUtilisationColumns) {
+      table.columns.emplace_back(column);
+      table.spare.emplace_back(column);
+    }
   table.columns.insert(table.columns.end(), {"matmul %", "status"});
   for (const Record* record : rows) {
     const std::vector<FoldRow> phases = fold_rows(*record, "phase");
@@ -189,6 +218,9 @@ Table profile_modes(std::span<const Record> records) {
                    {cell(time_of(*record, "waited_for_host_ms"), "{:.4f}"),
                     cell(time_of(*record, "own_gaps_ms"), "{:.4f}"), cell(waits, "{:.1f}", 100)});
     }
+    if (tells_use)
+      for (std::string& text : utilisation_cells(utilization_in(*record)))
+        cells.push_back(std::move(text));
     cells.push_back(cell(metric_in(record->metrics, "matmul_share", "step"), "{:.1f}", 100));
     cells.emplace_back(status_csv_word(record->status));
     table.rows.push_back(std::move(cells));
@@ -246,11 +278,16 @@ std::vector<std::string> profile_notes(std::span<const Record> records) {
           {"not_timed", "records came without times and are left out"}})
       if (const auto count = number_in(metrics, key); count && *count > 0)
         add(fmt::format("{}: {:.0f} {}", name, *count, words));
+    if (const Json* events = metrics.find_key("cpu_events"))
+      add(not_counted(events->find_key("unsupported")));
     if (const std::string why = text_of(metrics, "ran_eagerly_because"); !why.empty())
       add(fmt::format("{}: ran eagerly: {}", name, why));
     if (const std::string why = text_of(metrics, "trace_not_written"); !why.empty())
       add(fmt::format("{}: its trace was not written: {}", name, why));
   }
+  std::vector<const Json*> used;
+  for (const Record* record : rows_of(records)) used.push_back(utilization_in(*record));
+  for (std::string& note : utilisation_notes(used)) add(std::move(note));
   for (std::string& sentence : inference_against_training(records)) add(std::move(sentence));
   if (has_folds && !has_predictions)
     add("no ceilings of this device are known, so nothing is predicted: `ridgeline roofline` "

@@ -61,8 +61,8 @@ TEST(KernelStudy, MetricsFollowTheirConventions) {
   EXPECT_NEAR(forward["gflops_per_s"].get<double>() * seconds, 4e-9 * 4 * 48 * 48 * 16, 1e-12);
   EXPECT_NEAR(forward["gb_per_s"].get<double>() * seconds, 4e-9 * 4 * 48 * 16 * 2, 1e-12);
   EXPECT_NEAR(forward["queries_per_s"].get<double>() * seconds, 4 * 48, 1e-6);
-  EXPECT_GT(forward["sm_utilization"].get<double>(), 0);
-  EXPECT_LT(forward["sm_utilization"].get<double>(), 1.1);
+  EXPECT_GT(forward["peak_share"].get<double>(), 0);
+  EXPECT_LT(forward["peak_share"].get<double>(), 1.1);
   EXPECT_GT(forward["host_us"].get<double>(), 0);
   const double backward_s = record.find_series("backward")->statistics.median_ms / 1e3;
   EXPECT_NEAR(record.metrics.value()["backward"]["gflops_per_s"].get<double>() * backward_s,

@@ -30,7 +30,7 @@ Record kernel_record(Status status = Status::ok) {
                          {{"gflops_per_s", 12.5},
                           {"gb_per_s", 3.5},
                           {"queries_per_s", 1e6},
-                          {"sm_utilization", 0.25},
+                          {"peak_share", 0.25},
                           {"host_us", 500.0}}},
                         {"conventions", "an FMA counts as two"}};
   return record;
@@ -59,7 +59,7 @@ TEST(KernelCsv, HasARowPerPassWithEveryStatistic) {
                                       {"gflops_per_s", "12.5"},
                                       {"gb_per_s", "3.5"},
                                       {"queries_per_s", "1e+06"},
-                                      {"sm_utilization", "0.25"},
+                                      {"peak_share", "0.25"},
                                       {"host_us", "500"},
                                       {"status", "success"},
                                       {"mode", "hot"},
@@ -77,6 +77,44 @@ TEST(KernelCsv, RowsWithoutAResultHaveEmptyCellsNeverZeros) {
       EXPECT_EQ(cell(table, 0, column), "") << column;
     EXPECT_EQ(cell(table, 0, "status"), status_csv_word(status));
   }
+}
+
+TEST(KernelCsv, FilesOfBeforeCallTheShareOfThePeakUtilisation) {
+  Record record = kernel_record();
+  record.metrics = Json{{"forward", {{"sm_utilization", 0.5}}}};
+  EXPECT_EQ(cell(kernel_csv(std::vector{record}), 0, "peak_share"), "0.5");
+  EXPECT_EQ(cell(kernel_summary(std::vector{record}), 0, "peak %"), "50.0");
+}
+
+TEST(KernelTables, WhatWasMeasuredStandsBesideTheShareOfThePeakWithItsSource) {
+  Record record = kernel_record();
+  EXPECT_EQ(cell(kernel_csv(std::vector{record}), 0, "sm_active_pct"), "");
+  (*record.metrics)["forward"]["utilization"] =
+      Json{{"source", "NVML GPM"},
+           {"sm_active", 0.03},
+           {"tensor_active", 0.02},
+           {"dram_bytes_per_s", 4e11},
+           {"passed_over", {"CUPTI PM sampling: the driver allows it to administrators only"}}};
+  (*record.metrics)["forward"]["busy_ms"] = 0.8;  // of 2
+  const Table csv = kernel_csv(std::vector{record}), table = kernel_summary(std::vector{record});
+  for (const auto& [column, value] : {std::pair{"sm_active_pct", "3"},
+                                      {"tensor_active_pct", "2"},
+                                      {"dram_bytes_per_s", "4e+11"},
+                                      {"utilization_source", "NVML GPM"}})
+    EXPECT_EQ(cell(csv, 0, column), value) << column;
+  EXPECT_EQ(cell(csv, 1, "sm_active_pct"), "") << "backward was not looked at";
+  EXPECT_EQ(cell(table, 0, "SM %"), "3.0");
+  EXPECT_EQ(cell(table, 0, "tensor %"), "2.0");
+  EXPECT_EQ(cell(table, 0, "DRAM GB/s"), "400.0");
+  std::string notes;
+  for (const std::string& note : kernel_notes(std::vector{record})) notes += note + '\n';
+  for (const char* part :
+       {"are measured by NVML GPM, in a loop of its own",
+        "is not read by CUPTI PM sampling: the driver allows it to administrators only",
+        "flash S=128 hot forward: multiprocessors had a warp in 3.0 % of cycles: kernels run in 40 "
+        "% "
+        "of the time, and then on 7.5 % of the multiprocessors"})
+    EXPECT_NE(notes.find(part), std::string::npos) << part << '\n' << notes;
 }
 
 TEST(KernelSummary, CountsInMicroseconds) {

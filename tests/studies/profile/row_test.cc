@@ -63,6 +63,13 @@ TEST(ProfileStudy, AFullStepHasAllPhasesInEveryMode) {
     EXPECT_TRUE(record.metrics->contains("tracing_cost"));
     EXPECT_EQ(device.ledger().live(), Bytes{0});
     EXPECT_GE(profile_answers(record).size(), 4u);
+    EXPECT_FALSE(record.metrics->contains("utilization")) << "a CPU has no such counters";
+    const Json& events = record.metrics->at("cpu_events");
+    EXPECT_GT(events.at("task_clock_ns").get<double>(), 0);
+    for (const char* name : {"page_faults", "context_switches", "forced_switches"})
+      EXPECT_GE(events.at(name).get<double>(), 0) << name;
+    for (const char* name : {"cpu_migrations", "cycles", "instructions", "cache_misses"})
+      EXPECT_TRUE(events.contains(name) || !events.at("unsupported").at(name).text().empty());
   }
 }
 

@@ -149,6 +149,53 @@ TEST(ProfileNotes, SayWhereTimesComeFromAndWhatTracingCosts) {
   EXPECT_FALSE(has(notes, "nothing is predicted"));
 }
 
+TEST(ProfileTables, TellHowBusyTheGpuWasByItsCountersAndByWhich) {
+  Record record = full_step();
+  EXPECT_EQ(std::ranges::count(profile_modes(std::vector{record}).columns, "SM %"), 0);
+  (*record.metrics)["utilization"] = Json{{"source", "NVML GPM"},
+                                          {"sm_active", 0.09},
+                                          {"tensor_active", 0.04},
+                                          {"dram_bytes_per_s", 3e12},
+                                          {"passed_over", {"CUPTI PM sampling: not allowed"}}};
+  const Table modes = profile_modes(std::vector{record}), csv = profile_csv(std::vector{record});
+  const auto cell = [](const Table& table, const char* column) {
+    const auto found = std::ranges::find(table.columns, column);
+    return found == table.columns.end()
+               ? std::string("no such column")
+               : table.rows.at(0).at(static_cast<size_t>(found - table.columns.begin()));
+  };
+  EXPECT_EQ(cell(modes, "SM %"), "9.0");
+  EXPECT_EQ(cell(modes, "tensor %"), "4.0");
+  EXPECT_EQ(cell(modes, "DRAM GB/s"), "3000.0");
+  EXPECT_EQ(cell(csv, "sm_active_pct"), "9");
+  EXPECT_EQ(cell(csv, "utilization_source"), "NVML GPM");
+  EXPECT_EQ(cell(csv, "source"), "CUPTI 13.0");
+  EXPECT_EQ(cell(csv, "status"), "success");
+  const std::vector<std::string> notes = profile_notes(std::vector{record});
+  EXPECT_TRUE(has(notes, "are measured by NVML GPM"));
+  EXPECT_TRUE(has(notes, "is not read by CUPTI PM sampling: not allowed"));
+  EXPECT_TRUE(has(profile_answers(record),
+                  "multiprocessors had a warp in 9.0 % of cycles: kernels run in 90 % of the time, "
+                  "and then on 10.0 % of the multiprocessors in the mean"));
+}
+
+TEST(ProfileNotes, SayWhatACpuDoesNotCountAndThatOtherWorkCameInBetween) {
+  Record record = full_step();
+  (*record.metrics)["cpu_events"] =
+      Json{{"task_clock_ns", 22e6},
+           {"page_faults", 7.0},
+           {"context_switches", 3.0},
+           {"forced_switches", 2.0},
+           {"unsupported", {{"cycles", "no counter here"}, {"instructions", "no counter here"}}}};
+  const std::vector<std::string> answers = profile_answers(record);
+  EXPECT_TRUE(has(answers,
+                  "a step takes 22 ms of processor time, which is 2.00 threads at work in "
+                  "the mean, with 7 page faults and 3 context switches"));
+  EXPECT_TRUE(has(answers, "noise: 2 times a step other work took a processor"));
+  EXPECT_TRUE(has(profile_notes(std::vector{record}),
+                  "not counted: cycles, instructions (no counter here)"));
+}
+
 TEST(ProfileTables, ACsvHasALinePerFoldAndOnePerRowWithout) {
   Record failed = full_step();
   failed.status = Status::oom;

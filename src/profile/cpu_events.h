@@ -1,0 +1,48 @@
+// What happened to a CPU's threads while they worked: time, page faults and switches, and cycles,
+// instructions and cache misses where the machine counts them for its programs.
+//
+//   CpuEvents events(pool);
+//   events.start();  ...  const CpuCounts counts = events.stop();
+#pragma once
+
+#include <sys/resource.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/file_io.h"
+#include "kernels/cpu/thread_pool.h"
+
+namespace ridgeline {
+
+struct CpuCount {
+  std::string name;             // "task_clock_ns", "cycles"
+  std::optional<double> total;  // of all threads; empty: `why_not` says in words why
+  std::string why_not;
+  std::vector<double> by_thread;  // of the pool; empty where only the process is counted
+};
+
+struct CpuCounts {
+  std::vector<CpuCount> counts;
+  double forced_switches = 0;  // another thread or process took the processor
+
+  const CpuCount* find(std::string_view name) const;
+};
+
+class CpuEvents {
+ public:
+  explicit CpuEvents(ThreadPool& pool);  // between calls of the pool
+  void start();
+  CpuCounts stop();
+
+ private:
+  struct Event {
+    std::vector<FileDescriptor> threads;  // empty: not to be had
+    std::string why_not;
+  };
+  std::vector<Event> events_;
+  rusage before_ = {};
+};
+
+}  // namespace ridgeline

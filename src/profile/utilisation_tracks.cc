@@ -1,0 +1,43 @@
+// Counters of a GPU as tracks of a trace.
+#include <fmt/format.h>
+
+#include "profile/trace.h"
+
+namespace ridgeline {
+namespace {
+
+struct Shown {
+  const char *name, *series;
+  std::optional<double> UtilisationSample::*value;
+  double unit;
+};
+constexpr Shown kShown[] = {
+    {"SM active", "%", &UtilisationSample::sm_active, 1e-2},
+    {"tensor pipe active", "%", &UtilisationSample::tensor_active, 1e-2},
+    {"DRAM", "GB/s", &UtilisationSample::dram_bytes_per_s, 1e9},
+    {"SM clock", "MHz", &UtilisationSample::sm_clock_hz, 1e6},
+};
+
+}  // namespace
+
+void add_utilisation(TraceOptions& options, const Utilisation& seen, int ordinal,
+                     int64_t offset_ns) {
+  const std::vector<UtilisationSample> whole = {seen};
+  const std::vector<UtilisationSample>& samples = seen.samples.empty() ? whole : seen.samples;
+  for (const Shown& shown : kShown) {
+    CounterTrack track{.name = shown.name,
+                       .series = shown.series,
+                       .points = {},
+                       .process = fmt::format("GPU {} Counters", ordinal)};
+    for (const UtilisationSample& sample : samples)
+      if (const auto value = sample.*shown.value)
+        track.points.push_back({sample.begin_ns + offset_ns, *value / shown.unit});
+    if (track.points.empty()) continue;
+    track.points.push_back({samples.back().end_ns + offset_ns, 0});
+    options.counters.push_back(std::move(track));
+  }
+  options.marks.push_back({fmt::format("the same steps again, with counters by {}", seen.source),
+                           seen.begin_ns + offset_ns, seen.end_ns + offset_ns});
+}
+
+}  // namespace ridgeline

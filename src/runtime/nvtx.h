@@ -1,0 +1,44 @@
+// Ranges for an outside profiler (NVTX): the phase and the scopes of every kernel, around the call
+// that starts it.
+//
+//   NVTX_INJECTION64_PATH=libmine.so ridgeline model ...    # profilers set it themselves
+//
+// Without a profiler there is no observer, and nothing is done.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/kernel_observer.h"
+
+namespace ridgeline {
+
+class NvtxScopes : public KernelObserver {
+ public:
+  // Null: no profiler asks for ranges; or one does and cannot be served, as `why_not` then says.
+  static std::unique_ptr<NvtxScopes> open(std::string& why_not);
+  ~NvtxScopes() override;
+
+  // Whoever else looks at kernels; null: nobody.
+  void set_next(KernelObserver* next) { next_ = next; }
+  void close();  // at the end of a run: what is still open
+
+  void before(const KernelRun& run) override;
+  void after(const KernelRun& run) override;
+  bool takes_recordings() const override { return !next_ || next_->takes_recordings(); }
+  void begin_recording() override;
+  void end_recording() override;
+  void before_start() override;
+  void after_start() override;
+
+ private:
+  NvtxScopes() = default;
+  void enter(std::vector<std::string> parts);
+
+  std::vector<std::string> open_;  // outermost first
+  KernelObserver* next_ = nullptr;
+  bool is_recording_ = false;
+};
+
+}  // namespace ridgeline
