@@ -13,8 +13,8 @@ namespace {
 using nvml::Api;
 using nvml::api;
 using nvml::ClockType;
+using nvml::Device;
 using nvml::device_of;
-using NvmlDevice = nvml::Device;
 
 Api load() {
   Api api;
@@ -42,7 +42,7 @@ std::optional<double> number(Function function, double unit, Arguments... argume
   return *value * unit;
 }
 
-std::optional<unsigned long long> clock_reasons(NvmlDevice device) {
+std::optional<unsigned long long> clock_reasons(Device device) {
   if (const auto reasons =
           ask<unsigned long long>(api().nvmlDeviceGetCurrentClocksEventReasons, device))
     return reasons;
@@ -51,7 +51,7 @@ std::optional<unsigned long long> clock_reasons(NvmlDevice device) {
 
 constexpr unsigned long long kHeldBySetting = 0x2;
 
-std::optional<bool> clocks_locked(NvmlDevice device, std::optional<unsigned long long> reasons) {
+std::optional<bool> clocks_locked(Device device, std::optional<unsigned long long> reasons) {
   const auto now = ask<unsigned>(api().nvmlDeviceGetApplicationsClock, device, nvml::kClockSm);
   const auto usual =
       ask<unsigned>(api().nvmlDeviceGetDefaultApplicationsClock, device, nvml::kClockSm);
@@ -97,7 +97,7 @@ std::string clock_reasons_text(unsigned long long reasons) {
 }
 
 std::optional<GpuState> gpu_state(int ordinal) {
-  const std::optional<NvmlDevice> device = device_of(ordinal);
+  const std::optional<Device> device = device_of(ordinal);
   if (!device) return std::nullopt;
   const auto reasons = clock_reasons(*device);
   return GpuState{

@@ -21,7 +21,7 @@ using namespace cupti;
 constexpr double kLeastS = 0.3;
 constexpr double kPlannedSamples = 2000;
 constexpr uint32_t kMostSamples = 4000;
-constexpr size_t kBufferBytes = size_t{128} << 20;  // about 7 KiB a sample on GH100
+constexpr size_t kSampleBytes = size_t{128} << 20;  // about 7 KiB a sample on GH100
 constexpr double kSysclkHz = 1.4e9;                 // about; where intervals are cycles
 constexpr std::string_view kChipWithoutTimeIntervals = "GA100";
 
@@ -195,7 +195,7 @@ class PmSampler : public UtilisationSource {
     set.object = object_;
     set.config = config_.image().data();
     set.config_bytes = config_.image().size();
-    set.buffer_bytes = kBufferBytes;
+    set.buffer_bytes = kSampleBytes;
     const double interval_s = expected_s / kPlannedSamples;
     set.interval = static_cast<uint64_t>(interval_s * (has_time_intervals_ ? 1e9 : kSysclkHz));
     set.trigger = has_time_intervals_ ? kTimeInterval : kSysclkInterval;
