@@ -20,6 +20,7 @@ namespace {
 constexpr uint32_t kHost = 100'000;
 constexpr uint32_t kCallsTrack = 1, kScopesTrack = 2, kFirstThreadTrack = 10;
 constexpr uint32_t kLanesPerStream = 100;
+constexpr uint32_t kLaunchGraph = 0;  // no stream has this number
 constexpr uint32_t kGpuScopesTrack = 10'000'000;
 
 struct Track {
@@ -120,6 +121,12 @@ void write_nested(Events& events, const Track& track, std::vector<Slice> slices)
   }
 }
 
+// The driver gives each branch of a launch graph a stream of its own, dozens that say nothing: its
+// works share lanes as if they had one.
+uint32_t shown_stream(const DeviceWork& work) {
+  return work.graph_node == 0 ? work.stream : kLaunchGraph;
+}
+
 std::string kernel_arguments(const Profile& profile, const Invocation& each) {
   const DeviceWork& work = each.work;
   std::string text = fmt::format(R"("category":"{}")", name(each.category));
@@ -198,12 +205,12 @@ class TraceFile {
       : profile_(profile), options_(options), events_(out, earliest_ns(profile)) {}
 
   void write() {
-    events_.raw(fmt::format(R"({{"schemaVersion":1,"traceName":{},"displayTimeUnit":"ns",)"
-                            R"("baseTimeNanoseconds":{},"deviceProperties":[{{"id":0,"name":{}}}],)"
-                            R"("traceEvents":[)"
-                            "\n",
-                            json_text(options_.name), earliest_ns(profile_),
-                            json_text(profile_.device)));
+    events_.raw(fmt::format(
+        R"({{"schemaVersion":1,"traceName":{},"displayTimeUnit":"ns",)"
+        R"("baseTimeNanoseconds":{},"distributedInfo":{{"rank":0}},"deviceProperties":[{{"id":0,"name":{}}}],)"
+        R"("traceEvents":[)"
+        "\n",
+        json_text(options_.name), earliest_ns(profile_), json_text(profile_.device)));
     events_.name_process(kHost, "ridgeline", "CPU", 0);
     events_.name_track({kHost, kCallsTrack}, "calls", kCallsTrack);
     write_host();
@@ -265,15 +272,18 @@ class TraceFile {
     std::set<Track> named;
     for (size_t i = 0; i < profile_.invocations.size(); ++i) {
       const Invocation& each = profile_.invocations[i];
-      const Track track{each.work.device, each.work.stream * kLanesPerStream + lanes[i]};
+      const uint32_t stream = shown_stream(each.work);
+      const Track track{each.work.device, stream * kLanesPerStream + lanes[i]};
       if (named_processes.insert(track.process).second)
         events_.name_process(track.process, "ridgeline", fmt::format("GPU {}", track.process),
                              static_cast<int>(track.process) + 1);
       if (named.insert(track).second)
-        events_.name_track(track,
-                           fmt::format("stream {}{}", each.work.stream,
-                                       lanes[i] == 0 ? "" : fmt::format(" (overlap {})", lanes[i])),
-                           track.thread);
+        events_.name_track(
+            track,
+            fmt::format("{}{}",
+                        stream == kLaunchGraph ? "launch graph" : fmt::format("stream {}", stream),
+                        lanes[i] == 0 ? "" : fmt::format(" (overlap {})", lanes[i])),
+            track.thread);
       events_.slice(track, {category_of_work(each.work.kind), each.work.name, each.work.begin_ns,
                             each.work.end_ns, kernel_arguments(profile_, each)});
       const auto found = launched.find(each.work.correlation);
@@ -318,7 +328,7 @@ std::vector<uint32_t> lanes_of(const Profile& profile) {
   std::map<Track, std::vector<int64_t>> ends;  // of each lane, by device and stream
   std::vector<uint32_t> lanes;
   for (const Invocation& each : profile.invocations) {
-    std::vector<int64_t>& free_from = ends[{each.work.device, each.work.stream}];
+    std::vector<int64_t>& free_from = ends[{each.work.device, shown_stream(each.work)}];
     const auto lane =
         std::ranges::find_if(free_from, [&](int64_t end) { return end <= each.work.begin_ns; });
     lanes.push_back(static_cast<uint32_t>(lane - free_from.begin()));

@@ -52,7 +52,8 @@ void write_trace(const Profile& profile, const std::filesystem::path& path,
 void add_utilisation(TraceOptions& options, const Utilisation& seen, int ordinal,
                      int64_t offset_ns);
 
-// As many numbers as there are invocations: on which lane of its stream each is.
+// As many numbers as there are invocations: on which lane of its stream, or of the launch graph,
+// each is.
 std::vector<uint32_t> lanes_of(const Profile& profile);
 
 // Text as JSON, in quotes: control characters and quotes are escaped, and bytes that are no UTF-8

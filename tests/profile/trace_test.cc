@@ -100,6 +100,21 @@ TEST(Trace, KernelsThatOverlapAreOnLanesOfTheirStream) {
   EXPECT_NEAR(kernels[0]->at("dur").get<double>(), 0.07, 1e-9);
 }
 
+// The driver gives each branch of a launch graph a stream of its own.
+TEST(Trace, OfALaunchGraphSharesLanesAmongItsBranches) {
+  Profile profile = overlapping(200);
+  for (uint32_t i = 0; Invocation& each : profile.invocations) {
+    each.work.stream = 10 + i;
+    each.work.graph_node = ++i;
+  }
+  const testing::ReadTrace trace = written(profile);
+  EXPECT_EQ(overlap_in(trace.events), "");
+  std::set<int64_t> tracks;
+  for (const Json* event : events_of(trace, "X", "kernel"))
+    tracks.insert(event->at("tid").get<int64_t>());
+  EXPECT_EQ(tracks.size(), 2u);
+}
+
 TEST(Trace, TheCheckerFindsSlicesThatOverlap) {
   const std::vector<Json> events = {
       Json::parse(R"({"ph":"X","name":"a","pid":0,"tid":1,"ts":0.000,"dur":2.000})"),
