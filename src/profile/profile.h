@@ -67,7 +67,7 @@ struct Profile {
 
   double traced_step_ms = 0;      // by the host, the median
   double untraced_step_ms = 0;    // the same without tracing; 0: it could not be had
-  double untraced_device_ms = 0;  // of one step, by the device's own clock; 0: likewise
+  double untraced_device_ms = 0;  // of one step, all of it queued before it begins; 0: likewise
 
   // What tracing costs: 0.03 is 3 % of a step.
   std::optional<double> tracing_cost() const;

@@ -14,6 +14,8 @@ int64_t to_ns(double ms) {
   return static_cast<int64_t>(1e6 * ms);
 }
 
+constexpr int kTries = 3;
+
 double median(std::vector<double> values) {
   if (values.empty()) return 0;
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -266,16 +268,10 @@ Profile record_profile(Executable& executable, Device& device, ActivityTracer* t
       host_ms.push_back(1e-6 * static_cast<double>(monotonic_ns() - begin_ns));
     }
     profile.untraced_step_ms = median(host_ms);
-    if (device.has_queue()) {
-      // Steps are queued behind one that still runs, so that no mark waits for the host's launch.
-      for (int i = 0; i <= schedule.active; ++i) {
-        run();
-        device.mark();
-      }
-      const std::vector<double> marks = device.take_marks_ms();
-      for (size_t i = 1; i < marks.size(); ++i) device_ms.push_back(marks[i] - marks[i - 1]);
-      profile.untraced_device_ms = median(device_ms);
-    }
+    // The first tries may tell nothing: the device learns how long the host needs.
+    for (int i = 0; i < schedule.active + kTries && device.has_queue(); ++i)
+      if (const auto ms = device.busy_ms(run)) device_ms.push_back(*ms);
+    profile.untraced_device_ms = median(device_ms);
   }
   return profile;
 }

@@ -109,13 +109,15 @@ void about_waiting(const Record& record, std::vector<std::string>& out) {
   if (const std::string verdict = text_of(*record.metrics, "launch_verdict"); !verdict.empty())
     out.push_back(verdict);
   const auto busy = metric_in(record.metrics, "device_time", "busy_ms"),
-             span = metric_in(record.metrics, "device_time", "span_ms"),
+             gaps = metric_in(record.metrics, "device_time", "own_gaps_ms"),
              alone = number_in(*record.metrics, "untraced_device_ms");
-  if (busy && span && alone && *busy > 0 && *alone > 0)
+  if (busy && gaps && alone && *busy > 0 && *alone > 0)
     out.push_back(fmt::format(
-        "kernels cover {:.4g} ms of a step, with the gaps between them {:.4g}; without tracing the "
-        "device needs {:.4g} ms for one: {:+.1f} % beside the kernels, {:+.1f} % with the gaps",
-        *busy, *span, *alone, 100 * (*alone / *busy - 1), 100 * (*alone / *span - 1)));
+        "kernels cover {:.4g} ms of a step, with the gaps that the device itself makes {:.4g}; "
+        "without tracing, and with all work queued, a step takes {:.4g} ms: {:+.1f} % beside the "
+        "kernels, {:+.1f} % with the gaps",
+        *busy, *busy + *gaps, *alone, 100 * (*alone / *busy - 1),
+        100 * (*alone / (*busy + *gaps) - 1)));
 }
 
 void about_use(const Record& record, std::vector<std::string>& out) {
