@@ -105,19 +105,18 @@ std::vector<size_t> telling_events(const MemoryTimeline& timeline, size_t most) 
 
 std::vector<MemoryStair> memory_stairs(const MemoryTimeline& timeline) {
   std::vector<MemoryStair> stairs;
-  Bytes inputs;
-  for (size_t i = 0; i < timeline.events.size(); ++i) {
+  // Inputs have layers, too: copies of parameters in 16 bits.
+  for (size_t i = timeline.inputs; i < timeline.events.size(); ++i) {
     const MemoryEvent& event = timeline.events[i];
     const MemoryTensor& tensor = timeline.tensors[event.tensor];
-    if (is_input(tensor)) inputs = event.live;
     const std::string_view layer = layer_scope(tensor.scope);
-    if (!event.is_allocation || tensor.phase != "forward" || layer.empty()) continue;
+    if (!event.is_allocation || event.phase != 0 || layer.empty()) continue;
     if (stairs.empty() || stairs.back().layer != layer)
       stairs.push_back({.layer = std::string(layer), .live = {}, .kept = {}});
     stairs.back().event = i;
   }
   // A layer is left when the next one begins, after its last releases.
-  Bytes before = inputs;
+  Bytes before = timeline.inputs > 0 ? timeline.events[timeline.inputs - 1].live : Bytes{};
   for (size_t i = 0; i < stairs.size(); ++i) {
     MemoryStair& stair = stairs[i];
     while (stair.event + 1 < timeline.events.size() &&

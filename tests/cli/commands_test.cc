@@ -140,7 +140,7 @@ TEST(MemoryCommand, TimelinesOfTheLargeModelArePredictedAnywhere) {
   const Csv csv = parse_csv(read_text(sandbox / "results/memory/memory.csv"));
   ASSERT_EQ(csv.rows.size(), 4u);
   for (const auto& row : csv.rows) EXPECT_EQ(row.at("peak_bytes"), "") << "nothing ran";
-  EXPECT_TRUE(contains(run.out, "Mixed precision: forward of ")) << run.out;
+  EXPECT_TRUE(contains(run.out, "Mixed precision, forward of ")) << run.out;
   EXPECT_TRUE(contains(run.out, "4 of 4 rows are predicted alone")) << run.out;
 }
 

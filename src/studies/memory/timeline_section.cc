@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 
 #include "report/page/axis.h"
@@ -20,11 +21,11 @@ std::string level_text(Bytes bytes) {
   return quantity_text(Quantity::bytes, number(bytes));
 }
 
-// "+128 MiB scores ... by matmul: 42.1 GiB live".
+// "42.1 GiB with +128 MiB scores ... by matmul".
 std::string point_text(const RecordedTimeline::Point& point) {
   const Bytes size{std::abs(point.change.count)};
-  return shown(fmt::format("{}{} {}: {} live", point.change.count < 0 ? "-" : "+", level_text(size),
-                           point.tensor, level_text(point.live)),
+  return shown(fmt::format("{} with {}{} {}", level_text(point.live),
+                           point.change.count < 0 ? "-" : "+", level_text(size), point.tensor),
                200);
 }
 

@@ -85,6 +85,9 @@ TEST(MemoryTimelineStudy, ThePeakIsTheLedgersAndThePredictionInEveryMode) {
         for (const MemoryKindInfo& kind : memory_kinds())
           of_kinds += Bytes{
               record.metrics->at("at_peak").value(std::string(kind.column) + "_bytes", int64_t{0})};
+        EXPECT_EQ(timeline.stairs.size(), static_cast<size_t>(random_model(seed).layers));
+        for (const RecordedTimeline::Stair& stair : timeline.stairs)
+          EXPECT_GT(stair.kept.count, 0) << stair.layer;
         EXPECT_EQ(of_kinds, timeline.peak + timeline.gaps) << record.metrics->at("at_peak").dump();
       }
 }
@@ -195,7 +198,8 @@ TEST(MemoryTimelineStudy, TablesPutScenariosPrecisionsAndFiguresSideBySide) {
   const std::vector<std::string> notes = timeline_notes(records);
   EXPECT_EQ(std::ranges::count_if(
                 notes, [](const std::string& note) { return note.starts_with("Mixed precision"); }),
-            2);
+            2)
+      << "one of each scenario";
   EXPECT_FALSE(held_at_peak(records[1], 8).rows.empty());
 }
 

@@ -93,6 +93,17 @@
     },
   };
 
+  // Lines of words, none longer than so many characters where that can be.
+  const wrapped = (text, width) => {
+    const lines = [""];
+    for (const word of text.split(" ")) {
+      const last = lines.length - 1;
+      if (lines[last] && lines[last].length + word.length >= width) lines.push(word);
+      else lines[last] += (lines[last] && " ") + word;
+    }
+    return lines;
+  };
+
   const configuration = (spec) => {
     const bars = spec.kind !== "xy", stacked = spec.kind === "stacked_bars";
     const stepped = spec.series.some(({mark}) => mark === "steps" || mark === "area");
@@ -122,7 +133,8 @@
           tooltip: {
             callbacks: {
               title: (items) => items.length && bars ? items[0].label : "",
-              label: ({dataset: data, dataIndex, raw}) => `${data.label}: ${bars ? data.texts[dataIndex] : raw.text}`,
+              label: ({chart, dataset: data, dataIndex, raw}) =>
+                wrapped(`${data.label}: ${bars ? data.texts[dataIndex] : raw.text}`, chart.width / 8),
             },
           },
         },
