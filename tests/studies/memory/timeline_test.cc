@@ -18,9 +18,9 @@
 namespace ridgeline {
 namespace {
 
-constexpr Bytes kPlenty{256 << 20};
+constexpr Bytes kRoomForAll{256 << 20};
 
-CpuOptions one_thread(Bytes budget = kPlenty) {
+CpuOptions one_thread(Bytes budget = kRoomForAll) {
   return {.threads = 1, .ledger = {.budget = budget}};
 }
 
