@@ -63,6 +63,9 @@ class Memory final : public Study {
       Flag& flag = flags.at(name);
       flag.help = "of a model or a timeline: " + flag.help;
     }
+    flags.at("--scenario").help +=
+        "; of a timeline forward, which then keeps what backward needs, and the largest unless "
+        "given";
     flags.add(
         "--seq-len", &config_.seq_len, "sequence length of attention",
         {.shows_default = true, .range = FlagRange{1, int64_t{1} << 40}, .excludes = {kModelSize}});
@@ -219,6 +222,7 @@ class Memory final : public Study {
                             .seed = shared.seed,
                             .measure = measure_ || axes_.sizes.empty(),
                             .settings = run.settings,
+                            .keep_on_host = room_to_keep(run.device),
                             .interrupted = run.interrupted,
                             .stage = run.stage};
     if (!axes_.sizes.empty()) options.settings["optimizer"] = axes_.optimizer;

@@ -50,7 +50,9 @@ void write_one(Json& metrics, const std::string& key, const std::filesystem::pat
 }  // namespace
 
 TimelineStudy::TimelineStudy(Device& device, TimelineOptions options)
-    : device_(device), options_(std::move(options)), inputs_(device, {.seed = options_.seed}) {}
+    : device_(device),
+      options_(std::move(options)),
+      inputs_(device, {.seed = options_.seed, .keep = options_.keep_on_host}) {}
 
 Record TimelineStudy::describe(const ProfileWorkload& workload, const Record& blank) const {
   return describe_row({.study = "memory",

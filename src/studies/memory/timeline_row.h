@@ -24,6 +24,7 @@ struct TimelineOptions {
   uint64_t seed = 42;
   bool measure = false;                                // runs one step of every row that fits
   Json settings = Json::object();                      // what else identifies a row
+  Bytes keep_on_host = {};                             // see ModelInputOptions::keep
   std::function<bool()> interrupted = {};              // asked before a row is measured
   std::function<void(const std::string&)> stage = {};  // told what a row is at
 };

@@ -158,9 +158,7 @@ class ProfileCommand final : public Study {
                                 .stage = run.stage};
     if (!axes_.attention) options.settings["optimizer"] = axes_.model.optimizer;
     if (axes_.model.max_norm > 0) options.settings["max_norm"] = axes_.model.max_norm;
-    // Beside a GPU the host's memory is free for parameters, which all modes share.
-    if (run.device.has_own_memory())
-      options.keep_on_host = Bytes{collect_machine_facts().memory_available.count / 4};
+    options.keep_on_host = room_to_keep(run.device);
     return options;
   }
 
