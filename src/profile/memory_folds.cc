@@ -1,11 +1,46 @@
 // What a memory timeline adds up to: the peak, the largest tensors, stairs, a track over time.
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <functional>
+#include <span>
 #include <unordered_map>
 
 #include "graph/scope.h"
 #include "profile/memory_timeline.h"
 
 namespace ridgeline {
+namespace {
+
+bool is_input(const MemoryTensor& tensor) {
+  return tensor.op == info(Op::input).name;
+}
+
+// Names that differentiation gives carry the number of their node: "matmul_123".
+std::string name_of_any_layer(const MemoryTensor& tensor) {
+  const std::string numbered = fmt::format("{}_{}", tensor.op, tensor.node);
+  if (tensor.name.starts_with(numbered)) return tensor.op + tensor.name.substr(numbered.size());
+  return scope_of_any_layer(tensor.name);
+}
+
+std::vector<TensorGroup> groups_of(const MemoryTimeline& timeline,
+                                   std::span<const uint32_t> tensors) {
+  std::vector<TensorGroup> groups;
+  std::unordered_map<std::string, size_t> places;
+  for (const uint32_t number : tensors) {
+    MemoryTensor tensor = timeline.tensors[number];
+    tensor.name = name_of_any_layer(tensor);
+    tensor.scope = scope_of_any_layer(tensor.scope);
+    const std::string key = fmt::format("{}\n{}\n{}\n{}\n{}\n{}", tensor.name, tensor.scope,
+                                        tensor.op, tensor.type, tensor.phase, tensor.bytes.count);
+    const auto [place, is_new] = places.emplace(key, groups.size());
+    if (is_new) groups.push_back({.of = std::move(tensor)});
+    ++groups[place->second].count;
+  }
+  return groups;
+}
+
+}  // namespace
 
 std::vector<LiveTensor> alive_at(const MemoryTimeline& timeline, size_t event) {
   std::unordered_map<uint32_t, size_t> alive;
@@ -25,32 +60,63 @@ std::vector<LiveTensor> alive_at(const MemoryTimeline& timeline, size_t event) {
   return found;
 }
 
-std::vector<uint32_t> largest_tensors(const MemoryTimeline& timeline, size_t most) {
-  std::vector<uint32_t> found;
+std::vector<TensorGroup> groups_at_peak(const MemoryTimeline& timeline) {
+  std::vector<uint32_t> tensors;
+  for (const LiveTensor& each : alive_at(timeline, timeline.peak_event))
+    tensors.push_back(each.tensor);
+  std::vector<TensorGroup> groups = groups_of(timeline, tensors);
+  std::ranges::stable_sort(groups, std::ranges::greater(), &TensorGroup::total);
+  return groups;
+}
+
+std::vector<TensorGroup> largest_tensors(const MemoryTimeline& timeline, size_t most) {
+  std::vector<uint32_t> tensors;
   for (uint32_t i = 0; i < timeline.tensors.size(); ++i)
-    if (timeline.tensors[i].op != info(Op::input).name) found.push_back(i);
-  std::ranges::stable_sort(found, [&](uint32_t a, uint32_t b) {
-    return timeline.tensors[a].bytes > timeline.tensors[b].bytes;
-  });
-  found.resize(std::min(most, found.size()));
+    if (!is_input(timeline.tensors[i])) tensors.push_back(i);
+  std::vector<TensorGroup> groups = groups_of(timeline, tensors);
+  std::ranges::stable_sort(groups, std::ranges::greater(),
+                           [](const TensorGroup& group) { return group.of.bytes; });
+  groups.resize(std::min(most, groups.size()));
+  return groups;
+}
+
+std::vector<size_t> telling_events(const MemoryTimeline& timeline, size_t most) {
+  std::vector<size_t> found;
+  const size_t begin = timeline.inputs > 0 ? timeline.inputs - 1 : 0, end = timeline.events.size();
+  // Two of each stretch, and both ends.
+  const size_t stretches = std::max<size_t>(most / 2, 2) - 1;
+  const size_t length = end - begin <= most ? 1 : (end - begin + stretches - 1) / stretches;
+  const auto live = [&](size_t event) { return timeline.events[event].live; };
+  for (size_t first = begin; first < end; first += length) {
+    const size_t last = std::min(first + length, end);
+    size_t lowest = first, highest = first;
+    for (size_t i = first; i < last; ++i) {
+      if (live(i) < live(lowest)) lowest = i;
+      if (live(i) > live(highest)) highest = i;
+    }
+    found.push_back(std::min(lowest, highest));
+    if (lowest != highest) found.push_back(std::max(lowest, highest));
+  }
+  for (const size_t event : {begin, end - 1})
+    if (event < end && std::ranges::find(found, event) == found.end()) found.push_back(event);
+  std::ranges::sort(found);
   return found;
 }
 
 std::vector<MemoryStair> memory_stairs(const MemoryTimeline& timeline) {
   std::vector<MemoryStair> stairs;
-  Bytes inputs;
-  for (size_t i = 0; i < timeline.events.size(); ++i) {
+  // Inputs have layers, too: copies of parameters in 16 bits.
+  for (size_t i = timeline.inputs; i < timeline.events.size(); ++i) {
     const MemoryEvent& event = timeline.events[i];
     const MemoryTensor& tensor = timeline.tensors[event.tensor];
-    if (tensor.op == info(Op::input).name) inputs = event.live;
     const std::string_view layer = layer_scope(tensor.scope);
-    if (!event.is_allocation || tensor.phase != "forward" || layer.empty()) continue;
+    if (!event.is_allocation || event.phase != 0 || layer.empty()) continue;
     if (stairs.empty() || stairs.back().layer != layer)
       stairs.push_back({.layer = std::string(layer), .live = {}, .kept = {}});
     stairs.back().event = i;
   }
   // A layer is left when the next one begins, after its last releases.
-  Bytes before = inputs;
+  Bytes before = timeline.inputs > 0 ? timeline.events[timeline.inputs - 1].live : Bytes{};
   for (size_t i = 0; i < stairs.size(); ++i) {
     MemoryStair& stair = stairs[i];
     while (stair.event + 1 < timeline.events.size() &&
@@ -64,25 +130,33 @@ std::vector<MemoryStair> memory_stairs(const MemoryTimeline& timeline) {
 }
 
 CounterTrack memory_track(const MemoryTimeline& timeline, const Profile& profile) {
-  std::unordered_map<size_t, int64_t> begins, ends;  // of kernels in the last step
-  const auto last = static_cast<uint32_t>(profile.steps.size()) - 1;
-  for (const Invocation& each : profile.invocations)
-    if (each.step == last && each.kernel != kNobody) {
-      const size_t number = profile.kernels[each.kernel].number;
-      begins.try_emplace(number, each.work.begin_ns);
-      ends[number] = each.work.end_ns;
-    }
   CounterTrack track{.name = "memory", .series = "bytes", .points = {}};
-  int64_t at = profile.steps.empty() ? 0 : profile.steps.back().begin_ns;
-  for (const MemoryEvent& event : timeline.events) {
-    const auto& times = event.is_allocation ? begins : ends;
-    if (const auto found = times.find(event.kernel); found != times.end())
-      at = std::max(at, found->second);
-    const auto value = static_cast<double>(event.live.count);
+  const auto add = [&](int64_t at, Bytes live) {
+    const auto value = static_cast<double>(live.count);
     if (!track.points.empty() && track.points.back().at_ns == at)
       track.points.back().value = value;
     else
       track.points.push_back({at, value});
+  };
+  std::vector<std::unordered_map<size_t, int64_t>> begins(profile.steps.size()), ends = begins;
+  for (const Invocation& each : profile.invocations)
+    if (each.step < profile.steps.size() && each.kernel != kNobody) {
+      const size_t number = profile.kernels[each.kernel].number;
+      begins[each.step].try_emplace(number, each.work.begin_ns);
+      ends[each.step][number] = each.work.end_ns;
+    }
+  int64_t at = INT64_MIN;
+  for (size_t step = 0; step < profile.steps.size(); ++step) {
+    at = std::max(at, profile.steps[step].begin_ns);
+    // Inputs stay from step to step.
+    if (timeline.inputs > 0) add(at, timeline.events[timeline.inputs - 1].live);
+    for (size_t i = timeline.inputs; i < timeline.events.size(); ++i) {
+      const MemoryEvent& event = timeline.events[i];
+      const auto& times = event.is_allocation ? begins[step] : ends[step];
+      if (const auto found = times.find(event.kernel); found != times.end())
+        at = std::max(at, found->second);
+      add(at, event.live);
+    }
   }
   return track;
 }

@@ -3,7 +3,10 @@
 // The page reads the opcodes of Python's protocol 2 that are used here and few others. Tensors are
 // named in frames: the file is the scope, the line the node, the function the tensor and its type.
 #include <algorithm>
-#include <cstring>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <utility>
 
 #include "base/file_io.h"
 #include "profile/memory_timeline.h"
@@ -75,26 +78,72 @@ std::string shown(std::string_view text) {
   return inner.empty() ? "model" : inner;
 }
 
+// Hands out addresses, the lowest that are free first, so that those of released tensors are used
+// again: one segment then holds all that ever lives, as the page's history of the allocator wants.
+class Addresses {
+ public:
+  static constexpr int64_t kBegin = int64_t{1} << 32;
+
+  int64_t take(int64_t bytes) {
+    const int64_t size = aligned(bytes);
+    for (auto gap = gaps_.begin(); gap != gaps_.end(); ++gap) {
+      if (gap->second < size) continue;
+      const auto [address, room] = *gap;
+      gaps_.erase(gap);
+      if (room > size) gaps_.emplace(address + size, room - size);
+      return address;
+    }
+    return std::exchange(end_, end_ + size);
+  }
+
+  void give_back(int64_t address, int64_t bytes) {
+    auto gap = gaps_.emplace(address, aligned(bytes)).first;
+    if (const auto next = std::next(gap);
+        next != gaps_.end() && gap->first + gap->second == next->first) {
+      gap->second += next->second;
+      gaps_.erase(next);
+    }
+    if (gap == gaps_.begin()) return;
+    const auto before = std::prev(gap);
+    if (before->first + before->second != gap->first) return;
+    before->second += gap->second;
+    gaps_.erase(gap);
+  }
+
+  int64_t end() const { return end_; }
+
+ private:
+  static int64_t aligned(int64_t bytes) { return std::max<int64_t>((bytes + 511) / 512, 1) * 512; }
+
+  int64_t end_ = kBegin;
+  std::map<int64_t, int64_t> gaps_;  // by address
+};
+
 class Snapshot {
  public:
-  explicit Snapshot(const MemoryTimeline& timeline) : timeline_(timeline) {
-    // Every allocation has addresses of its own: the page wants none to be used twice at a time.
-    int64_t next = int64_t{1} << 32;
-    for (const MemoryTensor& tensor : timeline.tensors) {
-      addresses_.push_back(next);
-      next += std::max<int64_t>(size(tensor), 512);
+  explicit Snapshot(const MemoryTimeline& timeline)
+      : timeline_(timeline), addresses_(timeline.tensors.size()) {
+    Addresses addresses;
+    std::map<int64_t, uint32_t> live;  // by address
+    for (const MemoryEvent& event : timeline.events) {
+      int64_t& address = addresses_[event.tensor];
+      const int64_t bytes = size(timeline.tensors[event.tensor]);
+      if (event.is_allocation) {
+        address = addresses.take(bytes);
+        live[address] = event.tensor;
+      } else {
+        addresses.give_back(address, bytes);
+        live.erase(address);
+      }
     }
-    is_live_.resize(timeline.tensors.size());
-    for (const MemoryEvent& event : timeline.events) is_live_[event.tensor] = event.is_allocation;
+    end_ = addresses.end();
+    for (const auto& [address, tensor] : live) live_.push_back(tensor);
   }
 
   std::string write() {
-    std::vector<uint32_t> live;
-    for (uint32_t i = 0; i < is_live_.size(); ++i)
-      if (is_live_[i]) live.push_back(i);
     pickle_.dictionary([&] {
       pickle_.key("segments");
-      pickle_.list(live.size(), [&](size_t i) { segment(live[i]); });
+      pickle_.list(end_ > Addresses::kBegin ? 1 : 0, [&](size_t) { segment(); });
       pickle_.key("device_traces");
       pickle_.list(1, [&](size_t) { trace(); });
     });
@@ -116,24 +165,47 @@ class Snapshot {
     });
   }
 
-  // What is live at the end has a segment that it fills.
-  void segment(uint32_t tensor) {
-    const int64_t bytes = size(timeline_.tensors[tensor]);
+  // Blocks fill it without a gap: what is live at the end, and what is free between that.
+  struct SegmentBlock {
+    int64_t address, bytes;
+    std::optional<uint32_t> tensor;
+  };
+  std::vector<SegmentBlock> blocks() const {
+    std::vector<SegmentBlock> found;
+    int64_t next = Addresses::kBegin;
+    const auto fill_up_to = [&](int64_t address) {
+      if (address > next) found.push_back({next, address - next, std::nullopt});
+      next = address;
+    };
+    for (const uint32_t tensor : live_) {
+      fill_up_to(addresses_[tensor]);
+      found.push_back({next, size(timeline_.tensors[tensor]), tensor});
+      next += found.back().bytes;
+    }
+    fill_up_to(end_);
+    return found;
+  }
+
+  void segment() {
+    const std::vector<SegmentBlock> all = blocks();
+    int64_t live = 0;
+    for (const uint32_t tensor : live_) live += size(timeline_.tensors[tensor]);
     pickle_.dictionary([&] {
       pickle_.member("device", 0);
-      pickle_.member("address", addresses_[tensor]);
-      for (const char* key : {"total_size", "allocated_size", "active_size", "requested_size"})
-        pickle_.member(key, bytes);
+      pickle_.member("address", Addresses::kBegin);
+      pickle_.member("total_size", end_ - Addresses::kBegin);
+      for (const char* key : {"allocated_size", "active_size", "requested_size"})
+        pickle_.member(key, live);
       pickle_.member("stream", 0);
       pickle_.member("segment_type", "large");
       pickle_.key("blocks");
-      pickle_.list(1, [&](size_t) {
+      pickle_.list(all.size(), [&](size_t i) {
         pickle_.dictionary([&] {
-          pickle_.member("size", bytes);
-          pickle_.member("requested_size", bytes);
-          pickle_.member("address", addresses_[tensor]);
-          pickle_.member("state", "active_allocated");
-          frames(tensor);
+          pickle_.member("size", all[i].bytes);
+          pickle_.member("requested_size", all[i].bytes);
+          pickle_.member("address", all[i].address);
+          pickle_.member("state", all[i].tensor ? "active_allocated" : "inactive");
+          if (all[i].tensor) frames(*all[i].tensor);
         });
       });
     });
@@ -160,8 +232,9 @@ class Snapshot {
   }
 
   const MemoryTimeline& timeline_;
-  std::vector<int64_t> addresses_;
-  std::vector<bool> is_live_;
+  std::vector<int64_t> addresses_;  // of tensors
+  std::vector<uint32_t> live_;      // at the end, by address
+  int64_t end_ = 0;
   Pickle pickle_;
 };
 

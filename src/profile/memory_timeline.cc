@@ -13,7 +13,12 @@ namespace {
 // Grows a timeline by one event after the other.
 class Builder {
  public:
-  explicit Builder(const Graph& graph) : graph_(graph), stages_(graph.stages()) {}
+  explicit Builder(const Graph& graph, const Plan* plan = nullptr)
+      : graph_(graph), plan_(plan), stages_(graph.stages()) {
+    for (const Stage& stage : stages_) timeline_.phases.push_back(stage.name);
+    timeline_.is_planned = plan != nullptr;
+    add_inputs();
+  }
 
   uint32_t tensor_of(Value value) {
     const Node& node = graph_.node(value);
@@ -23,6 +28,7 @@ class Builder {
                                  .scope = graph_.scope_path(node),
                                  .phase = stages_[graph_.stage_of(value.node)].name,
                                  .node = value.node,
+                                 .output = value.output,
                                  .bytes = byte_size(graph_.type(value))});
     return last_tensor();
   }
@@ -40,20 +46,38 @@ class Builder {
   }
 
   void add(MemoryEvent event) {
+    if (event.kernel != kNobody)
+      event.phase =
+          plan_ ? plan_->kernels[event.kernel].group.stage : graph_.stage_of(event.kernel);
     timeline_.events.push_back(event);
     if (event.live > timeline_.peak()) timeline_.peak_event = timeline_.events.size() - 1;
   }
 
   MemoryTimeline take() { return std::move(timeline_); }
-  const std::vector<MemoryTensor>& tensors() const { return timeline_.tensors; }
 
  private:
   uint32_t last_tensor() const { return static_cast<uint32_t>(timeline_.tensors.size() - 1); }
 
+  void add_inputs() {
+    Bytes live;
+    for (Value input : graph_.inputs()) {
+      const uint32_t tensor = tensor_of(input);
+      live += timeline_.tensors[tensor].bytes;
+      add({.tensor = tensor, .live = live, .predicted_live = live});
+    }
+    timeline_.inputs = timeline_.events.size();
+  }
+
   const Graph& graph_;
+  const Plan* plan_;
   std::vector<Stage> stages_;
   MemoryTimeline timeline_;
 };
+
+// Where the last of the first stages ends, in steps or kernels.
+uint32_t end_of(const std::vector<Stage>& stages, size_t count) {
+  return stages[std::min(count, stages.size()) - 1].end;
+}
 
 // What the schedule says will happen, in order: the other side of the comparison.
 struct PredictedEvent {
@@ -64,7 +88,8 @@ struct PredictedEvent {
 };
 
 // Inputs are not among them: they are there from the beginning.
-std::vector<PredictedEvent> predicted_events(const Executable& executable, const Device& device) {
+std::vector<PredictedEvent> predicted_events(const Executable& executable, const Device& device,
+                                             size_t stages) {
   const Graph& graph = executable.graph();
   const Schedule& schedule = *executable.schedule();
   const ScratchOf scratch = ridgeline::scratch_of(device);
@@ -75,7 +100,7 @@ std::vector<PredictedEvent> predicted_events(const Executable& executable, const
     live += change;
     events.push_back({kernel, value, change, live});
   };
-  for (const Step& step : schedule.steps) {
+  for (const Step& step : std::span(schedule.steps).first(end_of(schedule.stages, stages))) {
     const Node& node = graph.nodes()[step.node];
     if (runs_kernel(graph, schedule.layouts, step.node)) {
       kernel = step.node;
@@ -125,27 +150,16 @@ class KeptEvents {
   Ledger& ledger_;
 };
 
-void add_inputs(Builder& builder, const Graph& graph) {
-  Bytes live;
-  for (Value input : graph.inputs()) {
-    const uint32_t tensor = builder.tensor_of(input);
-    live += builder.tensors()[tensor].bytes;
-    builder.add({.tensor = tensor, .live = live, .predicted_live = live});
-  }
-}
-
 // Walks the ledger's events beside the predicted ones. An event that nobody predicted keeps the
 // predicted level.
 class EagerWalk {
  public:
-  EagerWalk(const Executable& executable, const Device& device)
+  EagerWalk(const Executable& executable, const Device& device, size_t stages)
       : graph_(executable.graph()),
         layouts_(executable.schedule()->layouts),
-        predicted_(predicted_events(executable, device)),
+        predicted_(predicted_events(executable, device, stages)),
         predicted_live_(executable.profile()->inputs),
-        builder_(graph_) {
-    add_inputs(builder_, graph_);
-  }
+        builder_(graph_) {}
 
   void walk(std::span<const LedgerEvent> events, std::span<const EventNotes::Note> notes) {
     size_t note = 0;
@@ -237,13 +251,12 @@ class EagerWalk {
   std::unordered_map<const void*, Held> live_;
 };
 
-MemoryTimeline eager_prediction(const Executable& executable, const Device& device) {
+MemoryTimeline eager_prediction(const Executable& executable, const Device& device, size_t stages) {
   const Graph& graph = executable.graph();
   Builder builder(graph);
-  add_inputs(builder, graph);
   std::unordered_map<uint32_t, uint32_t> tensors;  // by Graph::index
   uint32_t scratch = 0;                            // of the kernel under way
-  for (const PredictedEvent& event : predicted_events(executable, device)) {
+  for (const PredictedEvent& event : predicted_events(executable, device, stages)) {
     const bool is_allocation = event.change.count > 0;
     uint32_t tensor = scratch;
     if (event.value && is_allocation) {
@@ -265,11 +278,10 @@ MemoryTimeline eager_prediction(const Executable& executable, const Device& devi
 }
 
 // Blocks of the arena, by the kernels between which they live.
-MemoryTimeline planned_timeline(const Executable& executable) {
+MemoryTimeline planned_timeline(const Executable& executable, size_t stages) {
   const Graph& graph = executable.graph();
   const Plan& plan = *executable.plan();
-  Builder builder(graph);
-  add_inputs(builder, graph);
+  Builder builder(graph, &plan);
   Bytes live = plan.inputs;
   std::vector<std::vector<uint32_t>> begins(plan.kernels.size()), ends(plan.kernels.size() + 1);
   for (uint32_t block = 0; block < plan.blocks.size(); ++block) {
@@ -277,7 +289,7 @@ MemoryTimeline planned_timeline(const Executable& executable) {
     ends[std::min<size_t>(plan.blocks[block].last, plan.kernels.size())].push_back(block);
   }
   std::unordered_map<uint32_t, uint32_t> tensors;  // of blocks
-  for (uint32_t number = 0; number < plan.kernels.size(); ++number) {
+  for (uint32_t number = 0; number < end_of(plan.stages, stages); ++number) {
     const PlannedKernel& kernel = plan.kernels[number];
     for (const uint32_t block : begins[number]) {
       const ArenaBlock& placed = plan.blocks[block];
@@ -304,52 +316,74 @@ MemoryTimeline planned_timeline(const Executable& executable) {
                    .predicted_live = live});
     }
   }
-  MemoryTimeline timeline = builder.take();
-  timeline.is_planned = true;
-  return timeline;
+  return builder.take();
+}
+
+// By cost/memory, and not by the events: what they are held against. A plan's arena is there as a
+// whole from the beginning.
+Bytes predicted_peak(const Executable& executable, size_t stages) {
+  if (executable.plan()) return executable.predicted_peak();
+  const std::vector<Bytes>& live = executable.profile()->live;
+  const uint32_t end = end_of(executable.schedule()->stages, stages);
+  return std::ranges::max(std::span(live).first(end));
+}
+
+// Sets an observer for as long as it lives.
+class Observed {
+ public:
+  Observed(Executable& executable, KernelObserver* observer) : executable_(executable) {
+    executable_.set_observer(observer);
+  }
+  ~Observed() { executable_.set_observer(nullptr); }
+  Observed(const Observed&) = delete;
+  Observed& operator=(const Observed&) = delete;
+
+ private:
+  Executable& executable_;
+};
+
+void run_stages(Executable& executable, Device& device, size_t stages) {
+  const size_t all = executable.graph().stages().size();
+  if (stages >= all)
+    executable.run();
+  else
+    for (size_t stage = 0; stage < stages; ++stage) executable.run_stage(stage);
+  device.synchronize();
 }
 
 }  // namespace
 
-MemoryTimeline predict_memory(const Executable& executable, const Device& device) {
-  MemoryTimeline timeline =
-      executable.plan() ? planned_timeline(executable) : eager_prediction(executable, device);
-  timeline.predicted_peak = timeline.ledger_peak = executable.predicted_peak();
+MemoryTimeline predict_memory(const Executable& executable, const Device& device, size_t stages) {
+  MemoryTimeline timeline = executable.plan() ? planned_timeline(executable, stages)
+                                              : eager_prediction(executable, device, stages);
+  timeline.predicted_peak = timeline.ledger_peak = predicted_peak(executable, stages);
   return timeline;
 }
 
-MemoryTimeline measure_memory(Executable& executable, Device& device) {
+MemoryTimeline measure_memory(Executable& executable, Device& device, size_t stages) {
   Ledger& ledger = device.ledger();
   MemoryTimeline timeline;
   if (executable.plan()) {
-    executable.run();
-    device.synchronize();
-    timeline = planned_timeline(executable);
+    run_stages(executable, device, stages);
+    timeline = planned_timeline(executable, stages);
   } else {
     EventNotes notes(ledger);
     const size_t first = ledger.events().size();
     {
       const KeptEvents kept(ledger);
-      executable.set_observer(&notes);
-      try {
-        executable.run();
-      } catch (...) {
-        executable.set_observer(nullptr);
-        throw;
-      }
-      executable.set_observer(nullptr);
-      device.synchronize();
+      const Observed observed(executable, &notes);
+      run_stages(executable, device, stages);
     }
     for (EventNotes::Note& note : notes.notes) {
       note.before -= first;
       note.after -= first;
     }
-    EagerWalk walk(executable, device);
+    EagerWalk walk(executable, device, stages);
     walk.walk(std::span(ledger.events()).subspan(first), notes.notes);
     timeline = walk.take();
   }
   timeline.ledger_peak = ledger.peak();
-  timeline.predicted_peak = executable.predicted_peak();
+  timeline.predicted_peak = predicted_peak(executable, stages);
   return timeline;
 }
 

@@ -139,6 +139,23 @@ std::vector<StudyRow> rows_of(const std::vector<Workload>& workloads, Runner& ru
   return rows;
 }
 
+// The same rows with the peaks that a runner predicts, for those that describe rows without tracing
+// anything; and whether all of them fit.
+template <class Workload, class Runner>
+std::vector<StudyRow> with_predicted_peaks(std::vector<StudyRow> rows,
+                                           const std::vector<Workload>& workloads,
+                                           const Runner& runner) {
+  for (size_t i = 0; i < rows.size(); ++i)
+    rows[i].described.memory.predicted_peak = runner.predicted_peak(workloads[i]);
+  return rows;
+}
+template <class Workload, class Runner>
+bool all_fit(const std::vector<Workload>& workloads, const Runner& runner, Device& device) {
+  for (const Workload& workload : workloads)
+    if (runner.predicted_peak(workload) > device.ledger().budget()) return false;
+  return true;
+}
+
 // The options of a row that all studies have.
 template <class Options>
 Options row_options(const StudyRun& run, const SharedFlags& shared) {

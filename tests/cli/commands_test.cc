@@ -108,6 +108,77 @@ TEST(MemoryCommand, FlagsOfModelsAndOfAttentionDoNotMix) {
   EXPECT_TRUE(sandbox.is_empty());
 }
 
+TEST(MemoryCommand, TimelinesAreRowsWithEventsASnapshotAndAPlaceInTheReport) {
+  const Sandbox sandbox;
+  const Finished run = sandbox.run(tiny_model_memory({"--timeline", "--measure"}));
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  const std::filesystem::path folder = sandbox / "results/memory";
+  const Csv csv = parse_csv(read_text(folder / "memory.csv"));
+  ASSERT_EQ(csv.rows.size(), 4u) << "forward and full step, vanilla and compiled";
+  for (const auto& row : csv.rows) {
+    EXPECT_EQ(row.at("predicted_peak_bytes"), row.at("peak_bytes"));
+    EXPECT_EQ(row.at("status"), "success");
+    EXPECT_TRUE(std::filesystem::exists(sandbox / row.at("timeline_csv")));
+    EXPECT_TRUE(read_text(sandbox / row.at("snapshot")).starts_with("\x80\x02")) << "a pickle";
+  }
+  for (const char* part : {"Memory over a step", "forward measured", "full-step measured",
+                           "The largest tensors", "What lives at the peak", "memory_viz"})
+    EXPECT_TRUE(contains(run.out, part)) << part << run.out;
+  const Finished report = sandbox.run({"report", "-o", "report.html"});
+  EXPECT_EQ(report.exit_code, 0) << report.err;
+  EXPECT_TRUE(contains(read_text(sandbox / "report.html"), "measured by the ledger"));
+}
+
+TEST(MemoryCommand, TimelinesOfTheLargeModelArePredictedAnywhere) {
+  const Sandbox sandbox;
+  const Finished run =
+      sandbox.run(Arguments{"memory", "--timeline", "--device", "cpu"} +
+                  Arguments{"--model-size", "2.7B", "--context-length", "128,512"} +
+                  Arguments{"--precision", "fp32,mixed", "--impl", "vanilla"} +
+                  Arguments{"--scenario", "forward", "--layers", "4"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  const Csv csv = parse_csv(read_text(sandbox / "results/memory/memory.csv"));
+  ASSERT_EQ(csv.rows.size(), 4u);
+  for (const auto& row : csv.rows) EXPECT_EQ(row.at("peak_bytes"), "") << "nothing ran";
+  EXPECT_TRUE(contains(run.out, "Mixed precision, forward of ")) << run.out;
+  EXPECT_TRUE(contains(run.out, "4 of 4 rows are predicted alone")) << run.out;
+}
+
+TEST(MemoryCommand, ASnapshotOnAFullDiskIsALineAndTheRestGoesOn) {
+  const Sandbox sandbox;
+  const Finished run =
+      sandbox.run({"memory", "--timeline", "--device", "cpu", "--seq-len", "32", "--d-model", "8",
+                   "--scenario", "fwd-bwd", "--impl", "vanilla", "--snapshot", "/dev/full"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_TRUE(contains(run.out, "no snapshot: ")) << run.out;
+  EXPECT_TRUE(contains(run.out, "No space left on device")) << run.out;
+  EXPECT_TRUE(contains(run.out, "(+0.00 %)")) << run.out;
+  EXPECT_EQ(parse_csv(read_text(sandbox / "results/memory/memory.csv")).rows.size(), 1u);
+}
+
+TEST(MemoryCommand, TimelinesThatCannotBeAreRefusedBeforeTheWork) {
+  const Sandbox sandbox;
+  const Arguments one_row = {"--timeline", "--scenario", "forward", "--impl", "vanilla"};
+  const std::vector<std::pair<Arguments, std::string>> cases = {
+      {{"--snapshot", "x.pickle"}, "--timeline"},
+      {{"--timeline", "--snapshot", "x.pickle"}, "4 rows would write their snapshot"},
+      {one_row + Arguments{"--snapshot", "no/such/x.pickle"}, "no/such"},
+      {one_row + Arguments{"--snapshot", "x.csv", "-o", "x.csv"}, "--snapshot"},
+      {{"--timeline", "--scenario", "full-step"}, "no full-step"},
+      {{"--impl", "vanilla"}, "--impl needs --model-size or --timeline"},
+      {{"--output", "x.csv"}, "--output needs --model-size or --timeline"}};
+  for (const auto& [more, message] : cases) {
+    const Finished run = sandbox.run(Arguments{"memory", "--device", "cpu"} + more);
+    EXPECT_EQ(run.exit_code, 2) << message << run.err;
+    EXPECT_TRUE(contains(run.err, message)) << message << ": " << run.err;
+  }
+  EXPECT_TRUE(sandbox.is_empty());
+  const Finished planned = sandbox.run(tiny_model_memory({"--timeline", "--dry-run"}));
+  EXPECT_EQ(planned.exit_code, 0) << planned.err;
+  EXPECT_TRUE(contains(planned.out, "4 rows would run")) << planned.out;
+  EXPECT_TRUE(sandbox.is_empty());
+}
+
 TEST(MemoryCommand, AFullDiskIsExit4) {
   const Sandbox sandbox;
   const Finished run = sandbox.run({"memory", "--seq-len", "64", "--d-model", "8"},
@@ -185,7 +256,7 @@ TEST(StudyCommand, RunsTheWholeStudyIntoAFolderOfItsOwn) {
   EXPECT_TRUE(contains(run.out, "What this shows:")) << run.out;
   const std::string page = read_text(sandbox / "results/study/report.html");
   for (const std::string name :
-       {"roofline", "gemm", "kernel", "model", "frontier", "profile", "precision"}) {
+       {"roofline", "gemm", "kernel", "model", "frontier", "profile", "precision", "memory"}) {
     const auto records = read_results(sandbox / "results/study" / name / (name + ".jsonl")).records;
     ASSERT_FALSE(records.empty()) << name;
     for (const Record& record : records) EXPECT_EQ(record.study, name);
@@ -210,7 +281,7 @@ TEST(StudyCommand, OneProgressLineCountsTheRowsOfAllStudies) {
   ASSERT_EQ(run.exit_code, 0) << run.err;
   size_t rows = read_results(sandbox / "results/study/attention.jsonl").records.size();
   for (const std::string name :
-       {"roofline", "gemm", "kernel", "model", "frontier", "profile", "precision"})
+       {"roofline", "gemm", "kernel", "model", "frontier", "profile", "precision", "memory"})
     rows += read_results(sandbox / "results/study" / name / (name + ".jsonl")).records.size();
   const std::string of_all = "/" + std::to_string(rows) + "] ";
   std::string last;

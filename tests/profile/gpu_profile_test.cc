@@ -124,16 +124,22 @@ TEST(SlowGpuProfile, WithoutATracerEventsBetweenKernelsServe) {
 
 TEST(SlowGpuProfile, TheTimelinesPeakIsTheLedgersAndThePrediction) {
   RIDGELINE_NEEDS_GPU();
-  CudaDevice device;
-  Executable executable(testing::training_step(model()), device, {.products = DType::bf16});
-  executable.prepare();
-  testing::fill_inputs(executable, device);
-  const MemoryTimeline timeline = measure_memory(executable, device);
-  const auto peak = static_cast<double>(timeline.peak().count);
-  EXPECT_NEAR(peak, static_cast<double>(timeline.ledger_peak.count), 0.01 * peak);
-  EXPECT_NEAR(peak, static_cast<double>(timeline.predicted_peak.count), 0.01 * peak);
-  print("peak {}, ledger {}, predicted {}\n", to_string(timeline.peak()),
-        to_string(timeline.ledger_peak), to_string(timeline.predicted_peak));
+  for (const Mode mode : {Mode::vanilla, Mode::compiled})
+    for (const size_t stages : {size_t{1}, kAllStages}) {
+      CudaDevice device;
+      Executable executable(testing::training_step(model()), device,
+                            {.mode = mode, .products = DType::bf16});
+      executable.prepare();
+      testing::fill_inputs(executable, device);
+      const MemoryTimeline timeline = measure_memory(executable, device, stages);
+      const auto peak = static_cast<double>((timeline.peak() + timeline.gaps()).count);
+      EXPECT_NEAR(peak, static_cast<double>(timeline.ledger_peak.count), 0.01 * peak);
+      EXPECT_NEAR(peak, static_cast<double>(timeline.predicted_peak.count), 0.01 * peak);
+      print("{}, {}: peak {}, gaps {}, ledger {}, predicted {}\n", info(mode).name,
+            stages == 1 ? "forward" : "step", to_string(timeline.peak()),
+            to_string(timeline.gaps()), to_string(timeline.ledger_peak),
+            to_string(timeline.predicted_peak));
+    }
 }
 
 }  // namespace

@@ -74,6 +74,7 @@ std::string tick_or_number(const Axis& axis, double value) {
 }  // namespace
 
 Table chart_table(const Chart& chart) {
+  if (chart.numbers) return *chart.numbers;
   Table table{.title = chart.title};
   const bool has_lines =
       chart.kind != Chart::Kind::xy ||

@@ -40,7 +40,8 @@ struct ChartPoint {
 };
 
 struct ChartSeries {
-  enum class Mark { line_and_points, line, points, rings, crosses };
+  // Steps hold a level until the next point; an area is filled below them.
+  enum class Mark { line_and_points, line, points, rings, crosses, steps, area };
 
   std::string name = {};
   Mark mark = Mark::line_and_points;
@@ -61,10 +62,11 @@ struct Chart {
   std::vector<std::string> categories = {};
   std::optional<double> reference = {};  // a thin line across the bars
   std::vector<ChartSeries> series = {};
+  std::optional<Table> numbers = {};  // where a table of all points would not be read
 };
 
-// The numbers of a chart as a table: a row per x or category and a column per series; charts whose
-// points share no x have a row per point.
+// The numbers of a chart as a table: its own, or a row per x or category and a column per series;
+// charts whose points share no x have a row per point.
 Table chart_table(const Chart& chart);
 
 // One selection of the data, such as "fp32, d 64"; all charts of a view belong together.

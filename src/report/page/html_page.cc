@@ -56,6 +56,10 @@ constexpr const char* mark_name(ChartSeries::Mark mark) {
       return "rings";
     case crosses:
       return "crosses";
+    case steps:
+      return "steps";
+    case area:
+      return "area";
   }
   return "points";
 }

@@ -118,6 +118,16 @@ std::string shown(std::string_view text, size_t max_length) {
   return printable(text, max_length);
 }
 
+ReportTable as_report_table(const Table& table) {
+  ReportTable result{.title = shown(table.title, 160)};
+  for (const std::string& column : table.columns) result.columns.push_back(shown(column, 40));
+  for (const std::vector<std::string>& row : table.rows) {
+    std::vector<ReportCell>& cells = result.rows.emplace_back();
+    for (const std::string& text : row) cells.push_back({.text = shown(text, 120)});
+  }
+  return result;
+}
+
 std::string text_at(const Json& object, const char* key) {
   return shown(text_of(object, key), 40);
 }

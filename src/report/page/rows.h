@@ -33,6 +33,9 @@ ReportContext report_context(const ReportInput& input);
 // Text from a record, safe to show: printable ASCII on one line, cut.
 std::string shown(std::string_view text, size_t max_length = 80);
 
+// A table of a terminal, safe to show.
+ReportTable as_report_table(const Table& table);
+
 // A value of the workload or the settings as text, safe to show; empty: there is none.
 std::string text_at(const Json& object, const char* key);
 std::optional<int64_t> positive_at(const Json& object, const char* key);

@@ -17,6 +17,8 @@ constexpr double kBottom = 54;
 constexpr double kAxisTitle = 26;   // the width of one that is turned
 constexpr double kCharacter = 6.4;  // the width of a character of 12 pixels, on average
 
+constexpr std::string_view kAreaOpacity = "fill-opacity=\"0.3\"";
+
 double text_width(const std::string& text) {
   return kCharacter * static_cast<double>(text.size());
 }
@@ -36,14 +38,19 @@ class Picture {
     body_ += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" {}>{}</text>\n", x, y,
                          anchor, extra, html_escape(text));
   }
-  void rectangle(double x, double y, double width, double height, std::string_view colour) {
+  void rectangle(double x, double y, double width, double height, std::string_view colour,
+                 std::string_view extra = "") {
     body_ += fmt::format(
-        "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\"/>\n", x, y,
-        std::max(width, 0.0), height, colour);
+        "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\" {}/>\n", x,
+        y, std::max(width, 0.0), height, colour, extra);
   }
   void mark(double x, double y, ChartSeries::Mark mark, std::string_view colour) {
     using enum ChartSeries::Mark;
-    if (mark == line) return;
+    if (mark == line || mark == steps) return;
+    if (mark == area) {
+      rectangle(x - 6, y - 5, 12, 10, colour, kAreaOpacity);
+      return;
+    }
     if (mark == crosses) {
       this->line(x - 4.5, y - 4.5, x + 4.5, y + 4.5, colour, 2);
       this->line(x - 4.5, y + 4.5, x + 4.5, y - 4.5, colour, 2);
@@ -53,6 +60,9 @@ class Picture {
         "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.6\" fill=\"{}\" stroke=\"{}\" "
         "stroke-width=\"1.5\"/>\n",
         x, y, mark == rings ? "#ffffff" : colour, colour);
+  }
+  void polygon(const std::string& points, std::string_view colour) {
+    body_ += fmt::format("<polygon points=\"{}\" fill=\"{}\" {}/>\n", points, colour, kAreaOpacity);
   }
   void polyline(const std::string& points, std::string_view colour) {
     body_ += fmt::format(
@@ -75,6 +85,11 @@ class Picture {
  private:
   std::string body_;
 };
+
+bool has_line(ChartSeries::Mark mark) {
+  using enum ChartSeries::Mark;
+  return mark == line || mark == line_and_points || mark == steps;
+}
 
 // 0 at the beginning of the axis, 1 at its end.
 double position(const Axis& axis, double value) {
@@ -103,9 +118,7 @@ double head(Picture& picture, const Chart& chart, const std::string& caption) {
     if (chart.kind != Chart::Kind::xy) {
       picture.rectangle(x, y - 9, 12, 10, colour);
     } else {
-      if (series.mark == ChartSeries::Mark::line ||
-          series.mark == ChartSeries::Mark::line_and_points)
-        picture.line(x - 2, y - 4, x + 14, y - 4, colour, 2);
+      if (has_line(series.mark)) picture.line(x - 2, y - 4, x + 14, y - 4, colour, 2);
       picture.mark(x + 6, y - 4, series.mark, colour);
     }
     picture.text(x + 19, y, series.name, "start");
@@ -139,13 +152,21 @@ std::string xy_svg(const Chart& chart, const std::string& caption) {
                fmt::format("transform=\"translate(16 {:.1f}) rotate(-90)\"", (top + bottom) / 2));
   for (const ChartSeries& series : chart.series) {
     const std::string_view colour = series_colour(series.colour).light;
-    if (series.mark == ChartSeries::Mark::line ||
-        series.mark == ChartSeries::Mark::line_and_points) {
-      std::string points;
-      for (const ChartPoint& point : series.points)
-        points += fmt::format("{:.1f},{:.1f} ", to_x(point.x), to_y(point.y));
-      picture.polyline(points, colour);
+    const bool is_area = series.mark == ChartSeries::Mark::area;
+    const bool is_stepped = is_area || series.mark == ChartSeries::Mark::steps;
+    std::string points;
+    for (size_t i = 0; i < series.points.size(); ++i) {
+      const ChartPoint& point = series.points[i];
+      if (is_stepped && i > 0)
+        points += fmt::format("{:.1f},{:.1f} ", to_x(point.x), to_y(series.points[i - 1].y));
+      points += fmt::format("{:.1f},{:.1f} ", to_x(point.x), to_y(point.y));
     }
+    if (is_area && !series.points.empty())
+      picture.polygon(fmt::format("{:.1f},{:.1f} {}{:.1f},{:.1f}", to_x(series.points.front().x),
+                                  bottom, points, to_x(series.points.back().x), bottom),
+                      colour);
+    if (has_line(series.mark)) picture.polyline(points, colour);
+    if (is_stepped) continue;
     for (const ChartPoint& point : series.points)
       picture.mark(to_x(point.x), to_y(point.y), series.mark, colour);
   }

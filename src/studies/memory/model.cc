@@ -66,28 +66,6 @@ std::vector<bool> parameter_gradients(const Graph& graph) {
   return marked;
 }
 
-// By Graph::index, for values that own memory.
-std::vector<MemoryKind> kinds_of(const Graph& graph) {
-  const std::vector<bool> is_gradient = parameter_gradients(graph);
-  const uint32_t forward_end = graph.stages().front().end;
-  std::vector<MemoryKind> kinds(graph.value_count());
-  for (uint32_t number = 0; number < graph.nodes().size(); ++number) {
-    const Node& node = graph.nodes()[number];
-    const bool casts_parameter = node.op == Op::cast &&
-                                 graph.node(node.inputs[0]).op == Op::input &&
-                                 kinds[graph.index(node.inputs[0])] == MemoryKind::parameters;
-    for (uint32_t output = 0; output < node.outputs.size(); ++output) {
-      const uint32_t index = graph.index({number, output});
-      kinds[index] = node.op == Op::input    ? kind_of_input(graph.input_info({number, 0}).role)
-                     : casts_parameter       ? MemoryKind::copies
-                     : is_gradient[index]    ? MemoryKind::gradients
-                     : number >= forward_end ? MemoryKind::activation_gradients
-                                             : MemoryKind::activations;
-    }
-  }
-  return kinds;
-}
-
 // The arena of a plan, moment by moment.
 class Arena {
  public:
@@ -141,6 +119,27 @@ std::span<const MemoryKindInfo> memory_kinds() {
   return kKinds;
 }
 
+std::vector<MemoryKind> memory_kinds_of(const Graph& graph) {
+  const std::vector<bool> is_gradient = parameter_gradients(graph);
+  const uint32_t forward_end = graph.stages().front().end;
+  std::vector<MemoryKind> kinds(graph.value_count());
+  for (uint32_t number = 0; number < graph.nodes().size(); ++number) {
+    const Node& node = graph.nodes()[number];
+    const bool casts_parameter = node.op == Op::cast &&
+                                 graph.node(node.inputs[0]).op == Op::input &&
+                                 kinds[graph.index(node.inputs[0])] == MemoryKind::parameters;
+    for (uint32_t output = 0; output < node.outputs.size(); ++output) {
+      const uint32_t index = graph.index({number, output});
+      kinds[index] = node.op == Op::input    ? kind_of_input(graph.input_info({number, 0}).role)
+                     : casts_parameter       ? MemoryKind::copies
+                     : is_gradient[index]    ? MemoryKind::gradients
+                     : number >= forward_end ? MemoryKind::activation_gradients
+                                             : MemoryKind::activations;
+    }
+  }
+  return kinds;
+}
+
 Bytes HeldMemory::total() const {
   Bytes sum;
   for (Bytes each : bytes) sum += each;
@@ -149,7 +148,7 @@ Bytes HeldMemory::total() const {
 
 ModelMemory account_model(const Graph& graph, const Schedule& schedule,
                           const MemoryProfile& profile) {
-  const std::vector<MemoryKind> kinds = kinds_of(graph);
+  const std::vector<MemoryKind> kinds = memory_kinds_of(graph);
   const auto held = [&](const std::vector<Lifetime>& lifetimes) {
     HeldMemory sum;
     for (const Lifetime& each : lifetimes) sum[kinds[graph.index(each.value)]] += each.bytes;
@@ -171,7 +170,7 @@ ModelMemory account_model(const Graph& graph, const Schedule& schedule,
 }
 
 ModelMemory account_model(const Graph& graph, const Plan& plan) {
-  const std::vector<MemoryKind> kinds = kinds_of(graph);
+  const std::vector<MemoryKind> kinds = memory_kinds_of(graph);
   const Arena arena(graph, plan, kinds);
   const uint32_t fullest = arena.fullest_moment();
   HeldMemory inputs;

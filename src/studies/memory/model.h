@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cost/memory.h"
 #include "models/transformer_lm.h"
@@ -55,6 +56,9 @@ struct ModelMemory {
   Bytes peak() const { return at_peak.total(); }
   Bytes saved() const { return before_backward[MemoryKind::activations]; }
 };
+
+// What each value is that owns memory, by Graph::index.
+std::vector<MemoryKind> memory_kinds_of(const Graph& graph);
 
 // Of a graph that a model_trace() became; run eagerly, or by a plan.
 ModelMemory account_model(const Graph& graph, const Schedule& schedule,

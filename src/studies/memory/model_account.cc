@@ -13,7 +13,7 @@ namespace ridgeline {
 namespace {
 
 // Rows of one size, context and precision, which share a text.
-using Group = std::vector<ModelMemoryRow>;
+using RowsOfModel = std::vector<ModelMemoryRow>;
 
 bool is_same_model(const ModelWorkload& a, const ModelWorkload& b) {
   return a.config.name == b.config.name && a.config.context_length == b.config.context_length &&
@@ -28,7 +28,7 @@ class ModelAccounts {
   void run() {
     const std::vector<ModelWorkload> workloads = workloads_of(axes_);
     for (size_t i = 0; i < workloads.size();) {
-      Group group;
+      RowsOfModel group;
       for (const size_t first = i;
            i < workloads.size() && is_same_model(workloads[first], workloads[i]); ++i)
         for (const Scenario scenario : scenarios_of(axes_))
@@ -41,7 +41,7 @@ class ModelAccounts {
 
  private:
   // One step of each row that fits; the account stands without it.
-  void measure(Group& group) {
+  void measure(RowsOfModel& group) {
     for (ModelMemoryRow& row : group) {
       if (row.memory.peak() > run_.device.ledger().budget()) continue;
       ModelStudy study(run_.device, {.protocol = {.warmups = 0, .iterations = 1},
@@ -57,7 +57,7 @@ class ModelAccounts {
     }
   }
 
-  void show(const Group& group) {
+  void show(const RowsOfModel& group) {
     const ModelWorkload& model = group.front().workload;
     const std::string analysis = model_memory_analysis(group, run_.device, optimizer_);
     print("{}{}", rows_.empty() ? "" : "\n", analysis);

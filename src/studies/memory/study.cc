@@ -1,7 +1,8 @@
-// The memory study: where the memory of attention, or of a whole model, goes. It has no rows to
-// sweep over: an account is a text.
+// The memory study: where the memory of attention, or of a whole model, goes. An account is a text;
+// timelines are rows of a sweep.
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "base/file_io.h"
 #include "base/print.h"
 #include "measure/turns.h"
@@ -9,20 +10,36 @@
 #include "studies/attention/row.h"
 #include "studies/memory/attention.h"
 #include "studies/memory/model_account.h"
+#include "studies/memory/timeline_row.h"
+#include "studies/memory/timeline_tables.h"
 #include "studies/study.h"
 
 namespace ridgeline {
 namespace {
 
 constexpr const char* kModelSize = "--model-size";
+constexpr const char* kTimeline = "--timeline";
+constexpr size_t kMostInFull = 4;  // rows whose tables and files are printed
+
+void print_files(const std::vector<Record>& records) {
+  for (const Record& record : records) {
+    if (!record.metrics) continue;
+    if (const std::string path = record.metrics->value("timeline_csv", ""); !path.empty())
+      print("Events:  {}\n", path);
+    if (const std::string path = record.metrics->value("snapshot", ""); !path.empty())
+      print("Snapshot: {}   (open it in pytorch.org/memory_viz)\n", path);
+  }
+}
 
 class Memory final : public Study {
  public:
   void declare(Flags& flags) override {
     add_model_axes(flags, &axes_);
-    for (const char* name : {"--context-length", "--precision", "--impl", "--scenario",
-                             "--optimizer", "--max-norm", "--d-ff", "--layers", "--vocabulary"})
+    for (const char* name : {"--context-length", "--precision", "--optimizer", "--max-norm",
+                             "--d-ff", "--layers", "--vocabulary"})
       flags.at(name).rules.needs = {kModelSize};
+    flags.at("--scenario").rules.given = &gave_scenarios_;
+    flags.at("--impl").rules.given = &gave_modes_;
     flags.at(kModelSize).help =
         "a whole model instead of attention: small, medium, large, xl, 2.7B, 10B";
     Flag& batch_size = flags.at("--batch-size");
@@ -33,12 +50,22 @@ class Memory final : public Study {
         "width of one head, as --head-dim, or of the model's residual stream";
     flags.add("--measure", &measure_, "of a model: also run one step, where it fits",
               {.needs = {kModelSize}});
+    flags.add(kTimeline, &timeline_,
+              "every allocation in its order, over the forward pass with all that it keeps for "
+              "backward, and over a whole step: as CSV, in reports, and for PyTorch's memory_viz");
+    flags.add(
+        "--snapshot", &snapshot_,
+        "write the snapshot for memory_viz there, of one row (default: one per row beside the "
+        "records)",
+        {.needs = {kTimeline}});
     add_output_flags(flags, &shared.output);
-    for (const char* name : {"--output", "--json"}) {
+    for (const char* name : {"--output", "--json", "--impl", "--scenario"}) {
       Flag& flag = flags.at(name);
-      flag.rules.needs = {kModelSize};
-      flag.help = "of a model: " + flag.help;
+      flag.help = "of a model or a timeline: " + flag.help;
     }
+    flags.at("--scenario").help +=
+        "; of a timeline forward, which then keeps what backward needs, and the largest unless "
+        "given";
     flags.add(
         "--seq-len", &config_.seq_len, "sequence length of attention",
         {.shows_default = true, .range = FlagRange{1, int64_t{1} << 40}, .excludes = {kModelSize}});
@@ -56,7 +83,20 @@ class Memory final : public Study {
     flags.add("--dry-run", &shared.dry_run, "predict only, run nothing, write no file");
   }
 
+  void check() override {
+    if (timeline_) return check_timelines();
+    const std::pair<const char*, bool> given[] = {{"--output", !shared.output.table.empty()},
+                                                  {"--json", !shared.output.json.empty()},
+                                                  {"--impl", gave_modes_},
+                                                  {"--scenario", gave_scenarios_}};
+    for (const auto& [name, is_given] : given)
+      if (is_given && axes_.sizes.empty())
+        throw Error(ErrorKind::usage, fmt::format("{} needs {} or {}", name, kModelSize, kTimeline),
+                    "the account of attention is a text of one size");
+  }
+
   std::optional<int> run_instead(StudyRun& run) override {
+    if (timeline_) return std::nullopt;
     if (axes_.sizes.empty()) {
       account_attention_memory(run);
       return 0;
@@ -67,7 +107,129 @@ class Memory final : public Study {
     return 0;
   }
 
+  std::vector<StudyRow> rows(StudyRun& run) override {
+    study_.emplace(run.device, timeline_options(run));
+    files_.clear();
+    std::vector<StudyRow> rows;
+    for (const ProfileWorkload& workload : workloads_) {
+      const std::string name = file_name(workload);
+      const std::filesystem::path snapshot = run.folder / fmt::format("memory_{}.pickle", name);
+      const TimelineFiles& files = files_.emplace_back(
+          TimelineFiles{run.folder / fmt::format("memory_timeline_{}.csv", name),
+                        snapshot_.empty() ? snapshot : std::filesystem::path(snapshot_)});
+      Record record = study_->describe(workload, run.blank);
+      record.command =
+          fmt::format("ridgeline memory --timeline{}{}{}", measure_ ? " --measure" : "",
+                      run.device_words, to_command(timeline_axes(), workload));
+      rows.push_back(
+          {record, label(workload), study_->expected_s(workload, record),
+           [this, workload, files, record] { return study_->run(workload, files, record); }});
+    }
+    return rows;
+  }
+
+  Table planned(const StudyRun& run, const std::vector<StudyRow>& rows) override {
+    return Study::planned(run, with_predicted_peaks(rows, workloads_, *study_));
+  }
+
+  void show(StudyRun& run, const std::vector<StudyRow>&,
+            const std::vector<Record>& records) override {
+    constexpr size_t kTop = 8;
+    print("{} on {}\n\n{}\n", run.info.title, run.device.description(),
+          to_terminal(timeline_peaks(records), run.file("csv")));
+    for (const Record& record : records) {
+      const std::vector<std::string> answers = timeline_answers(record);
+      if (answers.empty()) continue;
+      print("{}\n", timeline_name(record));
+      print_notes(answers);
+      print("\n");
+      if (records.size() > kMostInFull) continue;
+      for (const Table& table : {held_at_peak(record, kTop), largest_tensors_of(record, kTop)})
+        print("{}\n", to_terminal(table, run.file("jsonl")));
+    }
+    print_notes(timeline_notes(records));
+  }
+
+  void show_last(StudyRun& run, const std::vector<StudyRow>&,
+                 const std::vector<Record>& records) override {
+    if (timeline_ && records.size() > kMostInFull)
+      print("Events and snapshots (for pytorch.org/memory_viz) of each row: {}\n",
+            run.folder.string());
+    else
+      print_files(records);
+  }
+
+  std::vector<WrittenFile> also_written() const override {
+    std::vector<WrittenFile> written;
+    for (const TimelineFiles& files : files_) {
+      written.push_back({"the events", files.events});
+      written.push_back({snapshot_.empty() ? "the snapshot" : "--snapshot", files.snapshot});
+    }
+    return written;
+  }
+
+  // A second's worth.
+  bool set_up(const StudySetup& setup) override {
+    timeline_ = measure_ = true;
+    axes_.sizes = {"small"};
+    const bool on_gpu = setup.device.facts().is_gpu();
+    if (on_gpu && setup.attempt == 0) {
+      axes_.precisions = {"fp32", "mixed"};
+      axes_.context_lengths = {256, 512};
+      return true;
+    }
+    axes_.batch_size = 1;
+    axes_.context_lengths = {128, 256};
+    axes_.overrides = {.d_model = 256, .d_ff = 1024, .layers = 4, .heads = 4, .vocabulary = 4096};
+    if (setup.attempt > 1) {
+      axes_.context_lengths = {32};
+      axes_.overrides = {.d_model = 64, .d_ff = 256, .layers = 2, .heads = 2, .vocabulary = 256};
+    }
+    return setup.attempt <= 2;
+  }
+
+  bool fits(Device& device) const override {
+    return all_fit(workloads_of(timeline_axes()), TimelineStudy(device, {}), device);
+  }
+
  private:
+  // The axes of `profile` are those of a timeline.
+  ProfileAxes timeline_axes() const {
+    const bool of_attention = axes_.sizes.empty();
+    ProfileAxes axes{.model = axes_,
+                     .attention = of_attention,
+                     .gave_batch_size = gave_batch_size_,
+                     .gave_scenarios = true,
+                     .seq_lens = {config_.seq_len},
+                     .head_dims = {config_.head_dim},
+                     .dtypes = {dtype_},
+                     .causal = config_.causal};
+    if (of_attention) axes.model.sizes = {"small"};  // of no consequence
+    if (!gave_scenarios_)
+      axes.model.scenarios = {"forward", of_attention ? "fwd-bwd" : "full-step"};
+    return axes;
+  }
+
+  void check_timelines() {
+    workloads_ = workloads_of(timeline_axes());
+    optimizer_ = axes_.sizes.empty() ? AdamWOptions{} : optimizer_of(axes_);
+    if (!snapshot_.empty())
+      snapshot_file_ = check_file_of_one_row(workloads_, "--snapshot", snapshot_);
+  }
+
+  TimelineOptions timeline_options(const StudyRun& run) const {
+    TimelineOptions options{.optimizer = optimizer_,
+                            .seed = shared.seed,
+                            .measure = measure_ || axes_.sizes.empty(),
+                            .settings = run.settings,
+                            .keep_on_host = room_to_keep(run.device),
+                            .interrupted = run.interrupted,
+                            .stage = run.stage};
+    if (!axes_.sizes.empty()) options.settings["optimizer"] = axes_.optimizer;
+    if (axes_.max_norm > 0) options.settings["max_norm"] = axes_.max_norm;
+    return options;
+  }
+
   void account_attention_memory(StudyRun& run) {
     // Flags of models that attention has, too, under another meaning or default.
     if (gave_batch_size_) config_.batch_size = axes_.batch_size;
@@ -104,10 +266,17 @@ class Memory final : public Study {
   }
 
   ModelAxes axes_ = {.sizes = {}, .context_lengths = {512}, .scenarios = {"full-step"}};
-  bool gave_batch_size_ = false;
+  bool gave_batch_size_ = false, gave_scenarios_ = false, gave_modes_ = false;
   AttentionConfig config_{.batch_size = 8, .seq_len = 8192, .head_dim = 16};
   std::string dtype_ = "fp32";
   bool measure_ = false;  // runs a step of every row that fits
+  bool timeline_ = false;
+  std::string snapshot_;          // empty: one per row
+  FileDescriptor snapshot_file_;  // a pipe stays open until it is written
+  AdamWOptions optimizer_;
+  std::vector<ProfileWorkload> workloads_;
+  std::vector<TimelineFiles> files_;
+  std::optional<TimelineStudy> study_;
 };
 
 }  // namespace
@@ -120,8 +289,15 @@ StudyInfo memory_study() {
               "  ridgeline memory --batch-size 8 --seq-len 8192 --d-model 16\n"
               "  ridgeline memory --model-size 2.7B --context-length 512 --precision mixed\n"
               "  ridgeline memory --model-size xl --memory-budget 24GiB --scenario "
-              "forward,full-step",
-          .make = make_study<Memory>};
+              "forward,full-step\n"
+              "  ridgeline memory --timeline --model-size 2.7B --context-length 128,256,512,1024 "
+              "--precision fp32,mixed",
+          .make = make_study<Memory>,
+          .csv = timeline_csv,
+          .title = "Memory over a step",
+          .sections = {timeline_section},
+          .checks_values = false,
+          .turn = 9};
 }
 
 }  // namespace ridgeline

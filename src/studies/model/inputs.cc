@@ -9,6 +9,7 @@
 #include "base/machine_limits.h"
 #include "base/random.h"
 #include "kernels/host_values.h"
+#include "measure/machine.h"
 #include "models/safetensors.h"
 
 namespace ridgeline {
@@ -17,6 +18,11 @@ namespace {
 constexpr const char* kHeadsKey = "heads";  // of a file's metadata
 
 }  // namespace
+
+Bytes room_to_keep(const Device& device) {
+  if (!device.has_own_memory()) return {};
+  return {collect_machine_facts().memory_available.count / 4};
+}
 
 // Shapes do not tell heads, so what we save says it beside them.
 void check_model_weights(const std::filesystem::path& path, const TransformerConfig& config) {

@@ -22,6 +22,10 @@ struct ModelInputOptions {
   std::filesystem::path weights = {};  // where the parameters are from; empty: drawn by the seed
 };
 
+// What may stay there: beside a GPU a quarter of the host's memory, which is free; on a CPU
+// nothing, as parameters would be there twice.
+Bytes room_to_keep(const Device& device);
+
 // Throws a usage error if the file does not hold the parameters of this model.
 void check_model_weights(const std::filesystem::path& path, const TransformerConfig& config);
 

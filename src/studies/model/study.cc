@@ -161,9 +161,7 @@ class Model final : public Study {
     options.settings["optimizer"] = axes_.optimizer;
     if (axes_.max_norm > 0) options.settings["max_norm"] = axes_.max_norm;
     if (!weights_.empty()) options.settings["weights"] = weights_;
-    // Beside a GPU the host's memory is free for parameters; on a CPU they would be there twice.
-    if (run.device.has_own_memory())
-      options.keep_on_host = Bytes{collect_machine_facts().memory_available.count / 4};
+    options.keep_on_host = room_to_keep(run.device);
     return options;
   }
 

@@ -54,16 +54,6 @@ Chart finished(const std::string& op, ErrorChart errors) {
   return chart;
 }
 
-ReportTable to_report(const Table& table) {
-  ReportTable result{.title = table.title, .columns = {}, .rows = {}};
-  for (const std::string& column : table.columns) result.columns.push_back(shown(column, 40));
-  for (const std::vector<std::string>& row : table.rows) {
-    std::vector<ReportCell>& cells = result.rows.emplace_back();
-    for (const std::string& text : row) cells.push_back({.text = shown(text, 80)});
-  }
-  return result;
-}
-
 }  // namespace
 
 ReportSection precision_section(const ReportContext& context) {
@@ -88,7 +78,8 @@ ReportSection precision_section(const ReportContext& context) {
       if (!errors.lines.empty()) view.charts.push_back(finished(op, std::move(errors)));
     if (!view.charts.empty()) section.views.push_back(std::move(view));
   }
-  for (const Table& table : precision_tables(rows)) section.tables.push_back(to_report(table));
+  for (const Table& table : precision_tables(rows))
+    section.tables.push_back(as_report_table(table));
   if (!section.empty())
     for (const std::string& note : precision_notes(rows))
       section.sentences.push_back(shown(note, 400));

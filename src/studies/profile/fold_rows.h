@@ -11,6 +11,11 @@
 
 namespace ridgeline {
 
+// What identifies a row in a CSV of both models and attention.
+inline constexpr const char* kProfileSizes[] = {
+    "of",      "model_size", "context_length", "batch_size", "heads",   "seq_len",
+    "d_model", "causal",     "dtype",          "precision",  "scenario"};
+
 // Of one step. What the record does not tell is empty.
 struct FoldRow {
   std::string key, phase, category, scope;

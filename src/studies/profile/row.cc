@@ -5,10 +5,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/print.h"
+#include "profile/memory_timeline.h"
 #include "profile/trace.h"
 #include "studies/device_facts.h"
 #include "studies/expected_time.h"
-#include "studies/host_tensors.h"
 #include "studies/memory_watch.h"
 #include "studies/profile/metrics.h"
 #include "studies/row.h"
@@ -71,19 +71,6 @@ void ProfileStudy::begin(const char* stage) const {
   if (options_.stage) options_.stage(stage);
 }
 
-// The optimizer stays before its first step: scalars that are uploaded between steps would be
-// copies that belong to no kernel.
-void ProfileStudy::fill(const ProfileWorkload& workload, Executable& executable) {
-  if (const auto* model = std::get_if<ModelWorkload>(&workload.of)) {
-    inputs_.fill(executable, model->config);
-    inputs_.set_step(executable, 1, options_.optimizer);
-    return;
-  }
-  const Graph& graph = executable.graph();
-  for (const Value value : graph.inputs())
-    fill_randomly(device_, executable.input(graph.name(value)), options_.seed, graph.name(value));
-}
-
 std::optional<Record> ProfileStudy::run(const ProfileWorkload& workload,
                                         const ProfileRowOptions& how, Record described) {
   return try_row(std::move(described), label(workload), [&](Record& record) {
@@ -96,7 +83,7 @@ std::optional<Record> ProfileStudy::run(const ProfileWorkload& workload,
     executable->prepare();
     record.memory.predicted_peak = executable->predicted_peak();  // may be that of eager execution
     begin("parameters");
-    fill(workload, *executable);
+    fill_inputs(workload, *executable, inputs_, {device_, options_.seed, options_.optimizer});
     watch.after_fill();
 
     begin("profiling");
@@ -150,6 +137,9 @@ std::optional<Record> ProfileStudy::run(const ProfileWorkload& workload,
     begin("writing the trace");
     // The figures are worth more than the file.
     try {
+      const MemoryTimeline memory =
+          predict_memory(*executable, device_, is_forward_of_both ? 1 : kAllStages);
+      trace.counters.push_back(memory_track(memory, profile));
       write_trace(profile, how.trace, trace);
       (*record.metrics)["trace"] = how.trace.string();
     } catch (const Error& error) {

@@ -52,7 +52,6 @@ class ProfileStudy {
 
  private:
   std::unique_ptr<Executable> build(const ProfileWorkload& workload) const;
-  void fill(const ProfileWorkload& workload, Executable& executable);
   void begin(const char* stage) const;
 
   Device& device_;

@@ -48,15 +48,6 @@ Chart category_chart(const std::vector<const Record*>& rows) {
   return chart;
 }
 
-ReportTable as_report_table(const Table& table, const std::string& title) {
-  ReportTable result{.title = title, .columns = table.columns};
-  for (const std::vector<std::string>& row : table.rows) {
-    std::vector<ReportCell>& cells = result.rows.emplace_back();
-    for (const std::string& text : row) cells.push_back({.text = shown(text, 120)});
-  }
-  return result;
-}
-
 }  // namespace
 
 ReportSection profile_section(const ReportContext& context) {
@@ -85,13 +76,15 @@ ReportSection profile_section(const ReportContext& context) {
     if (Chart chart = category_chart(of); !chart.series.empty())
       section.views.push_back({.name = shown(name, 120), .charts = {std::move(chart)}});
   }
-  section.tables.push_back(as_report_table(profile_modes(rows), "Modes side by side, of one step"));
+  Table modes = profile_modes(rows);
+  modes.title = "Modes side by side, of one step";
+  section.tables.push_back(as_report_table(modes));
   for (const Record& record : rows) {
     if (section.tables.size() > kMostTables) break;
-    const Table kernels = profile_folds(record, "kernel", kTopKernels);
-    if (!kernels.rows.empty())
-      section.tables.push_back(
-          as_report_table(kernels, "Kernels of " + shown(profile_name(record), 120)));
+    Table kernels = profile_folds(record, "kernel", kTopKernels);
+    if (kernels.rows.empty()) continue;
+    kernels.title = "Kernels of " + profile_name(record);
+    section.tables.push_back(as_report_table(kernels));
   }
   return section;
 }

@@ -1,8 +1,6 @@
 // The profile study: which kernels take the time of a step, in which phase, and why.
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "base/file_io.h"
 #include "base/print.h"
@@ -50,15 +48,7 @@ class ProfileCommand final : public Study {
     parsed_schedule_ = parse_profile_schedule(schedule_);
     workloads_ = workloads_of(axes_);
     optimizer_ = axes_.attention ? AdamWOptions{} : optimizer_of(axes_.model);
-    if (trace_.empty()) return;
-    if (workloads_.size() > 1)
-      throw Error(ErrorKind::usage,
-                  fmt::format("{} rows would write their trace to '{}', from '{}' to '{}'",
-                              workloads_.size(), trace_, label(workloads_.front()),
-                              label(workloads_.back())),
-                  "name one size, --scenario and --impl, or leave --trace out: each row then has "
-                  "a file of its own in the results folder");
-    trace_file_ = check_writable(trace_);
+    if (!trace_.empty()) trace_file_ = check_file_of_one_row(workloads_, "--trace", trace_);
   }
 
   // CUPTI has to see contexts and modules from their beginning.
@@ -81,9 +71,9 @@ class ProfileCommand final : public Study {
                             ? run.folder / fmt::format("trace_{}.json.gz", file_name(workload))
                             : std::filesystem::path(trace_));
       Record record = study_->describe(workload, run.blank);
-      record.command =
-          fmt::format("ridgeline profile{} --seed {} --schedule {}{}", run.device_words,
-                      shared.seed, schedule_, to_command(axes_, workload));
+      record.command = fmt::format(
+          "ridgeline profile{} --seed {} --schedule {}{}{}", run.device_words, shared.seed,
+          schedule_, axes_.attention ? " --attention" : "", to_command(axes_, workload));
       const ProfileRowOptions how{.trace = traces_[i], .is_last = i + 1 == workloads_.size()};
       rows.push_back(
           {record, label(workload), study_->expected_s(workload, record),
@@ -94,10 +84,7 @@ class ProfileCommand final : public Study {
 
   // Nothing is traced before it has to be.
   Table planned(const StudyRun& run, const std::vector<StudyRow>& rows) override {
-    std::vector<StudyRow> built = rows;
-    for (size_t i = 0; i < rows.size(); ++i)
-      built[i].described.memory.predicted_peak = study_->predicted_peak(workloads_[i]);
-    return Study::planned(run, built);
+    return Study::planned(run, with_predicted_peaks(rows, workloads_, *study_));
   }
 
   void show(StudyRun& run, const std::vector<StudyRow>&,
@@ -154,10 +141,7 @@ class ProfileCommand final : public Study {
   }
 
   bool fits(Device& device) const override {
-    const ProfileStudy study(device, {});
-    return std::ranges::all_of(workloads_of(axes_), [&](const ProfileWorkload& workload) {
-      return study.predicted_peak(workload) <= device.ledger().budget();
-    });
+    return all_fit(workloads_of(axes_), ProfileStudy(device, {}), device);
   }
 
  private:
@@ -174,9 +158,7 @@ class ProfileCommand final : public Study {
                                 .stage = run.stage};
     if (!axes_.attention) options.settings["optimizer"] = axes_.model.optimizer;
     if (axes_.model.max_norm > 0) options.settings["max_norm"] = axes_.model.max_norm;
-    // Beside a GPU the host's memory is free for parameters, which all modes share.
-    if (run.device.has_own_memory())
-      options.keep_on_host = Bytes{collect_machine_facts().memory_available.count / 4};
+    options.keep_on_host = room_to_keep(run.device);
     return options;
   }
 

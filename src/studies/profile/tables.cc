@@ -30,15 +30,10 @@ double sum_of(const std::vector<FoldRow>& rows, std::optional<double> FoldRow::*
   return sum;
 }
 
-// What identifies a row in a CSV of both models and attention.
-constexpr const char* kSizes[] = {"of",    "model_size", "context_length", "batch_size",
-                                  "heads", "seq_len",    "d_model",        "causal",
-                                  "dtype", "precision",  "scenario"};
-
 }  // namespace
 
 Table profile_csv(std::span<const Record> records) {
-  Table table{.title = "profile", .columns = {std::begin(kSizes), std::end(kSizes)}};
+  Table table{.title = "profile", .columns = {std::begin(kProfileSizes), std::end(kProfileSizes)}};
   table.columns.insert(table.columns.end(), {"implementation",
                                              "device",
                                              "by",
@@ -64,7 +59,7 @@ Table profile_csv(std::span<const Record> records) {
   table.columns.insert(table.columns.end(), kUtilisationCsv.begin(), kUtilisationCsv.end());
   for (const Record* record : rows_of(records)) {
     std::vector<std::string> identity;
-    for (const char* key : kSizes) identity.push_back(text_of(record->workload, key));
+    for (const char* key : kProfileSizes) identity.push_back(text_of(record->workload, key));
     identity.insert(identity.end(), {record->implementation, record->device});
     const auto add = [&](std::vector<std::string> cells) {
       std::vector<std::string> row = identity;

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/print.h"
 #include "studies/attention/workload.h"
+#include "studies/host_tensors.h"
 #include "studies/model/metrics.h"
 #include "studies/model/program.h"
 
@@ -108,6 +109,20 @@ CompileOptions profile_options(const ProfileWorkload& workload, const Device& de
   return options;
 }
 
+// The optimizer stays before its first step: scalars that are uploaded between steps would be
+// copies that belong to no kernel.
+void fill_inputs(const ProfileWorkload& workload, Executable& executable, ModelInputs& of_models,
+                 const InputSource& from) {
+  if (const auto* model = std::get_if<ModelWorkload>(&workload.of)) {
+    of_models.fill(executable, model->config);
+    of_models.set_step(executable, 1, from.optimizer);
+    return;
+  }
+  const Graph& graph = executable.graph();
+  for (const Value value : graph.inputs())
+    fill_randomly(from.device, executable.input(graph.name(value)), from.seed, graph.name(value));
+}
+
 double profile_flops(const ProfileWorkload& workload) {
   const AttentionConfig* config = attention_of(workload);
   if (!config) return model_flops(std::get<ModelWorkload>(workload.of).config, workload.scenario);
@@ -152,10 +167,23 @@ std::vector<ProfileWorkload> workloads_of(const ProfileAxes& axes) {
   return workloads;
 }
 
+FileDescriptor check_file_of_one_row(const std::vector<ProfileWorkload>& workloads,
+                                     const char* flag, const std::string& path) {
+  if (workloads.size() > 1)
+    throw Error(
+        ErrorKind::usage,
+        fmt::format("{} rows would write their {} to '{}', from '{}' to '{}'", workloads.size(),
+                    flag + 2, path, label(workloads.front()), label(workloads.back())),
+        fmt::format("name one size, --scenario and --impl, or leave {} out: each row then "
+                    "has a file of its own in the results folder",
+                    flag));
+  return check_writable(path);
+}
+
 std::string to_command(const ProfileAxes& axes, const ProfileWorkload& workload) {
   if (const AttentionConfig* config = attention_of(workload))
     return fmt::format(
-        " --attention --batch-size {} --heads {} --head-dim {} --seq-len {} --dtype {}{} "
+        " --batch-size {} --heads {} --head-dim {} --seq-len {} --dtype {}{} "
         "--scenario {} --impl {}",
         config->batch_size, config->heads, config->head_dim, config->seq_len,
         info(config->dtype).name, config->causal ? " --causal" : "", info(workload.scenario).name,

@@ -5,11 +5,13 @@
 #include <variant>
 #include <vector>
 
+#include "base/file_io.h"
 #include "base/json.h"
 #include "compile/lower.h"
 #include "models/attention.h"
 #include "runtime/device.h"
 #include "studies/model/flags.h"
+#include "studies/model/inputs.h"
 
 namespace ridgeline {
 
@@ -28,6 +30,15 @@ Trace profile_trace(const ProfileWorkload& workload, const AdamWOptions& optimiz
 CompileOptions profile_options(const ProfileWorkload& workload, const Device& device);
 double profile_flops(const ProfileWorkload& workload);  // of one step, by convention
 
+// Fills every input of a prepared executable; an optimizer stands at its first step.
+struct InputSource {
+  Device& device;
+  uint64_t seed = 42;
+  AdamWOptions optimizer = {};
+};
+void fill_inputs(const ProfileWorkload& workload, Executable& executable, ModelInputs& of_models,
+                 const InputSource& from);
+
 struct ProfileAxes {
   ModelAxes model = {.context_lengths = {128}, .scenarios = {"full-step"}};
   bool attention = false;  // instead of models
@@ -41,7 +52,11 @@ void add_profile_axes(Flags& flags, ProfileAxes* axes);
 
 // Modes of one problem follow each other. Throws usage errors.
 std::vector<ProfileWorkload> workloads_of(const ProfileAxes& axes);
-// The flags of one row, to be pasted.
+// A flag that names one file for what each row writes. Throws a usage error for several rows and
+// for a path that cannot be written; gives what keeps a pipe open until it is.
+FileDescriptor check_file_of_one_row(const std::vector<ProfileWorkload>& workloads,
+                                     const char* flag, const std::string& path);
+// The flags of one row, to be pasted, without --attention.
 std::string to_command(const ProfileAxes& axes, const ProfileWorkload& workload);
 
 }  // namespace ridgeline

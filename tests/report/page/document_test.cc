@@ -375,6 +375,23 @@ TEST(Report, AllShapesHoldTheSameNumbers) {
   EXPECT_EQ(svg.find("nan"), std::string::npos);
 }
 
+TEST(SvgChart, StepsHoldTheirLevelUntilTheNextPoint) {
+  Chart chart{.id = "levels", .title = "Levels", .x = {.min = 0, .max = 2}, .y = {.max = 2}};
+  const std::vector<ChartPoint> points = {{0, 1, "one"}, {1, 2, "two"}, {2, 0, "none"}};
+  chart.series = {{.name = "below", .mark = ChartSeries::Mark::area, .points = points},
+                  {.name = "line", .mark = ChartSeries::Mark::steps, .points = points}};
+  const std::string svg = to_svg(chart, "");
+  EXPECT_NE(svg.find("<polygon"), std::string::npos) << svg;
+  const size_t line = svg.find("<polyline points=\"");
+  ASSERT_NE(line, std::string::npos) << svg;
+  const std::string text = svg.substr(line, svg.find('"', line + 18) - line);
+  EXPECT_EQ(std::count(text.begin(), text.end(), ','), 5) << "two corners more than points" << text;
+  EXPECT_EQ(svg.find("<circle"), std::string::npos) << "no marks at points";
+  EXPECT_EQ(chart_table(chart).rows.size(), 6u);
+  chart.numbers = Table{.title = "few", .columns = {"moment"}, .rows = {{"the peak"}}};
+  EXPECT_EQ(chart_table(chart).rows.size(), 1u);
+}
+
 TEST(SvgChart, TheTitleOfAnAxisStandsLeftOfItsTicks) {
   for (const char* tick : {"1", "100 GFLOP/s", "a hundred GFLOP/s"}) {
     Chart chart{.y = {.label = "speed", .ticks = {{0.5, tick}}}};

@@ -1,6 +1,7 @@
 // Rows of the profile study, in small, on the CPU.
 #include "studies/profile/row.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "measure/test_support.h"
@@ -108,6 +109,17 @@ TEST(ProfileStudy, WithoutCeilingsNothingIsPredictedOnACpu) {
   CpuDevice device(one_thread());
   const Record record = run(device, tiny_attention(Mode::vanilla, Scenario::forward));
   for (const FoldRow& row : fold_rows(record, "kernel")) EXPECT_FALSE(row.predicted_us) << row.key;
+}
+
+TEST(ProfileStudy, TheTraceHasMemoryAsACounterUpToThePeak) {
+  const TempDir folder;
+  CpuDevice device(one_thread());
+  const Record record =
+      run(device, tiny_model(Mode::vanilla), quick(), {.trace = folder / "trace.json"});
+  const std::string trace = read_text(folder / "trace.json");
+  EXPECT_NE(trace.find(R"("ph":"C","cat":"hardware_counters","name":"memory")"), std::string::npos);
+  EXPECT_NE(trace.find(fmt::format(R"("bytes":{})", record.memory.peak->count)), std::string::npos)
+      << record.memory.peak->count;
 }
 
 TEST(ProfileStudy, ATraceThatCannotBeWrittenLosesNoFigures) {

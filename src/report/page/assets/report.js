@@ -35,7 +35,21 @@
       for (const [at, value, text] of series.points) values[at] = value, texts[at] = text;
       return {...shared, data: values, texts, maxBarThickness: 26, categoryPercentage: 0.75, barPercentage: 0.9};
     }
-    const mark = series.mark;
+    const mark = series.mark, stepped = mark === "steps" || mark === "area";
+    if (stepped) {
+      return {
+        ...shared,
+        data: series.points.map(([x, y, text]) => ({x, y, text})),
+        showLine: true,
+        stepped: "before",
+        fill: mark === "area" ? "origin" : false,
+        backgroundColor: mark === "area" ? `${ink}4d` : ink,
+        borderWidth: mark === "area" ? 0 : 2,
+        pointRadius: 0,
+        pointHoverRadius: 4,
+        pointBackgroundColor: ink,
+      };
+    }
     return {
       ...shared,
       data: series.points.map(([x, y, text]) => ({x, y, text})),
@@ -79,8 +93,20 @@
     },
   };
 
+  // Lines of words, none longer than so many characters where that can be.
+  const wrapped = (text, width) => {
+    const lines = [""];
+    for (const word of text.split(" ")) {
+      const last = lines.length - 1;
+      if (lines[last] && lines[last].length + word.length >= width) lines.push(word);
+      else lines[last] += (lines[last] && " ") + word;
+    }
+    return lines;
+  };
+
   const configuration = (spec) => {
     const bars = spec.kind !== "xy", stacked = spec.kind === "stacked_bars";
+    const stepped = spec.series.some(({mark}) => mark === "steps" || mark === "area");
     return {
       type: bars ? "bar" : "scatter",
       data: {
@@ -92,7 +118,7 @@
         indexAxis: bars ? "y" : "x",
         animation: false,
         maintainAspectRatio: false,
-        interaction: {mode: "nearest", intersect: false, axis: bars ? "y" : "xy"},
+        interaction: {mode: "nearest", intersect: false, axis: bars ? "y" : stepped ? "x" : "xy"},
         layout: {padding: {right: bars && !stacked ? 58 : 12}},
         scales: bars ? {
           x: scale(spec.y, {stacked}),
@@ -107,7 +133,8 @@
           tooltip: {
             callbacks: {
               title: (items) => items.length && bars ? items[0].label : "",
-              label: ({dataset: data, dataIndex, raw}) => `${data.label}: ${bars ? data.texts[dataIndex] : raw.text}`,
+              label: ({chart, dataset: data, dataIndex, raw}) =>
+                wrapped(`${data.label}: ${bars ? data.texts[dataIndex] : raw.text}`, chart.width / 8),
             },
           },
         },

@@ -1,0 +1,136 @@
+// Memory over a step in reports: live bytes event by event, predicted beside measured, and tables
+// of peaks, of what lives there, and of the largest tensors.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+
+#include "report/page/axis.h"
+#include "studies/memory/recorded_timeline.h"
+#include "studies/memory/timeline_tables.h"
+
+namespace ridgeline {
+namespace {
+
+double number(Bytes bytes) {
+  return static_cast<double>(bytes.count);
+}
+
+std::string level_text(Bytes bytes) {
+  return quantity_text(Quantity::bytes, number(bytes));
+}
+
+// "42.1 GiB with +128 MiB scores ... by matmul".
+std::string point_text(const RecordedTimeline::Point& point) {
+  const Bytes size{std::abs(point.change.count)};
+  return shown(fmt::format("{} with {}{} {}", level_text(point.live),
+                           point.change.count < 0 ? "-" : "+", level_text(size), point.tensor),
+               200);
+}
+
+// Phases are what people look for along the events; those that are short have no room for a name.
+Axis event_axis(const RecordedTimeline& timeline) {
+  constexpr double kApart = 0.12;
+  const auto first = static_cast<double>(timeline.points.front().event);
+  const auto last = static_cast<double>(timeline.points.back().event);
+  Axis axis{.label = "allocations and releases, in order",
+            .min = first,
+            .max = std::max(last, first + 1)};
+  for (const RecordedTimeline::Phase& phase : timeline.phases) {
+    const auto at = static_cast<double>(phase.first_event);
+    const bool has_room =
+        axis.ticks.empty() || at - axis.ticks.back().value > kApart * (axis.max - axis.min);
+    if (has_room && at >= axis.min && at <= axis.max)
+      axis.ticks.push_back({at, shown(phase.name, 20)});
+  }
+  return axis;
+}
+
+// What stands for hundreds of points where there are only numbers.
+Table numbers_of(const RecordedTimeline& timeline, const std::string& title) {
+  Table table{.title = title, .columns = {"moment", "live", "kept"}, .rows = {}};
+  table.rows.push_back({"inputs", level_text(timeline.inputs), ""});
+  for (const RecordedTimeline::Stair& stair : timeline.stairs)
+    table.rows.push_back({fmt::format("after {} of forward", shown(stair.layer, 40)),
+                          level_text(stair.live), level_text(stair.kept)});
+  for (const RecordedTimeline::Phase& phase : timeline.phases)
+    table.rows.push_back(
+        {fmt::format("peak of {}", shown(phase.name, 20)), level_text(phase.peak), ""});
+  return table;
+}
+
+Chart timeline_chart(const ReportContext& context, const Record& record,
+                     const RecordedTimeline& timeline) {
+  const std::string scenario = text_at(record.workload, "scenario");
+  Chart chart{.id = "memory-timeline-" + scenario,
+              .title = fmt::format("Memory over {}",
+                                   scenario == "forward" ? "forward, activations kept" : scenario),
+              .description = "Live bytes after every allocation and release, in their order.",
+              .x = event_axis(timeline)};
+  ChartSeries predicted{.name = "predicted", .mark = ChartSeries::Mark::area, .colour = -1};
+  ChartSeries measured{.name = "measured by the ledger",
+                       .mark = ChartSeries::Mark::steps,
+                       .colour = context.colour(record.implementation)};
+  std::vector<double> levels;
+  for (const RecordedTimeline::Point& point : timeline.points) {
+    const auto x = static_cast<double>(point.event);
+    predicted.points.push_back(
+        {x, number(point.predicted),
+         timeline.is_measured ? level_text(point.predicted) : point_text(point)});
+    if (timeline.is_measured) measured.points.push_back({x, number(point.live), point_text(point)});
+    levels.push_back(number(std::max(point.live, point.predicted)));
+  }
+  chart.series.push_back(std::move(predicted));
+  if (timeline.is_measured) chart.series.push_back(std::move(measured));
+  chart.y = linear_axis("live bytes", Quantity::bytes, levels);
+  chart.numbers = numbers_of(timeline, chart.title);
+  return chart;
+}
+
+}  // namespace
+
+ReportSection timeline_section(const ReportContext& context) {
+  constexpr size_t kMostTables = 8, kTop = 12, kMostAnswers = 12;
+  ReportSection section{.id = "memory-timeline", .title = "Memory over a step"};
+  std::vector<Record> rows;
+  std::map<std::string, size_t> places;
+  for (const Record* record : context.rows) {
+    if (record->study != "memory" || !record->workload.is_object()) continue;
+    const auto timeline = recorded_timeline(*record);
+    if (!timeline) continue;
+    rows.push_back(*record);
+    if (timeline->points.size() < 2) continue;
+    const std::string name =
+        fmt::format("{}, {}, {}", timeline_workload_name(*record), record->implementation,
+                    record->machine.gpu ? record->machine.gpu->model : "CPU");
+    const auto [place, is_new] = places.emplace(name, section.views.size());
+    if (is_new && section.views.size() == kMostViews) continue;
+    if (is_new) section.views.push_back({.name = shown(name, 120)});
+    if (place->second < section.views.size())
+      section.views[place->second].charts.push_back(timeline_chart(context, *record, *timeline));
+  }
+  if (rows.empty()) return section;
+  section.sentences.push_back(
+      "Where does memory go while a step runs? Forward is that of training: it keeps what backward "
+      "needs. Point at a chart to see the tensor.");
+  for (const Record& record : rows) {
+    std::string text = timeline_name(record) + ":";
+    for (const std::string& answer : timeline_answers(record)) text += " " + answer;
+    if (section.sentences.size() < kMostAnswers) section.sentences.push_back(shown(text, 800));
+  }
+  for (const std::string& note : timeline_notes(rows))
+    section.sentences.push_back(shown(note, 400));
+  section.tables.push_back(as_report_table(timeline_peaks(rows)));
+  for (const Record& record : rows) {
+    const std::string of = " of " + timeline_name(record);
+    for (Table table : {held_at_peak(record, kTop), largest_tensors_of(record, kTop)}) {
+      if (section.tables.size() > kMostTables || table.rows.empty()) continue;
+      table.title += of;
+      section.tables.push_back(as_report_table(table));
+    }
+  }
+  return section;
+}
+
+}  // namespace ridgeline

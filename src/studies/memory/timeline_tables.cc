@@ -1,0 +1,344 @@
+#include "studies/memory/timeline_tables.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+
+#include "measure/record_values.h"
+#include "studies/memory/model.h"
+#include "studies/memory/recorded_timeline.h"
+#include "studies/profile/fold_rows.h"
+
+namespace ridgeline {
+namespace {
+
+std::vector<const Record*> rows_of(std::span<const Record> records) {
+  std::vector<const Record*> rows = rows_of_study(records, "memory");
+  // Accounts of models are of the same study.
+  std::erase_if(rows, [](const Record* record) {
+    return record->status == Status::ok && !recorded_timeline(*record);
+  });
+  return rows;
+}
+
+std::string count(Bytes bytes) {
+  return fmt::to_string(bytes.count);
+}
+std::string count(const std::optional<Bytes>& bytes) {
+  return bytes ? count(*bytes) : std::string();
+}
+
+std::string signed_percent(Bytes from, Bytes to) {
+  return fmt::format("{:+.2f} %", 100.0 * static_cast<double>((to - from).count) /
+                                      static_cast<double>(std::max<int64_t>(from.count, 1)));
+}
+
+// "128 MiB scores fp32[4, 32, 512, 512] of layers.*.attention.scores, made by matmul".
+std::string in_words(const RecordedTimeline::Tensors& tensors) {
+  std::string text = to_string(tensors.each) + " " + tensors.name;
+  if (!tensors.type.empty()) text += " " + tensors.type;
+  if (!tensors.scope.empty()) text += " of " + tensors.scope;
+  return text + ", made by " + tensors.op;
+}
+
+Table tensors_table(std::string title, const std::vector<RecordedTimeline::Tensors>& list,
+                    size_t top) {
+  Table table{.title = std::move(title),
+              .columns = {"tensors", "count", "each", "together", "type", "op", "phase", "scope"},
+              .rows = {},
+              .spare = {"phase", "scope", "type"}};
+  for (const RecordedTimeline::Tensors& each : list) {
+    if (table.rows.size() == top) break;
+    table.rows.push_back({each.name, fmt::to_string(each.count), to_string(each.each),
+                          to_string(each.total()), each.type, each.op, each.phase, each.scope});
+  }
+  return table;
+}
+
+// The peak of a forward pass alone, within an arena that backward needs as well; empty: there is no
+// such arena.
+std::optional<Bytes> peak_within_arena(const Record& record) {
+  if (text_of(record.workload, "scenario") != "forward") return std::nullopt;
+  const auto timeline = recorded_timeline(record);
+  if (!timeline || timeline->gaps.count == 0) return std::nullopt;
+  return timeline->peak;
+}
+
+// What all layers keep, if they are alike, or the least and the most.
+std::string stairs_sentence(const RecordedTimeline& timeline) {
+  if (timeline.stairs.size() < 2) return {};
+  const auto [least, most] =
+      std::ranges::minmax(timeline.stairs, {}, &RecordedTimeline::Stair::kept);
+  const RecordedTimeline::Stair& usual = timeline.stairs[timeline.stairs.size() / 2];
+  std::string text = fmt::format("Each of {} layers leaves {} for backward", timeline.stairs.size(),
+                                 to_string(usual.kept));
+  if (least.kept != most.kept)
+    text += fmt::format(" ({} {}, {} {})", least.layer, to_string(least.kept), most.layer,
+                        to_string(most.kept));
+  return text + ": one stair of the timeline.";
+}
+
+// "There live parameters 12.7 GiB, activations 20.4 GiB and optimizer state 25.4 GiB": those that
+// count, the largest first.
+std::string kinds_sentence(const Record& record) {
+  constexpr double kLeastShare = 0.01;
+  const Json* held = record.metrics->find_key("at_peak");
+  if (!held || !held->is_object()) return {};
+  std::vector<std::pair<double, std::string>> kinds;
+  double sum = 0;
+  for (const MemoryKindInfo& kind : memory_kinds()) {
+    const double bytes = number_in(*held, fmt::format("{}_bytes", kind.column).c_str()).value_or(0);
+    if (!(bytes > 0 && bytes < 0x1p60)) continue;
+    kinds.emplace_back(bytes, kind.summary);
+    sum += bytes;
+  }
+  std::ranges::sort(kinds, std::ranges::greater());
+  std::string text;
+  for (const auto& [bytes, name] : kinds)
+    if (bytes >= kLeastShare * sum)
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name,
+                          to_string(Bytes{static_cast<int64_t>(bytes)}));
+  return text.empty() ? text : fmt::format("There live {}.", text);
+}
+
+// What mixed precision changes, a sentence for each model, scenario and mode over its contexts:
+// "Mixed precision, forward of 2.7B, vanilla: +27.6 % at context 128, ...".
+std::vector<std::string> mixed_sentences(const std::vector<const Record*>& rows) {
+  const auto key = [](const Record& record) {
+    Json workload = record.workload;
+    workload["precision"] = "";
+    return workload.dump() + record.implementation;
+  };
+  std::map<std::string, const Record*> full;  // rows in fp32, by what else they are
+  for (const Record* record : rows)
+    if (text_of(record->workload, "precision") == "fp32") full[key(*record)] = record;
+  std::vector<std::pair<std::string, std::string>> sentences;  // their beginning, and the rest
+  for (const Record* record : rows) {
+    if (text_of(record->workload, "precision") != "mixed") continue;
+    const auto other = full.find(key(*record));
+    if (other == full.end() || !record->memory.predicted_peak ||
+        !other->second->memory.predicted_peak)
+      continue;
+    const std::string begin =
+        fmt::format("Mixed precision, {} of {}, {}", text_of(record->workload, "scenario"),
+                    text_of(record->workload, "model_size"), record->implementation);
+    auto found = std::ranges::find(sentences, begin, &std::pair<std::string, std::string>::first);
+    if (found == sentences.end()) found = sentences.insert(found, {begin, ""});
+    found->second += fmt::format(
+        "{}{} at context {}", found->second.empty() ? "" : ", ",
+        signed_percent(*other->second->memory.predicted_peak, *record->memory.predicted_peak),
+        text_of(record->workload, "context_length"));
+  }
+  std::vector<std::string> texts;
+  for (const auto& [begin, rest] : sentences)
+    texts.push_back(fmt::format("{}: predicted peak {}.", begin, rest));
+  return texts;
+}
+
+}  // namespace
+
+std::string timeline_workload_name(const Record& record) {
+  std::string name = profile_workload_name(record);
+  const std::string scenario = " " + text_of(record.workload, "scenario");
+  if (name.ends_with(scenario)) name.resize(name.size() - scenario.size());
+  return name;
+}
+
+std::string timeline_name(const Record& record) {
+  return fmt::format("{}, {}", profile_workload_name(record), record.implementation);
+}
+
+Table timeline_csv(std::span<const Record> records) {
+  Table table{.title = "memory",
+              .columns = {std::begin(kProfileSizes), std::end(kProfileSizes)},
+              .rows = {}};
+  table.columns.insert(table.columns.end(), {"implementation",
+                                             "device",
+                                             "predicted_peak_bytes",
+                                             "peak_bytes",
+                                             "live_peak_bytes",
+                                             "gaps_bytes",
+                                             "inputs_bytes",
+                                             "peak_phase",
+                                             "peak_op",
+                                             "peak_scope",
+                                             "largest_bytes",
+                                             "largest_name",
+                                             "largest_type",
+                                             "largest_scope",
+                                             "largest_op",
+                                             "kept_per_layer_bytes",
+                                             "residual_bytes",
+                                             "events",
+                                             "process_peak_growth_bytes",
+                                             "driver_peak_growth_bytes",
+                                             "budget_bytes",
+                                             "timeline_csv",
+                                             "snapshot",
+                                             "status",
+                                             "error"});
+  for (const Record* record : rows_of(records)) {
+    const RecordedTimeline timeline = recorded_timeline(*record).value_or(RecordedTimeline{});
+    const bool is_there = timeline.events > 0;
+    const auto if_there = [&](const std::string& text) { return is_there ? text : std::string(); };
+    const Json metrics = record->metrics.value_or(Json::object());
+    const RecordedTimeline::Tensors largest =
+        timeline.largest.empty() ? RecordedTimeline::Tensors{} : timeline.largest.front();
+    std::vector<std::string> cells;
+    for (const char* key : kProfileSizes) cells.push_back(text_of(record->workload, key));
+    cells.insert(
+        cells.end(),
+        {record->implementation,
+         record->device,
+         count(record->memory.predicted_peak),
+         count(record->memory.peak),
+         if_there(count(timeline.peak)),
+         if_there(count(timeline.gaps)),
+         if_there(count(timeline.inputs)),
+         timeline.at_peak.phase,
+         timeline.at_peak.op,
+         timeline.at_peak.scope,
+         if_there(count(largest.each)),
+         largest.name,
+         largest.type,
+         largest.scope,
+         largest.op,
+         timeline.stairs.empty() ? "" : count(timeline.stairs[timeline.stairs.size() / 2].kept),
+         timeline.residual ? count(timeline.residual->each) : "",
+         if_there(fmt::to_string(timeline.events)),
+         count(record->memory.process_peak_growth),
+         count(record->memory.driver_peak_growth),
+         text_of(metrics, "budget_bytes"),
+         text_of(metrics, "timeline_csv"),
+         text_of(metrics, "snapshot"),
+         std::string(status_csv_word(record->status)),
+         record->error});
+    table.rows.push_back(std::move(cells));
+  }
+  return table;
+}
+
+Table timeline_peaks(std::span<const Record> records) {
+  constexpr const char* kScenarios[] = {"forward", "fwd-bwd", "full-step"};
+  Table table{.title = "Peak memory, predicted and measured; forward keeps what backward needs",
+              .columns = {"workload", "implementation"},
+              .rows = {}};
+  const std::vector<const Record*> rows = rows_of(records);
+  const bool any_measured = std::ranges::any_of(
+      rows, [](const Record* record) { return record->memory.peak.has_value(); });
+  std::map<std::string, size_t> columns;  // of scenarios: where they begin
+  for (const char* scenario : kScenarios)
+    if (std::ranges::any_of(rows, [&](const Record* record) {
+          return text_of(record->workload, "scenario") == scenario;
+        })) {
+      columns[scenario] = table.columns.size();
+      table.columns.emplace_back(scenario);
+      if (any_measured) table.columns.push_back(fmt::format("{} measured", scenario));
+    }
+  std::map<std::string, size_t> lines;
+  for (const Record* record : rows) {
+    const auto column = columns.find(text_of(record->workload, "scenario"));
+    if (column == columns.end()) continue;
+    const std::string workload = timeline_workload_name(*record);
+    const auto [line, is_new] =
+        lines.emplace(workload + "\n" + record->implementation, table.rows.size());
+    if (is_new) {
+      table.rows.push_back({workload, record->implementation});
+      table.rows.back().resize(table.columns.size());
+    }
+    std::vector<std::string>& cells = table.rows[line->second];
+    const auto shown_bytes = [](const std::optional<Bytes>& bytes) {
+      return bytes ? to_string(*bytes) : std::string();
+    };
+    cells[column->second] = shown_bytes(record->memory.predicted_peak);
+    if (const auto live = peak_within_arena(*record))
+      cells[column->second] = fmt::format("{} ({})", to_string(*live), cells[column->second]);
+    if (any_measured)
+      cells[column->second + 1] = record->status == Status::ok
+                                      ? shown_bytes(record->memory.peak)
+                                      : std::string(status_csv_word(record->status));
+  }
+  return table;
+}
+
+Table held_at_peak(const Record& record, size_t top) {
+  const RecordedTimeline timeline = recorded_timeline(record).value_or(RecordedTimeline{});
+  Table table = tensors_table(fmt::format("What lives at the peak of {}", to_string(timeline.peak)),
+                              timeline.held, top);
+  Bytes rest = timeline.peak;
+  for (size_t i = 0; i < std::min(top, timeline.held.size()); ++i) rest -= timeline.held[i].total();
+  const auto add = [&](const char* name, Bytes bytes) {
+    if (bytes.count <= 0 || table.rows.empty()) return;
+    table.rows.push_back({name, "", "", to_string(bytes), "", "", "", ""});
+  };
+  add("all others", rest);
+  add("gaps in the arena", timeline.gaps);
+  return table;
+}
+
+Table largest_tensors_of(const Record& record, size_t top) {
+  return tensors_table("The largest tensors that are made",
+                       recorded_timeline(record).value_or(RecordedTimeline{}).largest, top);
+}
+
+std::vector<std::string> timeline_answers(const Record& record) {
+  const auto timeline = recorded_timeline(record);
+  if (!timeline || timeline->events == 0) return {};
+  std::vector<std::string> answers;
+  std::string peak = fmt::format("The peak of {} comes in {}, with {}", to_string(timeline->peak),
+                                 timeline->at_peak.phase, in_words(timeline->at_peak));
+  if (timeline->gaps.count > 0)
+    peak += fmt::format("; {} of the arena are then gaps", to_string(timeline->gaps));
+  if (record.memory.predicted_peak && record.memory.peak)
+    peak += fmt::format("; predicted {}, measured by the ledger {} ({})",
+                        to_string(*record.memory.predicted_peak), to_string(*record.memory.peak),
+                        signed_percent(*record.memory.predicted_peak, *record.memory.peak));
+  answers.push_back(peak + ".");
+  for (std::string sentence : {kinds_sentence(record), stairs_sentence(*timeline)})
+    if (!sentence.empty()) answers.push_back(std::move(sentence));
+  const auto made =
+      std::ranges::find(timeline->largest, "forward", &RecordedTimeline::Tensors::phase);
+  if (made != timeline->largest.end())
+    answers.push_back(fmt::format("The largest tensors of forward: {} of {}.",
+                                  made->count == 1 ? "one" : fmt::to_string(made->count),
+                                  in_words(*made)));
+  if (timeline->residual)
+    answers.push_back(fmt::format("A tensor of the residual stream, {}, has {}.",
+                                  timeline->residual->type, to_string(timeline->residual->each)));
+  return answers;
+}
+
+std::vector<std::string> timeline_notes(std::span<const Record> records) {
+  const std::vector<const Record*> rows = rows_of(records);
+  std::vector<std::string> notes = mixed_sentences(rows);
+  size_t predicted = 0;
+  for (const Record* record : rows) {
+    if (record->status != Status::ok) {
+      notes.push_back(fmt::format("{}: {}: {}", timeline_name(*record),
+                                  status_csv_word(record->status), record->error));
+      continue;
+    }
+    predicted += !record->memory.peak;
+    for (const char* file : {"timeline_csv", "snapshot"})
+      if (const std::string why =
+              text_of(*record->metrics, fmt::format("{}_not_written", file).c_str());
+          !why.empty())
+        notes.push_back(fmt::format("{}: no {}: {}", timeline_name(*record),
+                                    file == std::string_view("snapshot") ? "snapshot" : "events",
+                                    why));
+  }
+  if (predicted > 0)
+    notes.push_back(fmt::format(
+        "{} of {} rows {} predicted alone, from graph and plan; --measure runs what fits.",
+        predicted, rows.size(), predicted == 1 ? "is" : "are"));
+  if (std::ranges::any_of(
+          rows, [](const Record* record) { return peak_within_arena(*record).has_value(); }))
+    notes.push_back(
+        "In brackets: with the whole arena of a plan, which serves forward and backward and is "
+        "there from the beginning.");
+  return notes;
+}
+
+}  // namespace ridgeline
