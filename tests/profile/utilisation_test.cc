@@ -208,6 +208,14 @@ TEST_F(UtilisationSteps, WithoutPermissionNvmlsCountersServe) {
   EXPECT_TRUE(contains(out, "sm 0.8\ntensor 0.25\ndram 5.12e+11\nclock 1.5e+09\n")) << out;
 }
 
+TEST_F(UtilisationSteps, CuptiIsLeftToAProfilerThatIsAttached) {
+  setenv("CUDA_INJECTION64_PATH", "libprofiler.so", 1);
+  const std::string out = measured("", "");
+  unsetenv("CUDA_INJECTION64_PATH");
+  EXPECT_TRUE(contains(out, "by NVML GPM\n")) << out;
+  EXPECT_TRUE(contains(out, "another profiler is attached to this process")) << out;
+}
+
 TEST_F(UtilisationSteps, BeforeHopperTheShareOfTimeWithAKernelServes) {
   const std::string out = measured("no_counters", "no_gpm");
   EXPECT_TRUE(contains(out, "by NVML utilization.gpu\n")) << out;
