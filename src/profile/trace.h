@@ -47,10 +47,11 @@ struct TraceOptions {
 void write_trace(const Profile& profile, const std::filesystem::path& path,
                  const TraceOptions& options = {});
 
-// What a GPU's counters told over time, as tracks of the process "GPU 0 Counters", and the pass in
-// which they were read. `offset_ns`: the profile's clock less monotonic_ns().
-void add_utilisation(TraceOptions& options, const Utilisation& seen, int ordinal,
-                     int64_t offset_ns);
+// What a GPU's counters told over time, as tracks of the process "GPU 0 Counters", and a mark over
+// the time in which they were read: as much of it as the steps of the profile take, so that those
+// stay in sight. `offset_ns`: the profile's clock less monotonic_ns().
+void add_utilisation(TraceOptions& options, const Utilisation& seen, int ordinal, int64_t offset_ns,
+                     const Profile& profile);
 
 // As many numbers as there are invocations: on which lane of its stream, or of the launch graph,
 // each is.

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/clock.h"
+#include "base/environment.h"
 
 namespace ridgeline {
 namespace {
@@ -37,6 +38,14 @@ class Repeated {
   const std::function<void()>& work_;
   double once_s_ = 0, calls_ = 1;
 };
+
+// A profiler that is attached would miss kernels while counters are sampled in this process.
+std::string outside_profiler() {
+  for (const char* name : {"CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"})
+    if (!environment(name).empty())
+      return fmt::format("another profiler is attached to this process ({} is set)", name);
+  return {};
+}
 
 }  // namespace
 
@@ -89,11 +98,10 @@ Utilisation UtilisationMeter::measure(Device& device, const std::function<void()
 UtilisationMeter gpu_utilisation(int ordinal, const std::string& why_not_cupti) {
   return UtilisationMeter(
       {{"CUPTI PM sampling",
-        [=](std::string& why_not) -> std::unique_ptr<UtilisationSource> {
-          if (why_not_cupti.empty())
-            return open_pm_sampling(cuda_library("cupti"), ordinal, why_not);
-          why_not = why_not_cupti;
-          return nullptr;
+        [=](std::string& why_not) {
+          why_not = why_not_cupti.empty() ? outside_profiler() : why_not_cupti;
+          return why_not.empty() ? open_pm_sampling(cuda_library("cupti"), ordinal, why_not)
+                                 : nullptr;
         }},
        {"NVML GPM", [=](std::string& why_not) { return open_nvml_gpm(ordinal, why_not); }},
        {"NVML utilization.gpu",

@@ -1,10 +1,15 @@
 #include "studies/utilisation.h"
 
+#include "base/environment.h"
+#include "measure/turns.h"
+
 namespace ridgeline {
 
 UtilisationMeter utilisation_of(const Device& device, const std::string& why_not_cupti) {
   const DeviceFacts facts = device.facts();
-  return facts.is_gpu() ? gpu_utilisation(facts.ordinal, why_not_cupti) : UtilisationMeter();
+  const bool is_led = !environment(kTurnsVariable).empty();
+  return facts.is_gpu() && !is_led ? gpu_utilisation(facts.ordinal, why_not_cupti)
+                                   : UtilisationMeter();
 }
 
 Json utilization_json(const Utilisation& seen) {

@@ -9,7 +9,8 @@
 
 namespace ridgeline {
 
-// The sources of the device; of a CPU none. `why_not_cupti`: see gpu_utilisation().
+// The sources of the device; of a CPU none, nor where `compare` leads two programs in turns, as
+// counters are of both. `why_not_cupti`: see gpu_utilisation().
 UtilisationMeter utilisation_of(const Device& device, const std::string& why_not_cupti = {});
 
 // {"source": "NVML GPM", "sm_active": 0.93, "tensor_active": 0.81, "dram_bytes_per_s": ...,

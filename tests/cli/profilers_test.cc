@@ -50,7 +50,7 @@ TEST(Profilers, WithoutPermissionForCountersTheNextSourceServesAndALineSaysSo) {
   const Finished run = sandbox.run(tiny_profile("cuda"), gpu.options("forbidden no_counters"));
   ASSERT_EQ(run.exit_code, 0) << run.err;
   for (const char* part :
-       {"are measured by NVML GPM", "is not read by CUPTI PM sampling: asking CUPTI which counters",
+       {"are measured by NVML GPM", "is not read by CUPTI PM sampling: tracing by CUPTI gave",
         "the driver allows it to administrators only", "times are by events between kernels",
         "multiprocessors had a warp in 80.0 % of cycles and tensor pipes worked in 25.0 %"})
     EXPECT_TRUE(contains(run.out, part)) << part << '\n' << run.out;

@@ -208,6 +208,14 @@ TEST_F(UtilisationSteps, WithoutPermissionNvmlsCountersServe) {
   EXPECT_TRUE(contains(out, "sm 0.8\ntensor 0.25\ndram 5.12e+11\nclock 1.5e+09\n")) << out;
 }
 
+TEST_F(UtilisationSteps, CuptiIsLeftToAProfilerThatIsAttached) {
+  setenv("CUDA_INJECTION64_PATH", "libprofiler.so", 1);
+  const std::string out = measured("", "");
+  unsetenv("CUDA_INJECTION64_PATH");
+  EXPECT_TRUE(contains(out, "by NVML GPM\n")) << out;
+  EXPECT_TRUE(contains(out, "another profiler is attached to this process")) << out;
+}
+
 TEST_F(UtilisationSteps, BeforeHopperTheShareOfTimeWithAKernelServes) {
   const std::string out = measured("no_counters", "no_gpm");
   EXPECT_TRUE(contains(out, "by NVML utilization.gpu\n")) << out;
@@ -231,8 +239,8 @@ TEST(Trace, CountersOfAGpuAreTracksOfAProcessOfTheirOwn) {
   Utilisation seen;
   seen.source = "NVML GPM";
   seen.begin_ns = 2'000;
-  seen.end_ns = 4'000;
-  for (const int64_t begin : {2'000, 3'000}) {
+  seen.end_ns = 9'000;
+  for (const int64_t begin : {2'000, 3'000, 4'000, 5'000}) {
     UtilisationSample sample;
     sample.begin_ns = begin;
     sample.end_ns = begin + 1'000;
@@ -241,25 +249,26 @@ TEST(Trace, CountersOfAGpuAreTracksOfAProcessOfTheirOwn) {
     seen.samples.push_back(sample);
   }
   TraceOptions options;
-  add_utilisation(options, seen, 0, 500);
   Profile profile;
   profile.has_queue = true;
-  profile.steps = {{.number = 1, .begin_ns = 1'000, .end_ns = 2'000}};
+  profile.steps = {{.number = 1, .begin_ns = 500, .end_ns = 1'000},
+                   {.number = 2, .begin_ns = 1'000, .end_ns = 2'500}};
+  add_utilisation(options, seen, 0, 500, profile);
   const TempDir folder;
   write_trace(profile, folder / "trace.json", options);
   const testing::ReadTrace trace = testing::read_trace(read_text(folder / "trace.json"));
   EXPECT_EQ(testing::overlap_in(trace.events), "");
   const auto points = testing::events_of(trace, "C", "hardware_counters");
-  ASSERT_EQ(points.size(), 6u);  // two tracks, each with two samples and its end
+  ASSERT_EQ(points.size(), 6u);  // two tracks, of as many samples as the steps take, and their end
   EXPECT_EQ(points[0]->at("pid").text(), "GPU 0 Counters");
   EXPECT_EQ(points[0]->at("name").text(), "SM active");
   EXPECT_EQ(points[0]->at("args").at("%").get<double>(), 75);
-  EXPECT_NEAR(points[0]->at("ts").get<double>(), 1.5, 1e-9);
+  EXPECT_NEAR(points[0]->at("ts").get<double>(), 2.0, 1e-9);
   EXPECT_EQ(points[3]->at("args").at("GB/s").get<double>(), 2000);
   EXPECT_EQ(points[5]->at("args").at("GB/s").get<double>(), 0);
   const auto marks = testing::events_of(trace, "X", "user_annotation");
-  ASSERT_EQ(marks.size(), 2u);
-  EXPECT_NE(marks[1]->at("name").text().find("counters by NVML GPM"), std::string::npos);
+  ASSERT_EQ(marks.size(), 3u);
+  EXPECT_NE(marks[2]->at("name").text().find("counters by NVML GPM"), std::string::npos);
 }
 
 }  // namespace

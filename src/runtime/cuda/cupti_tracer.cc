@@ -262,9 +262,11 @@ std::string cupti::explain_cupti(Result (*result_string)(Result, const char**), 
   result_string(result, &text);
   const bool forbidden = result == kInsufficientPrivileges || result == kVirtualizedPrivileges;
   return fmt::format("{} gave {} ({}){}", what, text == nullptr ? "an unknown error" : text, result,
-                     forbidden ? "; the driver allows it to administrators only "
-                                 "(NVreg_RestrictProfilingToAdminUsers)"
-                               : "");
+                     forbidden
+                         ? "; the driver allows it to administrators only: give the program "
+                           "CAP_PERFMON (before driver 565 CAP_SYS_ADMIN), or load the driver "
+                           "with NVreg_RestrictProfilingToAdminUsers=0"
+                         : "");
 }
 
 std::optional<uint64_t> Activity::owner(const DeviceWork& piece) const {

@@ -18,7 +18,7 @@ namespace {
 
 using namespace cupti;
 
-constexpr double kLeastS = 0.3;
+constexpr double kLeastS = 0.1;
 constexpr double kPlannedSamples = 2000;
 constexpr uint32_t kMostSamples = 4000;
 constexpr size_t kSampleBytes = size_t{128} << 20;  // about 7 KiB a sample on GH100

@@ -9,8 +9,7 @@
 
 #include "measure/roofline_model.h"
 #include "report/record_cells.h"
-#include "report/terminal/busy_cells.h"
-#include "report/utilisation_cells.h"
+#include "report/terminal/utilisation_cells.h"
 #include "report/verdicts.h"
 
 namespace ridgeline {
@@ -97,8 +96,7 @@ Table gemm_summary(std::span<const Record> records) {
               .rows = {},
               .spare = {"I/O MiB", "MMAC", "error/tol", "FLOP/byte", "GB/s", "peak %", "ceiling %",
                         "GFLOP/s"}};
-  std::vector<std::vector<std::string>> used;
-  bool tells_use = false;
+  std::vector<const Json*> used;
   for (const Record* record : rows_of(records)) {
     const PhaseCost cost = record->cost ? record->cost->forward : PhaseCost{};
     const double intensity = cost.bytes.count > 0 ? static_cast<double>(cost.flops) /
@@ -118,11 +116,9 @@ Table gemm_summary(std::span<const Record> records) {
          cell(metric_of(*record, kPhase, "peak_share"), "{:.1f}", 100),
          cell(metric_of(*record, kPhase, "ceiling_share"), "{:.1f}", 100), error,
          std::string(status_csv_word(record->status))});
-    used.push_back(utilisation_cells(utilization_in(*record, kPhase)));
-    tells_use = tells_use || !used.back()[0].empty();
+    used.push_back(utilization_in(*record, kPhase));
   }
-  if (tells_use)
-    insert_after(table, "peak %", {kUtilisationColumns.begin(), kUtilisationColumns.end()}, used);
+  insert_utilisation(table, used);
   return table;
 }
 

@@ -7,7 +7,7 @@
 
 #include "report/record_cells.h"
 #include "report/terminal/busy_cells.h"
-#include "report/utilisation_cells.h"
+#include "report/terminal/utilisation_cells.h"
 
 namespace ridgeline {
 namespace {
@@ -97,8 +97,8 @@ Table kernel_summary(std::span<const Record> records) {
               .spare = {"Mqueries/s", "GB/s", "host us", "p99", "min", "std", "p95", "mean",
                         "peak %", "GFLOP/s"}};
   const VariantNames variants(records, "kernel");
-  std::vector<std::vector<std::string>> busy, used;
-  bool tells_use = false;
+  std::vector<std::vector<std::string>> busy;
+  std::vector<const Json*> used;
   for (const auto& [record, pass] : rows_of(records)) {
     const Json& size = record->workload;
     const auto us = [&, &of = *record, &name = pass](double Statistics::*which) {
@@ -121,12 +121,10 @@ Table kernel_summary(std::span<const Record> records) {
          cell(metric_of(*record, pass, "host_us"), "{:.2f}"),
          std::string(status_csv_word(record->status))});
     busy.push_back({cell(busy_ms(record, pass), "{:.2f}", 1e3)});
-    used.push_back(utilisation_cells(utilization_in(*record, pass)));
-    tells_use = tells_use || !used.back()[0].empty();
+    used.push_back(utilization_in(*record, pass));
   }
   if (tells_busy_time(records, "kernel")) insert_after(table, "host us", {"busy us"}, busy);
-  if (tells_use)
-    insert_after(table, "peak %", {kUtilisationColumns.begin(), kUtilisationColumns.end()}, used);
+  insert_utilisation(table, used);
   return table;
 }
 

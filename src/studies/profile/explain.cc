@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "report/record_cells.h"
-#include "report/utilisation_cells.h"
+#include "report/terminal/utilisation_cells.h"
 #include "studies/profile/fold_rows.h"
 #include "studies/profile/metrics.h"
 #include "studies/profile/tables.h"

@@ -126,7 +126,8 @@ std::optional<Record> ProfileStudy::run(const ProfileWorkload& workload,
       (*record.metrics)["utilization"] = utilization_json(seen);
       const int64_t offset_ns =
           options_.tracer ? options_.tracer->now_ns() - monotonic_ns() : int64_t{0};
-      if (!seen.source.empty()) add_utilisation(trace, seen, device_.facts().ordinal, offset_ns);
+      if (!seen.source.empty())
+        add_utilisation(trace, seen, device_.facts().ordinal, offset_ns, profile);
     }
     if (!executable->fallback().empty())
       (*record.metrics)["ran_eagerly_because"] = executable->fallback();

@@ -163,8 +163,10 @@ class ProfileCommand final : public Study {
   }
 
   // Kernels of later rows would go unseen: records of CUPTI's activity stop while it samples.
+  // Where CUPTI did not open for tracing, another profiler may be at work, too.
   std::string why_not_counters() const {
-    if (!tracer_ || workloads_.size() == 1) return {};
+    if (!tracer_) return is_part_ ? "" : why_not_;
+    if (workloads_.size() == 1) return {};
     return "CUPTI traces the rows that follow, and cannot sample counters beside that; profile one "
            "row by itself";
   }

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "report/record_cells.h"
-#include "report/utilisation_cells.h"
+#include "report/terminal/utilisation_cells.h"
 #include "studies/profile/fold_rows.h"
 
 namespace ridgeline {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "measure/record.h"
+#include "report/terminal/table.h"
 
 namespace ridgeline {
 
@@ -22,6 +23,10 @@ std::vector<std::string> utilisation_csv(const Json* utilization);
 
 inline constexpr std::array kUtilisationColumns = {"SM %", "tensor %", "DRAM GB/s"};
 std::vector<std::string> utilisation_cells(const Json* utilization);
+
+// Puts the columns behind that of the share of the peak, if any row tells; `utilizations` has one
+// for each row of the table.
+void insert_utilisation(Table& table, std::span<const Json* const> utilizations);
 
 // Why multiprocessors were mostly without work: "multiprocessors had a warp in 3.1 % of cycles:
 // ...". `busy_share`: of the time in which some kernel runs. Empty where they were not, or nobody

@@ -1,4 +1,4 @@
-#include "report/utilisation_cells.h"
+#include "report/terminal/utilisation_cells.h"
 
 #include <fmt/format.h>
 
@@ -6,6 +6,7 @@
 
 #include "base/printable.h"
 #include "report/record_cells.h"
+#include "report/terminal/busy_cells.h"
 
 namespace ridgeline {
 namespace {
@@ -42,6 +43,23 @@ std::vector<std::string> utilisation_cells(const Json* utilization) {
   return {number(utilization, "sm_active", "{:.1f}", 100),
           number(utilization, "tensor_active", "{:.1f}", 100),
           number(utilization, "dram_bytes_per_s", "{:.1f}", 1e-9)};
+}
+
+void insert_utilisation(Table& table, std::span<const Json* const> utilizations) {
+  constexpr const char* kPeak = "peak %";
+  std::vector<std::vector<std::string>> cells;
+  bool tells = false;
+  for (const Json* of : utilizations) {
+    cells.push_back(utilisation_cells(of));
+    tells = tells || !cells.back()[0].empty();
+  }
+  if (!tells) return;
+  const std::vector<std::string> kept = table.spare;
+  insert_after(table, kPeak, {kUtilisationColumns.begin(), kUtilisationColumns.end()}, cells);
+  // On a narrow screen they go before the share of the peak does.
+  table.spare = kept;
+  table.spare.insert(std::ranges::find(table.spare, kPeak), kUtilisationColumns.rbegin(),
+                     kUtilisationColumns.rend());
 }
 
 std::string low_use_sentence(const Json* utilization, std::optional<double> busy_share) {
