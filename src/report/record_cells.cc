@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "measure/compare.h"
 #include "measure/statistics.h"
@@ -43,8 +42,7 @@ std::optional<double> mebibytes(const std::optional<Bytes>& bytes) {
 }
 
 std::string cell(std::optional<double> value, const char* format, double factor) {
-  return value && std::isfinite(*value) ? fmt::format(fmt::runtime(format), factor * *value)
-                                        : std::string();
+  return value ? fmt::format(fmt::runtime(format), factor * *value) : std::string();
 }
 
 std::string interval_kind(std::span<const Record* const> rows) {

@@ -15,7 +15,7 @@ namespace ridgeline {
 
 std::optional<double> mebibytes(const std::optional<Bytes>& bytes);
 
-// Empty where there is no value, or none that is finite.
+// Empty where there is no value.
 std::string cell(std::optional<double> value, const char* format = "{:.6g}", double factor = 1);
 
 // What the intervals of these rows are: "within-run", from the samples of one run, "between runs",

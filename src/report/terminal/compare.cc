@@ -62,6 +62,10 @@ bool varies(const Column& column, const Comparison& comparison) {
   });
 }
 
+std::string finite_cell(double value, const char* format) {
+  return std::isfinite(value) ? fmt::format(fmt::runtime(format), value) : std::string();
+}
+
 // "1.250x faster", "3.170x slower", "none".
 std::string change_text(double speedup) {
   const std::string text = times_text(speedup, 3);
@@ -118,8 +122,8 @@ Table comparison_table(const Comparison& comparison) {
     const bool bounded = known && std::isfinite(row.log_time.low);
     cells.insert(
         cells.end(),
-        {printable(row.phase, kMaxText), cell(row.base_ms, "{:.4g}"), cell(row.new_ms, "{:.4g}"),
-         known ? cell(row.speedup(), "{:.3f}x") : "",
+        {printable(row.phase, kMaxText), finite_cell(row.base_ms, "{:.4g}"),
+         finite_cell(row.new_ms, "{:.4g}"), known ? finite_cell(row.speedup(), "{:.3f}x") : "",
          bounded ? fmt::format("{:.3f} to {:.3f}", row.speedup_low(), row.speedup_high()) : "",
          known ? change_text(row.speedup()) : "", bounded ? percent_text(row.visible()) : "",
          known ? evidence_text(row) : "", verdict_text(row)});
@@ -163,11 +167,11 @@ Table comparison_csv(const Comparison& comparison) {
     std::vector<std::string> cells;
     for (const Column& column : identity) cells.push_back(both(column, row));
     const auto known = [&](double value) {
-      return row.verdict ? cell(value, "{:.6g}") : std::string();
+      return row.verdict ? finite_cell(value, "{:.6g}") : std::string();
     };
     cells.insert(cells.end(), {printable(row.phase, kMaxText),
-                               cell(row.base_ms, "{:.6g}"),
-                               cell(row.new_ms, "{:.6g}"),
+                               finite_cell(row.base_ms, "{:.6g}"),
+                               finite_cell(row.new_ms, "{:.6g}"),
                                known(row.speedup()),
                                known(row.speedup_low()),
                                known(row.speedup_high()),
