@@ -330,7 +330,7 @@ TEST(StudyCommand, DryRunShowsEveryStudyAndRunsNone) {
   EXPECT_EQ(run.exit_code, 0) << run.err;
   for (const char* part :
        {"ridgeline roofline", "ridgeline gemm", "ridgeline kernel", "ridgeline model",
-        "ridgeline frontier", "21 rows would run", "compiled S=16384"})
+        "ridgeline frontier", "ridgeline memory", "21 rows would run", "compiled S=16384"})
     EXPECT_TRUE(contains(run.out, part)) << part;
   EXPECT_TRUE(sandbox.is_empty());
 }
@@ -351,7 +351,7 @@ TEST(StudyCommand, TheCommandsItPrintsCanBePasted) {
     EXPECT_TRUE(contains(out.substr(end), pasted.out)) << line.str() << '\n' << pasted.out;
     ++commands;
   }
-  EXPECT_EQ(commands, 8);
+  EXPECT_EQ(commands, 9);
 }
 
 TEST(StudyCommand, TheModelIsAsSmallAsTheBudgetAsks) {

@@ -75,8 +75,8 @@ std::string stairs_sentence(const RecordedTimeline& timeline) {
   std::string text = fmt::format("Each of {} layers leaves {} for backward", timeline.stairs.size(),
                                  to_string(usual.kept));
   if (least.kept != most.kept)
-    text += fmt::format(" ({} {}, {} {})", least.layer, to_string(least.kept), most.layer,
-                        to_string(most.kept));
+    text += fmt::format(" (from {} of {} to {} of {})", to_string(least.kept), least.layer,
+                        to_string(most.kept), most.layer);
   return text + ": one stair of the timeline.";
 }
 
