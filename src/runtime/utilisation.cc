@@ -55,6 +55,10 @@ std::string UtilisationMeter::attempt(Device& device, const std::function<void()
   if (std::string why = source_->prepare(source_->least_s() + 2 * repeated.lasts_s()); !why.empty())
     return why;
   repeated.queue();
+  for (const double until_s = monotonic_s() + source_->lead_in_s(); monotonic_s() < until_s;) {
+    device.synchronize();
+    repeated.queue();
+  }
   if (std::string why = source_->start(); !why.empty()) return why;
   seen.begin_ns = monotonic_ns();
   const double until_s = monotonic_s() + source_->least_s();

@@ -41,7 +41,8 @@ struct Utilisation : UtilisationSample {        // of all the time that was look
 class UtilisationSource {
  public:
   virtual ~UtilisationSource() = default;
-  virtual double least_s() const = 0;  // for how long work has to run
+  virtual double least_s() const = 0;             // for how long work has to run
+  virtual double lead_in_s() const { return 0; }  // and for how long before start()
   // These give what failed, in a sentence; empty: nothing did. The device is idle in prepare(), and
   // works in start(), look() and stop().
   virtual std::string prepare(double /*expected_s*/) { return {}; }

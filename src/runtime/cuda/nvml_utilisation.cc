@@ -14,6 +14,7 @@ namespace {
 using nvml::api;
 
 constexpr double kLeastGpmS = 0.3;
+constexpr double kGpmLeadInS = 0.3;          // a sample may be as old as that
 constexpr double kBetweenGpmSamplesS = 0.1;  // NVML asks for at least so much
 // Longer than the longest sample period, so that the reading is of this work alone.
 constexpr double kLeastUtilisationS = 1.2;
@@ -73,6 +74,7 @@ class Gpm : public UtilisationSource {
   }
 
   double least_s() const override { return kLeastGpmS; }
+  double lead_in_s() const override { return kGpmLeadInS; }
 
   // Three samples: that of the beginning, that of the last look, and a new one.
   std::string start() override {
