@@ -191,6 +191,7 @@ constexpr OpTable<GradientRule> kRules = {
      }},
     {Op::sum_of_squares, sum_of_squares_gradient},
     {Op::adamw_update, nullptr},
+    {Op::loss_scale_update, nullptr},
     {Op::concat, concat_gradient},
     {Op::reshape,
      [](Context c) -> Gradients { return {reshape(c.d_output, c.inputs[0].shape())}; }},

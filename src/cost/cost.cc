@@ -44,6 +44,7 @@ constexpr OpTable<CostRule> kRules = {
         {Op::place, kMoves},
         {Op::sum_of_squares, {CountedOver::all_inputs, 2}},
         {Op::adamw_update, {CountedOver::all_inputs, 4}},  // about 16 for each parameter
+        {Op::loss_scale_update, {CountedOver::output, 1}},
         {Op::reshape, kMoves},
         {Op::permute, kFree},
         {Op::expand, kFree},

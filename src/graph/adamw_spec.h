@@ -21,6 +21,7 @@ struct AdamWSpec {
   double weight_decay = 0.01;
   AdamWVariant variant = AdamWVariant::cs336;
   bool scaled = false;
+  bool skips = false;   // if scaled: a factor of 0 skips the step, which then changes nothing
   bool copied = false;  // products read the parameters in 16 bits: rounded here, not in every step
 
   uint32_t first_parameter() const { return scaled ? 2 : 1; }

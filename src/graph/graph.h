@@ -15,6 +15,7 @@
 #include "graph/attention_spec.h"
 #include "graph/dtype.h"
 #include "graph/input_info.h"
+#include "graph/loss_scale_spec.h"
 #include "graph/op.h"
 #include "graph/shape.h"
 
@@ -56,7 +57,8 @@ struct Target {   // the type that an input, constant, iota, cast, reshape, expa
 };
 
 struct Attributes {
-  std::variant<std::monostate, InputInfo, Scalar, Axes, Range, AttentionSpec, AdamWSpec, Again>
+  std::variant<std::monostate, InputInfo, Scalar, Axes, Range, AttentionSpec, AdamWSpec, Again,
+               LossScaleSpec>
       detail;
   Target target;  // read only by the ops named at Target
 };

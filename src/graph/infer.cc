@@ -293,6 +293,13 @@ std::vector<TensorType> adamw_update(Op op, Types inputs, const Attributes& attr
   return results;
 }
 
+TensorType loss_scale_update(Op op, Types inputs, const Attributes&) {
+  if (inputs[0] != TensorType{DType::f32, {kLossScaleState}} ||
+      inputs[1] != TensorType{DType::f32, {1}})
+    throw misfit(op, inputs, "an fp32 state [3] and a norm [1]");
+  return inputs[0];
+}
+
 TensorType concat(Op op, Types inputs, const Attributes& attributes) {
   const Dims& axes = std::get<Axes>(attributes.detail).axes;
   if (axes.rank() != 1) throw misfit(op, inputs, "one axis");
@@ -358,6 +365,7 @@ constexpr OpTable<Infer> kRules = {
         {Op::place, one<place>},
         {Op::sum_of_squares, one<sum_of_squares>},
         {Op::adamw_update, adamw_update},
+        {Op::loss_scale_update, one<loss_scale_update>},
         {Op::concat, one<concat>},
     },
 };

@@ -28,6 +28,7 @@ const OpInfo& info(Op op) {
           {Op::place, {"place", indexed, 2}},
           {Op::sum_of_squares, {"sum_of_squares", multi_tensor, kAnyNumber}},
           {Op::adamw_update, {"adamw_update", multi_tensor, kAnyNumber}},
+          {Op::loss_scale_update, {"loss_scale_update", multi_tensor, 2}},
           {Op::reshape, {"reshape", view, 1}},
           {Op::permute, {"permute", view, 1}},
           {Op::expand, {"expand", view, 1}},

@@ -45,6 +45,8 @@ enum class Op : uint8_t {
   // over many tensors at once, as PyTorch's foreach
   sum_of_squares,
   adamw_update,
+  // dynamic loss scaling, as PyTorch's GradScaler
+  loss_scale_update,
   // the same elements seen otherwise; a reshape that strides cannot express copies
   reshape,
   permute,
@@ -171,7 +173,7 @@ inline bool is_view(Op op) {
 
 // Whether results overwrite inputs (Node's updated_input in graph.h says which).
 inline bool is_update(Op op) {
-  return op == Op::adamw_update;
+  return op == Op::adamw_update || op == Op::loss_scale_update;
 }
 
 }  // namespace ridgeline

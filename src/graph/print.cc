@@ -37,10 +37,13 @@ std::string attributes_text(const Node& node) {
       return text;
     }
     std::string operator()(const AdamWSpec& spec) const {
-      return fmt::format("{}, betas {:a} {:a}, eps {:a}, decay {:a}{}{}",
+      return fmt::format("{}, betas {:a} {:a}, eps {:a}, decay {:a}{}{}{}",
                          spec.variant == AdamWVariant::cs336 ? "cs336" : "pytorch", spec.beta1,
                          spec.beta2, spec.epsilon, spec.weight_decay, spec.scaled ? ", scaled" : "",
-                         spec.copied ? ", copied" : "");
+                         spec.skips ? ", skips" : "", spec.copied ? ", copied" : "");
+    }
+    std::string operator()(const LossScaleSpec& spec) const {
+      return fmt::format("doubled after {}", spec.growth_interval);
     }
   };
   return std::visit(Print{}, node.attributes.detail);

@@ -222,6 +222,10 @@ std::vector<AdamWTensors> adamw_update(std::span<const AdamWTensors> tensors, co
   return results;
 }
 
+Tensor loss_scale_update(const Tensor& state, const Tensor& norm, LossScaleSpec spec) {
+  return apply(Op::loss_scale_update, {state, norm}, {spec, {}});
+}
+
 Tensor concat(std::span<const Tensor> parts, int axis) {
   return apply_to_all(Op::concat, parts, {Axes{from_front(parts[0], {axis})}, {}});
 }

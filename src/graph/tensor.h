@@ -123,6 +123,10 @@ struct AdamWTensors {
 std::vector<AdamWTensors> adamw_update(std::span<const AdamWTensors> tensors, const Tensor& scalars,
                                        const Tensor& gradient_scale, AdamWSpec spec);
 
+// The state of a loss scale, fp32 [3], after a step whose gradients have this norm, fp32 [1]. It
+// lies where the state was.
+Tensor loss_scale_update(const Tensor& state, const Tensor& norm, LossScaleSpec spec);
+
 // Side by side along an axis.
 Tensor concat(std::span<const Tensor> parts, int axis);
 

@@ -24,6 +24,14 @@ void check(const AdamWOptions& options) {
   if (!(options.max_norm >= 0)) refuse("largest norm", options.max_norm, "at least 0");
 }
 
+Tensor clipping_factor(const Tensor& norm, double max_norm) {
+  constexpr double kNever0 = 1e-6;
+  const Tensor factor = scalar(norm, max_norm) / (norm + kNever0);
+  const Tensor one = scalar(norm, 1);
+  // In this order a NaN stays one.
+  return where(less(one, factor), one, factor);
+}
+
 }  // namespace
 
 AdamWVariant parse_adamw_variant(std::string_view name) {
@@ -33,12 +41,8 @@ AdamWVariant parse_adamw_variant(std::string_view name) {
 }
 
 Clipping clip_by_norm(std::span<const Tensor> gradients, double max_norm) {
-  constexpr double kNever0 = 1e-6;
   const Tensor norm = sqrt(sum_of_squares(gradients));
-  const Tensor factor = scalar(norm, max_norm) / (norm + kNever0);
-  const Tensor one = scalar(norm, 1);
-  // In this order a NaN stays one.
-  return {norm, where(less(one, factor), one, factor)};
+  return {norm, clipping_factor(norm, max_norm)};
 }
 
 std::string gradient_name(std::string_view parameter) {
@@ -76,18 +80,28 @@ void add_adamw_step(Graph& graph, const std::vector<TrainedParameter>& parameter
                        .second_moment = moment(Role::second_moment)});
     gradients.push_back(parameter.gradient);
   }
-  Tensor gradient_scale;
-  if (options.max_norm > 0) {
+  Tensor gradient_scale, norm;
+  if (options.loss_scaling) {
+    const Tensor scale = loss_scale(graph);
+    gradient_scale = scalar(scale, 1) / scale;
+    norm = sqrt(sum_of_squares(gradients)) * gradient_scale;
+    if (options.max_norm > 0)
+      gradient_scale = gradient_scale * clipping_factor(norm, options.max_norm);
+    gradient_scale = zero_unless_finite(gradient_scale, norm);
+  } else if (options.max_norm > 0) {
     const Clipping clipping = clip_by_norm(gradients, options.max_norm);
-    graph.mark_output("gradient_norm", clipping.norm.named("gradient_norm").value());
+    norm = clipping.norm;
     gradient_scale = clipping.scale;
   }
-  const std::vector<AdamWTensors> updated = adamw_update(tensors, scalars, gradient_scale,
-                                                         {.beta1 = options.beta1,
-                                                          .beta2 = options.beta2,
-                                                          .epsilon = options.epsilon,
-                                                          .weight_decay = options.weight_decay,
-                                                          .variant = options.variant});
+  if (norm) graph.mark_output("gradient_norm", norm.named("gradient_norm").value());
+  const std::vector<AdamWTensors> updated =
+      adamw_update(tensors, scalars, gradient_scale,
+                   {.beta1 = options.beta1,
+                    .beta2 = options.beta2,
+                    .epsilon = options.epsilon,
+                    .weight_decay = options.weight_decay,
+                    .variant = options.variant,
+                    .skips = options.loss_scaling.has_value()});
   for (size_t i = 0; i < updated.size(); ++i) {
     const auto mark = [&](Role role, const Tensor& whole) {
       mark_outputs(info(role).prefix, parameters[i].value, whole);
@@ -96,6 +110,7 @@ void add_adamw_step(Graph& graph, const std::vector<TrainedParameter>& parameter
     mark(Role::first_moment, updated[i].first_moment);
     mark(Role::second_moment, updated[i].second_moment);
   }
+  if (options.loss_scaling) add_loss_scale_update(graph, norm, *options.loss_scaling);
 }
 
 std::array<float, kAdamWScalars> adamw_scalars(const AdamWOptions& options, int64_t step,

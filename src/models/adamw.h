@@ -2,10 +2,12 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "graph/tensor.h"
+#include "models/loss_scaling.h"
 
 namespace ridgeline {
 
@@ -17,6 +19,7 @@ struct AdamWOptions {
   double weight_decay = 0.01;
   AdamWVariant variant = AdamWVariant::cs336;
   double max_norm = 0;  // gradients are scaled by min(1, max_norm / (norm + 1e-6)); 0: never
+  std::optional<LossScaling> loss_scaling = {};  // gradients are those of a scaled loss
 };
 
 // "cs336" | "pytorch"; throws a usage error for anything else.
@@ -35,8 +38,9 @@ void mark_outputs(std::string_view prefix, const Tensor& parameter, const Tensor
 
 // Appends the step. Makes the inputs "optimizer.scalars" and the moments of every parameter input;
 // marks the new values as outputs under the parameters' names, their moments as "m.p" and "v.p"
-// (tensor_name), and with clipping the norm before it as "gradient_norm". All of these lie where
-// the old values were.
+// (tensor_name), and with clipping or a scaled loss the norm before clipping as "gradient_norm".
+// All of these lie where the old values were. With a scaled loss a step whose norm is not finite
+// changes nothing but the state of the scale, which is an output under the name of its input.
 void add_adamw_step(Graph& graph, const std::vector<TrainedParameter>& parameters,
                     const AdamWOptions& options);
 

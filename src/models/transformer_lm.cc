@@ -200,7 +200,8 @@ Graph training_graph(const TransformerConfig& config, const TrainingOptions& opt
   for (const TrainedParameter& each : trained) weights.push_back(each.value);
 
   graph.begin_stage("backward");
-  const Cotangent cotangent{loss, expand(scalar(loss, 1), loss.shape())};
+  const Tensor scale = options.optimizer.loss_scaling ? loss_scale(graph) : scalar(loss, 1);
+  const Cotangent cotangent{loss, expand(scale, loss.shape())};
   const std::vector<Tensor> gradients = gradient({&cotangent, 1}, weights);
   for (size_t i = 0; i < trained.size(); ++i) trained[i].gradient = gradients[i];
   if (options.scenario == Scenario::forward_backward)

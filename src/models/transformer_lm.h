@@ -63,10 +63,11 @@ struct TrainingOptions {
 };
 
 // Inputs: "tokens" and, for a loss, "targets", i32 [batch, context]; "rope.cos" and "rope.sin",
-// [context, head_dim / 2]; every parameter under its name; those of add_adamw_step(). Outputs:
-// those of the scenario and of add_adamw_step(). Stages: "forward", "backward", "optimizer". Logits
-// are an output of the forward scenario only: whoever trains gives them back as soon as they are
-// used.
+// [context, head_dim / 2]; every parameter under its name; for a scaled loss the state of
+// its scale, kLossScaleInput, by which gradients are multiplied; those of add_adamw_step().
+// Outputs: those of the scenario and of add_adamw_step(). Stages: "forward", "backward",
+// "optimizer". Logits are an output of the forward scenario only: whoever trains gives them back as
+// soon as they are used.
 Graph training_graph(const TransformerConfig& config, const TrainingOptions& options);
 
 }  // namespace ridgeline

@@ -44,6 +44,7 @@ constexpr OpTable<Precision> kPrecision = {
         {Op::place, Precision::as_it_comes},
         {Op::sum_of_squares, Precision::as_written},
         {Op::adamw_update, Precision::as_written},
+        {Op::loss_scale_update, Precision::as_written},
         {Op::reshape, Precision::as_it_comes},
         {Op::permute, Precision::as_it_comes},
         {Op::expand, Precision::as_it_comes},

@@ -96,6 +96,7 @@ constexpr OpTable<Expression> kParts = {
         {Op::place, place_parts},
         {Op::sum_of_squares, nullptr},
         {Op::adamw_update, nullptr},
+        {Op::loss_scale_update, nullptr},
         {Op::reshape, nullptr},
         {Op::permute, nullptr},
         {Op::expand, nullptr},

@@ -25,6 +25,7 @@ CpuKernel cpu_kernel(Op op) {
           {Op::place, place_kernel},
           {Op::sum_of_squares, sum_of_squares_kernel},
           {Op::adamw_update, adamw_update_kernel},
+          {Op::loss_scale_update, loss_scale_update_kernel},
           {Op::reshape, reshape_kernel},  // called only where strides cannot express it
           {Op::permute, nullptr},
           {Op::expand, nullptr},

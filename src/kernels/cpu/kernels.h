@@ -44,6 +44,7 @@ void pick_kernel(const KernelCall& call, const CpuContext& context);
 void place_kernel(const KernelCall& call, const CpuContext& context);
 void sum_of_squares_kernel(const KernelCall& call, const CpuContext& context);
 void adamw_update_kernel(const KernelCall& call, const CpuContext& context);
+void loss_scale_update_kernel(const KernelCall& call, const CpuContext& context);
 void concat_kernel(const KernelCall& call, const CpuContext& context);
 
 }  // namespace ridgeline

@@ -83,6 +83,7 @@ void adamw_update_kernel(const KernelCall& call, const CpuContext& context) {
   const size_t count = call.outputs.size() / spec.results_of_each();
   const std::span<const TensorView> gradients = call.inputs.subspan(first + count, count);
   const AdamWFactors factors = adamw_factors(call);
+  if (spec.skips && factors.gradient_scale == 0) return;
 
   const std::vector<Piece> pieces = pieces_of(gradients);
   context.pool.for_each(static_cast<int64_t>(pieces.size()), [&](int64_t index, int) {
@@ -105,6 +106,21 @@ void adamw_update_kernel(const KernelCall& call, const CpuContext& context) {
       simd.store(copy.dtype, wide, element_address(copy, at), n);
     }
   });
+}
+
+void loss_scale_update_kernel(const KernelCall& call, const CpuContext&) {
+  const auto& spec = std::get<LossScaleSpec>(call.node.attributes.detail);
+  auto* state = call.outputs[0].as<float>();
+  const auto of = [&](LossScaleState which) -> float& { return state[static_cast<size_t>(which)]; };
+  const bool is_taken = std::isfinite(call.inputs[1].as<float>()[0]);
+  if (!is_taken) ++of(LossScaleState::skipped_steps);
+  if (spec.growth_interval == 0) return;
+  float& good_steps = of(LossScaleState::good_steps);
+  good_steps = is_taken ? good_steps + 1 : 0;
+  if (!is_taken) of(LossScaleState::scale) /= 2;
+  if (good_steps < static_cast<float>(spec.growth_interval)) return;
+  of(LossScaleState::scale) *= 2;
+  good_steps = 0;
 }
 
 }  // namespace ridgeline

@@ -27,6 +27,7 @@ const CudaOp& cuda_op(Op op) {
           {Op::place, {plan_place}},
           {Op::sum_of_squares, {plan_sum_of_squares, sum_of_squares_scratch}},
           {Op::adamw_update, {plan_adamw_update}},
+          {Op::loss_scale_update, {plan_loss_scale_update}},
           // called only where strides cannot express it
           {Op::reshape, {.plan = plan_reshape, .takes_values = true}},
           {Op::permute, {}},

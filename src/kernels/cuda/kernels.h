@@ -40,6 +40,7 @@ std::vector<CudaLaunch> plan_place(const CudaCall& call);
 std::vector<CudaLaunch> plan_sum_of_squares(const CudaCall& call);
 Bytes sum_of_squares_scratch(const Node& node, std::span<const TensorType> inputs);
 std::vector<CudaLaunch> plan_adamw_update(const CudaCall& call);
+std::vector<CudaLaunch> plan_loss_scale_update(const CudaCall& call);
 std::vector<CudaLaunch> plan_concat(const CudaCall& call);
 std::vector<CudaLaunch> plan_attention(const CudaCall& call);
 std::vector<CudaLaunch> plan_attention_gradient(const CudaCall& call);

@@ -176,6 +176,12 @@ struct AdamWParams {
   int count;
 };
 
+struct LossScaleParams {
+  float* state;  // scale, good steps, skipped steps
+  const float* norm;
+  long long growth_interval;  // 0: the scale never changes
+};
+
 static_assert(sizeof(SumOfSquaresParams) <= 4096 && sizeof(AdamWParams) <= 4096);
 
 // ---- the GEMM lab

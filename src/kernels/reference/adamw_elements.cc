@@ -31,6 +31,9 @@ Bounded adamw_element(const ElementCall& call, const ElementPlace& place) {
   const auto scalar = [&](AdamWScalar which) {
     return call.inputs[0].read({static_cast<int64_t>(which)});
   };
+  // A skipped step leaves everything as it was; a copy is the parameter, rounded.
+  if (spec.skips && call.inputs[1].read({0}) == 0)
+    return what == 1 ? value(2) : what == 2 ? value(3) : stored(value(0), place.dtype);
   const Bounded gradient = spec.scaled ? times(value(1), {call.inputs[1].read({0}), 0}) : value(1);
 
   const Bounded m =

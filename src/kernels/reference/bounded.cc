@@ -182,6 +182,7 @@ constexpr OpTable<Rule> kRules = {
     {Op::place, nullptr},
     {Op::sum_of_squares, nullptr},
     {Op::adamw_update, nullptr},
+    {Op::loss_scale_update, nullptr},
     {Op::reshape, nullptr},
     {Op::permute, nullptr},
     {Op::expand, nullptr},

@@ -192,6 +192,15 @@ Bounded sum_of_squares(const ElementCall& call, const ElementPlace& place) {
   return stored(total.total(), place.dtype);
 }
 
+Bounded loss_scale(const ElementCall& call, const ElementPlace& place) {
+  reference::Data state;
+  for (int64_t i = 0; i < kLossScaleState; ++i) state.push_back(call.inputs[0].read({i}));
+  const auto& spec = std::get<LossScaleSpec>(call.node.attributes.detail);
+  const double after = reference::after_step(std::move(state), call.inputs[1].read({0}),
+                                             spec)[static_cast<size_t>(place.at[0])];
+  return stored({after, 0}, place.dtype);
+}
+
 Bounded reshape(const ElementCall& call, const ElementPlace& place) {
   const int64_t flat = flat_index(call.node.outputs[0].shape, place.at);
   return read(call.inputs[0], coordinates(call.inputs[0].shape, flat));
@@ -239,6 +248,7 @@ constexpr OpTable<Rule> kRules = {
         {Op::place, placed},
         {Op::sum_of_squares, sum_of_squares},
         {Op::adamw_update, adamw_element},
+        {Op::loss_scale_update, loss_scale},
         {Op::reshape, reshape},
         {Op::permute, nullptr},  // views: no kernel runs
         {Op::expand, nullptr},

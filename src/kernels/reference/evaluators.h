@@ -63,6 +63,9 @@ Data place(const Call& call);
 // training_ops.cc
 Data sum_of_squares(const Call& call);
 Results adamw_update(const Call& call);
+Data loss_scale_update(const Call& call);
+// The state of a loss scale after a step whose gradients have this norm.
+Data after_step(Data state, double norm, const LossScaleSpec& spec);
 
 // attention_ops.cc
 Results attention(const Call& call);

@@ -240,6 +240,7 @@ constexpr OpTable<Evaluate> kEvaluators = {
     {Op::place, one<place>},
     {Op::sum_of_squares, one<sum_of_squares>},
     {Op::adamw_update, adamw_update},
+    {Op::loss_scale_update, one<loss_scale_update>},
     {Op::concat, one<concat>},
     {Op::reshape, one<same>},
     {Op::permute, one<permute>},

@@ -20,12 +20,13 @@ Results adamw_update(const Call& call) {
   const size_t first = spec.first_parameter();
   const size_t count = (call.inputs.size() - first) / (spec.results_of_each() + 1);
   Results results(spec.results_of_each() * count);
+  const bool is_skipped = spec.skips && scale == 0;
   for (size_t t = 0; t < count; ++t) {
     Data p = call.inputs[first + t].data;
     const Data& g = call.inputs[first + count + t].data;
     Data m = call.inputs[first + 2 * count + t].data;
     Data v = call.inputs[first + 3 * count + t].data;
-    for (size_t i = 0; i < p.size(); ++i) {
+    for (size_t i = 0; i < p.size() && !is_skipped; ++i) {
       const double d = g[i] * scale;
       m[i] = spec.beta1 * m[i] + (1 - spec.beta1) * d;
       v[i] = spec.beta2 * v[i] + (1 - spec.beta2) * d * d;
@@ -46,6 +47,25 @@ Results adamw_update(const Call& call) {
     results[2 * count + t] = std::move(v);
   }
   return results;
+}
+
+Data after_step(Data state, double norm, const LossScaleSpec& spec) {
+  double& scale = state[static_cast<size_t>(LossScaleState::scale)];
+  double& good_steps = state[static_cast<size_t>(LossScaleState::good_steps)];
+  const bool is_taken = std::isfinite(norm), is_dynamic = spec.growth_interval > 0;
+  if (!is_taken) state[static_cast<size_t>(LossScaleState::skipped_steps)] += 1;
+  if (!is_dynamic) return state;
+  good_steps = is_taken ? good_steps + 1 : 0;
+  if (!is_taken) scale /= 2;
+  if (good_steps != static_cast<double>(spec.growth_interval)) return state;
+  scale *= 2;
+  good_steps = 0;
+  return state;
+}
+
+Data loss_scale_update(const Call& call) {
+  return after_step(call.inputs[0].data, call.inputs[1].data[0],
+                    std::get<LossScaleSpec>(call.node.attributes.detail));
 }
 
 }  // namespace ridgeline::reference

@@ -166,9 +166,16 @@ void add_multi_tensor(Samples& samples) {
             outputs.push_back(others.back());
           }
           samples.add_node(Op::adamw_update, fake(DType::f32, {3}), others, outputs,
-                           {AdamWSpec{.variant = variant, .scaled = extra, .copied = extra}, {}});
+                           {AdamWSpec{.variant = variant,
+                                      .scaled = extra,
+                                      .skips = extra && variant == AdamWVariant::pytorch,
+                                      .copied = extra},
+                            {}});
         }
   }
+  samples.add_node(Op::loss_scale_update, fake(DType::f32, {kLossScaleState}),
+                   {fake(DType::f32, {1})}, fake(DType::f32, {kLossScaleState}),
+                   {LossScaleSpec{}, {}});
 }
 
 }  // namespace

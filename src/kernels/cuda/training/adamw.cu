@@ -2,7 +2,8 @@
 //
 // Constants: PARAMETER, GRADIENT (element types), PACK (elements of one access; 1: gradients may
 // have a step), PIECE (elements of a block), THREADS, CS336 (1: that variant, 0: PyTorch's), SCALED
-// (1: gradients have a factor), COPIED (1: the parameters are written a second time as COPY).
+// (1: gradients have a factor; 2: besides, a factor of 0 skips the step), COPIED (1: the parameters
+// are written a second time as COPY).
 #include "elements.cuh"
 #include "tensor_list.cuh"
 
@@ -39,6 +40,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) adamw(const __grid_constan
   wait_for_earlier_kernels();
   const auto& tensor = p.tensors[tensor_of_block(p.tensors, p.count)];
   const Factors f = factors_of(p);
+  if (SCALED == 2 && f.gradient == 0.0f) return;
   const int64 begin = static_cast<int64>(blockIdx.x - tensor.first_block) * PIECE;
   const int64 end = begin + PIECE < tensor.count ? begin + PIECE : tensor.count;
   PARAMETER* parameters = static_cast<PARAMETER*>(tensor.parameter);

@@ -168,7 +168,7 @@ std::vector<CudaLaunch> plan_adamw_update(const CudaCall& call) {
           constants.emplace_back("COPY", element_name(copy_dtype));
           constants.emplace_back("COPIED", spec.copied ? "1" : "0");
           constants.emplace_back("CS336", spec.variant == AdamWVariant::cs336 ? "1" : "0");
-          constants.emplace_back("SCALED", spec.scaled ? "1" : "0");
+          constants.emplace_back("SCALED", spec.skips ? "2" : spec.scaled ? "1" : "0");
           launch.set_params(params);
           launches.push_back(std::move(launch));
         });
@@ -176,6 +176,16 @@ std::vector<CudaLaunch> plan_adamw_update(const CudaCall& call) {
   add(tensors.packed, kWidest);
   add(tensors.single, 1);
   return launches;
+}
+
+std::vector<CudaLaunch> plan_loss_scale_update(const CudaCall& call) {
+  const auto& spec = std::get<LossScaleSpec>(call.node.attributes.detail);
+  CudaLaunch launch{.kernel = {.file = "loss_scale.cu", .entry = "loss_scale", .constants = {}},
+                    .threads = 1};
+  launch.set_params(LossScaleParams{.state = call.outputs[0].as<float>(),
+                                    .norm = call.inputs[1].as<float>(),
+                                    .growth_interval = spec.growth_interval});
+  return {std::move(launch)};
 }
 
 }  // namespace ridgeline
