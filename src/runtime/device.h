@@ -141,6 +141,9 @@ class Device {
   virtual std::vector<ArithmeticProbe> arithmetic_probes(DType /*dtype*/) { return {}; }
   // The ways to move a stream through memory, our own loop or kernel first.
   virtual std::vector<StreamProbe> stream_probes() { return {}; }
+  // How long it has worked so far on what happens once: compiling and loading kernels when they are
+  // met first, choosing algorithms, recording launch graphs. 0 where all of that is done before.
+  virtual double setup_seconds() const { return 0; }
   // The device's own threads, for work of the host while nothing runs; null: it has none.
   virtual ThreadPool* host_threads() { return nullptr; }
   // Clocks, power and temperature now; empty: the device cannot tell.

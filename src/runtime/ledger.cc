@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/clock.h"
 #include "base/error.h"
 
 namespace ridgeline {
@@ -55,10 +56,10 @@ Allocation Ledger::allocate(Bytes bytes, std::string name) {
   if (data == nullptr) {
     trim(ceiling(block) - held_ - block);
     std::string reason;
-    data = source_.acquire(block, reason);
+    data = acquire(block, reason);
     if (data == nullptr && !free_.empty()) {
       trim({0});
-      data = source_.acquire(block, reason);
+      data = acquire(block, reason);
     }
     if (data == nullptr)
       throw Error(ErrorKind::out_of_memory,
@@ -87,6 +88,14 @@ void Ledger::release(Allocation& allocation) noexcept {
   free_.emplace(allocation.block_.count, allocation.data_);
   if (options_.keep_events)
     events_.push_back({allocation.name_, Bytes{} - allocation.bytes_, live_, allocation.data_});
+}
+
+void* Ledger::acquire(Bytes block, std::string& reason) {
+  const double begin = monotonic_s();
+  void* data = source_.acquire(block, reason);
+  acquired_.seconds += monotonic_s() - begin;
+  if (data != nullptr) acquired_.bytes += block;
+  return data;
 }
 
 // The smallest cached block that fits without wasting more than an eighth.

@@ -28,6 +28,12 @@ struct LedgerEvent {
   const void* data = nullptr;  // where it lies
 };
 
+// What was asked of the source so far.
+struct Acquired {
+  Bytes bytes;
+  double seconds = 0;
+};
+
 class Ledger;
 
 // A piece of memory that goes back to its ledger when it goes out of scope.
@@ -78,6 +84,7 @@ class Ledger {
 
   Bytes live() const { return live_; }
   Bytes peak() const { return peak_; }
+  const Acquired& acquired() const { return acquired_; }
   Bytes budget() const { return options_.budget; }
   const std::vector<LedgerEvent>& events() const { return events_; }
   // Whether events are kept from now on; those that were kept stay until start_over().
@@ -94,6 +101,7 @@ class Ledger {
   friend class Allocation;
   void release(Allocation& allocation) noexcept;
   void* reuse(Bytes wanted, Bytes& block);
+  void* acquire(Bytes block, std::string& reason);
   void trim(Bytes allowance);
   Bytes ceiling(Bytes block) const;
 
@@ -102,6 +110,7 @@ class Ledger {
   Bytes live_, peak_;  // as asked for
   Bytes held_, cached_,
       most_held_;  // in whole blocks: handed out, kept, and the most ever handed out
+  Acquired acquired_;
   bool keeps_blocks_ = false;
   std::multimap<int64_t, void*> free_;  // block size -> block
   std::vector<LedgerEvent> events_;

@@ -46,7 +46,7 @@ const std::vector<Ladder>& ladders() {
        .numbers = {"seq_len", "d_model", "batch_size", "heads"}},
       {.study = "model",
        .rungs = rungs_of_models(),
-       .timed = {"forward", "fwd_bwd", "full_step"},
+       .timed = {"forward", "backward", "fwd_bwd", "full_step"},
        .words = {"model_size", "precision"},
        .numbers = {"context_length", "batch_size"}},
   };
@@ -103,6 +103,9 @@ void add_rows(const std::vector<const Record*>& of_workload, const Ladder& ladde
          now.ms ? cell(now.ms, "{:.4g}") : std::string(status_csv_word(record.status)),
          cell(now.half_width, "{:.1f}"), cell(now.bytes, "{:.2f}", 0x1p-20),
          ratio_cell(lowest.ms, now.ms), is_rung ? ratio_cell(before.ms, now.ms) : std::string()});
+    if (!ladder.adds_up)
+      for (double Statistics::*which : {&Statistics::mean_ms, &Statistics::std_ms})
+        table.rows.back().push_back(cell(statistic(record, timed, which), "{:.4g}"));
     if (!lowest.ms) lowest = now;
     if (is_rung && now.ms) before = now;
   };
@@ -121,7 +124,8 @@ Table ladder_table(std::span<const Record> records, std::string_view study) {
               .columns = {"workload", "rung", "launches", "ms", "+-%", "peak MiB",
                           fmt::format("over {}", ladder.rungs.front()), "over the rung before"},
               .rows = {},
-              .spare = {"+-%", "peak MiB", "launches"}};
+              .spare = {"mean ms", "std ms", "+-%", "peak MiB", "launches"}};
+  if (!ladder.adds_up) table.columns.insert(table.columns.end(), {"mean ms", "std ms"});
   std::vector<std::vector<const Record*>> workloads;
   for (const Record* record : rows_of_study(records, study)) {
     const auto same = std::ranges::find_if(workloads, [&](const auto& rows) {
@@ -136,6 +140,9 @@ Table ladder_table(std::span<const Record> records, std::string_view study) {
     if (std::ranges::count_if(ladder.rungs, is_there) < static_cast<int64_t>(kFewestRungs))
       continue;
     for (std::string_view timed : ladder.timed) {
+      // A part of another scenario: there only if that was measured.
+      const auto has_part = [&](const Record* row) { return row->find_series(timed) != nullptr; };
+      if (timed == "backward" && std::ranges::none_of(rows, has_part)) continue;
       add_rows(rows, ladder, timed, table);
       if (ladder.adds_up) break;
     }

@@ -108,6 +108,7 @@ class CudaDevice : public Device {
   bool has_gemm(GemmRung rung) const override { return rung != GemmRung::simd; }
   std::function<void()> prepare_gemm(GemmRung rung, const GemmOperands& operands) override;
   std::vector<StreamProbe> stream_probes() override;
+  double setup_seconds() const override { return queue_.setup().seconds(); }
   std::optional<GpuState> state() const override;
   std::optional<Bytes> driver_memory_in_use() const override;
   void poison(const TensorView& view) override;

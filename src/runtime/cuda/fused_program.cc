@@ -54,6 +54,7 @@ std::vector<std::unique_ptr<FusedProgram>> CudaDevice::compile(
 }
 
 std::unique_ptr<RecordedWork> CudaDevice::record(const std::function<void()>& work) {
+  const SetupClock::Scope setup(queue_.setup());
   return std::make_unique<RecordedGraph>(capture(work));
 }
 

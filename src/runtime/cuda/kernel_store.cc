@@ -42,6 +42,7 @@ KernelStore::Loaded& KernelStore::find(const CudaKernel& kernel) {
   const auto found = loaded_.find(kernel);
   if (found != loaded_.end()) return found->second;
   queue_.require_no_capture("loading a kernel");
+  const SetupClock::Scope setup(queue_.setup());
   return add(kernel, jit_.machine_code(kernel));
 }
 
@@ -53,6 +54,7 @@ void KernelStore::load(std::span<const CudaKernel> kernels) {
       wanted.push_back(kernel);
   if (wanted.empty()) return;
   queue_.require_no_capture("loading a kernel");
+  const SetupClock::Scope setup(queue_.setup());
   const std::vector<MachineCode> codes = jit_.machine_codes(wanted);
   for (size_t i = 0; i < wanted.size(); ++i) add(wanted[i], codes[i]);
 }

@@ -328,6 +328,7 @@ void CudaMatmul::run(const Product& product) {
     auto found = library_->prepared.find(request);
     if (found == library_->prepared.end()) {
       queue_.require_no_capture("choosing the algorithm of a matrix product");
+      const SetupClock::Scope setup(queue_.setup());
       found = library_->prepared.try_emplace(request).first;
       try {
         describe(found->second, request, addresses.bias);

@@ -11,6 +11,7 @@
 #include "graph/graph.h"
 #include "kernels/cuda/launch.h"
 #include "runtime/cuda/driver_api.h"
+#include "runtime/setup_clock.h"
 
 namespace ridgeline {
 
@@ -96,6 +97,10 @@ class CudaQueue {
   // The same of works that follow each other, with one event between two of them.
   std::vector<double> time_each_ms(std::span<const std::function<void()>> works);
 
+  // Of all that uses this queue; see Device::setup_seconds().
+  SetupClock& setup() { return setup_; }
+  const SetupClock& setup() const { return setup_; }
+
   // See Device::mark().
   void mark();
   std::vector<double> take_marks_ms();
@@ -147,6 +152,7 @@ class CudaQueue {
   QueueWatch* watch_ = nullptr;
   Op last_op_ = Op::input;
   std::string last_name_;
+  SetupClock setup_;
   std::string lost_since_;  // what broke the context; empty: nothing did
 };
 

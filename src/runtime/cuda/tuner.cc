@@ -59,6 +59,7 @@ size_t CudaTuner::choose(const std::string& key, size_t count,
   // A full search is not content with what a quick one found.
   if (choice.found_by >= options_.tuning) return std::min(choice.index, count - 1);
   queue_.require_no_capture("tuning");
+  const SetupClock::Scope setup(queue_.setup());
   const std::optional<size_t> fastest = tune(count, candidate);
   choice = {fastest.value_or(0), options_.tuning};
   if (fastest) remember(key, count, choice);  // else whatever hindered them may be gone next time
@@ -71,6 +72,7 @@ std::optional<std::vector<double>> CudaTuner::compare(
   if (choice.ms.size() == ways) return choice.ms;
   if (options_.tuning == Tuning::off) return std::nullopt;
   queue_.require_no_capture("tuning");
+  const SetupClock::Scope setup(queue_.setup());
   Choice timed{.index = 0, .found_by = options_.tuning};
   for (size_t i = 0; i < ways; ++i) timed.ms.push_back(time_ms(i));
   const auto least = std::min_element(timed.ms.begin(), timed.ms.end());

@@ -298,32 +298,6 @@ Table model_summary(std::span<const Record> records) {
   return table;
 }
 
-Table model_first_steps(std::span<const Record> records) {
-  Table table{.title = "model: milliseconds per step without warm-ups",
-              .columns = {"size", "context", "batch", "precision", "scenario", "mode", "first",
-                          "mean", "std", "median", "first/median"}};
-  for (const Record& record : records) {
-    if (!is_model(record) || !has_results(&record) || record.protocol.warmups > 0) continue;
-    for (const char* scenario : kSeries) {
-      const Series* series = record.find_series(scenario);
-      if (!series || series->samples_ms.empty()) continue;
-      const double first = series->samples_ms.front();
-      const Statistics& all = series->statistics;
-      std::vector<std::string> row;
-      for (const char* key : {"model_size", "context_length", "batch_size", "precision"})
-        row.push_back(text_of(record.workload, key));
-      row.insert(row.end(), {scenario, record.implementation});
-      row.push_back(cell(first, "{:.3f}"));
-      for (const auto which : {&Statistics::mean_ms, &Statistics::std_ms, &Statistics::median_ms})
-        row.push_back(
-            cell(std::isfinite(all.*which) ? Number(all.*which) : std::nullopt, "{:.3f}"));
-      row.push_back(cell(first / all.median_ms, "{:.2f}x"));
-      table.rows.push_back(std::move(row));
-    }
-  }
-  return table;
-}
-
 std::vector<std::string> model_notes(std::span<const Record> records) {
   std::vector<std::string> notes;
   const auto add = [&](const std::string& note) {
@@ -337,6 +311,7 @@ std::vector<std::string> model_notes(std::span<const Record> records) {
                       text_of(record.workload, "precision"), record.implementation,
                       status_csv_word(record.status), record.error));
   for (const Pair& pair : pairs_of(records)) add(host_bound_sentence(pair));
+  for (const std::string& note : model_first_step_notes(records)) add(note);
   add(noise_note(rows_of_study(records, "model")));
   for (const Record& record : records) {
     if (!is_model(record) || record.series.empty() || !record.metrics ||
@@ -348,9 +323,6 @@ std::vector<std::string> model_notes(std::span<const Record> records) {
     add(text_of(*record.metrics, "busy_is"));
     add(text_of(*record.metrics, "launches_are"));
     add(text_of(*record.metrics, "seconds_are"));
-    if (record.protocol.warmups == 0)
-      add("without warm-ups the first samples hold what happens once: loading, choosing, "
-          "recording");
     if (const std::string fallback = ran_eagerly(record); !fallback.empty())
       add("compiled " + fallback);
   }

@@ -26,9 +26,12 @@ Table model_csv(std::span<const Record> records);
 // speedup.
 Table model_summary(std::span<const Record> records);
 
-// What missing warm-up does: the first step beside mean and median, of records that had none. One
-// row per model, scenario and mode.
+// What missing warm-up does: the first steps beside mean and median, and what the first spent its
+// time on, of records that had none. One row per model, scenario and mode.
 Table model_first_steps(std::span<const Record> records);
+// The same in sentences, of the scenario of each row whose first step took longest beside the
+// others.
+std::vector<std::string> model_first_step_notes(std::span<const Record> records);
 
 // Conventions of the figures, and what went wrong, one line each.
 std::vector<std::string> model_notes(std::span<const Record> records);

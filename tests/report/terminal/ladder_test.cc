@@ -31,7 +31,7 @@ TEST(Ladder, TellsWhatEachRungBroughtWhateverTheOrderOfRecords) {
   const Table table = ladder_table(records, "model");
   EXPECT_EQ(row_of(table, "vanilla"),
             (std::vector<std::string>{"small mixed context_length=128 batch_size=4 full_step",
-                                      "vanilla", "300", "12", "0.0", "3.00", "", ""}));
+                                      "vanilla", "300", "12", "0.0", "3.00", "", "", "12", "0"}));
   const std::vector<std::string> fused = row_of(table, "fused"), flash = row_of(table, "flash"),
                                  compiled = row_of(table, "compiled");
   ASSERT_FALSE(compiled.empty());

@@ -265,6 +265,28 @@ TEST(ModelFirstSteps, StandBesideMeanAndMedianWhereNothingWarmedUp) {
   EXPECT_EQ(cell(table, 0, "first/median"), "4.50x");
 }
 
+TEST(ModelFirstSteps, SayWhatTheFirstSpentItsTimeOn) {
+  Record cold = model_record("compiled", 1);
+  cold.protocol.warmups = 0;
+  cold.series = {series_of("fwd_bwd", {9, 2, 2})};
+  (*cold.metrics)["fwd_bwd"]["first_steps"] = Json::array({{{"ms", 9},
+                                                            {"setup_ms", 4},
+                                                            {"allocation_ms", 1},
+                                                            {"allocated_bytes", 3 << 20},
+                                                            {"page_faults", 768},
+                                                            {"system_ms", 1.5}}});
+  const Table table = model_first_steps(std::vector<Record>{cold});
+  EXPECT_EQ(cell(table, 0, "setup ms"), "4.000");
+  EXPECT_EQ(cell(table, 0, "memory ms"), "1.000");
+  EXPECT_EQ(cell(table, 0, "page faults"), "768");
+  const std::vector<std::string> notes = model_first_step_notes(std::vector<Record>{cold});
+  ASSERT_EQ(notes.size(), 1u);
+  for (const char* part :
+       {"takes 9 ms the first time", "2 ms by its median", "The 7 ms more are",
+        "4 ms for compiling", "1 ms for asking for 3 MiB", "2 ms for the rest", "768 pages"})
+    EXPECT_NE(notes[0].find(part), std::string::npos) << part << '\n' << notes[0];
+}
+
 TEST(ModelFirstSteps, OneSampleHasNoStandardDeviation) {
   Record cold = model_record("compiled", 1);
   cold.protocol.warmups = 0;
