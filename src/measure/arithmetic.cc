@@ -15,6 +15,7 @@ constexpr size_t kMostParts = 16;
 std::string asked_for(const Record& record) {
   const std::string precision = text_of(record.workload, "precision");
   if (precision == "mixed") return "bf16";
+  if (precision == "mixed-fp16") return "fp16";
   return precision.empty() ? text_of(record.workload, "dtype") : precision;
 }
 

@@ -249,6 +249,8 @@ TEST(Model, BadUsageIsExit2AndUnservedDtypesExit4) {
       {{"--precision", "fp8"}, "'fp8' is not a precision"},
       {{"--scenario", "backward"}, "fwd-bwd"},
       {{"--optimizer", "sgd"}, "cs336, pytorch"},
+      {{"--loss-scale", "0"}, "neither dynamic nor a number above 0"},
+      {{"--loss-scale", "2", "--precision", "mixed"}, "add --precision mixed-fp16"},
       {{"--output", "x.png"}, ".csv"},
       {{"--output", "x.png", "--dry-run"}, ".csv"}};
   for (const auto& [more, message] : cases) {

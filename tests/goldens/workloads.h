@@ -286,6 +286,9 @@ inline void add_model_goldens(std::vector<GoldenWorkload>& all) {
           all.push_back(model_golden(target, {mode, precision, scenario}));
         all.push_back(model_golden(target, {.mode = mode, .precision = precision, .max_norm = 1}));
       }
+  for (Target target : {cpu, hopper})
+    for (Mode mode : {vanilla, compiled})
+      all.push_back(model_golden(target, {.mode = mode, .precision = mixed_fp16}));
   all.push_back(model_golden(hopper, {.mode = vanilla, .precision = tf32}));
   all.push_back(model_golden(hopper, {.mode = compiled, .precision = tf32}));
   all.push_back(model_golden(hopper, {.mode = compiled, .precision = mixed}));

@@ -6,7 +6,7 @@
 namespace ridgeline::testing {
 
 inline Lowered lowered_model(const ModelWorkload& workload, Scenario scenario) {
-  return lower(model_trace(workload.config, scenario), model_options(workload));
+  return lower(model_trace(workload, scenario), model_options(workload));
 }
 
 inline Executable model_executable(const ModelWorkload& workload, Scenario scenario, Device& device,
@@ -14,7 +14,7 @@ inline Executable model_executable(const ModelWorkload& workload, Scenario scena
                                    std::optional<Bytes> budget = {}) {
   CompileOptions options = model_options(workload, device);
   options.budget = budget;
-  return Executable(model_trace(workload.config, scenario, optimizer), device, std::move(options));
+  return Executable(model_trace(workload, scenario, optimizer), device, std::move(options));
 }
 
 }  // namespace ridgeline::testing

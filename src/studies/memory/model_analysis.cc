@@ -72,8 +72,8 @@ class Alternatives {
     workload.config.context_length = context_length;
     CompileOptions options = model_options(workload, device_);
     options.budget = budget;
-    return model_memory(Executable(model_trace(workload.config, row_.scenario, optimizer_), device_,
-                                   std::move(options)));
+    return model_memory(
+        Executable(model_trace(workload, row_.scenario, optimizer_), device_, std::move(options)));
   }
 
   std::string growth() const {
@@ -143,7 +143,7 @@ class Alternatives {
 ModelMemoryRow predict_memory(const ModelWorkload& workload, Scenario scenario, Device& device,
                               const AdamWOptions& optimizer) {
   return {workload, scenario,
-          model_memory(Executable(model_trace(workload.config, scenario, optimizer), device,
+          model_memory(Executable(model_trace(workload, scenario, optimizer), device,
                                   model_options(workload, device)))};
 }
 

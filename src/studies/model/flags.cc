@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 #include "base/error.h"
 
@@ -26,13 +27,35 @@ constexpr OverrideFlag kOverrides[] = {
     {"--vocabulary", &ModelOverrides::vocabulary, "number of tokens"},
 };
 
-std::string above_zero(const std::string& text) {
+// NaN for what is no number.
+double number_in(const std::string& text) {
   double value = 0;
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool is_number = problem == std::errc{} && end == text.data() + text.size();
-  return is_number && value > 0 && std::isfinite(value)
-             ? std::string()
-             : fmt::format("'{}' is not a number above 0", text);
+  return is_number ? value : std::nan("");
+}
+
+std::string above_zero(const std::string& text) {
+  const double value = number_in(text);
+  return value > 0 && std::isfinite(value) ? std::string()
+                                           : fmt::format("'{}' is not a number above 0", text);
+}
+
+constexpr const char* kDynamic = "dynamic";
+
+std::string not_a_loss_scale(const std::string& text) {
+  const double scale = number_in(text);
+  if (text == kDynamic || (scale > 0 && scale <= std::numeric_limits<float>::max())) return {};
+  return fmt::format("'{}' is neither dynamic nor a number above 0", text);
+}
+
+void expect_scaled_loss(const ModelAxes& axes) {
+  for (const std::string& name : axes.precisions)
+    if (info(parse_model_precision(name)).scales_loss) return;
+  throw Error(ErrorKind::usage,
+              fmt::format("--loss-scale is about fp16, but --precision {} scales no loss",
+                          fmt::join(axes.precisions, ",")),
+              "add --precision mixed-fp16");
 }
 
 }  // namespace
@@ -44,9 +67,11 @@ void add_model_axes(Flags& flags, ModelAxes* axes) {
             {.shows_default = true});
   flags.add("--batch-size", &axes->batch_size, "sequences per step",
             {.shows_default = true, .range = FlagRange{1, 1 << 20}});
-  flags.add("--precision", &axes->precisions, "fp32, tf32 or mixed (bf16 autocast)",
+  flags.add("--precision", &axes->precisions,
+            "fp32, tf32, mixed (bf16 autocast) or mixed-fp16 (with loss scaling)",
             {.shows_default = true, .choices = names_of(model_precisions())});
-  flags.add("--impl,--mode", &axes->modes, "rungs of the ladder: vanilla (eager), fused, flash, compiled",
+  flags.add("--impl,--mode", &axes->modes,
+            "rungs of the ladder: vanilla (eager), fused, flash, compiled",
             {.shows_default = true, .choices = names_of(modes())});
   flags.add("--scenario", &axes->scenarios, "forward, fwd-bwd, full-step",
             {.shows_default = true, .choices = names_of(scenarios())});
@@ -55,6 +80,9 @@ void add_model_axes(Flags& flags, ModelAxes* axes) {
   flags.add("--max-norm", &axes->max_norm,
             "full-step: scale gradients so that their norm over all parameters is at most this",
             {.check = {above_zero, "NORM"}});
+  flags.add("--loss-scale", &axes->loss_scale,
+            "mixed-fp16: dynamic (65536 at first), or a number that stays; 1 is none",
+            {.shows_default = true, .check = {not_a_loss_scale, "SCALE"}});
   for (const OverrideFlag& override : kOverrides)
     flags.add(override.flag, &(axes->overrides.*override.size),
               std::string(override.description) + ", instead of the size's own",
@@ -84,7 +112,14 @@ std::vector<Scenario> scenarios_of(const ModelAxes& axes) {
 
 AdamWOptions optimizer_of(const ModelAxes& axes) {
   if (axes.max_norm > 0) expect_full_step(axes, "--max-norm");
-  return {.variant = parse_adamw_variant(axes.optimizer), .max_norm = axes.max_norm};
+  LossScaling scaling;
+  if (axes.loss_scale != kDynamic) {
+    expect_scaled_loss(axes);
+    scaling = {.initial = number_in(axes.loss_scale), .growth_interval = 0};
+  }
+  return {.variant = parse_adamw_variant(axes.optimizer),
+          .max_norm = axes.max_norm,
+          .loss_scaling = scaling};
 }
 
 void expect_full_step(const ModelAxes& axes, const char* flag) {
@@ -104,6 +139,7 @@ std::string to_command(const ModelAxes& axes) {
       command += fmt::format(" {} {}", override.flag, size);
   if (axes.optimizer != "cs336") command += " --optimizer " + axes.optimizer;
   if (axes.max_norm > 0) command += fmt::format(" --max-norm {}", axes.max_norm);
+  if (axes.loss_scale != kDynamic) command += " --loss-scale " + axes.loss_scale;
   return command;
 }
 

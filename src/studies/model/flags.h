@@ -18,7 +18,8 @@ struct ModelAxes {
   Words scenarios = {"forward", "fwd-bwd", "full-step"};
   ModelOverrides overrides = {};
   std::string optimizer = "cs336";
-  double max_norm = 0;  // see AdamWOptions
+  double max_norm = 0;                 // see AdamWOptions
+  std::string loss_scale = "dynamic";  // or a number
 };
 
 void add_model_axes(Flags& flags, ModelAxes* axes);

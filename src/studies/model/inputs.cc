@@ -11,6 +11,7 @@
 #include "kernels/host_values.h"
 #include "measure/machine.h"
 #include "models/safetensors.h"
+#include "studies/model/loss_scale.h"
 
 namespace ridgeline {
 namespace {
@@ -70,6 +71,12 @@ void ModelInputs::upload_parameter(const Executable& executable, const std::stri
   upload(executable.input(name), values, in_parallel);
   const std::string copy = tensor_name(Role::copy, name);
   if (executable.has_input(copy)) upload(executable.input(copy), values, in_parallel);
+}
+
+void ModelInputs::upload_parameter(const Executable& executable, const std::string& name,
+                                   std::span<const float> values) {
+  HostThreads threads(device_);
+  upload_parameter(executable, name, values, threads.runner());
 }
 
 void ModelInputs::fill_parameters(const Executable& executable, const TransformerConfig& config) {
@@ -140,6 +147,8 @@ void ModelInputs::fill(const Executable& executable, const TransformerConfig& co
       device_.upload(executable.input(whole), rope.cos.data());
     else if (whole == "rope.sin")
       device_.upload(executable.input(whole), rope.sin.data());
+    else if (whole == kLossScaleInput)
+      set_loss_scale(executable, device_, options_.loss_scale);
     else if (role == Role::first_moment || role == Role::second_moment)
       for (const InputPart& part : parts)
         fill_with(executable.input(tensor_name(role, part.parameter)), zeros);

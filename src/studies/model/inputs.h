@@ -20,6 +20,7 @@ struct ModelInputOptions {
   // takes longer than running the model. Nothing where the device's memory is the host's.
   Bytes keep = {};
   std::filesystem::path weights = {};  // where the parameters are from; empty: drawn by the seed
+  double loss_scale = LossScaling{}.initial;  // before the first step
 };
 
 // What may stay there: beside a GPU a quarter of the host's memory, which is free; on a CPU
@@ -40,6 +41,10 @@ class ModelInputs {
   // element of the moments is not 0. For looking at kernels, to which it must matter what they
   // read.
   void fill_unevenly(const Executable& executable, const TransformerConfig& config);
+
+  // Replaces a parameter, and the copy of it that products read.
+  void upload_parameter(const Executable& executable, const std::string& name,
+                        std::span<const float> values);
 
   // The optimizer's scalars of step `step`, counted from 1; nothing where there is no optimizer.
   void set_step(const Executable& executable, int64_t step, const AdamWOptions& optimizer);

@@ -4,9 +4,17 @@
 
 namespace ridgeline {
 
-Trace model_trace(const TransformerConfig& config, Scenario scenario,
-                  const AdamWOptions& optimizer) {
-  return [=](const Rewrite& forward) {
+AdamWOptions optimizer_of(const ModelWorkload& workload, AdamWOptions optimizer) {
+  if (!info(workload.precision).scales_loss)
+    optimizer.loss_scaling.reset();
+  else if (!optimizer.loss_scaling)
+    optimizer.loss_scaling.emplace();
+  return optimizer;
+}
+
+Trace model_trace(const ModelWorkload& workload, Scenario scenario, const AdamWOptions& wanted) {
+  return [=, config = workload.config,
+          optimizer = optimizer_of(workload, wanted)](const Rewrite& forward) {
     return training_graph(config, {.scenario = scenario,
                                    .attention = AttentionForm::plain,
                                    .optimizer = optimizer,

@@ -7,8 +7,10 @@
 
 namespace ridgeline {
 
-Trace model_trace(const TransformerConfig& config, Scenario scenario,
+Trace model_trace(const ModelWorkload& workload, Scenario scenario,
                   const AdamWOptions& optimizer = {});
+// With a scaled loss where the precision needs one, and only there.
+AdamWOptions optimizer_of(const ModelWorkload& workload, AdamWOptions optimizer);
 // The workload's mode and precision.
 CompileOptions model_options(const ModelWorkload& workload);
 // Besides, gradients of attention as the device takes them.

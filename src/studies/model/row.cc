@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -14,6 +15,7 @@
 #include "studies/kernel_check.h"
 #include "studies/memory_watch.h"
 #include "studies/model/first_steps.h"
+#include "studies/model/loss_scale.h"
 #include "studies/model/metrics.h"
 #include "studies/row.h"
 
@@ -48,7 +50,10 @@ ModelStudy::ModelStudy(Device& device, ModelStudyOptions options)
     : device_(device),
       options_(std::move(options)),
       inputs_(device,
-              {.seed = options_.seed, .keep = options_.keep_on_host, .weights = options_.weights}) {
+              {.seed = options_.seed,
+               .keep = options_.keep_on_host,
+               .weights = options_.weights,
+               .loss_scale = options_.optimizer.loss_scaling.value_or(LossScaling{}).initial}) {
   std::vector<Scenario>& chosen = options_.scenarios;
   if (chosen.empty()) throw Error(ErrorKind::usage, "no scenario to measure", "use full-step");
   std::sort(chosen.begin(), chosen.end());
@@ -70,6 +75,10 @@ Record ModelStudy::describe(const ModelWorkload& workload, const Record& blank) 
     names += (names.empty() ? "" : ",") + std::string(info(scenario).name);
   record.settings["scenarios"] = names;
   record.settings["warmup_steps"] = options_.protocol.warmups;
+  if (const auto scaling = optimizer_of(workload, options_.optimizer).loss_scaling) {
+    record.settings["loss_scale"] = scaling->initial;
+    record.settings["loss_scale_growth"] = scaling->growth_interval;
+  }
   return record;
 }
 
@@ -122,14 +131,33 @@ std::optional<ModelSample> ModelStudy::reference(const ModelWorkload& workload, 
     const ModelSampler sampler(vanilla, device_, config, inputs_.ids(config, "targets"),
                                options_.seed, options_.optimizer);
     inputs_.set_step(vanilla, 1, options_.optimizer);
-    vanilla.run();
-    device_.synchronize();
-    remember(workload, scenario, sampler.after_run());
+    remember(workload, scenario, first_sample(vanilla, sampler, [&] { vanilla.run(); }));
   } catch (const Error& error) {
     if (!status_of(error)) throw;
     return std::nullopt;
   }
   return remembered_.at(is_forward);
+}
+
+ModelSample ModelStudy::first_sample(const Executable& executable, const ModelSampler& sampler,
+                                     const std::function<void()>& run) {
+  constexpr int kMostHalvings = 40;
+  const bool is_dynamic =
+      options_.optimizer.loss_scaling.value_or(LossScaling{}).growth_interval > 0;
+  for (int halvings = 0;; ++halvings) {
+    run();
+    device_.synchronize();
+    ModelSample sample = sampler.after_run();
+    if (!executable.has_input(kLossScaleInput) || has_finite_gradients(sample)) return sample;
+    const double scale = read_loss_scale(executable, device_).scale;
+    if (!is_dynamic || halvings == kMostHalvings)
+      throw Error(ErrorKind::wrong_result,
+                  fmt::format("gradients are not finite with a loss scale of {:g}", scale),
+                  "use a smaller --loss-scale, or dynamic, which finds one");
+    // A full step has halved it.
+    if (scenario_of(executable) != Scenario::full_step)
+      set_loss_scale(executable, device_, scale / 2);
+  }
 }
 
 std::unique_ptr<Executable> ModelStudy::build(const ModelWorkload& workload, Scenario scenario,
@@ -140,8 +168,8 @@ std::unique_ptr<Executable> ModelStudy::build(const ModelWorkload& workload, Sce
     options.stage = [this, of](std::string_view what) {
       options_.stage(fmt::format("{}: {}", of, what));
     };
-  return std::make_unique<Executable>(model_trace(workload.config, scenario, options_.optimizer),
-                                      device_, std::move(options));
+  return std::make_unique<Executable>(model_trace(workload, scenario, options_.optimizer), device_,
+                                      std::move(options));
 }
 
 void ModelStudy::begin(Scenario scenario, const char* stage) const {
@@ -159,12 +187,14 @@ void ModelStudy::predict(const Executable& executable, Bytes before, Record& rec
 }
 
 // After all others, as it changes parameters and moments.
-void ModelStudy::check_kernels(Executable& executable, const TransformerConfig& config,
+void ModelStudy::check_kernels(Executable& executable, const ModelWorkload& workload,
                                Verification& verification) {
-  constexpr int64_t kStep = 3;  // whose corrections are neither 1 nor 1 - beta
+  constexpr int64_t kStep = 3;         // whose corrections are neither 1 nor 1 - beta
+  constexpr double kLossScale = 1024;  // that fp16 can bear
   begin(scenario_of(executable), "verifying, kernel by kernel");
-  inputs_.fill_unevenly(executable, config);
+  inputs_.fill_unevenly(executable, workload.config);
   inputs_.set_step(executable, kStep, options_.optimizer);
+  if (executable.has_input(kLossScaleInput)) set_loss_scale(executable, device_, kLossScale);
   KernelChecker checker(device_, options_.seed);
   executable.set_poison(true);
   executable.set_observer(&checker);
@@ -176,7 +206,8 @@ void ModelStudy::check_kernels(Executable& executable, const TransformerConfig& 
   if (scenario_of(executable) == Scenario::full_step)
     verification.tensors.push_back(
         {prefix + "optimizer_settings",
-         update_settings_error(executable, device_, options_.optimizer, kStep),
+         update_settings_error(executable, device_, optimizer_of(workload, options_.optimizer),
+                               kStep),
          info(DType::f32).epsilon});
 }
 
@@ -202,6 +233,8 @@ void ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, 
   int64_t step = 0;
   // One that is timed part by part is launched so, too: a launch graph for each of its parts.
   const std::vector<std::function<void()>> parts = parts_of(executable);
+  const bool scales_loss = executable.has_input(kLossScaleInput);
+  LossScale loss_scale;
   FirstSteps first_steps(device_);
   const auto run_step = [&] {
     inputs_.set_step(executable, ++step, options_.optimizer);
@@ -210,6 +243,10 @@ void ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, 
       parts_ms = device_.time_each_ms(parts);
       return std::accumulate(parts_ms.begin(), parts_ms.end(), 0.0);
     });
+    if (!scales_loss) return parts_ms;
+    const int64_t skipped_before = loss_scale.skipped_steps;
+    loss_scale = read_loss_scale(executable, device_);
+    if (loss_scale.skipped_steps > skipped_before) --step;  // it did not count
     return parts_ms;
   };
   // The run that is looked at: over poisoned results, from parameters as they begin. Without
@@ -220,13 +257,19 @@ void ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, 
       sampler.emplace(executable, device_, config, inputs_.ids(config, "targets"), options_.seed,
                       options_.optimizer);
     executable.set_poison(options_.verify);
-    const double begin = monotonic_s();
-    run_step();
-    device_.synchronize();
-    if (step == 1) metrics["first_run_seconds"] = monotonic_s() - begin;
+    bool is_first = step == 0;
+    const auto run = [&] {
+      const double begin = monotonic_s();
+      run_step();
+      device_.synchronize();
+      if (std::exchange(is_first, false)) metrics["first_run_seconds"] = monotonic_s() - begin;
+    };
+    if (!sampler) {
+      run();
+      return;
+    }
+    ModelSample sample = first_sample(executable, *sampler, run);
     executable.set_poison(false);
-    if (!sampler) return;
-    ModelSample sample = sampler->after_run();
     sample.is_drawn = options_.weights.empty();
     compare_samples(workload, scenario, sample, vanilla, record.verification);
     if (compares && !vanilla)
@@ -258,14 +301,26 @@ void ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, 
     inputs_.save_weights(executable, config, step, options_.save_weights);
     metrics["saved_weights"] = options_.save_weights.string();
   }
+  if (scales_loss && scenario == Scenario::full_step) {
+    metrics["loss_scale"] = loss_scale.scale;
+    metrics["skipped_steps"] = loss_scale.skipped_steps;
+  }
   if (!look_first) {
     begin(scenario, "verifying");
     if (scenario == Scenario::full_step) inputs_.fill(executable, config);
     step = 0;
+    loss_scale = {};
     look();
     metrics.erase("first_run_seconds");  // it was not the first
   }
 
+  if (scales_loss && scenario == Scenario::forward_backward) {
+    const auto run = [&] {
+      for (const auto& part : parts) part();
+    };
+    if (const auto lost = find_underflow(executable, device_, run))
+      metrics["underflow"] = to_json(*lost);
+  }
   metrics.update(memory_metrics(memory));
   metrics["compile_seconds"] = executable.compile_seconds();
   metrics["first_steps"] = first_steps.json();
@@ -291,7 +346,7 @@ void ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, 
                       return device_.busy_ms(parts.back());
                     }});
   add_busy_times(busy, record);
-  if (options_.verify) check_kernels(executable, config, record.verification);
+  if (options_.verify) check_kernels(executable, workload, record.verification);
 }
 
 // What a scenario failed of; the others keep their figures.

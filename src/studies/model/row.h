@@ -68,11 +68,15 @@ class ModelStudy {
   // Throws Interrupted.
   void run_scenario(const ModelWorkload& workload, Scenario scenario, Record& record);
   // Adds what every kernel of one more step showed.
-  void check_kernels(Executable& executable, const TransformerConfig& config,
+  void check_kernels(Executable& executable, const ModelWorkload& workload,
                      Verification& verification);
   std::unique_ptr<Executable> build(const ModelWorkload& workload, Scenario scenario,
                                     const std::string& of = {}) const;
   void begin(Scenario scenario, const char* stage) const;
+  // Of a step by `run`; with a scaled loss of the first whose gradients fp16 can hold. Throws where
+  // no scale makes them finite.
+  ModelSample first_sample(const Executable& executable, const ModelSampler& sampler,
+                           const std::function<void()>& run);
   std::optional<ModelSample> reference(const ModelWorkload& workload, Scenario scenario);
   void remember(const ModelWorkload& workload, Scenario scenario, const ModelSample& sample);
   void fail(const ModelWorkload& workload, Scenario scenario, const Error& error,

@@ -171,6 +171,37 @@ Number compile_seconds(const Record* record) {
   return total;
 }
 
+constexpr const char* kLossScaleColumns[] = {"loss_scale", "skipped_steps"};
+
+std::string counted(double steps) {
+  return steps == 1 ? "1 step was" : fmt::format("{:.0f} steps were", steps);
+}
+
+// What became of the loss scale, and what fp16 loses without one.
+std::string loss_scale_sentence(const Record& record) {
+  std::string text;
+  const Number scale = metric(&record, "full_step", "loss_scale");
+  if (scale)
+    text = fmt::format("the loss scale ended at {:.6g}, {} skipped", *scale,
+                       counted(metric(&record, "full_step", "skipped_steps").value_or(0)));
+  const Json* of = record.metrics ? record.metrics->find_key("fwd_bwd") : nullptr;
+  const Json* lost = of != nullptr && of->is_object() ? of->find_key("underflow") : nullptr;
+  if (lost != nullptr && lost->is_object()) {
+    const double share = number_in(*lost, "share").value_or(0);
+    text += text.empty() ? "" : "; ";
+    text += share > 0
+                ? fmt::format(
+                      "of the first gradients {} loses most in fp16: without a scale {:.3g} % "
+                      "of it are 0 that are not with a scale of {:.6g}",
+                      text_of(*lost, "tensor"), 100 * share, number_in(*lost, "scale").value_or(1))
+                : "the first gradients lose nothing in fp16 without a scale";
+  }
+  if (text.empty()) return {};
+  return fmt::format("{} context {} {}, {}: {}", text_of(record.workload, "model_size"),
+                     text_of(record.workload, "context_length"),
+                     text_of(record.workload, "precision"), record.implementation, text);
+}
+
 // Figures that each mode has a column of, as <name>_vanilla and <name>_compiled.
 struct ModeColumn {
   const char* name;
@@ -212,6 +243,8 @@ Table model_csv(std::span<const Record> records) {
   for (const char* scenario : kSeries)
     for (const char* what : {"vanilla_busy_ms", "compiled_busy_ms", "kernel_speedup", "host_bound"})
       table.columns.push_back(fmt::format("{}_{}", scenario, what));
+  for (const char* what : kLossScaleColumns)
+    for (const char* mode : kModes) table.columns.push_back(fmt::format("{}_{}", what, mode));
   for (const Pair& pair : pairs_of(records)) {
     const Json& workload = pair.any().workload;
     std::vector<std::string> row = {text_of(workload, "model_size"),
@@ -248,6 +281,8 @@ Table model_csv(std::span<const Record> records) {
       row.push_back(cell(kernel_speedup(pair, scenario), "{:.4g}"));
       row.push_back(host_bound_modes(pair, scenario));
     }
+    for (const char* what : kLossScaleColumns)
+      for (const char* mode : kModes) row.push_back(cell(metric(pair.of(mode), "full_step", what)));
     table.rows.push_back(std::move(row));
   }
   return table;
@@ -262,7 +297,8 @@ Table model_summary(std::span<const Record> records) {
       .rows = {},
       .spare = {"compile s", "Mparams", "launches", "ktokens/s", "MFU %", "MiB vanilla", "batch",
                 "precision", "MiB compiled"}};
-  std::vector<std::vector<std::string>> busy;
+  std::vector<std::vector<std::string>> busy, loss_scales;
+  bool scales_loss = false;
   for (const Pair& pair : pairs_of(records)) {
     const Json& workload = pair.any().workload;
     // The figures after the times are the compiled model's, or vanilla's where that stands alone.
@@ -290,8 +326,13 @@ Table model_summary(std::span<const Record> records) {
            cell(metric(told, scenario, "mfu"), "{:.1f}", 100), launches,
            cell(metric(pair.compiled, scenario, "compile_seconds"), "{:.2f}")});
       busy.push_back(busy_cells(pair, scenario));
+      std::vector<std::string>& scale = loss_scales.emplace_back();
+      for (const char* what : kLossScaleColumns)
+        scale.push_back(cell(metric(told, scenario, what), "{:.6g}"));
+      scales_loss = scales_loss || !scale[0].empty();
     }
   }
+  if (scales_loss) insert_after(table, "speedup", {"loss scale", "skipped"}, loss_scales);
   if (tells_busy_time(records, "model"))
     insert_after(table, "speedup",
                  {"busy vanilla", "busy compiled", "speedup kernels", "host-bound"}, busy);
@@ -311,6 +352,7 @@ std::vector<std::string> model_notes(std::span<const Record> records) {
                       text_of(record.workload, "precision"), record.implementation,
                       status_csv_word(record.status), record.error));
   for (const Pair& pair : pairs_of(records)) add(host_bound_sentence(pair));
+  for (const Record* record : rows_of_study(records, "model")) add(loss_scale_sentence(*record));
   for (const std::string& note : model_first_step_notes(records)) add(note);
   add(noise_note(rows_of_study(records, "model")));
   for (const Record& record : records) {

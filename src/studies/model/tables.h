@@ -18,12 +18,13 @@ namespace ridgeline {
 // fwd_bwd; of all four and of each mode mean and standard deviation (backward_vanilla_mean_ms,
 // backward_vanilla_std_ms, ...); compile seconds, launches, precision, batch size, status and
 // error; at the end, for each scenario, the GPU's busy times, their ratio and the modes that are
-// host-bound. What was not measured is empty, never zero.
+// host-bound, and of a scaled loss the scale after the samples and the steps that were skipped.
+// What was not measured is empty, never zero.
 Table model_csv(std::span<const Record> records);
 
 // For the terminal: one row per model and scenario, and one for backward alone. A cell that has no
 // time says why. Where records tell busy times, they and the ratio of kernels stand beside the
-// speedup.
+// speedup, as do the scale of a loss that is scaled and the steps that were skipped.
 Table model_summary(std::span<const Record> records);
 
 // What missing warm-up does: the first steps beside mean and median, and what the first spent its

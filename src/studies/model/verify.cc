@@ -9,6 +9,7 @@
 #include "base/larger.h"
 #include "base/random.h"
 #include "studies/host_tensors.h"
+#include "studies/model/loss_scale.h"
 
 namespace ridgeline {
 namespace {
@@ -148,10 +149,13 @@ void ModelSampler::sample_gradients(ModelSample& sample) const {
   const bool updates = scenario_of(executable_) == Scenario::full_step;
   // After the first step the first moment tells the clipped gradient.
   double share = updates ? 1 - optimizer_.beta1 : 1;
+  if (!updates && executable_.has_input(kLossScaleInput))
+    share *= read_loss_scale(executable_, device_).scale;
+  if (executable_.has_output("gradient_norm"))
+    sample.gradient_norm = read_values(device_, executable_.output("gradient_norm"))[0];
   if (updates && optimizer_.max_norm > 0) {
-    const double norm = read_values(device_, executable_.output("gradient_norm"))[0];
+    const double norm = sample.gradient_norm.value();
     const double clipping = std::min(1.0, optimizer_.max_norm / (norm + 1e-6));
-    sample.gradient_norm = norm;
     sample.clipping_error = relative_distance({clipped_norm()}, {norm * clipping});
     share *= clipping;
   }
@@ -168,6 +172,12 @@ ModelSample ModelSampler::after_run() const {
   else
     sample_gradients(sample);
   return sample;
+}
+
+bool has_finite_gradients(const ModelSample& sample) {
+  return std::isfinite(sample.gradient_norm.value_or(0)) &&
+         std::ranges::all_of(sample.gradients,
+                             [](const auto& gradient) { return all_finite(gradient.second); });
 }
 
 ExpectedLoss expected_loss(const TransformerConfig& config, int64_t tokens) {
@@ -195,7 +205,9 @@ double update_settings_error(const Executable& executable, const Device& device,
     const bool same = spec.beta1 == optimizer.beta1 && spec.beta2 == optimizer.beta2 &&
                       spec.epsilon == optimizer.epsilon &&
                       spec.weight_decay == optimizer.weight_decay &&
-                      spec.variant == optimizer.variant && spec.scaled == (optimizer.max_norm > 0);
+                      spec.variant == optimizer.variant &&
+                      spec.scaled == (optimizer.max_norm > 0 || optimizer.loss_scaling) &&
+                      spec.skips == optimizer.loss_scaling.has_value();
     if (!same) error = kInfinity;
     updates = true;
   }

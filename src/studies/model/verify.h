@@ -19,8 +19,8 @@ struct ModelSample {
   double loss = 0;                  // of the forward scenario: over the sampled tokens
   std::vector<double> logits = {};  // forward: of the sampled tokens
   std::map<std::string, std::vector<double>> gradients = {};  // of the others, by parameter
-  // Full step with clipping: the norm before it, as are the gradients, and how far the norm that
-  // the moments show is from the one that clipping makes of it, relative.
+  // Full step with clipping or a scaled loss: the norm before it, as are the gradients; with
+  // clipping how far the norm that the moments show is from the one that it makes of it, relative.
   std::optional<double> gradient_norm = {}, clipping_error = {};
 };
 
@@ -53,6 +53,8 @@ class ModelSampler {
   std::vector<int64_t> tokens_;
   std::vector<Places> places_;
 };
+
+bool has_finite_gradients(const ModelSample& sample);
 
 // The loss of random targets at the beginning: logits are normal, and so log V plus half of their
 // variance.

@@ -16,6 +16,11 @@ constexpr ModelPrecisionInfo kPrecisions[] = {
      "stored as fp32, products on the tensor cores of a GPU in TF32"},
     {ModelPrecision::mixed, "mixed", DType::bf16,
      "bf16 autocast: products in bf16; weights, residual stream, norms, softmax and loss in fp32"},
+    {.precision = ModelPrecision::mixed_fp16,
+     .name = "mixed-fp16",
+     .products = DType::f16,
+     .summary = "the same with products in fp16, and a loss scale that follows the gradients",
+     .scales_loss = true},
 };
 
 constexpr ScenarioInfo kScenarios[] = {

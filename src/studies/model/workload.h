@@ -12,13 +12,14 @@
 
 namespace ridgeline {
 
-enum class ModelPrecision : uint8_t { fp32, tf32, mixed };
+enum class ModelPrecision : uint8_t { fp32, tf32, mixed, mixed_fp16 };
 
 struct ModelPrecisionInfo {
   ModelPrecision precision;
   std::string_view name;
   DType products;  // the dtype in which matrix products run
   std::string_view summary;
+  bool scales_loss = false;  // as gradients would be too small for the dtype
 };
 std::span<const ModelPrecisionInfo> model_precisions();
 const ModelPrecisionInfo& info(ModelPrecision precision);

@@ -38,7 +38,10 @@ constexpr const char* kByPeaks =
 ProfileStudy::ProfileStudy(Device& device, ProfileStudyOptions options)
     : device_(device),
       options_(std::move(options)),
-      inputs_(device, {.seed = options_.seed, .keep = options_.keep_on_host}),
+      inputs_(device,
+              {.seed = options_.seed,
+               .keep = options_.keep_on_host,
+               .loss_scale = options_.optimizer.loss_scaling.value_or(LossScaling{}).initial}),
       meter_(utilisation_of(device, options_.why_not_counters)) {}
 
 Record ProfileStudy::describe(const ProfileWorkload& workload, const Record& blank) const {

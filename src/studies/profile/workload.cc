@@ -96,7 +96,7 @@ Trace profile_trace(const ProfileWorkload& workload, const AdamWOptions& optimiz
     return [config = *config](const Rewrite& forward) {
       return attention_training_graph(config, AttentionForm::plain, forward);
     };
-  return model_trace(std::get<ModelWorkload>(workload.of).config, workload.scenario, optimizer);
+  return model_trace(std::get<ModelWorkload>(workload.of), workload.scenario, optimizer);
 }
 
 CompileOptions profile_options(const ProfileWorkload& workload, const Device& device) {

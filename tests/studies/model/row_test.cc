@@ -52,7 +52,8 @@ std::set<std::string> checked_tensors(const Record& record) {
 TEST(ModelStudy, EveryModeAndPrecisionIsMeasuredVerifiedAndAsLargeAsPredicted) {
   CpuDevice device(two_threads());
   ModelStudy study(device, quick());
-  for (const ModelPrecision precision : {ModelPrecision::fp32, ModelPrecision::mixed})
+  for (const ModelPrecision precision :
+       {ModelPrecision::fp32, ModelPrecision::mixed, ModelPrecision::mixed_fp16})
     for (const Mode mode : {Mode::vanilla, Mode::compiled}) {
       const ModelWorkload row = workload(mode, precision);
       const Record record = run_row(study, row);

@@ -149,10 +149,9 @@ Record with_busy_time(Record record, double share) {
   return record;
 }
 
-TEST(ModelCsv, EndsWithBusyTimesTheirRatioAndWhatIsHostBound) {
+TEST(ModelCsv, HasBusyTimesTheirRatioAndWhatIsHostBound) {
   const Table table = model_csv(std::vector{with_busy_time(model_record("vanilla", 6), 0.25),
                                             with_busy_time(model_record("compiled", 1), 1)});
-  EXPECT_EQ(table.columns.back(), "full_step_host_bound");
   for (const auto& [column, value] : {std::pair{"forward_speedup", "6"},
                                       {"forward_vanilla_busy_ms", "1.5"},
                                       {"forward_compiled_busy_ms", "1"},
@@ -285,6 +284,32 @@ TEST(ModelFirstSteps, SayWhatTheFirstSpentItsTimeOn) {
        {"takes 9 ms the first time", "2 ms by its median", "The 7 ms more are",
         "4 ms for compiling", "1 ms for asking for 3 MiB", "2 ms for the rest", "768 pages"})
     EXPECT_NE(notes[0].find(part), std::string::npos) << part << '\n' << notes[0];
+}
+
+TEST(ModelReport, TellsTheLossScaleAndWhatFp16LosesWithoutOne) {
+  Record scaled = model_record("compiled", 1);
+  (*scaled.metrics)["full_step"]["loss_scale"] = 32768;
+  (*scaled.metrics)["full_step"]["skipped_steps"] = 1;
+  (*scaled.metrics)["fwd_bwd"]["underflow"] =
+      Json{{"tensor", "d_lm_head.weight"}, {"share", 0.25}, {"scale", 65536}};
+  const std::vector records = {scaled};
+  const Table csv = model_csv(records);
+  EXPECT_EQ(cell(csv, 0, "loss_scale_compiled"), "32768");
+  EXPECT_EQ(cell(csv, 0, "skipped_steps_compiled"), "1");
+  EXPECT_EQ(cell(csv, 0, "loss_scale_vanilla"), "");
+  const Table summary = model_summary(records);
+  for (size_t row = 0; row < summary.rows.size(); ++row) {
+    const bool trains = cell(summary, row, "scenario") == "full_step";
+    EXPECT_EQ(cell(summary, row, "loss scale"), trains ? "32768" : "");
+    EXPECT_EQ(cell(summary, row, "skipped"), trains ? "1" : "");
+  }
+  std::string notes;
+  for (const std::string& note : model_notes(records)) notes += note + '\n';
+  EXPECT_NE(notes.find("the loss scale ended at 32768, 1 step was skipped"), std::string::npos)
+      << notes;
+  EXPECT_NE(notes.find("d_lm_head.weight loses most in fp16: without a scale 25 % of it"),
+            std::string::npos)
+      << notes;
 }
 
 TEST(ModelFirstSteps, OneSampleHasNoStandardDeviation) {
