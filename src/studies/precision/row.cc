@@ -15,6 +15,8 @@ constexpr PrecisionPartInfo kParts[] = {
     {PrecisionPart::norm, "norm", "norms in 16 bits beside fp32, by length and magnitude"},
     {PrecisionPart::flow, "flow", "the dtype of every stage under autocast"},
     {PrecisionPart::compare, "compare", "models in full and mixed precision: times, memory, loss"},
+    {PrecisionPart::training, "training",
+     "a tiny model in training: fp32, bf16, fp16 with and without loss scaling"},
 };
 
 std::string_view part_name(const PrecisionWorkload& workload) {
@@ -50,6 +52,17 @@ void take(const std::vector<FlowStage>& stages, Json& metrics) {
   metrics = {{"stages", std::move(listed)}};
 }
 
+void take(const TrainingResult& result, Json& metrics) {
+  Json losses = Json::array();
+  for (const double loss : result.losses)
+    losses.push_back(std::isfinite(loss) ? Json(loss) : Json(nullptr));
+  metrics = {{"losses", std::move(losses)}};
+  if (!result.underflow) return;
+  metrics["loss_scale"] = result.loss_scale.scale;
+  metrics["skipped_steps"] = result.loss_scale.skipped_steps;
+  metrics["underflow"] = to_json(*result.underflow);
+}
+
 }  // namespace
 
 std::span<const PrecisionPartInfo> precision_parts() {
@@ -58,6 +71,7 @@ std::span<const PrecisionPartInfo> precision_parts() {
 
 PrecisionPart part_of(const PrecisionWorkload& workload) {
   if (std::holds_alternative<ModelWorkload>(workload)) return PrecisionPart::compare;
+  if (std::holds_alternative<TrainingRun>(workload)) return PrecisionPart::training;
   const auto* reduction = std::get_if<Reduction>(&workload);
   if (reduction == nullptr) return PrecisionPart::flow;
   return info(reduction->op).is_norm ? PrecisionPart::norm : PrecisionPart::accumulate;
@@ -71,6 +85,8 @@ std::string label(const PrecisionWorkload& workload) {
   if (const auto* model = std::get_if<ModelWorkload>(&workload)) return label(*model);
   if (const auto* flow = std::get_if<DtypeFlow>(&workload))
     return fmt::format("{} under {} autocast", info(flow->model).name, info(flow->autocast).name);
+  if (const auto* training = std::get_if<TrainingRun>(&workload))
+    return fmt::format("training in {}", info(training->variant).name);
   const auto& reduction = std::get<Reduction>(workload);
   return fmt::format("{} length={} magnitude={} {}", info(reduction.op).name, reduction.length,
                      reduction.magnitude, pair_name(reduction));
@@ -100,6 +116,16 @@ Record PrecisionStudy::describe(const PrecisionWorkload& workload, const Record&
     identity.workload = {{"part", part_name(workload)},
                          {"model", info(flow->model).name},
                          {"autocast", info(flow->autocast).name}};
+  } else if (const auto* training = std::get_if<TrainingRun>(&workload)) {
+    const TransformerConfig& model = trained_model();
+    implementation = info(training->variant).name;
+    identity.workload = {{"part", part_name(workload)},
+                         {"precision", info(info(training->variant).precision).name},
+                         {"steps", training->steps},
+                         {"micro_batches", kMicroBatches},
+                         {"batch_size", model.batch_size},
+                         {"context_length", model.context_length},
+                         {"num_params", parameter_count(model)}};
   } else {
     const auto& reduction = std::get<Reduction>(workload);
     implementation = pair_name(reduction);
@@ -111,9 +137,11 @@ Record PrecisionStudy::describe(const PrecisionWorkload& workload, const Record&
 
 double PrecisionStudy::expected_s(const PrecisionWorkload& workload,
                                   const Record& described) const {
-  constexpr double kTermS = 40e-9, kFlowS = 2e-3;
+  constexpr double kTermS = 40e-9, kFlowS = 2e-3, kTrainingStepS = 5e-3;
   if (const auto* model = std::get_if<ModelWorkload>(&workload))
     return models_.expected_s(*model, described);
+  if (const auto* training = std::get_if<TrainingRun>(&workload))
+    return kTrainingStepS * static_cast<double>(training->steps);
   const auto* reduction = std::get_if<Reduction>(&workload);
   return reduction ? kTermS * static_cast<double>(reduction->length) : kFlowS;
 }
@@ -125,6 +153,11 @@ std::optional<Record> PrecisionStudy::run(const PrecisionWorkload& workload, Rec
     Json& metrics = record.metrics.emplace();
     if (const auto* flow = std::get_if<DtypeFlow>(&workload))
       return take(stages_of(*flow), metrics);
+    if (const auto* training = std::get_if<TrainingRun>(&workload)) {
+      TrainingRun run = *training;
+      run.seed = options_.seed;
+      return take(train(run, device_, options_.interrupted), metrics);
+    }
     Reduction reduction = std::get<Reduction>(workload);
     reduction.seed = options_.seed;
     take(error_of(reduction), metrics);

@@ -1,5 +1,5 @@
-// One row of the precision study: an error, the dtypes of a model's stages, or a model's times in
-// one precision.
+// One row of the precision study: an error, the dtypes of a model's stages, a model's times in one
+// precision, or a training.
 //
 //   PrecisionStudy study(device, options);
 //   Record record = study.run(workload, study.describe(workload, blank)).value();
@@ -14,10 +14,11 @@
 #include "studies/model/row.h"
 #include "studies/precision/arithmetic.h"
 #include "studies/precision/flow.h"
+#include "studies/precision/training.h"
 
 namespace ridgeline {
 
-enum class PrecisionPart : uint8_t { accumulate, norm, flow, compare };
+enum class PrecisionPart : uint8_t { accumulate, norm, flow, compare, training };
 
 struct PrecisionPartInfo {
   PrecisionPart part;
@@ -27,7 +28,7 @@ struct PrecisionPartInfo {
 std::span<const PrecisionPartInfo> precision_parts();
 
 // The alternative says which part it belongs to; a reduction's op does so for the first two.
-using PrecisionWorkload = std::variant<Reduction, DtypeFlow, ModelWorkload>;
+using PrecisionWorkload = std::variant<Reduction, DtypeFlow, ModelWorkload, TrainingRun>;
 PrecisionPart part_of(const PrecisionWorkload& workload);
 std::string label(const PrecisionWorkload& workload);
 

@@ -1,4 +1,4 @@
-// The precision study in reports: errors against length, and its tables.
+// The precision study in reports: errors against length, losses in training, and its tables.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include "report/page/axis.h"
 #include "report/record_cells.h"
 #include "studies/precision/tables.h"
+#include "studies/precision/training_rows.h"
 
 namespace ridgeline {
 namespace {
@@ -77,6 +78,10 @@ ReportSection precision_section(const ReportContext& context) {
     for (auto& [op, errors] : charts)
       if (!errors.lines.empty()) view.charts.push_back(finished(op, std::move(errors)));
     if (!view.charts.empty()) section.views.push_back(std::move(view));
+  }
+  if (Chart chart = training_chart(context, rows); !chart.series.empty()) {
+    ReportView& view = section.views.emplace_back(ReportView{.name = "training"});
+    view.charts.push_back(std::move(chart));
   }
   for (const Table& table : precision_tables(rows))
     section.tables.push_back(as_report_table(table));

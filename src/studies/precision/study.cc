@@ -74,7 +74,7 @@ class Precision final : public Study {
   }
 
   void declare(Flags& flags) override {
-    flags.add("--part", &parts_, "accumulate, norm, flow, compare",
+    flags.add("--part", &parts_, "accumulate, norm, flow, compare, training",
               {.shows_default = true, .choices = names_of(precision_parts())});
     flags.add("--op", &ops_, "of accumulate and norm, see --list (default: all)",
               {.choices = names_of(reduced_ops())});
@@ -97,7 +97,8 @@ class Precision final : public Study {
 
   std::string list() const override {
     std::string text = "parts:\n" + listed(precision_parts()) + "ops:\n" + listed(reduced_ops()) +
-                       "models of flow:\n" + listed(flow_models()) + "formats:\n";
+                       "models of flow:\n" + listed(flow_models()) + "trainings:\n" +
+                       listed(training_variants()) + "formats:\n";
     for (const FloatFormatInfo& format : float_formats())
       text += fmt::format("  {:<12} epsilon {:.3g}, largest {:.3g}\n", format.name, format.epsilon,
                           format.largest);
@@ -148,6 +149,9 @@ class Precision final : public Study {
   void add(PrecisionPart part) {
     if (part == PrecisionPart::compare) {
       for (const ModelWorkload& workload : workloads_of(axes_)) workloads_.emplace_back(workload);
+    } else if (part == PrecisionPart::training) {
+      for (const TrainingVariantInfo& variant : training_variants())
+        workloads_.emplace_back(TrainingRun{.variant = variant.variant});
     } else if (part == PrecisionPart::flow) {
       for (const FlowModelInfo& model : flow_models())
         for (const std::string& dtype : autocasts_)
@@ -182,6 +186,7 @@ class Precision final : public Study {
       return fmt::format("--part compare{}{}", to_command(axes_), to_command(*model));
     if (const auto* flow = std::get_if<DtypeFlow>(&workload))
       return fmt::format("--part flow --autocast {}", info(flow->autocast).name);
+    if (std::holds_alternative<TrainingRun>(workload)) return "--part training";
     const auto& reduction = std::get<Reduction>(workload);
     std::string words = fmt::format("--part {} --op {} --pair {}",
                                     info(reduction.op).is_norm ? "norm" : "accumulate",
@@ -191,7 +196,7 @@ class Precision final : public Study {
     return words;
   }
 
-  Words parts_ = {"accumulate", "norm", "flow"};
+  Words parts_ = {"accumulate", "norm", "flow", "training"};
   Words ops_, pairs_;
   std::vector<int64_t> lengths_ = {64, 512, 4096, 32768};
   Words magnitudes_ = {"0.001", "1", "1000"};
@@ -206,10 +211,13 @@ class Precision final : public Study {
 StudyInfo precision_study() {
   return {
       .name = "precision",
-      .summary = "where 16 bits lose digits, the dtypes under autocast, full against mixed",
+      .summary =
+          "where 16 bits lose digits, dtypes under autocast, full against mixed, loss scaling",
       .examples =
           "Examples:\n"
-          "  ridgeline precision                                 errors and dtypes, in a second\n"
+          "  ridgeline precision                                 all but models, in some seconds\n"
+          "  ridgeline precision --part training                 fp16 with and without loss "
+          "scaling\n"
           "  ridgeline precision --part norm --magnitude 100,300 --length 4096\n"
           "  ridgeline precision --part compare --model-size small,large --context-length 512",
       .make = make_study<Precision>,

@@ -9,6 +9,7 @@
 
 #include "report/record_cells.h"
 #include "studies/precision/model_rows.h"
+#include "studies/precision/training_rows.h"
 
 namespace ridgeline {
 namespace {
@@ -335,13 +336,21 @@ Table precision_csv(std::span<const Record> records) {
                           "loss_error",
                           "device",
                           "status",
-                          "error"}};
+                          "error",
+                          "steps",
+                          "loss_scale",
+                          "skipped_steps",
+                          "flushed_tensor",
+                          "flushed_share"}};
   std::map<const Record*, PrecisionModelRow> models;
   for (const PrecisionModelRow& model : precision_model_rows(records)) models[model.record] = model;
+  std::map<const Record*, TrainingRow> trainings;
+  for (const TrainingRow& row : training_rows(records)) trainings[row.record] = row;
   for (const Record* record : rows_of_study(records, kStudy)) {
     std::map<std::string, std::string> cells;
-    for (const char* key : {"part", "op", "value_dtype", "accumulator_dtype", "length", "magnitude",
-                            "model", "autocast", "precision", "context_length", "batch_size"})
+    for (const char* key :
+         {"part", "op", "value_dtype", "accumulator_dtype", "length", "magnitude", "model",
+          "autocast", "precision", "context_length", "batch_size", "steps"})
       cells[key] = word(*record, key);
     for (const char* name : {"result", "exact", "total_error", "representation_error",
                              "accumulation_error", "stalled_at"})
@@ -359,6 +368,16 @@ Table precision_csv(std::span<const Record> records) {
                                         {"loss", row.loss},
                                         {"loss_error", row.loss_error}})
         cells[name] = cell(value);
+    }
+    if (const auto training = trainings.find(record); training != trainings.end()) {
+      const TrainingRow& row = training->second;
+      if (!row.losses.empty()) cells["loss"] = cell(row.losses.back());
+      for (const auto& [name, value] : {std::pair{"loss_error", row.loss_error},
+                                        {"loss_scale", row.loss_scale},
+                                        {"skipped_steps", row.skipped_steps},
+                                        {"flushed_share", row.flushed_share}})
+        cells[name] = cell(value);
+      cells["flushed_tensor"] = row.flushed_tensor;
     }
     cells["device"] = record->device;
     cells["status"] = status_csv_word(record->status);
@@ -378,9 +397,10 @@ Table precision_csv(std::span<const Record> records) {
 
 std::vector<Table> precision_tables(std::span<const Record> records) {
   const Rows errors = reductions(records);
-  std::vector<Table> tables = {repeated_table(errors), growth_table(errors, false),
-                               growth_table(errors, true),
-                               flow_table(rows_of_part(records, "flow")), compare_table(records)};
+  std::vector<Table> tables = {
+      repeated_table(errors),     growth_table(errors, false),
+      growth_table(errors, true), flow_table(rows_of_part(records, "flow")),
+      compare_table(records),     training_table(records)};
   std::erase_if(tables, [](const Table& table) { return table.rows.empty(); });
   return tables;
 }
@@ -393,6 +413,7 @@ std::vector<std::string> precision_notes(std::span<const Record> records) {
   about_norms(errors, notes);
   about_flow(rows_of_part(records, "flow"), notes);
   for (const std::string& note : precision_model_notes(records)) notes.push_back(note);
+  for (const std::string& note : training_notes(records)) notes.push_back(note);
   for (const Record* record : rows_of_study(records, kStudy))
     if (record->status != Status::ok)
       notes.push_back(fmt::format("{} {}: {}: {}", word(*record, "part"), record->implementation,

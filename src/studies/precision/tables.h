@@ -15,10 +15,12 @@ namespace ridgeline {
 // value_dtype, accumulator_dtype, length, magnitude, result, exact, total_error,
 // representation_error, accumulation_error, cause, stalled_at, overflowed, model, autocast, stage,
 // tensor, dtype, size, precision, implementation, context_length, batch_size, forward_ms,
-// backward_ms, optimizer_ms, peak_mb, loss, loss_error, device, status, error.
+// backward_ms, optimizer_ms, peak_mb, loss, loss_error, device, status, error, steps, loss_scale,
+// skipped_steps, flushed_tensor, flushed_share.
 Table precision_csv(std::span<const Record> records);
 
-// Those that the records have rows of: 1000 x 0.01, errors by length, dtypes by stage, models.
+// Those that the records have rows of: 1000 x 0.01, errors by length, dtypes by stage, models,
+// trainings.
 std::vector<Table> precision_tables(std::span<const Record> records);
 
 // The answers to the assignment's questions, computed from the records.

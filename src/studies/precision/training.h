@@ -1,0 +1,53 @@
+// Trains a tiny model in fp32 and in 16 bits, with and without loss scaling: what becomes of its
+// loss, and which gradients fp16 flushes to 0.
+//
+//   const TrainingResult scaled = train({.variant = TrainingVariant::fp16_scaled}, device);
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "studies/model/loss_scale.h"
+#include "studies/model/workload.h"
+
+namespace ridgeline {
+
+enum class TrainingVariant : uint8_t { fp32, bf16, fp16_scaled, fp16_unscaled };
+
+struct TrainingVariantInfo {
+  TrainingVariant variant;
+  std::string_view name;
+  std::string_view summary;
+  ModelPrecision precision;
+  LossScaling loss_scaling = {};  // of a precision that scales its loss
+};
+std::span<const TrainingVariantInfo> training_variants();
+const TrainingVariantInfo& info(TrainingVariant variant);
+
+// The model learns to repeat the token before: attention has to find it. Its loss is that of one
+// micro-batch, divided by how many of them make up a batch, as where gradients are accumulated: the
+// gradients are as small as those of a batch of kMicroBatches times as many tokens.
+inline constexpr int64_t kMicroBatches = 256;
+const TransformerConfig& trained_model();
+
+struct TrainingRun {
+  TrainingVariant variant = TrainingVariant::fp32;
+  int64_t steps = 200;
+  uint64_t seed = 42;
+  Mode mode = Mode::vanilla;
+};
+
+struct TrainingResult {
+  std::vector<double> losses;  // before each step, and after the last; not divided
+  LossScale loss_scale = {};
+  std::optional<Underflow> underflow = {};  // of fp16, after the last step
+};
+
+// Throws Interrupted when `interrupted` says so between two steps.
+TrainingResult train(const TrainingRun& run, Device& device,
+                     const std::function<bool()>& interrupted = {});
+
+}  // namespace ridgeline

@@ -1,0 +1,29 @@
+// The training part of the precision study as people read it.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "measure/record.h"
+#include "report/page/sections.h"
+#include "report/terminal/table.h"
+
+namespace ridgeline {
+
+struct TrainingRow {
+  const Record* record = nullptr;
+  std::vector<double> losses = {};        // NaN where a loss was not finite
+  std::optional<double> loss_error = {};  // |loss - fp32's| / fp32's after the last step
+  std::optional<double> loss_scale = {}, skipped_steps = {};
+  std::string flushed_tensor = {};  // the gradient that loses most without a scale
+  std::optional<double> flushed_share = {};
+};
+std::vector<TrainingRow> training_rows(std::span<const Record> records);
+
+Table training_table(std::span<const Record> records);
+std::vector<std::string> training_notes(std::span<const Record> records);
+// Losses by step, a line per variant; without series where there are no such rows.
+Chart training_chart(const ReportContext& context, std::span<const Record> records);
+
+}  // namespace ridgeline
