@@ -173,8 +173,8 @@ void add_multi_tensor(Samples& samples) {
                             {}});
         }
   }
-  samples.add_node(Op::loss_scale_update, fake(DType::f32, {kLossScaleState}),
-                   {fake(DType::f32, {1})}, fake(DType::f32, {kLossScaleState}),
+  const TensorView state = fake(DType::f32, {kLossScaleState});
+  samples.add_node(Op::loss_scale_update, state, {fake(DType::f32, {1})}, {&state, 1},
                    {LossScaleSpec{}, {}});
 }
 
