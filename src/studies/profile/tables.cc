@@ -246,7 +246,9 @@ std::vector<std::string> profile_notes(std::span<const Record> records) {
       const std::string why_not = text_of(metrics, "why_not_cupti");
       add(fmt::format("times are by {}{}", source, why_not.empty() ? "" : ": " + why_not));
     }
+    const bool is_peers = metrics.contains("peer");
     for (const FoldRow& row : fold_rows(*record, "kernel")) {
+      if (is_peers) break;  // nothing is predicted of them
       has_folds = true;
       if (!row.predicted_us) continue;
       has_predictions = true;
@@ -268,7 +270,8 @@ std::vector<std::string> profile_notes(std::span<const Record> records) {
                       "process: profile it by itself",
                       name));
     for (const auto& [key, words] :
-         {std::pair("unmapped", "pieces of work belong to no node of the graph"),
+         {std::pair("unmapped", is_peers ? "pieces of work were started in no phase"
+                                         : "pieces of work belong to no node of the graph"),
           {"dropped", "records were lost, as buffers were full"},
           {"not_timed", "records came without times and are left out"}})
       if (const auto count = number_in(metrics, key); count && *count > 0)
