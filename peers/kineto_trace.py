@@ -20,7 +20,8 @@ class Slice:
         self.name, self.thread = str(event["name"]), (event.get("pid"), event.get("tid"))
         self.begin = nanoseconds(event["ts"])
         self.end = self.begin + nanoseconds(event.get("dur", 0))
-        self.correlation = event.get("args", {}).get("correlation")
+        arguments = event.get("args", {})
+        self.correlation, self.operation = arguments.get("correlation"), arguments.get("External id")
         self.kind = WORK.get(event["cat"], KERNEL)
 
 
@@ -96,16 +97,19 @@ def steps_of(trace, on_gpu):
         return PHASES.index(phases.slices[index].name[len(RANGE):]) if index != NONE else NONE
 
     if on_gpu:
-        calls = {}
+        calls, operations = {}, {}
         for cat in CALLS:
             for each in map(Slice, slices.get(cat, [])):
                 calls.setdefault(each.correlation, each)
+        for each in map(Slice, slices.get("cpu_op", [])):
+            operations.setdefault(each.operation, each)
         for cat in WORK:
             for each in map(Slice, slices.get(cat, [])):
                 call = calls.get(each.correlation) if each.correlation else None
-                started = call.begin if call else each.begin
-                if (index := ranges.find(started)) != NONE:
-                    phase = phase_at(started) if call else NONE
+                # Not every call of the driver is traced; the operation that made it is the next best.
+                cause = call or (operations.get(each.operation) if each.operation else None)
+                if (index := ranges.find((cause or each).begin)) != NONE:
+                    phase = phase_at(cause.begin) if cause else NONE
                     steps[index].work.append((each.name, each.kind, phase, each.begin, each.end,
                                               steps[index].call(call)))
     else:

@@ -1,6 +1,7 @@
 """A training step of TransformerLM in PyTorch: the parts that are profiled as phases, and the peer of ridgeline's rows."""
 import contextlib
 import dataclasses
+import gc
 
 import torch
 
@@ -141,4 +142,7 @@ class Problem(TorchProblem):
 
     def drop(self):
         self.step = self.model = None
+        if self.form.mode is not None:
+            self.compiled.start_over()  # what it has recorded holds memory
+        gc.collect()
         self.empty()

@@ -40,6 +40,7 @@ constexpr NamePart kNameParts[] = {
     {"triton_red", Category::norm},
     {"triton_per", Category::norm},
     {"triton_poi", Category::elementwise},
+    {"cpp_fused", Category::elementwise},
     {"catarray", Category::memory},
     {"multi_tensor_apply", Category::elementwise},
     {"fillfunctor", Category::memory},
@@ -67,7 +68,6 @@ constexpr NamePart kNameParts[] = {
     {"aten::silu", Category::elementwise},
     {"aten::sigmoid", Category::elementwise},
     {"_adamw_", Category::elementwise},
-    {"cpp_fused", Category::elementwise},
 };
 
 Category category_of_fold(std::string_view scope) {

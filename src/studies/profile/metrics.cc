@@ -1,6 +1,7 @@
 #include "studies/profile/metrics.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/printable.h"
 
@@ -145,6 +146,9 @@ Json profile_metrics(const Profile& profile) {
   }
   if (profile.untraced_device_ms > 0 && sees_waiting(profile))
     metrics["untraced_device_ms"] = profile.untraced_device_ms;
+  std::set<std::string_view> names;
+  for (const Invocation& each : profile.invocations) names.insert(each.work.name);
+  metrics["kernels"] = names.size();
   metrics["starts"] = starts_per_step(profile);
   metrics["unmapped"] = profile.unmapped;
   metrics["captured"] = profile.captured;

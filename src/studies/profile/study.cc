@@ -96,8 +96,9 @@ class ProfileCommand final : public Study {
       print("\n{}\n", profile_name(record));
       const Words all = {"phase", "category", "kernel"};
       for (const std::string& by : by_.empty() ? all : Words{by_})
-        print("\n{}",
-              to_terminal(profile_folds(record, by, static_cast<size_t>(top_)), run.file("csv")));
+        if (const Table table = profile_folds(record, by, static_cast<size_t>(top_));
+            !table.rows.empty())
+          print("\n{}", to_terminal(table, run.file("csv")));
       print("\n");
       print_notes(profile_answers(record));
     }

@@ -35,7 +35,7 @@ std::span<const PeerImplementation> peers_of(const ProfileAxes& axes) {
 }
 
 Mode mode_named(const ProfileAxes& axes, const std::string& name) {
-  const std::string_view wanted = axes.attention && name == "naive" ? "vanilla" : name;
+  const std::string wanted = axes.attention && name == "naive" ? "vanilla" : name;
   for (const ModeInfo& mode : modes())
     if (mode.name == wanted) return mode.mode;
   KnownNames known{.what = "a mode", .names = names_of(modes())};
