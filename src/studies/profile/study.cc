@@ -1,6 +1,8 @@
 // The profile study: which kernels take the time of a step, in which phase, and why.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/file_io.h"
 #include "base/print.h"
