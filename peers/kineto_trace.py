@@ -65,20 +65,30 @@ class Step:
 
 
 def self_times(slices):
-    """The same operations without the time of those inside of them, one after the other on each thread."""
+    """The same operations without the time of those inside of them, one after the other on each thread. One that does
+    nothing but call another of its own name is the same operation, as in torch.profiler's own tables."""
     slices.sort(key=lambda each: (each.thread, each.begin, -each.end))
-    open_, own = [], [each.end - each.begin for each in slices]
+    open_, parents, children = [], [], [0] * len(slices)
+    own = [each.end - each.begin for each in slices]
     for index, each in enumerate(slices):
         while open_ and (slices[open_[-1]].thread != each.thread or slices[open_[-1]].end <= each.begin):
             open_.pop()
+        parents.append(open_[-1] if open_ else NONE)
         if open_:
             own[open_[-1]] -= each.end - each.begin
+            children[open_[-1]] += 1
         open_.append(index)
+    same_as = list(range(len(slices)))
+    for index, parent in enumerate(parents):
+        if parent != NONE and children[parent] == 1 and slices[parent].name == slices[index].name:
+            same_as[index] = same_as[parent]
+            own[same_as[parent]] += own[index]
     free = {}  # by thread: from when on nothing stands there
-    for each, time in zip(slices, own):
-        begin = max(each.begin, free.get(each.thread, each.begin))
-        free[each.thread] = begin + max(0, time)
-        yield each, begin, free[each.thread]
+    for index, each in enumerate(slices):
+        if same_as[index] == index:
+            begin = max(each.begin, free.get(each.thread, each.begin))
+            free[each.thread] = begin + max(0, own[index])
+            yield each, begin, free[each.thread]
 
 
 def steps_of(trace, on_gpu):

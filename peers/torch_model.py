@@ -1,4 +1,4 @@
-"""A training step of TransformerLM in PyTorch: the parts that are profiled as phases, and the peer of ridgeline's rows."""
+"""A training step of TransformerLM in PyTorch, phase by phase, and the peer that ridgeline profiles."""
 import contextlib
 import dataclasses
 import gc

@@ -169,13 +169,14 @@ constexpr const char* kGpuTrace = R"({"traceEvents": [
   {"ph": "X", "cat": "kernel", "name": "early", "ts": 1, "dur": 1, "args": {"correlation": 1}},
   {"ph": "i", "name": "an instant"}]})";
 
-// An operation inside of another, and one after them.
+// An operation inside of another, and one after them that calls its own name.
 constexpr const char* kCpuTrace = R"({"traceEvents": [
   {"ph": "X", "cat": "user_annotation", "name": "ridgeline: step", "ts": 10, "dur": 90},
   {"ph": "X", "cat": "user_annotation", "name": "ridgeline: optimizer", "ts": 10, "dur": 50},
   {"ph": "X", "cat": "cpu_op", "name": "outer", "ts": 20, "dur": 10, "tid": 1},
   {"ph": "X", "cat": "cpu_op", "name": "inner", "ts": 22, "dur": 7, "tid": 1},
-  {"ph": "X", "cat": "cpu_op", "name": "after", "ts": 70, "dur": 5, "tid": 1}]})";
+  {"ph": "X", "cat": "cpu_op", "name": "after", "ts": 70, "dur": 5, "tid": 1},
+  {"ph": "X", "cat": "cpu_op", "name": "after", "ts": 71, "dur": 3, "tid": 1}]})";
 
 std::string steps_in(const char* trace, bool on_gpu) {
   const std::string script =

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace ridgeline {
 namespace {
 
@@ -40,9 +42,11 @@ const PeerImplementation* find_in(std::span<const PeerImplementation> peers,
 }
 
 std::string list_of(std::span<const PeerImplementation> peers, const char* heading) {
+  size_t width = 0;
+  for (const PeerImplementation& peer : peers) width = std::max(width, peer.name.size());
   std::string text = heading;
   for (const PeerImplementation& peer : peers)
-    text += fmt::format("  {:<20} {}\n", peer.name, peer.summary);
+    text += fmt::format("  {:<{}} {}\n", peer.name, width, peer.summary);
   return text;
 }
 

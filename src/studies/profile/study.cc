@@ -43,7 +43,7 @@ class ProfileCommand final : public Study {
     std::string text = "sizes:\n ";
     for (const TransformerConfig& config : transformer_sizes()) text += " " + config.name;
     return text + "; or --attention\nscenarios:\n" + listed(scenarios(), kNameWidth) + "modes:\n" +
-           listed(modes(), kNameWidth) + model_peer_list() + "of attention " + peer_list() +
+           listed(modes(), kNameWidth) + model_peer_list() + "attention of " + peer_list() +
            "precisions:\n" + listed(model_precisions(), kNameWidth) +
            "tables:\n  phase, category, scope, kernel\n";
   }
