@@ -1,6 +1,6 @@
 """Checks and times ridgeline on an NVIDIA GPU, beside PyTorch in the same run, and ends with a table of bars.
 
-  python3 bench/gpu.py                                 everything, about four minutes on an H200
+  python3 bench/gpu.py                                 everything; forms of torch.compile take minutes
   python3 bench/gpu.py --only flash,kernel --quick     two sections, fewer repetitions
   python3 bench/gpu.py --json figures.json             all figures, sample medians included
 
@@ -34,6 +34,7 @@ SECTIONS = {
     "ceilings": "measured ceilings against PyTorch's products and copies",
     "own_kernel": "kernels of users: a good one, and the verdicts of broken ones",
     "peer_rows": "PyTorch through ridgeline, and timed here",
+    "peer_profile": "models of PyTorch profiled through ridgeline, and by torch.profiler alone",
 }
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 GPU_FACTS = "name,driver_version,clocks.sm,clocks.max.sm,clocks.mem,temperature.gpu,power.draw"
@@ -80,7 +81,7 @@ def chosen_sections(text):
 
 
 def parse_arguments():
-    sections = "\n".join(f"  {name:<9} {what}" for name, what in SECTIONS.items())
+    sections = "\n".join(f"  {name:<12} {what}" for name, what in SECTIONS.items())
     parser = argparse.ArgumentParser(description=__doc__, epilog=f"sections:\n{sections}",
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ridgeline", type=pathlib.Path, default=ROOT / "build/release/ridgeline",

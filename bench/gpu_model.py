@@ -19,7 +19,7 @@ import traceback
 from gpu_sections import kernel_time, model
 from gpu_sections.bars import failed, finite, print_bars
 from gpu_sections.ridgeline import Bench, Ridgeline
-from gpu_sections.torch_forms import FORMS, PEERS, SCENARIOS
+from peers.torch_forms import FORMS, PEERS, SCENARIOS
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PARTS = ("speed", "ready", "kernels")

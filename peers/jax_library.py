@@ -53,6 +53,8 @@ def refusal_of(error):
 class Problem:
     def __init__(self, request):
         self.request = request
+        if request["study"] == "profile":
+            raise Refusal("unsupported", "traces of JAX are not read", "profile one of PyTorch's implementations")
         kind, _, ordinal = request["device"].partition(":")
         if request["dtype"] == "tf32" and kind == "cpu":
             raise Refusal("unsupported", "tf32 is a GPU's", "use fp32, bf16 or fp16 on a CPU")

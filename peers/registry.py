@@ -1,6 +1,8 @@
 """Which module opens which implementation; src/studies/peers/implementations.cc has the same names."""
 import importlib
 
+from .torch_forms import MODELS
+
 IMPLEMENTATIONS = {
     "torch.naive": "torch_library",
     "torch.compile": "torch_library",
@@ -21,4 +23,6 @@ IMPLEMENTATIONS = {
 
 def open_problem(request):
     """The problem of a request, ready to run."""
+    if "model" in request:
+        return importlib.import_module("peers.torch_model").Problem(request)
     return importlib.import_module("peers." + IMPLEMENTATIONS[request["implementation"]]).Problem(request)

@@ -106,3 +106,17 @@ class KernelRow(Row):
     def drop(self):
         self.states = self.starts = None
         super().drop()
+
+
+class ProfileRow(Row):
+    """As `ridgeline profile`: steps under a schedule, told one by one."""
+
+    def first_run(self):
+        from . import torch_profile  # needs torch
+        torch_profile.prepare(self.problem)
+        answer = super().first_run()
+        answer["profile"], self.steps = torch_profile.run(self.problem, self.request)
+        return answer
+
+    def step(self, number):
+        return self.steps[number]

@@ -52,14 +52,18 @@ class Compiled:
     """Mixed into what torch.compile makes: it falls back to eager without a word, so its counters are read."""
 
     def compile(self, function):
-        import torch._dynamo
         import torch._functorch.config
         torch._functorch.config.donated_buffer = not self.repeats_backward
+        self.start_over()
+        return torch.compile(function, dynamic=False)
+
+    @staticmethod
+    def start_over():
+        import torch._dynamo
         torch._dynamo.reset()
         torch._dynamo.utils.counters.clear()
         if hasattr(torch._dynamo.config, "fail_on_recompile_limit_hit"):
             torch._dynamo.config.fail_on_recompile_limit_hit = True
-        return torch.compile(function, dynamic=False)
 
     @staticmethod
     def graphs():

@@ -49,31 +49,26 @@ def refusing():
             raise refusal from error
 
 
-class Problem:
-    """One attention problem on one device."""
+class TorchProblem:
+    """Something that PyTorch runs on one device."""
     leaves_memory_taken = False
 
     def __init__(self, request):
         self.request = request
         self.device = torch.device(request["device"])
         self.has_queue = self.device.type == "cuda"
-        self.gradients = request["gradients"]
-        self.set_up()
-        with refusing():
-            self.implementation = torch_implementations.make(request, self.device)
-            self.copies = [self.load() for _ in range(request["copies"])]
-        self.kernels = None
+        self.set_up(request["precision"] if "precision" in request else request["dtype"])
 
-    def set_up(self):
+    def set_up(self, precision):
         request = self.request
         if self.has_queue and not torch.cuda.is_available():
             raise Refusal("unsupported", f"PyTorch {torch.__version__} sees no GPU",
                           "install a PyTorch with CUDA, or measure with --device cpu")
-        if request["dtype"] == "tf32" and not self.has_queue:
-            raise Refusal("unsupported", "tf32 is a GPU's", "use fp32, bf16 or fp16 on a CPU")
+        if precision == "tf32" and not self.has_queue:
+            raise Refusal("unsupported", "tf32 is a GPU's", "use another precision on a CPU")
         # fp32 means fp32.
-        torch.set_float32_matmul_precision("high" if request["dtype"] == "tf32" else "highest")
-        torch.backends.cudnn.allow_tf32 = request["dtype"] == "tf32"
+        torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+        torch.backends.cudnn.allow_tf32 = precision == "tf32"
         if self.has_queue:
             torch.cuda.set_device(self.device)
             total = torch.cuda.get_device_properties(self.device).total_memory
@@ -83,6 +78,34 @@ class Problem:
         else:
             torch.set_num_threads(request["threads"])
             limit_memory(request["budget_bytes"])
+
+    def wait(self):
+        if self.has_queue:
+            torch.cuda.synchronize()
+
+    def empty(self):
+        """Gives back what the allocator keeps."""
+        if self.has_queue:
+            torch.cuda.synchronize()
+            torch.cuda.empty_cache()
+
+    def shared_facts(self):
+        versions = {"torch": torch.__version__}
+        if self.has_queue:
+            versions |= {"cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version()}
+        return {"clock": "device events" if self.has_queue else "host", "versions": versions}
+
+
+class Problem(TorchProblem):
+    """One attention problem on one device."""
+
+    def __init__(self, request):
+        super().__init__(request)
+        self.gradients = request["gradients"]
+        with refusing():
+            self.implementation = torch_implementations.make(request, self.device)
+            self.copies = [self.load() for _ in range(request["copies"])]
+        self.kernels = None
 
     def load(self):
         """The tensors of one copy, from ridgeline's files, in the layout that the implementation likes."""
@@ -113,6 +136,14 @@ class Problem:
         keep = self.request["study"] == "kernel"  # its passes are timed apart, over and over
         return torch.autograd.grad(output, self.inputs(copy), self.copies[copy]["d_output"], retain_graph=keep)
 
+    def step(self, phase=lambda _name: contextlib.nullcontext()):
+        """Both passes, each inside of phase(NAME)."""
+        with phase("forward"):
+            output = self.forward(0)
+        if self.gradients:
+            with phase("backward"):
+                self.backward(0, output)
+
     def run_once(self):
         output = self.forward(0)
         gradients = self.backward(0, output) if self.gradients else ()
@@ -129,8 +160,8 @@ class Problem:
                 self.ran = self.implementation.check(self.implementation(*probe))
 
     def kernel_names(self):
-        """Of the device, by the profiler; None where it does not work."""
-        if not self.has_queue:
+        """Of the device, by the profiler; None where it does not work, or is the study itself."""
+        if not self.has_queue or self.request["study"] == "profile":
             return None
         try:
             with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
@@ -204,23 +235,14 @@ class Problem:
                 work()
         return graph.replay
 
-    def wait(self):
-        if self.has_queue:
-            torch.cuda.synchronize()
-
     def facts(self):
-        versions = {"torch": torch.__version__}
-        if self.has_queue:
-            versions |= {"cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version()}
-        return {"ran": self.ran, "layout": self.implementation.layout, "kernels": self.kernels,
-                "clock": "device events" if self.has_queue else "host",
-                "versions": versions | self.implementation.versions}
+        shared = self.shared_facts()
+        return shared | {"ran": self.ran, "layout": self.implementation.layout, "kernels": self.kernels,
+                         "versions": shared["versions"] | self.implementation.versions}
 
     def check_after_samples(self):
         self.implementation.check_after_samples()
 
     def drop(self):
         self.copies = self.implementation = self.flushed = None
-        if self.has_queue:
-            torch.cuda.synchronize()
-            torch.cuda.empty_cache()
+        self.empty()

@@ -9,11 +9,11 @@ import traceback
 
 from . import registry
 from .refusal import Refusal
-from .rows import AttentionRow, KernelRow
+from .rows import AttentionRow, KernelRow, ProfileRow
 
 PROTOCOL = 1
 PR_SET_PDEATHSIG = 1
-ROWS = {"attention": AttentionRow, "kernel": KernelRow}
+ROWS = {"attention": AttentionRow, "kernel": KernelRow, "profile": ProfileRow}
 
 
 def take_stdout():
@@ -46,6 +46,9 @@ class Worker:
 
     def sample(self, request):
         return {"samples": [self.row.sample() for _ in range(request["count"])]}
+
+    def step(self, request):
+        return {"step": self.row.step(request["number"])}
 
     def close(self, _request):
         row, self.row = self.row, None

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from . import kernel_time
 from .bars import at_least, at_most, not_run
 from .ridgeline import command_line
-from .torch_forms import FORMS, SCENARIOS
+from peers.torch_forms import FORMS, SCENARIOS
 
 BATCH = 4
 GIB = 1 << 30

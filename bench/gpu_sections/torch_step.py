@@ -12,67 +12,10 @@ import time
 
 import torch
 
-from .torch_forms import FORMS, SCENARIOS
-from .torch_lm import SIZES, VOCABULARY, TransformerLM
-
-
-def build_model(args, form):
-    torch.manual_seed(42)
-    sizes = args.custom or SIZES[args.size]
-    vocabulary = args.vocabulary or VOCABULARY
-    with torch.device(args.device):
-        model = TransformerLM(*sizes, context=args.context, vocabulary=vocabulary, attention=form.attention)
-        shape = (args.batch, args.context)
-        tokens, targets = (torch.randint(vocabulary, shape) for _ in range(2))
-    model = model.to(args.device)
-    if form.cast_ahead:
-        for layer in model.modules():
-            if isinstance(layer, torch.nn.Linear):
-                layer.to(torch.bfloat16)
-    return model, tokens, targets
-
-
-def make_step(args, form, scenario):
-    """A function without arguments that does one step, and what it must not outlive."""
-    model, tokens, targets = build_model(args, form)
-    mixed = torch.autocast(args.device, torch.bfloat16, enabled=args.precision == "mixed",
-                           cache_enabled=not form.capture or form.mode is None)
-
-    def forward():
-        with mixed:
-            return model(tokens)
-
-    def loss():
-        with mixed:
-            return model.loss(tokens, targets)
-
-    def compiled(function):
-        return function if form.mode is None else torch.compile(function, mode=form.mode, fullgraph=True,
-                                                                dynamic=False)
-
-    if scenario == "forward":
-        run = compiled(forward)
-
-        def step():
-            with torch.no_grad():
-                return run()
-        return step, model
-
-    run = compiled(loss)
-    optimizer = None
-    if scenario == "full-step":
-        optimizer = torch.optim.AdamW(model.parameters(), fused=True, capturable=args.device == "cuda")
-
-    def step():
-        model.zero_grad(set_to_none=True)
-        if form.mode == "reduce-overhead":
-            torch.compiler.cudagraph_mark_step_begin()
-        value = run()
-        value.backward()
-        if optimizer:
-            optimizer.step()
-        return value.detach()
-    return step, model
+from peers.torch_forms import FORMS, SCENARIOS
+from peers.torch_implementations import Compiled
+from peers.torch_lm import SIZES, VOCABULARY
+from peers.torch_model import Workload, make_step
 
 
 def captured(step, stream):
@@ -128,16 +71,10 @@ def kernel_ms(step, steps=3):
     return sum(event.duration_ns() for event in events) / 1e6 / steps, len(events) / steps
 
 
-def check_compiled():
-    counters = torch._dynamo.utils.counters
-    if counters["stats"]["unique_graphs"] < 1 or counters["graph_break"]:
-        raise RuntimeError(f"torch.compile did not compile the whole step: {dict(counters['graph_break'])}")
-
-
 def measure(args, form, scenario):
     on_gpu = args.device == "cuda"
-    torch._dynamo.reset()
-    torch._dynamo.utils.counters.clear()
+    compiled = Compiled()
+    compiled.start_over()
     gc.collect()
     if on_gpu:
         torch.zeros(1, device="cuda")  # the context is there before anything is counted
@@ -145,7 +82,10 @@ def measure(args, form, scenario):
         torch.cuda.empty_cache()
     before = in_use() if on_gpu else 0
     begin = time.perf_counter()
-    step, model = make_step(args, form, scenario)
+    workload = Workload(sizes=args.custom or SIZES[args.size], context=args.context, batch=args.batch,
+                        vocabulary=args.vocabulary or VOCABULARY, precision=args.precision, scenario=scenario,
+                        device=args.device)
+    step, model = make_step(workload, form)
     made = time.perf_counter()
     stream = torch.cuda.Stream() if form.capture and on_gpu else None
     if on_gpu:
@@ -156,7 +96,7 @@ def measure(args, form, scenario):
         torch.cuda.synchronize()
     first_s = time.perf_counter() - made
     if form.mode is not None:
-        check_compiled()
+        compiled.check(None)
     if stream:
         step = captured(step, stream)
     elif on_gpu:

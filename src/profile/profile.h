@@ -53,6 +53,7 @@ struct Profile {
   std::string source;      // of times: "CUPTI 13.0", "CUDA events", "the host's clock"
   std::string why_not;     // where it is not the best source: why, in a sentence
   bool has_queue = false;  // whether the device can wait for the host
+  bool has_nodes = true;   // kernels belong to nodes of a graph: their scopes and costs are known
   std::vector<ProfiledKernel> kernels;
   std::vector<Invocation> invocations;  // in the order of their beginning
   std::vector<HostCall> calls;

@@ -4,37 +4,16 @@
 
 #include <algorithm>
 
-#include "base/child_process.h"
 #include "cli/csv.h"
-#include "cli/run_ridgeline.h"
+#include "cli/peers.h"
 #include "studies/peers/implementations.h"
 
 namespace ridgeline {
 namespace {
 
-std::filesystem::path python() {
-  const char* named = std::getenv("RIDGELINE_PYTHON");
-  return find_program(named ? named : "python3");
-}
-
-RunOptions with_fake_peers() {
-  RunOptions options = without_cuda();
-  options.environment["RIDGELINE_PEERS"] = RIDGELINE_TESTS_DIR "/cli/fake_peers";
-  return options;
-}
-
 Arguments sizes() {
   return tiny_attention({"--d-model", "4", "--seq-len", "9", "--heads", "2"});
 }
-
-const Record* find(const ReadResult& results, const std::string& implementation) {
-  for (const Record& record : results.records)
-    if (record.implementation == implementation) return &record;
-  return nullptr;
-}
-
-#define REQUIRE_PYTHON() \
-  if (python().empty()) GTEST_SKIP() << "no python3"
 
 TEST(Peers, StandInOneTableWithOurs) {
   REQUIRE_PYTHON();
@@ -265,15 +244,9 @@ TEST(Peers, WithoutTheLibraryRowsSayHowToGetIt) {
 TEST(Peers, NamesAreThoseOfTheScripts) {
   REQUIRE_PYTHON();
   ChildProcess list({python().string(), "-B", RIDGELINE_TESTS_DIR "/../peers", "--list"});
-  for (const PeerImplementation& peer : peer_implementations())
-    EXPECT_EQ(list.read_line({}).line, peer.name);
+  for (const auto peers : {peer_implementations(), model_peers()})
+    for (const PeerImplementation& peer : peers) EXPECT_EQ(list.read_line({}).line, peer.name);
   EXPECT_EQ(list.read_line({}).outcome, ChildProcess::Outcome::ended);
-}
-
-bool has_torch() {
-  if (python().empty()) return false;
-  ChildProcess probe({python().string(), "-c", "import torch; print('yes')"});
-  return probe.read_line({.seconds = 120}).line == "yes";
 }
 
 TEST(SlowPeers, RealPyTorchAgreesWithTheOracle) {

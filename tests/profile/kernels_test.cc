@@ -153,6 +153,13 @@ TEST(CategoryOfName, KnowsTheKernelsOfOthers) {
            {"Memset (Device)", Category::memory},
            {"void at::native::CatArrayBatchedCopy<float>", Category::memory},
            {"ncclDevKernel_AllReduce_Sum_f32_RING_LL", Category::communication},
+           {"graph_0_cpp_fused__to_copy_add_mul_1", Category::elementwise},
+           {"graph_0_cpp_fused__softmax__to_copy_2", Category::softmax},
+           {"aten::mm", Category::gemm},
+           {"aten::bmm", Category::gemm},
+           {"aten::masked_fill_", Category::elementwise},
+           {"aten::_fused_adamw_", Category::elementwise},
+           {"aten::copy_", Category::memory},
            {"some_kernel", Category::other},
            {"", Category::other}})
     EXPECT_EQ(category_of_name(name), category) << name;

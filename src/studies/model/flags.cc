@@ -144,10 +144,13 @@ std::string to_command(const ModelAxes& axes) {
 }
 
 std::string to_command(const ModelWorkload& workload) {
+  return to_command(workload, info(workload.mode).name);
+}
+
+std::string to_command(const ModelWorkload& workload, std::string_view implementation) {
   // What was overridden is in the shared flags.
   return fmt::format(" --model-size {} --context-length {} --precision {} --impl {}", workload.size,
-                     workload.config.context_length, info(workload.precision).name,
-                     info(workload.mode).name);
+                     workload.config.context_length, info(workload.precision).name, implementation);
 }
 
 }  // namespace ridgeline

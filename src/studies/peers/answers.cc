@@ -20,38 +20,37 @@ constexpr WorkerRefusal kRefusals[] = {
     {"invalid", ErrorKind::environment, Status::invalid},
 };
 
-Error unexpected(std::string_view what, const Json& met, std::string_view expected) {
-  return Error(ErrorKind::environment, fmt::format("answered with {} as {}, expected {}", what,
-                                                   printable(met.dump(), 80), expected));
-}
-
-// Null is as good as none.
-const Json* member(const Json& object, const char* key) {
-  const Json* found = object.find_key(key);
-  return found && !found->is_null() ? found : nullptr;
-}
-
-std::string text_of(const Json& answer, const char* key) {
-  const Json* text = member(answer, key);
-  if (text == nullptr) return {};
-  if (!text->is_string()) throw unexpected(fmt::format("'{}'", key), *text, "text");
-  return text->get<std::string>().substr(0, kLongestReason);
-}
-
-bool is_time(const Json& value) {
-  return value.is_number() && std::isfinite(value.get<double>()) && value.get<double>() >= 0;
-}
-
 std::optional<Bytes> bytes_of(const Json& memory, const char* key) {
-  const Json* bytes = member(memory, key);
+  const Json* bytes = answer_member(memory, key);
   if (bytes == nullptr) return std::nullopt;
   const bool fits = bytes->is_number_integer() && bytes->get<double>() >= 0 &&
                     bytes->get<double>() <= static_cast<double>(kMostBytes);
-  if (!fits) throw unexpected(fmt::format("'{}'", key), *bytes, "a number of bytes");
+  if (!fits) throw unexpected_answer(fmt::format("'{}'", key), *bytes, "a number of bytes");
   return Bytes{bytes->get<int64_t>()};
 }
 
 }  // namespace
+
+Error unexpected_answer(std::string_view what, const Json& met, std::string_view expected) {
+  return Error(ErrorKind::environment, fmt::format("answered with {} as {}, expected {}", what,
+                                                   printable(met.dump(), 80), expected));
+}
+
+const Json* answer_member(const Json& object, const char* key) {
+  const Json* found = object.find_key(key);
+  return found && !found->is_null() ? found : nullptr;
+}
+
+std::string answer_text(const Json& object, const char* key) {
+  const Json* text = answer_member(object, key);
+  if (text == nullptr) return {};
+  if (!text->is_string()) throw unexpected_answer(fmt::format("'{}'", key), *text, "text");
+  return text->get<std::string>().substr(0, kLongestReason);
+}
+
+bool is_answered_time(const Json& value) {
+  return value.is_number() && std::isfinite(value.get<double>()) && value.get<double>() >= 0;
+}
 
 std::span<const WorkerRefusal> worker_refusals() {
   return kRefusals;
@@ -68,16 +67,16 @@ WorkerAnswer parse_answer(std::string_view line) {
   }
   if (!answer.values.is_object())
     throw Error(ErrorKind::environment, "answered with no JSON object: " + printable(line, 80));
-  if (const Json* leave = member(answer.values, "leave")) {
-    if (!leave->is_boolean()) throw unexpected("'leave'", *leave, "true or false");
+  if (const Json* leave = answer_member(answer.values, "leave")) {
+    if (!leave->is_boolean()) throw unexpected_answer("'leave'", *leave, "true or false");
     answer.leave = leave->get<bool>();
   }
-  const std::string failed = text_of(answer.values, "failed");
+  const std::string failed = answer_text(answer.values, "failed");
   if (failed.empty()) return answer;
   for (const WorkerRefusal& refusal : kRefusals)
     if (refusal.word == failed)
-      answer.refusal.emplace(refusal.kind, text_of(answer.values, "error"),
-                             text_of(answer.values, "next_step"));
+      answer.refusal.emplace(refusal.kind, answer_text(answer.values, "error"),
+                             answer_text(answer.values, "next_step"));
   if (!answer.refusal)
     throw Error(ErrorKind::environment,
                 "refused in a word that is not known: " + printable(failed, 80));
@@ -86,29 +85,30 @@ WorkerAnswer parse_answer(std::string_view line) {
 
 OpenedRow read_opened(const Json& answer) {
   OpenedRow row;
-  if (const Json* memory = member(answer, "memory")) {
-    if (!memory->is_object()) throw unexpected("'memory'", *memory, "an object");
+  if (const Json* memory = answer_member(answer, "memory")) {
+    if (!memory->is_object()) throw unexpected_answer("'memory'", *memory, "an object");
     row.memory.before_backward = bytes_of(*memory, "before_backward_bytes");
     row.memory.peak = bytes_of(*memory, "peak_bytes");
     row.memory.process_peak_growth = bytes_of(*memory, "process_peak_growth_bytes");
   }
-  if (const Json* facts = member(answer, "facts")) {
-    if (!facts->is_object()) throw unexpected("'facts'", *facts, "an object");
+  if (const Json* facts = answer_member(answer, "facts")) {
+    if (!facts->is_object()) throw unexpected_answer("'facts'", *facts, "an object");
     if (const size_t size = facts->dump().size(); size > kLongestFacts)
       throw Error(ErrorKind::environment,
                   fmt::format("answered with 'facts' of {} bytes, expected at most {}", size,
                               kLongestFacts));
     row.facts = *facts;
   }
-  if (const Json* seconds = member(answer, "first_run_s")) {
-    if (!is_time(*seconds)) throw unexpected("'first_run_s'", *seconds, "a time in seconds");
+  if (const Json* seconds = answer_member(answer, "first_run_s")) {
+    if (!is_answered_time(*seconds))
+      throw unexpected_answer("'first_run_s'", *seconds, "a time in seconds");
     row.first_run_s = seconds->get<double>();
   }
   return row;
 }
 
 std::vector<std::vector<double>> read_samples(const Json& answer, size_t series) {
-  const Json* samples = member(answer, "samples");
+  const Json* samples = answer_member(answer, "samples");
   if (samples == nullptr || !samples->is_array() || samples->empty())
     throw Error(ErrorKind::environment, "answered without samples");
   std::vector<std::vector<double>> all;
@@ -116,7 +116,7 @@ std::vector<std::vector<double>> read_samples(const Json& answer, size_t series)
     bool good = sample.is_array() && sample.size() == series;
     std::vector<double> times;
     for (size_t i = 0; good && i < series; ++i) {
-      good = is_time(sample[i]);
+      good = is_answered_time(sample[i]);
       if (good) times.push_back(sample[i].get<double>());
     }
     if (!good)

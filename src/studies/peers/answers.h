@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "measure/record.h"
+#include "profile/profile.h"
 
 namespace ridgeline {
 
@@ -29,8 +30,26 @@ struct OpenedRow {
 };
 OpenedRow read_opened(const Json& answer);
 
+// Of "open" of a profile: what all steps have in common, and how many of them can be asked for.
+struct OpenedProfile {
+  Profile profile;  // without steps
+  int steps = 0;
+  std::string trace_not_written;  // why; empty: it was, or need not be
+};
+OpenedProfile read_opened_profile(const Json& answer, int most_steps);
+
+// Of "step": adds it to the profile.
+void read_profile_step(const Json& answer, Profile& profile);
+
 // Of "sample": one list of times in milliseconds per sample, each as long as there are series.
 std::vector<std::vector<double>> read_samples(const Json& answer, size_t series);
+
+// For readers of answers: a member, where null is as good as none; text of bounded length, empty
+// where there is none; a time that is finite and not negative; and the error of all of them.
+const Json* answer_member(const Json& object, const char* key);
+std::string answer_text(const Json& object, const char* key);
+bool is_answered_time(const Json& value);
+Error unexpected_answer(std::string_view what, const Json& met, std::string_view expected);
 
 // A refusal's word in answers, its error and the status of its row.
 struct WorkerRefusal {

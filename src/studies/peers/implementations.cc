@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace ridgeline {
 namespace {
 
@@ -23,6 +25,31 @@ constexpr PeerImplementation kPeers[] = {
     {"jax.cudnn", "jax", "jax.nn.dot_product_attention by cuDNN"},
 };
 
+// peers/torch_forms.py has the same names.
+constexpr PeerImplementation kModelPeers[] = {
+    {"torch.eager", "torch", "PyTorch eager, attention as the formula is written"},
+    {"torch.sdpa", "torch", "PyTorch eager with scaled_dot_product_attention"},
+    {"torch.compile", "torch", "the model of torch.eager through torch.compile"},
+    {"torch.compile.sdpa", "torch", "the model of torch.sdpa through torch.compile"},
+    {"torch.compile.reduce-overhead", "torch", "the same with torch.compile's CUDA graphs"},
+};
+
+const PeerImplementation* find_in(std::span<const PeerImplementation> peers,
+                                  std::string_view name) {
+  for (const PeerImplementation& peer : peers)
+    if (peer.name == name) return &peer;
+  return nullptr;
+}
+
+std::string list_of(std::span<const PeerImplementation> peers, const char* heading) {
+  size_t width = 0;
+  for (const PeerImplementation& peer : peers) width = std::max(width, peer.name.size());
+  std::string text = heading;
+  for (const PeerImplementation& peer : peers)
+    text += fmt::format("  {:<{}} {}\n", peer.name, width, peer.summary);
+  return text;
+}
+
 }  // namespace
 
 std::span<const PeerImplementation> peer_implementations() {
@@ -30,16 +57,23 @@ std::span<const PeerImplementation> peer_implementations() {
 }
 
 const PeerImplementation* find_peer(std::string_view name) {
-  for (const PeerImplementation& peer : kPeers)
-    if (peer.name == name) return &peer;
-  return nullptr;
+  return find_in(kPeers, name);
+}
+
+std::span<const PeerImplementation> model_peers() {
+  return kModelPeers;
+}
+
+const PeerImplementation* find_model_peer(std::string_view name) {
+  return find_in(kModelPeers, name);
 }
 
 std::string peer_list() {
-  std::string text = "other libraries, where they are installed:\n";
-  for (const PeerImplementation& peer : kPeers)
-    text += fmt::format("  {:<20} {}\n", peer.name, peer.summary);
-  return text;
+  return list_of(kPeers, "other libraries, where they are installed:\n");
+}
+
+std::string model_peer_list() {
+  return list_of(kModelPeers, "models of other libraries, where they are installed:\n");
 }
 
 }  // namespace ridgeline

@@ -1,4 +1,4 @@
-// Attention of other libraries that can be measured beside ours; peers/ runs them.
+// Attention and models of other libraries that can be measured beside ours; peers/ runs them.
 #pragma once
 
 #include <span>
@@ -13,10 +13,14 @@ struct PeerImplementation {
   std::string_view summary;
 };
 
-std::span<const PeerImplementation> peer_implementations();
+std::span<const PeerImplementation> peer_implementations();  // of attention
 const PeerImplementation* find_peer(std::string_view name);  // null: not a peer's name
+// The same of whole models.
+std::span<const PeerImplementation> model_peers();
+const PeerImplementation* find_model_peer(std::string_view name);
 
 // For --list: a heading and a line for each.
 std::string peer_list();
+std::string model_peer_list();
 
 }  // namespace ridgeline

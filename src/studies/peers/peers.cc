@@ -79,16 +79,33 @@ Worker& Peers::worker(const PeerImplementation& peer) {
   return *worker;
 }
 
-std::optional<Record> Peers::run(const PeerImplementation& peer, const WorkerRow& row,
-                                 const WorkerRowOptions& options, Record described) {
+std::optional<Record> Peers::run(const PeerImplementation& peer, Record described,
+                                 const RunRow& row) {
   device_.ledger().start_over();
   try {
-    return run_worker_row(worker(peer), tensors_, device_, row, options, described);
+    return row(worker(peer), described);
   } catch (const Error& error) {  // there is no worker to ask
     described.time = utc_now();
     fail_worker_row(described, error);
     return described;
   }
+}
+
+std::optional<Record> Peers::run(const PeerImplementation& peer, const WorkerRow& row,
+                                 const WorkerRowOptions& options, Record described) {
+  return run(peer, std::move(described), [&](Worker& worker, Record record) {
+    return run_worker_row(worker, tensors_, device_, row, options, std::move(record));
+  });
+}
+
+std::optional<Record> Peers::run_profile(const ProfileWorkload& workload,
+                                         const PeerProfileOptions& options, Record described) {
+  const bool is_model = std::holds_alternative<ModelWorkload>(workload.of);
+  const PeerImplementation& peer =
+      *(is_model ? find_model_peer(workload.peer) : find_peer(workload.peer));
+  return run(peer, std::move(described), [&](Worker& worker, Record record) {
+    return run_worker_profile(worker, tensors_, device_, workload, options, std::move(record));
+  });
 }
 
 std::optional<Record> Peers::run_attention(const AttentionWorkload& workload,

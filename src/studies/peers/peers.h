@@ -1,4 +1,5 @@
-// Rows of the attention and kernel studies that another library runs, in a process of its own.
+// Rows of the attention, kernel and profile studies that another library runs, in a process of its
+// own.
 //
 //   Peers peers(device, {.interrupted = interrupted});
 //   Record described = describe_peer_attention(workload, device, options, blank);
@@ -16,6 +17,7 @@
 #include "studies/attention/row.h"
 #include "studies/kernel/row.h"
 #include "studies/peers/implementations.h"
+#include "studies/peers/profile_row.h"
 #include "studies/peers/row.h"
 #include "studies/peers/tensors.h"
 #include "studies/peers/worker.h"
@@ -42,10 +44,14 @@ class Peers {
                                       const AttentionStudyOptions& options, Record described);
   std::optional<Record> run_kernel(const KernelWorkload& workload,
                                    const KernelStudyOptions& options, Record described);
+  std::optional<Record> run_profile(const ProfileWorkload& workload,
+                                    const PeerProfileOptions& options, Record described);
 
  private:
   Worker& worker(const PeerImplementation& peer);
-  // Runs `row` in the worker of `peer`, with the GPU's memory left to it.
+  // What `row` makes of the worker of `peer` and a record, with the GPU's memory left to it.
+  using RunRow = std::function<std::optional<Record>(Worker&, Record)>;
+  std::optional<Record> run(const PeerImplementation& peer, Record described, const RunRow& row);
   std::optional<Record> run(const PeerImplementation& peer, const WorkerRow& row,
                             const WorkerRowOptions& options, Record described);
 

@@ -12,12 +12,6 @@
 namespace ridgeline {
 namespace {
 
-Json ask(Worker& worker, const Json& request) {
-  std::optional<Json> answer = worker.ask(request);
-  if (!answer) throw Interrupted();
-  return std::move(*answer);
-}
-
 // Samples come in batches, so that the worker runs one after the other without waiting for us.
 class Samples {
  public:
@@ -35,7 +29,7 @@ class Samples {
   void fetch() {
     constexpr double kBatchSeconds = 0.25;
     const double begin = monotonic_s();
-    const Json answer = ask(worker_, {{"do", "sample"}, {"count", count_}});
+    const Json answer = ask_worker(worker_, {{"do", "sample"}, {"count", count_}});
     batch_ = worker_.understood([&] { return read_samples(answer, series_); });
     at_ = 0;
     left_ = std::max(1, left_ - count_);
@@ -52,26 +46,29 @@ class Samples {
   size_t at_ = 0;
 };
 
-Json open_request(const WorkerRow& row, const WorkerTensors& tensors, const Device& device,
-                  const WorkerRowOptions& options) {
-  const AttentionConfig& config = row.config;
+}  // namespace
+
+Json ask_worker(Worker& worker, const Json& request) {
+  std::optional<Json> answer = worker.ask(request);
+  if (!answer) throw Interrupted();
+  return std::move(*answer);
+}
+
+Json open_request(const Device& device) {
   const DeviceFacts facts = device.facts();
-  Json request = {
+  return {
       {"do", "open"},
       {"device", facts.is_gpu() ? facts.kind + ":" + std::to_string(facts.ordinal) : facts.kind},
       {"threads", facts.threads},
-      {"budget_bytes", device.ledger().budget().count},
-      {"shape", {config.batch_size, config.heads, config.seq_len, config.head_dim}},
-      {"dtype", info(config.dtype).name},
-      {"causal", config.causal},
-      {"gradients", row.gradients},
-      {"folder", tensors.folder().string()},
-      {"results", options.verify}};
-  request.update(row.request);
-  return request;
+      {"budget_bytes", device.ledger().budget().count}};
 }
 
-}  // namespace
+Json attention_request(const AttentionConfig& config, const WorkerTensors& tensors) {
+  return {{"shape", {config.batch_size, config.heads, config.seq_len, config.head_dim}},
+          {"dtype", info(config.dtype).name},
+          {"causal", config.causal},
+          {"folder", tensors.folder().string()}};
+}
 
 std::optional<Record> run_worker_row(Worker& worker, WorkerTensors& tensors, Device& device,
                                      const WorkerRow& row, const WorkerRowOptions& options,
@@ -79,7 +76,11 @@ std::optional<Record> run_worker_row(Worker& worker, WorkerTensors& tensors, Dev
   const auto body = [&](Record& record) {
     HostThreads threads(device);
     tensors.provide(row.config, options.seed, threads.runner());
-    const Json answer = ask(worker, open_request(row, tensors, device, options));
+    Json request = open_request(device);
+    request.update(attention_request(row.config, tensors));
+    request.update({{"gradients", row.gradients}, {"results", options.verify}});
+    request.update(row.request);
+    const Json answer = ask_worker(worker, request);
     const OpenedRow opened = worker.understood([&] { return read_opened(answer); });
     record.memory.before_backward = opened.memory.before_backward;
     record.memory.peak = opened.memory.peak;
@@ -95,7 +96,7 @@ std::optional<Record> run_worker_row(Worker& worker, WorkerTensors& tensors, Dev
     Samples samples(worker, row.series.size(), options.protocol);
     sample_row(record, device, {options.protocol, options.interrupted}, row.series,
                [&](std::span<double> phase_ms) { samples.next(phase_ms); });
-    ask(worker, {{"do", "close"}});
+    ask_worker(worker, {{"do", "close"}});
     if (opened.first_run_s) record.protocol.first_run_s = *opened.first_run_s;
   };
   return try_row(std::move(described), {}, body, fail_worker_row);

@@ -30,6 +30,13 @@ struct WorkerRowOptions {
   std::function<bool()> interrupted = {};
 };
 
+// What every "open" has, and what one of attention has besides, once its inputs are provided.
+Json open_request(const Device& device);
+Json attention_request(const AttentionConfig& config, const WorkerTensors& tensors);
+
+// The answer to a request; throws Interrupted beside what Worker::ask throws.
+Json ask_worker(Worker& worker, const Json& request);
+
 // Fills in the results of `record`. Whatever the worker refuses, and its end, are statuses. Empty
 // when interrupted.
 std::optional<Record> run_worker_row(Worker& worker, WorkerTensors& tensors, Device& device,

@@ -1,6 +1,7 @@
 #include "studies/profile/metrics.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/printable.h"
 
@@ -54,7 +55,8 @@ class Folds {
   }
 
   Json json(const Fold& row) const {
-    Json json = {{"key", row.key.empty() ? kNoNode : printable(row.key, kLongestName)}};
+    const char* nobodys = profile_.has_nodes ? kNoNode : kNoPhase;
+    Json json = {{"key", row.key.empty() ? nobodys : printable(row.key, kLongestName)}};
     for (const auto& [name, text] :
          {std::pair("phase", &row.phase), {"category", &row.category}, {"scope", &row.scope}})
       if (!text->empty()) json[std::string_view(name)] = printable(*text, kLongestName);
@@ -63,9 +65,11 @@ class Folds {
     json["total_ms"] = 1e-6 * static_cast<double>(row.total_ns) / steps_;
     json["mean_us"] = row.mean_us();
     json["share"] = row.share;
-    json["flops"] = row.cost.flops / steps_;
-    json["flops_per_s"] = row.flops_per_s();
-    json["bytes_per_s"] = row.bytes_per_s();
+    if (profile_.has_nodes) {
+      json["flops"] = row.cost.flops / steps_;
+      json["flops_per_s"] = row.flops_per_s();
+      json["bytes_per_s"] = row.bytes_per_s();
+    }
     if (const auto error = row.prediction_error()) {
       json["predicted_us"] = *row.predicted_us / static_cast<double>(row.invocations);
       json["roof_share"] = 1 / (1 + *error);
@@ -142,6 +146,9 @@ Json profile_metrics(const Profile& profile) {
   }
   if (profile.untraced_device_ms > 0 && sees_waiting(profile))
     metrics["untraced_device_ms"] = profile.untraced_device_ms;
+  std::set<std::string_view> names;
+  for (const Invocation& each : profile.invocations) names.insert(each.work.name);
+  metrics["kernels"] = names.size();
   metrics["starts"] = starts_per_step(profile);
   metrics["unmapped"] = profile.unmapped;
   metrics["captured"] = profile.captured;
@@ -163,8 +170,8 @@ Json profile_metrics(const Profile& profile) {
   metrics["folds"] = Json{{"phase", folds.of(FoldBy::phase)},
                           {"category", folds.of(FoldBy::category)},
                           {"phase_category", folds.of_each_phase(FoldBy::category)},
-                          {"scope", folds.of_each_phase(FoldBy::scope)},
                           {"kernel", folds.of_each_phase(FoldBy::kernel)}};
+  if (profile.has_nodes) metrics["folds"]["scope"] = folds.of_each_phase(FoldBy::scope);
   return metrics;
 }
 

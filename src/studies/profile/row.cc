@@ -46,12 +46,14 @@ ProfileStudy::ProfileStudy(Device& device, ProfileStudyOptions options)
 
 Record ProfileStudy::describe(const ProfileWorkload& workload, const Record& blank) const {
   Record record = describe_row({.study = "profile",
-                                .implementation = info(workload.mode).name,
+                                .implementation = workload.implementation(),
                                 .workload = workload_json(workload),
                                 .seed = options_.seed,
                                 .settings = options_.settings},
                                device_, blank);
   record.settings["schedule"] = to_string(options_.schedule);
+  if (!workload.peer.empty() && record.settings.contains("optimizer"))
+    record.settings["optimizer"] = "pytorch";
   return record;
 }
 
@@ -60,7 +62,8 @@ std::unique_ptr<Executable> ProfileStudy::build(const ProfileWorkload& workload)
                                       profile_options(workload, device_));
 }
 
-Bytes ProfileStudy::predicted_peak(const ProfileWorkload& workload) const {
+std::optional<Bytes> ProfileStudy::predicted_peak(const ProfileWorkload& workload) const {
+  if (!workload.peer.empty()) return std::nullopt;
   return build(workload)->predicted_peak();
 }
 

@@ -44,7 +44,8 @@ class ProfileStudy {
   ProfileStudy(Device& device, ProfileStudyOptions options);
 
   Record describe(const ProfileWorkload& workload, const Record& blank) const;  // nothing is traced
-  Bytes predicted_peak(const ProfileWorkload& workload) const;
+  // Nothing is predicted of other libraries.
+  std::optional<Bytes> predicted_peak(const ProfileWorkload& workload) const;
   double expected_s(const ProfileWorkload& workload, const Record& described) const;
   // Empty: interrupted.
   std::optional<Record> run(const ProfileWorkload& workload, const ProfileRowOptions& how,

@@ -1,10 +1,13 @@
 // The profile study: which kernels take the time of a step, in which phase, and why.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/file_io.h"
 #include "base/print.h"
 #include "jit/cuda_libraries.h"
+#include "studies/peers/peers.h"
 #include "studies/profile/row.h"
 #include "studies/profile/tables.h"
 #include "studies/roofline/stored_ceilings.h"
@@ -40,7 +43,8 @@ class ProfileCommand final : public Study {
     std::string text = "sizes:\n ";
     for (const TransformerConfig& config : transformer_sizes()) text += " " + config.name;
     return text + "; or --attention\nscenarios:\n" + listed(scenarios(), kNameWidth) + "modes:\n" +
-           listed(modes(), kNameWidth) + "precisions:\n" + listed(model_precisions(), kNameWidth) +
+           listed(modes(), kNameWidth) + model_peer_list() + "attention of " + peer_list() +
+           "precisions:\n" + listed(model_precisions(), kNameWidth) +
            "tables:\n  phase, category, scope, kernel\n";
   }
 
@@ -63,6 +67,7 @@ class ProfileCommand final : public Study {
   std::vector<StudyRow> rows(StudyRun& run) override {
     ceilings_ = stored_ceilings(run.results_dir, run.device, run.blank.machine);
     study_.emplace(run.device, options(run));
+    peers_.emplace(run.device, PeersOptions{.interrupted = run.interrupted});
     traces_.clear();
     std::vector<StudyRow> rows;
     for (size_t i = 0; i < workloads_.size(); ++i) {
@@ -74,10 +79,8 @@ class ProfileCommand final : public Study {
       record.command = fmt::format(
           "ridgeline profile{} --seed {} --schedule {}{}{}", run.device_words, shared.seed,
           schedule_, axes_.attention ? " --attention" : "", to_command(axes_, workload));
-      const ProfileRowOptions how{.trace = traces_[i], .is_last = i + 1 == workloads_.size()};
-      rows.push_back(
-          {record, label(workload), study_->expected_s(workload, record),
-           [this, workload, how, record] { return study_->run(workload, how, record); }});
+      rows.push_back({record, label(workload), study_->expected_s(workload, record),
+                      [this, i, record] { return run_row(i, record); }});
     }
     return rows;
   }
@@ -95,8 +98,9 @@ class ProfileCommand final : public Study {
       print("\n{}\n", profile_name(record));
       const Words all = {"phase", "category", "kernel"};
       for (const std::string& by : by_.empty() ? all : Words{by_})
-        print("\n{}",
-              to_terminal(profile_folds(record, by, static_cast<size_t>(top_)), run.file("csv")));
+        if (const Table table = profile_folds(record, by, static_cast<size_t>(top_));
+            !table.rows.empty())
+          print("\n{}", to_terminal(table, run.file("csv")));
       print("\n");
       print_notes(profile_answers(record));
     }
@@ -145,6 +149,23 @@ class ProfileCommand final : public Study {
   }
 
  private:
+  static bool is_ours(const ProfileWorkload& workload) { return workload.peer.empty(); }
+
+  std::optional<Record> run_row(size_t number, const Record& described) {
+    const ProfileWorkload& workload = workloads_[number];
+    if (!is_ours(workload))
+      return peers_->run_profile(workload,
+                                 {.schedule = parsed_schedule_,
+                                  .seed = shared.seed,
+                                  .max_norm = optimizer_.max_norm,
+                                  .trace = traces_[number]},
+                                 described);
+    const auto following = std::span(workloads_).subspan(number + 1);
+    const ProfileRowOptions how{.trace = traces_[number],
+                                .is_last = std::ranges::none_of(following, is_ours)};
+    return study_->run(workload, how, described);
+  }
+
   ProfileStudyOptions options(const StudyRun& run) const {
     ProfileStudyOptions options{.schedule = parsed_schedule_,
                                 .optimizer = optimizer_,
@@ -166,12 +187,12 @@ class ProfileCommand final : public Study {
   // Where CUPTI did not open for tracing, another profiler may be at work, too.
   std::string why_not_counters() const {
     if (!tracer_) return is_part_ ? "" : why_not_;
-    if (workloads_.size() == 1) return {};
+    if (std::ranges::count_if(workloads_, is_ours) <= 1) return {};
     return "CUPTI traces the rows that follow, and cannot sample counters beside that; profile one "
            "row by itself";
   }
 
-  ProfileAxes axes_;
+  ProfileAxes axes_ = {.takes_peers = true};
   std::string schedule_ = to_string(ProfileSchedule{});
   std::string by_, trace_;  // empty: several tables; a file per row
   int top_ = 10;
@@ -185,6 +206,7 @@ class ProfileCommand final : public Study {
   std::vector<std::filesystem::path> traces_;
   std::optional<Roofline> ceilings_;
   std::optional<ProfileStudy> study_;
+  std::optional<Peers> peers_;
 };
 
 }  // namespace
@@ -198,6 +220,8 @@ StudyInfo profile_study() {
           "  ridgeline profile --impl vanilla,fused,flash,compiled    the ladder, side by side\n"
           "  ridgeline profile --model-size 2.7B --context-length 512 --precision mixed --impl "
           "compiled\n"
+          "  ridgeline profile --impl torch.eager,torch.compile,vanilla,compiled    beside "
+          "PyTorch\n"
           "  ridgeline profile --attention --seq-len 1024 --head-dim 64 --by scope",
       .make = make_study<ProfileCommand>,
       .csv = profile_csv,

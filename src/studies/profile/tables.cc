@@ -30,6 +30,14 @@ double sum_of(const std::vector<FoldRow>& rows, std::optional<double> FoldRow::*
   return sum;
 }
 
+// Folds leave some of many out, so that only older records are counted by them.
+double kernel_names(const Record& record) {
+  if (const auto kernels = number_in(*record.metrics, "kernels")) return *kernels;
+  std::set<std::string> names;
+  for (const FoldRow& row : fold_rows(record, "kernel")) names.insert(row.key);
+  return static_cast<double>(names.size());
+}
+
 }  // namespace
 
 Table profile_csv(std::span<const Record> records) {
@@ -110,7 +118,8 @@ std::vector<FoldColumn> fold_columns(std::string_view by, const std::vector<Fold
     columns.push_back({"phase", [](const FoldRow& row) { return row.phase; }});
   if (is_kernel) {
     columns.push_back({"category", [](const FoldRow& row) { return row.category; }});
-    columns.push_back({"scope", [](const FoldRow& row) { return row.scope; }});
+    if (std::ranges::any_of(rows, [](const FoldRow& row) { return !row.scope.empty(); }))
+      columns.push_back({"scope", [](const FoldRow& row) { return row.scope; }});
   } else {
     columns.push_back(number("kernels", &FoldRow::kernels, "{:.0f}"));
   }
@@ -118,8 +127,10 @@ std::vector<FoldColumn> fold_columns(std::string_view by, const std::vector<Fold
   columns.push_back(number("total ms", &FoldRow::total_ms, "{:.4f}"));
   columns.push_back(number("mean us", &FoldRow::mean_us, "{:.2f}"));
   columns.push_back(number("share %", &FoldRow::share, "{:.1f}", 100));
-  columns.push_back(number("GFLOP/s", &FoldRow::flops_per_s, "{:.1f}", 1e-9));
-  columns.push_back(number("GB/s", &FoldRow::bytes_per_s, "{:.1f}", 1e-9));
+  if (std::ranges::any_of(rows, [](const FoldRow& row) { return row.flops_per_s.has_value(); })) {
+    columns.push_back(number("GFLOP/s", &FoldRow::flops_per_s, "{:.1f}", 1e-9));
+    columns.push_back(number("GB/s", &FoldRow::bytes_per_s, "{:.1f}", 1e-9));
+  }
   if (std::ranges::any_of(rows, [](const FoldRow& row) { return row.predicted_us.has_value(); })) {
     columns.push_back(number("predicted us", &FoldRow::predicted_us, "{:.2f}"));
     columns.push_back(number("error %", &FoldRow::prediction_error, "{:+.0f}", 100));
@@ -193,14 +204,12 @@ Table profile_modes(std::span<const Record> records) {
   table.columns.insert(table.columns.end(), {"matmul %", "status"});
   for (const Record* record : rows) {
     const std::vector<FoldRow> phases = fold_rows(*record, "phase");
-    std::set<std::string> names;
-    for (const FoldRow& row : fold_rows(*record, "kernel")) names.insert(row.key);
     const Json metrics = record->metrics.value_or(Json::object());
     const auto span = time_of(*record, "span_ms"), busy = time_of(*record, "busy_ms");
     std::vector<std::string> cells = {
         profile_workload_name(*record),
         record->implementation,
-        phases.empty() ? "" : fmt::to_string(names.size()),
+        phases.empty() ? "" : cell(kernel_names(*record), "{:.0f}"),
         phases.empty() ? "" : cell(sum_of(phases, &FoldRow::invocations)),
         cell(number_in(metrics, "starts")),
         cell(number_in(metrics, "untraced_step_ms"), "{:.4f}"),
@@ -246,7 +255,12 @@ std::vector<std::string> profile_notes(std::span<const Record> records) {
       const std::string why_not = text_of(metrics, "why_not_cupti");
       add(fmt::format("times are by {}{}", source, why_not.empty() ? "" : ": " + why_not));
     }
+    const bool is_peers = metrics.contains("peer");
+    if (is_peers)
+      add("kernels of other libraries have no scopes, FLOPs or predictions; their models have our "
+          "shapes with weights of their own");
     for (const FoldRow& row : fold_rows(*record, "kernel")) {
+      if (is_peers) break;  // nothing is predicted of them
       has_folds = true;
       if (!row.predicted_us) continue;
       has_predictions = true;
@@ -268,7 +282,8 @@ std::vector<std::string> profile_notes(std::span<const Record> records) {
                       "process: profile it by itself",
                       name));
     for (const auto& [key, words] :
-         {std::pair("unmapped", "pieces of work belong to no node of the graph"),
+         {std::pair("unmapped", is_peers ? "pieces of work were started in no phase"
+                                         : "pieces of work belong to no node of the graph"),
           {"dropped", "records were lost, as buffers were full"},
           {"not_timed", "records came without times and are left out"}})
       if (const auto count = number_in(metrics, key); count && *count > 0)

@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/closest.h"
 #include "base/error.h"
 #include "base/print.h"
 #include "studies/attention/workload.h"
 #include "studies/host_tensors.h"
 #include "studies/model/metrics.h"
 #include "studies/model/program.h"
+#include "studies/peers/implementations.h"
 
 namespace ridgeline {
 namespace {
@@ -21,13 +23,44 @@ const AttentionConfig* attention_of(const ProfileWorkload& workload) {
   return std::get_if<AttentionConfig>(&workload.of);
 }
 
-std::vector<Mode> modes_of(const ProfileAxes& axes) {
-  std::vector<Mode> modes;
-  for (const std::string& text : axes.model.modes)
-    modes.push_back(parse_mode(axes.attention && text == "naive" ? "vanilla" : text));
-  std::ranges::sort(modes);
-  modes.erase(std::unique(modes.begin(), modes.end()), modes.end());
-  return modes;
+// What runs a problem: ours by mode, in the ladder's order, then others in that of --impl.
+struct Runner {
+  Mode mode = Mode::vanilla;
+  std::string peer = {};
+};
+
+std::span<const PeerImplementation> peers_of(const ProfileAxes& axes) {
+  if (!axes.takes_peers) return {};
+  return axes.attention ? peer_implementations() : model_peers();
+}
+
+Mode mode_named(const ProfileAxes& axes, const std::string& name) {
+  const std::string wanted = axes.attention && name == "naive" ? "vanilla" : name;
+  for (const ModeInfo& mode : modes())
+    if (mode.name == wanted) return mode.mode;
+  KnownNames known{.what = "a mode", .names = names_of(modes())};
+  if (axes.takes_peers)
+    known.what = axes.attention ? "a mode or another library's attention"
+                                : "a mode or another library's model";
+  for (const PeerImplementation& peer : peers_of(axes)) known.names.emplace_back(peer.name);
+  throw unknown_name(name, known);
+}
+
+std::vector<Runner> runners_of(const ProfileAxes& axes) {
+  std::vector<Mode> own;
+  std::vector<Runner> others;
+  for (const std::string& name : axes.model.modes) {
+    if (std::ranges::find(peers_of(axes), name, &PeerImplementation::name) == peers_of(axes).end())
+      own.push_back(mode_named(axes, name));
+    else if (std::ranges::find(others, name, &Runner::peer) == others.end())
+      others.push_back({.peer = name});
+  }
+  std::ranges::sort(own);
+  own.erase(std::unique(own.begin(), own.end()), own.end());
+  std::vector<Runner> runners;
+  for (const Mode mode : own) runners.push_back({.mode = mode});
+  runners.insert(runners.end(), others.begin(), others.end());
+  return runners;
 }
 
 std::vector<ProfileWorkload> attention_workloads(const ProfileAxes& axes) {
@@ -45,7 +78,7 @@ std::vector<ProfileWorkload> attention_workloads(const ProfileAxes& axes) {
     for (const int64_t head_dim : head_dims)
       for (const int64_t seq_len : axes.seq_lens)
         for (const Scenario scenario : scenarios)
-          for (const Mode mode : modes_of(axes))
+          for (const Runner& runner : runners_of(axes))
             workloads.push_back(
                 {AttentionConfig{
                      .batch_size = axes.gave_batch_size ? axes.model.batch_size : kBatchSize,
@@ -54,7 +87,7 @@ std::vector<ProfileWorkload> attention_workloads(const ProfileAxes& axes) {
                      .head_dim = head_dim,
                      .causal = axes.causal,
                      .dtype = parse_float_dtype(dtype)},
-                 mode, scenario});
+                 runner.mode, scenario, runner.peer});
   return workloads;
 }
 
@@ -70,16 +103,17 @@ Json workload_json(const ProfileWorkload& workload) {
 }
 
 std::string label(const ProfileWorkload& workload) {
-  const std::string_view scenario = info(workload.scenario).name, mode = info(workload.mode).name;
+  const std::string_view scenario = info(workload.scenario).name,
+                         implementation = workload.implementation();
   if (const AttentionConfig* config = attention_of(workload))
-    return fmt::format("attention S={} d={} batch={}{} {}{} {}, {}", config->seq_len,
-                       config->head_dim, config->batch_size,
-                       config->heads > 1 ? fmt::format(" heads={}", config->heads) : "",
-                       info(config->dtype).name, config->causal ? " causal" : "", scenario, mode);
+    return fmt::format(
+        "attention S={} d={} batch={}{} {}{} {}, {}", config->seq_len, config->head_dim,
+        config->batch_size, config->heads > 1 ? fmt::format(" heads={}", config->heads) : "",
+        info(config->dtype).name, config->causal ? " causal" : "", scenario, implementation);
   const auto& model = std::get<ModelWorkload>(workload.of);
   return fmt::format("{} context={} batch={} {} {}, {}", model.config.name,
                      model.config.context_length, model.config.batch_size,
-                     info(model.precision).name, scenario, mode);
+                     info(model.precision).name, scenario, implementation);
 }
 
 std::string file_name(const ProfileWorkload& workload) {
@@ -145,6 +179,12 @@ void add_profile_axes(Flags& flags, ProfileAxes* axes) {
   batch_size.rules.given = &axes->gave_batch_size;
   flags.at("--d-model").help = "width of the residual stream; of attention as --head-dim";
   flags.at("--heads").help = "number of heads; of attention 1 unless given";
+  Flag& implementations = flags.at("--impl");
+  implementations.help += "; other libraries as --list has them";
+  for (const PeerImplementation& peer : model_peers())
+    implementations.rules.choices.emplace_back(peer.name);
+  for (const PeerImplementation& peer : peer_implementations())
+    if (!find_model_peer(peer.name)) implementations.rules.choices.emplace_back(peer.name);
   flags.add(kAttention, &axes->attention, "attention by itself instead of whole models");
   flags.add("--seq-len", &axes->seq_lens, "sequence lengths of attention",
             {.shows_default = true, .needs = {kAttention}});
@@ -156,14 +196,16 @@ void add_profile_axes(Flags& flags, ProfileAxes* axes) {
 
 std::vector<ProfileWorkload> workloads_of(const ProfileAxes& axes) {
   if (axes.attention) return attention_workloads(axes);
-  // Those that follow each other in a ModelMatrix differ in their mode; scenarios go around that.
+  const std::vector<Runner> runners = runners_of(axes);
+  ModelAxes models = axes.model;
+  models.modes = {std::string(info(Mode::vanilla).name)};
   std::vector<ProfileWorkload> workloads;
-  const std::vector<ModelWorkload> models = workloads_of(axes.model);
-  const size_t modes = modes_of(axes).size();
-  for (size_t first = 0; first < models.size(); first += modes)
+  for (ModelWorkload& model : workloads_of(models))
     for (const Scenario scenario : scenarios_of(axes.model))
-      for (size_t i = first; i < first + modes; ++i)
-        workloads.push_back({models[i], models[i].mode, scenario});
+      for (const Runner& runner : runners) {
+        model.mode = runner.mode;
+        workloads.push_back({model, runner.mode, scenario, runner.peer});
+      }
   return workloads;
 }
 
@@ -187,10 +229,11 @@ std::string to_command(const ProfileAxes& axes, const ProfileWorkload& workload)
         "--scenario {} --impl {}",
         config->batch_size, config->heads, config->head_dim, config->seq_len,
         info(config->dtype).name, config->causal ? " --causal" : "", info(workload.scenario).name,
-        info(workload.mode).name);
+        workload.implementation());
   ModelAxes one = axes.model;
   one.scenarios = {std::string(info(workload.scenario).name)};
-  return to_command(one) + to_command(std::get<ModelWorkload>(workload.of));
+  return to_command(one) +
+         to_command(std::get<ModelWorkload>(workload.of), workload.implementation());
 }
 
 }  // namespace ridgeline

@@ -19,6 +19,9 @@ struct ProfileWorkload {
   std::variant<ModelWorkload, AttentionConfig> of;
   Mode mode = Mode::vanilla;
   Scenario scenario = Scenario::full_step;  // of attention: forward, or forward and backward
+  std::string peer = {};                    // another library's, which has no mode; empty: ours
+
+  std::string_view implementation() const { return peer.empty() ? info(mode).name : peer; }
 };
 
 Json workload_json(const ProfileWorkload& workload);
@@ -41,7 +44,8 @@ void fill_inputs(const ProfileWorkload& workload, Executable& executable, ModelI
 
 struct ProfileAxes {
   ModelAxes model = {.context_lengths = {128}, .scenarios = {"full-step"}};
-  bool attention = false;  // instead of models
+  bool takes_peers = false;  // implementations of other libraries, too
+  bool attention = false;    // instead of models
   bool gave_batch_size = false, gave_scenarios = false;
   std::vector<int64_t> seq_lens = {1024};
   std::vector<int64_t> head_dims = {64};
@@ -50,7 +54,7 @@ struct ProfileAxes {
 };
 void add_profile_axes(Flags& flags, ProfileAxes* axes);
 
-// Modes of one problem follow each other. Throws usage errors.
+// Modes of one problem follow each other, and then its peers. Throws usage errors.
 std::vector<ProfileWorkload> workloads_of(const ProfileAxes& axes);
 // A flag that names one file for what each row writes. Throws a usage error for several rows and
 // for a path that cannot be written; gives what keeps a pipe open until it is.

@@ -1,4 +1,5 @@
-"""A peer of the standard library alone: attention in plain Python, and every way in which a worker can fail."""
+"""A peer of the standard library alone: attention in plain Python, profiles that are made up, and every way in which a
+worker can fail."""
 import array
 import json
 import math
@@ -37,6 +38,36 @@ ODD_ANSWERS = {  # by $FAKE_ANSWER: to the first request of a row that answers a
     "a list": lambda: "[1, 2]",
     "nothing": lambda: "",
 }
+
+
+# One step of a GPU: a product and a softmax of forward, started one by one; a graph of backward; a copy of no phase.
+STEP = {"begin_ns": 0, "end_ns": 10_000_000, "names": ["nvjet_tst_128x64", "cunn_SoftMaxForward", "Memcpy HtoD",
+                                                       "cudaLaunchKernel", "cudaGraphLaunch"],
+        "calls": [[3, 0, 1_000_000], [3, 1_000_000, 500_000], [4, 1_500_000, 500_000]],
+        "work": [[0, 0, 0, 1_000_000, 2_000_000, 0], [1, 0, 0, 3_000_000, 1_000_000, 1],
+                 [0, 0, 1, 5_000_000, 1_000_000, 2], [0, 0, 1, 6_000_000, 2_000_000, 2],
+                 [2, 1, -1, 8_000_000, 1_000_000, -1]]}
+
+ODD_PROFILES = {  # by $FAKE_ANSWER: what takes the place of the right members
+    "no profile": {"profile": None},
+    "negative time": {"step": {"work": [[0, 0, 0, 0, -1, -1]]}},
+}
+
+
+def profile_answer(request, state):
+    if request["do"] == "open":
+        state["odd"] = {} if request["implementation"] != "torch.sdpa" else ODD_PROFILES[os.environ["FAKE_ANSWER"]]
+        if request["implementation"] == "torch.compile":
+            return {"failed": "invalid", "error": "it recompiled"}
+        if request["trace"]:
+            with open(request["trace"], "w", encoding="ascii") as file:
+                file.write("{}")
+        answer = {"facts": {"request": request}, "first_run_s": 0.5, "memory": {"peak_bytes": 4096},
+                  "profile": {"source": "made up", "steps": request["schedule"]["active"], "untraced_step_ms": 8.0}}
+        return answer | {key: value for key, value in state["odd"].items() if key == "profile"}
+    if request["do"] == "step":
+        return {"step": STEP | state["odd"].get("step", {})}
+    return {}
 
 
 def load(request, name):
@@ -133,7 +164,9 @@ def main():
             sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape") + b"\n")
             sys.stdout.flush()
             continue
-        result = answer(json.loads(line), state)
+        if json.loads(line)["do"] == "open":
+            state["answer"] = profile_answer if json.loads(line)["study"] == "profile" else answer
+        result = state["answer"](json.loads(line), state)
         print("no JSON at all" if result is None else json.dumps(result), flush=True)
 
 

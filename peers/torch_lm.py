@@ -1,4 +1,4 @@
-"""TransformerLM in PyTorch, as spec'd for the study: the peer of `ridgeline model`, eager and for torch.compile."""
+"""TransformerLM in PyTorch with the maths of docs/models.md: the peer of our models, eager and for torch.compile."""
 import math
 
 import torch

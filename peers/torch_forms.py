@@ -1,4 +1,4 @@
-"""The forms of PyTorch that whole models are compared with. Needs no PyTorch, so that it starts no GPU context."""
+"""The forms in which PyTorch runs whole models. Needs no PyTorch, so that it starts no GPU context."""
 import dataclasses
 
 SCENARIOS = ("forward", "fwd-bwd", "full-step")
@@ -21,6 +21,14 @@ FORMS = {
     "autotune": Form(mode="max-autotune-no-cudagraphs", capture=True),
     "graph-cast": Form(capture=True, cast_ahead=True),
     "autotune-cast": Form(mode="max-autotune-no-cudagraphs", capture=True, cast_ahead=True),
+}
+# Those that are implementations of ridgeline by themselves; src/studies/peers/implementations.cc has the same names.
+MODELS = {
+    "torch.eager": Form(attention="plain", mode=None),
+    "torch.sdpa": Form(mode=None),
+    "torch.compile": Form(attention="plain"),
+    "torch.compile.sdpa": Form(),
+    "torch.compile.reduce-overhead": Form(mode="reduce-overhead"),
 }
 # By what a run may cost: torch.compile of a large model takes minutes.
 PEERS = {
