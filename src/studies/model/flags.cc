@@ -35,18 +35,30 @@ std::string above_zero(const std::string& text) {
              : fmt::format("'{}' is not a number above 0", text);
 }
 
-}  // namespace
-
-void add_model_axes(Flags& flags, ModelAxes* axes) {
+void add_named_sizes(Flags& flags, ModelAxes* axes) {
   flags.add("--model-size", &axes->sizes, "small, medium, large, xl, 2.7B or 10B; see model --list",
             {.shows_default = true, .choices = names_of(transformer_sizes())});
   flags.add("--context-length", &axes->context_lengths, "tokens per sequence",
             {.shows_default = true});
   flags.add("--batch-size", &axes->batch_size, "sequences per step",
             {.shows_default = true, .range = FlagRange{1, 1 << 20}});
+}
+
+void add_overrides(Flags& flags, ModelAxes* axes) {
+  for (const OverrideFlag& override : kOverrides)
+    flags.add(override.flag, &(axes->overrides.*override.size),
+              std::string(override.description) + ", instead of the size's own",
+              {.range = FlagRange{1, 1 << 24}});
+}
+
+}  // namespace
+
+void add_model_axes(Flags& flags, ModelAxes* axes) {
+  add_named_sizes(flags, axes);
   flags.add("--precision", &axes->precisions, "fp32, tf32 or mixed (bf16 autocast)",
             {.shows_default = true, .choices = names_of(model_precisions())});
-  flags.add("--impl,--mode", &axes->modes, "rungs of the ladder: vanilla (eager), fused, flash, compiled",
+  flags.add("--impl,--mode", &axes->modes,
+            "rungs of the ladder: vanilla (eager), fused, flash, compiled",
             {.shows_default = true, .choices = names_of(modes())});
   flags.add("--scenario", &axes->scenarios, "forward, fwd-bwd, full-step",
             {.shows_default = true, .choices = names_of(scenarios())});
@@ -55,10 +67,12 @@ void add_model_axes(Flags& flags, ModelAxes* axes) {
   flags.add("--max-norm", &axes->max_norm,
             "full-step: scale gradients so that their norm over all parameters is at most this",
             {.check = {above_zero, "NORM"}});
-  for (const OverrideFlag& override : kOverrides)
-    flags.add(override.flag, &(axes->overrides.*override.size),
-              std::string(override.description) + ", instead of the size's own",
-              {.range = FlagRange{1, 1 << 24}});
+  add_overrides(flags, axes);
+}
+
+void add_model_sizes(Flags& flags, ModelAxes* axes) {
+  add_named_sizes(flags, axes);
+  add_overrides(flags, axes);
 }
 
 std::vector<ModelWorkload> workloads_of(const ModelAxes& axes) {
