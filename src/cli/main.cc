@@ -38,6 +38,8 @@ constexpr const char* kFooter =
     "read\n"
     "  ridgeline roofline && ridgeline gemm                the roof of this machine, and products "
     "below it\n"
+    "  ridgeline cost layer --dtype bf16 --gpu A100,H100   what it costs on GPUs that are not "
+    "here\n"
     "  ridgeline compare before.jsonl after.jsonl --gate slower:3%   is it faster, and is that "
     "noise\n"
     "  ridgeline doctor                                    what was found here, and what is "

@@ -1,33 +1,204 @@
 #include "cost/device_specs.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
+#include <utility>
+#include <vector>
+
+#include "base/closest.h"
 
 namespace ridgeline {
 namespace {
 
-// Data sheets of NVIDIA. GeForce cards sum in fp32 at half the rate of their professional sisters.
+// Each row names its source, a publication of NVIDIA. Where a table gives figures with sparsity
+// only, half of them is the dense one. GeForce cards sum in fp32 at half the rate of their
+// professional sisters. Of several that fit a short name, such as A100, the last one is meant.
 constexpr GpuSpec kSpecs[] = {
-    {"A100 SXM 40 GB", {"A100", "SXM4-40GB"}, 312, 156, 19.5, 0, 1555, 40},
-    {"A100 PCIe 40 GB", {"A100", "PCIE-40GB"}, 312, 156, 19.5, 0, 1555, 40},
-    {"A100 PCIe 80 GB", {"A100", "PCIe"}, 312, 156, 19.5, 0, 1935, 80},
-    {"A100 SXM 80 GB", {"A100", ""}, 312, 156, 19.5, 0, 2039, 80},
-    {"H100 PCIe", {"H100", "PCIe"}, 756.5, 378, 51.2, 1513, 2039, 80},
-    {"H100 NVL", {"H100", "NVL"}, 835.5, 417.5, 60, 1671, 3938, 94},
-    {"H100 SXM", {"H100", "HBM3"}, 989.4, 494.7, 66.9, 1978.9, 3352, 80},
-    {"H200 NVL", {"H200", "NVL"}, 835.5, 417.5, 60, 1671, 4800, 141},
-    {"H200 SXM", {"H200", ""}, 989.4, 494.7, 66.9, 1978.9, 4800, 141},
-    {"B200", {"B200", ""}, 2250, 1125, 75, 4500, 8000, 180},
-    {"L40S", {"L40S", ""}, 362.05, 183, 91.6, 733, 864, 48},
-    {"L4", {"NVIDIA L4", ""}, 121, 60.5, 30.3, 242.5, 300, 24},
-    {"RTX A6000", {"RTX A6000", ""}, 154.8, 77.4, 38.7, 0, 768, 48},
-    {"A10", {"NVIDIA A10", ""}, 125, 62.5, 31.2, 0, 600, 24},
-    {"RTX 4090", {"RTX 4090", ""}, 165.2, 82.6, 82.6, 330.3, 1008, 24},
+    // T4 data sheet: "mixed precision" and "single precision".
+    {.name = "T4",
+     .words = {"T4", ""},
+     .fp16 = 65,
+     .fp32 = 8.1,
+     .gigabytes_per_s = 320,
+     .memory_gigabytes = 16},
+    // V100 data sheet: "tensor performance" is fp16, dense.
+    {.name = "V100 PCIe 16 GB",
+     .words = {"V100", "PCIE-16GB"},
+     .fp16 = 112,
+     .fp32 = 14,
+     .gigabytes_per_s = 900,
+     .memory_gigabytes = 16},
+    {.name = "V100 PCIe 32 GB",
+     .words = {"V100", "PCIE-32GB"},
+     .fp16 = 112,
+     .fp32 = 14,
+     .gigabytes_per_s = 900,
+     .memory_gigabytes = 32},
+    {.name = "V100 SXM 16 GB",
+     .words = {"V100", "SXM2-16GB"},
+     .fp16 = 125,
+     .fp32 = 15.7,
+     .gigabytes_per_s = 900,
+     .memory_gigabytes = 16},
+    {.name = "V100 SXM 32 GB",
+     .words = {"V100", "SXM2-32GB"},
+     .fp16 = 125,
+     .fp32 = 15.7,
+     .gigabytes_per_s = 900,
+     .memory_gigabytes = 32},
+    // A100 data sheets (40 GB, 80 GB): dense beside sparse.
+    {.name = "A100 PCIe 40 GB",
+     .words = {"A100", "PCIE-40GB"},
+     .fp16 = 312,
+     .bf16 = 312,
+     .tf32 = 156,
+     .fp32 = 19.5,
+     .gigabytes_per_s = 1555,
+     .memory_gigabytes = 40},
+    {.name = "A100 SXM 40 GB",
+     .words = {"A100", "SXM4-40GB"},
+     .fp16 = 312,
+     .bf16 = 312,
+     .tf32 = 156,
+     .fp32 = 19.5,
+     .gigabytes_per_s = 1555,
+     .memory_gigabytes = 40},
+    {.name = "A100 PCIe 80 GB",
+     .words = {"A100", "PCIe"},
+     .fp16 = 312,
+     .bf16 = 312,
+     .tf32 = 156,
+     .fp32 = 19.5,
+     .gigabytes_per_s = 1935,
+     .memory_gigabytes = 80},
+    {.name = "A100 SXM 80 GB",
+     .words = {"A100", ""},
+     .fp16 = 312,
+     .bf16 = 312,
+     .tf32 = 156,
+     .fp32 = 19.5,
+     .gigabytes_per_s = 2039,
+     .memory_gigabytes = 80},
+    // H100 data sheet: with sparsity only; the paper "H100 Tensor Core GPU Architecture": dense.
+    {.name = "H100 PCIe",
+     .words = {"H100", "PCIe"},
+     .fp16 = 756.5,
+     .bf16 = 756.5,
+     .tf32 = 378,
+     .fp32 = 51.2,
+     .fp8 = 1513,
+     .gigabytes_per_s = 2039,
+     .memory_gigabytes = 80},
+    {.name = "H100 NVL",
+     .words = {"H100", "NVL"},
+     .fp16 = 835.5,
+     .bf16 = 835.5,
+     .tf32 = 417.5,
+     .fp32 = 60,
+     .fp8 = 1671,
+     .gigabytes_per_s = 3938,
+     .memory_gigabytes = 94},
+    {.name = "H100 SXM",
+     .words = {"H100", "HBM3"},
+     .fp16 = 989.4,
+     .bf16 = 989.4,
+     .tf32 = 494.7,
+     .fp32 = 66.9,
+     .fp8 = 1978.9,
+     .gigabytes_per_s = 3352,
+     .memory_gigabytes = 80},
+    // H200 data sheet: with sparsity only.
+    {.name = "H200 NVL",
+     .words = {"H200", "NVL"},
+     .fp16 = 835.5,
+     .bf16 = 835.5,
+     .tf32 = 417.5,
+     .fp32 = 60,
+     .fp8 = 1671,
+     .gigabytes_per_s = 4800,
+     .memory_gigabytes = 141},
+    {.name = "H200 SXM",
+     .words = {"H200", ""},
+     .fp16 = 989.4,
+     .bf16 = 989.4,
+     .tf32 = 494.7,
+     .fp32 = 66.9,
+     .fp8 = 1978.9,
+     .gigabytes_per_s = 4800,
+     .memory_gigabytes = 141},
+    // DGX B200 and HGX B200 data sheets, dense: an eighth of a system.
+    {.name = "B200",
+     .words = {"B200", ""},
+     .fp16 = 2250,
+     .bf16 = 2250,
+     .tf32 = 1125,
+     .fp32 = 75,
+     .fp8 = 4500,
+     .gigabytes_per_s = 8000,
+     .memory_gigabytes = 180},
+    // L40S data sheet: dense beside sparse.
+    {.name = "L40S",
+     .words = {"L40S", ""},
+     .fp16 = 362.05,
+     .bf16 = 362.05,
+     .tf32 = 183,
+     .fp32 = 91.6,
+     .fp8 = 733,
+     .gigabytes_per_s = 864,
+     .memory_gigabytes = 48},
+    // L4 data sheet: with sparsity only.
+    {.name = "L4",
+     .words = {"NVIDIA L4", ""},
+     .fp16 = 121,
+     .bf16 = 121,
+     .tf32 = 60.5,
+     .fp32 = 30.3,
+     .fp8 = 242.5,
+     .gigabytes_per_s = 300,
+     .memory_gigabytes = 24},
+    // RTX A6000 data sheet: with sparsity only (309.7).
+    {.name = "RTX A6000",
+     .words = {"RTX A6000", ""},
+     .fp16 = 154.8,
+     .bf16 = 154.8,
+     .tf32 = 77.4,
+     .fp32 = 38.7,
+     .gigabytes_per_s = 768,
+     .memory_gigabytes = 48},
+    // A10 data sheet: dense beside sparse.
+    {.name = "A10",
+     .words = {"NVIDIA A10", ""},
+     .fp16 = 125,
+     .bf16 = 125,
+     .tf32 = 62.5,
+     .fp32 = 31.2,
+     .gigabytes_per_s = 600,
+     .memory_gigabytes = 24},
+    // The paper "Ampere GA102 GPU Architecture": dense, sums in fp32.
+    {.name = "RTX 3090",
+     .words = {"RTX 3090", ""},
+     .fp16 = 71,
+     .bf16 = 71,
+     .tf32 = 35.6,
+     .fp32 = 35.6,
+     .gigabytes_per_s = 936,
+     .memory_gigabytes = 24},
+    // The paper "Ada GPU Architecture": dense, sums in fp32.
+    {.name = "RTX 4090",
+     .words = {"RTX 4090", ""},
+     .fp16 = 165.2,
+     .bf16 = 165.2,
+     .tf32 = 82.6,
+     .fp32 = 82.6,
+     .fp8 = 330.3,
+     .gigabytes_per_s = 1008,
+     .memory_gigabytes = 24},
 };
 
 // The rates of one row, per dtype.
 struct Rates {
-  double half, tf32, fp32, fp8;
+  double fp16 = 0, bf16 = 0, tf32 = 0, fp32 = 0, fp8 = 0;
 };
 
 struct Architecture {
@@ -35,11 +206,21 @@ struct Architecture {
   Rates flops_per_cycle;  // of one multiprocessor
 };
 
+constexpr Rates with_bf16(Rates rates) {
+  rates.bf16 = rates.fp16;
+  return rates;
+}
+constexpr Rates kVolta = {.fp16 = 1024, .fp32 = 128};
+constexpr Rates kLargeAmpere = with_bf16({.fp16 = 2048, .tf32 = 1024, .fp32 = 128});
+constexpr Rates kAmpere = with_bf16({.fp16 = 1024, .tf32 = 512, .fp32 = 256});
+constexpr Rates kAda = with_bf16({.fp16 = 1024, .tf32 = 512, .fp32 = 256, .fp8 = 2048});
+constexpr Rates kHopper = with_bf16({.fp16 = 4096, .tf32 = 2048, .fp32 = 256, .fp8 = 8192});
+constexpr Rates kBlackwell = with_bf16({.fp16 = 8192, .tf32 = 4096, .fp32 = 256, .fp8 = 16384});
+
 // Of the best card of each architecture: as a bound, generous for GeForce.
 constexpr Architecture kArchitectures[] = {
-    {80, {2048, 1024, 128, 0}},      {86, {1024, 512, 256, 0}},     {87, {1024, 512, 256, 0}},
-    {89, {1024, 512, 256, 2048}},    {90, {4096, 2048, 256, 8192}}, {100, {8192, 4096, 256, 16384}},
-    {103, {8192, 4096, 256, 16384}}, {120, {1024, 512, 256, 2048}},
+    {70, kVolta}, {75, kVolta},  {80, kLargeAmpere}, {86, kAmpere},     {87, kAmpere},
+    {89, kAda},   {90, kHopper}, {100, kBlackwell},  {103, kBlackwell}, {120, kAda},
 };
 
 // Whole words: "L4" is not an L40, "A10" neither an A100 nor an A10G, "H200" not a GH200.
@@ -56,8 +237,27 @@ bool contains_word(std::string_view text, std::string_view word) {
   return false;
 }
 
+// "a100", "sxm", "80" of "A100-SXM-80GB" and of "A100 SXM 80 GB".
+std::vector<std::string> name_parts(std::string_view text) {
+  std::vector<std::string> parts;
+  std::string part;
+  const auto end_part = [&] {
+    if (part.ends_with("gb")) part.resize(part.size() - 2);
+    if (!part.empty()) parts.push_back(std::exchange(part, {}));
+  };
+  for (const char c : text) {
+    if (std::isalnum(static_cast<unsigned char>(c)))
+      part += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    else
+      end_part();
+  }
+  end_part();
+  return parts;
+}
+
 double rate(const Rates& rates, std::string_view dtype) {
-  if (dtype == "bf16" || dtype == "fp16") return rates.half;
+  if (dtype == "fp16") return rates.fp16;
+  if (dtype == "bf16") return rates.bf16;
   if (dtype == "tf32") return rates.tf32;
   if (dtype == "fp32") return rates.fp32;
   if (dtype == "fp8") return rates.fp8;
@@ -65,14 +265,15 @@ double rate(const Rates& rates, std::string_view dtype) {
 }
 
 double reachable_rate(const Rates& rates, std::string_view dtype) {
-  const double ten_bits = std::max(rates.tf32, rates.half);
+  const double ten_bits = std::max(rates.tf32, rates.fp16);
   if (dtype == "tf32") return ten_bits;
   if (dtype == "fp32") return std::max(rates.fp32, ten_bits / 3);
   return rate(rates, dtype);
 }
 
 Rates rates_of(const GpuSpec& spec) {
-  return {spec.bf16, spec.tf32, spec.fp32, spec.fp8};
+  return {
+      .fp16 = spec.fp16, .bf16 = spec.bf16, .tf32 = spec.tf32, .fp32 = spec.fp32, .fp8 = spec.fp8};
 }
 
 }  // namespace
@@ -101,6 +302,28 @@ const GpuSpec* find_gpu_spec(std::string_view model) {
                     [&](std::string_view word) { return contains_word(model, word); }))
       return &spec;
   return nullptr;
+}
+
+std::string typed_name(const GpuSpec& spec) {
+  std::string text(spec.name);
+  std::ranges::replace(text, ' ', '-');
+  return text;
+}
+
+const GpuSpec& parse_gpu(std::string_view text) {
+  const std::vector<std::string> asked = name_parts(text);
+  const GpuSpec* found = nullptr;
+  for (const GpuSpec& spec : kSpecs) {
+    const std::vector<std::string> parts = name_parts(spec.name);
+    if (!asked.empty() && std::ranges::all_of(asked, [&](const std::string& part) {
+          return std::ranges::count(parts, part) > 0;
+        }))
+      found = &spec;
+  }
+  if (found != nullptr) return *found;
+  KnownNames known{.what = "a GPU whose data sheet is known", .names = {}};
+  for (const GpuSpec& spec : kSpecs) known.names.push_back(typed_name(spec));
+  throw unknown_name(text, known);
 }
 
 std::optional<double> gpu_flops_per_s(const GpuLimits& limits, std::string_view dtype) {

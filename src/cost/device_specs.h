@@ -15,7 +15,8 @@ namespace ridgeline {
 struct GpuSpec {
   std::string_view name;                  // for people
   std::array<std::string_view, 2> words;  // all are in the driver's name of the model
-  double bf16 = 0;                        // fp16 runs at the same rate on all of these
+  double fp16 = 0;
+  double bf16 = 0;
   double tf32 = 0;
   double fp32 = 0;  // of the ordinary cores
   double fp8 = 0;
@@ -28,6 +29,13 @@ std::span<const GpuSpec> gpu_specs();
 
 // By the driver's name of the model, such as "NVIDIA H100 80GB HBM3"; null: not listed.
 const GpuSpec* find_gpu_spec(std::string_view model);
+
+// What people type: "A100", "h100-pcie", "4090", "A100-40GB": the row whose name has all these
+// parts; of several the last, which is the largest of its kind. Throws a usage error that lists the
+// names.
+const GpuSpec& parse_gpu(std::string_view text);
+// "A100-SXM-80-GB": its name without spaces, which parse_gpu() reads.
+std::string typed_name(const GpuSpec& spec);
 
 // The row's own figure for "bf16", "fp16", "tf32", "fp32" or "fp8"; 0: none.
 double dense_tflops(const GpuSpec& spec, std::string_view dtype);

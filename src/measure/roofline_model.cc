@@ -151,6 +151,23 @@ std::vector<Roofline> rooflines(std::span<const Record> records) {
   return all;
 }
 
+Roofline data_sheet_roofline(const GpuSpec& spec) {
+  constexpr const char* kSource = "data sheet";
+  Roofline roofline{.device = "cuda",
+                    .title = std::string(spec.name),
+                    .fingerprint = {},
+                    .set_up = kSource,
+                    .compute = {},
+                    .memory = {}};
+  for (const char* dtype : {"fp32", "tf32", "fp16", "bf16", "fp8"})
+    if (const double rate = 1e12 * dense_tflops(spec, dtype); rate > 0)
+      roofline.compute.push_back({.dtype = dtype, .probe = kSource, .rate = rate, .spec = rate});
+  const double bandwidth = 1e9 * spec.gigabytes_per_s;
+  roofline.memory.push_back(
+      {.level = "memory", .probe = kSource, .rate = bandwidth, .spec = bandwidth});
+  return roofline;
+}
+
 const Roofline* roofline_of(const Record& record, std::span<const Roofline> all) {
   for (const Roofline& roofline : all)
     if (belongs(record, roofline)) return &roofline;

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cost/device_specs.h"
 #include "measure/arithmetic.h"
 #include "measure/record.h"
 
@@ -63,6 +64,9 @@ struct Roofline {
 // From the records of `ridgeline roofline`, whatever else is among them; of a ceiling measured
 // twice the later one counts.
 std::vector<Roofline> rooflines(std::span<const Record> records);
+
+// Of a GPU that nobody needs to own: its dense peaks and its bandwidth on paper, no caches.
+Roofline data_sheet_roofline(const GpuSpec& spec);
 
 // The roofline that belongs to a record: same machine, device, threads and instruction set. Null:
 // none.

@@ -55,10 +55,8 @@ Tensor fused_attention(const Tensor& q, const Tensor& k, const Tensor& v,
   return reshape(result.output, q.shape());
 }
 
-}  // namespace
-
-Graph attention_training_graph(const AttentionConfig& config, AttentionForm form,
-                               const std::function<Graph(const Graph&)>& forward_pass) {
+// Independent problems: batch times heads. Throws a usage error for sizes that make none.
+int64_t checked_problems(const AttentionConfig& config) {
   for (const auto& [name, size] :
        {std::pair{"batch size", config.batch_size}, std::pair{"number of heads", config.heads},
         std::pair{"sequence length", config.seq_len}, std::pair{"head width", config.head_dim}})
@@ -68,6 +66,31 @@ Graph attention_training_graph(const AttentionConfig& config, AttentionForm form
   if (__builtin_mul_overflow(config.batch_size, config.heads, &problems))
     throw Error(ErrorKind::usage, fmt::format("batch size {} times {} heads is too large",
                                               config.batch_size, config.heads));
+  return problems;
+}
+
+}  // namespace
+
+Graph attention_decoding_graph(const AttentionConfig& config, AttentionForm form) {
+  const int64_t problems = checked_problems(config);
+  AttentionConfig unmasked = config;  // the newest query sees every key
+  unmasked.causal = false;
+  Graph graph;
+  const TensorType query{config.dtype, {problems, 1, config.head_dim}};
+  const TensorType cached{config.dtype, {problems, config.seq_len, config.head_dim}};
+  const Tensor q = input(graph, "q", query);
+  const Tensor k = input(graph, "k", cached);
+  const Tensor v = input(graph, "v", cached);
+  const Tensor output = form == AttentionForm::fused ? fused_attention(q, k, v, unmasked)
+                                                     : plain_attention(q, k, v, unmasked.causal);
+  graph.mark_output("output", output.value());
+  verify(graph);
+  return graph;
+}
+
+Graph attention_training_graph(const AttentionConfig& config, AttentionForm form,
+                               const std::function<Graph(const Graph&)>& forward_pass) {
+  const int64_t problems = checked_problems(config);
   Graph graph;
   const TensorType type{config.dtype, {problems, config.seq_len, config.head_dim}};
   std::array<Tensor, 4> inputs;  // q, k, v and the gradient of the output

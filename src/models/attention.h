@@ -36,4 +36,9 @@ Graph attention_training_graph(const AttentionConfig& config,
                                AttentionForm form = AttentionForm::plain,
                                const std::function<Graph(const Graph&)>& forward_pass = {});
 
+// One new query of every problem over the keys and values of all seq_len tokens, as decoding has
+// it: inputs q [batch * heads, 1, d], k and v [batch * heads, S, d]; output "output".
+Graph attention_decoding_graph(const AttentionConfig& config,
+                               AttentionForm form = AttentionForm::plain);
+
 }  // namespace ridgeline

@@ -48,8 +48,9 @@ LayerWeights layer_weights(std::span<const Tensor> w) {
           .ln2 = w[8]};
 }
 
+// `cache`, if there is one, already has the keys and values of x.
 Tensor self_attention(const TransformerConfig& config, const Tensor& x, const LayerWeights& weights,
-                      const RopeTables& tables, AttentionForm form) {
+                      const RopeTables& tables, AttentionForm form, const KeyValueCache* cache) {
   Graph& graph = x.graph();
   const ScopeGuard scope(graph, "attention");
   const auto projected = [&](const Tensor& from, const Tensor& weight) {
@@ -61,18 +62,44 @@ Tensor self_attention(const TransformerConfig& config, const Tensor& x, const La
     return permute(reshape(projected(x, weight), split), {0, 2, 1, 3});
   };
   const Tensor q = rope(heads_of(weights.q), tables);
-  const Tensor k = rope(heads_of(weights.k), tables);
-  const Tensor v = heads_of(weights.v);
+  Tensor k = rope(heads_of(weights.k), tables);
+  Tensor v = heads_of(weights.v);
+  if (cache != nullptr) {
+    const std::string layer(layer_scope(graph.current_scope()));
+    graph.mark_output(layer + ".key", k.value());
+    graph.mark_output(layer + ".value", v.value());
+    k = cache->keys;
+    v = cache->values;
+  }
+  const bool causal = cache == nullptr;
   const AttentionSpec spec{.scale = 1.0 / std::sqrt(static_cast<double>(config.head_dim())),
-                           .mask = {.causal = true}};
+                           .mask = {.causal = causal}};
   const Tensor mixed = form == AttentionForm::fused ? attention(q, k, v, spec).output
-                                                    : plain_attention(q, k, v, true);
+                                                    : plain_attention(q, k, v, causal);
   return projected(reshape(permute(mixed, {0, 2, 1, 3}), x.shape()), weights.output);
 }
 
 Tensor residual(const Tensor& x, const Tensor& branch) {
   const ScopeGuard scope(x.graph(), "residual");
   return x + branch;
+}
+
+struct ModelInputs {
+  Tensor tokens;
+  RopeTables tables;
+  std::vector<Tensor> weights;
+};
+
+ModelInputs model_inputs(Graph& graph, const TransformerConfig& config, DType dtype) {
+  const std::vector<Parameter> parameters = transformer_parameters(config);
+  const TensorType ids{DType::i32, {config.batch_size, config.context_length}};
+  const TensorType table{dtype, {config.context_length, config.head_dim() / 2}};
+  ModelInputs inputs{.tokens = input(graph, "tokens", ids),
+                     .tables = {input(graph, "rope.cos", table), input(graph, "rope.sin", table)},
+                     .weights = {}};
+  for (const Parameter& each : parameters)
+    inputs.weights.push_back(parameter(graph, each.name, {dtype, each.shape}));
+  return inputs;
 }
 
 // The inputs that hold the parameters, as the forward pass has left them.
@@ -149,7 +176,7 @@ int64_t parameter_count(const TransformerConfig& config) {
 
 Tensor transformer_logits(const TransformerConfig& config, const Tensor& tokens,
                           std::span<const Tensor> weights, const RopeTables& rope_tables,
-                          AttentionForm form) {
+                          AttentionForm form, std::span<const KeyValueCache> caches) {
   const int64_t count = config.batch_size * config.context_length;
   Tensor x = embedding(reshape(tokens, {count}), weights[0]).named("embedded");
   for (int64_t layer = 0; layer < config.layers; ++layer) {
@@ -160,7 +187,8 @@ Tensor transformer_logits(const TransformerConfig& config, const Tensor& tokens,
     };
     const ScopeGuard scope(x.graph(), fmt::format("layers.{}", layer));
     const Tensor attended = self_attention(
-        config, named(rms_norm(x, w.ln1, config.norm_epsilon), "ln1"), w, rope_tables, form);
+        config, named(rms_norm(x, w.ln1, config.norm_epsilon), "ln1"), w, rope_tables, form,
+        caches.empty() ? nullptr : &caches[static_cast<size_t>(layer)]);
     x = named(residual(x, named(attended, "attn")), "attn_residual");
     const Tensor fed = swiglu(named(rms_norm(x, w.ln2, config.norm_epsilon), "ln2"), w.ffn);
     x = named(residual(x, named(fed, "ffn")), "ffn_residual");
@@ -172,31 +200,45 @@ Tensor transformer_logits(const TransformerConfig& config, const Tensor& tokens,
   return linear(x, lm_head).named("logits");
 }
 
-Graph training_graph(const TransformerConfig& config, const TrainingOptions& options) {
-  const std::vector<Parameter> parameters = transformer_parameters(config);
+Graph inference_graph(const TransformerConfig& config, const InferenceOptions& options) {
+  const bool decodes = options.phase == InferencePhase::decode;
+  TransformerConfig newest = config;
+  if (decodes) newest.context_length = 1;
   Graph graph;
-  const TensorType ids{DType::i32, {config.batch_size, config.context_length}};
-  const Tensor tokens = input(graph, "tokens", ids);
-  const TensorType table{DType::f32, {config.context_length, config.head_dim() / 2}};
-  const RopeTables tables{input(graph, "rope.cos", table), input(graph, "rope.sin", table)};
-  std::vector<Tensor> weights;
-  for (const Parameter& each : parameters)
-    weights.push_back(parameter(graph, each.name, {DType::f32, each.shape}));
+  const auto [tokens, tables, weights] = model_inputs(graph, newest, options.dtype);
+  const TensorType cached{
+      options.dtype, {config.batch_size, config.heads, config.context_length, config.head_dim()}};
+  std::vector<KeyValueCache> caches;
+  for (int64_t layer = 0; decodes && layer < config.layers; ++layer)
+    caches.push_back({input(graph, fmt::format("layers.{}.keys", layer), cached),
+                      input(graph, fmt::format("layers.{}.values", layer), cached)});
+  const Tensor logits =
+      transformer_logits(newest, tokens, weights, tables, options.attention, caches);
+  graph.mark_output("logits", logits.value());
+  verify(graph);
+  return graph;
+}
 
-  const Tensor logits = transformer_logits(config, tokens, weights, tables, options.attention);
+Graph training_graph(const TransformerConfig& config, const TrainingOptions& options) {
+  Graph graph;
+  const auto [tokens, tables, model_weights] = model_inputs(graph, config, DType::f32);
+  const size_t parameters = model_weights.size();
+
+  const Tensor logits =
+      transformer_logits(config, tokens, model_weights, tables, options.attention);
   if (options.scenario == Scenario::forward) {
     graph.mark_output("logits", logits.value());
     if (options.forward_pass) graph = options.forward_pass(graph);
     verify(graph);
     return graph;
   }
-  const Tensor targets = input(graph, "targets", ids);
+  const Tensor targets = input(graph, "targets", tokens.type());
   Tensor loss = cross_entropy(logits, reshape(targets, {logits.shape()[0]})).named("loss");
   graph.mark_output("loss", loss.value());
   if (options.forward_pass) graph = options.forward_pass(graph);
   loss = Tensor(graph, output_named(graph, "loss"));
-  std::vector<TrainedParameter> trained = trained_inputs(graph, parameters.size());
-  weights.clear();
+  std::vector<TrainedParameter> trained = trained_inputs(graph, parameters);
+  std::vector<Tensor> weights;
   for (const TrainedParameter& each : trained) weights.push_back(each.value);
 
   graph.begin_stage("backward");

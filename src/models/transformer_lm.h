@@ -41,11 +41,33 @@ TransformerConfig transformer_config(std::string_view name);
 std::vector<Parameter> transformer_parameters(const TransformerConfig& config);
 int64_t parameter_count(const TransformerConfig& config);
 
+// Of one layer: [batch, heads, tokens, head_dim] each.
+struct KeyValueCache {
+  Tensor keys, values;
+};
+
 // Logits [batch * context, vocabulary] of i32 tokens [batch, context]. `weights` in the order of
-// transformer_parameters().
+// transformer_parameters(). With `caches`, one per layer, the tokens are the newest ones: they see
+// all that is cached, their own keys and values among it, and the mask is gone.
 Tensor transformer_logits(const TransformerConfig& config, const Tensor& tokens,
                           std::span<const Tensor> weights, const RopeTables& rope_tables,
-                          AttentionForm form);
+                          AttentionForm form, std::span<const KeyValueCache> caches = {});
+
+enum class InferencePhase {
+  prefill,  // all tokens of the context at once
+  decode,   // one token more of every sequence, behind a cache that then holds the context
+};
+
+struct InferenceOptions {
+  InferencePhase phase = InferencePhase::prefill;
+  AttentionForm attention = AttentionForm::plain;
+  DType dtype = DType::f32;  // of parameters, activations and caches
+};
+
+// Inputs: "tokens", i32 [batch, context or 1], "rope.cos" and "rope.sin" of their positions, every
+// parameter; for decode "layers.N.keys" and "layers.N.values". Outputs: "logits" of all tokens; for
+// decode the new "layers.N.key" and "layers.N.value", whose place is in the cache.
+Graph inference_graph(const TransformerConfig& config, const InferenceOptions& options);
 
 enum class Scenario {
   forward,           // "logits" alone

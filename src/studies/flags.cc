@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "cost/device_specs.h"
 
 namespace ridgeline {
 namespace {
@@ -81,7 +82,7 @@ Words Flags::changed() const {
     const Words values = flag.values();
     if (values == flag.initial) continue;
     for (const std::string& value : values) {
-      words.push_back(flag.long_name());
+      if (flag.names.starts_with('-')) words.push_back(flag.long_name());
       if (!std::holds_alternative<bool*>(flag.target)) words.push_back(value);
     }
   }
@@ -95,6 +96,13 @@ Flag& add_implementations(Flags& flags, Words* names, const std::string& help, W
 Flag& add_dtypes(Flags& flags, Words* dtypes) {
   return flags.add("--dtype", dtypes, "fp32, tf32, bf16 or fp16",
                    {.choices = {"fp32", "tf32", "bf16", "fp16"}});
+}
+
+Flag& add_gpus(Flags& flags, Words* gpus) {
+  Words names;
+  for (const GpuSpec& spec : gpu_specs()) names.push_back(typed_name(spec));
+  return flags.add("--gpu", gpus, "GPUs by their data sheets: A100, H100-PCIe, 4090, ...",
+                   {.choices = std::move(names)});
 }
 
 Flag& add_head_dims(Flags& flags, std::vector<int64_t>* head_dims) {

@@ -72,6 +72,7 @@ class Flags {
 // Flags of a problem, each with one meaning in all studies that have it.
 Flag& add_implementations(Flags& flags, Words* names, const std::string& help, Words choices);
 Flag& add_dtypes(Flags& flags, Words* dtypes);
+Flag& add_gpus(Flags& flags, Words* gpus);                           // names for parse_gpu()
 Flag& add_head_dims(Flags& flags, std::vector<int64_t>* head_dims);  // and --d-model
 Flag& add_causal(Flags& flags, bool* causal);
 

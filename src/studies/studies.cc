@@ -14,11 +14,12 @@ StudyInfo gemm_study();
 StudyInfo roofline_study();
 StudyInfo profile_study();
 StudyInfo precision_study();
+StudyInfo cost_study();
 
 std::span<const StudyInfo> studies() {
   static const StudyInfo kStudies[] = {
       attention_study(), frontier_study(), kernel_study(),   model_study(),     memory_study(),
-      profile_study(),   gemm_study(),     roofline_study(), precision_study(),
+      profile_study(),   gemm_study(),     roofline_study(), precision_study(), cost_study(),
   };
   return kStudies;
 }

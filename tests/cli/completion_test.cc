@@ -54,6 +54,8 @@ TEST(Completion, BashKnowsCommandsOptionsAndValues) {
       << "an older name";
   EXPECT_EQ(completed("ridgeline model --impl v"), Completions{"vanilla"});
   EXPECT_EQ(completed("ridgeline gemm --impl l"), Completions{"library"});
+  EXPECT_EQ(completed("ridgeline cost self"), Completions{"self-attention"});
+  EXPECT_EQ(completed("ridgeline cost gemm --gpu T4,H100-P"), Completions{"T4,H100-PCIe"});
   const Completions flags = completed("ridgeline attention -");
   for (const char* flag : {"-o", "-w", "-r", "--json", "--head-dim", "--warmup-steps"})
     EXPECT_TRUE(flags.contains(flag)) << flag;

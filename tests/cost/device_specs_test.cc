@@ -5,6 +5,8 @@
 
 #include <map>
 
+#include "base/error.h"
+
 namespace ridgeline {
 namespace {
 
@@ -23,12 +25,39 @@ TEST(GpuSpecs, AreFoundByTheNamesThatDriversGive) {
       {"NVIDIA A10", "A10"},
       {"NVIDIA RTX A6000", "RTX A6000"},
       {"NVIDIA GeForce RTX 4090", "RTX 4090"},
+      {"NVIDIA GeForce RTX 3090", "RTX 3090"},
+      {"Tesla T4", "T4"},
+      {"Tesla V100-SXM2-16GB", "V100 SXM 16 GB"},
+      {"Tesla V100-PCIE-32GB", "V100 PCIe 32 GB"},
   };
   for (const auto& [model, row] : rows) {
     const GpuSpec* spec = find_gpu_spec(model);
     ASSERT_NE(spec, nullptr) << model;
     EXPECT_EQ(spec->name, row) << model;
   }
+}
+
+TEST(GpuSpecs, AreFoundByTheNamesThatPeopleType) {
+  const std::map<std::string, std::string> rows = {
+      {"A100", "A100 SXM 80 GB"},
+      {"A100-40GB", "A100 SXM 40 GB"},
+      {"a100 pcie", "A100 PCIe 80 GB"},
+      {"H100", "H100 SXM"},
+      {"h100-pcie", "H100 PCIe"},
+      {"H200", "H200 SXM"},
+      {"4090", "RTX 4090"},
+      {"A6000", "RTX A6000"},
+      {"A10", "A10"},
+      {"V100", "V100 SXM 32 GB"},
+      {"T4", "T4"},
+      {"L4", "L4"},
+      {"L40S", "L40S"},
+      {"B200", "B200"},
+      {"V100_16", "V100 SXM 16 GB"},
+  };
+  for (const auto& [typed, row] : rows) EXPECT_EQ(parse_gpu(typed).name, row) << typed;
+  for (const GpuSpec& spec : gpu_specs()) EXPECT_EQ(parse_gpu(typed_name(spec)).name, spec.name);
+  for (const char* typed : {"", "A1000", "GB", "A100 H100"}) EXPECT_THROW(parse_gpu(typed), Error);
 }
 
 TEST(GpuSpecs, ANameThatOnlyLooksAlikeIsNotListed) {
@@ -50,14 +79,16 @@ TEST(GpuSpecs, AreDense) {
         Card{"NVIDIA H100 80GB HBM3", 90, 132, 1.83e9}, Card{"NVIDIA H100 PCIe", 90, 114, 1.62e9},
         Card{"NVIDIA H200", 90, 132, 1.83e9}, Card{"NVIDIA L4", 89, 58, 2.04e9},
         Card{"NVIDIA L40S", 89, 142, 2.52e9}, Card{"NVIDIA A10", 86, 72, 1.695e9},
-        Card{"NVIDIA RTX A6000", 86, 84, 1.8e9}, Card{"NVIDIA B200", 100, 148, 1.85e9}}) {
+        Card{"NVIDIA RTX A6000", 86, 84, 1.8e9}, Card{"NVIDIA B200", 100, 148, 1.85e9},
+        Card{"Tesla V100-SXM2-32GB", 70, 80, 1.53e9}, Card{"Tesla T4", 75, 40, 1.59e9}}) {
     const GpuLimits limits{.model = card.model,
                            .compute_capability = card.compute_capability,
                            .multiprocessors = card.multiprocessors,
                            .clock_hz = card.boost_hz};
     const GpuSpec* spec = find_gpu_spec(card.model);
     ASSERT_NE(spec, nullptr) << card.model;
-    for (const char* dtype : {"bf16", "fp16", "tf32", "fp32"})
+    EXPECT_TRUE(spec->bf16 == spec->fp16 || spec->bf16 == 0) << card.model;
+    for (const char* dtype : {"fp16", "tf32", "fp32"})
       EXPECT_NEAR(1e12 * reachable_tflops(*spec, dtype) / gpu_flops_per_s(limits, dtype).value(), 1,
                   0.06)
           << card.model << ' ' << dtype;

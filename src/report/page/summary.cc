@@ -264,7 +264,12 @@ std::vector<KeyFigure> key_figures(const ReportContext& context) {
     return static_cast<size_t>(std::count_if(context.rows.begin(), context.rows.end(),
                                              [&](const Record* r) { return r->status == status; }));
   };
-  figures.push_back({fmt::to_string(rows_with(Status::ok)), "rows measured"});
+  // A row that has a cost and no samples was counted, not measured.
+  const auto counted_only = std::ranges::count_if(context.rows, [](const Record* record) {
+    return record->status == Status::ok && record->cost && record->series.empty();
+  });
+  figures.push_back(
+      {fmt::to_string(rows_with(Status::ok) - static_cast<size_t>(counted_only)), "rows measured"});
   for (const char* name : {"attention", "kernel"}) {
     const LengthStudy study = length_study(context, name);
     if (!can_be_compared(study)) continue;

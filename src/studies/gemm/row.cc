@@ -96,10 +96,18 @@ void GemmStudy::derive(const GemmWorkload& workload, Record& record) const {
              {"gb_per_s", static_cast<double>(cost.bytes.count) / seconds / 1e9},
              {"arithmetic_intensity", intensity}};
   if (const auto peak = peak_at_clock_seen(facts, record, dtype)) of["peak_share"] = rate / *peak;
-  if (options_.roofline != nullptr)
-    if (const auto roof =
-            attainable(*options_.roofline, dtype, intensity, cost.bytes, options_.cold))
+  if (options_.roofline != nullptr) {
+    const Roofline& roofline = *options_.roofline;
+    const auto roof = attainable(roofline, dtype, intensity, cost.bytes, options_.cold);
+    if (roof) {
+      const MemoryCeiling& level = *roofline.find_memory(cost.bytes, options_.cold);
       of["ceiling_share"] = rate / *roof;
+      of["ceiling_level"] = level.level;
+      if (level.capacity > Bytes{}) of["ceiling_level_bytes"] = level.capacity.count;
+    }
+    if (const auto memory_roof = attainable(roofline, dtype, intensity, cost.bytes, true))
+      of["memory_ceiling_share"] = rate / *memory_roof;
+  }
   (*record.metrics)["forward"] = std::move(of);
   (*record.metrics)["peak_share_is"] = kPeakIs;
   (*record.metrics)["ceiling_share_is"] = kCeilingIs;

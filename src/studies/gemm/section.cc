@@ -10,7 +10,8 @@
 namespace ridgeline {
 namespace {
 
-// The edge of the cube with as many multiply-accumulates: n of a square product.
+// The edge of the cube with as many multiply-accumulates, of a gemv that of the square: n of a
+// square product.
 std::optional<double> gemm_edge(const Record& record) {
   double product = 1;
   for (const char* key : {"m", "n", "k"}) {
@@ -18,28 +19,46 @@ std::optional<double> gemm_edge(const Record& record) {
     if (!size) return std::nullopt;
     product *= static_cast<double>(*size);
   }
-  return std::round(std::cbrt(product));
+  const bool is_vector = text_at(record.workload, "op") == "gemv";
+  return std::round(is_vector ? std::sqrt(product) : std::cbrt(product));
 }
 
-Chart gemm_chart(const ReportContext& context, const std::vector<const Record*>& rows) {
-  Chart chart{.id = "gemm-speed",
-              .title = "Speed of matrix products",
-              .description =
-                  "FLOP/s against the size, the edge of a cube with as many "
-                  "multiply-accumulates, one line per implementation; both axes "
-                  "logarithmic."};
+// What is drawn against the size.
+struct GemmAxis {
+  const char* id;
+  const char* title;
+  const char* what;  // in the description
+  const char* label;
+  Quantity quantity;
+  double (*of)(double ms, double flops);
+};
+constexpr GemmAxis kGemmAxes[] = {
+    {"gemm-latency", "Latency of matrix products", "Median time", "latency", Quantity::milliseconds,
+     [](double ms, double) { return ms; }},
+    {"gemm-speed", "Speed of matrix products", "FLOP/s", "speed", Quantity::flops_per_s,
+     [](double ms, double flops) { return flops / ms * 1e3; }},
+};
+
+Chart gemm_chart(const ReportContext& context, const std::vector<const Record*>& rows,
+                 const GemmAxis& axis) {
+  Chart chart{.id = axis.id,
+              .title = axis.title,
+              .description = fmt::format(
+                  "{} against the size, the edge of a cube (of gemv, a square) with as many "
+                  "multiply-accumulates, one line per implementation; both axes logarithmic.",
+                  axis.what)};
   std::map<std::string, ChartSeries> by_name;
   std::vector<double> xs, ys;
   for (const Record* record : rows) {
     const auto edge = gemm_edge(*record);
     const auto ms = median_of(*record, "forward");
     if (!edge || !ms || *ms <= 0 || !record->cost || record->cost->forward.flops <= 0) continue;
-    const double rate = static_cast<double>(record->cost->forward.flops) / *ms * 1e3;
+    const double value = axis.of(*ms, static_cast<double>(record->cost->forward.flops));
     ChartSeries& series = by_name[shown(record->implementation, 40)];
     series.colour = context.colour(record->implementation);
-    series.points.push_back({*edge, rate, quantity_text(Quantity::flops_per_s, rate)});
+    series.points.push_back({*edge, value, quantity_text(axis.quantity, value)});
     xs.push_back(*edge);
-    ys.push_back(rate);
+    ys.push_back(value);
   }
   for (auto& [name, series] : by_name) {
     if (chart.series.size() == kMostImplementations) break;
@@ -49,7 +68,7 @@ Chart gemm_chart(const ReportContext& context, const std::vector<const Record*>&
     chart.series.push_back(std::move(series));
   }
   chart.x = log_axis("size", Quantity::length, xs);
-  chart.y = log_axis("speed", Quantity::flops_per_s, ys);
+  chart.y = log_axis(axis.label, axis.quantity, ys);
   return chart;
 }
 
@@ -66,8 +85,11 @@ ReportSection gemm_section(const ReportContext& context) {
           .push_back(record);
   for (const auto& [name, rows] : views) {
     if (section.views.size() == kMostViews) break;
-    if (Chart chart = gemm_chart(context, rows); !chart.series.empty())
-      section.views.push_back({.name = name, .charts = {std::move(chart)}});
+    ReportView view{.name = name, .charts = {}};
+    for (const GemmAxis& axis : kGemmAxes)
+      if (Chart chart = gemm_chart(context, rows, axis); !chart.series.empty())
+        view.charts.push_back(std::move(chart));
+    if (!view.charts.empty()) section.views.push_back(std::move(view));
   }
   if (!section.empty())
     for (const std::string& note : gemm_notes(context.input.records, *context.verdicts))

@@ -58,15 +58,26 @@ void expect_scaled_loss(const ModelAxes& axes) {
               "add --precision mixed-fp16");
 }
 
-}  // namespace
-
-void add_model_axes(Flags& flags, ModelAxes* axes) {
+void add_named_sizes(Flags& flags, ModelAxes* axes) {
   flags.add("--model-size", &axes->sizes, "small, medium, large, xl, 2.7B or 10B; see model --list",
             {.shows_default = true, .choices = names_of(transformer_sizes())});
   flags.add("--context-length", &axes->context_lengths, "tokens per sequence",
             {.shows_default = true});
   flags.add("--batch-size", &axes->batch_size, "sequences per step",
             {.shows_default = true, .range = FlagRange{1, 1 << 20}});
+}
+
+void add_overrides(Flags& flags, ModelAxes* axes) {
+  for (const OverrideFlag& override : kOverrides)
+    flags.add(override.flag, &(axes->overrides.*override.size),
+              std::string(override.description) + ", instead of the size's own",
+              {.range = FlagRange{1, 1 << 24}});
+}
+
+}  // namespace
+
+void add_model_axes(Flags& flags, ModelAxes* axes) {
+  add_named_sizes(flags, axes);
   flags.add("--precision", &axes->precisions,
             "fp32, tf32, mixed (bf16 autocast) or mixed-fp16 (with loss scaling)",
             {.shows_default = true, .choices = names_of(model_precisions())});
@@ -83,10 +94,12 @@ void add_model_axes(Flags& flags, ModelAxes* axes) {
   flags.add("--loss-scale", &axes->loss_scale,
             "mixed-fp16: dynamic (65536 at first), or a number that stays; 1 is none",
             {.shows_default = true, .check = {not_a_loss_scale, "SCALE"}});
-  for (const OverrideFlag& override : kOverrides)
-    flags.add(override.flag, &(axes->overrides.*override.size),
-              std::string(override.description) + ", instead of the size's own",
-              {.range = FlagRange{1, 1 << 24}});
+  add_overrides(flags, axes);
+}
+
+void add_model_sizes(Flags& flags, ModelAxes* axes) {
+  add_named_sizes(flags, axes);
+  add_overrides(flags, axes);
 }
 
 std::vector<ModelWorkload> workloads_of(const ModelAxes& axes) {

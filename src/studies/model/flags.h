@@ -23,6 +23,8 @@ struct ModelAxes {
 };
 
 void add_model_axes(Flags& flags, ModelAxes* axes);
+// Of these only which models: --model-size, --context-length, --batch-size and what overrides them.
+void add_model_sizes(Flags& flags, ModelAxes* axes);
 
 // Throw usage errors for names that there are not.
 std::vector<ModelWorkload> workloads_of(const ModelAxes& axes);

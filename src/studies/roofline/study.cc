@@ -9,8 +9,11 @@
 #include "base/error.h"
 #include "base/print.h"
 #include "measure/read_results.h"
+#include "measure/results_file.h"
 #include "report/page/sections.h"
 #include "report/terminal/problems.h"
+#include "studies/cost/row.h"
+#include "studies/cost/tables.h"
 #include "studies/roofline/row.h"
 #include "studies/roofline/stored_ceilings.h"
 #include "studies/roofline/tables.h"
@@ -76,6 +79,10 @@ class Ceilings final : public Study {
         "of the compute ceilings (default: fp32, bf16, fp16; on a GPU tf32 too)";
     flags.add("--size", &sizes_,
               "of the products (default: 1024 and 2048; on a GPU 4096 and 8192)");
+    add_gpus(flags, &gpus_).help =
+        "roofs of GPUs from their data sheets, with products, attention and a decoder layer on "
+        "them; measures nothing";
+    flags.at("--gpu").rules.excludes = {"results", "--stored", "--save-baseline", "--resume"};
     flags.add("--stored", &stored_,
               "use the ceilings in the results folder instead of measuring them",
               {.excludes = {"--save-baseline"}});
@@ -91,9 +98,16 @@ class Ceilings final : public Study {
 
   std::string list() const override { return to_terminal(gpu_spec_table()); }
 
-  void check() override { ops_ = read_ops(results_); }
+  void check() override {
+    ops_ = read_ops(results_);
+    if (!gpus_.empty()) on_paper_ = paper_rows();
+  }
 
   std::optional<int> run_instead(StudyRun& run) override {
+    if (!gpus_.empty()) {
+      show_on_paper(run);
+      return 0;
+    }
     if (!stored_ || shared.dry_run) return std::nullopt;
     const auto roofline = stored_ceilings(run.results_dir, run.device, run.blank.machine);
     if (!roofline)
@@ -148,6 +162,45 @@ class Ceilings final : public Study {
     return dtypes;
   }
 
+  std::vector<CostRow> paper_rows() const {
+    CostMatrix matrix{
+        .ops = {CostOp::gemm, CostOp::gemv, CostOp::attention, CostOp::mlp, CostOp::layer},
+        .dtypes = {},
+        .models = {transformer_config("small")}};
+    if (!sizes_.empty()) matrix.sizes = sizes_;
+    for (const std::string& dtype : dtypes_.empty() ? Words{"fp32", "bf16"} : dtypes_)
+      matrix.dtypes.push_back(parse_float_dtype(dtype));
+    return cost_rows(expand_matrix(matrix), data_sheets_of(gpus_), std::nullopt);
+  }
+
+  // Roofs of data sheets, with the default works of the cost study on them. Its records go to a
+  // file of their own: those of measured ceilings stay.
+  void show_on_paper(StudyRun& run) const {
+    const auto outputs = check_output(shared.output);
+    const CostStudy study(run.device, row_options<CostStudyOptions>(run, shared));
+    std::vector<Record> records;
+    for (const CostRow& row : on_paper_)
+      if (auto record = study.run(row, study.describe(row, run.blank))) {
+        record->command = fmt::format("ridgeline cost{} --gpu {}", to_command(row.workload),
+                                      typed_name(parse_gpu(row.ceilings.title)));
+        records.push_back(std::move(*record));
+      }
+    std::vector<GpuSpec> specs;
+    for (const std::string& gpu : gpus_) specs.push_back(parse_gpu(gpu));
+    const std::filesystem::path csv = run.folder / "data_sheets.csv";
+    print("Roofs of data sheets: dense peaks, nothing was measured\n\n{}\n{}\n",
+          to_terminal(gpu_spec_table(specs)), to_terminal(cost_times(records), csv));
+    print_notes(cost_notes(records));
+    if (shared.dry_run) return;
+    const std::filesystem::path path = run.folder / "data_sheets.jsonl";
+    ResultsFile file(path, ResultsFile::Use::move);
+    for (const Record& record : records) file.append(record);
+    write_table(csv, cost_csv(records));
+    write_output(shared.output, records, cost_csv(records));
+    print("\nRecords: {}   (`ridgeline report {}` draws the roofs)\nCSV:     {}\n", path.string(),
+          path.string(), csv.string());
+  }
+
   void show_ceilings(const StudyRun& run, const Roofline& roofline) const {
     if (within_cache_)
       say("the budget of {} keeps the streams of memory within the last cache, whose rate they "
@@ -159,7 +212,8 @@ class Ceilings final : public Study {
     if (!ops_.empty()) show_points(ops_, roofline, !no_plot_, run.folder / "points.csv");
   }
 
-  Words results_, dtypes_;
+  Words results_, dtypes_, gpus_;
+  std::vector<CostRow> on_paper_;
   std::vector<int64_t> sizes_;
   std::string settle_time_ = "3s";
   bool stored_ = false;
@@ -173,12 +227,15 @@ class Ceilings final : public Study {
 
 StudyInfo roofline_study() {
   return {.name = "roofline",
-          .summary = "measured ceilings, ridge points, and every measured op below them",
+          .summary =
+              "measured ceilings, ridge points, and every measured op below them; roofs on paper",
           .examples =
               "Examples:\n"
               "  ridgeline roofline                                  the ceilings of this machine\n"
               "  ridgeline roofline --stored results/*/*.jsonl       what bounds everything "
               "measured here\n"
+              "  ridgeline roofline --gpu A100,H100 --dtype bf16     the roofs of other machines, "
+              "on paper\n"
               "  ridgeline roofline --list                           dense peaks and ridge points "
               "of GPUs",
           .make = make_study<Ceilings>,

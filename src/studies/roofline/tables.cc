@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cost/device_specs.h"
 #include "report/record_cells.h"
 
 namespace ridgeline {
@@ -34,7 +33,7 @@ std::string beside_load(const Roofline& roofline) {
                      roofline.cores);
 }
 
-constexpr const char* kDtypes[] = {"fp32", "tf32", "bf16", "fp8"};
+constexpr const char* kDtypes[] = {"fp32", "tf32", "fp16", "bf16", "fp8"};
 
 }  // namespace
 
@@ -92,7 +91,7 @@ Table memory_ceilings(const Roofline& roofline) {
   return table;
 }
 
-Table gpu_spec_table() {
+Table gpu_spec_table(std::span<const GpuSpec> specs) {
   Table table{.title = "data sheets: dense TFLOP/s, and the ridge in FLOP/byte",
               .columns = {"GPU", "memory GB", "GB/s"}};
   for (const char* dtype : kDtypes) table.columns.emplace_back(dtype);
@@ -100,7 +99,7 @@ Table gpu_spec_table() {
     table.columns.emplace_back(fmt::format("ridge {}", dtype));
     table.spare.insert(table.spare.begin(), table.columns.back());
   }
-  for (const GpuSpec& spec : gpu_specs()) {
+  for (const GpuSpec& spec : specs) {
     std::vector<std::string> row = {std::string(spec.name),
                                     fmt::format("{:g}", spec.memory_gigabytes),
                                     fmt::format("{:g}", spec.gigabytes_per_s)};

@@ -18,8 +18,8 @@ Table roofline_csv(std::span<const Record> records);
 Table compute_ceilings(const Roofline& roofline);
 Table memory_ceilings(const Roofline& roofline);
 
-// Dense peaks, bandwidth and ridge points of the GPUs in the table of data sheets.
-Table gpu_spec_table();
+// Dense peaks, bandwidth and ridge points on paper: of all GPUs that have a row, or of some.
+Table gpu_spec_table(std::span<const GpuSpec> specs = gpu_specs());
 
 // One row per op and phase: what it is, where it stands, what bounds it.
 Table roofline_points(std::span<const RooflinePoint> points);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "measure/record_values.h"
 #include "measure/test_support.h"
 #include "runtime/cpu_device.h"
 #include "studies/gemm/problem.h"
@@ -73,6 +74,27 @@ TEST(GemmStudy, MetricsFollowTheirConventions) {
   EXPECT_NEAR(of["ceiling_share"].get<double>(),
               of["gflops_per_s"].get<double>() * 1e9 / (1e10 * intensity), 1e-9);
   EXPECT_GT(of["peak_share"].get<double>(), 0);
+}
+
+TEST(GemmStudy, ACacheThatHoldsTheOperandsIsNamedBesideMemory) {
+  CpuDevice device(two_threads());
+  Roofline roofline;
+  roofline.compute.push_back({.dtype = "fp32", .probe = "fma", .rate = 1e15});
+  roofline.memory = {{.level = "L2", .probe = "copy", .rate = 4e10, .capacity = Bytes{1 << 20}},
+                     {.level = "memory", .probe = "copy", .rate = 1e10}};
+  for (const bool cold : {false, true}) {
+    GemmStudyOptions options = quick();
+    options.roofline = &roofline;
+    options.cold = cold;
+    GemmStudy study(device, options);
+    const GemmWorkload row{.shape = {64, 1, 64}};
+    const Record record = study.run(row, study.describe(row, blank())).value();
+    const Json& of = record.metrics.value()["forward"];
+    EXPECT_EQ(text_of(of, "ceiling_level"), cold ? "memory" : "L2");
+    EXPECT_EQ(of.contains("ceiling_level_bytes"), !cold);
+    EXPECT_NEAR(of["memory_ceiling_share"].get<double>() / of["ceiling_share"].get<double>(),
+                cold ? 1 : 4, 1e-9);
+  }
 }
 
 TEST(GemmStudy, WhatTheDeviceCannotServeIsAStatus) {

@@ -59,6 +59,53 @@ TEST(GemmReport, ModesAreNotComparedWithEachOther) {
   EXPECT_EQ(notes_of({cold, hot}).find("than the library"), std::string::npos);
 }
 
+Record hot_gemv(double of_memory, double of_cache) {
+  Record record = product("library", std::vector<double>(9, 0.001));
+  record.workload = {{"op", "gemv"}, {"m", 256}, {"n", 1}, {"k", 256}, {"dtype", "fp32"}};
+  record.cost->forward.bytes = Bytes{256 << 10};
+  record.metrics = Json{{"forward",
+                         {{"ceiling_share", of_cache},
+                          {"memory_ceiling_share", of_memory},
+                          {"ceiling_level", "L2"},
+                          {"ceiling_level_bytes", 2 << 20}}}};
+  return record;
+}
+
+// GB/s above those of memory are no error of measurement where a cache holds the operands.
+TEST(GemmReport, AHotGemvInACacheIsToldByBothRoofs) {
+  const std::string passed = notes_of({hot_gemv(1.2, 0.3), hot_gemv(3.5, 0.62)});
+  EXPECT_NE(
+      passed.find("gemv fp32 cpu 256x1x256 by library: its operands, 256 KiB, fit L2 (2.00 MiB), "
+                  "which holds them from call to call, so that the roof of memory is passed: "
+                  "it runs at 350 % of the memory's roof and at 62 % of L2's"),
+      std::string::npos)
+      << passed;
+  EXPECT_EQ(passed.find("120 %"), std::string::npos) << "one row speaks for its group";
+  EXPECT_NE(notes_of({hot_gemv(0.8, 0.2)}).find("the roof of memory may be passed"),
+            std::string::npos);
+  Record from_memory = hot_gemv(0.8, 0.8);
+  (*from_memory.metrics)["forward"] =
+      Json{{"ceiling_share", 0.8}, {"memory_ceiling_share", 0.8}, {"ceiling_level", "memory"}};
+  EXPECT_EQ(notes_of({from_memory}).find("roof of memory"), std::string::npos);
+}
+
+TEST(GemmReport, DrawsLatencyAndSpeedAgainstTheSize) {
+  const ReportDocument report =
+      make_report({.records = {hot_gemv(1, 1), product("tiled", std::vector<double>(9, 2.0))},
+                   .sections = {gemm_section}});
+  ASSERT_FALSE(report.sections.empty());
+  const ReportSection& section = report.sections[0];
+  ASSERT_EQ(section.views.size(), 2u) << "gemm and gemv";
+  for (const ReportView& view : section.views) {
+    ASSERT_EQ(view.charts.size(), 2u);
+    EXPECT_EQ(view.charts[0].id, "gemm-latency");
+    EXPECT_TRUE(view.charts[0].x.log && view.charts[0].y.log);
+    EXPECT_EQ(view.charts[1].id, "gemm-speed");
+  }
+  EXPECT_EQ(section.views[0].charts[0].series.at(0).points.at(0).y, 2.0);
+  EXPECT_EQ(section.views[1].charts[0].series.at(0).points.at(0).x, 256) << "of a gemv, the edge";
+}
+
 TEST(GemmReport, HasTheIntervalOfTheMedianWithinTheRun) {
   const auto interval = [](const std::vector<double>& samples_ms) {
     const Table table = gemm_summary(std::vector{product("naive", samples_ms)});

@@ -1,0 +1,67 @@
+// One row of the cost study: counted work under the ceilings of one device. Nothing runs.
+//
+//   CostStudy study(device, {});
+//   Record record = study.run(row, study.describe(row, blank)).value();
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "measure/record.h"
+#include "measure/roofline_model.h"
+#include "runtime/device.h"
+#include "studies/cost/workload.h"
+
+namespace ridgeline {
+
+// The data sheets of GPUs by the names that people type. Throws a usage error for one named twice.
+std::vector<Roofline> data_sheets_of(const std::vector<std::string>& gpus);
+
+struct CostRow {
+  CostWorkload workload;
+  std::shared_ptr<const CountedWork> work;
+  Roofline ceilings;
+  bool measured = false;  // else they are the data sheet's
+};
+// Every work below every device's ceilings. Counts each once.
+std::vector<CostRow> cost_rows(const std::vector<CostWorkload>& works,
+                               const std::vector<Roofline>& data_sheets,
+                               const std::optional<Roofline>& measured);
+std::string label(const CostRow& row);  // "gemm 64x64x64 fp32 on T4"
+
+// What the ceilings allow at least, by the memory itself: no cache is assumed to hold anything.
+struct LeastTime {
+  double seconds = 0;               // the longer of all arithmetic and all bytes
+  double node_by_node_seconds = 0;  // the sum of that over nodes, which run one after the other
+  Bound bound = Bound::memory;
+  double intensity = 0;   // FLOPs of products per byte
+  double attainable = 0;  // FLOP/s of the roof there
+  double ridge = 0;
+};
+// Throws an unsupported error where the device has no ceiling of the dtype.
+LeastTime least_time(const CostRow& row);
+
+struct CostStudyOptions {
+  Protocol protocol = {};  // of no use: nothing is sampled
+  uint64_t seed = 42;
+  Json settings = Json::object();
+  std::function<bool()> interrupted = {};
+};
+
+class CostStudy {
+ public:
+  CostStudy(const Device& device, CostStudyOptions options);
+
+  Record describe(const CostRow& row, const Record& blank) const;
+  double expected_s(const CostRow& row, const Record& described) const;
+  std::optional<Record> run(const CostRow& row, Record described) const;
+
+ private:
+  const Device& device_;
+  CostStudyOptions options_;
+};
+
+}  // namespace ridgeline

@@ -1,0 +1,114 @@
+// The cost study in reports: the roofs of several devices, and every work on each of them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "measure/record_values.h"
+#include "report/page/axis.h"
+#include "studies/cost/tables.h"
+
+namespace ridgeline {
+namespace {
+
+struct PaperRoof {
+  double flops_per_s = 0, bytes_per_s = 0;
+  std::vector<ChartPoint> points = {};
+
+  double ridge() const { return flops_per_s / bytes_per_s; }
+  double at(double intensity) const { return std::min(flops_per_s, intensity * bytes_per_s); }
+};
+
+// Of one dtype, in the order of the records.
+struct PaperRoofs {
+  std::vector<std::string> names = {};
+  std::map<std::string, PaperRoof> by_name = {};
+  std::vector<double> intensities = {};
+};
+
+void add_work(const Record& record, PaperRoofs& roofs) {
+  const auto number = [&](const char* key) {
+    const double value = number_in(*record.metrics, key).value_or(0);
+    return value > 0 ? value : 0;
+  };
+  const double intensity = number("intensity"), peak = number("peak_gflops_per_s"),
+               bandwidth = number("gb_per_s");
+  if (intensity == 0 || peak == 0 || bandwidth == 0) return;
+  const std::string name = shown(ceilings_name(record), 60);
+  if (!roofs.by_name.contains(name)) roofs.names.push_back(name);
+  PaperRoof& roof = roofs.by_name[name];
+  roof.flops_per_s = 1e9 * peak;
+  roof.bytes_per_s = 1e9 * bandwidth;
+  roof.points.push_back(
+      {intensity, roof.at(intensity),
+       fmt::format("{}: at most {} at {:.3g} FLOP/byte, at least {}, bounded by {}",
+                   shown(work_name(record), 100),
+                   quantity_text(Quantity::flops_per_s, roof.at(intensity)), intensity,
+                   quantity_text(Quantity::milliseconds, number("least_ms")),
+                   shown(text_of(*record.metrics, "bound"), 20))});
+  roofs.intensities.push_back(intensity);
+}
+
+// The works lie on the roof, so that one line through them, the ridge and both ends is the roof.
+Chart paper_chart(const std::string& dtype, PaperRoofs& roofs) {
+  Chart chart{.id = "cost-roofs",
+              .title = fmt::format("Roofs: {} (data sheets, unless marked as measured)", dtype),
+              .description =
+                  "The roof of every device, and on it what each work may reach at most at its "
+                  "arithmetic intensity; both axes logarithmic."};
+  const auto [least, most] = std::ranges::minmax_element(roofs.intensities);
+  double low = *least / 2, high = *most * 2;
+  for (const auto& [name, roof] : roofs.by_name) {
+    low = std::min(low, roof.ridge() / 4);
+    high = std::max(high, roof.ridge() * 4);
+  }
+  std::vector<double> xs, ys;
+  for (size_t i = 0; i < roofs.names.size() && i < kMostImplementations; ++i) {
+    PaperRoof& roof = roofs.by_name[roofs.names[i]];
+    roof.points.push_back({low, roof.at(low), "memory bandwidth"});
+    roof.points.push_back(
+        {roof.ridge(), roof.flops_per_s, fmt::format("the ridge: {:.3g} FLOP/byte", roof.ridge())});
+    roof.points.push_back({high, roof.flops_per_s, "compute peak"});
+    std::ranges::stable_sort(roof.points, {}, &ChartPoint::x);
+    for (const ChartPoint& point : roof.points) {
+      xs.push_back(point.x);
+      ys.push_back(point.y);
+    }
+    chart.series.push_back(
+        {.name = fmt::format("{}: {}, {:.4g} GB/s", roofs.names[i],
+                             quantity_text(Quantity::flops_per_s, roof.flops_per_s),
+                             roof.bytes_per_s / 1e9),
+         .colour = static_cast<int>(i),
+         .points = std::move(roof.points)});
+  }
+  chart.x = log_axis("arithmetic intensity, FLOP per byte", Quantity::intensity, xs);
+  chart.y = log_axis("speed at most", Quantity::flops_per_s, ys);
+  return chart;
+}
+
+}  // namespace
+
+ReportSection cost_section(const ReportContext& context) {
+  ReportSection section{.id = "cost", .title = "Costs, and the roofs of other machines"};
+  std::vector<Record> rows;
+  std::vector<std::string> dtypes;
+  std::map<std::string, PaperRoofs> views;
+  for (const Record* record : context.rows) {
+    if (record->study != "cost" || !record->cost || !record->workload.is_object()) continue;
+    rows.push_back(*record);
+    if (record->status != Status::ok || !record->metrics) continue;
+    const std::string dtype = text_at(record->workload, "dtype");
+    if (!views.contains(dtype)) dtypes.push_back(dtype);
+    add_work(*record, views[dtype]);
+  }
+  if (rows.empty()) return section;
+  for (const std::string& dtype : dtypes)
+    if (section.views.size() < kMostViews && !views[dtype].intensities.empty())
+      section.views.push_back({.name = dtype, .charts = {paper_chart(dtype, views[dtype])}});
+  for (const std::string& note : cost_notes(rows)) section.sentences.push_back(shown(note, 400));
+  for (const Table& table : {cost_counts(rows), cost_times(rows)})
+    section.tables.push_back(as_report_table(table));
+  return section;
+}
+
+}  // namespace ridgeline

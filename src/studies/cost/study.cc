@@ -1,0 +1,154 @@
+// The cost study: what has to be done, and what any device's ceilings allow at best. It counts, and
+// runs nothing.
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/print.h"
+#include "studies/cost/row.h"
+#include "studies/cost/tables.h"
+#include "studies/model/flags.h"
+#include "studies/roofline/stored_ceilings.h"
+#include "studies/study.h"
+
+namespace ridgeline {
+namespace {
+
+class Costs final : public Study {
+ public:
+  void declare(Flags& flags) override {
+    flags.add("op", &ops_, "what is counted (default: all of it); see --list",
+              {.choices = names_of(cost_ops()), .only_choices = true});
+    add_gpus(flags, &gpus_).rules.shows_default = true;
+    add_dtypes(flags, &dtypes_).rules.shows_default = true;
+    flags.add("--size", &matrix_.sizes, "of square products", {.shows_default = true});
+    flags.add("--shape", &shapes_,
+              "M,N,K of one product instead; give it again for more; N = 1 is a gemv",
+              {.splits = false});
+    add_model_sizes(flags, &axes_);
+    flags.at("--context-length").names = "--context-length,--seq-len";
+    flags.at("--context-length").help =
+        "tokens of a prefill, and in the cache of decode once the new one is there";
+    flags.add("--head-dim", &head_dim_, "width of one head, instead of --d-model",
+              {.range = FlagRange{1, 1 << 24}, .excludes = {"--d-model"}});
+    add_implementations(flags, &forms_, "of attention, in layers and models too: naive, flash",
+                        names_of(cost_forms()))
+        .rules.shows_default = true;
+    flags.add("--phase", &phases_, "prefill, decode, fwd-bwd, full-step",
+              {.shows_default = true, .choices = names_of(cost_phases())});
+    add_causal(flags, &matrix_.causal).help =
+        "of attention alone: a query sees only keys up to its own position (layers always do)";
+    add_device_flags(flags, &shared.device);
+    add_sweep_flags(flags, &shared,
+                    {.list = "what can be counted, phases, forms and GPUs", .no_verify = ""});
+  }
+
+  std::string list() const override {
+    std::string text = "counted:\n" + listed(cost_ops(), 15) + "phases:\n" +
+                       listed(cost_phases(), 15) + "forms of attention (--impl):\n" +
+                       listed(cost_forms(), 15) + "GPUs (--gpu), by their data sheets:\n ";
+    for (const GpuSpec& spec : gpu_specs()) text += " " + typed_name(spec);
+    return text + "\n";
+  }
+
+  void check() override {
+    matrix_.ops.clear();
+    for (const std::string& op : ops_.empty() ? names_of(cost_ops()) : ops_)
+      matrix_.ops.push_back(parse_cost_op(op));
+    matrix_.phases.clear();
+    for (const std::string& phase : phases_) matrix_.phases.push_back(parse_cost_phase(phase));
+    matrix_.forms.clear();
+    for (const std::string& form : forms_) matrix_.forms.push_back(parse_cost_form(form));
+    matrix_.dtypes.clear();
+    for (const std::string& dtype : dtypes_) matrix_.dtypes.push_back(parse_float_dtype(dtype));
+    matrix_.shapes.clear();
+    for (const std::string& shape : shapes_) matrix_.shapes.push_back(parse_gemm_shape(shape));
+    if (!shapes_.empty()) matrix_.sizes.clear();
+    matrix_.models = models();
+    data_sheets_ = data_sheets_of(gpus_);
+    works_ = expand_matrix(matrix_);
+    if (works_.empty())
+      throw Error(ErrorKind::usage, "no --shape is of what was asked for",
+                  "ask for gemm where N is above 1, for gemv where it is 1");
+  }
+
+  std::vector<StudyRow> rows(StudyRun& run) override {
+    const auto measured = stored_ceilings(run.results_dir, run.device, run.blank.machine);
+    study_.emplace(run.device, row_options<CostStudyOptions>(run, shared));
+    return rows_of(
+        cost_rows(works_, data_sheets_, measured), *study_, run, [&](const CostRow& row) {
+          return fmt::format("ridgeline cost{}{}", to_command(row.workload),
+                             row.measured ? run.device_words
+                                          : " --gpu " + typed_name(parse_gpu(row.ceilings.title)));
+        });
+  }
+
+  NamedCells planned_cells(const StudyRow& row) const override {
+    const PhaseCost& cost = row.described.cost->forward;
+    return {{"GMAC", fmt::format("{:.4g}", static_cast<double>(cost.macs) / 1e9)},
+            {"FLOP/byte",
+             fmt::format("{:.4g}", flops_done(cost) / static_cast<double>(cost.bytes.count))}};
+  }
+
+  void show(StudyRun& run, const std::vector<StudyRow>&,
+            const std::vector<Record>& records) override {
+    print("{}\n\n{}\n{}\n", run.info.title, to_terminal(cost_counts(records), run.file("csv")),
+          to_terminal(cost_times(records), run.file("csv")));
+    print_notes(cost_notes(records));
+  }
+
+  bool set_up(const StudySetup& setup) override {
+    ops_ = {"gemm", "gemv", "attention", "layer"};
+    dtypes_ = {"fp32", "bf16"};
+    return setup.attempt == 0;
+  }
+
+ private:
+  std::vector<TransformerConfig> models() const {
+    std::vector<TransformerConfig> found;
+    for (const std::string& size : axes_.sizes) {
+      ModelAxes axes = axes_;
+      axes.sizes = {size};
+      axes.modes = {"vanilla"};
+      ModelOverrides& own = axes.overrides;
+      if (head_dim_ > 0)
+        own.d_model = head_dim_ * (own.heads > 0 ? own.heads : transformer_config(size).heads);
+      for (const ModelWorkload& each : workloads_of(axes)) found.push_back(each.config);
+    }
+    return found;
+  }
+
+  Words ops_, shapes_;
+  Words gpus_ = {"A100", "H100"};
+  Words dtypes_ = {"fp32"};
+  Words forms_ = {"naive", "flash"};
+  Words phases_ = {"prefill", "decode"};
+  ModelAxes axes_ = {.context_lengths = {1024}};
+  int64_t head_dim_ = 0;
+  CostMatrix matrix_;
+  std::vector<Roofline> data_sheets_;
+  std::vector<CostWorkload> works_;
+  std::optional<CostStudy> study_;
+};
+
+}  // namespace
+
+StudyInfo cost_study() {
+  return {
+      .name = "cost",
+      .summary = "MACs, FLOPs, bytes and the least time on GPUs that you need not have",
+      .examples =
+          "Examples:\n"
+          "  ridgeline cost gemm gemv --size 1024,8192 --dtype fp32,bf16 --gpu A100,H100,4090\n"
+          "  ridgeline cost layer --model-size 2.7B --context-length 2048 --batch-size 1 --dtype "
+          "bf16\n"
+          "  ridgeline cost model --phase full-step --dtype bf16 --gpu H200,B200\n"
+          "  ridgeline roofline --gpu A100,H100                  the same as roofs",
+      .make = make_study<Costs>,
+      .csv = cost_csv,
+      .title = "Costs: counted and calculated, nothing ran",
+      .sections = {cost_section},
+      .checks_values = false,
+      .turn = 10};
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,209 @@
+#include "studies/cost/tables.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "report/record_cells.h"
+
+namespace ridgeline {
+namespace {
+
+std::vector<const Record*> cost_records(std::span<const Record> records) {
+  std::vector<const Record*> rows = rows_of_study(records, "cost");
+  std::erase_if(rows, [](const Record* record) { return !record->cost; });
+  return rows;
+}
+
+std::string metric(const Record& record, const char* key) {
+  return record.metrics ? text_of(*record.metrics, key) : std::string();
+}
+
+std::optional<double> number(const Record& record, const char* key) {
+  return record.metrics ? number_in(*record.metrics, key) : std::nullopt;
+}
+
+std::string work_with_dtype(const Record& record) {
+  return fmt::format("{}, {}", work_name(record), text_of(record.workload, "dtype"));
+}
+
+// In the order of first appearance.
+void add_once(std::vector<std::string>& words, std::string word) {
+  if (std::ranges::count(words, word) == 0) words.push_back(std::move(word));
+}
+
+bool is_measured(const Record& record) {
+  return text_of(record.settings, "ceilings_from") == "measured";
+}
+
+// "layer, small, context 1024, batch 4, bf16: prefill does 300 FLOPs per byte, decode 2; on A100
+// they are bounded by compute and by memory, and a token takes at least 30 times as long in decode;
+// on H100 ..."
+std::vector<std::string> prefill_and_decode(const std::vector<const Record*>& rows) {
+  std::vector<std::string> works;
+  std::map<std::string, std::string> text;
+  for (const Record* decode : rows) {
+    const std::string op = text_of(decode->workload, "op");
+    if (op != "layer" && op != "model") continue;
+    if (text_of(decode->workload, "phase") != "decode") continue;
+    const auto prefill = std::ranges::find_if(rows, [&](const Record* other) {
+      Json as_decode = other->workload;
+      as_decode["phase"] = "decode";
+      return other != decode && as_decode == decode->workload &&
+             other->settings == decode->settings && text_of(other->workload, "phase") == "prefill";
+    });
+    if (prefill == rows.end()) continue;
+    const auto tokens = number_in(decode->workload, "context_length");
+    const auto slow = number(*decode, "least_ms"), fast = number(**prefill, "least_ms");
+    const auto few = number(*decode, "intensity"), many = number(**prefill, "intensity");
+    if (!tokens || !slow || !fast || !few || !many || !(*fast > 0)) continue;
+    std::string work = work_with_dtype(*decode);
+    if (const size_t at = work.find(" decode"); at != std::string::npos)
+      work.erase(at, std::string_view(" decode").size());
+    add_once(works, work);
+    if (text[work].empty())
+      text[work] =
+          fmt::format("{}: prefill does {:.3g} FLOPs per byte, decode {:.3g}", work, *many, *few);
+    text[work] += fmt::format(
+        "; on {} they are bounded by {} and by {}, and a token takes at least {:.3g} times as long "
+        "in decode",
+        ceilings_name(*decode), metric(**prefill, "bound"), metric(*decode, "bound"),
+        *slow / (*fast / *tokens));
+  }
+  std::vector<std::string> notes;
+  for (const std::string& work : works) notes.push_back(text[work]);
+  return notes;
+}
+
+}  // namespace
+
+std::string work_name(const Record& record) {
+  const Json& work = record.workload;
+  std::string text = text_of(work, "op");
+  if (work.contains("m"))
+    return fmt::format("{} {}x{}x{}", text, text_of(work, "m"), text_of(work, "n"),
+                       text_of(work, "k"));
+  text += fmt::format(" {}, {}, context {}, batch {}", text_of(work, "phase"),
+                      text_of(work, "model_size"), text_of(work, "context_length"),
+                      text_of(work, "batch_size"));
+  if (const std::string form = text_of(work, "form"); !form.empty()) text += ", " + form;
+  if (text_of(work, "causal") == "True") text += ", causal";
+  return text;
+}
+
+std::string ceilings_name(const Record& record) {
+  return text_of(record.workload, "ceilings") + (is_measured(record) ? ", measured" : "");
+}
+
+Table cost_csv(std::span<const Record> records) {
+  constexpr const char* kSizes[] = {
+      "op",         "phase",      "form",           "m",       "n",    "k",
+      "model_size", "batch_size", "context_length", "d_model", "d_ff", "layers",
+      "heads",      "head_dim",   "causal",         "dtype"};
+  constexpr const char* kMetrics[] = {
+      "peak_gflops_per_s",       "gb_per_s", "ridge",           "bound",
+      "attainable_gflops_per_s", "least_ms", "node_by_node_ms", "product_bytes"};
+  Table table{.title = "cost", .columns = {std::begin(kSizes), std::end(kSizes)}};
+  table.columns.insert(table.columns.end(),
+                       {"macs", "flops", "bytes", "intensity", "device", "ceilings_from"});
+  table.columns.insert(table.columns.end(), std::begin(kMetrics), std::end(kMetrics));
+  table.columns.insert(table.columns.end(), {"status", "error"});
+  for (const Record* record : cost_records(records)) {
+    std::vector<std::string>& row = table.rows.emplace_back();
+    for (const char* key : kSizes) row.push_back(text_of(record->workload, key));
+    const PhaseCost& cost = record->cost->forward;
+    for (const int64_t count : {cost.macs, cost.flops, cost.bytes.count})
+      row.push_back(fmt::to_string(count));
+    row.push_back(cell(number(*record, "intensity")));
+    row.push_back(text_of(record->workload, "ceilings"));
+    row.push_back(text_of(record->settings, "ceilings_from"));
+    for (const char* key : kMetrics) {
+      const auto value = number(*record, key);
+      row.push_back(value ? cell(value) : metric(*record, key));
+    }
+    row.emplace_back(status_csv_word(record->status));
+    row.push_back(record->error);
+  }
+  return table;
+}
+
+Table cost_counts(std::span<const Record> records) {
+  Table table{.title = "what has to be done",
+              .columns = {"work", "dtype", "GMAC", "GFLOP", "MiB", "products MiB", "FLOP/byte"},
+              .rows = {},
+              .spare = {"GFLOP", "products MiB"}};
+  std::vector<std::string> seen;
+  for (const Record* record : cost_records(records)) {
+    const size_t before = seen.size();
+    add_once(seen, work_with_dtype(*record));
+    if (seen.size() == before) continue;
+    const PhaseCost& cost = record->cost->forward;
+    table.rows.push_back({work_name(*record), text_of(record->workload, "dtype"),
+                          fmt::format("{:.4g}", static_cast<double>(cost.macs) / 1e9),
+                          fmt::format("{:.4g}", static_cast<double>(cost.flops) / 1e9),
+                          fmt::format("{:.4g}", cost.bytes.mebibytes()),
+                          cell(number(*record, "product_bytes"), "{:.4g}", 0x1p-20),
+                          cell(number(*record, "intensity"), "{:.4g}")});
+  }
+  return table;
+}
+
+Table cost_times(std::span<const Record> records) {
+  Table table{.title = "least time in ms, and what bounds it",
+              .columns = {"work", "dtype", "FLOP/byte"}};
+  std::vector<std::string> devices, works;
+  std::map<std::pair<std::string, std::string>, std::string> cells;
+  for (const Record* record : cost_records(records)) {
+    const std::string work = work_with_dtype(*record), device = ceilings_name(*record);
+    add_once(devices, device);
+    if (std::ranges::count(works, work) == 0) {
+      works.push_back(work);
+      table.rows.push_back({work_name(*record), text_of(record->workload, "dtype"),
+                            cell(number(*record, "intensity"), "{:.4g}")});
+    }
+    const auto least = number(*record, "least_ms");
+    cells[{work, device}] = least ? fmt::format("{:.4g} {}", *least, metric(*record, "bound"))
+                                  : std::string(status_csv_word(record->status));
+  }
+  for (const std::string& device : devices) {
+    table.columns.push_back(device);
+    for (size_t row = 0; row < works.size(); ++row)
+      table.rows[row].push_back(cells[{works[row], device}]);
+  }
+  return table;
+}
+
+std::vector<std::string> cost_notes(std::span<const Record> records) {
+  const std::vector<const Record*> rows = cost_records(records);
+  std::vector<std::string> notes, on_paper, measured;
+  for (const Record* record : rows) {
+    if (is_measured(*record))
+      add_once(measured, text_of(record->workload, "ceilings"));
+    else
+      add_once(on_paper, text_of(record->workload, "ceilings"));
+  }
+  if (!on_paper.empty())
+    notes.push_back(
+        fmt::format("{}: dense peaks and bandwidth of the data sheets, not measured; no kernel is "
+                    "faster there, "
+                    "and none reaches them",
+                    fmt::join(on_paper, ", ")));
+  if (!measured.empty())
+    notes.push_back(
+        fmt::format("{}: ceilings that `ridgeline roofline` measured", fmt::join(measured, ", ")));
+  for (std::string& note : prefill_and_decode(rows)) notes.push_back(std::move(note));
+  for (const Record* record : rows)
+    if (record->status != Status::ok) add_once(notes, record->error);
+  if (!rows.empty()) {
+    add_once(notes, rows.front()->cost->convention);
+    notes.emplace_back(
+        "the least time is the longer of products at the peak and of bytes at the bandwidth of "
+        "memory, if all of it overlaps; node_by_node_ms in the CSV is the sum of that over nodes");
+  }
+  return notes;
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,30 @@
+// The cost study as people read it: counts, least times, sentences, and roofs in reports.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "measure/record.h"
+#include "report/page/sections.h"
+#include "report/terminal/table.h"
+
+namespace ridgeline {
+
+// A row per work and device.
+Table cost_csv(std::span<const Record> records);
+// A row per work: MACs, FLOPs, bytes, FLOPs per byte.
+Table cost_counts(std::span<const Record> records);
+// A row per work, a column per device: least time and what bounds it.
+Table cost_times(std::span<const Record> records);
+std::vector<std::string> cost_notes(std::span<const Record> records);
+
+// Several roofs, and every work on each of them.
+ReportSection cost_section(const ReportContext& context);
+
+// What was counted, without its dtype: "layer decode, small, context 1024, batch 4, naive".
+std::string work_name(const Record& record);
+// Whose ceilings: "A100 SXM 80 GB", "AMD EPYC 9B14, measured".
+std::string ceilings_name(const Record& record);
+
+}  // namespace ridgeline

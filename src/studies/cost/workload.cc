@@ -1,0 +1,288 @@
+#include "studies/cost/workload.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/closest.h"
+#include "base/error.h"
+#include "compile/lower.h"
+
+namespace ridgeline {
+namespace {
+
+const std::vector<CostOpInfo>& op_table() {
+  using enum CostPhase;
+  static const std::vector<CostOpInfo> kOps = {
+      {CostOp::gemm, "gemm", "a matrix times a matrix", false, {whole}},
+      {CostOp::gemv, "gemv", "a matrix times a vector", false, {whole}},
+      {CostOp::attention,
+       "attention",
+       "softmax(q k^T) v alone, for the heads of the model",
+       true,
+       {prefill, decode, fwd_bwd}},
+      {CostOp::self_attention,
+       "self-attention",
+       "of a layer: projections, RoPE and attention",
+       true,
+       {prefill, decode}},
+      {CostOp::mlp, "mlp", "of a layer: SwiGLU", false, {prefill, decode}},
+      {CostOp::layer, "layer", "a decoder layer with norms and residuals", true, {prefill, decode}},
+      {CostOp::model,
+       "model",
+       "embedding, all layers and the head",
+       true,
+       {prefill, decode, fwd_bwd, full_step}},
+  };
+  return kOps;
+}
+
+constexpr CostPhaseInfo kPhases[] = {
+    {CostPhase::prefill, "prefill", "all tokens of the context at once, in the dtype throughout"},
+    {CostPhase::decode, "decode",
+     "one token more of every sequence; the cache then holds the context"},
+    {CostPhase::fwd_bwd, "fwd-bwd",
+     "forward and backward, fp32 parameters with products in the dtype, as `ridgeline model`"},
+    {CostPhase::full_step, "full-step", "that, and the step of AdamW"},
+};
+
+constexpr CostForm kForms[] = {
+    {AttentionForm::plain, "naive", "one node per step, which stores the S x S scores"},
+    {AttentionForm::fused, "flash", "one node, which never stores them"},
+};
+
+template <class Table>
+const auto& find_row(const Table& table, std::string_view name, const char* what) {
+  for (const auto& row : table)
+    if (row.name == name) return row;
+  throw unknown_name(name, what, table);
+}
+
+bool is_product(CostOp op) {
+  return op == CostOp::gemm || op == CostOp::gemv;
+}
+
+// tf32 is stored as fp32: only the rate of products differs.
+DType stored(DType dtype) {
+  return dtype == DType::tf32 ? DType::f32 : dtype;
+}
+
+AttentionConfig attention_of(const CostWorkload& workload) {
+  const TransformerConfig& model = workload.model;
+  return {.batch_size = model.batch_size,
+          .heads = model.heads,
+          .seq_len = model.context_length,
+          .head_dim = model.head_dim(),
+          .causal = workload.causal,
+          .dtype = stored(workload.dtype)};
+}
+
+Graph training_graph_of(const CostWorkload& workload) {
+  const Trace trace = [&](const Rewrite& forward) {
+    return training_graph(workload.model, {.scenario = workload.phase == CostPhase::full_step
+                                                           ? Scenario::full_step
+                                                           : Scenario::forward_backward,
+                                           .attention = workload.form,
+                                           .optimizer = {},
+                                           .forward_pass = forward});
+  };
+  CompileOptions options;
+  if (workload.dtype != DType::f32) options.products = workload.dtype;
+  return lower(trace, options).graph;
+}
+
+Graph inference_graph_of(const CostWorkload& workload) {
+  TransformerConfig model = workload.model;
+  if (workload.op != CostOp::model) model.layers = 1;
+  return inference_graph(model,
+                         {.phase = workload.phase == CostPhase::decode ? InferencePhase::decode
+                                                                       : InferencePhase::prefill,
+                          .attention = workload.form,
+                          .dtype = stored(workload.dtype)});
+}
+
+Graph graph_of(const CostWorkload& workload) {
+  const bool trains =
+      workload.phase == CostPhase::fwd_bwd || workload.phase == CostPhase::full_step;
+  if (workload.op != CostOp::attention)
+    return trains ? training_graph_of(workload) : inference_graph_of(workload);
+  return workload.phase == CostPhase::decode
+             ? attention_decoding_graph(attention_of(workload), workload.form)
+             : attention_training_graph(attention_of(workload), workload.form);
+}
+
+// The scope whose nodes count; empty: all of them.
+std::string_view counted_scope(CostOp op) {
+  if (op == CostOp::self_attention) return "layers.0.attention";
+  if (op == CostOp::mlp) return "layers.0.ffn";
+  return op == CostOp::layer ? "layers.0" : "";
+}
+
+bool is_within(std::string_view path, std::string_view scope) {
+  return scope.empty() || path == scope ||
+         (path.starts_with(scope) && path.substr(scope.size()).starts_with('.'));
+}
+
+}  // namespace
+
+std::span<const CostOpInfo> cost_ops() {
+  return op_table();
+}
+
+const CostOpInfo& info(CostOp op) {
+  return op_table()[static_cast<size_t>(op)];
+}
+
+CostOp parse_cost_op(std::string_view name) {
+  return find_row(op_table(), name, "something whose cost can be counted").op;
+}
+
+std::span<const CostPhaseInfo> cost_phases() {
+  return kPhases;
+}
+
+std::string_view name(CostPhase phase) {
+  for (const CostPhaseInfo& row : kPhases)
+    if (row.phase == phase) return row.name;
+  return "";
+}
+
+CostPhase parse_cost_phase(std::string_view name) {
+  return find_row(kPhases, name, "a phase").phase;
+}
+
+std::span<const CostForm> cost_forms() {
+  return kForms;
+}
+
+std::string_view cost_form_name(AttentionForm form) {
+  return kForms[static_cast<size_t>(form)].name;
+}
+
+AttentionForm parse_cost_form(std::string_view name) {
+  return find_row(kForms, name, "a form of attention").form;
+}
+
+std::vector<CostWorkload> expand_matrix(const CostMatrix& matrix) {
+  const auto has = [](CostOp op, CostPhase phase) {
+    return std::ranges::count(info(op).phases, phase) > 0;
+  };
+  for (const CostPhase phase : matrix.phases)
+    if (std::ranges::none_of(matrix.ops,
+                             [&](CostOp op) { return is_product(op) || has(op, phase); }))
+      throw Error(ErrorKind::usage,
+                  fmt::format("none of what was asked for has the phase {}", name(phase)),
+                  "see `ridgeline cost --list`");
+  std::vector<CostWorkload> works;
+  for (const DType dtype : matrix.dtypes)
+    for (const CostOp op : matrix.ops) {
+      if (is_product(op)) {
+        for (const int64_t size : matrix.sizes)
+          works.push_back(
+              {.op = op, .dtype = dtype, .shape = {size, op == CostOp::gemv ? 1 : size, size}});
+        for (const GemmShape& shape : matrix.shapes)
+          if (shape.is_vector() == (op == CostOp::gemv))
+            works.push_back({.op = op, .dtype = dtype, .shape = shape});
+        continue;
+      }
+      const auto forms = info(op).has_attention ? matrix.forms : std::vector{AttentionForm::plain};
+      for (const TransformerConfig& model : matrix.models)
+        for (const CostPhase phase : matrix.phases)
+          for (const AttentionForm form : forms)
+            if (has(op, phase))
+              works.push_back({.op = op,
+                               .phase = phase,
+                               .form = form,
+                               .dtype = dtype,
+                               .model = model,
+                               .causal = matrix.causal && op == CostOp::attention});
+    }
+  return works;
+}
+
+CountedWork count_work(const CostWorkload& workload) {
+  CountedWork work;
+  if (is_product(workload.op)) {
+    const PhaseCost cost = gemm_cost(workload.shape, workload.dtype);
+    work.total = {.flops = static_cast<double>(cost.flops),
+                  .macs = static_cast<double>(cost.macs),
+                  .bytes = static_cast<double>(cost.bytes.count)};
+    work.product_bytes = work.total.bytes;
+    work.nodes = {work.total};
+    return work;
+  }
+  const Graph graph = graph_of(workload);
+  const std::vector<Cost> costs = node_costs(graph);
+  // The gradient of attention is a stage of its own, which prefill leaves out.
+  const bool forward_only = workload.phase == CostPhase::prefill;
+  const size_t end = forward_only ? graph.stages()[0].end : costs.size();
+  for (size_t number = 0; number < end; ++number) {
+    const Cost& cost = costs[number];
+    if (!(cost.bytes > 0) ||
+        !is_within(graph.scope_path(graph.nodes()[number]), counted_scope(workload.op)))
+      continue;
+    work.total += cost;
+    if (cost.macs > 0) work.product_bytes += cost.bytes;
+    work.nodes.push_back(cost);
+  }
+  return work;
+}
+
+Json workload_json(const CostWorkload& workload) {
+  Json json = {{"op", info(workload.op).name}, {"dtype", info(workload.dtype).name}};
+  if (is_product(workload.op)) {
+    json.update({{"m", workload.shape.m}, {"n", workload.shape.n}, {"k", workload.shape.k}});
+    return json;
+  }
+  const TransformerConfig& model = workload.model;
+  json.update({{"phase", name(workload.phase)},
+               {"model_size", model.name},
+               {"batch_size", model.batch_size},
+               {"context_length", model.context_length},
+               {"d_model", model.d_model}});
+  if (info(workload.op).has_attention)
+    json.update({{"form", cost_form_name(workload.form)},
+                 {"heads", model.heads},
+                 {"head_dim", model.head_dim()}});
+  if (workload.op == CostOp::attention) json["causal"] = workload.causal;
+  if (workload.op == CostOp::mlp || workload.op == CostOp::layer || workload.op == CostOp::model)
+    json["d_ff"] = model.d_ff;
+  if (workload.op == CostOp::model)
+    json.update({{"layers", model.layers}, {"vocabulary", model.vocabulary}});
+  return json;
+}
+
+std::string label(const CostWorkload& workload) {
+  const std::string_view dtype = info(workload.dtype).name;
+  if (is_product(workload.op))
+    return fmt::format("{} {}x{}x{} {}", info(workload.op).name, workload.shape.m, workload.shape.n,
+                       workload.shape.k, dtype);
+  const std::string form =
+      info(workload.op).has_attention ? fmt::format(" {}", cost_form_name(workload.form)) : "";
+  return fmt::format("{} {} {} context={} batch={}{} {}", info(workload.op).name,
+                     name(workload.phase), workload.model.name, workload.model.context_length,
+                     workload.model.batch_size, form, dtype);
+}
+
+std::string to_command(const CostWorkload& workload) {
+  std::string words = fmt::format(" {}", info(workload.op).name);
+  if (is_product(workload.op)) {
+    words += fmt::format(" --shape {},{},{}", workload.shape.m, workload.shape.n, workload.shape.k);
+  } else {
+    const TransformerConfig& model = workload.model;
+    const bool is_named =
+        std::ranges::count(transformer_sizes(), model.name, &TransformerConfig::name) > 0;
+    words += is_named ? fmt::format(" --model-size {}", model.name)
+                      : fmt::format(
+                            " --d-model {} --d-ff {} --layers {} --heads {} --vocabulary {}",
+                            model.d_model, model.d_ff, model.layers, model.heads, model.vocabulary);
+    words += fmt::format(" --context-length {} --batch-size {} --phase {}", model.context_length,
+                         model.batch_size, name(workload.phase));
+    if (info(workload.op).has_attention)
+      words += fmt::format(" --impl {}", cost_form_name(workload.form));
+    if (workload.causal) words += " --causal";
+  }
+  return words + fmt::format(" --dtype {}", info(workload.dtype).name);
+}
+
+}  // namespace ridgeline

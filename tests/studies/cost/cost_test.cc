@@ -1,0 +1,232 @@
+// Costs: counts that agree with the formulae of teaching and with the studies that run the same
+// graphs, least times by hand, and what people read of them.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "measure/record_values.h"
+#include "models/attention.h"
+#include "report/page/document.h"
+#include "runtime/cpu_device.h"
+#include "studies/attention/row.h"
+#include "studies/cost/row.h"
+#include "studies/cost/tables.h"
+
+namespace ridgeline {
+namespace {
+
+constexpr double kB = 3, kL = 64, kD = 32, kI = 96, kH = 4, kV = 50;
+const TransformerConfig kModel = {.name = "tiny",
+                                  .d_model = 32,
+                                  .d_ff = 96,
+                                  .layers = 2,
+                                  .heads = 4,
+                                  .vocabulary = 50,
+                                  .batch_size = 3,
+                                  .context_length = 64};
+
+CostWorkload work_of(CostOp op, CostPhase phase, AttentionForm form = AttentionForm::plain,
+                     DType dtype = DType::f32) {
+  return {.op = op, .phase = phase, .form = form, .dtype = dtype, .model = kModel};
+}
+
+Cost total_of(const CostWorkload& workload) {
+  return count_work(workload).total;
+}
+
+TEST(CostCounts, ProductsAreThoseOfTheGraph) {
+  Graph graph;
+  const Tensor a = input(graph, "a", {DType::bf16, {30, 40}});
+  const Tensor b = input(graph, "b", {DType::bf16, {40, 50}});
+  matmul(a, b);
+  const Cost counted = total_of({.dtype = DType::bf16, .shape = {.m = 30, .n = 50, .k = 40}});
+  const Cost in_graph = stage_cost(graph, graph.stages()[0]);
+  EXPECT_EQ(counted.macs, in_graph.macs);
+  EXPECT_EQ(counted.flops, in_graph.flops);
+  EXPECT_EQ(counted.bytes, in_graph.bytes);
+}
+
+// Attention MAC = 2 B H Lq Lk D, of which decode has one query.
+TEST(CostCounts, AttentionMatchesTheTextbook) {
+  const double head_dim = kD / kH;
+  for (const AttentionForm form : {AttentionForm::plain, AttentionForm::fused}) {
+    EXPECT_EQ(total_of(work_of(CostOp::attention, CostPhase::prefill, form)).macs,
+              2 * kB * kH * kL * kL * head_dim);
+    EXPECT_EQ(total_of(work_of(CostOp::attention, CostPhase::decode, form)).macs,
+              2 * kB * kH * kL * head_dim);
+  }
+  // q, k, v read and the output written, and the logarithms of the sums.
+  EXPECT_EQ(total_of(work_of(CostOp::attention, CostPhase::prefill, AttentionForm::fused)).bytes,
+            4 * (4 * kB * kH * kL * head_dim + kB * kH * kL));
+  EXPECT_EQ(total_of(work_of(CostOp::attention, CostPhase::decode, AttentionForm::fused)).bytes,
+            4 * (2 * kB * kH * kL * head_dim + 2 * kB * kH * head_dim + kB * kH));
+}
+
+TEST(CostCounts, AttentionIsThatOfTheAttentionStudy) {
+  const CountedWork counted = count_work(work_of(CostOp::attention, CostPhase::fwd_bwd));
+  const AttentionConfig config{.batch_size = 3, .heads = 4, .seq_len = 64, .head_dim = 8};
+  const CostFacts facts = attention_cost(config, attention_training_graph(config));
+  EXPECT_EQ(counted.total.macs, static_cast<double>(facts.forward.macs + facts.backward.macs));
+  EXPECT_EQ(counted.total.bytes,
+            static_cast<double>((facts.forward.bytes + facts.backward.bytes).count));
+}
+
+// MLP FLOPs = 6 B L D I, and for every one of B L I elements those of silu and a product.
+TEST(CostCounts, MlpMatchesTheTextbook) {
+  for (const auto& [phase, tokens] :
+       {std::pair{CostPhase::prefill, kL}, {CostPhase::decode, 1.0}}) {
+    const Cost cost = total_of(work_of(CostOp::mlp, phase));
+    EXPECT_EQ(cost.macs, 3 * kB * tokens * kD * kI);
+    const double per_element = (cost.flops - 6 * kB * tokens * kD * kI) / (kB * tokens * kI);
+    EXPECT_EQ(per_element, std::round(per_element));
+    EXPECT_GE(per_element, 2);
+    EXPECT_LE(per_element, 9);
+    // Weights once; x twice, both halves written, silu and the product read and write, then down.
+    EXPECT_EQ(cost.bytes, 4 * (3 * kD * kI + kB * tokens * (3 * kD + 8 * kI)));
+  }
+}
+
+TEST(CostCounts, ALayerIsItsPartsAndAModelItsLayers) {
+  for (const CostPhase phase : {CostPhase::prefill, CostPhase::decode})
+    for (const AttentionForm form : {AttentionForm::plain, AttentionForm::fused}) {
+      const double tokens = phase == CostPhase::decode ? 1 : kL;
+      const Cost attention = total_of(work_of(CostOp::self_attention, phase, form));
+      const Cost layer = total_of(work_of(CostOp::layer, phase, form));
+      const Cost model = total_of(work_of(CostOp::model, phase, form));
+      CostWorkload core = work_of(CostOp::attention, phase, form);
+      core.causal = phase == CostPhase::prefill;
+      EXPECT_EQ(attention.macs, 4 * kB * tokens * kD * kD + total_of(core).macs);
+      EXPECT_EQ(layer.macs, attention.macs + total_of(work_of(CostOp::mlp, phase)).macs);
+      EXPECT_GT(layer.bytes, attention.bytes + total_of(work_of(CostOp::mlp, phase)).bytes)
+          << "norms and residuals move bytes, too";
+      EXPECT_EQ(model.macs, 2 * layer.macs + kB * tokens * kD * kV);
+      const CountedWork whole = count_work(work_of(CostOp::layer, phase, form));
+      EXPECT_LT(whole.product_bytes, whole.total.bytes);
+      EXPECT_GT(whole.product_bytes, 4 * (4 * kD * kD + 3 * kD * kI)) << "all weights are read";
+    }
+}
+
+// With fp32 parameters and fp32 activations, prefill is the forward pass that `ridgeline model`
+// runs.
+TEST(CostCounts, PrefillIsTheForwardPassOfTheTransformerStudy) {
+  const Graph forward = training_graph(kModel, {.scenario = Scenario::forward});
+  const Cost studied = stage_cost(forward, forward.stages()[0]);
+  const Cost counted = total_of(work_of(CostOp::model, CostPhase::prefill));
+  EXPECT_EQ(counted.macs, studied.macs);
+  EXPECT_EQ(counted.flops, studied.flops);
+  EXPECT_EQ(counted.bytes, studied.bytes);
+  const Cost half =
+      total_of(work_of(CostOp::model, CostPhase::prefill, AttentionForm::plain, DType::bf16));
+  EXPECT_EQ(half.macs, studied.macs);
+  EXPECT_LT(half.bytes, 0.75 * studied.bytes);
+}
+
+TEST(CostCounts, TrainingCountsBackwardAndOptimizer) {
+  const double forward = total_of(work_of(CostOp::model, CostPhase::prefill)).macs;
+  const Cost both = total_of(work_of(CostOp::model, CostPhase::fwd_bwd));
+  const Cost step = total_of(work_of(CostOp::model, CostPhase::full_step));
+  EXPECT_EQ(both.macs, 3 * forward) << "the gradient of each product takes two";
+  EXPECT_EQ(step.macs, both.macs);
+  EXPECT_GT(step.bytes, both.bytes);
+}
+
+class CostRows : public ::testing::Test {
+ protected:
+  std::vector<Record> run(const CostMatrix& matrix, const std::vector<std::string>& gpus) {
+    std::vector<Record> records;
+    for (const CostRow& row : cost_rows(expand_matrix(matrix), data_sheets_of(gpus), std::nullopt))
+      records.push_back(study_.run(row, study_.describe(row, {})).value());
+    return records;
+  }
+  static double number(const Record& record, const char* key) {
+    return (*record.metrics)[key].get<double>();
+  }
+
+ private:
+  CpuDevice device_{{.threads = 1, .ledger = {.budget = Bytes{1 << 20}}}};
+  CostStudy study_{device_, {}};
+};
+
+// 4096 cubed in bf16 on an A100: 137.4 GFLOP over 312 TFLOP/s; gemv: 33.6 MB over 2039 GB/s.
+TEST_F(CostRows, SayTheBoundAndTheLeastTime) {
+  const std::vector<Record> records = run(
+      {.ops = {CostOp::gemm, CostOp::gemv}, .phases = {}, .dtypes = {DType::bf16}, .sizes = {4096}},
+      {"A100"});
+  ASSERT_EQ(records.size(), 2u);
+  const double n = 4096;
+  EXPECT_EQ(text_of(*records[0].metrics, "bound"), "compute");
+  EXPECT_NEAR(number(records[0], "least_ms"), 2e3 * n * n * n / 312e12, 1e-9);
+  EXPECT_NEAR(number(records[0], "intensity"), n / 3, 1e-6);
+  EXPECT_NEAR(number(records[0], "ridge"), 312e3 / 2039, 1e-6);
+  EXPECT_EQ(text_of(*records[1].metrics, "bound"), "memory");
+  EXPECT_NEAR(number(records[1], "least_ms"), 1e3 * 2 * (n * n + 2 * n) / 2039e9, 1e-9);
+  EXPECT_NEAR(number(records[1], "attainable_gflops_per_s"), 2039 * number(records[1], "intensity"),
+              1e-6);
+}
+
+TEST_F(CostRows, NodesOneAfterTheOtherTakeNoLessThanAllAtOnce) {
+  const std::vector<Record> records = run(
+      {.ops = {CostOp::layer}, .dtypes = {DType::bf16}, .models = {transformer_config("small")}},
+      {"H100"});
+  ASSERT_EQ(records.size(), 4u);
+  for (const Record& record : records)
+    EXPECT_GE(number(record, "node_by_node_ms"), number(record, "least_ms"));
+}
+
+TEST_F(CostRows, AGpuWithoutTheDtypeIsUnsupportedAndSaysSo) {
+  const std::vector<Record> records =
+      run({.ops = {CostOp::gemm}, .phases = {}, .dtypes = {DType::bf16}, .sizes = {64}},
+          {"T4", "A100"});
+  EXPECT_EQ(records[0].status, Status::unsupported);
+  EXPECT_NE(records[0].error.find("data sheet of T4 has no bf16 peak"), std::string::npos);
+  EXPECT_EQ(records[1].status, Status::ok);
+  const Table times = cost_times(records);
+  ASSERT_EQ(times.columns.size(), 5u);
+  EXPECT_EQ(times.rows.at(0)[3], "unsupported");
+}
+
+// The first figure of a report: rows measured.
+std::string report_figure(const std::vector<Record>& records) {
+  return make_report({.records = records}).figures.at(0).value;
+}
+
+TEST_F(CostRows, PeopleReadDataSheetsAndPrefillBesideDecode) {
+  const std::vector<Record> records =
+      run({.ops = {CostOp::gemm, CostOp::layer}, .models = {transformer_config("small")}},
+          {"A100", "H100"});
+  std::string notes;
+  for (const std::string& note : cost_notes(records)) notes += note + '\n';
+  EXPECT_NE(
+      notes.find("A100 SXM 80 GB, H100 SXM: dense peaks and bandwidth of the data sheets, not "
+                 "measured"),
+      std::string::npos)
+      << notes;
+  EXPECT_NE(notes.find("; on H100 SXM they are bounded by compute and by memory, and a token takes "
+                       "at least "),
+            std::string::npos)
+      << notes;
+  EXPECT_EQ(report_figure(records), "0") << "nothing of it was measured";
+  EXPECT_EQ(cost_csv(records).rows.size(), records.size());
+  EXPECT_EQ(cost_counts(records).rows.size(), records.size() / 2);
+  const ReportDocument report = make_report({.records = records, .sections = {cost_section}});
+  const auto section = std::ranges::find(report.sections, "cost", &ReportSection::id);
+  ASSERT_NE(section, report.sections.end());
+  ASSERT_EQ(section->views.size(), 1u);
+  const Chart& chart = section->views[0].charts.at(0);
+  ASSERT_EQ(chart.series.size(), 2u) << "a roof per device";
+  EXPECT_TRUE(std::ranges::any_of(chart.series[0].points, [](const ChartPoint& point) {
+    return point.text.starts_with("layer decode, small");
+  }));
+}
+
+TEST(CostMatrix, RefusesAPhaseThatNothingHasAndAGpuNamedTwice) {
+  EXPECT_THROW(
+      expand_matrix({.ops = {CostOp::layer}, .phases = {CostPhase::full_step}, .models = {kModel}}),
+      Error);
+  EXPECT_THROW(data_sheets_of({"A100", "A100-SXM-80GB"}), Error);
+}
+
+}  // namespace
+}  // namespace ridgeline
