@@ -94,6 +94,8 @@ Record CostStudy::describe(const CostRow& row, const Record& blank) const {
                             Bytes{whole(total.bytes, row.workload)}},
                 .backward = {},
                 .convention = kCostConvention};
+  record.metrics =
+      Json{{"intensity", 2 * total.macs / total.bytes}, {"product_bytes", row.work->product_bytes}};
   return record;
 }
 

@@ -105,7 +105,7 @@ ReportSection cost_section(const ReportContext& context) {
   for (const std::string& dtype : dtypes)
     if (section.views.size() < kMostViews && !views[dtype].intensities.empty())
       section.views.push_back({.name = dtype, .charts = {paper_chart(dtype, views[dtype])}});
-  for (const std::string& note : cost_notes(rows)) section.sentences.push_back(shown(note, 400));
+  for (const std::string& note : cost_notes(rows)) section.sentences.push_back(shown(note, 1000));
   for (const Table& table : {cost_counts(rows), cost_times(rows)})
     section.tables.push_back(as_report_table(table));
   return section;
