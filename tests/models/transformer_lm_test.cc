@@ -1,6 +1,7 @@
 // TransformerLM as a graph against plain fp64 loops: logits, loss, gradients, memory.
 #include "models/transformer_lm.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -59,6 +60,72 @@ void expect_gradients_of_the_oracle(Device& device, AttentionForm form) {
   EXPECT_NEAR(got.at("loss")[0], expected.loss, 1e-5 * expected.loss);
   for (const auto& [name, gradient] : expected.gradients)
     expect_close(got.at("d_" + name), gradient, kTolerance, name);
+}
+
+// Decoding token by token, each behind the keys and values of those before it.
+Doubles decoded_logits(Device& device, AttentionForm form, const TransformerConfig& whole,
+                       const NamedDoubles& weights, const std::vector<int>& tokens) {
+  const int64_t row = whole.head_dim(), heads = whole.batch_size * whole.heads;
+  const auto half = static_cast<size_t>(row / 2);
+  NamedDoubles caches;  // [batch * heads, tokens so far, head_dim]
+  Doubles logits;
+  for (int64_t seen = 1; seen <= whole.context_length; ++seen) {
+    TransformerConfig config = whole;
+    config.context_length = seen;
+    const Graph graph =
+        inference_graph(config, {.phase = InferencePhase::decode, .attention = form});
+    std::vector<int> newest;
+    for (int64_t b = 0; b < whole.batch_size; ++b)
+      newest.push_back(tokens[static_cast<size_t>(b * whole.context_length + seen - 1)]);
+    InterpreterInputs inputs = inputs_of(config, weights, newest, {});
+    for (const char* table : {"rope.cos", "rope.sin"})
+      inputs[table].erase(inputs[table].begin(), inputs[table].end() - static_cast<long>(half));
+    const auto with_room = [&](const Doubles& before, const Doubles* added) {
+      Doubles grown;
+      for (int64_t head = 0; head < heads; ++head) {
+        for (int64_t i = 0; i < (seen - 1) * row; ++i)
+          grown.push_back(before[static_cast<size_t>(head * (seen - 1) * row + i)]);
+        for (int64_t i = 0; i < row; ++i)
+          grown.push_back(added ? (*added)[static_cast<size_t>(head * row + i)] : 0);
+      }
+      return grown;
+    };
+    // A layer's new key is right once the caches of the layers below it are.
+    NamedDoubles result;
+    for (int64_t run = 0; run <= whole.layers; ++run) {
+      for (int64_t layer = 0; layer < whole.layers; ++layer)
+        for (const std::string kind : {"key", "value"}) {
+          const std::string name = fmt::format("layers.{}.{}", layer, kind);
+          inputs[name + "s"] = with_room(caches[name + "s"], run > 0 ? &result.at(name) : nullptr);
+        }
+      const auto outputs = testing::run_eager(graph, inputs, device);
+      result = NamedDoubles(outputs.begin(), outputs.end());
+    }
+    for (auto& [name, values] : inputs)
+      if (name.ends_with(".keys") || name.ends_with(".values")) caches[name] = values;
+    logits = result.at("logits");
+  }
+  return logits;
+}
+
+TEST(TransformerLm, DecodingBehindACacheGivesTheLogitsOfTheWholeSequence) {
+  TransformerConfig config = tiny_config();
+  config.context_length = 4;
+  const NamedDoubles weights = beginning(config, 1);
+  const std::vector<int> tokens = some_tokens(config, 3);
+  const Doubles all = TransformerOracle(config, weights).run(tokens, tokens).logits;
+  const auto device = cpu();
+  for (const AttentionForm form : {AttentionForm::plain, AttentionForm::fused}) {
+    const auto prefill = testing::run_eager(inference_graph(config, {.attention = form}),
+                                            inputs_of(config, weights, tokens, {}), *device);
+    expect_close(prefill.at("logits"), all, 3e-5, "prefill");
+    Doubles last;
+    for (int64_t b = 1; b <= config.batch_size; ++b) {
+      const auto end = all.begin() + b * config.context_length * config.vocabulary;
+      last.insert(last.end(), end - config.vocabulary, end);
+    }
+    expect_close(decoded_logits(*device, form, config, weights, tokens), last, 3e-5, "decode");
+  }
 }
 
 TEST(TransformerLm, LogitsLossAndGradientsAreTheOracles) {
