@@ -67,10 +67,12 @@ std::vector<std::string> prefill_and_decode(const std::vector<const Record*>& ro
     if (text[work].empty())
       text[work] =
           fmt::format("{}: prefill does {:.3g} FLOPs per byte, decode {:.3g}", work, *many, *few);
+    const std::string first = metric(**prefill, "bound"), second = metric(*decode, "bound");
     text[work] += fmt::format(
-        "; on {} they are bounded by {} and by {}, and a token takes at least {:.3g} times as long "
-        "in decode",
-        ceilings_name(*decode), metric(**prefill, "bound"), metric(*decode, "bound"),
+        "; on {} {}, and a token takes at least {:.3g} times as long in decode",
+        ceilings_name(*decode),
+        first == second ? fmt::format("both are bounded by {}", first)
+                        : fmt::format("they are bounded by {} and by {}", first, second),
         *slow / (*fast / *tokens));
   }
   std::vector<std::string> notes;
@@ -187,9 +189,9 @@ std::vector<std::string> cost_notes(std::span<const Record> records) {
   }
   if (!on_paper.empty())
     notes.push_back(
-        fmt::format("{}: dense peaks and bandwidth of the data sheets, not measured; no kernel is "
-                    "faster there, "
-                    "and none reaches them",
+        fmt::format("{}: dense peaks and bandwidth of the data sheets, not measured: bounds on "
+                    "products in that "
+                    "arithmetic, which kernels come close to at best",
                     fmt::join(on_paper, ", ")));
   if (!measured.empty())
     notes.push_back(
