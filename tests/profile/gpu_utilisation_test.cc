@@ -82,8 +82,11 @@ TEST_P(GpuUtilisation, TensorPipesOfAProductAreAsBusyAsItsRateSays) {
       "NVML after it {:.0f} MHz\n",
       1e-12 * rate, kFlopsPerCycle, multiprocessors, 1e-6 * *seen.sm_clock_hz, 100 * expected,
       100 * (*seen.tensor_active - expected), now ? now->sm_clock_mhz.value_or(0) : 0);
+  // CUPTI counts cycles; the clock beside NVML's counters is read now and then, and a product that
+  // throttles the GPU moves it by a tenth.
+  const double tolerance = GetParam() == std::string_view("CUPTI") ? 0.05 : 0.2;
   if (device.facts().isa.starts_with("sm_90")) {
-    EXPECT_NEAR(*seen.tensor_active, expected, 0.05);
+    EXPECT_NEAR(*seen.tensor_active, expected, tolerance);
   }
   EXPECT_GT(*seen.sm_active, 0.9);
 }
