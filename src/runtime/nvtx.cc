@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "base/environment.h"
 #include "graph/scope.h"
 #include "jit/cuda_libraries.h"
@@ -41,8 +44,9 @@ const Nvtx& nvtx() {
 
 // "forward", "layers", "3", "attention", "scores".
 std::vector<std::string> parts_of(const KernelRun& run) {
-  std::vector<std::string> parts = scope_parts(run.graph.scope_path(run.graph.nodes()[run.node]));
-  parts.insert(parts.begin(), run.graph.stages()[run.graph.stage_of(run.node)].name);
+  std::vector<std::string> parts = {run.graph.stages()[run.graph.stage_of(run.node)].name};
+  std::ranges::move(scope_parts(run.graph.scope_path(run.graph.nodes()[run.node])),
+                    std::back_inserter(parts));
   return parts;
 }
 
@@ -72,8 +76,9 @@ void NvtxScopes::close() {
 }
 
 void NvtxScopes::before(const KernelRun& run) {
-  std::vector<std::string> parts = parts_of(run);
-  if (is_recording_) parts.insert(parts.begin(), "recording a launch graph");
+  std::vector<std::string> parts;
+  if (is_recording_) parts.emplace_back("recording a launch graph");
+  std::ranges::move(parts_of(run), std::back_inserter(parts));
   enter(std::move(parts));
   if (next_) next_->before(run);
 }

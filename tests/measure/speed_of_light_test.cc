@@ -63,7 +63,7 @@ TEST(GpuPeaks, AnUnlistedGpuIsBoundedByItsArchitectureAndAnUnknownOneByNothing) 
   EXPECT_DOUBLE_EQ(*derived.flops_per_s, 132 * 1e9 * 4096);
   EXPECT_EQ(derived.bytes_per_s, std::nullopt);
   EXPECT_EQ(derived.derivation, "132 multiprocessors x 1.00 GHz of compute capability 9.0 in fp16");
-  limits.compute_capability = 75;
+  limits.compute_capability = 61;
   EXPECT_EQ(gpu_peaks(limits, "fp16").flops_per_s, std::nullopt);
 }
 
