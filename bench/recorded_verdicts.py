@@ -89,6 +89,15 @@ def draw(groups, count, size):
         yield first[begin:begin + size], second[other:other + size]
 
 
+def windows(groups, count, size):
+    """`size` neighbouring runs of one folder; none where no folder has as many."""
+    groups = [group for group in groups if len(group) >= size]
+    for _ in range(count if groups else 0):
+        group = random.choice(groups)
+        begin = random.randrange(len(group) - size + 1)
+        yield group[begin:begin + size]
+
+
 def judge(binary, folders, pairs):
     by_work = {work: [sorted(folder.glob(f"*-x{work:g}.jsonl")) for folder in folders] for work in set(WORK)}
     bad = False
@@ -112,8 +121,10 @@ def judge(binary, folders, pairs):
                   f"({share:.2f} %); {dict(seen)}; {changed} pairs changed by a floor of another row", flush=True)
             for more, words in MORE_WORK.items():
                 found = []
-                for (base, _), (_, new) in zip(draw(by_work[1], 100, size), draw(by_work[more], 100, size)):
+                for base, new in zip(windows(by_work[1], 100, size), windows(by_work[more], 100, size)):
                     found += verdicts(binary, base, new, work)
+                if not found:
+                    print(f"{words}, {how}: too few runs were recorded")
                 for kind, rows in (("rows and phases", found),
                                    (f"of those from {LONG_MS} ms on", [each for each in found if each.base_ms >= LONG_MS]),
                                    ("of those on a quiet machine and as much apart",

@@ -49,34 +49,6 @@ constexpr const char* kFooter =
     "or\n"
     "environment failed, 130 interrupted.";
 
-// A value that stands twice in a list would make the same row twice. Options that take no list with
-// spaces are no such axes: `compare --binary A,A` has a meaning.
-void refuse_repetitions(const CLI::App& command) {
-  for (const CLI::Option* option : command.get_options()) {
-    std::vector<std::string> values = option->results();
-    std::sort(values.begin(), values.end());
-    const auto twice = std::adjacent_find(values.begin(), values.end());
-    const bool is_list = option->get_items_expected_max() > 1 && option->get_allow_extra_args();
-    if (option->nonpositional() && is_list && twice != values.end())
-      throw Error(ErrorKind::usage,
-                  fmt::format("{} names '{}' twice", option->get_name(), printable(*twice, 60)),
-                  "name each value once");
-  }
-}
-
-// CLI11 takes any number for a flag's value; a flag is on or off.
-void refuse_odd_flag_values(const CLI::App& command) {
-  constexpr std::string_view kWords[] = {"true", "false", "1", "0", "yes", "no", "on", "off"};
-  for (const CLI::Option* option : command.get_options())
-    for (const std::string& value : option->results())
-      if (option->get_items_expected_max() == 0 &&
-          std::ranges::find(kWords, value) == std::end(kWords))
-        throw Error(
-            ErrorKind::usage,
-            fmt::format("{}={} is neither on nor off", option->get_name(), printable(value, 60)),
-            fmt::format("write {0}, or {0}=false", option->get_name()));
-}
-
 // CLI11 would take the next word for the value of `--flag=`, be it another flag.
 void refuse_missing_values(int argc, char** argv) {
   for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
@@ -131,8 +103,7 @@ int run(int argc, char** argv) {
   }
   for (const Entry& entry : entries) {
     if (!entry.app->parsed()) continue;
-    refuse_odd_flag_values(*entry.app);
-    refuse_repetitions(*entry.app);
+    refuse_odd_values(*entry.app);
     const int code = entry.run();
     say_if_nothing_was_dumped(*entry.app);
     return code;

@@ -63,6 +63,34 @@ std::string in_our_words(const CLI::ParseError& error) {
   return printable(lower, 400);
 }
 
+// A value that stands twice in a list would make the same row twice. Options that take no list with
+// spaces are no such axes: `compare --binary A,A` has a meaning.
+void refuse_repetitions(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options()) {
+    std::vector<std::string> values = option->results();
+    std::sort(values.begin(), values.end());
+    const auto twice = std::adjacent_find(values.begin(), values.end());
+    const bool is_list = option->get_items_expected_max() > 1 && option->get_allow_extra_args();
+    if (option->nonpositional() && is_list && twice != values.end())
+      throw Error(ErrorKind::usage,
+                  fmt::format("{} names '{}' twice", option->get_name(), printable(*twice, 60)),
+                  "name each value once");
+  }
+}
+
+// CLI11 takes any number for a flag's value; a flag is on or off.
+void refuse_odd_flag_values(const CLI::App& command) {
+  constexpr std::string_view kWords[] = {"true", "false", "1", "0", "yes", "no", "on", "off"};
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& value : option->results())
+      if (option->get_items_expected_max() == 0 &&
+          std::ranges::find(kWords, value) == std::end(kWords))
+        throw Error(
+            ErrorKind::usage,
+            fmt::format("{}={} is neither on nor off", option->get_name(), printable(value, 60)),
+            fmt::format("write {0}, or {0}=false", option->get_name()));
+}
+
 }  // namespace
 
 void expect_command(const CLI::App& program, const std::string& name) {
@@ -97,6 +125,11 @@ Error usage_error(const CLI::ParseError& error, const CLI::App& program) {
   if (&command == &program)
     return Error(ErrorKind::usage, in_our_words(error), "ridgeline --help lists the commands");
   return Error(ErrorKind::usage, in_our_words(error), help);
+}
+
+void refuse_odd_values(const CLI::App& command) {
+  refuse_odd_flag_values(command);
+  refuse_repetitions(command);
 }
 
 }  // namespace ridgeline

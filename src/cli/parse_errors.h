@@ -15,4 +15,8 @@ void expect_command(const CLI::App& program, const std::string& name);
 // Of an error that the parser has thrown.
 Error usage_error(const CLI::ParseError& error, const CLI::App& program);
 
+// Throws a usage error for what the parser takes and no command does: a value that stands twice in
+// a list, a flag that is neither on nor off.
+void refuse_odd_values(const CLI::App& command);
+
 }  // namespace ridgeline

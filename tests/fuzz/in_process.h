@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "cli/commands.h"
+#include "cli/parse_errors.h"
 
 namespace ridgeline {
 
@@ -22,6 +23,7 @@ inline Run parse_command(CLI::App& app, const AddCommand& add, std::vector<std::
   } catch (const CLI::ParseError& error) {
     throw Error(ErrorKind::usage, error.what());
   }
+  for (const CLI::App* command : app.get_subcommands()) refuse_odd_values(*command);
   return run;
 }
 
