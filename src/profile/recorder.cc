@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "base/clock.h"
+#include "measure/rank_interval.h"
 
 namespace ridgeline {
 namespace {
@@ -15,13 +16,6 @@ int64_t to_ns(double ms) {
 }
 
 constexpr int kTries = 3;
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
 
 // Sees kernels as they are started or recorded, and gives each a mark that is its place in calls().
 class CallLog : public KernelObserver {
@@ -258,7 +252,7 @@ Profile record_profile(Executable& executable, Device& device, ActivityTracer* t
   profile.calls = log.calls();
   find_categories(profile);
 
-  profile.traced_step_ms = median(traced_ms);
+  profile.traced_step_ms = median_of(traced_ms);
   if (options.compare && (!tracer || tracer->stop())) {
     std::vector<double> host_ms, device_ms;
     for (int i = 0; i < schedule.active; ++i) {
@@ -267,11 +261,11 @@ Profile record_profile(Executable& executable, Device& device, ActivityTracer* t
       device.synchronize();
       host_ms.push_back(1e-6 * static_cast<double>(monotonic_ns() - begin_ns));
     }
-    profile.untraced_step_ms = median(host_ms);
+    profile.untraced_step_ms = median_of(host_ms);
     // The first tries may tell nothing: the device learns how long the host needs.
     for (int i = 0; i < schedule.active + kTries && device.has_queue(); ++i)
       if (const auto ms = device.busy_ms(run)) device_ms.push_back(*ms);
-    profile.untraced_device_ms = median(device_ms);
+    if (!device_ms.empty()) profile.untraced_device_ms = median_of(device_ms);
   }
   return profile;
 }

@@ -7,7 +7,7 @@
 #include "studies/cost/row.h"
 #include "studies/cost/tables.h"
 #include "studies/model/flags.h"
-#include "studies/roofline/stored_ceilings.h"
+#include "studies/stored_ceilings.h"
 #include "studies/study.h"
 
 namespace ridgeline {

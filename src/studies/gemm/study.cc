@@ -3,7 +3,7 @@
 
 #include "studies/gemm/row.h"
 #include "studies/gemm/tables.h"
-#include "studies/roofline/stored_ceilings.h"
+#include "studies/stored_ceilings.h"
 #include "studies/study.h"
 
 namespace ridgeline {

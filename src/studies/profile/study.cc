@@ -10,7 +10,7 @@
 #include "studies/peers/peers.h"
 #include "studies/profile/row.h"
 #include "studies/profile/tables.h"
-#include "studies/roofline/stored_ceilings.h"
+#include "studies/stored_ceilings.h"
 #include "studies/study.h"
 
 namespace ridgeline {

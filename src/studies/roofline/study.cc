@@ -15,8 +15,8 @@
 #include "studies/cost/row.h"
 #include "studies/cost/tables.h"
 #include "studies/roofline/row.h"
-#include "studies/roofline/stored_ceilings.h"
 #include "studies/roofline/tables.h"
+#include "studies/stored_ceilings.h"
 #include "studies/study.h"
 
 namespace ridgeline {

@@ -1,4 +1,4 @@
-#include "studies/roofline/stored_ceilings.h"
+#include "studies/stored_ceilings.h"
 
 #include "measure/read_results.h"
 #include "studies/device_facts.h"
