@@ -1,5 +1,7 @@
 #include "autodiff/rules.h"
 
+#include "base/error.h"
+
 namespace ridgeline {
 namespace {
 
@@ -60,6 +62,9 @@ Gradients permute_gradient(Context c) {
 
 Gradients attention_rule(Context c) {
   AttentionSpec spec = std::get<AttentionSpec>(c.node.attributes.detail);
+  if (spec.cached)
+    throw Error(ErrorKind::internal, "attention over a cache has no gradient",
+                "train with attention over whole sequences");
   const std::span<const Tensor> operands = std::span(c.inputs).subspan(3);
   for (size_t i = 0; i < operands.size(); ++i)
     if (c.wanted[3 + i] && is_floating(operands[i].dtype())) spec.operand_gradients |= 1u << i;
@@ -189,9 +194,13 @@ constexpr OpTable<GradientRule> kRules = {
      [](Context c) -> Gradients {
        return {Tensor(), pick(c.d_output, c.inputs[0])};
      }},
+    {Op::argmax, nullptr},
     {Op::sum_of_squares, sum_of_squares_gradient},
     {Op::adamw_update, nullptr},
     {Op::loss_scale_update, nullptr},
+    {Op::append, nullptr},
+    {Op::advance, nullptr},
+    {Op::ring_positions, nullptr},
     {Op::concat, concat_gradient},
     {Op::reshape,
      [](Context c) -> Gradients { return {reshape(c.d_output, c.inputs[0].shape())}; }},

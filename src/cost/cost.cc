@@ -1,5 +1,7 @@
 #include "cost/cost.h"
 
+#include <algorithm>
+
 #include "graph/layout.h"
 
 namespace ridgeline {
@@ -13,6 +15,7 @@ struct CostRule {
       0;  // per element of what it is counted over; for products and pairs, per multiply-accumulate
   double products = 1;    // matrix products over the visible query-key pairs
   bool looks_up = false;  // reads only as much of the first input as it writes
+  bool appends = false;   // touches only as much of the first input as the second one has
 };
 
 constexpr CostRule kFree = {};
@@ -42,9 +45,13 @@ constexpr OpTable<CostRule> kRules = {
         {Op::scatter_add, {CountedOver::last_input, 1}},
         {Op::pick, {.over = CountedOver::output, .looks_up = true}},
         {Op::place, kMoves},
+        {Op::argmax, kReduces},
         {Op::sum_of_squares, {CountedOver::all_inputs, 2}},
         {Op::adamw_update, {CountedOver::all_inputs, 4}},  // about 16 for each parameter
         {Op::loss_scale_update, {CountedOver::output, 1}},
+        {Op::append, {.over = CountedOver::output, .appends = true}},
+        {Op::advance, {CountedOver::output, 1}},
+        {Op::ring_positions, kMoves},
         {Op::reshape, kMoves},
         {Op::permute, kFree},
         {Op::expand, kFree},
@@ -66,12 +73,44 @@ double bytes_read(const TensorType& type, const Strides& strides) {
   return count;
 }
 
+// Of rows that are stored: no more than the cache has slots.
+double appended_bytes(const Graph& graph, const Node& node) {
+  const Shape &cache = graph.type(node.inputs[0]).shape, &rows = graph.type(node.inputs[1]).shape;
+  const auto stored = static_cast<double>(std::min(cache.back(1), rows.back(1)));
+  return static_cast<double>(byte_size(graph.type(node.inputs[1])).count) * stored /
+         static_cast<double>(rows.back(1));
+}
+
+// Slots of a cache that hold rows.
+int64_t filled_slots(const Graph& graph, const Node& node, const CostOptions& options) {
+  const int64_t slots = graph.type(node.inputs[1]).shape[2];
+  return std::min(slots, options.cached_length.value_or(slots));
+}
+
 // Query-key pairs that the mask of an attention node lets through, over all heads.
-double visible_pairs(const Graph& graph, const Node& node) {
-  const auto& mask = std::get<AttentionSpec>(node.attributes.detail).mask;
+double visible_pairs(const Graph& graph, const Node& node, const CostOptions& options) {
+  const auto& spec = std::get<AttentionSpec>(node.attributes.detail);
   const Shape& q = graph.type(node.inputs[0]).shape;
-  const int64_t keys = graph.type(node.inputs[1]).shape[2];
-  return visible_pairs(mask, q[2], keys) * static_cast<double>(q[0] * q[1]);
+  const auto heads = static_cast<double>(q[0] * q[1]);
+  if (!spec.cached)
+    return visible_pairs(spec.mask, q[2], graph.type(node.inputs[1]).shape[2]) * heads;
+  const AttentionMask mask{.causal = true,
+                           .alignment = AttentionMask::Alignment::bottom_right,
+                           .window = spec.mask.window};
+  return visible_pairs(mask, q[2], filled_slots(graph, node, options)) * heads;
+}
+
+// The part of its keys and values that attention over a cache reads.
+double cached_share(const Graph& graph, const Node& node, const CostOptions& options) {
+  const auto& spec = std::get<AttentionSpec>(node.attributes.detail);
+  int64_t read = filled_slots(graph, node, options);
+  if (spec.mask.window > 0)
+    read = std::min(read, spec.mask.window + graph.type(node.inputs[0]).shape[2] - 1);
+  return static_cast<double>(read) / static_cast<double>(graph.type(node.inputs[1]).shape[2]);
+}
+
+bool is_cached(const Node& node) {
+  return node.op == Op::attention && std::get<AttentionSpec>(node.attributes.detail).cached;
 }
 
 }  // namespace
@@ -83,7 +122,7 @@ Cost& Cost::operator+=(const Cost& other) {
   return *this;
 }
 
-std::vector<Cost> node_costs(const Graph& graph) {
+std::vector<Cost> node_costs(const Graph& graph, const CostOptions& options) {
   const std::vector<Layout> places = layouts(graph);
   std::vector<Cost> costs(graph.nodes().size());
   for (uint32_t number = 0; number < graph.nodes().size(); ++number) {
@@ -93,12 +132,19 @@ std::vector<Cost> node_costs(const Graph& graph) {
     if (rule.over == CountedOver::nothing || moves_nothing) continue;
 
     Cost& cost = costs[number];
+    if (rule.appends) {
+      const double rows = appended_bytes(graph, node);
+      cost.bytes = 2 * rows + static_cast<double>(byte_size(graph.type(node.inputs[2])).count);
+      continue;
+    }
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const Value input = node.inputs[i];
       if (graph.node(input).op == Op::constant) continue;
+      const double share =
+          is_cached(node) && (i == 1 || i == 2) ? cached_share(graph, node, options) : 1;
       cost.bytes += i == 0 && rule.looks_up
                         ? static_cast<double>(byte_size(node.outputs[0]).count)
-                        : bytes_read(graph.type(input), places[graph.index(input)].strides);
+                        : share * bytes_read(graph.type(input), places[graph.index(input)].strides);
     }
     for (const TensorType& type : node.outputs)
       cost.bytes += static_cast<double>(byte_size(type).count);
@@ -111,7 +157,7 @@ std::vector<Cost> node_costs(const Graph& graph) {
       cost.macs = output * width;
       cost.flops = cost.macs * rule.flops;
     } else if (rule.over == CountedOver::visible_pairs) {
-      cost.macs = rule.products * visible_pairs(graph, node) * width;
+      cost.macs = rule.products * visible_pairs(graph, node, options) * width;
       cost.flops = cost.macs * rule.flops;
     } else if (rule.over == CountedOver::all_inputs) {
       for (Value input : node.inputs) cost.flops += rule.flops * elements(graph.type(input));
@@ -126,8 +172,8 @@ std::vector<Cost> node_costs(const Graph& graph) {
   return costs;
 }
 
-Cost stage_cost(const Graph& graph, const Stage& stage) {
-  const std::vector<Cost> costs = node_costs(graph);
+Cost stage_cost(const Graph& graph, const Stage& stage, const CostOptions& options) {
+  const std::vector<Cost> costs = node_costs(graph, options);
   Cost total;
   for (uint32_t number = stage.begin; number < stage.end; ++number) total += costs[number];
   return total;

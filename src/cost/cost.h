@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "graph/graph.h"
@@ -17,10 +18,16 @@ struct Cost {
   double arithmetic_intensity() const { return bytes > 0 ? flops / bytes : 0; }
 };
 
+struct CostOptions {
+  // Rows that caches have seen after the step, for attention over them. None: caches are full, so
+  // bytes are those of their whole capacity.
+  std::optional<int64_t> cached_length = {};
+};
+
 // One entry per node. Views and constants cost nothing; a broadcast operand is read once.
-std::vector<Cost> node_costs(const Graph& graph);
+std::vector<Cost> node_costs(const Graph& graph, const CostOptions& options = {});
 
 // The sum over the nodes of one stage.
-Cost stage_cost(const Graph& graph, const Stage& stage);
+Cost stage_cost(const Graph& graph, const Stage& stage, const CostOptions& options = {});
 
 }  // namespace ridgeline

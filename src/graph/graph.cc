@@ -24,7 +24,7 @@ std::string node_key(Op op, std::span<const Value> inputs, const Attributes& att
 
 std::optional<uint32_t> updated_input(const Node& node, uint32_t output) {
   if (!is_update(node.op)) return std::nullopt;
-  if (node.op == Op::loss_scale_update) return 0;
+  if (node.op != Op::adamw_update) return 0;
   const auto& spec = std::get<AdamWSpec>(node.attributes.detail);
   const auto count = static_cast<uint32_t>(node.outputs.size()) / spec.results_of_each();
   const uint32_t kind = output / count;  // parameters, first moments, second moments, copies

@@ -186,9 +186,20 @@ std::vector<TensorType> attention_results(Op op, Types inputs) {
   return {inputs[0], {DType::f32, {q[0], q[1], q[2]}}};
 }
 
+void require_position(Op op, Types inputs, const TensorType& type) {
+  if (type != TensorType{DType::i32, {1}}) throw misfit(op, inputs, "the position as i32[1]");
+}
+
 std::vector<TensorType> attention(Op op, Types inputs, const Attributes& attributes) {
   std::vector<TensorType> results = attention_results(op, inputs);
-  require_operands(op, inputs, 3, std::get<AttentionSpec>(attributes.detail));
+  const auto& spec = std::get<AttentionSpec>(attributes.detail);
+  if (!spec.cached) {
+    require_operands(op, inputs, 3, spec);
+  } else {
+    if (inputs.size() != 4 || spec.function != nullptr)
+      throw misfit(op, inputs, "queries, cached keys and values, and the position");
+    require_position(op, inputs, inputs[3]);
+  }
   return results;
 }
 
@@ -250,6 +261,13 @@ TensorType place(Op op, Types inputs, const Attributes& attributes) {
   return result;
 }
 
+TensorType argmax(Op op, Types inputs, const Attributes&) {
+  require_floating(op, inputs);
+  if (inputs[0].shape.rank() != 2 || inputs[0].shape[1] > INT32_MAX)
+    throw misfit(op, inputs, "rows [n, width] whose width an i32 counts");
+  return {DType::i32, {inputs[0].shape[0]}};
+}
+
 TensorType sum_of_squares(Op op, Types inputs, const Attributes&) {
   require_floating(op, inputs);
   for (const TensorType& type : inputs) {
@@ -298,6 +316,37 @@ TensorType loss_scale_update(Op op, Types inputs, const Attributes&) {
       inputs[1] != TensorType{DType::f32, {1}})
     throw misfit(op, inputs, "an fp32 state [3] and a norm [1]");
   return inputs[0];
+}
+
+TensorType append(Op op, Types inputs, const Attributes&) {
+  const TensorType &cache = inputs[0], &rows = inputs[1];
+  require_same_dtype(op, cache, rows, inputs);
+  require_position(op, inputs, inputs[2]);
+  TensorType expected = cache;
+  if (cache.shape.rank() >= 2 && rows.shape.rank() == cache.shape.rank())
+    expected.shape.back(1) = rows.shape.back(1);
+  if (cache.shape.rank() < 2 || rows != expected)
+    throw misfit(op, inputs, "a cache [..., slots, width] and rows [..., count, width]");
+  return cache;
+}
+
+TensorType advance(Op op, Types inputs, const Attributes& attributes) {
+  require_position(op, inputs, inputs[0]);
+  const int64_t count = std::get<Rows>(attributes.detail).count;
+  if (count < 0 || count > INT32_MAX)
+    throw misfit(op, inputs, fmt::format("a count that an i32 holds, not {}", count));
+  return inputs[0];
+}
+
+TensorType ring_positions(Op op, Types inputs, const Attributes& attributes) {
+  require_position(op, inputs, inputs[0]);
+  const int64_t count = std::get<Rows>(attributes.detail).count;
+  const TensorType type = target(op, inputs, attributes);
+  if (count < 0 || count > INT32_MAX || type.dtype != DType::i32 || type.shape.rank() != 1)
+    throw misfit(op, inputs,
+                 fmt::format("one i32 axis of slots and a count of rows, got {} and {}",
+                             to_string(type), count));
+  return type;
 }
 
 TensorType concat(Op op, Types inputs, const Attributes& attributes) {
@@ -363,9 +412,13 @@ constexpr OpTable<Infer> kRules = {
         {Op::scatter_add, one<scatter_add>},
         {Op::pick, one<pick>},
         {Op::place, one<place>},
+        {Op::argmax, one<argmax>},
         {Op::sum_of_squares, one<sum_of_squares>},
         {Op::adamw_update, adamw_update},
         {Op::loss_scale_update, one<loss_scale_update>},
+        {Op::append, one<append>},
+        {Op::advance, one<advance>},
+        {Op::ring_positions, one<ring_positions>},
         {Op::concat, one<concat>},
     },
 };

@@ -5,13 +5,14 @@
 namespace ridgeline {
 
 const RoleInfo& info(Role role) {
-  static constexpr std::array<RoleInfo, 6> kRoles = {{
+  static constexpr std::array<RoleInfo, 7> kRoles = {{
       {.name = "data", .prefix = ""},
       {.name = "parameter", .prefix = "", .has_parts = true},
       {.name = "first moment", .prefix = "m.", .has_parts = true},
       {.name = "second moment", .prefix = "v.", .has_parts = true},
       {.name = "copy", .prefix = "16bit.", .has_parts = true},
       {.name = "step scalars", .prefix = ""},
+      {.name = "cache", .prefix = ""},
   }};
   return kRoles[static_cast<size_t>(role)];
 }

@@ -14,7 +14,8 @@ enum class Role : uint8_t {
   first_moment,  // of parameters, kept by the optimizer
   second_moment,
   copy,          // of parameters in 16 bits, which products read
-  step_scalars,  // what changes from step to step: the learning rate, corrections
+  step_scalars,  // what changes from step to step: the learning rate, corrections, the position
+  cache,         // keys and values of earlier tokens
 };
 
 struct RoleInfo {

@@ -42,11 +42,18 @@ enum class Op : uint8_t {
   scatter_add,
   pick,
   place,
+  // where the largest element of each row is
+  argmax,
   // over many tensors at once, as PyTorch's foreach
   sum_of_squares,
   adamw_update,
   // dynamic loss scaling, as PyTorch's GradScaler
   loss_scale_update,
+  // a cache of rows such as keys and values: rows stored in place, the position after them, and
+  // which position each slot holds
+  append,
+  advance,
+  ring_positions,
   // the same elements seen otherwise; a reshape that strides cannot express copies
   reshape,
   permute,
@@ -153,6 +160,7 @@ enum class OpClass : uint8_t {
   attention,
   indexed,
   multi_tensor,
+  cache,
   view,
   assembly,
 };
@@ -173,7 +181,8 @@ inline bool is_view(Op op) {
 
 // Whether results overwrite inputs (Node's updated_input in graph.h says which).
 inline bool is_update(Op op) {
-  return op == Op::adamw_update || op == Op::loss_scale_update;
+  return op == Op::adamw_update || op == Op::loss_scale_update || op == Op::append ||
+         op == Op::advance;
 }
 
 }  // namespace ridgeline

@@ -18,6 +18,7 @@ std::string attributes_text(const Node& node) {
       return text;
     }
     std::string operator()(const Again&) const { return "again"; }
+    std::string operator()(const Rows& rows) const { return fmt::format("{} rows", rows.count); }
     std::string operator()(const Scalar& scalar) const { return fmt::format("{:a}", scalar.value); }
     std::string operator()(const Axes& axes) const { return to_string(axes.axes); }
     std::string operator()(const Range& range) const {
@@ -31,6 +32,7 @@ std::string attributes_text(const Node& node) {
                       bottom_right ? ", bottom right" : "",
                       mask.window > 0 ? fmt::format(", window {}", mask.window) : "",
                       spec.backward == BackwardAlgorithm::single_pass ? ", single pass" : "");
+      if (spec.cached) text += ", cached";
       if (spec.function != nullptr) text += fmt::format(", f: {}", spec.function->text());
       if (spec.operand_gradients != 0)
         text += fmt::format(", gradients of operands {:b}", spec.operand_gradients);

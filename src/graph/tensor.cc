@@ -155,6 +155,12 @@ AttentionResult attention(const Tensor& q, const Tensor& k, const Tensor& v,
   return {output, Tensor(q.graph(), {output.value().node, 1})};
 }
 
+AttentionResult cached_attention(const Tensor& q, const Tensor& keys, const Tensor& values,
+                                 const Tensor& position, AttentionSpec spec) {
+  spec.cached = true;
+  return attention(q, keys, values, spec, {&position, 1});
+}
+
 AttentionGradients attention_gradient(const Tensor& q, const Tensor& k, const Tensor& v,
                                       const AttentionResult& result, const Tensor& d_output,
                                       const AttentionSpec& spec, std::span<const Tensor> operands) {
@@ -191,6 +197,11 @@ Tensor place(const Tensor& indices, const Tensor& values, int64_t width) {
                  with_width(indices.shape(), width));
 }
 
+Tensor argmax(const Tensor& x) {
+  const Shape rows(x.shape().span().first(static_cast<size_t>(x.shape().rank() - 1)));
+  return reshape(apply(Op::argmax, {as_rows(x)}), rows);
+}
+
 Tensor sum_of_squares(std::span<const Tensor> tensors) {
   std::vector<Tensor> inputs;
   for (const Tensor& tensor : tensors) inputs.push_back(flat(tensor));
@@ -224,6 +235,18 @@ std::vector<AdamWTensors> adamw_update(std::span<const AdamWTensors> tensors, co
 
 Tensor loss_scale_update(const Tensor& state, const Tensor& norm, LossScaleSpec spec) {
   return apply(Op::loss_scale_update, {state, norm}, {spec, {}});
+}
+
+Tensor append(const Tensor& cache, const Tensor& rows, const Tensor& position) {
+  return apply(Op::append, {cache, rows, position});
+}
+
+Tensor advance(const Tensor& position, int64_t count) {
+  return apply(Op::advance, {position}, {Rows{count}, {}});
+}
+
+Tensor ring_positions(const Tensor& position, int64_t rows, int64_t slots) {
+  return apply(Op::ring_positions, {position}, {Rows{rows}, Target{{DType::i32, {slots}}}});
 }
 
 Tensor concat(std::span<const Tensor> parts, int axis) {

@@ -89,6 +89,12 @@ struct AttentionResult {
 AttentionResult attention(const Tensor& q, const Tensor& k, const Tensor& v,
                           const AttentionSpec& spec, std::span<const Tensor> operands = {});
 
+// The same of keys and values in a cache [B, Hk, slots, D], after the rows of these queries were
+// appended to it at `position` (AttentionSpec::cached). A ring of S slots serves T queries in a
+// window of up to S + 1 - T.
+AttentionResult cached_attention(const Tensor& q, const Tensor& keys, const Tensor& values,
+                                 const Tensor& position, AttentionSpec spec);
+
 struct AttentionGradients {
   Tensor d_q, d_k, d_v;
   std::vector<Tensor> d_operands;  // of each operand, in sums (score_function.h); empty: not wanted
@@ -108,6 +114,10 @@ Tensor pick(const Tensor& x, const Tensor& indices);
 // The gradient of x: zeros [..., width] but for values [...] at their indices.
 Tensor place(const Tensor& indices, const Tensor& values, int64_t width);
 
+// Where the largest element of each row of x [..., V] is, as i32 [...]: the first one of several,
+// and a NaN counts as larger than any number.
+Tensor argmax(const Tensor& x);
+
 // The sum of the squares of all elements of all tensors, as fp32 [1].
 Tensor sum_of_squares(std::span<const Tensor> tensors);
 
@@ -126,6 +136,23 @@ std::vector<AdamWTensors> adamw_update(std::span<const AdamWTensors> tensors, co
 // The state of a loss scale, fp32 [3], after a step whose gradients have this norm, fp32 [1]. It
 // lies where the state was.
 Tensor loss_scale_update(const Tensor& state, const Tensor& norm, LossScaleSpec spec);
+
+// A cache is a ring of slots along the axis before the last; `position` is i32 [1]: how many rows
+// came before. Both are inputs of the graph (Role::cache and Role::step_scalars), so that one graph
+// serves every position.
+//
+//   const Tensor keys = append(key_cache, new_keys, position);  // and values likewise
+//   const Tensor y = cached_attention(q, keys, values, position, {.scale = 0.125}).output;
+//   advance(position, 1);  // behind everything that reads the old position
+//
+// Stores row t of rows [..., T, D] in slot (position + t) mod C of cache [..., C, D]; of more than
+// C rows only the last C. The result lies where the cache was, which nobody may read any more.
+Tensor append(const Tensor& cache, const Tensor& rows, const Tensor& position);
+// position + count, where the position was.
+Tensor advance(const Tensor& position, int64_t count);
+// i32 [slots]: the position whose row each slot holds after `rows` rows were appended at
+// `position`; negative where there is none yet.
+Tensor ring_positions(const Tensor& position, int64_t rows, int64_t slots);
 
 // Side by side along an axis.
 Tensor concat(std::span<const Tensor> parts, int axis);

@@ -42,9 +42,13 @@ constexpr OpTable<Precision> kPrecision = {
         {Op::scatter_add, Precision::as_it_comes},
         {Op::pick, Precision::as_it_comes},
         {Op::place, Precision::as_it_comes},
+        {Op::argmax, Precision::as_it_comes},
         {Op::sum_of_squares, Precision::as_written},
         {Op::adamw_update, Precision::as_written},
         {Op::loss_scale_update, Precision::as_written},
+        {Op::append, Precision::as_written},
+        {Op::advance, Precision::as_written},
+        {Op::ring_positions, Precision::as_written},
         {Op::reshape, Precision::as_it_comes},
         {Op::permute, Precision::as_it_comes},
         {Op::expand, Precision::as_it_comes},
@@ -53,6 +57,12 @@ constexpr OpTable<Precision> kPrecision = {
         {Op::pad, Precision::as_it_comes},
     },
 };
+
+// A cache has a dtype of its own, which the steps before have written.
+Precision precision_of(const Node& node) {
+  const auto* spec = std::get_if<AttentionSpec>(&node.attributes.detail);
+  return spec != nullptr && spec->cached ? Precision::as_written : kPrecision[node.op];
+}
 
 bool is_scalar_constant(const Tensor& x) {
   return x.graph().node(x.value()).op == Op::constant && x.shape().rank() == 0;
@@ -97,7 +107,7 @@ class Autocast {
     const Node& node = site.node;
     std::vector<Tensor> inputs;
     for (size_t i = 0; i < site.inputs.size(); ++i) inputs.push_back(site.input(i));
-    switch (kPrecision[node.op]) {
+    switch (precision_of(node)) {
       case Precision::as_it_comes:
         if (node.op != Op::cast) return {};
         return {cast(inputs[0], node.outputs[0].dtype).value()};

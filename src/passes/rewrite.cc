@@ -13,7 +13,8 @@ namespace {
 constexpr uint32_t kNever = std::numeric_limits<uint32_t>::max();
 
 // Knows when storage is updated in place, so that no rule moves a read behind that moment. Storage
-// is taken for shared wherever it could be: a reshape counts as a view even if it copies.
+// is taken for shared wherever it could be: a reshape counts as a view even if it copies. What an
+// update leaves is a version of its own, which may be read until the next update.
 class UpdateGuard {
  public:
   UpdateGuard(const Graph& source, const Graph& target) : source_(source), target_(target) {
@@ -27,8 +28,8 @@ class UpdateGuard {
 
   // Storage that will be overwritten must stay the node's own.
   bool is_overwritten(uint32_t number) const {
-    if (!active_) return false;
     const Node& node = source_.nodes()[number];
+    if (!active_ || is_update(node.op)) return false;
     for (uint32_t i = 0; i < node.outputs.size(); ++i)
       if (roots_[node.first_value + i] == node.first_value + i &&
           updated_at_[node.first_value + i] != kNever)
@@ -66,8 +67,6 @@ class UpdateGuard {
   static uint32_t root_of(const Graph& graph, const Node& node, uint32_t output,
                           const std::vector<uint32_t>& roots) {
     if (is_view(node.op)) return roots[graph.index(node.inputs[0])];
-    if (const auto updated = updated_input(node, output))
-      return roots[graph.index(node.inputs[*updated])];
     return node.first_value + output;
   }
 
@@ -77,9 +76,8 @@ class UpdateGuard {
       const Node& node = source_.nodes()[number];
       for (uint32_t output = 0; output < node.outputs.size(); ++output) {
         roots_.push_back(root_of(source_, node, output, roots_));
-        if (!is_update(node.op)) continue;
-        uint32_t& first = updated_at_[roots_.back()];
-        first = std::min(first, number);
+        if (const auto updated = updated_input(node, output))
+          updated_at_[roots_[source_.index(node.inputs[*updated])]] = number;
       }
     }
   }

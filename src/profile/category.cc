@@ -103,6 +103,7 @@ Category category_of(const Graph& graph, const Node& node) {
     case OpClass::multi_tensor:
       return node.op == Op::adamw_update ? Category::elementwise : Category::other;
     case OpClass::leaf:
+    case OpClass::cache:
     case OpClass::view:
     case OpClass::assembly:
       return Category::memory;

@@ -42,6 +42,31 @@ TEST(Cost, ViewsAreFreeAndBroadcastsAreReadOnce) {
 }
 
 // Batch 8, S 4096, d 64 in fp32: saved for backward are the inputs, the weights and the output.
+// Of the cache only the new rows move, and attention reads it whole unless its length is known.
+TEST(Cost, CachesAreReadWholeUnlessALengthIsGiven) {
+  Graph graph;
+  const Tensor cache = input(graph, "cache", {DType::bf16, {2, 3, 100, 64}});
+  const Tensor rows = input(graph, "rows", {DType::bf16, {2, 3, 2, 64}});
+  const Tensor q = input(graph, "q", {DType::bf16, {2, 6, 2, 64}});
+  const Tensor position = input(graph, "position", {DType::i32, {1}});
+  const Tensor appended = append(cache, rows, position);
+  const auto y = cached_attention(q, appended, appended, position, {});
+  const auto window = cached_attention(q, appended, appended, position, {.mask = {.window = 10}});
+  advance(position, 2);
+  const auto cost_of = [&](const Tensor& x, CostOptions options) {
+    return node_costs(graph, options)[x.value().node];
+  };
+  EXPECT_EQ(cost_of(appended, {}).bytes, 2 * 2 * 3 * 2 * 64 * 2 + 4);
+  const double others = 2 * (2 * 6 * 2 * 64 * 2) + 2 * 6 * 2 * 4 + 4;  // q, output, lse, position
+  const double of_a_slot = 2 * (2 * 3 * 64 * 2);
+  EXPECT_EQ(cost_of(y.output, {}).bytes, others + 100 * of_a_slot);
+  EXPECT_EQ(cost_of(y.output, {.cached_length = 30}).bytes, others + 30 * of_a_slot);
+  EXPECT_EQ(cost_of(y.output, {.cached_length = 5000}).bytes, others + 100 * of_a_slot);
+  EXPECT_EQ(cost_of(y.output, {.cached_length = 30}).macs, 2 * (29 + 30) * 2 * 6 * 64.0);
+  EXPECT_EQ(cost_of(window.output, {}).bytes, others + 11 * of_a_slot);
+  EXPECT_EQ(cost_of(window.output, {}).macs, 2 * (10 + 10) * 2 * 6 * 64.0);
+}
+
 TEST(Memory, AttentionSavesItsWeights) {
   const Graph graph = attention_training_graph({.batch_size = 8, .seq_len = 4096, .head_dim = 64});
   const MemoryProfile profile = memory(graph, eager_schedule(graph));

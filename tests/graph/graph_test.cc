@@ -193,6 +193,48 @@ TEST(Update, ReadersOfTheOldValueMustStandBefore) {
   EXPECT_NE(as_output.problem().find("output stale reads"), std::string::npos);
 }
 
+TEST(Update, ThePositionOfACacheIsReadBeforeItAdvances) {
+  const auto problem = [](bool reads_late) {
+    Graph graph;
+    const Tensor position = input(graph, "position", {DType::i32, {1}});
+    const Tensor cache = input(graph, "cache", {DType::f32, {4, 8}});
+    const Tensor rows = input(graph, "rows", {DType::f32, {1, 8}});
+    if (reads_late) advance(position, 1);
+    append(cache, rows, position);
+    if (!reads_late) advance(position, 1);
+    try {
+      verify(graph);
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return std::string("none");
+  };
+  EXPECT_EQ(problem(false), "none");
+  EXPECT_NE(problem(true).find("append) reads position after it was updated"), std::string::npos)
+      << problem(true);
+}
+
+TEST(Infer, CachesTakeRowsOfTheirWidthAndOnePosition) {
+  Graph graph;
+  const Tensor cache = input(graph, "cache", {DType::bf16, {2, 4, 8}});
+  const Tensor position = input(graph, "position", {DType::i32, {1}});
+  const auto rows = [&](DType dtype, const Shape& shape) {
+    return input(graph, "rows" + std::to_string(graph.nodes().size()), {dtype, shape});
+  };
+  EXPECT_EQ(append(cache, rows(DType::bf16, {2, 9, 8}), position).shape(), cache.shape());
+  EXPECT_THROW(append(cache, rows(DType::f32, {2, 1, 8}), position), Error);
+  EXPECT_THROW(append(cache, rows(DType::bf16, {1, 1, 8}), position), Error);
+  EXPECT_THROW(append(cache, rows(DType::bf16, {2, 1, 7}), position), Error);
+  EXPECT_THROW(append(cache, rows(DType::bf16, {2, 8}), position), Error);
+  EXPECT_THROW(append(cache, rows(DType::bf16, {2, 1, 8}), rows(DType::i32, {2})), Error);
+  EXPECT_THROW(advance(rows(DType::f32, {1}), 1), Error);
+  EXPECT_THROW(advance(position, -1), Error);
+  EXPECT_EQ(ring_positions(position, 3, 5).shape(), Shape{5});
+  EXPECT_EQ(argmax(rows(DType::f32, {3, 2, 7})).type(), (TensorType{DType::i32, {3, 2}}));
+  EXPECT_EQ(argmax(rows(DType::f32, {7})).shape().rank(), 0);
+  EXPECT_THROW(argmax(rows(DType::i32, {3, 7})), Error);
+}
+
 TEST(Update, OneStorageIsUpdatedOnceByANode) {
   Trainable twice;
   twice.tensors.second_moment = twice.tensors.first_moment;

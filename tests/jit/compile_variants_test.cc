@@ -108,6 +108,25 @@ TEST_P(CompileSample, CompilesWithoutSpills) {
 
 INSTANTIATE_TEST_SUITE_P(Archs, CompileSample, ::testing::ValuesIn(kArchs));
 
+// What decodes tokens: few kernels, so each is compiled for the oldest arch and for the newest.
+TEST(CompileVariants, KernelsOfCaches) {
+  SKIP_WITHOUT_NVRTC();
+  for (const Arch& arch : {kArchs.front(), kArchs.back()}) {
+    std::set<std::string> seen;
+    std::vector<CudaKernel> kernels;
+    for (const CudaKernel& kernel : cuda_kernel_samples(80)) {
+      const bool is_attention = kernel.file == "cached_attention.cu";
+      const bool is_wanted = is_attention || kernel.file == "cached_attention_parts.cu" ||
+                             kernel.file == "append.cu" || kernel.file == "advance.cu" ||
+                             kernel.file == "ring_positions.cu" || kernel.file == "argmax.cu" ||
+                             kernel.file == "argmax_parts.cu";
+      if (is_wanted && (seen.insert(kernel.file).second || is_attention)) kernels.push_back(kernel);
+    }
+    EXPECT_EQ(seen.size(), 7u);
+    expect_no_spills(arch, kernels);
+  }
+}
+
 // What a function of scores needs in registers is up to it: attention with one need only compile.
 TEST(CompileVariants, AttentionWithAFunctionOfScores) {
   SKIP_WITHOUT_NVRTC();

@@ -185,6 +185,27 @@ TEST(Rewrite, RandomReadsAroundAnUpdateStayValid) {
   EXPECT_GT(with_late_reads, 300);
 }
 
+// What an update leaves is a value like others, until the next one.
+TEST(Rewrite, ReadersOfAnUpdatedValueAreRewritten) {
+  Graph graph;
+  const Tensor cache = input(graph, "cache", {DType::f32, {4, 3}});
+  const Tensor rows = input(graph, "rows", {DType::f32, {1, 3}});
+  const Tensor position = input(graph, "position", {DType::i32, {1}});
+  const Tensor once = append(cache, rows, position);
+  const Tensor kept = once + 0.0;
+  graph.mark_output("turned", exp(transpose(transpose(once))).value());
+  const Tensor twice = append(once, rows * 2.0, advance(position, 1));
+  graph.mark_output("kept", (kept * 2.0).value());
+  graph.mark_output("twice", twice.value());
+  verify(graph);
+  const Graph after = simplify(graph);
+  EXPECT_EQ(testing::count_of(after, Op::permute), 0) << to_text(after);
+  EXPECT_EQ(testing::count_of(after, Op::add), 1) << "outlives the second update";
+  InterpreterInputs inputs = random_inputs(graph, 3);
+  inputs["position"] = {6};
+  expect_same_values(graph, after, inputs, 1e-12);
+}
+
 TEST(Rewrite, AnUpdateThatNothingReadsStays) {
   Step step;
   const AdamWTensors tensors{step.x, step.gradient, step.first, step.second};

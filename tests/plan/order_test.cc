@@ -169,6 +169,34 @@ TEST(Order, UpdatesStayBetweenTheirReaders) {
   }
 }
 
+// Whatever reads the position, at once or waiting for its own reader, runs before it moves on.
+TEST(Order, ThePositionAdvancesBehindItsReaders) {
+  Graph graph;
+  const Tensor position = input(graph, "position", {DType::i32, {1}});
+  const Tensor cache = input(graph, "cache", {DType::f32, {4, 8}});
+  const Tensor rows = input(graph, "rows", {DType::f32, {1, 8}});
+  const Tensor at = cast(position, DType::f32) * 0.5;  // nobody has asked for it yet
+  const Tensor appended = append(cache, softmax(rows), position);
+  const Tensor held = ring_positions(position, 1, 4);
+  const Tensor after = advance(position, 1);
+  graph.mark_output("held", held.value());
+  graph.mark_output("at", sin(at + sum(appended, {0, 1})).value());
+  graph.mark_output("after", cast(after, DType::f32).value());
+  for (bool reorders : {false, true}) {
+    const Plan plan = make_plan(graph, {.overlap = reorders, .early_updates = reorders});
+    std::string order;  // of readers and writers of the position
+    for (const PlannedKernel& kernel : plan.kernels) {
+      const Group& group = kernel.group;
+      const auto touches = [&](const std::vector<Value>& storages) {
+        return std::find(storages.begin(), storages.end(), position.value()) != storages.end();
+      };
+      order += touches(group.writes) ? "w" : touches(group.reads) ? "r" : "";
+    }
+    EXPECT_EQ(order, "rrrwr") << explain(graph, plan);
+    expect_kernels_beside_are_left_alone(graph, plan);
+  }
+}
+
 // There is a plan for every graph, whatever it consists of.
 TEST(Order, OfRandomGraphs) {
   const uint64_t first = testing::first_seed() + 40000;

@@ -20,7 +20,7 @@ class RandomGraphMaker {
   explicit RandomGraphMaker(uint64_t seed, DType dtype = DType::f32)
       : random_(seed), dtype_(dtype) {}
 
-  // Leaves out what has no gradient: gradients of attention, and its log_sum_exp.
+  // Leaves out what has no gradient: gradients of attention, its log_sum_exp, and caches.
   RandomGraphMaker& differentiable() {
     is_differentiable_ = true;
     return *this;
@@ -32,11 +32,15 @@ class RandomGraphMaker {
     pool_.clear();
     for (int i = 0; i < 3; ++i) add_input(result);
     // Half of the graphs update tensors on their way, and half of them have two stages.
-    const int64_t update = below(2 * ops), second_stage = below(2 * ops);
+    const int64_t update = below(2 * ops), second_stage = below(2 * ops), append = below(2 * ops);
     std::vector<std::pair<const char*, Tensor>> updated;
+    const auto add = [&](std::vector<std::pair<const char*, Tensor>> more) {
+      updated.insert(updated.end(), more.begin(), more.end());
+    };
     for (int64_t i = 0; i < ops; ++i) {
       if (i == second_stage) result.graph.begin_stage("second");
-      if (i == update) updated = add_update(result);
+      if (i == update) add(add_update(result));
+      if (i == append) add(add_append(result));
       pool_.push_back(step());
     }
     // The last values are results; everything else is used by them, or dies unread.
@@ -117,6 +121,30 @@ class RandomGraphMaker {
             {"then", sin(updated.parameter)}};
   }
 
+  // Rows of any layout that go into a cache of their own, what reads it before and after, and the
+  // position behind its last reader.
+  std::vector<std::pair<const char*, Tensor>> add_append(RandomGraph& result) {
+    const Tensor x = pick_tensor();
+    const Tensor rows = x.shape().rank() >= 2 ? x : as_rows(x);
+    const int64_t slots = 1 + below(5), count = rows.shape().back(1);
+    Shape shape = rows.shape();
+    shape.back(1) = slots;
+    const Tensor cache(*graph_, graph_->input({"cache", Role::cache}, {dtype_, shape}));
+    result.inputs["cache"] = std::vector<double>(static_cast<size_t>(element_count(shape)), 0.5);
+    const Tensor position(*graph_,
+                          graph_->input({"position", Role::step_scalars}, {DType::i32, {1}}));
+    result.inputs["position"] = {static_cast<double>(below(20))};
+    pool_.push_back(cache * 0.5);
+    const Tensor at = cast(position, dtype_) * 0.25;
+    const Tensor held = ring_positions(position, count, slots);
+    const Tensor appended = append(cache, rows, position);
+    const Tensor is_held = reshape(less_equal(scalar_i32(0), held), {slots, 1});
+    if (!is_differentiable_) pool_.push_back(where(is_held, sin(appended), scalar(appended, 0)));
+    const Tensor after = advance(position, count);
+    pool_.push_back(at);
+    return {{"appended", appended}, {"held", held}, {"position", after}, {"at", sin(at)}};
+  }
+
   // Squashed into [-1, 1], so that chains of ops neither overflow nor lose all precision.
   Tensor tame(const Tensor& x) { return tanh(x); }
 
@@ -135,7 +163,7 @@ class RandomGraphMaker {
     const int rank = x.shape().rank();
     const auto axis = static_cast<int>(below(rank));
     const int64_t size = x.shape()[axis];
-    switch (below(42)) {
+    switch (below(43)) {
       case 0:
         return -x;
       case 1:
@@ -232,6 +260,10 @@ class RandomGraphMaker {
         return side_by_side(x, 3);
       case 40:
         return rank >= 2 ? product_pattern(tame(x)) : sin(x) * 0.5;
+      case 41: {  // of an input: rounding moves no maximum there
+        const Tensor rows = as_rows(pool_[static_cast<size_t>(below(3))]);
+        return gather(transpose(rows), argmax(rows));
+      }
       default:
         return pad(x, axis, 2, size + 3);
     }

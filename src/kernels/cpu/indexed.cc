@@ -1,4 +1,5 @@
-// Rows of a table by index, and one element of each row by index, with their gradients.
+// Rows of a table by index, and one element of each row by index, with their gradients; and the
+// index of each row's largest element.
 #include <fmt/format.h>
 
 #include <cstring>
@@ -86,6 +87,45 @@ void scatter_add_kernel(const KernelCall& call, const CpuContext& context) {
         simd.store(out.dtype, total.data(), element_address(out, row * width + column), n);
       }
   });
+}
+
+// Pieces of rows are searched at once; of equal elements the first one counts, so threads change
+// nothing.
+void argmax_kernel(const KernelCall& call, const CpuContext& context) {
+  struct Best {
+    float value;
+    int64_t index;
+  };
+  const auto is_better = [](float value, float than) {
+    return value > than || (value != value && than == than);
+  };
+  const SimdKernels& simd = simd_kernels(context.isa);
+  const TensorView& x = call.inputs[0];
+  const int64_t rows = x.shape[0], width = x.shape[1], pieces = (width + kGrain - 1) / kGrain;
+  std::vector<Best> best(static_cast<size_t>(rows * pieces));
+  context.pool.for_each(rows * pieces, [&](int64_t task, int) {
+    const int64_t row = task / pieces, begin = task % pieces * kGrain;
+    Best& found = best[static_cast<size_t>(task)];
+    ChunkBuffer buffer;
+    for (int64_t at = begin; at < std::min(begin + kGrain, width); at += kChunk) {
+      const int64_t n = std::min(kChunk, width - at);
+      const float* values =
+          load_chunk(simd, x, row * x.strides[0] + at * x.strides[1], x.strides[1], n, buffer);
+      const float largest = simd.max(values, n);
+      if (at > begin && !is_better(largest, found.value)) continue;
+      int64_t i = 0;
+      while (largest == largest ? values[i] != largest : values[i] == values[i]) ++i;
+      found = {largest, at + i};
+    }
+  });
+  for (int64_t row = 0; row < rows; ++row) {
+    Best chosen = best[static_cast<size_t>(row * pieces)];
+    for (int64_t piece = 1; piece < pieces; ++piece) {
+      const Best& other = best[static_cast<size_t>(row * pieces + piece)];
+      if (is_better(other.value, chosen.value)) chosen = other;
+    }
+    call.outputs[0].as<int32_t>()[row] = static_cast<int32_t>(chosen.index);
+  }
 }
 
 void pick_kernel(const KernelCall& call, const CpuContext&) {

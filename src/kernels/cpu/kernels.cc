@@ -23,9 +23,13 @@ CpuKernel cpu_kernel(Op op) {
           {Op::scatter_add, scatter_add_kernel},
           {Op::pick, pick_kernel},
           {Op::place, place_kernel},
+          {Op::argmax, argmax_kernel},
           {Op::sum_of_squares, sum_of_squares_kernel},
           {Op::adamw_update, adamw_update_kernel},
           {Op::loss_scale_update, loss_scale_update_kernel},
+          {Op::append, append_kernel},
+          {Op::advance, advance_kernel},
+          {Op::ring_positions, ring_positions_kernel},
           {Op::reshape, reshape_kernel},  // called only where strides cannot express it
           {Op::permute, nullptr},
           {Op::expand, nullptr},

@@ -25,6 +25,9 @@ CpuKernel cpu_kernel(Op op);
 // mislead.
 Error no_tf32();
 
+// How many rows a cache has seen, from its i32 [1]; throws a usage error for a negative one.
+int64_t position_of(const TensorView& position);
+
 void iota_kernel(const KernelCall& call, const CpuContext& context);
 void pointwise_kernel(const KernelCall& call, const CpuContext& context);
 void reshape_kernel(const KernelCall& call, const CpuContext& context);
@@ -37,14 +40,19 @@ void reduction_kernel(const KernelCall& call, const CpuContext& context);
 void matmul_kernel(const KernelCall& call, const CpuContext& context);
 void library_matmul_kernel(const KernelCall& call, const CpuContext& context);
 void attention_kernel(const KernelCall& call, const CpuContext& context);
+void cached_attention_kernel(const KernelCall& call, const CpuContext& context);
 void attention_gradient_kernel(const KernelCall& call, const CpuContext& context);
 void gather_kernel(const KernelCall& call, const CpuContext& context);
 void scatter_add_kernel(const KernelCall& call, const CpuContext& context);
 void pick_kernel(const KernelCall& call, const CpuContext& context);
 void place_kernel(const KernelCall& call, const CpuContext& context);
+void argmax_kernel(const KernelCall& call, const CpuContext& context);
 void sum_of_squares_kernel(const KernelCall& call, const CpuContext& context);
 void adamw_update_kernel(const KernelCall& call, const CpuContext& context);
 void loss_scale_update_kernel(const KernelCall& call, const CpuContext& context);
+void append_kernel(const KernelCall& call, const CpuContext& context);
+void advance_kernel(const KernelCall& call, const CpuContext& context);
+void ring_positions_kernel(const KernelCall& call, const CpuContext& context);
 void concat_kernel(const KernelCall& call, const CpuContext& context);
 
 }  // namespace ridgeline

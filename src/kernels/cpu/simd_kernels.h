@@ -25,6 +25,17 @@ struct AdamWFactors {
   float root_scale, epsilon, step;
 };
 
+// Queries of heads that share their keys and values, and a run of neighbouring slots of a cache.
+// Rows of q and sums are `pitch` apart, a multiple of any vector, with zeros behind the width.
+struct CachedRun {
+  DType dtype;
+  const void *keys, *values;  // of the first slot; elements of a row lie together
+  int64_t key_step, value_step, slots, width, pitch, rows;
+  const float* queries;           // scaled
+  const int64_t *first, *last;    // of each row: it sees the slots [first, last) of the run
+  float *largest, *total, *sums;  // of each row, over all runs so far: of scores, of weights
+};
+
 struct SimdKernels {
   // out[i] = op(operands[0][i], operands[1][i], ...); booleans are 0 and 1. `out` may be an
   // operand.
@@ -39,6 +50,7 @@ struct SimdKernels {
   void (*softmax_gradient)(const float* y, const float* d_y, float* d_x, int64_t count);
   void (*log_softmax)(const float* x, float* y, int64_t count);
   void (*log_softmax_gradient)(const float* y, const float* d_y, float* d_x, int64_t count);
+  void (*attend)(const CachedRun& run);
   float (*sum_of_squares)(const float* x, int64_t count);
   // Replaces p, m and v.
   void (*adamw)(const AdamWFactors& factors, float* p, const float* g, float* m, float* v,

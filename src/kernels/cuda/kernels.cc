@@ -25,9 +25,13 @@ const CudaOp& cuda_op(Op op) {
           {Op::scatter_add, {plan_scatter_add}},
           {Op::pick, {plan_pick}},
           {Op::place, {plan_place}},
+          {Op::argmax, {plan_argmax, argmax_scratch}},
           {Op::sum_of_squares, {plan_sum_of_squares, sum_of_squares_scratch}},
           {Op::adamw_update, {plan_adamw_update}},
           {Op::loss_scale_update, {plan_loss_scale_update}},
+          {Op::append, {plan_append}},
+          {Op::advance, {plan_advance}},
+          {Op::ring_positions, {plan_ring_positions}},
           // called only where strides cannot express it
           {Op::reshape, {.plan = plan_reshape, .takes_values = true}},
           {Op::permute, {}},

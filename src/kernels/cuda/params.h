@@ -41,6 +41,18 @@ struct FlashForwardParams {
   FlashOperand operands[kMaxFlashOperands];
 };
 
+// Attention over a cache; see cached_attention.cuh.
+struct CachedAttentionParams {
+  FlashTensor q, k, v, out;
+  float* log_sum_exp;  // [batch, heads, queries]
+  const int* position;
+  float *parts, *stats;  // scratch of splits: [.., splits, ROWS, WIDTH] and [.., splits, ROWS, 2]
+  int key_heads, group, queries;
+  int rows, tiles;  // group x queries, and how many times ROWS of them
+  int slots, window, splits;
+  float scale;
+};
+
 struct FlashBackwardParams {
   FlashTensor q, k, v, out, d_out, d_q, d_k, d_v;
   FlashTensor d_out_planes;  // d_out itself unless it comes in planes
@@ -147,6 +159,37 @@ struct PlaceParams {
   void* out;  // [count, width]
   long long value_step, index_step;
   long long count, width;
+};
+
+struct ArgmaxParams {
+  const void* x;             // [rows, width]
+  unsigned long long* keys;  // [rows, parts], unless there is one part
+  int* out;
+  long long row_step, column_step, width, part_size;
+  int rows, parts;
+};
+
+// ---- a cache of rows
+
+// Rows [outer, count, width] go to slots of the cache [outer, slots, width].
+struct AppendParams {
+  void* cache;
+  const void* rows;
+  const int* position;
+  unsigned long long outer_sizes[kMaxAxes];
+  long long outer_steps[kMaxAxes], row_step, column_step;
+  long long items, slots, count, stored, packs;  // `stored` of the rows, `packs` in each
+};
+
+struct AdvanceParams {
+  int* position;
+  int count;
+};
+
+struct RingPositionsParams {
+  const int* position;
+  int* out;
+  int count, slots;
 };
 
 // ---- many tensors at once; an argument has at most 4 KiB

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "kernels/reference/elements.h"
+#include "kernels/reference/evaluators.h"
 
 namespace ridgeline {
 namespace {
@@ -34,8 +35,19 @@ class Terms {
 
   int64_t group() const { return group_; }
   KeyRange keys(int64_t query) const {
+    if (spec_of(call_).cached) return {0, call_.inputs[1].shape[2]};
     return visible_keys(spec_of(call_).mask, query, call_.inputs[0].shape[2],
                         call_.inputs[1].shape[2]);
+  }
+  // Of the keys above; only a cache has some that are hidden.
+  bool sees(int64_t query, int64_t key) const {
+    const AttentionSpec& spec = spec_of(call_);
+    if (!spec.cached) return true;
+    const auto first = static_cast<int64_t>(call_.inputs[3].read({0}));
+    const Shape &q = call_.inputs[0].shape, &k = call_.inputs[1].shape;
+    const int64_t position = reference::position_in_slot(first + q[2] - 1, key, k[2]);
+    return position >= 0 && position <= first + query &&
+           (spec.mask.window == 0 || position > first + query - spec.mask.window);
   }
   Bounded of_query(size_t input, const Pair& at, int64_t column) const {
     return {call_.inputs[input].read({at.batch, at.head, at.query, column}), 0};
@@ -107,11 +119,15 @@ Bounded attention_element(const ElementCall& call, const ElementPlace& place) {
   if (spec_of(call).function != nullptr) return unknown();
   const Terms terms(call);
   Pair at{place.at[0], place.at[1], place.at[2], 0};
-  const KeyRange keys = terms.keys(at.query);
-  if (keys.first >= keys.last) return unknown();
+  const KeyRange range = terms.keys(at.query);
+  std::vector<int64_t> keys;
+  for (int64_t key = range.first; key < range.last; ++key)
+    if (terms.sees(at.query, key)) keys.push_back(key);
+  if (keys.empty()) return unknown();
   std::vector<Bounded> scores;
   Bounded largest{-std::numeric_limits<double>::infinity(), 0};
-  for (at.key = keys.first; at.key < keys.last; ++at.key) {
+  for (int64_t key : keys) {
+    at.key = key;
     scores.push_back(terms.score(at));
     if (scores.back().value > largest.value) largest = scores.back();
   }
@@ -120,7 +136,7 @@ Bounded attention_element(const ElementCall& call, const ElementPlace& place) {
     // The largest is subtracted from all and added again: only its value matters.
     const Bounded weight = apply(Op::exp, {apply(Op::subtract, {scores[j], {largest.value, 0}})});
     total.add(weight);
-    at.key = keys.first + static_cast<int64_t>(j);
+    at.key = keys[j];
     if (place.output == 0) terms.add_product(weighted, weight, terms.of_key(2, at, place.at[3]));
   }
   if (place.output == 1)

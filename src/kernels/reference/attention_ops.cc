@@ -106,6 +106,7 @@ void for_each_query(const Call& call, const Function& function, Use use) {
 }  // namespace
 
 Results attention(const Call& call) {
+  if (spec_of(call).cached) return cached_attention(call);
   const auto width = static_cast<size_t>(call.shape[3]);
   const Data& v = call.inputs[2].data;
   Data output(call.inputs[0].data.size());

@@ -201,6 +201,38 @@ Bounded loss_scale(const ElementCall& call, const ElementPlace& place) {
   return stored({after, 0}, place.dtype);
 }
 
+Bounded argmax(const ElementCall& call, const ElementPlace& place) {
+  const ElementOperand& x = call.inputs[0];
+  int64_t best = 0;
+  for (int64_t i = 1; i < x.shape[1]; ++i) {
+    const double value = x.read({place.at[0], i}), largest = x.read({place.at[0], best});
+    if (value > largest || (std::isnan(value) && !std::isnan(largest))) best = i;
+  }
+  return {static_cast<double>(best), 0};
+}
+
+int64_t rows_of(const ElementCall& call) {
+  return std::get<Rows>(call.node.attributes.detail).count;
+}
+
+Bounded ring_positions(const ElementCall& call, const ElementPlace& place) {
+  const auto last = static_cast<int64_t>(call.inputs[0].read({0})) + rows_of(call) - 1;
+  const int64_t slots = call.node.outputs[0].shape[0];
+  return {static_cast<double>(reference::position_in_slot(last, place.at[0], slots)), 0};
+}
+
+Bounded append(const ElementCall& call, const ElementPlace& place) {
+  const ElementOperand& rows = call.inputs[1];
+  const int64_t count = rows.shape.back(1), slots = call.inputs[0].shape.back(1);
+  const auto first = static_cast<int64_t>(call.inputs[2].read({0}));
+  const int64_t row =
+      reference::position_in_slot(first + count - 1, place.at.back(1), slots) - first;
+  if (row < 0) return read(call.inputs[0], place.at);
+  Dims from = place.at;
+  from.back(1) = row;
+  return read(rows, from);
+}
+
 Bounded reshape(const ElementCall& call, const ElementPlace& place) {
   const int64_t flat = flat_index(call.node.outputs[0].shape, place.at);
   return read(call.inputs[0], coordinates(call.inputs[0].shape, flat));
@@ -246,9 +278,16 @@ constexpr OpTable<Rule> kRules = {
         {Op::scatter_add, scatter_add},
         {Op::pick, pick},
         {Op::place, placed},
+        {Op::argmax, argmax},
         {Op::sum_of_squares, sum_of_squares},
         {Op::adamw_update, adamw_element},
         {Op::loss_scale_update, loss_scale},
+        {Op::append, append},
+        {Op::advance,
+         [](const ElementCall& call, const ElementPlace&) {
+           return Bounded{call.inputs[0].read({0}) + static_cast<double>(rows_of(call)), 0};
+         }},
+        {Op::ring_positions, ring_positions},
         {Op::reshape, reshape},
         {Op::permute, nullptr},  // views: no kernel runs
         {Op::expand, nullptr},
@@ -280,6 +319,7 @@ ElementWork element_work(const ElementCall& call, size_t output) {
       case OpClass::matmul:
         return 2 * shape.back();
       case OpClass::indexed:
+        if (call.node.op == Op::argmax) return 2 * shape[1];
         return call.node.op == Op::scatter_add ? shape[0] : 2;
       case OpClass::multi_tensor: {
         if (call.node.op == Op::adamw_update) return 5;

@@ -67,6 +67,16 @@ Data loss_scale_update(const Call& call);
 // The state of a loss scale after a step whose gradients have this norm.
 Data after_step(Data state, double norm, const LossScaleSpec& spec);
 
+// cache_ops.cc
+Data argmax(const Call& call);
+Data append(const Call& call);
+Data advance(const Call& call);
+Data ring_positions(const Call& call);
+// The largest position up to `last` whose row belongs in `slot` of a ring of `slots`.
+int64_t position_in_slot(int64_t last, int64_t slot, int64_t slots);
+
+Results cached_attention(const Call& call);
+
 // attention_ops.cc
 Results attention(const Call& call);
 Results attention_gradient(const Call& call);

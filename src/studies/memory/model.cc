@@ -20,6 +20,7 @@ constexpr MemoryKindInfo kKinds[] = {
     {MemoryKind::data, "data", "tokens, targets, tables"},
     {MemoryKind::workspace, "workspace", "workspace of kernels"},
     {MemoryKind::gaps, "gaps", "gaps in the arena"},
+    {MemoryKind::cache, "kv_cache", "keys and values of earlier tokens"},
 };
 static_assert(std::size(kKinds) == kMemoryKinds);
 
@@ -29,6 +30,8 @@ MemoryKind kind_of_input(Role role) {
       return MemoryKind::data;
     case Role::parameter:
       return MemoryKind::parameters;
+    case Role::cache:
+      return MemoryKind::cache;
     case Role::copy:
       return MemoryKind::copies;
     case Role::first_moment:

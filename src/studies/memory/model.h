@@ -26,8 +26,9 @@ enum class MemoryKind : uint8_t {
   data,
   workspace,
   gaps,
+  cache,
 };
-inline constexpr size_t kMemoryKinds = 9;
+inline constexpr size_t kMemoryKinds = 10;
 
 struct MemoryKindInfo {
   MemoryKind kind;

@@ -146,6 +146,41 @@ void add_indexed(Samples& samples) {
     }
 }
 
+void add_caches(Samples& samples) {
+  const TensorView position = fake(DType::i32, {1});
+  for (DType dtype : {DType::f32, DType::bf16, DType::f16, DType::i32})
+    for (int64_t width : {1, 7, 64, 256}) {
+      const TensorView cache = fake(dtype, {2, 3, 16, width});
+      const TensorView rows = fake(dtype, {2, 3, 5, width});
+      samples.add_node(Op::append, cache, {rows, position}, cache);
+      const TensorView turned = transposed(fake(dtype, {2, 3, width, 5}));
+      samples.add_node(Op::append, cache, {turned, position}, cache);
+      if (!is_floating(dtype)) continue;
+      for (int64_t rows_of_logits : {1, 64}) {
+        const TensorView logits = fake(dtype, {rows_of_logits, 4096 * width});
+        samples.add_node(Op::argmax, logits, {}, fake(DType::i32, {rows_of_logits}));
+      }
+    }
+  struct Heads {
+    DType dtype;
+    int64_t width, group, queries, slots;
+  };
+  for (const Heads& each : {Heads{DType::bf16, 256, 4, 1, 512}, Heads{DType::bf16, 256, 4, 8, 512},
+                            Heads{DType::bf16, 64, 1, 1, 16}, Heads{DType::bf16, 7, 2, 1, 300},
+                            Heads{DType::f16, 128, 2, 1, 4096}, Heads{DType::f16, 80, 8, 1, 300},
+                            Heads{DType::f32, 256, 4, 1, 512}, Heads{DType::f32, 256, 8, 4, 512},
+                            Heads{DType::f32, 255, 8, 1, 512}}) {
+    const TensorView keys = fake(each.dtype, {2, 3, each.slots, each.width});
+    const TensorView q = fake(each.dtype, {2, 3 * each.group, each.queries, each.width});
+    const TensorView outputs[] = {q, fake(DType::f32, {2, 3 * each.group, each.queries})};
+    samples.add_node(Op::attention, q, {keys, keys, position}, outputs,
+                     {AttentionSpec{.cached = true}, {}});
+  }
+  samples.add_node(Op::advance, position, {}, {&position, 1}, {Rows{1}, {}});
+  const TensorView slots = fake(DType::i32, {100});
+  samples.add_node(Op::ring_positions, position, {}, {&slots, 1}, {Rows{1}, {}});
+}
+
 void add_multi_tensor(Samples& samples) {
   for (DType dtype : {DType::f32, DType::bf16, DType::f16}) {
     const TensorView whole = fake(dtype, {1000});
@@ -187,6 +222,7 @@ std::vector<CudaKernel> eager_kernel_samples() {
   add_reductions(samples);
   add_concats(samples);
   add_indexed(samples);
+  add_caches(samples);
   add_multi_tensor(samples);
   return samples.take();
 }

@@ -108,6 +108,7 @@ const SimdKernels kSimdKernels = {
     .softmax_gradient = softmax_gradient,
     .log_softmax = log_softmax,
     .log_softmax_gradient = log_softmax_gradient,
+    .attend = attend,
     .sum_of_squares = sum_of_squares,
     .adamw = adamw,
 };

@@ -56,6 +56,8 @@ struct ForwardScratch {
 }  // namespace
 
 std::vector<CudaLaunch> plan_attention(const CudaCall& call) {
+  if (std::get<AttentionSpec>(call.node.attributes.detail).cached)
+    return plan_cached_attention(call);
   const TensorView &q = call.inputs[0], &k = call.inputs[1], &v = call.inputs[2];
   const std::array<TensorView, 4> tensors = {q, k, v, call.outputs[0]};
   const FlashPlan plan(call, tensors, 3);
@@ -95,7 +97,9 @@ std::vector<CudaLaunch> plan_attention(const CudaCall& call) {
   return candidate(call.choose(plan.tuning_key("flash_forward"), tiles.size(), candidate));
 }
 
-Bytes attention_scratch(const Node&, std::span<const TensorType> inputs) {
+Bytes attention_scratch(const Node& node, std::span<const TensorType> inputs) {
+  if (std::get<AttentionSpec>(node.attributes.detail).cached)
+    return cached_attention_scratch(inputs);
   return ForwardScratch(nullptr, scratch_shape(inputs[0]), inputs[0].shape, inputs[1].shape).bytes;
 }
 

@@ -47,6 +47,10 @@ struct FlashPlanes {
   FlashTensor tensor(int i, const FlashShape& shape) const;
 };
 
+// cached_attention.cc: of nodes over a cache.
+std::vector<CudaLaunch> plan_cached_attention(const CudaCall& call);
+Bytes cached_attention_scratch(std::span<const TensorType> inputs);
+
 using CudaConstants = std::vector<std::pair<std::string, std::string>>;
 
 struct FlashPlan {

@@ -1,6 +1,9 @@
 // Plans the ops with indices.
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "base/error.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/planning.h"
 
@@ -19,7 +22,61 @@ CudaLaunch launch_of(const char* name, DType dtype, int64_t items) {
   return launch;
 }
 
+// Blocks that search one row, from the shapes alone: enough to fill any device, but none with less
+// than kLeastPart elements.
+int64_t argmax_parts(int64_t rows, int64_t width) {
+  constexpr int64_t kFullDevice = 512, kLeastPart = 4096;
+  return std::clamp<int64_t>(std::min(divide_up(kFullDevice, rows), width / kLeastPart), 1,
+                             kThreads);
+}
+
 }  // namespace
+
+std::vector<CudaLaunch> plan_argmax(const CudaCall& call) {
+  constexpr int64_t kMaxGridY = 65535;
+  const TensorView& x = call.inputs[0];
+  const int64_t rows = x.shape[0], width = x.shape[1];
+  if (rows > kMaxGridY)
+    throw Error(ErrorKind::unsupported,
+                fmt::format("argmax of {} rows, the kernel expects at most {}", rows, kMaxGridY),
+                "cut the rows into parts");
+  PackWidth pack(x.dtype);
+  pack.require_multiple(width);
+  if (rows > 1) pack.require_multiple(x.strides[0]);
+  pack.require_address(x.data, x.dtype);
+  if (x.strides[1] != 1) pack.limit_to(1);
+  const int64_t most = argmax_parts(rows, width);
+  const int64_t part_size = divide_up(divide_up(width, most), pack.get()) * pack.get();
+  const int64_t parts = divide_up(width, part_size);
+  const ArgmaxParams params{.x = x.data,
+                            .keys = static_cast<unsigned long long*>(call.scratch),
+                            .out = call.outputs[0].as<int>(),
+                            .row_step = x.strides[0],
+                            .column_step = x.strides[1],
+                            .width = width,
+                            .part_size = part_size,
+                            .rows = static_cast<int>(rows),
+                            .parts = static_cast<int>(parts)};
+  CudaLaunch launch = launch_of("argmax", x.dtype, 1);
+  launch.kernel.constants.emplace_back("PACK", std::to_string(pack.get()));
+  launch.grid = {static_cast<uint32_t>(parts), static_cast<uint32_t>(rows), 1};
+  launch.set_params(params);
+  std::vector<CudaLaunch> launches = alone(std::move(launch));
+  if (parts == 1) return launches;
+  CudaLaunch last{.kernel = {.file = "argmax_parts.cu",
+                             .entry = "argmax_parts",
+                             .constants = {{"THREADS", std::to_string(kThreads)}}},
+                  .grid = {static_cast<uint32_t>(rows), 1, 1},
+                  .threads = static_cast<uint32_t>(kThreads)};
+  last.set_params(params);
+  launches.push_back(std::move(last));
+  return launches;
+}
+
+Bytes argmax_scratch(const Node&, std::span<const TensorType> inputs) {
+  const int64_t rows = inputs[0].shape[0], parts = argmax_parts(rows, inputs[0].shape[1]);
+  return Bytes{parts == 1 ? 0 : rows * parts * static_cast<int64_t>(sizeof(unsigned long long))};
+}
 
 std::vector<CudaLaunch> plan_gather(const CudaCall& call) {
   const TensorView& table = call.inputs[0];

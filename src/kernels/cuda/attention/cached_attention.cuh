@@ -1,0 +1,52 @@
+// What the kernels of attention over a cache share: which rows a block serves, what they see, and
+// where results go.
+#pragma once
+
+#include "elements.cuh"
+#include "params.h"
+
+namespace ridgeline {
+
+constexpr int kLeastSplit = 16;  // positions
+
+// Query i of head g of a group is row i G + g, so that neighbours see much the same keys.
+struct CachedTile {
+  int64 batch, key_head;
+  int first_row;
+
+  __device__ CachedTile(const CachedAttentionParams& p, unsigned number) {
+    const unsigned head = number / p.tiles;
+    first_row = static_cast<int>(number - head * p.tiles) * ROWS;
+    batch = head / p.key_heads;
+    key_head = head % p.key_heads;
+  }
+
+  // The first position that a query sees.
+  __device__ static int oldest(const CachedAttentionParams& p, int position, int newest,
+                               int query) {
+    const int in_ring = max(0, newest - p.slots + 1);
+    return p.window > 0 ? max(in_ring, position + query - p.window + 1) : in_ring;
+  }
+
+  __device__ int64 offset(const CachedAttentionParams& p, const FlashTensor& tensor,
+                          int row) const {
+    const int64 head = key_head * p.group + row % p.group;
+    return batch * tensor.batch + head * tensor.head +
+           static_cast<int64>(row / p.group) * tensor.row;
+  }
+};
+
+// Of a row that sees nothing: 0, and a log-sum-exp of -inf.
+template <class Stored>
+__device__ __forceinline__ void write_result(const CachedAttentionParams& p, const CachedTile& tile,
+                                             int row, int column, float largest, float total,
+                                             float sum) {
+  static_cast<Stored*>(p.out.data)[tile.offset(p, p.out, row) + column * p.out.column] =
+      Narrow<Stored>::from(total == 0.0f ? 0.0f : sum / total);
+  if (column != 0) return;
+  const int64 head = (tile.batch * p.key_heads + tile.key_head) * p.group + row % p.group;
+  p.log_sum_exp[head * p.queries + row / p.group] =
+      total == 0.0f ? -infinity() : (largest + log2f(total)) * 0.69314718f;
+}
+
+}  // namespace ridgeline
