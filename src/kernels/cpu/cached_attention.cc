@@ -34,7 +34,7 @@ class CachedAttention {
         first_(position_of(call.inputs[3])),
         // Chunks depend on shapes alone, so that threads change no bit; sums are a small part of
         // what is read.
-        chunk_(std::max<int64_t>(256, 64 * tile_rows_)) {}
+        chunk_(std::max<int64_t>(128, 32 * tile_rows_)) {}
 
   void run() {
     const int64_t heads = q().shape[0] * keys().shape[1];
@@ -126,8 +126,10 @@ class CachedAttention {
   }
   void load_query(int64_t head, int64_t row, float* to) const {
     const int64_t offset = offset_of(q(), place_of(head, row)), step = q().strides[3];
-    for (int64_t c = 0; c < width_; ++c)
-      to[c] = load_one(q().dtype, q().data, offset + c * step) * static_cast<float>(spec_.scale);
+    const int64_t run = step == 1 ? width_ : 1;
+    for (int64_t c = 0; c < width_; c += run)
+      simd_.load(q().dtype, element_address(q(), offset + c * step), to + c, run);
+    for (int64_t c = 0; c < width_; ++c) to[c] *= static_cast<float>(spec_.scale);
   }
   const char* slot_address(const TensorView& view, int64_t head, int64_t slot) const {
     const int64_t key_heads = keys().shape[1];

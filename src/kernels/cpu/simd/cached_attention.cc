@@ -26,13 +26,32 @@ HWY_INLINE float lane_sum(Floats x) {
   return hn::GetLane(hn::SumOfLanes(Wide(), x));
 }
 
-// Up to one vector; zeros behind the end of the row.
+// Less than one vector; zeros behind the end of the row.
 template <class Format>
-HWY_INLINE Floats load_row(const typename Format::Stored* from, int64_t left) {
-  if (left >= kLanes) return Format::load(from);
+HWY_INLINE Floats load_rest(const typename Format::Stored* from, int64_t count) {
   typename Format::Stored padded[kLanes] = {};
-  for (int64_t i = 0; i < left; ++i) padded[i] = from[i];
+  for (int64_t i = 0; i < count; ++i) padded[i] = from[i];
   return Format::load(padded);
+}
+
+// Calls use(column, load) for every vector of a row.
+template <class Format, class Use>
+HWY_INLINE void for_columns(int64_t width, Use use) {
+  int64_t c = 0;
+  for (; c + kLanes <= width; c += kLanes)
+    use(c, [](const typename Format::Stored* from) { return Format::load(from); });
+  if (c < width)
+    use(c, [&](const typename Format::Stored* from) { return load_rest<Format>(from, width - c); });
+}
+
+// A row that is needed soon: the arithmetic on others hides the latency of memory. Values are
+// fetched while keys are scored, the keys of the next block while values are added.
+template <class Format>
+HWY_INLINE void prefetch_row(const CachedRun& run, const void* rows, int64_t step, int64_t slot) {
+  constexpr int64_t kLine = 64 / sizeof(typename Format::Stored);
+  if (slot >= run.slots) return;
+  const auto* row = static_cast<const typename Format::Stored*>(rows) + slot * step;
+  for (int64_t c = 0; c < run.width; c += kLine) __builtin_prefetch(row + c);
 }
 
 // scores[r][k] = query r times key k.
@@ -45,27 +64,30 @@ HWY_INLINE void score_tile(const CachedRun& run, const float* queries, int64_t s
   for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 8
     for (int k = 0; k < kKeys; ++k) products[r][k] = hn::Zero(Wide());
-  for (int64_t c = 0; c < run.width; c += kLanes) {
+  for_columns<Format>(run.width, [&](int64_t c, auto load) {
     Floats key[kKeys];
 #pragma GCC unroll 8
-    for (int k = 0; k < kKeys; ++k)
-      key[k] = load_row<Format>(keys + k * run.key_step + c, run.width - c);
+    for (int k = 0; k < kKeys; ++k) key[k] = load(keys + k * run.key_step + c);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
       const Floats query = hn::LoadU(Wide(), queries + r * run.pitch + c);
 #pragma GCC unroll 8
       for (int k = 0; k < kKeys; ++k) products[r][k] = hn::MulAdd(query, key[k], products[r][k]);
     }
-  }
+  });
   for (int r = 0; r < kRows; ++r)
     for (int k = 0; k < kKeys; ++k) scores[r * kRunBlock + k] = lane_sum(products[r][k]);
 }
 
 template <class Format, int kRows>
 void score_block(const CachedRun& run, const float* queries, int64_t slot, int64_t count,
-                 float* scores) {
+                 float* scores, bool prefetches) {
   int64_t k = 0;
-  for (; k + 2 <= count; k += 2) score_tile<Format, kRows, 2>(run, queries, slot + k, scores + k);
+  for (; k + 2 <= count; k += 2) {
+    for (int64_t i = 0; i < 2 && prefetches; ++i)
+      prefetch_row<Format>(run, run.values, run.value_step, slot + k + i);
+    score_tile<Format, kRows, 2>(run, queries, slot + k, scores + k);
+  }
   if (k < count) score_tile<Format, kRows, 1>(run, queries, slot + k, scores + k);
 }
 
@@ -74,11 +96,10 @@ template <class Format, int kRows, int kKeys>
 HWY_INLINE void add_tile(const CachedRun& run, float* sums, int64_t slot, const float* weights) {
   const auto* values =
       static_cast<const typename Format::Stored*>(run.values) + slot * run.value_step;
-  for (int64_t c = 0; c < run.width; c += kLanes) {
+  for_columns<Format>(run.width, [&](int64_t c, auto load) {
     Floats value[kKeys];
 #pragma GCC unroll 8
-    for (int k = 0; k < kKeys; ++k)
-      value[k] = load_row<Format>(values + k * run.value_step + c, run.width - c);
+    for (int k = 0; k < kKeys; ++k) value[k] = load(values + k * run.value_step + c);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
       Floats sum = hn::LoadU(Wide(), sums + r * run.pitch + c);
@@ -87,14 +108,18 @@ HWY_INLINE void add_tile(const CachedRun& run, float* sums, int64_t slot, const 
         sum = hn::MulAdd(hn::Set(Wide(), weights[r * kRunBlock + k]), value[k], sum);
       hn::StoreU(sum, Wide(), sums + r * run.pitch + c);
     }
-  }
+  });
 }
 
 template <class Format, int kRows>
-void add_block(const CachedRun& run, float* sums, int64_t slot, int64_t count,
-               const float* weights) {
+void add_block(const CachedRun& run, float* sums, int64_t slot, int64_t count, const float* weights,
+               bool prefetches) {
   int64_t k = 0;
-  for (; k + 4 <= count; k += 4) add_tile<Format, kRows, 4>(run, sums, slot + k, weights + k);
+  for (; k + 4 <= count; k += 4) {
+    for (int64_t i = 0; i < 4 && prefetches; ++i)
+      prefetch_row<Format>(run, run.keys, run.key_step, slot + kRunBlock + k + i);
+    add_tile<Format, kRows, 4>(run, sums, slot + k, weights + k);
+  }
   for (; k < count; ++k) add_tile<Format, kRows, 1>(run, sums, slot + k, weights + k);
 }
 
@@ -146,14 +171,14 @@ void attend_as(const CachedRun& run) {
         const float* queries = run.queries + row * run.pitch;
         float* sums = run.sums + row * run.pitch;
         if (tile == kRowTile)
-          score_block<Format, kRowTile>(run, queries, slot, count, scores);
+          score_block<Format, kRowTile>(run, queries, slot, count, scores, row == 0);
         else
-          score_block<Format, 1>(run, queries, slot, count, scores);
+          score_block<Format, 1>(run, queries, slot, count, scores, row == 0);
         for (int64_t r = 0; r < tile; ++r) weigh(run, row + r, slot, scores + r * kRunBlock);
         if (tile == kRowTile)
-          add_block<Format, kRowTile>(run, sums, slot, count, scores);
+          add_block<Format, kRowTile>(run, sums, slot, count, scores, row == 0);
         else
-          add_block<Format, 1>(run, sums, slot, count, scores);
+          add_block<Format, 1>(run, sums, slot, count, scores, row == 0);
       }
       row += tile;
     }
