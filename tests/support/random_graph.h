@@ -125,7 +125,7 @@ class RandomGraphMaker {
   // position behind its last reader.
   std::vector<std::pair<const char*, Tensor>> add_append(RandomGraph& result) {
     const Tensor x = pick_tensor();
-    const Tensor rows = x.shape().rank() >= 2 ? x : as_rows(x);
+    const Tensor rows = tame(x.shape().rank() >= 2 ? x : as_rows(x));
     const int64_t slots = 1 + below(5), count = rows.shape().back(1);
     Shape shape = rows.shape();
     shape.back(1) = slots;
@@ -140,6 +140,15 @@ class RandomGraphMaker {
     const Tensor appended = append(cache, rows, position);
     const Tensor is_held = reshape(less_equal(scalar_i32(0), held), {slots, 1});
     if (!is_differentiable_) pool_.push_back(where(is_held, sin(appended), scalar(appended, 0)));
+    const int64_t width = shape.back(), heads = element_count(shape) / (slots * width);
+    if (!is_differentiable_ && width <= 256) {
+      const Tensor held_rows = reshape(appended, {1, heads, slots, width});
+      const AttentionSpec spec{.scale = 0.5, .mask = {.window = below(4)}};
+      const Tensor seen = cached_attention(reshape(rows, {1, heads, count, width}), held_rows,
+                                           held_rows, position, spec)
+                              .output;
+      pool_.push_back(reshape(seen, rows.shape()));
+    }
     const Tensor after = advance(position, count);
     pool_.push_back(at);
     return {{"appended", appended}, {"held", held}, {"position", after}, {"at", sin(at)}};

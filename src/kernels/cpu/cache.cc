@@ -61,10 +61,9 @@ void ring_positions_kernel(const KernelCall& call, const CpuContext&) {
       position_of(call.inputs[0]) + std::get<Rows>(call.node.attributes.detail).count - 1;
   const int64_t slots = call.outputs[0].shape[0];
   auto* positions = call.outputs[0].as<int32_t>();
-  for (int64_t slot = 0; slot < slots; ++slot) {
-    const int64_t behind = ((last - slot) % slots + slots) % slots;
-    positions[slot] = static_cast<int32_t>(last - behind);
-  }
+  const int64_t newest = (last % slots + slots) % slots;  // the slot of the last row
+  for (int64_t slot = 0; slot < slots; ++slot)
+    positions[slot] = static_cast<int32_t>(last - newest + slot - (slot > newest ? slots : 0));
 }
 
 }  // namespace ridgeline

@@ -25,7 +25,7 @@ CudaLaunch launch_of(const char* name, DType dtype, int64_t items) {
 // Blocks that search one row, from the shapes alone: enough to fill any device, but none with less
 // than kLeastPart elements.
 int64_t argmax_parts(int64_t rows, int64_t width) {
-  constexpr int64_t kFullDevice = 512, kLeastPart = 4096;
+  constexpr int64_t kFullDevice = 512, kLeastPart = 2048;
   return std::clamp<int64_t>(std::min(divide_up(kFullDevice, rows), width / kLeastPart), 1,
                              kThreads);
 }
