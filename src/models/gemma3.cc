@@ -167,9 +167,32 @@ std::string_view table_scope(Gemma3Layer layer) {
   return layer == Gemma3Layer::full ? "rope.full" : "rope.sliding";
 }
 
+Tensor gemma3_plain_attention(const Gemma3Config& config, const Tensor& q, const Tensor& k,
+                              const Tensor& v, const std::function<Tensor(const Tensor&)>& mask) {
+  const int64_t batch = q.shape()[0], keys = k.shape()[2];
+  // Heads that share keys have an axis of their own, along which products broadcast.
+  const Shape grouped = {batch, config.key_heads, config.groups(), q.shape()[2], config.head_dim};
+  const Shape single = {batch, config.key_heads, 1, keys, config.head_dim};
+  Tensor scores, weights;
+  {
+    const ScopeGuard part(q.graph(), "scores");
+    const Tensor product = matmul(reshape(q, grouped), transpose(reshape(k, single)));
+    scores = scaled(product.named("scores"), 1 / std::sqrt(config.query_scalar));
+    scores.named("scaled_scores");
+    if (config.score_cap) scores = capped(scores, *config.score_cap).named("capped_scores");
+    scores = mask(scores);
+  }
+  {
+    const ScopeGuard part(q.graph(), kSoftmaxScope);
+    weights = softmax(scores).named("weights");
+  }
+  const ScopeGuard part(q.graph(), "values");
+  return reshape(matmul(weights, reshape(v, single)).named("output"), q.shape());
+}
+
 Gemma3Attend gemma3_self_attention(const Gemma3Config& config, AttentionForm form) {
   return [config, form](int64_t layer, const Tensor& q, const Tensor& k, const Tensor& v) {
-    const int64_t batch = q.shape()[0], tokens = q.shape()[2], keys = k.shape()[2];
+    const int64_t tokens = q.shape()[2];
     const bool slides = config.layers[static_cast<size_t>(layer)] == Gemma3Layer::sliding;
     const int64_t window = slides && config.sliding_window < tokens ? config.sliding_window : 0;
     const double scale = 1 / std::sqrt(config.query_scalar);
@@ -181,23 +204,8 @@ Gemma3Attend gemma3_self_attention(const Gemma3Config& config, AttentionForm for
       }
       return attention(q, k, v, spec).output.named("output");
     }
-    // Heads that share keys have an axis of their own, along which products broadcast.
-    const Shape grouped = {batch, config.key_heads, config.groups(), tokens, config.head_dim};
-    const Shape single = {batch, config.key_heads, 1, keys, config.head_dim};
-    Tensor scores, weights;
-    {
-      const ScopeGuard part(q.graph(), "scores");
-      const Tensor product = matmul(reshape(q, grouped), transpose(reshape(k, single)));
-      scores = scaled(product.named("scores"), scale).named("scaled_scores");
-      if (config.score_cap) scores = capped(scores, *config.score_cap).named("capped_scores");
-      scores = masked(scores, window);
-    }
-    {
-      const ScopeGuard part(q.graph(), kSoftmaxScope);
-      weights = softmax(scores).named("weights");
-    }
-    const ScopeGuard part(q.graph(), "values");
-    return reshape(matmul(weights, reshape(v, single)).named("output"), q.shape());
+    return gemma3_plain_attention(config, q, k, v,
+                                  [&](const Tensor& scores) { return masked(scores, window); });
   };
 }
 

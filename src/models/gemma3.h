@@ -53,6 +53,10 @@ Tensor gemma3_layer(const Gemma3Config& config, int64_t layer, int64_t batch, co
                     const Gemma3LayerWeights& weights, const Gemma3Tables& tables,
                     const Gemma3Attend& attend);
 
+// Attention in single nodes; `mask` hides scores [B, key_heads, groups, queries, keys].
+Tensor gemma3_plain_attention(const Gemma3Config& config, const Tensor& q, const Tensor& k,
+                              const Tensor& v, const std::function<Tensor(const Tensor&)>& mask);
+
 // Attention of tokens at positions 0, 1, ... over themselves.
 Gemma3Attend gemma3_self_attention(const Gemma3Config& config, AttentionForm form);
 

@@ -10,7 +10,7 @@
 
 #include "base/larger.h"
 #include "compile/executable.h"
-#include "models/gemma3.h"
+#include "models/gemma3_cache.h"
 #include "models/gemma3_weights.h"
 #include "runtime/cpu_device.h"
 #include "support/run_eager.h"
@@ -78,6 +78,67 @@ Floats whole_sequence(Device& device, const Checkpoint& checkpoint, AttentionFor
   return {logits.begin(), logits.end()};
 }
 
+// Token by token, or in chunks of which the last may be shorter, behind a cache; with a prompt that
+// is taken in at once before it.
+struct Steps {
+  int64_t prompt = 0, chunk = 1;
+};
+Floats behind_a_cache(Device& device, const Checkpoint& checkpoint, AttentionForm form, Mode mode,
+                      DType dtype, const Steps& steps) {
+  const auto vocabulary = static_cast<size_t>(checkpoint.config.vocabulary);
+  Floats logits(checkpoint.fp32.size());
+  const auto options = [&](int64_t tokens) {
+    return Gemma3CacheOptions{.batch_size = checkpoint.batch,
+                              .tokens = tokens,
+                              .capacity = checkpoint.tokens,
+                              .chunk = steps.chunk,
+                              .dtype = dtype,
+                              .attention = form,
+                              .last_only = false};
+  };
+  std::map<std::string, std::vector<char>> state;  // caches and position, from one graph to another
+  const auto run = [&](const Graph& graph, int64_t first, int64_t tokens, int64_t runs) {
+    Executable executable([&](const Rewrite& forward) { return forward(graph); }, device,
+                          {.mode = mode});
+    executable.prepare();
+    upload_model(device, executable, checkpoint, checkpoint.tokens);
+    std::vector<std::string> kept;
+    for (const Value value : graph.inputs()) {
+      const Role role = graph.input_info(value).role;
+      if (role != Role::cache && role != Role::step_scalars) continue;
+      const std::string& name = kept.emplace_back(graph.node(value).name);
+      std::vector<char>& bytes = state[name];
+      bytes.resize(static_cast<size_t>(byte_size(graph.type(value)).count));
+      device.upload(executable.input(name), bytes.data());
+    }
+    for (int64_t i = 0; i < runs; ++i, first += tokens) {
+      std::vector<int32_t> ids;
+      for (int64_t b = 0; b < checkpoint.batch; ++b)
+        for (int64_t t = first; t < first + tokens; ++t)
+          ids.push_back(checkpoint.ids[static_cast<size_t>(b * checkpoint.tokens + t)]);
+      device.upload(executable.input("tokens"), ids.data());
+      executable.run();
+      const std::vector<double> got = testing::elements(device, executable.output("logits"));
+      const size_t block = static_cast<size_t>(tokens) * vocabulary;
+      for (size_t b = 0; b < static_cast<size_t>(checkpoint.batch); ++b)
+        std::copy_n(got.begin() + static_cast<long>(b * block), block,
+                    logits.begin() + static_cast<long>((b * static_cast<size_t>(checkpoint.tokens) +
+                                                        static_cast<size_t>(first)) *
+                                                       vocabulary));
+    }
+    for (const std::string& name : kept)
+      device.download(executable.output(name), state[name].data());
+  };
+  if (steps.prompt > 0)
+    run(gemma3_prefill_graph(checkpoint.config, options(steps.prompt)), 0, steps.prompt, 1);
+  const int64_t left = checkpoint.tokens - steps.prompt, whole = left / steps.chunk;
+  run(gemma3_decode_graph(checkpoint.config, options(steps.chunk)), steps.prompt, steps.chunk,
+      whole);
+  if (const int64_t rest = left - whole * steps.chunk; rest > 0)
+    run(gemma3_decode_graph(checkpoint.config, options(rest)), checkpoint.tokens - rest, rest, 1);
+  return logits;
+}
+
 struct Errors {
   double largest = 0, mean_square = 0;
 };
@@ -126,7 +187,7 @@ class GemmaCheckpoints : public ::testing::Test {
     const int wrong = wrong_tokens(got, checkpoint.fp32, checkpoint.config.vocabulary,
                                    larger(theirs.largest, ours.largest));
     fmt::print(
-        "{:<44} largest {:.5f} (transformers bf16 {:.5f}), rms {:.6f} ({:.6f}), "
+        "{:<48} largest {:.5f} (transformers bf16 {:.5f}), rms {:.6f} ({:.6f}), "
         "wrong tokens {}\n",
         how, ours.largest, theirs.largest, ours.mean_square, theirs.mean_square, wrong);
     EXPECT_LE(ours.largest, 2 * theirs.largest) << how;
@@ -149,6 +210,23 @@ TEST_F(GemmaCheckpoints, LogitsAreThoseOfTransformers) {
                           form == AttentionForm::plain ? "plain" : "fused", info(mode).name);
           expect_within_rule(checkpoint, whole_sequence(device, checkpoint, form, mode, dtype),
                              how);
+        }
+  }
+}
+
+TEST_F(GemmaCheckpoints, LogitsBehindACacheAreThoseOfTransformers) {
+  CpuDevice device({.threads = 2});
+  for (const auto& folder : folders_) {
+    const Checkpoint checkpoint(folder);
+    for (const AttentionForm form : {AttentionForm::plain, AttentionForm::fused})
+      for (const Mode mode : {Mode::vanilla, Mode::compiled})
+        for (const Steps& steps : {Steps{}, Steps{.chunk = 48}, Steps{.prompt = 100, .chunk = 7}}) {
+          const std::string how =
+              fmt::format("{} {} {}, prompt {}, chunks of {}", folder.filename().string(),
+                          form == AttentionForm::plain ? "plain" : "fused", info(mode).name,
+                          steps.prompt, steps.chunk);
+          expect_within_rule(
+              checkpoint, behind_a_cache(device, checkpoint, form, mode, DType::bf16, steps), how);
         }
   }
 }

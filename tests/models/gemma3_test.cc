@@ -6,9 +6,8 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "compile/executable.h"
 #include "kernels/reference/interpreter.h"
-#include "models/gemma3_oracle.h"
+#include "models/gemma3_run.h"
 #include "models/transformer_inputs.h"
 #include "support/gpu.h"
 
@@ -18,6 +17,7 @@ namespace {
 using testing::cpu;
 using testing::Doubles;
 using testing::expect_close;
+using testing::gemma_inputs;
 using testing::gemma_tokens;
 using testing::gemma_weights;
 using testing::GemmaOracle;
@@ -42,19 +42,6 @@ Doubles oracle_logits(const Gemma3Config& config, const GemmaWeights& weights, i
       logits.insert(logits.end(), rows[i].begin(), rows[i].end());
   }
   return logits;
-}
-
-InterpreterInputs gemma_inputs(const Gemma3Config& config, const GemmaWeights& weights,
-                               const std::vector<int>& tokens, int64_t positions) {
-  InterpreterInputs inputs(weights.begin(), weights.end());
-  inputs["tokens"].assign(tokens.begin(), tokens.end());
-  for (const Gemma3Layer layer : config.layers) {
-    const RopeValues values = gemma3_rope_values(config, layer, positions);
-    const std::string scope(table_scope(layer));
-    inputs[scope + ".cos"].assign(values.cos.begin(), values.cos.end());
-    inputs[scope + ".sin"].assign(values.sin.begin(), values.sin.end());
-  }
-  return inputs;
 }
 
 Doubles run_on(Device& device, const Graph& graph, const InterpreterInputs& inputs, Mode mode) {
