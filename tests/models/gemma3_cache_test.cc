@@ -24,14 +24,14 @@ using testing::tiny_gemma;
 constexpr int64_t kCached = 14;  // tokens of each of two sequences; windows are 5
 constexpr double kSingleError = 3e-5;
 
-struct Way {
+struct CachedWay {
   AttentionForm form;
   Mode mode;
 };
-constexpr Way kWays[] = {{AttentionForm::plain, Mode::vanilla},
-                         {AttentionForm::plain, Mode::compiled},
-                         {AttentionForm::fused, Mode::vanilla},
-                         {AttentionForm::fused, Mode::compiled}};
+constexpr CachedWay kCachedWays[] = {{AttentionForm::plain, Mode::vanilla},
+                                     {AttentionForm::plain, Mode::compiled},
+                                     {AttentionForm::fused, Mode::vanilla},
+                                     {AttentionForm::fused, Mode::compiled}};
 
 // Two sequences, and what follows each of their tokens.
 struct TwoTexts {
@@ -57,7 +57,7 @@ struct TwoTexts {
       }
     return rows;
   }
-  Gemma3CacheOptions options(const Way& way, int64_t count) const {
+  Gemma3CacheOptions options(const CachedWay& way, int64_t count) const {
     return {.batch_size = 2,
             .tokens = count,
             .capacity = config.max_positions,
@@ -75,7 +75,7 @@ struct TwoTexts {
 };
 
 void expect_decoded_logits(Device& device, const TwoTexts& texts) {
-  for (const Way& way : kWays) {
+  for (const CachedWay& way : kCachedWays) {
     if (texts.config.score_cap && way.form == AttentionForm::fused) continue;
     GemmaRunner decode(device, gemma3_decode_graph(texts.config, texts.options(way, 1)), way.mode,
                        texts.inputs);
@@ -104,7 +104,7 @@ TEST(Gemma3Cache, TokenByTokenGivesTheLogitsOfTheWholeSequenceOnTheGpu) {
 TEST(Gemma3Cache, APromptAtOnceLeavesWhatItsTokensWouldHave) {
   const auto device = testing::cpu();
   const TwoTexts texts(tiny_gemma());
-  for (const Way& way : kWays)
+  for (const CachedWay& way : kCachedWays)
     for (const int64_t prompt : {3, 11}) {
       GemmaRunner prefill(*device, gemma3_prefill_graph(texts.config, texts.options(way, prompt)),
                           way.mode, texts.inputs);
@@ -122,7 +122,7 @@ TEST(Gemma3Cache, APromptAtOnceLeavesWhatItsTokensWouldHave) {
 TEST(Gemma3Cache, APromptInChunksGivesTheSameAsAtOnce) {
   const auto device = testing::cpu();
   const TwoTexts texts(tiny_gemma());
-  for (const Way& way : kWays) {
+  for (const CachedWay& way : kCachedWays) {
     GemmaRunner chunks(*device, gemma3_decode_graph(texts.config, texts.options(way, 4)), way.mode,
                        texts.inputs);
     for (int64_t i = 0; i + 4 <= kCached; i += 4)
@@ -157,7 +157,7 @@ TEST(Gemma3Cache, GreedyStepsNeedNoHost) {
   const auto device = testing::cpu();
   const TwoTexts texts(tiny_gemma());
   const auto expected = greedy_texts(texts, kPrompt, 1 + kSteps);
-  for (const Way& way : kWays) {
+  for (const CachedWay& way : kCachedWays) {
     const auto options = [&](int64_t tokens) {
       Gemma3CacheOptions own = texts.options(way, tokens);
       own.last_only = own.greedy = true;
@@ -186,7 +186,7 @@ TEST(Gemma3Cache, GreedyStepsNeedNoHost) {
 // The oracle of the same graphs, in fp64: a step behind a cache that an earlier step has filled.
 TEST(Gemma3Cache, InterpretedStepsAreTheOracles) {
   const TwoTexts texts(tiny_gemma());
-  const Graph graph = gemma3_decode_graph(texts.config, texts.options(kWays[0], 4));
+  const Graph graph = gemma3_decode_graph(texts.config, texts.options(kCachedWays[0], 4));
   InterpreterInputs inputs = texts.inputs;
   for (const Value value : graph.inputs()) {
     const std::string& name = graph.node(value).name;

@@ -119,6 +119,21 @@ TEST(Gemma3, LogitsAreTheOraclesOnTheGpu) {
   expect_logits_of_the_oracle(*testing::gpu());
 }
 
+TEST(Gemma3, TheFirstTokenPastAWindowHidesOne) {
+  const Gemma3Config config = tiny_gemma();
+  const GemmaWeights weights = gemma_weights(config, 1);
+  const auto device = cpu();
+  for (const int64_t tokens : {config.sliding_window, config.sliding_window + 1})
+    for (const AttentionForm form : {AttentionForm::plain, AttentionForm::fused}) {
+      const Graph graph = gemma3_graph(
+          config, {.batch_size = 2, .tokens = tokens, .dtype = DType::f32, .attention = form});
+      expect_close(run_on(*device, graph,
+                          gemma_inputs(config, weights, two_sequences(config, tokens), tokens),
+                          Mode::vanilla),
+                   oracle_logits(config, weights, tokens), 3e-5, "logits");
+    }
+}
+
 TEST(Gemma3, LogitsOfTheLastTokenAloneFromLongerTables) {
   const Gemma3Config config = tiny_gemma();
   const GemmaWeights weights = gemma_weights(config, 2);
