@@ -1,5 +1,8 @@
 #include "autodiff/rules.h"
 
+#include <cmath>
+#include <numbers>
+
 #include "base/error.h"
 
 namespace ridgeline {
@@ -106,6 +109,17 @@ Gradients silu_gradient_rule(Context c) {
   return {c.d_output * c.inputs[1] * curvature, silu_gradient(x, c.d_output)};
 }
 
+// gelu' = (1 + t) / 2 + x (1 - t^2) inner' / 2, with t = tanh(inner); in fp32, as the op itself.
+Gradients gelu_tanh_gradient(Context c) {
+  const double slope = std::sqrt(2 / std::numbers::pi);
+  const Tensor x = cast(c.inputs[0], DType::f32);
+  const Tensor square = x * x;
+  const Tensor t = tanh(x * (square * (0.044715 * slope) + slope));
+  const Tensor d_inner = square * (3 * 0.044715 * slope) + slope;
+  const Tensor d_x = (t + 1) * 0.5 + x * (scalar(t, 1) - t * t) * d_inner * 0.5;
+  return {cast(cast(c.d_output, DType::f32) * d_x, c.d_output.dtype())};
+}
+
 constexpr OpTable<GradientRule> kRules = {
     {Op::input, nullptr},
     {Op::constant, nullptr},
@@ -128,6 +142,7 @@ constexpr OpTable<GradientRule> kRules = {
      }},
     {Op::silu, [](Context c) -> Gradients { return {silu_gradient(c.inputs[0], c.d_output)}; }},
     {Op::silu_gradient, silu_gradient_rule},
+    {Op::gelu_tanh, gelu_tanh_gradient},
     {Op::cast, [](Context c) -> Gradients { return {cast(c.d_output, c.inputs[0].dtype())}; }},
     {Op::add,
      [](Context c) -> Gradients {

@@ -153,6 +153,29 @@ FileDescriptor open_file(const fs::path& path, int flags, std::string_view purpo
   return file;
 }
 
+std::string read_file(const fs::path& path, int64_t most) {
+  const FileDescriptor file = open_file(path, O_RDONLY | O_NONBLOCK, "read");
+  struct stat facts = {};
+  if (fstat(file.get(), &facts) != 0) throw cannot_open("read", path, errno);
+  if (!S_ISREG(facts.st_mode))
+    throw Error(ErrorKind::usage, fmt::format("'{}' is no regular file", path.string()));
+  const auto too_large = [&] {
+    return Error(ErrorKind::usage, fmt::format("'{}' has more than {} bytes, expected at most that",
+                                               path.string(), most));
+  };
+  if (facts.st_size > most) throw too_large();
+  std::string text;
+  char piece[1 << 14];
+  for (;;) {
+    const ssize_t got = read(file.get(), piece, sizeof piece);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw cannot_open("read", path, errno);
+    if (got == 0) return text;
+    text.append(piece, static_cast<size_t>(got));
+    if (static_cast<int64_t>(text.size()) > most) throw too_large();
+  }
+}
+
 int write_all(int fd, std::string_view text) {
   const BlockWriteSignals guard;
   while (!text.empty()) {

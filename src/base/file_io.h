@@ -1,6 +1,7 @@
 // Files on a disk that may be full: owned descriptors, whole writes, atomic replacement.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -24,6 +25,10 @@ class FileDescriptor {
 // Opens with close-on-exec. Throws a usage error for a path that cannot be used, an environment
 // error where the system is at fault; `purpose` is the verb of the message ("write").
 FileDescriptor open_file(const std::filesystem::path& path, int flags, std::string_view purpose);
+
+// All of a regular file. Throws a usage error for a pipe or device, and for more than `most` bytes,
+// so that nothing is waited for or read without end.
+std::string read_file(const std::filesystem::path& path, int64_t most);
 
 // Writes all of `text` and returns 0, or the errno that stopped it; a part may have been written.
 // A file size limit (ulimit -f) is reported like a full disk, and a pipe without a reader as EPIPE;

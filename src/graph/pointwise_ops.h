@@ -38,7 +38,13 @@ struct PointwiseOp {
   ROW(sigmoid, .flops = 3, .weight = 5, .body = "return 1.0f / (1.0f + exponential(-x));")       \
   /* x sigmoid(x). Where the sigmoid is 0, x may be -infinity: the product is 0 all the same. */ \
   ROW(silu, .flops = 4, .weight = 5,                                                             \
-      .body = "const float s = sigmoid(x); return s == 0.0f ? 0.0f : x * s;")
+      .body = "const float s = sigmoid(x); return s == 0.0f ? 0.0f : x * s;")                    \
+  /* x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2; 0 of -infinity, as above. */             \
+  ROW(gelu_tanh, .flops = 8, .weight = 8,                                                        \
+      .body =                                                                                    \
+          "const float inner = x * (0.797884561f + 0.0356774081f * x * x);"                      \
+          "const float t = 1.0f + hyperbolic_tangent(inner);"                                    \
+          "return t == 0.0f ? 0.0f : 0.5f * x * t;")
 
 // Of two floating-point tensors of one dtype, which broadcast.
 #define RIDGELINE_BINARY_OPS(ROW)                               \

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "base/random.h"
 #include "graph/scope.h"
@@ -68,19 +69,36 @@ Tensor rope(const Tensor& x, const RopeTables& tables) {
   return reshape(concat(rotated, axis), x.shape());
 }
 
+Tensor rope_of_halves(const Tensor& x, const RopeTables& tables) {
+  const ScopeGuard scope(x.graph(), "rope");
+  const int axis = x.shape().rank() - 1;
+  const int64_t half = x.shape().back() / 2;
+  const Tensor first = slice(x, axis, 0, half);
+  const Tensor second = slice(x, axis, half, 2 * half);
+  const Tensor cos = cast(tables.cos, x.dtype());
+  const Tensor sin = cast(tables.sin, x.dtype());
+  const std::array rotated = {first * cos - second * sin, second * cos + first * sin};
+  return concat(rotated, axis);
+}
+
 std::vector<float> beginning_of(const Parameter& parameter, uint64_t seed) {
   const auto count = static_cast<size_t>(element_count(parameter.shape));
-  if (parameter.beginning == Parameter::Beginning::ones) return std::vector<float>(count, 1.0f);
-  const bool is_linear = parameter.beginning == Parameter::Beginning::linear;
+  using enum Parameter::Beginning;
+  if (parameter.beginning == ones) return std::vector<float>(count, 1.0f);
+  if (parameter.beginning == zeros) return std::vector<float>(count, 0.0f);
+  const bool is_normal = parameter.beginning == normal;
   const double deviation =
-      is_linear ? std::sqrt(2.0 / static_cast<double>(parameter.shape[0] + parameter.shape[1]))
-                : 1.0;
-  constexpr double kCut = 3;  // in standard deviations
+      is_normal ? parameter.deviation
+      : parameter.beginning == Parameter::Beginning::linear
+          ? std::sqrt(2.0 / static_cast<double>(parameter.shape[0] + parameter.shape[1]))
+          : 1.0;
+  // In standard deviations.
+  const double cut = is_normal ? std::numeric_limits<double>::infinity() : 3;
   NormalRandom random(seed, parameter.name);
   std::vector<float> values(count);
   for (float& value : values) {
     double drawn = random.next();
-    while (std::abs(drawn) > kCut) drawn = random.next();
+    while (std::abs(drawn) > cut) drawn = random.next();
     value = static_cast<float>(deviation * drawn);
   }
   return values;

@@ -16,10 +16,13 @@ struct Parameter {
     linear,     // truncated normal, std sqrt(2 / (d_in + d_out)), cut at 3 std
     embedding,  // truncated normal, std 1, cut at 3
     ones,
+    zeros,
+    normal,  // of the given deviation, not cut
   };
   std::string name;
   Shape shape;
   Beginning beginning = Beginning::linear;
+  double deviation = 0;  // of Beginning::normal
 };
 
 // x W^T for weight [d_out, d_in].
@@ -56,6 +59,9 @@ RopeValues rope_values(int64_t positions, int64_t head_dim, double theta);
 
 // Rotates the pairs (2k, 2k + 1) of x [..., S, head_dim] by the angles of its positions.
 Tensor rope(const Tensor& x, const RopeTables& tables);
+// Rotates the pairs (k, k + head_dim / 2) of x [..., head_dim] by angles that broadcast to
+// [..., head_dim / 2].
+Tensor rope_of_halves(const Tensor& x, const RopeTables& tables);
 
 // The values that a parameter begins with; the same seed and name give the same values everywhere.
 std::vector<float> beginning_of(const Parameter& parameter, uint64_t seed);

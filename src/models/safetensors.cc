@@ -49,11 +49,7 @@ std::string_view as_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-std::string shape_text(std::span<const int64_t> shape) {
-  std::string text;
-  for (int64_t size : shape) text += fmt::format("{}{}", text.empty() ? "" : ", ", size);
-  return '[' + text + ']';
-}
+}  // namespace
 
 void expect_floats(const fs::path& path, const StoredTensor& tensor) {
   for (const char* known : {"F32", "BF16", "F16"})
@@ -61,8 +57,6 @@ void expect_floats(const fs::path& path, const StoredTensor& tensor) {
   throw Error(ErrorKind::usage, fmt::format("'{}' has '{}' as {}, expected F32, BF16 or F16",
                                             path.string(), shown_name(tensor.name), tensor.dtype));
 }
-
-}  // namespace
 
 SafetensorsFile::SafetensorsFile(fs::path path) : path_(std::move(path)) {
   const auto refuse = [&](const std::string& problem) {
@@ -122,41 +116,6 @@ std::vector<float> SafetensorsFile::read_floats(const StoredTensor& tensor) cons
     values[i] = is_bf16 ? bf16_to_float(bits) : f16_to_float(bits);
   }
   return values;
-}
-
-void check_weights(const SafetensorsFile& file, std::span<const Parameter> parameters) {
-  const std::string path = file.path().string();
-  const auto refuse = [](const std::string& problem, const char* whose) {
-    return Error(ErrorKind::usage, problem, fmt::format("the file belongs to {}", whose));
-  };
-  std::map<std::string_view, const StoredTensor*> stored;
-  for (const StoredTensor& tensor : file.header().tensors) stored[tensor.name] = &tensor;
-  for (const Parameter& parameter : parameters) {
-    const auto found = stored.find(parameter.name);
-    if (found == stored.end())
-      throw refuse(fmt::format("'{}' has no tensor '{}'", path, parameter.name),
-                   "another model or a smaller one");
-    const StoredTensor& tensor = *found->second;
-    if (!std::ranges::equal(tensor.shape, parameter.shape.span()))
-      throw refuse(fmt::format("'{}' has '{}' as {}, expected {}", path, parameter.name,
-                               shown_name(shape_text(tensor.shape)), to_string(parameter.shape)),
-                   "a model of another size");
-    expect_floats(path, tensor);
-    stored.erase(found);
-  }
-  if (!stored.empty())
-    throw refuse(fmt::format("'{}' has {} tensors, expected {}; the model has no '{}'", path,
-                             file.header().tensors.size(), parameters.size(),
-                             shown_name(stored.begin()->first)),
-                 "another model or a larger one");
-}
-
-void load_weights(const fs::path& path, std::span<const Parameter> parameters,
-                  const std::function<void(const Parameter&, std::span<const float>)>& use) {
-  const SafetensorsFile file(path);
-  check_weights(file, parameters);
-  for (const Parameter& parameter : parameters)
-    use(parameter, file.read_floats(file.find(parameter.name)));
 }
 
 void save_weights(const fs::path& path, std::span<const Parameter> parameters,

@@ -67,13 +67,8 @@ class SafetensorsFile {
   SafetensorsHeader header_;
 };
 
-// Throws a usage error if the file lacks a tensor of the model, has another one, or has one of
-// another shape or of a dtype that is none of F32, BF16 and F16.
-void check_weights(const SafetensorsFile& file, std::span<const Parameter> parameters);
-
-// The tensors of a model, each handed over as it is read, once all of them are checked.
-void load_weights(const std::filesystem::path& path, std::span<const Parameter> parameters,
-                  const std::function<void(const Parameter&, std::span<const float>)>& use);
+// Throws a usage error for a dtype that is none of F32, BF16 and F16.
+void expect_floats(const std::filesystem::path& path, const StoredTensor& tensor);
 
 // Writes fp32 tensors; `values_of` is asked for one after the other. The file is there whole or as
 // it was before. Creates parent directories; writes to existing devices and pipes directly.

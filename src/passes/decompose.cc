@@ -1,5 +1,7 @@
 #include "passes/decompose.h"
 
+#include <cmath>
+#include <numbers>
 #include <optional>
 
 #include "graph/scope.h"
@@ -48,6 +50,11 @@ Tensor silu_parts(const Site&, Operands x) {
   return x[0] * sigmoid(x[0]);
 }
 
+Tensor gelu_tanh_parts(const Site&, Operands x) {
+  const Tensor inner = (x[0] + x[0] * x[0] * x[0] * 0.044715) * std::sqrt(2 / std::numbers::pi);
+  return x[0] * 0.5 * (tanh(inner) + 1);
+}
+
 Tensor silu_gradient_parts(const Site&, Operands operands) {
   const Tensor& x = operands[0];
   const Tensor& d_y = operands[1];
@@ -79,6 +86,7 @@ constexpr OpTable<Expression> kParts = {
         {Op::constant, nullptr},
         {Op::iota, nullptr},
         {Op::silu, silu_parts},
+        {Op::gelu_tanh, gelu_tanh_parts},
         {Op::silu_gradient, silu_gradient_parts},
         {Op::softmax, softmax_parts},
         {Op::softmax_gradient, softmax_gradient_parts},

@@ -66,6 +66,7 @@ constexpr NamePart kNameParts[] = {
     {"aten::pow", Category::elementwise},
     {"aten::rsqrt", Category::elementwise},
     {"aten::silu", Category::elementwise},
+    {"aten::gelu", Category::elementwise},
     {"aten::sigmoid", Category::elementwise},
     {"_adamw_", Category::elementwise},
 };

@@ -47,6 +47,7 @@ const std::vector<OpCase>& cases() {
       {Op::tanh, {{3, 2}}, [](T x) { return tanh(x[0]); }},
       {Op::sigmoid, {{3, 2}}, [](T x) { return sigmoid(x[0]); }},
       {Op::silu, {{3, 2}}, [](T x) { return silu(x[0]); }},
+      {Op::gelu_tanh, {{3, 2}}, [](T x) { return gelu_tanh(x[0]); }},
       {Op::silu_gradient, {{3, 2}, {3, 2}}, [](T x) { return silu_gradient(x[0], x[1]); }},
       {Op::cast, {{3, 2}}, [](T x) { return cast(cast(x[0], DType::bf16) * 2.0, DType::f32); }},
       {Op::add, {{3, 2}, {2}}, [](T x) { return x[0] + x[1]; }},

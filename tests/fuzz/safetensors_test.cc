@@ -1,5 +1,5 @@
 // Files of weights: the header, its offsets, and the values behind them.
-#include "models/safetensors.h"
+#include "models/weight_files.h"
 #include "fuzz/fuzz.h"
 #include "models/transformer_lm.h"
 
@@ -47,7 +47,7 @@ TEST(SlowFuzz, Safetensors) {
                     tensor.dtype.find("F8") == std::string::npos && tensor.dtype != "F64")
                   file.read_floats(tensor);
               }
-              check_weights(file, parameters);
+              check_weights(WeightFiles(folder / "weights"), parameters);
             },
         .inputs = 5000});
 }

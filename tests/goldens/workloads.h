@@ -144,6 +144,7 @@ inline Graph all_ops(DType dtype) {
   mark("sigmoid", sigmoid(x));
   mark("silu", silu(x));
   mark("silu_gradient", silu_gradient(x, y));
+  mark("gelu_tanh", gelu_tanh(x));
   mark("cast", cast(x, dtype == DType::f32 ? DType::bf16 : DType::f32));
   mark("add", x + y);
   mark("subtract", x - y);

@@ -66,6 +66,9 @@ TEST(Bounded, FunctionsInFp32StayWithinTheirBound) {
   };
   const auto sigmoid = [](float x) { return 1 / (1 + std::exp(-x)); };
   const auto silu = [](float x) { return x / (1 + std::exp(-x)); };
+  const auto gelu_tanh = [](float x) {
+    return 0.5f * x * (1 + std::tanh(0.797884561f * (x + 0.044715f * x * x * x)));
+  };
   for (const Function& function : {Function{Op::exp, std::exp, -60, 60},
                                    {Op::log, std::log, 1e-6, 1e6},
                                    {Op::sqrt, std::sqrt, 0, 1e6},
@@ -74,7 +77,8 @@ TEST(Bounded, FunctionsInFp32StayWithinTheirBound) {
                                    {Op::cos, std::cos, -50, 50},
                                    {Op::tanh, std::tanh, -9, 9},
                                    {Op::sigmoid, sigmoid, -30, 30},
-                                   {Op::silu, silu, -30, 30}})
+                                   {Op::silu, silu, -30, 30},
+                                   {Op::gelu_tanh, gelu_tanh, -30, 30}})
     for (int i = 0; i < 2000; ++i) {
       const auto x = static_cast<float>(
           std::uniform_real_distribution<double>(function.least, function.most)(random));

@@ -1,5 +1,5 @@
 // Files of weights: honest ones come back as they were, all others are refused.
-#include "models/safetensors.h"
+#include "models/weight_files.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -12,8 +12,9 @@ using testing::count_of;
 using testing::expect_same_values;
 using testing::random_inputs;
 
-constexpr Op kComposites[] = {Op::softmax, Op::softmax_gradient,     Op::log_softmax,
-                              Op::silu,    Op::log_softmax_gradient, Op::silu_gradient};
+constexpr Op kComposites[] = {Op::softmax,  Op::softmax_gradient,     Op::log_softmax,
+                              Op::silu,     Op::log_softmax_gradient, Op::silu_gradient,
+                              Op::gelu_tanh};
 
 // Every composite once, of one dtype.
 Graph composites(DType dtype) {
@@ -26,6 +27,7 @@ Graph composites(DType dtype) {
   graph.mark_output("log_softmax_gradient", log_softmax_gradient(log_softmax(x), d).value());
   graph.mark_output("silu", silu(x).value());
   graph.mark_output("silu_gradient", silu_gradient(x, d).value());
+  graph.mark_output("gelu_tanh", gelu_tanh(x).value());
   return graph;
 }
 

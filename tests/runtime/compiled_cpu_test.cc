@@ -58,7 +58,7 @@ TEST(CompiledCpu, ExtremeArgumentsFollowIeee) {
   const Tensor x = input(graph, "x", {DType::f32, {8}});
   for (const auto& [name, value] :
        {std::pair{"exp", exp(x)}, std::pair{"sigmoid", sigmoid(x)}, std::pair{"tanh", tanh(x)},
-        std::pair{"log", log(x)}, std::pair{"silu", silu(x)}})
+        std::pair{"log", log(x)}, std::pair{"silu", silu(x)}, std::pair{"gelu_tanh", gelu_tanh(x)}})
     graph.mark_output(name, value.value());
   const double infinity = std::numeric_limits<double>::infinity();
   const InterpreterInputs inputs{{"x", {-infinity, -1e4, -87, 0, 1e-40, 87, 1e4, infinity}}};
@@ -80,6 +80,9 @@ TEST(CompiledCpu, ExtremeArgumentsFollowIeee) {
   EXPECT_EQ(got.at("log")[7], infinity);
   EXPECT_EQ(got.at("silu")[0], 0);
   EXPECT_EQ(got.at("silu")[7], infinity);
+  EXPECT_EQ(got.at("gelu_tanh")[0], 0);
+  EXPECT_EQ(got.at("gelu_tanh")[1], 0);
+  EXPECT_EQ(got.at("gelu_tanh")[7], infinity);
 }
 
 // Errors of a few units in the last place, over the range in which a transformer uses them.

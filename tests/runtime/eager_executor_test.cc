@@ -71,6 +71,7 @@ TEST_P(EagerAgainstOracle, ExtremeArgumentsFollowIeee) {
   graph.mark_output("exp", exp(x).value());
   graph.mark_output("sigmoid", sigmoid(x).value());
   graph.mark_output("tanh", tanh(x).value());
+  graph.mark_output("gelu_tanh", gelu_tanh(x).value());
   graph.mark_output("softmax", softmax(x).value());
   const double infinity = std::numeric_limits<double>::infinity();
   const auto got =
@@ -84,6 +85,10 @@ TEST_P(EagerAgainstOracle, ExtremeArgumentsFollowIeee) {
   EXPECT_EQ(got.at("sigmoid")[5], 1);
   EXPECT_NEAR(got.at("tanh")[1], -1, 1e-6);
   EXPECT_NEAR(got.at("tanh")[5], 1, 1e-6);
+  EXPECT_EQ(got.at("gelu_tanh")[0], 0);
+  EXPECT_NEAR(got.at("gelu_tanh")[1], 0, 1e-2);  // of -1e4: a rounding of tanh counts that often
+  EXPECT_EQ(got.at("gelu_tanh")[3], 0);
+  EXPECT_NEAR(got.at("gelu_tanh")[5], 1e4, 1e-2);
   EXPECT_EQ(got.at("softmax")[5], 1);
   EXPECT_EQ(got.at("softmax")[0], 0);
 }

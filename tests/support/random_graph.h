@@ -172,7 +172,7 @@ class RandomGraphMaker {
     const int rank = x.shape().rank();
     const auto axis = static_cast<int>(below(rank));
     const int64_t size = x.shape()[axis];
-    switch (below(43)) {
+    switch (below(44)) {
       case 0:
         return -x;
       case 1:
@@ -273,6 +273,8 @@ class RandomGraphMaker {
         const Tensor rows = as_rows(pool_[static_cast<size_t>(below(3))]);
         return gather(transpose(rows), argmax(rows));
       }
+      case 42:
+        return gelu_tanh(x);
       default:
         return pad(x, axis, 2, size + 3);
     }

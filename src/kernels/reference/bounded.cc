@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "base/error.h"
 #include "base/larger.h"
@@ -89,6 +90,19 @@ Bounded silu(Operands x) {
   return {value, own + 1.1 * x[0].error + kSmallestPower};  // the steepest slope is below 1.1
 }
 
+Bounded gelu_tanh(Operands x) {
+  const double at = x[0].value;
+  const double inner = std::sqrt(2 / std::numbers::pi) * (at + 0.044715 * at * at * at);
+  const double t = std::tanh(inner);
+  const double value = t == -1 ? 0 : at / 2 * (1 + t);
+  // What rounding does to the tangent and to its argument, and then to the product.
+  const double tangent_error =
+      std::isfinite(inner) ? kSingle * (4 + 4 * std::abs(inner) * (1 - t * t)) : 4 * kSingle;
+  const double own =
+      std::isfinite(at) ? std::abs(at) / 2 * tangent_error + 2 * kSingle * std::abs(value) : 0;
+  return {value, own + 1.2 * x[0].error};  // the steepest slope is below 1.2
+}
+
 Bounded silu_gradient(Operands x) {
   const double s = sigmoid(x[0].value);
   const double other = s == 0 ? 0 : x[0].value * s * (1 - s);
@@ -152,6 +166,7 @@ constexpr OpTable<Rule> kRules = {
     {Op::tanh, tangent},
     {Op::sigmoid, bounded_sigmoid},
     {Op::silu, silu},
+    {Op::gelu_tanh, gelu_tanh},
     {Op::cast, [](Operands x) { return x[0]; }},
     {Op::add, add},
     {Op::subtract, subtract},

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "base/error.h"
 #include "base/float16.h"
@@ -210,6 +211,10 @@ constexpr OpTable<Evaluate> kEvaluators = {
     {Op::tanh, one<unary<std::tanh>>},
     {Op::sigmoid, one<unary<[](double x) { return 1 / (1 + std::exp(-x)); }>>},
     {Op::silu, one<unary<[](double x) { return x / (1 + std::exp(-x)); }>>},
+    {Op::gelu_tanh, one<unary<[](double x) {
+       const double cubic = x + 0.044715 * x * x * x;
+       return x / 2 * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * cubic));
+     }>>},
     {Op::cast, one<same>},
     {Op::add, one<binary<plus>>},
     {Op::subtract, one<binary<[](double a, double b) { return a - b; }>>},

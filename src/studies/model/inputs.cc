@@ -10,7 +10,7 @@
 #include "base/random.h"
 #include "kernels/host_values.h"
 #include "measure/machine.h"
-#include "models/safetensors.h"
+#include "models/weight_files.h"
 #include "studies/model/loss_scale.h"
 
 namespace ridgeline {
@@ -27,10 +27,11 @@ Bytes room_to_keep(const Device& device) {
 
 // Shapes do not tell heads, so what we save says it beside them.
 void check_model_weights(const std::filesystem::path& path, const TransformerConfig& config) {
-  const SafetensorsFile file(path);
-  check_weights(file, transformer_parameters(config));
-  const auto heads = file.header().metadata.find(kHeadsKey);
-  if (heads != file.header().metadata.end() && heads->second != fmt::to_string(config.heads))
+  const WeightFiles files(path);
+  check_weights(files, transformer_parameters(config));
+  const std::map<std::string, std::string>& metadata = files.files()[0].header().metadata;
+  const auto heads = metadata.find(kHeadsKey);
+  if (heads != metadata.end() && heads->second != fmt::to_string(config.heads))
     throw Error(ErrorKind::usage,
                 fmt::format("'{}' is of a model with {} heads, expected {}", path.string(),
                             shown_name(heads->second), config.heads));

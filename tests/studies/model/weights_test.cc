@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "measure/test_support.h"
-#include "models/safetensors.h"
+#include "models/weight_files.h"
 #include "runtime/cpu_device.h"
 #include "studies/model/row.h"
 #include "support/tiny_transformer.h"

@@ -39,6 +39,14 @@ struct Maths {
     const Floats s = sigmoid(x);
     return hn::IfThenZeroElse(hn::Eq(s, hn::Zero(Wide())), hn::Mul(x, s));
   }
+  static Floats gelu_tanh(Floats x) {
+    const Wide wide;
+    const Floats slope =
+        hn::MulAdd(hn::Mul(x, x), hn::Set(wide, 0.0356774081f), hn::Set(wide, 0.797884561f));
+    const Floats t = hn::Add(one(), tanh(hn::Mul(x, slope)));
+    const Floats value = hn::Mul(hn::Mul(x, hn::Set(wide, 0.5f)), t);
+    return hn::IfThenZeroElse(hn::Eq(t, hn::Zero(wide)), value);
+  }
   static Floats silu_gradient(Floats x, Floats d_y) {
     const Floats s = sigmoid(x);
     return hn::Mul(d_y, hn::MulAdd(silu(x), hn::Sub(one(), s), s));

@@ -1,0 +1,48 @@
+// Gemma-3 with a cache of keys and values, so that one graph serves every step of a text:
+//
+//   const Graph prefill =
+//       gemma3_prefill_graph(config, {.tokens = 128, .capacity = 4096, .greedy = true});
+//   const Graph decode = gemma3_decode_graph(config, {.capacity = 4096, .greedy = true});
+//
+// Both have the caches and the position as inputs of the same names and types, which they update
+// where they lie: bind them to the same memory.
+#pragma once
+
+#include "models/gemma3.h"
+
+namespace ridgeline {
+
+struct Gemma3CacheOptions {
+  int64_t batch_size = 1;
+  int64_t tokens = 1;       // that one run takes in
+  int64_t capacity = 1024;  // positions that full layers, and the tables, have room for
+  // The most tokens that a decode graph on these caches takes in at once: rings of sliding layers
+  // hold the windows of all of them. 0: `tokens`, of a decode graph.
+  int64_t chunk = 0;
+  DType dtype = DType::bf16;
+  AttentionForm attention = AttentionForm::plain;
+  bool last_only = true;  // logits of the last token alone
+  // The next token is the one with the largest logit. Decoding of one token writes it over the
+  // input, so that the next run reads it.
+  bool greedy = false;
+  int64_t history = 0;  // with `greedy`: tokens of each sequence that are kept; 0: none
+};
+
+// Rows of a layer's caches: the capacity, or what a sliding layer needs of it.
+int64_t gemma3_cache_slots(const Gemma3Config& config, Gemma3Layer layer,
+                           const Gemma3CacheOptions& options);
+
+// Tokens at positions 0, 1, ...: the input "position" must hold 0.
+// Inputs: "tokens", i32 [B, tokens]; "position", i32 [1], how many tokens came before;
+// "layers.N.keys" and "layers.N.values", [B, key_heads, slots, head_dim]; the tables, [capacity,
+// head_dim / 2]; every parameter; with a history "history", i32 [B, history]. Outputs: "logits",
+// [B, 1 or tokens, vocabulary]; caches, position and history as they are then; if greedy "next",
+// i32 [B, 1], which also stands in the history, in slot (its own position - 1) mod history.
+Graph gemma3_prefill_graph(const Gemma3Config& config, const Gemma3CacheOptions& options);
+
+// Tokens at the position and those that follow it, behind all that is cached. Caches must hold
+// numbers before the first run, such as zeros. Inputs and outputs as above; greedy decoding of one
+// token has the output "tokens" instead of "next", which lies where the input was.
+Graph gemma3_decode_graph(const Gemma3Config& config, const Gemma3CacheOptions& options);
+
+}  // namespace ridgeline
