@@ -25,6 +25,9 @@ class FileDescriptor {
 // error where the system is at fault; `purpose` is the verb of the message ("write").
 FileDescriptor open_file(const std::filesystem::path& path, int flags, std::string_view purpose);
 
+// All of a regular file. Throws a usage error for what is none, or has more than `most_bytes`.
+std::string read_file(const std::filesystem::path& path, size_t most_bytes);
+
 // Writes all of `text` and returns 0, or the errno that stopped it; a part may have been written.
 // A file size limit (ulimit -f) is reported like a full disk, and a pipe without a reader as EPIPE;
 // neither kills the process.
