@@ -61,14 +61,20 @@ inline std::vector<Encoded> ask_oracle(std::vector<std::string> words, const Tem
   return encoded;
 }
 
+enum class Decoded { forwards, backwards_then_forwards };
+
 // All texts have the ids that the oracle gives them; the first few that do not are shown.
 inline void expect_same(const Tokenizer& tokenizer, std::span<const std::string> texts,
-                        std::span<const Encoded> expected) {
+                        std::span<const Encoded> expected, Decoded order) {
   ASSERT_EQ(texts.size(), expected.size());
   int wrong = 0;
   for (size_t i = 0; i < texts.size() && wrong < 5; ++i) {
     const std::vector<int32_t> ids = tokenizer.encode(texts[i]);
-    const std::string decoded = tokenizer.decode(expected[i].ids);
+    std::vector<int32_t> to_decode;
+    if (order == Decoded::backwards_then_forwards)
+      to_decode.assign(expected[i].ids.rbegin(), expected[i].ids.rend());
+    to_decode.insert(to_decode.end(), expected[i].ids.begin(), expected[i].ids.end());
+    const std::string decoded = tokenizer.decode(to_decode);
     if (ids == expected[i].ids && decoded == expected[i].decoded) continue;
     ++wrong;
     EXPECT_EQ(ids, expected[i].ids) << "of '" << texts[i] << "'";

@@ -62,7 +62,7 @@ class RandomText {
       case 9:
         return character(below(0x110000));
       case 10:
-        return std::string(1, static_cast<char>(below(256)));
+        return below(2) ? pick(kInvalid) : std::string(1, static_cast<char>(below(256)));
       default:
         return character(below(0x110000)).substr(0, 1 + below(3));
     }
@@ -116,6 +116,10 @@ class RandomText {
                                                  "<code",
                                                  "a b",
                                                  "ab "};
+  // Surrogates, more bytes than needed, beyond U+10FFFF.
+  static constexpr std::string_view kInvalid[] = {
+      "\xed\xa0\x80",     "\xed\xbf\xbf",        "\xc0\xaf", "\xe0\x80\xaf", "\xf0\x80\x80\xaf",
+      "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80"};
 
   std::mt19937_64 random_;
 };

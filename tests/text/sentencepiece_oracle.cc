@@ -1,7 +1,9 @@
 // Runs the real sentencepiece for tests:
 //
 //   sentencepiece_oracle train KEY=VALUE...            as spm_train has the keys
-//   sentencepiece_oracle encode MODEL TEXTS RESULTS    files of tests/text/oracle.h
+//   sentencepiece_oracle encode MODEL TEXTS RESULTS    files of tests/text/oracle.h; what is
+//   decoded
+//                                                      are the ids backwards, then forwards
 #include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>
 
@@ -46,8 +48,11 @@ int encode(const std::string& model, const char* texts, const char* results) {
     in.read(text.data(), size);
     std::vector<int> ids;
     if (!processor.Encode(text, &ids).ok()) return 1;
+    // Backwards as well: spaces come first, and bytes make no characters.
+    std::vector<int> both(ids.rbegin(), ids.rend());
+    both.insert(both.end(), ids.begin(), ids.end());
     std::string decoded;
-    if (!processor.Decode(ids, &decoded).ok()) return 1;
+    if (!processor.Decode(both, &decoded).ok()) return 1;
     write_size(out, ids.size());
     for (const int id : ids) write_size(out, static_cast<size_t>(id));
     write_size(out, decoded.size());

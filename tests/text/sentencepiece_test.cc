@@ -1,6 +1,10 @@
 // Ids and decoded text are those of the real sentencepiece, on models that it trains here.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
+#include <set>
+
 #include "base/child_process.h"
 #include "measure/test_support.h"
 #include "text/model_file.h"
@@ -64,11 +68,14 @@ class SentencePiece : public ::testing::Test {
   }
 
   void expect_same_ids(const std::string& model, size_t count, uint64_t seed = 7) {
+    expect_same_ids(model, RandomText(seed).many(count));
+  }
+  void expect_same_ids(const std::string& model, const std::vector<std::string>& texts) {
     write_text(folder_ / "tokenizer.model", model);
-    const std::vector<std::string> texts = RandomText(seed).many(count);
     const std::vector<Encoded> expected =
         ask_oracle({kOracle, "encode", (folder_ / "tokenizer.model").string()}, folder_, texts);
-    expect_same(Tokenizer::from_folder(folder_.path()), texts, expected);
+    expect_same(Tokenizer::from_folder(folder_.path()), texts, expected,
+                Decoded::backwards_then_forwards);
   }
 
   TempDir folder_;
@@ -113,6 +120,40 @@ TEST_F(SentencePiece, UnusedPiecesAreTakenApartInTheSameWay) {
                          std::string(field.bytes()) + (becomes_unused ? varint_field(3, 5) : ""));
   });
   expect_same_ids(model, kTexts);
+}
+
+TEST_F(SentencePiece, UserDefinedPiecesDoNotMerge) {
+  std::string more;
+  for (const char* text : {"▁▁the", "the▁▁", "\nx", "<code>abc", "\t<code>"})
+    more += piece_field({text, 1, PieceKind::normal});
+  expect_same_ids(train() + more, kTexts);
+}
+
+// Of few letters, many pieces can be made in several ways and have equal scores.
+TEST_F(SentencePiece, RandomVocabulariesOfFewLettersGiveTheSameIds) {
+  std::mt19937_64 random(5);
+  const auto word = [&](size_t most) {
+    std::string text(1 + random() % most, 'a');
+    for (char& c : text) c = "abc "[random() % 4];
+    return text;
+  };
+  constexpr PieceKind kKinds[] = {PieceKind::normal, PieceKind::normal, PieceKind::unused,
+                                  PieceKind::user_defined};
+  for (int vocabulary = 0; vocabulary < 15; ++vocabulary) {
+    std::vector<Piece> pieces = small_pieces();
+    std::set<std::string> texts;
+    for (int i = 0; i < 60; ++i) texts.insert(word(5));
+    for (const std::string& text : texts) {
+      std::string escaped;
+      for (const char c : text) escaped += c == ' ' ? "▁" : std::string(1, c);
+      if (std::ranges::find(pieces, escaped, &Piece::text) != pieces.end()) continue;
+      const PieceKind kind = kKinds[random() % (text.size() > 1 && vocabulary % 2 ? 4 : 3)];
+      pieces.push_back({escaped, -static_cast<float>(random() % 8), kind});
+    }
+    std::vector<std::string> inputs(300);
+    for (std::string& input : inputs) input = word(30);
+    expect_same_ids(model_file(pieces), inputs);
+  }
 }
 
 TEST_F(SentencePiece, WithoutBytesNeighboursThatAreUnknownAreOne) {
@@ -186,7 +227,8 @@ TEST_F(SentencePiece, IdsFromJsonAreThoseOfTokenizersWhereItIs) {
         ask_oracle({python, RIDGELINE_TESTS_DIR "/text/tokenizers_oracle.py",
                     (folder_ / "tokenizer.json").string()},
                    folder_, texts);
-    expect_same(Tokenizer::from_file(folder_ / "tokenizer.json"), texts, expected);
+    expect_same(Tokenizer::from_file(folder_ / "tokenizer.json"), texts, expected,
+                Decoded::forwards);
   }
 }
 
