@@ -154,26 +154,27 @@ FileDescriptor open_file(const fs::path& path, int flags, std::string_view purpo
 }
 
 std::string read_file(const fs::path& path, int64_t most) {
+  // Not blocking: a pipe is refused below, not waited for.
   const FileDescriptor file = open_file(path, O_RDONLY | O_NONBLOCK, "read");
   struct stat facts = {};
   if (fstat(file.get(), &facts) != 0) throw cannot_open("read", path, errno);
   if (!S_ISREG(facts.st_mode))
     throw Error(ErrorKind::usage, fmt::format("'{}' is no regular file", path.string()));
-  const auto too_large = [&] {
-    return Error(ErrorKind::usage, fmt::format("'{}' has more than {} bytes, expected at most that",
-                                               path.string(), most));
-  };
-  if (facts.st_size > most) throw too_large();
-  std::string text;
-  char piece[1 << 14];
-  for (;;) {
-    const ssize_t got = read(file.get(), piece, sizeof piece);
+  const auto size = static_cast<size_t>(facts.st_size);
+  if (facts.st_size > most)
+    throw Error(ErrorKind::usage, fmt::format("'{}' has {} bytes, expected at most {}",
+                                              path.string(), size, most));
+  std::string text(size, '\0');
+  size_t done = 0;
+  while (done < size) {
+    const ssize_t got = read(file.get(), text.data() + done, size - done);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw cannot_open("read", path, errno);
-    if (got == 0) return text;
-    text.append(piece, static_cast<size_t>(got));
-    if (static_cast<int64_t>(text.size()) > most) throw too_large();
+    if (got == 0) break;  // cut meanwhile
+    done += static_cast<size_t>(got);
   }
+  text.resize(done);
+  return text;
 }
 
 int write_all(int fd, std::string_view text) {

@@ -15,6 +15,7 @@ using Library = nlohmann::ordered_json;
 // Builds a value from the library's events, within the limits that text may ask for.
 class Builder : public nlohmann::json_sax<Library> {
  public:
+  explicit Builder(std::span<const Json::Streamed> streamed) : streamed_(streamed) {}
   Json take() { return std::move(root_); }
 
   bool null() override { return add(nullptr); }
@@ -29,7 +30,7 @@ class Builder : public nlohmann::json_sax<Library> {
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
   bool key(std::string& text) override {
-    if (++open_.back().keys > Json::kMaxKeys)
+    if (!open_.back().streamed && ++open_.back().keys > Json::kMaxKeys)
       throw JsonError(fmt::format("more than {} keys", Json::kMaxKeys), 0);
     open_.back().key = std::move(text);
     return true;
@@ -41,6 +42,7 @@ class Builder : public nlohmann::json_sax<Library> {
  private:
   struct Open {
     Json value;
+    const Json::Streamed* streamed;
     std::string key = {};  // of the member to come
     int keys = 0;          // so far
   };
@@ -48,6 +50,8 @@ class Builder : public nlohmann::json_sax<Library> {
   bool add(Json value) {
     if (open_.empty())
       root_ = std::move(value);
+    else if (open_.back().streamed)
+      open_.back().streamed->use(open_.back().key, value);
     else if (open_.back().value.is_array())
       open_.back().value.push_back(std::move(value));
     else
@@ -57,8 +61,16 @@ class Builder : public nlohmann::json_sax<Library> {
   bool open(Json value) {
     if (open_.size() == Json::kMaxDepth)
       throw JsonError(fmt::format("nested deeper than {} levels", Json::kMaxDepth), 0);
-    open_.push_back({std::move(value)});
+    open_.push_back({std::move(value), streamed_here()});
     return true;
+  }
+  // What the value that opens now is streamed by; null: it is kept.
+  const Json::Streamed* streamed_here() const {
+    const auto is_here = [&](const Json::Streamed& each) {
+      return std::ranges::equal(each.path, open_, {}, {}, &Open::key);
+    };
+    const auto found = std::ranges::find_if(streamed_, is_here);
+    return found == streamed_.end() ? nullptr : &*found;
   }
   bool close() {
     Json done = std::move(open_.back().value);
@@ -66,6 +78,7 @@ class Builder : public nlohmann::json_sax<Library> {
     return add(std::move(done));
   }
 
+  std::span<const Json::Streamed> streamed_;
   Json root_;
   std::vector<Open> open_;
 };
@@ -125,7 +138,11 @@ Json Json::object() {
 }
 
 Json Json::parse(std::string_view text) {
-  Builder builder;
+  return parse(text, {});
+}
+
+Json Json::parse(std::string_view text, std::span<const Streamed> streamed) {
+  Builder builder(streamed);
   Library::sax_parse(text, &builder);
   return builder.take();
 }

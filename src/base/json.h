@@ -12,8 +12,10 @@
 #include <array>
 #include <concepts>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -69,6 +71,13 @@ class Json {
   // Throws JsonError.
   static Json parse(std::string_view text);
   static std::optional<Json> try_parse(std::string_view text);
+  // Elements of a member that is too large to keep, such as {"model", "vocab"}: each is handed over
+  // as it is read, and the member itself stays empty. Its keys are neither counted nor compared.
+  struct Streamed {
+    std::vector<std::string> path;
+    std::function<void(const std::string& key, const Json& element)> use;  // no key in an array
+  };
+  static Json parse(std::string_view text, std::span<const Streamed> streamed);
 
   bool is_null() const { return std::holds_alternative<std::monostate>(value_); }
   bool is_boolean() const { return std::holds_alternative<bool>(value_); }

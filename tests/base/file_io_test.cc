@@ -94,6 +94,18 @@ TEST(WriteFileAtomically, ADirectoryIsAUsageError) {
   EXPECT_ERROR(write_file_atomically(dir.path(), "text"), ErrorKind::usage, "directory");
 }
 
+TEST(ReadFile, GivesAllOfARegularFileAndRefusesOthers) {
+  const TempDir dir;
+  const std::string text("zero \0 and \xff", 12);
+  write_text(dir / "file", text);
+  EXPECT_EQ(read_file(dir / "file", static_cast<int64_t>(text.size())), text);
+  EXPECT_ERROR(read_file(dir / "file", static_cast<int64_t>(text.size()) - 1), ErrorKind::usage, "12 bytes");
+  EXPECT_ERROR(read_file(dir / "missing", 100), ErrorKind::usage, "cannot read");
+  EXPECT_ERROR(read_file(dir.path(), 100), ErrorKind::usage, "no regular file");
+  ASSERT_EQ(mkfifo((dir / "pipe").c_str(), 0600), 0);
+  EXPECT_ERROR(read_file(dir / "pipe", 100), ErrorKind::usage, "no regular file");
+}
+
 TEST(WriteAll, LeavesTheHandlingOfTheFileSizeSignalAsItWas) {
   const TempDir dir;
   write_file_atomically(dir / "a", "text");

@@ -48,6 +48,29 @@ TEST(Json, WrongKindsAreErrorsWithTheKindInThem) {
   EXPECT_THROW(Json(1)["a"] = 2, Error);
 }
 
+TEST(Json, StreamedMembersAreHandedOverAndNotKept) {
+  std::string many;
+  for (int i = 0; i <= Json::kMaxKeys; ++i) many += "\"k" + std::to_string(i) + "\":1,";
+  const std::string text =
+      R"({"a":{"big":{)" + many + R"("last":[1,2]},"list":["x",{"y":2}]},"big":{"z":3}})";
+  EXPECT_THROW(Json::parse(text), JsonError) << "it has too many keys to be kept";
+  int members = 0;
+  std::string last, elements;
+  const Json::Streamed streamed[] = {
+      {{"a", "big"},
+       [&](const std::string& key, const Json& element) {
+         ++members;
+         last = key + element.dump();
+       }},
+      {{"a", "list"},
+       [&](const std::string& key, const Json& element) { elements += key + element.dump(); }}};
+  const Json kept = Json::parse(text, streamed);
+  EXPECT_EQ(members, Json::kMaxKeys + 2);
+  EXPECT_EQ(last, "last[1,2]");
+  EXPECT_EQ(elements, R"("x"{"y":2})");
+  EXPECT_EQ(kept.dump(), R"({"a":{"big":{},"list":[]},"big":{"z":3}})");
+}
+
 TEST(Json, ElementsAndMembersAreWalkedOver) {
   int sum = 0;
   for (const Json& element : Json::parse("[1,2,3]")) sum += element.get<int>();

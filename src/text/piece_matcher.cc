@@ -1,0 +1,40 @@
+#include "text/piece_matcher.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "base/printable.h"
+
+namespace ridgeline {
+
+PieceMatcher::PieceMatcher(std::vector<Entry> entries) : entries_(std::move(entries)) {
+  std::ranges::sort(entries_, {}, &Entry::text);
+  const auto twice = std::ranges::adjacent_find(entries_, {}, &Entry::text);
+  if (twice != entries_.end())
+    throw Error(ErrorKind::usage,
+                fmt::format("matches '{}' with two pieces", printable(twice->text, 40)),
+                "the file is damaged; get it again");
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    Range& range = by_first_[static_cast<unsigned char>(entries_[i].text.front())];
+    if (range.end == 0) range.begin = i;
+    range.end = i + 1;
+  }
+}
+
+PieceMatcher::Range PieceMatcher::narrowed(Range range, size_t depth, char byte) const {
+  constexpr int kEnded = -1;
+  const auto byte_at = [depth](const Entry& entry) {
+    return depth < entry.text.size() ? static_cast<unsigned char>(entry.text[depth]) : kEnded;
+  };
+  const auto begin = entries_.begin();
+  const auto found =
+      std::ranges::equal_range(begin + static_cast<std::ptrdiff_t>(range.begin),
+                               begin + static_cast<std::ptrdiff_t>(range.end),
+                               static_cast<int>(static_cast<unsigned char>(byte)), {}, byte_at);
+  return {static_cast<size_t>(found.begin() - begin), static_cast<size_t>(found.end() - begin)};
+}
+
+}  // namespace ridgeline
