@@ -1,0 +1,77 @@
+// What a thread does with its part of a row in CUDA text: loads, steps, folds, stores. Those who
+// write kernels put it between declarations of from0, from1, ..., to0, to1, ... (where the row
+// begins in each operand), lane, kColumns and `present` (whether there is a row).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "codegen/emit.h"
+#include "codegen/text_writer.h"
+
+namespace ridgeline {
+
+class CudaBody {
+ public:
+  CudaBody(const FusedKernel& kernel, const CudaShape& shape, EmitOptions options)
+      : kernel_(kernel),
+        shape_(shape),
+        options_(keeping(options, shape)),
+        program_(make_program(kernel, options_)),
+        pairs_(find_interleaving(kernel, program_.walk)),
+        folds_rows_(kernel.kind == FusedKind::row && kernel.has_folds()),
+        loads_(kernel.steps.size()) {
+    for (const ColumnPass& pass : program_.passes)
+      for (uint32_t step : pass.loads) ++loads_[step];
+  }
+  virtual ~CudaBody() = default;
+
+ protected:
+  // The step from column to column, where it is not 1, and a fold over all threads of a row.
+  virtual std::string input_step(uint32_t i) const = 0;
+  virtual std::string result_step(uint32_t i) const = 0;
+  virtual std::string fold_text(uint32_t fold) const = 0;
+
+  void emit_registers();  // that keep what several passes need
+  void emit_row_loads();
+  void emit_row_steps(const std::vector<uint32_t>& computes);
+  void emit_loads(const ColumnPass& pass, std::vector<bool>& loaded);
+  void emit_elements(const ColumnPass& pass, const std::string& fold_place);
+  void emit_pack(const ColumnPass& pass, std::vector<bool>& loaded);
+  void emit_pass(const ColumnPass& pass, std::vector<bool>& loaded);
+
+  const FusedKernel& kernel_;
+  const CudaShape& shape_;
+  const EmitOptions options_;
+  const Program program_;
+  const Interleaving pairs_;
+  const bool folds_rows_;
+  std::vector<int> loads_;  // how many passes load a step
+  TextWriter out_;
+
+ private:
+  static EmitOptions keeping(EmitOptions options, const CudaShape& shape) {
+    options.keep_in_registers = shape.chunks > 0;
+    return options;
+  }
+  // Whether what is loaded stays in registers from one pass to the next.
+  bool stays(uint32_t step) const { return folds_rows_ && shape_.chunks > 0 && loads_[step] > 1; }
+  // Of an operand in a pair that is loaded or stored at once: the number of the pair's first one.
+  std::optional<uint32_t> pair_of(const std::vector<int>& partners, uint32_t i,
+                                  const FusedOperand& operand) const {
+    if (shape_.pack == 1 || partners[i] == kAlone) return std::nullopt;
+    return Interleaving::is_first(operand) ? i : static_cast<uint32_t>(partners[i]);
+  }
+  std::optional<uint32_t> input_pair(uint32_t i) const {
+    return pair_of(pairs_.inputs, i, kernel_.inputs[i]);
+  }
+  std::optional<uint32_t> result_pair(uint32_t i) const {
+    return pair_of(pairs_.results, i, kernel_.results[i].to);
+  }
+
+  void emit_packs_to_store(const ColumnPass& pass);
+  void emit_stores(const ColumnPass& pass);
+};
+
+}  // namespace ridgeline
