@@ -70,7 +70,7 @@ class CachedModel {
   }
 
   Graph decode() {
-    const Tensor rows = cast(query_positions(), DType::i32);
+    const Tensor rows = options_.tokens == 1 ? position_ : cast(query_positions(), DType::i32);
     const auto at = [&](const Tensor& table) { return table ? gather(table, rows) : table; };
     const Gemma3Attend attend = [&](int64_t layer, const Tensor& q, const Tensor& k,
                                     const Tensor& v) {
