@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "plan/program.h"
+#include "plan/resident.h"
 
 namespace ridgeline {
 
@@ -46,6 +47,16 @@ CudaText emit_cuda(const FusedKernel& kernel, const CudaShape& shape,
                    const EmitOptions& options = {});
 // For a column kernel: folds what the parts left.
 CudaText emit_cuda_finish(const FusedKernel& kernel);
+
+// A resident kernel: what its generated steps do, followed by resident_kernel.cuh.
+struct ResidentText {
+  std::string entry = {};
+  std::string text = {};
+  // Of each step of the plan: which generated text serves it, of a local step, or makes one number
+  // of two rows, of a product that does.
+  std::vector<int> numbers = {};
+};
+ResidentText emit_resident(const Plan& plan, const ResidentPlan& resident);
 
 // Functions and types that all host texts use; comes once in front of any number of them.
 const std::string& host_preamble();

@@ -109,7 +109,8 @@ Bytes Executable::predicted_after(size_t stage) const {
 }
 
 int64_t Executable::launches() const {
-  if (plan()) return static_cast<int64_t>(plan_->kernels.size());
+  if (plan())
+    return compiled_ ? compiled_->launches() : static_cast<int64_t>(plan_->kernels.size());
   return std::count_if(schedule_->steps.begin(), schedule_->steps.end(), [&](const Step& step) {
     return runs_kernel(graph_, schedule_->layouts, step.node);
   });
@@ -162,7 +163,13 @@ std::string Executable::explain(bool timed) {
                 "choose a mode that fuses, such as compiled");
   std::vector<double> times;
   if (timed && compiled_) times = compiled_->kernel_ms();
-  return what_was_recognised() + ridgeline::explain(graph_, *plan_, times) +
+  const std::string stays =
+      is_resident()
+          ? fmt::format(
+                "{} kernels are started, not {}: the first ones are one that stays on the GPU\n",
+                launches(), plan_->kernels.size())
+          : std::string();
+  return what_was_recognised() + stays + ridgeline::explain(graph_, *plan_, times) +
          generated_functions(*plan_, device_);
 }
 

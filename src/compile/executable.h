@@ -76,6 +76,12 @@ class Executable {
   void set_poison(bool poison);
   void set_observer(KernelObserver* observer);  // of every kernel from now on; null: nobody
 
+  // Whether what was prepared begins with a kernel that stays on the GPU (plan/resident.h), and why
+  // not.
+  bool is_resident() const { return compiled_ && compiled_->is_resident(); }
+  std::string why_not_resident() const {
+    return compiled_ ? compiled_->why_not_resident() : std::string();
+  }
   const std::string& fallback() const { return fallback_; }  // why it runs eagerly; empty: as asked
   // Tracing, passes, planning and code generation, of the first time.
   double compile_seconds() const { return traced_seconds_ + kernels_seconds_; }

@@ -49,6 +49,11 @@ CompiledExecutor::CompiledExecutor(const Graph& graph, const Plan& plan, Device&
     calls_.push_back(std::move(call));
   }
   recordings_.resize(plan_.stages.size() + 1);
+  resident_plan_ = make_resident(graph_, plan_, not_resident_);
+  if (resident_plan_)
+    resident_ = device_.prepare_resident(
+        graph_, plan_, *resident_plan_, [&](Value storage) { return address(storage); },
+        not_resident_);
 }
 
 void* CompiledExecutor::address(Value storage) const {
@@ -108,6 +113,10 @@ void CompiledExecutor::run_kernel(size_t number) {
 
 void CompiledExecutor::run_kernels(size_t begin, size_t end) {
   std::deque<std::pair<uint32_t, size_t>> beside;  // who waits for it, and its mark
+  if (resident_ && begin == 0 && !poison_ && !observer_) {
+    resident_->run();
+    begin = resident_plan_->kernels;
+  }
   for (size_t i = begin; i < end; ++i) {
     const PlannedKernel& kernel = plan_.kernels[i];
     if (kernel.on_side) {

@@ -37,6 +37,15 @@ class CompiledExecutor {
   // recordings; null: nobody is.
   void set_observer(KernelObserver* observer);
 
+  // Whether the beginning of the plan runs as one kernel that stays on the GPU (plan/resident.h);
+  // while somebody observes kernels, or results are poisoned, it does not.
+  bool is_resident() const { return resident_ != nullptr; }
+  int64_t launches() const {
+    const auto kernels = static_cast<int64_t>(plan_.kernels.size());
+    return is_resident() ? kernels - resident_plan_->kernels + 1 : kernels;
+  }
+  const std::string& why_not_resident() const { return not_resident_; }
+
   // The time of every kernel of the plan, each repeated by itself; none where the device cannot
   // record. Results are not meaningful afterwards.
   std::vector<double> kernel_ms();
@@ -62,6 +71,7 @@ class CompiledExecutor {
   const Plan& plan_;
   Device& device_;
   const bool records_;
+  std::string not_resident_;
   bool poison_ = false;
   KernelObserver* observer_ = nullptr;
   std::vector<Allocation> inputs_;   // by Graph::index
@@ -69,7 +79,9 @@ class CompiledExecutor {
   std::vector<uint64_t> constants_;  // by Graph::index: the scalar in its own dtype
   Allocation arena_;
   std::vector<Call> calls_;
-  std::vector<Recording> recordings_;  // one per stage, then one of all
+  std::optional<ResidentPlan> resident_plan_;
+  std::unique_ptr<ResidentWork> resident_;  // null: every kernel is started by itself
+  std::vector<Recording> recordings_;       // one per stage, then one of all
   size_t stages_run_ = 0;
 };
 

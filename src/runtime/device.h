@@ -15,6 +15,7 @@
 #include "kernels/tensor_view.h"
 #include "plan/epilogue.h"
 #include "plan/fused_kernel.h"
+#include "plan/resident.h"
 #include "runtime/gpu_state.h"
 #include "runtime/ledger.h"
 #include "runtime/rate_probe.h"
@@ -51,6 +52,13 @@ class RecordedWork {
  public:
   virtual ~RecordedWork() = default;
   virtual void start() = 0;
+};
+
+// The beginning of a plan as one kernel (plan/resident.h).
+class ResidentWork {
+ public:
+  virtual ~ResidentWork() = default;
+  virtual void run() = 0;
 };
 
 // A product with its epilogue.
@@ -107,6 +115,13 @@ class Device {
   // the device cannot, and nothing was run.
   virtual bool can_record() const { return false; }
   virtual std::unique_ptr<RecordedWork> record(const std::function<void()>& /*work*/) {
+    return nullptr;
+  }
+  // Compiles the beginning of a plan as one kernel. `address` gives the memory of inputs, and of what
+  // it leaves for others. Null: the device has none, and `why` says so where that is worth a line.
+  virtual std::unique_ptr<ResidentWork> prepare_resident(
+      const Graph& /*graph*/, const Plan& /*plan*/, const ResidentPlan& /*resident*/,
+      const std::function<void*(Value)>& /*address*/, std::string& /*why*/) {
     return nullptr;
   }
   // While work is recorded: what is started between begin_side() and end_side() comes after all

@@ -55,6 +55,7 @@ class GemmaRunner {
     for (const std::string& name : state_) set(name, other.output(name));
   }
   void run() { executable_.run(); }
+  const Executable& executable() const { return executable_; }
   std::vector<double> output(const std::string& name) const {
     return elements(device_, executable_.output(name));
   }

@@ -227,6 +227,45 @@ struct LossScaleParams {
 
 static_assert(sizeof(SumOfSquaresParams) <= 4096 && sizeof(AdamWParams) <= 4096);
 
+// ---- resident kernels
+
+enum ResidentKind : int {
+  kResidentGather,
+  kResidentProduct,
+  kResidentPairs,  // a product of whose halves one number is made
+  kResidentHead,   // the last product
+  kResidentAttention,
+  kResidentLocal,  // and those behind it: generated steps
+};
+
+// A step as every block has it in shared memory. `at`: operands, in bytes of shared memory.
+struct ResidentItem {
+  int kind;
+  int words;
+  int sides, side_bytes;           // vectors that it reads beside
+  int first, rows, stages, shift;  // of a product: this block's share, filled in by itself
+  int all_rows, depth, steps, chunks;
+  const void* weights;  // of a gather: the table; of an attention: the keys
+  void* values;         // of an attention; of a gather: the index
+  int slots, window;
+  int at[12];
+};
+struct ResidentVector {
+  const void* from;
+  int bytes, at;
+};
+inline constexpr int kResidentSides = 4;
+
+struct ResidentParams {
+  const ResidentItem* items;
+  const ResidentVector* vectors;  // kResidentSides for each item
+  unsigned long long* words;
+  unsigned* turn;       // how often it has run
+  const int* position;  // of the newest token
+  void* logits;         // bf16, or null
+  int* largest;         // or null
+};
+
 // ---- the GEMM lab
 
 // Contiguous matrices; block x of the grid is tile (x / blocks_across, x % blocks_across).

@@ -92,6 +92,10 @@ class CudaDevice : public Device {
   std::vector<std::unique_ptr<FusedProgram>> compile(std::span<const FusedKernel* const> kernels,
                                                      const EmitOptions& options) override;
   std::unique_ptr<RecordedWork> record(const std::function<void()>& work) override;
+  std::unique_ptr<ResidentWork> prepare_resident(const Graph& graph, const Plan& plan,
+                                                 const ResidentPlan& resident,
+                                                 const std::function<void*(Value)>& address,
+                                                 std::string& why) override;
   std::vector<std::string> functions_of(const FusedKernel& kernel,
                                         const EmitOptions& options) const override;
   bool can_record() const override { return true; }

@@ -1,0 +1,145 @@
+#include "kernels/cuda/resident/resident.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "codegen/emit.h"
+#include "kernels/cuda/planning.h"
+
+namespace ridgeline {
+namespace {
+
+// As resident.cuh and resident_kernel.cuh have them.
+constexpr int64_t kTileRows = 16, kHeadTiles = 8, kSideSlots = 4, kResidentWarps = 8;
+constexpr int64_t kRowPadding = 16, kCacheRows = 32;
+constexpr int64_t kLeastStages = 5,
+                  kMostStages = 24;  // of the ring: a unit of the cache takes four
+constexpr int64_t kAttentionScratch = 2 * 2 * 8 * (64 + 4) * 4;
+
+struct Sizes {
+  int64_t stage = 0, partials = kResidentWarps, fixed = 0;
+};
+
+// Stages of a product in the block that has most of its rows.
+int64_t most_stages(const ResidentStep& step, int64_t blocks) {
+  const int64_t rows = step.pair ? step.rows / 2 : step.rows;
+  const int64_t mine = 2 * divide_up(rows / 2, blocks);
+  return divide_up(mine, step.pair ? kTileRows / 2 : kTileRows) * (step.depth / step.chunk);
+}
+
+Sizes sizes_of(const ResidentPlan& resident, int64_t blocks) {
+  Sizes sizes;
+  sizes.stage = kTileRows * (resident.chunk * 2 + kRowPadding);
+  if (resident.head_dim > 0)
+    sizes.stage = std::max(sizes.stage, kCacheRows * (resident.head_dim * 2 + kRowPadding));
+  for (const ResidentStep& step : resident.steps)
+    if (step.kind == ResidentStep::Kind::product)
+      sizes.partials =
+          std::max(sizes.partials, step.is_last ? kHeadTiles * (step.depth / step.chunk)
+                                                : most_stages(step, blocks));
+  const int64_t items = static_cast<int64_t>(resident.steps.size()) * sizeof(ResidentItem);
+  sizes.fixed = resident.value_bytes + kSideSlots * std::max<int64_t>(resident.side_bytes, 16) +
+                items + 2 * sizes.partials * kTileRows * 4 + kAttentionScratch + 2048;
+  return sizes;
+}
+
+ResidentItem item_of(const ResidentStep& step, int number,
+                     const std::function<void*(Value)>& address) {
+  using Kind = ResidentStep::Kind;
+  ResidentItem item{};
+  const auto at = [](void* data, int64_t elements) {
+    return static_cast<char*>(data) + elements * 2;
+  };
+  for (size_t i = 0; i < step.at.size(); ++i) item.at[i] = static_cast<int>(step.at[i]);
+  switch (step.kind) {
+    case Kind::gather:
+      item.kind = kResidentGather;
+      item.weights = at(address(step.weights), step.weights_offset);
+      item.values = address(step.index);
+      item.depth = static_cast<int>(step.depth);
+      break;
+    case Kind::local:
+      item.kind = kResidentLocal + number;
+      item.sides = static_cast<int>(step.sides.size());
+      item.side_bytes = static_cast<int>(step.side_bytes);
+      break;
+    case Kind::product:
+      item.kind = step.is_last ? kResidentHead : step.pair ? kResidentPairs : kResidentProduct;
+      item.weights = at(address(step.weights), step.weights_offset);
+      item.all_rows = static_cast<int>(step.pair ? step.rows / 2 : step.rows);
+      item.depth = static_cast<int>(step.depth);
+      item.steps = static_cast<int>(step.chunk / 16);
+      item.chunks = static_cast<int>(step.depth / step.chunk);
+      if (step.pair) item.at[2] = number;
+      break;
+    case Kind::attention:
+      item.kind = kResidentAttention;
+      item.weights = address(step.keys);
+      item.values = address(step.values);
+      item.slots = static_cast<int>(step.slots);
+      item.window = static_cast<int>(step.window);
+      break;
+  }
+  return item;
+}
+
+}  // namespace
+
+std::optional<CudaResident> plan_resident(const Graph& graph, const Plan& plan,
+                                          const ResidentPlan& resident, const CudaFacts& facts,
+                                          const std::function<void*(Value)>& address,
+                                          std::string& why) {
+  if (facts.compute_capability < 90 || facts.compute_capability >= 100) {
+    why = "it takes a Hopper GPU";
+    return std::nullopt;
+  }
+  const int64_t blocks = facts.multiprocessors;
+  const Sizes sizes = sizes_of(resident, blocks);
+  const int64_t stages =
+      std::min(kMostStages, (facts.shared_bytes_per_block - sizes.fixed) / sizes.stage);
+  if (stages < kLeastStages || blocks > 256) {
+    why = fmt::format("shared memory of {} leaves {} stages for weights",
+                      to_string(Bytes{facts.shared_bytes_per_block}), std::max<int64_t>(stages, 0));
+    return std::nullopt;
+  }
+  const ResidentText text = emit_resident(plan, resident);
+  CudaResident result;
+  for (size_t i = 0; i < resident.steps.size(); ++i) {
+    const ResidentStep& step = resident.steps[i];
+    ResidentItem item = item_of(step, text.numbers[i], address);
+    item.words = static_cast<int>(result.words);
+    result.words += step.is_last ? 2 * blocks : divide_up(step.words, 2) * 2;
+    result.items.push_back(item);
+    for (size_t side = 0; side < kResidentSides; ++side) {
+      ResidentVector vector{};
+      if (side < step.sides.size())
+        vector = {address(step.sides[side]),
+                  static_cast<int>(byte_size(graph.type(step.sides[side])).count),
+                  static_cast<int>(step.side_offsets[side])};
+      result.vectors.push_back(vector);
+    }
+  }
+  const auto number = [](int64_t value) { return std::to_string(value); };
+  result.launch.kernel = {
+      .file = {},
+      .entry = text.entry,
+      .constants = {{"BLOCKS", number(blocks)},
+                    {"STAGES", number(stages)},
+                    {"STAGE_BYTES", number(sizes.stage)},
+                    {"SIDE_BYTES", number(std::max<int64_t>(resident.side_bytes, 16))},
+                    {"VALUE_BYTES", number(resident.value_bytes)},
+                    {"ITEMS", number(static_cast<int64_t>(result.items.size()))},
+                    {"PARTIALS", number(sizes.partials)},
+                    {"HEAD_DIM", number(resident.head_dim)},
+                    {"GROUP", number(resident.group)},
+                    {"KEY_HEADS", number(resident.key_heads)},
+                    {"SCALE", fmt::format("{:a}f", resident.scale)}},
+      .text = text.text};
+  result.launch.grid = {static_cast<uint32_t>(blocks), 1, 1};
+  result.launch.threads = static_cast<uint32_t>(32 * (kResidentWarps + 1));
+  result.launch.shared_bytes = static_cast<uint32_t>(sizes.fixed + stages * sizes.stage);
+  return result;
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,210 @@
+// Pieces of a resident kernel (plan/resident.h): one block on every multiprocessor from the first step to the last.
+//
+// A warp streams weights into a ring in shared memory ahead of everything that depends on data; eight warps compute.
+// Blocks hand each other results in words of a number and the turn that it belongs to: whoever waits looks at the
+// words themselves, and no barrier over the grid is needed.
+#pragma once
+
+#include "fused.cuh"
+#include "params.h"
+
+namespace ridgeline {
+
+#define RESIDENT __device__ __forceinline__
+
+using uint32 = unsigned;
+using uint64 = unsigned long long;
+
+constexpr uint32 kBlocks = BLOCKS;
+constexpr int kWarps = 8, kThreads = 32 * kWarps;  // that compute
+constexpr int kRowPadding = 16;                    // bytes behind each row of the ring, against bank conflicts
+
+RESIDENT uint32 narrow_pair(float low, float high) {
+  uint32 bits;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+  return bits;
+}
+
+RESIDENT float widen_low(uint32 pair) {
+  return __uint_as_float(pair << 16);
+}
+
+RESIDENT float widen_high(uint32 pair) {
+  return __uint_as_float(pair & 0xffff0000u);
+}
+
+RESIDENT uint32 shared_address(const void* pointer) {
+  return static_cast<uint32>(__cvta_generic_to_shared(pointer));
+}
+
+RESIDENT void sync_consumers() {
+  asm volatile("bar.sync 1, 256;" ::: "memory");
+}
+
+template <class Fold>
+RESIDENT float fold_warp(float value) {
+  return fold_group<Fold, 32>(value);
+}
+
+// Over all warps that compute; `scratch` has a number for each and is used by nobody else until two barriers later.
+template <class Fold>
+RESIDENT float fold_block(float value, float* scratch) {
+  value = fold_warp<Fold>(value);
+  if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = value;
+  sync_consumers();
+  value = scratch[0];
+#pragma unroll
+  for (int i = 1; i < kWarps; ++i) value = Fold::fold(value, scratch[i]);
+  return value;
+}
+
+RESIDENT void barrier_init(uint32 barrier, int count) {
+  asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(count));
+}
+
+RESIDENT void barrier_wait(uint32 barrier, uint32 parity) {
+  asm volatile(
+      "{\n.reg .pred done;\nagain:\nmbarrier.try_wait.parity.shared.b64 done, [%0], %1;\n@!done bra again;\n}\n" ::
+          "r"(barrier),
+      "r"(parity)
+      : "memory");
+}
+
+RESIDENT void barrier_arrive(uint32 barrier) {
+  asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+RESIDENT void barrier_expect(uint32 barrier, uint32 bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+
+RESIDENT void bulk_copy(uint32 to, const void* from, uint32 bytes, uint32 barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+               "l"(from), "r"(bytes), "r"(barrier)
+               : "memory");
+}
+
+template <int kStages, int kStageBytes>
+struct Ring {
+  uint32 data, barriers;  // full ones, then empty ones
+  int stage = 0;
+  uint32 parity = 0;
+  RESIDENT uint32 full() const { return barriers + stage * 8; }
+  RESIDENT uint32 empty() const { return barriers + (kStages + stage) * 8; }
+  RESIDENT uint32 here() const { return data + stage * kStageBytes; }
+  RESIDENT void next() {
+    if (++stage == kStages) {
+      stage = 0;
+      parity ^= 1;
+    }
+  }
+  RESIDENT void skip(int count) {
+    stage += count;
+    if (stage >= kStages) {
+      stage -= kStages;
+      parity ^= 1;
+    }
+  }
+  RESIDENT void wait() const { barrier_wait(full(), parity); }
+  RESIDENT void done() {
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) barrier_arrive(empty());
+    next();
+  }
+  // Gives back `count` stages, beginning with the one `before` stages before this one.
+  RESIDENT void release(int before, int count) const {
+    const int lane = threadIdx.x % 32;
+    if (lane < count) {
+      int at = stage - before + lane;
+      if (at < 0) at += kStages;
+      barrier_arrive(barriers + (kStages + at) * 8);
+    }
+  }
+};
+
+// Short vectors that everybody needs, in slots of their own: norms' weights, rotations.
+template <int kSlots, int kBytes>
+struct Sides {
+  char* data;
+  uint32 barriers;
+  int slot = 0;
+  uint32 parity = 0;
+  RESIDENT uint32 full() const { return barriers + slot * 8; }
+  RESIDENT uint32 empty() const { return barriers + (kSlots + slot) * 8; }
+  RESIDENT void next() {
+    if (++slot == kSlots) {
+      slot = 0;
+      parity ^= 1;
+    }
+  }
+  // The producing warp: lane i has vector i, to be put at its offset.
+  RESIDENT void load(const char* from, int at, int bytes, int all) {
+    barrier_wait(empty(), parity ^ 1);
+    if (threadIdx.x % 32 == 0) barrier_expect(full(), all);
+    __syncwarp();
+    if (bytes > 0) bulk_copy(shared_address(data + slot * kBytes) + at, from, bytes, full());
+    next();
+  }
+  RESIDENT const char* wait() const {
+    barrier_wait(full(), parity);
+    return data + slot * kBytes;
+  }
+  RESIDENT void done() {
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) barrier_arrive(empty());
+    next();
+  }
+};
+
+// Words of a number and the turn that it belongs to.
+RESIDENT void publish(uint64* word, uint32 value, uint32 turn) {
+  asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(word), "l"(static_cast<uint64>(turn) << 32 | value)
+               : "memory");
+}
+
+struct Words {
+  uint64 first, second;
+};
+
+RESIDENT Words look(const uint64* words) {
+  Words w;
+  asm volatile("ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];"
+               : "=l"(w.first), "=l"(w.second)
+               : "l"(words)
+               : "memory");
+  return w;
+}
+
+RESIDENT bool is_there(const Words& w, uint32 turn) {
+  return static_cast<uint32>(w.first >> 32) == turn && static_cast<uint32>(w.second >> 32) == turn;
+}
+
+// Vectors of two words, two bf16 each, into shared memory.
+RESIDENT void receive(const uint64* words, int vectors, char* to, uint32 turn) {
+  constexpr int kBatch = 4;
+#pragma unroll 1
+  for (int base = threadIdx.x; base < vectors; base += kThreads * kBatch) {
+    Words got[kBatch];
+    bool there;
+    do {
+      there = true;
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i) {
+        const int v = base + i * kThreads;
+        if (v < vectors) got[i] = look(words + 2 * v);
+      }
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i)
+        if (base + i * kThreads < vectors) there = there && is_there(got[i], turn);
+    } while (!there);
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      const int v = base + i * kThreads;
+      if (v < vectors)
+        reinterpret_cast<uint2*>(to)[v] =
+            make_uint2(static_cast<uint32>(got[i].first), static_cast<uint32>(got[i].second));
+    }
+  }
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,65 @@
+// Resident kernels on a GPU: their tables and words in memory, and their start.
+#include <cstring>
+
+#include "base/error.h"
+#include "kernels/cuda/resident/resident.h"
+#include "runtime/cuda/cuda_device.h"
+
+namespace ridgeline {
+namespace {
+
+TensorView bytes_view(const Allocation& memory) {
+  const Shape shape{memory.bytes().count};
+  return {memory.data(), DType::boolean, shape, contiguous_strides(shape)};
+}
+
+class CudaResidentWork : public ResidentWork {
+ public:
+  CudaResidentWork(CudaDevice& device, CudaLaunch launch, std::vector<Allocation> memory)
+      : device_(device), launch_(std::move(launch)), memory_(std::move(memory)) {}
+  void run() override { device_.launch(launch_); }
+
+ private:
+  CudaDevice& device_;
+  CudaLaunch launch_;
+  std::vector<Allocation> memory_;
+};
+
+}  // namespace
+
+std::unique_ptr<ResidentWork> CudaDevice::prepare_resident(
+    const Graph& graph, const Plan& plan, const ResidentPlan& resident,
+    const std::function<void*(Value)>& address, std::string& why) {
+  std::optional<CudaResident> planned = plan_resident(graph, plan, resident, facts_, address, why);
+  if (!planned) return nullptr;
+  kernels_.load({&planned->launch.kernel, 1});
+  std::vector<Allocation> memory;
+  const auto store = [&](const char* name, const void* from, size_t bytes) {
+    memory.push_back(ledger_.allocate(Bytes{static_cast<int64_t>(bytes)}, name));
+    upload(bytes_view(memory.back()), from);
+    return memory.back().data();
+  };
+  const std::vector<uint64_t> words(static_cast<size_t>(planned->words) + 1);
+  const ResidentStep& last = resident.steps.back();
+  ResidentParams params{};
+  params.items = static_cast<const ResidentItem*>(
+      store("resident steps", planned->items.data(), planned->items.size() * sizeof(ResidentItem)));
+  params.vectors =
+      static_cast<const ResidentVector*>(store("resident vectors", planned->vectors.data(),
+                                               planned->vectors.size() * sizeof(ResidentVector)));
+  params.words = static_cast<unsigned long long*>(
+      store("resident words", words.data(), words.size() * sizeof(uint64_t)));
+  params.turn = reinterpret_cast<unsigned*>(params.words + planned->words);
+  for (const ResidentStep& step : resident.steps)
+    if (step.kind == ResidentStep::Kind::attention) {
+      const Node& node = graph.nodes()[step.node];
+      params.position =
+          static_cast<const int*>(address(plan.layouts[graph.index(node.inputs[3])].storage));
+    }
+  if (last.stored) params.logits = address(*last.stored);
+  if (last.largest) params.largest = static_cast<int*>(address(*last.largest));
+  planned->launch.set_params(params);
+  return std::make_unique<CudaResidentWork>(*this, std::move(planned->launch), std::move(memory));
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,99 @@
+// Which plans become a resident kernel, and how their values share shared memory.
+#include "plan/resident.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "compile/lower.h"
+#include "models/gemma3_cache.h"
+#include "models/transformer_lm.h"
+
+namespace ridgeline {
+namespace {
+
+Gemma3Config few_layers() {
+  Gemma3Config config = gemma3_config("270m");
+  config.layers = {Gemma3Layer::sliding, Gemma3Layer::full, Gemma3Layer::sliding};
+  config.vocabulary = 4096;
+  return config;
+}
+
+struct Planned {
+  Graph graph;
+  Plan plan;
+};
+Planned planned(const Graph& traced) {
+  Lowered lowered =
+      lower([&](const Rewrite& forward) { return forward(traced); }, {.mode = Mode::compiled});
+  Plan plan = make_plan(lowered.graph);
+  return {std::move(lowered.graph), std::move(plan)};
+}
+Gemma3CacheOptions one_token() {
+  return {.capacity = 128, .attention = AttentionForm::fused, .greedy = true, .history = 16};
+}
+
+TEST(Resident, TakesAllOfADecodeStepButWhatStoresTheToken) {
+  const auto [graph, plan] = planned(gemma3_decode_graph(few_layers(), one_token()));
+  std::string why;
+  const std::optional<ResidentPlan> resident = make_resident(graph, plan, why);
+  ASSERT_TRUE(resident) << why;
+  // The token goes to the history and to the input, and the position advances.
+  EXPECT_EQ(resident->kernels, plan.kernels.size() - 3);
+  size_t products = 0, pairs = 0, attentions = 0;
+  for (const ResidentStep& step : resident->steps) {
+    products += step.kind == ResidentStep::Kind::product;
+    attentions += step.kind == ResidentStep::Kind::attention;
+    pairs += step.pair.has_value();
+  }
+  EXPECT_EQ(products, 3u * 4 + 1);
+  EXPECT_EQ(pairs, 3u);  // gate and up of each layer
+  EXPECT_EQ(attentions, 3u);
+  EXPECT_TRUE(resident->steps.back().is_last);
+  EXPECT_TRUE(resident->steps.back().largest);
+  EXPECT_TRUE(resident->steps.back().stored);  // logits are an output
+}
+
+// Whatever is written in one step and read in a later one must not be overwritten in between.
+TEST(Resident, ValuesThatLiveTogetherLieApart) {
+  const auto [graph, plan] = planned(gemma3_decode_graph(few_layers(), one_token()));
+  std::string why;
+  const std::optional<ResidentPlan> resident = make_resident(graph, plan, why);
+  ASSERT_TRUE(resident) << why;
+  for (const ResidentStep& step : resident->steps) {
+    // Within a step all operands are alive; none but parts of one value may overlap, and equal
+    // places have one number.
+    const std::set<int64_t> places(step.at.begin(), step.at.end());
+    EXPECT_EQ(places.size(), step.at.size());
+    for (int64_t at : step.at) {
+      EXPECT_GE(at, 0);
+      EXPECT_LT(at, resident->value_bytes);
+    }
+  }
+}
+
+TEST(Resident, RefusesWhatHasMoreThanOneRow) {
+  std::string why;
+  Gemma3CacheOptions options = one_token();
+  options.batch_size = 2;
+  const auto [graph, plan] = planned(gemma3_decode_graph(few_layers(), options));
+  EXPECT_FALSE(make_resident(graph, plan, why));
+  EXPECT_NE(why, "");
+}
+
+TEST(Resident, RefusesOtherDtypesAndTraining) {
+  std::string why;
+  Gemma3CacheOptions options = one_token();
+  options.dtype = DType::f32;
+  const auto [graph, plan] = planned(gemma3_decode_graph(few_layers(), options));
+  EXPECT_FALSE(make_resident(graph, plan, why));
+  EXPECT_NE(why, "");
+  TransformerConfig small;
+  small.layers = 1;
+  small.context_length = 16;
+  const Graph training = training_graph(small, {});
+  EXPECT_FALSE(make_resident(training, make_plan(training), why));
+}
+
+}  // namespace
+}  // namespace ridgeline
