@@ -111,7 +111,7 @@ class Memory final : public Study {
     study_.emplace(run.device, timeline_options(run));
     files_.clear();
     std::vector<StudyRow> rows;
-    for (const ProfileWorkload& workload : workloads_) {
+    for (const StepWorkload& workload : workloads_) {
       const std::string name = file_name(workload);
       const std::filesystem::path snapshot = run.folder / fmt::format("memory_{}.pickle", name);
       const TimelineFiles& files = files_.emplace_back(
@@ -194,16 +194,16 @@ class Memory final : public Study {
 
  private:
   // The axes of `profile` are those of a timeline.
-  ProfileAxes timeline_axes() const {
+  StepAxes timeline_axes() const {
     const bool of_attention = axes_.sizes.empty();
-    ProfileAxes axes{.model = axes_,
-                     .attention = of_attention,
-                     .gave_batch_size = gave_batch_size_,
-                     .gave_scenarios = true,
-                     .seq_lens = {config_.seq_len},
-                     .head_dims = {config_.head_dim},
-                     .dtypes = {dtype_},
-                     .causal = config_.causal};
+    StepAxes axes{.model = axes_,
+                  .attention = of_attention,
+                  .gave_batch_size = gave_batch_size_,
+                  .gave_scenarios = true,
+                  .seq_lens = {config_.seq_len},
+                  .head_dims = {config_.head_dim},
+                  .dtypes = {dtype_},
+                  .causal = config_.causal};
     if (of_attention) axes.model.sizes = {"small"};  // of no consequence
     if (!gave_scenarios_)
       axes.model.scenarios = {"forward", of_attention ? "fwd-bwd" : "full-step"};
@@ -274,7 +274,7 @@ class Memory final : public Study {
   std::string snapshot_;          // empty: one per row
   FileDescriptor snapshot_file_;  // a pipe stays open until it is written
   AdamWOptions optimizer_;
-  std::vector<ProfileWorkload> workloads_;
+  std::vector<StepWorkload> workloads_;
   std::vector<TimelineFiles> files_;
   std::optional<TimelineStudy> study_;
 };

@@ -13,14 +13,14 @@
 namespace ridgeline {
 namespace {
 
-size_t stages_of(const ProfileWorkload& workload) {
+size_t stages_of(const StepWorkload& workload) {
   return workload.scenario == Scenario::forward ? 1 : kAllStages;
 }
 
 // By kind of tensor. What a forward pass overwrites in place stays of its kind; of whole steps the
 // account knows what lies in a block at every moment.
 ModelMemory at_peak_of(const Executable& executable, const MemoryTimeline& timeline,
-                       const ProfileWorkload& workload) {
+                       const StepWorkload& workload) {
   if (workload.scenario != Scenario::forward) return model_memory(executable);
   const Graph& graph = executable.graph();
   const std::vector<MemoryKind> kinds = memory_kinds_of(graph);
@@ -54,7 +54,7 @@ TimelineStudy::TimelineStudy(Device& device, TimelineOptions options)
       options_(std::move(options)),
       inputs_(device, {.seed = options_.seed, .keep = options_.keep_on_host}) {}
 
-Record TimelineStudy::describe(const ProfileWorkload& workload, const Record& blank) const {
+Record TimelineStudy::describe(const StepWorkload& workload, const Record& blank) const {
   return describe_row({.study = "memory",
                        .implementation = info(workload.mode).name,
                        .workload = workload_json(workload),
@@ -63,30 +63,29 @@ Record TimelineStudy::describe(const ProfileWorkload& workload, const Record& bl
                       device_, blank);
 }
 
-std::unique_ptr<Executable> TimelineStudy::build(const ProfileWorkload& workload) const {
-  ProfileWorkload traced = workload;
+std::unique_ptr<Executable> TimelineStudy::build(const StepWorkload& workload) const {
+  StepWorkload traced = workload;
   if (traced.scenario == Scenario::forward) traced.scenario = Scenario::forward_backward;
-  return std::make_unique<Executable>(profile_trace(traced, options_.optimizer), device_,
-                                      profile_options(traced, device_));
+  return std::make_unique<Executable>(step_trace(traced, options_.optimizer), device_,
+                                      step_options(traced, device_));
 }
 
-Bytes TimelineStudy::predicted_peak(const ProfileWorkload& workload) const {
+Bytes TimelineStudy::predicted_peak(const StepWorkload& workload) const {
   return predict_memory(*build(workload), device_, stages_of(workload)).predicted_peak;
 }
 
-double TimelineStudy::expected_s(const ProfileWorkload& workload, const Record& described) const {
+double TimelineStudy::expected_s(const StepWorkload& workload, const Record& described) const {
   constexpr double kPlanning = 0.5;
   if (!options_.measure) return kPlanning;
-  return kPlanning +
-         expected_once_s({.flops = profile_flops(workload)}, device_, described.machine);
+  return kPlanning + expected_once_s({.flops = step_flops(workload)}, device_, described.machine);
 }
 
 void TimelineStudy::begin(const char* stage) const {
   if (options_.stage) options_.stage(stage);
 }
 
-std::optional<Record> TimelineStudy::run(const ProfileWorkload& workload,
-                                         const TimelineFiles& files, Record described) {
+std::optional<Record> TimelineStudy::run(const StepWorkload& workload, const TimelineFiles& files,
+                                         Record described) {
   return try_row(std::move(described), label(workload), [&](Record& record) {
     const double begin_s = monotonic_s();
     begin("planning");

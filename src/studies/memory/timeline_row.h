@@ -15,7 +15,7 @@
 #include "profile/memory_timeline.h"
 #include "report/terminal/table.h"
 #include "studies/model/inputs.h"
-#include "studies/profile/workload.h"
+#include "studies/step_workload.h"
 
 namespace ridgeline {
 
@@ -40,16 +40,16 @@ class TimelineStudy {
  public:
   TimelineStudy(Device& device, TimelineOptions options);
 
-  Record describe(const ProfileWorkload& workload, const Record& blank) const;  // nothing is traced
-  Bytes predicted_peak(const ProfileWorkload& workload) const;
-  double expected_s(const ProfileWorkload& workload, const Record& described) const;
+  Record describe(const StepWorkload& workload, const Record& blank) const;  // nothing is traced
+  Bytes predicted_peak(const StepWorkload& workload) const;
+  double expected_s(const StepWorkload& workload, const Record& described) const;
   // A row that is to be measured and does not fit is out of memory, with what was predicted. A file
   // that cannot be written is said in the record. Empty: interrupted.
-  std::optional<Record> run(const ProfileWorkload& workload, const TimelineFiles& files,
+  std::optional<Record> run(const StepWorkload& workload, const TimelineFiles& files,
                             Record described);
 
  private:
-  std::unique_ptr<Executable> build(const ProfileWorkload& workload) const;
+  std::unique_ptr<Executable> build(const StepWorkload& workload) const;
   void begin(const char* stage) const;
 
   Device& device_;

@@ -98,7 +98,7 @@ std::optional<Record> Peers::run(const PeerImplementation& peer, const WorkerRow
   });
 }
 
-std::optional<Record> Peers::run_profile(const ProfileWorkload& workload,
+std::optional<Record> Peers::run_profile(const StepWorkload& workload,
                                          const PeerProfileOptions& options, Record described) {
   const bool is_model = std::holds_alternative<ModelWorkload>(workload.of);
   const PeerImplementation& peer =

@@ -44,8 +44,8 @@ class Peers {
                                       const AttentionStudyOptions& options, Record described);
   std::optional<Record> run_kernel(const KernelWorkload& workload,
                                    const KernelStudyOptions& options, Record described);
-  std::optional<Record> run_profile(const ProfileWorkload& workload,
-                                    const PeerProfileOptions& options, Record described);
+  std::optional<Record> run_profile(const StepWorkload& workload, const PeerProfileOptions& options,
+                                    Record described);
 
  private:
   Worker& worker(const PeerImplementation& peer);

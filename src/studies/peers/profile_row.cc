@@ -37,7 +37,7 @@ double median_step_ms(const Profile& profile) {
 }  // namespace
 
 std::optional<Record> run_worker_profile(Worker& worker, WorkerTensors& tensors, Device& device,
-                                         const ProfileWorkload& workload,
+                                         const StepWorkload& workload,
                                          const PeerProfileOptions& options, Record described) {
   const auto body = [&](Record& record) {
     const double begin_s = monotonic_s();

@@ -8,7 +8,7 @@
 #include "runtime/device.h"
 #include "studies/peers/tensors.h"
 #include "studies/peers/worker.h"
-#include "studies/profile/workload.h"
+#include "studies/step_workload.h"
 
 namespace ridgeline {
 
@@ -23,7 +23,7 @@ struct PeerProfileOptions {
 // are those of ours; values of a model's parameters are not, and nothing is verified. Whatever the
 // worker refuses, and its end, are statuses. Empty when interrupted.
 std::optional<Record> run_worker_profile(Worker& worker, WorkerTensors& tensors, Device& device,
-                                         const ProfileWorkload& workload,
+                                         const StepWorkload& workload,
                                          const PeerProfileOptions& options, Record described);
 
 }  // namespace ridgeline

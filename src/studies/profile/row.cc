@@ -44,7 +44,7 @@ ProfileStudy::ProfileStudy(Device& device, ProfileStudyOptions options)
                .loss_scale = options_.optimizer.loss_scaling.value_or(LossScaling{}).initial}),
       meter_(utilisation_of(device, options_.why_not_counters)) {}
 
-Record ProfileStudy::describe(const ProfileWorkload& workload, const Record& blank) const {
+Record ProfileStudy::describe(const StepWorkload& workload, const Record& blank) const {
   Record record = describe_row({.study = "profile",
                                 .implementation = workload.implementation(),
                                 .workload = workload_json(workload),
@@ -57,19 +57,18 @@ Record ProfileStudy::describe(const ProfileWorkload& workload, const Record& bla
   return record;
 }
 
-std::unique_ptr<Executable> ProfileStudy::build(const ProfileWorkload& workload) const {
-  return std::make_unique<Executable>(profile_trace(workload, options_.optimizer), device_,
-                                      profile_options(workload, device_));
+std::unique_ptr<Executable> ProfileStudy::build(const StepWorkload& workload) const {
+  return std::make_unique<Executable>(step_trace(workload, options_.optimizer), device_,
+                                      step_options(workload, device_));
 }
 
-std::optional<Bytes> ProfileStudy::predicted_peak(const ProfileWorkload& workload) const {
+std::optional<Bytes> ProfileStudy::predicted_peak(const StepWorkload& workload) const {
   if (!workload.peer.empty()) return std::nullopt;
   return build(workload)->predicted_peak();
 }
 
-double ProfileStudy::expected_s(const ProfileWorkload& workload, const Record& described) const {
-  const double step =
-      expected_once_s({.flops = profile_flops(workload)}, device_, described.machine);
+double ProfileStudy::expected_s(const StepWorkload& workload, const Record& described) const {
+  const double step = expected_once_s({.flops = step_flops(workload)}, device_, described.machine);
   return step * (options_.schedule.steps() + 2 * options_.schedule.active);
 }
 
@@ -77,8 +76,8 @@ void ProfileStudy::begin(const char* stage) const {
   if (options_.stage) options_.stage(stage);
 }
 
-std::optional<Record> ProfileStudy::run(const ProfileWorkload& workload,
-                                        const ProfileRowOptions& how, Record described) {
+std::optional<Record> ProfileStudy::run(const StepWorkload& workload, const ProfileRowOptions& how,
+                                        Record described) {
   return try_row(std::move(described), label(workload), [&](Record& record) {
     const double begin_s = monotonic_s();
     begin("compiling");

@@ -14,7 +14,7 @@
 #include "measure/roofline_model.h"
 #include "profile/recorder.h"
 #include "studies/model/inputs.h"
-#include "studies/profile/workload.h"
+#include "studies/step_workload.h"
 #include "studies/utilisation.h"
 
 namespace ridgeline {
@@ -43,16 +43,16 @@ class ProfileStudy {
  public:
   ProfileStudy(Device& device, ProfileStudyOptions options);
 
-  Record describe(const ProfileWorkload& workload, const Record& blank) const;  // nothing is traced
+  Record describe(const StepWorkload& workload, const Record& blank) const;  // nothing is traced
   // Nothing is predicted of other libraries.
-  std::optional<Bytes> predicted_peak(const ProfileWorkload& workload) const;
-  double expected_s(const ProfileWorkload& workload, const Record& described) const;
+  std::optional<Bytes> predicted_peak(const StepWorkload& workload) const;
+  double expected_s(const StepWorkload& workload, const Record& described) const;
   // Empty: interrupted.
-  std::optional<Record> run(const ProfileWorkload& workload, const ProfileRowOptions& how,
+  std::optional<Record> run(const StepWorkload& workload, const ProfileRowOptions& how,
                             Record described);
 
  private:
-  std::unique_ptr<Executable> build(const ProfileWorkload& workload) const;
+  std::unique_ptr<Executable> build(const StepWorkload& workload) const;
   void begin(const char* stage) const;
 
   Device& device_;

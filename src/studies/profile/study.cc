@@ -19,7 +19,7 @@ namespace {
 class ProfileCommand final : public Study {
  public:
   void declare(Flags& flags) override {
-    add_profile_axes(flags, &axes_);
+    add_step_axes(flags, &axes_);
     flags.add("--schedule", &schedule_,
               "steps that run first, steps that are traced and dropped, steps that are kept",
               {.shows_default = true});
@@ -71,7 +71,7 @@ class ProfileCommand final : public Study {
     traces_.clear();
     std::vector<StudyRow> rows;
     for (size_t i = 0; i < workloads_.size(); ++i) {
-      const ProfileWorkload& workload = workloads_[i];
+      const StepWorkload& workload = workloads_[i];
       traces_.push_back(trace_.empty()
                             ? run.folder / fmt::format("trace_{}.json.gz", file_name(workload))
                             : std::filesystem::path(trace_));
@@ -149,10 +149,10 @@ class ProfileCommand final : public Study {
   }
 
  private:
-  static bool is_ours(const ProfileWorkload& workload) { return workload.peer.empty(); }
+  static bool is_ours(const StepWorkload& workload) { return workload.peer.empty(); }
 
   std::optional<Record> run_row(size_t number, const Record& described) {
-    const ProfileWorkload& workload = workloads_[number];
+    const StepWorkload& workload = workloads_[number];
     if (!is_ours(workload))
       return peers_->run_profile(workload,
                                  {.schedule = parsed_schedule_,
@@ -192,7 +192,7 @@ class ProfileCommand final : public Study {
            "row by itself";
   }
 
-  ProfileAxes axes_ = {.takes_peers = true};
+  StepAxes axes_ = {.takes_peers = true};
   std::string schedule_ = to_string(ProfileSchedule{});
   std::string by_, trace_;  // empty: several tables; a file per row
   int top_ = 10;
@@ -202,7 +202,7 @@ class ProfileCommand final : public Study {
   ProfileSchedule parsed_schedule_;
   AdamWOptions optimizer_;
   FileDescriptor trace_file_;  // a pipe stays open until it is written
-  std::vector<ProfileWorkload> workloads_;
+  std::vector<StepWorkload> workloads_;
   std::vector<std::filesystem::path> traces_;
   std::optional<Roofline> ceilings_;
   std::optional<ProfileStudy> study_;

@@ -24,16 +24,16 @@ CpuOptions one_thread(Bytes budget = kRoomForAll) {
   return {.threads = 1, .ledger = {.budget = budget}};
 }
 
-ProfileWorkload model_row(const TransformerConfig& config, Mode mode, Scenario scenario,
-                          ModelPrecision precision = ModelPrecision::fp32) {
+StepWorkload model_row(const TransformerConfig& config, Mode mode, Scenario scenario,
+                       ModelPrecision precision = ModelPrecision::fp32) {
   return {ModelWorkload{config, precision, mode}, mode, scenario};
 }
 
-ProfileWorkload tiny_row(Scenario scenario, Mode mode = Mode::vanilla) {
+StepWorkload tiny_row(Scenario scenario, Mode mode = Mode::vanilla) {
   return model_row(testing::tiny_transformer(), mode, scenario);
 }
 
-Record run(Device& device, const ProfileWorkload& workload, bool measure = true,
+Record run(Device& device, const StepWorkload& workload, bool measure = true,
            const TimelineFiles& files = {}) {
   TimelineStudy study(device, {.measure = measure});
   return study.run(workload, files, study.describe(workload, {})).value();
@@ -64,8 +64,7 @@ TEST(MemoryTimelineStudy, ThePeakIsTheLedgersAndThePredictionInEveryMode) {
         const ModelPrecision precision =
             seed % 2 == 0 ? ModelPrecision::fp32 : ModelPrecision::mixed;
         CpuDevice device(one_thread());
-        const ProfileWorkload workload =
-            model_row(random_model(seed), mode.mode, scenario, precision);
+        const StepWorkload workload = model_row(random_model(seed), mode.mode, scenario, precision);
         SCOPED_TRACE(label(workload) + ", seed " + std::to_string(seed));
         const Record record = run(device, workload);
         ASSERT_EQ(record.status, Status::ok) << record.error;

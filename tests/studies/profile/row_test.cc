@@ -21,16 +21,16 @@ ProfileStudyOptions quick() {
   return {.schedule = {.wait = 0, .warmup = 1, .active = 2}};
 }
 
-ProfileWorkload tiny_model(Mode mode, Scenario scenario = Scenario::full_step) {
+StepWorkload tiny_model(Mode mode, Scenario scenario = Scenario::full_step) {
   return {ModelWorkload{.config = testing::tiny_transformer(), .mode = mode}, mode, scenario};
 }
 
-ProfileWorkload tiny_attention(Mode mode, Scenario scenario) {
+StepWorkload tiny_attention(Mode mode, Scenario scenario) {
   return {AttentionConfig{.batch_size = 1, .seq_len = 24, .head_dim = 8}, mode, scenario};
 }
 
-Record run(CpuDevice& device, const ProfileWorkload& workload,
-           ProfileStudyOptions options = quick(), const ProfileRowOptions& how = {}) {
+Record run(CpuDevice& device, const StepWorkload& workload, ProfileStudyOptions options = quick(),
+           const ProfileRowOptions& how = {}) {
   ProfileStudy study(device, std::move(options));
   return study.run(workload, how, study.describe(workload, {})).value();
 }
@@ -125,7 +125,7 @@ TEST(ProfileStudy, TheTraceHasMemoryAsACounterUpToThePeak) {
 TEST(ProfileStudy, ATraceThatCannotBeWrittenLosesNoFigures) {
   const TempDir folder;
   CpuDevice device(one_thread());
-  const ProfileWorkload workload = tiny_attention(Mode::vanilla, Scenario::forward);
+  const StepWorkload workload = tiny_attention(Mode::vanilla, Scenario::forward);
   const Record written = run(device, workload, quick(), {.trace = folder / "trace.json.gz"});
   EXPECT_EQ((*written.metrics)["trace"].text(), (folder / "trace.json.gz").string());
   EXPECT_TRUE(std::filesystem::exists(folder / "trace.json.gz"));
@@ -149,16 +149,16 @@ TEST(ProfileStudy, AnInterruptionBetweenStepsEndsTheRow) {
   int asked = 0;
   options.interrupted = [&] { return ++asked > 2; };
   ProfileStudy study(device, std::move(options));
-  const ProfileWorkload workload = tiny_attention(Mode::vanilla, Scenario::forward);
+  const StepWorkload workload = tiny_attention(Mode::vanilla, Scenario::forward);
   EXPECT_FALSE(study.run(workload, {}, study.describe(workload, {})));
 }
 
-TEST(ProfileWorkloads, ModesOfOneProblemFollowEachOther) {
-  ProfileAxes axes;
+TEST(StepWorkloads, ModesOfOneProblemFollowEachOther) {
+  StepAxes axes;
   axes.model.context_lengths = {16, 32};
   axes.model.scenarios = {"full-step", "forward"};
   std::vector<std::string> labels;
-  for (const ProfileWorkload& workload : workloads_of(axes)) labels.push_back(label(workload));
+  for (const StepWorkload& workload : workloads_of(axes)) labels.push_back(label(workload));
   ASSERT_EQ(labels.size(), 8u);
   EXPECT_EQ(labels[0], "small context=16 batch=4 fp32 forward, vanilla");
   EXPECT_EQ(labels[1], "small context=16 batch=4 fp32 forward, compiled");
@@ -167,11 +167,11 @@ TEST(ProfileWorkloads, ModesOfOneProblemFollowEachOther) {
   EXPECT_EQ(file_name(workloads_of(axes)[0]), "small_context_16_batch_4_fp32_forward_vanilla");
 }
 
-TEST(ProfileWorkloads, AttentionHasNoFullStep) {
-  ProfileAxes axes{.attention = true, .gave_scenarios = true};
+TEST(StepWorkloads, AttentionHasNoFullStep) {
+  StepAxes axes{.attention = true, .gave_scenarios = true};
   EXPECT_ERROR(workloads_of(axes), ErrorKind::usage, "no full-step");
   axes.gave_scenarios = false;
-  for (const ProfileWorkload& workload : workloads_of(axes))
+  for (const StepWorkload& workload : workloads_of(axes))
     EXPECT_EQ(workload.scenario, Scenario::forward_backward);
 }
 

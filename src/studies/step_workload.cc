@@ -1,4 +1,4 @@
-#include "studies/profile/workload.h"
+#include "studies/step_workload.h"
 
 #include <fmt/format.h>
 
@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char* kAttention = "--attention";
 
-const AttentionConfig* attention_of(const ProfileWorkload& workload) {
+const AttentionConfig* attention_of(const StepWorkload& workload) {
   return std::get_if<AttentionConfig>(&workload.of);
 }
 
@@ -29,12 +29,12 @@ struct Runner {
   std::string peer = {};
 };
 
-std::span<const PeerImplementation> peers_of(const ProfileAxes& axes) {
+std::span<const PeerImplementation> peers_of(const StepAxes& axes) {
   if (!axes.takes_peers) return {};
   return axes.attention ? peer_implementations() : model_peers();
 }
 
-Mode mode_named(const ProfileAxes& axes, const std::string& name) {
+Mode mode_named(const StepAxes& axes, const std::string& name) {
   const std::string wanted = axes.attention && name == "naive" ? "vanilla" : name;
   for (const ModeInfo& mode : modes())
     if (mode.name == wanted) return mode.mode;
@@ -46,7 +46,7 @@ Mode mode_named(const ProfileAxes& axes, const std::string& name) {
   throw unknown_name(name, known);
 }
 
-std::vector<Runner> runners_of(const ProfileAxes& axes) {
+std::vector<Runner> runners_of(const StepAxes& axes) {
   std::vector<Mode> own;
   std::vector<Runner> others;
   for (const std::string& name : axes.model.modes) {
@@ -63,7 +63,7 @@ std::vector<Runner> runners_of(const ProfileAxes& axes) {
   return runners;
 }
 
-std::vector<ProfileWorkload> attention_workloads(const ProfileAxes& axes) {
+std::vector<StepWorkload> attention_workloads(const StepAxes& axes) {
   constexpr int64_t kBatchSize = 8;
   std::vector<Scenario> scenarios = {Scenario::forward_backward};
   if (axes.gave_scenarios) scenarios = scenarios_of(axes.model);
@@ -73,7 +73,7 @@ std::vector<ProfileWorkload> attention_workloads(const ProfileAxes& axes) {
   const ModelOverrides& sizes = axes.model.overrides;
   const std::vector<int64_t> head_dims =
       sizes.d_model > 0 ? std::vector{sizes.d_model} : axes.head_dims;
-  std::vector<ProfileWorkload> workloads;
+  std::vector<StepWorkload> workloads;
   for (const std::string& dtype : axes.dtypes)
     for (const int64_t head_dim : head_dims)
       for (const int64_t seq_len : axes.seq_lens)
@@ -93,7 +93,7 @@ std::vector<ProfileWorkload> attention_workloads(const ProfileAxes& axes) {
 
 }  // namespace
 
-Json workload_json(const ProfileWorkload& workload) {
+Json workload_json(const StepWorkload& workload) {
   const AttentionConfig* attention = attention_of(workload);
   Json json = {{"of", attention ? "attention" : "model"}};
   json.update(attention ? workload_json(*attention)
@@ -102,7 +102,7 @@ Json workload_json(const ProfileWorkload& workload) {
   return json;
 }
 
-std::string label(const ProfileWorkload& workload) {
+std::string label(const StepWorkload& workload) {
   const std::string_view scenario = info(workload.scenario).name,
                          implementation = workload.implementation();
   if (const AttentionConfig* config = attention_of(workload))
@@ -116,7 +116,7 @@ std::string label(const ProfileWorkload& workload) {
                      info(model.precision).name, scenario, implementation);
 }
 
-std::string file_name(const ProfileWorkload& workload) {
+std::string file_name(const StepWorkload& workload) {
   std::string name;
   for (const char c : label(workload)) {
     const bool is_plain = std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '.';
@@ -125,7 +125,7 @@ std::string file_name(const ProfileWorkload& workload) {
   return name;
 }
 
-Trace profile_trace(const ProfileWorkload& workload, const AdamWOptions& optimizer) {
+Trace step_trace(const StepWorkload& workload, const AdamWOptions& optimizer) {
   if (const AttentionConfig* config = attention_of(workload))
     return [config = *config](const Rewrite& forward) {
       return attention_training_graph(config, AttentionForm::plain, forward);
@@ -133,7 +133,7 @@ Trace profile_trace(const ProfileWorkload& workload, const AdamWOptions& optimiz
   return model_trace(std::get<ModelWorkload>(workload.of), workload.scenario, optimizer);
 }
 
-CompileOptions profile_options(const ProfileWorkload& workload, const Device& device) {
+CompileOptions step_options(const StepWorkload& workload, const Device& device) {
   CompileOptions options{.mode = workload.mode};
   if (attention_of(workload))
     options.backward = backward_algorithm({}, device.facts());
@@ -145,7 +145,7 @@ CompileOptions profile_options(const ProfileWorkload& workload, const Device& de
 
 // The optimizer stays before its first step: scalars that are uploaded between steps would be
 // copies that belong to no kernel.
-void fill_inputs(const ProfileWorkload& workload, Executable& executable, ModelInputs& of_models,
+void fill_inputs(const StepWorkload& workload, Executable& executable, ModelInputs& of_models,
                  const InputSource& from) {
   if (const auto* model = std::get_if<ModelWorkload>(&workload.of)) {
     of_models.fill(executable, model->config);
@@ -157,7 +157,7 @@ void fill_inputs(const ProfileWorkload& workload, Executable& executable, ModelI
     fill_randomly(from.device, executable.input(graph.name(value)), from.seed, graph.name(value));
 }
 
-double profile_flops(const ProfileWorkload& workload) {
+double step_flops(const StepWorkload& workload) {
   const AttentionConfig* config = attention_of(workload);
   if (!config) return model_flops(std::get<ModelWorkload>(workload.of).config, workload.scenario);
   constexpr double kBothPasses = 3.5;  // of forward's
@@ -166,7 +166,7 @@ double profile_flops(const ProfileWorkload& workload) {
          (workload.scenario == Scenario::forward ? 1 : kBothPasses);
 }
 
-void add_profile_axes(Flags& flags, ProfileAxes* axes) {
+void add_step_axes(Flags& flags, StepAxes* axes) {
   add_model_axes(flags, &axes->model);
   for (const char* name : {"--model-size", "--context-length", "--precision", "--optimizer",
                            "--max-norm", "--d-ff", "--layers", "--vocabulary"})
@@ -194,12 +194,12 @@ void add_profile_axes(Flags& flags, ProfileAxes* axes) {
   add_dtypes(flags, &axes->dtypes).rules.needs = {kAttention};
 }
 
-std::vector<ProfileWorkload> workloads_of(const ProfileAxes& axes) {
+std::vector<StepWorkload> workloads_of(const StepAxes& axes) {
   if (axes.attention) return attention_workloads(axes);
   const std::vector<Runner> runners = runners_of(axes);
   ModelAxes models = axes.model;
   models.modes = {std::string(info(Mode::vanilla).name)};
-  std::vector<ProfileWorkload> workloads;
+  std::vector<StepWorkload> workloads;
   for (ModelWorkload& model : workloads_of(models))
     for (const Scenario scenario : scenarios_of(axes.model))
       for (const Runner& runner : runners) {
@@ -209,8 +209,8 @@ std::vector<ProfileWorkload> workloads_of(const ProfileAxes& axes) {
   return workloads;
 }
 
-FileDescriptor check_file_of_one_row(const std::vector<ProfileWorkload>& workloads,
-                                     const char* flag, const std::string& path) {
+FileDescriptor check_file_of_one_row(const std::vector<StepWorkload>& workloads, const char* flag,
+                                     const std::string& path) {
   if (workloads.size() > 1)
     throw Error(
         ErrorKind::usage,
@@ -222,7 +222,7 @@ FileDescriptor check_file_of_one_row(const std::vector<ProfileWorkload>& workloa
   return check_writable(path);
 }
 
-std::string to_command(const ProfileAxes& axes, const ProfileWorkload& workload) {
+std::string to_command(const StepAxes& axes, const StepWorkload& workload) {
   if (const AttentionConfig* config = attention_of(workload))
     return fmt::format(
         " --batch-size {} --heads {} --head-dim {} --seq-len {} --dtype {}{} "

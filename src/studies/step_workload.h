@@ -1,4 +1,4 @@
-// What the profile study looks at: attention or a whole model, in one mode and scenario.
+// A step that several studies look at: of attention or of a whole model, in one mode and scenario.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@
 
 namespace ridgeline {
 
-struct ProfileWorkload {
+struct StepWorkload {
   std::variant<ModelWorkload, AttentionConfig> of;
   Mode mode = Mode::vanilla;
   Scenario scenario = Scenario::full_step;  // of attention: forward, or forward and backward
@@ -24,14 +24,14 @@ struct ProfileWorkload {
   std::string_view implementation() const { return peer.empty() ? info(mode).name : peer; }
 };
 
-Json workload_json(const ProfileWorkload& workload);
-std::string label(const ProfileWorkload& workload);  // "small context=128 ... full-step, vanilla"
+Json workload_json(const StepWorkload& workload);
+std::string label(const StepWorkload& workload);  // "small context=128 ... full-step, vanilla"
 // The label as a part of a file's name: "small_context_128_batch_4_fp32_full-step_vanilla".
-std::string file_name(const ProfileWorkload& workload);
+std::string file_name(const StepWorkload& workload);
 
-Trace profile_trace(const ProfileWorkload& workload, const AdamWOptions& optimizer);
-CompileOptions profile_options(const ProfileWorkload& workload, const Device& device);
-double profile_flops(const ProfileWorkload& workload);  // of one step, by convention
+Trace step_trace(const StepWorkload& workload, const AdamWOptions& optimizer);
+CompileOptions step_options(const StepWorkload& workload, const Device& device);
+double step_flops(const StepWorkload& workload);  // of one step, by convention
 
 // Fills every input of a prepared executable; an optimizer stands at its first step.
 struct InputSource {
@@ -39,10 +39,10 @@ struct InputSource {
   uint64_t seed = 42;
   AdamWOptions optimizer = {};
 };
-void fill_inputs(const ProfileWorkload& workload, Executable& executable, ModelInputs& of_models,
+void fill_inputs(const StepWorkload& workload, Executable& executable, ModelInputs& of_models,
                  const InputSource& from);
 
-struct ProfileAxes {
+struct StepAxes {
   ModelAxes model = {.context_lengths = {128}, .scenarios = {"full-step"}};
   bool takes_peers = false;  // implementations of other libraries, too
   bool attention = false;    // instead of models
@@ -52,15 +52,15 @@ struct ProfileAxes {
   Words dtypes = {"fp32"};
   bool causal = false;
 };
-void add_profile_axes(Flags& flags, ProfileAxes* axes);
+void add_step_axes(Flags& flags, StepAxes* axes);
 
 // Modes of one problem follow each other, and then its peers. Throws usage errors.
-std::vector<ProfileWorkload> workloads_of(const ProfileAxes& axes);
+std::vector<StepWorkload> workloads_of(const StepAxes& axes);
 // A flag that names one file for what each row writes. Throws a usage error for several rows and
 // for a path that cannot be written; gives what keeps a pipe open until it is.
-FileDescriptor check_file_of_one_row(const std::vector<ProfileWorkload>& workloads,
-                                     const char* flag, const std::string& path);
+FileDescriptor check_file_of_one_row(const std::vector<StepWorkload>& workloads, const char* flag,
+                                     const std::string& path);
 // The flags of one row, to be pasted, without --attention.
-std::string to_command(const ProfileAxes& axes, const ProfileWorkload& workload);
+std::string to_command(const StepAxes& axes, const StepWorkload& workload);
 
 }  // namespace ridgeline
