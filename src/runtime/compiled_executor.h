@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "plan/plan.h"
+#include "plan/resident.h"
 #include "runtime/eager_executor.h"
 #include "runtime/group_call.h"
 

@@ -15,7 +15,6 @@
 #include "kernels/tensor_view.h"
 #include "plan/epilogue.h"
 #include "plan/fused_kernel.h"
-#include "plan/resident.h"
 #include "runtime/gpu_state.h"
 #include "runtime/ledger.h"
 #include "runtime/rate_probe.h"
@@ -53,6 +52,9 @@ class RecordedWork {
   virtual ~RecordedWork() = default;
   virtual void start() = 0;
 };
+
+struct Plan;
+struct ResidentPlan;
 
 // The beginning of a plan as one kernel (plan/resident.h).
 class ResidentWork {
