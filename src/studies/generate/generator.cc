@@ -47,6 +47,11 @@ Bytes shared_bytes(const Graph& graph) {
   return sum;
 }
 
+// Of a dtype in files.
+std::string_view stored_name(DType dtype) {
+  return dtype == DType::bf16 ? "BF16" : dtype == DType::f32 ? "F32" : "";
+}
+
 TensorView ints(void* data, int64_t count) {
   return {data, DType::i32, {count}, {1}};
 }
@@ -114,10 +119,16 @@ void Generator::load(const WeightFiles* files, uint64_t seed) {
   const UseWeights use = [&](const Parameter& parameter, std::span<const float> values) {
     upload_rounded(device_, decode_.input(parameter.name), values, in_parallel);
   };
-  if (files != nullptr)
-    load_weights(*files, parameters, use);
-  else
+  if (files == nullptr) {
     draw_parameters(parameters, seed, in_parallel, use);
+  } else {
+    check_weights(*files, parameters);
+    for (const Parameter& parameter : parameters)
+      if (files->find(parameter.name)->dtype == stored_name(options_.dtype))
+        device_.upload(decode_.input(parameter.name), files->read(parameter.name).data());
+      else
+        use(parameter, files->read_floats(parameter.name));
+  }
   fill_tables(in_parallel);
   const std::vector<char> zeros(size_t{1} << 20);
   for (const Value input : decode_.graph().inputs()) {

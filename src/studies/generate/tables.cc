@@ -84,12 +84,12 @@ Table generate_csv(std::span<const Record> records) {
 }
 
 Table generate_summary(std::span<const Record> records) {
-  Table table{.title = "tokens per second: the prompt at once, then one by one; medians",
-              .columns = {"model", "weights", "dtype", "implementation", "device", "prompt tokens",
-                          "new tokens", "first token ms", "prefill tokens/s", "decode tokens/s",
-                          "+-%", "GB/s", "roof %", "predicted MiB", "peak MiB", "status"},
+  Table table{.title = "tokens of the prompt, taken in at once, and new ones, one by one; medians",
+              .columns = {"model", "weights", "dtype", "implementation", "device", "prompt", "new",
+                          "first token ms", "prefill tokens/s", "decode tokens/s", "+-%", "GB/s",
+                          "roof %", "predicted MiB", "peak MiB", "status"},
               .rows = {},
-              .spare = {"weights", "device", "GB/s", "predicted MiB", "+-%", "model"}};
+              .spare = {"device", "weights", "predicted MiB", "+-%", "GB/s", "model"}};
   for (const Record* record : rows_of_generate(records)) {
     std::vector<std::string> row = sizes_of(*record);
     row.push_back(text_of(record->workload, "prompt_tokens"));

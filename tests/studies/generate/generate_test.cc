@@ -235,6 +235,25 @@ TEST_F(GenerateJobs, TextGoesThroughTheTokenizerWithBosInFront) {
   EXPECT_FALSE(text_of(*record.metrics, "text").empty()) << record.error;
 }
 
+TEST_F(GenerateJobs, WeightsOfFilesGiveTheTokensOfTheSameWeightsDrawn) {
+  const auto device = testing::cpu();
+  flags_.max_new_tokens = 8;
+  for (const char* dtype : {"fp32", "bf16"}) {
+    flags_.dtype = dtype;
+    flags_.random_weights = true;
+    const GenerateJob drawn = make_generate_job(flags_);
+    EXPECT_FALSE(drawn.weights);
+    save_weights(folder_.path() / "model.safetensors", gemma3_parameters(drawn.config),
+                 [](const Parameter& parameter) { return beginning_of(parameter, kSeed); });
+    flags_.random_weights = false;
+    const GenerateJob stored = make_generate_job(flags_);
+    ASSERT_TRUE(stored.weights);
+    EXPECT_EQ(tokens_of(generated(stored, Mode::vanilla, *device)),
+              tokens_of(generated(drawn, Mode::vanilla, *device)))
+        << dtype;
+  }
+}
+
 TEST_F(GenerateJobs, WhatIsMissingOrContradictsItselfIsRefusedByName) {
   use_text("hello");
   expect_refusal("neither tokenizer.model nor tokenizer.json");
