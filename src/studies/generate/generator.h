@@ -44,6 +44,7 @@ class Generator {
   Bytes predicted_peak() const;
   // That a step must read: every weight, and keys and values of so many tokens.
   Bytes bytes_per_step(int64_t cached_tokens) const;
+  const Executable& steps() const { return decode_; }
   double compile_seconds() const { return prefill_.compile_seconds() + decode_.compile_seconds(); }
 
   // Compiles kernels, and allocates weights and caches once for both graphs.

@@ -155,6 +155,10 @@ std::optional<Record> GenerateStudy::run(Mode mode, Record described) {
                  ms[1] = milliseconds_since(begin);
                });
     record.metrics = Json{{"compile_s", generator->compile_seconds()}, {"load_s", load_s}};
+    if (device_.facts().is_gpu()) {
+      (*record.metrics)["resident"] = generator->steps().is_resident();
+      (*record.metrics)["why_not_resident"] = generator->steps().why_not_resident();
+    }
     decode(*generator, first, record);
     memory.after_run(record.memory);
     derive(*generator, record);

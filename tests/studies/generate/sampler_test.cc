@@ -114,8 +114,8 @@ TEST(TokenSampler, RulesThatMakeNoSenseAreRefused) {
         SamplingRules{.temperature = 1, .top_p = 0}, SamplingRules{.temperature = 1, .top_p = 1.5},
         SamplingRules{.top_k = 3}, SamplingRules{.top_p = 0.5}})
     EXPECT_EQ(kind_of([&] { check(rules); }), ErrorKind::usage);
-  check({});
-  check({.temperature = 0.8, .top_k = 64, .top_p = 0.95});
+  check(SamplingRules{});
+  check(SamplingRules{.temperature = 0.8, .top_k = 64, .top_p = 0.95});
 }
 
 }  // namespace
