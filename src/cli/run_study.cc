@@ -53,7 +53,10 @@ int run_study(const StudyInfo& info, Study& study, const fs::path& folder) {
                .folder = folder.empty() ? fs::path(shared.results_dir) / info.name : folder,
                .device_words = to_command(shared.device, *device),
                .interrupted = sweep_interrupted,
-               .stage = stages.hook()};
+               .stage = stages.hook(),
+               .hide_progress = [&stages] {
+                 if (stages.hidden) stages.hidden();
+               }};
   if (!shared.dry_run) watch_for_interrupts();
   if (const std::optional<int> code = study.run_instead(run)) return *code;
   const std::vector<StudyRow> rows = study.rows(run);

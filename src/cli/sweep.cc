@@ -157,10 +157,14 @@ void check_beside(const fs::path& records) {
 class ShownStages {
  public:
   ShownStages(Progress& progress, Stages* stages) : stages_(stages) {
-    if (stages_) stages_->shown = [&progress](const std::string& what) { progress.stage(what); };
+    if (!stages_) return;
+    stages_->shown = [&progress](const std::string& what) { progress.stage(what); };
+    stages_->hidden = [&progress] { progress.hide(); };
   }
   ~ShownStages() {
-    if (stages_) stages_->shown = {};
+    if (!stages_) return;
+    stages_->shown = {};
+    stages_->hidden = {};
   }
   ShownStages(const ShownStages&) = delete;
   ShownStages& operator=(const ShownStages&) = delete;

@@ -24,6 +24,7 @@ struct SaveBaseline {
 // Where rows, and the device that they run on, say what they are at. Shown while a sweep runs.
 struct Stages {
   StageHook shown = {};
+  std::function<void()> hidden = {};  // the line that shows them goes away, until the next stage
   StageHook hook() {
     return [this](const std::string& what) {
       if (shown) shown(what);

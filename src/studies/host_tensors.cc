@@ -44,6 +44,32 @@ void fill_randomly(Device& device, const TensorView& view, uint64_t seed, const 
                 });
 }
 
+void upload_rounded(Device& device, const TensorView& view, std::span<const float> values,
+                    const RangeRunner& in_parallel) {
+  if (info(view.dtype).size == sizeof(float)) return device.upload(view, values.data());
+  std::vector<uint16_t> narrow(values.size());
+  in_parallel(static_cast<int64_t>(values.size()), [&](int64_t begin, int64_t end) {
+    for (int64_t at = begin; at < end; ++at)
+      store_one(view.dtype, values[static_cast<size_t>(at)], narrow.data(), at);
+  });
+  device.upload(view, narrow.data());
+}
+
+void draw_parameters(std::span<const Parameter> parameters, uint64_t seed,
+                     const RangeRunner& in_parallel,
+                     const std::function<void(const Parameter&, std::span<const float>)>& take) {
+  const auto together = static_cast<size_t>(available_threads());
+  for (size_t first = 0; first < parameters.size(); first += together) {
+    const size_t n = std::min(together, parameters.size() - first);
+    std::vector<std::vector<float>> drawn(n);
+    in_parallel(static_cast<int64_t>(n), [&](int64_t begin, int64_t end) {
+      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
+        drawn[i] = beginning_of(parameters[first + i], seed);
+    });
+    for (size_t i = 0; i < n; ++i) take(parameters[first + i], drawn[i]);
+  }
+}
+
 std::vector<double> read_values(const Device& device, const TensorView& view) {
   const int64_t count = element_count(view.shape);
   if (count == 0) return {};

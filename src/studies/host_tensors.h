@@ -4,11 +4,13 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/reference/attention_oracle.h"
+#include "models/layers.h"
 #include "runtime/device.h"
 
 namespace ridgeline {
@@ -25,6 +27,16 @@ void random_values(DType dtype, int64_t count, const RandomSource& source, const
 
 // Normal random values, the same for a seed and a name on every device. `view` is contiguous.
 void fill_randomly(Device& device, const TensorView& view, uint64_t seed, const std::string& name);
+
+// Uploads them rounded to the dtype of `view`, which is contiguous.
+void upload_rounded(Device& device, const TensorView& view, std::span<const float> values,
+                    const RangeRunner& in_parallel);
+
+// What parameters begin with, each handed over as it is drawn, in order; threads draw several at a
+// time.
+void draw_parameters(std::span<const Parameter> parameters, uint64_t seed,
+                     const RangeRunner& in_parallel,
+                     const std::function<void(const Parameter&, std::span<const float>)>& take);
 
 // The values in row-major order, whatever the strides.
 std::vector<double> read_values(const Device& device, const TensorView& view);

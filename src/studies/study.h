@@ -36,6 +36,8 @@ struct StudyRun {
   std::string device_words;                // " --device cpu --threads 2", to be pasted
   std::function<bool()> interrupted = {};  // asked between samples
   StageHook stage = {};                    // told what a row is at
+  // Takes the progress line away: for rows that print while they run.
+  std::function<void()> hide_progress = {};
 
   std::filesystem::path file(std::string_view ending) const;  // of its own: "gemm.csv"
 };

@@ -101,6 +101,15 @@ TEST(Layout, ViewsShareStorage) {
       << "a transposed matrix cannot be flattened in place";
 }
 
+TEST(Graph, AViewWithAxesOfOneElementMayBeUpdated) {
+  Graph graph;
+  const Tensor history = input(graph, "history", {DType::i32, {1, 8}});
+  const Tensor next = input(graph, "next", {DType::i32, {1, 1, 1}});
+  const Tensor position = input(graph, "position", {DType::i32, {1}});
+  graph.mark_output("history", append(reshape(history, {1, 8, 1}), next, position).value());
+  verify(graph);
+}
+
 TEST(Schedule, FreesAtLastUseAndKeepsInputsAndOutputs) {
   Graph graph;
   const Tensor x = input(graph, "x", {DType::f32, {4}});

@@ -122,6 +122,10 @@ void Progress::skip(size_t index) {
 
 void Progress::clear() {
   left_.end(options_.now_s());
+  hide();
+}
+
+void Progress::hide() {
   if (shown_) *options_.out << kEraseLine << std::flush;
   shown_ = false;
 }

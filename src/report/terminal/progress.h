@@ -56,6 +56,8 @@ class Progress {
   // that ticked by itself would disturb what is measured.
   void tick();
 
+  // Takes the line away while the step goes on; the next stage brings it back.
+  void hide();
   // Takes the line away, so that other output can be written; the next `begin` brings it back. No
   // step is under way after it.
   void clear();

@@ -56,22 +56,12 @@ void ModelInputs::fill_with(const TensorView& view, std::span<const float> value
                    values.data());
 }
 
-void ModelInputs::upload(const TensorView& view, std::span<const float> values,
-                         const RangeRunner& in_parallel) {
-  if (info(view.dtype).size == sizeof(float)) return device_.upload(view, values.data());
-  narrow_.resize(values.size());
-  in_parallel(static_cast<int64_t>(values.size()), [&](int64_t begin, int64_t end) {
-    for (int64_t at = begin; at < end; ++at)
-      store_one(view.dtype, values[static_cast<size_t>(at)], narrow_.data(), at);
-  });
-  device_.upload(view, narrow_.data());
-}
-
 void ModelInputs::upload_parameter(const Executable& executable, const std::string& name,
                                    std::span<const float> values, const RangeRunner& in_parallel) {
-  upload(executable.input(name), values, in_parallel);
+  upload_rounded(device_, executable.input(name), values, in_parallel);
   const std::string copy = tensor_name(Role::copy, name);
-  if (executable.has_input(copy)) upload(executable.input(copy), values, in_parallel);
+  if (executable.has_input(copy))
+    upload_rounded(device_, executable.input(copy), values, in_parallel);
 }
 
 void ModelInputs::upload_parameter(const Executable& executable, const std::string& name,
@@ -91,7 +81,6 @@ void ModelInputs::fill_parameters(const Executable& executable, const Transforme
   load_weights(options_.weights, transformer_parameters(config), take);
 }
 
-// Threads draw several parameters at a time; the device is given them one by one.
 void ModelInputs::draw(const TransformerConfig& config, const RangeRunner& in_parallel,
                        const TakeValues& take) {
   const std::vector<Parameter> parameters = transformer_parameters(config);
@@ -104,19 +93,11 @@ void ModelInputs::draw(const TransformerConfig& config, const RangeRunner& in_pa
   kept_.clear();
   kept_key_.clear();
   const bool keep = Bytes{parameter_count(config) * 4} <= options_.keep;
-  const auto together = static_cast<size_t>(available_threads());
-  for (size_t first = 0; first < parameters.size(); first += together) {
-    const size_t n = std::min(together, parameters.size() - first);
-    std::vector<std::vector<float>> drawn(n);
-    in_parallel(static_cast<int64_t>(n), [&](int64_t begin, int64_t end) {
-      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
-        drawn[i] = beginning_of(parameters[first + i], options_.seed);
-    });
-    for (size_t i = 0; i < n; ++i) {
-      take(parameters[first + i], drawn[i]);
-      if (keep) kept_.push_back(std::move(drawn[i]));
-    }
-  }
+  draw_parameters(parameters, options_.seed, in_parallel,
+                  [&](const Parameter& parameter, std::span<const float> values) {
+                    take(parameter, values);
+                    if (keep) kept_.emplace_back(values.begin(), values.end());
+                  });
   if (keep) kept_key_ = key;
 }
 

@@ -65,15 +65,11 @@ class ModelInputs {
             const TakeValues& take);
   void upload_parameter(const Executable& executable, const std::string& name,
                         std::span<const float> values, const RangeRunner& in_parallel);
-  // Rounded to the view's dtype.
-  void upload(const TensorView& view, std::span<const float> values,
-              const RangeRunner& in_parallel);
   // Repeats `values`, fp32 like the view.
   void fill_with(const TensorView& view, std::span<const float> values);
 
   Device& device_;
   ModelInputOptions options_;
-  std::vector<uint16_t> narrow_;  // what upload() rounded last
   std::string kept_key_;
   std::vector<std::vector<float>> kept_;  // in the order of transformer_parameters()
 };

@@ -1,0 +1,233 @@
+#include "studies/generate/generator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "kernels/host_values.h"
+
+namespace ridgeline {
+namespace {
+
+constexpr const char* kTokens = "tokens";  // the only input that the graphs do not share
+
+Gemma3CacheOptions cache_options(const Gemma3Config& config, const GeneratorOptions& options,
+                                 int64_t tokens) {
+  const bool greedy = options.rules.is_greedy();
+  // One node over a cache has no cap of scores, and plain rungs are to show every operation.
+  const bool fused = info(options.mode).flash && !config.score_cap;
+  return {.tokens = tokens,
+          .capacity = options.capacity,
+          .chunk = 1,
+          .dtype = options.dtype,
+          .attention = fused ? AttentionForm::fused : AttentionForm::plain,
+          .greedy = greedy,
+          .history = greedy ? options.capacity : 0};
+}
+
+CompileOptions compile_options(const GeneratorOptions& options) {
+  return {.mode = options.mode, .stage = options.stage, .message = options.message};
+}
+
+Trace trace_of(Graph (*graph)(const Gemma3Config&, const Gemma3CacheOptions&),
+               const Gemma3Config& config, const Gemma3CacheOptions& options) {
+  return [=](const Rewrite& forward) { return forward(graph(config, options)); };
+}
+
+Bytes bytes_of(const TensorType& type) {
+  return {element_count(type.shape) * info(type.dtype).size};
+}
+
+Bytes shared_bytes(const Graph& graph) {
+  Bytes sum;
+  for (const Value input : graph.inputs())
+    if (graph.name(input) != kTokens) sum += bytes_of(graph.type(input));
+  return sum;
+}
+
+// Of a dtype in files.
+std::string_view stored_name(DType dtype) {
+  return dtype == DType::bf16 ? "BF16" : dtype == DType::f32 ? "F32" : "";
+}
+
+TensorView ints(void* data, int64_t count) {
+  return {data, DType::i32, {count}, {1}};
+}
+
+}  // namespace
+
+Generator::Generator(const Gemma3Config& config, Device& device, GeneratorOptions options)
+    : config_(config),
+      device_(device),
+      options_(std::move(options)),
+      prefill_(
+          trace_of(gemma3_prefill_graph, config, cache_options(config, options_, options_.prompt)),
+          device, compile_options(options_)),
+      decode_(trace_of(gemma3_decode_graph, config, cache_options(config, options_, 1)), device,
+              compile_options(options_)),
+      sampler_(options_.rules, options_.seed) {}
+
+// Plans hold their memory from prepare() on; without one, a graph takes memory as it runs.
+Bytes Generator::predicted_peak() const {
+  const Bytes prefill = prefill_.predicted_peak(), decode = decode_.predicted_peak();
+  if (decode_.plan()) return prefill + decode - shared_bytes(decode_.graph());
+  const Bytes token{info(DType::i32).size};
+  return std::max(prefill + token, decode);
+}
+
+Bytes Generator::bytes_per_step(int64_t cached_tokens) const {
+  const int64_t size = info(options_.dtype).size;
+  int64_t elements = parameter_count(config_);
+  if (!config_.tied_head) elements -= config_.vocabulary * config_.hidden_size;  // one row is read
+  for (const Gemma3Layer layer : config_.layers) {
+    const int64_t slots = gemma3_cache_slots(config_, layer, cache_options(config_, options_, 1));
+    elements += 2 * config_.key_heads * config_.head_dim * std::min(cached_tokens, slots);
+  }
+  return {elements * size};
+}
+
+void Generator::prepare() {
+  prefill_.release();
+  decode_.release();
+  shared_.clear();
+  Bindings bindings;
+  for (const Value input : decode_.graph().inputs()) {
+    const std::string name = decode_.graph().name(input);
+    if (name == kTokens) continue;
+    shared_[name] = device_.ledger().allocate(bytes_of(decode_.graph().type(input)), name);
+    bindings[name] = shared_[name].data();
+  }
+  for (const Value input : prefill_.graph().inputs()) {
+    const std::string name = prefill_.graph().name(input);
+    const auto found = shared_.find(name);
+    const bool fits =
+        found != shared_.end() && found->second.bytes() == bytes_of(prefill_.graph().type(input));
+    if (name != kTokens && !fits)
+      throw Error(ErrorKind::internal,
+                  fmt::format("prompts and steps do not share the tensor '{}'", name));
+  }
+  decode_.prepare(bindings);
+  prefill_.prepare(bindings);
+}
+
+void Generator::load(const WeightFiles* files, uint64_t seed) {
+  HostThreads threads(device_);
+  const RangeRunner in_parallel = threads.runner();
+  const std::vector<Parameter> parameters = gemma3_parameters(config_);
+  const UseWeights use = [&](const Parameter& parameter, std::span<const float> values) {
+    upload_rounded(device_, decode_.input(parameter.name), values, in_parallel);
+  };
+  if (files == nullptr) {
+    draw_parameters(parameters, seed, in_parallel, use);
+  } else {
+    check_weights(*files, parameters);
+    for (const Parameter& parameter : parameters)
+      if (files->find(parameter.name)->dtype == stored_name(options_.dtype))
+        device_.upload(decode_.input(parameter.name), files->read(parameter.name).data());
+      else
+        use(parameter, files->read_floats(parameter.name));
+  }
+  fill_tables(in_parallel);
+  const std::vector<char> zeros(size_t{1} << 20);
+  for (const Value input : decode_.graph().inputs()) {
+    const Role role = decode_.graph().input_info(input).role;
+    const std::string name = decode_.graph().name(input);
+    if (role != Role::cache && name != "history") continue;
+    const int64_t bytes = shared_[name].bytes().count;
+    auto* data = static_cast<char*>(shared_[name].data());
+    for (int64_t at = 0; at < bytes; at += static_cast<int64_t>(zeros.size())) {
+      const int64_t count = std::min(bytes - at, static_cast<int64_t>(zeros.size()));
+      device_.upload({data + at, DType::boolean, {count}, {1}}, zeros.data());
+    }
+  }
+}
+
+void Generator::fill_tables(const RangeRunner& in_parallel) {
+  for (const Gemma3Layer layer : std::set(config_.layers.begin(), config_.layers.end())) {
+    const RopeValues values = gemma3_rope_values(config_, layer, options_.capacity);
+    const std::string scope(table_scope(layer));
+    upload_rounded(device_, decode_.input(scope + ".cos"), values.cos, in_parallel);
+    upload_rounded(device_, decode_.input(scope + ".sin"), values.sin, in_parallel);
+  }
+}
+
+void Generator::set_position(int64_t position) {
+  const auto value = static_cast<int32_t>(position);
+  device_.upload(ints(shared_.at("position").data(), 1), &value);
+  position_ = position;
+}
+
+void Generator::set_token(int32_t id) {
+  device_.upload(ints(decode_.input(kTokens).data, 1), &id);
+}
+
+void Generator::set_prompt(std::span<const int32_t> ids) {
+  device_.upload(ints(prefill_.input(kTokens).data, options_.prompt), ids.data());
+  set_position(0);
+}
+
+void Generator::prefill() {
+  prefill_.run();
+  position_ = options_.prompt;
+}
+
+std::vector<float> Generator::logits(const Executable& executable) const {
+  const TensorView view = executable.output("logits");
+  const int64_t count = element_count(view.shape);
+  std::vector<float> values(static_cast<size_t>(count));
+  if (info(view.dtype).size == sizeof(float)) {
+    device_.download({view.data, view.dtype, {count}, {1}}, values.data());
+    return values;
+  }
+  std::vector<uint16_t> stored(values.size());
+  device_.download({view.data, view.dtype, {count}, {1}}, stored.data());
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = load_one(view.dtype, stored.data(), static_cast<int64_t>(i));
+  return values;
+}
+
+int32_t Generator::first_token() {
+  if (!options_.rules.is_greedy()) {
+    sampler_ = TokenSampler(options_.rules, options_.seed);
+    return sampler_.next(logits(prefill_));
+  }
+  int32_t id = 0;
+  device_.download(ints(prefill_.output("next").data, 1), &id);
+  return id;
+}
+
+void Generator::begin_decoding(int32_t first, int warmups) {
+  candidates(logits(prefill_), {});  // throws for logits that are no numbers
+  prefill_.release();
+  // A step writes the same rows of the caches again when it is run again.
+  for (int i = 0; i < warmups; ++i) {
+    set_position(options_.prompt);
+    set_token(first);
+    decode_.run();
+  }
+  set_position(options_.prompt);
+  set_token(first);
+  device_.synchronize();
+}
+
+std::vector<int32_t> Generator::greedy_steps(int64_t steps) {
+  for (int64_t i = 0; i < steps; ++i) decode_.run();
+  // The token of a position stands one slot before it.
+  std::vector<int32_t> ids(static_cast<size_t>(steps));
+  auto* history = static_cast<int32_t*>(shared_.at("history").data());
+  device_.download(ints(history + position_, steps), ids.data());
+  position_ += steps;
+  return ids;
+}
+
+int32_t Generator::sampled_step() {
+  decode_.run();
+  ++position_;
+  const int32_t id = sampler_.next(logits(decode_));
+  set_token(id);
+  return id;
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,82 @@
+// Text of a Gemma-3 model on a device: a prompt is taken in at once, then token follows token.
+//
+//   Generator generator(config, device, {.prompt = 128, .capacity = 256});  // nothing is allocated
+//   generator.prepare();
+//   generator.load(nullptr, seed);
+//   generator.set_prompt(ids);
+//   generator.prefill();
+//   const int32_t first = generator.first_token();
+//   generator.begin_decoding();
+//   const std::vector<int32_t> more = generator.greedy_steps(8);
+#pragma once
+
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compile/executable.h"
+#include "models/gemma3_cache.h"
+#include "models/weight_files.h"
+#include "studies/generate/sampler.h"
+#include "studies/host_tensors.h"
+
+namespace ridgeline {
+
+struct GeneratorOptions {
+  int64_t prompt = 1;  // tokens
+  int64_t capacity = 64;
+  DType dtype = DType::bf16;
+  Mode mode = Mode::compiled;
+  SamplingRules rules = {};
+  uint64_t seed = 42;                                    // of tokens that are drawn
+  std::function<void(std::string_view)> stage = {};      // told what begins
+  std::function<void(const std::string&)> message = {};  // told a fallback
+};
+
+class Generator {
+ public:
+  // Traces and plans both graphs.
+  Generator(const Gemma3Config& config, Device& device, GeneratorOptions options);
+
+  // Of all memory: weights, caches, and what both graphs need beside them.
+  Bytes predicted_peak() const;
+  // That a step must read: every weight, and keys and values of so many tokens.
+  Bytes bytes_per_step(int64_t cached_tokens) const;
+  const Executable& steps() const { return decode_; }
+  double compile_seconds() const { return prefill_.compile_seconds() + decode_.compile_seconds(); }
+
+  // Compiles kernels, and allocates weights and caches once for both graphs.
+  void prepare();
+  // Weights of the files; null: drawn by the seed.
+  void load(const WeightFiles* files, uint64_t seed);
+
+  void set_prompt(std::span<const int32_t> ids);  // and back to the beginning of the text
+  void prefill();                                 // takes the prompt in
+  // What follows the prompt, once the device is done with it.
+  int32_t first_token();
+  // The prompt's memory is given back. Steps run `warmups` times without effect on the text.
+  void begin_decoding(int32_t first, int warmups);
+
+  // Tokens that follow, nothing done by the host in between.
+  std::vector<int32_t> greedy_steps(int64_t steps);
+  // One token, drawn on the host.
+  int32_t sampled_step();
+
+ private:
+  std::vector<float> logits(const Executable& executable) const;
+  void set_position(int64_t position);
+  void set_token(int32_t id);
+  void fill_tables(const RangeRunner& in_parallel);
+
+  Gemma3Config config_;
+  Device& device_;
+  GeneratorOptions options_;
+  std::map<std::string, Allocation> shared_;  // inputs of both graphs, by name
+  Executable prefill_, decode_;
+  TokenSampler sampler_;
+  int64_t position_ = 0;  // of the token that the next step takes in
+};
+
+}  // namespace ridgeline

@@ -1,0 +1,55 @@
+// What one run of generate is asked for: the model, its weights, the prompt as ids, and limits. All
+// that files and flags can get wrong is found here, before a device is opened.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/gemma3_config.h"
+#include "models/weight_files.h"
+#include "studies/flags.h"
+#include "studies/generate/sampler.h"
+#include "text/tokenizer.h"
+
+namespace ridgeline {
+
+// As users give them.
+struct GenerateFlags {
+  std::string model;         // a folder
+  std::string model_config;  // a name or a file
+  bool random_weights = false;
+  std::string prompt;
+  Words prompt_ids;
+  bool gave_prompt = false, gave_ids = false;
+  bool chat = false;
+  int64_t max_new_tokens = 64;
+  int64_t capacity = 0;  // 0: what prompt and new tokens need
+  std::string dtype = "bf16";
+  SamplingRules rules = {};
+};
+
+struct GenerateJob {
+  Gemma3Config config;
+  std::string model;  // for people: "270m", the name of a folder
+  std::optional<WeightFiles> weights = {};
+  std::optional<Tokenizer> tokenizer = {};
+  std::vector<int32_t> prompt = {};
+  std::vector<int64_t> stops = {};  // ids that end a text
+  int64_t max_new_tokens = 0;
+  int64_t capacity = 0;
+  DType dtype = DType::bf16;
+  SamplingRules rules = {};
+
+  bool stops_at(int32_t id) const;
+};
+
+// Throws usage errors that name the flag. `message` gets a line about tensors that are not read.
+GenerateJob make_generate_job(const GenerateFlags& flags,
+                              const std::function<void(const std::string&)>& message = {});
+
+// The flags of the model and the prompt, to be pasted.
+std::string to_command(const GenerateFlags& flags, const GenerateJob& job);
+
+}  // namespace ridgeline

@@ -1,0 +1,161 @@
+// Text from a Gemma-3 model, and how fast it comes: prompts taken in at once, then token by token.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "base/error.h"
+#include "base/print.h"
+#include "studies/generate/row.h"
+#include "studies/generate/tables.h"
+#include "studies/row.h"
+#include "studies/stored_ceilings.h"
+#include "studies/study.h"
+
+namespace ridgeline {
+namespace {
+
+constexpr int64_t kMostTokens = int64_t{1} << 24;
+
+class Generate final : public Study {
+ public:
+  Generate() { shared.protocol = {.warmups = 1, .iterations = 3}; }
+
+  void declare(Flags& flags) override {
+    flags.add("--model", &asked_.model,
+              "a folder with config.json, model.safetensors (or its index) and tokenizer.model or "
+              "tokenizer.json");
+    Words sizes = names_of(gemma3_sizes());
+    flags.add("--model-config", &asked_.model_config,
+              "instead: 270m, 1b, 4b, or a config.json; needs --random-weights",
+              {.choices = std::move(sizes)});
+    flags.add("--random-weights", &asked_.random_weights,
+              "weights drawn by --seed: the speed of a model without its files");
+    flags.add("--prompt", &asked_.prompt, "the text to go on from", {.given = &asked_.gave_prompt});
+    flags.add("--prompt-ids", &asked_.prompt_ids,
+              "instead: its token ids, such as 2,17,901; nothing is put in front of them",
+              {.given = &asked_.gave_ids});
+    flags.add("--chat", &asked_.chat,
+              "the prompt is a user's turn, for models that were trained to chat (-it)");
+    flags.add("--max-new-tokens", &asked_.max_new_tokens,
+              "tokens at most; the model may end its text before",
+              {.shows_default = true, .range = FlagRange{1, kMostTokens}});
+    flags.add("--temperature", &asked_.rules.temperature,
+              "0: always the likeliest token; above: tokens are drawn by --seed",
+              {.shows_default = true});
+    flags.add("--top-k", &asked_.rules.top_k, "draw among so many of the likeliest; 0: all",
+              {.shows_default = true});
+    flags.add("--top-p", &asked_.rules.top_p,
+              "draw among as few of the likeliest as have this probability together",
+              {.shows_default = true});
+    flags.add("--capacity", &asked_.capacity,
+              "tokens that the caches have room for (default: prompt and new tokens, rounded up to "
+              "a multiple of 64)",
+              {.range = FlagRange{1, kMostTokens}});
+    add_implementations(flags, &implementations_, "vanilla, fused, flash, compiled",
+                        names_of(modes()))
+        .rules.shows_default = true;
+    flags.add("--dtype", &asked_.dtype, "of weights, caches and arithmetic: bf16 or fp32",
+              {.shows_default = true, .choices = {"bf16", "fp32"}, .only_choices = true});
+    add_protocol_flags(flags, &shared.protocol);
+    add_device_flags(flags, &shared.device);
+    add_sweep_flags(flags, &shared, {.list = "models and implementations", .no_verify = {}});
+  }
+
+  std::string list() const override {
+    std::string text = "models of --model-config:\n";
+    for (const Gemma3Config& config : gemma3_sizes())
+      text +=
+          ridgeline::listed(config.name, fmt::format("{} parameters, {} layers, up to {} tokens",
+                                                     parameter_count(config), config.layer_count(),
+                                                     config.max_positions));
+    return text + "implementations:\n" + ridgeline::listed(modes());
+  }
+
+  void check() override {
+    modes_.clear();
+    for (const std::string& name : implementations_) {
+      const Mode mode = parse_mode(name);
+      if (std::ranges::find(modes_, mode) == modes_.end()) modes_.push_back(mode);
+    }
+    job_.emplace(make_generate_job(asked_, [](const std::string& line) { say("{}", line); }));
+  }
+
+  std::vector<StudyRow> rows(StudyRun& run) override {
+    ceilings_ = stored_ceilings(run.results_dir, run.device, run.blank.machine);
+    auto options = row_options<GenerateOptions>(run, shared);
+    options.roofline = ceilings_ ? &*ceilings_ : nullptr;
+    options.stage = run.stage;
+    options.print = [this, hide = run.hide_progress](std::string_view text) {
+      if (hide) hide();
+      write_text(stdout, text);
+      std::fflush(stdout);
+      ends_line_ = text.ends_with('\n');
+    };
+    study_.emplace(*job_, run.device, std::move(options));
+    std::vector<StudyRow> rows;
+    for (const Mode mode : modes_) {
+      Record record = study_->describe(mode, run.blank);
+      record.command = fmt::format("ridgeline generate{}{} --impl {}", shared_words(run, shared),
+                                   to_command(asked_, *job_), info(mode).name);
+      rows.push_back({record, label(*job_, mode), study_->expected_s(record),
+                      [this, mode, record] { return run_row(mode, record); }});
+    }
+    if (!shared.dry_run) refuse_what_cannot_fit(rows, run.device);
+    return rows;
+  }
+
+ private:
+  // A text that no implementation has the memory for is an error, not a table without figures.
+  static void refuse_what_cannot_fit(const std::vector<StudyRow>& rows, const Device& device) {
+    const auto need = [](const StudyRow& row) { return *row.described.memory.predicted_peak; };
+    const StudyRow& smallest =
+        *std::ranges::min_element(rows, {}, [&](const StudyRow& row) { return need(row); });
+    try {
+      expect_within_budget(need(smallest), device);
+    } catch (const Error& error) {
+      throw Error(error.kind(), fmt::format("{}: {}", smallest.label, error.message()),
+                  "give a smaller --capacity, a shorter prompt, a smaller model or a larger "
+                  "--memory-budget");
+    }
+  }
+
+  std::optional<Record> run_row(Mode mode, const Record& record) {
+    ends_line_ = true;
+    std::optional<Record> result = study_->run(mode, record);
+    if (!ends_line_) print("\n");
+    print("\n");
+    return result;
+  }
+
+  GenerateFlags asked_;
+  Words implementations_ = {"compiled"};
+  std::vector<Mode> modes_;
+  std::optional<GenerateJob> job_;
+  std::optional<Roofline> ceilings_;
+  std::optional<GenerateStudy> study_;
+  bool ends_line_ = true;  // what was printed last
+};
+
+}  // namespace
+
+StudyInfo generate_study() {
+  return {
+      .name = "generate",
+      .summary = "text from a Gemma-3 model as it comes, with tokens per second and memory",
+      .examples =
+          "Examples:\n"
+          "  ridgeline generate --model gemma-3-270m-it --chat --prompt 'Why is the sky blue?'\n"
+          "  ridgeline generate --model gemma-3-1b-pt --prompt 'Once upon' --temperature 0.8 "
+          "--top-k 64 --top-p 0.95 --seed 7\n"
+          "  ridgeline generate --model-config 270m --random-weights --prompt-ids 2,17,901 "
+          "--impl vanilla,compiled",
+      .make = make_study<Generate>,
+      .csv = generate_csv,
+      .title = "Text generation",
+      .table = generate_summary,
+      .notes = generate_notes,
+      .sections = {generate_section}};
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,77 @@
+// ridgeline generate as a user runs it, on a tiny model.
+#include <gtest/gtest.h>
+
+#include "base/file_io.h"
+#include "cli/run_ridgeline.h"
+
+namespace ridgeline {
+namespace {
+
+constexpr const char* kTinyConfig = R"({"model_type": "gemma3_text", "vocab_size": 320,
+    "hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 2, "num_key_value_heads": 1,
+    "head_dim": 16, "num_hidden_layers": 2, "sliding_window": 8, "max_position_embeddings": 128})";
+
+Arguments tiny_generate(const Arguments& more) {
+  return Arguments{"generate", "--model-config", "tiny.json", "--random-weights", "--dtype",
+                   "fp32",     "--device",       "cpu",       "--threads",        "1"} +
+         more;
+}
+
+TEST(GenerateCommand, StreamsTokensAndWritesARowPerImplementation) {
+  const Sandbox sandbox;
+  write_file_atomically(sandbox / "tiny.json", kTinyConfig);
+  const Arguments more = {"--prompt-ids", "2,17,9", "--max-new-tokens", "6", "--impl"};
+  const Finished run = sandbox.run(tiny_generate(more + Arguments{"vanilla,flash"}));
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const auto records = read_results(sandbox / "results/generate/generate.jsonl").records;
+  ASSERT_EQ(records.size(), 2u);
+  std::string tokens;
+  for (const Json& id : *records[0].metrics->find_key("tokens"))
+    tokens += (tokens.empty() ? "" : ",") + std::to_string(id.get<int>());
+  EXPECT_TRUE(run.out.starts_with(tokens + "\n\n" + tokens + "\n\n")) << run.out;
+  EXPECT_TRUE(contains(records[1].command, "--prompt-ids 2,17,9 ")) << records[1].command;
+  EXPECT_TRUE(contains(read_text(sandbox / "results/generate/generate.csv"),
+                       "time_to_first_token_ms,prefill_ms,prefill_tokens_per_s"));
+  const Finished again =
+      sandbox.run(tiny_generate(more + Arguments{"vanilla", "--resume", "-o", "table.md"}));
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_TRUE(contains(again.err, "1 of 1 rows are kept")) << again.err;
+  const Finished report = sandbox.run({"report", "results/generate", "-o", "report.md"});
+  EXPECT_EQ(report.exit_code, 0) << report.err;
+  EXPECT_TRUE(contains(read_text(sandbox / "report.md"), "Text, token by token"));
+}
+
+TEST(GenerateCommand, TheProgressLineIsGoneBeforeTextIsPrinted) {
+  const Sandbox sandbox;
+  write_file_atomically(sandbox / "tiny.json", kTinyConfig);
+  const Finished run = sandbox.run(
+      tiny_generate({"--prompt-ids", "2", "--max-new-tokens", "2", "--impl", "vanilla"}),
+      {.environment = {{"TERM", "xterm"}}, .stderr_is_terminal = true});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_TRUE(contains(run.err, ": prompt, ")) << run.err;
+  EXPECT_TRUE(run.err.ends_with("\r\x1b[K")) << run.err;
+}
+
+TEST(GenerateCommand, BadUsageAndTooLittleMemoryAreErrorsBeforeAnythingRuns) {
+  const Sandbox sandbox;
+  write_file_atomically(sandbox / "tiny.json", kTinyConfig);
+  for (const auto& [bad, part] :
+       {std::pair<Arguments, std::string>{{}, "no prompt"},
+        {{"--prompt", "hello"}, "needs a tokenizer"},
+        {{"--prompt-ids", "2,320"}, "token 320"},
+        {{"--prompt-ids", "2", "--max-new-tokens", "128"}, "128 positions"},
+        {{"--prompt-ids", "2", "--top-k", "5"}, "--top-k"},
+        {{"--prompt-ids", "2", "--impl", "fast"}, "'fast'"}}) {
+    const Finished run = sandbox.run(tiny_generate(bad));
+    EXPECT_EQ(run.exit_code, 2) << part;
+    EXPECT_TRUE(contains(run.err, part)) << run.err;
+  }
+  const Finished run =
+      sandbox.run(tiny_generate({"--prompt-ids", "2", "--memory-budget", "20KiB"}));
+  EXPECT_NE(run.exit_code, 0);
+  EXPECT_TRUE(contains(run.err, "the predicted peak of")) << run.err;
+  EXPECT_FALSE(std::filesystem::exists(sandbox / "results"));
+}
+
+}  // namespace
+}  // namespace ridgeline

@@ -1,0 +1,290 @@
+// Texts of a tiny Gemma-3 by generate, against logits of whole sequences.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/file_io.h"
+#include "base/temporary.h"
+#include "measure/record_values.h"
+#include "models/gemma3_run.h"
+#include "models/transformer_inputs.h"
+#include "runtime/cpu_device.h"
+#include "studies/generate/row.h"
+#include "studies/generate/tables.h"
+#include "support/gpu.h"
+#include "text/model_file.h"
+
+namespace ridgeline {
+namespace {
+
+using testing::tiny_gemma;
+
+constexpr uint64_t kSeed = 3;
+const std::vector<int32_t> kPrompt = {2, 17, 9, 30, 4, 4, 11};  // longer than the windows of 5
+constexpr int64_t kNew = 12;
+
+GenerateJob tiny_job(const SamplingRules& rules = {}) {
+  GenerateJob job{.config = tiny_gemma(), .model = "tiny"};
+  job.prompt = kPrompt;
+  job.max_new_tokens = kNew;
+  job.capacity = 32;
+  job.dtype = DType::f32;
+  job.rules = rules;
+  return job;
+}
+
+GenerateOptions quick() {
+  return {.protocol = {.warmups = 1, .min_warmup_s = 0, .iterations = 2}, .seed = kSeed};
+}
+
+Record generated(const GenerateJob& job, Mode mode, Device& device,
+                 GenerateOptions options = quick()) {
+  GenerateStudy study(job, device, std::move(options));
+  return study.run(mode, study.describe(mode, {})).value();
+}
+
+std::vector<int32_t> tokens_of(const Record& record) {
+  EXPECT_EQ(record.status, Status::ok) << record.error;
+  return record.metrics->find_key("tokens")->get<std::vector<int32_t>>();
+}
+
+// The likeliest token after each prefix, by a graph of the whole sequence without a cache.
+std::vector<int32_t> teacher_forced(const GenerateJob& job, Device& device) {
+  testing::GemmaWeights weights;
+  for (const Parameter& parameter : gemma3_parameters(job.config)) {
+    const std::vector<float> values = beginning_of(parameter, kSeed);
+    weights[parameter.name].assign(values.begin(), values.end());
+  }
+  std::vector<int> text(job.prompt.begin(), job.prompt.end());
+  std::vector<int32_t> added;
+  for (int64_t i = 0; i < job.max_new_tokens; ++i) {
+    const auto count = static_cast<int64_t>(text.size());
+    const Graph graph =
+        gemma3_graph(job.config, {.tokens = count, .dtype = DType::f32, .last_only = true});
+    const auto logits =
+        testing::run_eager(graph, testing::gemma_inputs(job.config, weights, text, count), device)
+            .at("logits");
+    added.push_back(static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin()));
+    text.push_back(added.back());
+  }
+  return added;
+}
+
+void expect_greedy_tokens(Device& device) {
+  const GenerateJob job = tiny_job();
+  const auto cpu = testing::cpu();
+  const std::vector<int32_t> expected = teacher_forced(job, *cpu);
+  for (const ModeInfo& mode : modes())
+    EXPECT_EQ(tokens_of(generated(job, mode.mode, device)), expected) << mode.name;
+}
+
+TEST(Generate, GreedyTokensAreThoseOfWholeSequences) {
+  const auto device = testing::cpu();
+  expect_greedy_tokens(*device);
+}
+
+TEST(Generate, GreedyTokensAreThoseOfWholeSequencesOnTheGpu) {
+  RIDGELINE_NEEDS_GPU();
+  expect_greedy_tokens(*testing::gpu());
+}
+
+TEST(Generate, DrawnTokensAreReproducedByTheSeedAndOneCandidateIsGreedy) {
+  const auto device = testing::cpu();
+  const GenerateJob greedy = tiny_job(), one = tiny_job({.temperature = 1, .top_k = 1}),
+                    drawn = tiny_job({.temperature = 2});
+  EXPECT_EQ(tokens_of(generated(one, Mode::vanilla, *device)),
+            tokens_of(generated(greedy, Mode::vanilla, *device)));
+  const auto first = tokens_of(generated(drawn, Mode::vanilla, *device));
+  EXPECT_EQ(first, tokens_of(generated(drawn, Mode::vanilla, *device)));
+  EXPECT_EQ(first, tokens_of(generated(drawn, Mode::compiled, *device)));
+  EXPECT_NE(first, tokens_of(generated(greedy, Mode::vanilla, *device)));
+}
+
+TEST(Generate, StopsAtATokenThatEndsTheText) {
+  const auto device = testing::cpu();
+  GenerateJob job = tiny_job();
+  const std::vector<int32_t> whole = tokens_of(generated(job, Mode::vanilla, *device));
+  const auto stop = std::ranges::find_if(whole, [&](int32_t id) { return id != whole[0]; });
+  ASSERT_NE(stop, whole.end());
+  job.stops = {*stop};
+  const Record record = generated(job, Mode::vanilla, *device);
+  EXPECT_EQ(tokens_of(record), std::vector<int32_t>(whole.begin(), stop + 1));
+  EXPECT_EQ(text_of(*record.metrics, "stopped_by"), "end of text");
+}
+
+TEST(Generate, RecordsHaveTimesMemoryAndTheTextAsItWasPrinted) {
+  const auto device = testing::cpu();
+  const GenerateJob job = tiny_job();
+  for (const Mode mode : {Mode::vanilla, Mode::compiled}) {
+    std::string printed;
+    GenerateOptions options = quick();
+    options.print = [&](std::string_view text) { printed += text; };
+    const Record record = generated(job, mode, *device, options);
+    std::string expected;
+    for (const int32_t id : tokens_of(record))
+      expected += (expected.empty() ? "" : ",") + std::to_string(id);
+    EXPECT_EQ(printed, expected) << "ids, as there is no tokenizer";
+    EXPECT_EQ(record.find_series("prefill")->samples_ms.size(), 2u);
+    EXPECT_EQ(record.find_series("first_token")->samples_ms.size(), 2u);
+    EXPECT_EQ(record.find_series("decode")->samples_ms.size(), size_t{kNew - 1});
+    ASSERT_TRUE(record.memory.peak && record.memory.predicted_peak);
+    EXPECT_LE(record.memory.peak->count, record.memory.predicted_peak->count)
+        << info(mode).name << ": weights and caches are there once";
+    EXPECT_GT(static_cast<double>(record.memory.peak->count),
+              0.9 * static_cast<double>(record.memory.predicted_peak->count))
+        << info(mode).name;
+    EXPECT_GT(metric_of(record, "decode", "tokens_per_s").value_or(0), 0);
+    const Table csv = generate_csv({&record, 1});
+    ASSERT_EQ(csv.rows.size(), 1u);
+    EXPECT_EQ(csv.rows[0].size(), csv.columns.size());
+    EXPECT_EQ(generate_summary({&record, 1}).rows[0].size(),
+              generate_summary({&record, 1}).columns.size());
+  }
+}
+
+TEST(Generate, AStepReadsEveryWeightAndTheTokensThatAreCached) {
+  const auto device = testing::cpu();
+  const Gemma3Config config = tiny_gemma();
+  const Generator generator(config, *device, {.prompt = 4, .capacity = 32, .dtype = DType::f32});
+  const int64_t row = 2 * config.key_heads * config.head_dim;  // of one layer and token
+  // Two sliding layers of 5 tokens, two full ones.
+  EXPECT_EQ(generator.bytes_per_step(20).count,
+            4 * (parameter_count(config) + row * (5 + 20 + 5 + 20)));
+}
+
+TEST(Generate, WhatDoesNotFitIsOutOfMemoryBeforeAnythingIsAllocated) {
+  CpuDevice device(CpuOptions{.threads = 1, .ledger = {.budget = {20'000}}});
+  const GenerateJob job = tiny_job();
+  const Record record = generated(job, Mode::vanilla, device);
+  EXPECT_EQ(record.status, Status::oom);
+  EXPECT_NE(record.error.find("predicted"), std::string::npos) << record.error;
+  EXPECT_EQ(device.ledger().peak().count, 0);
+}
+
+// What flags make of a model's folder.
+class GenerateJobs : public ::testing::Test {
+ protected:
+  GenerateJobs() {
+    write("config.json", R"({"model_type": "gemma3_text", "vocab_size": 320, "hidden_size": 16,
+        "intermediate_size": 24, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 8,
+        "num_hidden_layers": 2, "sliding_window": 8, "max_position_embeddings": 128})");
+    flags_.model = folder_.path().string();
+    flags_.random_weights = true;
+    flags_.dtype = "fp32";
+    flags_.prompt_ids = {"2", "17"};
+    flags_.gave_ids = true;
+  }
+  void write(const std::string& name, const std::string& text) const {
+    write_file_atomically(folder_.path() / name, text);
+  }
+  void use_text(const std::string& text) {
+    flags_.prompt = text;
+    flags_.gave_prompt = true;
+    flags_.gave_ids = false;
+  }
+  std::string refusal() const {
+    try {
+      make_generate_job(flags_);
+    } catch (const Error& error) {
+      EXPECT_TRUE(error.kind() == ErrorKind::usage || error.kind() == ErrorKind::unsupported);
+      return error.what();
+    }
+    ADD_FAILURE() << "nothing was refused";
+    return {};
+  }
+  void expect_refusal(const std::string& part) const {
+    const std::string text = refusal();
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  }
+
+  TemporaryDirectory folder_;
+  GenerateFlags flags_;
+};
+
+TEST_F(GenerateJobs, CapacityIsWhatIsNeededRoundedUpAndWithinTheModel) {
+  EXPECT_EQ(make_generate_job(flags_).capacity, 128);  // 2 + 64
+  flags_.max_new_tokens = 62;
+  EXPECT_EQ(make_generate_job(flags_).capacity, 64);
+  flags_.capacity = 70;
+  EXPECT_EQ(make_generate_job(flags_).capacity, 70);
+  flags_.capacity = 63;
+  expect_refusal("--capacity 63");
+  flags_.capacity = 129;
+  expect_refusal("128 positions");
+  flags_.capacity = 0;
+  flags_.max_new_tokens = 127;
+  expect_refusal("127 new ones");
+}
+
+TEST_F(GenerateJobs, TextGoesThroughTheTokenizerWithBosInFront) {
+  const std::vector<Piece> pieces = small_pieces();
+  write("tokenizer.model", model_file(pieces));
+  use_text("hello world");
+  const GenerateJob job = make_generate_job(flags_);
+  ASSERT_GE(job.prompt.size(), 2u);
+  EXPECT_EQ(job.prompt[0], 2);
+  EXPECT_EQ(job.tokenizer->decode(job.prompt), "hello world");
+  EXPECT_FALSE(job.stops_at(*job.tokenizer->end_of_turn()));
+  flags_.chat = true;
+  const GenerateJob chat = make_generate_job(flags_);
+  EXPECT_EQ(chat.prompt[1], *chat.tokenizer->start_of_turn());
+  EXPECT_TRUE(chat.stops_at(*chat.tokenizer->end_of_turn()));
+  const auto device = testing::cpu();
+  const Record record = generated(job, Mode::vanilla, *device);
+  EXPECT_FALSE(text_of(*record.metrics, "text").empty()) << record.error;
+}
+
+TEST_F(GenerateJobs, WeightsOfFilesGiveTheTokensOfTheSameWeightsDrawn) {
+  const auto device = testing::cpu();
+  flags_.max_new_tokens = 8;
+  for (const char* dtype : {"fp32", "bf16"}) {
+    flags_.dtype = dtype;
+    flags_.random_weights = true;
+    const GenerateJob drawn = make_generate_job(flags_);
+    EXPECT_FALSE(drawn.weights);
+    save_weights(folder_.path() / "model.safetensors", gemma3_parameters(drawn.config),
+                 [](const Parameter& parameter) { return beginning_of(parameter, kSeed); });
+    flags_.random_weights = false;
+    const GenerateJob stored = make_generate_job(flags_);
+    ASSERT_TRUE(stored.weights);
+    EXPECT_EQ(tokens_of(generated(stored, Mode::vanilla, *device)),
+              tokens_of(generated(drawn, Mode::vanilla, *device)))
+        << dtype;
+  }
+}
+
+TEST_F(GenerateJobs, WhatIsMissingOrContradictsItselfIsRefusedByName) {
+  use_text("hello");
+  expect_refusal("neither tokenizer.model nor tokenizer.json");
+  use_text("");
+  expect_refusal("--prompt is empty");
+  flags_.gave_ids = true;
+  expect_refusal("--prompt and --prompt-ids");
+  flags_.gave_prompt = flags_.gave_ids = false;
+  expect_refusal("no prompt");
+  flags_.gave_ids = true;
+  flags_.chat = true;
+  expect_refusal("--chat");
+  flags_.chat = false;
+  for (const char* id : {"320", "-1"}) {
+    flags_.prompt_ids = {"2", id};
+    expect_refusal("the vocabulary of");
+  }
+  flags_.prompt_ids = {"2", "x7"};
+  expect_refusal("'x7'");
+  flags_.prompt_ids = {"2"};
+  flags_.random_weights = false;
+  expect_refusal("model.safetensors");
+  flags_.model_config = "270m";
+  expect_refusal("--model and --model-config");
+  flags_.model.clear();
+  expect_refusal("--random-weights");
+  flags_.model_config.clear();
+  expect_refusal("no model");
+  flags_.model_config = "271m";
+  expect_refusal("271m");
+}
+
+}  // namespace
+}  // namespace ridgeline
