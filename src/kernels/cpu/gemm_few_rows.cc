@@ -8,9 +8,8 @@
 namespace ridgeline {
 namespace {
 
-constexpr int64_t kMostFewRows = 8;
-constexpr int64_t kMostNarrowRows = 15;  // narrow numbers would be widened before they are packed
-constexpr int64_t kRowPitch = 16;        // floats of the widest vector
+constexpr int64_t kMostFewRows = 15;  // from 16 rows on it pays to pack
+constexpr int64_t kRowPitch = 16;     // floats of the widest vector
 constexpr int64_t kBytesWorthSharing = int64_t{1} << 15;
 
 }  // namespace
@@ -18,8 +17,7 @@ constexpr int64_t kBytesWorthSharing = int64_t{1} << 15;
 bool has_few_rows(const Gemm& product) {
   const DType dtype = product.c.dtype;
   if (dtype == DType::tf32 || product.b.dtype != dtype || product.a.dtype != dtype) return false;
-  return product.m <= (dtype == DType::f32 ? kMostFewRows : kMostNarrowRows) &&
-         product.b.row_step == 1;
+  return product.m <= kMostFewRows && product.b.row_step == 1;
 }
 
 void gemm_few_rows(const Gemm& product, Isa isa, ThreadPool* pool) {

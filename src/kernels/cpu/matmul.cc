@@ -15,8 +15,8 @@ GemmOperand operand_at(const TensorView& view, int64_t offset) {
           .column_step = view.strides.back(0)};
 }
 
-// Our kernels pack all operands. The library has others for small products, and for a few rows or
-// columns, whose operands would be used a few times only.
+// Other kernels than those of few rows pack all operands. The library has more of them for small
+// products, and for few columns, whose operands would be used a few times only.
 bool pays_to_pack(int64_t m, int64_t n, int64_t k) {
   return m * n * k >= int64_t{1} << 20 && std::min({m, n, k}) >= 16;
 }
@@ -39,9 +39,12 @@ void matmul_kernel(const KernelCall& call, const CpuContext& context) {
         .b = operand_at(call.inputs[1], walk.element_offset(1, index)),
         .c = {.data = element_address(out, index * m * n), .dtype = out.dtype, .row_step = n}};
   };
-  const bool packs = pays_to_pack(m, n, k) && context.isa != Isa::portable;
-  if (element_count(out.shape) == 0 || (!packs && !has_few_rows(product(0))))
-    return library_matmul_kernel(call, context);
+  // Where we have no vectors, the library has, but for fp32 alone.
+  const bool has_vectors = context.isa != Isa::portable;
+  const bool is_ours = element_count(out.shape) > 0 &&
+                       (has_few_rows(product(0)) ? has_vectors || out.dtype != DType::f32
+                                                 : has_vectors && pays_to_pack(m, n, k));
+  if (!is_ours) return library_matmul_kernel(call, context);
   // Products that threads share make them wait for each other twice; whole ones don't, if there are
   // enough of them for all.
   const int64_t batch = element_count(batch_shape), threads = context.pool.threads();

@@ -6,16 +6,21 @@
 namespace ridgeline::RIDGELINE_ISA {
 namespace {
 
-constexpr int kTileRows = 4, kTileLines = 4;
+constexpr int kTileRows = 4;
+// Long vectors of one row do best on one line after another, as memory has them; several rows, and
+// short vectors, need more sums at once to hide the latency of their additions.
+template <int kRows>
+inline constexpr int kTileLines = kRows == 1 && kLanes >= 16 ? 1 : 4;
 constexpr int64_t kLineBlock = 64;     // lines whose sums are rounded together
 constexpr int64_t kBytesAhead = 4096;  // more than memory delivers within its latency
 
 template <class Format, int kRows>
 void multiply_block(PaddedRows rows, StoredLines<Format> lines, int64_t count, int64_t width,
                     float* sums) {
+  constexpr int kLines = kTileLines<kRows>;
   int64_t l = 0;
-  for (; l + kTileLines <= count; l += kTileLines, lines.data += kTileLines * lines.step)
-    multiply_tile<Format, kRows, kTileLines>(rows, lines, width, sums + l, kLineBlock);
+  for (; l + kLines <= count; l += kLines, lines.data += kLines * lines.step)
+    multiply_tile<Format, kRows, kLines>(rows, lines, width, sums + l, kLineBlock);
   for (; l < count; ++l, lines.data += lines.step)
     multiply_tile<Format, kRows, 1>(rows, lines, width, sums + l, kLineBlock);
 }

@@ -66,9 +66,10 @@ HWY_INLINE void multiply_tile(PaddedRows rows, StoredLines<Format> lines, int64_
     for (int l = 0; l < kLines; ++l) products[r][l] = hn::Zero(Wide());
   for_columns<Format>(width, [&](int64_t c, auto load) {
     // As much as this step reads, in the order of memory: the processor's own prefetcher follows
-    // that one stream, where it takes short lines that are read side by side for random places.
+    // that one stream, where it takes short lines that are read side by side for random places. A
+    // single line it follows by itself.
     constexpr int64_t kCacheLine = 64 / sizeof(typename Format::Stored);
-    if (lines.ahead != 0) {
+    if (kLines > 1 && lines.ahead != 0) {
       const auto* next = lines.data + kLines * (lines.step + c) + lines.ahead;
 #pragma GCC unroll 8
       for (int64_t i = 0; i < kLines * kLanes; i += kCacheLine) __builtin_prefetch(next + i);
