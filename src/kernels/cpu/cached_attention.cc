@@ -125,8 +125,8 @@ class CachedAttention {
     return offset;
   }
   void load_query(int64_t head, int64_t row, float* to) const {
-    load_row(simd_, q().dtype, q().data, offset_of(q(), place_of(head, row)), q().strides[3],
-             width_, to);
+    widen_row(simd_, q().dtype, q().data, offset_of(q(), place_of(head, row)), q().strides[3],
+              width_, to);
     for (int64_t c = 0; c < width_; ++c) to[c] *= static_cast<float>(spec_.scale);
   }
   const char* slot_address(const TensorView& view, int64_t head, int64_t slot) const {

@@ -16,8 +16,8 @@ inline constexpr int64_t kGrain = 8 * kChunk;  // elements worth handing to anot
 using ChunkBuffer = std::array<float, kChunk>;
 
 // `count` elements from `offset` on, `step` apart, widened into `to`.
-inline void load_row(const SimdKernels& simd, DType dtype, const void* data, int64_t offset,
-                     int64_t step, int64_t count, float* to) {
+inline void widen_row(const SimdKernels& simd, DType dtype, const void* data, int64_t offset,
+                      int64_t step, int64_t count, float* to) {
   if (step == 1)
     return simd.load(dtype, static_cast<const char*>(data) + offset * info(dtype).size, to, count);
   for (int64_t i = 0; i < count; ++i) to[i] = load_one(dtype, data, offset + i * step);
@@ -30,7 +30,7 @@ inline const float* load_chunk(const SimdKernels& simd, const TensorView& view, 
   if (stride == 0)
     std::fill_n(buffer.begin(), count, load_one(view.dtype, view.data, offset));
   else
-    load_row(simd, view.dtype, view.data, offset, stride, count, buffer.data());
+    widen_row(simd, view.dtype, view.data, offset, stride, count, buffer.data());
   return buffer.data();
 }
 

@@ -98,7 +98,7 @@ struct Side {
                     float* to) const {
     float* widened = widened_scratch.at_least(count * depth);
     const auto load = [&](int64_t from, int64_t step, float* values, int64_t number) {
-      load_row(simd, operand.dtype, operand.data, from, step, number, values);
+      widen_row(simd, operand.dtype, operand.data, from, step, number, values);
     };
     if (line_step == 1 && depth_step != 1) {
       for (int64_t k = 0; k < depth; ++k)

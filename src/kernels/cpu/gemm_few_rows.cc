@@ -28,7 +28,7 @@ void gemm_few_rows(const Gemm& product, Isa isa, ThreadPool* pool) {
   widened.resize(static_cast<size_t>(product.m * pitch));
   float* const x = widened.data();
   for (int64_t row = 0; row < product.m; ++row) {
-    load_row(simd, a.dtype, a.data, row * a.row_step, a.column_step, product.k, x + row * pitch);
+    widen_row(simd, a.dtype, a.data, row * a.row_step, a.column_step, product.k, x + row * pitch);
     std::fill(x + row * pitch + product.k, x + (row + 1) * pitch, 0.0f);
   }
   const int64_t size = info(b.dtype).size;

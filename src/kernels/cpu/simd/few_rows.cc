@@ -15,7 +15,7 @@ constexpr int64_t kLineBlock = 64;     // lines whose sums are rounded together
 constexpr int64_t kBytesAhead = 4096;  // more than memory delivers within its latency
 
 template <class Format, int kRows>
-void multiply_block(PaddedRows rows, StoredLines<Format> lines, int64_t count, int64_t width,
+void multiply_lines(PaddedRows rows, StoredLines<Format> lines, int64_t count, int64_t width,
                     float* sums) {
   constexpr int kLines = kTileLines<kRows>;
   int64_t l = 0;
@@ -29,9 +29,9 @@ template <class Format>
 void multiply_as(const FewRows& product) {
   using Stored = typename Format::Stored;
   constexpr int64_t kSize = sizeof(Stored);
-  constexpr decltype(&multiply_block<Format, 1>) kBlocks[kTileRows] = {
-      multiply_block<Format, 1>, multiply_block<Format, 2>, multiply_block<Format, 3>,
-      multiply_block<Format, 4>};
+  constexpr decltype(&multiply_lines<Format, 1>) kBlocks[kTileRows] = {
+      multiply_lines<Format, 1>, multiply_lines<Format, 2>, multiply_lines<Format, 3>,
+      multiply_lines<Format, 4>};
   float sums[kTileRows * kLineBlock];
   for (int64_t begin = 0; begin < product.lines; begin += kLineBlock) {
     const int64_t left = product.lines - begin, count = left < kLineBlock ? left : kLineBlock;
