@@ -125,10 +125,8 @@ class CachedAttention {
     return offset;
   }
   void load_query(int64_t head, int64_t row, float* to) const {
-    const int64_t offset = offset_of(q(), place_of(head, row)), step = q().strides[3];
-    const int64_t run = step == 1 ? width_ : 1;
-    for (int64_t c = 0; c < width_; c += run)
-      simd_.load(q().dtype, element_address(q(), offset + c * step), to + c, run);
+    widen_row(simd_, q().dtype, q().data, offset_of(q(), place_of(head, row)), q().strides[3],
+              width_, to);
     for (int64_t c = 0; c < width_; ++c) to[c] *= static_cast<float>(spec_.scale);
   }
   const char* slot_address(const TensorView& view, int64_t head, int64_t slot) const {

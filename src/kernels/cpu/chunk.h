@@ -15,19 +15,22 @@ inline constexpr int64_t kGrain = 8 * kChunk;  // elements worth handing to anot
 
 using ChunkBuffer = std::array<float, kChunk>;
 
+// `count` elements from `offset` on, `step` apart, widened into `to`.
+inline void widen_row(const SimdKernels& simd, DType dtype, const void* data, int64_t offset,
+                      int64_t step, int64_t count, float* to) {
+  if (step == 1)
+    return simd.load(dtype, static_cast<const char*>(data) + offset * info(dtype).size, to, count);
+  for (int64_t i = 0; i < count; ++i) to[i] = load_one(dtype, data, offset + i * step);
+}
+
 // `count` elements from `offset` on, `stride` apart; at most kChunk unless they need no copy.
 inline const float* load_chunk(const SimdKernels& simd, const TensorView& view, int64_t offset,
                                int64_t stride, int64_t count, ChunkBuffer& buffer) {
-  if (stride == 1) {
-    if (view.dtype == DType::f32) return view.as<float>() + offset;
-    simd.load(view.dtype, static_cast<char*>(view.data) + offset * info(view.dtype).size,
-              buffer.data(), count);
-  } else if (stride == 0) {
+  if (stride == 1 && view.dtype == DType::f32) return view.as<float>() + offset;
+  if (stride == 0)
     std::fill_n(buffer.begin(), count, load_one(view.dtype, view.data, offset));
-  } else {
-    for (int64_t i = 0; i < count; ++i)
-      buffer[static_cast<size_t>(i)] = load_one(view.dtype, view.data, offset + i * stride);
-  }
+  else
+    widen_row(simd, view.dtype, view.data, offset, stride, count, buffer.data());
   return buffer.data();
 }
 

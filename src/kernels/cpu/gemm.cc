@@ -8,11 +8,11 @@
 #include <functional>
 
 #include "base/error.h"
+#include "kernels/cpu/chunk.h"
+#include "kernels/cpu/gemm_few_rows.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/simd/gemm_kernels.h"
-#include "kernels/cpu/simd_kernels.h"
 #include "kernels/cuts.h"
-#include "kernels/host_values.h"
 
 namespace ridgeline {
 namespace {
@@ -97,25 +97,17 @@ struct Side {
   void pack_widened(const SimdKernels& simd, int64_t offset, int64_t count, int64_t depth,
                     float* to) const {
     float* widened = widened_scratch.at_least(count * depth);
-    const auto load = [&](int64_t from, float* values, int64_t number) {
-      simd.load(operand.dtype,
-                static_cast<const char*>(operand.data) + from * info(operand.dtype).size, values,
-                number);
+    const auto load = [&](int64_t from, int64_t step, float* values, int64_t number) {
+      widen_row(simd, operand.dtype, operand.data, from, step, number, values);
     };
     if (line_step == 1 && depth_step != 1) {
-      for (int64_t k = 0; k < depth; ++k) load(offset + k * depth_step, widened + k * count, count);
+      for (int64_t k = 0; k < depth; ++k)
+        load(offset + k * depth_step, 1, widened + k * count, count);
       return packing.wide_lines(
           {.from = widened, .step = count, .lines = count, .depth = depth, .to = to});
     }
-    for (int64_t line = 0; line < count; ++line) {
-      const int64_t from = offset + line * line_step;
-      float* values = widened + line * depth;
-      if (depth_step == 1)
-        load(from, values, depth);
-      else
-        for (int64_t k = 0; k < depth; ++k)
-          values[k] = load_one(operand.dtype, operand.data, from + k * depth_step);
-    }
+    for (int64_t line = 0; line < count; ++line)
+      load(offset + line * line_step, depth_step, widened + line * depth, depth);
     return packing.long_lines(
         {.from = widened, .step = depth, .lines = count, .depth = depth, .to = to});
   }
@@ -299,6 +291,7 @@ class Multiplication {
 void run(const Gemm& product, Isa isa, ThreadPool* pool) {
   if (product.c.dtype == DType::tf32) throw no_tf32();
   if (product.m == 0 || product.n == 0) return;
+  if (has_few_rows(product)) return gemm_few_rows(product, isa, pool);
   Multiplication(product, gemm_kernels(isa), simd_kernels(isa), pool).run();
 }
 
@@ -307,8 +300,8 @@ void run(const Gemm& product, Isa isa, ThreadPool* pool) {
 void gemm(const Gemm& product, const CpuContext& context) {
   // Fewer multiply-adds take one thread less time than waking the others does.
   constexpr int64_t kWorthSharing = int64_t{1} << 23;
-  const bool alone =
-      context.pool.threads() == 1 || product.m * product.n * product.k < kWorthSharing;
+  const bool is_small = product.m * product.n * product.k < kWorthSharing && !has_few_rows(product);
+  const bool alone = context.pool.threads() == 1 || is_small;
   run(product, context.isa, alone ? nullptr : &context.pool);
 }
 

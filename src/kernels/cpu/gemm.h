@@ -1,4 +1,5 @@
-// Matrix products by our own kernels: packed panels, and a tile of sums in vector registers.
+// Matrix products by our own kernels: packed panels, and a tile of sums in vector registers. Few
+// rows are multiplied without packing.
 //
 //   gemm({.m = m, .n = n, .k = k, .a = a, .b = b, .c = c}, {.pool = pool, .isa = isa});
 #pragma once

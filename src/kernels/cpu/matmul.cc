@@ -1,7 +1,7 @@
 // Batched matrix products: our own kernels where there are vectors, the library elsewhere.
 #include <algorithm>
 
-#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/gemm_few_rows.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/walk.h"
 
@@ -15,8 +15,8 @@ GemmOperand operand_at(const TensorView& view, int64_t offset) {
           .column_step = view.strides.back(0)};
 }
 
-// Our kernels pack all operands. The library has others for small products, and for a few rows or
-// columns, whose operands would be used a few times only.
+// Other kernels than those of few rows pack all operands. The library has more of them for small
+// products, and for few columns, whose operands would be used a few times only.
 bool pays_to_pack(int64_t m, int64_t n, int64_t k) {
   return m * n * k >= int64_t{1} << 20 && std::min({m, n, k}) >= 16;
 }
@@ -27,9 +27,6 @@ void matmul_kernel(const KernelCall& call, const CpuContext& context) {
   const TensorView& out = call.outputs[0];
   const int64_t m = out.shape.back(1), n = out.shape.back(0);
   const int64_t k = call.inputs[0].shape.back(0);
-  if (!pays_to_pack(m, n, k) || context.isa == Isa::portable)
-    return library_matmul_kernel(call, context);
-
   const TensorView batches[] = {batch_of(call.inputs[0]), batch_of(call.inputs[1])};
   const Shape batch_shape = batch_of(out).shape;
   const Walk walk = make_walk(batch_shape, batches);
@@ -42,6 +39,12 @@ void matmul_kernel(const KernelCall& call, const CpuContext& context) {
         .b = operand_at(call.inputs[1], walk.element_offset(1, index)),
         .c = {.data = element_address(out, index * m * n), .dtype = out.dtype, .row_step = n}};
   };
+  // Where we have no vectors, the library has, but for fp32 alone.
+  const bool has_vectors = context.isa != Isa::portable;
+  const bool is_ours = element_count(out.shape) > 0 &&
+                       (has_few_rows(product(0)) ? has_vectors || out.dtype != DType::f32
+                                                 : has_vectors && pays_to_pack(m, n, k));
+  if (!is_ours) return library_matmul_kernel(call, context);
   // Products that threads share make them wait for each other twice; whole ones don't, if there are
   // enough of them for all.
   const int64_t batch = element_count(batch_shape), threads = context.pool.threads();

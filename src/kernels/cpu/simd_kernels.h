@@ -36,6 +36,18 @@ struct CachedRun {
   float *largest, *total, *sums;  // of each row, over all runs so far: of scores, of weights
 };
 
+// out[r, l] = row r of x times line l of the weights: rows in fp32, `pitch` apart as above, lines
+// and results in `dtype`, the elements of a line together.
+struct FewRows {
+  DType dtype;
+  const float* x;
+  int64_t pitch, rows;
+  const void* weights;
+  int64_t line_step, lines, width;
+  void* out;
+  int64_t out_step;
+};
+
 struct SimdKernels {
   // out[i] = op(operands[0][i], operands[1][i], ...); booleans are 0 and 1. `out` may be an
   // operand.
@@ -51,6 +63,7 @@ struct SimdKernels {
   void (*log_softmax)(const float* x, float* y, int64_t count);
   void (*log_softmax_gradient)(const float* y, const float* d_y, float* d_x, int64_t count);
   void (*attend)(const CachedRun& run);
+  void (*multiply_few_rows)(const FewRows& product);
   float (*sum_of_squares)(const float* x, int64_t count);
   // Replaces p, m and v.
   void (*adamw)(const AdamWFactors& factors, float* p, const float* g, float* m, float* v,

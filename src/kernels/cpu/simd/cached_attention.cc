@@ -1,48 +1,13 @@
 // Attention of a few queries over a run of cached keys and values: each row of both is read once
 // and serves all queries.
 #include "kernels/cpu/simd/pointwise.h"
-#include "kernels/cpu/simd/vec_math.h"
+#include "kernels/cpu/simd/stored_lines.h"
 
 namespace ridgeline::RIDGELINE_ISA {
 namespace {
 
 constexpr int64_t kRunBlock = 32;  // slots whose scores are known before their values are read
 constexpr int kRowTile = 4;        // queries that share what is in registers
-
-struct StoredFloat {
-  using Stored = float;
-  static HWY_INLINE Floats load(const float* from) { return hn::LoadU(Wide(), from); }
-};
-struct StoredBf16 {
-  using Stored = uint16_t;
-  static HWY_INLINE Floats load(const uint16_t* from) { return widen_bf16(from); }
-};
-struct StoredF16 {
-  using Stored = uint16_t;
-  static HWY_INLINE Floats load(const uint16_t* from) { return widen_f16(from); }
-};
-
-HWY_INLINE float lane_sum(Floats x) {
-  return hn::GetLane(hn::SumOfLanes(Wide(), x));
-}
-
-// Less than one vector; zeros behind the end of the row.
-template <class Format>
-HWY_INLINE Floats load_rest(const typename Format::Stored* from, int64_t count) {
-  typename Format::Stored padded[kLanes] = {};
-  for (int64_t i = 0; i < count; ++i) padded[i] = from[i];
-  return Format::load(padded);
-}
-
-// Calls use(column, load) for every vector of a row.
-template <class Format, class Use>
-HWY_INLINE void for_columns(int64_t width, Use use) {
-  int64_t c = 0;
-  for (; c + kLanes <= width; c += kLanes)
-    use(c, [](const typename Format::Stored* from) { return Format::load(from); });
-  if (c < width)
-    use(c, [&](const typename Format::Stored* from) { return load_rest<Format>(from, width - c); });
-}
 
 // A row that is needed soon: the arithmetic on others hides the latency of memory. Values are
 // fetched while keys are scored, the keys of the next block while values are added.
@@ -59,24 +24,8 @@ template <class Format, int kRows, int kKeys>
 HWY_INLINE void score_tile(const CachedRun& run, const float* queries, int64_t slot,
                            float* scores) {
   const auto* keys = static_cast<const typename Format::Stored*>(run.keys) + slot * run.key_step;
-  Floats products[kRows][kKeys];
-#pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r)
-#pragma GCC unroll 8
-    for (int k = 0; k < kKeys; ++k) products[r][k] = hn::Zero(Wide());
-  for_columns<Format>(run.width, [&](int64_t c, auto load) {
-    Floats key[kKeys];
-#pragma GCC unroll 8
-    for (int k = 0; k < kKeys; ++k) key[k] = load(keys + k * run.key_step + c);
-#pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) {
-      const Floats query = hn::LoadU(Wide(), queries + r * run.pitch + c);
-#pragma GCC unroll 8
-      for (int k = 0; k < kKeys; ++k) products[r][k] = hn::MulAdd(query, key[k], products[r][k]);
-    }
-  });
-  for (int r = 0; r < kRows; ++r)
-    for (int k = 0; k < kKeys; ++k) scores[r * kRunBlock + k] = lane_sum(products[r][k]);
+  multiply_tile<Format, kRows, kKeys>({queries, run.pitch}, {keys, run.key_step}, run.width, scores,
+                                      kRunBlock);
 }
 
 template <class Format, int kRows>

@@ -109,6 +109,7 @@ const SimdKernels kSimdKernels = {
     .log_softmax = log_softmax,
     .log_softmax_gradient = log_softmax_gradient,
     .attend = attend,
+    .multiply_few_rows = multiply_few_rows,
     .sum_of_squares = sum_of_squares,
     .adamw = adamw,
 };
