@@ -50,7 +50,7 @@ struct Range {  // slice: [begin, end) of an axis; pad: zeros so that the input 
   int64_t begin = 0;
   int64_t end = 0;
 };
-struct Rows {  // advance: how far; ring_positions: how many were appended at the position
+struct RowCount {  // advance: how far; ring_positions: how many were appended at the position
   int64_t count = 0;
 };
 struct Again {};  // a pointwise node that computes once more what an equal node has computed
@@ -61,7 +61,7 @@ struct Target {  // the type that an input, constant, iota, cast, reshape, expan
 
 struct Attributes {
   std::variant<std::monostate, InputInfo, Scalar, Axes, Range, AttentionSpec, AdamWSpec, Again,
-               LossScaleSpec, Rows>
+               LossScaleSpec, RowCount>
       detail;
   Target target;  // read only by the ops named at Target
 };

@@ -332,7 +332,7 @@ TensorType append(Op op, Types inputs, const Attributes&) {
 
 TensorType advance(Op op, Types inputs, const Attributes& attributes) {
   require_position(op, inputs, inputs[0]);
-  const int64_t count = std::get<Rows>(attributes.detail).count;
+  const int64_t count = std::get<RowCount>(attributes.detail).count;
   if (count < 0 || count > INT32_MAX)
     throw misfit(op, inputs, fmt::format("a count that an i32 holds, not {}", count));
   return inputs[0];
@@ -340,7 +340,7 @@ TensorType advance(Op op, Types inputs, const Attributes& attributes) {
 
 TensorType ring_positions(Op op, Types inputs, const Attributes& attributes) {
   require_position(op, inputs, inputs[0]);
-  const int64_t count = std::get<Rows>(attributes.detail).count;
+  const int64_t count = std::get<RowCount>(attributes.detail).count;
   const TensorType type = target(op, inputs, attributes);
   if (count < 0 || count > INT32_MAX || type.dtype != DType::i32 || type.shape.rank() != 1)
     throw misfit(op, inputs,

@@ -242,11 +242,11 @@ Tensor append(const Tensor& cache, const Tensor& rows, const Tensor& position) {
 }
 
 Tensor advance(const Tensor& position, int64_t count) {
-  return apply(Op::advance, {position}, {Rows{count}, {}});
+  return apply(Op::advance, {position}, {RowCount{count}, {}});
 }
 
 Tensor ring_positions(const Tensor& position, int64_t rows, int64_t slots) {
-  return apply(Op::ring_positions, {position}, {Rows{rows}, Target{{DType::i32, {slots}}}});
+  return apply(Op::ring_positions, {position}, {RowCount{rows}, Target{{DType::i32, {slots}}}});
 }
 
 Tensor concat(std::span<const Tensor> parts, int axis) {

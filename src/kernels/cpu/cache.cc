@@ -48,7 +48,7 @@ void append_kernel(const KernelCall& call, const CpuContext& context) {
 
 void advance_kernel(const KernelCall& call, const CpuContext&) {
   const int64_t after =
-      position_of(call.inputs[0]) + std::get<Rows>(call.node.attributes.detail).count;
+      position_of(call.inputs[0]) + std::get<RowCount>(call.node.attributes.detail).count;
   if (after > INT32_MAX)
     throw Error(ErrorKind::usage,
                 fmt::format("the position in a cache would be {}, more than an i32 counts", after),
@@ -58,7 +58,7 @@ void advance_kernel(const KernelCall& call, const CpuContext&) {
 
 void ring_positions_kernel(const KernelCall& call, const CpuContext&) {
   const int64_t last =
-      position_of(call.inputs[0]) + std::get<Rows>(call.node.attributes.detail).count - 1;
+      position_of(call.inputs[0]) + std::get<RowCount>(call.node.attributes.detail).count - 1;
   const int64_t slots = call.outputs[0].shape[0];
   auto* positions = call.outputs[0].as<int32_t>();
   const int64_t newest = (last % slots + slots) % slots;  // the slot of the last row

@@ -45,12 +45,12 @@ Data append(const Call& call) {
 }
 
 Data advance(const Call& call) {
-  const int64_t count = std::get<Rows>(call.node.attributes.detail).count;
+  const int64_t count = std::get<RowCount>(call.node.attributes.detail).count;
   return {static_cast<double>(first_position(call.inputs[0]) + count)};
 }
 
 Data ring_positions(const Call& call) {
-  const int64_t count = std::get<Rows>(call.node.attributes.detail).count;
+  const int64_t count = std::get<RowCount>(call.node.attributes.detail).count;
   const int64_t last = first_position(call.inputs[0]) + count - 1;
   return fill(call.shape, [&](const Dims& at) {
     return static_cast<double>(position_in_slot(last, at[0], call.shape[0]));

@@ -212,7 +212,7 @@ Bounded argmax(const ElementCall& call, const ElementPlace& place) {
 }
 
 int64_t rows_of(const ElementCall& call) {
-  return std::get<Rows>(call.node.attributes.detail).count;
+  return std::get<RowCount>(call.node.attributes.detail).count;
 }
 
 Bounded ring_positions(const ElementCall& call, const ElementPlace& place) {

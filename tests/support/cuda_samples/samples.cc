@@ -176,9 +176,9 @@ void add_caches(Samples& samples) {
     samples.add_node(Op::attention, q, {keys, keys, position}, outputs,
                      {AttentionSpec{.cached = true}, {}});
   }
-  samples.add_node(Op::advance, position, {}, {&position, 1}, {Rows{1}, {}});
+  samples.add_node(Op::advance, position, {}, {&position, 1}, {RowCount{1}, {}});
   const TensorView slots = fake(DType::i32, {100});
-  samples.add_node(Op::ring_positions, position, {}, {&slots, 1}, {Rows{1}, {}});
+  samples.add_node(Op::ring_positions, position, {}, {&slots, 1}, {RowCount{1}, {}});
 }
 
 void add_multi_tensor(Samples& samples) {

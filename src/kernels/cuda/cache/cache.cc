@@ -19,7 +19,7 @@ CudaLaunch cache_launch(const char* name, int64_t items) {
 }
 
 int rows_of(const CudaCall& call) {
-  return static_cast<int>(std::get<Rows>(call.node.attributes.detail).count);
+  return static_cast<int>(std::get<RowCount>(call.node.attributes.detail).count);
 }
 
 }  // namespace
