@@ -18,7 +18,8 @@ namespace ridgeline {
 namespace {
 
 constexpr const char* kLayerConvention =
-    "MACs are those of matrix products, of attention those that the mask lets through; FLOPs are "
+    "MACs are those of matrix products, of attention in one node those that the mask lets "
+    "through; FLOPs are "
     "two for each of them and one or a few for every element of everything else; bytes are what "
     "the kernels of this implementation read and write, once each; intensity is FLOPs of products "
     "per byte";
