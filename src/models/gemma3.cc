@@ -14,24 +14,6 @@
 namespace ridgeline {
 namespace {
 
-constexpr size_t kGemmaLayerTensors = 13;
-
-Gemma3LayerWeights gemma_layer_weights(std::span<const Tensor> w) {
-  return {.q = w[0],
-          .k = w[1],
-          .v = w[2],
-          .o = w[3],
-          .q_norm = w[4],
-          .k_norm = w[5],
-          .gate = w[6],
-          .up = w[7],
-          .down = w[8],
-          .input_norm = w[9],
-          .post_attention_norm = w[10],
-          .pre_feedforward_norm = w[11],
-          .post_feedforward_norm = w[12]};
-}
-
 double rounded(DType dtype, double value) {
   const auto single = static_cast<float>(value);
   if (dtype == DType::bf16) return bf16_to_float(float_to_bf16(single));
@@ -59,6 +41,10 @@ Tensor capped(const Tensor& x, double cap) {
 Tensor norm(const Tensor& x, const Tensor& weight, double epsilon) {
   const ScopeGuard scope(x.graph(), kNormScope);
   return rms_norm(x, cast(weight, DType::f32) + 1, epsilon);
+}
+
+Tensor in_layer(const Tensor& tensor, int64_t layer, const char* name) {
+  return tensor.named(fmt::format("layers.{}.{}", layer, name));
 }
 
 Tensor add_residual(const Tensor& x, const Tensor& branch) {
@@ -101,6 +87,22 @@ Tensor masked(const Tensor& scores, int64_t window) {
 }
 
 }  // namespace
+
+Gemma3LayerWeights gemma3_layer_weights(std::span<const Tensor> w) {
+  return {.q = w[0],
+          .k = w[1],
+          .v = w[2],
+          .o = w[3],
+          .q_norm = w[4],
+          .k_norm = w[5],
+          .gate = w[6],
+          .up = w[7],
+          .down = w[8],
+          .input_norm = w[9],
+          .post_attention_norm = w[10],
+          .pre_feedforward_norm = w[11],
+          .post_feedforward_norm = w[12]};
+}
 
 std::vector<Parameter> gemma3_parameters(const Gemma3Config& config) {
   check(config);
@@ -209,15 +211,12 @@ Gemma3Attend gemma3_self_attention(const Gemma3Config& config, AttentionForm for
   };
 }
 
-Tensor gemma3_layer(const Gemma3Config& config, int64_t layer, int64_t batch, const Tensor& x,
-                    const Gemma3LayerWeights& weights, const Gemma3Tables& tables,
-                    const Gemma3Attend& attend) {
+Tensor gemma3_attention_part(const Gemma3Config& config, int64_t layer, int64_t batch,
+                             const Tensor& x, const Gemma3LayerWeights& weights,
+                             const Gemma3Tables& tables, const Gemma3Attend& attend) {
   Graph& graph = x.graph();
   const int64_t tokens = x.shape()[0] / batch;
   const ScopeGuard layer_guard(graph, fmt::format("layers.{}", layer));
-  const auto named = [&](const Tensor& tensor, const char* name) {
-    return tensor.named(fmt::format("layers.{}.{}", layer, name));
-  };
   const auto normed = [&](const Tensor& from, const Tensor& weight) {
     return norm(from, weight, config.norm_epsilon);
   };
@@ -244,11 +243,28 @@ Tensor gemma3_layer(const Gemma3Config& config, int64_t layer, int64_t batch, co
     const Shape side_by_side = {batch * tokens, config.heads * config.head_dim};
     return projected(reshape(permute(mixed, apart), side_by_side), weights.o);
   };
-  const Tensor attended = named(attention_of(normed(x, weights.input_norm)), "attn");
-  const Tensor h =
-      named(add_residual(x, normed(attended, weights.post_attention_norm)), "attn_residual");
-  const Tensor fed = named(feed_forward(normed(h, weights.pre_feedforward_norm), weights), "ffn");
-  return named(add_residual(h, normed(fed, weights.post_feedforward_norm)), "ffn_residual");
+  const Tensor attended = in_layer(attention_of(normed(x, weights.input_norm)), layer, "attn");
+  return in_layer(add_residual(x, normed(attended, weights.post_attention_norm)), layer,
+                  "attn_residual");
+}
+
+Tensor gemma3_mlp_part(const Gemma3Config& config, int64_t layer, const Tensor& x,
+                       const Gemma3LayerWeights& weights) {
+  const ScopeGuard layer_guard(x.graph(), fmt::format("layers.{}", layer));
+  const auto normed = [&](const Tensor& from, const Tensor& weight) {
+    return norm(from, weight, config.norm_epsilon);
+  };
+  const Tensor fed =
+      in_layer(feed_forward(normed(x, weights.pre_feedforward_norm), weights), layer, "ffn");
+  return in_layer(add_residual(x, normed(fed, weights.post_feedforward_norm)), layer,
+                  "ffn_residual");
+}
+
+Tensor gemma3_layer(const Gemma3Config& config, int64_t layer, int64_t batch, const Tensor& x,
+                    const Gemma3LayerWeights& weights, const Gemma3Tables& tables,
+                    const Gemma3Attend& attend) {
+  const Tensor h = gemma3_attention_part(config, layer, batch, x, weights, tables, attend);
+  return gemma3_mlp_part(config, layer, h, weights);
 }
 
 Gemma3Inputs gemma3_inputs(Graph& graph, const Gemma3Config& config, const TensorType& tokens,
@@ -280,11 +296,11 @@ Tensor gemma3_logits(const Gemma3Config& config, const Gemma3Inputs& inputs,
   Tensor x = embedding(reshape(inputs.tokens, {batch * tokens}), weights[0]);
   x = (x * rounded(dtype, root)).named("embedded");
   for (int64_t layer = 0; layer < config.layer_count(); ++layer) {
-    const size_t first = 1 + static_cast<size_t>(layer) * kGemmaLayerTensors;
+    const size_t first = 1 + static_cast<size_t>(layer) * kGemma3LayerTensors;
     x = gemma3_layer(config, layer, batch, x,
-                     gemma_layer_weights(std::span(weights).subspan(first)), tables, attend);
+                     gemma3_layer_weights(std::span(weights).subspan(first)), tables, attend);
   }
-  const size_t after_layers = 1 + config.layers.size() * kGemmaLayerTensors;
+  const size_t after_layers = 1 + config.layers.size() * kGemma3LayerTensors;
   if (last_only && tokens > 1) {
     const Tensor last =
         slice(reshape(x, {batch, tokens, config.hidden_size}), 1, tokens - 1, tokens);

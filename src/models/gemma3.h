@@ -42,6 +42,10 @@ struct Gemma3LayerWeights {
   Tensor input_norm, post_attention_norm, pre_feedforward_norm, post_feedforward_norm;
 };
 
+// From a layer's own tensors, in the order of gemma3_parameters().
+inline constexpr size_t kGemma3LayerTensors = 13;
+Gemma3LayerWeights gemma3_layer_weights(std::span<const Tensor> of_layer);
+
 // What attention does with queries [B, heads, L, head_dim], keys and values [B, key_heads, L,
 // head_dim] of layer number `layer`; the result is like the queries.
 using Gemma3Attend =
@@ -52,6 +56,14 @@ using Gemma3Attend =
 Tensor gemma3_layer(const Gemma3Config& config, int64_t layer, int64_t batch, const Tensor& x,
                     const Gemma3LayerWeights& weights, const Gemma3Tables& tables,
                     const Gemma3Attend& attend);
+
+// Its two parts, one after the other: each with the norm before it, the norm behind it and the
+// residual.
+Tensor gemma3_attention_part(const Gemma3Config& config, int64_t layer, int64_t batch,
+                             const Tensor& x, const Gemma3LayerWeights& weights,
+                             const Gemma3Tables& tables, const Gemma3Attend& attend);
+Tensor gemma3_mlp_part(const Gemma3Config& config, int64_t layer, const Tensor& x,
+                       const Gemma3LayerWeights& weights);
 
 // Attention in single nodes; `mask` hides scores [B, key_heads, groups, queries, keys].
 Tensor gemma3_plain_attention(const Gemma3Config& config, const Tensor& q, const Tensor& k,

@@ -36,18 +36,21 @@ void check_cache(const Gemma3Config& config, const Gemma3CacheOptions& options) 
     throw Error(ErrorKind::usage, "a history is kept of greedy tokens alone");
 }
 
-class CachedModel {
+// Caches of layers, and attention that stores into them and reads them.
+class CachedLayers {
  public:
-  CachedModel(const Gemma3Config& config, const Gemma3CacheOptions& options)
+  CachedLayers(const Gemma3Config& config, const Gemma3CacheOptions& options)
       : config_(config), options_(options) {
     check_cache(config, options);
-    const TensorType ids{DType::i32, {options.batch_size, options.tokens}};
-    inputs_ = gemma3_inputs(graph_, config, ids, options.dtype, options.capacity);
+  }
+
+ protected:
+  void add_caches() {
     position_ = Tensor(graph_, graph_.input({"position", Role::step_scalars}, {DType::i32, {1}}));
-    for (int64_t layer = 0; layer < config.layer_count(); ++layer) {
-      const int64_t slots = gemma3_cache_slots(config, kind(layer), options);
-      const TensorType type{options.dtype,
-                            {options.batch_size, config.key_heads, slots, config.head_dim}};
+    for (int64_t layer = 0; layer < config_.layer_count(); ++layer) {
+      const int64_t slots = gemma3_cache_slots(config_, kind(layer), options_);
+      const TensorType type{options_.dtype,
+                            {options_.batch_size, config_.key_heads, slots, config_.head_dim}};
       const auto cache = [&](const char* what) {
         return Tensor(graph_, graph_.input({cache_name(layer, what), Role::cache}, type));
       };
@@ -55,31 +58,44 @@ class CachedModel {
     }
   }
 
-  Graph prefill() {
-    const Gemma3Attend attend = gemma3_self_attention(config_, options_.attention);
-    const auto first = [&](const Tensor& table) {
-      return !table || options_.tokens == options_.capacity ? table
-                                                            : slice(table, 0, 0, options_.tokens);
-    };
-    const Gemma3Attend store = [&](int64_t layer, const Tensor& q, const Tensor& k,
-                                   const Tensor& v) {
+  // Rows of a table, and attention, for tokens at positions 0, 1, ...
+  Tensor first_rows(const Tensor& table) const {
+    return !table || options_.tokens == options_.capacity ? table
+                                                          : slice(table, 0, 0, options_.tokens);
+  }
+  Gemma3Attend attend_and_store() {
+    return [this, attend = gemma3_self_attention(config_, options_.attention)](
+               int64_t layer, const Tensor& q, const Tensor& k, const Tensor& v) {
       append_to(layer, k, v);
       return attend(layer, q, k, v);
     };
-    return run(first, store, false);
   }
 
-  Graph decode() {
+  // The same for tokens at the position and behind it.
+  auto rows_at_position() {
     const Tensor rows = options_.tokens == 1 ? position_ : cast(query_positions(), DType::i32);
-    const auto at = [&](const Tensor& table) { return table ? gather(table, rows) : table; };
-    const Gemma3Attend attend = [&](int64_t layer, const Tensor& q, const Tensor& k,
-                                    const Tensor& v) {
+    return [rows](const Tensor& table) { return table ? gather(table, rows) : table; };
+  }
+  Gemma3Attend attend_to_cache() {
+    return [this](int64_t layer, const Tensor& q, const Tensor& k, const Tensor& v) {
       const LayerCache cache = append_to(layer, k, v);
       return options_.attention == AttentionForm::fused ? fused(layer, q, cache)
                                                         : plain(layer, q, cache);
     };
-    return run(at, attend, options_.tokens == 1);
   }
+
+  template <class TablesOf>
+  static Gemma3Tables tables_of(const Gemma3Tables& tables, TablesOf of) {
+    const auto both = [&](const RopeTables& each) {
+      return RopeTables{of(each.cos), of(each.sin)};
+    };
+    return {both(tables.full), both(tables.sliding)};
+  }
+
+  Gemma3Config config_;
+  Gemma3CacheOptions options_;
+  Graph graph_;
+  Tensor position_;
 
  private:
   Gemma3Layer kind(int64_t layer) const { return config_.layers[static_cast<size_t>(layer)]; }
@@ -89,46 +105,6 @@ class CachedModel {
   }
   static std::string cache_name(int64_t layer, const char* what) {
     return fmt::format("layers.{}.{}", layer, what);
-  }
-
-  template <class TablesOf>
-  Graph run(TablesOf of, const Gemma3Attend& attend, bool feeds_back) {
-    const auto both = [&](const RopeTables& tables) {
-      return RopeTables{of(tables.cos), of(tables.sin)};
-    };
-    const Gemma3Tables tables{both(inputs_.tables.full), both(inputs_.tables.sliding)};
-    const Tensor logits = gemma3_logits(config_, inputs_, tables, attend, options_.last_only);
-    graph_.mark_output("logits", logits.value());
-    finish(logits, feeds_back);
-    verify(graph_);
-    return std::move(graph_);
-  }
-
-  // The next token, and the position behind it.
-  void finish(const Tensor& logits, bool feeds_back) {
-    const ScopeGuard scope(graph_, "next");
-    Tensor last = options_.tokens > 1 ? advance(position_, options_.tokens - 1) : position_;
-    if (options_.greedy) {
-      const Tensor next = argmax(logits);  // [batch, 1]
-      const auto as_slots = [&](const Tensor& ids) {
-        return reshape(ids, {ids.shape()[0], ids.shape()[1], 1});
-      };
-      if (options_.history > 0) {
-        const TensorType type{DType::i32, {options_.batch_size, options_.history}};
-        const Tensor history = input(graph_, "history", type);
-        store("history", as_slots(history), as_slots(next), last, type.shape);
-      }
-      if (feeds_back)
-        store("tokens", as_slots(inputs_.tokens), as_slots(next), last, next.shape());
-      else
-        graph_.mark_output("next", next.value());
-    }
-    graph_.mark_output("position", advance(last, 1).value());
-  }
-
-  void store(const char* name, const Tensor& ring, const Tensor& rows, const Tensor& at,
-             const Shape& shape) {
-    graph_.mark_output(name, reshape(append(ring, rows, at), shape).value());
   }
 
   LayerCache append_to(int64_t layer, const Tensor& k, const Tensor& v) {
@@ -174,12 +150,122 @@ class CachedModel {
     });
   }
 
-  Gemma3Config config_;
-  Gemma3CacheOptions options_;
-  Graph graph_;
-  Gemma3Inputs inputs_;
-  Tensor position_;
   std::vector<LayerCache> caches_;
+};
+
+class CachedModel : CachedLayers {
+ public:
+  CachedModel(const Gemma3Config& config, const Gemma3CacheOptions& options)
+      : CachedLayers(config, options) {
+    const TensorType ids{DType::i32, {options.batch_size, options.tokens}};
+    inputs_ = gemma3_inputs(graph_, config, ids, options.dtype, options.capacity);
+    add_caches();
+  }
+
+  Graph prefill() {
+    return run([&](const Tensor& table) { return first_rows(table); }, attend_and_store(), false);
+  }
+
+  Graph decode() { return run(rows_at_position(), attend_to_cache(), options_.tokens == 1); }
+
+ private:
+  template <class TablesOf>
+  Graph run(TablesOf of, const Gemma3Attend& attend, bool feeds_back) {
+    const Gemma3Tables tables = tables_of(inputs_.tables, of);
+    const Tensor logits = gemma3_logits(config_, inputs_, tables, attend, options_.last_only);
+    graph_.mark_output("logits", logits.value());
+    finish(logits, feeds_back);
+    verify(graph_);
+    return std::move(graph_);
+  }
+
+  // The next token, and the position behind it.
+  void finish(const Tensor& logits, bool feeds_back) {
+    const ScopeGuard scope(graph_, "next");
+    Tensor last = options_.tokens > 1 ? advance(position_, options_.tokens - 1) : position_;
+    if (options_.greedy) {
+      const Tensor next = argmax(logits);  // [batch, 1]
+      const auto as_slots = [&](const Tensor& ids) {
+        return reshape(ids, {ids.shape()[0], ids.shape()[1], 1});
+      };
+      if (options_.history > 0) {
+        const TensorType type{DType::i32, {options_.batch_size, options_.history}};
+        const Tensor history = input(graph_, "history", type);
+        store("history", as_slots(history), as_slots(next), last, type.shape);
+      }
+      if (feeds_back)
+        store("tokens", as_slots(inputs_.tokens), as_slots(next), last, next.shape());
+      else
+        graph_.mark_output("next", next.value());
+    }
+    graph_.mark_output("position", advance(last, 1).value());
+  }
+
+  void store(const char* name, const Tensor& ring, const Tensor& rows, const Tensor& at,
+             const Shape& shape) {
+    graph_.mark_output(name, reshape(append(ring, rows, at), shape).value());
+  }
+
+  Gemma3Inputs inputs_;
+};
+
+Gemma3CacheOptions cache_options_of(const Gemma3PartOptions& options) {
+  return {.batch_size = options.batch_size,
+          .tokens = options.tokens,
+          .capacity = std::max(options.capacity, options.before + options.tokens),
+          .chunk = options.before == 0 ? 1 : options.tokens,
+          .dtype = options.dtype,
+          .attention = options.attention};
+}
+
+class LayerPart : CachedLayers {
+ public:
+  LayerPart(const Gemma3Config& one_layer, const Gemma3PartOptions& options)
+      : CachedLayers(one_layer, cache_options_of(options)), part_(options) {}
+
+  Graph build() {
+    const bool attends = part_.part != Gemma3Part::mlp, feeds = part_.part != Gemma3Part::attention;
+    const int64_t rows = part_.batch_size * part_.tokens;
+    Tensor x = input(graph_, "x", {part_.dtype, {rows, config_.hidden_size}});
+    Gemma3Tables tables;
+    if (attends) {
+      RopeTables& own = part_.kind == Gemma3Layer::full ? tables.full : tables.sliding;
+      const TensorType type{part_.dtype, {options_.capacity, config_.head_dim / 2}};
+      own.cos = input(graph_, fmt::format("{}.cos", table_scope(part_.kind)), type);
+      own.sin = input(graph_, fmt::format("{}.sin", table_scope(part_.kind)), type);
+    }
+    std::vector<Tensor> tensors;
+    for (const Parameter& each : gemma3_part_parameters(config_, Gemma3Part::layer))
+      tensors.push_back((is_of_attention(each.name) ? attends : feeds)
+                            ? parameter(graph_, each.name, {part_.dtype, each.shape})
+                            : Tensor());
+    const Gemma3LayerWeights weights = gemma3_layer_weights(tensors);
+    if (attends) x = attended(x, weights, tables);
+    if (feeds) x = gemma3_mlp_part(config_, 0, x, weights);
+    graph_.mark_output("y", x.value());
+    verify(graph_);
+    return std::move(graph_);
+  }
+
+  static bool is_of_attention(std::string_view name) {
+    const auto has = [&](std::string_view part) { return name.find(part) != name.npos; };
+    return has("self_attn") || has("input_layernorm") || has("post_attention_layernorm");
+  }
+
+ private:
+  Tensor attended(const Tensor& x, const Gemma3LayerWeights& weights, const Gemma3Tables& tables) {
+    const auto with = [&](const Gemma3Tables& own, const Gemma3Attend& attend) {
+      return gemma3_attention_part(config_, 0, part_.batch_size, x, weights, own, attend);
+    };
+    const auto first = [&](const Tensor& table) { return first_rows(table); };
+    if (!part_.has_cache)
+      return with(tables_of(tables, first), gemma3_self_attention(config_, part_.attention));
+    add_caches();
+    if (part_.before == 0) return with(tables_of(tables, first), attend_and_store());
+    return with(tables_of(tables, rows_at_position()), attend_to_cache());
+  }
+
+  Gemma3PartOptions part_;
 };
 
 }  // namespace
@@ -202,6 +288,34 @@ Graph gemma3_decode_graph(const Gemma3Config& config, const Gemma3CacheOptions& 
     throw Error(ErrorKind::usage, fmt::format("{} tokens at once, expected at most the chunk of {}",
                                               options.tokens, options.chunk));
   return CachedModel(config, options).decode();
+}
+
+std::vector<Parameter> gemma3_part_parameters(const Gemma3Config& config, Gemma3Part part) {
+  Gemma3Config one_layer = config;
+  one_layer.layers = {Gemma3Layer::full};
+  std::vector<Parameter> own;
+  for (const Parameter& each : gemma3_parameters(one_layer))
+    if (each.name.starts_with("model.layers.") &&
+        (part == Gemma3Part::layer ||
+         LayerPart::is_of_attention(each.name) == (part == Gemma3Part::attention)))
+      own.push_back(each);
+  return own;
+}
+
+Graph gemma3_part_graph(const Gemma3Config& config, const Gemma3PartOptions& options) {
+  if (options.before > 0 && !options.has_cache)
+    throw Error(
+        ErrorKind::usage,
+        fmt::format("{} tokens came before, and there is no cache that holds them", options.before),
+        "give all tokens at once");
+  const int64_t positions = options.before + options.tokens;
+  if (positions > config.max_positions)
+    throw Error(ErrorKind::usage,
+                fmt::format("{} positions, expected at most {}", positions, config.max_positions),
+                "the model has seen no later ones; shorten the prompt");
+  Gemma3Config one_layer = config;
+  one_layer.layers = {options.kind};
+  return LayerPart(one_layer, options).build();
 }
 
 }  // namespace ridgeline

@@ -45,4 +45,24 @@ Graph gemma3_prefill_graph(const Gemma3Config& config, const Gemma3CacheOptions&
 // token has the output "tokens" instead of "next", which lies where the input was.
 Graph gemma3_decode_graph(const Gemma3Config& config, const Gemma3CacheOptions& options);
 
+enum class Gemma3Part : uint8_t { attention, mlp, layer };  // a layer is one after the other
+
+struct Gemma3PartOptions {
+  Gemma3Part part = Gemma3Part::layer;
+  Gemma3Layer kind = Gemma3Layer::full;
+  int64_t batch_size = 1;
+  int64_t tokens = 1;
+  int64_t before = 0;    // tokens that the cache holds already, as the input "position" says
+  int64_t capacity = 0;  // of the cache and the tables; 0: what these tokens need
+  bool has_cache = true;
+  DType dtype = DType::bf16;
+  AttentionForm attention = AttentionForm::plain;
+};
+
+// A part of one decoder layer by itself. Inputs: "x", [B * tokens, hidden_size]; those of
+// gemma3_part_parameters(); with attention the tables of the kind; with a cache "position",
+// "layers.0.keys" and "layers.0.values". Outputs: "y", like x; the caches as they are then.
+Graph gemma3_part_graph(const Gemma3Config& config, const Gemma3PartOptions& options);
+std::vector<Parameter> gemma3_part_parameters(const Gemma3Config& config, Gemma3Part part);
+
 }  // namespace ridgeline

@@ -51,28 +51,32 @@ std::string label(const CostRow& row) {
   return fmt::format("{} on {}", label(row.workload), row.ceilings.title);
 }
 
-LeastTime least_time(const CostRow& row) {
-  const std::string_view dtype = info(row.workload.dtype).name;
-  const ComputeCeiling* top = row.ceilings.find_compute(dtype);
-  const MemoryCeiling* slope = row.ceilings.main_memory();
+LeastTime least_time(const CountedWork& work, std::string_view dtype, const Roofline& ceilings,
+                     bool measured) {
+  const ComputeCeiling* top = ceilings.find_compute(dtype);
+  const MemoryCeiling* slope = ceilings.main_memory();
   if (top == nullptr || slope == nullptr)
     throw Error(ErrorKind::unsupported,
-                row.measured
+                measured
                     ? fmt::format("no {} ceiling of this device was measured", dtype)
-                    : fmt::format("the data sheet of {} has no {} peak", row.ceilings.title, dtype),
-                row.measured ? fmt::format("run `ridgeline roofline --dtype {}`", dtype)
-                             : "choose another dtype");
+                    : fmt::format("the data sheet of {} has no {} peak", ceilings.title, dtype),
+                measured ? fmt::format("run `ridgeline roofline --dtype {}`", dtype)
+                         : "choose another dtype");
   const auto seconds_of = [&](const Cost& cost) {
     return std::max(2 * cost.macs / top->rate, cost.bytes / slope->rate);
   };
-  const Cost& total = row.work->total;
+  const Cost& total = work.total;
   LeastTime least{.seconds = seconds_of(total),
                   .intensity = 2 * total.macs / total.bytes,
                   .ridge = top->rate / slope->rate};
-  for (const Cost& node : row.work->nodes) least.node_by_node_seconds += seconds_of(node);
+  for (const Cost& node : work.nodes) least.node_by_node_seconds += seconds_of(node);
   least.bound = least.intensity < least.ridge ? Bound::memory : Bound::compute;
   least.attainable = std::min(top->rate, least.intensity * slope->rate);
   return least;
+}
+
+LeastTime least_time(const CostRow& row) {
+  return least_time(*row.work, info(row.workload.dtype).name, row.ceilings, row.measured);
 }
 
 CostStudy::CostStudy(const Device& device, CostStudyOptions options)

@@ -42,6 +42,8 @@ struct LeastTime {
   double ridge = 0;
 };
 // Throws an unsupported error where the device has no ceiling of the dtype.
+LeastTime least_time(const CountedWork& work, std::string_view dtype, const Roofline& ceilings,
+                     bool measured);
 LeastTime least_time(const CostRow& row);
 
 struct CostStudyOptions {

@@ -1,0 +1,54 @@
+// One row of the layer study: counts, predicts, verifies and times a part of a layer.
+//
+//   LayerStudy study(device, {.ceilings = ceilings});
+//   Record record = study.run(workload, study.describe(workload, blank)).value();
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "measure/protocol.h"
+#include "measure/record.h"
+#include "measure/roofline_model.h"
+#include "runtime/device.h"
+#include "studies/decode/values.h"
+#include "studies/decode/workload.h"
+
+namespace ridgeline {
+
+// What bounds a device: measured, or on paper.
+struct LayerCeilings {
+  Roofline roofline;
+  bool measured = false;
+};
+// Those that were measured here; else a GPU's data sheet; empty: neither has the dtype.
+std::optional<LayerCeilings> layer_ceilings(const std::optional<Roofline>& measured,
+                                            const DeviceFacts& facts, std::string_view dtype);
+
+struct LayerStudyOptions {
+  Protocol protocol = {.warmups = 3, .time_budget_s = 1};
+  uint64_t seed = 42;
+  bool verify = true;
+  bool cold = true;  // empty the last cache before every sample
+  Json settings = Json::object();
+  std::optional<Roofline> roofline = {};  // as measured; empty: it was not
+  std::function<bool()> interrupted = {};
+};
+
+class LayerStudy {
+ public:
+  LayerStudy(Device& device, LayerStudyOptions options);
+
+  Record describe(const LayerWorkload& workload, const Record& blank) const;
+  double expected_s(const LayerWorkload& workload, const Record& described) const;
+  std::optional<Record> run(const LayerWorkload& workload, Record described);
+
+ private:
+  Verification verify(const LayerWorkload& workload, const Executable& executable);
+
+  Device& device_;
+  LayerStudyOptions options_;
+  LayerValues values_;
+};
+
+}  // namespace ridgeline

@@ -1,0 +1,311 @@
+#include "studies/decode/tables.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+
+#include "report/record_cells.h"
+
+namespace ridgeline {
+namespace {
+
+constexpr const char* kOfLayer = "forward";  // the only series
+
+std::vector<const Record*> layer_rows(std::span<const Record> records) {
+  std::vector<const Record*> rows = rows_of_study(records, "decode");
+  std::erase_if(rows, [](const Record* record) { return !record->cost; });
+  return rows;
+}
+
+std::optional<double> layer_metric(const Record& record, const char* key) {
+  return metric_of(record, kOfLayer, key);
+}
+
+std::string layer_word(const Record& record, const char* key) {
+  const Json* of = record.metrics ? record.metrics->find_key(kOfLayer) : nullptr;
+  return of ? text_of(*of, key) : std::string();
+}
+
+std::optional<double> median_ms(const Record& record) {
+  if (record.status != Status::ok) return std::nullopt;
+  return statistic(record, kOfLayer, &Statistics::median_ms);
+}
+
+double count_of(const Record& record, const char* key) {
+  return number_in(record.workload, key).value_or(0);
+}
+
+double bytes_of(const Record& record) {
+  return static_cast<double>(record.cost->forward.bytes.count);
+}
+
+// The rows of one model, kind of layer, dtype, device and implementation, by what else they are.
+struct LayerGroup {
+  std::string name;  // "270m bf16 compiled cpu"
+  std::vector<const Record*> rows;
+
+  struct Key {
+    std::string part, phase, cache;
+    double prompt = 0, batch = 0;
+  };
+  const Record* find(const Key& key) const {
+    for (const Record* row : rows)
+      if (text_of(row->workload, "part") == key.part &&
+          text_of(row->workload, "phase") == key.phase &&
+          text_of(row->workload, "cache") == key.cache &&
+          count_of(*row, "prompt_length") == key.prompt &&
+          count_of(*row, "batch_size") == key.batch)
+        return row;
+    return nullptr;
+  }
+  // In growing order.
+  std::vector<double> values(const char* key) const {
+    std::vector<double> found;
+    for (const Record* row : rows) found.push_back(count_of(*row, key));
+    std::ranges::sort(found);
+    found.erase(std::unique(found.begin(), found.end()), found.end());
+    return found;
+  }
+};
+
+std::vector<LayerGroup> layer_groups(const std::vector<const Record*>& rows) {
+  std::vector<LayerGroup> groups;
+  std::map<std::string, size_t> numbers;
+  for (const Record* row : rows) {
+    std::string key = row->machine.fingerprint + row->settings.dump();
+    std::string name;
+    for (const std::string& part :
+         {text_of(row->workload, "model_config"), text_of(row->workload, "dtype"),
+          text_of(row->workload, "layer_kind"), row->implementation, row->device})
+      name += (name.empty() ? "" : " ") + part;
+    for (const char* size : {"hidden_size", "intermediate_size", "heads", "key_heads"})
+      key += " " + text_of(row->workload, size);
+    const auto [at, is_new] = numbers.emplace(key + name, groups.size());
+    if (is_new) groups.push_back({name, {}});
+    groups[at->second].rows.push_back(row);
+  }
+  return groups;
+}
+
+// "does 310 FLOPs per byte, above the ridge of 71: compute bounds it"
+std::string against_ridge(const Record& row) {
+  const auto intensity = layer_metric(row, "intensity"), ridge = layer_metric(row, "ridge");
+  if (!intensity) return {};
+  if (!ridge) return fmt::format("does {:.3g} FLOPs per byte", *intensity);
+  return fmt::format("does {:.3g} FLOPs per byte, {} the ridge of {:.3g}, so that {} bounds it",
+                     *intensity, *intensity < *ridge ? "below" : "above", *ridge,
+                     layer_word(row, "bound"));
+}
+
+void explain_bounds(const LayerGroup& group, std::vector<std::string>& notes) {
+  for (const double prompt : group.values("prompt_length"))
+    for (const double batch : group.values("batch_size")) {
+      const Record* prefill = group.find({"layer", "prefill", "on", prompt, batch});
+      const Record* decode = group.find({"layer", "decode", "on", prompt, batch});
+      if (!prefill || !decode) continue;
+      notes.push_back(fmt::format(
+          "{}, prompt {:.0f}, batch {:.0f}: prefill of the layer {}: a weight that is read serves "
+          "{:.0f} tokens; decode with a cache {}: it serves {:.0f}, and every sequence reads its "
+          "own keys and values",
+          group.name, prompt, batch, against_ridge(*prefill), prompt * batch,
+          against_ridge(*decode), batch));
+      break;  // the smallest batch says it
+    }
+}
+
+// Work grows with the batch, bytes do so from those of the weights on: 2 macs B = ridge (weights +
+// activations B).
+std::string crossing_note(const LayerGroup& group, double prompt) {
+  const Record *few = nullptr, *many = nullptr;
+  for (const double batch : group.values("batch_size"))
+    if (const Record* row = group.find({"mlp", "decode", "on", prompt, batch}))
+      (few ? many : few) = row;
+  if (!few || !many) return {};
+  const auto ridge = layer_metric(*few, "ridge");
+  if (!ridge) return {};
+  const double first = count_of(*few, "batch_size"), last = count_of(*many, "batch_size");
+  const double per_sequence = (bytes_of(*many) - bytes_of(*few)) / (last - first);
+  const double weights = bytes_of(*few) - per_sequence * first;
+  const double flops = 2 * static_cast<double>(few->cost->forward.macs) / first;
+  const double gain = flops - *ridge * per_sequence;
+  const std::string most = fmt::format("{}: decode's MLP", group.name);
+  if (!(gain > 0))
+    return fmt::format(
+        "{} never crosses the ridge of {:.3g}: a sequence more brings {:.3g} FLOPs "
+        "per byte of its own",
+        most, *ridge, flops / per_sequence);
+  return fmt::format(
+      "{} crosses the ridge of {:.3g} FLOPs per byte at batch {:.0f}: {:.3g} MB of weights are "
+      "read whatever the batch, a sequence brings {:.3g} MFLOP and {:.3g} kB (from batch {:.0f} "
+      "and {:.0f})",
+      most, *ridge, std::ceil(*ridge * weights / gain), weights / 1e6, flops / 1e6,
+      per_sequence / 1e3, first, last);
+}
+
+void explain_cache(const LayerGroup& group, std::vector<std::string>& notes) {
+  for (const double prompt : group.values("prompt_length"))
+    for (const double batch : group.values("batch_size")) {
+      const Record* with = group.find({"layer", "decode", "on", prompt, batch});
+      const Record* without = group.find({"layer", "decode", "off", prompt, batch});
+      if (!with || !without) continue;
+      const auto flops = [](const Record& row) {
+        return static_cast<double>(row.cost->forward.flops);
+      };
+      std::string note = fmt::format(
+          "{}, prompt {:.0f}, batch {:.0f}: without a cache a new token costs the layer {:.3g} "
+          "times the FLOPs ({:.3g} MFLOP against {:.3g})",
+          group.name, prompt, batch, flops(*without) / flops(*with), flops(*without) / 1e6,
+          flops(*with) / 1e6);
+      const auto slow = median_ms(*without), fast = median_ms(*with);
+      if (slow && fast && *fast > 0)
+        note += fmt::format(" and took {:.3g} times as long ({:.4g} ms against {:.4g})",
+                            *slow / *fast, *slow, *fast);
+      notes.push_back(note);
+      break;
+    }
+}
+
+void explain_shares(const LayerGroup& group, std::vector<std::string>& notes) {
+  for (const double prompt : group.values("prompt_length"))
+    for (const double batch : group.values("batch_size")) {
+      std::string note;
+      for (const char* phase : {"prefill", "decode"}) {
+        const Record* attention = group.find({"attention", phase, "on", prompt, batch});
+        const Record* mlp = group.find({"mlp", phase, "on", prompt, batch});
+        if (!attention || !mlp) continue;
+        const auto share = [](double a, double b) { return 100 * a / (a + b); };
+        note += fmt::format(
+            "{}in {} attention has {:.0f} % of the FLOPs and {:.0f} % of the bytes, the MLP the "
+            "rest",
+            note.empty() ? "" : "; ", phase,
+            share(static_cast<double>(attention->cost->forward.flops),
+                  static_cast<double>(mlp->cost->forward.flops)),
+            share(bytes_of(*attention), bytes_of(*mlp)));
+        const auto ours = median_ms(*attention), theirs = median_ms(*mlp);
+        if (ours && theirs)
+          note += fmt::format(", and {:.0f} % of the time of both ({:.4g} and {:.4g} ms)",
+                              share(*ours, *theirs), *ours, *theirs);
+      }
+      if (note.empty()) continue;
+      notes.push_back(
+          fmt::format("{}, prompt {:.0f}, batch {:.0f}: {}", group.name, prompt, batch, note));
+      break;
+    }
+}
+
+}  // namespace
+
+Table layer_csv(std::span<const Record> records) {
+  constexpr const char* kSizes[] = {"part", "phase", "cache", "prompt_length", "batch_size"};
+  constexpr const char* kMore[] = {"model_config", "layer_kind", "hidden_size", "intermediate_size",
+                                   "heads",        "key_heads",  "head_dim",    "dtype"};
+  Table table{.title = "decode", .columns = {std::begin(kSizes), std::end(kSizes)}};
+  table.columns.insert(
+      table.columns.end(),
+      {"macs", "flops", "bytes", "intensity", "bound", "predicted_ms", "median_ms", "tokens_per_s",
+       "roof_pct", "ridge", "ceilings_from", "implementation", "device", "mode"});
+  table.columns.insert(table.columns.end(), std::begin(kMore), std::end(kMore));
+  table.columns.insert(table.columns.end(),
+                       {"mean_ms", "std_ms", "min_ms", "median_low_ms", "median_high_ms", "peak_mb",
+                        "max_error", "status", "error"});
+  for (const Record* record : layer_rows(records)) {
+    std::vector<std::string>& row = table.rows.emplace_back();
+    for (const char* key : kSizes) row.push_back(text_of(record->workload, key));
+    const PhaseCost& cost = record->cost->forward;
+    for (const int64_t count : {cost.macs, cost.flops, cost.bytes.count})
+      row.push_back(fmt::to_string(count));
+    row.push_back(cell(layer_metric(*record, "intensity")));
+    row.push_back(layer_word(*record, "bound"));
+    row.push_back(cell(layer_metric(*record, "predicted_ms")));
+    row.push_back(cell(median_ms(*record)));
+    const bool is_ok = record->status == Status::ok;
+    row.push_back(is_ok ? cell(layer_metric(*record, "tokens_per_s")) : "");
+    row.push_back(is_ok ? cell(layer_metric(*record, "roof_share"), "{:.6g}", 100) : "");
+    row.push_back(cell(layer_metric(*record, "ridge")));
+    row.push_back(layer_word(*record, "ceilings_from"));
+    row.push_back(record->implementation);
+    row.push_back(record->device);
+    row.push_back(text_of(record->settings, "mode"));
+    for (const char* key : kMore) row.push_back(text_of(record->workload, key));
+    for (auto which : {&Statistics::mean_ms, &Statistics::std_ms, &Statistics::min_ms,
+                       &Statistics::median_low_ms, &Statistics::median_high_ms})
+      row.push_back(is_ok ? cell(statistic(*record, kOfLayer, which)) : "");
+    row.push_back(cell(mebibytes(record->memory.peak)));
+    row.push_back(cell(worst_error(*record)));
+    row.emplace_back(status_csv_word(record->status));
+    row.push_back(record->error);
+  }
+  return table;
+}
+
+Table layer_summary(std::span<const Record> records) {
+  Table table{.title = "parts of a decoder layer; +-% of the median within-run",
+              .columns = {"model", "part", "phase", "cache", "prompt", "batch", "impl", "MMAC",
+                          "MiB", "FLOP/byte", "bound", "least ms", "median ms", "+-%", "tokens/s",
+                          "roof %", "status"},
+              .rows = {},
+              .spare = {"model", "impl", "MMAC", "MiB", "tokens/s", "+-%"}};
+  for (const Record* record : layer_rows(records)) {
+    const bool is_ok = record->status == Status::ok;
+    const PhaseCost& cost = record->cost->forward;
+    table.rows.push_back(
+        {text_of(record->workload, "model_config"), text_of(record->workload, "part"),
+         text_of(record->workload, "phase"), text_of(record->workload, "cache"),
+         text_of(record->workload, "prompt_length"), text_of(record->workload, "batch_size"),
+         record->implementation, fmt::format("{:.4g}", static_cast<double>(cost.macs) / 1e6),
+         fmt::format("{:.4g}", cost.bytes.mebibytes()),
+         cell(layer_metric(*record, "intensity"), "{:.3g}"), layer_word(*record, "bound"),
+         cell(layer_metric(*record, "predicted_ms"), "{:.4f}"), cell(median_ms(*record), "{:.4f}"),
+         is_ok ? cell(in_run_percent(*record, kOfLayer), "{:.1f}") : "",
+         is_ok ? cell(layer_metric(*record, "tokens_per_s"), "{:.4g}") : "",
+         is_ok ? cell(layer_metric(*record, "roof_share"), "{:.1f}", 100) : "",
+         std::string(status_csv_word(record->status))});
+  }
+  return table;
+}
+
+std::vector<std::string> layer_notes(std::span<const Record> records) {
+  const std::vector<const Record*> rows = layer_rows(records);
+  std::vector<std::string> notes;
+  const auto add = [&](const std::string& note) {
+    if (!note.empty() && std::ranges::count(notes, note) == 0) notes.push_back(note);
+  };
+  for (const LayerGroup& group : layer_groups(rows)) {
+    explain_bounds(group, notes);
+    // The MLP of decode is the same behind every prompt.
+    const std::vector<double> prompts = group.values("prompt_length");
+    if (!prompts.empty()) add(crossing_note(group, prompts.front()));
+    explain_cache(group, notes);
+    explain_shares(group, notes);
+  }
+  add(noise_note(rows));
+  for (const Record* record : rows) {
+    const std::string from = layer_word(*record, "ceilings_from");
+    add(from.empty()
+            ? fmt::format("no {} ceilings of this device are known: `ridgeline roofline "
+                          "--dtype {}` measures them, and rows then have a bound, the "
+                          "least time and their share of it",
+                          text_of(record->workload, "dtype"), text_of(record->workload, "dtype"))
+        : from == "measured"
+            ? "least ms is by the ceilings that `ridgeline roofline` measured: the longer of "
+              "products at the peak and of bytes at the bandwidth of memory"
+            : "least ms is by the GPU's data sheet, not measured: `ridgeline roofline` measures "
+              "ceilings");
+    if (text_of(record->settings, "mode") == "hot")
+      add("rows in mode hot find weights in a cache that holds a layer, and not a model: they may "
+          "pass the roof of memory");
+    add(record->cost->convention);
+    if (record->status != Status::ok)
+      add(fmt::format("{} {} {} prompt {} batch {}: {}: {}", text_of(record->workload, "part"),
+                      text_of(record->workload, "phase"), text_of(record->workload, "cache"),
+                      text_of(record->workload, "prompt_length"),
+                      text_of(record->workload, "batch_size"), status_csv_word(record->status),
+                      record->error));
+  }
+  return notes;
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,52 @@
+// The numbers that a part of a layer runs on, and what the last token of a sequence must become.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compile/executable.h"
+#include "runtime/device.h"
+#include "studies/decode/workload.h"
+
+namespace ridgeline {
+
+// Two texts, which the sequences of a batch are in turn: so a row of another sequence shows.
+inline constexpr int64_t kLayerTexts = 2;
+
+struct LastTokens {
+  std::vector<std::vector<double>> texts;  // [texts][hidden_size]
+  double tolerance = 0;
+};
+
+class LayerValues {
+ public:
+  LayerValues(Device& device, uint64_t seed) : device_(device), seed_(seed) {}
+
+  // Fills every input of the workload's graph: weights as a model begins with, hidden states, and
+  // caches as the prompt leaves them.
+  void load(const LayerWorkload& workload, Executable& executable);
+
+  // By the plain form in fp32, one kernel per node, over the whole sequence without a cache. The
+  // tolerance is twice the error of the same in the workload's dtype, and a floor.
+  const LastTokens& expected(const LayerWorkload& workload);
+  // Of the run that the executable did last.
+  std::vector<std::vector<double>> last_tokens(const LayerWorkload& workload,
+                                               const Executable& executable) const;
+
+ private:
+  std::vector<float> values_of(const LayerWorkload& workload, const TensorType& type,
+                               const std::string& name);
+  void fill(const LayerWorkload& workload, const Graph& graph, Executable& executable);
+  void fill_caches(const LayerWorkload& workload, Executable& executable);
+  std::vector<std::vector<double>> plainly(LayerWorkload workload, DType dtype);
+  const std::vector<float>& weights(const LayerWorkload& workload, const std::string& name);
+
+  Device& device_;
+  uint64_t seed_;
+  std::string weights_of_;  // whose they are
+  std::map<std::string, std::vector<float>, std::less<>> weights_;
+  std::map<std::string, LastTokens> expected_;
+};
+
+}  // namespace ridgeline
