@@ -18,7 +18,7 @@ std::string attributes_text(const Node& node) {
       return text;
     }
     std::string operator()(const Again&) const { return "again"; }
-    std::string operator()(const Rows& rows) const { return fmt::format("{} rows", rows.count); }
+    std::string operator()(const RowCount& rows) const { return fmt::format("{} rows", rows.count); }
     std::string operator()(const Scalar& scalar) const { return fmt::format("{:a}", scalar.value); }
     std::string operator()(const Axes& axes) const { return to_string(axes.axes); }
     std::string operator()(const Range& range) const {

@@ -98,7 +98,7 @@ class SentencePieceEncoder : public Encoder {
       if (!part.empty()) after_space = trims && part.ends_with(' ');
       text.remove_prefix(bytes);
     }
-    while (trims && out.ends_with(space)) out.resize(out.size() - space.size());
+    while (trims && out.ends_with(space)) out.erase(out.size() - space.size());
     if (model_.add_dummy_prefix && model_.whitespace_as_suffix) out += space;
     return out;
   }
