@@ -86,7 +86,7 @@ TEST(ModelWeights, WhatCannotBeIsAUsageErrorThatSaysWhy) {
   const Arguments load = {"--weights", "new/w.safetensors"};
   const Case cases[] = {
       {model_of_weights({"--weights", "missing"}), "cannot read 'missing'"},
-      {model_of_weights({"--weights", "new"}), "'new' is no regular file"},
+      {model_of_weights({"--weights", "new"}), "cannot read 'new/model.safetensors'"},
       {model_of_weights(load, "32"), "'layers.0.ffn.w1.weight' as [24, 16], expected [32, 16]"},
       {model_of_weights({"--save-weights", "w"}),
        "2 rows would write their weights to 'w', from 'custom context=8 batch=2 fp32, vanilla'"},

@@ -37,7 +37,7 @@ std::vector<CudaKernel> samples_of(const Arch& arch) {
 
 // What the compiler may park in local memory around a loop, stores and loads together; a loop that
 // spills what it works on needs hundreds.
-constexpr int kParkedBytes = 64;
+constexpr int kParkedBytes = 96;
 
 void expect_no_spills(const Arch& arch, const std::vector<CudaKernel>& kernels) {
   const CudaJit jit({.arch = arch.name, .cache_dir = "off"});
@@ -80,10 +80,16 @@ TEST(CompileVariants, EveryKernelWaitsForTheOneBeforeIt) {
     for (size_t at = text.find(what); at != text.npos; at = text.find(what, at + 1)) ++found;
     return found;
   };
-  for (const EmbeddedText& text : cuda_texts())
+  for (const EmbeddedText& text : cuda_texts()) {
+    if (text.name ==
+        "resident_kernel.cuh") {  // weights come first; who streams and who computes wait
+      EXPECT_EQ(count(text.text, "wait_for_earlier_kernels();"), 2u);
+      continue;
+    }
     EXPECT_EQ(count(text.text, "__global__"),
               count(text.text, ") {\n  wait_for_earlier_kernels();"))
         << text.name;
+  }
 }
 
 // One of each kernel for every width, dtype and mask, the archs taking turns; and all that only one
