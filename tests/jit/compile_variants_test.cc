@@ -1,6 +1,7 @@
 // Compiles kernels for GPUs that need not be here, and looks at what ptxas says of them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <set>
 #include <string>
@@ -37,7 +38,18 @@ std::vector<CudaKernel> samples_of(const Arch& arch) {
 
 // What the compiler may park in local memory around a loop, stores and loads together; a loop that
 // spills what it works on needs hundreds.
-constexpr int kParkedBytes = 96;
+constexpr int kParkedBytes = 64;
+
+// One that parks more, by what was measured: fp32 in two planes, 128 wide, takes all 255 registers.
+int parked_bytes(const Arch& arch, const CudaKernel& kernel) {
+  const auto has = [&](const char* name, const char* value) {
+    return std::ranges::find(kernel.constants, std::pair<std::string, std::string>(name, value)) !=
+           kernel.constants.end();
+  };
+  const bool is_known = arch.name == "sm_90a" && kernel.entry == "flash_backward_queries" &&
+                        has("ELEMENT", "fp32") && has("WIDTH", "128");
+  return is_known ? 76 : kParkedBytes;
+}
 
 void expect_no_spills(const Arch& arch, const std::vector<CudaKernel>& kernels) {
   const CudaJit jit({.arch = arch.name, .cache_dir = "off"});
@@ -45,7 +57,8 @@ void expect_no_spills(const Arch& arch, const std::vector<CudaKernel>& kernels) 
   for (size_t i = 0; i < codes.size(); ++i) {
     const KernelResources resources = kernel_resources(codes[i].log);
     EXPECT_GT(resources.registers, 0) << kernel_key(kernels[i]) << '\n' << codes[i].log;
-    EXPECT_LE(resources.spill_bytes, kParkedBytes) << arch.name << ' ' << kernel_key(kernels[i]);
+    EXPECT_LE(resources.spill_bytes, parked_bytes(arch, kernels[i]))
+        << arch.name << ' ' << kernel_key(kernels[i]);
     // What ptxas does when it cannot prove that nobody touches the results of products at work.
     EXPECT_EQ(codes[i].log.find("wgmma.mma_async instructions are serialized"), std::string::npos)
         << kernel_key(kernels[i]);

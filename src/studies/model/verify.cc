@@ -258,7 +258,9 @@ void compare_samples(const ModelWorkload& workload, Scenario scenario, const Mod
         8 * epsilon + 1e-4);
   const GradientDistance gradients = gradient_distance(sample, *reference);
   add("gradients", gradients.typical, 8 * epsilon + 1e-4);
-  add("worst_gradient", gradients.worst, 48 * epsilon + 1e-3);
+  // The smallest gradients of fp16 are subnormal on their way, where roundings are coarser.
+  const bool underflows = info(workload.precision).products == DType::f16;
+  add("worst_gradient", gradients.worst, (underflows ? 48 : 32) * epsilon + 1e-3);
 }
 
 }  // namespace ridgeline
