@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "plan/program.h"
-#include "plan/resident.h"
 
 namespace ridgeline {
 
@@ -47,6 +46,9 @@ CudaText emit_cuda(const FusedKernel& kernel, const CudaShape& shape,
                    const EmitOptions& options = {});
 // For a column kernel: folds what the parts left.
 CudaText emit_cuda_finish(const FusedKernel& kernel);
+
+struct Plan;
+struct ResidentPlan;
 
 // A resident kernel: what its generated steps do, followed by resident_kernel.cuh.
 struct ResidentText {

@@ -7,13 +7,14 @@
 
 #include "codegen/cuda_body.h"
 #include "plan/op_text.h"
+#include "plan/resident.h"
 
 namespace ridgeline {
 namespace {
 
 using Kind = FusedStep::Kind;
 
-constexpr int kComputing = 256, kWarp = 32, kComputingWarps = kComputing / kWarp;
+constexpr int kWarp = 32, kComputing = kWarp * kResidentWarps;
 constexpr int kFoldScratch = 4;
 constexpr int kLocalPack = 4;  // columns of one access
 
@@ -84,7 +85,7 @@ class LocalBody : public CudaBody {
         out_.open("for (int row = 0; row < 1; ++row)");
       } else {
         out_.open("for (int row = {}; row < {}; row += {})",
-                  turned("threadIdx.x / 32", beside.warps, kComputingWarps), rows, kComputingWarps);
+                  turned("threadIdx.x / 32", beside.warps, kResidentWarps), rows, kResidentWarps);
       }
       emit_addresses();
       emit_constants();

@@ -8,16 +8,7 @@
 namespace ridgeline {
 namespace {
 
-constexpr int64_t kMostColumns = 640;  // of a chunk of weights
-constexpr size_t kMostSides = 4, kMostOperands = 12;
 constexpr int64_t kAlignment = 16;  // of values, in bytes
-
-// The widest piece of a row that fits; whole steps of the tensor cores.
-int64_t chunk_of(int64_t depth) {
-  for (int64_t chunk = std::min(depth, kMostColumns) / 16 * 16; chunk > 0; chunk -= 16)
-    if (depth % chunk == 0) return chunk;
-  return 0;
-}
 
 class ResidentPlanner {
  public:
@@ -34,11 +25,8 @@ class ResidentPlanner {
       return std::nullopt;
     }
     if (!leaves_nothing_behind(why) || !place_values(why)) return std::nullopt;
-    for (const ResidentStep& step : result_.steps) {
-      result_.words += step.words;
+    for (const ResidentStep& step : result_.steps)
       result_.side_bytes = std::max(result_.side_bytes, step.side_bytes);
-      result_.chunk = std::max(result_.chunk, step.chunk);
-    }
     return std::move(result_);
   }
 
@@ -169,8 +157,6 @@ class ResidentPlanner {
     step.weights_offset = layout(w).offset;
     step.rows = rows;
     step.depth = depth;
-    step.chunk = chunk_of(depth);
-    step.words = rows / 2;
     read(x);
     // The head is what no kernel but an argmax reads.
     bool is_read = false;
@@ -183,7 +169,6 @@ class ResidentPlanner {
     }
     if (!is_read) {
       result_.steps.back().is_last = true;
-      result_.steps.back().words = 0;
       for (const Output& output : graph_.outputs())
         if (layout(output.value).storage == out) result_.steps.back().stored = out;
       last_ = out;
@@ -222,7 +207,6 @@ class ResidentPlanner {
     held_.erase(graph_.index(product_));
     places_.pop_back();
     step.at.pop_back();
-    step.words = half / 2;
     step.pair = ResidentLocal{.kernel = number};
     for (const FusedOperand& input : kernel.inputs)
       step.pair->inputs.push_back({.number = input.offset == 0 ? 0u : 1u});
@@ -278,7 +262,8 @@ class ResidentPlanner {
         return known.step == current() && known.storage == graph_.index(operand->storage) &&
                known.offset == operand->offset * info(operand->dtype).size;
       });
-    if (sides.size() > kMostSides || step.at.size() + added > kMostOperands) return false;
+    if (sides.size() > kMostResidentSides || step.at.size() + added > kMostResidentOperands)
+      return false;
     size_t next = 0;
     for (ResidentOperand& operand : local.inputs)
       if (operand.kind == ResidentOperand::Kind::shared) {
@@ -343,7 +328,6 @@ class ResidentPlanner {
     step.values = values;
     step.slots = cache[2];
     step.window = spec.mask.window;
-    step.words = 16 * q_shape[1] * (dim / 2 + 2);
     read(q);
     read(appended_.at(graph_.index(keys)));
     read(appended_.at(graph_.index(values)));

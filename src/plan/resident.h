@@ -14,6 +14,10 @@
 
 namespace ridgeline {
 
+// What one step may name at most, and how many warps of a block compute.
+inline constexpr size_t kMostResidentSides = 4, kMostResidentOperands = 12;
+inline constexpr int kResidentWarps = 8;
+
 // An operand of a generated kernel: a value in shared memory, or a vector that is read beside it.
 struct ResidentOperand {
   enum class Kind : uint8_t { shared, side, position };
@@ -32,7 +36,6 @@ struct ResidentStep {
   enum class Kind : uint8_t { gather, local, product, attention };
   Kind kind = Kind::local;
   std::vector<int64_t> at = {};  // bytes in shared memory: what is read, then what is written
-  int64_t words = 0;             // that blocks hand each other
 
   std::vector<ResidentLocal> locals = {};
   std::vector<Value> sides = {};           // parameters, contiguous vectors,
@@ -44,7 +47,7 @@ struct ResidentStep {
   // handed over. Of a gather: a table of `rows` rows, and the index.
   Value weights = {};
   int64_t weights_offset = 0;  // in elements
-  int64_t rows = 0, depth = 0, chunk = 0;
+  int64_t rows = 0, depth = 0;
   std::optional<ResidentLocal> pair = {};
   bool is_last = false;               // nobody inside reads its result,
   std::optional<Value> stored = {};   // which lies in memory, if somebody outside does,
@@ -60,8 +63,6 @@ struct ResidentPlan {
   uint32_t kernels = 0;     // of the plan that it replaces, from the first
   int64_t value_bytes = 0;  // of shared memory
   int64_t side_bytes = 0;   // of the step that needs most
-  int64_t words = 0;        // of all steps
-  int64_t chunk = 0;        // the widest
   int64_t head_dim = 0, key_heads = 0, group = 0;
   double scale = 1;
   std::vector<ResidentStep> steps;

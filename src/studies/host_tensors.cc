@@ -46,13 +46,13 @@ void fill_randomly(Device& device, const TensorView& view, uint64_t seed, const 
 
 void upload_rounded(Device& device, const TensorView& view, std::span<const float> values,
                     const RangeRunner& in_parallel) {
-  if (info(view.dtype).size == sizeof(float)) return device.upload(view, values.data());
-  std::vector<uint16_t> narrow(values.size());
+  if (view.dtype == DType::f32) return device.upload(view, values.data());
+  std::vector<char> stored(values.size() * static_cast<size_t>(info(view.dtype).size));
   in_parallel(static_cast<int64_t>(values.size()), [&](int64_t begin, int64_t end) {
     for (int64_t at = begin; at < end; ++at)
-      store_one(view.dtype, values[static_cast<size_t>(at)], narrow.data(), at);
+      store_one(view.dtype, values[static_cast<size_t>(at)], stored.data(), at);
   });
-  device.upload(view, narrow.data());
+  device.upload(view, stored.data());
 }
 
 void draw_parameters(std::span<const Parameter> parameters, uint64_t seed,

@@ -34,13 +34,6 @@ void round_to(DType dtype, std::vector<float>& values) {
   }
 }
 
-void upload_as(Device& device, const TensorView& view, const std::vector<float>& values) {
-  std::vector<char> stored(values.size() * static_cast<size_t>(info(view.dtype).size));
-  for (size_t i = 0; i < values.size(); ++i)
-    store_one(view.dtype, values[i], stored.data(), static_cast<int64_t>(i));
-  device.upload(view, stored.data());
-}
-
 }  // namespace
 
 const std::vector<float>& LayerValues::weights(const LayerWorkload& workload,
@@ -90,9 +83,12 @@ std::vector<float> LayerValues::values_of(const LayerWorkload& workload, const T
 }
 
 void LayerValues::fill(const LayerWorkload& workload, const Graph& graph, Executable& executable) {
+  HostThreads threads(device_);
+  const RangeRunner in_parallel = threads.runner();
   for (const Value value : graph.inputs()) {
     const std::string& name = graph.node(value).name;
-    upload_as(device_, executable.input(name), values_of(workload, graph.type(value), name));
+    upload_rounded(device_, executable.input(name), values_of(workload, graph.type(value), name),
+                   in_parallel);
   }
 }
 

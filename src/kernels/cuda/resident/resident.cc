@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "codegen/emit.h"
 #include "kernels/cuda/planning.h"
@@ -11,8 +12,9 @@ namespace ridgeline {
 namespace {
 
 // As resident.cuh and resident_kernel.cuh have them.
-constexpr int64_t kTileRows = 16, kHeadTiles = 8, kSideSlots = 4, kResidentWarps = 8;
-constexpr int64_t kRowPadding = 16, kCacheRows = 32;
+constexpr int64_t kTileRows = 16, kHeadTiles = 8, kSideSlots = 4;
+constexpr int64_t kRowPadding = 16, kCacheRows = 32, kMostSplits = 16;
+constexpr int64_t kMostColumns = 640;  // of a chunk of weights
 constexpr int64_t kLeastStages = 5,
                   kMostStages = 24;  // of the ring: a unit of the cache takes four
 constexpr int64_t kAttentionScratch = 2 * 2 * 8 * (64 + 4) * 4;
@@ -21,23 +23,46 @@ struct Sizes {
   int64_t stage = 0, partials = kResidentWarps, fixed = 0;
 };
 
+static_assert(kMostResidentSides == kResidentSides &&
+              kMostResidentOperands == std::size(ResidentItem{}.at));
+
+// The widest piece of a row that fits; whole steps of the tensor cores.
+int64_t chunk_of(const ResidentStep& step) {
+  for (int64_t chunk = std::min(step.depth, kMostColumns) / 16 * 16; chunk > 0; chunk -= 16)
+    if (step.depth % chunk == 0) return chunk;
+  return 0;
+}
+int64_t chunks_of(const ResidentStep& step) {
+  return step.depth / chunk_of(step);
+}
+
+// Words that blocks hand each other: two numbers in one; of an attention, those of each head and
+// split, and their log-sum-exp twice.
+int64_t words_of(const ResidentStep& step, const ResidentPlan& resident, int64_t blocks) {
+  if (step.kind == ResidentStep::Kind::attention)
+    return kMostSplits * resident.key_heads * resident.group * (resident.head_dim / 2 + 2);
+  if (step.kind != ResidentStep::Kind::product) return 0;
+  if (step.is_last) return 2 * blocks;
+  return (step.pair ? step.rows / 2 : step.rows) / 2;
+}
+
 // Stages of a product in the block that has most of its rows.
 int64_t most_stages(const ResidentStep& step, int64_t blocks) {
   const int64_t rows = step.pair ? step.rows / 2 : step.rows;
   const int64_t mine = 2 * divide_up(rows / 2, blocks);
-  return divide_up(mine, step.pair ? kTileRows / 2 : kTileRows) * (step.depth / step.chunk);
+  return divide_up(mine, step.pair ? kTileRows / 2 : kTileRows) * chunks_of(step);
 }
 
 Sizes sizes_of(const ResidentPlan& resident, int64_t blocks) {
   Sizes sizes;
-  sizes.stage = kTileRows * (resident.chunk * 2 + kRowPadding);
   if (resident.head_dim > 0)
     sizes.stage = std::max(sizes.stage, kCacheRows * (resident.head_dim * 2 + kRowPadding));
   for (const ResidentStep& step : resident.steps)
-    if (step.kind == ResidentStep::Kind::product)
-      sizes.partials =
-          std::max(sizes.partials, step.is_last ? kHeadTiles * (step.depth / step.chunk)
-                                                : most_stages(step, blocks));
+    if (step.kind == ResidentStep::Kind::product) {
+      sizes.stage = std::max(sizes.stage, kTileRows * (chunk_of(step) * 2 + kRowPadding));
+      sizes.partials = std::max(
+          sizes.partials, step.is_last ? kHeadTiles * chunks_of(step) : most_stages(step, blocks));
+    }
   const int64_t items = static_cast<int64_t>(resident.steps.size()) * sizeof(ResidentItem);
   sizes.fixed = resident.value_bytes + kSideSlots * std::max<int64_t>(resident.side_bytes, 16) +
                 items + 2 * sizes.partials * kTileRows * 4 + kAttentionScratch + 2048;
@@ -69,8 +94,8 @@ ResidentItem item_of(const ResidentStep& step, int number,
       item.weights = at(address(step.weights), step.weights_offset);
       item.all_rows = static_cast<int>(step.pair ? step.rows / 2 : step.rows);
       item.depth = static_cast<int>(step.depth);
-      item.steps = static_cast<int>(step.chunk / 16);
-      item.chunks = static_cast<int>(step.depth / step.chunk);
+      item.steps = static_cast<int>(chunk_of(step) / 16);
+      item.chunks = static_cast<int>(chunks_of(step));
       if (step.pair) item.at[2] = number;
       break;
     case Kind::attention:
@@ -109,7 +134,7 @@ std::optional<CudaResident> plan_resident(const Graph& graph, const Plan& plan,
     const ResidentStep& step = resident.steps[i];
     ResidentItem item = item_of(step, text.numbers[i], address);
     item.words = static_cast<int>(result.words);
-    result.words += step.is_last ? 2 * blocks : divide_up(step.words, 2) * 2;
+    result.words += divide_up(words_of(step, resident, blocks), 2) * 2;
     result.items.push_back(item);
     for (size_t side = 0; side < kResidentSides; ++side) {
       ResidentVector vector{};
@@ -129,6 +154,7 @@ std::optional<CudaResident> plan_resident(const Graph& graph, const Plan& plan,
                     {"STAGE_BYTES", number(sizes.stage)},
                     {"SIDE_BYTES", number(std::max<int64_t>(resident.side_bytes, 16))},
                     {"VALUE_BYTES", number(resident.value_bytes)},
+                    {"WARPS", number(kResidentWarps)},
                     {"ITEMS", number(static_cast<int64_t>(result.items.size()))},
                     {"PARTIALS", number(sizes.partials)},
                     {"HEAD_DIM", number(resident.head_dim)},

@@ -16,7 +16,7 @@ using uint32 = unsigned;
 using uint64 = unsigned long long;
 
 constexpr uint32 kBlocks = BLOCKS;
-constexpr int kWarps = 8, kThreads = 32 * kWarps;  // that compute
+constexpr int kWarps = WARPS, kThreads = 32 * kWarps;  // that compute
 constexpr int kRowPadding = 16;                    // bytes behind each row of the ring, against bank conflicts
 
 RESIDENT uint32 narrow_pair(float low, float high) {
@@ -38,7 +38,7 @@ RESIDENT uint32 shared_address(const void* pointer) {
 }
 
 RESIDENT void sync_consumers() {
-  asm volatile("bar.sync 1, 256;" ::: "memory");
+  asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
 }
 
 template <class Fold>
