@@ -6,6 +6,13 @@ namespace ridgeline {
 
 // Walks both shapes from the back in groups of axes with equal products; a group must be evenly
 // strided.
+bool is_contiguous(const Shape& shape, const Strides& strides) {
+  const Strides contiguous = contiguous_strides(shape);
+  for (int axis = 0; axis < shape.rank(); ++axis)
+    if (shape[axis] != 1 && strides[axis] != contiguous[axis]) return false;
+  return true;
+}
+
 std::optional<Strides> reshape_strides(const Shape& from, const Strides& strides, const Shape& to) {
   Strides result = Dims::filled(to.rank(), 1);
   int source = from.rank() - 1;

@@ -9,6 +9,9 @@
 
 namespace ridgeline {
 
+// Whether elements follow each other; steps along axes of one element are never taken.
+bool is_contiguous(const Shape& shape, const Strides& strides);
+
 struct Layout {
   Value storage;       // the value that owns the memory; itself unless this is a view or an update
   int64_t offset = 0;  // in elements

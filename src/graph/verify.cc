@@ -63,11 +63,7 @@ class Versions {
   void require_whole(Value input, const std::string& place) const {
     const Layout& layout = places_[graph_.index(input)];
     const TensorType& type = graph_.type(input);
-    Strides strides = layout.strides;
-    const Strides contiguous = contiguous_strides(type.shape);
-    for (int axis = 0; axis < type.shape.rank(); ++axis)
-      if (type.shape[axis] == 1) strides[axis] = contiguous[axis];  // a step that nobody takes
-    const bool whole = layout.offset == 0 && strides == contiguous &&
+    const bool whole = layout.offset == 0 && is_contiguous(type.shape, layout.strides) &&
                        byte_size(type) == byte_size(graph_.type(layout.storage)) &&
                        graph_.node(layout.storage).op != Op::constant;
     require(whole, fmt::format("{} updates {}, which is a part or a broadcast of other values",

@@ -49,16 +49,8 @@ class ResidentPlanner {
   const Layout& layout(Value value) const { return plan_.layouts[graph_.index(value)]; }
   bool is_held(Value storage) const { return held_.contains(graph_.index(storage)); }
   bool is_input(Value storage) const { return graph_.node(storage).op == Op::input; }
-  // One row: contiguous but for axes of size 1.
   bool is_vector(Value value) const {
-    const TensorType& type = graph_.type(value);
-    int64_t step = 1;
-    for (int axis = type.shape.rank(); axis-- > 0;) {
-      if (type.shape[axis] == 1) continue;
-      if (layout(value).strides[axis] != step) return false;
-      step *= type.shape[axis];
-    }
-    return true;
+    return is_contiguous(graph_.type(value).shape, layout(value).strides);
   }
 
   ResidentStep& add(ResidentStep::Kind kind) {
@@ -190,10 +182,7 @@ class ResidentPlanner {
     const int64_t half = step.rows / 2;
     if (step.rows % 8 != 0 || element_count(kernel.domain) != half) return false;
     const auto is_whole = [&](const FusedOperand& operand) {
-      int64_t expected = 1;
-      for (int axis = kernel.domain.rank(); axis-- > 0; expected *= kernel.domain[axis])
-        if (kernel.domain[axis] != 1 && operand.strides[axis] != expected) return false;
-      return operand.dtype == DType::bf16;
+      return operand.dtype == DType::bf16 && is_contiguous(kernel.domain, operand.strides);
     };
     for (const FusedOperand& input : kernel.inputs)
       if (input.is_position || input.storage != product_ || !is_whole(input) ||
