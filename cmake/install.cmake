@@ -54,3 +54,10 @@ foreach(component harness library)
     COMPONENT ${component})
   install(DIRECTORY include/ridgeline DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT ${component})
 endforeach()
+
+# What the Python wheel holds besides python/ridgeline (pyproject.toml): the library under its plain name, and the program
+# where it finds the peers' scripts. A wheel has no links.
+set(wheel EXCLUDE_FROM_ALL COMPONENT python)
+install(FILES $<TARGET_FILE:ridgeline_shared> DESTINATION . RENAME libridgeline.so ${wheel})
+install(TARGETS ridgeline DESTINATION bin ${wheel})
+install(DIRECTORY peers DESTINATION share/ridgeline ${wheel} FILES_MATCHING PATTERN "*.py" PATTERN __pycache__ EXCLUDE)

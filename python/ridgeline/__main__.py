@@ -1,0 +1,59 @@
+"""python -m ridgeline ARGS, and `ridgeline ARGS` where the wheel is installed: the program, whose doctor also looks at
+Python's side."""
+
+import os
+import subprocess
+import sys
+
+
+def program():
+    """RIDGELINE_PROGRAM, or the program that the wheel brought."""
+    named = os.environ.get("RIDGELINE_PROGRAM")
+    return named if named else os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", "ridgeline")
+
+
+def python_facts():
+    """(what, finding) of this Python: what attention() can take here."""
+    import ridgeline
+    from ridgeline import _library
+
+    yield "Python", f"{sys.version.split()[0]}, {sys.executable}"
+    yield "ridgeline", f"{ridgeline.__version__}, {_library.library_path()}"
+    for name, use in (("numpy", "arrays on the CPU"), ("torch", "tensors with gradients"), ("cupy", "arrays on a GPU"),
+                      ("jax", "arrays"), ("ml_dtypes", "bfloat16 in numpy")):  # fmt: skip
+        try:
+            yield name, f"{__import__(name).__version__}: {use}"
+        except ImportError:
+            yield name, f"not installed; it would bring {use}"
+        except Exception as problem:
+            yield name, f"does not import: {problem}"
+    for what, device in (("CPU", _library.CPU), ("GPU 0", _library.CUDA)):
+        try:
+            _library.context_for(device, 0)
+            yield what, "attention runs"
+        except ridgeline.Error as problem:
+            yield what, f"attention does not run: {problem}"
+
+
+def main():
+    arguments = sys.argv[1:]
+    if arguments == ["doctor"]:
+        print("Python")
+        for what, finding in python_facts():
+            print(f"  {what:<10} {finding}")
+        print(flush=True)
+    path = program()
+    if not os.access(path, os.X_OK):
+        print(
+            f"ridgeline: there is no program {path}. Install the wheel, or let RIDGELINE_PROGRAM name it "
+            "(build/release/ridgeline in a checkout)",
+            file=sys.stderr,
+        )
+        return 4
+    if arguments == ["doctor"]:
+        return subprocess.call([path, *arguments])
+    os.execv(path, [path, *arguments])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
