@@ -8,6 +8,7 @@
 On PyTorch tensors the result has gradients; `ridgeline.torch` holds what needs PyTorch. docs/python.md says more.
 """
 
+from . import score
 from ._front import attention, attention_gradients
 from ._library import version as _version
 from .errors import (
@@ -33,4 +34,5 @@ __all__ = [
     "WrongType",
     "attention",
     "attention_gradients",
+    "score",
 ]
