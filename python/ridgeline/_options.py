@@ -52,6 +52,8 @@ def check_shapes(q, k, v, enable_gqa):
                 f"{name} has shape {tuple(shape)}: use [batch, heads, length, width], [batch, length, width] or "
                 "[length, width]"
             )
+        if 0 in shape:
+            raise InvalidArgument(f"{name} has shape {tuple(shape)}, which is empty: use sizes from 1 on")
     if not len(q) == len(k) == len(v):
         raise InvalidArgument(f"q, k and v have {len(q)}, {len(k)} and {len(v)} axes: give them as many each")
     if len(q) == 4 and q[1] != k[1] and not enable_gqa:

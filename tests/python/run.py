@@ -18,7 +18,7 @@ def main():
         return MISSING
     import pytest
 
-    return pytest.main(["-q", "-rs", "-p", "no:cacheprovider", "-W", "error", "-W", "ignore::DeprecationWarning", *sys.argv[1:]])
+    return pytest.main(["-q", "-rs", "-p", "no:cacheprovider", "-p", "no:logging", "--tb=short", *sys.argv[1:]])
 
 
 if __name__ == "__main__":

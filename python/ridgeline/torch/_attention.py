@@ -3,6 +3,7 @@
 import torch
 
 from .._options import check_shapes, read_causal, read_scale, read_window
+from ..errors import Unsupported
 from . import _kernels
 
 _HAS_OPS = hasattr(torch.library, "register_autograd")  # PyTorch 2.4
@@ -91,13 +92,17 @@ _library = _define_ops() if _HAS_OPS else None
 if _HAS_OPS:
 
     def _needs_op(*tensors):
-        """Whether something looks at the call that only ops can show: a compiler, a tensor without memory, torch.func."""
-        if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() or torch._C._are_functorch_transforms_active():
+        """Whether something looks at the call that only ops can show: a compiler, a mode, a kind of tensor."""
+        if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():
             return True
+        if torch._C._are_functorch_transforms_active():
+            raise Unsupported("transforms of torch.func (grad, vmap, ...) are not served: use torch.autograd")
         return any(type(x) is not torch.Tensor and type(x) is not torch.nn.Parameter for x in tensors)
 
     def _autocast_dtype(x):
         kind = x.device.type
+        if kind != "cpu" and kind != "cuda":
+            return None
         return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
 
 else:
@@ -133,10 +138,14 @@ def attention(q, k, v, *, causal=False, window=None, scale=None, enable_gqa=Fals
     elif _needs_op(q, k, v):
         out, lse = torch.ops.ridgeline.attention(q, k, v, scale or 0.0, causal, window or 0, bool(deterministic))
     else:
-        if q.is_neg() or k.is_neg() or v.is_neg():
-            q, k, v = q.resolve_neg(), k.resolve_neg(), v.resolve_neg()
-        if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
-            out, lse = _Attention.apply(q, k, v, scale or 0.0, causal, window or 0, bool(deterministic))
-        else:
-            out, lse = _kernels.forward(q, k, v, scale or 0.0, causal, window or 0)
+        try:
+            if q.is_neg() or k.is_neg() or v.is_neg():
+                q, k, v = q.resolve_neg(), k.resolve_neg(), v.resolve_neg()
+            if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
+                out, lse = _Attention.apply(q, k, v, scale or 0.0, causal, window or 0, bool(deterministic))
+            else:
+                out, lse = _kernels.forward(q, k, v, scale or 0.0, causal, window or 0)
+        except (RuntimeError, NotImplementedError):
+            _kernels.check_tensors((("q", q), ("k", k), ("v", v)))  # says it better than PyTorch
+            raise
     return (out, lse) if return_lse else out

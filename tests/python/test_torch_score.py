@@ -1,0 +1,159 @@
+"""Score functions on PyTorch tensors: values and gradients against plain formulas."""
+
+import math
+
+import pytest
+import torch
+from support import DEVICES, DTYPES, assert_within_twice, plain, rounded_output
+
+import ridgeline
+from ridgeline.score import where
+
+BATCH, HEADS, LENGTH, WIDTH = 2, 3, 37, 16
+WINDOW, SINKS = 8, 3
+
+
+class Six:
+    """The functions that a library of this kind is asked for first: each as a score function and as a plain formula on a
+    matrix of scores, with the tables that have gradients."""
+
+    def __init__(self, device, dtype, length=LENGTH, heads=HEADS, batch=BATCH):
+        torch.manual_seed(0)
+
+        def table(*shape):
+            return torch.randn(*shape).to(dtype).to(device).requires_grad_()
+
+        slopes, relative = table(heads), table(heads, 2 * length)
+        rows, columns = table(heads, length), table(heads, length)
+        document = torch.sort(torch.randint(0, 3, (batch, length)))[0].to(device)
+        at = torch.arange(length, device=device)[:, None]
+        to = torch.arange(length, device=device)[None, :]
+        recent = (at >= to) & ((at - to < WINDOW) | (to < SINKS))
+        same = document[:, None, :, None] == document[:, None, None, :]
+        hidden = -math.inf
+        self.cases = {
+            "alibi": (lambda s, b, h, i, j: s + slopes[h] * (j - i) / 16,
+                      lambda s, slopes: s + slopes[:, None, None] * (to - at) / 16, [slopes]),
+            "relative bias": (lambda s, b, h, i, j: s + relative[h, i - j + length],
+                              lambda s, relative: s + relative[:, at - to + length], [relative]),
+            "soft cap": (lambda s, b, h, i, j: 20 * torch.tanh(s / 20), lambda s: 20 * torch.tanh(s / 20), []),
+            "document mask": (lambda s, b, h, i, j: torch.where(document[b, i] == document[b, j], s, hidden),
+                              lambda s: s.masked_fill(~same, hidden), []),
+            "window with sinks": (lambda s, b, h, i, j: where((i >= j) & ((i - j < WINDOW) | (j < SINKS)), s, hidden),
+                                  lambda s: s.masked_fill(~recent, hidden), []),
+            "product of tables": (lambda s, b, h, i, j: s + rows[h, i] * columns[h, j],
+                                  lambda s, rows, columns: s + rows[:, :, None] * columns[:, None, :], [rows, columns]),
+        }  # fmt: skip
+
+
+NAMES = list(Six("cpu", torch.float32).cases)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", NAMES)
+def test_the_six_have_values_and_gradients_of_plain_formulas(name, dtype, device):
+    function, formula, tables = Six(device, dtype).cases[name]
+    torch.manual_seed(1)
+    q, k, v, d_out = (torch.randn(BATCH, HEADS, LENGTH, WIDTH).to(dtype).to(device) for _ in range(4))
+    leaves = [x.requires_grad_() for x in (q, k, v)] + tables
+    out = ridgeline.attention(q, k, v, score=function)
+    got = torch.autograd.grad(out, leaves, d_out)
+
+    def reference(precision, rounding):
+        inputs = [x.detach().to(precision).requires_grad_() for x in leaves]
+        value, _ = plain(*inputs[:3], score=lambda s: formula(s, *inputs[3:]), dtype=rounding)
+        return value, torch.autograd.grad(value, inputs, d_out.to(precision))
+
+    exact, exact_gradients = reference(torch.float64, None)
+    theirs, their_gradients = reference(torch.float32, dtype)
+    assert_within_twice(out, theirs, exact, dtype, f"{name}: out")
+    for i, three in enumerate(zip(got, their_gradients, exact_gradients)):
+        assert_within_twice(*three, dtype, f"{name}: gradient {i}", rounded_output(q, k))
+
+
+def small():
+    torch.manual_seed(0)
+    return [torch.randn(BATCH, HEADS, LENGTH, WIDTH) for _ in range(3)]
+
+
+def close(score, formula, **options):
+    q, k, v = small()
+    expected, _ = plain(q, k, v, score=formula)
+    assert torch.allclose(ridgeline.attention(q, k, v, score=score, **options), expected, atol=1e-5)
+
+
+AT, TO = torch.arange(LENGTH)[:, None], torch.arange(LENGTH)[None, :]
+
+
+def test_positions_are_divided():
+    close(lambda s, b, h, i, j: where(i // 8 == j // 8, s, -math.inf), lambda s: s.masked_fill(AT // 8 != TO // 8, -math.inf))
+    close(lambda s, b, h, i, j: s + (i + 2 * j) % 5, lambda s: s + (AT + 2 * TO) % 5)
+
+
+def test_whole_tensors_are_broadcast():
+    bias = torch.randn(HEADS, 1, LENGTH)
+    close(lambda s, b, h, i, j: s * 0.5 + bias, lambda s: s * 0.5 + bias)
+    one = torch.tensor(2.5)
+    close(lambda s, b, h, i, j: one * s, lambda s: one * s)
+
+
+def test_operators_mean_what_they_mean_on_tensors():
+    close(lambda s, b, h, i, j: abs(-s) ** 2 / 4 - 1, lambda s: s**2 / 4 - 1)
+    close(lambda s, b, h, i, j: torch.clamp(s, -1, 1) + torch.maximum(s, i * 0.01), lambda s: s.clamp(-1, 1) + torch.maximum(
+        s, AT * 0.01))  # fmt: skip
+    close(lambda s, b, h, i, j: where(~(i < j) | (h == 1), s, 1 - s), lambda s: torch.where(
+        ~(AT < TO) | (torch.arange(HEADS)[:, None, None] == 1), s, 1 - s))  # fmt: skip
+    close(lambda s, b, h, i, j: torch.exp(-torch.sigmoid(s)) + torch.sin(j), lambda s: torch.exp(-torch.sigmoid(s)) + torch.sin(
+        TO))  # fmt: skip
+
+
+def test_a_causal_mask_and_a_window_are_taken_out_so_that_tiles_are_skipped():
+    from ridgeline import score
+    from ridgeline._calls import Options
+
+    q, k, v = small()
+    sizes = (BATCH, HEADS, LENGTH, LENGTH)
+    for function, causal, window in [
+        (lambda s, b, h, i, j: where(i >= j, s, -math.inf), 1, 0),
+        (lambda s, b, h, i, j: where((j <= i) & (i - j < 9), s * 2, -math.inf), 1, 9),
+        (lambda s, b, h, i, j: where((i - j <= 8) & (j <= i) & (h > 0), s, -math.inf), 1, 9),
+        (lambda s, b, h, i, j: where(i - j < 9, s, -math.inf), 0, 0),
+        (lambda s, b, h, i, j: where(i > j, s, -math.inf), 0, 0),
+        (lambda s, b, h, i, j: where(i >= j, s, 0), 0, 0),
+    ]:
+        options = Options()
+        score.trace(function, sizes, q, options)
+        assert (options.causal, options.window) == (causal, window)
+    seen = (AT >= TO) & (AT - TO < 9)
+    close(lambda s, b, h, i, j: where((j <= i) & (i - j < 9), s * 2, -math.inf), lambda s: (s * 2).masked_fill(~seen, -math.inf))
+
+
+def test_a_query_whose_keys_are_all_hidden_gets_zeros():
+    q, k, v = (x.requires_grad_() for x in small())
+    out = ridgeline.attention(q, k, v, score=lambda s, b, h, i, j: where(i > 3, s, -math.inf))
+    out.sum().backward()
+    assert torch.equal(out[:, :, :4], torch.zeros_like(out[:, :, :4]))
+    assert torch.equal(q.grad[:, :, :4], torch.zeros_like(q.grad[:, :, :4])) and torch.isfinite(k.grad).all()
+
+
+def test_grouped_heads_and_fewer_axes():
+    torch.manual_seed(0)
+    q, k, v = torch.randn(1, 4, 9, 8), torch.randn(1, 2, 9, 8), torch.randn(1, 2, 9, 8)
+    slopes = torch.rand(4)
+    at, to = torch.arange(9)[:, None], torch.arange(9)
+    out = ridgeline.attention(q, k, v, enable_gqa=True, score=lambda s, b, h, i, j: s + slopes[h] * (j - i))
+    assert torch.allclose(out, plain(q, k, v, score=lambda s: s + slopes[:, None, None] * (to - at))[0], atol=1e-5)
+    table = torch.rand(2, 9)
+    out = ridgeline.attention(*(x[0] for x in (k, k, v)), score=lambda s, b, h, i, j: s + table[b, j])
+    assert torch.allclose(out, plain(k[0], k[0], v[0], score=lambda s: s + table[:, None, :])[0], atol=1e-5)
+
+
+def test_a_function_is_compiled_once_however_often_it_is_written():
+    from ridgeline import score
+
+    q, k, v = small()
+    before = len(score._programs)
+    for cap in (11.0, 11.0, 11.0):
+        ridgeline.attention(q, k, v, score=lambda s, b, h, i, j: cap * torch.tanh(s / cap))
+    assert len(score._programs) == before + 1

@@ -1,0 +1,97 @@
+"""activate(): scaled_dot_product_attention on our kernels, and what falls through."""
+
+import warnings
+
+import pytest
+import torch
+import torch.nn.functional as F
+from support import DEVICES, errors
+
+import ridgeline
+import ridgeline.torch
+from ridgeline.torch import _kernels, _sdpa
+
+if not hasattr(F, "scaled_dot_product_attention"):
+
+    def test_an_old_pytorch_is_named():
+        with pytest.raises(ridgeline.Unsupported, match="no scaled_dot_product_attention"):
+            ridgeline.torch.activate()
+
+else:
+    ways = pytest.mark.parametrize("replace", [False, True] if _sdpa._HAS_REGISTRY else [True], ids=str)
+
+    @pytest.fixture
+    def calls(monkeypatch):
+        """How often our forward ran."""
+        made = []
+        forward = _kernels.forward
+
+        def count(*args):
+            made.append(args)
+            return forward(*args)
+
+        monkeypatch.setattr(_kernels, "forward", count)
+        _sdpa._said.clear()
+        return made
+
+    def inputs(device="cpu", dtype=torch.float32):
+        torch.manual_seed(0)
+        return [torch.randn(2, 4, 33, 32).to(dtype).to(device).requires_grad_() for _ in range(3)]
+
+    @ways
+    @pytest.mark.parametrize("device", DEVICES)
+    def test_values_and_gradients_are_those_of_pytorch_and_our_kernels_ran(replace, device, calls):
+        leaves = inputs(device, torch.float32 if device == "cpu" else torch.bfloat16)
+        tolerance = 1e-5 if device == "cpu" else 5e-2
+
+        def run(is_causal):
+            out = F.scaled_dot_product_attention(*leaves, is_causal=is_causal)
+            return out, *torch.autograd.grad(out.square().sum(), leaves)
+
+        expected = [run(True), run(False)]
+        assert not calls
+        with ridgeline.torch.activate(replace=replace):
+            got = [run(True), run(False)]
+        assert len(calls) == 2
+        for a, b in zip(got, expected):
+            assert all(errors(x, y) < tolerance * 10 for x, y in zip(a, b))
+        run(True)
+        assert len(calls) == 2
+
+    @ways
+    def test_what_is_not_served_falls_through_and_says_so_once(replace, calls):
+        q, k, v = inputs()
+        mask = torch.randn(33, 33)
+        expected = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        with ridgeline.torch.activate(replace=replace), warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            for _ in range(3):
+                out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+            out.sum().backward()
+            F.scaled_dot_product_attention(*(x.double() for x in (q, k, v)))
+        texts = [str(each.message) for each in said if "ridgeline" in str(each.message)]
+        assert torch.equal(out, expected) and not calls
+        assert len(texts) == 2 and "attn_mask" in texts[0] and "float64" in texts[1]
+
+    @ways
+    def test_a_compiled_model_takes_it_without_a_break(replace, calls):
+        if not hasattr(torch, "compile") or not hasattr(torch.library, "register_autograd"):
+            pytest.skip("PyTorch older than 2.4")
+        q, k, v = inputs()
+        expected = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        torch._dynamo.reset()
+        with ridgeline.torch.activate(replace=replace):
+            out = torch.compile(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), fullgraph=True,
+                                backend="aot_eager")(q, k, v)  # fmt: skip
+            out.sum().backward()
+        assert calls and errors(out, expected) < 1e-5
+
+    def test_remove_may_be_called_twice_and_leaves_no_trace(calls):
+        before = F.scaled_dot_product_attention
+        for replace in (True, None):
+            activation = ridgeline.torch.activate(replace=replace)
+            activation.remove()
+            activation.remove()
+        assert F.scaled_dot_product_attention is before
+        F.scaled_dot_product_attention(*inputs())
+        assert not calls
