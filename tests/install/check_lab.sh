@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# `./lab test` gets the browser that tests look at reports with, whatever was built before, and runs without it, too.
+# `./lab test` gets the browser that tests look at reports with and the packages of Python's tests, whatever was built
+# before, and runs without them, too.
 # check_lab.sh LAB: in a folder of its own, where programs that install and build only say what they were asked.
 set -euo pipefail
 lab=$1
@@ -12,8 +13,8 @@ touch "$folder/build/release/build.ninja" "$folder/CMakeLists.txt"  # configured
 for program in apt-get cmake ctest sudo; do
   printf '#!/bin/sh\necho %s "$@" >>"%s/asked"\n' "$program" "$folder" >"$folder/bin/$program"
 done
-# Everything but the browser is installed.
-printf '#!/bin/sh\nfor last; do :; done\n[ "$last" = chromium ] || echo installed\n' >"$folder/bin/dpkg-query"
+# Everything but the browser and PyTorch is installed.
+printf '#!/bin/sh\nfor last; do :; done\n[ "$last" = chromium ] || [ "$last" = python3-torch ] || echo installed\n' >"$folder/bin/dpkg-query"
 chmod +x "$folder"/bin/*
 
 asked_by() {
@@ -25,6 +26,7 @@ expect() {
 }
 asked_by env
 expect 'apt-get install .*chromium'
+expect 'apt-get install .*python3-torch'
 expect 'ctest --test-dir'
 asked_by env LAB_NO_INSTALL=1
 expect 'ctest --test-dir'

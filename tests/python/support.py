@@ -60,7 +60,8 @@ def rounded_output(q, k, scale=None):
     rounded, in fp32, and multiplies their errors by q and k."""
     width = q.shape[-1]
     largest = max(q.abs().max().item(), k.abs().max().item())
-    rounding = 2 * torch.finfo(q.dtype).eps + 16 * torch.finfo(torch.float32).eps
+    sums = q.numel() / (width * k.shape[0] if k.dim() > 2 else width)  # queries that share a key, at most
+    rounding = 2 * torch.finfo(q.dtype).eps + 16 * torch.finfo(torch.float32).eps * math.sqrt(sums)
     return rounding * (scale or 1 / math.sqrt(width)) * math.sqrt(width) * largest
 
 

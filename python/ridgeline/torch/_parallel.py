@@ -87,7 +87,8 @@ class _Shard:
         """The whole matrix, in the dtype that is sent."""
         mine = self.parameter.data if dtype is None else self.parameter.data.to(dtype)
         parts = torch.empty(self.ranks, self.length, dtype=mine.dtype, device=mine.device)
-        dist.all_gather(list(parts.unbind()), mine)
+        # As bytes, which every backend sends, bfloat16 or not.
+        dist.all_gather(list(parts.view(torch.uint8).unbind()), mine.contiguous().view(torch.uint8))
         return parts.view(-1)[: self.shape.numel()].view(self.shape)
 
     def average(self, gradient, averaged):
@@ -127,8 +128,8 @@ def _storage(x):
 class FSDP(torch.nn.Module):
     """Fully sharded data parallelism: every matrix of `module` is spread over the ranks and gathered where a module needs
     it, once for the forward and once more for the backward; smaller parameters are on every rank. A module that has
-    matrices of its own is gathered together with all that is inside of it. Weights are sent and used in compute_dtype, if
-    there is one; shards, gradients and what the optimizer sees keep the parameter's dtype. Call
+    matrices of its own is gathered together with all that is inside of it. Matrices are sent and used in compute_dtype, if
+    there is one, and the biases beside them; shards, gradients and what the optimizer sees keep the parameter's dtype. Call
     finish_gradient_synchronization() before the optimizer's step."""
 
     def __init__(self, module, compute_dtype=None):
@@ -154,10 +155,9 @@ class FSDP(torch.nn.Module):
 
     def _gathered(self, module, forward, *args, **kwargs):
         """A forward on whole matrices, of which autograd keeps no more than where to get them again."""
-        owners = [(owner, name, p) for owner in module.modules()
-                  for name, p in owner.named_parameters(recurse=False) if p in self._shards]  # fmt: skip
-        wholes = {p: _Whole.apply(p, self._shards[p], self._averaged, self._dtype) for _, _, p in owners}
-        places = {_storage(whole): self._shards[p] for p, whole in wholes.items()}
+        owners = [(owner, name, p) for owner in module.modules() for name, p in owner.named_parameters(recurse=False)]
+        wholes = {p: self._whole(p) for _, _, p in owners}
+        places = {_storage(whole): self._shards[p] for p, whole in wholes.items() if p in self._shards}
         again = {}  # matrices that the backward of this module has gathered
 
         def pack(x):
@@ -180,6 +180,12 @@ class FSDP(torch.nn.Module):
         finally:
             for owner, name, _ in owners:
                 del owner.__dict__[name]
+
+    def _whole(self, p):
+        """What a module sees in the place of a parameter: the whole matrix; a bias in the dtype of its matrix."""
+        if p in self._shards:
+            return _Whole.apply(p, self._shards[p], self._averaged, self._dtype)
+        return p if self._dtype is None or not p.is_floating_point() else p.to(self._dtype)
 
     def finish_gradient_synchronization(self):
         self._averaged.finish()
