@@ -193,13 +193,14 @@ def _run(device, arrays, layouts, options, backward, operands=0):
     context = _library.context_for(*device)
     key = (device, backward, tuple(layouts), options.scale, options.causal, options.window, options.deterministic,
            options.program)  # fmt: skip
-    call = _kept.take(key) or Call(device, context, layouts, options, backward, operands)
+    call, free = _kept.take(key)
+    call = call or Call(device, context, layouts, options, backward, operands)
     stream, workspace = None, None
     if device[0] == _library.CUDA:
         # The workspace is the context's own: there is no allocator here that knows the stream.
         stream, call.workspace_bytes = 0, 0
     call.run([array.address for array in arrays], stream, workspace)
-    _kept.put(key, call)
+    free.append(call)
 
 
 def forward(q, k, v, options, enable_gqa=False, operands=()):

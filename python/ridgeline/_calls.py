@@ -103,13 +103,13 @@ class Kept:
         _library.forget_after_fork(self._free.clear)
 
     def take(self, key):
+        """A call, or None; and where it goes back when it is done."""
         free = self._free.get(key)
+        if free is None:
+            if len(self._free) >= MOST_KEPT:
+                self._free.clear()
+            free = self._free.setdefault(key, [])
         try:
-            return free.pop() if free else None
+            return (free.pop() if free else None), free
         except IndexError:  # another thread took it
-            return None
-
-    def put(self, key, call):
-        if len(self._free) > MOST_KEPT:
-            self._free.clear()
-        self._free.setdefault(key, []).append(call)
+            return None, free

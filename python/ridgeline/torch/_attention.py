@@ -10,22 +10,42 @@ _HAS_OPS = hasattr(torch.library, "register_autograd")  # PyTorch 2.4
 
 
 class _Attention(torch.autograd.Function):
+    """Gives the output, and keeps the log-sum-exp. Options are (scale, causal, window, deterministic)."""
+
     @staticmethod
-    def forward(ctx, q, k, v, scale, causal, window, deterministic):
-        out, lse = _kernels.forward(q, k, v, scale, causal, window)
+    def forward(ctx, q, k, v, options):
+        out, lse = _kernels.forward(q, k, v, options[0], options[1], options[2])
         ctx.save_for_backward(q, k, v, out, lse)
-        ctx.options = scale, causal, window, deterministic
+        ctx.options = options
+        return out
+
+    @staticmethod
+    def backward(ctx, d_out):
+        if torch.is_grad_enabled():
+            return _backward_once(ctx, d_out)
+        d_q, d_k, d_v = _kernels.backward(d_out, *ctx.saved_tensors, *ctx.options)
+        return d_q, d_k, d_v, None
+
+
+@torch.autograd.function.once_differentiable  # a few microseconds: only where a graph of the backward is asked for
+def _backward_once(ctx, d_out):
+    return (*_kernels.backward(d_out, *ctx.saved_tensors, *ctx.options), None)
+
+
+class _AttentionAndRows(torch.autograd.Function):
+    """The same, and gives the log-sum-exp as well."""
+
+    @staticmethod
+    def forward(ctx, q, k, v, options):
+        out, lse = _kernels.forward(q, k, v, options[0], options[1], options[2])
+        ctx.save_for_backward(q, k, v, out, lse)
+        ctx.options = options
         ctx.mark_non_differentiable(lse)
-        ctx.set_materialize_grads(False)
         return out, lse
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx, d_out, _):
-        if d_out is None:
-            return (None,) * 7
-        gradients = _kernels.backward(d_out, *ctx.saved_tensors, *ctx.options)
-        return (*gradients, None, None, None, None)
+        return _Attention.backward(ctx, d_out)
 
 
 class FlashAttention(torch.autograd.Function):
@@ -35,15 +55,11 @@ class FlashAttention(torch.autograd.Function):
     @staticmethod
     def forward(ctx, q, k, v, is_causal=False):
         check_shapes(q.shape, k.shape, v.shape, False)
-        ctx.causal = read_causal(is_causal)
-        out, lse = _kernels.forward(q, k, v, 0.0, ctx.causal, 0)
-        ctx.save_for_backward(q, k, v, out, lse)
-        return out
+        return _Attention.forward(ctx, q, k, v, (0.0, read_causal(is_causal), 0, False))
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx, d_out):
-        return (*_kernels.backward(d_out, *ctx.saved_tensors, 0.0, ctx.causal, 0, False), None)
+        return _Attention.backward(ctx, d_out)
 
 
 def _define_ops():
@@ -119,11 +135,12 @@ else:
 def attention(q, k, v, *, causal=False, window=None, scale=None, enable_gqa=False, return_lse=False, deterministic=False,
               score=None):  # fmt: skip
     """ridgeline.attention on PyTorch tensors."""
-    causal = read_causal(causal)
-    if window is not None:
-        window = read_window(window)
-    if scale is not None:
-        scale = read_scale(scale)
+    options = (
+        0.0 if scale is None else read_scale(scale),
+        read_causal(causal),
+        0 if window is None else read_window(window),
+        bool(deterministic),
+    )
     if not (isinstance(q, torch.Tensor) and isinstance(k, torch.Tensor) and isinstance(v, torch.Tensor)):
         _kernels.check_tensors((("q", q), ("k", k), ("v", v)))
     if q.dim() == 4 and not enable_gqa or q.dim() != k.dim():
@@ -134,17 +151,19 @@ def attention(q, k, v, *, causal=False, window=None, scale=None, enable_gqa=Fals
     if score is not None:
         from ._score import scored
 
-        out, lse = scored(score, q, k, v, scale or 0.0, causal, window or 0, bool(deterministic))
+        out, lse = scored(score, q, k, v, *options)
     elif _needs_op(q, k, v):
-        out, lse = torch.ops.ridgeline.attention(q, k, v, scale or 0.0, causal, window or 0, bool(deterministic))
+        out, lse = torch.ops.ridgeline.attention(q, k, v, *options)
     else:
         try:
             if q.is_neg() or k.is_neg() or v.is_neg():
                 q, k, v = q.resolve_neg(), k.resolve_neg(), v.resolve_neg()
-            if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
-                out, lse = _Attention.apply(q, k, v, scale or 0.0, causal, window or 0, bool(deterministic))
+            if not (torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)):
+                out, lse = _kernels.forward(q, k, v, options[0], options[1], options[2])
+            elif return_lse:
+                out, lse = _AttentionAndRows.apply(q, k, v, options)
             else:
-                out, lse = _kernels.forward(q, k, v, scale or 0.0, causal, window or 0)
+                return _Attention.apply(q, k, v, options)
         except (RuntimeError, NotImplementedError):
             _kernels.check_tensors((("q", q), ("k", k), ("v", v)))  # says it better than PyTorch
             raise

@@ -49,8 +49,8 @@ def _layout(x, axes=4):
     return (*strided(x.shape, x.stride(), axes), _DTYPES[x.dtype])
 
 
-def _operand_layouts(operands):
-    return [(tuple(x.shape), x.stride(), _DTYPES[x.dtype]) for x in operands]
+def _layouts(operands):
+    return tuple((tuple(x.shape), x.stride(), _DTYPES[x.dtype]) for x in operands)
 
 
 def _device_of(device):
@@ -64,7 +64,7 @@ def _context(device, threads):
     return _library.context_for(*_device_of(device), threads)
 
 
-def _start(key, call, addresses, device):
+def _start(call, free, addresses, device):
     if device.type == "cpu":
         call.run(addresses)
     elif call.workspace_bytes:
@@ -72,7 +72,7 @@ def _start(key, call, addresses, device):
         call.run(addresses, _current_stream(device.index), workspace.data_ptr())
     else:
         call.run(addresses, _current_stream(device.index))
-    _kept.put(key, call)
+    free.append(call)
 
 
 def forward(q, k, v, scale, causal, window, program=None, operands=()):
@@ -80,21 +80,21 @@ def forward(q, k, v, scale, causal, window, program=None, operands=()):
     device = q.device
     threads = torch.get_num_threads() if device.type == "cpu" else 0
     key = (q.shape, q.stride(), k.shape, k.stride(), v.shape, v.stride(), q.dtype, k.dtype, v.dtype, device, k.device,
-           v.device, scale, causal, window, threads, program, *[(x.shape, x.stride(), x.dtype) for x in operands])  # fmt: skip
-    call = _kept.take(key)
+           v.device, scale, causal, window, threads, program, _layouts(operands) if operands else None)  # fmt: skip
+    call, free = _kept.take(key)
     if call is None:
         check_tensors((("q", q), ("k", k), ("v", v)))
         check_shapes(q.shape, k.shape, v.shape, True)
     out = torch.empty_like(q)
     lse = torch.empty(q.shape[:-1], dtype=torch.float32, device=device)
     if call is None:
-        layouts = [_layout(q), _layout(k), _layout(v), _layout(out), _layout(lse, 3), *_operand_layouts(operands)]
+        layouts = [_layout(q), _layout(k), _layout(v), _layout(out), _layout(lse, 3), *_layouts(operands)]
         call = Call(_device_of(device), _context(device, threads), layouts, Options(scale, causal, window, False, program),
                     operands=len(operands))  # fmt: skip
     addresses = [q.data_ptr(), k.data_ptr(), v.data_ptr(), out.data_ptr(), lse.data_ptr()]
     for x in operands:
         addresses.append(x.data_ptr())
-    _start(key, call, addresses, device)
+    _start(call, free, addresses, device)
     return out, lse
 
 
@@ -106,17 +106,19 @@ def backward(d_out, q, k, v, out, lse, scale, causal, window, deterministic, pro
     threads = torch.get_num_threads() if device.type == "cpu" else 0
     key = (q.shape, q.stride(), k.shape, k.stride(), v.stride(), out.stride(), lse.stride(), d_out.shape, d_out.stride(),
            q.dtype, d_out.dtype, device, d_out.device, scale, causal, window, deterministic, threads, program, wanted,
-           *[(x.shape, x.stride(), x.dtype) for x in operands])  # fmt: skip
-    call = _kept.take(key)
+           _layouts(operands) if operands else None)  # fmt: skip
+    call, free = _kept.take(key)
     if call is None:
         check_tensors((("q", q), ("k", k), ("v", v), ("out", out), ("the gradient of out", d_out)))
     d_q, d_k, d_v = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
-    d_operands = [torch.empty(x.shape, dtype=x.dtype, device=device) if want else None
-                  for x, want in zip(operands, wanted)]  # fmt: skip
+    d_operands = ()
+    if operands:
+        d_operands = [torch.empty(x.shape, dtype=x.dtype, device=device) if want else None
+                      for x, want in zip(operands, wanted)]  # fmt: skip
     if call is None:
         tensors = (q, k, v, out, lse, d_out, d_q, d_k, d_v)
-        layouts = [_layout(x, 3 if x is lse else 4) for x in tensors] + _operand_layouts(operands)
-        layouts += [None if x is None else _operand_layouts([x])[0] for x in d_operands]
+        layouts = [_layout(x, 3 if x is lse else 4) for x in tensors] + list(_layouts(operands))
+        layouts += [None if x is None else _layouts([x])[0] for x in d_operands]
         call = Call(_device_of(device), _context(device, threads), layouts,
                     Options(scale, causal, window, deterministic, program), True, len(operands))  # fmt: skip
     addresses = [q.data_ptr(), k.data_ptr(), v.data_ptr(), out.data_ptr(), lse.data_ptr(), d_out.data_ptr(),
@@ -126,5 +128,5 @@ def backward(d_out, q, k, v, out, lse, scale, causal, window, deterministic, pro
     for x in d_operands:
         if x is not None:
             addresses.append(x.data_ptr())
-    _start(key, call, addresses, device)
+    _start(call, free, addresses, device)
     return (d_q, d_k, d_v, *d_operands)
