@@ -37,7 +37,7 @@ def attention(q, k, v, *, causal=False, window=None, scale=None, enable_gqa=Fals
     options = Options(read_scale(scale), read_causal(causal), read_window(window), bool(deterministic))
     operands = ()
     if score is not None:
-        from .score import trace_arrays
+        from ._trace import trace_arrays
 
         options.program, operands = trace_arrays(score, q, k, options)
     out, lse = _arrays.forward(q, k, v, options, enable_gqa, operands)

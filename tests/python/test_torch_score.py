@@ -109,7 +109,7 @@ def test_operators_mean_what_they_mean_on_tensors():
 
 
 def test_a_causal_mask_and_a_window_are_taken_out_so_that_tiles_are_skipped():
-    from ridgeline import score
+    from ridgeline import _trace
     from ridgeline._calls import Options
 
     q, k, v = small()
@@ -123,7 +123,7 @@ def test_a_causal_mask_and_a_window_are_taken_out_so_that_tiles_are_skipped():
         (lambda s, b, h, i, j: where(i >= j, s, 0), 0, 0),
     ]:
         options = Options()
-        score.trace(function, sizes, q, options)
+        _trace.trace(function, sizes, q, options)
         assert (options.causal, options.window) == (causal, window)
     seen = (AT >= TO) & (AT - TO < 9)
     close(lambda s, b, h, i, j: where((j <= i) & (i - j < 9), s * 2, -math.inf), lambda s: (s * 2).masked_fill(~seen, -math.inf))
@@ -150,10 +150,10 @@ def test_grouped_heads_and_fewer_axes():
 
 
 def test_a_function_is_compiled_once_however_often_it_is_written():
-    from ridgeline import score
+    from ridgeline import _trace
 
     q, k, v = small()
-    before = len(score._programs)
+    before = len(_trace._programs)
     for cap in (11.0, 11.0, 11.0):
-        ridgeline.attention(q, k, v, score=lambda s, b, h, i, j: cap * torch.tanh(s / cap))
-    assert len(score._programs) == before + 1
+        ridgeline.attention(q, k, v, score=lambda s, b, h, i, j, cap=cap: cap * torch.tanh(s / cap))
+    assert len(_trace._programs) == before + 1

@@ -4,7 +4,8 @@ import torch
 
 from .._calls import Options
 from .._options import check_shapes
-from ..score import Expression, _foreign, sizes_of, trace
+from .._trace import sizes_of, trace
+from ..score import Expression, _foreign
 from . import _kernels
 
 

@@ -1,0 +1,157 @@
+"""The tensors that a score function reads, laid out as the kernels want them: [batch, heads, queries, keys] with 1 where all
+share a value."""
+
+import builtins
+import sys
+
+from ._calls import MOST_OPERANDS
+from .errors import InvalidArgument, Unsupported, WrongType
+from .score import _BINARY, _BOOL_OPERAND, _CONSTANT, _INT_OPERAND, _OPERAND, _POSITION, _WHERE, _on_torch
+
+_AXES = ("batch", "heads", "queries", "keys")
+
+
+class Operands:
+    """Those of one call."""
+
+    def __init__(self, sizes, like):
+        self.sizes, self.like = sizes, like
+        self.tensors, self._known, self._evaluated, self._keep = [], {}, {}, []
+
+    def number(self, tensor, index):
+        """The number of an operand, and the op that reads it."""
+        key = (id(tensor), None if index is None else tuple(_key(x) for x in index))
+        if key not in self._known:
+            self._keep.append(tensor)
+            laid = self._lay(tensor, index)
+            if len(self.tensors) == MOST_OPERANDS:
+                raise Unsupported(f"a score function reads more than {MOST_OPERANDS} tensors")
+            self.tensors.append(laid)
+            self._known[key] = len(self.tensors) - 1
+        at = self._known[key]
+        kind = str(self.tensors[at].dtype).split(".")[-1]
+        return at, {"int32": _INT_OPERAND, "bool": _BOOL_OPERAND}.get(kind, _OPERAND)
+
+    def _lay(self, tensor, index):
+        if _on_torch(tensor) != _on_torch(self.like):
+            raise WrongType("a score function reads tensors of the library that q is of: torch.from_numpy makes PyTorch's")
+        if index is None:
+            if len(tensor.shape) > 4:
+                raise InvalidArgument(f"a tensor of shape {tuple(tensor.shape)} in a score function has more than 4 axes")
+            laid = tensor[(None,) * (4 - len(tensor.shape))] if len(tensor.shape) < 4 else tensor
+        elif all(x.op == _POSITION or x.op == _CONSTANT for x in index) and self._apart(index):
+            laid = self._view(tensor, index)
+        else:
+            laid = self._gathered(tensor, index)
+        return _as_int32(laid) if str(laid.dtype).split(".")[-1] in ("int64", "int16", "int8", "uint8") else laid
+
+    @staticmethod
+    def _apart(index):
+        axes = [x.value for x in index if x.op == _POSITION]
+        return len(axes) == len(set(axes))
+
+    def _view(self, tensor, index):
+        """table[h, i] as it lies: axes in order, those that are not read of size 1."""
+        picked, axes = [], []
+        for x, size in zip(index, tensor.shape):
+            if x.op == _CONSTANT:
+                picked.append(_whole(x.value))
+            else:
+                axis = x.value
+                if size < self.sizes[axis]:
+                    raise InvalidArgument(
+                        f"a table of shape {tuple(tensor.shape)} is read at {self.sizes[axis]} {_AXES[axis]}: it has {size}"
+                    )
+                picked.append(slice(0, self.sizes[axis]))
+                axes.append(axis)
+        try:
+            tensor = tensor[tuple(picked)]
+        except IndexError as problem:
+            raise InvalidArgument(f"a table in a score function: {problem}") from None
+        order = sorted(range(len(axes)), key=axes.__getitem__)
+        if axes:
+            tensor = tensor.permute(order) if hasattr(tensor, "permute") else tensor.transpose(order)
+        return tensor[tuple(slice(None) if axis in axes else None for axis in range(4))]
+
+    def _gathered(self, tensor, index):
+        places = _places(index, tuple(tensor.shape), self.sizes, self.like)
+        return tensor[places]
+
+    def evaluated(self, expression):
+        """An expression of positions as an integer operand."""
+        key = _key(expression)
+        if key not in self._evaluated:
+            self._evaluated[key] = _as_int32(_evaluate(expression, self.sizes, self.like))
+        return self.number(self._evaluated[key], None)
+
+
+def _whole(value):
+    if value != int(value):
+        raise InvalidArgument(f"a table is read at {value}: use whole numbers")
+    return int(value)
+
+
+def _as_int32(x):
+    return x.int() if _on_torch(x) else x.astype("int32")
+
+
+_MOST_PLACES = 8
+_known_places = {}  # matrices of places are made and checked once for each table, as a GPU has to be waited for
+
+
+def _places(index, shape, sizes, like):
+    key = (tuple(_key(x) for x in index), shape, sizes, str(getattr(like, "device", "cpu")), type(like).__module__)
+    found = _known_places.get(key)
+    if found is None:
+        found = []
+        for x, size in zip(index, shape):
+            at = _evaluate(x, sizes, like)
+            if int(at.min()) < -size or int(at.max()) >= size:
+                raise InvalidArgument(
+                    f"a table of shape {shape} is read at {int(at.min())} to {int(at.max())} of an axis of {size}"
+                )
+            found.append(at)
+        found = tuple(found)
+        if len(_known_places) >= _MOST_PLACES:
+            _known_places.clear()
+        _known_places[key] = found
+    return found
+
+
+def _key(x):
+    return (x.op, x.value, tuple(_key(each) for each in x.inputs))
+
+
+def _evaluate(x, sizes, like):
+    """An expression of positions in whole numbers, on aranges along its axes."""
+    library = sys.modules["torch" if _on_torch(like) else type(like).__module__.split(".")[0]]
+
+    def array(values, axis=None):
+        made = library.arange(values, device=like.device) if _on_torch(like) else library.arange(values)
+        return made.reshape([-1 if at == axis else 1 for at in range(4)])
+
+    def run(x):
+        if x.op == _CONSTANT:
+            return _whole(x.value)
+        if x.op == _POSITION:
+            return array(sizes[x.value], x.value)
+        inputs = [run(each) for each in x.inputs]
+        operation = _WHOLE.get(x.op)
+        if operation is None:
+            raise Unsupported("a table is read at a place that is computed with more than whole numbers")
+        if x.op in (_BINARY["maximum"], _BINARY["minimum"], _WHERE):
+            inputs = [array(1) + each if isinstance(each, int) else each for each in inputs]
+            return getattr(library, {_WHERE: "where", 36: "maximum", 37: "minimum"}[x.op])(*inputs)
+        return operation(*inputs)
+
+    made = run(x)
+    return array(1) + made if isinstance(made, int) else made
+
+
+_WHOLE = {
+    16: lambda x: -x, 25: builtins.abs,
+    32: lambda x, y: x + y, 33: lambda x, y: x - y, 34: lambda x, y: x * y, 36: None, 37: None, _WHERE: None,
+    "floor_divide": lambda x, y: x // y, "remainder": lambda x, y: x % y, 48: lambda x, y: x < y,
+    49: lambda x, y: x <= y, 50: lambda x, y: x == y, 51: lambda x, y: x != y, 52: lambda x, y: x > y,
+    53: lambda x, y: x >= y, 64: lambda x, y: x & y, 65: lambda x, y: x | y, 66: lambda x: ~x,
+}  # fmt: skip
