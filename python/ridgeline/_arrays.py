@@ -135,6 +135,13 @@ def read_floats(x, name):
     return array
 
 
+def namespace(x):
+    """The functions of the library that an array comes from."""
+    if hasattr(x, "__array_namespace__"):
+        return x.__array_namespace__()
+    return sys.modules[type(x).__module__.split(".")[0]]
+
+
 def _numpy():
     try:
         import numpy
@@ -156,26 +163,23 @@ def _new(like, array, shape, dtype):
             kind = _library.DTYPE_NAMES[dtype]
         made = _numpy().empty(shape, kind)
         return made, _read_numpy(made, "a result")
-    module = sys.modules[type(like).__module__.split(".")[0]]
-    space = getattr(module, "numpy", module)  # jax.numpy; cupy itself
-    name = _library.DTYPE_NAMES[dtype]
+    space, name = namespace(like), _library.DTYPE_NAMES[dtype]
     if not hasattr(space, "empty"):
-        raise Unsupported(f"no empty() for results in {module.__name__}: use CuPy, JAX or PyTorch on a GPU")
+        raise Unsupported(f"{type(like).__module__} has no empty() for results: use CuPy, JAX or PyTorch on a GPU")
     made = space.empty(shape, dtype=like.dtype if dtype == array.dtype else name)
     return made, read(made, "a result")
 
 
 def _returned(made, like):
-    """On the CPU results are numpy's memory; other libraries get them without a copy."""
+    """On the CPU results are numpy's memory; other libraries get them, without a copy where they can."""
     if _is_numpy(like) or not _is_numpy(made):
         return made
-    module = sys.modules[type(like).__module__.split(".")[0]]
-    for place in (getattr(module, "numpy", None), module, getattr(module, "dlpack", None)):
-        if hasattr(place, "from_dlpack"):
-            try:
-                return place.from_dlpack(made)
-            except Exception:  # it does not take this array: numpy's is a result as well
-                break
+    space = namespace(like)
+    for convert in (getattr(space, "from_dlpack", None), getattr(space, "asarray", None)):
+        try:
+            return convert(made)
+        except Exception:  # it does not take this array: numpy's is a result as well
+            continue
     return made
 
 

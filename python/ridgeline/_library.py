@@ -129,7 +129,10 @@ def version():
 def fail(status):
     """Raises what the last call of this thread said."""
     text = lib.rl_last_error().decode("utf-8", "replace")
-    raise errors.BY_STATUS.get(status, errors.InternalError)(text)
+    kind = errors.BY_STATUS.get(status, errors.InternalError)
+    if kind is errors.NotReady:  # the library names a function of C
+        text = text.split(": call the _warm_up")[0] + ": make the same call once before the capture"
+    raise kind(text)
 
 
 _contexts = {}  # (device type, id, threads) -> address

@@ -4,6 +4,7 @@ share a value."""
 import builtins
 import sys
 
+from ._arrays import namespace
 from ._calls import MOST_OPERANDS
 from .errors import InvalidArgument, Unsupported, WrongType
 from .score import _BINARY, _BOOL_OPERAND, _CONSTANT, _INT_OPERAND, _OPERAND, _POSITION, _WHERE, _on_torch
@@ -124,7 +125,7 @@ def _key(x):
 
 def _evaluate(x, sizes, like):
     """An expression of positions in whole numbers, on aranges along its axes."""
-    library = sys.modules["torch" if _on_torch(like) else type(like).__module__.split(".")[0]]
+    library = sys.modules["torch"] if _on_torch(like) else namespace(like)
 
     def array(values, axis=None):
         made = library.arange(values, device=like.device) if _on_torch(like) else library.arange(values)
