@@ -8,6 +8,9 @@ from ._options import read_causal, read_scale, read_window
 from .errors import InvalidArgument
 
 
+_on_tensors = None  # ridgeline.torch.attention, once it is needed
+
+
 def _is_torch(x):
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(x, torch.Tensor)
@@ -28,11 +31,12 @@ def attention(q, k, v, *, causal=False, window=None, scale=None, enable_gqa=Fals
     deterministic  gradients have the same bits from run to run
     score          a function f(s, b, h, i, j) of single scores, put between the product and the softmax
     """
+    global _on_tensors
     if _is_torch(q):
-        from .torch import attention as on_tensors
-
-        return on_tensors(q, k, v, causal=causal, window=window, scale=scale, enable_gqa=enable_gqa,
-                          return_lse=return_lse, deterministic=deterministic, score=score)  # fmt: skip
+        if _on_tensors is None:
+            from .torch import attention as _on_tensors
+        return _on_tensors(q, k, v, causal=causal, window=window, scale=scale, enable_gqa=enable_gqa,
+                           return_lse=return_lse, deterministic=deterministic, score=score)  # fmt: skip
     _refuse_tensors(k=k, v=v)
     options = Options(read_scale(scale), read_causal(causal), read_window(window), bool(deterministic))
     operands = ()

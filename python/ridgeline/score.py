@@ -23,6 +23,7 @@ _BINARY = {"add": 32, "subtract": 33, "multiply": 34, "divide": 35, "maximum": 3
 _COMPARE = {"less": 48, "less_equal": 49, "equal": 50, "not_equal": 51, "greater": 52, "greater_equal": 53}
 _LOGIC = {"and": 64, "or": 65, "not": 66}
 _WHERE = 67
+_KNOWN = {**_UNARY, **_BINARY, **_COMPARE, **_LOGIC}
 _ONLY_POSITIONS = ("floor_divide", "remainder")  # the kernels have no such operation
 _ALIASES = {
     "sub": "subtract", "mul": "multiply", "div": "divide", "true_divide": "divide", "truediv": "divide",
@@ -96,7 +97,7 @@ def apply(name, *args):
         return maximum(args[0], 0)
     if name == "pow" and len(args) == 2 and args[1] == 2:
         return apply("multiply", args[0], args[0])
-    known = {**_UNARY, **_BINARY, **_COMPARE, **_LOGIC}.get(name)
+    known = _KNOWN.get(name)
     inputs = tuple(_expression(x) for x in args)
     positions = all(x.positions for x in inputs)
     count = 1 if name in _UNARY or name == "not" else 2

@@ -1,6 +1,7 @@
 """attention() on numpy arrays and on whatever speaks DLPack: values, gradients, layouts, refusals."""
 
 import math
+import weakref
 
 import numpy as np
 import pytest
@@ -97,6 +98,9 @@ def test_any_library_that_speaks_dlpack_is_served_and_its_memory_let_go():
     out = ridgeline.attention(*wrapped)
     np.testing.assert_allclose(np.asarray(out), plain(q, k, v)[0], atol=1e-5)
     assert [x.exports for x in wrapped] == [1, 1, 1]
+    alive = [weakref.ref(x) for x in (q, k, v)]
+    del q, k, v, wrapped
+    assert [x() for x in alive] == [None] * 3
 
 
 def test_a_score_function_on_numpy_reads_tables_and_numpy_functions():
