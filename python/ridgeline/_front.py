@@ -43,7 +43,7 @@ def attention(q, k, v, *, causal=False, window=None, scale=None, enable_gqa=Fals
     if score is not None:
         from ._trace import trace_arrays
 
-        options.program, operands = trace_arrays(score, q, k, options)
+        operands = trace_arrays(score, q, k, options)
     out, lse = _arrays.forward(q, k, v, options, enable_gqa, operands)
     return (out, lse) if return_lse else out
 

@@ -13,77 +13,80 @@ _AXES = ("batch", "heads", "queries", "keys")
 
 
 class Operands:
-    """Those of one call."""
+    """What a function reads, in the order of its numbers: (tensor, index), index None for the whole tensor; or (None,
+    expression) for an expression of positions that the kernels cannot compute."""
 
-    def __init__(self, sizes, like):
-        self.sizes, self.like = sizes, like
-        self.tensors, self._known, self._evaluated, self._keep = [], {}, {}, []
+    def __init__(self):
+        self.list, self._known = [], {}
 
     def number(self, tensor, index):
         """The number of an operand, and the op that reads it."""
-        key = (id(tensor), None if index is None else tuple(_key(x) for x in index))
+        at = self._add((id(tensor), None if index is None else tuple(_key(x) for x in index)), (tensor, index))
+        kind = _dtype(tensor)
+        return at, _BOOL_OPERAND if kind == "bool" else _INT_OPERAND if "int" in kind else _OPERAND
+
+    def evaluated(self, expression):
+        return self._add(_key(expression), (None, expression)), _INT_OPERAND
+
+    def _add(self, key, what):
         if key not in self._known:
-            self._keep.append(tensor)
-            laid = self._lay(tensor, index)
-            if len(self.tensors) == MOST_OPERANDS:
+            if len(self.list) == MOST_OPERANDS:
                 raise Unsupported(f"a score function reads more than {MOST_OPERANDS} tensors")
-            self.tensors.append(laid)
-            self._known[key] = len(self.tensors) - 1
-        at = self._known[key]
-        kind = str(self.tensors[at].dtype).split(".")[-1]
-        return at, {"int32": _INT_OPERAND, "bool": _BOOL_OPERAND}.get(kind, _OPERAND)
+            self._known[key] = len(self.list)
+            self.list.append(what)
+        return self._known[key]
 
-    def _lay(self, tensor, index):
-        if _on_torch(tensor) != _on_torch(self.like):
-            raise WrongType("a score function reads tensors of the library that q is of: torch.from_numpy makes PyTorch's")
-        if index is None:
-            if len(tensor.shape) > 4:
-                raise InvalidArgument(f"a tensor of shape {tuple(tensor.shape)} in a score function has more than 4 axes")
-            laid = tensor[(None,) * (4 - len(tensor.shape))] if len(tensor.shape) < 4 else tensor
-        elif all(x.op == _POSITION or x.op == _CONSTANT for x in index) and self._apart(index):
-            laid = self._view(tensor, index)
+
+def _dtype(x):
+    return str(x.dtype).split(".")[-1]
+
+
+def lay(tensor, index, sizes, like):
+    """One operand for scores of these sizes [batch, heads, queries, keys]; `like` is q."""
+    if tensor is None:
+        return _as_int32(_evaluate(index, sizes, like))
+    if _on_torch(tensor) != _on_torch(like):
+        raise WrongType("a score function reads tensors of the library that q is of: torch.from_numpy makes PyTorch's")
+    if index is None:
+        if len(tensor.shape) > 4:
+            raise InvalidArgument(f"a tensor of shape {tuple(tensor.shape)} in a score function has more than 4 axes")
+        laid = tensor[(None,) * (4 - len(tensor.shape))] if len(tensor.shape) < 4 else tensor
+    elif all(x.op == _POSITION or x.op == _CONSTANT for x in index) and _apart(index):
+        laid = _view(tensor, index, sizes)
+    else:
+        laid = tensor[_places(index, tuple(tensor.shape), sizes, like)]
+    return _as_int32(laid) if "int" in _dtype(laid) and _dtype(laid) != "int32" else laid
+
+
+def _apart(index):
+    axes = [x.value for x in index if x.op == _POSITION]
+    return len(axes) == len(set(axes))
+
+
+def _view(tensor, index, sizes):
+    """table[h, i] as it lies: axes in order, those that are not read of size 1."""
+    picked, axes = [], []
+    for x, size in zip(index, tensor.shape):
+        if x.op == _CONSTANT:
+            picked.append(_whole(x.value))
         else:
-            laid = self._gathered(tensor, index)
-        return _as_int32(laid) if str(laid.dtype).split(".")[-1] in ("int64", "int16", "int8", "uint8") else laid
-
-    @staticmethod
-    def _apart(index):
-        axes = [x.value for x in index if x.op == _POSITION]
-        return len(axes) == len(set(axes))
-
-    def _view(self, tensor, index):
-        """table[h, i] as it lies: axes in order, those that are not read of size 1."""
-        picked, axes = [], []
-        for x, size in zip(index, tensor.shape):
-            if x.op == _CONSTANT:
-                picked.append(_whole(x.value))
-            else:
-                axis = x.value
-                if size < self.sizes[axis]:
-                    raise InvalidArgument(
-                        f"a table of shape {tuple(tensor.shape)} is read at {self.sizes[axis]} {_AXES[axis]}: it has {size}"
-                    )
-                picked.append(slice(0, self.sizes[axis]))
-                axes.append(axis)
+            axis = x.value
+            if size < sizes[axis]:
+                raise InvalidArgument(
+                    f"a table of shape {tuple(tensor.shape)} is read at {sizes[axis]} {_AXES[axis]}: it has {size}"
+                )
+            picked.append(slice(0, sizes[axis]))
+            axes.append(axis)
+    order = sorted(range(len(axes)), key=axes.__getitem__)
+    if order != list(range(len(axes))) or len(axes) < len(index):
         try:
             tensor = tensor[tuple(picked)]
         except IndexError as problem:
             raise InvalidArgument(f"a table in a score function: {problem}") from None
-        order = sorted(range(len(axes)), key=axes.__getitem__)
-        if axes:
-            tensor = tensor.permute(order) if hasattr(tensor, "permute") else tensor.transpose(order)
-        return tensor[tuple(slice(None) if axis in axes else None for axis in range(4))]
-
-    def _gathered(self, tensor, index):
-        places = _places(index, tuple(tensor.shape), self.sizes, self.like)
-        return tensor[places]
-
-    def evaluated(self, expression):
-        """An expression of positions as an integer operand."""
-        key = _key(expression)
-        if key not in self._evaluated:
-            self._evaluated[key] = _as_int32(_evaluate(expression, self.sizes, self.like))
-        return self.number(self._evaluated[key], None)
+        tensor = tensor.permute(order) if hasattr(tensor, "permute") else tensor.transpose(order)
+        picked = [slice(None)] * len(axes)
+    places = dict(zip(sorted(axes), picked))
+    return tensor[tuple(places.get(axis) for axis in range(4))]  # None where the table has no such axis
 
 
 def _whole(value):

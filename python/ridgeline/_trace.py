@@ -5,8 +5,8 @@ import math
 import threading
 
 from . import _library
-from ._calls import strided
-from ._operands import Operands
+from ._calls import Options, strided
+from ._operands import Operands, lay
 from .errors import InvalidArgument, WrongType
 from .score import (
     _BINARY,
@@ -151,17 +151,25 @@ def _program(nodes):
         return _programs[key]
 
 
-def trace(score, sizes, like, mask):
-    """Calls score(s, b, h, i, j) once. Gives the program and its operands; takes a mask out where it can."""
+class Traced:
+    """A program, the operands that it reads, and the mask that is left for the kernels to apply."""
+
+    def __init__(self, program, operands, mask):
+        self.program, self.operands = program, operands
+        self.causal, self.window = mask.causal, mask.window
+
+
+def trace(score, causal=0, window=0):
+    """Calls score(s, b, h, i, j) once; takes a mask out of it where it can."""
     if not callable(score):
         raise WrongType(f"score is {score!r}: pass a function of s, b, h, i and j")
     positions = [Expression(_POSITION, (), axis, False, True) for axis in range(4)]
     result = _expression(score(Expression(_SCORE), *positions))
     if result.condition:
         raise InvalidArgument("the score function gives a condition: use where(condition, s, -math.inf)")
-    laid = Operands(sizes, like)
-    nodes = _nodes(_split_mask(result, mask), laid)
-    return _program(nodes), laid.tensors
+    operands, mask = Operands(), Options(causal=causal, window=window)
+    nodes = _nodes(_split_mask(result, mask), operands)
+    return Traced(_program(nodes), operands.list, mask)
 
 
 def sizes_of(q, k):
@@ -169,9 +177,12 @@ def sizes_of(q, k):
     return (*strided(q, q)[0][:3], k[-2])
 
 
-def trace_arrays(score, q, k, mask):
-    """trace() for arrays that are no PyTorch tensors."""
+def trace_arrays(score, q, k, options):
+    """For arrays that are no PyTorch tensors: puts the program into the options, and gives its operands."""
     for name, x in (("q", q), ("k", k)):
         if not hasattr(x, "shape") or not 2 <= len(x.shape) <= 4:
             raise WrongType(f"{name} is {type(x).__name__}: pass an array of 2 to 4 axes")
-    return trace(score, sizes_of(tuple(q.shape), tuple(k.shape)), q, mask)
+    traced = trace(score, options.causal, options.window)
+    options.program, options.causal, options.window = traced.program, traced.causal, traced.window
+    sizes = sizes_of(tuple(q.shape), tuple(k.shape))
+    return [lay(tensor, index, sizes, q) for tensor, index in traced.operands]

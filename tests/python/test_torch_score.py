@@ -110,10 +110,7 @@ def test_operators_mean_what_they_mean_on_tensors():
 
 def test_a_causal_mask_and_a_window_are_taken_out_so_that_tiles_are_skipped():
     from ridgeline import _trace
-    from ridgeline._calls import Options
 
-    q, k, v = small()
-    sizes = (BATCH, HEADS, LENGTH, LENGTH)
     for function, causal, window in [
         (lambda s, b, h, i, j: where(i >= j, s, -math.inf), 1, 0),
         (lambda s, b, h, i, j: where((j <= i) & (i - j < 9), s * 2, -math.inf), 1, 9),
@@ -122,9 +119,8 @@ def test_a_causal_mask_and_a_window_are_taken_out_so_that_tiles_are_skipped():
         (lambda s, b, h, i, j: where(i > j, s, -math.inf), 0, 0),
         (lambda s, b, h, i, j: where(i >= j, s, 0), 0, 0),
     ]:
-        options = Options()
-        _trace.trace(function, sizes, q, options)
-        assert (options.causal, options.window) == (causal, window)
+        traced = _trace.trace(function)
+        assert (traced.causal, traced.window) == (causal, window)
     seen = (AT >= TO) & (AT - TO < 9)
     close(lambda s, b, h, i, j: where((j <= i) & (i - j < 9), s * 2, -math.inf), lambda s: (s * 2).masked_fill(~seen, -math.inf))
 
@@ -157,3 +153,50 @@ def test_a_function_is_compiled_once_however_often_it_is_written():
     for cap in (11.0, 11.0, 11.0):
         ridgeline.attention(q, k, v, score=lambda s, b, h, i, j, cap=cap: cap * torch.tanh(s / cap))
     assert len(_trace._programs) == before + 1
+
+
+def test_a_trace_is_kept_only_while_nothing_that_it_saw_has_changed():
+    from ridgeline.torch import _score
+
+    q, k, v = small()
+    table, factor = torch.rand(HEADS), 2.0
+
+    def attend():
+        return ridgeline.attention(q, k, v, score=lambda s, b, h, i, j: s * factor + table[h] * j)
+
+    def expected(slopes, factor):
+        return plain(q, k, v, score=lambda s: s * factor + slopes[:, None, None] * TO)[0]
+
+    for _ in range(2):
+        assert torch.allclose(attend(), expected(table, 2.0), atol=1e-5)
+    kept = len(_score._traces)
+    assert torch.allclose(attend(), expected(table, 2.0), atol=1e-5) and len(_score._traces) == kept
+    table.add_(1)  # in place
+    assert torch.allclose(attend(), expected(table, 2.0), atol=1e-5) and len(_score._traces) == kept
+    table = torch.rand(HEADS)  # another tensor
+    assert torch.allclose(attend(), expected(table, 2.0), atol=1e-5) and len(_score._traces) == kept
+    factor = 3.0
+    assert torch.allclose(attend(), expected(table, 3.0), atol=1e-5) and len(_score._traces) == kept + 1
+
+    class Holder:
+        table = torch.rand(HEADS)
+
+    for value in (torch.rand(HEADS), torch.rand(HEADS)):  # hidden in an object, or turned into a number: never kept
+        Holder.table = value
+        for score in (lambda s, b, h, i, j: s + Holder.table[h] * j, lambda s, b, h, i, j: s + float(value[0]) * j):
+            out = ridgeline.attention(q, k, v, score=score)
+            slopes = value if "Holder" in score.__code__.co_freevars else value[:1].expand(HEADS)
+            assert torch.allclose(out, plain(q, k, v, score=lambda s, slopes=slopes: s + slopes[:, None, None] * TO)[0], atol=1e-5)
+    assert len(_score._traces) == kept + 1
+
+
+def test_one_table_under_two_names_is_not_taken_for_two():
+    q, k, v = small()
+
+    def attend(first, second):
+        return ridgeline.attention(q, k, v, score=lambda s, b, h, i, j: s + first[h] - second[h] * j)
+
+    one, two = torch.rand(HEADS), torch.rand(HEADS)
+    for first, second in ((one, one), (one, two), (two, two)):
+        expected, _ = plain(q, k, v, score=lambda s, a=first, b=second: s + a[:, None, None] - b[:, None, None] * TO)
+        assert torch.allclose(attend(first, second), expected, atol=1e-5)

@@ -1,34 +1,104 @@
 """Attention with a score function on PyTorch tensors, with gradients of the tensors that the function reads."""
 
+import types
+
 import torch
 
 from .._calls import Options
+from .._operands import lay
 from .._options import check_shapes
 from .._trace import sizes_of, trace
 from ..score import Expression, _foreign
 from . import _kernels
 
 
-class _ReadTables(torch.overrides.TorchFunctionMode):
-    """Sees `table[h]`, where the table is an ordinary tensor, while a function is traced."""
+class _Tracing(torch.overrides.TorchFunctionMode):
+    """Sees `table[h]`, where the table is an ordinary tensor, and whether values of tensors were looked at."""
+
+    def __init__(self):
+        super().__init__()
+        self.looked = False
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
-        if function is _GET_ITEM or getattr(function, "__name__", "") == "__getitem__":
+        name = getattr(function, "__name__", "")
+        if name == "__getitem__":
             index = args[1] if isinstance(args[1], tuple) else (args[1],)
             if any(isinstance(x, Expression) for x in index):
                 return _foreign("getitem", args, None)
+        if name != "__get__":  # shapes and dtypes
+            self.looked = True
         return function(*args, **(kwargs or {}))
 
 
-_GET_ITEM = torch.Tensor.__getitem__
+_KNOWN_LIBRARIES = ("torch", "math", "ridgeline", "builtins")
+_NUMBERS = (int, float, bool, str, type(None))
+_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
+_MOST_TRACES = 256
+_traces = {}  # by code and captured values -> (traced, numbers of captured values that are the operands)
+
+
+def _captured(score):
+    """The values that a plain function reads from outside, and a key of all that its trace depends on. Two Nones where that
+    cannot be seen: a function that calls others, or reads attributes of objects."""
+    if type(score) is not types.FunctionType or score.__kwdefaults__:
+        return None, None
+    code = score.__code__
+    if any(isinstance(constant, types.CodeType) for constant in code.co_consts):
+        return None, None
+    try:
+        values = [cell.cell_contents for cell in score.__closure__ or ()]
+    except ValueError:  # a name that has no value yet
+        return None, None
+    values += score.__defaults__ or ()
+    outside = score.__globals__
+    values += [outside[name] for name in code.co_names if name in outside]
+    key, first = [code], {}
+    for i, value in enumerate(values):
+        if isinstance(value, torch.Tensor):
+            key.append((first.setdefault(id(value), i), value.shape, value.dtype))
+        elif isinstance(value, _NUMBERS):
+            key.append((type(value), repr(value)))
+        elif isinstance(value, types.ModuleType):
+            if value.__name__.split(".")[0] not in _KNOWN_LIBRARIES:
+                return None, None
+            key.append(value.__name__)
+        elif isinstance(value, _FUNCTIONS) and str(value.__module__).split(".")[0] in _KNOWN_LIBRARIES:
+            key.append(id(value))
+        else:
+            return None, None
+    return values, key
+
+
+def _trace(score, causal, window):
+    """The traced function, and its operands as (tensor, index)."""
+    values, key = _captured(score)
+    if key is not None:
+        key = (*key, causal, window)
+        kept = _traces.get(key)
+        if kept is not None:
+            traced, numbers = kept
+            return traced, [(None if number is None else values[number], index)
+                            for number, (_, index) in zip(numbers, traced.operands)]  # fmt: skip
+    with _Tracing() as seen:
+        traced = trace(score, causal, window)
+    operands = list(traced.operands)
+    if key is not None and not seen.looked:
+        places = {id(value): i for i, value in reversed(list(enumerate(values)))}
+        if all(tensor is None or id(tensor) in places for tensor, _ in operands):
+            numbers = [None if tensor is None else places[id(tensor)] for tensor, _ in operands]
+            traced.operands = [(None, index) for _, index in operands]  # keeps no tensor alive
+            if len(_traces) >= _MOST_TRACES:
+                _traces.clear()
+            _traces[key] = traced, numbers
+    return traced, operands
 
 
 class _ScoredAttention(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, options, deterministic, q, k, v, *operands):
+    def forward(ctx, options, q, k, v, *operands):
         out, lse = _kernels.forward(q, k, v, options.scale, options.causal, options.window, options.program, operands)
         ctx.save_for_backward(q, k, v, out, lse, *operands)
-        ctx.options, ctx.deterministic = options, deterministic
+        ctx.options = options
         ctx.mark_non_differentiable(lse)
         return out, lse
 
@@ -37,21 +107,22 @@ class _ScoredAttention(torch.autograd.Function):
     def backward(ctx, d_out, _):
         q, k, v, out, lse, *operands = ctx.saved_tensors
         options = ctx.options
-        wanted = tuple(bool(x) for x in ctx.needs_input_grad[5:])
+        wanted = tuple(bool(x) for x in ctx.needs_input_grad[4:])
         gradients = _kernels.backward(d_out, q, k, v, out, lse, options.scale, options.causal, options.window,
-                                      ctx.deterministic, options.program, operands, wanted)  # fmt: skip
-        return (None, None, *gradients)
+                                      options.deterministic, options.program, operands, wanted)  # fmt: skip
+        return (None, *gradients)
 
 
 def scored(score, q, k, v, scale, causal, window, deterministic):
     _kernels.check_tensors((("q", q), ("k", k), ("v", v)))
     check_shapes(q.shape, k.shape, v.shape, True)
-    options = Options(scale, causal, window)
-    with _ReadTables():
-        options.program, operands = trace(score, sizes_of(q.shape, k.shape), q, options)
+    traced, recipes = _trace(score, causal, window)
+    sizes = sizes_of(q.shape, k.shape)
+    operands = [lay(tensor, index, sizes, q) for tensor, index in recipes]
     for i, x in enumerate(operands):
         _kernels.check_operand(x, f"tensor {i} of the score function", q.device)
-    return _ScoredAttention.apply(options, deterministic, q, k, v, *operands)
+    options = Options(scale, traced.causal, traced.window, deterministic, traced.program)
+    return _ScoredAttention.apply(options, q, k, v, *operands)
 
 
 if hasattr(torch, "compiler") and hasattr(torch.compiler, "disable"):
