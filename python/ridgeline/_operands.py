@@ -7,7 +7,7 @@ import sys
 from ._arrays import namespace
 from ._calls import MOST_OPERANDS
 from .errors import InvalidArgument, Unsupported, WrongType
-from .score import _BINARY, _BOOL_OPERAND, _CONSTANT, _INT_OPERAND, _OPERAND, _POSITION, _WHERE, _on_torch
+from .score import _BINARY, _BOOL_OPERAND, _CONSTANT, _INT_OPERAND, _OPERAND, _POSITION, _UNARY, _WHERE, Expression, _on_torch
 
 _AXES = ("batch", "heads", "queries", "keys")
 
@@ -54,7 +54,9 @@ def lay(tensor, index, sizes, like):
     elif all(x.op == _POSITION or x.op == _CONSTANT for x in index) and _apart(index):
         laid = _view(tensor, index, sizes)
     else:
-        laid = tensor[_places(index, tuple(tensor.shape), sizes, like)]
+        laid = _diagonals(tensor, index, sizes) if _on_torch(tensor) else None
+        if laid is None:
+            laid = tensor[_places(index, tuple(tensor.shape), sizes, like)]
     return _as_int32(laid) if "int" in _dtype(laid) and _dtype(laid) != "int32" else laid
 
 
@@ -87,6 +89,52 @@ def _view(tensor, index, sizes):
         picked = [slice(None)] * len(axes)
     places = dict(zip(sorted(axes), picked))
     return tensor[tuple(places.get(axis) for axis in range(4))]  # None where the table has no such axis
+
+
+def _diagonals(tensor, index, sizes):
+    """table[h, i - j + c] or table[h, j - i + c] as windows of the table: no matrix of places, and a gradient that adds up
+    along diagonals. None: the index has another form."""
+    shift = _difference(index[-1])
+    if shift is None or not all(x.op in (_POSITION, _CONSTANT) for x in index[:-1]) or not _apart(index[:-1]):
+        return None
+    if any(x.op == _POSITION and x.value > 1 for x in index[:-1]) or tensor.dtype.is_complex:
+        return None
+    sign, constant = shift
+    _, _, queries, keys = sizes
+    begin = constant - (keys - 1 if sign > 0 else queries - 1)
+    if begin < 0 or begin + queries + keys - 1 > tensor.shape[-1]:
+        return None  # _places says what is wrong, or counts from the end
+    last = Expression(_POSITION, (), 3, False, True)  # stands for all that is read of the last axis
+    read = queries + keys - 1
+    rows = _view(tensor.narrow(-1, begin, read), (*index[:-1], last), (*sizes[:3], read))[:, :, 0]
+    rows = rows.float() if tensor.is_floating_point() else rows  # sums of the gradient are in fp32
+    rows = rows.flip(-1) if sign > 0 else rows
+    return rows.unfold(-1, keys, 1).flip(-2).to(tensor.dtype)
+
+
+def _difference(x):
+    """(1, c) for i - j + c, (-1, c) for j - i + c, in any order of its sums; else None."""
+    factors = _linear(x)
+    if factors is None or factors[0] or factors[1]:
+        return None
+    return (factors[2], factors[4]) if factors[2] == -factors[3] and factors[2] in (1, -1) else None
+
+
+def _linear(x):
+    """Factors of b, h, i, j and the constant of a sum; None: it is no sum."""
+    if x.op == _CONSTANT:
+        return (0, 0, 0, 0, _whole(x.value))
+    if x.op == _POSITION:
+        return tuple(int(axis == x.value) for axis in range(4)) + (0,)
+    parts = [_linear(each) for each in x.inputs]
+    if None in parts:
+        return None
+    if x.op == _UNARY["negate"]:
+        return tuple(-a for a in parts[0])
+    if x.op in (_BINARY["add"], _BINARY["subtract"]):
+        sign = 1 if x.op == _BINARY["add"] else -1
+        return tuple(a + sign * b for a, b in zip(*parts))
+    return None
 
 
 def _whole(value):

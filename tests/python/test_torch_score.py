@@ -98,6 +98,20 @@ def test_whole_tensors_are_broadcast():
     close(lambda s, b, h, i, j: one * s, lambda s: one * s)
 
 
+def test_tables_are_read_along_diagonals_from_either_side_and_from_the_end():
+    table = torch.randn(HEADS, 2 * LENGTH + 5)
+    steps = torch.randn(BATCH, 3 * LENGTH)
+    n = LENGTH
+    close(lambda s, b, h, i, j: s + table[h, i - j + n], lambda s: s + table[:, AT - TO + n])
+    close(lambda s, b, h, i, j: s + table[h, n + 2 + j - i], lambda s: s + table[:, TO - AT + n + 2])
+    close(lambda s, b, h, i, j: s + steps[b, -(i - j) + n], lambda s: s + steps[:, None][:, :, TO - AT + n])
+    close(lambda s, b, h, i, j: s + table[1, i - j + n], lambda s: s + table[1, AT - TO + n])
+    close(lambda s, b, h, i, j: s + table[h, i - j], lambda s: s + table[:, AT - TO])  # counts from the end
+    close(lambda s, b, h, i, j: s + table[h, i + j], lambda s: s + table[:, AT + TO])
+    with pytest.raises(ridgeline.InvalidArgument, match="an axis of"):
+        close(lambda s, b, h, i, j: s + table[h, i - j + 2 * n], lambda s: s)
+
+
 def test_operators_mean_what_they_mean_on_tensors():
     close(lambda s, b, h, i, j: abs(-s) ** 2 / 4 - 1, lambda s: s**2 / 4 - 1)
     close(lambda s, b, h, i, j: torch.clamp(s, -1, 1) + torch.maximum(s, i * 0.01), lambda s: s.clamp(-1, 1) + torch.maximum(
