@@ -1,5 +1,8 @@
 // MPI behind the interface of plugins; built once for each implementation that is installed (Open
 // MPI, MPICH), because their types have no common layout.
+// The C++ bindings of both would ask for libraries of their own.
+#define OMPI_SKIP_MPICXX
+#define MPICH_SKIP_MPICXX
 #include <mpi.h>
 
 #include <climits>
