@@ -32,11 +32,7 @@ def our_samples(args, ranks):
                         ",".join(str(size * MIB) for size in args.size), "--no-verify", "-w", str(args.warmups),
                         "-r", str(args.samples), "--results-dir", folder], check=True, stdout=subprocess.DEVNULL)
         records = [json.loads(line) for line in (pathlib.Path(folder) / "comm/comm.jsonl").open()]
-    found = {}
-    for record in records:
-        slowest = next(series for series in record["series"] if series["name"] == "slowest_rank")
-        found[record["workload"]["bytes"]] = slowest["samples_ms"]
-    return found
+    return {record["workload"]["bytes"]: record["series"]["slowest_rank"]["samples_ms"] for record in records}
 
 
 def torch_rank(args):
@@ -49,14 +45,19 @@ def torch_rank(args):
     for size in args.size:
         data = torch.zeros(size * MIB // 4)
         samples = []
-        for sample in range(-args.warmups, args.samples):
+        warm_since, warmups, more = time.perf_counter(), 0, torch.ones(1)
+        while more.item():  # as many as ridgeline takes: 50 ms at least
+            dist.all_reduce(data)
+            warmups += 1
+            more[0] = warmups < args.warmups or time.perf_counter() - warm_since < 0.05
+            dist.broadcast(more, 0)
+        for _ in range(args.samples):
             dist.barrier()
             began = time.perf_counter()
             dist.all_reduce(data)
             slowest = torch.tensor([1e3 * (time.perf_counter() - began)], dtype=torch.float64)
             dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
-            if sample >= 0:
-                samples.append(slowest.item())
+            samples.append(slowest.item())
         found[size * MIB] = samples
     if dist.get_rank() == 0:
         print(json.dumps(found), flush=True)

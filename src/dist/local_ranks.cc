@@ -16,7 +16,7 @@ namespace ridgeline {
 namespace {
 
 constexpr double kLookS = 0.02;    // between looks at whether a rank has ended
-constexpr double kOthersS = 0.25;  // in which those that end because of the first one end, too
+constexpr double kOthersS = 0.25;  // in which the rank that caused the end of others is seen, too
 constexpr size_t kShownErrors = 400;
 
 std::filesystem::path activity_file(const std::filesystem::path& folder, int rank) {
@@ -92,25 +92,31 @@ std::optional<std::string> LocalRanks::read_line(const ChildProcess::Patience& p
 // The rank that ended first is the one whose end the others did not cause: they end with exit code
 // 4 when they see it.
 void LocalRanks::report_end() {
-  std::this_thread::sleep_for(std::chrono::duration<double>(kOthersS));
-  std::vector<bool> ended;
-  for (const auto& rank : ranks_) ended.push_back(rank->has_ended());
-  std::vector<std::string> doing, how;
-  for (int rank = 0; rank < options_.ranks; ++rank)
-    doing.push_back(activity_in(activity_file(folder_.path(), rank)));
-  for (const auto& rank : ranks_) how.push_back(rank->end(0));
+  const double deadline = monotonic_s() + kOthersS;
   size_t culprit = ranks_.size();
-  for (const bool by_itself : {true, false})
-    for (size_t rank = 0; rank < ranks_.size() && culprit == ranks_.size(); ++rank)
-      if (ended[rank] && (!by_itself || how[rank] != "exit code 4")) culprit = rank;
-  if (culprit == ranks_.size()) culprit = 0;  // it does not listen, but has not ended
-  const std::string& at = doing[culprit];
+  std::string how;
+  while (culprit == ranks_.size()) {
+    const bool is_last_look = monotonic_s() > deadline;
+    for (size_t rank = 0; rank < ranks_.size() && culprit == ranks_.size(); ++rank) {
+      if (!ranks_[rank]->has_ended()) continue;
+      how = ranks_[rank]->end(0);
+      if (how != "exit code 4" || is_last_look) culprit = rank;
+    }
+    if (is_last_look) break;
+    if (culprit == ranks_.size())
+      std::this_thread::sleep_for(std::chrono::duration<double>(kLookS));
+  }
+  if (culprit == ranks_.size()) {  // it does not listen, but has not ended
+    culprit = 0;
+    how = ranks_[0]->end(0);
+  }
+  const std::string at = activity_in(activity_file(folder_.path(), static_cast<int>(culprit)));
   std::string said = ranks_[culprit]->last_errors();
   while (!said.empty() && said.back() == '\n') said.pop_back();
   ranks_.clear();
   throw Error(ErrorKind::environment,
               fmt::format("rank {} of {} ended with {} while it was at: {}{}", culprit,
-                          options_.ranks, how[culprit], at.empty() ? "its start" : at,
+                          options_.ranks, how, at.empty() ? "its start" : at,
                           said.empty() ? "" : "; it said: " + printable(said, kShownErrors)),
               "the other ranks have been ended");
 }
