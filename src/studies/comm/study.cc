@@ -157,6 +157,7 @@ StudyInfo comm_study() {
           .title = "Collectives",
           .table = comm_summary,
           .notes = comm_notes,
+          .sections = {comm_section},
           .takes_turns = false,
           .turn = 11};
 }

@@ -11,13 +11,10 @@
 #include "base/units.h"
 #include "dist/collective.h"
 #include "report/record_cells.h"
-#include "report/verdicts.h"
 #include "studies/comm/fit.h"
 
 namespace ridgeline {
 namespace {
-
-constexpr const char* kPhase = "slowest_rank";
 
 std::vector<const Record*> comm_rows(std::span<const Record> records) {
   return rows_of_study(records, "comm");
@@ -28,7 +25,7 @@ int64_t whole_of(const Record& record, const char* key) {
 }
 
 std::optional<double> median_ms(const Record& record) {
-  return statistic(record, kPhase, &Statistics::median_ms);
+  return statistic(record, kCommPhase, &Statistics::median_ms);
 }
 
 // What the rows of one curve over sizes share.
@@ -99,7 +96,7 @@ void compare_backends(const std::vector<const Record*>& rows, Verdicts& verdicts
         for (const Record* next : group)
           if (base->implementation == backends[i] && next->implementation == backends[0] &&
               whole_of(*base, "bytes") == whole_of(*next, "bytes"))
-            speedup.add(base, next, kPhase, size_text(*base));
+            speedup.add(base, next, kCommPhase, size_text(*base));
       if (speedup.count() == 0) continue;
       if (!speedup.mostly_decided()) {
         ++undecided;
@@ -114,8 +111,10 @@ void compare_backends(const std::vector<const Record*>& rows, Verdicts& verdicts
     }
   }
   if (undecided > 0)
-    notes.push_back(fmt::format("{} comparison{} of backends undecided: {}", undecided,
-                                undecided == 1 ? " is" : "s are", reasons.text()));
+    notes.push_back(fmt::format(
+        "of backends, {} undecided: {}",
+        undecided == 1 ? "1 comparison is" : fmt::format("{} comparisons are", undecided),
+        reasons.text()));
 }
 
 // From the smallest to the largest size of a curve, beside its fit.
@@ -205,11 +204,11 @@ Table comm_csv(std::span<const Record> records) {
     for (auto which :
          {&Statistics::median_ms, &Statistics::mean_ms, &Statistics::std_ms, &Statistics::min_ms,
           &Statistics::median_low_ms, &Statistics::median_high_ms})
-      row.push_back(cell(statistic(*record, kPhase, which)));
+      row.push_back(cell(statistic(*record, kCommPhase, which)));
     for (const char* series : {"mean_rank", "fastest_rank"})
       row.push_back(cell(statistic(*record, series, &Statistics::median_ms)));
     for (const char* metric : {"algbw_gb_per_s", "busbw_gb_per_s"})
-      row.push_back(cell(metric_of(*record, kPhase, metric)));
+      row.push_back(cell(metric_of(*record, kCommPhase, metric)));
     const CommFit* fit = find_fit(fits, *record);
     row.push_back(fit ? cell(1e6 * fit->alpha_s) : "");
     row.push_back(fit ? cell(fit->beta_bytes_per_s / 1e9) : "");
@@ -240,11 +239,11 @@ Table comm_summary(std::span<const Record> records) {
         {record->implementation, text_of(record->workload, "collective"),
          text_of(record->workload, "dtype"), text_of(record->workload, "ranks"), size_text(*record),
          cell(median_ms(*record), "{:.3f}"),
-         record->status == Status::ok ? cell(in_run_percent(*record, kPhase), "{:.1f}") : "",
+         record->status == Status::ok ? cell(in_run_percent(*record, kCommPhase), "{:.1f}") : "",
          cell(statistic(*record, "mean_rank", &Statistics::median_ms), "{:.3f}"),
          cell(statistic(*record, "fastest_rank", &Statistics::median_ms), "{:.3f}"),
-         cell(metric_of(*record, kPhase, "algbw_gb_per_s"), "{:.2f}"),
-         cell(metric_of(*record, kPhase, "busbw_gb_per_s"), "{:.2f}"),
+         cell(metric_of(*record, kCommPhase, "algbw_gb_per_s"), "{:.2f}"),
+         cell(metric_of(*record, kCommPhase, "busbw_gb_per_s"), "{:.2f}"),
          fit ? fmt::format("{:.0f}", 1e6 * fit->alpha_s) : "",
          fit ? fmt::format("{:.2f}", fit->beta_bytes_per_s / 1e9) : "",
          fit ? fmt::format("{:.0f}", 100 * fit->worst_residual) : "",
@@ -254,9 +253,13 @@ Table comm_summary(std::span<const Record> records) {
 }
 
 std::vector<std::string> comm_notes(std::span<const Record> records) {
+  Verdicts verdicts(records);
+  return comm_notes(records, verdicts);
+}
+
+std::vector<std::string> comm_notes(std::span<const Record> records, Verdicts& verdicts) {
   const std::vector<const Record*> rows = comm_rows(records);
   std::vector<std::string> notes;
-  Verdicts verdicts(records);
   compare_backends(rows, verdicts, notes);
   explain_ranks(rows, notes);
   explain_sizes(rows, fits_of(rows), notes);

@@ -6,9 +6,13 @@
 #include <vector>
 
 #include "measure/record.h"
+#include "report/page/sections.h"
 #include "report/terminal/table.h"
+#include "report/verdicts.h"
 
 namespace ridgeline {
+
+inline constexpr const char* kCommPhase = "slowest_rank";  // the series that counts
 
 // One row per record: backend, library, device, collective, dtype, ranks, bytes, median_ms (of the
 // slowest rank in each sample, as are mean_ms, std_ms and min_ms), mean_rank_ms, fastest_rank_ms,
@@ -18,6 +22,10 @@ Table comm_csv(std::span<const Record> records);
 Table comm_summary(std::span<const Record> records);
 
 // How backends compare, and how times grow with sizes and ranks.
+std::vector<std::string> comm_notes(std::span<const Record> records, Verdicts& verdicts);
 std::vector<std::string> comm_notes(std::span<const Record> records);
+
+// Of reports.
+ReportSection comm_section(const ReportContext& context);
 
 }  // namespace ridgeline
