@@ -351,7 +351,7 @@ TEST(StudyCommand, TheCommandsItPrintsCanBePasted) {
     EXPECT_TRUE(contains(out.substr(end), pasted.out)) << line.str() << '\n' << pasted.out;
     ++commands;
   }
-  EXPECT_EQ(commands, 10);
+  EXPECT_EQ(commands, 11);
 }
 
 TEST(StudyCommand, TheModelIsAsSmallAsTheBudgetAsks) {
