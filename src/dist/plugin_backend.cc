@@ -34,7 +34,7 @@ constexpr int64_t kPieceBytes = 1 << 20;
 class PluginBackend final : public HostBackend {
  public:
   PluginBackend(std::string_view name, const PluginOptions& options, RidgelinePluginOpen* open)
-      : prefix_(options.prefix), store_(options.store) {
+      : prefix_(options.prefix), store_(options.store), before_failing_(options.before_failing) {
     const std::string address = store_->local_address();
     const RidgelinePluginOptions plain{.abi = RIDGELINE_PLUGIN_ABI,
                                        .rank = options.rank,
@@ -116,6 +116,7 @@ class PluginBackend final : public HostBackend {
 
   void check(int outcome, const Collective& what) const {
     if (outcome == 0) return;
+    if (before_failing_) before_failing_();
     throw Error(ErrorKind::environment,
                 fmt::format("{} failed on rank {} in {}: {}", calls_.library, facts_.rank,
                             describe(what), calls_.last_error(calls_.state)));
@@ -168,6 +169,7 @@ class PluginBackend final : public HostBackend {
 
   std::string prefix_;
   StoreClient* store_;
+  std::function<void()> before_failing_;
   RidgelinePluginCalls calls_ = {};
   CommunicatorFacts facts_;
   std::vector<char> received_;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -28,9 +29,10 @@ std::filesystem::path plugin_file(std::string_view name);
 
 struct PluginOptions {
   int rank = 0, size = 1;
-  double timeout_s = 600;  // for one operation
-  std::string prefix;      // of its keys in the store
-  StoreClient* store;      // must outlive the backend
+  double timeout_s = 600;                     // for one operation
+  std::string prefix;                         // of its keys in the store
+  StoreClient* store;                         // must outlive the backend
+  std::function<void()> before_failing = {};  // called when a collective has failed
 };
 // Throws an unsupported error where the plugin is not there, an environment error where its library
 // refuses or counts the ranks differently than the launcher.

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <charconv>
+#include <csignal>
 #include <exception>
 #include <thread>
 
@@ -22,6 +23,7 @@ namespace {
 using namespace store_message;
 
 constexpr double kWatchTickS = 0.2;
+constexpr useconds_t kWatchUs = 1'000'000;
 constexpr double kLeaveS = 10;  // that rank 0 waits for the others at the end
 
 // Rank 0 has been given any free port, and writes it where the others look for it.
@@ -105,6 +107,7 @@ class World::Watch {
 
 World::World(const LaunchedRank& launched, WorldOptions options)
     : launched_(launched), options_(std::move(options)), exceptions_(std::uncaught_exceptions()) {
+  std::signal(SIGPIPE, SIG_IGN);  // libraries write to ranks that are gone
   const std::string activity = environment(kActivityVariable);
   activity_ =
       activity.empty() ? std::make_unique<Activity>() : std::make_unique<Activity>(activity);
@@ -144,7 +147,10 @@ std::unique_ptr<Communicator> World::communicator(const std::string& backend) {
                                     .size = size(),
                                     .timeout_s = options_.collective_s,
                                     .prefix = fmt::format("{}/{}/", backend, communicators_++),
-                                    .store = store_.get()});
+                                    .store = store_.get(),
+                                    // A library that fails mostly does so because a rank is gone:
+                                    // the watch names it and ends this process.
+                                    .before_failing = [] { usleep(kWatchUs); }});
   activity_->set("");
   return make_host_communicator(std::move(opened), activity_.get());
 }

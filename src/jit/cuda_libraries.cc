@@ -362,6 +362,10 @@ const CudaLibrary& cuda_library(std::string_view stem) {
     static const CudaLibrary cupti = find_for_driver("cupti");
     return cupti;
   }
+  if (stem == "nccl") {
+    static const CudaLibrary nccl = find_for_driver("nccl");
+    return nccl;
+  }
   throw Error(ErrorKind::internal, fmt::format("no CUDA library is called '{}'", stem));
 }
 

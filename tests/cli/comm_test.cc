@@ -158,6 +158,7 @@ class MadeUpLauncher {
     return all;
   }
   const std::vector<std::string>& said() const { return said_; }
+  void kill_rank(size_t rank) { kill(processes_[rank]->id(), SIGKILL); }
 
  private:
   std::vector<std::unique_ptr<ChildProcess>> processes_;
@@ -200,6 +201,21 @@ TEST(CommUnderLaunchers, NamesRanksThatWereStartedWithOtherFlags) {
   EXPECT_EQ(srun.endings(), std::vector<std::string>(2, "exit code 4"));
   for (const std::string& said : srun.said())
     EXPECT_TRUE(contains(said, "rank 1 (host ") && contains(said, "--dtype bf16")) << said;
+}
+
+TEST(CommUnderLaunchers, EndsOnAllRanksWhenOneDiesAndNamesIt) {
+  if (!is_built("gloo")) GTEST_SKIP() << "no libgloo-dev";
+  const Sandbox sandbox;
+  MadeUpLauncher srun(sandbox, slurm_ranks(3),
+                      {{"comm", "--backend", "gloo", "--size", "4MB", "-r", "20000"}});
+  usleep(1'000'000);
+  srun.kill_rank(1);
+  EXPECT_EQ(srun.endings(),
+            (std::vector<std::string>{"exit code 4", "signal 9 (Killed)", "exit code 4"}));
+  for (const size_t survivor : {0, 2})
+    EXPECT_TRUE(contains(srun.said()[survivor], "rank 1 (host ") &&
+                contains(srun.said()[survivor], "has died; rank "))
+        << srun.said()[survivor];
 }
 
 // The ranks among the children of a process.
