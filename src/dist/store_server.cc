@@ -34,23 +34,6 @@ constexpr double kTickS = 0.2;
 constexpr double kBeatS = 1;
 constexpr size_t kShownConfiguration = 160;
 
-struct Connection {
-  FileDescriptor socket;
-  double began = 0;
-  std::string received = {};
-  std::string to_send = {};
-  int rank = -1;  // below 0: has not said who it is
-  bool is_watch = false, left = false, closing = false;
-  double last_heard = 0;
-};
-
-struct Waiting {
-  Connection* who;
-  std::string key;  // "barrier/NAME", or a key
-  bool is_barrier = false;
-  double deadline = 0, seconds = 0;
-};
-
 std::string ranks_text(const std::vector<int>& ranks) {
   return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
 }
@@ -58,6 +41,23 @@ std::string ranks_text(const std::vector<int>& ranks) {
 }  // namespace
 
 class StoreServer::Impl {
+  struct Connection {
+    FileDescriptor socket;
+    double began = 0;
+    std::string received = {};
+    std::string to_send = {};
+    int rank = -1;  // below 0: has not said who it is
+    bool is_watch = false, left = false, closing = false;
+    double last_heard = 0;
+  };
+
+  struct Waiting {
+    Connection* who;
+    std::string key;  // of a value, or the name of a barrier
+    bool is_barrier = false;
+    double deadline = 0, seconds = 0;
+  };
+
  public:
   Impl(const RankFacts& mine, Listener listener, const StoreOptions& options)
       : mine_(mine), listener_(std::move(listener)), options_(options), ranks_(mine.size) {
