@@ -35,11 +35,10 @@ class PluginBackend final : public HostBackend {
  public:
   PluginBackend(std::string_view name, const PluginOptions& options, RidgelinePluginOpen* open)
       : prefix_(options.prefix), store_(options.store), before_failing_(options.before_failing) {
-    const std::string address = store_->local_address();
     const RidgelinePluginOptions plain{.abi = RIDGELINE_PLUGIN_ABI,
                                        .rank = options.rank,
                                        .size = options.size,
-                                       .local_address = address.c_str(),
+                                       .local_address = options.local_address.c_str(),
                                        .timeout_s = options.timeout_s,
                                        .store = {.context = this, .set = set_key, .get = get_key}};
     char error[512] = {};

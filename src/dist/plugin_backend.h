@@ -29,6 +29,7 @@ std::filesystem::path plugin_file(std::string_view name);
 
 struct PluginOptions {
   int rank = 0, size = 1;
+  std::string local_address = {};             // of this rank, by which the others reach it
   double timeout_s = 600;                     // for one operation
   std::string prefix;                         // of its keys in the store
   StoreClient* store;                         // must outlive the backend

@@ -42,6 +42,15 @@ void set_option(int socket, int level, int option) {
   setsockopt(socket, level, option, &on, sizeof on);
 }
 
+std::string address_by(int (*ask)(int, sockaddr*, socklen_t*), int socket) {
+  sockaddr_in where{};
+  socklen_t length = sizeof where;
+  char text[INET_ADDRSTRLEN] = "127.0.0.1";
+  if (ask(socket, reinterpret_cast<sockaddr*>(&where), &length) == 0)
+    inet_ntop(AF_INET, &where.sin_addr, text, sizeof text);
+  return text;
+}
+
 }  // namespace
 
 Listener listen_on(const std::string& address, int port) {
@@ -110,12 +119,11 @@ FileDescriptor connect_to(const std::string& address, int port, double deadline)
 }
 
 std::string local_address_of(int socket) {
-  sockaddr_in where{};
-  socklen_t length = sizeof where;
-  char text[INET_ADDRSTRLEN] = "127.0.0.1";
-  if (getsockname(socket, reinterpret_cast<sockaddr*>(&where), &length) == 0)
-    inet_ntop(AF_INET, &where.sin_addr, text, sizeof text);
-  return text;
+  return address_by(getsockname, socket);
+}
+
+std::string peer_address_of(int socket) {
+  return address_by(getpeername, socket);
 }
 
 bool send_all(int socket, std::string_view bytes, double deadline) {

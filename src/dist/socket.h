@@ -21,8 +21,9 @@ Listener listen_on(const std::string& address, int port);
 // environment error.
 FileDescriptor connect_to(const std::string& address, int port, double deadline);
 
-// The address of this host by which that socket's peer reaches it.
+// The addresses of both ends.
 std::string local_address_of(int socket);
+std::string peer_address_of(int socket);
 
 // All of it before the deadline; false: not, or the peer is gone.
 bool send_all(int socket, std::string_view bytes, double deadline);

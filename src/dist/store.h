@@ -64,6 +64,7 @@ class StoreClient {
   void barrier(const std::string& name, double seconds);
 
   std::string local_address() const { return local_address_of(socket_.get()); }
+  std::string server_address() const { return peer_address_of(socket_.get()); }
 
  private:
   std::string ask(char type, const std::string& request, const std::string& what, double seconds);

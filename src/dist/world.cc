@@ -22,6 +22,7 @@ namespace {
 
 using namespace store_message;
 
+constexpr std::string_view kLoop = "127.";
 constexpr double kWatchTickS = 0.2;
 constexpr useconds_t kWatchUs = 1'000'000;
 constexpr double kLeaveS = 10;  // that rank 0 waits for the others at the end
@@ -131,7 +132,22 @@ World::World(const LaunchedRank& launched, WorldOptions options)
   FileDescriptor watched = say_hello(mine, "watch", address, launched_.port, options_.join_s);
   store_->barrier("join", options_.join_s);
   watch_ = std::make_unique<Watch>(*this, std::move(watched));
+  find_address();
   activity_->set("");
+}
+
+// Rank 0 has reached itself by the host's own loop, and learns from the others how they reach it.
+// A rank that has reached it by that loop is on the same host, and has the same address.
+void World::find_address() {
+  constexpr const char* kOfRankZero = "address of rank 0";
+  address_ = store_->local_address();
+  if (rank() == 0) {
+    for (int other = 1; other < size() && address_.starts_with(kLoop); ++other)
+      address_ = store_->get(fmt::format("reached by {}", other), options_.join_s);
+    return store_->set(kOfRankZero, address_);
+  }
+  store_->set(fmt::format("reached by {}", rank()), store_->server_address());
+  if (address_.starts_with(kLoop)) address_ = store_->get(kOfRankZero, options_.join_s);
 }
 
 World::~World() {
@@ -145,6 +161,7 @@ std::unique_ptr<Communicator> World::communicator(const std::string& backend) {
   auto opened =
       open_plugin_backend(backend, {.rank = rank(),
                                     .size = size(),
+                                    .local_address = address_,
                                     .timeout_s = options_.collective_s,
                                     .prefix = fmt::format("{}/{}/", backend, communicators_++),
                                     .store = store_.get(),

@@ -40,6 +40,8 @@ class World {
   int size() const { return launched_.size; }
   const LaunchedRank& launched() const { return launched_; }
   StoreClient& store() { return *store_; }
+  // Of this rank, by which the others reach it.
+  const std::string& address() const { return address_; }
   Activity& activity() { return *activity_; }
 
   // By "gloo", "openmpi" or "mpich" (plugin_backend.h).
@@ -47,6 +49,7 @@ class World {
 
  private:
   class Watch;
+  void find_address();
 
   LaunchedRank launched_;
   WorldOptions options_;
@@ -54,6 +57,7 @@ class World {
   std::unique_ptr<StoreServer> server_;  // on rank 0
   std::unique_ptr<StoreClient> store_;
   std::unique_ptr<Watch> watch_;
+  std::string address_;
   int communicators_ = 0;
   int exceptions_;  // that were on their way when it was made
 };
