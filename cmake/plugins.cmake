@@ -8,7 +8,7 @@ function(ridgeline_plugin name source include library)
   target_include_directories(ridgeline_${name} PRIVATE src)
   target_include_directories(ridgeline_${name} SYSTEM PRIVATE ${${include}})
   target_link_libraries(ridgeline_${name} PRIVATE ${${library}})
-  target_compile_options(ridgeline_${name} PRIVATE -Wall -Wextra -O2)
+  target_compile_options(ridgeline_${name} PRIVATE -Wall -Wextra -O3)
   # Beside the program, where it is looked for.
   set_target_properties(ridgeline_${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR} UNITY_BUILD OFF)
   install(TARGETS ridgeline_${name} DESTINATION lib/ridgeline)

@@ -77,8 +77,10 @@ int guarded(void* state, const Call& call) {
   return 1;
 }
 
-__attribute__((target_clones("avx512f", "avx2", "default"), optimize("O3"))) void add_floats(
-    void* out, const void* a, const void* b, size_t count) {
+__attribute__((target_clones("avx512f", "avx2", "default"))) void add_floats(void* out,
+                                                                             const void* a,
+                                                                             const void* b,
+                                                                             size_t count) {
   float* to = static_cast<float*>(out);
   const float* left = static_cast<const float*>(a);
   const float* right = static_cast<const float*>(b);
