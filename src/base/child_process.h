@@ -62,11 +62,12 @@ class ChildProcess {
   // Waits for its end, kills it after `seconds`, and says how it ended: "exit code 3",
   // "signal 11 (Segmentation fault)".
   std::string end(double seconds);
+  bool has_ended();                                           // without waiting
+  int id() const { return process_; }                         // below 0: its end was seen
   const std::string& last_errors() const { return errors_; }  // the end of what it wrote to stderr
 
  private:
   bool read_some(double seconds);  // false: both streams have ended
-  bool has_ended();                // without waiting
   void drain();
 
   int process_ = -1;  // below 0: its end was seen

@@ -10,6 +10,7 @@
 #include "cli/open_device.h"
 #include "cli/parse_flags.h"
 #include "measure/process_memory.h"
+#include "studies/comm/group.h"
 
 namespace ridgeline {
 namespace {
@@ -50,6 +51,11 @@ int run_command(DeviceFlags flags) {
   doctor_line("peak resident size",
               reset_peak_rss() ? "can be measured per row"
                                : "cannot be reset here: rows record no growth of the process");
+  print("Ranks\n");
+  for (const CommBackend& backend : comm_backends()) {
+    const std::string name(backend.name), why = missing_backend(name, nullptr);
+    doctor_line(name, why.empty() ? std::string(backend.summary) : "not here: " + why);
+  }
   print_cuda_facts();
   return 0;
 }

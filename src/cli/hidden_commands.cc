@@ -5,9 +5,11 @@
 #include <iostream>
 #include <memory>
 
+#include "cli/build_facts.h"
 #include "cli/commands.h"
 #include "cli/open_device.h"
 #include "cli/parse_flags.h"
+#include "studies/comm/rank.h"
 #include "studies/frontier/probe.h"
 #include "studies/kernel/own_worker.h"
 
@@ -38,6 +40,15 @@ Run add_own_kernel_worker_command(CLI::App& app) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     serve_own_kernel(std::cin, std::cout);
     return 0;
+  };
+}
+
+Run add_comm_rank_command(CLI::App& app) {
+  app.add_subcommand(kCommRankCommand, "a rank of the study of collectives")->group("");
+  return [] {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const BuildFacts build = build_facts();
+    return serve_comm_rank(build.version + " " + build.git_commit, std::cin, std::cout);
   };
 }
 

@@ -23,7 +23,7 @@ struct Spec {
   Origin origin;
   std::vector<int> majors;  // of the soname, preferred first
   std::string how_to_get;
-  bool is_listed = true;  // else only outside profilers ask for it
+  bool is_listed = true;  // else only outside profilers, or several GPUs, ask for it
 };
 
 const std::vector<Spec>& specs() {
@@ -63,6 +63,12 @@ const std::vector<Spec>& specs() {
        Origin::toolkit,
        {1},
        "pip install nvidia-nvtx (nvidia-nvtx-cu12 for CUDA 12)",
+       false},
+      {{"nccl", "sums over several GPUs"},
+       Origin::toolkit,
+       {2},
+       "pip install nvidia-nccl-cu13 (nvidia-nccl-cu12 for a driver of CUDA 12), or from NVIDIA's "
+       "repository: apt install libnccl2",
        false},
   };
   return rows;
@@ -244,6 +250,7 @@ const char* known_symbol(std::string_view stem) {
   if (stem == "nvrtc") return "nvrtcVersion";
   if (stem == "cublasLt") return "cublasLtGetVersion";
   if (stem == "cupti") return "cuptiGetVersion";
+  if (stem == "nccl") return "ncclGetVersion";
   if (stem.starts_with("nv") && stem != "nvidia-ml") return "nvtxRangePushA";
   return "nvmlInit_v2";
 }
@@ -354,6 +361,10 @@ const CudaLibrary& cuda_library(std::string_view stem) {
   if (stem == "cupti") {
     static const CudaLibrary cupti = find_for_driver("cupti");
     return cupti;
+  }
+  if (stem == "nccl") {
+    static const CudaLibrary nccl = find_for_driver("nccl");
+    return nccl;
   }
   throw Error(ErrorKind::internal, fmt::format("no CUDA library is called '{}'", stem));
 }

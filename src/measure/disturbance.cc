@@ -46,7 +46,20 @@ double ticks_of(const fs::path& stat) {
   return user + system;
 }
 
-// Of this process, of children that ended, and of those that run (workers of peers).
+// Of the processes that one has started and that run, and of those that they have started: a
+// launcher of MPI starts the ranks for us.
+double ticks_below(const fs::path& root, const std::string& process) {
+  double total = 0;
+  std::error_code gone;
+  for (const auto& task : fs::directory_iterator(root / "proc" / process / "task", gone)) {
+    std::ifstream children(task.path() / "children");
+    for (std::string child; children >> child;)
+      total += ticks_of(root / "proc" / child / "stat") + ticks_below(root, child);
+  }
+  return total;
+}
+
+// Of this process, of children that ended, and of those that run (workers of peers, ranks).
 double own_seconds(const fs::path& root) {
   double total = 0;
   for (const int who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
@@ -54,13 +67,7 @@ double own_seconds(const fs::path& root) {
     getrusage(who, &usage);
     total += seconds(usage.ru_utime) + seconds(usage.ru_stime);
   }
-  std::error_code gone;
-  for (const auto& task : fs::directory_iterator(root / "proc/self/task", gone)) {
-    std::ifstream children(task.path() / "children");
-    for (std::string child; children >> child;)
-      total += ticks_of(root / "proc" / child / "stat") / ticks_per_second();
-  }
-  return total;
+  return total + ticks_below(root, "self") / ticks_per_second();
 }
 
 std::optional<DisturbanceWatch::Snapshot> look(const fs::path& root) {

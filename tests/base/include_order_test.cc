@@ -16,10 +16,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::vector<std::string> kOrder = {"base",    "text",    "graph",   "cost",    "autodiff",
-                                         "models",  "passes",  "plan",    "codegen", "kernels",
-                                         "jit",     "runtime", "compile", "measure", "api",
-                                         "profile", "report",  "studies", "cli"};
+const std::vector<std::string> kOrder = {"base",   "text",    "graph",   "cost",    "autodiff",
+                                         "models", "passes",  "plan",    "codegen", "kernels",
+                                         "jit",    "dist",    "runtime", "compile", "measure",
+                                         "api",    "profile", "report",  "studies", "cli"};
 
 size_t place_of(const std::string& folder) {
   return static_cast<size_t>(std::ranges::find(kOrder, folder) - kOrder.begin());

@@ -18,6 +18,8 @@ constexpr Prefix kBytes[] = {
     {0x1p40, "TiB"}, {0x1p30, "GiB"}, {0x1p20, "MiB"}, {0x1p10, "KiB"}, {1, "B"}};
 constexpr Prefix kRates[] = {{1e15, "PFLOP/s"}, {1e12, "TFLOP/s"}, {1e9, "GFLOP/s"},
                              {1e6, "MFLOP/s"},  {1e3, "KFLOP/s"},  {1, "FLOP/s"}};
+constexpr Prefix kBandwidths[] = {{1e15, "PB/s"}, {1e12, "TB/s"}, {1e9, "GB/s"},
+                                  {1e6, "MB/s"},  {1e3, "KB/s"},  {1, "B/s"}};
 
 std::span<const Prefix> prefixes(Quantity quantity) {
   switch (quantity) {
@@ -27,6 +29,8 @@ std::span<const Prefix> prefixes(Quantity quantity) {
       return kBytes;
     case Quantity::flops_per_s:
       return kRates;
+    case Quantity::bytes_per_s:
+      return kBandwidths;
     default:
       return {};
   }

@@ -9,9 +9,9 @@
 namespace ridgeline {
 
 // What a number on an axis, or in a cell, is.
-enum class Quantity { milliseconds, bytes, length, ratio, flops_per_s, intensity };
+enum class Quantity { milliseconds, bytes, length, ratio, flops_per_s, intensity, bytes_per_s };
 
-// "1.25 ms", "3.00 GiB", "4096", "2.31x", "1.20 TFLOP/s", "0.25".
+// "1.25 ms", "3.00 GiB", "4096", "2.31x", "1.20 TFLOP/s", "0.25", "4.50 GB/s".
 std::string quantity_text(Quantity quantity, double value);
 
 // Over the values that are positive and finite. Ticks of lengths are the lengths themselves while

@@ -1,0 +1,188 @@
+"""Times all-reduce by ridgeline beside the same library without it: same sizes and ranks, alternating in one run.
+
+  python bench/comm_vs_peers.py gloo                  our Gloo against torch.distributed's Gloo
+  python bench/comm_vs_peers.py openmpi               our Open MPI against a plain loop of MPI_Allreduce (mpi_loop.c)
+  python bench/comm_vs_peers.py mpich --ranks 2
+
+Needs a built ./lab with the plugin; PyTorch for the first, mpicc.openmpi or mpicc.mpich for the others. A sample is a
+barrier and one all-reduce in place in fp32, by the slowest rank. Each round runs both, in the order A B, B A, ...; for Gloo
+the ranks of both sides live through all rounds, and those of the side that does not run sleep; ranks of MPI would wait in a
+loop, so that they are started for each round. A cell is the median over all samples of all rounds. A ratio above 1 means
+that ridgeline is faster; "fastest" is that of the fastest samples, which other work on the machine disturbs least, and
+"rounds" the quartiles of the ratios of single rounds.
+"""
+import argparse
+import json
+import math
+import os
+import pathlib
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve()
+BINARY = HERE.parent.parent / "build/release/ridgeline"
+MIB = 1 << 20
+WARMUPS = 2
+LAUNCH = {"openmpi": ["mpirun.openmpi", "--oversubscribe", "--allow-run-as-root"], "mpich": ["mpiexec.hydra"]}
+
+
+def request(backend, ranks, size, samples):
+    """What rank 0 of `ridgeline comm-rank` reads in a line (src/studies/comm/rank.h)."""
+    return json.dumps({"collective": "all-reduce", "bytes": size, "ranks": ranks, "dtype": "fp32", "backend": backend,
+                       "warmups": WARMUPS, "min_warmup_s": 0, "iterations": samples, "time_budget_s": 0,
+                       "min_iterations": 1, "target_precision": 0.01, "verify": False})
+
+
+class Group:
+    """Ranks that live through all rounds; rank 0 is asked in lines."""
+
+    def __init__(self, ranks, words, variables):
+        self.children = [subprocess.Popen(words, env=dict(os.environ, **variables(rank)), stdin=subprocess.PIPE,
+                                          stdout=subprocess.PIPE, text=True) for rank in range(ranks)]
+
+    def ask(self, line):
+        rank_0 = self.children[0]
+        rank_0.stdin.write(line + "\n")
+        rank_0.stdin.flush()
+        return json.loads(rank_0.stdout.readline())
+
+    def close(self):
+        for child in self.children:
+            child.stdin.close()
+        for child in self.children:
+            child.wait(30)
+
+
+class Ours(Group):
+    def __init__(self, backend, ranks, folder):
+        self.backend, self.ranks = backend, ranks
+        super().__init__(ranks, [BINARY, "comm-rank"], lambda rank: {
+            "RIDGELINE_RANK": str(rank), "RIDGELINE_WORLD_SIZE": str(ranks), "RIDGELINE_ADDRESS": "127.0.0.1",
+            "RIDGELINE_PORT_FILE": f"{folder}/port{ranks}", "RIDGELINE_RUN_ID": folder})
+
+    def samples(self, size, samples):
+        answer = self.ask(request(self.backend, self.ranks, size, samples))
+        return answer["series"]["slowest_rank"]["samples_ms"]
+
+
+class Torch(Group):
+    def __init__(self, ranks):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = str(free.getsockname()[1])
+        super().__init__(ranks, [sys.executable, HERE, "gloo", "--torch-rank"], lambda rank: {
+            "RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
+            "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"})
+
+    def samples(self, size, samples):
+        return self.ask(f"{size} {samples}")
+
+
+def torch_rank():
+    """One rank of torch.distributed: rank 0 reads sizes in lines."""
+    import torch
+    import torch.distributed as dist
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    while True:
+        asked = torch.zeros(2, dtype=torch.int64)
+        if dist.get_rank() == 0:
+            line = sys.stdin.readline().split()
+            asked[:] = torch.tensor([int(word) for word in line] or [0, 0])
+        dist.broadcast(asked, 0)
+        size, samples = asked.tolist()
+        if size == 0:
+            break
+        data = torch.zeros(size // 4)
+        found = []
+        for sample in range(-WARMUPS, samples):
+            dist.barrier()
+            began = time.perf_counter()
+            dist.all_reduce(data)
+            slowest = torch.tensor([1e3 * (time.perf_counter() - began)], dtype=torch.float64)
+            dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
+            if sample >= 0:
+                found.append(slowest.item())
+        if dist.get_rank() == 0:
+            print(json.dumps(found), flush=True)
+    dist.destroy_process_group()
+
+
+class Launched:
+    """Ranks of MPI, started for each round: by ours, or by a plain loop."""
+
+    def __init__(self, backend, ranks, program=None):
+        self.backend, self.ranks = backend, ranks
+        self.launch = [*LAUNCH[backend], "-n", str(ranks)]
+        self.program = program
+
+    def samples(self, size, samples):
+        if self.program:
+            out = subprocess.run([*self.launch, self.program, str(WARMUPS), str(samples), str(size)], check=True,
+                                 capture_output=True, text=True).stdout
+            return [float(ms) for ms in out.split()[1:]]
+        asked = json.loads(request(self.backend, self.ranks, size, samples))
+        asked["min_warmup_s"] = 0.05  # as mpi_loop.c
+        out = subprocess.run([*self.launch, BINARY, "comm-rank"], input=json.dumps(asked) + "\n", check=True,
+                             capture_output=True, text=True).stdout
+        return json.loads(out.splitlines()[-1])["series"]["slowest_rank"]["samples_ms"]
+
+    def close(self):
+        pass
+
+
+def geometric_mean(values):
+    return math.exp(statistics.mean(map(math.log, values)))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("backend", choices=["gloo", "openmpi", "mpich"])
+    parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
+    parser.add_argument("--size", type=int, nargs="+", default=[1, 4, 16, 64, 256], help="in MiB")
+    parser.add_argument("--seconds", type=float, default=12, help="of a size, within 4 to 40 rounds")
+    parser.add_argument("--samples", type=int, default=6, help="of each round")
+    parser.add_argument("--torch-rank", action="store_true", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.torch_rank:
+        return torch_rank()
+    print(f"{args.backend}: all-reduce in place, fp32; medians over all samples of the slowest rank; "
+          f"{os.cpu_count()} processors")
+    print(f"{'ranks':>5} {'MiB':>5} {'ours ms':>10} {'peer ms':>10} {'peer/ours':>9} {'fastest':>8} {'rounds':>16}")
+    ratios, fastest = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        program = pathlib.Path(folder) / "mpi_loop"
+        if args.backend != "gloo":
+            subprocess.run([f"mpicc.{args.backend}", "-O2", HERE.parent / "mpi_loop.c", "-o", program], check=True)
+        for ranks in args.ranks:
+            if args.backend == "gloo":
+                sides = [Ours(args.backend, ranks, folder), Torch(ranks)]
+            else:
+                sides = [Launched(args.backend, ranks), Launched(args.backend, ranks, program)]
+            for size in args.size:
+                rounds = []
+                began = time.monotonic()
+                while len(rounds) < 4 or (len(rounds) < 40 and time.monotonic() - began < args.seconds):
+                    found = [None, None]
+                    for side in (0, 1) if len(rounds) % 2 == 0 else (1, 0):
+                        found[side] = sides[side].samples(size * MIB, args.samples)
+                    rounds.append(found)
+                ours, peers = ([ms for found in rounds for ms in found[side]] for side in (0, 1))
+                by_round = [statistics.median(peer) / statistics.median(our) for our, peer in rounds]
+                low, _, high = statistics.quantiles(by_round, n=4)
+                our_ms, peer_ms = statistics.median(ours), statistics.median(peers)
+                ratios.append(peer_ms / our_ms)
+                fastest.append(min(peers) / min(ours))
+                print(f"{ranks:>5} {size:>5} {our_ms:>10.3f} {peer_ms:>10.3f} {ratios[-1]:>9.2f} {fastest[-1]:>8.2f} "
+                      f"{low:>5.2f}-{high:<5.2f} of {len(rounds)}", flush=True)
+            for side in sides:
+                side.close()
+    print(f"geometric mean: {geometric_mean(ratios):.3f}, of the fastest samples {geometric_mean(fastest):.3f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+#include "dist/host_communicator.h"
+
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+namespace ridgeline {
+
+struct HostEvent::State {
+  mutable std::mutex mutex;
+  std::condition_variable changed;
+  bool done = false;
+  std::exception_ptr failure;
+};
+
+HostEvent::HostEvent() : state_(std::make_unique<State>()) {}
+HostEvent::~HostEvent() = default;
+
+void HostEvent::wait() {
+  std::unique_lock lock(state_->mutex);
+  state_->changed.wait(lock, [&] { return state_->done; });
+  if (state_->failure) std::rethrow_exception(state_->failure);
+}
+
+bool HostEvent::is_done() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->done;
+}
+
+void HostEvent::set() {
+  fail(nullptr);
+}
+
+void HostEvent::fail(std::exception_ptr why) {
+  const std::lock_guard lock(state_->mutex);
+  state_->done = true;
+  state_->failure = std::move(why);
+  state_->changed.notify_all();
+}
+
+namespace {
+
+class HostCommunicator final : public Communicator {
+ public:
+  HostCommunicator(std::unique_ptr<HostBackend> backend, Activity* activity)
+      : backend_(std::move(backend)), activity_(activity) {}
+
+  ~HostCommunicator() override {
+    {
+      const std::lock_guard lock(mutex_);
+      closing_ = true;
+      changed_.notify_all();
+    }
+    if (thread_.joinable()) thread_.join();
+  }
+
+  const CommunicatorFacts& facts() const override { return backend_->facts(); }
+
+  EventRef start(const Collective& what, std::vector<EventRef> after) override {
+    check_collective(what, size());
+    auto done = std::make_shared<HostEvent>();
+    const std::lock_guard lock(mutex_);
+    queue_.push_back({what, std::move(after), done});
+    if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
+    changed_.notify_all();
+    return done;
+  }
+
+  void run(const Collective& what) override {
+    check_collective(what, size());
+    std::unique_lock lock(mutex_);
+    if (!queue_.empty() || busy_) {
+      lock.unlock();
+      start(what, {})->wait();
+      return;
+    }
+    busy_ = true;  // what is started meanwhile waits for its turn
+    lock.unlock();
+    const std::exception_ptr failure = run_one(what);
+    lock.lock();
+    busy_ = false;
+    changed_.notify_all();
+    if (failure) std::rethrow_exception(failure);
+  }
+
+ private:
+  struct Queued {
+    Collective what;
+    std::vector<EventRef> after;
+    std::shared_ptr<HostEvent> done;
+  };
+
+  // A rank that failed once is out of step with the others, so that all that follows fails, too.
+  std::exception_ptr run_one(const Collective& what) {
+    if (failure_) return failure_;
+    try {
+      const Activity::Scope scope(activity_, what);
+      backend_->run(what);
+    } catch (...) {
+      failure_ = std::current_exception();
+    }
+    return failure_;
+  }
+
+  void work() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock,
+                    [&] { return (!queue_.empty() && !busy_) || (closing_ && queue_.empty()); });
+      if (queue_.empty()) return;
+      Queued next = std::move(queue_.front());
+      queue_.pop_front();
+      busy_ = true;
+      lock.unlock();
+      std::exception_ptr failure;
+      try {
+        for (const EventRef& event : next.after) event->wait();
+        failure = run_one(next.what);
+      } catch (...) {
+        failure = failure_ = std::current_exception();
+      }
+      next.done->fail(failure);
+      lock.lock();
+      busy_ = false;
+      changed_.notify_all();
+    }
+  }
+
+  std::unique_ptr<HostBackend> backend_;
+  Activity* activity_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Queued> queue_;
+  bool busy_ = false, closing_ = false;  // busy: some thread is inside of the backend
+  std::exception_ptr failure_;           // touched by whoever is busy
+  std::thread thread_;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_host_communicator(std::unique_ptr<HostBackend> backend,
+                                                     Activity* activity) {
+  return std::make_unique<HostCommunicator>(std::move(backend), activity);
+}
+
+}  // namespace ridgeline

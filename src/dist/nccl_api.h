@@ -1,0 +1,51 @@
+// The part of NCCL that Ridgeline uses, declared here so that building needs no toolkit.
+// tests/dist/nccl_headers_test.cc holds it against the real nccl.h where there is one.
+#pragma once
+
+#include <cstddef>
+
+namespace ridgeline::nccl {
+
+using Result = int;  // 0: success
+using Comm = struct CommTag*;
+using Stream = void*;  // a CUstream
+using DataType = int;
+using Op = int;
+
+struct UniqueId {
+  char bytes[128];
+};
+
+inline constexpr Result kSuccess = 0;
+inline constexpr Result kInProgress = 7;
+inline constexpr DataType kInt32 = 2, kFloat16 = 6, kFloat32 = 7, kBfloat16 = 9;
+inline constexpr Op kSum = 0;
+
+// name in the library, result, arguments
+#define RIDGELINE_NCCL_FUNCTIONS(X)                                                            \
+  X(ncclGetVersion, Result, (int* version))                                                    \
+  X(ncclGetErrorString, const char*, (Result result))                                          \
+  X(ncclGetUniqueId, Result, (UniqueId * id))                                                  \
+  X(ncclCommInitRank, Result, (Comm * comm, int size, UniqueId id, int rank))                  \
+  X(ncclCommDestroy, Result, (Comm comm))                                                      \
+  X(ncclCommAbort, Result, (Comm comm))                                                        \
+  X(ncclCommGetAsyncError, Result, (Comm comm, Result * error))                                \
+  X(ncclAllReduce, Result,                                                                     \
+    (const void* in, void* out, size_t count, DataType type, Op op, Comm comm, Stream stream)) \
+  X(ncclReduceScatter, Result,                                                                 \
+    (const void* in, void* out, size_t shard, DataType type, Op op, Comm comm, Stream stream)) \
+  X(ncclAllGather, Result,                                                                     \
+    (const void* in, void* out, size_t shard, DataType type, Comm comm, Stream stream))        \
+  X(ncclBroadcast, Result,                                                                     \
+    (const void* in, void* out, size_t count, DataType type, int root, Comm comm, Stream stream))
+
+struct Api {
+#define RIDGELINE_MEMBER(name, result, arguments) result(*name) arguments = nullptr;
+  RIDGELINE_NCCL_FUNCTIONS(RIDGELINE_MEMBER)
+#undef RIDGELINE_MEMBER
+};
+
+// Throws an unsupported error that says where it was looked for and how to get it.
+const Api& require_api();
+
+}  // namespace ridgeline::nccl

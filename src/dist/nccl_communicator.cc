@@ -1,0 +1,161 @@
+#include "dist/nccl_communicator.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "base/error.h"
+#include "dist/nccl_api.h"
+#include "jit/cuda_libraries.h"
+
+namespace ridgeline {
+
+namespace nccl {
+
+const Api& require_api() {
+  static const CudaLibrary& library = cuda_library("nccl");
+  static const char* missing = nullptr;
+  static const Api api = [] {
+    Api found;
+    if (!library) return found;
+#define RIDGELINE_FIND(name, result, arguments)                              \
+  found.name = reinterpret_cast<result(*) arguments>(library.symbol(#name)); \
+  if (!found.name) missing = #name;
+    RIDGELINE_NCCL_FUNCTIONS(RIDGELINE_FIND)
+#undef RIDGELINE_FIND
+    return found;
+  }();
+  if (!library)
+    throw Error(ErrorKind::unsupported,
+                fmt::format("NCCL was not found; tried {}", tried_text(library)),
+                library.how_to_get);
+  if (missing != nullptr)
+    throw Error(ErrorKind::unsupported, fmt::format("{} has no {}", library.path, missing),
+                library.how_to_get);
+  return api;
+}
+
+}  // namespace nccl
+
+namespace {
+
+void check_nccl(const nccl::Api& api, nccl::Result result, const std::string& what) {
+  if (result == nccl::kSuccess || result == nccl::kInProgress) return;
+  throw Error(ErrorKind::environment,
+              fmt::format("NCCL failed in {}: {}", what, api.ncclGetErrorString(result)),
+              "NCCL_DEBUG=INFO makes it say more");
+}
+
+nccl::DataType nccl_type(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+    case DType::tf32:
+      return nccl::kFloat32;
+    case DType::bf16:
+      return nccl::kBfloat16;
+    case DType::f16:
+      return nccl::kFloat16;
+    case DType::i32:
+      return nccl::kInt32;
+    case DType::boolean:
+      break;
+  }
+  throw Error(ErrorKind::usage, fmt::format("a collective in {} was asked for", info(dtype).name),
+              "NCCL serves fp32, bf16, fp16 and i32 here");
+}
+
+class NcclCommunicator final : public Communicator {
+ public:
+  explicit NcclCommunicator(NcclOptions options)
+      : api_(nccl::require_api()), queue_(std::move(options.queue)) {
+    nccl::UniqueId id{};
+    if (options.id.size() != sizeof id.bytes)
+      throw Error(ErrorKind::internal, fmt::format("an id of NCCL has {} bytes, and {} were given",
+                                                   sizeof id.bytes, options.id.size()));
+    std::memcpy(id.bytes, options.id.data(), sizeof id.bytes);
+    int version = 0;
+    check_nccl(api_, api_.ncclGetVersion(&version), "ncclGetVersion");
+    check_nccl(api_, api_.ncclCommInitRank(&comm_, options.size, id, options.rank),
+               fmt::format("the start of rank {} of {}", options.rank, options.size));
+    facts_ = {"nccl",
+              fmt::format("NCCL {}.{}.{}", version / 10000, version / 100 % 100, version % 100),
+              options.rank, options.size};
+  }
+
+  ~NcclCommunicator() override {
+    nccl::Result failed = nccl::kSuccess;
+    api_.ncclCommGetAsyncError(comm_, &failed);
+    if (failed == nccl::kSuccess)
+      api_.ncclCommDestroy(comm_);
+    else
+      api_.ncclCommAbort(comm_);  // destroying would wait for ranks that are gone
+  }
+
+  const CommunicatorFacts& facts() const override { return facts_; }
+
+  EventRef start(const Collective& what, std::vector<EventRef> after) override {
+    check_collective(what, size());
+    for (const EventRef& event : after) queue_.wait_for(*event);
+    const auto count = static_cast<size_t>(what.count);
+    const size_t shard = count / static_cast<size_t>(size());
+    switch (what.kind) {
+      case CollectiveKind::barrier:
+        if (size() > 1)
+          throw Error(ErrorKind::unsupported, "NCCL has no barrier",
+                      "wait at the store of the run, or sum one element");
+        break;
+      case CollectiveKind::all_reduce:
+        check(what, api_.ncclAllReduce(what.in, what.out, count, nccl_type(what.dtype), nccl::kSum,
+                                       comm_, queue_.stream));
+        break;
+      case CollectiveKind::reduce_scatter:
+        expect_equal_shards(what);
+        check(what, api_.ncclReduceScatter(what.in, what.out, shard, nccl_type(what.dtype),
+                                           nccl::kSum, comm_, queue_.stream));
+        break;
+      case CollectiveKind::all_gather:
+        expect_equal_shards(what);
+        check(what, api_.ncclAllGather(what.in, what.out, shard, nccl_type(what.dtype), comm_,
+                                       queue_.stream));
+        break;
+      case CollectiveKind::broadcast:
+        check(what, api_.ncclBroadcast(what.in, what.out, count, nccl_type(what.dtype), what.root,
+                                       comm_, queue_.stream));
+        break;
+    }
+    return queue_.record();
+  }
+
+ private:
+  void check(const Collective& what, nccl::Result result) const {
+    check_nccl(api_, result, describe(what));
+  }
+
+  void expect_equal_shards(const Collective& what) const {
+    if (what.count % size() != 0)
+      throw Error(ErrorKind::usage,
+                  fmt::format("{} of {} elements over {} ranks was asked of NCCL", name(what.kind),
+                              what.count, size()),
+                  "pad the buffer to a multiple of the ranks");
+  }
+
+  const nccl::Api& api_;
+  DeviceQueue queue_;
+  nccl::Comm comm_ = nullptr;
+  CommunicatorFacts facts_;
+};
+
+}  // namespace
+
+std::string make_nccl_id() {
+  const nccl::Api& api = nccl::require_api();
+  nccl::UniqueId id{};
+  check_nccl(api, api.ncclGetUniqueId(&id), "ncclGetUniqueId");
+  return {id.bytes, sizeof id.bytes};
+}
+
+std::unique_ptr<Communicator> make_nccl_communicator(NcclOptions options) {
+  return std::make_unique<NcclCommunicator>(std::move(options));
+}
+
+}  // namespace ridgeline

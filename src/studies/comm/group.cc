@@ -1,0 +1,194 @@
+#include "studies/comm/group.h"
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <thread>
+
+#include "base/child_process.h"
+#include "base/error.h"
+#include "base/printable.h"
+#include "dist/local_ranks.h"
+#include "dist/plugin_backend.h"
+#include "dist/threads_backend.h"
+#include "measure/record_json.h"
+
+namespace ridgeline {
+namespace {
+
+constexpr size_t kMostAnswer = size_t{64} << 20;
+
+// What a rank has answered in a line; empty: a line of a library's own.
+bool take_line(const std::string& line, Record& record) {
+  const std::optional<Json> json = Json::try_parse(line);
+  if (!json || !json->is_object()) return false;
+  const Record answer = record_from_json(*json);
+  record.series = answer.series;
+  record.protocol = answer.protocol;
+  record.metrics = answer.metrics;
+  record.verification = answer.verification;
+  record.status = answer.status;
+  record.error = answer.error;
+  return true;
+}
+
+class ThreadRanks final : public RankGroup {
+ public:
+  ThreadRanks(int ranks, const RankGroupOptions& options) : ranks_(ranks), options_(options) {}
+
+  void run(const CommRequest& request, Record& record) override {
+    ThreadGroup group(ranks_);
+    std::vector<std::unique_ptr<Communicator>> communicators;
+    for (int rank = 0; rank < ranks_; ++rank) communicators.push_back(group.communicator(rank));
+    std::vector<std::exception_ptr> failures(static_cast<size_t>(ranks_));
+    CommAnswer answer;
+    const auto one = [&](size_t rank) {
+      try {
+        CommAnswer mine = measure_collective(*communicators[rank], request, options_.interrupted);
+        if (rank == 0) answer = std::move(mine);
+      } catch (...) {
+        failures[rank] = std::current_exception();
+      }
+      communicators[rank].reset();  // others that wait for it learn of its end
+    };
+    std::vector<std::thread> threads;
+    for (size_t rank = 1; rank < communicators.size(); ++rank) threads.emplace_back(one, rank);
+    one(0);
+    for (std::thread& thread : threads) thread.join();
+    for (const std::exception_ptr& failure : failures)
+      if (failure) std::rethrow_exception(failure);
+    take_answer(answer, request, record);
+  }
+
+ private:
+  int ranks_;
+  RankGroupOptions options_;
+};
+
+std::vector<std::string> rank_command() {
+  return {std::filesystem::read_symlink("/proc/self/exe").string(), kCommRankCommand};
+}
+
+class OwnProcesses final : public RankGroup {
+ public:
+  OwnProcesses(int ranks, const RankGroupOptions& options)
+      : ranks_({.ranks = ranks, .words = rank_command()}), options_(options) {}
+
+  void run(const CommRequest& request, Record& record) override {
+    ranks_.write_line(to_json(request).dump());
+    while (true) {
+      const std::optional<std::string> line = ranks_.read_line({.seconds = options_.patience_s,
+                                                                .interrupted = options_.interrupted,
+                                                                .most_bytes = kMostAnswer});
+      if (!line) throw Interrupted();
+      if (take_line(*line, record)) return;
+    }
+  }
+
+ private:
+  LocalRanks ranks_;
+  RankGroupOptions options_;
+};
+
+std::vector<std::string> mpi_command(const std::string& backend, int ranks) {
+  std::vector<std::string> words;
+  if (backend == "openmpi")
+    // As many ranks as were asked for, as whoever runs this: in a container that is often root.
+    words = {find_program("mpirun.openmpi").string(), "--oversubscribe", "--allow-run-as-root"};
+  else
+    words = {find_program("mpiexec.hydra").string()};
+  if (words[0].empty()) words[0] = find_program("mpirun").string();
+  words.insert(words.end(), {"-n", fmt::format("{}", ranks)});
+  for (const std::string& word : rank_command()) words.push_back(word);
+  return words;
+}
+
+// Ranks behind a launcher of MPI, whose stdin and stdout are those of rank 0.
+class MpiProcesses final : public RankGroup {
+ public:
+  MpiProcesses(const std::string& backend, int ranks, const RankGroupOptions& options)
+      : name_(backend), launcher_(mpi_command(backend, ranks)), options_(options) {}
+
+  ~MpiProcesses() override { launcher_.end(5); }
+
+  void run(const CommRequest& request, Record& record) override {
+    if (!launcher_.write_line(to_json(request).dump())) lost();
+    while (true) {
+      const ChildProcess::Reply reply = launcher_.read_line({.seconds = options_.patience_s,
+                                                             .interrupted = options_.interrupted,
+                                                             .most_bytes = kMostAnswer});
+      if (reply.outcome == ChildProcess::Outcome::interrupted) throw Interrupted();
+      if (reply.outcome != ChildProcess::Outcome::line) lost();
+      if (take_line(reply.line, record)) return;
+    }
+  }
+
+ private:
+  [[noreturn]] void lost() {
+    const std::string how = launcher_.end(5);
+    throw Error(ErrorKind::environment, fmt::format("the ranks of {} ended with {}: {}", name_, how,
+                                                    printable(launcher_.last_errors(), 600)));
+  }
+
+  std::string name_;
+  ChildProcess launcher_;
+  RankGroupOptions options_;
+};
+
+class LaunchedProcesses final : public RankGroup {
+ public:
+  LaunchedProcesses(World& world, const RankGroupOptions& options)
+      : ranks_(world), options_(options) {}
+
+  ~LaunchedProcesses() override {
+    try {
+      ranks_.stop();
+    } catch (const Error&) {
+      // The run is lost, and the watch says so.
+    }
+  }
+
+  void run(const CommRequest& request, Record& record) override {
+    take_answer(ranks_.ask(request, options_.interrupted), request, record);
+  }
+
+ private:
+  CommWorld ranks_;
+  RankGroupOptions options_;
+};
+
+}  // namespace
+
+std::string missing_backend(const std::string& backend, const LaunchedRank* launched) {
+  if (backend == "threads")
+    return launched ? fmt::format("threads are ranks of one process, and {} has started {}",
+                                  launched->launcher, launched->size)
+                    : std::string();
+  const PluginFacts& plugin = find_plugin(backend);
+  if (plugin_file(backend).empty())
+    return fmt::format("this build has no plugin for {}: {}", backend, plugin.how_to_get);
+  if (plugin.launcher.empty()) return {};
+  if (launched)
+    return launched->launcher == plugin.launcher || launched->launcher == "srun"
+               ? std::string()
+               : fmt::format("{} has started the ranks, and {} needs {}", launched->launcher,
+                             backend, plugin.launcher);
+  return mpi_command(backend, 2)[0].empty()
+             ? fmt::format("no launcher of {} was found: {}", backend, plugin.how_to_get)
+             : std::string();
+}
+
+std::unique_ptr<RankGroup> make_rank_group(const std::string& backend, int ranks,
+                                           const RankGroupOptions& options) {
+  if (const std::string why = missing_backend(backend, nullptr); !why.empty())
+    throw Error(ErrorKind::unsupported, why);
+  if (backend == "threads") return std::make_unique<ThreadRanks>(ranks, options);
+  if (find_plugin(backend).launcher.empty()) return std::make_unique<OwnProcesses>(ranks, options);
+  return std::make_unique<MpiProcesses>(backend, ranks, options);
+}
+
+std::unique_ptr<RankGroup> make_rank_group(World& world, const RankGroupOptions& options) {
+  return std::make_unique<LaunchedProcesses>(world, options);
+}
+
+}  // namespace ridgeline

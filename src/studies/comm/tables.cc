@@ -1,0 +1,287 @@
+#include "studies/comm/tables.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "base/units.h"
+#include "dist/collective.h"
+#include "report/record_cells.h"
+#include "studies/comm/fit.h"
+
+namespace ridgeline {
+namespace {
+
+std::vector<const Record*> comm_rows(std::span<const Record> records) {
+  return rows_of_study(records, "comm");
+}
+
+int64_t whole_of(const Record& record, const char* key) {
+  return bounded_integer(number_in(record.workload, key).value_or(0));
+}
+
+std::optional<double> median_ms(const Record& record) {
+  return statistic(record, kCommPhase, &Statistics::median_ms);
+}
+
+// What the rows of one curve over sizes share.
+std::string curve_key(const Record& record, bool with_backend = true, bool with_ranks = true) {
+  std::string key = record.machine.fingerprint;
+  for (const char* part : {"collective", "dtype"}) key += '\n' + text_of(record.workload, part);
+  if (with_backend) key += '\n' + record.implementation + text_of(record.settings, "launcher");
+  if (with_ranks) key += '\n' + text_of(record.workload, "ranks");
+  return key;
+}
+
+double factor_of(const Record& record) {
+  try {
+    return bus_factor(parse_collective(text_of(record.workload, "collective")),
+                      static_cast<int>(std::max<int64_t>(1, whole_of(record, "ranks"))));
+  } catch (const Error&) {
+    return 1;  // records come from files
+  }
+}
+
+std::map<std::string, CommFit> fits_of(const std::vector<const Record*>& rows) {
+  std::map<std::string, std::vector<CommPoint>> curves;
+  std::map<std::string, double> factors;
+  for (const Record* record : rows)
+    if (const auto ms = median_ms(*record)) {
+      curves[curve_key(*record)].push_back(
+          {static_cast<double>(whole_of(*record, "bytes")), *ms / 1e3});
+      factors[curve_key(*record)] = factor_of(*record);
+    }
+  std::map<std::string, CommFit> fits;
+  for (const auto& [key, points] : curves)
+    if (const auto fit = fit_latency_and_bandwidth(points, factors[key])) fits[key] = *fit;
+  return fits;
+}
+
+const CommFit* find_fit(const std::map<std::string, CommFit>& fits, const Record& record) {
+  const auto found = fits.find(curve_key(record));
+  return found == fits.end() || record.status != Status::ok ? nullptr : &found->second;
+}
+
+std::string size_text(const Record& record) {
+  return to_string(Bytes{whole_of(record, "bytes")});
+}
+
+std::string place(const Record& record) {
+  return fmt::format("{} {} of {}, {} ranks", text_of(record.workload, "dtype"),
+                     text_of(record.workload, "collective"), size_text(record),
+                     text_of(record.workload, "ranks"));
+}
+
+// Backends beside each other, over the sizes and ranks that both have.
+void compare_backends(const std::vector<const Record*>& rows, Verdicts& verdicts,
+                      std::vector<std::string>& notes) {
+  // The first backend of each collective and dtype, against each other one, by number of ranks.
+  Reasons reasons;
+  int undecided = 0;
+  std::map<std::string, std::vector<const Record*>> groups;
+  for (const Record* record : rows)
+    if (median_ms(*record)) groups[curve_key(*record, false)].push_back(record);
+  for (const auto& [key, group] : groups) {
+    std::vector<std::string> backends;
+    for (const Record* record : group)
+      if (std::ranges::find(backends, record->implementation) == backends.end())
+        backends.push_back(record->implementation);
+    for (size_t i = 1; i < backends.size(); ++i) {
+      Speedup speedup(verdicts);
+      for (const Record* base : group)
+        for (const Record* next : group)
+          if (base->implementation == backends[i] && next->implementation == backends[0] &&
+              whole_of(*base, "bytes") == whole_of(*next, "bytes"))
+            speedup.add(base, next, kCommPhase, size_text(*base));
+      if (speedup.count() == 0) continue;
+      if (!speedup.mostly_decided()) {
+        ++undecided;
+        reasons.add(speedup.reasons());
+        continue;
+      }
+      const std::string what =
+          fmt::format("{} {} over {} ranks: {}", text_of(group[0]->workload, "dtype"),
+                      text_of(group[0]->workload, "collective"),
+                      text_of(group[0]->workload, "ranks"), backends[0]);
+      notes.push_back(fmt::format("{} against {} is {}", what, backends[i], speedup.words()));
+    }
+  }
+  if (undecided > 0)
+    notes.push_back(fmt::format(
+        "of backends, {} undecided: {}",
+        undecided == 1 ? "1 comparison is" : fmt::format("{} comparisons are", undecided),
+        reasons.text()));
+}
+
+// From the smallest to the largest size of a curve, beside its fit.
+void explain_sizes(const std::vector<const Record*>& rows,
+                   const std::map<std::string, CommFit>& fits, std::vector<std::string>& notes) {
+  std::set<std::string> told;
+  for (const Record* record : rows) {
+    const CommFit* fit = find_fit(fits, *record);
+    if (fit == nullptr || !told.insert(curve_key(*record)).second) continue;
+    const double crossing = fit->alpha_s * fit->beta_bytes_per_s / factor_of(*record);
+    std::string text = fmt::format(
+        "{} {} {} over {} ranks: {:.0f} us and {:.2f} GB/s (alpha and beta of the bus bandwidth) "
+        "meet the times to within {:.0f} %",
+        record->implementation, text_of(record->workload, "dtype"),
+        text_of(record->workload, "collective"), text_of(record->workload, "ranks"),
+        1e6 * fit->alpha_s, fit->beta_bytes_per_s / 1e9, 100 * fit->worst_residual);
+    if (fit->worst_residual > 0.3)
+      text += ", so that one latency and one bandwidth do not describe all of these sizes";
+    else if (crossing >= 1)
+      text += fmt::format("; below {} latency is the larger part",
+                          to_string(Bytes{bounded_integer(crossing)}));
+    notes.push_back(text);
+  }
+}
+
+// At the largest size that all numbers of ranks have: time from the fewest to the most ranks,
+// beside what the bytes that a rank sends would explain.
+void explain_ranks(const std::vector<const Record*>& rows, std::vector<std::string>& notes) {
+  std::map<std::string, std::vector<const Record*>> groups;
+  for (const Record* record : rows)
+    if (median_ms(*record)) groups[curve_key(*record, true, false)].push_back(record);
+  for (auto& [key, group] : groups) {
+    const auto by_ranks = [](const Record* a, const Record* b) {
+      return whole_of(*a, "ranks") < whole_of(*b, "ranks");
+    };
+    std::set<int64_t> ranks;
+    std::map<int64_t, size_t> sizes;
+    for (const Record* record : group) {
+      ranks.insert(whole_of(*record, "ranks"));
+      ++sizes[whole_of(*record, "bytes")];
+    }
+    if (ranks.size() < 2) continue;
+    int64_t largest = 0;
+    for (const auto& [bytes, count] : sizes)
+      if (count == ranks.size()) largest = bytes;
+    std::erase_if(group, [&](const Record* each) { return whole_of(*each, "bytes") != largest; });
+    if (group.empty()) continue;
+    const Record& few = **std::ranges::min_element(group, by_ranks);
+    const Record& many = **std::ranges::max_element(group, by_ranks);
+    const double grown = *median_ms(many) / *median_ms(few);
+    const double sent = factor_of(many) / factor_of(few);
+    std::string text = fmt::format(
+        "{} {} {} of {}: {} ranks take {:.2f}x as long as {}; a rank has to send {:.2f}x as much",
+        few.implementation, text_of(few.workload, "dtype"), text_of(few.workload, "collective"),
+        size_text(few), text_of(many.workload, "ranks"), grown, text_of(few.workload, "ranks"),
+        sent);
+    const auto processors = static_cast<int64_t>(few.machine.logical_cores);
+    if (processors > 0 && whole_of(many, "ranks") > processors)
+      text += fmt::format(
+          ", and {} ranks share {} processors, so that the sum of what all ranks move, {:.2f}x, "
+          "counts as well",
+          text_of(many.workload, "ranks"), processors,
+          sent * static_cast<double>(whole_of(many, "ranks")) /
+              static_cast<double>(whole_of(few, "ranks")));
+    notes.push_back(text);
+  }
+}
+
+}  // namespace
+
+Table comm_csv(std::span<const Record> records) {
+  Table table{.title = "comm",
+              .columns = {"backend",        "library",      "device",          "collective",
+                          "dtype",          "ranks",        "bytes",           "median_ms",
+                          "mean_ms",        "std_ms",       "min_ms",          "median_low_ms",
+                          "median_high_ms", "mean_rank_ms", "fastest_rank_ms", "algbw_gb_per_s",
+                          "busbw_gb_per_s", "alpha_us",     "beta_gb_per_s",   "fit_residual",
+                          "max_error",      "launcher",     "status",          "error"}};
+  const std::vector<const Record*> rows = comm_rows(records);
+  const std::map<std::string, CommFit> fits = fits_of(rows);
+  for (const Record* record : rows) {
+    std::vector<std::string> row = {record->implementation,
+                                    record->metrics ? text_of(*record->metrics, "library") : "",
+                                    record->device};
+    for (const char* key : {"collective", "dtype", "ranks", "bytes"})
+      row.push_back(text_of(record->workload, key));
+    for (auto which :
+         {&Statistics::median_ms, &Statistics::mean_ms, &Statistics::std_ms, &Statistics::min_ms,
+          &Statistics::median_low_ms, &Statistics::median_high_ms})
+      row.push_back(cell(statistic(*record, kCommPhase, which)));
+    for (const char* series : {"mean_rank", "fastest_rank"})
+      row.push_back(cell(statistic(*record, series, &Statistics::median_ms)));
+    for (const char* metric : {"algbw_gb_per_s", "busbw_gb_per_s"})
+      row.push_back(cell(metric_of(*record, kCommPhase, metric)));
+    const CommFit* fit = find_fit(fits, *record);
+    row.push_back(fit ? cell(1e6 * fit->alpha_s) : "");
+    row.push_back(fit ? cell(fit->beta_bytes_per_s / 1e9) : "");
+    row.push_back(fit ? cell(fit->worst_residual) : "");
+    row.push_back(record->verification.tensors.empty()
+                      ? ""
+                      : cell(record->verification.tensors[0].max_error));
+    row.push_back(text_of(record->settings, "launcher"));
+    row.emplace_back(status_csv_word(record->status));
+    row.push_back(record->error);
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+Table comm_summary(std::span<const Record> records) {
+  Table table{.title = "collectives: time of the slowest rank; +-% of the median within-run",
+              .columns = {"backend", "collective", "dtype", "ranks", "size", "median ms", "+-%",
+                          "mean rank ms", "fastest ms", "algbw GB/s", "busbw GB/s", "alpha us",
+                          "beta GB/s", "fit off %", "status"},
+              .rows = {},
+              .spare = {"fit off %", "fastest ms", "mean rank ms", "alpha us", "beta GB/s"}};
+  const std::vector<const Record*> rows = comm_rows(records);
+  const std::map<std::string, CommFit> fits = fits_of(rows);
+  for (const Record* record : rows) {
+    const CommFit* fit = find_fit(fits, *record);
+    table.rows.push_back(
+        {record->implementation, text_of(record->workload, "collective"),
+         text_of(record->workload, "dtype"), text_of(record->workload, "ranks"), size_text(*record),
+         cell(median_ms(*record), "{:.3f}"),
+         record->status == Status::ok ? cell(in_run_percent(*record, kCommPhase), "{:.1f}") : "",
+         cell(statistic(*record, "mean_rank", &Statistics::median_ms), "{:.3f}"),
+         cell(statistic(*record, "fastest_rank", &Statistics::median_ms), "{:.3f}"),
+         cell(metric_of(*record, kCommPhase, "algbw_gb_per_s"), "{:.2f}"),
+         cell(metric_of(*record, kCommPhase, "busbw_gb_per_s"), "{:.2f}"),
+         fit ? fmt::format("{:.0f}", 1e6 * fit->alpha_s) : "",
+         fit ? fmt::format("{:.2f}", fit->beta_bytes_per_s / 1e9) : "",
+         fit ? fmt::format("{:.0f}", 100 * fit->worst_residual) : "",
+         std::string(status_csv_word(record->status))});
+  }
+  return table;
+}
+
+std::vector<std::string> comm_notes(std::span<const Record> records) {
+  Verdicts verdicts(records);
+  return comm_notes(records, verdicts);
+}
+
+std::vector<std::string> comm_notes(std::span<const Record> records, Verdicts& verdicts) {
+  const std::vector<const Record*> rows = comm_rows(records);
+  std::vector<std::string> notes;
+  compare_backends(rows, verdicts, notes);
+  explain_ranks(rows, notes);
+  explain_sizes(rows, fits_of(rows), notes);
+  std::set<std::string> libraries;
+  for (const Record* record : rows) {
+    if (record->status != Status::ok)
+      notes.push_back(fmt::format("{} {} {}: {}", record->implementation, place(*record),
+                                  status_csv_word(record->status), record->error));
+    if (record->metrics)
+      libraries.insert(
+          fmt::format("{} is {}", record->implementation, text_of(*record->metrics, "library")));
+  }
+  if (!libraries.empty()) {
+    std::string text;
+    for (const std::string& each : libraries) text += (text.empty() ? "" : ", ") + each;
+    notes.push_back(text);
+    notes.push_back(
+        "algbw is bytes of a rank's buffer over time, busbw that times what a rank must "
+        "send of it, as nccl-tests counts; results were compared with exact sums");
+  }
+  if (const std::string noise = noise_note(rows); !noise.empty()) notes.push_back(noise);
+  return notes;
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,99 @@
+// NCCL with one rank on one GPU: every collective, one after an event, and captured in a launch
+// graph. Needs a GPU and NCCL.
+#include "dist/nccl_communicator.h"
+
+#include <gtest/gtest.h>
+
+#include "jit/cuda_libraries.h"
+#include "support/gpu.h"
+
+namespace ridgeline {
+namespace {
+
+class CudaEvent final : public Event {
+ public:
+  explicit CudaEvent(cuda::Stream stream) {
+    cuda::check(cuda::driver().cuEventCreate(&event_, 0), "making an event");
+    cuda::check(cuda::driver().cuEventRecord(event_, stream), "recording an event");
+  }
+  ~CudaEvent() override { cuda::driver().cuEventDestroy_v2(event_); }
+  void wait() override {
+    cuda::check(cuda::driver().cuEventSynchronize(event_), "waiting for an event");
+  }
+  bool is_done() const override { return false; }
+  void* device_event() const override { return event_; }
+
+ private:
+  cuda::Event event_ = nullptr;
+};
+
+DeviceQueue queue_of(CudaDevice& device) {
+  const cuda::Stream stream = device.stream();
+  return {.stream = stream,
+          .wait_for =
+              [stream](Event& event) {
+                if (event.device_event() == nullptr) return event.wait();
+                cuda::check(cuda::driver().cuStreamWaitEvent(
+                                stream, static_cast<cuda::Event>(event.device_event()), 0),
+                            "waiting for an event");
+              },
+          .record = [stream] { return std::make_shared<CudaEvent>(stream); }};
+}
+
+TEST(Nccl, OfOneRankServesEveryCollectiveAndIsCaptured) {
+  RIDGELINE_NEEDS_GPU();
+  std::string id;
+  try {
+    id = make_nccl_id();
+  } catch (const Error& error) {
+    GTEST_SKIP() << error.what();
+  }
+  CudaDevice device;
+  const auto communicator =
+      make_nccl_communicator({.rank = 0, .size = 1, .id = id, .queue = queue_of(device)});
+  EXPECT_EQ(communicator->facts().library.substr(0, 5), "NCCL ");
+  constexpr int64_t kCount = 10'000;
+  std::vector<float> values(kCount), seen(kCount);
+  for (int64_t i = 0; i < kCount; ++i) values[static_cast<size_t>(i)] = static_cast<float>(i);
+  const Allocation from = device.ledger().allocate(Bytes{4 * kCount}, "from");
+  const Allocation to = device.ledger().allocate(Bytes{4 * kCount}, "to");
+  const TensorView in{from.data(), DType::f32, {kCount}, {1}};
+  const TensorView out{to.data(), DType::f32, {kCount}, {1}};
+  device.upload(in, values.data());
+  const auto start = [&](CollectiveKind kind) {
+    const EventRef before = std::make_shared<CudaEvent>(device.stream());
+    return communicator->start({.kind = kind, .count = kCount, .in = from.data(), .out = to.data()},
+                               {before});
+  };
+  for (const CollectiveInfo& collective : collective_kinds()) {
+    device.poison(out);
+    start(collective.kind)->wait();
+    device.download(out, seen.data());
+    EXPECT_EQ(seen, values) << collective.name;
+  }
+  const auto recorded = device.record([&] {
+    communicator->start(
+        {.kind = CollectiveKind::all_reduce, .count = kCount, .in = from.data(), .out = to.data()});
+  });
+  for (int time = 0; time < 2; ++time) {
+    device.poison(out);
+    recorded->start();
+    device.synchronize();
+    device.download(out, seen.data());
+    EXPECT_EQ(seen, values) << "replay " << time;
+  }
+}
+
+TEST(Nccl, ThatIsNotHereSaysHowToGetIt) {
+  if (cuda_library("nccl")) GTEST_SKIP() << "NCCL is here";
+  try {
+    make_nccl_id();
+    ADD_FAILURE() << "an id without a library";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::unsupported);
+    EXPECT_NE(error.next_step().find("nvidia-nccl"), std::string::npos) << error.next_step();
+  }
+}
+
+}  // namespace
+}  // namespace ridgeline
