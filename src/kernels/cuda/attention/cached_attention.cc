@@ -15,7 +15,6 @@ constexpr int64_t kMostRows = 8, kMostSplits = 64, kSplitSlots = 32, kFullDevice
 // Blocks of a cluster join their splits without another kernel. So few are enough for short caches.
 constexpr int64_t kMostOfACluster = 8, kShortCache = 2048;
 constexpr int64_t kCachedThreads = 128, kCachedWidth = 256;
-constexpr int64_t kThreadsOfFewRows = 256, kFewTileRows = 4;  // whose sums fit shared memory
 
 struct CachedShape {
   int64_t rows, tile_rows, tiles, splits;  // of a head of keys
@@ -102,7 +101,7 @@ std::vector<CudaLaunch> plan_cached_attention(const CudaCall& call) {
   };
   const int64_t heads = q.shape[0] * k.shape[1] * shape.tiles;
   CudaLaunch main = launch_of(
-      "cached_attention", shape.tile_rows <= kFewTileRows ? kThreadsOfFewRows : kCachedThreads,
+      "cached_attention", kCachedThreads,
       {constant("PACK", static_cast<int>(pack.get())), constant("LANES", static_cast<int>(lanes)),
        constant("UNROLL", shape.tile_rows == kMostRows ? 2 : 4),
        constant("CLUSTER", is_cluster ? static_cast<int>(shape.splits) : 0)});
