@@ -236,6 +236,15 @@ void Executable::run() {
   if (nvtx_) nvtx_->close();
 }
 
+void Executable::run_times(int times) {
+  if (compiled_) {
+    compiled_->run_times(times);
+  } else {
+    for (int i = 0; i < times; ++i) eager_->run_all();
+  }
+  if (nvtx_) nvtx_->close();
+}
+
 void Executable::run_stage(size_t stage) {
   compiled_ ? compiled_->run_stage(stage) : eager_->run_stage(stage);
   if (nvtx_) nvtx_->close();

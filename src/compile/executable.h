@@ -71,6 +71,8 @@ class Executable {
   bool has_output(std::string_view name) const;
 
   void run();
+  // So many runs of a graph that goes on from what it stored, such as one that decodes a token.
+  void run_times(int times);
   void run_stage(size_t stage);  // in order
   // From now on every result is poisoned before its kernel runs; for runs that are verified.
   void set_poison(bool poison);

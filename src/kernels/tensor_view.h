@@ -13,6 +13,7 @@ struct TensorView {
   Shape shape;
   Strides strides;
   bool host_scalar = false;  // a constant: `data` is one element in host memory, all strides are 0
+  bool is_kept = false;      // no kernel of the graph writes it
 
   template <class T>
   T* as() const {

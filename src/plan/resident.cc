@@ -25,6 +25,7 @@ class ResidentPlanner {
       return std::nullopt;
     }
     if (!leaves_nothing_behind(why) || !place_values(why)) return std::nullopt;
+    result_.repeats = can_repeat();
     for (const ResidentStep& step : result_.steps)
       result_.side_bytes = std::max(result_.side_bytes, step.side_bytes);
     return std::move(result_);
@@ -85,9 +86,12 @@ class ResidentPlanner {
 
   bool take(uint32_t number) {
     const Group& group = plan_.kernels[number].group;
-    if (!result_.steps.empty() && result_.steps.back().is_last)
-      return group.kind == GroupKind::library && graph_.nodes()[group.node].op == Op::argmax &&
-             take_argmax(number);
+    if (!result_.steps.empty() && result_.steps.back().is_last) {
+      if (group.kind != GroupKind::library || !take_ending(graph_.nodes()[group.node]))
+        return false;
+      result_.kernels = number + 1;
+      return true;
+    }
     const size_t before = result_.steps.size(), places = places_.size();
     bool taken = false;
     if (group.kind == GroupKind::row) {
@@ -98,6 +102,7 @@ class ResidentPlanner {
       if (node.op == Op::matmul && !group.epilogue) taken = take_product(group, node);
       if (node.op == Op::append) taken = take_append(node);
       if (node.op == Op::attention) taken = take_attention(group.node, node);
+      if (node.op == Op::advance) taken = take_advance(node);
       if (!taken && refusal_.empty())
         refuse(fmt::format("{} is no part of it", info(node.op).name));
     } else {
@@ -311,6 +316,10 @@ class ResidentPlanner {
     result_.group = group;
     result_.key_heads = cache[1];
     result_.scale = spec.scale;
+    const Value position = layout(node.inputs[3]).storage;
+    if (result_.position && *result_.position != position)
+      return refuse("attentions at different positions");
+    result_.position = position;
     ResidentStep& step = add(ResidentStep::Kind::attention);
     step.node = number;
     step.keys = keys;
@@ -324,14 +333,51 @@ class ResidentPlanner {
     return true;
   }
 
-  bool take_argmax(uint32_t number) {
-    const uint32_t node = plan_.kernels[number].group.node;
-    const Value x = graph_.nodes()[node].inputs[0];
+  // What follows the last product: where its largest element is, and what becomes of that.
+  bool take_ending(const Node& node) {
+    if (node.op == Op::argmax) return take_argmax(node);
+    if (node.op == Op::append) return take_store(node);
+    return node.op == Op::advance && take_advance(node);
+  }
+  bool take_argmax(const Node& node) {
+    const Value x = node.inputs[0];
     ResidentStep& step = result_.steps.back();
     if (layout(x).storage != last_ || step.largest || !is_vector(x)) return false;
-    step.largest = Value{node, 0};
-    result_.kernels = number + 1;
+    step.largest = Value{node_number(node), 0};
     return true;
+  }
+  bool take_store(const Node& node) {
+    const Value to = layout(node.inputs[0]).storage;
+    const Shape& slots = graph_.type(node.inputs[0]).shape;
+    if (!result_.steps.back().largest || !is_position(node.inputs[2]) || !is_input(to) ||
+        layout(node.inputs[1]).storage != *result_.steps.back().largest ||
+        element_count(slots) != slots.back(1) || result_.advance != 0 ||
+        result_.stores.size() == kMostResidentStores)
+      return false;
+    result_.stores.push_back({to, slots.back(1)});
+    return true;
+  }
+  // Everybody who reads the position comes before, so that it may as well grow in the end.
+  bool take_advance(const Node& node) {
+    if (!is_position(node.inputs[0]) || result_.advance != 0) return false;
+    result_.advance = std::get<RowCount>(node.attributes.detail).count;
+    return true;
+  }
+  bool is_position(Value value) const {
+    return result_.position && layout(value).storage == *result_.position;
+  }
+
+  bool can_repeat() const {
+    if (result_.kernels != plan_.kernels.size() || result_.advance != 1) return false;
+    const auto is_stored = [&](Value index) {
+      return std::ranges::any_of(result_.stores, [&](const ResidentStore& store) {
+        return store.to == index && store.slots == 1;
+      });
+    };
+    return std::ranges::all_of(result_.steps, [&](const ResidentStep& step) {
+      return step.kind != ResidentStep::Kind::gather || step.index == *result_.position ||
+             is_stored(step.index);
+    });
   }
 
   uint32_t node_number(const Node& node) const {

@@ -59,6 +59,13 @@ struct ResidentStep {
   int64_t slots = 0, window = 0;
 };
 
+// Where the largest element's place is stored: in an i32 input, in slot position mod slots.
+struct ResidentStore {
+  Value to = {};
+  int64_t slots = 1;
+};
+inline constexpr size_t kMostResidentStores = 2;
+
 struct ResidentPlan {
   uint32_t kernels = 0;     // of the plan that it replaces, from the first
   int64_t value_bytes = 0;  // of shared memory
@@ -66,6 +73,11 @@ struct ResidentPlan {
   int64_t head_dim = 0, key_heads = 0, group = 0;
   double scale = 1;
   std::vector<ResidentStep> steps;
+  std::optional<Value> position = {};  // an i32 input: that of the newest token
+  std::vector<ResidentStore> stores = {};
+  int64_t advance = 0;  // by which the position grows in the end
+  // It is all of the plan, and the next run goes on from what this one stored.
+  bool repeats = false;
 };
 
 // Nothing where a plan does not begin with one; `why` then says what is in the way.

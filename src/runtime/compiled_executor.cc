@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <deque>
 #include <limits>
 
@@ -31,13 +32,28 @@ CompiledExecutor::CompiledExecutor(const Graph& graph, const Plan& plan, Device&
           scalar_bits(node.outputs[0].dtype, std::get<Scalar>(node.attributes.detail).value);
   if (plan_.arena.count > 0) arena_ = device_.ledger().allocate(plan_.arena, "arena");
 
+  // The first kernel of a stage may start while one of another graph ends, which may write
+  // anything.
+  std::vector<bool> is_written(graph_.value_count());
+  for (const PlannedKernel& planned : plan_.kernels)
+    for (Value storage : planned.group.writes) is_written[graph_.index(storage)] = true;
+  const auto operand = [&](Value value) {
+    TensorView seen = view(value);
+    const Value storage = plan_.layouts[graph_.index(value)].storage;
+    const bool begins = std::ranges::any_of(
+        plan_.stages, [&](const auto& stage) { return stage.begin == calls_.size(); });
+    seen.is_kept =
+        graph_.node(storage).op == Op::input && !is_written[graph_.index(storage)] && !begins;
+    return seen;
+  };
+
   size_t next = 0;
   std::vector<bool> is_begun(graph_.value_count());  // storages that a kernel has written to
   for (const PlannedKernel& planned : plan_.kernels) {
     const Group& group = planned.group;
     const bool is_library = group.kind == GroupKind::library;
     Call call{.group = GroupCall(graph_, group, is_library ? nullptr : std::move(programs[next++]),
-                                 [&](Value value) { return view(value); })};
+                                 operand)};
     if (!is_library || !is_update(graph_.nodes()[group.node].op))
       for (Value storage : group.writes) {
         const uint32_t index = graph_.index(storage);
@@ -114,7 +130,7 @@ void CompiledExecutor::run_kernel(size_t number) {
 void CompiledExecutor::run_kernels(size_t begin, size_t end) {
   std::deque<std::pair<uint32_t, size_t>> beside;  // who waits for it, and its mark
   if (resident_ && begin == 0 && !poison_ && !observer_) {
-    resident_->run();
+    resident_->run(1);
     begin = resident_plan_->kernels;
   }
   for (size_t i = begin; i < end; ++i) {
@@ -173,6 +189,15 @@ void CompiledExecutor::run_stage(size_t stage) {
   stages_run_ = stage;
   run_recorded(recordings_[stage], plan_.stages[stage].begin, plan_.stages[stage].end);
   stages_run_ = stage + 1;
+}
+
+void CompiledExecutor::run_times(int times) {
+  if (resident_ && resident_plan_->repeats && !poison_ && !observer_) {
+    resident_->run(times);
+    stages_run_ = plan_.stages.size();
+    return;
+  }
+  for (int i = 0; i < times; ++i) run_all();
 }
 
 void CompiledExecutor::run_all() {

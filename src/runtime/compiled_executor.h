@@ -27,6 +27,8 @@ class CompiledExecutor {
   // of a stage is recorded where the device can, and later ones start what was recorded.
   void run_stage(size_t stage);
   void run_all();
+  // As run_all() so many times, with one start where a kernel stays.
+  void run_times(int times);
 
   // An output of the last run, contiguous or not. Throws a usage error if there is none.
   TensorView output(std::string_view name) const;

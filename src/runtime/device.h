@@ -60,7 +60,8 @@ struct ResidentPlan;
 class ResidentWork {
  public:
   virtual ~ResidentWork() = default;
-  virtual void run() = 0;
+  // Several turns where the plan repeats: each goes on from what the one before stored.
+  virtual void run(int turns) = 0;
 };
 
 // A product with its epilogue.

@@ -25,7 +25,11 @@ void PrintTo(const Arch& arch, std::ostream* out) {
 const std::vector<Arch> kArchs = {{"sm_80", 80}, {"sm_89", 89}, {"sm_90a", 90}};
 
 bool needs_hopper(const CudaKernel& kernel) {
-  return kernel.file.find("warpgroups") != std::string::npos;
+  const auto is_cluster = [](const auto& constant) {
+    return constant.first == "CLUSTER" && constant.second != "0";
+  };
+  return kernel.file.find("warpgroups") != std::string::npos || kernel.file == "few_rows.cu" ||
+         std::ranges::any_of(kernel.constants, is_cluster);
 }
 
 // The portable kernels, which every arch compiles, in the same order for each; then its own.
@@ -94,8 +98,9 @@ TEST(CompileVariants, EveryKernelWaitsForTheOneBeforeIt) {
     return found;
   };
   for (const EmbeddedText& text : cuda_texts()) {
-    if (text.name ==
-        "resident_kernel.cuh") {  // weights come first; who streams and who computes wait
+    // Weights come first: of one, who streams and who computes wait; the other waits before or
+    // after.
+    if (text.name == "resident_kernel.cuh" || text.name == "few_rows.cu") {
       EXPECT_EQ(count(text.text, "wait_for_earlier_kernels();"), 2u);
       continue;
     }

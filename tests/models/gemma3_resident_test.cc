@@ -59,5 +59,30 @@ TEST(Gemma3Resident, StepsAreThoseOfSingleKernelsPastWindowsAndRingsOnTheGpu) {
   }
 }
 
+TEST(Gemma3Resident, SeveralStepsOfOneStartAreThoseOfSeveralStartsOnTheGpu) {
+  RIDGELINE_NEEDS_GPU();
+  CudaDevice device;
+  if (device.cuda_facts().compute_capability != 90) GTEST_SKIP() << "needs a Hopper GPU";
+  Gemma3Config config = gemma3_config("270m");
+  config.layers = {Gemma3Layer::sliding, Gemma3Layer::full};
+  config.vocabulary = 4096;
+  config.sliding_window = 64;
+  const Gemma3CacheOptions options{
+      .capacity = 256, .attention = AttentionForm::fused, .greedy = true, .history = 16};
+  const Graph graph = gemma3_decode_graph(config, options);
+  const InterpreterInputs inputs =
+      gemma_inputs(config, gemma_weights(config, 7), {}, options.capacity);
+  GemmaRunner single(device, graph, Mode::compiled, inputs),
+      together(device, graph, Mode::compiled, inputs);
+  single.set("tokens", {11});
+  together.set("tokens", {11});
+  for (const int steps : {1, 7, 2, 60, 90, 13}) {
+    for (int i = 0; i < steps; ++i) single.run();
+    together.executable().run_times(steps);
+    for (const char* name : {"position", "tokens", "history", "logits"})
+      ASSERT_EQ(together.output(name), single.output(name)) << name << " after " << steps;
+  }
+}
+
 }  // namespace
 }  // namespace ridgeline

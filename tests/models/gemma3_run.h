@@ -56,6 +56,7 @@ class GemmaRunner {
   }
   void run() { executable_.run(); }
   const Executable& executable() const { return executable_; }
+  Executable& executable() { return executable_; }
   std::vector<double> output(const std::string& name) const {
     return elements(device_, executable_.output(name));
   }

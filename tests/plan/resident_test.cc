@@ -33,13 +33,17 @@ Gemma3CacheOptions one_token() {
   return {.capacity = 128, .attention = AttentionForm::fused, .greedy = true, .history = 16};
 }
 
-TEST(Resident, TakesAllOfADecodeStepButWhatStoresTheToken) {
+TEST(Resident, TakesAllOfADecodeStepAndCanRepeatIt) {
   const auto [graph, plan] = planned(gemma3_decode_graph(few_layers(), one_token()));
   std::string why;
   const std::optional<ResidentPlan> resident = make_resident(graph, plan, why);
   ASSERT_TRUE(resident) << why;
-  // The token goes to the history and to the input, and the position advances.
-  EXPECT_EQ(resident->kernels, plan.kernels.size() - 3);
+  EXPECT_EQ(resident->kernels, plan.kernels.size());
+  ASSERT_EQ(resident->stores.size(), 2u);  // the token goes to the history and to the input,
+  EXPECT_EQ(resident->stores[0].slots, 16);
+  EXPECT_EQ(resident->stores[1].slots, 1);
+  EXPECT_EQ(resident->advance, 1);  // and the position advances
+  EXPECT_TRUE(resident->repeats);
   size_t products = 0, pairs = 0, attentions = 0;
   for (const ResidentStep& step : resident->steps) {
     products += step.kind == ResidentStep::Kind::product;
@@ -79,6 +83,20 @@ TEST(Resident, RefusesWhatHasMoreThanOneRow) {
   const auto [graph, plan] = planned(gemma3_decode_graph(few_layers(), options));
   EXPECT_FALSE(make_resident(graph, plan, why));
   EXPECT_NE(why, "");
+}
+
+// Tokens that are drawn elsewhere come from outside in every step.
+TEST(Resident, DoesNotRepeatWhatFindsNoTokenItself) {
+  std::string why;
+  Gemma3CacheOptions options = one_token();
+  options.greedy = false;
+  options.history = 0;
+  const auto [graph, plan] = planned(gemma3_decode_graph(few_layers(), options));
+  const std::optional<ResidentPlan> resident = make_resident(graph, plan, why);
+  ASSERT_TRUE(resident) << why;
+  EXPECT_EQ(resident->kernels, plan.kernels.size());
+  EXPECT_EQ(resident->advance, 1);
+  EXPECT_FALSE(resident->repeats);
 }
 
 TEST(Resident, RefusesOtherDtypesAndTraining) {

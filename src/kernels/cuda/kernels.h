@@ -54,7 +54,7 @@ Bytes attention_gradient_scratch(const Node& node, std::span<const TensorType> i
 
 // Specialisations for tests that compile them: of every kernel but the attention ones, and of
 // those.
-std::vector<CudaKernel> eager_kernel_samples();
+std::vector<CudaKernel> eager_kernel_samples(int compute_capability);
 std::vector<CudaKernel> flash_samples(int compute_capability);
 
 }  // namespace ridgeline

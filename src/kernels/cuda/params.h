@@ -204,6 +204,13 @@ struct SumOfSquaresParams {
   int count;
 };
 
+struct FewRowsParams {
+  const void *x, *w;
+  void* out;
+  long long x_stride, w_stride, out_stride;  // from row to row, in elements
+  int tokens, rows, columns;                 // rows of x and of w, and how long they are
+};
+
 struct AdamWParams {
   struct Tensor {
     void* parameter;
@@ -247,7 +254,7 @@ struct ResidentItem {
   int all_rows, depth, steps, chunks;
   const void* weights;  // of a gather: the table; of an attention: the keys
   void* values;         // of an attention; of a gather: the index
-  int slots, window;
+  int slots, window;  // of a gather, `slots` is the kind of its index
   int at[12];
 };
 struct ResidentVector {
@@ -256,14 +263,26 @@ struct ResidentVector {
 };
 inline constexpr int kResidentSides = 4;
 
+// The index of a gather: what memory holds, or what this kernel knows in its later turns.
+enum ResidentIndex : int { kIndexInMemory, kIndexIsToken, kIndexIsPosition };
+
+struct ResidentTarget {
+  int* to;
+  int slots;
+};
+inline constexpr int kResidentTargets = 2;
+
 struct ResidentParams {
   const ResidentItem* items;
   const ResidentVector* vectors;  // kResidentSides for each item
   unsigned long long* words;
-  unsigned* turn;       // how often it has run
-  const int* position;  // of the newest token
-  void* logits;         // bf16, or null
-  int* largest;         // or null
+  unsigned* turn;  // how often it has run
+  int turns;       // that this start takes: each reads the token that the one before has found
+  int* position;   // of the newest token
+  int advance;     // by which it grows in a turn
+  ResidentTarget targets[kResidentTargets];  // of the largest's place
+  void* logits;                              // bf16, or null
+  int* largest;                              // or null
 };
 
 // ---- the GEMM lab

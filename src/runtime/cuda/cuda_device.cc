@@ -113,7 +113,7 @@ CudaDevice::CudaDevice(CudaOptions options)
                   const std::function<std::vector<CudaLaunch>(size_t)>& candidate) {
         return variant ? std::min(*variant, count - 1) : tuner_.choose(key, count, candidate);
       }),
-      matmul_(queue_, kernels_, ledger_,
+      matmul_(queue_, kernels_, ledger_, facts_,
               options.deterministic ? AlgorithmChoice::first : AlgorithmChoice::fastest),
       busy_clock_(queue_, [this](double ms) { kernels_.run(plan_hold(ms)); }) {}
 

@@ -1,4 +1,5 @@
-// Matrix products by cuBLASLt: the algorithm of a shape is timed once and remembered.
+// Matrix products by cuBLASLt, and by a kernel of our own where a few rows meet many: the algorithm
+// of a shape is timed once and remembered.
 #pragma once
 
 #include <memory>
@@ -18,7 +19,8 @@ class CudaMatmul {
  public:
   // Takes the library's workspace from the driver, once; the library itself is opened by the first
   // product, which also takes a workspace for products that run beside others.
-  CudaMatmul(CudaQueue& queue, KernelStore& kernels, Ledger& ledger, AlgorithmChoice choice);
+  CudaMatmul(CudaQueue& queue, KernelStore& kernels, Ledger& ledger, const CudaFacts& facts,
+             AlgorithmChoice choice);
   ~CudaMatmul();
 
   // Operands that the library cannot read are copied first, into memory of the ledger.
@@ -30,6 +32,7 @@ class CudaMatmul {
   CudaQueue& queue_;
   KernelStore& kernels_;
   Ledger& ledger_;
+  const CudaFacts& facts_;
   AlgorithmChoice choice_;
   CudaBuffer workspace_;
   CudaBuffer side_workspace_;  // of products that run beside others

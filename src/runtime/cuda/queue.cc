@@ -112,7 +112,7 @@ void CudaQueue::launch(cuda::Function function, const CudaLaunch& launch) {
                                      .shared_bytes = launch.shared_bytes,
                                      .stream = stream(),
                                      .attributes = &early,
-                                     .attribute_count = starts_early_ && !redirected_ ? 1u : 0u};
+                                     .attribute_count = starts_early_ && launch.starts_early && !redirected_ ? 1u : 0u};
   const cuda::Result result = driver_.cuLaunchKernelEx(&config, function, parameters, nullptr);
   if (result != cuda::kSuccess) [[unlikely]]
     fail(result, fmt::format("starting {} with a grid of {} x {} x {} blocks of {} threads and {} "

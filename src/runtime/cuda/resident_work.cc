@@ -15,13 +15,19 @@ TensorView bytes_view(const Allocation& memory) {
 
 class CudaResidentWork : public ResidentWork {
  public:
-  CudaResidentWork(CudaDevice& device, CudaLaunch launch, std::vector<Allocation> memory)
-      : device_(device), launch_(std::move(launch)), memory_(std::move(memory)) {}
-  void run() override { device_.launch(launch_); }
+  CudaResidentWork(CudaDevice& device, CudaLaunch launch, const ResidentParams& params,
+                   std::vector<Allocation> memory)
+      : device_(device), launch_(std::move(launch)), params_(params), memory_(std::move(memory)) {}
+  void run(int turns) override {
+    params_.turns = turns;
+    launch_.set_params(params_);
+    device_.launch(launch_);
+  }
 
  private:
   CudaDevice& device_;
   CudaLaunch launch_;
+  ResidentParams params_;
   std::vector<Allocation> memory_;
 };
 
@@ -50,16 +56,15 @@ std::unique_ptr<ResidentWork> CudaDevice::prepare_resident(
   params.words = static_cast<unsigned long long*>(
       store("resident words", words.data(), words.size() * sizeof(uint64_t)));
   params.turn = reinterpret_cast<unsigned*>(params.words + planned->words);
-  for (const ResidentStep& step : resident.steps)
-    if (step.kind == ResidentStep::Kind::attention) {
-      const Node& node = graph.nodes()[step.node];
-      params.position =
-          static_cast<const int*>(address(plan.layouts[graph.index(node.inputs[3])].storage));
-    }
+  if (resident.position) params.position = static_cast<int*>(address(*resident.position));
+  params.advance = static_cast<int>(resident.advance);
+  for (size_t i = 0; i < resident.stores.size(); ++i)
+    params.targets[i] = {static_cast<int*>(address(resident.stores[i].to)),
+                         static_cast<int>(resident.stores[i].slots)};
   if (last.stored) params.logits = address(*last.stored);
   if (last.largest) params.largest = static_cast<int*>(address(*last.largest));
-  planned->launch.set_params(params);
-  return std::make_unique<CudaResidentWork>(*this, std::move(planned->launch), std::move(memory));
+  return std::make_unique<CudaResidentWork>(*this, std::move(planned->launch), params,
+                                            std::move(memory));
 }
 
 }  // namespace ridgeline

@@ -213,7 +213,7 @@ void Generator::begin_decoding(int32_t first, int warmups) {
 }
 
 std::vector<int32_t> Generator::greedy_steps(int64_t steps) {
-  for (int64_t i = 0; i < steps; ++i) decode_.run();
+  decode_.run_times(static_cast<int>(steps));
   // The token of a position stands one slot before it.
   std::vector<int32_t> ids(static_cast<size_t>(steps));
   auto* history = static_cast<int32_t*>(shared_.at("history").data());

@@ -21,6 +21,7 @@ TensorView transposed(TensorView view) {
 
 class Samples {
  public:
+  explicit Samples(int compute_capability) { facts_.compute_capability = compute_capability; }
   void add(const std::vector<CudaLaunch>& launches) {
     for (const CudaLaunch& launch : launches)
       if (std::find(kernels_.begin(), kernels_.end(), launch.kernel) == kernels_.end())
@@ -215,8 +216,8 @@ void add_multi_tensor(Samples& samples) {
 
 }  // namespace
 
-std::vector<CudaKernel> eager_kernel_samples() {
-  Samples samples;
+std::vector<CudaKernel> eager_kernel_samples(int compute_capability) {
+  Samples samples(compute_capability);
   add_pointwise(samples);
   add_rows(samples);
   add_reductions(samples);

@@ -12,10 +12,13 @@ namespace ridgeline {
 namespace {
 
 constexpr int64_t kMostRows = 8, kMostSplits = 64, kSplitSlots = 32, kFullDevice = 264;
+// Blocks of a cluster join their splits without another kernel. So few are enough for short caches.
+constexpr int64_t kMostOfACluster = 8, kShortCache = 2048;
 constexpr int64_t kCachedThreads = 128, kCachedWidth = 256;
 
 struct CachedShape {
   int64_t rows, tile_rows, tiles, splits;  // of a head of keys
+  int64_t cluster_splits = 0;              // where blocks can be a cluster; 0: they are too many
 
   CachedShape(const Shape& q, const Shape& k) {
     rows = q[1] / k[1] * q[2];
@@ -23,6 +26,8 @@ struct CachedShape {
     tiles = divide_up(rows, tile_rows);
     splits = std::clamp<int64_t>(divide_up(kFullDevice, q[0] * k[1] * tiles), 1,
                                  std::min(kMostSplits, divide_up(k[2], kSplitSlots)));
+    if (k[2] <= kShortCache) cluster_splits = std::min(splits, kMostOfACluster);
+    if (splits <= kMostOfACluster) cluster_splits = splits;
   }
 };
 
@@ -52,8 +57,10 @@ std::vector<CudaLaunch> plan_cached_attention(const CudaCall& call) {
                 fmt::format("attention over a cache of {} slots with heads of {} elements, the "
                             "kernel expects at most {} slots and {} elements",
                             k.shape[2], width, INT32_MAX, kCachedWidth));
-  const CachedShape shape(q.shape, k.shape);
-  const CachedScratch scratch(call.scratch, shape, q.shape, k.shape);
+  CachedShape shape(q.shape, k.shape);
+  const bool is_cluster = call.device.compute_capability >= 90 && shape.cluster_splits > 1;
+  if (is_cluster) shape.splits = shape.cluster_splits;
+  const CachedScratch scratch(is_cluster ? nullptr : call.scratch, shape, q.shape, k.shape);
   PackWidth pack(k.dtype);
   pack.require_multiple(width);
   for (const TensorView* view : {&k, &v}) {
@@ -96,10 +103,11 @@ std::vector<CudaLaunch> plan_cached_attention(const CudaCall& call) {
   CudaLaunch main = launch_of(
       "cached_attention", kCachedThreads,
       {constant("PACK", static_cast<int>(pack.get())), constant("LANES", static_cast<int>(lanes)),
-       constant("UNROLL", shape.tile_rows == kMostRows ? 2 : 4)});
+       constant("UNROLL", shape.tile_rows == kMostRows ? 2 : 4),
+       constant("CLUSTER", is_cluster ? static_cast<int>(shape.splits) : 0)});
   main.grid = {grid_size(heads), static_cast<uint32_t>(shape.splits), 1};
   std::vector<CudaLaunch> launches = alone(std::move(main));
-  if (shape.splits == 1) return launches;
+  if (shape.splits == 1 || is_cluster) return launches;
   CudaLaunch joining = launch_of("cached_attention_parts", divide_up(width, 32) * 32, {});
   joining.grid = {grid_size(heads * shape.tile_rows), 1, 1};
   launches.push_back(std::move(joining));

@@ -2,12 +2,16 @@
 // and one of the splits of the positions that they see. Where these are is read from device memory,
 // so one launch serves every position; splits beyond what the cache holds end at once.
 //
+// With CLUSTER, the blocks of all splits are a cluster and are joined here, from each other's shared memory; else
+// by cached_attention_parts.cu.
+//
 // LANES threads hold a key or a value together, PACK neighbouring elements at a time. Every such
 // team has a softmax of its own, and the teams are joined in the end.
 //
-// Constants: TYPE, WIDTH (of a head), PACK, LANES, ROWS, UNROLL (keys of a team under way),
-// THREADS.
+// Constants: TYPE, WIDTH (of a head), PACK, LANES, ROWS, UNROLL (keys of a team under way), CLUSTER (its blocks;
+// 0: none), THREADS.
 #include "cached_attention.cuh"
+#include "cluster.cuh"
 
 namespace ridgeline {
 
@@ -73,29 +77,62 @@ __device__ __forceinline__ void join_warp(Team& team) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
-    cached_attention(const __grid_constant__ CachedAttentionParams p) {
+#if CLUSTER
+// Joins what the blocks have, each a share of the items. Those without keys have a total of 0.
+__device__ __forceinline__ void join_cluster(const CachedAttentionParams& p, const CachedTile& tile,
+                                             const float (&largest)[ROWS], const float (&total)[ROWS],
+                                             const float (&sums)[ROWS][WIDTH]) {
+  meet_cluster();
+  constexpr int kShare = (ROWS * WIDTH + CLUSTER - 1) / CLUSTER;
+  const int first = static_cast<int>(blockIdx.y) * kShare;
+  for (int item = first + threadIdx.x; item < min(first + kShare, ROWS * WIDTH); item += THREADS) {
+    const int r = item / WIDTH, column = item - r * WIDTH, row = tile.first_row + r;
+    if (row >= p.rows) break;
+    float of_block[CLUSTER], totals[CLUSTER], values[CLUSTER], most = -infinity();
+#pragma unroll
+    for (int i = 0; i < CLUSTER; ++i) {
+      of_block[i] = load_from(&largest[r], i);
+      totals[i] = load_from(&total[r], i);
+      values[i] = load_from(&sums[r][column], i);
+      most = fmaxf(most, of_block[i]);
+    }
+    const float base = most == -infinity() ? 0.0f : most;
+    float all = 0.0f, sum = 0.0f;
+#pragma unroll
+    for (int i = 0; i < CLUSTER; ++i) {
+      const float factor = exp2f(of_block[i] - base);
+      all += factor * totals[i];
+      sum += totals[i] == 0.0f ? 0.0f : factor * values[i];
+    }
+    write_result<TYPE>(p, tile, row, column, most, all, sum);
+  }
+  meet_cluster();  // nobody's memory goes before all have read it
+}
+#endif
+
+extern "C" __global__ void
+#if CLUSTER
+    __cluster_dims__(1, CLUSTER, 1)
+#endif
+    __launch_bounds__(THREADS) cached_attention(const __grid_constant__ CachedAttentionParams p) {
   wait_for_earlier_kernels();
   __shared__ float shared_largest[kWarps][ROWS], shared_total[kWarps][ROWS];
   __shared__ float shared_sums[kWarps][ROWS][WIDTH];
   const CachedTile tile(p, blockIdx.x);
   const int position = *p.position;
   const int newest = position + p.queries - 1;
-  // The positions that any row of the block sees.
-  const int last_row = min(tile.first_row + ROWS, p.rows) - 1;
-  const int begin = tile.oldest(p, position, newest, tile.first_row / p.group);
-  const int end = position + last_row / p.group + 1;
-  const int of_split = max(kLeastSplit, (end - begin + p.splits - 1) / p.splits);
-  const int first = begin + static_cast<int>(blockIdx.y) * of_split;
-  const int last = min(end, first + of_split);
+  const CachedTile::Span span = tile.span(p, position);
+  const int first = span.begin + static_cast<int>(blockIdx.y) * span.of_split;
+  const int last = min(span.end, first + span.of_split);
   float* stats = p.stats + (static_cast<int64>(blockIdx.x) * p.splits + blockIdx.y) * ROWS * 2;
-  if (first >= last && p.splits > 1) {
-    if (threadIdx.x < ROWS) {
-      stats[threadIdx.x * 2] = -infinity();
-      stats[threadIdx.x * 2 + 1] = 0.0f;
-    }
-    return;
+#if CLUSTER
+  __shared__ float joined_largest[ROWS], joined_total[ROWS];
+  if (first >= last) {
+    if (threadIdx.x < ROWS) joined_largest[threadIdx.x] = -infinity(), joined_total[threadIdx.x] = 0.0f;
+    return join_cluster(p, tile, joined_largest, joined_total, shared_sums[0]);
   }
+#endif
+  if (first >= last && p.splits > 1) return;  // nobody reads its part
 
   const int lane = threadIdx.x % LANES, team_number = threadIdx.x / LANES;
   float queries[ROWS][kElements];
@@ -196,6 +233,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
       total += factor * shared_total[w][r];
       sum += factor * shared_sums[w][r][column];
     }
+#if CLUSTER
+    shared_sums[0][r][column] = sum;
+    if (column == 0) joined_largest[r] = largest, joined_total[r] = total;
+#else
     if (p.splits == 1) {
       write_result<TYPE>(p, tile, row, column, largest, total, sum);
     } else {
@@ -205,7 +246,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         stats[r * 2 + 1] = total;
       }
     }
+#endif
   }
+#if CLUSTER
+  join_cluster(p, tile, joined_largest, joined_total, shared_sums[0]);
+#endif
 }
 
 }  // namespace ridgeline

@@ -28,6 +28,17 @@ struct CachedTile {
     return p.window > 0 ? max(in_ring, position + query - p.window + 1) : in_ring;
   }
 
+  // The positions that any of its rows sees, from `begin` on, in splits of `of_split`.
+  struct Span {
+    int begin, end, of_split;
+  };
+  __device__ Span span(const CachedAttentionParams& p, int position) const {
+    const int newest = position + p.queries - 1, last_row = min(first_row + ROWS, p.rows) - 1;
+    const int begin = oldest(p, position, newest, first_row / p.group);
+    const int end = position + last_row / p.group + 1;
+    return {begin, end, max(kLeastSplit, (end - begin + p.splits - 1) / p.splits)};
+  }
+
   __device__ int64 offset(const CachedAttentionParams& p, const FlashTensor& tensor,
                           int row) const {
     const int64 head = key_head * p.group + row % p.group;

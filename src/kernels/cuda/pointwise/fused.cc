@@ -12,6 +12,7 @@ constexpr int kMostThreads = 1024;
 constexpr int kUsualThreads = 256;
 constexpr int64_t kPacksOfAWarp = 4;     // a row of up to so many packs per thread is one warp's,
 constexpr int64_t kPacksOfABlock = 4;    // and a longer one is a block's with so many;
+constexpr int64_t kFewRows = 264;        // fill no GPU: then a thread has one pack of a row;
 constexpr int64_t kRegisters = 96;       // all that a thread holds of a row fits these,
 constexpr double kRegisterFile = 65536;  // of a multiprocessor
 constexpr int64_t kMostChunks = 16;      // in so many packs
@@ -65,11 +66,12 @@ CudaShape cuda_shape(const FusedKernel& kernel) {
   }
   if (!kernel.has_folds()) return shape;
   const int64_t packs = walk.columns / shape.pack;
-  if (packs <= kWarp * kPacksOfAWarp) {
+  const bool is_alone = walk.rows() <= kFewRows && packs > kWarp;
+  if (packs <= kWarp * kPacksOfAWarp && !is_alone) {
     shape.group = static_cast<int>(std::min<int64_t>(kWarp, next_power_of_two(packs)));
     shape.threads = kUsualThreads;
   } else {
-    const int64_t wanted = next_power_of_two(divide_up(packs, kPacksOfABlock));
+    const int64_t wanted = next_power_of_two(divide_up(packs, is_alone ? 1 : kPacksOfABlock));
     shape.group = static_cast<int>(std::clamp<int64_t>(wanted, 2 * kWarp, kMostThreads));
     shape.threads = shape.group;
   }

@@ -12,7 +12,8 @@ namespace ridgeline {
 namespace {
 
 // As resident.cuh and resident_kernel.cuh have them.
-constexpr int64_t kTileRows = 16, kHeadTiles = 8, kSideSlots = 4;
+constexpr int64_t kTileRows = 16, kHeadTiles = 8;
+constexpr int64_t kSideSlots[] = {4, 2};  // the more, the earlier vectors are on their way
 constexpr int64_t kRowPadding = 16, kCacheRows = 32, kMostSplits = 16;
 constexpr int64_t kMostColumns = 640;  // of a chunk of weights
 constexpr int64_t kLeastStages = 5,
@@ -23,7 +24,7 @@ struct Sizes {
   int64_t stage = 0, partials = kResidentWarps, fixed = 0;
 };
 
-static_assert(kMostResidentSides == kResidentSides &&
+static_assert(kMostResidentSides == kResidentSides && kMostResidentStores == kResidentTargets &&
               kMostResidentOperands == std::size(ResidentItem{}.at));
 
 // The widest piece of a row that fits; whole steps of the tensor cores.
@@ -53,7 +54,7 @@ int64_t most_stages(const ResidentStep& step, int64_t blocks) {
   return divide_up(mine, step.pair ? kTileRows / 2 : kTileRows) * chunks_of(step);
 }
 
-Sizes sizes_of(const ResidentPlan& resident, int64_t blocks) {
+Sizes sizes_of(const ResidentPlan& resident, int64_t blocks, int64_t side_slots) {
   Sizes sizes;
   if (resident.head_dim > 0)
     sizes.stage = std::max(sizes.stage, kCacheRows * (resident.head_dim * 2 + kRowPadding));
@@ -64,12 +65,12 @@ Sizes sizes_of(const ResidentPlan& resident, int64_t blocks) {
           sizes.partials, step.is_last ? kHeadTiles * chunks_of(step) : most_stages(step, blocks));
     }
   const int64_t items = static_cast<int64_t>(resident.steps.size()) * sizeof(ResidentItem);
-  sizes.fixed = resident.value_bytes + kSideSlots * std::max<int64_t>(resident.side_bytes, 16) +
+  sizes.fixed = resident.value_bytes + side_slots * std::max<int64_t>(resident.side_bytes, 16) +
                 items + 2 * sizes.partials * kTileRows * 4 + kAttentionScratch + 2048;
   return sizes;
 }
 
-ResidentItem item_of(const ResidentStep& step, int number,
+ResidentItem item_of(const ResidentPlan& resident, const ResidentStep& step, int number,
                      const std::function<void*(Value)>& address) {
   using Kind = ResidentStep::Kind;
   ResidentItem item{};
@@ -83,6 +84,9 @@ ResidentItem item_of(const ResidentStep& step, int number,
       item.weights = at(address(step.weights), step.weights_offset);
       item.values = address(step.index);
       item.depth = static_cast<int>(step.depth);
+      item.slots = !resident.repeats                  ? kIndexInMemory
+                   : step.index == *resident.position ? kIndexIsPosition
+                                                      : kIndexIsToken;
       break;
     case Kind::local:
       item.kind = kResidentLocal + number;
@@ -120,9 +124,13 @@ std::optional<CudaResident> plan_resident(const Graph& graph, const Plan& plan,
     return std::nullopt;
   }
   const int64_t blocks = facts.multiprocessors;
-  const Sizes sizes = sizes_of(resident, blocks);
-  const int64_t stages =
-      std::min(kMostStages, (facts.shared_bytes_per_block - sizes.fixed) / sizes.stage);
+  Sizes sizes;
+  int64_t stages = 0, side_slots = 0;
+  for (size_t i = 0; i < std::size(kSideSlots) && stages < kLeastStages; ++i) {
+    side_slots = kSideSlots[i];
+    sizes = sizes_of(resident, blocks, side_slots);
+    stages = std::min(kMostStages, (facts.shared_bytes_per_block - sizes.fixed) / sizes.stage);
+  }
   if (stages < kLeastStages || blocks > 256) {
     why = fmt::format("shared memory of {} leaves {} stages for weights",
                       to_string(Bytes{facts.shared_bytes_per_block}), std::max<int64_t>(stages, 0));
@@ -132,7 +140,7 @@ std::optional<CudaResident> plan_resident(const Graph& graph, const Plan& plan,
   CudaResident result;
   for (size_t i = 0; i < resident.steps.size(); ++i) {
     const ResidentStep& step = resident.steps[i];
-    ResidentItem item = item_of(step, text.numbers[i], address);
+    ResidentItem item = item_of(resident, step, text.numbers[i], address);
     item.words = static_cast<int>(result.words);
     result.words += divide_up(words_of(step, resident, blocks), 2) * 2;
     result.items.push_back(item);
@@ -152,6 +160,7 @@ std::optional<CudaResident> plan_resident(const Graph& graph, const Plan& plan,
       .constants = {{"BLOCKS", number(blocks)},
                     {"STAGES", number(stages)},
                     {"STAGE_BYTES", number(sizes.stage)},
+                    {"SIDE_SLOTS", number(side_slots)},
                     {"SIDE_BYTES", number(std::max<int64_t>(resident.side_bytes, 16))},
                     {"VALUE_BYTES", number(resident.value_bytes)},
                     {"WARPS", number(kResidentWarps)},
@@ -163,6 +172,8 @@ std::optional<CudaResident> plan_resident(const Graph& graph, const Plan& plan,
                     {"SCALE", fmt::format("{:a}f", resident.scale)}},
       .text = text.text};
   result.launch.grid = {static_cast<uint32_t>(blocks), 1, 1};
+  result.launch.starts_early =
+      false;  // it reads weights before it waits, and others may write them
   result.launch.threads = static_cast<uint32_t>(32 * (kResidentWarps + 1));
   result.launch.shared_bytes = static_cast<uint32_t>(sizes.fixed + stages * sizes.stage);
   return result;

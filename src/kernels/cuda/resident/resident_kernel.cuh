@@ -5,7 +5,7 @@
 
 namespace ridgeline {
 
-constexpr int kStages = STAGES, kStageBytes = STAGE_BYTES, kSideSlots = 4, kSideBytes = SIDE_BYTES;
+constexpr int kStages = STAGES, kStageBytes = STAGE_BYTES, kSideSlots = SIDE_SLOTS, kSideBytes = SIDE_BYTES;
 constexpr int kHeadTiles = 8;  // of the last product, before their sums are looked at
 constexpr int kStagesAtOnce =
     2;  // given back after results came in, so that new weights do not crowd out the next ones
@@ -56,9 +56,10 @@ RESIDENT void stream(const ResidentParams& p, Shared& s, WeightRing& ring, SideR
   ResidentVector vector = vector_of(0);
   int position = -1;  // known once earlier kernels have ended
 #pragma unroll 1
-  for (int i = 0; i < ITEMS; ++i) {
+  for (int step = 0, i = 0; step < ITEMS * p.turns; ++step, i = i + 1 == ITEMS ? 0 : i + 1) {
     const ResidentItem& item = s.items[i];
-    const ResidentVector next = vector_of(i + 1);
+    if (i == 0 && step > 0) position += p.advance;
+    const ResidentVector next = vector_of(i + 1 == ITEMS ? 0 : i + 1);
     if (item.sides) sides.load(static_cast<const char*>(vector.from), vector.at, vector.bytes, item.side_bytes);
     vector = next;
 #if KEY_HEADS > 0
@@ -97,14 +98,14 @@ RESIDENT void publish_rows(const ResidentItem& item, const float* partial, uint6
   publish(words + item.first / 2 + pair, narrow_pair(low.x, low.y), turn);
 }
 
-// Over all blocks.
-RESIDENT void find_largest(Best best, Best* scratch, uint64* words, uint32 turn, int* to) {
+// Over all blocks, for those that want to know.
+RESIDENT int find_largest(Best best, Best* scratch, uint64* words, uint32 turn, bool wants_it) {
   best = block_best(best, scratch);
   if (threadIdx.x == 0) {
     publish(words + 2 * blockIdx.x, __float_as_uint(best.value), turn);
     publish(words + 2 * blockIdx.x + 1, best.index, turn);
   }
-  if (blockIdx.x != 0) return;
+  if (!wants_it) return 0;
   best = {-infinity(), 0};
   if (threadIdx.x < kBlocks) {
     Words w;
@@ -113,8 +114,16 @@ RESIDENT void find_largest(Best best, Best* scratch, uint64* words, uint32 turn,
     best = {__uint_as_float(static_cast<uint32>(w.first)), static_cast<int>(static_cast<uint32>(w.second))};
   }
   sync_consumers();
-  best = block_best(best, scratch);
-  if (threadIdx.x == 0 && to) *to = best.index;
+  return block_best(best, scratch).index;
+}
+
+// What a turn leaves behind, by one thread of one block.
+RESIDENT void end_turn(const ResidentParams& p, int largest, int position) {
+  if (p.largest) *p.largest = largest;
+#pragma unroll
+  for (int i = 0; i < kResidentTargets; ++i)
+    if (p.targets[i].to) p.targets[i].to[position % p.targets[i].slots] = largest;
+  if (p.advance) *p.position = position + p.advance;
 }
 
 extern "C" __global__ void __launch_bounds__(kThreads + 32, 1)
@@ -139,8 +148,9 @@ extern "C" __global__ void __launch_bounds__(kThreads + 32, 1)
   if (threadIdx.x >= kThreads) return stream(p, s, ring, sides, cache);
 
   wait_for_earlier_kernels();
-  const uint32 turn = *p.turn + 1;
-  const int position = p.position ? *p.position : 0;
+  const uint32 first_turn = *p.turn + 1;
+  const int first_position = p.position ? *p.position : 0;
+  int token = 0;  // that the turn before has found
   int owed = 0;  // stages to be given back
   const auto give_back = [&](int most) {
     const int count = owed < most ? owed : most;
@@ -148,12 +158,16 @@ extern "C" __global__ void __launch_bounds__(kThreads + 32, 1)
     owed -= count;
   };
 #pragma unroll 1
-  for (int number = 0; number < ITEMS; ++number) {
+  for (int step = 0, number = 0, run = 0; step < ITEMS * p.turns; ++step) {
     const ResidentItem& item = s.items[number];
+    const uint32 turn = first_turn + run;
+    const int position = first_position + run * p.advance;
     uint64* words = p.words + item.words;
     switch (item.kind) {
       case kResidentGather: {
-        const int row = *static_cast<const int*>(item.values);
+        const int row = item.slots == kIndexIsPosition         ? position
+                        : item.slots == kIndexIsToken && run > 0 ? token
+                                                                 : *static_cast<const int*>(item.values);
         const uint32* from = static_cast<const uint32*>(item.weights) + static_cast<int64>(row) * (item.depth / 2);
         for (int i = threadIdx.x; i < item.depth / 2; i += kThreads)
           reinterpret_cast<uint32*>(s.values + item.at[0])[i] = from[i];
@@ -186,7 +200,10 @@ extern "C" __global__ void __launch_bounds__(kThreads + 32, 1)
           }
         }
         if (item.kind == kResidentHead) {
-          find_largest(best, s.best, words, turn, p.largest);
+          // Whoever goes on to another turn waits for all, so that no word is written that somebody still reads.
+          const bool goes_on = run + 1 < p.turns;
+          token = find_largest(best, s.best, words, turn, goes_on || blockIdx.x == 0);
+          if (blockIdx.x == 0 && threadIdx.x == 0) end_turn(p, token, position);
           break;
         }
         publish_rows(item, s.partial[odd], words, turn);
@@ -215,8 +232,9 @@ extern "C" __global__ void __launch_bounds__(kThreads + 32, 1)
         sync_consumers();
       }
     }
+    if (++number == ITEMS) number = 0, ++run;
   }
-  if (blockIdx.x == 0 && threadIdx.x == 0) *p.turn = turn;
+  if (blockIdx.x == 0 && threadIdx.x == 0) *p.turn = first_turn + p.turns - 1;
 }
 
 }  // namespace ridgeline

@@ -1,0 +1,21 @@
+// Blocks of a cluster: they meet, and read each other's shared memory (Hopper).
+#pragma once
+
+namespace ridgeline {
+
+__device__ __forceinline__ void meet_cluster() {
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+// A number in the shared memory of block `rank` of the cluster, where this block has it at `here`.
+__device__ __forceinline__ float load_from(const float* here, int rank) {
+  unsigned address;
+  float value;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
+               : "=r"(address)
+               : "r"(static_cast<unsigned>(__cvta_generic_to_shared(here))), "r"(rank));
+  asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(value) : "r"(address) : "memory");
+  return value;
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,66 @@
+#include "kernels/cuda/matmul/few_rows.h"
+
+#include <limits>
+
+#include "kernels/cuda/planning.h"
+
+namespace ridgeline {
+namespace {
+
+// As few_rows.cu has them.
+constexpr int64_t kRowsOfABlock = 32, kTile = 8, kMostTiles = 2, kColumnsOfAStep = 32;
+constexpr uint32_t kThreads = 256;
+constexpr int64_t kLeastBlocks = 64, kMostBlocks = 640;  // of what a split is worth trying for
+constexpr int64_t kAccess = 16;                          // bytes
+
+bool is_aligned(const void* data, int64_t stride) {
+  return reinterpret_cast<uintptr_t>(data) % kAccess == 0 && stride * 2 % kAccess == 0;
+}
+
+bool serves(const FewRowsProduct& p, const CudaFacts& device) {
+  constexpr int64_t kMost = std::numeric_limits<int>::max();
+  return device.compute_capability >= 90 && (p.dtype == DType::bf16 || p.dtype == DType::f16) &&
+         p.tokens >= 1 && p.tokens <= kMostTiles * kTile && p.rows >= 1 && p.rows <= kMost / 8 &&
+         p.columns >= kColumnsOfAStep && p.columns % kColumnsOfAStep == 0 && p.columns <= kMost &&
+         is_aligned(p.x, p.x_stride) && is_aligned(p.w, p.w_stride);
+}
+
+}  // namespace
+
+FewRowsParams few_rows_params(const FewRowsProduct& p) {
+  return {.x = p.x,
+          .w = p.w,
+          .out = p.out,
+          .x_stride = p.x_stride,
+          .w_stride = p.w_stride,
+          .out_stride = p.out_stride,
+          .tokens = static_cast<int>(p.tokens),
+          .rows = static_cast<int>(p.rows),
+          .columns = static_cast<int>(p.columns)};
+}
+
+std::vector<CudaLaunch> plan_few_rows(const FewRowsProduct& p, const CudaFacts& device) {
+  if (!serves(p, device)) return {};
+  const int64_t blocks = divide_up(p.rows, kRowsOfABlock);
+  std::vector<CudaLaunch> ways;
+  for (const int64_t splits : {1, 2, 3, 4, 6, 8}) {
+    const bool is_worth_it = blocks * splits >= kLeastBlocks && blocks * splits <= kMostBlocks;
+    if (!is_worth_it && !(splits == 1 && blocks > kMostBlocks)) continue;
+    CudaLaunch launch{.kernel = {.file = "few_rows.cu",
+                                 .entry = "few_rows",
+                                 .constants = {{"TYPE", element_name(p.dtype)}}},
+                      .grid = {static_cast<uint32_t>(blocks * splits), 1, 1},
+                      .threads = kThreads};
+    launch.kernel.constants.emplace_back("MMA_TYPE",
+                                         p.dtype == DType::bf16 ? "\"bf16\"" : "\"f16\"");
+    for (const auto& [name, value] : {std::pair{"TILES", divide_up(p.tokens, kTile)},
+                                      {"SPLITS", splits},
+                                      {"KEPT", int64_t{p.weights_are_kept}}})
+      launch.kernel.constants.emplace_back(name, std::to_string(value));
+    launch.set_params(few_rows_params(p));
+    ways.push_back(std::move(launch));
+  }
+  return ways;
+}
+
+}  // namespace ridgeline
