@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -336,6 +337,17 @@ Gemma3Config read_gemma3_config(const std::filesystem::path& path) {
   } catch (const Error& error) {
     throw error.at(path.string());
   }
+}
+
+Gemma3Config find_gemma3_config(const std::string& word) {
+  const bool is_size =
+      std::ranges::find(gemma3_sizes(), word, &Gemma3Config::name) != gemma3_sizes().end();
+  const bool is_file = word.ends_with(".json") || word.find('/') != std::string::npos ||
+                       std::filesystem::exists(word);
+  if (is_size || !is_file) return gemma3_config(word);
+  Gemma3Config config = read_gemma3_config(word);
+  config.name = std::filesystem::path(word).stem().string();
+  return config;
 }
 
 }  // namespace ridgeline

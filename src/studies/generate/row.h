@@ -1,9 +1,11 @@
 // One row of generate: a prompt taken in and continued by one implementation.
 //
 //   GenerateStudy study(job, device, {.print = print_text});
-//   Record record = study.run(Mode::compiled, study.describe(Mode::compiled, blank)).value();
+//   const GenerateRow row{.mode = Mode::compiled, .batch_size = 4};
+//   Record record = study.run(row, study.describe(row, blank)).value();
 #pragma once
 
+#include <compare>
 #include <functional>
 #include <map>
 #include <memory>
@@ -29,7 +31,13 @@ struct GenerateOptions {
   std::function<void(std::string_view)> print = {};  // told the text as it comes
 };
 
-std::string label(const GenerateJob& job, Mode mode);
+// What tells the rows of a job apart.
+struct GenerateRow {
+  Mode mode = Mode::compiled;
+  int64_t batch_size = 1;
+  auto operator<=>(const GenerateRow&) const = default;
+};
+std::string label(const GenerateJob& job, const GenerateRow& row);
 
 class GenerateStudy {
  public:
@@ -37,20 +45,20 @@ class GenerateStudy {
   GenerateStudy(const GenerateJob& job, Device& device, GenerateOptions options);
 
   // Plans, to know the memory it takes.
-  Record describe(Mode mode, const Record& blank);
-  double expected_s(const Record& described) const;
+  Record describe(const GenerateRow& row, const Record& blank);
+  double expected_s(const GenerateRow& row, const Record& described) const;
   // Empty when interrupted.
-  std::optional<Record> run(Mode mode, Record described);
+  std::optional<Record> run(const GenerateRow& row, Record described);
 
  private:
-  std::unique_ptr<Generator> make_generator(Mode mode) const;
-  void decode(Generator& generator, int32_t first, Record& record);
-  void derive(const Generator& generator, Record& record) const;
+  std::unique_ptr<Generator> make_generator(const GenerateRow& row) const;
+  void decode(Generator& generator, const std::vector<int32_t>& first, Record& record);
+  void derive(const GenerateRow& row, const Generator& generator, Record& record) const;
 
   const GenerateJob& job_;
   Device& device_;
   GenerateOptions options_;
-  std::map<Mode, std::unique_ptr<Generator>> planned_;
+  std::map<GenerateRow, std::unique_ptr<Generator>> planned_;
 };
 
 }  // namespace ridgeline

@@ -35,6 +35,11 @@ class Generate final : public Study {
     flags.add("--prompt-ids", &asked_.prompt_ids,
               "instead: its token ids, such as 2,17,901; nothing is put in front of them",
               {.given = &asked_.gave_ids});
+    flags.add("--prompt-length", &asked_.prompt_length,
+              "instead: so many token ids, drawn by --seed", {.range = FlagRange{1, kMostTokens}});
+    flags.add("--batch-size", &asked_.batch_sizes,
+              "texts that are continued side by side, all from the same prompt",
+              {.shows_default = true});
     flags.add("--chat", &asked_.chat,
               "the prompt is a user's turn, for models that were trained to chat (-it)");
     flags.add("--max-new-tokens", &asked_.max_new_tokens,
@@ -78,6 +83,7 @@ class Generate final : public Study {
       const Mode mode = parse_mode(name);
       if (std::ranges::find(modes_, mode) == modes_.end()) modes_.push_back(mode);
     }
+    asked_.seed = shared.seed;
     job_.emplace(make_generate_job(asked_, [](const std::string& line) { say("{}", line); }));
   }
 
@@ -94,13 +100,16 @@ class Generate final : public Study {
     };
     study_.emplace(*job_, run.device, std::move(options));
     std::vector<StudyRow> rows;
-    for (const Mode mode : modes_) {
-      Record record = study_->describe(mode, run.blank);
-      record.command = fmt::format("ridgeline generate{}{} --impl {}", shared_words(run, shared),
-                                   to_command(asked_, *job_), info(mode).name);
-      rows.push_back({record, label(*job_, mode), study_->expected_s(record),
-                      [this, mode, record] { return run_row(mode, record); }});
-    }
+    for (const Mode mode : modes_)
+      for (const int64_t batch_size : job_->batch_sizes) {
+        const GenerateRow row{mode, batch_size};
+        Record record = study_->describe(row, run.blank);
+        record.command = fmt::format("ridgeline generate{}{} --batch-size {} --impl {}",
+                                     shared_words(run, shared), to_command(asked_, *job_),
+                                     batch_size, info(mode).name);
+        rows.push_back({record, label(*job_, row), study_->expected_s(row, record),
+                        [this, row, record] { return run_row(row, record); }});
+      }
     if (!shared.dry_run) refuse_what_cannot_fit(rows, run.device);
     return rows;
   }
@@ -115,14 +124,15 @@ class Generate final : public Study {
       expect_within_budget(need(smallest), device);
     } catch (const Error& error) {
       throw Error(error.kind(), fmt::format("{}: {}", smallest.label, error.message()),
-                  "give a smaller --capacity, a shorter prompt, a smaller model or a larger "
-                  "--memory-budget");
+                  "give a smaller --capacity or --batch-size, a shorter prompt, a smaller model or "
+                  "a larger --memory-budget; `ridgeline memory --model-config` says how long a "
+                  "context fits");
     }
   }
 
-  std::optional<Record> run_row(Mode mode, const Record& record) {
+  std::optional<Record> run_row(const GenerateRow& row, const Record& record) {
     ends_line_ = true;
-    std::optional<Record> result = study_->run(mode, record);
+    std::optional<Record> result = study_->run(row, record);
     if (!ends_line_) print("\n");
     print("\n");
     return result;

@@ -21,6 +21,17 @@ std::string median_cell(const Record& record, const char* series, const char* fo
   return cell(statistic(record, series, &Statistics::median_ms), format);
 }
 
+// Records from before there were batches have one text.
+std::string batch_of(const Record& record) {
+  const std::string text = text_of(record.workload, "batch_size");
+  return text.empty() ? "1" : text;
+}
+
+std::string decode_word(const Record& record, const char* key) {
+  const Json* of = record.metrics ? record.metrics->find_key("decode") : nullptr;
+  return of ? text_of(*of, key) : std::string();
+}
+
 std::vector<std::string> sizes_of(const Record& record) {
   std::vector<std::string> cells;
   for (const char* key : {"model", "weights", "dtype"})
@@ -58,7 +69,11 @@ Table generate_csv(std::span<const Record> records) {
                           "peak_mb",
                           "stopped_by",
                           "status",
-                          "error"}};
+                          "error",
+                          "batch_size",
+                          "least_decode_ms",
+                          "roof_tokens_per_s",
+                          "bound"}};
   for (const Record* record : rows_of_generate(records)) {
     std::vector<std::string> row = sizes_of(*record);
     row.push_back(text_of(record->workload, "prompt_tokens"));
@@ -78,20 +93,28 @@ Table generate_csv(std::span<const Record> records) {
     row.push_back(metric_text(*record, "stopped_by"));
     row.emplace_back(status_csv_word(record->status));
     row.push_back(record->error);
+    row.push_back(batch_of(*record));
+    row.push_back(cell(metric_of(*record, "decode", "least_ms")));
+    row.push_back(cell(metric_of(*record, "decode", "roof_tokens_per_s")));
+    row.push_back(decode_word(*record, "bound"));
     table.rows.push_back(std::move(row));
   }
   return table;
 }
 
 Table generate_summary(std::span<const Record> records) {
-  Table table{.title = "tokens of the prompt, taken in at once, and new ones, one by one; medians",
-              .columns = {"model", "weights", "dtype", "implementation", "device", "prompt", "new",
-                          "first token ms", "prefill tokens/s", "decode tokens/s", "+-%", "GB/s",
-                          "roof %", "predicted MiB", "peak MiB", "status"},
-              .rows = {},
-              .spare = {"device", "weights", "predicted MiB", "+-%", "GB/s", "model"}};
+  Table table{
+      .title =
+          "tokens of the prompt, taken in at once, and new ones, one by one; tokens/s of all texts "
+          "together; medians",
+      .columns = {"model", "weights", "dtype", "implementation", "device", "batch", "prompt", "new",
+                  "first token ms", "prefill tokens/s", "decode tokens/s", "+-%", "GB/s", "roof %",
+                  "predicted MiB", "peak MiB", "status"},
+      .rows = {},
+      .spare = {"device", "weights", "predicted MiB", "+-%", "GB/s", "model"}};
   for (const Record* record : rows_of_generate(records)) {
     std::vector<std::string> row = sizes_of(*record);
+    row.push_back(batch_of(*record));
     row.push_back(text_of(record->workload, "prompt_tokens"));
     row.push_back(metric_text(*record, "new_tokens"));
     row.push_back(median_cell(*record, "first_token", "{:.2f}"));
