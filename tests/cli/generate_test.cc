@@ -1,4 +1,5 @@
 // ridgeline generate as a user runs it, on a tiny model.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/file_io.h"
@@ -50,6 +51,33 @@ TEST(GenerateCommand, TheProgressLineIsGoneBeforeTextIsPrinted) {
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_TRUE(contains(run.err, ": prompt, ")) << run.err;
   EXPECT_TRUE(run.err.ends_with("\r\x1b[K")) << run.err;
+}
+
+TEST(GenerateCommand, ALongContextRunsInTheMemoryThatMemoryPredicts) {
+  const Sandbox sandbox;
+  std::string config = kTinyConfig;
+  config.replace(config.find("128}"), 3, "32768");
+  write_file_atomically(sandbox / "long.json", config);
+  const Arguments of = {"--model-config", "long.json", "--dtype", "fp32", "--device", "cpu"};
+  const Finished account = sandbox.run(
+      Arguments{"memory"} + of +
+      Arguments{"--context-length", "32768", "--prompt-length", "32760", "-o", "m.csv"});
+  ASSERT_EQ(account.exit_code, 0) << account.err;
+  EXPECT_TRUE(contains(account.out, "is 32768 tokens: all positions")) << account.out;
+  const Finished run =
+      sandbox.run(Arguments{"generate"} + of +
+                  Arguments{"--random-weights", "--prompt-length", "32760", "--capacity", "32768",
+                            "--max-new-tokens", "8", "-w", "0", "-r", "1"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const Record record = read_results(sandbox / "results/generate/generate.jsonl").records[0];
+  ASSERT_EQ(record.status, Status::ok) << record.error;
+  EXPECT_EQ(record.memory.peak, record.memory.predicted_peak);
+  EXPECT_TRUE(contains(read_text(sandbox / "m.csv"),
+                       fmt::format(",{},", record.memory.predicted_peak->count)));
+  const Finished beyond =
+      sandbox.run(Arguments{"memory"} + of + Arguments{"--context-length", "32769"});
+  EXPECT_EQ(beyond.exit_code, 2);
+  EXPECT_TRUE(contains(beyond.err, "32768 positions")) << beyond.err;
 }
 
 TEST(GenerateCommand, BadUsageAndTooLittleMemoryAreErrorsBeforeAnythingRuns) {
