@@ -74,6 +74,20 @@ RooflinePoint placed(const Record& record) {
   return points.empty() ? RooflinePoint{} : points[0];
 }
 
+TEST(Roofline, LoadsAloneAreACeilingForWorkThatReads) {
+  std::vector<Record> records = ceilings();
+  for (const auto& [probe, rate] : {std::pair{"read", 12.0}, {"read-streaming", 14.0}}) {
+    records.push_back(memory("memory", rate, 0));
+    records.back().implementation = probe;
+  }
+  const Roofline roofline = rooflines(records).at(0);
+  EXPECT_EQ(roofline.main_memory()->rate, 10e9) << "other work writes, too";
+  const Roofline reading = roofline.for_reading();
+  EXPECT_EQ(reading.main_memory()->rate, 14e9);
+  EXPECT_EQ(reading.main_memory()->probe, "read-streaming");
+  EXPECT_EQ(reading.find_memory(Bytes{1000}, false)->rate, 50e9) << "not measured: as it was";
+}
+
 TEST(Roofline, TheRoofIsTheBestProbeAndLevelsGrow) {
   const std::vector<Record> records = ceilings();
   const std::vector<Roofline> all = rooflines(records);
