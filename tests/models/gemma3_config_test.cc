@@ -164,6 +164,16 @@ TEST(Gemma3Config, WhatTheGraphsDoNotComputeIsRefusedByName) {
   EXPECT_THROW(parse_gemma3_config(Json::array()), Error);
 }
 
+TEST(Gemma3Config, WhatIsWrittenIsReadAgain) {
+  for (const Gemma3Config& size : gemma3_sizes())
+    expect_same(parse_gemma3_config(Json::parse(gemma3_config_json(size).dump())), size);
+  Gemma3Config other = gemma3_config("4b");
+  other.score_cap = 50;
+  other.logit_cap = 30;
+  other.tied_head = false;
+  expect_same(parse_gemma3_config(Json::parse(gemma3_config_json(other).dump())), other);
+}
+
 TEST(Gemma3Config, FilesAreNamedInErrors) {
   const TempDir folder;
   write_text(folder / "config.json", k270m);
