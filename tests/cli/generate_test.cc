@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "base/file_io.h"
+#include "cli/peers.h"
 #include "cli/run_ridgeline.h"
+#include "measure/record_values.h"
 
 namespace ridgeline {
 namespace {
@@ -78,6 +80,32 @@ TEST(GenerateCommand, ALongContextRunsInTheMemoryThatMemoryPredicts) {
       sandbox.run(Arguments{"memory"} + of + Arguments{"--context-length", "32769"});
   EXPECT_EQ(beyond.exit_code, 2);
   EXPECT_TRUE(contains(beyond.err, "32768 positions")) << beyond.err;
+}
+
+TEST(GenerateCommand, OtherLibrariesStandInTheSameTableAndTheirTokensAreHeldAgainstOurs) {
+  REQUIRE_PYTHON();
+  const Sandbox sandbox;
+  write_file_atomically(sandbox / "tiny.json", kTinyConfig);
+  const Finished run = sandbox.run(
+      tiny_generate({"--prompt-ids", "2,17,9", "--max-new-tokens", "4", "--batch-size", "2",
+                     "--impl", "transformers.eager,transformers.graph,llama.cpp,vanilla"}),
+      with_fake_peers());
+  const ReadResult results = read_results(sandbox / "results/generate/generate.jsonl");
+  ASSERT_EQ(results.records.size(), 4u) << run.err;
+  EXPECT_EQ(results.records[0].implementation, "vanilla") << "ours come first";
+  const Record& peer = *find(results, "transformers.eager");
+  ASSERT_EQ(peer.status, Status::ok) << peer.error;
+  EXPECT_EQ(*metric_of(peer, "decode", "tokens_per_s"), 2 / 0.004);
+  EXPECT_EQ(*metric_of(peer, "prefill", "tokens_per_s"), 2 * 3 / 0.002);
+  EXPECT_EQ(text_of(*peer.metrics, "equal_tokens"), "0");
+  EXPECT_EQ((*peer.metrics)["peer"]["prompt"].dump(), "[2,17,9]");
+  EXPECT_TRUE(contains(run.out, "transformers.eager, batch 2: 0 of 4 tokens are ours")) << run.out;
+  EXPECT_EQ(find(results, "transformers.graph")->status, Status::unsupported);
+  EXPECT_EQ(find(results, "llama.cpp")->status, Status::invalid) << "a token that is none";
+  const Finished drawn = sandbox.run(
+      tiny_generate({"--prompt-ids", "2", "--impl", "llama.cpp", "--temperature", "1"}));
+  EXPECT_EQ(drawn.exit_code, 2);
+  EXPECT_TRUE(contains(drawn.err, "decodes greedily")) << drawn.err;
 }
 
 TEST(GenerateCommand, BadUsageAndTooLittleMemoryAreErrorsBeforeAnythingRuns) {

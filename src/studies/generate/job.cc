@@ -174,6 +174,7 @@ GenerateJob make_generate_job(const GenerateFlags& flags,
                   ? job.config.name
                   : fs::path(fs::path(flags.model) / "").parent_path().filename().string();
   job.weights = find_weights(flags, job.config, message);
+  if (job.weights) job.folder = flags.model;
   if (flags.gave_prompt || !flags.model.empty()) job.tokenizer = find_tokenizer(flags);
   job.prompt = make_prompt(flags, job);
   job.stops = job.config.eos;

@@ -35,7 +35,8 @@ struct GenerateFlags {
 
 struct GenerateJob {
   Gemma3Config config;
-  std::string model;  // for people: "270m", the name of a folder
+  std::string model;        // for people: "270m", the name of a folder
+  std::string folder = {};  // of weights; empty: they are drawn
   std::optional<WeightFiles> weights = {};
   std::optional<Tokenizer> tokenizer = {};
   std::vector<int32_t> prompt = {};

@@ -7,9 +7,11 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/file_io.h"
 #include "base/print.h"
 #include "base/sha256.h"
 #include "measure/statistics.h"
+#include "models/safetensors.h"
 #include "studies/expected_time.h"
 #include "studies/memory_watch.h"
 #include "studies/row.h"
@@ -74,9 +76,13 @@ double milliseconds_since(double begin_s) {
 
 }  // namespace
 
+std::string_view implementation_of(const GenerateRow& row) {
+  return row.peer.empty() ? info(row.mode).name : std::string_view(row.peer);
+}
+
 std::string label(const GenerateJob& job, const GenerateRow& row) {
   return fmt::format("{} {} batch={} {}", job.model, info(job.dtype).name, row.batch_size,
-                     info(row.mode).name);
+                     implementation_of(row));
 }
 
 GenerateStudy::GenerateStudy(const GenerateJob& job, Device& device, GenerateOptions options)
@@ -109,11 +115,12 @@ Record GenerateStudy::describe(const GenerateRow& row, const Record& blank) {
                    {"top_k", job_.rules.top_k},
                    {"top_p", job_.rules.top_p}};
   Record record = describe_row({.study = "generate",
-                                .implementation = info(row.mode).name,
+                                .implementation = std::string(implementation_of(row)),
                                 .workload = std::move(workload),
                                 .seed = options_.seed,
                                 .settings = options_.settings},
                                device_, blank);
+  if (!row.peer.empty()) return record;
   planned_[row] = make_generator(row);
   record.memory.predicted_peak = planned_[row]->predicted_peak();
   return record;
@@ -136,7 +143,49 @@ double GenerateStudy::expected_s(const GenerateRow& row, const Record& described
          static_cast<double>(job_.max_new_tokens) * once(1);
 }
 
+const std::filesystem::path& GenerateStudy::weights_folder() {
+  if (!job_.folder.empty()) folder_ = job_.folder;
+  if (!folder_.empty()) return folder_;
+  written_.emplace();
+  write_file_atomically(written_->path() / "config.json", gemma3_config_json(job_.config).dump());
+  save_weights(written_->path() / "model.safetensors", gemma3_parameters(job_.config),
+               [&](const Parameter& parameter) { return beginning_of(parameter, options_.seed); },
+               {{"format", "pt"}});
+  return folder_ = written_->path();
+}
+
+std::optional<Record> GenerateStudy::run_peer(const GenerateRow& row, Record described) {
+  if (!peers_) peers_.emplace(device_, PeersOptions{options_.interrupted});
+  if (options_.stage) options_.stage("weights");
+  PeerText text{.folder = weights_folder(),
+                .prompt = job_.prompt,
+                .new_tokens = job_.max_new_tokens,
+                .batch_size = row.batch_size,
+                .capacity = job_.capacity,
+                .dtype = job_.dtype,
+                .protocol = options_.protocol,
+                .interrupted = options_.interrupted};
+  if (options_.stage) options_.stage("the other library");
+  std::optional<Record> record = peers_->run_text(text, std::move(described));
+  if (!record || record->status != Status::ok) return record;
+  TextOfTokens shown(job_, options_.print);
+  for (const Json& id : *record->metrics->find_key("tokens")) shown.add(id.get<int32_t>());
+  shown.finish();
+  derive(row, *make_generator({Mode::compiled, row.batch_size, {}}), *record);
+  hold_against_ours(row, *record);
+  return record;
+}
+
+void GenerateStudy::hold_against_ours(const GenerateRow& row, Record& record) const {
+  const auto ours = ours_.find(row.batch_size);
+  if (ours == ours_.end()) return;
+  const auto theirs = record.metrics->find_key("tokens")->get<std::vector<int32_t>>();
+  const auto [first, unused] = std::ranges::mismatch(ours->second, theirs);
+  (*record.metrics)["equal_tokens"] = first - ours->second.begin();
+}
+
 std::optional<Record> GenerateStudy::run(const GenerateRow& row, Record described) {
+  if (!row.peer.empty()) return run_peer(row, std::move(described));
   const std::unique_ptr<Generator> generator =
       planned_[row] ? std::move(planned_[row]) : make_generator(row);
   return try_row(std::move(described), label(job_, row), [&](Record& record) {
@@ -168,6 +217,8 @@ std::optional<Record> GenerateStudy::run(const GenerateRow& row, Record describe
     decode(*generator, first, record);
     memory.after_run(record.memory);
     derive(row, *generator, record);
+    ours_.try_emplace(row.batch_size,
+                      record.metrics->find_key("tokens")->get<std::vector<int32_t>>());
   });
 }
 
@@ -249,6 +300,7 @@ void GenerateStudy::derive(const GenerateRow& row, const Generator& generator,
                {"roof_tokens_per_s", texts / least_s},
                {"roof_share", least_s / step_s},
                {"roof_level", level->level},
+               {"roof_probe", level->probe},
                {"bound", name(multiply_s > read_s ? Bound::compute : Bound::memory)}});
   }
   metrics["decode"] = std::move(of);

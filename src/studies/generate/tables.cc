@@ -73,7 +73,8 @@ Table generate_csv(std::span<const Record> records) {
                           "batch_size",
                           "least_decode_ms",
                           "roof_tokens_per_s",
-                          "bound"}};
+                          "bound",
+                          "equal_tokens"}};
   for (const Record* record : rows_of_generate(records)) {
     std::vector<std::string> row = sizes_of(*record);
     row.push_back(text_of(record->workload, "prompt_tokens"));
@@ -97,6 +98,7 @@ Table generate_csv(std::span<const Record> records) {
     row.push_back(cell(metric_of(*record, "decode", "least_ms")));
     row.push_back(cell(metric_of(*record, "decode", "roof_tokens_per_s")));
     row.push_back(decode_word(*record, "bound"));
+    row.push_back(metric_text(*record, "equal_tokens"));
     table.rows.push_back(std::move(row));
   }
   return table;
@@ -141,28 +143,32 @@ std::vector<std::string> generate_notes(std::span<const Record> records) {
       notes.push_back(fmt::format("{}: {}: {}", record->implementation,
                                   status_csv_word(record->status), record->error));
   }
+  for (const Record* record : rows_of_generate(records)) {
+    const std::string equal = metric_text(*record, "equal_tokens");
+    if (equal.empty()) continue;
+    const std::string all = metric_text(*record, "new_tokens");
+    notes.push_back(
+        equal == all
+            ? fmt::format("{}, batch {}: all {} tokens are ours", record->implementation,
+                          batch_of(*record), all)
+            : fmt::format("{}, batch {}: {} of {} tokens are ours up to the first that differs; "
+                          "where two logits are closer than the rounding of {}, either is right",
+                          record->implementation, batch_of(*record), equal, all,
+                          text_of(record->workload, "dtype")));
+  }
   if (has_steps)
     notes.emplace_back(
         "GB/s counts what a step must read: every weight once, and the keys and values of the "
         "tokens so far (halfway through the new ones)");
   if (has_roof)
-    notes.emplace_back("roof % is that over the measured bandwidth of the level that holds it");
+    notes.emplace_back(
+        "roof % is the least time of a step by the measured ceilings over its own: the longer of "
+        "these bytes at the bandwidth of the level that holds them, of loads alone where they were "
+        "measured, and of its products at the peak");
   else if (has_steps)
     notes.emplace_back(
         "no measured ceilings of this device were found: `ridgeline roofline` measures them");
   return notes;
-}
-
-ReportSection generate_section(const ReportContext& context) {
-  ReportSection section{.id = "generate", .title = "Text, token by token"};
-  std::vector<Record> rows;
-  for (const Record* record : context.rows)
-    if (record->study == "generate" && record->workload.is_object()) rows.push_back(*record);
-  if (rows.empty()) return section;
-  for (const std::string& note : generate_notes(rows))
-    section.sentences.push_back(shown(note, 1000));
-  section.tables.push_back(as_report_table(generate_summary(rows)));
-  return section;
 }
 
 }  // namespace ridgeline

@@ -148,6 +148,38 @@ TEST(Generate, TokensPerSecondAreThoseOfAllTextsTogether) {
   EXPECT_NE(different[0], different[1]) << "each text has draws of its own";
 }
 
+TEST(Generate, ReportsDrawTokensPerSecondOverTheBatchBelowTheRoofline) {
+  const auto device = testing::cpu();
+  Roofline roofline;
+  roofline.compute.push_back({.dtype = "fp32", .probe = "fma", .rate = 1e12});
+  roofline.memory.push_back({.level = "memory", .probe = "read", .rate = 1e12});
+  GenerateOptions options = quick();
+  options.roofline = &roofline;
+  ReportInput input;
+  for (const int64_t batch : {1, 4}) {
+    GenerateJob job = tiny_job();
+    job.batch_sizes = {batch};
+    Record record = generated(job, Mode::vanilla, *device, options);
+    record.settings["batch"] = batch;
+    EXPECT_EQ((*record.metrics)["decode"]["roof_probe"].text(), "read");
+    EXPECT_LT(*metric_of(record, "decode", "roof_share"), 1) << "of 1 TB/s";
+    input.records.push_back(std::move(record));
+  }
+  const ReportSection section = generate_section(report_context(input));
+  ASSERT_EQ(section.sentences.size(), 2u) << "the question, and its answer";
+  EXPECT_TRUE(section.sentences[0].ends_with("?"));
+  EXPECT_NE(section.sentences[1].find("at batch 4"), std::string::npos) << section.sentences[1];
+  ASSERT_EQ(section.views.size(), 1u);
+  const Chart& chart = section.views[0].charts.at(0);
+  ASSERT_EQ(chart.series.size(), 2u) << "measured, and the roofline";
+  EXPECT_EQ(chart.series[1].name, "roofline");
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(chart.series[0].points[i].x, i == 0 ? 1 : 4);
+    EXPECT_LT(chart.series[0].points[i].y, chart.series[1].points[i].y);
+  }
+  EXPECT_TRUE(generate_section(report_context(ReportInput{})).empty());
+}
+
 TEST(Generate, DrawnTokensAreReproducedByTheSeedAndOneCandidateIsGreedy) {
   const auto device = testing::cpu();
   const GenerateJob greedy = tiny_job(), one = tiny_job({.temperature = 1, .top_k = 1}),
