@@ -131,15 +131,16 @@ ReportSection layer_section(const ReportContext& context) {
         .push_back(*dot);
   }
   if (rows.empty()) return section;
-  section.sentences.emplace_back(
+  section.lead.emplace_back(
       "What bounds the layer of a decoder: while it takes a prompt in, and while it adds one token "
       "behind a cache?");
   if (const std::string answer = layer_bounds(rows); !answer.empty())
-    section.sentences.push_back(shown(answer + ".", 1000));
+    section.lead.push_back(shown(answer + ".", 1000));
   for (const auto& [name, dots] : views) {
     if (section.views.size() == kMostViews) break;
     section.views.push_back({.name = name, .charts = {layer_chart(dots)}});
   }
+  section.folds_tables = true;
   section.tables.push_back(as_report_table(layer_summary(rows)));
   return section;
 }

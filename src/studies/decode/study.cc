@@ -86,7 +86,7 @@ class Decode final : public Study {
   bool set_up(const StudySetup& setup) override {
     layer_ = true;
     matrix_.prompts = {128};
-    if (!setup.device.facts().is_gpu()) matrix_.batch_sizes = {1, 16};
+    if (!setup.device.facts().is_gpu()) matrix_.batch_sizes = {1, 4};
     if (setup.attempt > 0) matrix_.batch_sizes = {1, 2};
     return setup.attempt <= 1;
   }

@@ -124,14 +124,15 @@ ReportSection generate_section(const ReportContext& context) {
       found.push_back(record);
     }
   if (rows.empty()) return section;
-  section.sentences.emplace_back(
+  section.lead.emplace_back(
       "How many tokens per second does a Gemma-3 model decode, and what do more texts side by "
       "side bring?");
   for (const auto& [name, view] : batch_views(found)) {
     if (section.views.size() == kMostViews) break;
-    if (section.views.empty()) section.sentences.push_back(answer(name, view));
+    if (section.views.empty()) section.lead.push_back(answer(name, view));
     section.views.push_back({.name = name, .charts = {batch_chart(context, view)}});
   }
+  section.folds_tables = true;
   section.tables.push_back(as_report_table(generate_summary(rows)));
   return section;
 }
