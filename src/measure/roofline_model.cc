@@ -120,7 +120,7 @@ Roofline Roofline::for_reading() const {
   Roofline roofline = *this;
   for (MemoryCeiling& level : roofline.memory)
     for (const MemoryCeiling& read : reads)
-      if (read.level == level.level && read.rate > level.rate) level = read;
+      if (read.level == level.level) level = read;
   return roofline;
 }
 

@@ -62,7 +62,8 @@ struct Roofline {
   const MemoryCeiling* find_memory(Bytes working_set, bool cold) const;
   const MemoryCeiling* main_memory() const;
   // The roof of work that reads far more than it writes, such as decoding: levels have the rate of
-  // loads alone. Slower ones than a copy were disturbed.
+  // loads alone where it was measured. A copy may be above it: one core that waits for loads can
+  // still store.
   Roofline for_reading() const;
   // FLOPs per byte from which memory is no longer the limit; empty: a ceiling is missing.
   std::optional<double> ridge(std::string_view dtype) const;
