@@ -361,7 +361,6 @@ Json gemma3_config_json(const Gemma3Config& config) {
                {"max_position_embeddings", config.max_positions},
                {"rms_norm_eps", config.norm_epsilon},
                {"initializer_range", config.initializer_range},
-               {"query_pre_attn_scalar", config.query_scalar},
                {"sliding_window", config.sliding_window},
                {"layer_types", std::move(layers)},
                {"rope_parameters",
@@ -370,6 +369,10 @@ Json gemma3_config_json(const Gemma3Config& config) {
                {"tie_word_embeddings", config.tied_head},
                {"torch_dtype", config.dtype == DType::bf16 ? "bfloat16" : "float32"},
                {"eos_token_id", config.eos}};
+  // transformers takes a whole number alone.
+  const auto scalar = static_cast<int64_t>(config.query_scalar);
+  const bool is_whole = static_cast<double>(scalar) == config.query_scalar;
+  json["query_pre_attn_scalar"] = is_whole ? Json(scalar) : Json(config.query_scalar);
   if (config.bos) json["bos_token_id"] = *config.bos;
   if (config.score_cap) json["attn_logit_softcapping"] = *config.score_cap;
   if (config.logit_cap) json["final_logit_softcapping"] = *config.logit_cap;

@@ -167,6 +167,8 @@ TEST(Gemma3Config, WhatTheGraphsDoNotComputeIsRefusedByName) {
 TEST(Gemma3Config, WhatIsWrittenIsReadAgain) {
   for (const Gemma3Config& size : gemma3_sizes())
     expect_same(parse_gemma3_config(Json::parse(gemma3_config_json(size).dump())), size);
+  EXPECT_TRUE(gemma3_config_json(gemma3_config("1b"))["query_pre_attn_scalar"].is_number_integer())
+      << "transformers refuses 256.0";
   Gemma3Config other = gemma3_config("4b");
   other.score_cap = 50;
   other.logit_cap = 30;
