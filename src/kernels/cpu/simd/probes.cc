@@ -72,7 +72,7 @@ void triad_past_caches(const float* a, const float* b, float* to, int64_t count)
 }
 
 template <bool kAhead>
-float sum_of(const float* from, int64_t count) {
+float read_sum(const float* from, int64_t count) {
   constexpr int64_t kBytesAhead = 2048;
   const Wide wide;
   Floats sums[4] = {hn::Zero(wide), hn::Zero(wide), hn::Zero(wide), hn::Zero(wide)};
@@ -129,8 +129,8 @@ const ProbeKernels kProbeKernels = {
     .copy_past_caches = copy_past_caches,
     .triad = triad,
     .triad_past_caches = triad_past_caches,
-    .read = sum_of<false>,
-    .read_ahead = sum_of<true>,
+    .read = read_sum<false>,
+    .read_ahead = read_sum<true>,
 };
 
 }  // namespace ridgeline::RIDGELINE_ISA
