@@ -7,7 +7,8 @@ Needs transformers (5.x), PyTorch, safetensors, and a built models_tests. Every 
 bf16, and expected.safetensors with tokens and the logits of eager transformers in fp32 and in bf16. models_tests then
 loads the folder as a user's checkpoint and prints a line for each way of running it: its largest and root-mean-square
 error against fp32, and both of transformers' own bf16. The rule: at most twice those, and the same greedy token at every
-position where the best two logits of fp32 are further apart than the error.
+position where the best two logits of fp32 are further apart than the error. With a cache is held against without, and a
+prompt in chunks against at once, by the same rule.
 """
 import argparse
 import json

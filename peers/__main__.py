@@ -1,4 +1,4 @@
-"""python3 peers: answers ridgeline's requests; python3 peers --list: names that it knows, attention's, then models'."""
+"""python3 peers: answers ridgeline's requests; python3 peers --list: names that it knows, attention's, models', then texts'."""
 import pathlib
 import sys
 
@@ -8,6 +8,6 @@ from peers import registry, worker  # noqa: E402  (found by the line above)
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["--list"]:
-        print("\n".join([*registry.IMPLEMENTATIONS, *registry.MODELS]))
+        print("\n".join([*registry.IMPLEMENTATIONS, *registry.MODELS, *registry.TEXTS]))
         sys.exit(0)
     sys.exit(worker.main())

@@ -20,9 +20,19 @@ IMPLEMENTATIONS = {
     "jax.cudnn": "jax_library",
 }
 
+# Models that write text.
+TEXTS = {
+    "transformers.eager": "transformers_text",
+    "transformers.static.compile": "transformers_text",
+    "transformers.graph": "transformers_text",
+    "llama.cpp": "llama_text",
+}
+
 
 def open_problem(request):
     """The problem of a request, ready to run."""
+    if request["study"] == "generate":
+        return importlib.import_module("peers." + TEXTS[request["implementation"]]).Problem(request)
     if "model" in request:
         return importlib.import_module("peers.torch_model").Problem(request)
     return importlib.import_module("peers." + IMPLEMENTATIONS[request["implementation"]]).Problem(request)

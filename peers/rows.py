@@ -108,6 +108,17 @@ class KernelRow(Row):
         super().drop()
 
 
+class GenerateRow(Row):
+    """As `ridgeline generate`: prompts are samples; the text comes once, with a time for each step."""
+
+    def sample(self):
+        return self.problem.sample()
+
+    def decode(self):
+        tokens, step_ms = self.problem.text()
+        return {"tokens": tokens, "step_ms": step_ms}
+
+
 class ProfileRow(Row):
     """As `ridgeline profile`: steps under a schedule, told one by one."""
 

@@ -9,11 +9,11 @@ import traceback
 
 from . import registry
 from .refusal import Refusal
-from .rows import AttentionRow, KernelRow, ProfileRow
+from .rows import AttentionRow, GenerateRow, KernelRow, ProfileRow
 
 PROTOCOL = 1
 PR_SET_PDEATHSIG = 1
-ROWS = {"attention": AttentionRow, "kernel": KernelRow, "profile": ProfileRow}
+ROWS = {"attention": AttentionRow, "kernel": KernelRow, "profile": ProfileRow, "generate": GenerateRow}
 
 
 def take_stdout():
@@ -49,6 +49,9 @@ class Worker:
 
     def step(self, request):
         return {"step": self.row.step(request["number"])}
+
+    def decode(self, _request):
+        return self.row.decode()
 
     def close(self, _request):
         row, self.row = self.row, None

@@ -72,7 +72,9 @@ void add_ceiling(Roofline& roofline, const Record& record) {
                           .spec = 1e9 * number_at(metrics, "spec_gb_per_s"),
                           .capacity = Bytes{bounded_integer(number_at(metrics, "capacity_bytes"))}};
     const std::string level = ceiling.level;
-    keep_best(roofline.memory, std::move(ceiling),
+    std::vector<MemoryCeiling>& levels =
+        ceiling.probe.starts_with(kReadProbe) ? roofline.reads : roofline.memory;
+    keep_best(levels, std::move(ceiling),
               [&](const MemoryCeiling& each) { return each.level == level; });
   }
 }
@@ -114,6 +116,14 @@ const MemoryCeiling* Roofline::find_memory(Bytes working_set, bool cold) const {
   return fastest;
 }
 
+Roofline Roofline::for_reading() const {
+  Roofline roofline = *this;
+  for (MemoryCeiling& level : roofline.memory)
+    for (const MemoryCeiling& read : reads)
+      if (read.level == level.level) level = read;
+  return roofline;
+}
+
 std::optional<double> Roofline::ridge(std::string_view dtype) const {
   const ComputeCeiling* top = find_compute(dtype);
   const MemoryCeiling* slope = main_memory();
@@ -136,7 +146,8 @@ std::vector<Roofline> rooflines(std::span<const Record> records) {
                      .fingerprint = record->machine.fingerprint,
                      .set_up = set_up_of(*record),
                      .compute = {},
-                     .memory = {}});
+                     .memory = {},
+                     .reads = {}});
       found = all.end() - 1;
     }
     add_ceiling(*found, *record);
@@ -144,10 +155,10 @@ std::vector<Roofline> rooflines(std::span<const Record> records) {
     found->cores = record->machine.logical_cores;
   }
   for (Roofline& roofline : all)
-    std::sort(roofline.memory.begin(), roofline.memory.end(),
-              [](const MemoryCeiling& a, const MemoryCeiling& b) {
-                return a.capacity > Bytes{} && (b.capacity == Bytes{} || a.capacity < b.capacity);
-              });
+    for (std::vector<MemoryCeiling>* levels : {&roofline.memory, &roofline.reads})
+      std::sort(levels->begin(), levels->end(), [](const MemoryCeiling& a, const MemoryCeiling& b) {
+        return a.capacity > Bytes{} && (b.capacity == Bytes{} || a.capacity < b.capacity);
+      });
   return all;
 }
 
@@ -158,7 +169,8 @@ Roofline data_sheet_roofline(const GpuSpec& spec) {
                     .fingerprint = {},
                     .set_up = kSource,
                     .compute = {},
-                    .memory = {}};
+                    .memory = {},
+                    .reads = {}};
   for (const char* dtype : {"fp32", "tf32", "fp16", "bf16", "fp8"})
     if (const double rate = 1e12 * dense_tflops(spec, dtype); rate > 0)
       roofline.compute.push_back({.dtype = dtype, .probe = kSource, .rate = rate, .spec = rate});

@@ -20,6 +20,9 @@ namespace ridgeline {
 // measured too low.
 inline constexpr double kCeilingSlack = 1.05;
 
+// The implementation of probes that only load begins with it.
+inline constexpr const char* kReadProbe = "read";
+
 // Rates in FLOP/s and B/s. `burst`: before the clocks settled; `spec`: on paper; 0: not known.
 struct ComputeCeiling {
   std::string dtype;
@@ -32,7 +35,7 @@ struct ComputeCeiling {
 
 struct MemoryCeiling {
   std::string level;  // "L1", "L2", "L3", "memory"
-  std::string probe;  // "copy", "triad"
+  std::string probe;  // "copy", "triad", "read"
   double rate = 0;
   double spec = 0;
   Bytes capacity = {};  // of all threads together; 0: the memory itself
@@ -47,6 +50,7 @@ struct Roofline {
   std::string set_up;                   // threads and instruction set: "2 avx512", "0 sm_90a"
   std::vector<ComputeCeiling> compute;  // the best of each dtype
   std::vector<MemoryCeiling> memory;    // the best of each level, the smallest first, memory last
+  std::vector<MemoryCeiling> reads;     // the same of loads alone; empty: not measured
   // The most processes that wanted to run before a run of probes began, and the cores for them:
   // other work lowers ceilings. 0: not known.
   double load = 0;
@@ -57,6 +61,10 @@ struct Roofline {
   // caches were emptied; null: none was measured.
   const MemoryCeiling* find_memory(Bytes working_set, bool cold) const;
   const MemoryCeiling* main_memory() const;
+  // The roof of work that reads far more than it writes, such as decoding: levels have the rate of
+  // loads alone where it was measured. A copy may be above it: one core that waits for loads can
+  // still store.
+  Roofline for_reading() const;
   // FLOPs per byte from which memory is no longer the limit; empty: a ceiling is missing.
   std::optional<double> ridge(std::string_view dtype) const;
 };

@@ -277,6 +277,20 @@ int64_t gemma3_cache_slots(const Gemma3Config& config, Gemma3Layer layer,
   return std::min(options.capacity, config.sliding_window + chunk - 1);
 }
 
+Bytes gemma3_cache_bytes(const Gemma3Config& config, const Gemma3CacheOptions& options) {
+  int64_t slots = 0;
+  for (const Gemma3Layer layer : config.layers) slots += gemma3_cache_slots(config, layer, options);
+  return {2 * options.batch_size * slots * config.key_heads * config.head_dim *
+          info(options.dtype).size};
+}
+
+Gemma3TokenBytes gemma3_cache_bytes_per_token(const Gemma3Config& config, DType dtype) {
+  const auto held = [&](int64_t tokens) {
+    return gemma3_cache_bytes(config, {.capacity = tokens, .dtype = dtype});
+  };
+  return {held(1), held(config.sliding_window + 1) - held(config.sliding_window)};
+}
+
 Graph gemma3_prefill_graph(const Gemma3Config& config, const Gemma3CacheOptions& options) {
   Gemma3CacheOptions own = options;
   if (own.chunk == 0) own.chunk = 1;  // it reads no ring

@@ -8,6 +8,7 @@
 // where they lie: bind them to the same memory.
 #pragma once
 
+#include "base/units.h"
 #include "models/gemma3.h"
 
 namespace ridgeline {
@@ -31,6 +32,15 @@ struct Gemma3CacheOptions {
 // Rows of a layer's caches: the capacity, or what a sliding layer needs of it.
 int64_t gemma3_cache_slots(const Gemma3Config& config, Gemma3Layer layer,
                            const Gemma3CacheOptions& options);
+
+// Keys and values of all layers and sequences.
+Bytes gemma3_cache_bytes(const Gemma3Config& config, const Gemma3CacheOptions& options);
+
+// What one token more of one sequence adds to them: sliding layers stop growing at their window.
+struct Gemma3TokenBytes {
+  Bytes within_window, past_window;
+};
+Gemma3TokenBytes gemma3_cache_bytes_per_token(const Gemma3Config& config, DType dtype);
 
 // Tokens at positions 0, 1, ...: the input "position" must hold 0.
 // Inputs: "tokens", i32 [B, tokens]; "position", i32 [1], how many tokens came before;

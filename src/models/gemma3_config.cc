@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -336,6 +337,57 @@ Gemma3Config read_gemma3_config(const std::filesystem::path& path) {
   } catch (const Error& error) {
     throw error.at(path.string());
   }
+}
+
+Json gemma3_config_json(const Gemma3Config& config) {
+  const auto rope = [](const Gemma3Rope& of) {
+    Json json = {{"rope_type", of.factor == 1 ? "default" : "linear"}, {"rope_theta", of.theta}};
+    if (of.factor != 1) json["factor"] = of.factor;
+    return json;
+  };
+  Json layers = Json::array();
+  for (const Gemma3Layer layer : config.layers)
+    layers.push_back(layer == Gemma3Layer::full ? "full_attention" : "sliding_attention");
+  Json json = {{"architectures", {"Gemma3ForCausalLM"}},
+               {"model_type", "gemma3_text"},
+               {"vocab_size", config.vocabulary},
+               {"hidden_size", config.hidden_size},
+               {"intermediate_size", config.intermediate_size},
+               {"num_hidden_layers", config.layer_count()},
+               {"num_attention_heads", config.heads},
+               {"num_key_value_heads", config.key_heads},
+               {"head_dim", config.head_dim},
+               {"hidden_activation", "gelu_pytorch_tanh"},
+               {"max_position_embeddings", config.max_positions},
+               {"rms_norm_eps", config.norm_epsilon},
+               {"initializer_range", config.initializer_range},
+               {"sliding_window", config.sliding_window},
+               {"layer_types", std::move(layers)},
+               {"rope_parameters",
+                {{"full_attention", rope(config.full_rope)},
+                 {"sliding_attention", rope(config.sliding_rope)}}},
+               {"tie_word_embeddings", config.tied_head},
+               {"torch_dtype", config.dtype == DType::bf16 ? "bfloat16" : "float32"},
+               {"eos_token_id", config.eos}};
+  // transformers takes a whole number alone.
+  const auto scalar = static_cast<int64_t>(config.query_scalar);
+  const bool is_whole = static_cast<double>(scalar) == config.query_scalar;
+  json["query_pre_attn_scalar"] = is_whole ? Json(scalar) : Json(config.query_scalar);
+  if (config.bos) json["bos_token_id"] = *config.bos;
+  if (config.score_cap) json["attn_logit_softcapping"] = *config.score_cap;
+  if (config.logit_cap) json["final_logit_softcapping"] = *config.logit_cap;
+  return json;
+}
+
+Gemma3Config find_gemma3_config(const std::string& word) {
+  const bool is_size =
+      std::ranges::find(gemma3_sizes(), word, &Gemma3Config::name) != gemma3_sizes().end();
+  const bool is_file = word.ends_with(".json") || word.find('/') != std::string::npos ||
+                       std::filesystem::exists(word);
+  if (is_size || !is_file) return gemma3_config(word);
+  Gemma3Config config = read_gemma3_config(word);
+  config.name = std::filesystem::path(word).stem().string();
+  return config;
 }
 
 }  // namespace ridgeline

@@ -69,6 +69,10 @@ Gemma3Config gemma3_config(std::string_view name);
 // would compute something else than these graphs do.
 Gemma3Config parse_gemma3_config(const Json& json);
 Gemma3Config read_gemma3_config(const std::filesystem::path& path);
+// As transformers reads it, and parse_gemma3_config().
+Json gemma3_config_json(const Gemma3Config& config);
+// What a user names: one of the sizes, or a config.json, which is called by its file's name.
+Gemma3Config find_gemma3_config(const std::string& word);
 
 // Throws a usage error for a configuration that makes no model, or one too large to count.
 void check(const Gemma3Config& config);

@@ -16,6 +16,7 @@ constexpr int64_t kLine = 64;                    // numbers; each thread streams
 constexpr int64_t kStreamed = int64_t{8} << 20;  // bytes that each thread moves in a sample, about
 
 using Copy = void (*)(const float* from, float* to, int64_t count);
+using Read = float (*)(const float* from, int64_t count);
 using Triad = void (*)(const float* a, const float* b, float* to, int64_t count);
 
 void copy_by_library(const float* from, float* to, int64_t count) {
@@ -55,6 +56,23 @@ RateProbe stream_by(ThreadPool& pool, Copy copy, Triad triad, const StreamArrays
   return {.start = start, .bytes = static_cast<double>(part_bytes * threads * repeats)};
 }
 
+RateProbe read_by(ThreadPool& pool, Read read, const TensorView& from) {
+  const int64_t threads = pool.threads();
+  const int64_t part = std::max(kLine, element_count(from.shape) / threads / kLine * kLine);
+  const int64_t part_bytes = part * int64_t{sizeof(float)};
+  const int64_t repeats = std::max<int64_t>(1, kStreamed / part_bytes);
+  const float* data = from.as<float>();
+  const auto start = [=, &pool] {
+    pool.for_each(threads, [&](int64_t index, int) {
+      // What is read must look as if it were of use.
+      volatile float sink = 0;
+      for (int64_t repeat = 0; repeat < repeats; ++repeat) sink = read(data + index * part, part);
+      static_cast<void>(sink);
+    });
+  };
+  return {.start = start, .bytes = static_cast<double>(part_bytes * threads * repeats)};
+}
+
 }  // namespace
 
 std::function<void()> CpuDevice::prepare_gemm(GemmRung rung, const GemmOperands& operands) {
@@ -88,9 +106,16 @@ std::vector<StreamProbe> CpuDevice::stream_probes() {
                          return stream_by(pool_, copy, triad, arrays);
                        }};
   };
-  return {by("", kernels.copy, kernels.triad),
-          by("-streaming", kernels.copy_past_caches, kernels.triad_past_caches),
-          by("-memcpy", copy_by_library, nullptr)};
+  const auto reading = [this](Read read) {
+    return [this, read](const StreamArrays& arrays) { return read_by(pool_, read, arrays.a); };
+  };
+  std::vector<StreamProbe> ways = {
+      by("", kernels.copy, kernels.triad),
+      by("-streaming", kernels.copy_past_caches, kernels.triad_past_caches),
+      by("-memcpy", copy_by_library, nullptr)};
+  ways[0].read = reading(kernels.read);
+  ways[1].read = reading(kernels.read_ahead);
+  return ways;
 }
 
 }  // namespace ridgeline

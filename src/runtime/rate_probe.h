@@ -21,7 +21,8 @@ struct ArithmeticProbe {
   std::function<RateProbe()> prepare;
 };
 
-// to = a, or to = a + 3 b with `b`: fp32, contiguous, all of one size. They outlive the probe.
+// to = a, or to = a + 3 b with `b`, or, of a probe that reads, `a` alone: fp32, contiguous, all of
+// one size. They outlive the probe.
 struct StreamArrays {
   TensorView a, to;
   std::optional<TensorView> b = {};
@@ -34,6 +35,7 @@ struct StreamProbe {
   const char* suffix;  // of the stream's name in records: "", "-streaming", "-memcpy", "-driver"
   bool copies_only;
   std::function<RateProbe(const StreamArrays& arrays)> prepare;
+  std::function<RateProbe(const StreamArrays& arrays)> read = {};  // empty: it has no such loop
 };
 
 }  // namespace ridgeline

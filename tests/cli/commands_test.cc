@@ -256,7 +256,7 @@ TEST(StudyCommand, RunsTheWholeStudyIntoAFolderOfItsOwn) {
   EXPECT_TRUE(contains(run.out, "What this shows:")) << run.out;
   const std::string page = read_text(sandbox / "results/study/report.html");
   for (const std::string name : {"roofline", "gemm", "kernel", "model", "frontier", "profile",
-                                 "precision", "memory", "cost", "comm"}) {
+                                 "precision", "memory", "cost", "comm", "decode", "generate"}) {
     const auto records = read_results(sandbox / "results/study" / name / (name + ".jsonl")).records;
     ASSERT_FALSE(records.empty()) << name;
     for (const Record& record : records) EXPECT_EQ(record.study, name);
@@ -281,7 +281,7 @@ TEST(StudyCommand, OneProgressLineCountsTheRowsOfAllStudies) {
   ASSERT_EQ(run.exit_code, 0) << run.err;
   size_t rows = read_results(sandbox / "results/study/attention.jsonl").records.size();
   for (const std::string name : {"roofline", "gemm", "kernel", "model", "frontier", "profile",
-                                 "precision", "memory", "cost", "comm"})
+                                 "precision", "memory", "cost", "comm", "decode", "generate"})
     rows += read_results(sandbox / "results/study" / name / (name + ".jsonl")).records.size();
   const std::string of_all = "/" + std::to_string(rows) + "] ";
   std::string last;
@@ -330,7 +330,8 @@ TEST(StudyCommand, DryRunShowsEveryStudyAndRunsNone) {
   EXPECT_EQ(run.exit_code, 0) << run.err;
   for (const char* part :
        {"ridgeline roofline", "ridgeline gemm", "ridgeline kernel", "ridgeline model",
-        "ridgeline frontier", "ridgeline memory", "21 rows would run", "compiled S=16384"})
+        "ridgeline frontier", "ridgeline memory", "ridgeline decode --layer",
+        "ridgeline generate --model-config 270m", "21 rows would run", "compiled S=16384"})
     EXPECT_TRUE(contains(run.out, part)) << part;
   EXPECT_TRUE(sandbox.is_empty());
 }
@@ -351,7 +352,7 @@ TEST(StudyCommand, TheCommandsItPrintsCanBePasted) {
     EXPECT_TRUE(contains(out.substr(end), pasted.out)) << line.str() << '\n' << pasted.out;
     ++commands;
   }
-  EXPECT_EQ(commands, 11);
+  EXPECT_EQ(commands, 13);
 }
 
 TEST(StudyCommand, TheModelIsAsSmallAsTheBudgetAsks) {

@@ -1,8 +1,11 @@
 // ridgeline generate as a user runs it, on a tiny model.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/file_io.h"
+#include "cli/peers.h"
 #include "cli/run_ridgeline.h"
+#include "measure/record_values.h"
 
 namespace ridgeline {
 namespace {
@@ -50,6 +53,59 @@ TEST(GenerateCommand, TheProgressLineIsGoneBeforeTextIsPrinted) {
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_TRUE(contains(run.err, ": prompt, ")) << run.err;
   EXPECT_TRUE(run.err.ends_with("\r\x1b[K")) << run.err;
+}
+
+TEST(GenerateCommand, ALongContextRunsInTheMemoryThatMemoryPredicts) {
+  const Sandbox sandbox;
+  std::string config = kTinyConfig;
+  config.replace(config.find("128}"), 3, "32768");
+  write_file_atomically(sandbox / "long.json", config);
+  const Arguments of = {"--model-config", "long.json", "--dtype", "fp32", "--device", "cpu"};
+  const Finished account = sandbox.run(
+      Arguments{"memory"} + of +
+      Arguments{"--context-length", "32768", "--prompt-length", "32760", "-o", "m.csv"});
+  ASSERT_EQ(account.exit_code, 0) << account.err;
+  EXPECT_TRUE(contains(account.out, "is 32768 tokens: all positions")) << account.out;
+  const Finished run =
+      sandbox.run(Arguments{"generate"} + of +
+                  Arguments{"--random-weights", "--prompt-length", "32760", "--capacity", "32768",
+                            "--max-new-tokens", "8", "-w", "0", "-r", "1"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const Record record = read_results(sandbox / "results/generate/generate.jsonl").records[0];
+  ASSERT_EQ(record.status, Status::ok) << record.error;
+  EXPECT_EQ(record.memory.peak, record.memory.predicted_peak);
+  EXPECT_TRUE(contains(read_text(sandbox / "m.csv"),
+                       fmt::format(",{},", record.memory.predicted_peak->count)));
+  const Finished beyond =
+      sandbox.run(Arguments{"memory"} + of + Arguments{"--context-length", "32769"});
+  EXPECT_EQ(beyond.exit_code, 2);
+  EXPECT_TRUE(contains(beyond.err, "32768 positions")) << beyond.err;
+}
+
+TEST(GenerateCommand, OtherLibrariesStandInTheSameTableAndTheirTokensAreHeldAgainstOurs) {
+  REQUIRE_PYTHON();
+  const Sandbox sandbox;
+  write_file_atomically(sandbox / "tiny.json", kTinyConfig);
+  const Finished run = sandbox.run(
+      tiny_generate({"--prompt-ids", "2,17,9", "--max-new-tokens", "4", "--batch-size", "2",
+                     "--impl", "transformers.eager,transformers.graph,llama.cpp,vanilla"}),
+      with_fake_peers());
+  const ReadResult results = read_results(sandbox / "results/generate/generate.jsonl");
+  ASSERT_EQ(results.records.size(), 4u) << run.err;
+  EXPECT_EQ(results.records[0].implementation, "vanilla") << "ours come first";
+  const Record& peer = *find(results, "transformers.eager");
+  ASSERT_EQ(peer.status, Status::ok) << peer.error;
+  EXPECT_EQ(*metric_of(peer, "decode", "tokens_per_s"), 2 / 0.004);
+  EXPECT_EQ(*metric_of(peer, "prefill", "tokens_per_s"), 2 * 3 / 0.002);
+  EXPECT_EQ(text_of(*peer.metrics, "equal_tokens"), "0");
+  EXPECT_EQ((*peer.metrics)["peer"]["prompt"].dump(), "[2,17,9]");
+  EXPECT_TRUE(contains(run.out, "transformers.eager, batch 2: 0 of 4 tokens are ours")) << run.out;
+  EXPECT_EQ(find(results, "transformers.graph")->status, Status::unsupported);
+  EXPECT_EQ(find(results, "llama.cpp")->status, Status::invalid) << "a token that is none";
+  const Finished drawn = sandbox.run(
+      tiny_generate({"--prompt-ids", "2", "--impl", "llama.cpp", "--temperature", "1"}));
+  EXPECT_EQ(drawn.exit_code, 2);
+  EXPECT_TRUE(contains(drawn.err, "decodes greedily")) << drawn.err;
 }
 
 TEST(GenerateCommand, BadUsageAndTooLittleMemoryAreErrorsBeforeAnythingRuns) {

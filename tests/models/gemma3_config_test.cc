@@ -164,6 +164,18 @@ TEST(Gemma3Config, WhatTheGraphsDoNotComputeIsRefusedByName) {
   EXPECT_THROW(parse_gemma3_config(Json::array()), Error);
 }
 
+TEST(Gemma3Config, WhatIsWrittenIsReadAgain) {
+  for (const Gemma3Config& size : gemma3_sizes())
+    expect_same(parse_gemma3_config(Json::parse(gemma3_config_json(size).dump())), size);
+  EXPECT_TRUE(gemma3_config_json(gemma3_config("1b"))["query_pre_attn_scalar"].is_number_integer())
+      << "transformers refuses 256.0";
+  Gemma3Config other = gemma3_config("4b");
+  other.score_cap = 50;
+  other.logit_cap = 30;
+  other.tied_head = false;
+  expect_same(parse_gemma3_config(Json::parse(gemma3_config_json(other).dump())), other);
+}
+
 TEST(Gemma3Config, FilesAreNamedInErrors) {
   const TempDir folder;
   write_text(folder / "config.json", k270m);

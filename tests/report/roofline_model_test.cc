@@ -74,6 +74,23 @@ RooflinePoint placed(const Record& record) {
   return points.empty() ? RooflinePoint{} : points[0];
 }
 
+TEST(Roofline, LoadsAloneAreACeilingForWorkThatReads) {
+  std::vector<Record> records = ceilings();
+  const auto add = [&](const char* probe, const Record& of) {
+    records.push_back(of);
+    records.back().implementation = probe;
+  };
+  add("read", memory("memory", 12, 0));
+  add("read-streaming", memory("memory", 14, 0));
+  add("read", memory("L2", 40, 1'000'000));
+  const Roofline roofline = rooflines(records).at(0);
+  EXPECT_EQ(roofline.main_memory()->rate, 10e9) << "other work writes, too";
+  const Roofline reading = roofline.for_reading();
+  EXPECT_EQ(reading.main_memory()->rate, 14e9);
+  EXPECT_EQ(reading.main_memory()->probe, "read-streaming");
+  EXPECT_EQ(reading.find_memory(Bytes{1000}, false)->rate, 40e9) << "below a copy's, too";
+}
+
 TEST(Roofline, TheRoofIsTheBestProbeAndLevelsGrow) {
   const std::vector<Record> records = ceilings();
   const std::vector<Roofline> all = rooflines(records);

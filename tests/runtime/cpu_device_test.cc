@@ -75,6 +75,25 @@ TEST(CpuDevice, StreamsWriteWhatTheyCount) {
     }
 }
 
+TEST(CpuDevice, ReadsCountWholePassesAndWriteNothing) {
+  CpuDevice device({.threads = 2});
+  constexpr int64_t kNumbers = 1024;
+  const Allocation memory = device.ledger().allocate(Bytes{kNumbers * 4}, "a");
+  float* numbers = static_cast<float*>(memory.data());
+  std::fill_n(numbers, kNumbers, 2.0f);
+  int ways = 0;
+  for (const StreamProbe& way : device.stream_probes()) {
+    if (!way.read) continue;
+    ++ways;
+    const RateProbe probe =
+        way.read({.a = {memory.data(), DType::f32, {kNumbers}, {1}}, .to = {}, .in_cache = true});
+    probe.start();
+    EXPECT_EQ(std::count(numbers, numbers + kNumbers, 2.0f), kNumbers);
+    EXPECT_EQ(std::fmod(probe.bytes, 4.0 * kNumbers), 0) << way.suffix;
+  }
+  EXPECT_EQ(ways, 2);
+}
+
 TEST(CpuDevice, EveryRungOfTheLadderMultiplies) {
   CpuDevice device({.threads = 2});
   std::vector<float> a = {1, 2, 3, 4, 5, 6}, b = {1, 0, 0, 1, 1, 1}, out(4);

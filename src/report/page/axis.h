@@ -9,9 +9,18 @@
 namespace ridgeline {
 
 // What a number on an axis, or in a cell, is.
-enum class Quantity { milliseconds, bytes, length, ratio, flops_per_s, intensity, bytes_per_s };
+enum class Quantity {
+  milliseconds,
+  bytes,
+  length,
+  ratio,
+  flops_per_s,
+  intensity,
+  bytes_per_s,
+  count
+};
 
-// "1.25 ms", "3.00 GiB", "4096", "2.31x", "1.20 TFLOP/s", "0.25", "4.50 GB/s".
+// "1.25 ms", "3.00 GiB", "4096", "2.31x", "1.20 TFLOP/s", "0.25", "4.50 GB/s", "417".
 std::string quantity_text(Quantity quantity, double value);
 
 // Over the values that are positive and finite. Ticks of lengths are the lengths themselves while

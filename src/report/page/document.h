@@ -96,8 +96,12 @@ struct ReportSection {
   std::vector<std::string> sentences = {};
   std::vector<ReportView> views = {};  // the first is shown at first, in print and in figures
   std::vector<ReportTable> tables = {};
+  std::vector<std::string> lead = {};  // above the pictures: a question, and what the rows answer
+  bool folds_tables = false;           // they open by a click
 
-  bool empty() const { return sentences.empty() && views.empty() && tables.empty(); }
+  bool empty() const {
+    return sentences.empty() && views.empty() && tables.empty() && lead.empty();
+  }
 };
 
 // A figure that the eye should meet first.

@@ -210,11 +210,20 @@ std::string section_html(const ReportSection& section) {
   std::string out = fmt::format(
       "<section id=\"{0}\" aria-labelledby=\"{0}-title\">\n<h2 id=\"{0}-title\">{1}</h2>\n",
       html_escape(section.id), html_escape(section.title));
+  for (const std::string& sentence : section.lead)
+    out += fmt::format("<p class=\"lead\">{}</p>\n", html_escape(sentence));
   out += views(section);
   out += list(section.sentences, "notes");
-  for (const ReportTable& table : section.tables)
-    out += table.columns.size() == 2 && table.details.empty() ? facts_table(table)
-                                                              : sortable_table(table);
+  for (const ReportTable& table : section.tables) {
+    const std::string shown = table.columns.size() == 2 && table.details.empty()
+                                  ? facts_table(table)
+                                  : sortable_table(table);
+    out +=
+        section.folds_tables
+            ? fmt::format("<details class=\"fold\"><summary>All {} rows</summary>\n{}</details>\n",
+                          table.rows.size(), shown)
+            : shown;
+  }
   return out + "</section>\n";
 }
 

@@ -36,6 +36,7 @@ std::string to_markdown(const ReportDocument& document) {
   out += "\n## Summary\n\n" + list(document.summary);
   for (const ReportSection& section : document.sections) {
     out += fmt::format("## {}\n\n", markdown_text(section.title));
+    for (const std::string& sentence : section.lead) out += markdown_text(sentence) + "\n\n";
     for (const ReportView& view : section.views)
       for (const Chart& chart : view.charts) {
         Table numbers = chart_table(chart);

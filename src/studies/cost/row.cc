@@ -100,7 +100,21 @@ Record CostStudy::describe(const CostRow& row, const Record& blank) const {
                 .convention = kCostConvention};
   record.metrics =
       Json{{"intensity", 2 * total.macs / total.bytes}, {"product_bytes", row.work->product_bytes}};
+  if (const auto text = cached_text(row.workload)) {
+    record.metrics->update(
+        {{"weights_bytes", text->weights.count},
+         {"cache_bytes", text->cache.count},
+         {"cache_bytes_per_token", text->per_token.within_window.count},
+         {"cache_bytes_per_token_past_window", text->per_token.past_window.count},
+         {"longest_context", text->longest_context(memory_of(row))}});
+    if (text->window > 0) (*record.metrics)["sliding_window"] = text->window;
+  }
   return record;
+}
+
+Bytes CostStudy::memory_of(const CostRow& row) const {
+  if (row.measured) return device_.ledger().budget();
+  return {static_cast<int64_t>(1e9 * parse_gpu(row.ceilings.title).memory_gigabytes)};
 }
 
 double CostStudy::expected_s(const CostRow&, const Record&) const {

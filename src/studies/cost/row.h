@@ -62,6 +62,8 @@ class CostStudy {
   std::optional<Record> run(const CostRow& row, Record described) const;
 
  private:
+  Bytes memory_of(const CostRow& row) const;  // of the device whose ceilings they are
+
   const Device& device_;
   CostStudyOptions options_;
 };

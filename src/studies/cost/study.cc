@@ -2,6 +2,8 @@
 // runs nothing.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/print.h"
 #include "studies/cost/row.h"
@@ -25,6 +27,11 @@ class Costs final : public Study {
               "M,N,K of one product instead; give it again for more; N = 1 is a gemv",
               {.splits = false});
     add_model_sizes(flags, &axes_);
+    flags.add("--model-config", &gemmas_,
+              "a Gemma-3 instead, of which `model` is counted: 270m, 1b, 4b, or a config.json",
+              {.choices = names_of(gemma3_sizes()),
+               .excludes = {"--model-size", "--d-model", "--d-ff", "--layers", "--heads",
+                            "--vocabulary"}});
     flags.at("--context-length").names = "--context-length,--seq-len";
     flags.at("--context-length").help =
         "tokens of a prefill, and in the cache of decode once the new one is there";
@@ -52,7 +59,8 @@ class Costs final : public Study {
 
   void check() override {
     matrix_.ops.clear();
-    for (const std::string& op : ops_.empty() ? names_of(cost_ops()) : ops_)
+    const Words all = gemmas_.empty() ? names_of(cost_ops()) : Words{"model"};
+    for (const std::string& op : ops_.empty() ? all : ops_)
       matrix_.ops.push_back(parse_cost_op(op));
     matrix_.phases.clear();
     for (const std::string& phase : phases_) matrix_.phases.push_back(parse_cost_phase(phase));
@@ -63,9 +71,17 @@ class Costs final : public Study {
     matrix_.shapes.clear();
     for (const std::string& shape : shapes_) matrix_.shapes.push_back(parse_gemm_shape(shape));
     if (!shapes_.empty()) matrix_.sizes.clear();
-    matrix_.models = models();
+    matrix_.models = gemmas_.empty() ? models() : std::vector<TransformerConfig>();
+    matrix_.gemmas = gemmas_of(gemmas_, axes_.context_lengths, axes_.batch_size);
+    if (!gemmas_.empty() && std::ranges::count(matrix_.ops, CostOp::model) == 0)
+      throw Error(ErrorKind::usage,
+                  "of --model-config the cost of `model` is counted, which was not asked for",
+                  "name model, or see `ridgeline decode --layer --dry-run` for parts of a layer");
     data_sheets_ = data_sheets_of(gpus_);
     works_ = expand_matrix(matrix_);
+    if (works_.empty() && !gemmas_.empty())
+      throw Error(ErrorKind::usage, "a Gemma-3 has the phases prefill and decode",
+                  "give one of them as --phase");
     if (works_.empty())
       throw Error(ErrorKind::usage, "no --shape is of what was asked for",
                   "ask for gemm where N is above 1, for gemv where it is 1");
@@ -121,7 +137,7 @@ class Costs final : public Study {
     return found;
   }
 
-  Words ops_, shapes_;
+  Words ops_, shapes_, gemmas_;
   Words gpus_ = {"A100", "H100"};
   Words dtypes_ = {"fp32"};
   Words forms_ = {"naive", "flash"};
@@ -147,6 +163,7 @@ StudyInfo cost_study() {
           "  ridgeline cost layer --model-size 2.7B --context-length 2048 --batch-size 1 --dtype "
           "bf16\n"
           "  ridgeline cost model --phase full-step --dtype bf16 --gpu H200,B200\n"
+          "  ridgeline cost model --model-config 270m,1b --context-length 4096,32768 --dtype bf16\n"
           "  ridgeline roofline --gpu A100,H100                  the same as roofs",
       .make = make_study<Costs>,
       .csv = cost_csv,

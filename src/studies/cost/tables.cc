@@ -80,6 +80,35 @@ std::vector<std::string> prefill_and_decode(const std::vector<const Record*>& ro
   return notes;
 }
 
+// "gemma3-270m bf16: a token adds 18.0 KiB to the cache of its sequence, ..."
+std::vector<std::string> cache_notes(const std::vector<const Record*>& rows) {
+  std::vector<std::string> notes;
+  for (const Record* record : rows) {
+    const auto bytes = [&](const char* key) {
+      return to_string(Bytes{static_cast<int64_t>(number(*record, key).value_or(0))});
+    };
+    if (!number(*record, "cache_bytes")) continue;
+    const Json& work = record->workload;
+    std::string note = fmt::format("{} {}: a token adds {} to the cache of its sequence",
+                                   text_of(work, "model_size"), text_of(work, "dtype"),
+                                   bytes("cache_bytes_per_token"));
+    if (const std::string window = metric(*record, "sliding_window"); !window.empty())
+      note += fmt::format(
+          " up to the window of {} tokens, {} from there on, where sliding layers "
+          "stop growing",
+          window, bytes("cache_bytes_per_token_past_window"));
+    note += fmt::format("; context {} and batch {} take {} beside {} of weights",
+                        text_of(work, "context_length"), text_of(work, "batch_size"),
+                        bytes("cache_bytes"), bytes("weights_bytes"));
+    note += fmt::format(
+        "; {} has room for at most {} tokens of each sequence, working memory left "
+        "aside (`ridgeline memory --model-config` counts it)",
+        ceilings_name(*record), metric(*record, "longest_context"));
+    add_once(notes, note);
+  }
+  return notes;
+}
+
 }  // namespace
 
 std::string work_name(const Record& record) {
@@ -113,6 +142,9 @@ Table cost_csv(std::span<const Record> records) {
                        {"macs", "flops", "bytes", "intensity", "device", "ceilings_from"});
   table.columns.insert(table.columns.end(), std::begin(kMetrics), std::end(kMetrics));
   table.columns.insert(table.columns.end(), {"status", "error"});
+  constexpr const char* kCache[] = {"weights_bytes", "cache_bytes", "cache_bytes_per_token",
+                                    "cache_bytes_per_token_past_window", "longest_context"};
+  table.columns.insert(table.columns.end(), std::begin(kCache), std::end(kCache));
   for (const Record* record : cost_records(records)) {
     std::vector<std::string>& row = table.rows.emplace_back();
     for (const char* key : kSizes) row.push_back(text_of(record->workload, key));
@@ -128,6 +160,7 @@ Table cost_csv(std::span<const Record> records) {
     }
     row.emplace_back(status_csv_word(record->status));
     row.push_back(record->error);
+    for (const char* key : kCache) row.push_back(metric(*record, key));
   }
   return table;
 }
@@ -197,6 +230,7 @@ std::vector<std::string> cost_notes(std::span<const Record> records) {
     notes.push_back(
         fmt::format("{}: ceilings that `ridgeline roofline` measured", fmt::join(measured, ", ")));
   for (std::string& note : prefill_and_decode(rows)) notes.push_back(std::move(note));
+  for (std::string& note : cache_notes(rows)) notes.push_back(std::move(note));
   for (const Record* record : rows)
     if (record->status != Status::ok) add_once(notes, record->error);
   if (!rows.empty()) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "base/closest.h"
 #include "base/error.h"
@@ -91,7 +92,36 @@ Graph training_graph_of(const CostWorkload& workload) {
   return lower(trace, options).graph;
 }
 
+Graph gemma_graph_of(const CostWorkload& workload) {
+  const CostGemma& gemma = *workload.gemma;
+  const bool decodes = workload.phase == CostPhase::decode;
+  return (decodes ? gemma3_decode_graph : gemma3_prefill_graph)(
+      gemma.config, {.batch_size = gemma.batch_size,
+                     .tokens = decodes ? 1 : gemma.context_length,
+                     .capacity = gemma.context_length,
+                     .chunk = 1,
+                     .dtype = stored(workload.dtype),
+                     .attention = workload.form});
+}
+
+// Its sizes under the names of our own model's; heads have a width of their own.
+TransformerConfig sizes_of(const CostGemma& gemma) {
+  return {.name = "gemma3-" + gemma.config.name,
+          .d_model = gemma.config.hidden_size,
+          .d_ff = gemma.config.intermediate_size,
+          .layers = gemma.config.layer_count(),
+          .heads = gemma.config.heads,
+          .vocabulary = gemma.config.vocabulary,
+          .batch_size = gemma.batch_size,
+          .context_length = gemma.context_length};
+}
+
+bool is_inference(CostPhase phase) {
+  return phase == CostPhase::prefill || phase == CostPhase::decode;
+}
+
 Graph inference_graph_of(const CostWorkload& workload) {
+  if (workload.gemma) return gemma_graph_of(workload);
   TransformerConfig model = workload.model;
   if (workload.op != CostOp::model) model.layers = 1;
   return inference_graph(model,
@@ -102,8 +132,7 @@ Graph inference_graph_of(const CostWorkload& workload) {
 }
 
 Graph graph_of(const CostWorkload& workload) {
-  const bool trains =
-      workload.phase == CostPhase::fwd_bwd || workload.phase == CostPhase::full_step;
+  const bool trains = !is_inference(workload.phase);
   if (workload.op != CostOp::attention)
     return trains ? training_graph_of(workload) : inference_graph_of(workload);
   return workload.phase == CostPhase::decode
@@ -196,8 +225,72 @@ std::vector<CostWorkload> expand_matrix(const CostMatrix& matrix) {
                                .dtype = dtype,
                                .model = model,
                                .causal = matrix.causal && op == CostOp::attention});
+      if (op != CostOp::model) continue;
+      for (const CostGemma& gemma : matrix.gemmas)
+        for (const CostPhase phase : matrix.phases)
+          for (const AttentionForm form : forms)
+            if (is_inference(phase))
+              works.push_back({.op = op,
+                               .phase = phase,
+                               .form = form,
+                               .dtype = dtype,
+                               .model = sizes_of(gemma),
+                               .gemma = gemma});
     }
   return works;
+}
+
+std::vector<CostGemma> gemmas_of(const std::vector<std::string>& words,
+                                 const std::vector<int64_t>& contexts, int64_t batch_size) {
+  std::vector<CostGemma> gemmas;
+  for (const std::string& word : words) {
+    const Gemma3Config config = find_gemma3_config(word);
+    for (const int64_t context : contexts) {
+      if (context > config.max_positions)
+        throw Error(ErrorKind::usage,
+                    fmt::format("--context-length {} is more than the {} positions that {} was "
+                                "made for",
+                                context, config.max_positions, config.name),
+                    "give a shorter one");
+      gemmas.push_back({config, word, batch_size, context});
+    }
+  }
+  return gemmas;
+}
+
+std::optional<CachedText> cached_text(const CostWorkload& workload) {
+  if (workload.op != CostOp::model || !is_inference(workload.phase)) return std::nullopt;
+  const TransformerConfig& model = workload.model;
+  const DType dtype = stored(workload.dtype);
+  const int64_t size = info(dtype).size;
+  if (workload.gemma) {
+    const Gemma3Config& config = workload.gemma->config;
+    return CachedText{.weights = {parameter_count(config) * size},
+                      .cache = gemma3_cache_bytes(config, {.batch_size = model.batch_size,
+                                                           .capacity = model.context_length,
+                                                           .dtype = dtype}),
+                      .per_token = gemma3_cache_bytes_per_token(config, dtype),
+                      .batch_size = model.batch_size,
+                      .window = config.sliding_window,
+                      .most = config.max_positions};
+  }
+  const Bytes per_token{2 * model.layers * model.d_model * size};
+  return CachedText{.weights = {parameter_count(model) * size},
+                    .cache = {per_token.count * model.batch_size * model.context_length},
+                    .per_token = {per_token, per_token},
+                    .batch_size = model.batch_size,
+                    .window = 0,
+                    .most = std::numeric_limits<int64_t>::max()};
+}
+
+int64_t CachedText::longest_context(Bytes memory) const {
+  const int64_t room = (memory - weights).count / batch_size;  // of one sequence
+  if (room <= 0) return 0;
+  const int64_t within = room / per_token.within_window.count;
+  if (window == 0 || within <= window) return std::min(within, most);
+  if (per_token.past_window.count == 0) return most;
+  const int64_t past = room - window * per_token.within_window.count;
+  return std::min(window + past / per_token.past_window.count, most);
 }
 
 CountedWork count_work(const CostWorkload& workload) {
@@ -241,9 +334,10 @@ Json workload_json(const CostWorkload& workload) {
                {"context_length", model.context_length},
                {"d_model", model.d_model}});
   if (info(workload.op).has_attention)
-    json.update({{"form", cost_form_name(workload.form)},
-                 {"heads", model.heads},
-                 {"head_dim", model.head_dim()}});
+    json.update(
+        {{"form", cost_form_name(workload.form)},
+         {"heads", model.heads},
+         {"head_dim", workload.gemma ? workload.gemma->config.head_dim : model.head_dim()}});
   if (workload.op == CostOp::attention) json["causal"] = workload.causal;
   if (workload.op == CostOp::mlp || workload.op == CostOp::layer || workload.op == CostOp::model)
     json["d_ff"] = model.d_ff;
@@ -272,10 +366,12 @@ std::string to_command(const CostWorkload& workload) {
     const TransformerConfig& model = workload.model;
     const bool is_named =
         std::ranges::count(transformer_sizes(), model.name, &TransformerConfig::name) > 0;
-    words += is_named ? fmt::format(" --model-size {}", model.name)
-                      : fmt::format(
-                            " --d-model {} --d-ff {} --layers {} --heads {} --vocabulary {}",
-                            model.d_model, model.d_ff, model.layers, model.heads, model.vocabulary);
+    words +=
+        workload.gemma ? fmt::format(" --model-config {}", workload.gemma->word)
+        : is_named
+            ? fmt::format(" --model-size {}", model.name)
+            : fmt::format(" --d-model {} --d-ff {} --layers {} --heads {} --vocabulary {}",
+                          model.d_model, model.d_ff, model.layers, model.heads, model.vocabulary);
     words += fmt::format(" --context-length {} --batch-size {} --phase {}", model.context_length,
                          model.batch_size, name(workload.phase));
     if (info(workload.op).has_attention)

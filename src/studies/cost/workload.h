@@ -2,6 +2,7 @@
 // are those of the graphs that the other studies run.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -9,6 +10,7 @@
 
 #include "base/json.h"
 #include "cost/cost.h"
+#include "models/gemma3_cache.h"
 #include "models/transformer_lm.h"
 #include "studies/gemm/workload.h"
 
@@ -48,14 +50,26 @@ std::span<const CostForm> cost_forms();
 std::string_view cost_form_name(AttentionForm form);
 AttentionForm parse_cost_form(std::string_view name);
 
+// A Gemma-3 in the place of our own model.
+struct CostGemma {
+  Gemma3Config config;
+  std::string word;  // as it was given: a size or a file
+  int64_t batch_size = 1;
+  int64_t context_length = 1024;
+};
+// Throws a usage error for a context that no model was made for.
+std::vector<CostGemma> gemmas_of(const std::vector<std::string>& words,
+                                 const std::vector<int64_t>& contexts, int64_t batch_size);
+
 struct CostWorkload {
   CostOp op = CostOp::gemm;
   CostPhase phase = CostPhase::whole;
   AttentionForm form = AttentionForm::plain;
   DType dtype = DType::f32;
   GemmShape shape = {};          // of products
-  TransformerConfig model = {};  // of all others
-  bool causal = false;           // of attention alone: in layers it always is
+  TransformerConfig model = {};  // of all others; of a Gemma-3 its sizes
+  std::optional<CostGemma> gemma = {};
+  bool causal = false;  // of attention alone: in layers it always is
 };
 
 // The study's axes.
@@ -67,6 +81,7 @@ struct CostMatrix {
   std::vector<int64_t> sizes = {256, 1024, 4096};  // of square products
   std::vector<GemmShape> shapes = {};              // of further ones; the op follows from them
   std::vector<TransformerConfig> models = {};
+  std::vector<CostGemma> gemmas = {};  // of which whole models are counted
   bool causal = false;
 };
 // Phases that an op does not have are left out of it; throws a usage error where no op has one.
@@ -80,6 +95,21 @@ struct CountedWork {
   std::vector<Cost> nodes;   // that cost something
 };
 CountedWork count_work(const CostWorkload& workload);
+
+// Of a model that writes text: its weights, and keys and values of its context.
+struct CachedText {
+  Bytes weights, cache;
+  Gemma3TokenBytes per_token;  // of one sequence
+  // The longest context with whose cache the weights fill no more than the memory, working memory
+  // left aside; as long as the model may be used. 0: none.
+  int64_t longest_context(Bytes memory) const;
+
+  int64_t batch_size = 1;
+  int64_t window = 0;  // 0: no layer slides
+  int64_t most = 0;    // positions
+};
+// Empty for what is no prefill or decode of a whole model.
+std::optional<CachedText> cached_text(const CostWorkload& workload);
 
 Json workload_json(const CostWorkload& workload);
 std::string label(

@@ -32,7 +32,7 @@ Trace layer_trace(const LayerWorkload& workload) {
 
 std::optional<LayerCeilings> layer_ceilings(const std::optional<Roofline>& measured,
                                             const DeviceFacts& facts, std::string_view dtype) {
-  if (measured && measured->ridge(dtype)) return LayerCeilings{*measured, true};
+  if (measured && measured->ridge(dtype)) return LayerCeilings{measured->for_reading(), true};
   const GpuSpec* spec = facts.is_gpu() ? find_gpu_spec(facts.model) : nullptr;
   if (spec == nullptr || dense_tflops(*spec, dtype) <= 0) return std::nullopt;
   return LayerCeilings{data_sheet_roofline(*spec), false};
@@ -64,7 +64,8 @@ Record LayerStudy::describe(const LayerWorkload& workload, const Record& blank) 
     of.update({{"ridge", least.ridge},
                {"bound", name(least.bound)},
                {"predicted_ms", 1e3 * least.seconds},
-               {"ceilings_from", ceilings->measured ? "measured" : "data sheet"}});
+               {"ceilings_from", ceilings->measured ? "measured" : "data sheet"},
+               {"memory_probe", ceilings->roofline.main_memory()->probe}});
   }
   record.metrics = Json{{"forward", std::move(of)}};
   return record;

@@ -82,6 +82,23 @@ class Decode final : public Study {
              fmt::format("{:.4g}", flops_done(cost) / static_cast<double>(cost.bytes.count))}};
   }
 
+  // Half a minute's worth.
+  bool set_up(const StudySetup& setup) override {
+    layer_ = true;
+    matrix_.prompts = {128};
+    if (!setup.device.facts().is_gpu()) matrix_.batch_sizes = {1, 4};
+    if (setup.attempt > 0) matrix_.batch_sizes = {1, 2};
+    return setup.attempt <= 1;
+  }
+
+  bool fits(Device& device) const override {
+    const LayerStudy study(device, {});
+    for (const LayerWorkload& workload : expand_matrix(matrix_))
+      if (*study.describe(workload, {}).memory.predicted_peak > device.ledger().budget())
+        return false;
+    return true;
+  }
+
  private:
   bool layer_ = false;
   LayerMatrix matrix_;
@@ -108,7 +125,9 @@ StudyInfo decode_study() {
           .title = "A decoder layer",
           .table = layer_summary,
           .notes = layer_notes,
-          .takes_turns = true};
+          .sections = {layer_section},
+          .takes_turns = true,
+          .turn = 12};
 }
 
 }  // namespace ridgeline

@@ -267,6 +267,15 @@ Table layer_summary(std::span<const Record> records) {
   return table;
 }
 
+std::string layer_bounds(std::span<const Record> records) {
+  std::vector<std::string> notes;
+  for (const LayerGroup& group : layer_groups(layer_rows(records))) {
+    explain_bounds(group, notes);
+    if (!notes.empty()) return notes.front();
+  }
+  return {};
+}
+
 std::vector<std::string> layer_notes(std::span<const Record> records) {
   const std::vector<const Record*> rows = layer_rows(records);
   std::vector<std::string> notes;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "measure/record.h"
+#include "report/page/sections.h"
 #include "report/terminal/table.h"
 
 namespace ridgeline {
@@ -19,5 +20,8 @@ Table layer_summary(std::span<const Record> records);
 // What bounds prefill and decode and why, the batch at which decode's MLP crosses the ridge, what a
 // cache saves, and the shares of attention and MLP.
 std::vector<std::string> layer_notes(std::span<const Record> records);
+// Of these the sentence about what bounds prefill and decode; empty: no rows say it.
+std::string layer_bounds(std::span<const Record> records);
+ReportSection layer_section(const ReportContext& context);
 
 }  // namespace ridgeline

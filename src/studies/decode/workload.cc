@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "base/closest.h"
 #include "base/error.h"
@@ -47,15 +46,10 @@ std::string_view name(Gemma3Layer kind) {
   return kind == Gemma3Layer::full ? "full" : "sliding";
 }
 
-Gemma3Config layer_config(const std::string& word) {
-  const bool is_file = word.ends_with(".json") || word.find('/') != std::string::npos;
-  return is_file ? read_gemma3_config(word) : gemma3_config(word);
-}
-
 std::vector<LayerWorkload> expand_matrix(const LayerMatrix& matrix) {
   std::vector<LayerWorkload> workloads;
   for (const std::string& word : matrix.configs) {
-    const Gemma3Config config = layer_config(word);
+    const Gemma3Config config = find_gemma3_config(word);
     for (const std::string& dtype : matrix.dtypes)
       for (const std::string& mode : matrix.modes)
         for (const std::string& kind : matrix.kinds)

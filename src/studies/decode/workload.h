@@ -37,9 +37,6 @@ Words layer_parts();  // "attention", "mlp", "layer"
 std::string_view name(Gemma3Part part);
 std::string_view name(Gemma3Layer kind);  // "full", "sliding"
 
-// A size that has a name, or a config.json. Throws a usage error.
-Gemma3Config layer_config(const std::string& word);
-
 // The study's axes; every combination is a row.
 struct LayerMatrix {
   Words configs = {"270m"};

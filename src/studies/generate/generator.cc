@@ -18,7 +18,8 @@ Gemma3CacheOptions cache_options(const Gemma3Config& config, const GeneratorOpti
   const bool greedy = options.rules.is_greedy();
   // One node over a cache has no cap of scores, and plain rungs are to show every operation.
   const bool fused = info(options.mode).flash && !config.score_cap;
-  return {.tokens = tokens,
+  return {.batch_size = options.batch_size,
+          .tokens = tokens,
           .capacity = options.capacity,
           .chunk = 1,
           .dtype = options.dtype,
@@ -73,19 +74,21 @@ Generator::Generator(const Gemma3Config& config, Device& device, GeneratorOption
 Bytes Generator::predicted_peak() const {
   const Bytes prefill = prefill_.predicted_peak(), decode = decode_.predicted_peak();
   if (decode_.plan()) return prefill + decode - shared_bytes(decode_.graph());
-  const Bytes token{info(DType::i32).size};
-  return std::max(prefill + token, decode);
+  const Bytes tokens{options_.batch_size * info(DType::i32).size};
+  return std::max(prefill + tokens, decode);
 }
 
 Bytes Generator::bytes_per_step(int64_t cached_tokens) const {
-  const int64_t size = info(options_.dtype).size;
   int64_t elements = parameter_count(config_);
-  if (!config_.tied_head) elements -= config_.vocabulary * config_.hidden_size;  // one row is read
-  for (const Gemma3Layer layer : config_.layers) {
-    const int64_t slots = gemma3_cache_slots(config_, layer, cache_options(config_, options_, 1));
-    elements += 2 * config_.key_heads * config_.head_dim * std::min(cached_tokens, slots);
-  }
-  return {elements * size};
+  // Of an embedding that is no head, too, a row per text is read.
+  if (!config_.tied_head) elements -= config_.vocabulary * config_.hidden_size;
+  Gemma3CacheOptions cached = cache_options(config_, options_, 1);
+  cached.capacity = std::min(cached.capacity, cached_tokens);
+  return Bytes{elements * info(options_.dtype).size} + gemma3_cache_bytes(config_, cached);
+}
+
+Bytes Generator::cache_bytes() const {
+  return gemma3_cache_bytes(config_, cache_options(config_, options_, 1));
 }
 
 void Generator::prepare() {
@@ -159,12 +162,16 @@ void Generator::set_position(int64_t position) {
   position_ = position;
 }
 
-void Generator::set_token(int32_t id) {
-  device_.upload(ints(decode_.input(kTokens).data, 1), &id);
+void Generator::set_tokens(const std::vector<int32_t>& ids) {
+  device_.upload(ints(decode_.input(kTokens).data, options_.batch_size), ids.data());
 }
 
 void Generator::set_prompt(std::span<const int32_t> ids) {
-  device_.upload(ints(prefill_.input(kTokens).data, options_.prompt), ids.data());
+  const int64_t expected = options_.batch_size * options_.prompt;
+  if (static_cast<int64_t>(ids.size()) != expected)
+    throw Error(ErrorKind::internal,
+                fmt::format("{} ids of prompts, expected {}", ids.size(), expected));
+  device_.upload(ints(prefill_.input(kTokens).data, expected), ids.data());
   set_position(0);
 }
 
@@ -188,27 +195,38 @@ std::vector<float> Generator::logits(const Executable& executable) const {
   return values;
 }
 
-int32_t Generator::first_token() {
-  if (!options_.rules.is_greedy()) {
-    sampler_ = TokenSampler(options_.rules, options_.seed);
-    return sampler_.next(logits(prefill_));
+std::vector<int32_t> Generator::drawn_from(const Executable& executable) {
+  const std::vector<float> all = logits(executable);
+  std::vector<int32_t> ids;
+  for (std::span<const float> left(all); !left.empty();) {
+    const auto of_one = static_cast<size_t>(config_.vocabulary);
+    ids.push_back(sampler_.next(left.first(of_one)));
+    left = left.subspan(of_one);
   }
-  int32_t id = 0;
-  device_.download(ints(prefill_.output("next").data, 1), &id);
-  return id;
+  return ids;
 }
 
-void Generator::begin_decoding(int32_t first, int warmups) {
+std::vector<int32_t> Generator::first_tokens() {
+  if (!options_.rules.is_greedy()) {
+    sampler_ = TokenSampler(options_.rules, options_.seed);
+    return drawn_from(prefill_);
+  }
+  std::vector<int32_t> ids(static_cast<size_t>(options_.batch_size));
+  device_.download(ints(prefill_.output("next").data, options_.batch_size), ids.data());
+  return ids;
+}
+
+void Generator::begin_decoding(const std::vector<int32_t>& first, int warmups) {
   candidates(logits(prefill_), {});  // throws for logits that are no numbers
   prefill_.release();
   // A step writes the same rows of the caches again when it is run again.
   for (int i = 0; i < warmups; ++i) {
     set_position(options_.prompt);
-    set_token(first);
+    set_tokens(first);
     decode_.run();
   }
   set_position(options_.prompt);
-  set_token(first);
+  set_tokens(first);
   device_.synchronize();
 }
 
@@ -222,12 +240,24 @@ std::vector<int32_t> Generator::greedy_steps(int64_t steps) {
   return ids;
 }
 
-int32_t Generator::sampled_step() {
+std::vector<std::vector<int32_t>> Generator::greedy_texts() {
+  const auto count = static_cast<size_t>(position_ - options_.prompt + 1);
+  std::vector<std::vector<int32_t>> texts(static_cast<size_t>(options_.batch_size));
+  auto* history = static_cast<int32_t*>(shared_.at("history").data()) + options_.prompt - 1;
+  for (std::vector<int32_t>& text : texts) {
+    text.resize(count);
+    device_.download(ints(history, static_cast<int64_t>(count)), text.data());
+    history += options_.capacity;
+  }
+  return texts;
+}
+
+std::vector<int32_t> Generator::sampled_step() {
   decode_.run();
   ++position_;
-  const int32_t id = sampler_.next(logits(decode_));
-  set_token(id);
-  return id;
+  const std::vector<int32_t> ids = drawn_from(decode_);
+  set_tokens(ids);
+  return ids;
 }
 
 }  // namespace ridgeline

@@ -1,12 +1,12 @@
-// Text of a Gemma-3 model on a device: a prompt is taken in at once, then token follows token.
+// Texts of a Gemma-3 model on a device, one or several of the same length side by side: prompts are
+// taken in at once, then token follows token.
 //
 //   Generator generator(config, device, {.prompt = 128, .capacity = 256});  // nothing is allocated
 //   generator.prepare();
 //   generator.load(nullptr, seed);
 //   generator.set_prompt(ids);
 //   generator.prefill();
-//   const int32_t first = generator.first_token();
-//   generator.begin_decoding();
+//   generator.begin_decoding(generator.first_tokens(), 1);
 //   const std::vector<int32_t> more = generator.greedy_steps(8);
 #pragma once
 
@@ -25,7 +25,8 @@
 namespace ridgeline {
 
 struct GeneratorOptions {
-  int64_t prompt = 1;  // tokens
+  int64_t batch_size = 1;  // texts
+  int64_t prompt = 1;      // tokens of each
   int64_t capacity = 64;
   DType dtype = DType::bf16;
   Mode mode = Mode::compiled;
@@ -42,8 +43,9 @@ class Generator {
 
   // Of all memory: weights, caches, and what both graphs need beside them.
   Bytes predicted_peak() const;
-  // That a step must read: every weight, and keys and values of so many tokens.
+  // That a step must read: every weight, and keys and values of so many tokens of each text.
   Bytes bytes_per_step(int64_t cached_tokens) const;
+  Bytes cache_bytes() const;
   const Executable& steps() const { return decode_; }
   double compile_seconds() const { return prefill_.compile_seconds() + decode_.compile_seconds(); }
 
@@ -52,22 +54,26 @@ class Generator {
   // Weights of the files; null: drawn by the seed.
   void load(const WeightFiles* files, uint64_t seed);
 
-  void set_prompt(std::span<const int32_t> ids);  // and back to the beginning of the text
-  void prefill();                                 // takes the prompt in
-  // What follows the prompt, once the device is done with it.
-  int32_t first_token();
-  // The prompt's memory is given back. Steps run `warmups` times without effect on the text.
-  void begin_decoding(int32_t first, int warmups);
+  // The ids of one text after the other; and back to their beginning.
+  void set_prompt(std::span<const int32_t> ids);
+  void prefill();  // takes the prompts in
+  // What follows the prompt of each text, once the device is done with them.
+  std::vector<int32_t> first_tokens();
+  // The prompt's memory is given back. Steps run `warmups` times without effect on the texts.
+  void begin_decoding(const std::vector<int32_t>& first, int warmups);
 
-  // Tokens that follow, nothing done by the host in between.
+  // Tokens that follow in the first text, nothing done by the host in between.
   std::vector<int32_t> greedy_steps(int64_t steps);
-  // One token, drawn on the host.
-  int32_t sampled_step();
+  // The greedy tokens of every text so far.
+  std::vector<std::vector<int32_t>> greedy_texts();
+  // One token of each text, drawn on the host.
+  std::vector<int32_t> sampled_step();
 
  private:
   std::vector<float> logits(const Executable& executable) const;
+  std::vector<int32_t> drawn_from(const Executable& executable);
   void set_position(int64_t position);
-  void set_token(int32_t id);
+  void set_tokens(const std::vector<int32_t>& ids);
   void fill_tables(const RangeRunner& in_parallel);
 
   Gemma3Config config_;

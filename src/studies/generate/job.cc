@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/random.h"
 #include "models/gemma3.h"
 #include "models/gemma3_weights.h"
 #include "text/chat.h"
@@ -19,10 +20,6 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kCapacityStep = 64;
 
-bool is_size_name(std::string_view text) {
-  return std::ranges::find(gemma3_sizes(), text, &Gemma3Config::name) != gemma3_sizes().end();
-}
-
 Gemma3Config read_config(const GenerateFlags& flags) {
   if (!flags.model.empty() && !flags.model_config.empty())
     throw Error(ErrorKind::usage, "--model and --model-config both say which model",
@@ -31,9 +28,7 @@ Gemma3Config read_config(const GenerateFlags& flags) {
   if (flags.model_config.empty())
     throw Error(ErrorKind::usage, "no model was named",
                 "give --model FOLDER, or --model-config 270m --random-weights");
-  if (is_size_name(flags.model_config) || !fs::exists(flags.model_config))
-    return gemma3_config(flags.model_config);
-  return read_gemma3_config(flags.model_config);
+  return find_gemma3_config(flags.model_config);
 }
 
 bool has_weights(const fs::path& folder) {
@@ -94,12 +89,27 @@ std::vector<int32_t> encode(const GenerateFlags& flags, const GenerateJob& job) 
   return ids;
 }
 
+// The first is that of a text's beginning where the model has one.
+std::vector<int32_t> draw_ids(const GenerateFlags& flags, const Gemma3Config& config) {
+  NormalRandom random(flags.seed, "prompt");
+  std::vector<int32_t> ids(static_cast<size_t>(flags.prompt_length));
+  const auto vocabulary = static_cast<uint64_t>(config.vocabulary);
+  for (int32_t& id : ids) id = static_cast<int32_t>(random.next_bits() % vocabulary);
+  if (config.bos && *config.bos < config.vocabulary) ids[0] = static_cast<int32_t>(*config.bos);
+  return ids;
+}
+
 std::vector<int32_t> make_prompt(const GenerateFlags& flags, const GenerateJob& job) {
-  if (flags.gave_prompt == flags.gave_ids)
+  const int ways = int{flags.gave_prompt} + int{flags.gave_ids} + int{flags.prompt_length > 0};
+  if (ways != 1)
     throw Error(ErrorKind::usage,
-                flags.gave_ids ? "--prompt and --prompt-ids both say how the text begins"
-                               : "no prompt was given",
-                "give one of --prompt TEXT and --prompt-ids 2,17,901");
+                ways == 0
+                    ? "no prompt was given"
+                    : fmt::format("{} and {} both say how the text begins",
+                                  flags.gave_prompt ? "--prompt" : "--prompt-ids",
+                                  flags.prompt_length > 0 ? "--prompt-length" : "--prompt-ids"),
+                "give one of --prompt TEXT, --prompt-ids 2,17,901 and --prompt-length 128");
+  if (flags.prompt_length > 0) return draw_ids(flags, job.config);
   if (flags.chat && flags.gave_ids)
     throw Error(ErrorKind::usage, "--chat makes a turn of a text, and --prompt-ids are no text",
                 "give --prompt TEXT, or leave --chat out");
@@ -160,12 +170,11 @@ GenerateJob make_generate_job(const GenerateFlags& flags,
   GenerateJob job{.config = read_config(flags), .model = {}};
   check(job.config);
   // A folder may be written with a slash behind it.
-  job.model =
-      flags.model.empty()
-          ? (is_size_name(flags.model_config) ? flags.model_config
-                                              : fs::path(flags.model_config).stem().string())
-          : fs::path(fs::path(flags.model) / "").parent_path().filename().string();
+  job.model = flags.model.empty()
+                  ? job.config.name
+                  : fs::path(fs::path(flags.model) / "").parent_path().filename().string();
   job.weights = find_weights(flags, job.config, message);
+  if (job.weights) job.folder = flags.model;
   if (flags.gave_prompt || !flags.model.empty()) job.tokenizer = find_tokenizer(flags);
   job.prompt = make_prompt(flags, job);
   job.stops = job.config.eos;
@@ -173,6 +182,7 @@ GenerateJob make_generate_job(const GenerateFlags& flags,
     job.stops.push_back(*job.tokenizer->end_of_turn());
   job.max_new_tokens = flags.max_new_tokens;
   job.capacity = choose_capacity(flags, job);
+  job.batch_sizes = flags.batch_sizes;
   job.dtype = parse_float_dtype(flags.dtype);
   job.rules = flags.rules;
   return job;
@@ -182,8 +192,9 @@ std::string to_command(const GenerateFlags& flags, const GenerateJob& job) {
   std::string text = flags.model.empty() ? " --model-config " + in_quotes(flags.model_config)
                                          : " --model " + in_quotes(flags.model);
   if (flags.random_weights) text += " --random-weights";
-  text += flags.gave_ids ? fmt::format(" --prompt-ids {}", fmt::join(job.prompt, ","))
-                         : " --prompt " + in_quotes(flags.prompt);
+  text += flags.prompt_length > 0 ? fmt::format(" --prompt-length {}", flags.prompt_length)
+          : flags.gave_ids        ? fmt::format(" --prompt-ids {}", fmt::join(job.prompt, ","))
+                                  : " --prompt " + in_quotes(flags.prompt);
   if (flags.chat) text += " --chat";
   text += fmt::format(" --max-new-tokens {} --capacity {} --dtype {}", job.max_new_tokens,
                       job.capacity, flags.dtype);

@@ -20,25 +20,30 @@ struct GenerateFlags {
   std::string model;         // a folder
   std::string model_config;  // a name or a file
   bool random_weights = false;
+  uint64_t seed = 42;  // of a prompt that is drawn
   std::string prompt;
   Words prompt_ids;
+  int64_t prompt_length = 0;  // ids that are drawn; 0: none
   bool gave_prompt = false, gave_ids = false;
   bool chat = false;
   int64_t max_new_tokens = 64;
   int64_t capacity = 0;  // 0: what prompt and new tokens need
+  std::vector<int64_t> batch_sizes = {1};
   std::string dtype = "bf16";
   SamplingRules rules = {};
 };
 
 struct GenerateJob {
   Gemma3Config config;
-  std::string model;  // for people: "270m", the name of a folder
+  std::string model;        // for people: "270m", the name of a folder
+  std::string folder = {};  // of weights; empty: they are drawn
   std::optional<WeightFiles> weights = {};
   std::optional<Tokenizer> tokenizer = {};
   std::vector<int32_t> prompt = {};
   std::vector<int64_t> stops = {};  // ids that end a text
   int64_t max_new_tokens = 0;
   int64_t capacity = 0;
+  std::vector<int64_t> batch_sizes = {1};  // texts side by side, all from the same prompt
   DType dtype = DType::bf16;
   SamplingRules rules = {};
 

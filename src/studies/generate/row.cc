@@ -7,9 +7,11 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/file_io.h"
 #include "base/print.h"
 #include "base/sha256.h"
 #include "measure/statistics.h"
+#include "models/safetensors.h"
 #include "studies/expected_time.h"
 #include "studies/memory_watch.h"
 #include "studies/row.h"
@@ -74,18 +76,24 @@ double milliseconds_since(double begin_s) {
 
 }  // namespace
 
-std::string label(const GenerateJob& job, Mode mode) {
-  return fmt::format("{} {} {}", job.model, info(job.dtype).name, info(mode).name);
+std::string_view implementation_of(const GenerateRow& row) {
+  return row.peer.empty() ? info(row.mode).name : std::string_view(row.peer);
+}
+
+std::string label(const GenerateJob& job, const GenerateRow& row) {
+  return fmt::format("{} {} batch={} {}", job.model, info(job.dtype).name, row.batch_size,
+                     implementation_of(row));
 }
 
 GenerateStudy::GenerateStudy(const GenerateJob& job, Device& device, GenerateOptions options)
     : job_(job), device_(device), options_(std::move(options)) {}
 
-std::unique_ptr<Generator> GenerateStudy::make_generator(Mode mode) const {
-  GeneratorOptions options{.prompt = static_cast<int64_t>(job_.prompt.size()),
+std::unique_ptr<Generator> GenerateStudy::make_generator(const GenerateRow& row) const {
+  GeneratorOptions options{.batch_size = row.batch_size,
+                           .prompt = static_cast<int64_t>(job_.prompt.size()),
                            .capacity = job_.capacity,
                            .dtype = job_.dtype,
-                           .mode = mode,
+                           .mode = row.mode,
                            .rules = job_.rules,
                            .seed = options_.seed,
                            .message = say_once};
@@ -94,10 +102,11 @@ std::unique_ptr<Generator> GenerateStudy::make_generator(Mode mode) const {
   return std::make_unique<Generator>(job_.config, device_, std::move(options));
 }
 
-Record GenerateStudy::describe(Mode mode, const Record& blank) {
+Record GenerateStudy::describe(const GenerateRow& row, const Record& blank) {
   Json workload = {{"model", job_.model},
                    {"weights", job_.weights ? "files" : "random"},
                    {"dtype", info(job_.dtype).name},
+                   {"batch_size", row.batch_size},
                    {"prompt_tokens", job_.prompt.size()},
                    {"prompt_hash", hash_of(job_.prompt)},
                    {"max_new_tokens", job_.max_new_tokens},
@@ -106,21 +115,23 @@ Record GenerateStudy::describe(Mode mode, const Record& blank) {
                    {"top_k", job_.rules.top_k},
                    {"top_p", job_.rules.top_p}};
   Record record = describe_row({.study = "generate",
-                                .implementation = info(mode).name,
+                                .implementation = std::string(implementation_of(row)),
                                 .workload = std::move(workload),
                                 .seed = options_.seed,
                                 .settings = options_.settings},
                                device_, blank);
-  planned_[mode] = make_generator(mode);
-  record.memory.predicted_peak = planned_[mode]->predicted_peak();
+  if (!row.peer.empty()) return record;
+  planned_[row] = make_generator(row);
+  record.memory.predicted_peak = planned_[row]->predicted_peak();
   return record;
 }
 
-double GenerateStudy::expected_s(const Record& described) const {
+double GenerateStudy::expected_s(const GenerateRow& row, const Record& described) const {
   constexpr double kFlopsPerWeight = 2;
   const auto weights = static_cast<double>(parameter_count(job_.config));
   const double bytes = weights * info(job_.dtype).size;
-  const auto once = [&](double tokens) {
+  const auto once = [&](double tokens_of_each) {
+    const double tokens = tokens_of_each * static_cast<double>(row.batch_size);
     return expected_once_s({.flops = kFlopsPerWeight * weights * tokens,
                             .bytes = bytes,
                             .dtype = info(job_.dtype).name},
@@ -132,10 +143,52 @@ double GenerateStudy::expected_s(const Record& described) const {
          static_cast<double>(job_.max_new_tokens) * once(1);
 }
 
-std::optional<Record> GenerateStudy::run(Mode mode, Record described) {
+const std::filesystem::path& GenerateStudy::weights_folder() {
+  if (!job_.folder.empty()) folder_ = job_.folder;
+  if (!folder_.empty()) return folder_;
+  written_.emplace();
+  write_file_atomically(written_->path() / "config.json", gemma3_config_json(job_.config).dump());
+  save_weights(written_->path() / "model.safetensors", gemma3_parameters(job_.config),
+               [&](const Parameter& parameter) { return beginning_of(parameter, options_.seed); },
+               {{"format", "pt"}});
+  return folder_ = written_->path();
+}
+
+std::optional<Record> GenerateStudy::run_peer(const GenerateRow& row, Record described) {
+  if (!peers_) peers_.emplace(device_, PeersOptions{options_.interrupted});
+  if (options_.stage) options_.stage("weights");
+  PeerText text{.folder = weights_folder(),
+                .prompt = job_.prompt,
+                .new_tokens = job_.max_new_tokens,
+                .batch_size = row.batch_size,
+                .capacity = job_.capacity,
+                .dtype = job_.dtype,
+                .protocol = options_.protocol,
+                .interrupted = options_.interrupted};
+  if (options_.stage) options_.stage("the other library");
+  std::optional<Record> record = peers_->run_text(text, std::move(described));
+  if (!record || record->status != Status::ok) return record;
+  TextOfTokens shown(job_, options_.print);
+  for (const Json& id : *record->metrics->find_key("tokens")) shown.add(id.get<int32_t>());
+  shown.finish();
+  derive(row, *make_generator({Mode::compiled, row.batch_size, {}}), *record);
+  hold_against_ours(row, *record);
+  return record;
+}
+
+void GenerateStudy::hold_against_ours(const GenerateRow& row, Record& record) const {
+  const auto ours = ours_.find(row.batch_size);
+  if (ours == ours_.end()) return;
+  const auto theirs = record.metrics->find_key("tokens")->get<std::vector<int32_t>>();
+  const auto [first, unused] = std::ranges::mismatch(ours->second, theirs);
+  (*record.metrics)["equal_tokens"] = first - ours->second.begin();
+}
+
+std::optional<Record> GenerateStudy::run(const GenerateRow& row, Record described) {
+  if (!row.peer.empty()) return run_peer(row, std::move(described));
   const std::unique_ptr<Generator> generator =
-      planned_[mode] ? std::move(planned_[mode]) : make_generator(mode);
-  return try_row(std::move(described), label(job_, mode), [&](Record& record) {
+      planned_[row] ? std::move(planned_[row]) : make_generator(row);
+  return try_row(std::move(described), label(job_, row), [&](Record& record) {
     expect_within_budget(generator->predicted_peak(), device_);
     const MemoryWatch memory(device_);
     generator->prepare();
@@ -145,13 +198,15 @@ std::optional<Record> GenerateStudy::run(Mode mode, Record described) {
     generator->load(job_.weights ? &*job_.weights : nullptr, options_.seed);
     const double load_s = monotonic_s() - load_begin;
     if (options_.stage) options_.stage("prompt");
-    int32_t first = 0;
+    std::vector<int32_t> prompts, first;
+    for (int64_t i = 0; i < row.batch_size; ++i)
+      prompts.insert(prompts.end(), job_.prompt.begin(), job_.prompt.end());
     sample_row(record, device_, {options_.protocol, options_.interrupted},
                {"prefill", "first_token"}, [&](std::span<double> ms) {
                  const double begin = monotonic_s();
-                 generator->set_prompt(job_.prompt);
+                 generator->set_prompt(prompts);
                  ms[0] = device_.time_ms([&] { generator->prefill(); });
-                 first = generator->first_token();
+                 first = generator->first_tokens();
                  ms[1] = milliseconds_since(begin);
                });
     record.metrics = Json{{"compile_s", generator->compile_seconds()}, {"load_s", load_s}};
@@ -161,13 +216,18 @@ std::optional<Record> GenerateStudy::run(Mode mode, Record described) {
     }
     decode(*generator, first, record);
     memory.after_run(record.memory);
-    derive(*generator, record);
+    derive(row, *generator, record);
+    ours_.try_emplace(row.batch_size,
+                      record.metrics->find_key("tokens")->get<std::vector<int32_t>>());
   });
 }
 
-void GenerateStudy::decode(Generator& generator, int32_t first, Record& record) {
+// The first text is shown as it comes, and where it ends, all end.
+void GenerateStudy::decode(Generator& generator, const std::vector<int32_t>& first,
+                           Record& record) {
   TextOfTokens text(job_, options_.print);
   std::vector<int32_t> tokens;
+  std::vector<std::vector<int32_t>> drawn(first.size());
   std::vector<double> step_ms;
   const auto most = static_cast<size_t>(job_.max_new_tokens);
   bool stopped = false;
@@ -177,15 +237,20 @@ void GenerateStudy::decode(Generator& generator, int32_t first, Record& record) 
     stopped = job_.stops_at(id);
   };
   generator.begin_decoding(first, most > 1 ? options_.protocol.warmups : 0);
-  take(first);
+  take(first[0]);
+  for (size_t i = 0; i < first.size(); ++i) drawn[i].push_back(first[i]);
   const int64_t at_once = device_.has_queue() ? kQueuedSteps : 1;
   while (!stopped && tokens.size() < most) {
     if (options_.interrupted && options_.interrupted()) throw Interrupted();
     const double begin = monotonic_s();
-    const std::vector<int32_t> ids =
-        job_.rules.is_greedy()
-            ? generator.greedy_steps(std::min(at_once, static_cast<int64_t>(most - tokens.size())))
-            : std::vector{generator.sampled_step()};
+    std::vector<int32_t> ids;
+    if (job_.rules.is_greedy()) {
+      ids = generator.greedy_steps(std::min(at_once, static_cast<int64_t>(most - tokens.size())));
+    } else {
+      const std::vector<int32_t> of_each = generator.sampled_step();
+      for (size_t i = 0; i < drawn.size(); ++i) drawn[i].push_back(of_each[i]);
+      ids = {of_each[0]};
+    }
     step_ms.push_back(milliseconds_since(begin) / static_cast<double>(ids.size()));
     for (const int32_t id : ids)
       if (!stopped) take(id);
@@ -196,27 +261,47 @@ void GenerateStudy::decode(Generator& generator, int32_t first, Record& record) 
   metrics["new_tokens"] = tokens.size();
   metrics["stopped_by"] = stopped ? "end of text" : "max_new_tokens";
   metrics["tokens"] = tokens;
+  if (first.size() > 1) {
+    if (job_.rules.is_greedy()) drawn = generator.greedy_texts();
+    for (std::vector<int32_t>& each : drawn) each.resize(tokens.size());
+    metrics["texts"] = drawn;
+  }
   if (job_.tokenizer) metrics["text"] = whole;
 }
 
-void GenerateStudy::derive(const Generator& generator, Record& record) const {
+void GenerateStudy::derive(const GenerateRow& row, const Generator& generator,
+                           Record& record) const {
   Json& metrics = *record.metrics;
   const auto prompt = static_cast<int64_t>(job_.prompt.size());
+  const auto texts = static_cast<double>(row.batch_size);
   const double prefill_ms = record.find_series("prefill")->statistics.median_ms;
-  metrics["prefill"] = Json{{"tokens_per_s", static_cast<double>(prompt) / prefill_ms * 1e3}};
+  metrics["prefill"] =
+      Json{{"tokens_per_s", texts * static_cast<double>(prompt) / prefill_ms * 1e3}};
   const Series* steps = record.find_series("decode");
   if (steps == nullptr) return;
   const double step_s = steps->statistics.median_ms / 1e3;
   const int64_t halfway = prompt + metrics["new_tokens"].get<int64_t>() / 2;
   const Bytes bytes = generator.bytes_per_step(halfway);
   const double rate = static_cast<double>(bytes.count) / step_s;
-  Json of = {
-      {"tokens_per_s", 1 / step_s}, {"bytes_per_token", bytes.count}, {"gb_per_s", rate / 1e9}};
+  Json of = {{"tokens_per_s", texts / step_s},
+             {"bytes_per_token", static_cast<double>(bytes.count) / texts},
+             {"gb_per_s", rate / 1e9}};
   const MemoryCeiling* level =
       options_.roofline ? options_.roofline->find_memory(bytes, false) : nullptr;
   if (level != nullptr && level->rate > 0) {
-    of["roof_share"] = rate / level->rate;
-    of["roof_level"] = level->level;
+    // A batch may have so much to multiply that memory is no longer the limit.
+    const ComputeCeiling* top = options_.roofline->find_compute(info(job_.dtype).name);
+    const double read_s = static_cast<double>(bytes.count) / level->rate;
+    const double multiply_s = top != nullptr && top->rate > 0
+                                  ? 2 * generator.steps().stage_costs()[0].macs / top->rate
+                                  : 0;
+    const double least_s = std::max(read_s, multiply_s);
+    of.update({{"least_ms", 1e3 * least_s},
+               {"roof_tokens_per_s", texts / least_s},
+               {"roof_share", least_s / step_s},
+               {"roof_level", level->level},
+               {"roof_probe", level->probe},
+               {"bound", name(multiply_s > read_s ? Bound::compute : Bound::memory)}});
   }
   metrics["decode"] = std::move(of);
 }

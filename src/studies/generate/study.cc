@@ -16,6 +16,7 @@ namespace ridgeline {
 namespace {
 
 constexpr int64_t kMostTokens = int64_t{1} << 24;
+constexpr int64_t kStudyPrompt = 32, kStudyTokens = 32;  // of ridgeline study
 
 class Generate final : public Study {
  public:
@@ -35,6 +36,11 @@ class Generate final : public Study {
     flags.add("--prompt-ids", &asked_.prompt_ids,
               "instead: its token ids, such as 2,17,901; nothing is put in front of them",
               {.given = &asked_.gave_ids});
+    flags.add("--prompt-length", &asked_.prompt_length,
+              "instead: so many token ids, drawn by --seed", {.range = FlagRange{1, kMostTokens}});
+    flags.add("--batch-size", &asked_.batch_sizes,
+              "texts that are continued side by side, all from the same prompt",
+              {.shows_default = true});
     flags.add("--chat", &asked_.chat,
               "the prompt is a user's turn, for models that were trained to chat (-it)");
     flags.add("--max-new-tokens", &asked_.max_new_tokens,
@@ -52,8 +58,11 @@ class Generate final : public Study {
               "tokens that the caches have room for (default: prompt and new tokens, rounded up to "
               "a multiple of 64)",
               {.range = FlagRange{1, kMostTokens}});
-    add_implementations(flags, &implementations_, "vanilla, fused, flash, compiled",
-                        names_of(modes()))
+    Words names = names_of(modes());
+    for (const PeerImplementation& peer : text_peers()) names.emplace_back(peer.name);
+    add_implementations(flags, &implementations_,
+                        "vanilla, fused, flash, compiled, and other libraries: see --list",
+                        std::move(names))
         .rules.shows_default = true;
     flags.add("--dtype", &asked_.dtype, "of weights, caches and arithmetic: bf16 or fp32",
               {.shows_default = true, .choices = {"bf16", "fp32"}, .only_choices = true});
@@ -69,20 +78,30 @@ class Generate final : public Study {
           ridgeline::listed(config.name, fmt::format("{} parameters, {} layers, up to {} tokens",
                                                      parameter_count(config), config.layer_count(),
                                                      config.max_positions));
-    return text + "implementations:\n" + ridgeline::listed(modes());
+    return text + "implementations:\n" + ridgeline::listed(modes()) + text_peer_list();
   }
 
   void check() override {
-    modes_.clear();
+    std::vector<GenerateRow> ways;
     for (const std::string& name : implementations_) {
-      const Mode mode = parse_mode(name);
-      if (std::ranges::find(modes_, mode) == modes_.end()) modes_.push_back(mode);
+      const bool is_peer = find_text_peer(name) != nullptr;
+      const GenerateRow way{.mode = is_peer ? Mode::compiled : parse_mode(name),
+                            .peer = is_peer ? name : std::string()};
+      if (is_peer && !asked_.rules.is_greedy())
+        throw Error(ErrorKind::usage, fmt::format("{} decodes greedily here", name),
+                    "leave --temperature out, or the implementation");
+      if (std::ranges::find(ways, way) == ways.end()) ways.push_back(way);
     }
+    // Tokens of other libraries are held against ours, which come first.
+    std::ranges::stable_partition(ways, [](const GenerateRow& way) { return way.peer.empty(); });
+    ways_ = std::move(ways);
+    asked_.seed = shared.seed;
     job_.emplace(make_generate_job(asked_, [](const std::string& line) { say("{}", line); }));
   }
 
   std::vector<StudyRow> rows(StudyRun& run) override {
     ceilings_ = stored_ceilings(run.results_dir, run.device, run.blank.machine);
+    if (ceilings_) ceilings_ = ceilings_->for_reading();
     auto options = row_options<GenerateOptions>(run, shared);
     options.roofline = ceilings_ ? &*ceilings_ : nullptr;
     options.stage = run.stage;
@@ -94,35 +113,64 @@ class Generate final : public Study {
     };
     study_.emplace(*job_, run.device, std::move(options));
     std::vector<StudyRow> rows;
-    for (const Mode mode : modes_) {
-      Record record = study_->describe(mode, run.blank);
-      record.command = fmt::format("ridgeline generate{}{} --impl {}", shared_words(run, shared),
-                                   to_command(asked_, *job_), info(mode).name);
-      rows.push_back({record, label(*job_, mode), study_->expected_s(record),
-                      [this, mode, record] { return run_row(mode, record); }});
-    }
-    if (!shared.dry_run) refuse_what_cannot_fit(rows, run.device);
+    for (const GenerateRow& way : ways_)
+      for (const int64_t batch_size : job_->batch_sizes) {
+        GenerateRow row = way;
+        row.batch_size = batch_size;
+        Record record = study_->describe(row, run.blank);
+        record.command = fmt::format("ridgeline generate{}{} --batch-size {} --impl {}",
+                                     shared_words(run, shared), to_command(asked_, *job_),
+                                     batch_size, implementation_of(row));
+        rows.push_back({record, label(*job_, row), study_->expected_s(row, record),
+                        [this, row, record] { return run_row(row, record); }});
+      }
+    if (!shared.dry_run && !is_part_of_study_) refuse_what_cannot_fit(rows, run.device);
     return rows;
+  }
+
+  // Random weights in the shape of the smallest model; drawing them takes most of the time.
+  bool set_up(const StudySetup& setup) override {
+    is_part_of_study_ = true;
+    asked_.model_config = "270m";
+    asked_.random_weights = true;
+    asked_.prompt_length = kStudyPrompt;
+    asked_.max_new_tokens = kStudyTokens;
+    asked_.batch_sizes = {1, 2, 4, 8, 16, 32, 64};
+    if (!setup.device.facts().is_gpu()) asked_.batch_sizes = {1, 4, 16};
+    if (setup.attempt > 0) asked_.batch_sizes = {1};
+    return setup.attempt <= 1;
+  }
+
+  bool fits(Device& device) const override {
+    const Generator largest(gemma3_config(asked_.model_config), device,
+                            {.batch_size = asked_.batch_sizes.back(),
+                             .prompt = asked_.prompt_length,
+                             .capacity = asked_.prompt_length + asked_.max_new_tokens});
+    return largest.predicted_peak() <= device.ledger().budget();
   }
 
  private:
   // A text that no implementation has the memory for is an error, not a table without figures.
   static void refuse_what_cannot_fit(const std::vector<StudyRow>& rows, const Device& device) {
-    const auto need = [](const StudyRow& row) { return *row.described.memory.predicted_peak; };
+    // Of other libraries nothing is predicted.
+    const auto need = [](const StudyRow& row) {
+      return row.described.memory.predicted_peak.value_or(Bytes{});
+    };
     const StudyRow& smallest =
         *std::ranges::min_element(rows, {}, [&](const StudyRow& row) { return need(row); });
     try {
       expect_within_budget(need(smallest), device);
     } catch (const Error& error) {
       throw Error(error.kind(), fmt::format("{}: {}", smallest.label, error.message()),
-                  "give a smaller --capacity, a shorter prompt, a smaller model or a larger "
-                  "--memory-budget");
+                  "give a smaller --capacity or --batch-size, a shorter prompt, a smaller model or "
+                  "a larger --memory-budget; `ridgeline memory --model-config` says how long a "
+                  "context fits");
     }
   }
 
-  std::optional<Record> run_row(Mode mode, const Record& record) {
+  std::optional<Record> run_row(const GenerateRow& row, const Record& record) {
     ends_line_ = true;
-    std::optional<Record> result = study_->run(mode, record);
+    std::optional<Record> result = study_->run(row, record);
     if (!ends_line_) print("\n");
     print("\n");
     return result;
@@ -130,11 +178,12 @@ class Generate final : public Study {
 
   GenerateFlags asked_;
   Words implementations_ = {"compiled"};
-  std::vector<Mode> modes_;
+  std::vector<GenerateRow> ways_;  // batch sizes left aside
   std::optional<GenerateJob> job_;
   std::optional<Roofline> ceilings_;
   std::optional<GenerateStudy> study_;
-  bool ends_line_ = true;  // what was printed last
+  bool ends_line_ = true;           // what was printed last
+  bool is_part_of_study_ = false;  // where a row that does not fit is a row like others
 };
 
 }  // namespace
@@ -155,7 +204,8 @@ StudyInfo generate_study() {
       .title = "Text generation",
       .table = generate_summary,
       .notes = generate_notes,
-      .sections = {generate_section}};
+      .sections = {generate_section},
+      .turn = 13};
 }
 
 }  // namespace ridgeline

@@ -21,6 +21,17 @@ std::string median_cell(const Record& record, const char* series, const char* fo
   return cell(statistic(record, series, &Statistics::median_ms), format);
 }
 
+// Records from before there were batches have one text.
+std::string batch_of(const Record& record) {
+  const std::string text = text_of(record.workload, "batch_size");
+  return text.empty() ? "1" : text;
+}
+
+std::string decode_word(const Record& record, const char* key) {
+  const Json* of = record.metrics ? record.metrics->find_key("decode") : nullptr;
+  return of ? text_of(*of, key) : std::string();
+}
+
 std::vector<std::string> sizes_of(const Record& record) {
   std::vector<std::string> cells;
   for (const char* key : {"model", "weights", "dtype"})
@@ -58,7 +69,12 @@ Table generate_csv(std::span<const Record> records) {
                           "peak_mb",
                           "stopped_by",
                           "status",
-                          "error"}};
+                          "error",
+                          "batch_size",
+                          "least_decode_ms",
+                          "roof_tokens_per_s",
+                          "bound",
+                          "equal_tokens"}};
   for (const Record* record : rows_of_generate(records)) {
     std::vector<std::string> row = sizes_of(*record);
     row.push_back(text_of(record->workload, "prompt_tokens"));
@@ -78,20 +94,29 @@ Table generate_csv(std::span<const Record> records) {
     row.push_back(metric_text(*record, "stopped_by"));
     row.emplace_back(status_csv_word(record->status));
     row.push_back(record->error);
+    row.push_back(batch_of(*record));
+    row.push_back(cell(metric_of(*record, "decode", "least_ms")));
+    row.push_back(cell(metric_of(*record, "decode", "roof_tokens_per_s")));
+    row.push_back(decode_word(*record, "bound"));
+    row.push_back(metric_text(*record, "equal_tokens"));
     table.rows.push_back(std::move(row));
   }
   return table;
 }
 
 Table generate_summary(std::span<const Record> records) {
-  Table table{.title = "tokens of the prompt, taken in at once, and new ones, one by one; medians",
-              .columns = {"model", "weights", "dtype", "implementation", "device", "prompt", "new",
-                          "first token ms", "prefill tokens/s", "decode tokens/s", "+-%", "GB/s",
-                          "roof %", "predicted MiB", "peak MiB", "status"},
-              .rows = {},
-              .spare = {"device", "weights", "predicted MiB", "+-%", "GB/s", "model"}};
+  Table table{
+      .title =
+          "tokens of the prompt, taken in at once, and new ones, one by one; tokens/s of all texts "
+          "together; medians",
+      .columns = {"model", "weights", "dtype", "implementation", "device", "batch", "prompt", "new",
+                  "first token ms", "prefill tokens/s", "decode tokens/s", "+-%", "GB/s", "roof %",
+                  "predicted MiB", "peak MiB", "status"},
+      .rows = {},
+      .spare = {"device", "weights", "predicted MiB", "+-%", "GB/s", "model"}};
   for (const Record* record : rows_of_generate(records)) {
     std::vector<std::string> row = sizes_of(*record);
+    row.push_back(batch_of(*record));
     row.push_back(text_of(record->workload, "prompt_tokens"));
     row.push_back(metric_text(*record, "new_tokens"));
     row.push_back(median_cell(*record, "first_token", "{:.2f}"));
@@ -118,28 +143,32 @@ std::vector<std::string> generate_notes(std::span<const Record> records) {
       notes.push_back(fmt::format("{}: {}: {}", record->implementation,
                                   status_csv_word(record->status), record->error));
   }
+  for (const Record* record : rows_of_generate(records)) {
+    const std::string equal = metric_text(*record, "equal_tokens");
+    if (equal.empty()) continue;
+    const std::string all = metric_text(*record, "new_tokens");
+    notes.push_back(
+        equal == all
+            ? fmt::format("{}, batch {}: all {} tokens are ours", record->implementation,
+                          batch_of(*record), all)
+            : fmt::format("{}, batch {}: {} of {} tokens are ours up to the first that differs; "
+                          "where two logits are closer than the rounding of {}, either is right",
+                          record->implementation, batch_of(*record), equal, all,
+                          text_of(record->workload, "dtype")));
+  }
   if (has_steps)
     notes.emplace_back(
         "GB/s counts what a step must read: every weight once, and the keys and values of the "
         "tokens so far (halfway through the new ones)");
   if (has_roof)
-    notes.emplace_back("roof % is that over the measured bandwidth of the level that holds it");
+    notes.emplace_back(
+        "roof % is the least time of a step by the measured ceilings over its own: the longer of "
+        "these bytes at the bandwidth of the level that holds them, of loads alone where they were "
+        "measured, and of its products at the peak");
   else if (has_steps)
     notes.emplace_back(
         "no measured ceilings of this device were found: `ridgeline roofline` measures them");
   return notes;
-}
-
-ReportSection generate_section(const ReportContext& context) {
-  ReportSection section{.id = "generate", .title = "Text, token by token"};
-  std::vector<Record> rows;
-  for (const Record* record : context.rows)
-    if (record->study == "generate" && record->workload.is_object()) rows.push_back(*record);
-  if (rows.empty()) return section;
-  for (const std::string& note : generate_notes(rows))
-    section.sentences.push_back(shown(note, 1000));
-  section.tables.push_back(as_report_table(generate_summary(rows)));
-  return section;
 }
 
 }  // namespace ridgeline

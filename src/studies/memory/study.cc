@@ -9,6 +9,7 @@
 #include "runtime/scratch.h"
 #include "studies/attention/row.h"
 #include "studies/memory/attention.h"
+#include "studies/memory/cache_account.h"
 #include "studies/memory/model_account.h"
 #include "studies/memory/timeline_row.h"
 #include "studies/memory/timeline_tables.h"
@@ -18,6 +19,7 @@ namespace ridgeline {
 namespace {
 
 constexpr const char* kModelSize = "--model-size";
+constexpr const char* kModelConfig = "--model-config";
 constexpr const char* kTimeline = "--timeline";
 constexpr size_t kMostInFull = 4;  // rows whose tables and files are printed
 
@@ -35,15 +37,23 @@ class Memory final : public Study {
  public:
   void declare(Flags& flags) override {
     add_model_axes(flags, &axes_);
-    for (const char* name : {"--context-length", "--precision", "--optimizer", "--max-norm",
-                             "--d-ff", "--layers", "--vocabulary"})
+    for (const char* name :
+         {"--precision", "--optimizer", "--max-norm", "--d-ff", "--layers", "--vocabulary"})
       flags.at(name).rules.needs = {kModelSize};
+    flags.at("--context-length").rules.given = &gave_contexts_;
     flags.at("--scenario").rules.given = &gave_scenarios_;
     flags.at("--impl").rules.given = &gave_modes_;
     flags.at(kModelSize).help =
         "a whole model instead of attention: small, medium, large, xl, 2.7B, 10B";
+    flags.add(kModelConfig, &caches_.configs,
+              "a Gemma-3 that writes, with keys and values of its context: 270m, 1b, 4b, or a "
+              "config.json",
+              {.choices = names_of(gemma3_sizes()), .excludes = {kModelSize}});
+    flags.add("--prompt-length", &caches_.prompt,
+              "of --model-config: tokens of the context that are taken in at once",
+              {.shows_default = true, .range = FlagRange{1, 1 << 24}, .needs = {kModelConfig}});
     Flag& batch_size = flags.at("--batch-size");
-    batch_size.help = "independent sequences; of attention 8 unless given";
+    batch_size.help = "independent sequences; of attention 8, of --model-config 1 unless given";
     batch_size.rules.given = &gave_batch_size_;
     flags.at("--heads").help = "heads per sequence (1), or of the model";
     flags.at("--d-model").help =
@@ -52,7 +62,8 @@ class Memory final : public Study {
               {.needs = {kModelSize}});
     flags.add(kTimeline, &timeline_,
               "every allocation in its order, over the forward pass with all that it keeps for "
-              "backward, and over a whole step: as CSV, in reports, and for PyTorch's memory_viz");
+              "backward, and over a whole step: as CSV, in reports, and for PyTorch's memory_viz",
+              {.excludes = {kModelConfig}});
     flags.add(
         "--snapshot", &snapshot_,
         "write the snapshot for memory_viz there, of one row (default: one per row beside the "
@@ -66,37 +77,51 @@ class Memory final : public Study {
     flags.at("--scenario").help +=
         "; of a timeline forward, which then keeps what backward needs, and the largest unless "
         "given";
-    flags.add(
-        "--seq-len", &config_.seq_len, "sequence length of attention",
-        {.shows_default = true, .range = FlagRange{1, int64_t{1} << 40}, .excludes = {kModelSize}});
-    add_causal(flags, &config_.causal).rules.excludes = {kModelSize};
+    flags.add("--seq-len", &config_.seq_len, "sequence length of attention",
+              {.shows_default = true,
+               .range = FlagRange{1, int64_t{1} << 40},
+               .excludes = {kModelSize, kModelConfig}});
+    add_causal(flags, &config_.causal).rules.excludes = {kModelSize, kModelConfig};
     flags.add("--head-dim", &config_.head_dim, "width of one head of attention",
               {.shows_default = true,
                .range = FlagRange{1, 1 << 24},
-               .excludes = {kModelSize, "--d-model"}});
-    flags.add("--dtype", &dtype_, "of attention: fp32, tf32, bf16 or fp16",
+               .excludes = {kModelSize, kModelConfig, "--d-model"}});
+    flags.add("--dtype", &dtype_,
+              "of attention: fp32, tf32, bf16 or fp16; of --model-config bf16 unless given",
               {.shows_default = true,
                .choices = {"fp32", "tf32", "bf16", "fp16"},
-               .excludes = {kModelSize}});
+               .excludes = {kModelSize},
+               .given = &gave_dtype_});
     add_device_flags(flags, &shared.device);
     add_results_dir(flags, &shared.results_dir, "where the text goes");
     flags.add("--dry-run", &shared.dry_run, "predict only, run nothing, write no file");
   }
 
   void check() override {
+    if (gave_contexts_ && axes_.sizes.empty() && caches_.configs.empty())
+      throw Error(ErrorKind::usage,
+                  fmt::format("--context-length needs {} or {}", kModelSize, kModelConfig),
+                  "attention has --seq-len");
     if (timeline_) return check_timelines();
+    if (!caches_.configs.empty()) return check_caches();
     const std::pair<const char*, bool> given[] = {{"--output", !shared.output.table.empty()},
                                                   {"--json", !shared.output.json.empty()},
                                                   {"--impl", gave_modes_},
                                                   {"--scenario", gave_scenarios_}};
     for (const auto& [name, is_given] : given)
       if (is_given && axes_.sizes.empty())
-        throw Error(ErrorKind::usage, fmt::format("{} needs {} or {}", name, kModelSize, kTimeline),
+        throw Error(ErrorKind::usage,
+                    fmt::format("{} needs {}, {} or {}", name, kModelSize, kModelConfig, kTimeline),
                     "the account of attention is a text of one size");
   }
 
   std::optional<int> run_instead(StudyRun& run) override {
     if (timeline_) return std::nullopt;
+    if (!cached_.empty()) {
+      const auto outputs = check_output(shared.output);
+      account_caches(run, cached_, {.output = shared.output, .dry_run = shared.dry_run});
+      return 0;
+    }
     if (axes_.sizes.empty()) {
       account_attention_memory(run);
       return 0;
@@ -217,6 +242,20 @@ class Memory final : public Study {
       snapshot_file_ = check_file_of_one_row(workloads_, "--snapshot", snapshot_);
   }
 
+  void check_caches() {
+    if (gave_scenarios_ || axes_.overrides.any())
+      throw Error(ErrorKind::usage,
+                  fmt::format("{} is about text that is written: it has no scenarios, and all of "
+                              "its sizes",
+                              kModelConfig),
+                  "leave --scenario, --heads and --d-model out");
+    if (gave_contexts_) caches_.contexts = axes_.context_lengths;
+    if (gave_batch_size_) caches_.batch_size = axes_.batch_size;
+    if (gave_dtype_) caches_.dtype = dtype_;
+    if (gave_modes_) caches_.modes = axes_.modes;
+    cached_ = expand_caches(caches_);
+  }
+
   TimelineOptions timeline_options(const StudyRun& run) const {
     TimelineOptions options{.optimizer = optimizer_,
                             .seed = shared.seed,
@@ -267,6 +306,9 @@ class Memory final : public Study {
 
   ModelAxes axes_ = {.sizes = {}, .context_lengths = {512}, .scenarios = {"full-step"}};
   bool gave_batch_size_ = false, gave_scenarios_ = false, gave_modes_ = false;
+  bool gave_contexts_ = false, gave_dtype_ = false;
+  CacheAxes caches_;
+  std::vector<CacheWorkload> cached_;
   AttentionConfig config_{.batch_size = 8, .seq_len = 8192, .head_dim = 16};
   std::string dtype_ = "fp32";
   bool measure_ = false;  // runs a step of every row that fits
@@ -290,6 +332,7 @@ StudyInfo memory_study() {
               "  ridgeline memory --model-size 2.7B --context-length 512 --precision mixed\n"
               "  ridgeline memory --model-size xl --memory-budget 24GiB --scenario "
               "forward,full-step\n"
+              "  ridgeline memory --model-config 270m,1b --batch-size 16 --memory-budget 24GiB\n"
               "  ridgeline memory --timeline --model-size 2.7B --context-length 128,256,512,1024 "
               "--precision fp32,mixed",
           .make = make_study<Memory>,

@@ -107,6 +107,29 @@ OpenedRow read_opened(const Json& answer) {
   return row;
 }
 
+DecodedText read_decoded(const Json& answer, int64_t most_tokens) {
+  const auto list_of = [&](const char* key, int64_t most) -> const Json& {
+    const Json* found = answer_member(answer, key);
+    if (found == nullptr || !found->is_array() || static_cast<int64_t>(found->size()) > most)
+      throw Error(ErrorKind::environment,
+                  fmt::format("answered without at most {} '{}'", most, key));
+    return *found;
+  };
+  DecodedText text;
+  for (const Json& id : list_of("tokens", most_tokens)) {
+    const bool is_id =
+        id.is_number_integer() && id.get<double>() >= 0 && id.get<double>() < 1 << 24;
+    if (!is_id) throw unexpected_answer("a token", id, "an id");
+    text.tokens.push_back(id.get<int32_t>());
+  }
+  for (const Json& ms : list_of("step_ms", most_tokens)) {
+    if (!is_answered_time(ms)) throw unexpected_answer("the time of a step", ms, "milliseconds");
+    text.step_ms.push_back(ms.get<double>());
+  }
+  if (text.tokens.empty()) throw Error(ErrorKind::environment, "answered without a token");
+  return text;
+}
+
 std::vector<std::vector<double>> read_samples(const Json& answer, size_t series) {
   const Json* samples = answer_member(answer, "samples");
   if (samples == nullptr || !samples->is_array() || samples->empty())

@@ -44,6 +44,13 @@ void read_profile_step(const Json& answer, Profile& profile);
 // Of "sample": one list of times in milliseconds per sample, each as long as there are series.
 std::vector<std::vector<double>> read_samples(const Json& answer, size_t series);
 
+// Of "decode": the new tokens of the first text, and the time of every step in milliseconds.
+struct DecodedText {
+  std::vector<int32_t> tokens;
+  std::vector<double> step_ms;
+};
+DecodedText read_decoded(const Json& answer, int64_t most_tokens);
+
 // For readers of answers: a member, where null is as good as none; text of bounded length, empty
 // where there is none; a time that is finite and not negative; and the error of all of them.
 const Json* answer_member(const Json& object, const char* key);

@@ -34,6 +34,15 @@ constexpr PeerImplementation kModelPeers[] = {
     {"torch.compile.reduce-overhead", "torch", "the same with torch.compile's CUDA graphs"},
 };
 
+// peers/registry.py has the same names.
+constexpr PeerImplementation kTextPeers[] = {
+    {"transformers.eager", "transformers", "transformers, eager, with its growing cache"},
+    {"transformers.static.compile", "transformers", "its static cache, the step by torch.compile"},
+    {"transformers.graph", "transformers",
+     "the same step in a CUDA graph, tokens fed back on the device; on a CPU without the graph"},
+    {"llama.cpp", "llama", "llama-cpp-python, on a gguf file of the same weights"},
+};
+
 const PeerImplementation* find_in(std::span<const PeerImplementation> peers,
                                   std::string_view name) {
   for (const PeerImplementation& peer : peers)
@@ -66,6 +75,18 @@ std::span<const PeerImplementation> model_peers() {
 
 const PeerImplementation* find_model_peer(std::string_view name) {
   return find_in(kModelPeers, name);
+}
+
+std::span<const PeerImplementation> text_peers() {
+  return kTextPeers;
+}
+
+const PeerImplementation* find_text_peer(std::string_view name) {
+  return find_in(kTextPeers, name);
+}
+
+std::string text_peer_list() {
+  return list_of(kTextPeers, "models of other libraries, where they are installed:\n");
 }
 
 std::string peer_list() {

@@ -18,9 +18,13 @@ const PeerImplementation* find_peer(std::string_view name);  // null: not a peer
 // The same of whole models.
 std::span<const PeerImplementation> model_peers();
 const PeerImplementation* find_model_peer(std::string_view name);
+// Of models that write text.
+std::span<const PeerImplementation> text_peers();
+const PeerImplementation* find_text_peer(std::string_view name);
 
 // For --list: a heading and a line for each.
 std::string peer_list();
 std::string model_peer_list();
+std::string text_peer_list();
 
 }  // namespace ridgeline

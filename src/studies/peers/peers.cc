@@ -108,6 +108,13 @@ std::optional<Record> Peers::run_profile(const StepWorkload& workload,
   });
 }
 
+std::optional<Record> Peers::run_text(const PeerText& text, Record described) {
+  const PeerImplementation& peer = *find_text_peer(described.implementation);
+  return run(peer, std::move(described), [&](Worker& worker, Record record) {
+    return run_worker_text(worker, device_, text, std::move(record));
+  });
+}
+
 std::optional<Record> Peers::run_attention(const AttentionWorkload& workload,
                                            const AttentionStudyOptions& options, Record described) {
   const PeerImplementation& peer = *find_peer(workload.implementation);

@@ -1,5 +1,5 @@
-// Rows of the attention, kernel and profile studies that another library runs, in a process of its
-// own.
+// Rows of the attention, kernel, profile and generate studies that another library runs, in a
+// process of its own.
 //
 //   Peers peers(device, {.interrupted = interrupted});
 //   Record described = describe_peer_attention(workload, device, options, blank);
@@ -20,6 +20,7 @@
 #include "studies/peers/profile_row.h"
 #include "studies/peers/row.h"
 #include "studies/peers/tensors.h"
+#include "studies/peers/text_row.h"
 #include "studies/peers/worker.h"
 
 namespace ridgeline {
@@ -46,6 +47,7 @@ class Peers {
                                    const KernelStudyOptions& options, Record described);
   std::optional<Record> run_profile(const StepWorkload& workload, const PeerProfileOptions& options,
                                     Record described);
+  std::optional<Record> run_text(const PeerText& text, Record described);
 
  private:
   Worker& worker(const PeerImplementation& peer);

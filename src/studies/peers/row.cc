@@ -10,43 +10,27 @@
 #include "studies/row.h"
 
 namespace ridgeline {
-namespace {
+WorkerSamples::WorkerSamples(Worker& worker, size_t series, const Protocol& protocol)
+    : worker_(worker), series_(series), left_(protocol.warmups + protocol.iterations) {
+  if (protocol.time_budget_s > 0) left_ = kMaxIterations;
+}
 
-// Samples come in batches, so that the worker runs one after the other without waiting for us.
-class Samples {
- public:
-  Samples(Worker& worker, size_t series, const Protocol& protocol)
-      : worker_(worker), series_(series), left_(protocol.warmups + protocol.iterations) {
-    if (protocol.time_budget_s > 0) left_ = kMaxIterations;
-  }
+void WorkerSamples::next(std::span<double> out) {
+  if (at_ == batch_.size()) fetch();
+  std::ranges::copy(batch_[at_++], out.begin());
+}
 
-  void next(std::span<double> out) {
-    if (at_ == batch_.size()) fetch();
-    std::ranges::copy(batch_[at_++], out.begin());
-  }
-
- private:
-  void fetch() {
-    constexpr double kBatchSeconds = 0.25;
-    const double begin = monotonic_s();
-    const Json answer = ask_worker(worker_, {{"do", "sample"}, {"count", count_}});
-    batch_ = worker_.understood([&] { return read_samples(answer, series_); });
-    at_ = 0;
-    left_ = std::max(1, left_ - count_);
-    const double each = (monotonic_s() - begin) / count_;
-    count_ = static_cast<int>(std::clamp(kBatchSeconds / each, 1.0, 1000.0));
-    count_ = is_led() ? 1 : std::min(count_, left_);  // turns are taken sample by sample
-  }
-
-  Worker& worker_;
-  size_t series_;
-  int left_;  // that the protocol can still ask for
-  int count_ = 1;
-  std::vector<std::vector<double>> batch_;
-  size_t at_ = 0;
-};
-
-}  // namespace
+void WorkerSamples::fetch() {
+  constexpr double kBatchSeconds = 0.25;
+  const double begin = monotonic_s();
+  const Json answer = ask_worker(worker_, {{"do", "sample"}, {"count", count_}});
+  batch_ = worker_.understood([&] { return read_samples(answer, series_); });
+  at_ = 0;
+  left_ = std::max(1, left_ - count_);
+  const double each = (monotonic_s() - begin) / count_;
+  count_ = static_cast<int>(std::clamp(kBatchSeconds / each, 1.0, 1000.0));
+  count_ = is_led() ? 1 : std::min(count_, left_);  // turns are taken sample by sample
+}
 
 Json ask_worker(Worker& worker, const Json& request) {
   std::optional<Json> answer = worker.ask(request);
@@ -93,7 +77,7 @@ std::optional<Record> run_worker_row(Worker& worker, WorkerTensors& tensors, Dev
                                       return tensors.read(row.config, tensor, head);
                                     },
                                     options.seed, threads.runner()));
-    Samples samples(worker, row.series.size(), options.protocol);
+    WorkerSamples samples(worker, row.series.size(), options.protocol);
     sample_row(record, device, {options.protocol, options.interrupted}, row.series,
                [&](std::span<double> phase_ms) { samples.next(phase_ms); });
     ask_worker(worker, {{"do", "close"}});

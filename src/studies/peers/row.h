@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,23 @@ Json attention_request(const AttentionConfig& config, const WorkerTensors& tenso
 
 // The answer to a request; throws Interrupted beside what Worker::ask throws.
 Json ask_worker(Worker& worker, const Json& request);
+
+// Samples come in batches, so that the worker runs one after the other without waiting for us.
+class WorkerSamples {
+ public:
+  WorkerSamples(Worker& worker, size_t series, const Protocol& protocol);
+  void next(std::span<double> out);
+
+ private:
+  void fetch();
+
+  Worker& worker_;
+  size_t series_;
+  int left_;  // that the protocol can still ask for
+  int count_ = 1;
+  std::vector<std::vector<double>> batch_;
+  size_t at_ = 0;
+};
 
 // Fills in the results of `record`. Whatever the worker refuses, and its end, are statuses. Empty
 // when interrupted.

@@ -37,7 +37,13 @@ struct StreamKind {
   const char* name;
   int arrays;
 };
-constexpr StreamKind kStreams[] = {{"copy", 2}, {"triad", 3}};
+constexpr StreamKind kStreams[] = {{"copy", 2}, {"triad", 3}, {kReadProbe, 1}};
+
+int arrays_of(const CeilingProbe& probe) {
+  for (const StreamKind& stream : kStreams)
+    if (probe.implementation.starts_with(stream.name)) return stream.arrays;
+  return 0;
+}
 
 // A buffer of whole lines, of which the budget holds one more than there are arrays.
 Bytes whole_lines(int64_t wanted, Bytes budget, int arrays) {
@@ -111,22 +117,26 @@ std::vector<CeilingProbe> RooflineStudy::probes(const std::vector<std::string>& 
   const std::vector<StreamProbe> ways = device_.stream_probes();
   if (ways.empty()) return all;
   for (const StreamKind& stream : kStreams) {
+    const auto work_of = [&](const StreamProbe& way) {
+      return stream.arrays == 1 ? way.read : way.prepare;
+    };
     for (const Level& level : levels)
-      all.push_back({.kind = Kind::stream,
-                     .implementation = stream.name,
-                     .level = level.name,
-                     .capacity = level.capacity,
-                     .buffer = cache_buffer(level.capacity, budget, stream.arrays),
-                     .stream = ways.front().prepare});
+      if (work_of(ways.front()))
+        all.push_back({.kind = Kind::stream,
+                       .implementation = stream.name,
+                       .level = level.name,
+                       .capacity = level.capacity,
+                       .buffer = cache_buffer(level.capacity, budget, stream.arrays),
+                       .stream = work_of(ways.front())});
     for (const StreamProbe& way : ways) {
-      if (way.copies_only && stream.arrays > 2) continue;
+      if ((way.copies_only && stream.arrays > 2) || !work_of(way)) continue;
       const Bytes buffer = memory_buffer(device_, last, stream.arrays);
       all.push_back({.kind = Kind::stream,
                      .implementation = fmt::format("{}{}", stream.name, way.suffix),
                      .level = "memory",
                      .buffer = buffer,
                      .within_cache = stream.arrays * buffer.count < 2 * last.count,
-                     .stream = way.prepare});
+                     .stream = work_of(way)});
     }
   }
   return all;
@@ -146,11 +156,10 @@ Record RooflineStudy::describe(const CeilingProbe& probe, const Record& blank) c
                                 .seed = options_.seed,
                                 .settings = options_.settings},
                                device_, blank);
-  const int64_t arrays = probe.implementation.starts_with("triad") ? 3 : 2;
   record.memory.predicted_peak =
       probe.size > 0
           ? gemm_cost({probe.size, probe.size, probe.size}, parse_float_dtype(probe.dtype)).bytes
-          : Bytes{arrays * probe.buffer.count};
+          : Bytes{arrays_of(probe) * probe.buffer.count};
   return record;
 }
 
@@ -169,8 +178,7 @@ RateProbe RooflineStudy::prepare(const CeilingProbe& probe) {
 }
 
 RateProbe RooflineStudy::prepare_stream(const CeilingProbe& probe) {
-  const bool triad = probe.implementation.starts_with("triad");
-  const int arrays = triad ? 3 : 2;
+  const int arrays = arrays_of(probe);
   auto memory = std::make_shared<std::vector<Allocation>>();
   for (int array = 0; array < arrays; ++array) {
     memory->push_back(
@@ -180,7 +188,7 @@ RateProbe RooflineStudy::prepare_stream(const CeilingProbe& probe) {
   StreamArrays moved{.a = floats(memory->front()),
                      .to = floats(memory->back()),
                      .in_cache = probe.capacity > Bytes{}};
-  if (triad) moved.b = floats((*memory)[1]);
+  if (arrays == 3) moved.b = floats((*memory)[1]);
   RateProbe work = probe.stream(moved);
   work.start = [memory, start = std::move(work.start)] { start(); };
   return work;

@@ -12,19 +12,21 @@
 #include <vector>
 
 #include "measure/record.h"
+#include "measure/roofline_model.h"
 #include "runtime/device.h"
 
 namespace ridgeline {
 
 struct CeilingProbe {
   enum class Kind { product, arithmetic, stream } kind;
-  std::string implementation;  // in records: "library", "simd", "fma", "amx", "copy", "triad"
-  std::string dtype = {};      // of products
-  int64_t size = 0;            // of a product: [size, size] x [size, size]
-  std::string level = {};      // of a stream: "L1", "L2", "L3", "memory"
-  Bytes capacity = {};         // of that level, for all threads together; 0: the memory itself
-  Bytes buffer = {};           // of each of a stream's arrays, for all threads together
-  bool within_cache = false;   // a stream of memory whose arrays the budget keeps that small
+  std::string
+      implementation;      // in records: "library", "simd", "fma", "amx", "copy", "triad", "read"
+  std::string dtype = {};  // of products
+  int64_t size = 0;        // of a product: [size, size] x [size, size]
+  std::string level = {};  // of a stream: "L1", "L2", "L3", "memory"
+  Bytes capacity = {};     // of that level, for all threads together; 0: the memory itself
+  Bytes buffer = {};       // of each of a stream's arrays, for all threads together
+  bool within_cache = false;  // a stream of memory whose arrays the budget keeps that small
   std::function<RateProbe()> arithmetic = {};                 // what prepares arithmetic
   std::function<RateProbe(const StreamArrays&)> stream = {};  // and what prepares a stream
 

@@ -33,6 +33,12 @@ std::string beside_load(const Roofline& roofline) {
                      roofline.cores);
 }
 
+std::string read_rate(const Roofline& roofline, const std::string& level) {
+  for (const MemoryCeiling& read : roofline.reads)
+    if (read.level == level) return giga(read.rate);
+  return {};
+}
+
 constexpr const char* kDtypes[] = {"fp32", "tf32", "fp16", "bf16", "fp8"};
 
 }  // namespace
@@ -82,12 +88,14 @@ Table compute_ceilings(const Roofline& roofline) {
 }
 
 Table memory_ceilings(const Roofline& roofline) {
-  Table table{.title = "memory ceilings, bytes read and written",
-              .columns = {"level", "holds", "GB/s", "by", "on paper", "% of paper"}};
+  Table table{
+      .title = "memory ceilings, bytes read and written",
+      .columns = {"level", "holds", "GB/s", "by", "on paper", "% of paper", "GB/s read alone"}};
   for (const MemoryCeiling& ceiling : roofline.memory)
-    table.rows.push_back(
-        {ceiling.level, ceiling.capacity > Bytes{} ? to_string(ceiling.capacity) : std::string(),
-         giga(ceiling.rate), ceiling.probe, giga(ceiling.spec), share(ceiling.rate, ceiling.spec)});
+    table.rows.push_back({ceiling.level,
+                          ceiling.capacity > Bytes{} ? to_string(ceiling.capacity) : std::string(),
+                          giga(ceiling.rate), ceiling.probe, giga(ceiling.spec),
+                          share(ceiling.rate, ceiling.spec), read_rate(roofline, ceiling.level)});
   return table;
 }
 

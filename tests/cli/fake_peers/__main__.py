@@ -70,6 +70,25 @@ def profile_answer(request, state):
     return {}
 
 
+def text_answer(request, state):
+    """Texts of [7, 7, ...]; by $FAKE_ANSWER something else."""
+    if request["do"] == "open":
+        if request["implementation"] == "transformers.graph":
+            return {"failed": "unsupported", "error": "this library is not there", "next_step": "pip install it"}
+        for file in ("config.json", "model.safetensors"):
+            if not os.path.exists(os.path.join(request["folder"], file)):
+                return {"failed": "invalid", "error": f"there is no {file}"}
+        state["request"] = request
+        return {"facts": {"prompt": request["prompt"], "batch_size": request["batch_size"]}, "first_run_s": 0.5}
+    if request["do"] == "sample":
+        return {"samples": [[2.0, 3.0]] * request["count"]}
+    if request["do"] == "decode":
+        count = state["request"]["new_tokens"]
+        tokens = ["seven"] if state["request"]["implementation"] == "llama.cpp" else [7] * count
+        return {"tokens": tokens, "step_ms": [4.0] * (count - 1)}
+    return {}
+
+
 def load(request, name):
     values = array.array("f")
     with open(os.path.join(request["folder"], name), "rb") as file:
@@ -165,7 +184,7 @@ def main():
             sys.stdout.flush()
             continue
         if json.loads(line)["do"] == "open":
-            state["answer"] = profile_answer if json.loads(line)["study"] == "profile" else answer
+            state["answer"] = {"profile": profile_answer, "generate": text_answer}.get(json.loads(line)["study"], answer)
         result = state["answer"](json.loads(line), state)
         print("no JSON at all" if result is None else json.dumps(result), flush=True)
 

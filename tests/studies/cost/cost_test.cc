@@ -73,6 +73,48 @@ TEST(CostCounts, AttentionIsThatOfTheAttentionStudy) {
             static_cast<double>((facts.forward.bytes + facts.backward.bytes).count));
 }
 
+TEST(CostCounts, AGemmaHasItsWeightsOfProductsAndItsCache) {
+  const Gemma3Config config = gemma3_config("270m");
+  constexpr int64_t kContext = 1024, kBatch = 2;
+  const CostGemma gemma = gemmas_of({"270m"}, {kContext}, kBatch)[0];
+  const std::vector<CostWorkload> works = expand_matrix({.ops = {CostOp::model},
+                                                         .phases = {CostPhase::decode},
+                                                         .forms = {AttentionForm::fused},
+                                                         .dtypes = {DType::bf16},
+                                                         .gemmas = {gemma}});
+  ASSERT_EQ(works.size(), 1u);
+  // Every weight of a product serves one token of each sequence; keys and values twice that.
+  const double products = static_cast<double>(parameter_count(config));
+  const double seen = 3 * kContext + 15 * 512;
+  const double attention = 2 * kBatch * seen * static_cast<double>(config.heads * config.head_dim);
+  EXPECT_NEAR(total_of(works[0]).macs, kBatch * products + attention, 0.001 * products);
+  const CachedText text = cached_text(works[0]).value();
+  EXPECT_EQ(text.cache.count, kBatch * (512 * 18 + 512 * 3) * 1024);
+  EXPECT_EQ(text.weights.count, 2 * parameter_count(config));
+  // Room for what the formula says, to the token.
+  EXPECT_EQ(text.longest_context(text.weights + text.cache), kContext);
+  EXPECT_EQ(text.longest_context(text.weights + text.cache - Bytes{1}), kContext - 1);
+  EXPECT_EQ(text.longest_context(text.weights + Bytes{kBatch * 100 * 18 * 1024}), 100);
+  EXPECT_EQ(text.longest_context(Bytes{int64_t{1} << 40}), config.max_positions);
+  EXPECT_EQ(text.longest_context(Bytes{1}), 0);
+}
+
+// The cache of our own model is that of the decode graph's inputs.
+TEST(CostCounts, TheCacheOfAModelIsThatOfItsGraph) {
+  const CostWorkload decode = work_of(CostOp::model, CostPhase::decode);
+  const Graph graph = inference_graph(kModel, {.phase = InferencePhase::decode});
+  int64_t held = 0;
+  for (const Value input : graph.inputs())
+    if (const std::string name = graph.name(input);
+        name.ends_with(".keys") || name.ends_with(".values"))
+      held += byte_size(graph.type(input)).count;
+  const int64_t of_a_token = cached_text(decode)->per_token.within_window.count;
+  EXPECT_EQ(cached_text(decode)->cache.count, 3 * 64 * of_a_token);
+  // The graph's own rows are those of the tokens before.
+  EXPECT_TRUE(held == cached_text(decode)->cache.count || held == 3 * 63 * of_a_token) << held;
+  EXPECT_FALSE(cached_text(work_of(CostOp::layer, CostPhase::decode)));
+}
+
 // MLP FLOPs = 6 B L D I, and for every one of B L I elements those of silu and a product.
 TEST(CostCounts, MlpMatchesTheTextbook) {
   for (const auto& [phase, tokens] :

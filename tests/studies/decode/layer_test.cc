@@ -226,6 +226,35 @@ TEST(DecodeLayer, SentencesComeFromTheRows) {
     EXPECT_EQ(row.size(), layer_summary(records).columns.size());
 }
 
+TEST(DecodeLayer, ReportsPlaceThePartsBelowTheRoofOfReading) {
+  CpuDevice device({.threads = 1, .ledger = {.budget = Bytes{64 << 20}}});
+  LayerStudyOptions options = quick_layers();
+  options.roofline = layer_roof(2);
+  options.roofline->reads.push_back({.level = "memory", .probe = "read", .rate = 4e9});
+  const LayerStudy study(device, options);
+  ReportInput input;
+  for_every_row([&](const LayerWorkload& workload) {
+    Record& record = input.records.emplace_back(study.describe(workload, Record()));
+    EXPECT_EQ((*record.metrics)["forward"]["memory_probe"].text(), "read");
+    EXPECT_EQ(metric_of(record, "forward", "ridge"), 0.5) << "2 GFLOP/s over 4 GB/s that are read";
+    Series& series = record.series.emplace_back();
+    series.name = "forward";
+    series.samples_ms = {8};
+    series.statistics.median_ms = 8;
+  });
+  const ReportSection section = layer_section(report_context(input));
+  ASSERT_EQ(section.lead.size(), 2u) << "the question, and its answer";
+  EXPECT_TRUE(section.lead[0].ends_with("?"));
+  ASSERT_EQ(section.views.size(), 1u);
+  const Chart& chart = section.views[0].charts.at(0);
+  EXPECT_EQ(chart.series.size(), 3u * 3 + 1) << "prefill, decode with and without, and the roof";
+  const ChartSeries& roof = chart.series.back();
+  EXPECT_EQ(roof.name, "roofline");
+  EXPECT_NEAR(roof.points[1].x, 0.5, 1e-9);
+  EXPECT_NEAR(roof.points[1].y, 2e9, 1e3);
+  EXPECT_TRUE(layer_section(report_context(ReportInput{})).empty());
+}
+
 TEST(DecodeLayer, RefusesWhatMakesNoRow) {
   const auto refuses = [](auto change, const char* text) {
     LayerMatrix matrix;

@@ -41,7 +41,8 @@ GenerateOptions quick() {
 Record generated(const GenerateJob& job, Mode mode, Device& device,
                  GenerateOptions options = quick()) {
   GenerateStudy study(job, device, std::move(options));
-  return study.run(mode, study.describe(mode, {})).value();
+  const GenerateRow row{mode, job.batch_sizes[0]};
+  return study.run(row, study.describe(row, {})).value();
 }
 
 std::vector<int32_t> tokens_of(const Record& record) {
@@ -87,6 +88,96 @@ TEST(Generate, GreedyTokensAreThoseOfWholeSequences) {
 TEST(Generate, GreedyTokensAreThoseOfWholeSequencesOnTheGpu) {
   RIDGELINE_NEEDS_GPU();
   expect_greedy_tokens(*testing::gpu());
+}
+
+// Prompts of the same length that have nothing else in common.
+void expect_texts_of_a_batch(Device& device, Mode mode) {
+  const GenerateJob job = tiny_job();
+  const std::vector<std::vector<int32_t>> prompts = {
+      kPrompt, {5, 5, 8, 1, 29, 13, 2}, {30, 4, 0, 7, 7, 21, 16}};
+  const auto texts_of = [&](std::span<const std::vector<int32_t>> side_by_side) {
+    Generator generator(job.config, device,
+                        {.batch_size = static_cast<int64_t>(side_by_side.size()),
+                         .prompt = static_cast<int64_t>(kPrompt.size()),
+                         .capacity = job.capacity,
+                         .dtype = DType::f32,
+                         .mode = mode});
+    generator.prepare();
+    generator.load(nullptr, kSeed);
+    std::vector<int32_t> ids;
+    for (const auto& prompt : side_by_side) ids.insert(ids.end(), prompt.begin(), prompt.end());
+    generator.set_prompt(ids);
+    generator.prefill();
+    generator.begin_decoding(generator.first_tokens(), 1);
+    generator.greedy_steps(kNew / 2);
+    generator.greedy_steps(kNew / 2);
+    return generator.greedy_texts();
+  };
+  const auto together = texts_of(prompts);
+  ASSERT_EQ(together.size(), prompts.size());
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    EXPECT_EQ(together[i], texts_of({&prompts[i], 1})[0]) << info(mode).name << " text " << i;
+    EXPECT_EQ(together[i].size(), size_t{kNew + 1});
+  }
+  EXPECT_NE(together[0], together[1]);
+}
+
+TEST(Generate, TextsOfABatchAreThoseOfEachByItself) {
+  const auto device = testing::cpu();
+  for (const Mode mode : {Mode::vanilla, Mode::compiled}) expect_texts_of_a_batch(*device, mode);
+}
+
+TEST(Generate, TextsOfABatchAreThoseOfEachByItselfOnTheGpu) {
+  RIDGELINE_NEEDS_GPU();
+  expect_texts_of_a_batch(*testing::gpu(), Mode::compiled);
+}
+
+TEST(Generate, TokensPerSecondAreThoseOfAllTextsTogether) {
+  const auto device = testing::cpu();
+  GenerateJob job = tiny_job();
+  job.batch_sizes = {3};
+  const Record record = generated(job, Mode::vanilla, *device);
+  const double step_s = record.find_series("decode")->statistics.median_ms / 1e3;
+  EXPECT_DOUBLE_EQ(*metric_of(record, "decode", "tokens_per_s"), 3 / step_s);
+  const auto texts = record.metrics->find_key("texts")->get<std::vector<std::vector<int32_t>>>();
+  EXPECT_EQ(texts, std::vector(3, tokens_of(record))) << "of the same prompt";
+  job.rules = {.temperature = 2};
+  const Record drawn = generated(job, Mode::vanilla, *device);
+  const auto different = drawn.metrics->find_key("texts")->get<std::vector<std::vector<int32_t>>>();
+  EXPECT_EQ(different[0], tokens_of(drawn));
+  EXPECT_NE(different[0], different[1]) << "each text has draws of its own";
+}
+
+TEST(Generate, ReportsDrawTokensPerSecondOverTheBatchBelowTheRoofline) {
+  const auto device = testing::cpu();
+  Roofline roofline;
+  roofline.compute.push_back({.dtype = "fp32", .probe = "fma", .rate = 1e12});
+  roofline.memory.push_back({.level = "memory", .probe = "read", .rate = 1e12});
+  GenerateOptions options = quick();
+  options.roofline = &roofline;
+  ReportInput input;
+  for (const int64_t batch : {1, 4}) {
+    GenerateJob job = tiny_job();
+    job.batch_sizes = {batch};
+    Record record = generated(job, Mode::vanilla, *device, options);
+    record.settings["batch"] = batch;
+    EXPECT_EQ((*record.metrics)["decode"]["roof_probe"].text(), "read");
+    EXPECT_LT(*metric_of(record, "decode", "roof_share"), 1) << "of 1 TB/s";
+    input.records.push_back(std::move(record));
+  }
+  const ReportSection section = generate_section(report_context(input));
+  ASSERT_EQ(section.lead.size(), 2u) << "the question, and its answer";
+  EXPECT_TRUE(section.lead[0].ends_with("?"));
+  EXPECT_NE(section.lead[1].find("at batch 4"), std::string::npos) << section.lead[1];
+  ASSERT_EQ(section.views.size(), 1u);
+  const Chart& chart = section.views[0].charts.at(0);
+  ASSERT_EQ(chart.series.size(), 2u) << "measured, and the roofline";
+  EXPECT_EQ(chart.series[1].name, "roofline");
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(chart.series[0].points[i].x, i == 0 ? 1 : 4);
+    EXPECT_LT(chart.series[0].points[i].y, chart.series[1].points[i].y);
+  }
+  EXPECT_TRUE(generate_section(report_context(ReportInput{})).empty());
 }
 
 TEST(Generate, DrawnTokensAreReproducedByTheSeedAndOneCandidateIsGreedy) {
@@ -215,6 +306,19 @@ TEST_F(GenerateJobs, CapacityIsWhatIsNeededRoundedUpAndWithinTheModel) {
   flags_.capacity = 0;
   flags_.max_new_tokens = 127;
   expect_refusal("127 new ones");
+}
+
+TEST_F(GenerateJobs, APromptOfALengthIsDrawnByTheSeedAndBeginsAsTextsDo) {
+  flags_.gave_ids = false;
+  flags_.prompt_length = 20;
+  const std::vector<int32_t> first = make_generate_job(flags_).prompt;
+  EXPECT_EQ(first.size(), 20u);
+  EXPECT_EQ(first[0], 2);
+  EXPECT_EQ(make_generate_job(flags_).prompt, first);
+  flags_.seed = 7;
+  EXPECT_NE(make_generate_job(flags_).prompt, first);
+  flags_.gave_ids = true;
+  expect_refusal("--prompt-ids and --prompt-length");
 }
 
 TEST_F(GenerateJobs, TextGoesThroughTheTokenizerWithBosInFront) {

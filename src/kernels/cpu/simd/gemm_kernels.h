@@ -53,6 +53,9 @@ struct ProbeKernels {
   void (*copy_past_caches)(const float* from, float* to, int64_t count);
   void (*triad)(const float* a, const float* b, float* to, int64_t count);  // to = a + 3 b
   void (*triad_past_caches)(const float* a, const float* b, float* to, int64_t count);
+  // The sum, so that nothing is written; the same with lines that are asked for ahead of time.
+  float (*read)(const float* from, int64_t count);
+  float (*read_ahead)(const float* from, int64_t count);
 };
 
 const GemmKernels& gemm_kernels(Isa isa);

@@ -71,6 +71,23 @@ void triad_past_caches(const float* a, const float* b, float* to, int64_t count)
   hwy::FlushStream();
 }
 
+template <bool kAhead>
+float read_sum(const float* from, int64_t count) {
+  constexpr int64_t kBytesAhead = 2048;
+  const Wide wide;
+  Floats sums[4] = {hn::Zero(wide), hn::Zero(wide), hn::Zero(wide), hn::Zero(wide)};
+  for (int64_t i = 0; i < count; i += kLine)
+#pragma GCC unroll 4
+    for (int v = 0; v < 4; ++v) {
+      const float* at = from + i + v * kLanes;
+      // Beyond the end nothing is read: a prefetch of an address that is none has no effect.
+      if (kAhead) hwy::Prefetch(reinterpret_cast<const char*>(at) + kBytesAhead);
+      sums[v] = hn::Add(sums[v], hn::Load(wide, at));
+    }
+  return hn::GetLane(
+      hn::SumOfLanes(wide, hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3]))));
+}
+
 #if HWY_TARGET <= HWY_AVX3
 // 16 x 16 sums of 32 products each, four at a time.
 RIDGELINE_WITH_AMX int64_t matrix_units(int64_t repetitions) {
@@ -112,6 +129,8 @@ const ProbeKernels kProbeKernels = {
     .copy_past_caches = copy_past_caches,
     .triad = triad,
     .triad_past_caches = triad_past_caches,
+    .read = read_sum<false>,
+    .read_ahead = read_sum<true>,
 };
 
 }  // namespace ridgeline::RIDGELINE_ISA

@@ -1,0 +1,140 @@
+// Text generation in reports: tokens per second over the batch, measured and as the roofline
+// allows.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "measure/record_values.h"
+#include "report/page/axis.h"
+#include "studies/generate/tables.h"
+
+namespace ridgeline {
+namespace {
+
+struct BatchPoint {
+  double batch = 0, tokens_per_s = 0;
+  std::optional<double> roof = {};  // tokens per second
+
+  std::optional<double> share() const {
+    return roof ? std::optional(100 * tokens_per_s / *roof) : std::nullopt;
+  }
+};
+
+// Rows that differ in nothing but implementation and batch.
+struct BatchView {
+  std::map<std::string, std::vector<BatchPoint>> by_implementation;  // growing batches
+};
+
+std::map<std::string, BatchView> batch_views(const std::vector<const Record*>& rows) {
+  std::map<std::string, BatchView> views;
+  for (const Record* record : rows) {
+    const auto speed = metric_of(*record, "decode", "tokens_per_s");
+    if (record->status != Status::ok || !speed || !(*speed > 0)) continue;
+    const Json& work = record->workload;
+    const std::string device =
+        record->device == "cuda" && record->machine.gpu
+            ? record->machine.gpu->model
+            : fmt::format("CPU, {} threads", text_at(record->settings, "threads"));
+    const std::string name =
+        fmt::format("{} {}, prompt of {} tokens, {}", text_at(work, "model"),
+                    text_at(work, "dtype"), text_at(work, "prompt_tokens"), shown(device, 60));
+    std::vector<BatchPoint>& points =
+        views[name].by_implementation[shown(record->implementation, 40)];
+    points.push_back({static_cast<double>(positive_at(work, "batch_size").value_or(1)), *speed,
+                      metric_of(*record, "decode", "roof_tokens_per_s")});
+    std::ranges::stable_sort(points, {}, &BatchPoint::batch);
+  }
+  return views;
+}
+
+// The implementation with the most batches speaks for the view.
+const std::vector<BatchPoint>& longest_of(const BatchView& view, std::string& name) {
+  const auto most = std::ranges::max_element(view.by_implementation, {},
+                                             [](const auto& each) { return each.second.size(); });
+  name = most->first;
+  return most->second;
+}
+
+std::string answer(const std::string& name, const BatchView& view) {
+  std::string implementation;
+  const std::vector<BatchPoint>& points = longest_of(view, implementation);
+  const BatchPoint &first = points.front(), &last = points.back();
+  const auto share = [](const BatchPoint& point) {
+    return point.share() ? fmt::format(" ({:.0f} % of the roofline)", *point.share())
+                         : std::string();
+  };
+  if (points.size() == 1)
+    return fmt::format("{}: {} decodes {:.4g} tokens per second at batch {:.0f}{}.", name,
+                       implementation, first.tokens_per_s, first.batch, share(first));
+  return fmt::format(
+      "{}: {} decodes {:.4g} tokens per second at batch {:.0f}{} and {:.4g} at batch {:.0f}{}, "
+      "{:.3g} times as many of {:.3g} times the texts.",
+      name, implementation, first.tokens_per_s, first.batch, share(first), last.tokens_per_s,
+      last.batch, share(last), last.tokens_per_s / first.tokens_per_s, last.batch / first.batch);
+}
+
+Chart batch_chart(const ReportContext& context, const BatchView& view) {
+  Chart chart{.id = "generate-batch",
+              .title = "Decoding over the batch: measured, and the roofline",
+              .description =
+                  "Tokens per second of all texts together against the number of texts, one line "
+                  "per implementation, and what the measured ceilings allow; both axes "
+                  "logarithmic."};
+  std::vector<double> xs, ys;
+  std::map<double, double> roof;
+  for (const auto& [name, points] : view.by_implementation) {
+    if (chart.series.size() == kMostImplementations) break;
+    ChartSeries series{.name = name, .colour = context.colour(name), .points = {}};
+    for (const BatchPoint& point : points) {
+      series.points.push_back(
+          {point.batch, point.tokens_per_s,
+           fmt::format("{:.4g} tokens/s{}", point.tokens_per_s,
+                       point.share() ? fmt::format(", {:.0f} % of the roofline", *point.share())
+                                     : std::string())});
+      xs.push_back(point.batch);
+      ys.push_back(point.tokens_per_s);
+      if (point.roof) roof[point.batch] = std::max(roof[point.batch], *point.roof);
+    }
+    chart.series.push_back(std::move(series));
+  }
+  if (!roof.empty()) {
+    ChartSeries series{
+        .name = "roofline", .mark = ChartSeries::Mark::line, .colour = -1, .points = {}};
+    for (const auto& [batch, speed] : roof) {
+      series.points.push_back({batch, speed, fmt::format("at most {:.4g} tokens/s", speed)});
+      ys.push_back(speed);
+    }
+    chart.series.push_back(std::move(series));
+  }
+  chart.x = log_axis("texts side by side", Quantity::length, xs);
+  chart.y = log_axis("tokens per second", Quantity::count, ys);
+  return chart;
+}
+
+}  // namespace
+
+ReportSection generate_section(const ReportContext& context) {
+  ReportSection section{.id = "generate", .title = "Text, token by token"};
+  std::vector<Record> rows;
+  std::vector<const Record*> found;
+  for (const Record* record : context.rows)
+    if (record->study == "generate" && record->workload.is_object()) {
+      rows.push_back(*record);
+      found.push_back(record);
+    }
+  if (rows.empty()) return section;
+  section.lead.emplace_back(
+      "How many tokens per second does a Gemma-3 model decode, and what do more texts side by "
+      "side bring?");
+  for (const auto& [name, view] : batch_views(found)) {
+    if (section.views.size() == kMostViews) break;
+    if (section.views.empty()) section.lead.push_back(answer(name, view));
+    section.views.push_back({.name = name, .charts = {batch_chart(context, view)}});
+  }
+  section.folds_tables = true;
+  section.tables.push_back(as_report_table(generate_summary(rows)));
+  return section;
+}
+
+}  // namespace ridgeline
