@@ -78,7 +78,7 @@ def activate(replace=None):
         if not _HAS_REGISTRY:
             raise Unsupported(f"PyTorch {torch.__version__} has no registry of flash implementations: use replace=True")
         torch.nn.attention.activate_flash_attention_impl(_NAME)
-        return Activation(_restore)
+        return Activation(_prefer_flash())
     return _replace_function()
 
 
@@ -114,9 +114,17 @@ def _replace_function():
 _HAS_REGISTRY = hasattr(getattr(torch.nn, "attention", None), "register_flash_attention_impl") and hasattr(torch.library, "get_kernel")
 
 
-def _restore():
-    if torch.nn.attention.current_flash_attention_impl() == _NAME:
-        torch.nn.attention.restore_flash_attention_impl()
+def _prefer_flash():
+    """PyTorch asks cuDNN before flash on some GPUs, and then never comes to us; returns what undoes all of it."""
+    had_cudnn = torch.backends.cuda.cudnn_sdp_enabled()
+    torch.backends.cuda.enable_cudnn_sdp(False)
+
+    def restore():
+        torch.backends.cuda.enable_cudnn_sdp(had_cudnn)
+        if torch.nn.attention.current_flash_attention_impl() == _NAME:
+            torch.nn.attention.restore_flash_attention_impl()
+
+    return restore
 
 
 class _Handle:
