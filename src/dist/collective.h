@@ -1,34 +1,13 @@
-// What ranks do together: the kinds of collectives, one of them as a value, and how buffers are cut
-// among ranks.
+// One collective as a value: what a rank hands to its communicator.
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
-#include <string_view>
 
+#include "graph/collective_kind.h"
 #include "graph/dtype.h"
 
 namespace ridgeline {
-
-enum class CollectiveKind : uint8_t { all_reduce, reduce_scatter, all_gather, broadcast, barrier };
-
-struct CollectiveInfo {
-  CollectiveKind kind;
-  std::string_view name;  // as users write it: "all-reduce"
-  std::string_view summary;
-};
-std::span<const CollectiveInfo> collective_kinds();  // those that move data
-std::string_view name(CollectiveKind kind);
-CollectiveKind parse_collective(std::string_view name);  // throws a usage error
-
-// A part of a buffer, in elements.
-struct Shard {
-  int64_t begin = 0, count = 0;
-};
-// Equal cuts of ceil(count / ranks) elements; the last ones are shorter, or empty. A buffer that is
-// padded to a multiple of the ranks has equal shards, as NCCL needs them.
-Shard shard_of(int64_t count, int rank, int ranks);
 
 // One collective of one rank, on plain pointers of the device that the communicator serves.
 struct Collective {
@@ -47,9 +26,5 @@ struct Collective {
   int64_t bytes() const { return count * info(dtype).size; }
 };
 std::string describe(const Collective& what);  // "all-reduce of 25.0 MiB in fp32 (bucket 7)"
-
-// Bytes that a rank must send for each byte of the buffer, by the convention of nccl-tests:
-// bus bandwidth = bytes / time x this factor, whatever the number of ranks.
-double bus_factor(CollectiveKind kind, int ranks);
 
 }  // namespace ridgeline

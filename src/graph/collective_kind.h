@@ -1,0 +1,33 @@
+// What ranks do together, by name, and how buffers are cut among ranks.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace ridgeline {
+
+enum class CollectiveKind : uint8_t { all_reduce, reduce_scatter, all_gather, broadcast, barrier };
+
+struct CollectiveInfo {
+  CollectiveKind kind;
+  std::string_view name;  // as users write it: "all-reduce"
+  std::string_view summary;
+};
+std::span<const CollectiveInfo> collective_kinds();  // those that move data
+std::string_view name(CollectiveKind kind);
+CollectiveKind parse_collective(std::string_view name);  // throws a usage error
+
+// A part of a buffer, in elements.
+struct Shard {
+  int64_t begin = 0, count = 0;
+};
+// Equal cuts of ceil(count / ranks) elements; the last ones are shorter, or empty. A buffer that is
+// padded to a multiple of the ranks has equal shards, as NCCL needs them.
+Shard shard_of(int64_t count, int rank, int ranks);
+
+// Bytes that a rank must send for each byte of the buffer, by the convention of nccl-tests:
+// bus bandwidth = bytes / time x this factor, whatever the number of ranks.
+double bus_factor(CollectiveKind kind, int ranks);
+
+}  // namespace ridgeline
