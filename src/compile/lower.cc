@@ -31,6 +31,8 @@ Lowered lower(const Trace& trace, const CompileOptions& options) {
   });
   begin("passes");
   if (rungs.fuse) lowered.graph = master_weights(simplify(decompose(lowered.graph)));
+  if (options.checkpoint_blocks > 0)
+    lowered.graph = checkpoint(lowered.graph, options.checkpoint_blocks, &lowered.checkpoint);
   return lowered;
 }
 

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "compile/ladder.h"
+#include "passes/checkpoint.h"
 #include "passes/flash.h"
 
 namespace ridgeline {
@@ -24,6 +25,9 @@ struct CompileOptions {
   std::optional<DType> products = {};
   // How attentions that flash found take their gradient.
   BackwardAlgorithm backward = BackwardAlgorithm::single_pass;
+  // Activation checkpointing: backward computes so many blocks in a row again from what entered
+  // them; 0: it has everything that it reads.
+  int64_t checkpoint_blocks = 0;
   // What a fused one is fitted to by computing results again; none: the device's.
   std::optional<Bytes> budget = {};
   // Told what begins: "trace", "passes", "plan", "kernels".
@@ -34,7 +38,8 @@ struct CompileOptions {
 
 struct Lowered {
   Graph graph;
-  FlashReport flash;  // what became of attentions
+  FlashReport flash;            // what became of attentions
+  CheckpointReport checkpoint;  // what backward computes again
 };
 
 // Autocast and flash on the forward part, gradients as the trace takes them, then what only fused

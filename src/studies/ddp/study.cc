@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/print.h"
 #include "base/units.h"
+#include "models/accumulate.h"
 #include "studies/ddp/predict.h"
 #include "studies/ddp/predict_flags.h"
 #include "studies/model/flags.h"
@@ -35,8 +36,7 @@ class Ddp final : public Study {
     flags.add("--bucket-mb", &bucket_mb_,
               "bytes of a bucket, in units of 1e6 (default: the best by latency and bandwidth)",
               {.range = FlagRange{0, 1 << 20}});
-    flags.add("--accumulate", &micro_batches_, "micro-batches that a step's batch is cut into",
-              {.shows_default = true, .range = FlagRange{1, 1 << 16}});
+    add_accumulate(flags, &axes_.micro_batches);
     add_predict_flags(flags, &predict_);
     add_device_flags(flags, &shared.device);
     add_output_flags(flags, &shared.output);
@@ -65,15 +65,11 @@ class Ddp final : public Study {
           fmt::format("{} is about one model, but --model-size is {} and --context-length {}",
                       kPredict, fmt::join(axes_.sizes, ","), fmt::join(axes_.context_lengths, ",")),
           "choose one of each");
-    if (axes_.batch_size % micro_batches_ != 0)
-      throw Error(ErrorKind::usage,
-                  fmt::format("--accumulate {} does not divide --batch-size {}", micro_batches_,
-                              axes_.batch_size),
-                  "choose a divisor");
+    check_micro_batches(axes_.batch_size, axes_.micro_batches);
     options_ = predict_options(predict_);
     options_.batch_size = axes_.batch_size;
     options_.context_length = axes_.context_lengths.front();
-    options_.micro_batches = micro_batches_;
+    options_.micro_batches = axes_.micro_batches;
     options_.ranks = ranks_;
     if (bucket_mb_ > 0) options_.bucket_bytes = static_cast<double>(bucket_mb_) * 1e6;
     for (const std::string& name : strategies_)
@@ -134,7 +130,7 @@ class Ddp final : public Study {
   ModelAxes axes_ = {.context_lengths = {512}};
   std::vector<int64_t> ranks_ = {8};
   Words strategies_;
-  int64_t bucket_mb_ = 0, micro_batches_ = 1;
+  int64_t bucket_mb_ = 0;
   PredictFlags predict_;
   PredictOptions options_;
 };
