@@ -295,7 +295,9 @@ void ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, 
              [&](std::span<double> phase_ms) {
                const std::vector<double> parts_ms = run_step();
                phase_ms[0] = std::accumulate(parts_ms.begin(), parts_ms.end(), 0.0);
-               for (size_t part = 0; phase_ms.size() > 1 && part < parts_ms.size(); ++part)
+               if (phase_ms.size() == 1) return;
+               phase_ms[1] = 0;
+               for (size_t part = 0; part < parts_ms.size(); ++part)
                  if (stages[part].name == kBackwardStage) phase_ms[1] += parts_ms[part];
              });
   if (!memory.peak) watch.after_run(memory);
