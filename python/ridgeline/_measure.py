@@ -112,7 +112,7 @@ def measure(work, *, flops=0, bytes=0, name=None, implementation=None, sizes=Non
     params = Params(size=ctypes.sizeof(Params), callables=problem.array, callable_count=len(callables), study=_bytes(study),
                     results=None if results is None else os.fsencode(results), warmups=warmups, iterations=iterations,
                     time_budget_s=budget, run=run)  # fmt: skip
-    rows = problem.run(params, MOST_SAMPLES if budget else iterations)
+    rows = problem.run(params, MOST_SAMPLES if budget else min(iterations, MOST_SAMPLES))
     if bound is not None:
         least_ms = 1e3 * max(flops / bound.flops_per_s, bytes / bound.bytes_per_s)
         for row in rows:
