@@ -9,6 +9,7 @@ import ridgeline
 from ridgeline.lab import (
     GemmaDecoderLayer,
     GemmaRotaryEmbedding,
+    StaticCache,
     benchmark_latency,
     benchmark_memory,
     create_decode_inputs_with_cache,
@@ -131,11 +132,7 @@ def test_a_token_behind_the_cache_is_what_it_is_without_one(layer_type):
     config.sliding_window = 5
     layer = GemmaDecoderLayer(config, config.layer_types.index(layer_type)).eval()
     rotary = GemmaRotaryEmbedding(config)
-    cache = initialize_kv_cache(config, 16) if type(config).__module__ == "types" else None
-    if cache is None:
-        from ridgeline.lab import StaticCache
-
-        cache = StaticCache(config, 16)
+    cache = StaticCache(config, 16)
     prompt, positions = create_prefill_inputs(2, 7, config.hidden_size)
     prefill_forward(layer, prompt, positions, get_position_embeddings(prompt, positions, rotary, layer_type), cache)
     token, position, place = create_decode_inputs_with_cache(2, 7, config.hidden_size)
@@ -159,8 +156,6 @@ def test_a_layer_refuses_what_it_cannot_run():
         decode_forward(layer, token, position, embeddings)
     with pytest.raises(ValueError, match="needs prefill_hidden_states"):
         decode_forward(layer, token, position, embeddings, False)
-    from ridgeline.lab import StaticCache
-
     with pytest.raises(ValueError, match="position 3 in a cache of 2"):
         decode_forward(layer, token, position, embeddings, True, StaticCache(config, 2), place)
 
@@ -223,3 +218,33 @@ def test_verify_finds_a_gradient_that_is_wrong():
     found = ridgeline.verify(Halved.apply, problems=4, dtypes=["float32"], benchmark=None)
     assert not found.passed
     assert {row["tensor"] for row in found if not row["ok"]} == {"d_v"}
+
+
+@pytest.mark.parametrize("layer_type", ["sliding_attention", "full_attention"])
+def test_layers_of_transformers_take_the_same_helpers_and_give_the_same_values(layer_type):
+    modeling = pytest.importorskip("transformers.models.gemma3.modeling_gemma3")
+    config = gemma_config("270m")
+    config.sliding_window, config._attn_implementation = 5, "eager"
+    index = config.layer_types.index(layer_type)
+    theirs, ours = modeling.Gemma3DecoderLayer(config, index).eval(), GemmaDecoderLayer(config, index).eval()
+    with torch.no_grad():
+        for p in theirs.parameters():
+            p.add_(0.1 * torch.randn_like(p))
+    ours.load_state_dict(theirs.state_dict())
+    prompt, positions = create_prefill_inputs(2, 7, config.hidden_size)
+    token, position, place = create_decode_inputs_with_cache(2, 7, config.hidden_size)
+    results = []
+    for layer, rotary, cache in (
+        (theirs, modeling.Gemma3RotaryEmbedding(config), initialize_kv_cache(config, 16)),
+        (ours, GemmaRotaryEmbedding(config), StaticCache(config, 16)),
+    ):
+        embeddings = get_position_embeddings(prompt, positions, rotary, layer_type)
+        first = prefill_forward(layer, prompt, positions, embeddings, cache)
+        embeddings = get_position_embeddings(token, position, rotary, layer_type)
+        results.append((first, decode_forward(layer, token, position, embeddings, True, cache, place)))
+        whole = torch.arange(8).expand(2, -1)
+        embeddings = get_position_embeddings(token, whole, rotary, layer_type)
+        again = decode_forward(layer, token, whole, embeddings, False, prefill_hidden_states=prompt)
+        torch.testing.assert_close(again, results[-1][1], rtol=1e-4, atol=1e-4)
+    for a, b in zip(*results):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)

@@ -185,12 +185,12 @@ def _forward(layer, hidden_states, position_ids, position_embeddings, past_key_v
 def _mask(layer, hidden_states, position_ids, past_key_values):
     """What each token sees, for layers of transformers, which want to be told; True: seen."""
     queries = position_ids[0, -hidden_states.shape[1] :]
-    keys = int(queries[-1]) + 1
-    if past_key_values is not None:
-        keys = past_key_values.get_max_cache_shape()
+    keys, first = int(queries[-1]) + 1, 0
+    if past_key_values is not None:  # what a cache gives for a layer is longer than what was stored, or begins later
+        keys, first = past_key_values.get_mask_sizes(len(queries), layer.self_attn.layer_idx)
     window = getattr(layer.self_attn, "sliding_window", None)
-    distance = queries[:, None] - torch.arange(keys, device=queries.device)
-    seen = (distance >= 0) & (distance < (window or keys))
+    distance = queries[:, None] - first - torch.arange(keys, device=queries.device)
+    seen = (distance >= 0) & (distance < (window or first + keys))
     hidden = torch.zeros(seen.shape, dtype=hidden_states.dtype, device=queries.device)
     return hidden.masked_fill(~seen, torch.finfo(hidden.dtype).min).expand(hidden_states.shape[0], 1, -1, -1)
 
