@@ -79,8 +79,8 @@ def facts():
 
 
 def words_of(command, positionals, keywords):
-    """The words of a call: seq_len=[256, 1024] becomes --seq-len 256,1024, dry_run=True --dry-run; None and False leave a
-    flag out. Keywords that are no flag of the command are refused."""
+    """The words of a call: seq_len=[256, 1024] becomes --seq-len=256,1024, shape=[(1, 2, 3), (4, 5, 6)] --shape=1,2,3
+    --shape=4,5,6, dry_run=True --dry-run; None and False leave a flag out. Keywords that are no flag are refused."""
     options = facts()["commands"][command]["options"]
     flags = {name.lstrip("-").replace("-", "_"): option for option in options for name in option["names"]
              if name.startswith("--")}  # fmt: skip
@@ -105,13 +105,14 @@ def _words_of_flag(name, value, option):
         return [flag]
     if value is True:
         raise WrongType(f"{name} is True: expected a value ({option['description']})")
-    if isinstance(value, (list, tuple, range)) or hasattr(value, "tolist"):
-        values = value.tolist() if hasattr(value, "tolist") else value
-        values = list(values) if isinstance(values, (list, tuple, range)) else [values]
-        if not values:
-            raise InvalidArgument(f"{name} is an empty list: name at least one value")
-        return [f"{flag}={','.join(_text(name, 'value', x) for x in values)}"]
-    return [f"{flag}={_text(name, 'value', value)}"]
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if not isinstance(value, (list, tuple, range)):
+        return [f"{flag}={_text(name, 'value', value)}"]
+    if not value:
+        raise InvalidArgument(f"{name} is an empty list: name at least one value")
+    if any(isinstance(x, (list, tuple)) or "," in str(x) for x in value):  # shape=[(1, 2, 3), (4, 5, 6)]: each for itself
+        return [word for x in value for word in _words_of_flag(name, x, option)]
+    return [f"{flag}={','.join(_text(name, 'value', x) for x in value)}"]
 
 
 def _text(name, what, value):

@@ -86,6 +86,25 @@ def test_compare_gives_verdicts(folder):
 
 
 @pytest.mark.parametrize(
+    "keywords, words",
+    [
+        ({"seq_len": [256, 1024], "d_model": 64}, ["--seq-len=256,1024", "--d-model=64"]),
+        ({"seq_len": range(1, 3), "dry_run": True, "list": False, "json": None}, ["--seq-len=1,2", "--dry-run"]),
+        ({"time_budget": "2s", "seed": 7}, ["--time-budget=2s", "--seed=7"]),
+        ({"impl": ("naive", "flash")}, ["--impl=naive,flash"]),
+    ],
+)
+def test_keywords_become_flags_by_one_rule(keywords, words):
+    assert _program.words_of("attention", (), keywords) == ["attention", *words]
+
+
+def test_lists_of_lists_repeat_their_flag():
+    shapes = [(1, 2, 3), "4,5,6"]
+    assert _program.words_of("cost", ["gemm"], {"shape": shapes}) == ["cost", "gemm", "--shape=1,2,3", "--shape=4,5,6"]
+    assert [row["m"] for row in ridgeline.cost("gemm", shape=shapes, gpu="A100", dtype="bf16")] == [1, 4]
+
+
+@pytest.mark.parametrize(
     "call, kind, part",
     [
         (lambda: ridgeline.attention_study(seq_lenn=3), ValueError, "did you mean seq_len?"),
@@ -95,7 +114,8 @@ def test_compare_gives_verdicts(folder):
         (lambda: ridgeline.attention_study(seq_len=True), TypeError, "seq_len is True: expected a value"),
         (lambda: ridgeline.attention_study(dry_run=3), TypeError, "dry_run is 3: expected True or False"),
         (lambda: ridgeline.attention_study(seq_len=object()), TypeError, "expected a text or a number"),
-        (lambda: ridgeline.attention_study(seq_len=[[1]]), TypeError, "expected a text or a number"),
+        (lambda: ridgeline.attention_study(seq_len=[{}]), TypeError, "expected a text or a number"),
+        (lambda: ridgeline.attention_study(seq_len=[[[]]]), ValueError, "empty list"),
         (lambda: ridgeline.attention_study(dtype="a\0b"), TypeError, "expected a text or a number"),
         (lambda: ridgeline.attention_study(impl="--help"), ValueError, "--help"),
         (lambda: ridgeline.cost("gem"), ValueError, "gem"),
