@@ -38,16 +38,21 @@ STUDIES = {
 __all__ = [*STUDIES, "compare"]
 
 
+def _has_records(command, keywords):
+    """The account of attention's memory is a text."""
+    return command != "memory" or any(keywords.get(name) for name in ("model_size", "model_config", "timeline"))
+
+
 def _run(command, positionals, keywords, progress):
-    """Runs a study and reads the records that it wrote as JSON; None where it was not asked to measure."""
+    """Runs a study and reads the records that it wrote as JSON: none with dry_run or list, where `text` is the answer."""
     with tempfile.TemporaryDirectory(prefix="ridgeline-") as folder:
-        file = os.path.join(folder, "records.json")
         words = _program.words_of(command, positionals, keywords)
-        asked = keywords.get("json")
-        done = _program.run([*words, *([] if asked else ["--json=" + file])], progress)
+        file = keywords.get("json") or os.path.join(folder, "records.json")
+        adds_file = not keywords.get("json") and _has_records(command, keywords)
+        done = _program.run([*words, *([f"--json={file}"] if adds_file else [])], progress)
         raw = []
-        if os.path.exists(asked or file):
-            with open(asked or file, encoding="utf-8") as text:
+        if os.path.exists(file):
+            with open(file, encoding="utf-8") as text:
                 raw = json.load(text)
     if done.code == _program.WRONG_RESULT:
         wrong = [f"{x['implementation']}: {x['error']}" for x in raw if x["status"] == "wrong"]

@@ -63,6 +63,20 @@ def test_out_of_memory_is_a_row_and_no_exception():
     assert "forward_median_ms" not in rows[0]
 
 
+def test_where_there_are_no_records_the_text_is_the_answer(folder):
+    account = ridgeline.memory(seq_len=64, d_model=16, batch_size=1, device="cpu")
+    assert not account and "The worst moment" in account.text
+    assert len(ridgeline.memory(model_config="270m", context_length=64, device="cpu")) == 1
+    planned = ridgeline.attention_study(seq_len=32, dry_run=True, **TINY)
+    assert not planned and "32" in planned.text and not (folder / "results/attention/attention.jsonl").exists()
+    assert "naive" in ridgeline.attention_study(list=True).text
+
+
+def test_a_file_of_records_that_was_asked_for_is_read(folder):
+    rows = ridgeline.attention_study(impl="flash", seq_len=32, **TINY, json="mine.json")
+    assert json.loads((folder / "mine.json").read_text()) == rows.raw and len(rows) == 1
+
+
 def test_a_profile_has_a_row_for_each_fold():
     rows = ridgeline.profile(attention=True, seq_len=32, d_model=16, batch_size=1, device="cpu", threads=1, impl="vanilla",
                              schedule="wait=0,warmup=1,active=2")  # fmt: skip
