@@ -21,7 +21,7 @@ TINY_GEMMA = {"model_type": "gemma3_text", "vocab_size": 128, "hidden_size": 32,
               "query_pre_attn_scalar": 16}  # fmt: skip
 SMALL = {  # in the place of the cell that is tagged "parameters", as papermill has it
     "attention_study.ipynb": {"seq_lens": [16, 32, 64], "d_model": 16, "iterations": 6, "problems": 4, "turns": 32,
-                              "device": "cpu"},
+                              "rounds": 2, "device": "cpu"},
     "efficiency_lab.ipynb": {"sizes": [16, 32], "tile": 8, "repeats": 6, "gemma": "gemma.json", "prompt_lengths": [4, 8],
                              "attention_lengths": [16, 32], "gpu": "A100", "cache_state": "hot",
                              "profiled_model": {"d_model": 16, "d_ff": 32, "layers": 1, "heads": 2, "vocabulary": 32,
