@@ -1,10 +1,13 @@
 """Studies as functions: keywords to flags, records to rows, and errors with the program's own text."""
 
 import json
+import math
 import os
+import random
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -140,6 +143,30 @@ def test_bad_input_is_an_exception_with_a_text(call, kind, part):
     with pytest.raises(kind, match=part.replace("?", r"\?")) as caught:
         call()
     assert isinstance(caught.value, ridgeline.Error)
+
+
+def test_random_keywords_become_words_or_an_error_of_ours():
+    chance = random.Random(3)
+    names = [*laboratory.flags("attention_study"), "zzz", "", "--help", "seq-len", "self"]
+    values = [None, True, False, 0, -1, 2**80, 1.5, math.nan, math.inf, "", " ", "--x", "a,b", "\n", "\0", b"x", object(), [], [[]],
+              [1, 2], (None,), [True], {}, {1: 2}, {3}, range(3), lambda: 1, Exception, Path("x"), [Path("y"), "z"]]  # fmt: skip
+    kept = 0
+    for _ in range(5000):
+        keywords = {chance.choice(names): chance.choice(values) for _ in range(chance.randrange(4))}
+        try:
+            words = _program.words_of("attention", [chance.choice(values)] * chance.randrange(2), keywords)
+        except ridgeline.Error:
+            continue
+        kept += 1
+        assert all(isinstance(word, str) and "\0" not in word for word in words), keywords
+    assert kept > 500
+
+
+@pytest.mark.parametrize("value", ["", " ", "--x", "nan", "\n", "a,b", "9" * 400, "\u00e4\u20ac"])
+def test_odd_texts_reach_the_program_and_come_back_as_an_error(value):
+    for name in ("seq_len", "impl", "dtype", "device", "memory_budget"):
+        with pytest.raises(ridgeline.Error):
+            ridgeline.attention_study(**{**TINY, "impl": "flash", "seq_len": 16, name: value})
 
 
 def test_a_program_that_is_missing_or_fails_is_said(monkeypatch, tmp_path):
