@@ -130,6 +130,7 @@ def test_verify_passes_what_is_right_and_times_it_beside_ours():
     [
         (lambda q, k, v, causal: plain(q, k, v), "causal True"),  # forgets the mask
         (lambda q, k, v, causal: plain(q * 1.01, k, v, causal), "is off by"),
+        (lambda q, k, v, causal: plain(q, k, v, causal) + np.float32(5e-5), "is off by"),  # beyond what fp32 rounds
         (lambda q, k, v, causal: plain(q, k, v, causal)[..., :1], "is off by inf"),
         (lambda q, k, v, causal: plain(q, k, v, causal) * np.nan, "is off by nan"),
         (lambda q, k, v, causal: plain(q, k, v, causal) if q.shape[-1] != 17 else 1 / 0, "ZeroDivisionError"),
