@@ -42,13 +42,13 @@ EPSILON = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 
 
 def allowed_errors(exact, plain, dtype, largest_input, width, queries):
-    """By tensor: twice the error of plain formulas in the same dtype, and a few roundings besides: of the result, of sums of
+    """By tensor: twice the error of plain formulas in the same dtype, and roundings besides: of the result, of sums of
     products that may cancel to nothing, and for gradients of the output that a flash backward reads in its dtype."""
-    few = 8 * EPSILON[dtype]
+    rounding = EPSILON[dtype]
     sums = EPSILON["float32"] * width + 1e-5
     reread = (2 * EPSILON[dtype] + 16 * EPSILON["float32"] * np.sqrt(queries)) * largest_input
     return {
-        name: 2 * np.abs(plain[name] - exact[name]).max() + few * np.abs(exact[name]).max() + sums
+        name: 2 * np.abs(plain[name] - exact[name]).max() + rounding * np.abs(exact[name]).max() + sums
         + (0 if name == "out" else reread)
         for name in exact
     }  # fmt: skip

@@ -197,6 +197,13 @@ def test_verify_takes_functions_of_courses():
     assert ridgeline.verify(plain, problems=6, dtypes=["float32"], benchmark=None).passed
 
 
+def test_verify_sees_three_percent_in_bfloat16():
+    def near(q, k, v, causal):
+        return ridgeline.attention(q, k, v, causal=causal) * 1.03
+
+    assert not ridgeline.verify(near, problems=4, dtypes=["bfloat16"], benchmark=None).passed
+
+
 class Halved(torch.autograd.Function):
     """A forward that is right, with a gradient of v that is not."""
 
