@@ -201,7 +201,8 @@ def test_verify_sees_three_percent_in_bfloat16():
     def near(q, k, v, causal):
         return ridgeline.attention(q, k, v, causal=causal) * 1.03
 
-    assert not ridgeline.verify(near, problems=4, dtypes=["bfloat16"], benchmark=None).passed
+    found = ridgeline.verify(near, problems=8, dtypes=["bfloat16"], gradients=False, benchmark=None)
+    assert sum(not row["ok"] for row in found) >= 7, found.notes
 
 
 class Halved(torch.autograd.Function):
