@@ -89,7 +89,7 @@ std::vector<ArithmeticProbe> CpuDevice::arithmetic_probes(DType dtype) {
                         return kernels.multiply_add(kRepetitions, sink.data());
                       });
                     }});
-  if (dtype == DType::bf16 && isa_ == Isa::avx512 && has_matrix_units())
+  if (dtype == DType::bf16 && isa_ == Isa::amx)
     probes.push_back({"amx", [this, &kernels] {
                         return on_every_thread(
                             pool_, [&kernels] { return kernels.matrix_units(kRepetitions); });

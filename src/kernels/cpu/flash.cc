@@ -7,21 +7,21 @@
 namespace ridgeline {
 namespace {
 
-const FlashForwardKernel& forward_kernel(const FlashForward& problem, const FlashKernels& kernels) {
-  static const bool amx = has_matrix_units();
+const FlashForwardKernel& forward_kernel(const FlashForward& problem, const FlashKernels& kernels,
+                                         Isa isa) {
   const auto plain = [](const TensorView& view) { return view.strides[3] == 1; };
   const bool fits = problem.function == nullptr && problem.q.dtype == DType::bf16 &&
                     problem.q.shape[3] % 32 == 0 && plain(problem.q) && plain(problem.k) &&
                     plain(problem.v);
-  return amx && fits && kernels.forward_amx->run != nullptr ? *kernels.forward_amx
-                                                            : kernels.forward;
+  return isa == Isa::amx && fits ? *kernels.forward_amx : kernels.forward;
 }
 
 }  // namespace
 
 void flash_forward(const FlashForward& problem, const CpuContext& context) {
   const AttentionSizes sizes = check(problem);
-  const FlashForwardKernel& kernel = forward_kernel(problem, flash_kernels(context.isa));
+  const FlashForwardKernel& kernel =
+      forward_kernel(problem, flash_kernels(context.isa), context.isa);
   const FlashMask mask = resolve(problem.mask, sizes);
   const int64_t tile = kernel.tile_sizes(sizes.head_dim).queries;
   const int64_t tiles = divide_up(sizes.queries, tile);

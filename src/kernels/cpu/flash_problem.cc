@@ -114,6 +114,7 @@ const FlashKernels& flash_kernels(Isa isa) {
     case Isa::avx2:
       return avx2::kFlashKernels;
     case Isa::avx512:
+    case Isa::amx:
       return avx512::kFlashKernels;
   }
   throw Error(ErrorKind::internal, "flash attention: unknown instruction set");

@@ -9,7 +9,7 @@
 #include "kernels/cpu/simd/flash_softmax.h"
 
 #if HWY_TARGET <= HWY_AVX3
-#include "kernels/cpu/simd/amx_tiles.h"
+#include "kernels/cpu/simd/amx_words.h"
 
 namespace ridgeline::RIDGELINE_ISA {
 namespace {
@@ -17,8 +17,6 @@ namespace {
 inline constexpr int64_t kQueryTile = 128;
 inline constexpr int64_t kKeyTile = 256;
 inline constexpr int64_t kBlock = 32;  // rows, columns and depth of one step: 2 x 2 units
-
-using Words = hn::Vec<WideBits>;
 
 // A block of 32 queries goes through scores, softmax and sums before the next, so that its scores
 // and weights stay in the first-level cache. Blocks of packed queries and sums follow each other.
@@ -87,36 +85,6 @@ RIDGELINE_WITH_AMX void multiply_block(const void* a_rows, int64_t a_bytes, cons
     _tile_stored(3, c + 16 * kBlock + 16, kBytes);
   }
   memory_is_read(c);  // and written
-}
-
-// In place: row i of words becomes column i.
-HWY_INLINE void transpose_words(Words (&rows)[16]) {
-  const WideBits words;
-  const hn::Repartition<uint64_t, WideBits> pairs;
-  Words mixed[16];
-#pragma GCC unroll 4
-  for (int i = 0; i < 16; i += 4) {
-    const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(words, rows[i], rows[i + 1]));
-    const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(words, rows[i], rows[i + 1]));
-    const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(words, rows[i + 2], rows[i + 3]));
-    const auto high23 = hn::BitCast(pairs, hn::InterleaveUpper(words, rows[i + 2], rows[i + 3]));
-    mixed[i] = hn::BitCast(words, hn::InterleaveLower(pairs, low01, low23));
-    mixed[i + 1] = hn::BitCast(words, hn::InterleaveUpper(pairs, low01, low23));
-    mixed[i + 2] = hn::BitCast(words, hn::InterleaveLower(pairs, high01, high23));
-    mixed[i + 3] = hn::BitCast(words, hn::InterleaveUpper(pairs, high01, high23));
-  }
-  // mixed[4 * r + c] holds columns c, c + 4, c + 8, c + 12 of rows 4r .. 4r + 3, a block each.
-#pragma GCC unroll 4
-  for (int c = 0; c < 4; ++c) {
-    const __m512i a = _mm512_shuffle_i32x4(mixed[c].raw, mixed[4 + c].raw, 0x44);
-    const __m512i b = _mm512_shuffle_i32x4(mixed[8 + c].raw, mixed[12 + c].raw, 0x44);
-    const __m512i d = _mm512_shuffle_i32x4(mixed[c].raw, mixed[4 + c].raw, 0xee);
-    const __m512i e = _mm512_shuffle_i32x4(mixed[8 + c].raw, mixed[12 + c].raw, 0xee);
-    rows[c].raw = _mm512_shuffle_i32x4(a, b, 0x88);
-    rows[c + 4].raw = _mm512_shuffle_i32x4(a, b, 0xdd);
-    rows[c + 8].raw = _mm512_shuffle_i32x4(d, e, 0x88);
-    rows[c + 12].raw = _mm512_shuffle_i32x4(d, e, 0xdd);
-  }
 }
 
 struct HalfRows {
