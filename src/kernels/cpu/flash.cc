@@ -5,23 +5,13 @@
 #include "kernels/cpu/score_tiles.h"
 
 namespace ridgeline {
-namespace {
-
-const FlashForwardKernel& forward_kernel(const FlashForward& problem, const FlashKernels& kernels,
-                                         Isa isa) {
-  const auto plain = [](const TensorView& view) { return view.strides[3] == 1; };
-  const bool fits = problem.function == nullptr && problem.q.dtype == DType::bf16 &&
-                    problem.q.shape[3] % 32 == 0 && plain(problem.q) && plain(problem.k) &&
-                    plain(problem.v);
-  return isa == Isa::amx && fits ? *kernels.forward_amx : kernels.forward;
-}
-
-}  // namespace
 
 void flash_forward(const FlashForward& problem, const CpuContext& context) {
   const AttentionSizes sizes = check(problem);
-  const FlashForwardKernel& kernel =
-      forward_kernel(problem, flash_kernels(context.isa), context.isa);
+  const FlashKernels& kernels = flash_kernels(context.isa);
+  const bool on_tiles = problem.function == nullptr && context.isa == Isa::amx &&
+                        fits_tiles({problem.q, problem.k, problem.v});
+  const FlashForwardKernel& kernel = on_tiles ? *kernels.forward_amx : kernels.forward;
   const FlashMask mask = resolve(problem.mask, sizes);
   const int64_t tile = kernel.tile_sizes(sizes.head_dim).queries;
   const int64_t tiles = divide_up(sizes.queries, tile);

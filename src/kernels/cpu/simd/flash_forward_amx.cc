@@ -9,14 +9,13 @@
 #include "kernels/cpu/simd/flash_softmax.h"
 
 #if HWY_TARGET <= HWY_AVX3
-#include "kernels/cpu/simd/amx_words.h"
+#include "kernels/cpu/simd/flash_tiles_amx.h"
 
 namespace ridgeline::RIDGELINE_ISA {
 namespace {
 
 inline constexpr int64_t kQueryTile = 128;
 inline constexpr int64_t kKeyTile = 256;
-inline constexpr int64_t kBlock = 32;  // rows, columns and depth of one step: 2 x 2 units
 
 // A block of 32 queries goes through scores, softmax and sums before the next, so that its scores
 // and weights stay in the first-level cache. Blocks of packed queries and sums follow each other.
@@ -50,57 +49,15 @@ struct MatrixScratch {
   }
 };
 
-// c[rows x 32] (+)= a[rows x depth] * b[depth x 32]; a is bf16 with rows of a_bytes, b words of two
-// rows. Rows and depth are multiples of kBlock.
-RIDGELINE_WITH_AMX void multiply_block(const void* a_rows, int64_t a_bytes, const uint32_t* b,
-                                       float* c, int64_t rows, int64_t depth, bool accumulate) {
-  constexpr int64_t kBytes = kBlock * 4;
-  const char* a = static_cast<const char*>(a_rows);
-  memory_is_read(a);
-  for (int64_t row = 0; row < rows; row += kBlock, a += kBlock * a_bytes, c += kBlock * kBlock) {
-    if (accumulate) {
-      _tile_loadd(0, c, kBytes);
-      _tile_loadd(1, c + 16, kBytes);
-      _tile_loadd(2, c + 16 * kBlock, kBytes);
-      _tile_loadd(3, c + 16 * kBlock + 16, kBytes);
-    } else {
-      _tile_zero(0);
-      _tile_zero(1);
-      _tile_zero(2);
-      _tile_zero(3);
-    }
-    for (int64_t k = 0; k < depth; k += kBlock) {
-      _tile_loadd(4, a + k * 2, a_bytes);
-      _tile_loadd(5, a + k * 2 + 16 * a_bytes, a_bytes);
-      _tile_loadd(6, b + k / 2 * kBlock, kBytes);
-      _tile_loadd(7, b + k / 2 * kBlock + 16, kBytes);
-      _tile_dpbf16ps(0, 4, 6);
-      _tile_dpbf16ps(1, 4, 7);
-      _tile_dpbf16ps(2, 5, 6);
-      _tile_dpbf16ps(3, 5, 7);
-    }
-    _tile_stored(0, c, kBytes);
-    _tile_stored(1, c + 16, kBytes);
-    _tile_stored(2, c + 16 * kBlock, kBytes);
-    _tile_stored(3, c + 16 * kBlock + 16, kBytes);
-  }
-  memory_is_read(c);  // and written
-}
-
-struct HalfRows {
-  const uint16_t* data;
-  int64_t stride;
-};
-
-// The rows where they lie, or a copy with zeros up to a multiple of kBlock.
-HalfRows whole_blocks(const FlashRows& from, FlashRange range, int64_t head_dim, uint16_t* copy) {
-  const uint16_t* data = static_cast<const uint16_t*>(from.data) + range.begin * from.row_stride;
-  const int64_t count = range.end - range.begin;
-  if (count % kBlock == 0) return {data, from.row_stride};
-  for (int64_t row = 0; row < round_up(count, kBlock); ++row)
-    for (int64_t i = 0; i < head_dim; ++i)
-      copy[row * head_dim + i] = row < count ? data[row * from.row_stride + i] : uint16_t{0};
-  return {copy, head_dim};
+// Blocks of `rows` one below the other, in operands and sums.
+RIDGELINE_WITH_AMX void multiply_blocks(BlockRows a, const uint32_t* b, float* c, int64_t rows,
+                                        int64_t depth, bool accumulate) {
+  memory_is_read(c);
+  const char* from = static_cast<const char*>(a.data);
+  for (int64_t row = 0; row < rows; row += kBlock)
+    multiply_block({from + row * a.bytes, a.bytes}, b, {c + row * kBlock, kBlock * 4},
+                   depth / kBlock, accumulate);
+  memory_is_read(c);
 }
 
 // Words of two neighbouring columns: (row, column) goes to (column / 2, row) of the row's block.
@@ -166,10 +123,6 @@ void rescale_sums(const float* rescale, float* sums, int64_t head_dim) {
   }
 }
 
-void fill(float* to, int64_t count, float value) {
-  for (int64_t i = 0; i < count; i += kLanes) hn::StoreU(hn::Set(Wide(), value), Wide(), to + i);
-}
-
 // Transposes the sums back, 16 queries at a time, and writes them normalised.
 void store_output(const MatrixScratch& at, const FlashForwardTile& tile, int64_t queries) {
   const Wide wide;
@@ -202,8 +155,8 @@ RIDGELINE_WITH_AMX void attend_block(const MatrixScratch& at, const FlashForward
                                   at.running.normalizer + block * kBlock,
                                   at.running.rescale + block * kBlock};
   float* sums = at.sums + block * kBlock * head_dim;
-  multiply_block(k.data, k.stride * 2, at.queries + block * kBlock * head_dim / 2, at.scores,
-                 padded, head_dim, false);
+  multiply_blocks(k.from(0), at.queries + block * kBlock * head_dim / 2, at.scores, padded,
+                  head_dim, false);
   bool moved = false;
   if (count == padded && all_visible(tile.mask, queries, keys)) {
     moved = scores_to_weights<false>(running, at.scores, scale2, padded, at.weights);
@@ -213,7 +166,7 @@ RIDGELINE_WITH_AMX void attend_block(const MatrixScratch& at, const FlashForward
     moved = scores_to_weights<true>(running, at.scores, scale2, padded, at.weights);
   }
   if (moved) rescale_sums(running.rescale, sums, head_dim);
-  multiply_block(at.values, kKeyTile * 2, at.weights, sums, head_dim, padded, true);
+  multiply_blocks({at.values, kKeyTile * 2}, at.weights, sums, head_dim, padded, true);
 }
 
 RIDGELINE_WITH_AMX void forward_on_matrix_units(const FlashForwardTile& tile,

@@ -55,8 +55,8 @@ struct TileLines {
 struct TileBlock {
   const uint16_t *a, *b;  // packed
   int64_t a_panels, b_panels, steps;
-  // kTileLines x kTileLines numbers of each pair of panels, b's inside; or of one pair alone, where
-  // they go on to the result at once.
+  // kTileLines x kTileLines numbers of each pair of panels, b's inside; or of one panel of a alone,
+  // where they go on to the result at once.
   float* sums;
   bool begins, ends;  // the depth: sums are overwritten; sums are rounded into the result
   void* c;

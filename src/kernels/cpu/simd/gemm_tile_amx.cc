@@ -63,25 +63,25 @@ RIDGELINE_WITH_AMX void multiply_pair(const uint16_t* a, const uint16_t* b, int6
   _tile_stored(3, sums + 16 * kPanelLines + 16, kBytes);
 }
 
-// Sums of one pair of panels, of which `rows` x `columns` belong to the result.
-RIDGELINE_WITH_AMX void round_sums(const float* sums, const TileBlock& block, int64_t row,
-                                   int64_t column) {
-  const auto at_most = [](int64_t left) { return left < kPanelLines ? left : kPanelLines; };
-  const int64_t rows = at_most(block.rows - row), columns = at_most(block.columns - column);
-  const auto inside = static_cast<__mmask32>((uint64_t{1} << columns) - 1);
-  const int64_t offset = row * block.c_step + column;
-  for (int64_t r = 0; r < rows; ++r, sums += kPanelLines) {
-    const __m512 left = _mm512_load_ps(sums), right = _mm512_load_ps(sums + 16);
-    const int64_t to = offset + r * block.c_step;
-    if (block.narrow) {
-      const __m512i both = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(right, left));
-      _mm512_mask_storeu_epi16(static_cast<uint16_t*>(block.c) + to, inside, both);
-    } else {
-      float* c = static_cast<float*>(block.c) + to;
-      _mm512_mask_storeu_ps(c, static_cast<__mmask16>(inside), left);
-      _mm512_mask_storeu_ps(c + 16, static_cast<__mmask16>(inside >> 16), right);
+// The sums of one panel of rows, row by row along all columns: what is written lies side by side.
+RIDGELINE_WITH_AMX void round_sums(const float* sums, const TileBlock& block, int64_t row) {
+  const int64_t left = block.rows - row, rows = left < kPanelLines ? left : kPanelLines;
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t column = 0; column < block.columns; column += kPanelLines) {
+      const int64_t width = block.columns - column;
+      const auto inside = static_cast<__mmask32>(width >= kPanelLines ? ~0u : (1u << width) - 1u);
+      const float* from = sums + column * kPanelLines + r * kPanelLines;
+      const __m512 low = _mm512_load_ps(from), high = _mm512_load_ps(from + 16);
+      const int64_t to = (row + r) * block.c_step + column;
+      if (block.narrow) {
+        const __m512i both = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
+        _mm512_mask_storeu_epi16(static_cast<uint16_t*>(block.c) + to, inside, both);
+      } else {
+        float* c = static_cast<float*>(block.c) + to;
+        _mm512_mask_storeu_ps(c, static_cast<__mmask16>(inside), low);
+        _mm512_mask_storeu_ps(c + 16, static_cast<__mmask16>(inside >> 16), high);
+      }
     }
-  }
 }
 
 RIDGELINE_WITH_AMX void multiply_panels(const TileBlock& block) {
@@ -89,15 +89,15 @@ RIDGELINE_WITH_AMX void multiply_panels(const TileBlock& block) {
   memory_is_read(&config);
   _tile_loadconfig(&config);
   const bool at_once = block.begins && block.ends;
-  for (int64_t i = 0; i < block.a_panels; ++i)
-    for (int64_t j = 0; j < block.b_panels; ++j) {
-      float* sums = block.sums + (at_once ? 0 : (i * block.b_panels + j) * kPairSums);
-      memory_is_read(sums);
+  for (int64_t i = 0; i < block.a_panels; ++i) {
+    float* sums = block.sums + (at_once ? 0 : i * block.b_panels * kPairSums);
+    memory_is_read(sums);
+    for (int64_t j = 0; j < block.b_panels; ++j)
       multiply_pair(block.a + i * block.steps * kStep, block.b + j * block.steps * kStep,
-                    block.steps, sums, !block.begins);
-      memory_is_read(sums);
-      if (block.ends) round_sums(sums, block, i * kPanelLines, j * kPanelLines);
-    }
+                    block.steps, sums + j * kPairSums, !block.begins);
+    memory_is_read(sums);
+    if (block.ends) round_sums(sums, block, i * kPanelLines);
+  }
   _tile_release();
 }
 
