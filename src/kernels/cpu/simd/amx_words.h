@@ -40,6 +40,18 @@ HWY_INLINE void transpose_words(Words (&rows)[16]) {
   }
 }
 
+// Two rows of 16 numbers, rounded to bf16 and interleaved: words of an even and an odd one. As
+// text, because the compiler would not inline a function of another instruction set into loops of
+// avx512.
+HWY_INLINE __m512i rounded_pairs(__m512 even, __m512 odd) {
+  alignas(64) static constexpr uint16_t kInterleave[32] = {
+      0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+      8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+  __m512i both;
+  __asm__("vcvtne2ps2bf16 %2, %1, %0" : "=v"(both) : "v"(odd), "v"(even));
+  return _mm512_permutexvar_epi16(_mm512_load_si512(kInterleave), both);
+}
+
 // A block inside of a matrix; lines and depth that it does not have are read as zeros.
 struct WordBlock {
   const uint16_t* from;

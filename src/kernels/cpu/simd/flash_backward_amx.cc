@@ -148,12 +148,6 @@ FlashRange block_of(FlashRange range, int64_t block) {
   return {begin, begin + kBlock < range.end ? begin + kBlock : range.end};
 }
 
-// Two rows of 16 numbers, rounded and interleaved.
-RIDGELINE_WITH_AMX HWY_INLINE __m512i pairs_of(__m512i interleave, Floats even, Floats odd) {
-  const __m512bh both = _mm512_cvtne2ps_pbh(odd.raw, even.raw);
-  return _mm512_permutexvar_epi16(interleave, reinterpret_cast<__m512i>(both));
-}
-
 // Of a block of 32 queries and 32 keys: scores become weights, gradients of weights those of
 // scores.
 template <bool kMasked>
@@ -162,10 +156,6 @@ RIDGELINE_WITH_AMX HWY_INLINE void find_block_gradients(const BackwardScratch& a
                                                         int64_t key_block) {
   const Wide wide;
   const Floats scale = hn::Set(wide, scale_factor);
-  alignas(64) static constexpr uint16_t kInterleave[32] = {
-      0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
-      8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
-  const __m512i interleave = _mm512_load_si512(kInterleave);
   const int64_t panel = key_block * (kQueryTile / 2 * kBlock) + query / 2 * kBlock;
   uint32_t* weights = at.weights + panel;
   uint32_t* d_scores = at.d_scores + panel;
@@ -190,9 +180,9 @@ RIDGELINE_WITH_AMX HWY_INLINE void find_block_gradients(const BackwardScratch& a
     for (int half = 0; half < 2; ++half) {
       const int64_t place = row / 2 * kBlock + half * kLanes;
       _mm512_storeu_si512(weights + place,
-                          pairs_of(interleave, found[0][half].weight, found[1][half].weight));
+                          rounded_pairs(found[0][half].weight.raw, found[1][half].weight.raw));
       _mm512_storeu_si512(d_scores + place,
-                          pairs_of(interleave, found[0][half].gradient, found[1][half].gradient));
+                          rounded_pairs(found[0][half].gradient.raw, found[1][half].gradient.raw));
     }
   }
 }

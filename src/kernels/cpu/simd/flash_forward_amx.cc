@@ -99,18 +99,12 @@ void pack_values(HalfRows rows, int64_t count, int64_t head_dim, uint32_t* to) {
 template <bool kMasked>
 bool scores_to_weights(const RunningSoftmax& running, const float* scores, float scale2,
                        int64_t keys, uint32_t* to) {
-  return softmax_step<kMasked, 2>(
-      running, {scores, kBlock, kBlock, keys}, scale2,
-      [to](int64_t query, int64_t key, const Floats* weights) {
-        // Round half up: a weight is never negative, and ties are rare.
-        const WideBits words;
-        const Words half = hn::Set(words, 0x8000u);
-        const Words even = hn::Add(hn::BitCast(words, weights[0]), half);
-        const Words odd = hn::Add(hn::BitCast(words, weights[1]), half);
-        const Words packed =
-            hn::Or(hn::ShiftRight<16>(even), hn::And(odd, hn::Set(words, 0xffff0000u)));
-        hn::StoreU(packed, words, to + key / 2 * kBlock + query);
-      });
+  return softmax_step<kMasked, 2>(running, {scores, kBlock, kBlock, keys}, scale2,
+                                  [to](int64_t query, int64_t key, const Floats* weights) {
+                                    _mm512_storeu_si512(
+                                        to + key / 2 * kBlock + query,
+                                        rounded_pairs(weights[0].raw, weights[1].raw));
+                                  });
 }
 
 void rescale_sums(const float* rescale, float* sums, int64_t head_dim) {
