@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "base/error.h"
@@ -114,9 +115,16 @@ const FlashKernels& flash_kernels(Isa isa) {
     case Isa::avx2:
       return avx2::kFlashKernels;
     case Isa::avx512:
+    case Isa::amx:
       return avx512::kFlashKernels;
   }
   throw Error(ErrorKind::internal, "flash attention: unknown instruction set");
+}
+
+bool fits_tiles(std::initializer_list<TensorView> tensors) {
+  return std::all_of(tensors.begin(), tensors.end(), [](const TensorView& view) {
+    return view.dtype == DType::bf16 && view.shape[3] % 32 == 0 && view.strides[3] == 1;
+  });
 }
 
 AlignedFloats::AlignedFloats(int64_t count) {
