@@ -230,7 +230,8 @@ void judge_apart(RowComparison& row, const RowPair& pair, const CompareOptions& 
   if (spread) {
     row.evidence = Evidence::runs;
     const Shift range = range_of_runs(pair, *base, *next);
-    machine = speed_doubt(pair);
+    // Beside other work the speed is of the moment, and the spread of the runs has it.
+    if (is_quiet(*pair.base) && is_quiet(*pair.next)) machine = speed_doubt(pair);
     const double drift = drift_of(std::min(row.base_ms, row.new_ms));
     row.log_time = {.estimate = estimate,
                     .low = std::max(estimate - *spread, range.low) - drift,

@@ -11,13 +11,17 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/processors.h"
 #include "measure/rank_interval.h"
 
 namespace ridgeline {
 namespace {
 
-// A slice of 10 to 20 microseconds; the median of several passes over interrupts.
-constexpr int kSlices = 9, kSteps = 5000;
+// A round is 15 to 30 microseconds of work, and the best of several counts: an interrupt takes one
+// or two of them, a shared core all. Where others take the processors away, they end early.
+constexpr int kRounds = 7;
+constexpr int64_t kLongestNs = 3'000'000;
+constexpr int kSteps = 10'000;
 constexpr int kChains = 12;  // that do not wait for each other: more than the units hold
 constexpr size_t kLine = 64, kReadBytes = size_t{128} << 10;
 
@@ -28,17 +32,52 @@ constexpr struct {
               {&ProcessorSpeed::alone_gflops, "one thread alone computed"},
               {&ProcessorSpeed::memory_gb_per_s, "memory was read"}};
 
-// Of a slice's work, per nanosecond.
-double median_rate(
-    double work, const std::function<void()>& slice, const std::function<void()>& prepare = [] {}) {
-  std::vector<double> rates;
-  for (int i = 0; i < kSlices; ++i) {
-    prepare();
-    const int64_t begin = monotonic_ns();
-    slice();
-    rates.push_back(work / static_cast<double>(std::max<int64_t>(monotonic_ns() - begin, 1)));
+struct Round {
+  std::atomic<int> missing = 0;       // threads that have not arrived
+  std::atomic<int64_t> begin_ns = 0;  // when the last one did
+  std::atomic<int64_t> end_ns = 0;    // when the last one had done its work
+  std::atomic<bool> is_last = false;
+};
+
+void raise_to(std::atomic<int64_t>& most, int64_t value) {
+  for (int64_t now = most; now < value && !most.compare_exchange_weak(now, value);) {
   }
-  return median_of(rates);
+}
+
+// What every thread does in a round: `prepare`, and when all have done so, `slice`, whose `work` is
+// that of one thread.
+struct Task {
+  double work = 0;
+  std::function<void(int thread)> slice;
+  std::function<void(int thread)> prepare = [](int) {};
+};
+
+// Work of a thread per nanosecond, until the last thread has done its own: as slow as the slowest,
+// and slower still where two threads take turns on one processor.
+double rate_at_once(int threads, const OnThreads& on_threads, const Task& task) {
+  std::array<Round, kRounds> rounds;
+  for (Round& round : rounds) round.missing = threads;
+  const int64_t start_ns = monotonic_ns();
+  on_threads([&](int thread) {
+    for (Round& round : rounds) {
+      task.prepare(thread);
+      const int64_t now_ns = monotonic_ns();
+      raise_to(round.begin_ns, now_ns);
+      if (now_ns - start_ns > kLongestNs) round.is_last = true;
+      --round.missing;
+      for (int spin = 0; round.missing > 0; ++spin)
+        spin < 200 ? _mm_pause() : std::this_thread::yield();
+      task.slice(thread);
+      raise_to(round.end_ns, monotonic_ns());
+      if (round.is_last) return;
+    }
+  });
+  double best = 0;
+  for (const Round& round : rounds)
+    if (round.end_ns > 0)
+      best = std::max(best, task.work / static_cast<double>(
+                                            std::max<int64_t>(round.end_ns - round.begin_ns, 1)));
+  return best;
 }
 
 // Enough independent chains to fill the arithmetic units, so that two threads of one core halve
@@ -60,45 +99,41 @@ float multiply_and_add(float factor, float term) {
   return _mm_cvtss_f32(chains[0]);
 }
 
-double arithmetic_gflops() {
-  constexpr double kFlops = 2.0 * 4 * kChains * kSteps;  // two operations on four numbers
-  return median_rate(kFlops, [] {
-    const volatile float factor = 0.999F, term = 0.001F;
-    volatile float sink = multiply_and_add(factor, term);
-    static_cast<void>(sink);
-  });
-}
-
-// Lines that were flushed out of all caches come from memory; the row's own stay where they are.
-double memory_gb_per_s(const char* from) {
-  const auto flush = [from] {
-    for (size_t i = 0; i < kReadBytes; i += kLine) _mm_clflush(from + i);
-    _mm_mfence();
-  };
-  const auto read = [from] {
-    __m128i sum = _mm_setzero_si128();
-    for (size_t i = 0; i < kReadBytes; i += sizeof(__m128i))
-      sum = _mm_add_epi32(sum, _mm_load_si128(reinterpret_cast<const __m128i*>(from + i)));
-    volatile int sink = _mm_cvtsi128_si32(sum);
-    static_cast<void>(sink);
-  };
-  return median_rate(double{kReadBytes}, read, flush);
+Task arithmetic() {
+  return {.work = 2.0 * 4 * kChains * kSteps,  // two operations on four numbers
+          .slice = [](int) {
+            const volatile float factor = 0.999F, term = 0.001F;
+            volatile float sink = multiply_and_add(factor, term);
+            static_cast<void>(sink);
+          }};
 }
 
 struct alignas(kLine) Line {
   std::array<char, kLine> bytes = {};
 };
 
-// The rate of the slowest thread, all beginning together.
-double slowest(int threads, const OnThreads& on_threads,
-               const std::function<double(int thread)>& rate) {
-  std::atomic<int> missing = threads;
-  std::vector<double> rates(static_cast<size_t>(threads));
-  on_threads([&](int thread) {
-    for (--missing; missing > 0;) std::this_thread::yield();
-    rates[static_cast<size_t>(thread)] = rate(thread);
-  });
-  return *std::min_element(rates.begin(), rates.end());
+// Lines that were flushed out of all caches come from memory; the row's own stay where they are.
+Task reading(const std::vector<Line>& lines) {
+  const auto part = [&lines](int thread) {
+    return lines.front().bytes.data() + kReadBytes * static_cast<size_t>(thread);
+  };
+  return {.work = double{kReadBytes},
+          .slice =
+              [part](int thread) {
+                const char* from = part(thread);
+                __m128i sum = _mm_setzero_si128();
+                for (size_t i = 0; i < kReadBytes; i += sizeof(__m128i))
+                  sum = _mm_add_epi32(sum,
+                                      _mm_load_si128(reinterpret_cast<const __m128i*>(from + i)));
+                volatile int sink = _mm_cvtsi128_si32(sum);
+                static_cast<void>(sink);
+              },
+          .prepare =
+              [part](int thread) {
+                const char* from = part(thread);
+                for (size_t i = 0; i < kReadBytes; i += kLine) _mm_clflush(from + i);
+                _mm_mfence();
+              }};
 }
 
 }  // namespace
@@ -106,20 +141,24 @@ double slowest(int threads, const OnThreads& on_threads,
 ProcessorSpeed processor_speed(int threads, const OnThreads& on_threads) {
   static std::vector<Line> lines;  // kept, so that rows see no memory come and go
   lines.resize(std::max(lines.size(), kReadBytes / kLine * static_cast<size_t>(threads)));
-  const auto read = [](int thread) {
-    return memory_gb_per_s(lines.front().bytes.data() + kReadBytes * static_cast<size_t>(thread));
-  };
+  const OnThreads here = [](const auto& work) { work(0); };
   return {.threads = threads,
-          .alone_gflops = arithmetic_gflops(),
-          .together_gflops = slowest(threads, on_threads, [](int) { return arithmetic_gflops(); }),
-          .memory_gb_per_s = slowest(threads, on_threads, read)};
+          .alone_gflops = rate_at_once(1, here, arithmetic()),
+          .together_gflops = rate_at_once(threads, on_threads, arithmetic()),
+          .memory_gb_per_s = rate_at_once(threads, on_threads, reading(lines))};
 }
 
 ProcessorSpeed processor_speed(int threads) {
-  return processor_speed(threads, [threads](const std::function<void(int)>& work) {
+  const std::vector<int> processors = allowed_processors();
+  return processor_speed(threads, [&](const std::function<void(int)>& work) {
+    // The system may begin two of them on one processor, where a short look would leave them.
+    const auto in_place = [&](int thread) {
+      const OnProcessors here(some_processors(processors, 1, thread));
+      work(thread);
+    };
     std::vector<std::jthread> others;
-    for (int thread = 1; thread < threads; ++thread) others.emplace_back(work, thread);
-    work(0);
+    for (int thread = 1; thread < threads; ++thread) others.emplace_back(in_place, thread);
+    in_place(0);
   });
 }
 

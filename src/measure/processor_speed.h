@@ -1,7 +1,8 @@
 // How fast the processors themselves are beside a row, by work that is always the same.
 //
 // Virtual processors that share a core, or share it with another machine, take twice as long for
-// everything, and nothing in /proc tells: a row of such a moment looks like twice the work.
+// everything, and so do threads that the system keeps on one processor. Nothing in /proc tells: a
+// row of such a moment looks like twice the work.
 //
 //   record.speed_before = processor_speed(pool.threads(), on_threads);
 //   ... samples ...
@@ -15,12 +16,12 @@
 
 namespace ridgeline {
 
-// Rates of each thread; a look takes about a millisecond.
+// Rates of a thread; a look takes about a millisecond.
 struct ProcessorSpeed {
   int threads = 0;             // that worked at once
   double alone_gflops = 0;     // one thread's arithmetic, on registers
-  double together_gflops = 0;  // the same of the slowest thread while all work
-  double memory_gb_per_s = 0;  // of the slowest thread, while all read what no cache holds
+  double together_gflops = 0;  // the same while all work, by the time of the last one
+  double memory_gb_per_s = 0;  // the same of reading what no cache holds
 
   bool operator==(const ProcessorSpeed&) const = default;
 };

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "base/processors.h"
 
 namespace ridgeline {
 namespace {
@@ -39,6 +40,18 @@ TEST(ProcessorSpeed, EveryThreadWorksAndAllOfThemAtOnce) {
     for (const double rate : {speed.alone_gflops, speed.together_gflops, speed.memory_gb_per_s})
       EXPECT_TRUE(rate > 0 && std::isfinite(rate)) << rate;
   }
+}
+
+// Which takes them twice as long as one processor each, whatever else runs here.
+TEST(ProcessorSpeed, ThreadsThatTakeTurnsOnOneProcessorAreSeen) {
+  const std::vector<int> processors = allowed_processors();
+  ASSERT_FALSE(processors.empty());
+  const OnProcessors here({processors.front()});
+  const ProcessorSpeed speed = processor_speed(2, [](const auto& work) {
+    std::jthread other(work, 1);  // where its parent is
+    work(0);
+  });
+  EXPECT_LT(speed.together_gflops * kSpeedApart, speed.alone_gflops);
 }
 
 // A row must not become longer by it; other work on the machine may take its processor away.
