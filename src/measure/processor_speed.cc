@@ -17,9 +17,9 @@
 namespace ridgeline {
 namespace {
 
-// A round is 15 to 30 microseconds of work, and the best of several counts: an interrupt takes one
+// A burst is 15 to 30 microseconds of work, and the best of several counts: an interrupt takes one
 // or two of them, a shared core all. Where others take the processors away, they end early.
-constexpr int kRounds = 7;
+constexpr int kBursts = 7;
 constexpr int64_t kLongestNs = 3'000'000;
 constexpr int kSteps = 10'000;
 constexpr int kChains = 12;  // that do not wait for each other: more than the units hold
@@ -32,7 +32,7 @@ constexpr struct {
               {&ProcessorSpeed::alone_gflops, "one thread alone computed"},
               {&ProcessorSpeed::memory_gb_per_s, "memory was read"}};
 
-struct Round {
+struct Burst {
   std::atomic<int> missing = 0;       // threads that have not arrived
   std::atomic<int64_t> begin_ns = 0;  // when the last one did
   std::atomic<int64_t> end_ns = 0;    // when the last one had done its work
@@ -44,7 +44,7 @@ void raise_to(std::atomic<int64_t>& most, int64_t value) {
   }
 }
 
-// What every thread does in a round: `prepare`, and when all have done so, `slice`, whose `work` is
+// What every thread does in a burst: `prepare`, and when all have done so, `slice`, whose `work` is
 // that of one thread.
 struct Task {
   double work = 0;
@@ -55,28 +55,28 @@ struct Task {
 // Work of a thread per nanosecond, until the last thread has done its own: as slow as the slowest,
 // and slower still where two threads take turns on one processor.
 double rate_at_once(int threads, const OnThreads& on_threads, const Task& task) {
-  std::array<Round, kRounds> rounds;
-  for (Round& round : rounds) round.missing = threads;
+  std::array<Burst, kBursts> bursts;
+  for (Burst& burst : bursts) burst.missing = threads;
   const int64_t start_ns = monotonic_ns();
   on_threads([&](int thread) {
-    for (Round& round : rounds) {
+    for (Burst& burst : bursts) {
       task.prepare(thread);
       const int64_t now_ns = monotonic_ns();
-      raise_to(round.begin_ns, now_ns);
-      if (now_ns - start_ns > kLongestNs) round.is_last = true;
-      --round.missing;
-      for (int spin = 0; round.missing > 0; ++spin)
+      raise_to(burst.begin_ns, now_ns);
+      if (now_ns - start_ns > kLongestNs) burst.is_last = true;
+      --burst.missing;
+      for (int spin = 0; burst.missing > 0; ++spin)
         spin < 200 ? _mm_pause() : std::this_thread::yield();
       task.slice(thread);
-      raise_to(round.end_ns, monotonic_ns());
-      if (round.is_last) return;
+      raise_to(burst.end_ns, monotonic_ns());
+      if (burst.is_last) return;
     }
   });
   double best = 0;
-  for (const Round& round : rounds)
-    if (round.end_ns > 0)
+  for (const Burst& burst : bursts)
+    if (burst.end_ns > 0)
       best = std::max(best, task.work / static_cast<double>(
-                                            std::max<int64_t>(round.end_ns - round.begin_ns, 1)));
+                                            std::max<int64_t>(burst.end_ns - burst.begin_ns, 1)));
   return best;
 }
 
