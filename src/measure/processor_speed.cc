@@ -17,20 +17,21 @@
 namespace ridgeline {
 namespace {
 
-// A burst is 15 to 30 microseconds of work, and the best of several counts: an interrupt takes one
+// A burst is 5 to 30 microseconds of work, and the best of several counts: an interrupt takes one
 // or two of them, a shared core all. Where others take the processors away, they end early.
 constexpr int kBursts = 7;
 constexpr int64_t kLongestNs = 3'000'000;
 constexpr int kSteps = 10'000;
 constexpr int kChains = 12;  // that do not wait for each other: more than the units hold
-constexpr size_t kLine = 64, kReadBytes = size_t{128} << 10;
+constexpr size_t kLine = 64, kReadBytes = size_t{64} << 10;
 
 constexpr struct {
   double ProcessorSpeed::*rate;
   std::string_view what;
-} kRates[] = {{&ProcessorSpeed::together_gflops, "threads together computed"},
-              {&ProcessorSpeed::alone_gflops, "one thread alone computed"},
-              {&ProcessorSpeed::memory_gb_per_s, "memory was read"}};
+  double from;  // smaller factors between two looks are those of a moment
+} kRates[] = {{&ProcessorSpeed::together_gflops, "threads together computed", 1},
+              {&ProcessorSpeed::alone_gflops, "one thread alone computed", 1},
+              {&ProcessorSpeed::memory_gb_per_s, "memory was read", 1.5}};
 
 struct Burst {
   std::atomic<int> missing = 0;       // threads that have not arrived
@@ -168,11 +169,11 @@ std::string SpeedGap::text() const {
 
 SpeedGap speed_gap(const ProcessorSpeed& first, const ProcessorSpeed& second) {
   SpeedGap widest{.what = kRates[0].what};
-  for (const auto& [rate, what] : kRates) {
+  for (const auto& [rate, what, from] : kRates) {
     const double ratio = first.*rate / second.*rate;
     const bool is_rate = first.*rate > 0 && second.*rate > 0 && std::isfinite(ratio);
     const double factor = is_rate ? std::max(ratio, 1 / ratio) : INFINITY;
-    if (factor > widest.factor)
+    if (factor > std::max(widest.factor, from))
       widest = {.factor = factor, .second_slower = ratio > 1, .what = what};
   }
   return widest;
@@ -180,13 +181,13 @@ SpeedGap speed_gap(const ProcessorSpeed& first, const ProcessorSpeed& second) {
 
 ProcessorSpeed slower_rates(const ProcessorSpeed& first, const ProcessorSpeed& second) {
   ProcessorSpeed out = first;
-  for (const auto& [rate, what] : kRates) out.*rate = std::min(first.*rate, second.*rate);
+  for (const auto& [rate, what, from] : kRates) out.*rate = std::min(first.*rate, second.*rate);
   return out;
 }
 
 ProcessorSpeed median_rates(std::span<const ProcessorSpeed> speeds) {
   ProcessorSpeed out = speeds.front();
-  for (const auto& [rate, what] : kRates) {
+  for (const auto& [rate, what, from] : kRates) {
     std::vector<double> values;
     for (const ProcessorSpeed& speed : speeds) values.push_back(speed.*rate);
     out.*rate = median_of(values);

@@ -314,8 +314,14 @@ TEST(Runs, AreRecordedOneByOneAndComparedByTheirMedians) {
   ASSERT_EQ(sandbox.run(study + Arguments{"--results-dir=b"}).exit_code, 0);
   const std::vector<Record> records = read_results(sandbox / "a/attention/attention.jsonl").records;
   ASSERT_EQ(records.size() % 3, 0u);
-  for (size_t i = 0; i < records.size(); ++i)
+  for (size_t i = 0; i < records.size(); ++i) {
     EXPECT_EQ(records[i].run, static_cast<int>(i / (records.size() / 3)) + 1) << "rows in turn";
+    for (const auto& look : {records[i].speed_before, records[i].speed_after}) {
+      ASSERT_TRUE(look);
+      EXPECT_EQ(look->threads, records[i].settings["threads"].get<int>());
+      EXPECT_TRUE(look->alone_gflops > 0 && look->together_gflops > 0 && look->memory_gb_per_s > 0);
+    }
+  }
   const Finished compared =
       sandbox.run({"compare", "a/attention/attention.jsonl", "b/attention/attention.jsonl"});
   EXPECT_TRUE(contains(read_text(sandbox / "results/compare/comparison.csv"), ",runs,"))
