@@ -142,6 +142,7 @@ class Model final : public Study {
   // From the size that the study is about down to what a few hundred MiB hold.
   bool set_up(const StudySetup& setup) override {
     const bool on_gpu = setup.device.facts().is_gpu();
+    axes_.modes = {"vanilla", "fused", "flash", "compiled"};  // the report climbs the ladder
     if (on_gpu)
       axes_.precisions = {"mixed"};
     else
