@@ -77,7 +77,7 @@ std::string format_seconds(double seconds) {
 }
 
 double parse_seconds(std::string_view text) {
-  static constexpr Unit kUnits[] = {{"", 1}, {"s", 1}, {"ms", 1e-3}, {"min", 60}};
+  static constexpr Unit kUnits[] = {{"", 1}, {"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"min", 60}};
   return parse_quantity(text, kUnits, "duration", "2s, 500ms or 1.5min");
 }
 

@@ -50,7 +50,7 @@ Bytes parse_bytes(std::string_view text);
 // "850 ns", "12.3 us", "4.56 ms", "1.23 s", "2 min 5 s".
 std::string format_seconds(double seconds);
 
-// Accepts 2, 2s, 500ms, 1.5min. Throws a usage error that names `text`.
+// Accepts 2, 2s, 500ms, 5us, 1.5min. Throws a usage error that names `text`.
 double parse_seconds(std::string_view text);
 
 }  // namespace ridgeline

@@ -18,12 +18,13 @@ StudyInfo cost_study();
 StudyInfo decode_study();
 StudyInfo generate_study();
 StudyInfo comm_study();
+StudyInfo ddp_study();
 
 std::span<const StudyInfo> studies() {
   static const StudyInfo kStudies[] = {
       attention_study(), frontier_study(), kernel_study(),   model_study(),     memory_study(),
       profile_study(),   gemm_study(),     roofline_study(), precision_study(), cost_study(),
-      decode_study(),    generate_study(), comm_study(),
+      decode_study(),    generate_study(), comm_study(),     ddp_study(),
   };
   return kStudies;
 }

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "base/bandwidth.h"
 #include "base/error.h"
 #include "base/float16.h"
 #include "base/random.h"
@@ -42,6 +43,16 @@ TEST(Units, DurationsReadAndPrint) {
   EXPECT_DOUBLE_EQ(parse_seconds("1.5min"), 90);
   EXPECT_EQ(format_seconds(0.00123), "1.23 ms");
   EXPECT_EQ(format_seconds(125), "2 min 5 s");
+  EXPECT_DOUBLE_EQ(parse_seconds("5us"), 5e-6);
+}
+
+TEST(Units, BandwidthsAreBytesUnlessTheySayBits) {
+  EXPECT_DOUBLE_EQ(parse_bandwidth("450GB/s"), 450e9);
+  EXPECT_DOUBLE_EQ(parse_bandwidth("400 Gbit/s"), 50e9);
+  for (const char* text : {"450", "450GB", "0GB/s", "fast", "-1GB/s"})
+    EXPECT_THROW(parse_bandwidth(text), Error) << text;
+  EXPECT_EQ(format_bandwidth(450e9), "450 GB/s");
+  EXPECT_EQ(format_decimal_bytes(3'517'578'215'424.0), "3.52 TB");
 }
 
 // Every 16-bit pattern survives the way to fp32 and back; NaN stays NaN.

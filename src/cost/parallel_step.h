@@ -1,0 +1,67 @@
+// The time of a training step of several ranks, from the time of its computation and that of its
+// collectives: one stream computes, another communicates, each in order.
+//
+//   predict_step({.forward_s = 1, .backward_s = 2, .optimizer_s = 0.1},
+//                {.strategy = ParallelStrategy::bucketed,
+//                 .gradients = buckets_of(tensor_bytes, 25e6), .ranks = 4},
+//                fitted_time(alpha_s, beta_bytes_per_s, 4));
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "cost/communication.h"
+#include "cost/parallel_strategy.h"
+
+namespace ridgeline {
+
+// Of one rank with its part of the batch, as long as nothing is communicated. The optimizer's is
+// that of all parameters; of ranks that update their shard alone, each takes its part of it.
+struct StepTimes {
+  double forward_s = 0, backward_s = 0, optimizer_s = 0;
+};
+
+// Gradients that are communicated by one collective.
+struct GradientBucket {
+  double bytes = 0;
+  double ready = 1;  // the part of backward after which it is complete
+};
+
+// Tensors in the order in which backward finishes them, in buckets of at most `most_bytes`; larger
+// tensors are alone. Backward is taken to spend its time on tensors by their bytes.
+std::vector<GradientBucket> buckets_of(std::span<const double> tensor_bytes, double most_bytes);
+
+struct StepTraffic {
+  ParallelStrategy strategy = ParallelStrategy::naive;
+  // In the order of backward: one for each tensor (naive, overlapped), one for all (flat), or more;
+  // of fsdp one for each unit that is gathered at a time.
+  std::vector<GradientBucket> gradients = {};
+  // Bytes of parameters for each byte of gradients, of those that are gathered (sharded, fsdp).
+  double gathered_per_gradient = 1;
+  int ranks = 2;
+  // Micro-batches of a step. Gradients are communicated in the last one, but for fsdp, which
+  // gathers and scatters in each.
+  int micro_batches = 1;
+};
+
+struct PredictedStep {
+  double step_s = 0;
+  double compute_s = 0;
+  double communication_s = 0;  // of all collectives, hidden or not
+  int collectives = 0;
+  double buffer_bytes = 0;  // of their buffers
+  double sent_bytes = 0;    // by a rank at least, by bus_factor()
+
+  double exposed_s() const { return step_s - compute_s; }
+  double hidden_s() const { return communication_s - exposed_s(); }
+};
+PredictedStep predict_step(const StepTimes& times, const StepTraffic& traffic,
+                           const CollectiveTime& time_of);
+
+// The number of buckets that leaves least exposed when the last bucket, bytes / count / bandwidth,
+// and an overhead per bucket are: count = sqrt(bytes / (bandwidth overhead)), so that a bucket has
+// sqrt(bytes bandwidth overhead) bytes. `bandwidth` is the algorithm's: bytes of buffers per
+// second.
+double best_bucket_bytes(double bytes, double bytes_per_s, double overhead_s);
+
+}  // namespace ridgeline

@@ -1,0 +1,34 @@
+// Flags of the calculator: the network and the device on paper.
+#pragma once
+
+#include <string>
+
+#include "studies/ddp/predict.h"
+#include "studies/flags.h"
+
+namespace ridgeline {
+
+struct PredictFlags {
+  bool asked = false;
+  std::string bandwidth = "450GB/s";  // NVLink 4 of an H100, in one direction
+  std::string latency = "5us";
+  std::string network_bandwidth = "50GB/s";  // a 400 Gbit/s adapter for each rank
+  std::string network_latency = "15us";
+  int ranks_per_node = 8;
+  std::string dtype = "bf16";
+  Words gpus = {"H100-SXM"};
+  double peak_tflops = 0;          // 0: of the GPU's data sheet
+  std::string device_memory = {};  // empty: of the GPU's data sheet
+  double utilisation = 0.5;
+  std::vector<int64_t> mesh = {};  // fsdp ranks and tensor-parallel ranks; empty: no such account
+  std::vector<int64_t> mesh_links = {1, 1};
+};
+
+inline constexpr const char* kPredict = "--predict";
+// --predict, and those that need it.
+void add_predict_flags(Flags& flags, PredictFlags* predict);
+
+// What these flags decide of the options. Throws usage errors.
+PredictOptions predict_options(const PredictFlags& flags);
+
+}  // namespace ridgeline
