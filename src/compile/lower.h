@@ -7,6 +7,8 @@
 #include <string_view>
 
 #include "compile/ladder.h"
+#include "dist/communicator.h"
+#include "passes/distribute.h"
 #include "passes/flash.h"
 
 namespace ridgeline {
@@ -24,6 +26,9 @@ struct CompileOptions {
   std::optional<DType> products = {};
   // How attentions that flash found take their gradient.
   BackwardAlgorithm backward = BackwardAlgorithm::single_pass;
+  // What ranks do together; none: one rank alone.
+  std::optional<Distribution> distribution = {};
+  Communicator* communicator = nullptr;  // of the ranks; needed to run, and outlives what runs
   // What a fused one is fitted to by computing results again; none: the device's.
   std::optional<Bytes> budget = {};
   // Told what begins: "trace", "passes", "plan", "kernels".

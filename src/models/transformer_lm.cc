@@ -242,7 +242,8 @@ Graph training_graph(const TransformerConfig& config, const TrainingOptions& opt
   for (const TrainedParameter& each : trained) weights.push_back(each.value);
 
   graph.begin_stage("backward");
-  const Tensor scale = options.optimizer.loss_scaling ? loss_scale(graph) : scalar(loss, 1);
+  Tensor scale = scalar(loss, options.loss_weight);
+  if (options.optimizer.loss_scaling) scale = loss_scale(graph) * options.loss_weight;
   const Cotangent cotangent{loss, expand(scale, loss.shape())};
   const std::vector<Tensor> gradients = gradient({&cotangent, 1}, weights);
   for (size_t i = 0; i < trained.size(); ++i) trained[i].gradient = gradients[i];

@@ -79,6 +79,9 @@ struct TrainingOptions {
   Scenario scenario = Scenario::full_step;
   AttentionForm attention = AttentionForm::plain;
   AdamWOptions optimizer = {};
+  // Gradients are those of the loss times this: with 1 / n, sums over n equal batches are those of
+  // the mean over all of them.
+  double loss_weight = 1;
   // Applied to the forward graph before its gradient is taken: autocast, flash, pack. Keeps the
   // names of outputs, and all parameters, be they parts of other inputs.
   std::function<Graph(const Graph&)> forward_pass = {};

@@ -57,8 +57,7 @@ void Collectives::start(uint32_t number, const Node& node, const std::string& na
                         .out = out.data,
                         .name = name};
   if (node.op == Op::reduce_scatter && !device_.has_own_memory()) {
-    const int64_t mine =
-        shard_of(what.count, communicator_->rank(), communicator_->size()).count;
+    const int64_t mine = shard_of(what.count, communicator_->rank(), communicator_->size()).count;
     const int size = info(in.dtype).size;
     std::memset(static_cast<char*>(out.data) + mine * size, 0,
                 static_cast<size_t>((out_count - mine) * size));

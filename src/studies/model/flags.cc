@@ -144,12 +144,18 @@ void expect_full_step(const ModelAxes& axes, const char* flag) {
                 "add --scenario full-step");
 }
 
+std::string to_command(const ModelOverrides& overrides) {
+  std::string command;
+  for (const OverrideFlag& override : kOverrides)
+    if (const int64_t size = overrides.*override.size; size > 0)
+      command += fmt::format(" {} {}", override.flag, size);
+  return command;
+}
+
 std::string to_command(const ModelAxes& axes) {
   std::string command = fmt::format(" --batch-size {} --scenario", axes.batch_size);
   for (const std::string& scenario : axes.scenarios) command += " " + scenario;
-  for (const OverrideFlag& override : kOverrides)
-    if (const int64_t size = axes.overrides.*override.size; size > 0)
-      command += fmt::format(" {} {}", override.flag, size);
+  command += to_command(axes.overrides);
   if (axes.optimizer != "cs336") command += " --optimizer " + axes.optimizer;
   if (axes.max_norm > 0) command += fmt::format(" --max-norm {}", axes.max_norm);
   if (axes.loss_scale != kDynamic) command += " --loss-scale " + axes.loss_scale;

@@ -1,0 +1,153 @@
+// Training on several ranks against one process that has the whole batch.
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <bit>
+
+#include "autodiff/gradient.h"
+#include "compile/distributed_ranks.h"
+#include "models/transformer_lm.h"
+#include "support/tiny_transformer.h"
+
+namespace ridgeline {
+namespace {
+
+using testing::MakeStep;
+using testing::OneProcess;
+using testing::ThreadRanks;
+using testing::Weights;
+
+// Sizes that no number of ranks divides, a weight that is used twice, a bias whose gradient is also
+// the gradient of something else, and a parameter that the loss does not depend on.
+Graph uneven_step(bool gradients_alone, double loss_weight, const Rewrite& forward) {
+  Graph graph;
+  const Tensor x = input(graph, "x", {DType::f32, {4, 5}});
+  const Tensor tied = parameter(graph, "tied", {DType::f32, {7, 5}});
+  const Tensor bias = parameter(graph, "bias", {DType::f32, {4, 7}});
+  parameter(graph, "unused", {DType::f32, {3}});
+  const Tensor hidden = matmul(x, transpose(tied)) + bias;
+  const Tensor y = matmul(hidden, tied);
+  const Tensor loss = mean(y * y, {0, 1}).named("loss");
+  graph.mark_output("loss", loss.value());
+  if (forward) graph = forward(graph);
+  std::vector<TrainedParameter> trained;
+  std::vector<Tensor> sources;
+  for (Value value : graph.inputs())
+    if (graph.input_info(value).role == Role::parameter) sources.emplace_back(graph, value);
+  graph.begin_stage("backward");
+  const Tensor output(graph, graph.outputs()[0].value);
+  const Cotangent cotangent{output, expand(scalar(output, loss_weight), output.shape())};
+  const std::vector<Tensor> gradients = gradient({&cotangent, 1}, sources);
+  for (size_t i = 0; i < sources.size(); ++i) trained.push_back({sources[i], gradients[i]});
+  if (gradients_alone) {
+    for (const TrainedParameter& each : trained)
+      mark_outputs(gradient_name(""), each.value, each.gradient);
+    return graph;
+  }
+  graph.begin_stage("optimizer");
+  add_adamw_step(graph, trained, testing::kOptimizer);
+  return graph;
+}
+
+Graph transformer_step(bool gradients_alone, double loss_weight, const Rewrite& forward) {
+  return training_graph(
+      testing::tiny_transformer(),
+      {.scenario = gradients_alone ? Scenario::forward_backward : Scenario::full_step,
+       .optimizer = testing::kOptimizer,
+       .loss_weight = loss_weight,
+       .forward_pass = forward});
+}
+
+void expect_same_bits(const Weights& a, const Weights& b, const std::string& where) {
+  ASSERT_EQ(a.size(), b.size()) << where;
+  for (const auto& [name, values] : a)
+    for (size_t i = 0; i < values.size(); ++i)
+      ASSERT_EQ(std::bit_cast<uint32_t>(values[i]), std::bit_cast<uint32_t>(b.at(name)[i]))
+          << where << ", " << name << " " << i << ": " << values[i] << " and " << b.at(name)[i];
+}
+
+constexpr int kSteps = 20;
+
+void expect_equal_to_one_process(const MakeStep& make, Mode mode, int ranks) {
+  OneProcess alone(make, mode, ranks);
+  std::vector<Weights> expected;
+  for (int step = 1; step <= kSteps; ++step) {
+    alone.step(step);
+    expected.push_back(alone.weights());
+  }
+  for (const ParallelStrategyInfo& strategy : parallel_strategies()) {
+    ThreadRanks all(make, mode,
+                    {.strategy = strategy.strategy, .ranks = ranks, .bucket = Bytes{6000}});
+    for (int step = 1; step <= kSteps; ++step) {
+      all.step(step);
+      for (size_t rank = 0; rank < static_cast<size_t>(ranks); ++rank)
+        expect_same_bits(
+            all.weights(rank), expected[static_cast<size_t>(step - 1)],
+            fmt::format("{}, rank {} of {}, step {}", strategy.name, rank, ranks, step));
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+  }
+}
+
+class DistributedSteps : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, DistributedSteps, ::testing::Values(2, 3, 4, 6));
+
+TEST_P(DistributedSteps, UnevenSizesEqualOneProcess) {
+  expect_equal_to_one_process(uneven_step, Mode::vanilla, GetParam());
+}
+
+TEST_P(DistributedSteps, ATransformerEqualsOneProcess) {
+  expect_equal_to_one_process(transformer_step, Mode::vanilla, GetParam());
+}
+
+TEST_P(DistributedSteps, CompiledStepsEqualOneCompiledProcess) {
+  expect_equal_to_one_process(transformer_step, Mode::compiled, GetParam());
+}
+
+TEST(Distributed, MemoryOfARankIsAsPredicted) {
+  for (const Mode mode : {Mode::vanilla, Mode::compiled})
+    for (const ParallelStrategyInfo& strategy : parallel_strategies()) {
+      ThreadRanks all(transformer_step, mode, {.strategy = strategy.strategy, .ranks = 2});
+      all.device(0).ledger().start_over();
+      all.step(1);
+      const auto measured = static_cast<double>(all.device(0).ledger().peak().count);
+      const auto predicted = static_cast<double>(all.executable(0).predicted_peak().count);
+      EXPECT_NEAR(measured / predicted, 1, 0.01) << strategy.name << " " << info(mode).name;
+    }
+}
+
+TEST(Distributed, WhatIsSentIsWhatTheGraphCosts) {
+  for (const ParallelStrategyInfo& strategy : parallel_strategies()) {
+    ThreadRanks all(transformer_step, Mode::vanilla, {.strategy = strategy.strategy, .ranks = 3});
+    all.step(1);
+    double predicted = 0;
+    for (const Cost& cost : all.executable(1).kernel_costs()) predicted += cost.communicated;
+    const CommunicationTotals counted = totals(all.executable(1).collectives());
+    EXPECT_DOUBLE_EQ(counted.sent_bytes, predicted) << strategy.name;
+    EXPECT_GT(counted.communication_ms, 0) << strategy.name;
+    EXPECT_LE(counted.exposed_ms, counted.communication_ms + 1000) << strategy.name;
+  }
+}
+
+// At most two units are gathered at a time, and a rank keeps no more than its shards.
+TEST(Distributed, ShardsTakeTheMemoryOfTheirRank) {
+  const auto predicted = [](ParallelStrategy strategy, int ranks) {
+    CpuDevice device({.threads = 1});
+    const Trace trace = [&](const Rewrite& forward) {
+      return transformer_step(false, 1.0 / ranks, forward);
+    };
+    const Executable step(trace, device,
+                          {.distribution = Distribution{.strategy = strategy, .ranks = ranks}});
+    return step.profile()->inputs.count;
+  };
+  const int64_t whole = predicted(ParallelStrategy::flat, 4);
+  const int64_t parameters = parameter_count(testing::tiny_transformer()) * 4;
+  const int64_t others = whole - 3 * parameters;
+  for (const ParallelStrategy strategy : {ParallelStrategy::sharded, ParallelStrategy::fsdp})
+    EXPECT_NEAR(static_cast<double>(predicted(strategy, 4) - others),
+                static_cast<double>(3 * parameters) / 4, 64);
+}
+
+}  // namespace
+}  // namespace ridgeline
