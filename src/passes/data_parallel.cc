@@ -18,7 +18,7 @@ class DataParallel {
       : graph_(graph), how_(how), update_(find_update(graph)) {
     std::vector<const UpdatedParameter*> ready;
     for (const UpdatedParameter& each : update_.parameters)
-      if (!each.is_constant) ready.push_back(&each);
+      if (!each.is_zero) ready.push_back(&each);
     std::stable_sort(ready.begin(), ready.end(), [](const auto* a, const auto* b) {
       return a->gradient.node < b->gradient.node;
     });
@@ -88,7 +88,8 @@ class DataParallel {
           buckets_[number].size() == 1 && how_.strategy != ParallelStrategy::bucketed
               ? first_parameter(graph_, buckets_[number][0]->parameter)
               : fmt::format("bucket {} of {}", number, buckets_.size());
-      const Tensor whole = flats.size() == 1 ? flats[0] : concat(flats, 0);
+      const bool is_in_memory = flats.size() == 1 && buckets_[number][0]->is_in_memory;
+      const Tensor whole = is_in_memory ? flats[0] : concat(flats, 0);
       const Tensor sum = all_reduce(whole, {how_.ranks, purpose});
       site.target.set_name(sum.value(), "sum of " + purpose);
       site.target.set_scope(sum.value(), kCommunicationScope);
@@ -128,7 +129,7 @@ class DataParallel {
       for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
       const auto ready = [&](uint32_t i) {
         const UpdatedParameter& each = update_.parameters[i];
-        return each.is_constant ? 0 : each.gradient.node;
+        return each.is_zero ? 0 : each.gradient.node;
       };
       std::stable_sort(order.begin(), order.end(),
                        [&](uint32_t a, uint32_t b) { return ready(a) < ready(b); });

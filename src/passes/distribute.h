@@ -17,10 +17,10 @@ struct Distribution {
   Bytes bucket{25'000'000};  // of gradients that are reduced together; the first one is smaller
 };
 
-// For finished training graphs with AdamW's update, before what fusion needs. Updates read sums
-// over all ranks in place of gradients, so that the loss is weighed with 1 / ranks. Gradients that
-// are the same constants on all ranks are left alone. Throws a usage error for a graph without an
-// update.
+// For finished training graphs with AdamW's update, before what fusion needs. Updates read sums over
+// all ranks in place of gradients, so that the loss is weighed with 1 / ranks. Zeros that stand for
+// the gradient of a parameter without one are not communicated by the first four strategies. Throws
+// a usage error for a graph without an update.
 //
 // naive, flat, overlapped, bucketed (data_parallel.cc): all_reduce of gradients, in the order in
 // which backward finishes them; parameters and moments stay whole.

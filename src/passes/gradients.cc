@@ -34,8 +34,11 @@ FoundUpdate find_update(const Graph& graph) {
                           .elements = element_count(graph.type(operand(0)).shape)};
     if (graph.node(each.flat).op == Op::reshape && each.flat.node >= update.first_node)
       each.gradient = graph.node(each.flat).inputs[0];
-    const Value storage = places[graph.index(each.gradient)].storage;
-    each.is_constant = graph.node(storage).op == Op::constant;
+    const Layout& place = places[graph.index(each.flat)];
+    const Node& holder = graph.node(place.storage);
+    const bool is_constant = holder.op == Op::constant;
+    each.is_zero = is_constant && std::get<Scalar>(holder.attributes.detail).value == 0;
+    each.is_in_memory = !is_constant && is_contiguous(graph.type(each.flat).shape, place.strides);
     update.parameters.push_back(each);
   }
   return update;

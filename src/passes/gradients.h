@@ -14,7 +14,8 @@ struct UpdatedParameter {
   Value gradient;                     // and before it was made flat
   Value first_moment, second_moment;  // inputs
   int64_t elements = 0;
-  bool is_constant = false;  // zeros, of a parameter that the loss does not depend on
+  bool is_zero = false;      // of a parameter that the loss does not depend on
+  bool is_in_memory = true;  // as one piece; else one number for all, or a view with steps
 };
 
 struct FoundUpdate {

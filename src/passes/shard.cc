@@ -85,7 +85,7 @@ class Sharding {
         unit.parts.push_back({part.parameter, part.rows * per_row});
       unit.members.push_back(i);
       unit.elements += each.elements;
-      if (!each.is_constant) unit.ready = std::max(unit.ready, each.gradient.node);
+      if (!each.is_zero) unit.ready = std::max(unit.ready, each.gradient.node);
       replaced_.push_back(each.parameter);
       replaced_.push_back(each.first_moment);
       replaced_.push_back(each.second_moment);
@@ -213,10 +213,15 @@ class Sharding {
       std::vector<Tensor> flats;
       for (uint32_t member : unit.members) {
         const UpdatedParameter& each = update_.parameters[member];
-        const Tensor gradient(target_, became_[graph_.index(each.gradient)]);
+        // Zeros may come later in the graph than all other gradients.
+        const Tensor gradient = each.is_zero
+                                    ? expand(scalar(parameters_[i], 0), {each.elements})
+                                    : Tensor(target_, became_[graph_.index(each.gradient)]);
         flats.push_back(reshape(gradient, {each.elements}));
       }
-      const Tensor whole = flats.size() == 1 ? flats[0] : concat(flats, 0);
+      const bool is_in_memory =
+          flats.size() == 1 && update_.parameters[unit.members[0]].is_in_memory;
+      const Tensor whole = is_in_memory ? flats[0] : concat(flats, 0);
       sums_[i] = reduce_scatter(whole, {how_.ranks, unit.name});
       target_.set_name(sums_[i].value(), "sum of " + unit.name);
       target_.set_scope(sums_[i].value(), kCommunicationScope);
@@ -284,7 +289,7 @@ class Sharding {
   FoundUpdate update_;
   std::vector<Unit> units_;
   std::map<uint32_t, UnitPlace> places_;  // by index of a parameter input
-  std::vector<Value> replaced_;       // inputs
+  std::vector<Value> replaced_;           // inputs
   std::vector<Visit> visits_;
   std::vector<bool> is_updated_;  // by node
 

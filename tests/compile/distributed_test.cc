@@ -19,7 +19,8 @@ using testing::ThreadRanks;
 using testing::Weights;
 
 // Sizes that no number of ranks divides, a weight that is used twice, a bias whose gradient is also
-// the gradient of something else, and a parameter that the loss does not depend on.
+// the gradient of something else, a parameter whose gradient is one number, and one that the loss
+// does not depend on.
 Graph uneven_step(bool gradients_alone, double loss_weight, const Rewrite& forward) {
   Graph graph;
   const Tensor x = input(graph, "x", {DType::f32, {4, 5}});
@@ -28,7 +29,9 @@ Graph uneven_step(bool gradients_alone, double loss_weight, const Rewrite& forwa
   parameter(graph, "unused", {DType::f32, {3}});
   const Tensor hidden = matmul(x, transpose(tied)) + bias;
   const Tensor y = matmul(hidden, tied);
-  const Tensor loss = mean(y * y, {0, 1}).named("loss");
+  const Tensor counted = parameter(graph, "counted", {DType::f32, {11}});
+  const Tensor total = reshape(sum(counted, {0}), {1, 1});
+  const Tensor loss = (mean(y * y, {0, 1}) + total * 0.25).named("loss");
   graph.mark_output("loss", loss.value());
   if (forward) graph = forward(graph);
   std::vector<TrainedParameter> trained;
