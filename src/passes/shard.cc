@@ -26,7 +26,7 @@ struct UnitPlace {  // of a parameter input
   int64_t begin = 0;
 };
 
-// Nodes one after the other that read parameters of one unit.
+// Nodes one after the other that read parameters of one unit, or views of them.
 struct Visit {
   uint32_t unit = 0;
   uint32_t first_node = 0;
@@ -41,6 +41,7 @@ class Sharding {
   Sharding(const Graph& graph, const Distribution& how)
       : graph_(graph), how_(how), update_(find_update(graph)), became_(graph.value_count()) {
     find_units();
+    find_views();
     find_visits();
     find_updated();
   }
@@ -92,14 +93,32 @@ class Sharding {
     }
   }
 
+  // Views and casts of parameters are made anew for each visit: one that forward has made would
+  // keep what was gathered for it until backward.
+  void find_views() {
+    is_view_.assign(graph_.nodes().size(), false);
+    for (uint32_t number = 0; number < update_.first_node; ++number) {
+      const Node& node = graph_.nodes()[number];
+      is_view_[number] = (is_view(node.op) || node.op == Op::cast) && unit_of(node.inputs[0]);
+    }
+  }
+
+  // The unit whose parameter, or a view of it, a value is.
+  std::optional<uint32_t> unit_of(Value value) const {
+    while (is_view_[value.node]) value = graph_.node(value).inputs[0];
+    const auto found = places_.find(graph_.index(value));
+    return found == places_.end() ? std::nullopt : std::optional(found->second.unit);
+  }
+
   void find_visits() {
-    for (uint32_t number = 0; number < update_.first_node; ++number)
+    for (uint32_t number = 0; number < update_.first_node; ++number) {
+      if (is_view_[number]) continue;
       for (Value input : graph_.nodes()[number].inputs) {
-        const auto found = places_.find(graph_.index(input));
-        if (found == places_.end()) continue;
-        const uint32_t unit = found->second.unit;
-        if (visits_.empty() || visits_.back().unit != unit) visits_.push_back({unit, number});
+        const auto unit = unit_of(input);
+        if (unit && (visits_.empty() || visits_.back().unit != *unit))
+          visits_.push_back({*unit, number});
       }
+    }
   }
 
   // Nodes behind the update that show its results: they give way to shards.
@@ -154,6 +173,10 @@ class Sharding {
 
   // The value that stands for an old one: parameters are parts of what was gathered.
   Value now(Value old, uint32_t reader) {
+    if (is_view_[old.node]) {
+      const Node& view = graph_.node(old);
+      return target_.add(view.op, {now(view.inputs[0], reader)}, view.attributes);
+    }
     const auto found = places_.find(graph_.index(old));
     if (found == places_.end()) return became_[graph_.index(old)];
     const UnitPlace& place = found->second;
@@ -172,7 +195,7 @@ class Sharding {
     const Node& node = graph_.nodes()[number];
     const bool is_replaced = node.op == Op::input && std::find(replaced_.begin(), replaced_.end(),
                                                                Value{number, 0}) != replaced_.end();
-    if (is_replaced || (is_updated_[number] && number != update_.node)) return;
+    if (is_replaced || is_view_[number] || (is_updated_[number] && number != update_.node)) return;
     if (number == update_.node) return update();
     std::vector<Value> results;
     if (number >= update_.first_node && reads_gradients(node)) {
@@ -290,6 +313,7 @@ class Sharding {
   std::vector<Unit> units_;
   std::map<uint32_t, UnitPlace> places_;  // by index of a parameter input
   std::vector<Value> replaced_;           // inputs
+  std::vector<bool> is_view_;             // by node: of a parameter
   std::vector<Visit> visits_;
   std::vector<bool> is_updated_;  // by node
 

@@ -6,7 +6,9 @@
 #include <bit>
 
 #include "autodiff/gradient.h"
+#include "base/error.h"
 #include "compile/distributed_ranks.h"
+#include "kernels/reference/interpreter.h"
 #include "models/transformer_lm.h"
 #include "support/tiny_transformer.h"
 
@@ -133,7 +135,95 @@ TEST(Distributed, WhatIsSentIsWhatTheGraphCosts) {
   }
 }
 
-// At most two units are gathered at a time, and a rank keeps no more than its shards.
+// Compiled gradients are written where their bucket has them: no kernel copies them there.
+TEST(Distributed, CompiledBucketsAreFilledWithoutACopy) {
+  CpuDevice device({.threads = 1});
+  for (const ParallelStrategy strategy : {ParallelStrategy::flat, ParallelStrategy::fsdp}) {
+    const Trace trace = [](const Rewrite& forward) {
+      TransformerConfig config = testing::tiny_transformer();
+      config.d_model = 64;  // rows of 256 bytes: regions of a bucket are as aligned as memory
+      config.d_ff = 128;
+      return training_graph(config, {.loss_weight = 0.5, .forward_pass = forward});
+    };
+    const Executable step(
+        trace, device,
+        {.mode = Mode::compiled, .distribution = Distribution{.strategy = strategy, .ranks = 2}});
+    int collectives = 0;
+    for (const PlannedKernel& kernel : step.plan()->kernels) {
+      collectives += kernel.is_collective;
+      if (kernel.group.kind == GroupKind::library) {
+        EXPECT_NE(step.graph().nodes()[kernel.group.node].op, Op::concat) << info(strategy).name;
+      }
+    }
+    EXPECT_GE(collectives, 1);
+  }
+}
+
+// At most two units are whole at a time: their gathered parameters, or their gradients.
+TEST(Distributed, FsdpKeepsNoMoreThanTwoUnits) {
+  CpuDevice device({.threads = 1});
+  TransformerConfig config = testing::tiny_transformer();
+  config.layers = 6;
+  const Trace trace = [&](const Rewrite& forward) {
+    return training_graph(config, {.loss_weight = 0.5, .forward_pass = forward});
+  };
+  const Executable step(
+      trace, device,
+      {.distribution = Distribution{.strategy = ParallelStrategy::fsdp, .ranks = 2}});
+  const Graph& graph = step.graph();
+  std::map<int64_t, int> change;  // by step
+  int gathers = 0;
+  for (const Lifetime& life : step.profile()->lifetimes)
+    if (graph.node(life.value).op == Op::all_gather) {
+      ++gathers;
+      ++change[life.first_step];
+      --change[life.last_step + 1];
+    }
+  int alive = 0, most = 0;
+  for (const auto& [step_number, by] : change) most = std::max(most, alive += by);
+  EXPECT_EQ(most, 2);
+  // The embedding in forward alone, the head once for both, each layer twice.
+  EXPECT_EQ(gathers, 1 + 1 + 2 * 6);
+}
+
+// Sums of ranks in fp32 against the same in fp64.
+TEST(Distributed, StepsAreNearTheOracleOverRanks) {
+  for (const ParallelStrategyInfo& strategy : parallel_strategies()) {
+    ThreadRanks all(uneven_step, Mode::vanilla, {.strategy = strategy.strategy, .ranks = 3});
+    const Graph& graph = all.executable(0).graph();
+    std::vector<InterpreterInputs> inputs(3);
+    for (int rank = 0; rank < 3; ++rank) {
+      Executable& executable = all.executable(static_cast<size_t>(rank));
+      testing::fill_batch(executable, all.device(static_cast<size_t>(rank)), rank, 1);
+      for (Value value : graph.inputs()) {
+        const TensorView view = executable.input(graph.input_info(value).name);
+        const float* data = view.as<float>();
+        inputs[static_cast<size_t>(rank)][graph.name(value)].assign(
+            data, data + element_count(view.shape));
+      }
+    }
+    const auto expected = interpret_ranks(graph, inputs);
+    all.step(1);
+    for (size_t rank = 0; rank < 3; ++rank)
+      for (const Output& output : graph.outputs()) {
+        const TensorView view = all.executable(rank).output(output.name);
+        const std::vector<double>& values = expected[rank][graph.index(output.value)];
+        for (size_t i = 0; i < values.size(); ++i)
+          ASSERT_NEAR(view.as<float>()[i], values[i], 2e-5 * (1 + std::abs(values[i])))
+              << strategy.name << ", rank " << rank << ", " << output.name << " " << i;
+      }
+  }
+}
+
+TEST(Distributed, GraphsWithoutAnUpdateOrWithOtherRanksAreRefused) {
+  CpuDevice device({.threads = 1});
+  const Trace gradients = [](const Rewrite& forward) { return uneven_step(true, 1, forward); };
+  EXPECT_THROW(Executable(gradients, device, {.distribution = Distribution{}}), Error);
+  const Trace whole = [](const Rewrite& forward) { return uneven_step(false, 1, forward); };
+  Executable step(whole, device, {.distribution = Distribution{.ranks = 4}});
+  EXPECT_THROW(step.prepare(), Error) << "nobody to communicate with";
+}
+
 TEST(Distributed, ShardsTakeTheMemoryOfTheirRank) {
   const auto predicted = [](ParallelStrategy strategy, int ranks) {
     CpuDevice device({.threads = 1});
