@@ -27,6 +27,7 @@ FEWEST_ROUNDS = 5
 
 def step(strategy, options, folder):
     """The row of a fresh program as ddp.csv has it."""
+    folder = tempfile.mkdtemp(dir=folder)
     table = pathlib.Path(folder) / "row.csv"
     words = [options.binary, "ddp", *MODEL, "--strategy", strategy, "--bucket-mb", str(options.bucket_mb), "--ranks",
              str(options.ranks), "--threads", str(options.threads), "--backend", options.backend, "--impl", options.mode,

@@ -112,7 +112,7 @@ void HostEmitter::emit_pass(const ColumnPass& pass) {
       out_.line("float part_{} = {};", fold, is_max ? "-__builtin_inff()" : "0");
       if (is_max) out_.line("int nan_{} = 0;", fold);  // OpenMP's maximum may lose one
     }
-    out_.text(fmt::format("#pragma omp simd{}\n", clauses));
+    out_.text(fmt::format("#pragma omp simd simdlen(FOLD_LANES){}\n", clauses));
     out_.open("for (int64 c = begin; c < end; ++c)");
     emit_column_steps(pass);
     for (uint32_t fold : pass.folds) {

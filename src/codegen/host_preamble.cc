@@ -12,6 +12,14 @@ typedef unsigned char boolean;
 
 struct Operand { void* data; int64 column; const int64* rows; };
 
+// Lanes of a fold: without a number the compiler chooses by the widths of what else is in the loop,
+// and a sum would have other bits in another kernel.
+#ifdef __clang__
+#define FOLD_LANES 8
+#else
+#define FOLD_LANES 16
+#endif
+
 static inline unsigned bits_of(float x) { return __builtin_bit_cast(unsigned, x); }
 static inline float float_of(unsigned x) { return __builtin_bit_cast(float, x); }
 

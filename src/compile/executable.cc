@@ -53,6 +53,7 @@ Executable::Executable(const Trace& trace, Device& device, CompileOptions option
   Lowered lowered = lower(trace, options_);
   graph_ = std::move(lowered.graph);
   recognised_ = std::move(lowered.flash);
+  checkpoint_ = lowered.checkpoint;
   begin("plan");
   if (rungs().fuse)
     plan_fused();
@@ -156,6 +157,10 @@ std::string Executable::what_was_recognised() const {
       text += fmt::format("flash: '{}' became one attention node\n", node);
   for (const FlashRefusal& refusal : recognised_.refusals)
     text += fmt::format("flash: '{}' stayed as it was: {}\n", refusal.node, refusal.reason);
+  if (checkpoint_.runs > 0)
+    text +=
+        fmt::format("checkpoint: {} nodes of {} runs of {} blocks are computed again in backward\n",
+                    checkpoint_.recomputed, checkpoint_.runs, options_.checkpoint_blocks);
   if (recomputed_ > 0)
     text += fmt::format("recompute: {} results are computed again in backward {} {}\n", recomputed_,
                         plan_->peak() <= budget() ? "to fit" : "and yet it does not fit",

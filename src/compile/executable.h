@@ -54,7 +54,8 @@ class Executable {
   int64_t launches() const;
   int64_t eager_launches() const;                    // of the same graph without fusion
   size_t recomputed() const { return recomputed_; }  // results that are computed again to fit
-  std::vector<Cost> kernel_costs() const;            // one after the other
+  const CheckpointReport& checkpoint() const { return checkpoint_; }
+  std::vector<Cost> kernel_costs() const;  // one after the other
   std::vector<Cost> stage_costs() const;
   // Of the last run: what ranks did together, and when.
   const std::vector<CollectiveRun>& collectives() const;
@@ -116,6 +117,7 @@ class Executable {
   CompileOptions options_;
   Graph graph_;
   FlashReport recognised_;
+  CheckpointReport checkpoint_;
   std::unordered_map<std::string, Part> parts_;
   std::optional<Schedule> schedule_;
   std::optional<MemoryProfile> profile_;

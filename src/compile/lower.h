@@ -8,6 +8,7 @@
 
 #include "compile/ladder.h"
 #include "dist/communicator.h"
+#include "passes/checkpoint.h"
 #include "passes/distribute.h"
 #include "passes/flash.h"
 
@@ -29,6 +30,9 @@ struct CompileOptions {
   // What ranks do together; none: one rank alone.
   std::optional<Distribution> distribution = {};
   Communicator* communicator = nullptr;  // of the ranks; needed to run, and outlives what runs
+  // Activation checkpointing: backward computes so many blocks in a row again from what entered
+  // them; 0: it has everything that it reads.
+  int64_t checkpoint_blocks = 0;
   // What a fused one is fitted to by computing results again; none: the device's.
   std::optional<Bytes> budget = {};
   // Told what begins: "trace", "passes", "plan", "kernels".
@@ -39,7 +43,8 @@ struct CompileOptions {
 
 struct Lowered {
   Graph graph;
-  FlashReport flash;  // what became of attentions
+  FlashReport flash;            // what became of attentions
+  CheckpointReport checkpoint;  // what backward computes again
 };
 
 // Autocast and flash on the forward part, gradients as the trace takes them, then what only fused

@@ -9,6 +9,8 @@
 #include "base/closest.h"
 #include "base/error.h"
 #include "graph/scope.h"
+#include "graph/stages.h"
+#include "models/accumulate.h"
 #include "models/loss.h"
 
 namespace ridgeline {
@@ -103,14 +105,14 @@ ModelInputs model_inputs(Graph& graph, const TransformerConfig& config, DType dt
 }
 
 // The inputs that hold the parameters, as the forward pass has left them.
-std::vector<TrainedParameter> trained_inputs(Graph& graph, size_t parameters) {
-  std::vector<TrainedParameter> trained;
+std::vector<Tensor> trained_inputs(Graph& graph, size_t parameters) {
+  std::vector<Tensor> trained;
   size_t found = 0;
   for (Value value : graph.inputs()) {
     const InputInfo& input = graph.input_info(value);
     if (input.role != Role::parameter) continue;
     found += input.parts.size();
-    trained.push_back({Tensor(graph, value), {}});
+    trained.emplace_back(graph, value);
   }
   if (found != parameters)
     throw Error(ErrorKind::internal,
@@ -122,6 +124,75 @@ Value output_named(const Graph& graph, const std::string& name) {
   for (const Output& output : graph.outputs())
     if (output.name == name) return output.value;
   throw Error(ErrorKind::internal, fmt::format("the forward pass lost the output '{}'", name));
+}
+
+Graph forward_graph(const TransformerConfig& config, const TrainingOptions& options) {
+  Graph graph;
+  const auto [tokens, tables, weights] = model_inputs(graph, config, DType::f32);
+  const Tensor logits = transformer_logits(config, tokens, weights, tables, options.attention);
+  graph.mark_output("logits", logits.value());
+  if (options.forward_pass) graph = options.forward_pass(graph);
+  verify(graph);
+  return graph;
+}
+
+// A graph with the output "loss", and the gradients of that.
+struct TrainedGraph {
+  struct Pair {
+    Value value, gradient;
+  };
+  Graph graph;
+  Value loss;
+  std::vector<Pair> parameters;
+};
+
+// Forward and backward of one micro-batch, whose loss counts as a part of the batch's.
+TrainedGraph gradient_graph(const TransformerConfig& config, const TrainingOptions& options) {
+  TrainedGraph result;
+  Graph& graph = result.graph;
+  const auto [tokens, tables, model_weights] = model_inputs(graph, config, DType::f32);
+  const size_t parameters = model_weights.size();
+  const Tensor logits =
+      transformer_logits(config, tokens, model_weights, tables, options.attention);
+  const Tensor targets = input(graph, "targets", tokens.type());
+  Tensor loss = cross_entropy(logits, reshape(targets, {logits.shape()[0]})).named("loss");
+  graph.mark_output("loss", loss.value());
+  if (options.forward_pass) graph = options.forward_pass(graph);
+  result.loss = output_named(graph, "loss");
+  loss = Tensor(graph, result.loss);
+  const std::vector<Tensor> weights = trained_inputs(graph, parameters);
+
+  graph.begin_stage(std::string(kBackwardStage));
+  const double weight = options.loss_weight * micro_batch_weight(options.micro_batches);
+  const Tensor scale = !options.optimizer.loss_scaling ? scalar(loss, weight)
+                       : weight == 1                   ? loss_scale(graph)
+                                                       : loss_scale(graph) * weight;
+  const Cotangent cotangent{loss, expand(scale, loss.shape())};
+  const std::vector<Tensor> gradients = gradient({&cotangent, 1}, weights);
+  for (size_t i = 0; i < weights.size(); ++i)
+    result.parameters.push_back({weights[i].value(), gradients[i].value()});
+  return result;
+}
+
+// The same of a batch of so many times the size.
+TrainedGraph accumulated(const TrainedGraph& of, int64_t micro_batches) {
+  TrainedGraph whole;
+  std::vector<Value> summed = {of.loss};
+  for (const TrainedGraph::Pair& each : of.parameters) summed.push_back(each.gradient);
+  const auto is_batched = [](std::string_view input) {
+    return input == "tokens" || input == "targets";
+  };
+  const std::vector<Tensor> sums =
+      accumulate(whole.graph, of.graph, micro_batches, is_batched, summed);
+  whole.loss = (sums[0] * micro_batch_weight(micro_batches)).named("loss").value();
+  whole.graph.mark_output("loss", whole.loss);
+  for (size_t i = 0; i < of.parameters.size(); ++i) {
+    const std::string name = of.graph.node(of.parameters[i].value).name;
+    for (Value input : whole.graph.inputs())
+      if (whole.graph.node(input).name == name)
+        whole.parameters.push_back({input, sums[i + 1].value()});
+  }
+  return whole;
 }
 
 }  // namespace
@@ -220,33 +291,16 @@ Graph inference_graph(const TransformerConfig& config, const InferenceOptions& o
 }
 
 Graph training_graph(const TransformerConfig& config, const TrainingOptions& options) {
-  Graph graph;
-  const auto [tokens, tables, model_weights] = model_inputs(graph, config, DType::f32);
-  const size_t parameters = model_weights.size();
-
-  const Tensor logits =
-      transformer_logits(config, tokens, model_weights, tables, options.attention);
-  if (options.scenario == Scenario::forward) {
-    graph.mark_output("logits", logits.value());
-    if (options.forward_pass) graph = options.forward_pass(graph);
-    verify(graph);
-    return graph;
-  }
-  const Tensor targets = input(graph, "targets", tokens.type());
-  Tensor loss = cross_entropy(logits, reshape(targets, {logits.shape()[0]})).named("loss");
-  graph.mark_output("loss", loss.value());
-  if (options.forward_pass) graph = options.forward_pass(graph);
-  loss = Tensor(graph, output_named(graph, "loss"));
-  std::vector<TrainedParameter> trained = trained_inputs(graph, parameters);
-  std::vector<Tensor> weights;
-  for (const TrainedParameter& each : trained) weights.push_back(each.value);
-
-  graph.begin_stage("backward");
-  Tensor scale = scalar(loss, options.loss_weight);
-  if (options.optimizer.loss_scaling) scale = loss_scale(graph) * options.loss_weight;
-  const Cotangent cotangent{loss, expand(scale, loss.shape())};
-  const std::vector<Tensor> gradients = gradient({&cotangent, 1}, weights);
-  for (size_t i = 0; i < trained.size(); ++i) trained[i].gradient = gradients[i];
+  if (options.scenario == Scenario::forward) return forward_graph(config, options);
+  check_micro_batches(config.batch_size, options.micro_batches);
+  TransformerConfig micro_batch = config;
+  micro_batch.batch_size /= options.micro_batches;
+  TrainedGraph of = gradient_graph(micro_batch, options);
+  if (options.micro_batches > 1) of = accumulated(of, options.micro_batches);
+  Graph& graph = of.graph;
+  std::vector<TrainedParameter> trained;
+  for (const auto& [value, gradient] : of.parameters)
+    trained.push_back({Tensor(graph, value), Tensor(graph, gradient)});
   if (options.scenario == Scenario::forward_backward)
     for (const TrainedParameter& each : trained)
       mark_outputs(gradient_name(""), each.value, each.gradient);
@@ -255,7 +309,7 @@ Graph training_graph(const TransformerConfig& config, const TrainingOptions& opt
     add_adamw_step(graph, trained, options.optimizer);
   }
   verify(graph);
-  return graph;
+  return std::move(of.graph);
 }
 
 }  // namespace ridgeline

@@ -82,6 +82,9 @@ struct TrainingOptions {
   // Gradients are those of the loss times this: with 1 / n, sums over n equal batches are those of
   // the mean over all of them.
   double loss_weight = 1;
+  // Equal parts of the batch that go through forward and backward one after another; see
+  // accumulate(). Of the forward scenario, which has no gradients, nothing.
+  int64_t micro_batches = 1;
   // Applied to the forward graph before its gradient is taken: autocast, flash, pack. Keeps the
   // names of outputs, and all parameters, be they parts of other inputs.
   std::function<Graph(const Graph&)> forward_pass = {};
@@ -90,9 +93,9 @@ struct TrainingOptions {
 // Inputs: "tokens" and, for a loss, "targets", i32 [batch, context]; "rope.cos" and "rope.sin",
 // [context, head_dim / 2]; every parameter under its name; for a scaled loss the state of
 // its scale, kLossScaleInput, by which gradients are multiplied; those of add_adamw_step().
-// Outputs: those of the scenario and of add_adamw_step(). Stages: "forward", "backward",
-// "optimizer". Logits are an output of the forward scenario only: whoever trains gives them back as
-// soon as they are used.
+// Outputs: those of the scenario and of add_adamw_step(). Stages: "forward" and "backward", of each
+// micro-batch, and "optimizer". Logits are an output of the forward scenario only: whoever trains
+// gives them back as soon as they are used.
 Graph training_graph(const TransformerConfig& config, const TrainingOptions& options);
 
 }  // namespace ridgeline

@@ -168,8 +168,9 @@ double step_flops(const StepWorkload& workload) {
 
 void add_step_axes(Flags& flags, StepAxes* axes) {
   add_model_axes(flags, &axes->model);
-  for (const char* name : {"--model-size", "--context-length", "--precision", "--optimizer",
-                           "--max-norm", "--d-ff", "--layers", "--vocabulary"})
+  for (const char* name :
+       {"--model-size", "--context-length", "--precision", "--optimizer", "--max-norm", "--d-ff",
+        "--layers", "--vocabulary", "--accumulate", "--checkpoint-blocks"})
     flags.at(name).rules.excludes = {kAttention};
   Flag& scenario = flags.at("--scenario");
   scenario.help += "; of attention fwd-bwd unless given";
@@ -197,6 +198,13 @@ void add_step_axes(Flags& flags, StepAxes* axes) {
 std::vector<StepWorkload> workloads_of(const StepAxes& axes) {
   if (axes.attention) return attention_workloads(axes);
   const std::vector<Runner> runners = runners_of(axes);
+  for (const Runner& runner : runners)
+    if (!runner.peer.empty() && (axes.model.micro_batches > 1 || axes.model.checkpoint_blocks > 0))
+      throw Error(ErrorKind::usage,
+                  fmt::format("--accumulate and --checkpoint-blocks are about our own steps, and "
+                              "--impl {} is another library's",
+                              runner.peer),
+                  "leave one of them out");
   ModelAxes models = axes.model;
   models.modes = {std::string(info(Mode::vanilla).name)};
   std::vector<StepWorkload> workloads;

@@ -113,7 +113,7 @@ TEST(DdpRanks, OfWhichOneIsKilledEndWithExitCodeFourAndItsName) {
   for (const size_t victim : {0, 1, 2}) {
     const Sandbox sandbox;
     ChildProcess study(
-        Arguments{RIDGELINE_BINARY} + tiny_ddp({"--backend", "gloo", "--ranks", "3", "-r", "200000",
+        Arguments{RIDGELINE_BINARY} + tiny_ddp({"--backend", "gloo", "--ranks", "3", "-r", "20000",
                                                 "--results-dir", (sandbox / "results").string()}),
         {.merge_errors = true});
     std::vector<int> ranks;

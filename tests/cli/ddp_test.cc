@@ -38,7 +38,7 @@ TEST(DdpPredict, GivesTheFiguresOfTheAssignment) {
                                    without_cuda());
   ASSERT_EQ(run.exit_code, 0) << run.err;
   for (const char* figure :
-       {"219.8 G parameters", "3517578215424", "3.52 TB in all: the memory of 38 devices",
+       {"219.8 G parameters", "1758789107712", "3.52 TB in all: the memory of 38 devices",
         "17.5 MB per token in bf16", "below 95.0 GB from 46 ranks on",
         "from 320 tokens per rank on, a batch of 20445 tokens", "20.8 tensor-parallel ranks"})
     EXPECT_TRUE(contains(run.out, figure)) << figure << "\n" << run.out;

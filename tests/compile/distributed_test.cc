@@ -135,6 +135,42 @@ TEST(Distributed, WhatIsSentIsWhatTheGraphCosts) {
   }
 }
 
+// Gradient accumulation is the same arithmetic: what n ranks do with their batches, one rank does
+// with n micro-batches, and both can be combined.
+TEST(Distributed, AccumulatedMicroBatchesEqualRanks) {
+  const auto make = [](int64_t batch, int64_t micro_batches) {
+    return [=](bool, double loss_weight, const Rewrite& forward) {
+      TransformerConfig config = testing::tiny_transformer();
+      config.batch_size = batch;
+      return training_graph(config, {.optimizer = testing::kOptimizer,
+                                     .loss_weight = loss_weight,
+                                     .micro_batches = micro_batches,
+                                     .forward_pass = forward});
+    };
+  };
+  for (const ParallelStrategyInfo& strategy : parallel_strategies()) {
+    ThreadRanks together(make(2, 1), Mode::vanilla, {.strategy = strategy.strategy, .ranks = 2});
+    ThreadRanks alone(make(4, 2), Mode::vanilla, {.strategy = strategy.strategy, .ranks = 1});
+    for (int step = 1; step <= 3; ++step) {
+      together.step(step);
+      // The batch of one rank is that of the two, one behind the other.
+      testing::fill_batch(alone.executable(0), alone.device(0), 0, step);
+      for (const char* name : {"tokens", "targets"}) {
+        std::vector<int32_t> both;
+        for (size_t rank = 0; rank < 2; ++rank) {
+          const TensorView part = together.executable(rank).input(name);
+          const auto* ids = part.as<int32_t>();
+          both.insert(both.end(), ids, ids + element_count(part.shape));
+        }
+        alone.device(0).upload(alone.executable(0).input(name), both.data());
+      }
+      alone.executable(0).run();
+      expect_same_bits(together.weights(0), alone.weights(0),
+                       fmt::format("{}, step {}", strategy.name, step));
+    }
+  }
+}
+
 // Compiled gradients are written where their bucket has them: no kernel copies them there.
 TEST(Distributed, CompiledBucketsAreFilledWithoutACopy) {
   CpuDevice device({.threads = 1});

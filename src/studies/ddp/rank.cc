@@ -129,6 +129,7 @@ Trace ddp_trace(const DdpWorkload& workload) {
                           {.scenario = Scenario::full_step,
                            .optimizer = optimizer_of(workload.model, kDdpOptimizer),
                            .loss_weight = 1.0 / workload.distribution.ranks,
+                           .micro_batches = workload.model.micro_batches,
                            .forward_pass = forward});
   };
 }

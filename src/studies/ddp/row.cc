@@ -21,8 +21,6 @@ Record DdpRunner::describe(const DdpWorkload& workload, const Record& blank) con
   of_row["mode"] = info(workload.model.mode).name;
   of_row["ranks"] = how.ranks;
   of_row["backend"] = workload.backend;
-  if (how.strategy == ParallelStrategy::bucketed)
-    of_row["bucket_mb"] = static_cast<double>(how.bucket.count) / 1e6;
   Record record = describe_row({.study = "ddp",
                                 .implementation = info(how.strategy).name,
                                 .workload = of_row,
@@ -32,6 +30,8 @@ Record DdpRunner::describe(const DdpWorkload& workload, const Record& blank) con
   record.device = "cpu";
   record.settings["launcher"] = groups_.launcher();
   record.settings["threads"] = workload.threads;
+  if (how.strategy == ParallelStrategy::bucketed)
+    record.settings["bucket_mb"] = how.bucket.count / 1'000'000;
   return record;
 }
 

@@ -31,7 +31,7 @@ Chart step_chart(const std::vector<const Record*>& rows) {
       if (ms > 0)
         chart.series[static_cast<size_t>(series)].points.push_back(
             {at, ms, quantity_text(Quantity::milliseconds, ms)});
-    const std::string bucket = text_at(record->workload, "bucket_mb");
+    const std::string bucket = text_at(record->settings, "bucket_mb");
     chart.categories.push_back(shown(bucket.empty()
                                          ? record->implementation
                                          : fmt::format("{} {} MB", record->implementation, bucket),

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/print.h"
 #include "base/units.h"
+#include "models/accumulate.h"
 #include "studies/ddp/predict.h"
 #include "studies/ddp/predict_flags.h"
 #include "studies/ddp/row.h"
@@ -42,8 +43,7 @@ class Ddp final : public Study {
               "bytes of a bucket, in units of 1e6 (default: 25, on paper the best by latency and "
               "bandwidth)",
               {.range = FlagRange{1, 1 << 20}});
-    flags.add("--accumulate", &micro_batches_, "micro-batches that a step's batch is cut into",
-              {.shows_default = true, .range = FlagRange{1, 1 << 16}});
+    add_accumulate(flags, &axes_.micro_batches);
     flags.add("--precision", &axes_.precisions, "fp32 or mixed, of what is measured",
               {.shows_default = true, .choices = {"fp32", "mixed"}, .only_choices = true});
     flags.add("--impl,--mode", &axes_.modes,
@@ -81,15 +81,11 @@ class Ddp final : public Study {
           fmt::format("{} is about one model, but --model-size is {} and --context-length {}",
                       kPredict, fmt::join(axes_.sizes, ","), fmt::join(axes_.context_lengths, ",")),
           "choose one of each");
-    if (axes_.batch_size % micro_batches_ != 0)
-      throw Error(ErrorKind::usage,
-                  fmt::format("--accumulate {} does not divide --batch-size {}", micro_batches_,
-                              axes_.batch_size),
-                  "choose a divisor");
+    check_micro_batches(axes_.batch_size, axes_.micro_batches);
     options_ = predict_options(predict_);
     options_.batch_size = axes_.batch_size;
     options_.context_length = axes_.context_lengths.front();
-    options_.micro_batches = micro_batches_;
+    options_.micro_batches = axes_.micro_batches;
     options_.ranks = ranks_.gave_ranks() ? ranks_.ranks() : std::vector<int64_t>{8};
     if (bucket_mb_.size() > 1)
       throw Error(ErrorKind::usage, fmt::format("{} takes one size of buckets", kPredict));
@@ -128,7 +124,8 @@ class Ddp final : public Study {
           return fmt::format(
               "ridgeline ddp{}{} --batch-size {}{} --ranks {} --backend {} --strategy {}{}",
               shared_words(run, shared), to_command(workload.model), axes_.batch_size,
-              to_command(axes_.overrides), how.ranks, workload.backend, info(how.strategy).name,
+              to_command(axes_.overrides) + accumulate_words(), how.ranks, workload.backend,
+              info(how.strategy).name,
               how.strategy == ParallelStrategy::bucketed
                   ? fmt::format(" --bucket-mb {}", how.bucket.count / 1'000'000)
                   : std::string());
@@ -168,10 +165,13 @@ class Ddp final : public Study {
     if (is_linear_blocks())
       throw Error(ErrorKind::usage, fmt::format("{} is a model on paper", kLinearBlocksSize),
                   fmt::format("add {}", kPredict));
-    if (micro_batches_ != 1)
-      throw Error(ErrorKind::usage, "--accumulate is measured with one micro-batch alone",
-                  fmt::format("add {}, or leave it", kPredict));
+    check_micro_batches(axes_.batch_size, axes_.micro_batches);
     workloads_of(axes_);  // throws for sizes that make no model
+  }
+
+  std::string accumulate_words() const {
+    return axes_.micro_batches > 1 ? fmt::format(" --accumulate {}", axes_.micro_batches)
+                                   : std::string();
   }
 
   DdpMatrix matrix() const {
@@ -188,9 +188,9 @@ class Ddp final : public Study {
     for (const ModelWorkload& model : workloads_of(axes_)) models += to_command(model);
     return fmt::format(
         "ddp{} --batch-size {}{} --strategy {} --bucket-mb {} --backend {} --threads {}{}", models,
-        axes_.batch_size, to_command(axes_.overrides), fmt::join(strategies_, ","),
-        fmt::join(bucket_mb_, ","), fmt::join(ranks_.asked_backends, ","), shared.device.threads,
-        to_command(run.protocol));
+        axes_.batch_size, to_command(axes_.overrides) + accumulate_words(),
+        fmt::join(strategies_, ","), fmt::join(bucket_mb_, ","),
+        fmt::join(ranks_.asked_backends, ","), shared.device.threads, to_command(run.protocol));
   }
 
   TransformerConfig config() const { return workloads_of(axes_).front().config; }
@@ -212,7 +212,6 @@ class Ddp final : public Study {
   RankFlags ranks_{{2}};  // outlives the runner
   Words strategies_;
   std::vector<int64_t> bucket_mb_;
-  int64_t micro_batches_ = 1;
   std::optional<DdpRunner> runner_;
   PredictFlags predict_;
   PredictOptions options_;

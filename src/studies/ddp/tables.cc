@@ -33,7 +33,7 @@ std::optional<double> metric_number(const Record& record, const char* key) {
 std::string ddp_key(const Record& record) {
   std::string key = record.machine.fingerprint;
   for (const char* part : {"model_size", "num_params", "context_length", "batch_size", "precision",
-                           "mode", "ranks", "backend"})
+                           "mode", "ranks", "backend", "micro_batches"})
     key += '\n' + text_of(record.workload, part);
   return key + '\n' + text_of(record.settings, "threads") + text_of(record.settings, "launcher") +
          text_of(record.settings, "seed");
@@ -46,7 +46,7 @@ std::string ddp_place(const Record& record) {
 }
 
 std::string strategy_text(const Record& record) {
-  const std::string bucket = text_of(record.workload, "bucket_mb");
+  const std::string bucket = text_of(record.settings, "bucket_mb");
   return bucket.empty() ? record.implementation
                         : fmt::format("{} {} MB", record.implementation, bucket);
 }
@@ -153,7 +153,7 @@ Table ddp_csv(std::span<const Record> records) {
          {"model_size", "precision", "mode", "batch_size", "context_length", "ranks"})
       row.push_back(text_of(record->workload, key));
     row.push_back(text_of(record->settings, "threads"));
-    row.push_back(text_of(record->workload, "bucket_mb"));
+    row.push_back(text_of(record->settings, "bucket_mb"));
     for (auto which :
          {&Statistics::median_ms, &Statistics::median_low_ms, &Statistics::median_high_ms})
       row.push_back(cell(statistic(*record, kDdpStep, which)));

@@ -44,6 +44,7 @@ Json to_json(const DdpWorkload& workload) {
   Json json = {{"model", workload.model.config.name},
                {"precision", info(workload.model.precision).name},
                {"mode", info(workload.model.mode).name},
+               {"micro_batches", workload.model.micro_batches},
                {"strategy", info(workload.distribution.strategy).name},
                {"bucket_bytes", workload.distribution.bucket.count},
                {"ranks", workload.distribution.ranks},
@@ -60,6 +61,7 @@ DdpWorkload ddp_workload(const Json& json) {
     workload.model.config.*each.size = json[each.key].get<int64_t>();
   workload.model.precision = parse_model_precision(json["precision"].text());
   workload.model.mode = parse_mode(json["mode"].text());
+  workload.model.micro_batches = json["micro_batches"].get<int64_t>();
   workload.distribution = {.strategy = parse_parallel_strategy(json["strategy"].text()),
                            .ranks = json["ranks"].get<int>(),
                            .bucket = Bytes{json["bucket_bytes"].get<int64_t>()}};

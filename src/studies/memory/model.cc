@@ -7,6 +7,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "graph/stages.h"
+
 namespace ridgeline {
 namespace {
 
@@ -69,6 +71,32 @@ std::vector<bool> parameter_gradients(const Graph& graph) {
   return marked;
 }
 
+// By node: those of forward, and those that backward computes again. These begin with a pointwise
+// node that says so, and read nothing else of backward.
+std::vector<bool> computed_in_forward(const Graph& graph) {
+  std::vector<bool> computed = nodes_of_stages(graph, kForwardStage);
+  std::vector<bool> again(graph.nodes().size(), false);
+  for (uint32_t number = 0; number < graph.nodes().size(); ++number) {
+    const Node& node = graph.nodes()[number];
+    if (computed[number]) continue;
+    bool any = std::holds_alternative<Again>(node.attributes.detail), all = true;
+    for (Value input : node.inputs) {
+      any = any || again[input.node];
+      all = all && (computed[input.node] || info(graph.node(input).op).kind == OpClass::leaf);
+    }
+    computed[number] = again[number] = any && all;
+  }
+  return computed;
+}
+
+// After the last backward: the beginning of the optimizer, or the end.
+size_t last_backward(const std::vector<Stage>& stages) {
+  size_t last = 0;
+  for (size_t stage = 0; stage < stages.size(); ++stage)
+    if (stages[stage].name == kBackwardStage) last = stage;
+  return last;
+}
+
 // The arena of a plan, moment by moment.
 class Arena {
  public:
@@ -124,7 +152,7 @@ std::span<const MemoryKindInfo> memory_kinds() {
 
 std::vector<MemoryKind> memory_kinds_of(const Graph& graph) {
   const std::vector<bool> is_gradient = parameter_gradients(graph);
-  const uint32_t forward_end = graph.stages().front().end;
+  const std::vector<bool> is_activation = computed_in_forward(graph);
   std::vector<MemoryKind> kinds(graph.value_count());
   for (uint32_t number = 0; number < graph.nodes().size(); ++number) {
     const Node& node = graph.nodes()[number];
@@ -136,8 +164,8 @@ std::vector<MemoryKind> memory_kinds_of(const Graph& graph) {
       kinds[index] = node.op == Op::input    ? kind_of_input(graph.input_info({number, 0}).role)
                      : casts_parameter       ? MemoryKind::copies
                      : is_gradient[index]    ? MemoryKind::gradients
-                     : number >= forward_end ? MemoryKind::activation_gradients
-                                             : MemoryKind::activations;
+                     : is_activation[number] ? MemoryKind::activations
+                                             : MemoryKind::activation_gradients;
     }
   }
   return kinds;
@@ -158,7 +186,7 @@ ModelMemory account_model(const Graph& graph, const Schedule& schedule,
     return sum;
   };
   const std::vector<Stage>& stages = schedule.stages;
-  const size_t backward = std::min<size_t>(1, stages.size() - 1);
+  const size_t backward = last_backward(stages);
   ModelMemory memory{.at_peak = held(profile.at_peak()),
                      .worst_moment = {},
                      .at_begin = held(profile.alive_before(0)),
@@ -195,7 +223,7 @@ ModelMemory account_model(const Graph& graph, const Plan& plan) {
                      .worst_moment = fmt::format("{} of {}", kernel, plan.stages[group.stage].name),
                      .at_begin = inputs,
                      .before_backward = after_stage(0),
-                     .after_backward = after_stage(1)};
+                     .after_backward = after_stage(last_backward(plan.stages))};
   memory.at_peak[MemoryKind::gaps] = plan.peak() - memory.peak();
   return memory;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 
@@ -66,10 +67,28 @@ class Alternatives {
   Alternatives(const ModelMemoryRow& row, Device& device, const AdamWOptions& optimizer)
       : row_(row), device_(device), optimizer_(optimizer) {}
 
-  ModelMemory memory(Mode mode, int64_t context_length, Bytes budget = kUnlimited) const {
+  ModelMemory memory(Mode mode, int64_t context_length) const {
     ModelWorkload workload = row_.workload;
     workload.mode = mode;
     workload.config.context_length = context_length;
+    return memory(workload, kUnlimited);
+  }
+  // Of the row's model, by other means than the row's.
+  struct Means {
+    Mode mode = Mode::compiled;
+    int64_t checkpoint_blocks = 0;
+    int64_t micro_batches = 1;
+    Bytes budget = kUnlimited;
+  };
+  ModelMemory memory(const Means& means) const {
+    ModelWorkload workload = row_.workload;
+    workload.mode = means.mode;
+    workload.checkpoint_blocks = means.checkpoint_blocks;
+    workload.micro_batches = means.micro_batches;
+    return memory(workload, means.budget);
+  }
+
+  ModelMemory memory(const ModelWorkload& workload, Bytes budget) const {
     CompileOptions options = model_options(workload, device_);
     options.budget = budget;
     return model_memory(
@@ -111,21 +130,48 @@ class Alternatives {
                                      info(row_.scenario).name),
                 .columns = {"method", "saved for backward", "peak", "peak against vanilla", "fits"},
                 .rows = {}};
-    const int64_t here = row_.workload.config.context_length;
-    const ModelMemory vanilla = memory(Mode::vanilla, here);
-    const auto add = [&](const char* method, const ModelMemory& memory) {
+    const ModelMemory vanilla = memory({.mode = Mode::vanilla});
+    const auto add = [&](const std::string& method, const ModelMemory& memory) {
       table.rows.push_back({method, to_string(memory.saved()), to_string(memory.peak()),
                             share(memory.peak(), vanilla.peak()),
                             memory.peak() <= device_.ledger().budget() ? "yes" : "no"});
     };
     add("vanilla", vanilla);
-    add("compiled: flash, fused, one arena", memory(Mode::compiled, here));
-    if (row_.scenario != Scenario::forward)
-      add("compiled, cheap results computed again", memory(Mode::compiled, here, Bytes{0}));
-    return to_text(table);
+    add("compiled: flash, fused, one arena", memory(Means{}));
+    if (row_.scenario == Scenario::forward) return to_text(table);
+    add("compiled, cheap results computed again", memory({.budget = Bytes{0}}));
+    add("vanilla, every block checkpointed",
+        memory({.mode = Mode::vanilla, .checkpoint_blocks = 1}));
+    add("compiled, every block checkpointed", memory({.checkpoint_blocks = 1}));
+    if (const int64_t blocks = balanced_blocks(); blocks > 1)
+      add(fmt::format("compiled, every {} blocks checkpointed", blocks),
+          memory({.checkpoint_blocks = blocks}));
+    for (const int64_t parts : {2, 4})
+      if (row_.workload.config.batch_size % parts == 0)
+        add(fmt::format("compiled, {} micro-batches", parts), memory({.micro_batches = parts}));
+    std::string text = to_text(table);
+    const double flops = model_forward_flops(row_.workload.config);
+    const double of_head = head_flops(row_.workload.config);
+    text += fmt::format(
+        "Checkpointing computes the forward pass of all blocks twice: {:.1f} % more FLOPs of "
+        "forward "
+        "and backward.\n",
+        100 * (flops - of_head) / (3 * flops));
+    return text;
   }
 
  private:
+  // As many blocks in a run as there are runs: what enters runs and what one run has are balanced.
+  int64_t balanced_blocks() const {
+    return std::lround(std::sqrt(static_cast<double>(row_.workload.config.layers)));
+  }
+
+  // Of the product that gives logits, in forward: no block has it.
+  static double head_flops(const TransformerConfig& config) {
+    return 2.0 * static_cast<double>(config.batch_size * config.context_length) *
+           static_cast<double>(config.d_model * config.vocabulary);
+  }
+
   bool is_beyond_counting(int64_t context_length) const {
     const TransformerConfig& config = row_.workload.config;
     const auto heads = static_cast<double>(config.batch_size * config.heads);

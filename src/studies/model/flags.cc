@@ -94,7 +94,18 @@ void add_model_axes(Flags& flags, ModelAxes* axes) {
   flags.add("--loss-scale", &axes->loss_scale,
             "mixed-fp16: dynamic (65536 at first), or a number that stays; 1 is none",
             {.shows_default = true, .check = {not_a_loss_scale, "SCALE"}});
+  add_accumulate(flags, &axes->micro_batches);
+  flags.add("--checkpoint-blocks", &axes->checkpoint_blocks,
+            "steps with gradients: keep only what enters each run of so many blocks, and compute "
+            "the rest again in backward; 0 keeps all",
+            {.shows_default = true, .range = FlagRange{0, 1 << 20}});
   add_overrides(flags, axes);
+}
+
+void add_accumulate(Flags& flags, int64_t* micro_batches) {
+  flags.add("--accumulate", micro_batches,
+            "micro-batches that the batch of a step is cut into; their gradients add up",
+            {.shows_default = true, .range = FlagRange{1, 1 << 16}});
 }
 
 void add_model_sizes(Flags& flags, ModelAxes* axes) {
@@ -108,6 +119,8 @@ std::vector<ModelWorkload> workloads_of(const ModelAxes& axes) {
                      .batch_size = axes.batch_size,
                      .precisions = {},
                      .modes = {},
+                     .micro_batches = axes.micro_batches,
+                     .checkpoint_blocks = axes.checkpoint_blocks,
                      .overrides = axes.overrides};
   for (const std::string& text : axes.precisions)
     matrix.precisions.push_back(parse_model_precision(text));
@@ -156,6 +169,9 @@ std::string to_command(const ModelAxes& axes) {
   std::string command = fmt::format(" --batch-size {} --scenario", axes.batch_size);
   for (const std::string& scenario : axes.scenarios) command += " " + scenario;
   command += to_command(axes.overrides);
+  if (axes.micro_batches > 1) command += fmt::format(" --accumulate {}", axes.micro_batches);
+  if (axes.checkpoint_blocks > 0)
+    command += fmt::format(" --checkpoint-blocks {}", axes.checkpoint_blocks);
   if (axes.optimizer != "cs336") command += " --optimizer " + axes.optimizer;
   if (axes.max_norm > 0) command += fmt::format(" --max-norm {}", axes.max_norm);
   if (axes.loss_scale != kDynamic) command += " --loss-scale " + axes.loss_scale;

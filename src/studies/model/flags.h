@@ -20,11 +20,16 @@ struct ModelAxes {
   std::string optimizer = "cs336";
   double max_norm = 0;                 // see AdamWOptions
   std::string loss_scale = "dynamic";  // or a number
+  int64_t micro_batches = 1;
+  int64_t checkpoint_blocks = 0;  // 0: none
 };
 
 void add_model_axes(Flags& flags, ModelAxes* axes);
 // Of these only which models: --model-size, --context-length, --batch-size and what overrides them.
 void add_model_sizes(Flags& flags, ModelAxes* axes);
+
+// --accumulate: micro-batches that a step's batch is cut into.
+void add_accumulate(Flags& flags, int64_t* micro_batches);
 
 // Throw usage errors for names that there are not.
 std::vector<ModelWorkload> workloads_of(const ModelAxes& axes);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "cost/cost.h"
+#include "graph/stages.h"
 #include "studies/device_facts.h"
 
 namespace ridgeline {
@@ -69,9 +70,16 @@ void add_costs(const ModelWorkload& workload, const Executable& executable, cons
     return PhaseCost{static_cast<int64_t>(flops), static_cast<int64_t>(exact.macs),
                      Bytes{static_cast<int64_t>(exact.bytes)}};
   };
-  const std::vector<Cost> stages = executable.stage_costs();
-  facts.forward = phase(stages[0], forward);
-  if (stages.size() > 1) facts.backward = phase(stages[1], 2 * forward);
+  const std::vector<Stage> stages = executable.graph().stages();
+  const std::vector<Cost> costs = executable.stage_costs();
+  const auto of_stages = [&](std::string_view name) {  // of all micro-batches
+    Cost sum;
+    for (size_t i = 0; i < stages.size(); ++i)
+      if (stages[i].name == name) sum += costs[i];
+    return sum;
+  };
+  facts.forward = phase(of_stages(kForwardStage), forward);
+  if (stages.size() > 1) facts.backward = phase(of_stages(kBackwardStage), 2 * forward);
   facts.convention += "; macs and bytes count what ran, kernel by kernel";
   record.cost = facts;
   (*record.metrics)["arithmetic"] = arithmetic_metrics(executable.graph(), device);

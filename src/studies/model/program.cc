@@ -13,17 +13,18 @@ AdamWOptions optimizer_of(const ModelWorkload& workload, AdamWOptions optimizer)
 }
 
 Trace model_trace(const ModelWorkload& workload, Scenario scenario, const AdamWOptions& wanted) {
-  return [=, config = workload.config,
+  return [=, config = workload.config, micro_batches = workload.micro_batches,
           optimizer = optimizer_of(workload, wanted)](const Rewrite& forward) {
     return training_graph(config, {.scenario = scenario,
                                    .attention = AttentionForm::plain,
                                    .optimizer = optimizer,
+                                   .micro_batches = micro_batches,
                                    .forward_pass = forward});
   };
 }
 
 CompileOptions model_options(const ModelWorkload& workload) {
-  CompileOptions options{.mode = workload.mode};
+  CompileOptions options{.mode = workload.mode, .checkpoint_blocks = workload.checkpoint_blocks};
   if (const DType products = info(workload.precision).products; products != DType::f32)
     options.products = products;
   return options;

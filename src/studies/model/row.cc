@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/print.h"
+#include "graph/stages.h"
 #include "studies/busy_time.h"
 #include "studies/device_facts.h"
 #include "studies/expected_time.h"
@@ -233,6 +234,7 @@ void ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, 
   int64_t step = 0;
   // One that is timed part by part is launched so, too: a launch graph for each of its parts.
   const std::vector<std::function<void()>> parts = parts_of(executable);
+  const std::vector<Stage> stages = executable.graph().stages();
   const bool scales_loss = executable.has_input(kLossScaleInput);
   LossScale loss_scale;
   FirstSteps first_steps(device_);
@@ -293,7 +295,10 @@ void ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, 
              [&](std::span<double> phase_ms) {
                const std::vector<double> parts_ms = run_step();
                phase_ms[0] = std::accumulate(parts_ms.begin(), parts_ms.end(), 0.0);
-               if (phase_ms.size() > 1) phase_ms[1] = parts_ms.back();
+               if (phase_ms.size() == 1) return;
+               phase_ms[1] = 0;
+               for (size_t part = 0; part < parts_ms.size(); ++part)
+                 if (stages[part].name == kBackwardStage) phase_ms[1] += parts_ms[part];
              });
   if (!memory.peak) watch.after_run(memory);
   memory.predicted_peak = executable.predicted_peak();

@@ -6,6 +6,7 @@
 
 #include "base/closest.h"
 #include "base/error.h"
+#include "models/accumulate.h"
 
 namespace ridgeline {
 namespace {
@@ -77,6 +78,7 @@ Scenario parse_scenario(std::string_view name) {
 }
 
 std::vector<ModelWorkload> expand_matrix(const ModelMatrix& matrix) {
+  check_micro_batches(matrix.batch_size, matrix.micro_batches);
   std::vector<ModelWorkload> workloads;
   std::vector<Mode> modes = matrix.modes;
   std::sort(modes.begin(), modes.end());
@@ -88,24 +90,34 @@ std::vector<ModelWorkload> expand_matrix(const ModelMatrix& matrix) {
         config.batch_size = matrix.batch_size;
         config.context_length = context_length;
         transformer_parameters(config);  // throws for what makes no model
-        for (const Mode mode : modes) workloads.push_back({config, precision, mode, size});
+        for (const Mode mode : modes)
+          workloads.push_back(
+              {config, precision, mode, size, matrix.micro_batches, matrix.checkpoint_blocks});
       }
   return workloads;
 }
 
 Json workload_json(const ModelWorkload& workload) {
   const TransformerConfig& config = workload.config;
-  return {{"model_size", config.name},       {"context_length", config.context_length},
-          {"batch_size", config.batch_size}, {"precision", info(workload.precision).name},
-          {"d_model", config.d_model},       {"d_ff", config.d_ff},
-          {"layers", config.layers},         {"heads", config.heads},
-          {"vocabulary", config.vocabulary}, {"num_params", parameter_count(config)}};
+  Json json = {{"model_size", config.name},       {"context_length", config.context_length},
+               {"batch_size", config.batch_size}, {"precision", info(workload.precision).name},
+               {"d_model", config.d_model},       {"d_ff", config.d_ff},
+               {"layers", config.layers},         {"heads", config.heads},
+               {"vocabulary", config.vocabulary}, {"num_params", parameter_count(config)}};
+  if (workload.micro_batches > 1) json["micro_batches"] = workload.micro_batches;
+  if (workload.checkpoint_blocks > 0) json["checkpoint_blocks"] = workload.checkpoint_blocks;
+  return json;
 }
 
 std::string label(const ModelWorkload& workload) {
   const TransformerConfig& config = workload.config;
-  return fmt::format("{} context={} batch={} {}, {}", config.name, config.context_length,
-                     config.batch_size, info(workload.precision).name, info(workload.mode).name);
+  std::string how;
+  if (workload.micro_batches > 1) how += fmt::format(" in {} parts", workload.micro_batches);
+  if (workload.checkpoint_blocks > 0)
+    how += fmt::format(" checkpoint={}", workload.checkpoint_blocks);
+  return fmt::format("{} context={} batch={}{} {}, {}", config.name, config.context_length,
+                     config.batch_size, how, info(workload.precision).name,
+                     info(workload.mode).name);
 }
 
 double model_forward_flops(const TransformerConfig& config) {

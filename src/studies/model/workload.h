@@ -39,7 +39,9 @@ struct ModelWorkload {
   TransformerConfig config;
   ModelPrecision precision = ModelPrecision::fp32;
   Mode mode = Mode::vanilla;
-  std::string size = {};  // the named size that gave what was not overridden
+  std::string size = {};          // the named size that gave what was not overridden
+  int64_t micro_batches = 1;      // of a step, see TrainingOptions
+  int64_t checkpoint_blocks = 0;  // see CompileOptions
 };
 
 // Sizes that take the place of a named model's own; 0: its own.
@@ -61,6 +63,8 @@ struct ModelMatrix {
   int64_t batch_size = 4;
   std::vector<ModelPrecision> precisions = {ModelPrecision::fp32};
   std::vector<Mode> modes = {Mode::vanilla, Mode::compiled};
+  int64_t micro_batches = 1;
+  int64_t checkpoint_blocks = 0;
   // A size that is overridden is called "custom-small", or "custom" where nothing of it is left.
   ModelOverrides overrides = {};
 };

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "models/accumulate.h"
 #include "studies/model/inputs.h"
 
 namespace ridgeline {
@@ -66,7 +67,7 @@ const TransformerConfig& trained_model() {
 TrainingResult train(const TrainingRun& run, Device& device,
                      const std::function<bool()>& interrupted) {
   // What the loss is multiplied by anyway; AdamW does not see it, as the optimizer divides by it.
-  constexpr double kWeight = 1.0 / kMicroBatches;
+  constexpr double kWeight = micro_batch_weight(kMicroBatches);
   const TrainingVariantInfo& variant = info(run.variant);
   const TransformerConfig& config = trained_model();
   const ModelWorkload workload{config, variant.precision, run.mode};
