@@ -31,8 +31,8 @@ LAUNCH = {"openmpi": ["mpirun.openmpi", "--oversubscribe", "--allow-run-as-root"
 
 
 def request(backend, ranks, size, samples):
-    """What rank 0 of `ridgeline comm-rank` reads in a line (src/studies/comm/rank.h)."""
-    return json.dumps({"collective": "all-reduce", "bytes": size, "ranks": ranks, "dtype": "fp32", "backend": backend,
+    """What rank 0 of `ridgeline study-rank` reads in a line (src/studies/comm/rank.h)."""
+    return json.dumps({"task": "comm", "collective": "all-reduce", "bytes": size, "ranks": ranks, "dtype": "fp32", "backend": backend,
                        "warmups": WARMUPS, "min_warmup_s": 0, "iterations": samples, "time_budget_s": 0,
                        "min_iterations": 1, "target_precision": 0.01, "verify": False})
 
@@ -60,7 +60,7 @@ class Group:
 class Ours(Group):
     def __init__(self, backend, ranks, folder):
         self.backend, self.ranks = backend, ranks
-        super().__init__(ranks, [BINARY, "comm-rank"], lambda rank: {
+        super().__init__(ranks, [BINARY, "study-rank"], lambda rank: {
             "RIDGELINE_RANK": str(rank), "RIDGELINE_WORLD_SIZE": str(ranks), "RIDGELINE_ADDRESS": "127.0.0.1",
             "RIDGELINE_PORT_FILE": f"{folder}/port{ranks}", "RIDGELINE_RUN_ID": folder})
 
@@ -127,7 +127,7 @@ class Launched:
             return [float(ms) for ms in out.split()[1:]]
         asked = json.loads(request(self.backend, self.ranks, size, samples))
         asked["min_warmup_s"] = 0.05  # as mpi_loop.c
-        out = subprocess.run([*self.launch, BINARY, "comm-rank"], input=json.dumps(asked) + "\n", check=True,
+        out = subprocess.run([*self.launch, BINARY, "study-rank"], input=json.dumps(asked) + "\n", check=True,
                              capture_output=True, text=True).stdout
         return json.loads(out.splitlines()[-1])["series"]["slowest_rank"]["samples_ms"]
 

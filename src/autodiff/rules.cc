@@ -231,6 +231,9 @@ constexpr OpTable<GradientRule> kRules = {
        const Range& range = std::get<Range>(c.node.attributes.detail);
        return {slice(c.d_output, range.axis, range.begin, range.end)};
      }},
+    {Op::all_reduce, nullptr},
+    {Op::reduce_scatter, nullptr},
+    {Op::all_gather, nullptr},
 };
 
 }  // namespace

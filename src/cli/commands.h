@@ -23,6 +23,6 @@ Run add_history_command(CLI::App& app);
 Run add_facts_command(CLI::App& app);
 Run add_frontier_probe_command(CLI::App& app);
 Run add_own_kernel_worker_command(CLI::App& app);
-Run add_comm_rank_command(CLI::App& app);
+Run add_rank_command(CLI::App& app);
 
 }  // namespace ridgeline

@@ -10,7 +10,7 @@
 #include "cli/open_device.h"
 #include "cli/parse_flags.h"
 #include "measure/process_memory.h"
-#include "studies/comm/group.h"
+#include "studies/ranks/group.h"
 
 namespace ridgeline {
 namespace {
@@ -52,7 +52,7 @@ int run_command(DeviceFlags flags) {
               reset_peak_rss() ? "can be measured per row"
                                : "cannot be reset here: rows record no growth of the process");
   print("Ranks\n");
-  for (const CommBackend& backend : comm_backends()) {
+  for (const RankBackend& backend : rank_backends()) {
     const std::string name(backend.name), why = missing_backend(name, nullptr);
     doctor_line(name, why.empty() ? std::string(backend.summary) : "not here: " + why);
   }

@@ -9,9 +9,9 @@
 #include "cli/commands.h"
 #include "cli/open_device.h"
 #include "cli/parse_flags.h"
-#include "studies/comm/rank.h"
 #include "studies/frontier/probe.h"
 #include "studies/kernel/own_worker.h"
+#include "studies/ranks/world.h"
 
 namespace ridgeline {
 
@@ -43,12 +43,12 @@ Run add_own_kernel_worker_command(CLI::App& app) {
   };
 }
 
-Run add_comm_rank_command(CLI::App& app) {
-  app.add_subcommand(kCommRankCommand, "a rank of the study of collectives")->group("");
+Run add_rank_command(CLI::App& app) {
+  app.add_subcommand(kRankCommand, "a rank of a study")->group("");
   return [] {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     const BuildFacts build = build_facts();
-    return serve_comm_rank(build.version + " " + build.git_commit, std::cin, std::cout);
+    return serve_rank(build.version + " " + build.git_commit, std::cin, std::cout);
   };
 }
 

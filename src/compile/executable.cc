@@ -84,10 +84,12 @@ void Executable::find_parts() {
   for (Value value : graph_.inputs()) {
     const InputInfo& input = graph_.input_info(value);
     const Shape& shape = graph_.type(value).shape;
-    if (input.parts.empty()) parts_[input.name] = {input.name, 0, shape.rank() > 0 ? shape[0] : 1};
+    const int64_t rows = shape.rank() > 0 ? shape[0] : 1;
+    if (input.parts.empty() || input.ranks > 1) parts_[input.name] = {input.name, 0, rows};
     int64_t begin = 0;
     for (const InputPart& part : input.parts) {
-      parts_[tensor_name(input.role, part.parameter)] = {input.name, begin, begin + part.rows};
+      parts_[tensor_name(input.role, part.parameter)] = {input.name, begin, begin + part.rows,
+                                                         input.ranks};
       begin += part.rows;
     }
   }
@@ -141,6 +143,10 @@ std::vector<Cost> Executable::stage_costs() const {
   return costs;
 }
 
+const std::vector<CollectiveRun>& Executable::collectives() const {
+  return compiled_ ? compiled_->collectives() : eager_->collectives();
+}
+
 std::string Executable::what_was_recognised() const {
   constexpr size_t kMostNamed = 4;
   std::string text;
@@ -189,7 +195,8 @@ void Executable::prepare(const Bindings& bindings) {
     try {
       compiled_.emplace(graph_, *plan_, device_,
                         ExecutorOptions{.bound = bound_storages(graph_, plan_->layouts, bindings),
-                                        .record = rungs().launch_graph});
+                                        .record = rungs().launch_graph,
+                                        .communicator = options_.communicator});
       if (kernels_seconds_ == 0) kernels_seconds_ = monotonic_s() - start;
       set_observer(nullptr);
       return;
@@ -201,7 +208,8 @@ void Executable::prepare(const Bindings& bindings) {
     }
   }
   eager_.emplace(graph_, *schedule_, device_,
-                 ExecutorOptions{.bound = bound_storages(graph_, schedule_->layouts, bindings)});
+                 ExecutorOptions{.bound = bound_storages(graph_, schedule_->layouts, bindings),
+                                 .communicator = options_.communicator});
   set_observer(nullptr);
 }
 
@@ -210,11 +218,35 @@ void Executable::release() {
   eager_.reset();
 }
 
-TensorView Executable::input(std::string_view name) const {
+const Executable::Part& Executable::part(std::string_view name) const {
   const auto found = parts_.find(std::string(name));
   if (found == parts_.end())
     throw Error(ErrorKind::usage, fmt::format("the graph has no input '{}'", name));
-  const Part& part = found->second;
+  return found->second;
+}
+
+Executable::Held Executable::held(std::string_view name) const {
+  const Part& of = part(name);
+  if (of.ranks == 1) {
+    const TensorView view = input(name);
+    return {view, 0, element_count(view.shape)};
+  }
+  TensorView view = compiled_ ? compiled_->input(of.input) : eager_->input(of.input);
+  const int64_t first = options_.communicator->rank() * view.shape[0];  // of the whole
+  const int64_t begin = std::max(of.begin, first);
+  const int64_t end = std::min(of.end, first + view.shape[0]);
+  if (begin >= end) return {view, 0, 0};
+  view.data = static_cast<char*>(view.data) + (begin - first) * info(view.dtype).size;
+  view.shape[0] = end - begin;
+  return {view, begin - of.begin, end - begin};
+}
+
+TensorView Executable::input(std::string_view name) const {
+  const Part& part = this->part(name);
+  if (part.ranks > 1)
+    throw Error(ErrorKind::usage,
+                fmt::format("'{}' is cut among {} ranks: ask what this one has of it", name,
+                            part.ranks));
   TensorView view = compiled_ ? compiled_->input(part.input) : eager_->input(part.input);
   if (view.shape.rank() == 0) return view;
   view.data = static_cast<char*>(view.data) + part.begin * view.strides[0] * info(view.dtype).size;

@@ -57,6 +57,8 @@ class Executable {
   const CheckpointReport& checkpoint() const { return checkpoint_; }
   std::vector<Cost> kernel_costs() const;  // one after the other
   std::vector<Cost> stage_costs() const;
+  // Of the last run: what ranks did together, and when.
+  const std::vector<CollectiveRun>& collectives() const;
   // Of a fused one: what was recognised, every kernel and why, memory, refusals. With `timed` also
   // how long each takes, if it was prepared and the device can tell.
   std::string explain(bool timed = false);
@@ -68,6 +70,12 @@ class Executable {
   // Tensors of the caller's graph, also those that passes keep in one input with others.
   TensorView input(std::string_view name) const;
   bool has_input(std::string_view name) const;
+  // What this rank has of an input, or of a parameter in one: all of it, or what lies in its shard.
+  struct Held {
+    TensorView view;
+    int64_t begin = 0, count = 0;  // elements of the tensor that `view` shows, as one axis
+  };
+  Held held(std::string_view name) const;
   TensorView output(std::string_view name) const;  // of the last run
   bool has_output(std::string_view name) const;
 
@@ -93,11 +101,13 @@ class Executable {
   struct Part {
     std::string input;
     int64_t begin = 0, end = 0;  // rows
+    int ranks = 1;               // that have a shard of the input each
   };
 
   void plan_fused();
   void plan_eagerly();
   void find_parts();
+  const Part& part(std::string_view name) const;
   void begin(std::string_view stage) const;
   Bytes budget() const;
   const ModeInfo& rungs() const { return info(options_.mode); }

@@ -30,6 +30,7 @@ Lowered lower(const Trace& trace, const CompileOptions& options) {
     return rungs.fuse ? pack(forward) : forward;
   });
   begin("passes");
+  if (options.distribution) lowered.graph = distribute(lowered.graph, *options.distribution);
   if (rungs.fuse) lowered.graph = master_weights(simplify(decompose(lowered.graph)));
   if (options.checkpoint_blocks > 0)
     lowered.graph = checkpoint(lowered.graph, options.checkpoint_blocks, &lowered.checkpoint);

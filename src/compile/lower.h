@@ -7,7 +7,9 @@
 #include <string_view>
 
 #include "compile/ladder.h"
+#include "dist/communicator.h"
 #include "passes/checkpoint.h"
+#include "passes/distribute.h"
 #include "passes/flash.h"
 
 namespace ridgeline {
@@ -25,6 +27,9 @@ struct CompileOptions {
   std::optional<DType> products = {};
   // How attentions that flash found take their gradient.
   BackwardAlgorithm backward = BackwardAlgorithm::single_pass;
+  // What ranks do together; none: one rank alone.
+  std::optional<Distribution> distribution = {};
+  Communicator* communicator = nullptr;  // of the ranks; needed to run, and outlives what runs
   // Activation checkpointing: backward computes so many blocks in a row again from what entered
   // them; 0: it has everything that it reads.
   int64_t checkpoint_blocks = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/collective_kind.h"
 #include "graph/layout.h"
 
 namespace ridgeline {
@@ -58,6 +59,9 @@ constexpr OpTable<CostRule> kRules = {
         {Op::slice, kFree},
         {Op::concat, kMoves},
         {Op::pad, kMoves},
+        {Op::all_reduce, kMoves},
+        {Op::reduce_scatter, kMoves},
+        {Op::all_gather, kMoves},
     },
 };
 
@@ -109,6 +113,13 @@ double cached_share(const Graph& graph, const Node& node, const CostOptions& opt
   return static_cast<double>(read) / static_cast<double>(graph.type(node.inputs[1]).shape[2]);
 }
 
+double communicated_bytes(const Graph& graph, const Node& node) {
+  const TensorType& whole =
+      node.op == Op::all_gather ? node.outputs[0] : graph.type(node.inputs[0]);
+  return bus_factor(collective_kind(node.op), rank_count(node)) *
+         static_cast<double>(byte_size(whole).count);
+}
+
 bool is_cached(const Node& node) {
   return node.op == Op::attention && std::get<AttentionSpec>(node.attributes.detail).cached;
 }
@@ -119,6 +130,7 @@ Cost& Cost::operator+=(const Cost& other) {
   flops += other.flops;
   macs += other.macs;
   bytes += other.bytes;
+  communicated += other.communicated;
   return *this;
 }
 
@@ -132,6 +144,7 @@ std::vector<Cost> node_costs(const Graph& graph, const CostOptions& options) {
     if (rule.over == CountedOver::nothing || moves_nothing) continue;
 
     Cost& cost = costs[number];
+    if (is_collective(node.op)) cost.communicated = communicated_bytes(graph, node);
     if (rule.appends) {
       const double rows = appended_bytes(graph, node);
       cost.bytes = 2 * rows + static_cast<double>(byte_size(graph.type(node.inputs[2])).count);

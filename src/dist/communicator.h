@@ -13,12 +13,18 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "dist/collective.h"
 
 namespace ridgeline {
+
+// When work ran, by the host's monotonic clock.
+struct EventSpan {
+  int64_t began_ns = 0, ended_ns = 0;
+};
 
 // A moment in the work of the host or of a device that others can wait for.
 class Event {
@@ -29,6 +35,8 @@ class Event {
   virtual bool is_done() const = 0;
   // The device's own event (a CUevent), which its queues wait for without the host; null: none.
   virtual void* device_event() const { return nullptr; }
+  // Of the work that it stands for, once it is done; empty: nobody has timed it.
+  virtual std::optional<EventSpan> span() const { return std::nullopt; }
 };
 using EventRef = std::shared_ptr<Event>;
 

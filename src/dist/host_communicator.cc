@@ -6,12 +6,15 @@
 #include <mutex>
 #include <thread>
 
+#include "base/clock.h"
+
 namespace ridgeline {
 
 struct HostEvent::State {
   mutable std::mutex mutex;
   std::condition_variable changed;
   bool done = false;
+  std::optional<EventSpan> span;
   std::exception_ptr failure;
 };
 
@@ -27,6 +30,16 @@ void HostEvent::wait() {
 bool HostEvent::is_done() const {
   const std::lock_guard lock(state_->mutex);
   return state_->done;
+}
+
+std::optional<EventSpan> HostEvent::span() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->span;
+}
+
+void HostEvent::set_span(EventSpan span) {
+  const std::lock_guard lock(state_->mutex);
+  state_->span = span;
 }
 
 void HostEvent::set() {
@@ -117,7 +130,9 @@ class HostCommunicator final : public Communicator {
       std::exception_ptr failure;
       try {
         for (const EventRef& event : next.after) event->wait();
+        const int64_t began = monotonic_ns();
         failure = run_one(next.what);
+        next.done->set_span({began, monotonic_ns()});
       } catch (...) {
         failure = failure_ = std::current_exception();
       }

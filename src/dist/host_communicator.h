@@ -28,7 +28,9 @@ class HostEvent final : public Event {
   ~HostEvent() override;
   void wait() override;
   bool is_done() const override;
+  std::optional<EventSpan> span() const override;
   void set();
+  void set_span(EventSpan span);  // before set() or fail()
   void fail(std::exception_ptr why);
 
  private:

@@ -1,7 +1,7 @@
 // Starts all ranks of a run on this machine, talks to rank 0 in lines, and ends them all when one
 // of them ends early.
 //
-//   LocalRanks ranks({.ranks = 4, .words = {"/usr/bin/ridgeline", "comm-rank"}});
+//   LocalRanks ranks({.ranks = 4, .words = {"/usr/bin/ridgeline", "study-rank"}});
 //   ranks.write_line("...");
 //   std::string answer = *ranks.read_line({.seconds = 60});
 #pragma once

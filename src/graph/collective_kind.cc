@@ -32,6 +32,12 @@ CollectiveKind parse_collective(std::string_view name) {
   throw unknown_name(name, "a collective", kCollectives);
 }
 
+CollectiveKind collective_kind(Op op) {
+  return op == Op::all_reduce       ? CollectiveKind::all_reduce
+         : op == Op::reduce_scatter ? CollectiveKind::reduce_scatter
+                                    : CollectiveKind::all_gather;
+}
+
 Shard shard_of(int64_t count, int rank, int ranks) {
   const int64_t each = (count + ranks - 1) / ranks;
   const int64_t begin = std::min(count, each * rank);

@@ -5,6 +5,8 @@
 #include <span>
 #include <string_view>
 
+#include "graph/op.h"
+
 namespace ridgeline {
 
 enum class CollectiveKind : uint8_t { all_reduce, reduce_scatter, all_gather, broadcast, barrier };
@@ -17,6 +19,7 @@ struct CollectiveInfo {
 std::span<const CollectiveInfo> collective_kinds();  // those that move data
 std::string_view name(CollectiveKind kind);
 CollectiveKind parse_collective(std::string_view name);  // throws a usage error
+CollectiveKind collective_kind(Op op);                   // of an op of that class
 
 // A part of a buffer, in elements.
 struct Shard {

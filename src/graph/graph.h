@@ -54,14 +54,18 @@ struct RowCount {  // advance: how far; ring_positions: how many were appended a
   int64_t count = 0;
 };
 struct Again {};  // a pointwise node that computes once more what an equal node has computed
+struct Ranks {    // of a collective
+  int count = 1;
+  std::string purpose = {};  // "bucket 3": collectives that differ in it are not the same
+};
 struct Target {  // the type that an input, constant, iota, cast, reshape, expand, pad, scatter_add,
-                 // place or ring_positions results in
+                 // place, ring_positions or all_gather results in
   TensorType type;
 };
 
 struct Attributes {
   std::variant<std::monostate, InputInfo, Scalar, Axes, Range, AttentionSpec, AdamWSpec, Again,
-               LossScaleSpec, RowCount>
+               LossScaleSpec, RowCount, Ranks>
       detail;
   Target target;  // read only by the ops named at Target
 };
@@ -78,6 +82,11 @@ struct Node {
 
 // The input whose storage an output of an update shares; none: the output has memory of its own.
 std::optional<uint32_t> updated_input(const Node& node, uint32_t output);
+
+// How many ranks a collective has.
+inline int rank_count(const Node& collective) {
+  return std::get<Ranks>(collective.attributes.detail).count;
+}
 
 // A named run of consecutive nodes, such as "forward" or "backward".
 struct Stage {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "graph/collective_kind.h"
 #include "graph/score_function.h"
 
 namespace ridgeline {
@@ -366,6 +367,32 @@ TensorType concat(Op op, Types inputs, const Attributes& attributes) {
   return result;
 }
 
+// Elements of the first shard, which is the largest.
+int64_t shard_size(Op op, Types inputs, int64_t count, const Attributes& attributes) {
+  const int ranks = std::get<Ranks>(attributes.detail).count;
+  if (ranks < 1) throw misfit(op, inputs, fmt::format("at least one rank, not {}", ranks));
+  require_floating(op, inputs);
+  return shard_of(count, 0, ranks).count;
+}
+
+TensorType all_reduce(Op op, Types inputs, const Attributes& attributes) {
+  shard_size(op, inputs, 1, attributes);
+  return inputs[0];
+}
+
+TensorType reduce_scatter(Op op, Types inputs, const Attributes& attributes) {
+  require_flat(op, inputs, inputs[0]);
+  return {inputs[0].dtype, {shard_size(op, inputs, inputs[0].shape[0], attributes)}};
+}
+
+TensorType all_gather(Op op, Types inputs, const Attributes& attributes) {
+  const TensorType whole{inputs[0].dtype, target(op, inputs, attributes).shape};
+  if (whole.shape.rank() != 1 ||
+      inputs[0].shape != Shape{shard_size(op, inputs, whole.shape[0], attributes)})
+    throw misfit(op, inputs, "the shard of a rank of " + to_string(whole));
+  return whole;
+}
+
 template <TensorType (*rule)(Op, Types, const Attributes&)>
 std::vector<TensorType> one(Op op, Types inputs, const Attributes& attributes) {
   return {rule(op, inputs, attributes)};
@@ -420,6 +447,9 @@ constexpr OpTable<Infer> kRules = {
         {Op::advance, one<advance>},
         {Op::ring_positions, one<ring_positions>},
         {Op::concat, one<concat>},
+        {Op::all_reduce, one<all_reduce>},
+        {Op::reduce_scatter, one<reduce_scatter>},
+        {Op::all_gather, one<all_gather>},
     },
 };
 

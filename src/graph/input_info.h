@@ -35,6 +35,9 @@ struct InputInfo {
   std::string name;
   Role role = Role::data;
   std::vector<InputPart> parts = {};  // several: parameters that one product reads together
+  // Above 1: a rank's shard of a buffer in which the parts lie one after the other, so that their
+  // rows are elements (shard_of in collective_kind.h); behind its end there are zeros.
+  int ranks = 1;
 };
 
 // "m.w": what belongs to a parameter in this role, as inputs and outputs are called.

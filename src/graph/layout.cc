@@ -84,6 +84,30 @@ Strides token_major_strides(const Shape& shape) {
   return {shape[2] * heads * width, width, heads * width, 1};
 }
 
+// How often each value is read by a node or is an output.
+std::vector<uint32_t> reader_counts(const Graph& graph) {
+  std::vector<uint32_t> counts(graph.value_count(), 0);
+  for (const Node& node : graph.nodes())
+    for (Value input : node.inputs) ++counts[graph.index(input)];
+  for (const Output& output : graph.outputs()) ++counts[graph.index(output.value)];
+  return counts;
+}
+
+// Whether a value, behind views, is a whole result that nobody reads in another way.
+bool is_private_result(const Graph& graph, Value value, const Layout& layout,
+                       const std::vector<uint32_t>& readers) {
+  const TensorType& type = graph.type(value);
+  const bool is_whole = layout.offset == 0 && is_contiguous(type.shape, layout.strides) &&
+                        byte_size(type) == byte_size(graph.type(layout.storage));
+  while (is_whole && readers[graph.index(value)] == 1) {
+    const Op op = graph.node(value).op;
+    if (value == layout.storage) return op != Op::input && op != Op::constant;
+    if (!is_view(op)) return false;
+    value = graph.node(value).inputs[0];
+  }
+  return false;
+}
+
 }  // namespace
 
 std::optional<Layout> layout_of_view(const Node& view, const Shape& from, const Layout& base) {
@@ -100,6 +124,7 @@ bool is_head_tensor(const Node& node, uint32_t output) {
 
 std::vector<Layout> layouts(const Graph& graph, LayoutOptions options) {
   std::vector<Layout> result(graph.value_count());
+  const std::vector<uint32_t> readers = reader_counts(graph);
   for (uint32_t number = 0; number < graph.nodes().size(); ++number) {
     const Node& node = graph.nodes()[number];
     for (uint32_t output = 0; output < node.outputs.size(); ++output) {
@@ -110,6 +135,10 @@ std::vector<Layout> layouts(const Graph& graph, LayoutOptions options) {
         layout = result[graph.index(node.inputs[*updated])];
       if (options.token_major && is_head_tensor(node, output))
         layout.strides = token_major_strides(node.outputs[output].shape);
+      if (node.op == Op::all_reduce) {
+        const Layout& operand = result[graph.index(node.inputs[0])];
+        if (is_private_result(graph, node.inputs[0], operand, readers)) layout = operand;
+      }
       if (!is_view(node.op)) continue;
       const Layout& base = result[graph.index(node.inputs[0])];
       const Shape& from = graph.type(node.inputs[0]).shape;

@@ -35,7 +35,8 @@ struct LayoutOptions {
   bool token_major = false;
 };
 
-// Indexed by Graph::index. A reshape is a view where strides allow it and owns a copy otherwise.
+// Indexed by Graph::index. A reshape is a view where strides allow it and owns a copy otherwise. The
+// sum of an all_reduce lies where its operand did if that is a whole result which nobody else reads.
 std::vector<Layout> layouts(const Graph& graph, LayoutOptions options = {});
 
 // A constant is one scalar kept by the executor, not a tensor: it takes no memory of the ledger.
@@ -43,10 +44,20 @@ inline bool owns_memory(const Graph& graph, const std::vector<Layout>& layouts, 
   return layouts[graph.index(value)].storage == value && graph.node(value).op != Op::constant;
 }
 
-// Whether a node starts a kernel: inputs, constants and pure views do not.
+// Whether a node starts a kernel or a collective: inputs, constants and pure views do not.
 inline bool runs_kernel(const Graph& graph, const std::vector<Layout>& layouts, uint32_t number) {
   const Op op = graph.nodes()[number].op;
-  return op != Op::input && (is_update(op) || owns_memory(graph, layouts, {number, 0}));
+  return op != Op::input &&
+         (is_update(op) || is_collective(op) || owns_memory(graph, layouts, {number, 0}));
+}
+
+// Whether a collective reads memory which could be given back once it is done: not
+// an input, and not where its result lies.
+inline bool holds_operand(const Graph& graph, const std::vector<Layout>& layouts, uint32_t number) {
+  const Node& node = graph.nodes()[number];
+  if (!is_collective(node.op)) return false;
+  const Value operand = layouts[graph.index(node.inputs[0])].storage;
+  return graph.node(operand).op != Op::input && operand != layouts[node.first_value].storage;
 }
 
 }  // namespace ridgeline

@@ -39,6 +39,9 @@ const OpInfo& info(Op op) {
           {Op::slice, {"slice", view, 1}},
           {Op::concat, {"concat", assembly, kAnyNumber}},
           {Op::pad, {"pad", assembly, 1}},
+          {Op::all_reduce, {"all_reduce", collective, 1}},
+          {Op::reduce_scatter, {"reduce_scatter", collective, 1}},
+          {Op::all_gather, {"all_gather", collective, 1}},
       },
   };
   return kTable[op];

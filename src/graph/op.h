@@ -62,9 +62,13 @@ enum class Op : uint8_t {
   // results that are put together from parts: tensors side by side, zeros around
   concat,
   pad,
+  // what all ranks do together: the sum of all, this rank's shard of the sum, the shards of all
+  all_reduce,
+  reduce_scatter,
+  all_gather,
 };
 
-inline constexpr size_t kOpCount = static_cast<size_t>(Op::pad) + 1;
+inline constexpr size_t kOpCount = static_cast<size_t>(Op::all_gather) + 1;
 
 // Which operands a pointwise op takes, and of which type its result is.
 enum class PointwiseKind : uint8_t { unary, binary, comparison, cast, where };
@@ -163,6 +167,7 @@ enum class OpClass : uint8_t {
   cache,
   view,
   assembly,
+  collective,
 };
 
 inline constexpr int kAnyNumber = -1;  // of inputs: at least one
@@ -177,6 +182,10 @@ const OpInfo& info(Op op);
 
 inline bool is_view(Op op) {
   return info(op).kind == OpClass::view;
+}
+
+inline bool is_collective(Op op) {
+  return info(op).kind == OpClass::collective;
 }
 
 // Whether results overwrite inputs (Node's updated_input in graph.h says which).

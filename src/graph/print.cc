@@ -15,6 +15,7 @@ std::string attributes_text(const Node& node) {
       for (const InputPart& part : input.parts)
         text += fmt::format("{} {} rows of {}", &part == input.parts.data() ? ":" : ",", part.rows,
                             part.parameter);
+      if (input.ranks > 1) text += fmt::format(", one of {} shards", input.ranks);
       return text;
     }
     std::string operator()(const Again&) const { return "again"; }
@@ -43,6 +44,10 @@ std::string attributes_text(const Node& node) {
                          spec.variant == AdamWVariant::cs336 ? "cs336" : "pytorch", spec.beta1,
                          spec.beta2, spec.epsilon, spec.weight_decay, spec.scaled ? ", scaled" : "",
                          spec.skips ? ", skips" : "", spec.copied ? ", copied" : "");
+    }
+    std::string operator()(const Ranks& ranks) const {
+      return fmt::format("{} ranks{}{}", ranks.count, ranks.purpose.empty() ? "" : ", ",
+                         ranks.purpose);
     }
     std::string operator()(const LossScaleSpec& spec) const {
       return fmt::format("doubled after {}", spec.growth_interval);

@@ -11,6 +11,8 @@ namespace ridgeline {
 struct Step {
   uint32_t node = 0;
   std::vector<Value> releases;  // storages nobody reads after this step
+  // Collectives that are done before this step begins; one that is this step itself: before it ends.
+  std::vector<uint32_t> joins = {};
 };
 
 struct Schedule {

@@ -249,6 +249,18 @@ Tensor ring_positions(const Tensor& position, int64_t rows, int64_t slots) {
   return apply(Op::ring_positions, {position}, {RowCount{rows}, Target{{DType::i32, {slots}}}});
 }
 
+Tensor all_reduce(const Tensor& x, Ranks ranks) {
+  return apply(Op::all_reduce, {x}, {std::move(ranks), {}});
+}
+
+Tensor reduce_scatter(const Tensor& x, Ranks ranks) {
+  return apply(Op::reduce_scatter, {x}, {std::move(ranks), {}});
+}
+
+Tensor all_gather(const Tensor& shard, int64_t count, Ranks ranks) {
+  return apply(Op::all_gather, {shard}, {std::move(ranks), Target{{shard.dtype(), {count}}}});
+}
+
 Tensor concat(std::span<const Tensor> parts, int axis) {
   return apply_to_all(Op::concat, parts, {Axes{from_front(parts[0], {axis})}, {}});
 }

@@ -154,6 +154,14 @@ Tensor advance(const Tensor& position, int64_t count);
 // `position`; negative where there is none yet.
 Tensor ring_positions(const Tensor& position, int64_t rows, int64_t slots);
 
+// Of all ranks together, in this order on each of them. `ranks.purpose` keeps two that are equal
+// otherwise apart. Shards are those of shard_of (collective_kind.h): ceil(count / ranks) elements.
+Tensor all_reduce(const Tensor& x, Ranks ranks);  // the sum; it may lie where x did
+// This rank's shard of the sum of x [n]; behind the end of the whole there are zeros.
+Tensor reduce_scatter(const Tensor& x, Ranks ranks);
+// The shards of all ranks as [count]; what lies behind the end of the whole is dropped.
+Tensor all_gather(const Tensor& shard, int64_t count, Ranks ranks);
+
 // Side by side along an axis.
 Tensor concat(std::span<const Tensor> parts, int axis);
 

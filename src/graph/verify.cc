@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "graph/collective_kind.h"
 #include "graph/graph.h"
 #include "graph/layout.h"
 
@@ -98,7 +99,8 @@ void verify_inputs(const Graph& graph) {
       rows += part.rows;
     }
     const Shape& shape = graph.type(value).shape;
-    require(shape.rank() > 0 && rows == shape[0],
+    const int64_t held = input.ranks > 1 ? shard_of(rows, 0, input.ranks).count : rows;
+    require(shape.rank() > 0 && held == shape[0] && (input.ranks == 1 || shape.rank() == 1),
             fmt::format("{} has parts of {} rows in {}", place, rows, to_string(shape)));
   }
   for (const auto& [role, parameter] : parts)

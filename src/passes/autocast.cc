@@ -55,6 +55,9 @@ constexpr OpTable<Precision> kPrecision = {
         {Op::slice, Precision::as_it_comes},
         {Op::concat, Precision::widest},
         {Op::pad, Precision::as_it_comes},
+        {Op::all_reduce, Precision::as_written},
+        {Op::reduce_scatter, Precision::as_written},
+        {Op::all_gather, Precision::as_written},
     },
 };
 

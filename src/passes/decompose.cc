@@ -115,6 +115,9 @@ constexpr OpTable<Expression> kParts = {
         {Op::slice, nullptr},
         {Op::concat, nullptr},
         {Op::pad, nullptr},
+        {Op::all_reduce, nullptr},
+        {Op::reduce_scatter, nullptr},
+        {Op::all_gather, nullptr},
     },
 };
 

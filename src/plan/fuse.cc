@@ -206,8 +206,7 @@ void Fuser::store(Value value) {
   const Shape& domain = home.domain();
   FusedOperand to{.storage = value, .dtype = type(value).dtype, .strides = {}};
   if (home.group.kind == GroupKind::column) {
-    to.strides = Dims::filled(domain.rank(), 0);
-    to.strides.back() = domain.back() == 1 ? 0 : 1;
+    to.strides = column_strides(domain);
   } else {
     Shape covered = domain;
     if (element_count(shape) != element_count(domain)) covered.back() = 1;  // one per row

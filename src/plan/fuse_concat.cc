@@ -1,6 +1,7 @@
 // Concatenations without a kernel: what computes a part writes it where it belongs.
 #include <algorithm>
 
+#include "plan/arena.h"
 #include "plan/fuser.h"
 
 namespace ridgeline {
@@ -25,7 +26,10 @@ bool Fuser::is_alone(Value part) const {
 
 void Fuser::find_nested_concats() {
   is_nested_.assign(graph_.nodes().size(), false);
+  feeds_collective_.assign(graph_.nodes().size(), false);
   if (!options_.enabled) return;
+  for (const Node& node : graph_.nodes())
+    if (is_collective(node.op)) feeds_collective_[node.inputs[0].node] = true;
   for (const Node& node : graph_.nodes()) {
     if (node.op != Op::concat) continue;
     for (Value part : node.inputs)
@@ -54,6 +58,19 @@ std::optional<Layout> Fuser::region_of_source(Value part, Layout region) const {
   return region;
 }
 
+// Whether the kernel that was chosen for a value, which nobody has asked for yet, can write it
+// there: a library call where the region looks like memory of its own, a fold of columns into any
+// place.
+bool Fuser::writes_into(Value source, const Layout& region) const {
+  const Facts& of = facts_[graph_.index(source)];
+  const Op op = graph_.node(source).op;
+  if (of.home < 0 || !is_contiguous(type(source).shape, region.strides)) return false;
+  const GroupKind kind = drafts_[static_cast<size_t>(of.home)]->group.kind;
+  if (kind != GroupKind::library) return !of.stored;
+  return region.offset * info(type(source).dtype).size % kArenaAlignment == 0 && !is_update(op) &&
+         !is_collective(op) && op != Op::concat && graph_.node(source).outputs.size() == 1;
+}
+
 // Finds who computes the parts, and where each of them would lie. False: one cannot.
 bool Fuser::collect(uint32_t concat, const Layout& region, std::vector<Filling>& fillings) {
   const Node& node = graph_.nodes()[concat];
@@ -70,7 +87,8 @@ bool Fuser::collect(uint32_t concat, const Layout& region, std::vector<Filling>&
     if (waits && is_nested_[source.node]) {
       if (!collect(source.node, *of_source, fillings)) return false;
     } else if (is_head_tensor(graph_.node(source), source.output) ||
-               (waits && is_pointwise(source))) {
+               (waits && is_pointwise(source)) ||
+               (feeds_collective_[concat] && writes_into(source, *of_source))) {
       fillings.push_back({source, *of_source});
     } else {
       return false;
@@ -79,18 +97,30 @@ bool Fuser::collect(uint32_t concat, const Layout& region, std::vector<Filling>&
   return true;
 }
 
+// How the results of a fold of columns lie in its domain: side by side along the last axis.
+Strides Fuser::column_strides(const Shape& domain) {
+  Strides strides = Dims::filled(domain.rank(), 0);
+  strides.back() = domain.back() == 1 ? 0 : 1;
+  return strides;
+}
+
 // Where the kernel that computes the value writes it; nothing where its domain lies otherwise.
 std::optional<FusedOperand> Fuser::operand_in(const Filling& filling) {
   const Draft& home = *drafts_[static_cast<size_t>(facts(filling.source).home)];
   const TensorType& of = type(filling.source);
+  FusedOperand to{.storage = filling.region.storage, .dtype = of.dtype, .strides = {}};
+  if (home.group.kind == GroupKind::column) {
+    to.offset = filling.region.offset;
+    to.strides = column_strides(home.domain());
+    return to;
+  }
   const auto access = access_in_domain(of.shape, home.domain());
-  if (!access || home.group.kind != GroupKind::row) return std::nullopt;
+  if (!access) return std::nullopt;
   const auto seen = see_through({of.shape, filling.region.offset, filling.region.strides}, *access);
   if (!seen) return std::nullopt;
-  return FusedOperand{.storage = filling.region.storage,
-                      .dtype = of.dtype,
-                      .offset = seen->offset,
-                      .strides = seen->strides};
+  to.offset = seen->offset;
+  to.strides = seen->strides;
+  return to;
 }
 
 bool Fuser::store_parts(uint32_t number) {
@@ -100,7 +130,9 @@ bool Fuser::store_parts(uint32_t number) {
   if (!collect(number, {whole, 0, contiguous_strides(type(whole).shape)}, fillings)) return false;
   for (Filling& filling : fillings) {
     if (facts(filling.source).home == kNowhere) place(filling.source);
-    if (is_pointwise(filling.source) && !(filling.to = operand_in(filling))) return false;
+    const auto home = static_cast<size_t>(facts(filling.source).home);
+    const bool is_generated = drafts_[home]->group.kind != GroupKind::library;
+    if (is_generated && !(filling.to = operand_in(filling))) return false;
   }
   for (Filling& filling : fillings) {
     const Facts& of = facts(filling.source);

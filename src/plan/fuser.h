@@ -88,6 +88,8 @@ class Fuser {
   bool is_alone(Value part) const;
   std::optional<Layout> region_of_source(Value part, Layout region) const;
   bool collect(uint32_t concat, const Layout& region, std::vector<Filling>& fillings);
+  bool writes_into(Value source, const Layout& region) const;
+  static Strides column_strides(const Shape& domain);
   std::optional<FusedOperand> operand_in(const Filling& filling);
   bool store_parts(uint32_t number);
   void put_together(uint32_t number);
@@ -103,6 +105,7 @@ class Fuser {
   std::vector<Value> values_;    // likewise
   std::vector<uint32_t> uses_;   // likewise: how often it is read
   std::vector<bool> is_nested_;  // by node: a concatenation that is only a part of another one
+  std::vector<bool> feeds_collective_;  // by node: a bucket of gradients, if it is a concatenation
   std::vector<std::unique_ptr<Draft>> drafts_;
   uint32_t stage_ = 0;
   Value blocked_by_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/joins.h"
 #include "plan/group_cost.h"
 #include "plan/widen.h"
 
@@ -30,6 +31,7 @@ class Planner {
   void hoist_updates();
   bool reads_in_place(const Node& product) const;
   void choose_side();
+  void join_collectives();
   void find_lives();
   void give_blocks();
   // An operand of the kernel that dies with it and may hold this result; none: kNever.
@@ -110,10 +112,26 @@ void Planner::choose_side() {
   }
 }
 
+void Planner::join_collectives() {
+  std::vector<Touched> steps(plan_.kernels.size());
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const PlannedKernel& kernel = plan_.kernels[i];
+    for (Value storage : kernel.group.reads) steps[i].reads.push_back(graph_.index(storage));
+    for (Value storage : kernel.group.writes) steps[i].writes.push_back(graph_.index(storage));
+    steps[i].is_collective = kernel.is_collective;
+    steps[i].holds_operand =
+        kernel.is_collective && holds_operand(graph_, plan_.layouts, kernel.group.node);
+  }
+  const std::vector<uint32_t> joins = find_joins(steps);
+  for (size_t i = 0; i < steps.size(); ++i)
+    if (plan_.kernels[i].is_collective) plan_.kernels[i].join = joins[i];
+}
+
 void Planner::find_lives() {
   for (uint32_t number = 0; number < plan_.kernels.size(); ++number) {
     const PlannedKernel& kernel = plan_.kernels[number];
-    const uint32_t over = kernel.on_side ? kernel.join : number;  // when it has certainly run
+    const bool is_beside = kernel.on_side || kernel.is_collective;
+    const uint32_t over = is_beside ? kernel.join : number;  // when it has certainly run
     for (Value value : kernel.group.writes) {
       Life& life = life_[graph_.index(value)];
       if (life.first == kNever && graph_.node(value).op != Op::input) life.first = number;
@@ -209,11 +227,16 @@ Plan Planner::run() {
       kernel.scratch = fused_scratch(group.kernel);
     }
     kernel.cost = group_cost(graph_, group, costs[group.node]);
+    kernel.is_collective =
+        group.kind == GroupKind::library && is_collective(graph_.nodes()[group.node].op);
     kernel.group = std::move(group);
     plan_.kernels.push_back(std::move(kernel));
   }
-  if (options_.early_updates) hoist_updates();
+  const bool communicates = std::ranges::any_of(plan_.kernels, &PlannedKernel::is_collective);
+  // An update behind its all-reduce would wait for it while there is work to do.
+  if (options_.early_updates && !communicates) hoist_updates();
   if (options_.overlap) choose_side();
+  if (communicates) join_collectives();
   for (const PlannedKernel& kernel : plan_.kernels) ++plan_.stages[kernel.group.stage].end;
   for (size_t stage = 1; stage < plan_.stages.size(); ++stage) {
     plan_.stages[stage].begin = plan_.stages[stage - 1].end;

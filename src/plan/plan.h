@@ -35,7 +35,8 @@ struct PlannedKernel {
   Bytes scratch = {};
   int64_t scratch_offset = 0;  // in the arena, if it needs some
   bool on_side = false;        // runs beside the kernels that follow,
-  uint32_t join = 0;           // which wait for it from this one on
+  bool is_collective = false;  // so does a collective,
+  uint32_t join = 0;           // and they wait for it from this one on; itself: at once
 };
 
 struct Plan {

@@ -103,6 +103,8 @@ Category category_of(const Graph& graph, const Node& node) {
       return Category::other;
     case OpClass::multi_tensor:
       return node.op == Op::adamw_update ? Category::elementwise : Category::other;
+    case OpClass::collective:
+      return Category::communication;
     case OpClass::leaf:
     case OpClass::cache:
     case OpClass::view:

@@ -14,7 +14,13 @@ namespace ridgeline {
 // Compiles first: what cannot be compiled shall not have taken memory.
 CompiledExecutor::CompiledExecutor(const Graph& graph, const Plan& plan, Device& device,
                                    const ExecutorOptions& options)
-    : graph_(graph), plan_(plan), device_(device), records_(options.record), bound_(options.bound) {
+    : graph_(graph),
+      plan_(plan),
+      device_(device),
+      records_(options.record),
+      bound_(options.bound),
+      collectives_(device, options.communicator) {
+  collectives_.check(graph);
   std::vector<const FusedKernel*> kernels;
   for (const PlannedKernel& kernel : plan_.kernels)
     if (kernel.group.kind != GroupKind::library) kernels.push_back(&kernel.group.kernel);
@@ -64,6 +70,9 @@ CompiledExecutor::CompiledExecutor(const Graph& graph, const Plan& plan, Device&
       call.scratch = static_cast<char*>(arena_.data()) + planned.scratch_offset;
     calls_.push_back(std::move(call));
   }
+  for (uint32_t number = 0; number < plan_.kernels.size(); ++number)
+    if (plan_.kernels[number].is_collective)
+      calls_[plan_.kernels[number].join].joins.push_back(number);
   recordings_.resize(plan_.stages.size() + 1);
   resident_plan_ = make_resident(graph_, plan_, not_resident_);
   if (resident_plan_)
@@ -115,10 +124,21 @@ void CompiledExecutor::set_observer(KernelObserver* observer) {
   observer_ = observer;
 }
 
+void CompiledExecutor::start_collective(size_t number) {
+  const uint32_t node = plan_.kernels[number].group.node;
+  const GroupCall& call = calls_[number].group;
+  collectives_.start(static_cast<uint32_t>(number), graph_.nodes()[node], graph_.name({node, 0}),
+                     call.inputs()[0], call.outputs()[0]);
+  if (plan_.kernels[number].join == number) collectives_.join(static_cast<uint32_t>(number));
+}
+
 void CompiledExecutor::run_kernel(size_t number) {
   Call& call = calls_[number];
+  for (uint32_t collective : call.joins)
+    if (collective != number) collectives_.join(collective);
   if (poison_)
     for (const TensorView& result : call.fresh) device_.poison(result);
+  if (plan_.kernels[number].is_collective) return start_collective(number);
   if (!observer_) return call.group.run(device_, call.scratch);
   KernelRun run = call.group.seen(graph_, plan_.kernels[number].group);
   run.number = number;
@@ -128,6 +148,7 @@ void CompiledExecutor::run_kernel(size_t number) {
 }
 
 void CompiledExecutor::run_kernels(size_t begin, size_t end) {
+  if (begin == 0) collectives_.begin_run();
   std::deque<std::pair<uint32_t, size_t>> beside;  // who waits for it, and its mark
   if (resident_ && begin == 0 && !poison_ && !observer_) {
     resident_->run(1);
@@ -148,6 +169,7 @@ void CompiledExecutor::run_kernels(size_t begin, size_t end) {
     run_kernel(i);
   }
   if (!beside.empty()) device_.join_side(beside.back().second);
+  collectives_.join_all();
 }
 
 // The first run loads libraries, chooses algorithms and takes scratch, none of which can be

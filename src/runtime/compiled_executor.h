@@ -49,6 +49,9 @@ class CompiledExecutor {
   }
   const std::string& why_not_resident() const { return not_resident_; }
 
+  // The collectives of the last run.
+  const std::vector<CollectiveRun>& collectives() const { return collectives_.runs(); }
+
   // The time of every kernel of the plan, each repeated by itself; none where the device cannot
   // record. Results are not meaningful afterwards.
   std::vector<double> kernel_ms();
@@ -58,6 +61,7 @@ class CompiledExecutor {
     GroupCall group;
     void* scratch = nullptr;
     std::vector<TensorView> fresh = {};  // results that may be poisoned
+    std::vector<uint32_t> joins = {};    // collectives that it waits for
   };
   struct Recording {
     int runs = 0;
@@ -67,6 +71,7 @@ class CompiledExecutor {
   TensorView view(Value value) const;
   void* address(Value storage) const;
   void run_kernel(size_t number);
+  void start_collective(size_t number);
   void run_kernels(size_t begin, size_t end);
   void run_recorded(Recording& recording, size_t begin, size_t end);
 
@@ -82,6 +87,7 @@ class CompiledExecutor {
   std::vector<uint64_t> constants_;  // by Graph::index: the scalar in its own dtype
   Allocation arena_;
   std::vector<Call> calls_;
+  Collectives collectives_;
   std::optional<ResidentPlan> resident_plan_;
   std::unique_ptr<ResidentWork> resident_;  // null: every kernel is started by itself
   std::vector<Recording> recordings_;       // one per stage, then one of all

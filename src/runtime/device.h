@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cost/product_paths.h"
+#include "dist/communicator.h"
 #include "graph/graph.h"
 #include "kernels/gemm_rung.h"
 #include "kernels/tensor_view.h"
@@ -133,6 +134,10 @@ class Device {
   virtual void begin_side() {}
   virtual size_t end_side() { return 0; }  // a mark for join_side()
   virtual void join_side(size_t /*mark*/) {}
+  // The work that was started so far, as a communicator can wait for it; null: it is done.
+  virtual EventRef queued_work() { return nullptr; }
+  // What is started from now on comes after the event.
+  virtual void wait_for(Event& event) { event.wait(); }
   virtual void synchronize() = 0;
   // Runs `work` and gives its time in milliseconds by the device's own clock.
   double time_ms(const std::function<void()>& work) { return time_each_ms({&work, 1})[0]; }

@@ -12,10 +12,12 @@ EagerExecutor::EagerExecutor(const Graph& graph, const Schedule& schedule, Devic
     : graph_(graph),
       schedule_(schedule),
       device_(device),
+      collectives_(device, options.communicator),
       storage_(graph.value_count()),
       bound_(options.bound),
       constants_(graph.value_count()),
       names_(graph.value_count()) {
+  collectives_.check(graph);
   for (uint32_t number = 0; number < graph.nodes().size(); ++number)
     for (uint32_t output = 0; output < graph.nodes()[number].outputs.size(); ++output)
       names_[graph.index({number, output})] = graph.name({number, output});
@@ -68,23 +70,36 @@ TensorView EagerExecutor::output(std::string_view name) const {
 
 void EagerExecutor::run_step(const Step& step) {
   const Node& node = graph_.nodes()[step.node];
+  for (uint32_t collective : step.joins)
+    if (collective != step.node) collectives_.join(collective);
   if (runs_kernel(graph_, schedule_.layouts, step.node)) {
     const bool updates = is_update(node.op);  // then the results lie where inputs are
     inputs_.clear();
     outputs_.clear();
     for (uint32_t output = 0; output < node.outputs.size() && !updates; ++output)
-      allocate(node.first_value + output, node.outputs[output]);
+      if (owns_memory(graph_, schedule_.layouts, {step.node, output}))
+        allocate(node.first_value + output, node.outputs[output]);
     for (Value input : node.inputs) inputs_.push_back(view(input));
     for (uint32_t output = 0; output < node.outputs.size(); ++output)
       outputs_.push_back(view({step.node, output}));
-    if (poison_ && !updates)
-      for (const TensorView& output : outputs_) device_.poison(output);
-    if (observer_)
+    for (uint32_t output = 0; poison_ && !updates && output < node.outputs.size(); ++output)
+      if (owns_memory(graph_, schedule_.layouts, {step.node, output}))
+        device_.poison(outputs_[output]);
+    if (is_collective(node.op))
+      start_collective(step);
+    else if (observer_)
       run_observed(step.node);
     else
       device_.run(node, inputs_, outputs_);
   }
   for (Value value : step.releases) storage_[graph_.index(value)] = {};
+}
+
+void EagerExecutor::start_collective(const Step& step) {
+  const Node& node = graph_.nodes()[step.node];
+  collectives_.start(step.node, node, graph_.name({step.node, 0}), inputs_[0], outputs_[0]);
+  for (uint32_t collective : step.joins)
+    if (collective == step.node) collectives_.join(collective);
 }
 
 void EagerExecutor::run_observed(uint32_t node) {
@@ -94,19 +109,29 @@ void EagerExecutor::run_observed(uint32_t node) {
   observer_->after(run);
 }
 
-void EagerExecutor::run_stage(size_t stage) {
-  if (stage == 0) release();
+void EagerExecutor::run_steps(size_t stage) {
+  if (stage == 0) {
+    release();
+    collectives_.begin_run();
+  }
   try {
     const Stage& range = schedule_.stages[stage];
     for (uint32_t step = range.begin; step < range.end; ++step) run_step(schedule_.steps[step]);
   } catch (...) {
+    collectives_.drop_all();
     release();
     throw;
   }
 }
 
+void EagerExecutor::run_stage(size_t stage) {
+  run_steps(stage);
+  collectives_.join_all();
+}
+
 void EagerExecutor::run_all() {
-  for (size_t stage = 0; stage < schedule_.stages.size(); ++stage) run_stage(stage);
+  for (size_t stage = 0; stage < schedule_.stages.size(); ++stage) run_steps(stage);
+  collectives_.join_all();
 }
 
 void EagerExecutor::release() {

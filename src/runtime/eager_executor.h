@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph/schedule.h"
+#include "runtime/collectives.h"
 #include "runtime/device.h"
 #include "runtime/kernel_observer.h"
 
@@ -15,6 +16,7 @@ struct ExecutorOptions {
   // By Graph::index of storages: memory of the caller; null, or none at all: the executor allocates.
   std::vector<void*> bound = {};
   bool record = true;  // what is run again is recorded, where the device can; of compiled executors
+  Communicator* communicator = nullptr;  // of the graph's collectives; outlives the executor
 };
 
 class EagerExecutor {
@@ -43,18 +45,24 @@ class EagerExecutor {
   // Frees everything but the inputs.
   void release();
 
+  // The collectives of the last run.
+  const std::vector<CollectiveRun>& collectives() const { return collectives_.runs(); }
+
  private:
   TensorView view(Value value) const;
   void* address(uint32_t storage) const;
   void allocate(uint32_t storage, const TensorType& type);
+  void run_steps(size_t stage);
   void run_step(const Step& step);
   void run_observed(uint32_t node);  // with inputs_ and outputs_
+  void start_collective(const Step& step);
 
   const Graph& graph_;
   const Schedule& schedule_;
   Device& device_;
   bool poison_ = false;
   KernelObserver* observer_ = nullptr;
+  Collectives collectives_;
   std::vector<Allocation> storage_;           // by Graph::index; empty for views and the dead
   std::vector<void*> bound_;                  // by Graph::index: memory of the caller
   std::vector<uint64_t> constants_;           // by Graph::index: the scalar in its own dtype

@@ -20,6 +20,8 @@ class GroupCall {
             const std::function<TensorView(Value)>& view);
 
   void run(Device& device, void* scratch);
+  std::span<const TensorView> inputs() const { return inputs_; }    // of a library call
+  std::span<const TensorView> outputs() const { return outputs_; }
   // For an observer; `graph` and `group` are those of the constructor.
   KernelRun seen(const Graph& graph, const Group& group) const;
 

@@ -1,11 +1,7 @@
 // ridgeline comm as a user runs it: by ranks of its own, and under the launchers that are here.
 #include <gtest/gtest.h>
-#include <signal.h>
 
-#include <fstream>
-
-#include "base/child_process.h"
-#include "cli/run_ridgeline.h"
+#include "cli/launchers.h"
 #include "dist/plugin_backend.h"
 
 namespace ridgeline {
@@ -32,11 +28,6 @@ void expect_served(const Sandbox& sandbox, const std::string& backend, int ranks
     EXPECT_EQ(record.verification.tensors.at(0).max_error, 0);
     EXPECT_FALSE(record.metrics->at("library").text().empty());
   }
-}
-
-bool is_built(const std::string& backend) {
-  return std::filesystem::exists(std::filesystem::path(RIDGELINE_BINARY).parent_path() /
-                                 ("libridgeline_" + backend + ".so"));
 }
 
 TEST(Comm, RunsEveryCollectiveByThreads) {
@@ -100,18 +91,6 @@ TEST(Comm, RunsByMpichWithRanksOfItsOwn) {
   expect_served(sandbox, "mpich", 2, 4 * 2);
 }
 
-// A launcher's command in front of ours; its exit code.
-std::string run_under(const Sandbox& sandbox, Arguments words, const Arguments& arguments,
-                      const std::map<std::string, std::string>& environment = {}) {
-  words.push_back(RIDGELINE_BINARY);
-  words = words + arguments + Arguments{"--results-dir", (sandbox / "results").string()};
-  words[0] = find_program(words[0]).string();
-  ChildProcess launcher(words, {.environment = environment, .merge_errors = true});
-  const auto said = launcher.read_all({.seconds = 60});
-  const std::string ended = launcher.end(0);
-  return ended == "exit code 0" ? ended : ended + ": " + said.text;
-}
-
 TEST(CommUnderLaunchers, IsServedByTheRanksOfMpirunAndMpiexec) {
   int found = 0;
   const Arguments rows =
@@ -134,54 +113,6 @@ TEST(CommUnderLaunchers, IsServedByTheRanksOfMpirunAndMpiexec) {
     expect_served(sandbox, "mpich", 4, 1);
   }
   if (found == 0) GTEST_SKIP() << "no MPI";
-}
-
-// Starts one process per rank with an environment of each, as torchrun and srun do.
-class MadeUpLauncher {
- public:
-  using Environment = std::map<std::string, std::string>;
-  MadeUpLauncher(const Sandbox& sandbox, const std::vector<Environment>& ranks,
-                 const std::vector<Arguments>& arguments) {
-    for (size_t rank = 0; rank < ranks.size(); ++rank) {
-      Arguments words = Arguments{RIDGELINE_BINARY} + arguments[rank % arguments.size()] +
-                        Arguments{"--results-dir", (sandbox / "results").string()};
-      processes_.push_back(std::make_unique<ChildProcess>(
-          words, ChildProcess::Options{.environment = ranks[rank], .merge_errors = true}));
-    }
-  }
-  std::vector<std::string> endings() {
-    std::vector<std::string> all;
-    for (auto& process : processes_) {
-      said_.push_back(process->read_all({.seconds = 60}).text);
-      all.push_back(process->end(0));
-    }
-    return all;
-  }
-  const std::vector<std::string>& said() const { return said_; }
-  void kill_rank(size_t rank) { kill(processes_[rank]->id(), SIGKILL); }
-
- private:
-  std::vector<std::unique_ptr<ChildProcess>> processes_;
-  std::vector<std::string> said_;
-};
-
-// A port that nobody has now.
-std::string free_port() {
-  return std::to_string(listen_on("127.0.0.1", 0).port);
-}
-
-std::vector<MadeUpLauncher::Environment> slurm_ranks(int size) {
-  std::vector<MadeUpLauncher::Environment> ranks;
-  const std::string port = free_port();
-  for (int rank = 0; rank < size; ++rank)
-    ranks.push_back({{"SLURM_PROCID", std::to_string(rank)},
-                     {"SLURM_NTASKS", std::to_string(size)},
-                     {"SLURM_LOCALID", std::to_string(rank)},
-                     {"SLURM_STEP_ID", "0"},
-                     {"SLURM_JOB_ID", "77"},
-                     {"SLURM_STEP_NODELIST", "localhost"},
-                     {"RIDGELINE_PORT", port}});
-  return ranks;
 }
 
 TEST(CommUnderLaunchers, IsServedByTheRanksOfSrun) {
@@ -216,15 +147,6 @@ TEST(CommUnderLaunchers, EndsOnAllRanksWhenOneDiesAndNamesIt) {
     EXPECT_TRUE(contains(srun.said()[survivor], "rank 1 (host ") &&
                 contains(srun.said()[survivor], "has died; rank "))
         << srun.said()[survivor];
-}
-
-// The ranks among the children of a process.
-std::vector<int> children_of(int parent) {
-  std::vector<int> children;
-  std::ifstream list("/proc/" + std::to_string(parent) + "/task/" + std::to_string(parent) +
-                     "/children");
-  for (int child = 0; list >> child;) children.push_back(child);
-  return children;
 }
 
 TEST(CommRanks, OfWhichOneIsKilledEndWithExitCodeFourAndItsName) {

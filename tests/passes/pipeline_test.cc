@@ -24,7 +24,7 @@ Graph step_graph(ModelPrecision precision, Mode mode) {
 InterpreterInputs step_inputs(const Graph& graph) {
   InterpreterInputs inputs = testing::random_inputs(graph, 8, kTiny.vocabulary);
   for (Value value : graph.inputs()) {
-    const auto& [name, role, parts] = graph.input_info(value);
+    const auto& [name, role, parts, ranks] = graph.input_info(value);
     if (role == Role::second_moment || role == Role::step_scalars)
       for (double& each : inputs[name]) each = std::min(0.9, 0.1 + std::abs(each));
   }
@@ -35,7 +35,7 @@ InterpreterInputs step_inputs(const Graph& graph) {
 InterpreterInputs inputs_of_lowered(const Graph& graph, const InterpreterInputs& inputs) {
   InterpreterInputs result;
   for (Value value : graph.inputs()) {
-    const auto& [whole, role, parts] = graph.input_info(value);
+    const auto& [whole, role, parts, ranks] = graph.input_info(value);
     if (parts.empty()) result[whole] = inputs.at(whole);
     for (const InputPart& part : parts) {
       const Role source = role == Role::copy ? Role::parameter : role;

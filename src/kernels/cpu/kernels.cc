@@ -36,6 +36,10 @@ CpuKernel cpu_kernel(Op op) {
           {Op::slice, nullptr},
           {Op::concat, concat_kernel},
           {Op::pad, pad_kernel},
+          // executors start collectives by a communicator
+          {Op::all_reduce, nullptr},
+          {Op::reduce_scatter, nullptr},
+          {Op::all_gather, nullptr},
       },
   };
   return kTable[op];

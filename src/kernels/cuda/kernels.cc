@@ -39,6 +39,10 @@ const CudaOp& cuda_op(Op op) {
           {Op::slice, {}},
           {Op::concat, {.plan = plan_concat, .takes_values = true}},
           {Op::pad, {.plan = plan_pad, .takes_values = true}},
+          // executors start collectives by a communicator
+          {Op::all_reduce, {}},
+          {Op::reduce_scatter, {}},
+          {Op::all_gather, {}},
       },
   };
   return kTable[op];

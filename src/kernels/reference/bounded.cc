@@ -208,6 +208,9 @@ constexpr OpTable<Rule> kRules = {
     {Op::slice, nullptr},
     {Op::concat, nullptr},
     {Op::pad, nullptr},
+    {Op::all_reduce, nullptr},
+    {Op::reduce_scatter, nullptr},
+    {Op::all_gather, nullptr},
 };
 
 // Whether nothing is rounded: the op gives one of its operands, or yes or no.

@@ -294,6 +294,9 @@ constexpr OpTable<Rule> kRules = {
         {Op::slice, nullptr},
         {Op::concat, concat},
         {Op::pad, pad},
+        {Op::all_reduce, nullptr},
+        {Op::reduce_scatter, nullptr},
+        {Op::all_gather, nullptr},
     },
 };
 

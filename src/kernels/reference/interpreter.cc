@@ -256,6 +256,10 @@ constexpr OpTable<Evaluate> kEvaluators = {
     {Op::expand, one<expand>},
     {Op::slice, one<slice>},
     {Op::pad, one<pad>},
+    // interpret_ranks() has all ranks at hand
+    {Op::all_reduce, nullptr},
+    {Op::reduce_scatter, nullptr},
+    {Op::all_gather, nullptr},
 };
 
 bool multiplies_matrices(Op op) {
@@ -295,34 +299,77 @@ double round_to(DType dtype, double value) {
   return value;
 }
 
-std::vector<Data> interpret(const Graph& graph, const InterpreterInputs& inputs,
-                            const InterpreterOptions& options) {
-  std::vector<Data> values(graph.value_count());
+namespace {
+
+Results evaluate(const Graph& graph, const Node& node, const std::vector<Data>& values,
+                 const InterpreterOptions& options) {
+  Call call{node, {}, node.outputs[0].shape};
+  std::vector<Data> rounded(node.inputs.size());
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const TensorType& type = graph.type(node.inputs[i]);
+    const Data& data = values[graph.index(node.inputs[i])];
+    const bool round =
+        options.round_to_dtype && type.dtype == DType::tf32 && multiplies_matrices(node.op);
+    if (round) rounded[i] = tf32_operand(data);
+    call.inputs.push_back({type.shape, round ? rounded[i] : data});
+  }
+  return kEvaluators[node.op](call);
+}
+
+// What a rank gets of a collective whose operands on all ranks are these.
+Data collect(const Node& node, const std::vector<const Data*>& operands, size_t rank) {
+  const auto size = static_cast<size_t>(element_count(node.outputs[0].shape));
+  Data result(size, 0.0);
+  if (node.op == Op::all_gather) {
+    const size_t each = operands[0]->size();
+    for (size_t i = 0; i < size; ++i) result[i] = (*operands[i / each])[i % each];
+    return result;
+  }
+  const size_t begin = node.op == Op::reduce_scatter ? rank * size : 0;
+  for (const Data* operand : operands)
+    for (size_t i = 0; i < size && begin + i < operand->size(); ++i)
+      result[i] += (*operand)[begin + i];
+  return result;
+}
+
+}  // namespace
+
+std::vector<std::vector<Data>> interpret_ranks(const Graph& graph,
+                                               const std::vector<InterpreterInputs>& inputs,
+                                               const InterpreterOptions& options) {
+  std::vector<std::vector<Data>> values(inputs.size(), std::vector<Data>(graph.value_count()));
   for (const Node& node : graph.nodes()) {
-    Results results;
-    if (node.op == Op::input) {
-      results = {given(node, inputs)};
-    } else {
-      Call call{node, {}, node.outputs[0].shape};
-      std::vector<Data> rounded(node.inputs.size());
-      for (size_t i = 0; i < node.inputs.size(); ++i) {
-        const TensorType& type = graph.type(node.inputs[i]);
-        const Data& data = values[graph.index(node.inputs[i])];
-        const bool round =
-            options.round_to_dtype && type.dtype == DType::tf32 && multiplies_matrices(node.op);
-        if (round) rounded[i] = tf32_operand(data);
-        call.inputs.push_back({type.shape, round ? rounded[i] : data});
-      }
-      results = kEvaluators[node.op](call);
+    std::vector<const Data*> operands;
+    if (is_collective(node.op)) {
+      if (rank_count(node) != static_cast<int>(inputs.size()))
+        throw Error(ErrorKind::usage,
+                    fmt::format("{} has {} ranks, and the inputs of {} were given",
+                                info(node.op).name, rank_count(node), inputs.size()));
+      for (const std::vector<Data>& of_rank : values)
+        operands.push_back(&of_rank[graph.index(node.inputs[0])]);
     }
-    for (size_t output = 0; output < results.size(); ++output) {
-      const DType dtype = node.outputs[output].dtype;
-      if (!is_floating(dtype) || options.round_to_dtype)
-        for (double& value : results[output]) value = round_to(dtype, value);
-      values[node.first_value + output] = std::move(results[output]);
+    for (size_t rank = 0; rank < inputs.size(); ++rank) {
+      Results results;
+      if (node.op == Op::input)
+        results = {given(node, inputs[rank])};
+      else if (is_collective(node.op))
+        results = {collect(node, operands, rank)};
+      else
+        results = evaluate(graph, node, values[rank], options);
+      for (size_t output = 0; output < results.size(); ++output) {
+        const DType dtype = node.outputs[output].dtype;
+        if (!is_floating(dtype) || options.round_to_dtype)
+          for (double& value : results[output]) value = round_to(dtype, value);
+        values[rank][node.first_value + output] = std::move(results[output]);
+      }
     }
   }
   return values;
+}
+
+std::vector<Data> interpret(const Graph& graph, const InterpreterInputs& inputs,
+                            const InterpreterOptions& options) {
+  return std::move(interpret_ranks(graph, {inputs}, options)[0]);
 }
 
 }  // namespace ridgeline

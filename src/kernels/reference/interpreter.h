@@ -22,6 +22,12 @@ using InterpreterInputs = std::map<std::string, std::vector<double>>;
 std::vector<std::vector<double>> interpret(const Graph& graph, const InterpreterInputs& inputs,
                                            const InterpreterOptions& options = {});
 
+// The same graph on several ranks, each with its own inputs; collectives see the operands of all.
+// By rank.
+std::vector<std::vector<std::vector<double>>> interpret_ranks(
+    const Graph& graph, const std::vector<InterpreterInputs>& inputs,
+    const InterpreterOptions& options = {});
+
 // `value` as a tensor of this dtype would hold it.
 double round_to(DType dtype, double value);
 

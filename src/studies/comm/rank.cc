@@ -7,21 +7,17 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
-#include <istream>
 #include <limits>
-#include <ostream>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/float16.h"
-#include "measure/record_json.h"
+#include "studies/ranks/tasks.h"
 #include "studies/row.h"
 
 namespace ridgeline {
 namespace {
 
-constexpr double kNextRequestS = 1e6;  // the watch sees whether rank 0 is still there
-constexpr const char* kStop = "stop";
 constexpr int64_t kPage = 4096;
 
 // A buffer of pages, as allocators of tensors give them.
@@ -130,29 +126,6 @@ class RankPart {
     return worst;
   }
 
-  // All ranks get the number of each.
-  std::vector<double> gathered(double mine) {
-    std::vector<double> all(static_cast<size_t>(ranks_));
-    all[static_cast<size_t>(rank_)] = mine;
-    communicator_.run({.kind = CollectiveKind::all_gather,
-                       .dtype = DType::i32,
-                       .count = 2 * ranks_,
-                       .in = &all[static_cast<size_t>(rank_)],
-                       .out = all.data()});
-    return all;
-  }
-
-  // Whether rank 0 goes on.
-  bool goes_on(bool on) {
-    int32_t word = on ? 1 : 0;
-    communicator_.run({.kind = CollectiveKind::broadcast,
-                       .dtype = DType::i32,
-                       .count = 1,
-                       .in = &word,
-                       .out = &word});
-    return word != 0;
-  }
-
  private:
   void repeat() {
     const int64_t total = workload_.elements() * info(workload_.dtype).size;
@@ -181,19 +154,15 @@ class RankPart {
 }  // namespace
 
 Json to_json(const CommRequest& request) {
-  const Protocol& protocol = request.protocol;
-  return {{"collective", name(request.workload.collective)},
-          {"bytes", request.workload.bytes.count},
-          {"ranks", request.workload.ranks},
-          {"dtype", info(request.workload.dtype).name},
-          {"backend", request.workload.backend},
-          {"warmups", protocol.warmups},
-          {"min_warmup_s", protocol.min_warmup_s},
-          {"iterations", protocol.iterations},
-          {"time_budget_s", protocol.time_budget_s},
-          {"min_iterations", protocol.min_iterations},
-          {"target_precision", protocol.target_precision},
-          {"verify", request.verify}};
+  Json json = {{"task", "comm"},
+               {"collective", name(request.workload.collective)},
+               {"bytes", request.workload.bytes.count},
+               {"ranks", request.workload.ranks},
+               {"dtype", info(request.workload.dtype).name},
+               {"backend", request.workload.backend},
+               {"verify", request.verify}};
+  add_protocol(json, request.protocol);
+  return json;
 }
 
 CommRequest comm_request(const Json& json) {
@@ -202,12 +171,7 @@ CommRequest comm_request(const Json& json) {
                        .ranks = json["ranks"].get<int>(),
                        .dtype = parse_float_dtype(json["dtype"].text()),
                        .backend = json["backend"].text()},
-          .protocol = {.warmups = json["warmups"].get<int>(),
-                       .min_warmup_s = json["min_warmup_s"].get<double>(),
-                       .iterations = json["iterations"].get<int>(),
-                       .time_budget_s = json["time_budget_s"].get<double>(),
-                       .min_iterations = json["min_iterations"].get<int>(),
-                       .target_precision = json["target_precision"].get<double>()},
+          .protocol = protocol_in(json),
           .verify = json["verify"].get<bool>()};
 }
 
@@ -218,13 +182,13 @@ CommAnswer measure_collective(Communicator& communicator, const CommRequest& req
   const auto check = [&] {
     part.fill();
     part.run_ms();
-    for (const double error : part.gathered(part.error()))
+    for (const double error : gathered(communicator, part.error()))
       if (!(error <= answer.max_error)) answer.max_error = error;
   };
   part.fill();
   if (request.verify) check();
   const auto sample = [&](std::span<double> phase_ms) {
-    const std::vector<double> times = part.gathered(part.run_ms());
+    const std::vector<double> times = gathered(communicator, part.run_ms());
     if (phase_ms.empty()) return;
     phase_ms[0] = *std::ranges::max_element(times);
     phase_ms[2] = *std::ranges::min_element(times);
@@ -234,20 +198,28 @@ CommAnswer measure_collective(Communicator& communicator, const CommRequest& req
   if (communicator.rank() == 0) {
     answer.measurement = measure(request.protocol, {kSlowest, kMeanRank, kFastest},
                                  [&](std::span<double> phase_ms) {
-                                   part.goes_on(true);
+                                   goes_on(communicator, true);
                                    sample(phase_ms);
                                  },
                                  {.interrupted = interrupted});
-    part.goes_on(false);
+    goes_on(communicator, false);
   } else {
-    while (part.goes_on(true)) sample({});
+    while (goes_on(communicator, true)) sample({});
   }
   if (request.verify) check();  // what was timed is what was checked
   return answer;
 }
 
-void take_answer(const CommAnswer& answer, const CommRequest& request, Record& record) {
+std::string comm_label(const Json& request) {
+  return label(comm_request(request).workload);
+}
+
+Record comm_task(Communicator& communicator, const Json& json,
+                 const std::function<bool()>& interrupted) {
+  const CommRequest request = comm_request(json);
+  const CommAnswer answer = measure_collective(communicator, request, interrupted);
   if (answer.measurement.interrupted()) throw Interrupted();
+  Record record;
   record.series = answer.measurement.series;
   record.protocol = answer.measurement.protocol;
   record.metrics = Json{{"backend", request.workload.backend}, {"library", answer.library}};
@@ -256,62 +228,7 @@ void take_answer(const CommAnswer& answer, const CommRequest& request, Record& r
                                .what = "all elements of all ranks",
                                .oracle = "exact sums of whole numbers",
                                .tensors = {{"result", answer.max_error, 0}}});
-}
-
-CommAnswer CommWorld::measure(const CommRequest& request,
-                              const std::function<bool()>& interrupted) {
-  const std::string& backend = request.workload.backend;
-  if (!communicator_ || communicator_->facts().backend != backend) {
-    communicator_.reset();
-    communicator_ = world_.communicator(backend);
-  }
-  world_.activity().set(label(request.workload));
-  CommAnswer answer = measure_collective(*communicator_, request, interrupted);
-  world_.activity().set("waiting for the next row");
-  return answer;
-}
-
-CommAnswer CommWorld::ask(const CommRequest& request, const std::function<bool()>& interrupted) {
-  world_.store().set(fmt::format("request {}", requests_++), to_json(request).dump());
-  return measure(request, interrupted);
-}
-
-void CommWorld::stop() {
-  world_.store().set(fmt::format("request {}", requests_++), kStop);
-  communicator_.reset();
-}
-
-void CommWorld::serve() {
-  world_.activity().set("waiting for the next row");
-  while (true) {
-    const std::string request =
-        world_.store().get(fmt::format("request {}", requests_++), kNextRequestS);
-    if (request == kStop) break;
-    measure(comm_request(Json::parse(request)), {});
-  }
-  communicator_.reset();
-}
-
-int serve_comm_rank(const std::string& build, std::istream& requests, std::ostream& answers) {
-  const std::optional<LaunchedRank> launched = launched_rank();
-  if (!launched)
-    throw Error(ErrorKind::usage, "no launcher has started this process as a rank",
-                "`ridgeline comm` starts its ranks itself");
-  World world(*launched, {.build = build, .configuration = kCommRankCommand});
-  CommWorld ranks(world);
-  if (world.rank() != 0) {
-    ranks.serve();
-    return 0;
-  }
-  world.activity().set("waiting for the next row");
-  for (std::string line; std::getline(requests, line);) {
-    const CommRequest request = comm_request(Json::parse(line));
-    Record record;
-    take_answer(ranks.ask(request), request, record);
-    answers << to_line(record) << std::flush;
-  }
-  ranks.stop();
-  return 0;
+  return record;
 }
 
 }  // namespace ridgeline

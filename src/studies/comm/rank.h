@@ -3,12 +3,9 @@
 #pragma once
 
 #include <functional>
-#include <iosfwd>
-#include <optional>
 #include <string>
 
 #include "dist/communicator.h"
-#include "dist/world.h"
 #include "measure/protocol.h"
 #include "measure/record.h"
 #include "studies/comm/workload.h"
@@ -38,28 +35,10 @@ struct CommAnswer {
 CommAnswer measure_collective(Communicator& communicator, const CommRequest& request,
                               const std::function<bool()>& interrupted = {});
 
-// Fills in series, protocol, verification and the backend that served.
-void take_answer(const CommAnswer& answer, const CommRequest& request, Record& record);
-
-// Ranks of a world that take requests through its store: rank 0 sends, and all measure.
-class CommWorld {
- public:
-  explicit CommWorld(World& world) : world_(world) {}
-  CommAnswer ask(const CommRequest& request, const std::function<bool()>& interrupted = {});
-  void stop();
-  void serve();  // on all other ranks, until they are stopped
-
- private:
-  CommAnswer measure(const CommRequest& request, const std::function<bool()>& interrupted);
-
-  World& world_;
-  int requests_ = 0;
-  std::unique_ptr<Communicator> communicator_;
-};
-
-// The command of a rank that the study has started: rank 0 reads requests in lines and answers each
-// with a record in a line. Returns the exit code.
-inline constexpr const char* kCommRankCommand = "comm-rank";
-int serve_comm_rank(const std::string& build, std::istream& requests, std::ostream& answers);
+// The same as ranks are asked for it (studies/ranks/tasks.h): series, protocol, verification and
+// the library that served.
+std::string comm_label(const Json& request);
+Record comm_task(Communicator& communicator, const Json& request,
+                 const std::function<bool()>& interrupted);
 
 }  // namespace ridgeline

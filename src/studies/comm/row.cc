@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "base/error.h"
+#include "studies/comm/rank.h"
 #include "studies/expected_time.h"
 #include "studies/row.h"
 
@@ -19,10 +19,9 @@ constexpr int64_t kExchanged = 1 << 20;  // of each other rank, while sums are m
 }  // namespace
 
 CommRunner::CommRunner(Device& device, CommOptions options, World* world)
-    : device_(device), options_(std::move(options)), world_(world) {
-  // The other ranks of a launcher wait from now on, be it for nothing but the end.
-  if (world_) group_ = make_rank_group(*world_, {.interrupted = options_.interrupted});
-}
+    : device_(device),
+      options_(std::move(options)),
+      groups_(world, {.interrupted = options_.interrupted}) {}
 
 Record CommRunner::describe(const CommWorkload& workload, const Record& blank) const {
   Record record = describe_row({.study = "comm",
@@ -35,7 +34,7 @@ Record CommRunner::describe(const CommWorkload& workload, const Record& blank) c
                                 .settings = options_.settings},
                                device_, blank);
   record.device = "cpu";  // buffers are in the host's memory, whatever else is here
-  record.settings["launcher"] = world_ ? world_->launched().launcher : "ridgeline";
+  record.settings["launcher"] = groups_.launcher();
   const int64_t beside = workload.backend == "threads" ? 0 : workload.ranks * kExchanged;
   record.memory.predicted_peak = Bytes{workload.ranks * (workload.bytes.count + beside)};
   return record;
@@ -46,30 +45,12 @@ double CommRunner::expected_s(const CommWorkload& workload, const Record&) const
   return 3 * once + expected_samples_s(once, options_.protocol);
 }
 
-RankGroup& CommRunner::group_of(const CommWorkload& workload) {
-  const std::string wanted = fmt::format("{} {}", workload.backend, workload.ranks);
-  if (!world_ && (!group_ || group_name_ != wanted)) {
-    group_.reset();
-    group_ =
-        make_rank_group(workload.backend, workload.ranks, {.interrupted = options_.interrupted});
-    group_name_ = wanted;
-  }
-  return *group_;
-}
-
 std::optional<Record> CommRunner::run(const CommWorkload& workload, Record described) {
   return try_row(std::move(described), label(workload), [&](Record& record) {
-    const LaunchedRank* launched = world_ ? &world_->launched() : nullptr;
-    if (const std::string why = missing_backend(workload.backend, launched); !why.empty())
-      throw Error(ErrorKind::unsupported, why);
     expect_within_budget(*record.memory.predicted_peak, device_);
-    try {
-      group_of(workload).run(
-          {.workload = workload, .protocol = options_.protocol, .verify = options_.verify}, record);
-    } catch (...) {
-      if (!world_) group_.reset();  // its ranks are out of step, or gone
-      throw;
-    }
+    groups_.run(
+        to_json({.workload = workload, .protocol = options_.protocol, .verify = options_.verify}),
+        workload.backend, workload.ranks, record);
     const double seconds = record.find_series(kSlowest)->statistics.median_ms / 1e3;
     const double algbw = static_cast<double>(workload.bytes.count) / seconds / 1e9;
     (*record.metrics)[kSlowest] = {

@@ -2,14 +2,13 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <optional>
 
 #include "measure/protocol.h"
 #include "measure/record.h"
 #include "runtime/device.h"
-#include "studies/comm/group.h"
 #include "studies/comm/workload.h"
+#include "studies/ranks/group.h"
 
 namespace ridgeline {
 
@@ -31,14 +30,9 @@ class CommRunner {
   std::optional<Record> run(const CommWorkload& workload, Record described);
 
  private:
-  // The ranks that serve a row; those of the row before are ended, if they are others.
-  RankGroup& group_of(const CommWorkload& workload);
-
   Device& device_;
   CommOptions options_;
-  World* world_;
-  std::unique_ptr<RankGroup> group_;
-  std::string group_name_;
+  RankGroups groups_;
 };
 
 }  // namespace ridgeline

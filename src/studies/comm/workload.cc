@@ -2,18 +2,12 @@
 
 #include <fmt/format.h>
 
-#include "base/closest.h"
 #include "base/error.h"
+#include "studies/ranks/group.h"
 
 namespace ridgeline {
 namespace {
 
-constexpr CommBackend kBackends[] = {
-    {"threads", "threads of one process, by our own sums"},
-    {"gloo", "processes over TCP, by Gloo"},
-    {"openmpi", "processes of mpirun, by Open MPI"},
-    {"mpich", "processes of mpiexec.hydra, by MPICH"},
-};
 constexpr int64_t kMostRanks = 256;
 
 Bytes parse_buffer(const std::string& text, DType dtype) {
@@ -31,16 +25,10 @@ std::string label(const CommWorkload& workload) {
                      to_string(workload.bytes), info(workload.dtype).name, workload.ranks);
 }
 
-std::span<const CommBackend> comm_backends() {
-  return kBackends;
-}
-
 std::vector<CommWorkload> expand_matrix(const CommMatrix& matrix) {
   std::vector<CommWorkload> workloads;
   for (const std::string& backend : matrix.backends) {
-    bool known = false;
-    for (const CommBackend& row : kBackends) known |= row.name == backend;
-    if (!known) throw unknown_name(backend, "a backend", kBackends);
+    check_backend(backend);
     for (const int64_t ranks : matrix.ranks) {
       if (ranks < 2 || ranks > kMostRanks)
         throw Error(ErrorKind::usage, fmt::format("{} ranks were asked for", ranks),

@@ -24,12 +24,6 @@ struct CommWorkload {
 };
 std::string label(const CommWorkload& workload);  // "gloo all-reduce 1.00 MiB fp32, 4 ranks"
 
-struct CommBackend {
-  std::string_view name;
-  std::string_view summary;
-};
-std::span<const CommBackend> comm_backends();
-
 struct CommMatrix {
   std::vector<std::string> backends, collectives, sizes, dtypes;
   std::vector<int64_t> ranks;

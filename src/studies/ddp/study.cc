@@ -1,5 +1,5 @@
-// Training on several ranks: the calculator, which says on paper what strategies need and how long
-// their steps take.
+// Training on several ranks: steps under each strategy, measured, and a calculator that says on
+// paper what strategies need and how long their steps take.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -10,7 +10,10 @@
 #include "models/accumulate.h"
 #include "studies/ddp/predict.h"
 #include "studies/ddp/predict_flags.h"
+#include "studies/ddp/row.h"
+#include "studies/ddp/tables.h"
 #include "studies/model/flags.h"
+#include "studies/ranks/flags.h"
 #include "studies/study.h"
 
 namespace ridgeline {
@@ -18,7 +21,10 @@ namespace {
 
 class Ddp final : public Study {
  public:
-  Ddp() { shared.device.device = "cpu"; }
+  Ddp() {
+    shared.device.device = "cpu";
+    shared.protocol = {.warmups = 2, .iterations = 20, .time_budget = "5s"};
+  }
 
   void declare(Flags& flags) override {
     add_model_sizes(flags, &axes_);
@@ -29,18 +35,27 @@ class Ddp final : public Study {
         kPredict, kLinearBlocksSize);
     size.rules.choices.emplace_back(kLinearBlocksSize);
     flags.at("--batch-size").help = "sequences per step of each rank";
-    flags.add("--ranks", &ranks_, "how many", {.shows_default = true});
+    ranks_.declare(flags, "how many");
     flags.add("--strategy", &strategies_,
               "naive, flat, overlapped, bucketed, sharded, fsdp (default: all)",
               {.choices = names_of(parallel_strategies()), .only_choices = true});
     flags.add("--bucket-mb", &bucket_mb_,
-              "bytes of a bucket, in units of 1e6 (default: the best by latency and bandwidth)",
-              {.range = FlagRange{0, 1 << 20}});
+              "bytes of a bucket, in units of 1e6 (default: 25, on paper the best by latency and "
+              "bandwidth)",
+              {.range = FlagRange{1, 1 << 20}});
     add_accumulate(flags, &axes_.micro_batches);
+    flags.add("--precision", &axes_.precisions, "fp32 or mixed, of what is measured",
+              {.shows_default = true, .choices = {"fp32", "mixed"}, .only_choices = true});
+    flags.add("--impl,--mode", &axes_.modes,
+              "vanilla, fused, flash or compiled, of what is measured",
+              {.shows_default = true, .choices = names_of(modes())});
     add_predict_flags(flags, &predict_);
+    add_protocol_flags(flags, &shared.protocol);
     add_device_flags(flags, &shared.device);
-    add_output_flags(flags, &shared.output);
-    flags.add("--list", &shared.list, "list model sizes, strategies and algorithms");
+    flags.at("--threads").help = "of each rank (default: the available ones, shared out)";
+    add_sweep_flags(flags, &shared,
+                    {.list = "model sizes, strategies, backends and algorithms",
+                     .no_verify = "do not compare parameters between ranks"});
   }
 
   std::string list() const override {
@@ -50,12 +65,13 @@ class Ddp final : public Study {
                                               static_cast<double>(parameter_count(config)) / 1e6));
     text += listed(kLinearBlocksSize, "219848.6 M parameters: the example of the assignment");
     text += "strategies:\n" + listed(parallel_strategies());
+    text += ranks_.list_backends();
     return text + "algorithms of collectives, on paper:\n" + listed(collective_algorithms(), 14);
   }
 
   void check() override {
-    if (!predict_.asked)
-      throw Error(ErrorKind::usage, "ddp measures nothing here, it predicts", "add --predict");
+    for (const std::string& name : strategies_) parse_parallel_strategy(name);
+    if (!predict_.asked) return check_measured();
     if (!shared.output.json.empty() || output_is_jsonl())
       throw Error(ErrorKind::usage, "the calculator has no records, but a table",
                   "give --output FILE.csv or FILE.md");
@@ -70,14 +86,17 @@ class Ddp final : public Study {
     options_.batch_size = axes_.batch_size;
     options_.context_length = axes_.context_lengths.front();
     options_.micro_batches = axes_.micro_batches;
-    options_.ranks = ranks_;
-    if (bucket_mb_ > 0) options_.bucket_bytes = static_cast<double>(bucket_mb_) * 1e6;
+    options_.ranks = ranks_.gave_ranks() ? ranks_.ranks() : std::vector<int64_t>{8};
+    if (bucket_mb_.size() > 1)
+      throw Error(ErrorKind::usage, fmt::format("{} takes one size of buckets", kPredict));
+    if (!bucket_mb_.empty()) options_.bucket_bytes = static_cast<double>(bucket_mb_[0]) * 1e6;
     for (const std::string& name : strategies_)
       options_.strategies.push_back(parse_parallel_strategy(name));
     if (!is_linear_blocks()) config();  // throws for sizes that make no model
   }
 
   std::optional<int> run_instead(StudyRun& run) override {
+    if (!predict_.asked) return ranks_.serve(run, configuration(run), shared.dry_run);
     const auto outputs = check_output(shared.output);
     const Calculator calculator(is_linear_blocks() ? predicted_model(linear_blocks())
                                                    : predicted_model(config(), run.device),
@@ -93,6 +112,36 @@ class Ddp final : public Study {
     print_notes(calculator.simulation_notes());
     write_output(shared.output, {}, calculator.csv());
     return 0;
+  }
+
+  std::vector<StudyRow> rows(StudyRun& run) override {
+    const std::vector<DdpWorkload> workloads = expand_matrix(matrix());
+    World* world = shared.dry_run ? nullptr : ranks_.join(run, configuration(run));
+    runner_.emplace(run.device, row_options<DdpOptions>(run, shared), world);
+    std::vector<StudyRow> rows =
+        rows_of(workloads, *runner_, run, [&](const DdpWorkload& workload) {
+          const Distribution& how = workload.distribution;
+          return fmt::format(
+              "ridgeline ddp{}{} --batch-size {}{} --ranks {} --backend {} --strategy {}{}",
+              shared_words(run, shared), to_command(workload.model), axes_.batch_size,
+              to_command(axes_.overrides) + accumulate_words(), how.ranks, workload.backend,
+              info(how.strategy).name,
+              how.strategy == ParallelStrategy::bucketed
+                  ? fmt::format(" --bucket-mb {}", how.bucket.count / 1'000'000)
+                  : std::string());
+        });
+    return shared.dry_run ? with_predicted_peaks(std::move(rows), workloads, *runner_)
+                          : std::move(rows);
+  }
+
+  // A model so small that two ranks of a small machine take a moment.
+  bool set_up(const StudySetup& setup) override {
+    axes_.overrides = {.d_model = 64, .d_ff = 256, .layers = 2, .heads = 4, .vocabulary = 1000};
+    axes_.context_lengths = {64};
+    axes_.batch_size = 2;
+    ranks_.asked_backends = {"threads"};  // needs nothing that may not be here
+    ranks_.set_ranks({2});
+    return setup.attempt == 0;
   }
 
  private:
@@ -112,6 +161,38 @@ class Ddp final : public Study {
     return sizes;
   }
 
+  void check_measured() const {
+    if (is_linear_blocks())
+      throw Error(ErrorKind::usage, fmt::format("{} is a model on paper", kLinearBlocksSize),
+                  fmt::format("add {}", kPredict));
+    check_micro_batches(axes_.batch_size, axes_.micro_batches);
+    workloads_of(axes_);  // throws for sizes that make no model
+  }
+
+  std::string accumulate_words() const {
+    return axes_.micro_batches > 1 ? fmt::format(" --accumulate {}", axes_.micro_batches)
+                                   : std::string();
+  }
+
+  DdpMatrix matrix() const {
+    return {.models = workloads_of(axes_),
+            .backends = ranks_.backends(),
+            .strategies = strategies_.empty() ? names_of(parallel_strategies()) : strategies_,
+            .ranks = ranks_.ranks(),
+            .bucket_mb = bucket_mb_,
+            .threads = shared.device.threads};
+  }
+
+  std::string configuration(const StudyRun& run) const {
+    std::string models;
+    for (const ModelWorkload& model : workloads_of(axes_)) models += to_command(model);
+    return fmt::format(
+        "ddp{} --batch-size {}{} --strategy {} --bucket-mb {} --backend {} --threads {}{}", models,
+        axes_.batch_size, to_command(axes_.overrides) + accumulate_words(),
+        fmt::join(strategies_, ","), fmt::join(bucket_mb_, ","),
+        fmt::join(ranks_.asked_backends, ","), shared.device.threads, to_command(run.protocol));
+  }
+
   TransformerConfig config() const { return workloads_of(axes_).front().config; }
 
   std::string assumptions() const {
@@ -127,10 +208,11 @@ class Ddp final : public Study {
         format_bandwidth(network.between.bytes_per_s), format_seconds(network.between.latency_s));
   }
 
-  ModelAxes axes_ = {.context_lengths = {512}};
-  std::vector<int64_t> ranks_ = {8};
+  ModelAxes axes_ = {.context_lengths = {512}, .modes = {"compiled"}};
+  RankFlags ranks_{{2}};  // outlives the runner
   Words strategies_;
-  int64_t bucket_mb_ = 0;
+  std::vector<int64_t> bucket_mb_;
+  std::optional<DdpRunner> runner_;
   PredictFlags predict_;
   PredictOptions options_;
 };
@@ -138,16 +220,28 @@ class Ddp final : public Study {
 }  // namespace
 
 StudyInfo ddp_study() {
-  return {.name = "ddp",
-          .summary = "training on several ranks: memory, communication and step time by strategy",
-          .examples =
-              "Examples:\n"
-              "  ridgeline ddp --predict --model-size 10B --ranks 8 --bandwidth 450GB/s\n"
-              "  ridgeline ddp --predict --model-size xxl --ranks 64 --peak-tflops 460 "
-              "--device-memory 95GB \\\n"
-              "    --utilisation 1 --bandwidth 180GB/s --mesh 16,4 --mesh-links 2,1",
-          .make = make_study<Ddp>,
-          .title = "Training on several ranks"};
+  return {
+      .name = "ddp",
+      .summary = "training on several ranks: memory, communication and step time by strategy",
+      .examples =
+          "Examples:\n"
+          "  ridgeline ddp --context-length 128 --ranks 2 4       every strategy, by every backend "
+          "that is here\n"
+          "  ridgeline ddp --strategy naive,bucketed --bucket-mb 1 10 100 --backend threads\n"
+          "  mpirun -n 4 ridgeline ddp --backend openmpi          ranks of a launcher, on one "
+          "host or several\n"
+          "  ridgeline ddp --predict --model-size 10B --ranks 8 --bandwidth 450GB/s\n"
+          "  ridgeline ddp --predict --model-size xxl --ranks 64 --peak-tflops 460 "
+          "--device-memory 95GB \\\n"
+          "    --utilisation 1 --bandwidth 180GB/s --mesh 16,4 --mesh-links 2,1",
+      .make = make_study<Ddp>,
+      .csv = ddp_csv,
+      .title = "Training on several ranks",
+      .table = ddp_summary,
+      .notes = ddp_notes,
+      .sections = {ddp_section},
+      .takes_turns = true,
+      .turn = 14};
 }
 
 }  // namespace ridgeline

@@ -157,12 +157,18 @@ void expect_full_step(const ModelAxes& axes, const char* flag) {
                 "add --scenario full-step");
 }
 
+std::string to_command(const ModelOverrides& overrides) {
+  std::string command;
+  for (const OverrideFlag& override : kOverrides)
+    if (const int64_t size = overrides.*override.size; size > 0)
+      command += fmt::format(" {} {}", override.flag, size);
+  return command;
+}
+
 std::string to_command(const ModelAxes& axes) {
   std::string command = fmt::format(" --batch-size {} --scenario", axes.batch_size);
   for (const std::string& scenario : axes.scenarios) command += " " + scenario;
-  for (const OverrideFlag& override : kOverrides)
-    if (const int64_t size = axes.overrides.*override.size; size > 0)
-      command += fmt::format(" {} {}", override.flag, size);
+  command += to_command(axes.overrides);
   if (axes.micro_batches > 1) command += fmt::format(" --accumulate {}", axes.micro_batches);
   if (axes.checkpoint_blocks > 0)
     command += fmt::format(" --checkpoint-blocks {}", axes.checkpoint_blocks);

@@ -41,6 +41,7 @@ void expect_full_step(const ModelAxes& axes, const char* flag);
 
 // The flags that all workloads share, written so that they can be pasted, and those of one.
 std::string to_command(const ModelAxes& axes);
+std::string to_command(const ModelOverrides& overrides);
 std::string to_command(const ModelWorkload& workload);
 std::string to_command(const ModelWorkload& workload, std::string_view implementation);
 

@@ -58,7 +58,11 @@ void ModelInputs::fill_with(const TensorView& view, std::span<const float> value
 
 void ModelInputs::upload_parameter(const Executable& executable, const std::string& name,
                                    std::span<const float> values, const RangeRunner& in_parallel) {
-  upload_rounded(device_, executable.input(name), values, in_parallel);
+  const Executable::Held held = executable.held(name);
+  if (held.count > 0)
+    upload_rounded(device_, held.view,
+                   values.subspan(static_cast<size_t>(held.begin), static_cast<size_t>(held.count)),
+                   in_parallel);
   const std::string copy = tensor_name(Role::copy, name);
   if (executable.has_input(copy))
     upload_rounded(device_, executable.input(copy), values, in_parallel);
@@ -136,11 +140,14 @@ void ModelInputs::save_logits(const Executable& executable, const TransformerCon
 }
 
 void ModelInputs::fill(const Executable& executable, const TransformerConfig& config) {
-  fill_parameters(executable, config);
   const std::vector<float> zeros(1 << 22);
+  for (Value value : executable.graph().inputs())
+    if (const InputInfo& input = executable.graph().input_info(value); input.ranks > 1)
+      fill_with(executable.input(input.name), zeros);
+  fill_parameters(executable, config);
   const RopeValues rope = rope_values(config.context_length, config.head_dim(), config.rope_theta);
   for (Value value : executable.graph().inputs()) {
-    const auto& [whole, role, parts] = executable.graph().input_info(value);
+    const auto& [whole, role, parts, ranks] = executable.graph().input_info(value);
     if (whole == "tokens" || whole == "targets")
       device_.upload(executable.input(whole), ids(config, whole).data());
     else if (whole == "rope.cos")
@@ -149,6 +156,8 @@ void ModelInputs::fill(const Executable& executable, const TransformerConfig& co
       device_.upload(executable.input(whole), rope.sin.data());
     else if (whole == kLossScaleInput)
       set_loss_scale(executable, device_, options_.loss_scale);
+    else if (ranks > 1)
+      continue;  // filled before
     else if (role == Role::first_moment || role == Role::second_moment)
       for (const InputPart& part : parts)
         fill_with(executable.input(tensor_name(role, part.parameter)), zeros);

@@ -4,19 +4,28 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "measure/record.h"
-#include "studies/comm/rank.h"
+#include "studies/ranks/world.h"
 
 namespace ridgeline {
+
+struct RankBackend {
+  std::string_view name;
+  std::string_view summary;
+};
+std::span<const RankBackend> rank_backends();
+void check_backend(const std::string& name);  // throws a usage error for one that is none
 
 class RankGroup {
  public:
   virtual ~RankGroup() = default;
   // Fills in the results of a row. Throws Interrupted, and an environment error that names the rank
   // that was lost.
-  virtual void run(const CommRequest& request, Record& record) = 0;
+  virtual void run(const Json& request, Record& record) = 0;
 };
 
 struct RankGroupOptions {
@@ -27,6 +36,26 @@ struct RankGroupOptions {
 std::unique_ptr<RankGroup> make_rank_group(const std::string& backend, int ranks,
                                            const RankGroupOptions& options);
 std::unique_ptr<RankGroup> make_rank_group(World& world, const RankGroupOptions& options);
+
+// The ranks of the row under way: those that a launcher has started, or a group that is started
+// when the backend or the number of ranks changes.
+class RankGroups {
+ public:
+  // `world`: null where this program starts the ranks; else the others wait from now on, be it for
+  // nothing but the end.
+  RankGroups(World* world, RankGroupOptions options);
+
+  // Fills in the results of a row; throws an unsupported error where the backend is not here.
+  void run(const Json& request, const std::string& backend, int ranks, Record& record);
+
+  std::string launcher() const { return world_ ? world_->launched().launcher : "ridgeline"; }
+
+ private:
+  World* world_;
+  RankGroupOptions options_;
+  std::unique_ptr<RankGroup> group_;
+  std::string group_name_;
+};
 
 // Why a backend cannot serve here, as a record says it; empty: it can. `launched`: null without a
 // launcher.

@@ -1,4 +1,4 @@
-#include "studies/comm/group.h"
+#include "studies/ranks/group.h"
 
 #include <fmt/format.h>
 
@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/child_process.h"
+#include "base/closest.h"
 #include "base/error.h"
 #include "base/printable.h"
 #include "dist/local_ranks.h"
@@ -16,19 +17,20 @@
 namespace ridgeline {
 namespace {
 
+constexpr RankBackend kRankBackends[] = {
+    {"threads", "threads of one process, by our own sums"},
+    {"gloo", "processes over TCP, by Gloo"},
+    {"openmpi", "processes of mpirun, by Open MPI"},
+    {"mpich", "processes of mpiexec.hydra, by MPICH"},
+};
+
 constexpr size_t kMostAnswer = size_t{64} << 20;
 
-// What a rank has answered in a line; empty: a line of a library's own.
+// What a rank has answered in a line; false: a line of a library's own.
 bool take_line(const std::string& line, Record& record) {
   const std::optional<Json> json = Json::try_parse(line);
   if (!json || !json->is_object()) return false;
-  const Record answer = record_from_json(*json);
-  record.series = answer.series;
-  record.protocol = answer.protocol;
-  record.metrics = answer.metrics;
-  record.verification = answer.verification;
-  record.status = answer.status;
-  record.error = answer.error;
+  take_results(record_from_json(*json), record);
   return true;
 }
 
@@ -36,15 +38,16 @@ class ThreadRanks final : public RankGroup {
  public:
   ThreadRanks(int ranks, const RankGroupOptions& options) : ranks_(ranks), options_(options) {}
 
-  void run(const CommRequest& request, Record& record) override {
+  void run(const Json& request, Record& record) override {
     ThreadGroup group(ranks_);
     std::vector<std::unique_ptr<Communicator>> communicators;
     for (int rank = 0; rank < ranks_; ++rank) communicators.push_back(group.communicator(rank));
     std::vector<std::exception_ptr> failures(static_cast<size_t>(ranks_));
-    CommAnswer answer;
+    const RankTask& task = find_task(request);
+    Record answer;
     const auto one = [&](size_t rank) {
       try {
-        CommAnswer mine = measure_collective(*communicators[rank], request, options_.interrupted);
+        Record mine = task.run(*communicators[rank], request, options_.interrupted);
         if (rank == 0) answer = std::move(mine);
       } catch (...) {
         failures[rank] = std::current_exception();
@@ -57,7 +60,7 @@ class ThreadRanks final : public RankGroup {
     for (std::thread& thread : threads) thread.join();
     for (const std::exception_ptr& failure : failures)
       if (failure) std::rethrow_exception(failure);
-    take_answer(answer, request, record);
+    take_results(std::move(answer), record);
   }
 
  private:
@@ -66,7 +69,7 @@ class ThreadRanks final : public RankGroup {
 };
 
 std::vector<std::string> rank_command() {
-  return {std::filesystem::read_symlink("/proc/self/exe").string(), kCommRankCommand};
+  return {std::filesystem::read_symlink("/proc/self/exe").string(), kRankCommand};
 }
 
 class OwnProcesses final : public RankGroup {
@@ -74,8 +77,8 @@ class OwnProcesses final : public RankGroup {
   OwnProcesses(int ranks, const RankGroupOptions& options)
       : ranks_({.ranks = ranks, .words = rank_command()}), options_(options) {}
 
-  void run(const CommRequest& request, Record& record) override {
-    ranks_.write_line(to_json(request).dump());
+  void run(const Json& request, Record& record) override {
+    ranks_.write_line(request.dump());
     while (true) {
       const std::optional<std::string> line = ranks_.read_line({.seconds = options_.patience_s,
                                                                 .interrupted = options_.interrupted,
@@ -111,8 +114,8 @@ class MpiProcesses final : public RankGroup {
 
   ~MpiProcesses() override { launcher_.end(5); }
 
-  void run(const CommRequest& request, Record& record) override {
-    if (!launcher_.write_line(to_json(request).dump())) lost();
+  void run(const Json& request, Record& record) override {
+    if (!launcher_.write_line(request.dump())) lost();
     while (true) {
       const ChildProcess::Reply reply = launcher_.read_line({.seconds = options_.patience_s,
                                                              .interrupted = options_.interrupted,
@@ -148,16 +151,26 @@ class LaunchedProcesses final : public RankGroup {
     }
   }
 
-  void run(const CommRequest& request, Record& record) override {
-    take_answer(ranks_.ask(request, options_.interrupted), request, record);
+  void run(const Json& request, Record& record) override {
+    take_results(ranks_.ask(request, options_.interrupted), record);
   }
 
  private:
-  CommWorld ranks_;
+  RankWorld ranks_;
   RankGroupOptions options_;
 };
 
 }  // namespace
+
+std::span<const RankBackend> rank_backends() {
+  return kRankBackends;
+}
+
+void check_backend(const std::string& name) {
+  for (const RankBackend& row : kRankBackends)
+    if (row.name == name) return;
+  throw unknown_name(name, "a backend", kRankBackends);
+}
 
 std::string missing_backend(const std::string& backend, const LaunchedRank* launched) {
   if (backend == "threads")
@@ -189,6 +202,29 @@ std::unique_ptr<RankGroup> make_rank_group(const std::string& backend, int ranks
 
 std::unique_ptr<RankGroup> make_rank_group(World& world, const RankGroupOptions& options) {
   return std::make_unique<LaunchedProcesses>(world, options);
+}
+
+RankGroups::RankGroups(World* world, RankGroupOptions options)
+    : world_(world), options_(std::move(options)) {
+  if (world_) group_ = make_rank_group(*world_, options_);
+}
+
+void RankGroups::run(const Json& request, const std::string& backend, int ranks, Record& record) {
+  const LaunchedRank* launched = world_ ? &world_->launched() : nullptr;
+  if (const std::string why = missing_backend(backend, launched); !why.empty())
+    throw Error(ErrorKind::unsupported, why);
+  const std::string wanted = fmt::format("{} {}", backend, ranks);
+  if (!world_ && (!group_ || group_name_ != wanted)) {
+    group_.reset();
+    group_ = make_rank_group(backend, ranks, options_);
+    group_name_ = wanted;
+  }
+  try {
+    group_->run(request, record);
+  } catch (...) {
+    if (!world_) group_.reset();  // its ranks are out of step, or gone
+    throw;
+  }
 }
 
 }  // namespace ridgeline

@@ -1,0 +1,28 @@
+// What the two families of strategies share.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "passes/distribute.h"
+#include "passes/gradients.h"
+#include "passes/rewrite.h"
+
+namespace ridgeline {
+
+inline constexpr const char* kCommunicationScope = "communication";
+
+Graph data_parallel(const Graph& graph, const Distribution& how);
+Graph shard(const Graph& graph, const Distribution& how);
+
+// The name of the first parameter that an input holds.
+std::string first_parameter(const Graph& graph, Value input);
+
+// The node with other inputs.
+std::vector<Value> results_of(const Site& site, std::vector<Value> inputs);
+
+// An update of other tensors by the scalars of the node.
+std::vector<AdamWTensors> updated_tensors(const Site& site,
+                                          const std::vector<AdamWTensors>& tensors);
+
+}  // namespace ridgeline

@@ -1,0 +1,213 @@
+#include "studies/ddp/rank.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "runtime/cpu_device.h"
+#include "studies/model/inputs.h"
+#include "studies/ranks/tasks.h"
+#include "studies/row.h"
+
+namespace ridgeline {
+namespace {
+
+constexpr int kHashedSteps = 3;  // after which ranks compare their parameters
+const AdamWOptions kDdpOptimizer = {};
+
+uint64_t mixed(uint64_t x) {  // splitmix64
+  x += 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+class DdpRank {
+ public:
+  DdpRank(Communicator& communicator, const DdpRequest& request)
+      : communicator_(communicator),
+        request_(request),
+        config_(request.workload.model.config),
+        device_({.threads = request.workload.threads}),
+        step_(ddp_trace(request.workload), device_, ddp_options(request.workload, &communicator)),
+        inputs_(device_, {.seed = request.seed}) {
+    // The first one compiles, the others find what it has left on the disk.
+    if (communicator.rank() == 0) step_.prepare();
+    communicator.barrier();
+    if (communicator.rank() != 0) step_.prepare();
+    inputs_.fill(step_, config_);
+    for (const char* name : {"tokens", "targets"}) {
+      const ModelInputs of_rank(device_, {.seed = mixed(request.seed + rank_number() + 1)});
+      device_.upload(step_.input(name), of_rank.ids(config_, name).data());
+    }
+  }
+
+  // Milliseconds of the step on this rank.
+  double run_ms() {
+    inputs_.set_step(step_, ++steps_, kDdpOptimizer);
+    communicator_.barrier();
+    const int64_t began = monotonic_ns();
+    step_.run();
+    return static_cast<double>(monotonic_ns() - began) / 1e6;
+  }
+
+  // A sum over the elements of all parameters, so that shards have their part of it. Ranks that
+  // hold whole parameters say whether theirs are those of rank 0.
+  struct Hash {
+    uint64_t value = 0;
+    bool is_same = true;
+  };
+  Hash hash() {
+    uint64_t sum = 0;
+    const std::vector<Parameter> parameters = transformer_parameters(config_);
+    for (size_t number = 0; number < parameters.size(); ++number) {
+      const Executable::Held held = step_.held(parameters[number].name);
+      std::vector<float> values(static_cast<size_t>(held.count));
+      if (held.count == 0) continue;
+      device_.download({held.view.data, DType::f32, {held.count}, {1}}, values.data());
+      for (size_t i = 0; i < values.size(); ++i)
+        sum += mixed(std::bit_cast<uint32_t>(values[i]) ^
+                     mixed(mixed(number) + static_cast<uint64_t>(held.begin) + i));
+    }
+    const std::vector<double> all = gathered(communicator_, std::bit_cast<double>(sum));
+    Hash found;
+    for (const double each : all) {
+      const auto theirs = std::bit_cast<uint64_t>(each);
+      if (info(request_.workload.distribution.strategy).shards_moments)
+        found.value += theirs;
+      else
+        found.is_same &= theirs == std::bit_cast<uint64_t>(all[0]);
+    }
+    if (found.value == 0) found.value = sum;
+    return found;
+  }
+
+  Executable& step() { return step_; }
+  CpuDevice& device() { return device_; }
+
+ private:
+  uint64_t rank_number() const { return static_cast<uint64_t>(communicator_.rank()); }
+
+  Communicator& communicator_;
+  const DdpRequest& request_;
+  TransformerConfig config_;
+  CpuDevice device_;
+  Executable step_;
+  ModelInputs inputs_;
+  int64_t steps_ = 0;
+};
+
+DdpRequest ddp_request(const Json& json) {
+  return {.workload = ddp_workload(json["workload"]),
+          .protocol = protocol_in(json),
+          .seed = json["seed"].get<uint64_t>(),
+          .verify = json["verify"].get<bool>()};
+}
+
+double largest(const std::vector<double>& values) {
+  return *std::ranges::max_element(values);
+}
+
+}  // namespace
+
+Json to_json(const DdpRequest& request) {
+  Json json = {{"task", "ddp"},
+               {"backend", request.workload.backend},
+               {"workload", to_json(request.workload)},
+               {"seed", request.seed},
+               {"verify", request.verify}};
+  add_protocol(json, request.protocol);
+  return json;
+}
+
+Trace ddp_trace(const DdpWorkload& workload) {
+  return [workload](const Rewrite& forward) {
+    return training_graph(workload.model.config,
+                          {.scenario = Scenario::full_step,
+                           .optimizer = optimizer_of(workload.model, kDdpOptimizer),
+                           .loss_weight = 1.0 / workload.distribution.ranks,
+                           .micro_batches = workload.model.micro_batches,
+                           .forward_pass = forward});
+  };
+}
+
+CompileOptions ddp_options(const DdpWorkload& workload, Communicator* communicator) {
+  CompileOptions options = model_options(workload.model);
+  options.distribution = workload.distribution;
+  options.communicator = communicator;
+  return options;
+}
+
+std::string ddp_label(const Json& request) {
+  return label(ddp_workload(request["workload"]));
+}
+
+Record ddp_task(Communicator& communicator, const Json& json,
+                const std::function<bool()>& interrupted) {
+  const DdpRequest request = ddp_request(json);
+  DdpRank rank(communicator, request);
+  Ledger& ledger = rank.device().ledger();
+  ledger.start_over();
+  Record record;
+  DdpRank::Hash hash;
+  for (int step = 0; step < kHashedSteps; ++step) {
+    rank.run_ms();
+    const DdpRank::Hash after = rank.hash();
+    hash = {after.value, hash.is_same && after.is_same};
+  }
+  const auto peak = static_cast<int64_t>(
+      largest(gathered(communicator, static_cast<double>(ledger.peak().count))));
+  ledger.keep_blocks();
+  const CommunicationTotals once = totals(rank.step().collectives());
+
+  const auto sample = [&](std::span<double> phase_ms) {
+    const double step_ms = rank.run_ms();
+    const CommunicationTotals spent = totals(rank.step().collectives());
+    const double slowest = largest(gathered(communicator, step_ms));
+    const double communication = largest(gathered(communicator, spent.communication_ms));
+    const double exposed = largest(gathered(communicator, spent.exposed_ms));
+    if (phase_ms.empty()) return;
+    phase_ms[0] = slowest;
+    phase_ms[1] = communication;
+    phase_ms[2] = exposed;
+  };
+  if (communicator.rank() != 0) {
+    while (goes_on(communicator, true)) sample({});
+    return record;
+  }
+  const Measurement measured = measure(request.protocol, {kDdpStep, kDdpCommunication, kDdpExposed},
+                                       [&](std::span<double> phase_ms) {
+                                         goes_on(communicator, true);
+                                         sample(phase_ms);
+                                       },
+                                       {.interrupted = interrupted});
+  goes_on(communicator, false);
+  if (measured.interrupted()) throw Interrupted();
+  record.series = measured.series;
+  record.protocol = measured.protocol;
+  record.memory.peak = Bytes{peak};
+  record.memory.predicted_peak = rank.step().predicted_peak();
+  double predicted_bytes = 0;
+  for (const Cost& cost : rank.step().kernel_costs()) predicted_bytes += cost.communicated;
+  record.metrics = Json{{"backend", request.workload.backend},
+                        {"library", communicator.facts().library},
+                        {"collectives", once.collectives},
+                        {"bytes_per_step", once.sent_bytes},
+                        {"predicted_bytes_per_step", predicted_bytes},
+                        {"parameters_hash", fmt::format("{:016x}", hash.value)},
+                        {"hashed_steps", kHashedSteps}};
+  if (!rank.step().fallback().empty())
+    (*record.metrics)["ran_eagerly_because"] = rank.step().fallback();
+  if (request.verify)
+    take_verification(record, {.checked = true,
+                               .what = fmt::format("parameters of all ranks after each of {} steps",
+                                                   kHashedSteps),
+                               .oracle = "those of rank 0, bit by bit",
+                               .tensors = {{"parameters", hash.is_same ? 0.0 : 1.0, 0}}});
+  return record;
+}
+
+}  // namespace ridgeline

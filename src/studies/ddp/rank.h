@@ -1,0 +1,41 @@
+// What each rank does for a row: builds its step, trains in step with the others, and counts.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "compile/executable.h"
+#include "dist/communicator.h"
+#include "measure/protocol.h"
+#include "measure/record.h"
+#include "studies/ddp/workload.h"
+
+namespace ridgeline {
+
+// What rank 0 asks of all.
+struct DdpRequest {
+  DdpWorkload workload;
+  Protocol protocol;
+  uint64_t seed = 42;
+  bool verify = true;
+};
+Json to_json(const DdpRequest& request);
+
+// In each sample the slowest rank's step, and the most that a rank has spent in collectives, and
+// waited for them.
+inline constexpr const char* kDdpStep = "step";
+inline constexpr const char* kDdpCommunication = "communication";
+inline constexpr const char* kDdpExposed = "exposed";
+
+// For studies/ranks/tasks.h. The record has series, protocol, memory of a rank, and as metrics what
+// was communicated and a hash of the parameters after a few steps, which verification compares
+// between ranks.
+std::string ddp_label(const Json& request);
+Record ddp_task(Communicator& communicator, const Json& request,
+                const std::function<bool()>& interrupted);
+
+// The step of one rank; needs a communicator to run.
+Trace ddp_trace(const DdpWorkload& workload);
+CompileOptions ddp_options(const DdpWorkload& workload, Communicator* communicator);
+
+}  // namespace ridgeline

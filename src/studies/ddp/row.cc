@@ -1,0 +1,69 @@
+#include "studies/ddp/row.h"
+
+#include <fmt/format.h>
+
+#include "runtime/cpu_device.h"
+#include "studies/ddp/rank.h"
+#include "studies/expected_time.h"
+#include "studies/model/metrics.h"
+#include "studies/row.h"
+
+namespace ridgeline {
+
+DdpRunner::DdpRunner(Device& device, DdpOptions options, World* world)
+    : device_(device),
+      options_(std::move(options)),
+      groups_(world, {.interrupted = options_.interrupted}) {}
+
+Record DdpRunner::describe(const DdpWorkload& workload, const Record& blank) const {
+  const Distribution& how = workload.distribution;
+  Json of_row = workload_json(workload.model);
+  of_row["mode"] = info(workload.model.mode).name;
+  of_row["ranks"] = how.ranks;
+  of_row["backend"] = workload.backend;
+  Record record = describe_row({.study = "ddp",
+                                .implementation = info(how.strategy).name,
+                                .workload = of_row,
+                                .seed = options_.seed,
+                                .settings = options_.settings},
+                               device_, blank);
+  record.device = "cpu";
+  record.settings["launcher"] = groups_.launcher();
+  record.settings["threads"] = workload.threads;
+  if (how.strategy == ParallelStrategy::bucketed)
+    record.settings["bucket_mb"] = how.bucket.count / 1'000'000;
+  return record;
+}
+
+double DdpRunner::expected_s(const DdpWorkload& workload, const Record& described) const {
+  constexpr double kDrawS = 12e-9;  // of one parameter on the host
+  constexpr double kRunsBesideSamples = 4;
+  const TransformerConfig& config = workload.model.config;
+  const auto parameters = static_cast<double>(parameter_count(config));
+  const double ranks = workload.distribution.ranks;
+  const double step = expected_once_s(
+      {.flops = ranks * model_flops(config, Scenario::full_step), .bytes = ranks * parameters * 40},
+      device_, described.machine);
+  return ranks * parameters * kDrawS + kRunsBesideSamples * step +
+         expected_samples_s(step, options_.protocol);
+}
+
+Bytes DdpRunner::predicted_peak(const DdpWorkload& workload) const {
+  CpuDevice device({.threads = 1});
+  return Executable(ddp_trace(workload), device, ddp_options(workload, nullptr)).predicted_peak();
+}
+
+std::optional<Record> DdpRunner::run(const DdpWorkload& workload, Record described) {
+  return try_row(std::move(described), label(workload), [&](Record& record) {
+    const Bytes of_rank = predicted_peak(workload);
+    record.memory.predicted_peak = of_rank;
+    expect_within_budget(Bytes{workload.distribution.ranks * of_rank.count}, device_);
+    groups_.run(to_json(DdpRequest{.workload = workload,
+                                   .protocol = options_.protocol,
+                                   .seed = options_.seed,
+                                   .verify = options_.verify}),
+                workload.backend, workload.distribution.ranks, record);
+  });
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,226 @@
+#include "studies/ddp/tables.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/units.h"
+#include "report/record_cells.h"
+#include "studies/ddp/rank.h"
+
+namespace ridgeline {
+namespace {
+
+std::vector<const Record*> ddp_rows(std::span<const Record> records) {
+  return rows_of_study(records, "ddp");
+}
+
+std::optional<double> median_of_series(const Record& record, const char* series) {
+  return statistic(record, series, &Statistics::median_ms);
+}
+
+std::string metric_text(const Record& record, const char* key) {
+  return record.metrics ? text_of(*record.metrics, key) : std::string();
+}
+
+std::optional<double> metric_number(const Record& record, const char* key) {
+  return record.metrics ? number_in(*record.metrics, key) : std::nullopt;
+}
+
+// What rows that differ in their strategy alone share.
+std::string ddp_key(const Record& record) {
+  std::string key = record.machine.fingerprint;
+  for (const char* part : {"model_size", "num_params", "context_length", "batch_size", "precision",
+                           "mode", "ranks", "backend", "micro_batches"})
+    key += '\n' + text_of(record.workload, part);
+  return key + '\n' + text_of(record.settings, "threads") + text_of(record.settings, "launcher") +
+         text_of(record.settings, "seed");
+}
+
+std::string ddp_place(const Record& record) {
+  return fmt::format("{} {} {}, {} ranks by {}", text_of(record.workload, "model_size"),
+                     text_of(record.workload, "precision"), text_of(record.workload, "mode"),
+                     text_of(record.workload, "ranks"), text_of(record.workload, "backend"));
+}
+
+std::string strategy_text(const Record& record) {
+  const std::string bucket = text_of(record.settings, "bucket_mb");
+  return bucket.empty() ? record.implementation
+                        : fmt::format("{} {} MB", record.implementation, bucket);
+}
+
+using DdpGroups = std::map<std::string, std::vector<const Record*>>;
+
+void compare_strategies(const DdpGroups& groups, Verdicts& verdicts,
+                        std::vector<std::string>& notes) {
+  for (const auto& [key, group] : groups) {
+    const auto naive = std::ranges::find_if(
+        group, [](const Record* record) { return record->implementation == "naive"; });
+    if (naive == group.end()) continue;
+    for (const Record* record : group) {
+      if (record == *naive) continue;
+      Speedup speedup(verdicts);
+      speedup.add(*naive, record, kDdpStep, ddp_place(*record));
+      if (speedup.count() == 0) continue;
+      const std::string what =
+          fmt::format("{}: {} against naive", ddp_place(*record), strategy_text(*record));
+      notes.push_back(speedup.mostly_decided()
+                          ? fmt::format("{} is {}", what, speedup.words())
+                          : fmt::format("{} is undecided: {}", what, speedup.reasons().text()));
+    }
+  }
+}
+
+void tell_hidden(const DdpGroups& groups, std::vector<std::string>& notes) {
+  for (const auto& [key, group] : groups) {
+    std::string text;
+    for (const Record* record : group) {
+      const auto spent = median_of_series(*record, kDdpCommunication);
+      const auto exposed = median_of_series(*record, kDdpExposed);
+      if (!spent || !exposed || !(*spent > 0)) continue;
+      text += fmt::format("{}{} {:.0f} % of {:.2f} ms", text.empty() ? "" : ", ",
+                          strategy_text(*record), 100 * std::clamp(1 - *exposed / *spent, 0.0, 1.0),
+                          *spent);
+    }
+    if (text.empty()) continue;
+    notes.push_back(fmt::format("{}: communication that was hidden behind computation: {}",
+                                ddp_place(*group.front()), text));
+    const auto ranks = number_in(group.front()->workload, "ranks").value_or(0);
+    const auto threads = number_in(group.front()->settings, "threads").value_or(0);
+    const auto processors = static_cast<double>(group.front()->machine.logical_cores);
+    if (processors > 0 && ranks * (threads + 1) > processors)
+      notes.push_back(fmt::format(
+          "{} ranks of {} threads and one that communicates share {} processors: they take turns, "
+          "and what is hidden costs the time of others",
+          ranks, threads, processors));
+  }
+}
+
+void compare_hashes(const DdpGroups& groups, std::vector<std::string>& notes) {
+  for (const auto& [key, group] : groups) {
+    std::map<std::string, std::set<std::string>> strategies;  // by hash
+    for (const Record* record : group)
+      if (const std::string hash = metric_text(*record, "parameters_hash"); !hash.empty())
+        strategies[hash].insert(strategy_text(*record));
+    size_t count = 0;
+    for (const auto& [hash, names] : strategies) count += names.size();
+    if (count < 2) continue;
+    notes.push_back(strategies.size() == 1
+                        ? fmt::format("{}: all {} strategies give the same parameters, bit by bit",
+                                      ddp_place(*group.front()), count)
+                        : fmt::format("{}: strategies give {} different sets of parameters, as "
+                                      "their sums are made in different orders",
+                                      ddp_place(*group.front()), strategies.size()));
+  }
+}
+
+}  // namespace
+
+Table ddp_csv(std::span<const Record> records) {
+  Table table{.title = "ddp",
+              .columns = {"strategy",
+                          "backend",
+                          "library",
+                          "device",
+                          "model_size",
+                          "precision",
+                          "mode",
+                          "batch_size",
+                          "context_length",
+                          "ranks",
+                          "threads",
+                          "bucket_mb",
+                          "step_ms",
+                          "step_low_ms",
+                          "step_high_ms",
+                          "communication_ms",
+                          "exposed_ms",
+                          "collectives",
+                          "bytes_per_step",
+                          "predicted_bytes_per_step",
+                          "peak_mb",
+                          "predicted_peak_mb",
+                          "parameters_hash",
+                          "launcher",
+                          "status",
+                          "error"}};
+  for (const Record* record : ddp_rows(records)) {
+    std::vector<std::string> row = {record->implementation, text_of(record->workload, "backend"),
+                                    metric_text(*record, "library"), record->device};
+    for (const char* key :
+         {"model_size", "precision", "mode", "batch_size", "context_length", "ranks"})
+      row.push_back(text_of(record->workload, key));
+    row.push_back(text_of(record->settings, "threads"));
+    row.push_back(text_of(record->settings, "bucket_mb"));
+    for (auto which :
+         {&Statistics::median_ms, &Statistics::median_low_ms, &Statistics::median_high_ms})
+      row.push_back(cell(statistic(*record, kDdpStep, which)));
+    for (const char* series : {kDdpCommunication, kDdpExposed})
+      row.push_back(cell(median_of_series(*record, series)));
+    for (const char* metric : {"collectives", "bytes_per_step", "predicted_bytes_per_step"})
+      row.push_back(cell(metric_number(*record, metric), "{:.10g}"));
+    row.push_back(cell(mebibytes(record->memory.peak)));
+    row.push_back(cell(mebibytes(record->memory.predicted_peak)));
+    row.push_back(metric_text(*record, "parameters_hash"));
+    row.push_back(text_of(record->settings, "launcher"));
+    row.emplace_back(status_csv_word(record->status));
+    row.push_back(record->error);
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+Table ddp_summary(std::span<const Record> records) {
+  Table table{
+      .title = "training on several ranks: step of the slowest one; memory and bytes of one",
+      .columns = {"strategy", "backend", "model", "precision", "mode", "ranks", "step ms", "+-%",
+                  "communication ms", "exposed ms", "collectives", "MB sent", "peak MiB",
+                  "predicted MiB", "status"},
+      .rows = {},
+      .spare = {"predicted MiB", "precision", "collectives"}};
+  for (const Record* record : ddp_rows(records))
+    table.rows.push_back(
+        {strategy_text(*record), text_of(record->workload, "backend"),
+         text_of(record->workload, "model_size"), text_of(record->workload, "precision"),
+         text_of(record->workload, "mode"), text_of(record->workload, "ranks"),
+         cell(median_of_series(*record, kDdpStep), "{:.2f}"),
+         record->status == Status::ok ? cell(in_run_percent(*record, kDdpStep), "{:.1f}") : "",
+         cell(median_of_series(*record, kDdpCommunication), "{:.2f}"),
+         cell(median_of_series(*record, kDdpExposed), "{:.2f}"),
+         cell(metric_number(*record, "collectives"), "{:.0f}"),
+         cell(metric_number(*record, "bytes_per_step"), "{:.2f}", 1e-6),
+         cell(mebibytes(record->memory.peak), "{:.1f}"),
+         cell(mebibytes(record->memory.predicted_peak), "{:.1f}"),
+         std::string(status_csv_word(record->status))});
+  return table;
+}
+
+std::vector<std::string> ddp_notes(std::span<const Record> records) {
+  Verdicts verdicts(records);
+  return ddp_notes(records, verdicts);
+}
+
+std::vector<std::string> ddp_notes(std::span<const Record> records, Verdicts& verdicts) {
+  const std::vector<const Record*> rows = ddp_rows(records);
+  DdpGroups groups;
+  std::vector<std::string> notes;
+  for (const Record* record : rows)
+    if (median_of_series(*record, kDdpStep)) groups[ddp_key(*record)].push_back(record);
+  compare_strategies(groups, verdicts, notes);
+  tell_hidden(groups, notes);
+  compare_hashes(groups, notes);
+  for (const Record* record : rows)
+    if (record->status != Status::ok)
+      notes.push_back(fmt::format("{} {} {}: {}", strategy_text(*record), ddp_place(*record),
+                                  status_csv_word(record->status), record->error));
+  if (!groups.empty())
+    notes.push_back(
+        "communication is the time in collectives, with the wait for other ranks; exposed is how "
+        "long computation waited for them; both of the rank with the most of it");
+  if (const std::string noise = noise_note(rows); !noise.empty()) notes.push_back(noise);
+  return notes;
+}
+
+}  // namespace ridgeline

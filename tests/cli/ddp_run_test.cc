@@ -1,0 +1,137 @@
+// ridgeline ddp as a user runs it: by threads, by ranks of its own, and under the launchers that
+// are here.
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+
+#include "cli/launchers.h"
+
+namespace ridgeline {
+namespace {
+
+Arguments tiny_ddp(const Arguments& more) {
+  return Arguments{"ddp", "--d-model",    "16", "--d-ff",       "24",      "--layers",
+                   "2",   "--heads",      "2",  "--vocabulary", "50",      "--context-length",
+                   "8",   "--batch-size", "2",  "--impl",       "vanilla", "--threads",
+                   "1",   "-w",           "0",  "-r",           "2"} +
+         more;
+}
+
+std::vector<Record> ddp_records(const Sandbox& sandbox) {
+  const ReadResult found = read_results(sandbox / "results/ddp/ddp.jsonl");
+  EXPECT_TRUE(found.problems.empty());
+  return found.records;
+}
+
+// All strategies, and all of them with one hash where sums have one order.
+void expect_trained(const Sandbox& sandbox, const std::string& backend, int ranks, size_t rows,
+                    bool has_one_order) {
+  const std::vector<Record> records = ddp_records(sandbox);
+  EXPECT_EQ(records.size(), rows);
+  std::set<std::string> hashes;
+  for (const Record& record : records) {
+    EXPECT_EQ(record.status, Status::ok) << record.error;
+    EXPECT_EQ(record.workload.at("backend").text(), backend);
+    EXPECT_EQ(record.workload.at("ranks").get<int>(), ranks);
+    EXPECT_EQ(record.verification.tensors.at(0).max_error, 0);
+    EXPECT_EQ(record.series.size(), 3u);
+    EXPECT_NEAR(static_cast<double>(record.memory.peak->count),
+                static_cast<double>(record.memory.predicted_peak->count),
+                0.01 * static_cast<double>(record.memory.predicted_peak->count))
+        << record.implementation;
+    EXPECT_DOUBLE_EQ(record.metrics->at("bytes_per_step").get<double>(),
+                     record.metrics->at("predicted_bytes_per_step").get<double>());
+    hashes.insert(record.metrics->at("parameters_hash").text());
+  }
+  if (has_one_order) EXPECT_EQ(hashes.size(), 1u);
+}
+
+TEST(Ddp, TrainsUnderEveryStrategyByThreads) {
+  const Sandbox sandbox;
+  const Finished run = sandbox.run(tiny_ddp({"--backend", "threads", "--ranks", "3"}));
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  expect_trained(sandbox, "threads", 3, 6, true);
+  EXPECT_TRUE(contains(run.out, "same parameters, bit by bit")) << run.out;
+  EXPECT_TRUE(contains(read_text(sandbox / "results/ddp/ddp.csv"), "exposed_ms"));
+}
+
+TEST(Ddp, PlansRowsAndRefusesWhatIsNone) {
+  const Sandbox sandbox;
+  const Finished plan = sandbox.run(tiny_ddp({"--dry-run", "--backend", "threads"}));
+  EXPECT_EQ(plan.exit_code, 0) << plan.err;
+  EXPECT_TRUE(contains(plan.out, "bucketed")) << plan.out;
+  EXPECT_TRUE(sandbox.is_empty());
+  for (const Arguments& bad :
+       {Arguments{"--backend", "carrier-pigeon"}, Arguments{"--ranks", "0"},
+        Arguments{"--strategy", "hopeful"}, Arguments{"--model-size", "xxl"}})
+    EXPECT_EQ(sandbox.run(tiny_ddp(bad)).exit_code, 2) << bad[1];
+}
+
+TEST(Ddp, TrainsByGlooWithRanksOfItsOwn) {
+  if (!is_built("gloo")) GTEST_SKIP() << "no libgloo-dev";
+  const Sandbox sandbox;
+  const Finished run = sandbox.run(tiny_ddp({"--backend", "gloo", "--ranks", "2"}));
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  expect_trained(sandbox, "gloo", 2, 6, true);
+}
+
+TEST(DdpUnderLaunchers, IsServedByTheRanksOfMpirunAndMpiexec) {
+  int found = 0;
+  if (is_built("openmpi") && !find_program("mpirun.openmpi").empty()) {
+    ++found;
+    const Sandbox sandbox;
+    EXPECT_EQ(
+        run_under(sandbox, {"mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", "4"},
+                  tiny_ddp({"--backend", "openmpi"})),
+        "exit code 0");
+    expect_trained(sandbox, "openmpi", 4, 6, false);
+  }
+  if (is_built("mpich") && !find_program("mpiexec.hydra").empty()) {
+    ++found;
+    const Sandbox sandbox;
+    EXPECT_EQ(run_under(sandbox, {"mpiexec.hydra", "-n", "4"},
+                        tiny_ddp({"--backend", "mpich", "--strategy", "flat"})),
+              "exit code 0");
+    expect_trained(sandbox, "mpich", 4, 1, false);
+  }
+  if (found == 0) GTEST_SKIP() << "no MPI";
+}
+
+TEST(DdpUnderLaunchers, IsServedByTheRanksOfSrun) {
+  if (!is_built("gloo")) GTEST_SKIP() << "no libgloo-dev";
+  const Sandbox sandbox;
+  MadeUpLauncher srun(sandbox, slurm_ranks(3),
+                      {tiny_ddp({"--backend", "gloo", "--strategy", "naive,fsdp"})});
+  EXPECT_EQ(srun.endings(), std::vector<std::string>(3, "exit code 0")) << srun.said()[0];
+  expect_trained(sandbox, "gloo", 3, 2, false);
+}
+
+TEST(DdpRanks, OfWhichOneIsKilledEndWithExitCodeFourAndItsName) {
+  if (!is_built("gloo")) GTEST_SKIP() << "no libgloo-dev";
+  std::mt19937 random(7);
+  for (const size_t victim : {0, 1, 2}) {
+    const Sandbox sandbox;
+    ChildProcess study(
+        Arguments{RIDGELINE_BINARY} + tiny_ddp({"--backend", "gloo", "--ranks", "3", "-r", "20000",
+                                                "--results-dir", (sandbox / "results").string()}),
+        {.merge_errors = true});
+    std::vector<int> ranks;
+    for (int look = 0; look < 500 && ranks.size() < 3; ++look) {
+      ranks = children_of(study.id());
+      usleep(10'000);
+    }
+    ASSERT_EQ(ranks.size(), 3u);
+    usleep(static_cast<useconds_t>(300'000 + random() % 700'000));
+    kill(ranks[victim], SIGKILL);
+    const auto said = study.read_all({.seconds = 10});
+    EXPECT_EQ(study.end(0), "exit code 4");
+    EXPECT_TRUE(contains(said.text,
+                         "rank " + std::to_string(victim) + " of 3 ended with signal 9 (Killed)"))
+        << said.text;
+    for (const int rank : ranks) EXPECT_NE(kill(rank, 0), 0);
+  }
+}
+
+}  // namespace
+}  // namespace ridgeline

@@ -1,0 +1,282 @@
+// Training on several ranks against one process that has the whole batch.
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <bit>
+
+#include "autodiff/gradient.h"
+#include "base/error.h"
+#include "compile/distributed_ranks.h"
+#include "kernels/reference/interpreter.h"
+#include "models/transformer_lm.h"
+#include "support/tiny_transformer.h"
+
+namespace ridgeline {
+namespace {
+
+using testing::MakeStep;
+using testing::OneProcess;
+using testing::ThreadRanks;
+using testing::Weights;
+
+// Sizes that no number of ranks divides, a weight that is used twice, a bias whose gradient is also
+// the gradient of something else, a parameter whose gradient is one number, and one that the loss
+// does not depend on.
+Graph uneven_step(bool gradients_alone, double loss_weight, const Rewrite& forward) {
+  Graph graph;
+  const Tensor x = input(graph, "x", {DType::f32, {4, 5}});
+  const Tensor tied = parameter(graph, "tied", {DType::f32, {7, 5}});
+  const Tensor bias = parameter(graph, "bias", {DType::f32, {4, 7}});
+  parameter(graph, "unused", {DType::f32, {3}});
+  const Tensor hidden = matmul(x, transpose(tied)) + bias;
+  const Tensor y = matmul(hidden, tied);
+  const Tensor counted = parameter(graph, "counted", {DType::f32, {11}});
+  const Tensor total = reshape(sum(counted, {0}), {1, 1});
+  const Tensor loss = (mean(y * y, {0, 1}) + total * 0.25).named("loss");
+  graph.mark_output("loss", loss.value());
+  if (forward) graph = forward(graph);
+  std::vector<TrainedParameter> trained;
+  std::vector<Tensor> sources;
+  for (Value value : graph.inputs())
+    if (graph.input_info(value).role == Role::parameter) sources.emplace_back(graph, value);
+  graph.begin_stage("backward");
+  const Tensor output(graph, graph.outputs()[0].value);
+  const Cotangent cotangent{output, expand(scalar(output, loss_weight), output.shape())};
+  const std::vector<Tensor> gradients = gradient({&cotangent, 1}, sources);
+  for (size_t i = 0; i < sources.size(); ++i) trained.push_back({sources[i], gradients[i]});
+  if (gradients_alone) {
+    for (const TrainedParameter& each : trained)
+      mark_outputs(gradient_name(""), each.value, each.gradient);
+    return graph;
+  }
+  graph.begin_stage("optimizer");
+  add_adamw_step(graph, trained, testing::kOptimizer);
+  return graph;
+}
+
+Graph transformer_step(bool gradients_alone, double loss_weight, const Rewrite& forward) {
+  return training_graph(
+      testing::tiny_transformer(),
+      {.scenario = gradients_alone ? Scenario::forward_backward : Scenario::full_step,
+       .optimizer = testing::kOptimizer,
+       .loss_weight = loss_weight,
+       .forward_pass = forward});
+}
+
+void expect_same_bits(const Weights& a, const Weights& b, const std::string& where) {
+  ASSERT_EQ(a.size(), b.size()) << where;
+  for (const auto& [name, values] : a)
+    for (size_t i = 0; i < values.size(); ++i)
+      ASSERT_EQ(std::bit_cast<uint32_t>(values[i]), std::bit_cast<uint32_t>(b.at(name)[i]))
+          << where << ", " << name << " " << i << ": " << values[i] << " and " << b.at(name)[i];
+}
+
+constexpr int kSteps = 20;
+
+void expect_equal_to_one_process(const MakeStep& make, Mode mode, int ranks) {
+  OneProcess alone(make, mode, ranks);
+  std::vector<Weights> expected;
+  for (int step = 1; step <= kSteps; ++step) {
+    alone.step(step);
+    expected.push_back(alone.weights());
+  }
+  for (const ParallelStrategyInfo& strategy : parallel_strategies()) {
+    ThreadRanks all(make, mode,
+                    {.strategy = strategy.strategy, .ranks = ranks, .bucket = Bytes{6000}});
+    for (int step = 1; step <= kSteps; ++step) {
+      all.step(step);
+      for (size_t rank = 0; rank < static_cast<size_t>(ranks); ++rank)
+        expect_same_bits(
+            all.weights(rank), expected[static_cast<size_t>(step - 1)],
+            fmt::format("{}, rank {} of {}, step {}", strategy.name, rank, ranks, step));
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+  }
+}
+
+class DistributedSteps : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, DistributedSteps, ::testing::Values(2, 3, 4, 6));
+
+TEST_P(DistributedSteps, UnevenSizesEqualOneProcess) {
+  expect_equal_to_one_process(uneven_step, Mode::vanilla, GetParam());
+}
+
+TEST_P(DistributedSteps, ATransformerEqualsOneProcess) {
+  expect_equal_to_one_process(transformer_step, Mode::vanilla, GetParam());
+}
+
+TEST_P(DistributedSteps, CompiledStepsEqualOneCompiledProcess) {
+  expect_equal_to_one_process(transformer_step, Mode::compiled, GetParam());
+}
+
+TEST(Distributed, MemoryOfARankIsAsPredicted) {
+  for (const Mode mode : {Mode::vanilla, Mode::compiled})
+    for (const ParallelStrategyInfo& strategy : parallel_strategies()) {
+      ThreadRanks all(transformer_step, mode, {.strategy = strategy.strategy, .ranks = 2});
+      all.device(0).ledger().start_over();
+      all.step(1);
+      const auto measured = static_cast<double>(all.device(0).ledger().peak().count);
+      const auto predicted = static_cast<double>(all.executable(0).predicted_peak().count);
+      EXPECT_NEAR(measured / predicted, 1, 0.01) << strategy.name << " " << info(mode).name;
+    }
+}
+
+TEST(Distributed, WhatIsSentIsWhatTheGraphCosts) {
+  for (const ParallelStrategyInfo& strategy : parallel_strategies()) {
+    ThreadRanks all(transformer_step, Mode::vanilla, {.strategy = strategy.strategy, .ranks = 3});
+    all.step(1);
+    double predicted = 0;
+    for (const Cost& cost : all.executable(1).kernel_costs()) predicted += cost.communicated;
+    const CommunicationTotals counted = totals(all.executable(1).collectives());
+    EXPECT_DOUBLE_EQ(counted.sent_bytes, predicted) << strategy.name;
+    EXPECT_GT(counted.communication_ms, 0) << strategy.name;
+    EXPECT_LE(counted.exposed_ms, counted.communication_ms + 1000) << strategy.name;
+  }
+}
+
+// Gradient accumulation is the same arithmetic: what n ranks do with their batches, one rank does
+// with n micro-batches, and both can be combined.
+TEST(Distributed, AccumulatedMicroBatchesEqualRanks) {
+  const auto make = [](int64_t batch, int64_t micro_batches) {
+    return [=](bool, double loss_weight, const Rewrite& forward) {
+      TransformerConfig config = testing::tiny_transformer();
+      config.batch_size = batch;
+      return training_graph(config, {.optimizer = testing::kOptimizer,
+                                     .loss_weight = loss_weight,
+                                     .micro_batches = micro_batches,
+                                     .forward_pass = forward});
+    };
+  };
+  for (const ParallelStrategyInfo& strategy : parallel_strategies()) {
+    ThreadRanks together(make(2, 1), Mode::vanilla, {.strategy = strategy.strategy, .ranks = 2});
+    ThreadRanks alone(make(4, 2), Mode::vanilla, {.strategy = strategy.strategy, .ranks = 1});
+    for (int step = 1; step <= 3; ++step) {
+      together.step(step);
+      // The batch of one rank is that of the two, one behind the other.
+      testing::fill_batch(alone.executable(0), alone.device(0), 0, step);
+      for (const char* name : {"tokens", "targets"}) {
+        std::vector<int32_t> both;
+        for (size_t rank = 0; rank < 2; ++rank) {
+          const TensorView part = together.executable(rank).input(name);
+          const auto* ids = part.as<int32_t>();
+          both.insert(both.end(), ids, ids + element_count(part.shape));
+        }
+        alone.device(0).upload(alone.executable(0).input(name), both.data());
+      }
+      alone.executable(0).run();
+      expect_same_bits(together.weights(0), alone.weights(0),
+                       fmt::format("{}, step {}", strategy.name, step));
+    }
+  }
+}
+
+// Compiled gradients are written where their bucket has them: no kernel copies them there.
+TEST(Distributed, CompiledBucketsAreFilledWithoutACopy) {
+  CpuDevice device({.threads = 1});
+  for (const ParallelStrategy strategy : {ParallelStrategy::flat, ParallelStrategy::fsdp}) {
+    const Trace trace = [](const Rewrite& forward) {
+      TransformerConfig config = testing::tiny_transformer();
+      config.d_model = 64;  // rows of 256 bytes: regions of a bucket are as aligned as memory
+      config.d_ff = 128;
+      return training_graph(config, {.loss_weight = 0.5, .forward_pass = forward});
+    };
+    const Executable step(
+        trace, device,
+        {.mode = Mode::compiled, .distribution = Distribution{.strategy = strategy, .ranks = 2}});
+    int collectives = 0;
+    for (const PlannedKernel& kernel : step.plan()->kernels) {
+      collectives += kernel.is_collective;
+      if (kernel.group.kind == GroupKind::library) {
+        EXPECT_NE(step.graph().nodes()[kernel.group.node].op, Op::concat) << info(strategy).name;
+      }
+    }
+    EXPECT_GE(collectives, 1);
+  }
+}
+
+// At most two units are whole at a time: their gathered parameters, or their gradients.
+TEST(Distributed, FsdpKeepsNoMoreThanTwoUnits) {
+  CpuDevice device({.threads = 1});
+  TransformerConfig config = testing::tiny_transformer();
+  config.layers = 6;
+  const Trace trace = [&](const Rewrite& forward) {
+    return training_graph(config, {.loss_weight = 0.5, .forward_pass = forward});
+  };
+  const Executable step(
+      trace, device,
+      {.distribution = Distribution{.strategy = ParallelStrategy::fsdp, .ranks = 2}});
+  const Graph& graph = step.graph();
+  std::map<int64_t, int> change;  // by step
+  int gathers = 0;
+  for (const Lifetime& life : step.profile()->lifetimes)
+    if (graph.node(life.value).op == Op::all_gather) {
+      ++gathers;
+      ++change[life.first_step];
+      --change[life.last_step + 1];
+    }
+  int alive = 0, most = 0;
+  for (const auto& [step_number, by] : change) most = std::max(most, alive += by);
+  EXPECT_EQ(most, 2);
+  // The embedding in forward alone, the head once for both, each layer twice.
+  EXPECT_EQ(gathers, 1 + 1 + 2 * 6);
+}
+
+// Sums of ranks in fp32 against the same in fp64.
+TEST(Distributed, StepsAreNearTheOracleOverRanks) {
+  for (const ParallelStrategyInfo& strategy : parallel_strategies()) {
+    ThreadRanks all(uneven_step, Mode::vanilla, {.strategy = strategy.strategy, .ranks = 3});
+    const Graph& graph = all.executable(0).graph();
+    std::vector<InterpreterInputs> inputs(3);
+    for (int rank = 0; rank < 3; ++rank) {
+      Executable& executable = all.executable(static_cast<size_t>(rank));
+      testing::fill_batch(executable, all.device(static_cast<size_t>(rank)), rank, 1);
+      for (Value value : graph.inputs()) {
+        const TensorView view = executable.input(graph.input_info(value).name);
+        const float* data = view.as<float>();
+        inputs[static_cast<size_t>(rank)][graph.name(value)].assign(
+            data, data + element_count(view.shape));
+      }
+    }
+    const auto expected = interpret_ranks(graph, inputs);
+    all.step(1);
+    for (size_t rank = 0; rank < 3; ++rank)
+      for (const Output& output : graph.outputs()) {
+        const TensorView view = all.executable(rank).output(output.name);
+        const std::vector<double>& values = expected[rank][graph.index(output.value)];
+        for (size_t i = 0; i < values.size(); ++i)
+          ASSERT_NEAR(view.as<float>()[i], values[i], 2e-5 * (1 + std::abs(values[i])))
+              << strategy.name << ", rank " << rank << ", " << output.name << " " << i;
+      }
+  }
+}
+
+TEST(Distributed, GraphsWithoutAnUpdateOrWithOtherRanksAreRefused) {
+  CpuDevice device({.threads = 1});
+  const Trace gradients = [](const Rewrite& forward) { return uneven_step(true, 1, forward); };
+  EXPECT_THROW(Executable(gradients, device, {.distribution = Distribution{}}), Error);
+  const Trace whole = [](const Rewrite& forward) { return uneven_step(false, 1, forward); };
+  Executable step(whole, device, {.distribution = Distribution{.ranks = 4}});
+  EXPECT_THROW(step.prepare(), Error) << "nobody to communicate with";
+}
+
+TEST(Distributed, ShardsTakeTheMemoryOfTheirRank) {
+  const auto predicted = [](ParallelStrategy strategy, int ranks) {
+    CpuDevice device({.threads = 1});
+    const Trace trace = [&](const Rewrite& forward) {
+      return transformer_step(false, 1.0 / ranks, forward);
+    };
+    const Executable step(trace, device,
+                          {.distribution = Distribution{.strategy = strategy, .ranks = ranks}});
+    return step.profile()->inputs.count;
+  };
+  const int64_t whole = predicted(ParallelStrategy::flat, 4);
+  const int64_t parameters = parameter_count(testing::tiny_transformer()) * 4;
+  const int64_t others = whole - 3 * parameters;
+  for (const ParallelStrategy strategy : {ParallelStrategy::sharded, ParallelStrategy::fsdp})
+    EXPECT_NEAR(static_cast<double>(predicted(strategy, 4) - others),
+                static_cast<double>(3 * parameters) / 4, 64);
+}
+
+}  // namespace
+}  // namespace ridgeline
