@@ -4,9 +4,11 @@ import json
 import math
 import os
 import random
+import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -88,6 +90,46 @@ def test_a_profile_has_a_row_for_each_fold():
     shares = sum(row["share"] for row in rows if row["by"] == "category")
     assert shares == pytest.approx(1, abs=1e-6)
     assert all(row["seq_len"] == 32 for row in rows)
+
+
+@pytest.mark.parametrize(
+    "study, keywords, column",
+    [
+        ("kernel", {"shape": "1,1,16,16", "dtype": "fp32", "mode": "hot", "num_warmup": 1, "num_iterations": 6}, "forward_median_ms"),
+        ("gemm", {"size": 16, "impl": "naive", "num_warmup": 1, "num_iterations": 6}, "forward_gflops_per_s"),
+        ("precision", {"part": "accumulate"}, "total_error"),
+        ("comm", {"backend": "threads", "ranks": 2, "size": "1KB", "num_iterations": 6}, "slowest_rank_busbw_gb_per_s"),
+        ("roofline", {"gpu": "H100", "dtype": "bf16"}, "ridge"),
+        ("model", {"d_model": 16, "d_ff": 32, "layers": 1, "heads": 2, "vocabulary": 32, "context_length": 8, "batch_size": 1,
+                   "impl": "vanilla", "warmup_steps": 1, "measure_steps": 6}, "full_step_median_ms"),
+    ],
+)  # fmt: skip
+def test_other_studies_have_rows_by_the_same_mechanism(study, keywords, column):
+    rows = getattr(ridgeline, study)(device="cpu", threads=2, **keywords)
+    assert rows and all(row["status"] == "ok" for row in rows), rows.text
+    assert all(row[column] is not None for row in rows)
+
+
+def test_ctrl_c_ends_the_program_too(folder, monkeypatch):
+    slow = folder / "slow"
+    slow.write_text(f"#!/bin/sh\n[ $1 = facts ] && exec {os.environ['RIDGELINE_PROGRAM']} facts\n"
+                    "echo $$ > pid\nexec sleep 60\n")  # fmt: skip
+    slow.chmod(0o755)
+    monkeypatch.setenv("RIDGELINE_PROGRAM", str(slow))
+    _program.facts()
+
+    def interrupt():
+        while not (folder / "pid").exists() or not (folder / "pid").read_text():
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        ridgeline.kernel()
+    thread.join()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((folder / "pid").read_text()), 0)
 
 
 def test_compare_gives_verdicts(folder):
