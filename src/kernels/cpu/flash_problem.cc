@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "kernels/cpu/kernels.h"
+#include "kernels/cpu/packed_scratch.h"
 
 namespace ridgeline {
 namespace {
@@ -142,7 +143,9 @@ void AlignedFloats::Free::operator()(float* data) const {
 }
 
 ThreadScratch::ThreadScratch(const ThreadPool& pool, int64_t floats)
-    : stride_(divide_up(floats, kFloatsPerLine) * kFloatsPerLine),
-      floats_(stride_ * pool.threads()) {}
+    : stride_(divide_up(floats, kFloatsPerLine) * kFloatsPerLine) {
+  static thread_local PackedScratch scratch;
+  floats_ = scratch.at_least(stride_ * pool.threads());
+}
 
 }  // namespace ridgeline

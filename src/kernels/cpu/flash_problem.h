@@ -45,15 +45,16 @@ class AlignedFloats {
   std::unique_ptr<float, Free> data_;
 };
 
-// One piece of scratch per thread of a pool.
+// One piece of scratch per thread of a pool. The memory stays with the calling thread for its next
+// attention: fresh pages would take as long as a short one. One at a time.
 class ThreadScratch {
  public:
   ThreadScratch(const ThreadPool& pool, int64_t floats);
-  float* of(int thread) const { return floats_.data() + stride_ * thread; }
+  float* of(int thread) const { return floats_ + stride_ * thread; }
 
  private:
   int64_t stride_;
-  AlignedFloats floats_;
+  float* floats_;
 };
 
 }  // namespace ridgeline

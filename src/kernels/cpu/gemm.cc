@@ -8,8 +8,8 @@
 #include "kernels/cpu/chunk.h"
 #include "kernels/cpu/gemm_few_rows.h"
 #include "kernels/cpu/gemm_on_tiles.h"
-#include "kernels/cpu/gemm_scratch.h"
 #include "kernels/cpu/kernels.h"
+#include "kernels/cpu/packed_scratch.h"
 #include "kernels/cpu/simd/gemm_kernels.h"
 #include "kernels/cuts.h"
 
@@ -34,7 +34,7 @@ int64_t lines_at_once() {
   return std::min(kMost, lines);
 }
 
-thread_local GemmScratch shared_scratch, own_scratch, widened_scratch, sums_scratch;
+thread_local PackedScratch shared_scratch, own_scratch, widened_scratch, sums_scratch;
 
 // Rows of the left operand or columns of the right one: lines along the depth, packed in panels.
 struct Side {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "kernels/cpu/gemm_scratch.h"
+#include "kernels/cpu/packed_scratch.h"
 #include "kernels/cpu/simd/gemm_kernels.h"
 #include "kernels/cuts.h"
 
@@ -16,9 +16,9 @@ constexpr int64_t kStepElements = kTileLines * kTileLines;  // of a panel, for o
 constexpr int64_t kMostSteps = 32, kMostPanels = 8;
 constexpr int64_t kPackedElements = int64_t{1} << 23;  // of each operand, packed for all threads
 
-thread_local GemmScratch packed_rows, packed_columns, tile_sums;
+thread_local PackedScratch packed_rows, packed_columns, tile_sums;
 
-uint16_t* elements_of(GemmScratch& scratch, int64_t count) {
+uint16_t* elements_of(PackedScratch& scratch, int64_t count) {
   return reinterpret_cast<uint16_t*>(scratch.at_least(divide_up(count, 2)));
 }
 

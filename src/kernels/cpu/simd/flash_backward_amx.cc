@@ -17,18 +17,19 @@ inline constexpr int64_t kMostKeys = 2 * kKeyTile;
 inline constexpr int64_t kQueryBlocks = kQueryTile / kBlock;
 inline constexpr int64_t kPairs = kBlock / 2;
 
-// Panels are columns of kBlock words, or of kBlock sums, that follow each other.
+// Panels are columns of kBlock words, numbers or sums that follow each other: tiles then lie in one
+// piece, where rows far apart would share their places in a cache.
 struct BackwardScratch {
   uint32_t* key_words;       // per block of keys head_dim / 2 x kBlock: pairs along head_dim
   uint32_t* value_words;     // the same
   uint32_t* key_pairs;       // per 32 of head_dim kMostKeys / 2 x kBlock: pairs of keys
   float* d_keys;             // per block of keys head_dim x kBlock
   float* d_values;           // the same
-  uint16_t* queries;         // head_dim x kQueryTile: transposed
+  uint16_t* queries;         // transposed: per block of queries head_dim x kBlock
   uint16_t* d_out;           // the same
   uint32_t* weights;         // per block of keys kQueryTile / 2 x kBlock: pairs of queries
   uint32_t* d_scores;        // the same
-  uint16_t* d_score_rows;    // kQueryTile x kMostKeys
+  uint16_t* d_score_rows;    // per block of keys kQueryTile x kBlock
   uint16_t* copied_queries;  // kQueryTile x head_dim, where the last block is not whole
   uint16_t* copied_d_out;    // the same
   float* scores;             // kBlock x kBlock
@@ -120,7 +121,7 @@ void pack_pairs_of_rows(const FlashRows& from, FlashRange rows, int64_t head_dim
     }
 }
 
-// Transposed: (row, column) goes to (column, row), rows of kQueryTile numbers.
+// Transposed: (row, column) goes to (column, row) of the row's panel.
 void pack_transposed(const FlashRows& from, FlashRange rows, int64_t head_dim, uint16_t* to) {
   const int64_t count = rows.end - rows.begin;
   for (int64_t column = 0; column < head_dim; column += 16)
@@ -129,7 +130,7 @@ void pack_transposed(const FlashRows& from, FlashRange rows, int64_t head_dim, u
       load_words<WordOrder::pairs_inside>(columns_at(from, rows.begin + row, count - row, column),
                                           words);
       for (int i = 0; i < 16; ++i)
-        _mm512_storeu_si512(to + (column + i) * kQueryTile + row, words[i].raw);
+        _mm512_storeu_si512(to + row * head_dim + (column + i) * kBlock, words[i].raw);
     }
 }
 
@@ -159,7 +160,7 @@ RIDGELINE_WITH_AMX HWY_INLINE void find_block_gradients(const BackwardScratch& a
   const int64_t panel = key_block * (kQueryTile / 2 * kBlock) + query / 2 * kBlock;
   uint32_t* weights = at.weights + panel;
   uint32_t* d_scores = at.d_scores + panel;
-  uint16_t* rows = at.d_score_rows + query * kMostKeys + key_block * kBlock;
+  uint16_t* rows = at.d_score_rows + (key_block * kQueryTile + query) * kBlock;
   for (int64_t row = 0; row < kBlock; row += 2) {
     WeightAndGradient found[2][2];
 #pragma GCC unroll 2
@@ -174,7 +175,7 @@ RIDGELINE_WITH_AMX HWY_INLINE void find_block_gradients(const BackwardScratch& a
                                                  log_sum_exp, d_weight, delta);
       }
       const __m512bh both = _mm512_cvtne2ps_pbh(found[r][1].gradient.raw, found[r][0].gradient.raw);
-      _mm512_storeu_si512(rows + (row + r) * kMostKeys, reinterpret_cast<__m512i>(both));
+      _mm512_storeu_si512(rows + (row + r) * kBlock, reinterpret_cast<__m512i>(both));
     }
 #pragma GCC unroll 2
     for (int half = 0; half < 2; ++half) {
@@ -286,11 +287,11 @@ RIDGELINE_WITH_AMX void add_queries_amx(const FlashBackwardHead& head, FlashRang
     if (begin == end) continue;
     const int64_t panel = i * (kQueryTile / 2 * kBlock) + begin * kPairs * kBlock;
     for (int64_t column = 0; column < head_dim; column += kBlock) {
-      const int64_t from = column * kQueryTile + begin * kBlock;
+      const int64_t from = (begin * head_dim + column) * kBlock;
       const int64_t to = (i * head_dim + column) * kBlock;
-      multiply_block({at.d_out + from, kQueryTile * 2}, at.weights + panel,
+      multiply_block({at.d_out + from, kBlock * 2, head_dim * kBlock * 2}, at.weights + panel,
                      {at.d_values + to, kBytes}, end - begin, true);
-      multiply_block({at.queries + from, kQueryTile * 2}, at.d_scores + panel,
+      multiply_block({at.queries + from, kBlock * 2, head_dim * kBlock * 2}, at.d_scores + panel,
                      {at.d_keys + to, kBytes}, end - begin, true);
     }
   }
@@ -314,8 +315,8 @@ RIDGELINE_WITH_AMX void add_query_gradient_amx(const FlashBackwardHead& head, Fl
         for (int64_t row = 0; row < kBlock; ++row) fill(to + row * row_stride, head_dim, 0.0f);
       continue;
     }
-    const BlockRows rows = {at.d_score_rows + block * kBlock * kMostKeys + seen.begin * kBlock,
-                            kMostKeys * 2};
+    const BlockRows rows = {at.d_score_rows + (seen.begin * kQueryTile + block * kBlock) * kBlock,
+                            kBlock * 2, kQueryTile * kBlock * 2};
     for (int64_t column = 0; column < head_dim; column += kBlock)
       multiply_block(
           rows,

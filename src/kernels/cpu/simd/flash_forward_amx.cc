@@ -25,7 +25,7 @@ struct MatrixScratch {
   uint32_t* weights;  // packed, kKeyTile / 2 x kBlock words
   uint16_t* rows;     // a tile with zeros behind its end
   uint16_t* keys;     // as rows, for the keys
-  uint32_t* values;   // head_dim x kKeyTile / 2 words: values transposed
+  uint32_t* values;   // values transposed: per block of keys head_dim x kBlock / 2 words
   float* sums;        // per block head_dim x kBlock: the unnormalised output, transposed
   RunningSoftmax running;
 
@@ -55,7 +55,7 @@ RIDGELINE_WITH_AMX void multiply_blocks(BlockRows a, const uint32_t* b, float* c
   memory_is_read(c);
   const char* from = static_cast<const char*>(a.data);
   for (int64_t row = 0; row < rows; row += kBlock)
-    multiply_block({from + row * a.bytes, a.bytes}, b, {c + row * kBlock, kBlock * 4},
+    multiply_block({from + row * a.bytes, a.bytes, a.step}, b, {c + row * kBlock, kBlock * 4},
                    depth / kBlock, accumulate);
   memory_is_read(c);
 }
@@ -77,7 +77,8 @@ void pack_queries(HalfRows rows, int64_t count, int64_t head_dim, bool negate, u
     }
 }
 
-// Words of two neighbouring rows: (row, column) goes to (column, row / 2).
+// Words of two neighbouring rows: (row, column) goes to (column, row / 2) of the row's block, whose
+// tiles lie in one piece: rows far apart would share their places in a cache.
 void pack_values(HalfRows rows, int64_t count, int64_t head_dim, uint32_t* to) {
   const WideBits words;
   const hn::Rebind<uint16_t, Wide> halves;
@@ -92,7 +93,7 @@ void pack_values(HalfRows rows, int64_t count, int64_t head_dim, uint32_t* to) {
       }
       transpose_words(block);
       for (int i = 0; i < 16; ++i)
-        hn::StoreU(block[i], words, to + (column + i) * (kKeyTile / 2) + row / 2);
+        hn::StoreU(block[i], words, to + (row / kBlock * head_dim + column + i) * (kBlock / 2));
     }
 }
 
@@ -160,7 +161,8 @@ RIDGELINE_WITH_AMX void attend_block(const MatrixScratch& at, const FlashForward
     moved = scores_to_weights<true>(running, at.scores, scale2, padded, at.weights);
   }
   if (moved) rescale_sums(running.rescale, sums, head_dim);
-  multiply_blocks({at.values, kKeyTile * 2}, at.weights, sums, head_dim, padded, true);
+  multiply_blocks({at.values, kBlock * 2, head_dim * kBlock * 2}, at.weights, sums, head_dim,
+                  padded, true);
 }
 
 RIDGELINE_WITH_AMX void forward_on_matrix_units(const FlashForwardTile& tile,

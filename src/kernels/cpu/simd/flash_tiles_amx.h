@@ -10,10 +10,11 @@ namespace {
 
 inline constexpr int64_t kBlock = 32;  // rows, columns and depth of one step: 2 x 2 tiles
 
-// Rows of an operand or of sums, `bytes` apart.
+// Rows of an operand or of sums, `bytes` apart; `step` leads to the next 32 numbers of a row.
 struct BlockRows {
   const void* data;
   int64_t bytes;
+  int64_t step = 64;
 };
 
 // c[32 x 32] (+)= a[32 x depth] * b[depth x 32] for `steps` of kBlock along the depth. `a` holds
@@ -36,7 +37,7 @@ RIDGELINE_WITH_AMX HWY_INLINE void multiply_block(BlockRows a_rows, const uint32
     _tile_zero(2);
     _tile_zero(3);
   }
-  for (int64_t step = 0; step < steps; ++step, a += 64, b += 16 * kBlock) {
+  for (int64_t step = 0; step < steps; ++step, a += a_rows.step, b += 16 * kBlock) {
     _tile_loadd(6, b, kBytes);
     _tile_loadd(4, a, a_rows.bytes);
     _tile_dpbf16ps(0, 4, 6);

@@ -1,4 +1,5 @@
-// Memory for the packed operands of matrix products, which a thread keeps from one to the next.
+// Memory for packed operands and tiles of products and attention, which a thread keeps from one to
+// the next.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +8,12 @@ namespace ridgeline {
 
 // In huge pages where the system has them: small ones are scattered, and some would then share
 // their places in a cache.
-class GemmScratch {
+class PackedScratch {
  public:
-  GemmScratch() = default;
-  GemmScratch(const GemmScratch&) = delete;
-  GemmScratch& operator=(const GemmScratch&) = delete;
-  ~GemmScratch();
+  PackedScratch() = default;
+  PackedScratch(const PackedScratch&) = delete;
+  PackedScratch& operator=(const PackedScratch&) = delete;
+  ~PackedScratch();
 
   // What was there before may be gone. Throws an out_of_memory error.
   float* at_least(int64_t floats);
