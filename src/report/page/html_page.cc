@@ -72,15 +72,25 @@ std::string terms_html(const std::vector<Term>& terms) {
   return out + ".</p>\n";
 }
 
+// "Who is fastest at which size, 9 notes": what a reader finds there.
+std::string details_words(const ReportSection& section) {
+  constexpr size_t kLongestTitle = 60;
+  const size_t notes = section.sentences.size(), tables = section.tables.size();
+  std::string out;
+  if (tables > 0) {
+    const std::string& title = section.tables.front().title;
+    out = title.size() <= kLongestTitle ? title : title.substr(0, kLongestTitle) + "...";
+    if (tables > 1) out += fmt::format(", {} more table{}", tables - 1, tables == 2 ? "" : "s");
+  }
+  if (notes > 0)
+    out += fmt::format("{}{} note{}", out.empty() ? "" : ", ", notes, notes == 1 ? "" : "s");
+  return out;
+}
+
 std::string details_html(const ReportSection& section) {
   if (section.sentences.empty() && section.tables.empty()) return {};
-  std::string out = "<details class=\"fold\"><summary>";
-  const size_t sentences = section.sentences.size(), tables = section.tables.size();
-  if (sentences > 0) out += fmt::format("{} note{}", sentences, sentences == 1 ? "" : "s");
-  if (tables > 0)
-    out +=
-        fmt::format("{}{} table{}", sentences > 0 ? " and " : "", tables, tables == 1 ? "" : "s");
-  out += "</summary>\n" + notes_html(section.sentences);
+  std::string out = fmt::format("<details class=\"fold\"><summary>{}</summary>\n{}",
+                                html_escape(details_words(section)), notes_html(section.sentences));
   for (const ReportTable& table : section.tables) out += table_html(table);
   return out + "</details>\n";
 }

@@ -411,10 +411,9 @@ void answer_roofline(const RooflineMachine& machine, ReportSection& section) {
       shown(best->record->implementation, 40), best->series, 100 * best->flops_per_s / *best->roof);
   section.certainty = {
       .level = Certainty::Level::measured,
-      .why = is_measured
-                 ? "Below ceilings measured on this machine; bytes are counted."
-                 : "Below ceilings of data sheets: `ridgeline roofline` measures this "
-                   "machine's."};
+      .why = is_measured ? "Below ceilings measured on this machine; bytes are counted."
+                         : "Below ceilings of data sheets: `ridgeline roofline` measures this "
+                           "machine's."};
 }
 
 }  // namespace

@@ -206,7 +206,9 @@ void SvgPicture::label(double x, double y, const std::string& text) {
     });
     if (!is_free) continue;
     labels_.push_back(place);
-    this->text(place.x1, place.y2 - 3, text, "start", "class=\"name\" font-size=\"11\"");
+    this->text(place.x1, place.y2 - 3, text, "start",
+               "class=\"name\" font-size=\"11\" paint-order=\"stroke\" stroke=\"#ffffff\" "
+               "stroke-width=\"3\"");
     return;
   }
 }

@@ -153,8 +153,9 @@ std::string quickest_words(const std::vector<Contest>& contests) {
   for (const Contest& contest : contests) ++counts[contest.unbeaten.front()];
   const auto most =
       std::ranges::max_element(counts, {}, [](const auto& each) { return each.second; });
-  return fmt::format("by the medians {} is the fastest in {} of {} cases, and no difference is decided",
-                     most->first, most->second, contests.size());
+  return fmt::format(
+      "by the medians {} is the fastest in {} of {} cases, and no difference is decided",
+      most->first, most->second, contests.size());
 }
 
 }  // namespace

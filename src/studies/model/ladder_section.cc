@@ -106,9 +106,11 @@ Chart waterfall(const LadderFigure& figure, const std::vector<const Record*>& ru
     const auto at = static_cast<double>(chart.categories.size());
     const std::string step = step_words(*rungs[i - 1], *rungs[i]);
     chart.categories.push_back(step);
-    const std::string change = fmt::format("{}{}", *now < before ? "-" : "+",
-                                           figure_text(figure.quantity, std::abs(*now - before)));
-    (*now < before ? less : more)
+    const std::string change =
+        *now == before ? std::string("0")
+                       : fmt::format("{}{}", *now < before ? "-" : "+",
+                                     figure_text(figure.quantity, std::abs(*now - before)));
+    (*now <= before ? less : more)
         .points.push_back({.x = at,
                            .y = *now,
                            .text = fmt::format("{} {}: from {} to {}", step, change,
