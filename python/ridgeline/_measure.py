@@ -80,8 +80,8 @@ def measure(work, *, flops=0, bytes=0, name=None, implementation=None, sizes=Non
                  what disturbs the machine disturbs all of them: `ratio` is time over that of the first
     flops, bytes of one call, by your convention: give rates and, with a roof, the share of it
     name, sizes  what identifies the workload: "saxpy", {"n": 1024}
-    device       "cpu", or "cuda": events on PyTorch's current stream are the clock; None: "cuda" where work() returns a
-                 tensor on a GPU
+    device       "cpu", or "cuda": events on PyTorch's current stream are the clock; None: as the tensor
+                 that work() returns; without one "cuda" where this process uses a GPU
     time_budget_s  seconds instead of a number of iterations; ends early when the median is known to 1 %
     results      a file of records that one is appended to, which `ridgeline compare` and `report` read
     run          which of several runs of your program this is, from 1
@@ -107,7 +107,7 @@ def measure(work, *, flops=0, bytes=0, name=None, implementation=None, sizes=Non
         raise InvalidArgument("a share of the roof needs flops and bytes of one call: pass both")
     if device not in (None, "cpu", "cuda"):
         raise InvalidArgument(f"device is {device!r}: expected 'cpu' or 'cuda'")
-    device = device or _device_of(callables)
+    device = device or device_of(*callables.values())
     problem = _Problem(callables, name, device, flops, bytes, {} if sizes is None else sizes)
     params = Params(size=ctypes.sizeof(Params), callables=problem.array, callable_count=len(callables), study=_bytes(study),
                     results=None if results is None else os.fsencode(results), warmups=warmups, iterations=iterations,
@@ -186,14 +186,16 @@ def _cuda_time_ms(work):
     return begin.elapsed_time(end)
 
 
-def _device_of(callables):
+def device_of(*callables):
+    """Where they run, by one call of each: what returns tensors runs where those are. What returns none, as a backward does,
+    may have queued work on a GPU that this process uses; events are right for the host's work as well, if not as fine."""
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_available():
         return "cpu"
-    for work in callables.values():
+    for work in callables:
         made = work()
         made = made[0] if isinstance(made, (tuple, list)) and made else made
-        if isinstance(made, torch.Tensor) and made.is_cuda:
+        if made.is_cuda if isinstance(made, torch.Tensor) else torch.cuda.is_initialized():
             return "cuda"
     return "cpu"
 

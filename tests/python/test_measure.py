@@ -4,6 +4,8 @@ import itertools
 import json
 import math
 import os
+import sys
+import types
 
 import numpy as np
 import pytest
@@ -100,6 +102,21 @@ def test_what_a_callable_raises_passes_through():
 def test_bad_input_is_an_exception_with_a_text(arguments, kind, part):
     with pytest.raises(kind, match=part):
         ridgeline.measure(**{"work": lambda: None, "warmups": 0, "iterations": 2, **arguments})
+
+
+@pytest.mark.parametrize(
+    "made, initialized, device",
+    [("gpu", True, "cuda"), ("cpu", True, "cpu"), (("gpu", 1), True, "cuda"), (None, True, "cuda"), (None, False, "cpu"), ([], False, "cpu")],
+)  # fmt: skip
+def test_the_clock_is_that_of_the_device_that_works(monkeypatch, made, initialized, device):
+    class Tensor:
+        def __init__(self, where):
+            self.is_cuda = where == "gpu"
+
+    cuda = types.SimpleNamespace(is_available=lambda: True, is_initialized=lambda: initialized)
+    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(Tensor=Tensor, cuda=cuda))
+    tensor = (lambda x: Tensor(x) if isinstance(x, str) else x)  # noqa: E731
+    assert _measure.device_of(lambda: tuple(map(tensor, made)) if isinstance(made, tuple) else tensor(made)) == device
 
 
 def test_a_forked_process_measures():

@@ -3,7 +3,7 @@
 import functools
 import sys
 
-from .._measure import measure
+from .._measure import device_of, measure
 from ..errors import Unsupported, WrongType
 
 _GB = 1e9
@@ -18,7 +18,7 @@ _KINDS = {
 
 
 def benchmark_latency(fn, *args, n_warmup=10, n_repeat=100, **kwargs):
-    """Mean milliseconds of fn(*args, **kwargs): a GPU's by its events where fn returns its tensors, else the host's clock.
+    """Mean milliseconds of fn(*args, **kwargs): by a GPU's events where it runs there, else by the host's clock.
     ridgeline.measure has the median and its interval."""
     return measure(functools.partial(fn, *args, **kwargs), name=getattr(fn, "__name__", "fn"), warmups=n_warmup,
                    iterations=n_repeat).mean_ms  # fmt: skip
@@ -32,9 +32,10 @@ def benchmark_memory(fn, *args, n_warmup=10, n_repeat=100, **kwargs):
     if torch is None:
         raise Unsupported("benchmark_memory counts PyTorch's tensors: import torch, and give it a function of tensors")
     call = functools.partial(fn, *args, **kwargs)
+    on_gpu = device_of(call) == "cuda"
     for _ in range(n_warmup):
         call()
-    if torch.cuda.is_available():
+    if on_gpu:
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
         for _ in range(n_repeat):
