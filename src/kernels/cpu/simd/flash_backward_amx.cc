@@ -76,38 +76,6 @@ RIDGELINE_WITH_AMX void configure_tiles() {
   _tile_loadconfig(&config);
 }
 
-// The 16 x 32 block of bf16 rows at (row, column), of which `rows` remain.
-WordBlock block_at(const FlashRows& from, int64_t row, int64_t rows, int64_t column) {
-  return {.from = static_cast<const uint16_t*>(from.data) + row * from.row_stride + column,
-          .line_step = from.row_stride,
-          .depth_step = 1,
-          .lines = rows < 0 ? 0 : rows,
-          .depth = 32};
-}
-
-// Pairs along head_dim, rows side by side: (row, 2 i) goes to (i, row) of the row's panel.
-void pack_along_head(const FlashRows& from, FlashRange rows, int64_t head_dim, uint32_t* to) {
-  const int64_t count = rows.end - rows.begin;
-  for (int64_t row = 0; row < round_up(count, kBlock); row += 16)
-    for (int64_t column = 0; column < head_dim; column += 32) {
-      Words words[16];
-      load_words<WordOrder::lines_inside>(block_at(from, rows.begin + row, count - row, column),
-                                          words);
-      uint32_t* panel = to + row / kBlock * (head_dim / 2 * kBlock) + row % kBlock;
-      for (int i = 0; i < 16; ++i)
-        hn::StoreU(words[i], WideBits(), panel + (column / 2 + i) * kBlock);
-    }
-}
-
-// Rows and columns of a block of 32 rows change places in what is read.
-WordBlock columns_at(const FlashRows& from, int64_t row, int64_t rows, int64_t column) {
-  return {.from = static_cast<const uint16_t*>(from.data) + row * from.row_stride + column,
-          .line_step = 1,
-          .depth_step = from.row_stride,
-          .lines = 16,
-          .depth = rows < 0 ? 0 : rows};
-}
-
 // Pairs of rows: (2 i, column) goes to (i, column) of the column's panel.
 void pack_pairs_of_rows(const FlashRows& from, FlashRange rows, int64_t head_dim, uint32_t* to) {
   const int64_t count = rows.end - rows.begin;
@@ -118,19 +86,6 @@ void pack_pairs_of_rows(const FlashRows& from, FlashRange rows, int64_t head_dim
                                           words);
       uint32_t* panel = to + column / kBlock * (kMostKeys / 2 * kBlock) + column % kBlock;
       for (int i = 0; i < 16; ++i) hn::StoreU(words[i], WideBits(), panel + (row / 2 + i) * kBlock);
-    }
-}
-
-// Transposed: (row, column) goes to (column, row) of the row's panel.
-void pack_transposed(const FlashRows& from, FlashRange rows, int64_t head_dim, uint16_t* to) {
-  const int64_t count = rows.end - rows.begin;
-  for (int64_t column = 0; column < head_dim; column += 16)
-    for (int64_t row = 0; row < count; row += kBlock) {
-      Words words[16];
-      load_words<WordOrder::pairs_inside>(columns_at(from, rows.begin + row, count - row, column),
-                                          words);
-      for (int i = 0; i < 16; ++i)
-        _mm512_storeu_si512(to + row * head_dim + (column + i) * kBlock, words[i].raw);
     }
 }
 

@@ -23,9 +23,8 @@ struct MatrixScratch {
   uint32_t* queries;  // packed: per block head_dim / 2 x kBlock words
   float* scores;      // kKeyTile x kBlock
   uint32_t* weights;  // packed, kKeyTile / 2 x kBlock words
-  uint16_t* rows;     // a tile with zeros behind its end
-  uint16_t* keys;     // as rows, for the keys
-  uint32_t* values;   // values transposed: per block of keys head_dim x kBlock / 2 words
+  uint16_t* keys;     // a tile with zeros behind its end
+  uint16_t* values;   // values transposed: per block of keys head_dim x kBlock
   float* sums;        // per block head_dim x kBlock: the unnormalised output, transposed
   RunningSoftmax running;
 
@@ -39,9 +38,8 @@ struct MatrixScratch {
     return {.queries = words(head_dim / 2 * kQueryTile),
             .scores = scratch.take(kKeyTile * kBlock),
             .weights = words(kKeyTile / 2 * kBlock),
-            .rows = halves(kKeyTile * head_dim),
             .keys = halves(kKeyTile * head_dim),
-            .values = words(head_dim * kKeyTile / 2),
+            .values = halves(head_dim * kKeyTile),
             .sums = scratch.take(head_dim * kQueryTile),
             .running = {.maximum = scratch.take(kQueryTile),
                         .normalizer = scratch.take(kQueryTile),
@@ -58,43 +56,6 @@ RIDGELINE_WITH_AMX void multiply_blocks(BlockRows a, const uint32_t* b, float* c
     multiply_block({from + row * a.bytes, a.bytes, a.step}, b, {c + row * kBlock, kBlock * 4},
                    depth / kBlock, accumulate);
   memory_is_read(c);
-}
-
-// Words of two neighbouring columns: (row, column) goes to (column / 2, row) of the row's block.
-void pack_queries(HalfRows rows, int64_t count, int64_t head_dim, bool negate, uint32_t* to) {
-  const WideBits words;
-  const Words sign = hn::Set(words, negate ? 0x80008000u : 0u);
-  for (int64_t row = 0; row < count; row += 16)
-    for (int64_t column = 0; column < head_dim; column += 32) {
-      Words block[16];
-      for (int i = 0; i < 16; ++i)
-        block[i].raw = _mm512_loadu_si512(rows.data + (row + i) * rows.stride + column);
-      transpose_words(block);
-      for (int i = 0; i < 16; ++i)
-        hn::StoreU(
-            hn::Xor(block[i], sign), words,
-            to + row / kBlock * (head_dim / 2 * kBlock) + (column / 2 + i) * kBlock + row % kBlock);
-    }
-}
-
-// Words of two neighbouring rows: (row, column) goes to (column, row / 2) of the row's block, whose
-// tiles lie in one piece: rows far apart would share their places in a cache.
-void pack_values(HalfRows rows, int64_t count, int64_t head_dim, uint32_t* to) {
-  const WideBits words;
-  const hn::Rebind<uint16_t, Wide> halves;
-  for (int64_t row = 0; row < count; row += 32)
-    for (int64_t column = 0; column < head_dim; column += 16) {
-      Words block[16];
-      for (int i = 0; i < 16; ++i) {
-        const uint16_t* even = rows.data + (row + 2 * i) * rows.stride + column;
-        const Words low = hn::PromoteTo(words, hn::LoadU(halves, even));
-        const Words high = hn::PromoteTo(words, hn::LoadU(halves, even + rows.stride));
-        block[i] = hn::Or(low, hn::ShiftLeft<16>(high));
-      }
-      transpose_words(block);
-      for (int i = 0; i < 16; ++i)
-        hn::StoreU(block[i], words, to + (row / kBlock * head_dim + column + i) * (kBlock / 2));
-    }
 }
 
 template <bool kMasked>
@@ -177,14 +138,12 @@ RIDGELINE_WITH_AMX void forward_on_matrix_units(const FlashForwardTile& tile,
   const int64_t lanes = round_up(queries, kBlock);
   begin_softmax(at.running, lanes);
   fill(at.sums, head_dim * lanes, 0.0f);
-  pack_queries(whole_blocks(tile.q, tile.queries, head_dim, at.rows), lanes, head_dim,
-               tile.scale < 0.0f, at.queries);
+  pack_along_head(tile.q, tile.queries, head_dim, at.queries, tile.scale < 0.0f);
   const FlashRange visible = visible_keys(tile.mask, tile.queries);
   for (int64_t key = visible.begin; key < visible.end; key += kKeyTile) {
     const FlashRange keys = {key, key + kKeyTile < visible.end ? key + kKeyTile : visible.end};
     const HalfRows k = whole_blocks(tile.k, keys, head_dim, at.keys);
-    pack_values(whole_blocks(tile.v, keys, head_dim, at.rows),
-                round_up(keys.end - keys.begin, kBlock), head_dim, at.values);
+    pack_transposed(tile.v, keys, head_dim, at.values);
     for (int64_t block = 0; block < lanes / kBlock; ++block) attend_block(at, tile, block, keys, k);
   }
   _tile_release();
