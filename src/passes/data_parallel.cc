@@ -26,13 +26,14 @@ class DataParallel {
   }
 
   std::vector<Value> replace(const Site& site) {
-    if (site.number == update_.node) return update(site);
     const auto due = due_.equal_range(site.number);
     const bool reads_sums = site.number >= update_.first_node;
     if (due.first == due.second && !reads_sums) return {};
-    if (!info(how_.strategy).overlaps && due.first != due.second) reduce(site, due, {});
+    const bool overlaps = info(how_.strategy).overlaps;
+    if (!overlaps) reduce(site, due, {});
+    if (site.number == update_.node) return update(site);
     const std::vector<Value> results = copy(site, reads_sums);
-    if (info(how_.strategy).overlaps && due.first != due.second) reduce(site, due, results);
+    if (overlaps) reduce(site, due, results);
     return results;
   }
 

@@ -31,6 +31,10 @@ Collectives::~Collectives() {
 void Collectives::check(const Graph& graph) const {
   for (const Node& node : graph.nodes()) {
     if (!is_collective(node.op)) continue;
+    if (device_.has_queue())
+      throw Error(ErrorKind::unsupported,
+                  fmt::format("graphs with collectives do not run on the device {}", device_.name()),
+                  "use --device cpu");
     const int ranks = communicator_ == nullptr ? 0 : communicator_->size();
     if (ranks != rank_count(node))
       throw Error(ErrorKind::usage,

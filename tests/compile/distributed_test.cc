@@ -20,6 +20,28 @@ using testing::OneProcess;
 using testing::ThreadRanks;
 using testing::Weights;
 
+// A step, or gradients, of a graph that ends with its loss.
+Graph step_of(Graph graph, bool gradients_alone, double loss_weight, const Rewrite& forward) {
+  if (forward) graph = forward(graph);
+  std::vector<TrainedParameter> trained;
+  std::vector<Tensor> sources;
+  for (Value value : graph.inputs())
+    if (graph.input_info(value).role == Role::parameter) sources.emplace_back(graph, value);
+  graph.begin_stage("backward");
+  const Tensor loss(graph, graph.outputs()[0].value);
+  const Cotangent cotangent{loss, expand(scalar(loss, loss_weight), loss.shape())};
+  const std::vector<Tensor> gradients = gradient({&cotangent, 1}, sources);
+  for (size_t i = 0; i < sources.size(); ++i) trained.push_back({sources[i], gradients[i]});
+  if (gradients_alone) {
+    for (const TrainedParameter& each : trained)
+      mark_outputs(gradient_name(""), each.value, each.gradient);
+    return graph;
+  }
+  graph.begin_stage("optimizer");
+  add_adamw_step(graph, trained, testing::kOptimizer);
+  return graph;
+}
+
 // Sizes that no number of ranks divides, a weight that is used twice, a bias whose gradient is also
 // the gradient of something else, a parameter whose gradient is one number, and one that the loss
 // does not depend on.
@@ -35,24 +57,16 @@ Graph uneven_step(bool gradients_alone, double loss_weight, const Rewrite& forwa
   const Tensor total = reshape(sum(counted, {0}), {1, 1});
   const Tensor loss = (mean(y * y, {0, 1}) + total * 0.25).named("loss");
   graph.mark_output("loss", loss.value());
-  if (forward) graph = forward(graph);
-  std::vector<TrainedParameter> trained;
-  std::vector<Tensor> sources;
-  for (Value value : graph.inputs())
-    if (graph.input_info(value).role == Role::parameter) sources.emplace_back(graph, value);
-  graph.begin_stage("backward");
-  const Tensor output(graph, graph.outputs()[0].value);
-  const Cotangent cotangent{output, expand(scalar(output, loss_weight), output.shape())};
-  const std::vector<Tensor> gradients = gradient({&cotangent, 1}, sources);
-  for (size_t i = 0; i < sources.size(); ++i) trained.push_back({sources[i], gradients[i]});
-  if (gradients_alone) {
-    for (const TrainedParameter& each : trained)
-      mark_outputs(gradient_name(""), each.value, each.gradient);
-    return graph;
-  }
-  graph.begin_stage("optimizer");
-  add_adamw_step(graph, trained, testing::kOptimizer);
-  return graph;
+  return step_of(std::move(graph), gradients_alone, loss_weight, forward);
+}
+
+// Nothing to be made flat: the update is the first node of its stage.
+Graph vector_step(bool gradients_alone, double loss_weight, const Rewrite& forward) {
+  Graph graph;
+  const Tensor x = input(graph, "x", {DType::f32, {5}});
+  const Tensor y = x * parameter(graph, "scale", {DType::f32, {5}});
+  graph.mark_output("loss", mean(y * y, {0}).named("loss").value());
+  return step_of(std::move(graph), gradients_alone, loss_weight, forward);
 }
 
 Graph transformer_step(bool gradients_alone, double loss_weight, const Rewrite& forward) {
@@ -100,6 +114,10 @@ INSTANTIATE_TEST_SUITE_P(Ranks, DistributedSteps, ::testing::Values(2, 3, 4, 6))
 
 TEST_P(DistributedSteps, UnevenSizesEqualOneProcess) {
   expect_equal_to_one_process(uneven_step, Mode::vanilla, GetParam());
+}
+
+TEST(Distributed, VectorsEqualOneProcess) {
+  expect_equal_to_one_process(vector_step, Mode::vanilla, 2);
 }
 
 TEST_P(DistributedSteps, ATransformerEqualsOneProcess) {
