@@ -79,8 +79,8 @@ RIDGELINE_WITH_AMX void configure_tiles() {
 // Pairs of rows: (2 i, column) goes to (i, column) of the column's panel.
 void pack_pairs_of_rows(const FlashRows& from, FlashRange rows, int64_t head_dim, uint32_t* to) {
   const int64_t count = rows.end - rows.begin;
-  for (int64_t column = 0; column < head_dim; column += 16)
-    for (int64_t row = 0; row < count; row += kBlock) {
+  for (int64_t row = 0; row < count; row += kBlock)
+    for (int64_t column = 0; column < head_dim; column += 16) {
       Words words[16];
       load_words<WordOrder::lines_inside>(columns_at(from, rows.begin + row, count - row, column),
                                           words);

@@ -109,8 +109,8 @@ inline WordBlock columns_at(const FlashRows& from, int64_t row, int64_t rows, in
 inline void pack_transposed(const FlashRows& from, FlashRange rows, int64_t head_dim,
                             uint16_t* to) {
   const int64_t count = rows.end - rows.begin;
-  for (int64_t column = 0; column < head_dim; column += 16)
-    for (int64_t row = 0; row < count; row += kBlock) {
+  for (int64_t row = 0; row < count; row += kBlock)
+    for (int64_t column = 0; column < head_dim; column += 16) {
       Words words[16];
       load_words<WordOrder::pairs_inside>(columns_at(from, rows.begin + row, count - row, column),
                                           words);
