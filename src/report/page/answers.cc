@@ -13,7 +13,7 @@ bool is_finding(const ReportSection& section) {
 }
 
 std::string first_clause(const std::string& answer) {
-  constexpr size_t kFewest = 24, kEnough = 110;  // characters
+  constexpr size_t kFewest = 24, kEnough = 76;  // characters
   size_t end = std::min(answer.find(". ", kFewest), answer.find("; ", kFewest));
   if (std::min(end, answer.size()) > kEnough) end = std::min(end, answer.find(", ", kEnough));
   return end >= answer.size() ? answer : answer.substr(0, end) + ".";

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <map>
 
-#include "measure/record_text.h"
 #include "report/page/axis.h"
 #include "report/page/density.h"
 #include "report/page/sections.h"
@@ -29,23 +28,48 @@ ReportCell cell_of(const std::string& text) {
   return cell;
 }
 
-std::string line_name(const RowComparison& row) {
-  return shown(fmt::format("{}: {}", row_text(row.next), row.phase), 90);
+// What tells the lines of a comparison apart: "flash, seq_len 4096, d_model 64, forward". The
+// table's first columns are what differs, up to the phase.
+std::vector<std::string> line_names(const Comparison& comparison) {
+  const Table table = comparison_table(comparison);
+  std::vector<std::string> names;
+  for (const std::vector<std::string>& cells : table.rows) {
+    std::string& name = names.emplace_back();
+    for (size_t i = 0; i < cells.size(); ++i) {
+      const bool is_number = !cells[i].empty() && cells[i][0] >= '0' && cells[i][0] <= '9';
+      name += fmt::format("{}{}{}", name.empty() ? "" : ", ",
+                          is_number ? table.columns[i] + " " : std::string(), cells[i]);
+      if (table.columns[i] == "phase") break;
+    }
+    name = shown(name, 90);
+  }
+  return names;
 }
 
+// A line with its name.
+struct NamedLine {
+  const RowComparison* row;
+  std::string name;
+
+  const RowComparison* operator->() const { return row; }
+};
+
 // Those with a verdict, the largest changes first.
-std::vector<const RowComparison*> by_change(const Comparison& comparison) {
-  std::vector<const RowComparison*> rows;
-  for (const RowComparison& row : comparison.rows)
-    if (row.verdict && std::isfinite(row.log_time.estimate)) rows.push_back(&row);
-  std::ranges::stable_sort(rows, std::ranges::greater(), [](const RowComparison* row) {
+std::vector<NamedLine> by_change(const Comparison& comparison) {
+  std::vector<NamedLine> rows;
+  const std::vector<std::string> names = line_names(comparison);
+  for (size_t i = 0; i < comparison.rows.size(); ++i) {
+    const RowComparison& row = comparison.rows[i];
+    if (row.verdict && std::isfinite(row.log_time.estimate)) rows.push_back({&row, names[i]});
+  }
+  std::ranges::stable_sort(rows, std::ranges::greater(), [](const NamedLine& row) {
     return std::pair(row->judged() && row->verdict != Verdict::same,
                      std::abs(row->log_time.estimate));
   });
   return rows;
 }
 
-Chart changes_chart(const std::vector<const RowComparison*>& rows, const Comparison& comparison) {
+Chart changes_chart(const std::vector<NamedLine>& rows, const Comparison& comparison) {
   constexpr size_t kMostShown = 24;
   Chart chart{.kind = Chart::Kind::dots,
               .id = "changes",
@@ -68,8 +92,8 @@ Chart changes_chart(const std::vector<const RowComparison*>& rows, const Compari
   for (const Kind& kind : kKinds)
     series.push_back({.name = std::string(verdict_name(kind.verdict)), .colour = kind.colour});
   for (size_t i = 0; i < std::min(rows.size(), kMostShown); ++i) {
-    const RowComparison& row = *rows[i];
-    chart.categories.push_back(line_name(row));
+    const RowComparison& row = *rows[i].row;
+    chart.categories.push_back(rows[i].name);
     ChartPoint point{.x = static_cast<double>(i), .y = row.speedup()};
     if (std::isfinite(row.log_time.low) && std::isfinite(row.log_time.high)) {
       point.low = row.speedup_low();
@@ -79,7 +103,7 @@ Chart changes_chart(const std::vector<const RowComparison*>& rows, const Compari
     values.push_back(point.y);
     point.value = fmt::format("{:.2f}x", point.y);
     point.text = fmt::format(
-        "{}: {:.3f}x{}{}", line_name(row), point.y,
+        "{}: {:.3f}x{}{}", rows[i].name, point.y,
         point.has_interval() ? fmt::format(" ({:.3f} to {:.3f})", point.low, point.high) : "",
         point.has_interval()
             ? fmt::format("; a slowdown of {} would have been seen", percent_text(row.visible()))
@@ -144,15 +168,14 @@ std::string counts_words(const Comparison& comparison) {
 }
 
 // How many got which verdict, the change that weighs most, and what could be seen.
-std::string compared_words(const Comparison& comparison,
-                           const std::vector<const RowComparison*>& rows) {
+std::string compared_words(const Comparison& comparison, const std::vector<NamedLine>& rows) {
   std::string text = fmt::format("Of {}: {}.", counted(comparison.rows.size(), "comparison"),
                                  counts_words(comparison));
   if (!rows.empty() && rows.front()->judged() && rows.front()->verdict != Verdict::same)
-    text += fmt::format(" The largest change: {} is {}.", line_name(*rows.front()),
+    text += fmt::format(" The largest change: {} is {}.", rows.front().name,
                         times_as_fast(rows.front()->speedup()));
   std::vector<double> visible;
-  for (const RowComparison* row : rows)
+  for (const NamedLine& row : rows)
     if (std::isfinite(row->visible())) visible.push_back(row->visible());
   if (!visible.empty()) {
     std::ranges::nth_element(visible, visible.begin() + std::ssize(visible) / 2);
@@ -165,17 +188,17 @@ std::string compared_words(const Comparison& comparison,
 void add_side(const ReportContext& context, const ComparedSide& side, ReportSection& section) {
   constexpr size_t kMostDensities = 12;
   const Comparison& comparison = side.comparison;
-  const std::vector<const RowComparison*> rows = by_change(comparison);
+  const std::vector<NamedLine> rows = by_change(comparison);
   ReportView view{.name = shown(side.name, 160), .pictures = 2};
   if (Chart chart = changes_chart(rows, comparison); !chart.series.empty())
     view.charts.push_back(std::move(chart));
-  for (const RowComparison* row : rows) {
+  for (const NamedLine& row : rows) {
     if (view.charts.size() > kMostDensities) break;
     const Series *before = samples_of(side.base, row->base, row->phase),
                  *after = samples_of(side.next.empty() ? context.input.records : side.next,
                                      row->next, row->phase);
     if (!before || !after) continue;
-    if (Chart chart = density_chart(line_name(*row), before->samples_ms, after->samples_ms);
+    if (Chart chart = density_chart(row.name, before->samples_ms, after->samples_ms);
         !chart.series.empty())
       view.charts.push_back(std::move(chart));
   }
@@ -208,11 +231,11 @@ ReportSection comparison_section(const ReportContext& context) {
   for (const ComparedSide& side : context.input.sides) {
     add_side(context, side, section);
     if (!section.answer.empty()) continue;
-    const std::vector<const RowComparison*> rows = by_change(side.comparison);
+    const std::vector<NamedLine> rows = by_change(side.comparison);
     section.answer = compared_words(side.comparison, rows);
     Reasons reasons;
     size_t unclear = 0;
-    for (const RowComparison* row : rows)
+    for (const NamedLine& row : rows)
       if (row->verdict == Verdict::unclear) {
         ++unclear;
         reasons.add(row->note.empty() ? "too close to call" : row->note);

@@ -101,9 +101,10 @@ std::string xy_svg(const Chart& chart, const SvgFrame& frame, const std::string&
   top += 12;
   double left = 30;
   for (const Tick& tick : chart.y.ticks) left = std::max(left, svg_text_width(tick.text) + 14);
+  const double last = chart.x.ticks.empty() ? 0 : svg_text_width(chart.x.ticks.back().text);
   const Plot plot{.chart = chart,
                   .left = left,
-                  .right = frame.width - (frame.is_narrow() ? 12 : 24),
+                  .right = frame.width - std::max(frame.is_narrow() ? 12.0 : 24.0, last / 2 + 4),
                   .top = top,
                   .bottom = top + kPlotHeight};
   draw_axes(picture, plot);

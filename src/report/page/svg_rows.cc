@@ -150,7 +150,10 @@ std::string rows_svg(const Chart& chart, const SvgFrame& frame, const std::strin
     picture.rule(layout.along(*chart.reference), layout.top, layout.along(*chart.reference), bottom,
                  /*is_dashed=*/true);
   picture.rule(layout.left, layout.top, layout.left, bottom);
-  picture.text((layout.left + layout.right) / 2, bottom + 40, axis_title(chart.y), "middle");
+  if (frame.is_narrow())
+    picture.text(0, bottom + 40, axis_title(chart.y));
+  else
+    picture.text((layout.left + layout.right) / 2, bottom + 40, axis_title(chart.y), "middle");
   return picture.finish(chart, bottom + 54);
 }
 

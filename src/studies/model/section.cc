@@ -221,8 +221,9 @@ void climb(const ReportContext& context, const ModelGroup& group, ReportView& vi
       const Judgement& judgement = context.verdicts->between(*low, *high, scenario.series);
       Reasons reasons;
       if (judgement.verdict == Verdict::unclear) reasons.add(judgement.reason);
-      section.answer =
-          fmt::format("{}: {}.", model.name, ladder_words(rows, scenario.series, scenario.words));
+      const bool is_unclear = judgement.verdict == Verdict::unclear;
+      section.answer = fmt::format("{}: {}{}.", model.name, is_unclear ? "by the medians " : "",
+                                   ladder_words(rows, scenario.series, scenario.words));
       section.certainty = certainty_of(1, judgement.verdict == Verdict::unclear ? 1 : 0, reasons);
       return;
     }

@@ -201,11 +201,11 @@ TEST(Densities, HaveAnAreaOfOne) {
   std::mt19937 random(5);
   for (int trial = 0; trial < 20; ++trial) {
     std::lognormal_distribution<double> times(0, 0.1 + 0.02 * trial);
-    std::vector<double> samples(static_cast<size_t>(5 + trial)), at(4000);
+    std::vector<double> samples(static_cast<size_t>(5 + trial)), at(40000);
     for (double& sample : samples) sample = times(random);
-    for (size_t i = 0; i < at.size(); ++i) at[i] = -2 + 0.005 * static_cast<double>(i);
+    for (size_t i = 0; i < at.size(); ++i) at[i] = -2 + 0.0005 * static_cast<double>(i);
     const std::vector<double> density = densities_at(samples, at);
-    EXPECT_NEAR(0.005 * std::accumulate(density.begin(), density.end(), 0.0), 1, 0.01);
+    EXPECT_NEAR(0.0005 * std::accumulate(density.begin(), density.end(), 0.0), 1, 0.01);
   }
   EXPECT_TRUE(density_chart("one", std::vector<double>{1, 1, 1}, around(2)).series.empty());
   EXPECT_TRUE(density_chart("few", std::vector<double>{1, 2}, around(2)).series.empty());
