@@ -10,11 +10,11 @@
 namespace ridgeline {
 namespace {
 
-Arguments tiny_ddp(const Arguments& more) {
+Arguments tiny_ddp(const Arguments& more, const std::string& samples = "2") {
   return Arguments{"ddp", "--d-model",    "16", "--d-ff",       "24",      "--layers",
                    "2",   "--heads",      "2",  "--vocabulary", "50",      "--context-length",
                    "8",   "--batch-size", "2",  "--impl",       "vanilla", "--threads",
-                   "1",   "-w",           "0",  "-r",           "2"} +
+                   "1",   "-w",           "0",  "-r",           samples} +
          more;
 }
 
@@ -44,7 +44,7 @@ void expect_trained(const Sandbox& sandbox, const std::string& backend, int rank
                      record.metrics->at("predicted_bytes_per_step").get<double>());
     hashes.insert(record.metrics->at("parameters_hash").text());
   }
-  if (has_one_order) EXPECT_EQ(hashes.size(), 1u);
+  EXPECT_TRUE(hashes.size() == 1 || !has_one_order);
 }
 
 TEST(Ddp, TrainsUnderEveryStrategyByThreads) {
@@ -113,8 +113,9 @@ TEST(DdpRanks, OfWhichOneIsKilledEndWithExitCodeFourAndItsName) {
   for (const size_t victim : {0, 1, 2}) {
     const Sandbox sandbox;
     ChildProcess study(
-        Arguments{RIDGELINE_BINARY} + tiny_ddp({"--backend", "gloo", "--ranks", "3", "-r", "20000",
-                                                "--results-dir", (sandbox / "results").string()}),
+        Arguments{RIDGELINE_BINARY} + tiny_ddp({"--backend", "gloo", "--ranks", "3",
+                                                "--results-dir", (sandbox / "results").string()},
+                                               "20000"),
         {.merge_errors = true});
     std::vector<int> ranks;
     for (int look = 0; look < 500 && ranks.size() < 3; ++look) {
