@@ -165,8 +165,8 @@ TEST(MemoryCommand, TimelinesThatCannotBeAreRefusedBeforeTheWork) {
       {one_row + Arguments{"--snapshot", "no/such/x.pickle"}, "no/such"},
       {one_row + Arguments{"--snapshot", "x.csv", "-o", "x.csv"}, "--snapshot"},
       {{"--timeline", "--scenario", "full-step"}, "no full-step"},
-      {{"--impl", "vanilla"}, "--impl needs --model-size or --timeline"},
-      {{"--output", "x.csv"}, "--output needs --model-size or --timeline"}};
+      {{"--impl", "vanilla"}, "--impl needs --model-size, --model-config or --timeline"},
+      {{"--output", "x.csv"}, "--output needs --model-size, --model-config or --timeline"}};
   for (const auto& [more, message] : cases) {
     const Finished run = sandbox.run(Arguments{"memory", "--device", "cpu"} + more);
     EXPECT_EQ(run.exit_code, 2) << message << run.err;
