@@ -23,7 +23,8 @@ double width_of(std::span<const double> samples) {
 
 bool is_usable(std::span<const double> samples) {
   return samples.size() >= kFewest &&
-         std::ranges::all_of(samples, [](double ms) { return std::isfinite(ms) && ms > 0; });
+         std::ranges::all_of(samples, [](double ms) { return std::isfinite(ms) && ms > 0; }) &&
+         width_of(samples) > 0;
 }
 
 }  // namespace

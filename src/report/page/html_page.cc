@@ -167,8 +167,7 @@ std::string to_html(const ReportDocument& document) {
   for (const ReportSection& section : document.sections) out += section_html(section);
   out +=
       "</main>\n<footer><p>" + html_escape(document.footer) +
-      "</p>\n<p>Filters take words, <code>seq_len&gt;1000</code>, <code>status=OOM</code> and "
-      "<code>-naive</code>.</p></footer>\n"
+      "</p></footer>\n"
       "<div id=\"tip\" hidden></div><p id=\"spoken\" class=\"unseen\" aria-live=\"polite\"></p>\n";
   return out + "<script>" + code + "</script>\n</body>\n</html>\n";
 }

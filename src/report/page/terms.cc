@@ -13,16 +13,16 @@ struct Explained {
 
 // In the order in which they are told.
 constexpr Explained kTerms[] = {
-    {"roof", "the most FLOP/s that a machine's memory and arithmetic allow at an intensity"},
+    {"roof", "the most FLOP/s that memory and arithmetic allow"},
     {"intensity", "FLOPs per byte moved to or from memory"},
     {"ridge point", "the intensity at which the roof turns from memory to arithmetic"},
     {"undecided", "the samples cannot tell which one is faster"},
     {"S", "sequence length"},
-    {"naive", "attention operation by operation, with S x S tensors in memory"},
-    {"vanilla", "a model, one kernel per operation, as PyTorch runs it eagerly"},
+    {"naive", "attention with S x S tensors in memory"},
+    {"vanilla", "a model with one kernel per operation"},
     {"fused", "neighbouring operations joined into generated kernels"},
     {"flash", "attention as one kernel that never stores its S x S scores"},
-    {"compiled", "fused and flash together, started at once where the device can"},
+    {"compiled", "fused and flash together"},
     {"launch graph", "launches recorded once and started together (a CUDA graph)"},
     {"busy time", "what the device needs for its kernels when none waits for the host"},
     {"weights", "of attention: the softmax of the scores, S x S numbers"},
