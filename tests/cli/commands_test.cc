@@ -255,8 +255,9 @@ TEST(StudyCommand, RunsTheWholeStudyIntoAFolderOfItsOwn) {
   EXPECT_TRUE(contains(run.out, "Smallest out-of-memory configuration")) << run.out;
   EXPECT_TRUE(contains(run.out, "What this shows:")) << run.out;
   const std::string page = read_text(sandbox / "results/study/report.html");
-  for (const std::string name : {"roofline", "gemm", "kernel", "model", "frontier", "profile",
-                                 "precision", "memory", "cost", "comm", "decode", "generate"}) {
+  for (const std::string name :
+       {"roofline", "gemm", "kernel", "model", "frontier", "profile", "precision", "memory", "cost",
+        "comm", "decode", "generate", "ddp"}) {
     const auto records = read_results(sandbox / "results/study" / name / (name + ".jsonl")).records;
     ASSERT_FALSE(records.empty()) << name;
     for (const Record& record : records) EXPECT_EQ(record.study, name);
@@ -280,8 +281,9 @@ TEST(StudyCommand, OneProgressLineCountsTheRowsOfAllStudies) {
                                    watched);
   ASSERT_EQ(run.exit_code, 0) << run.err;
   size_t rows = read_results(sandbox / "results/study/attention.jsonl").records.size();
-  for (const std::string name : {"roofline", "gemm", "kernel", "model", "frontier", "profile",
-                                 "precision", "memory", "cost", "comm", "decode", "generate"})
+  for (const std::string name :
+       {"roofline", "gemm", "kernel", "model", "frontier", "profile", "precision", "memory", "cost",
+        "comm", "decode", "generate", "ddp"})
     rows += read_results(sandbox / "results/study" / name / (name + ".jsonl")).records.size();
   const std::string of_all = "/" + std::to_string(rows) + "] ";
   std::string last;
@@ -352,7 +354,7 @@ TEST(StudyCommand, TheCommandsItPrintsCanBePasted) {
     EXPECT_TRUE(contains(out.substr(end), pasted.out)) << line.str() << '\n' << pasted.out;
     ++commands;
   }
-  EXPECT_EQ(commands, 13);
+  EXPECT_EQ(commands, 14);
 }
 
 TEST(StudyCommand, TheModelIsAsSmallAsTheBudgetAsks) {
