@@ -25,7 +25,9 @@ std::vector<SmallStudy> studies_with_samples() {
            {"--d-model", "16", "--d-ff", "24", "--layers", "1", "--heads", "2", "--vocabulary",
             "40", "--batch-size", "1", "--context-length", "8", "--impl", "vanilla", "--scenario",
             "forward"}},
-          {"roofline", {"--size", "32", "--dtype", "fp32", "--settle-time", "1ms", "--no-plot"}}};
+          {"roofline",
+           {"--size", "32", "--dtype", "fp32", "--settle-time", "1ms", "--no-plot",
+            "--memory-budget", "64MiB"}}};
 }
 
 Arguments command(const SmallStudy& study, const Arguments& more) {
