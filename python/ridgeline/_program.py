@@ -10,7 +10,7 @@ import subprocess
 
 from .errors import DeviceError, InvalidArgument, WrongType
 
-_WAIT_AFTER_INTERRUPT_S = 10
+_WAIT_AFTER_INTERRUPT_S = 30
 OK, GATE_FAILED, BAD_USAGE, WRONG_RESULT, NOT_JUDGED, INTERRUPTED = 0, 1, 2, 3, 5, 130
 ANSWERS = (OK, GATE_FAILED, WRONG_RESULT, NOT_JUDGED)  # exit codes of a program that did its work
 
