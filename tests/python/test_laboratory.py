@@ -117,6 +117,8 @@ def test_a_profile_has_a_row_for_each_fold():
         ("gemm", {"size": 16, "impl": "naive", "num_warmup": 1, "num_iterations": 6}, "forward_gflops_per_s"),
         ("precision", {"part": "accumulate"}, "total_error"),
         ("comm", {"backend": "threads", "ranks": 2, "size": "1KB", "num_iterations": 6}, "slowest_rank_busbw_gb_per_s"),
+        ("ddp", {"strategy": "naive", "backend": "threads", "ranks": 2, "d_model": 16, "d_ff": 32, "layers": 1, "heads": 2,
+                 "vocabulary": 32, "context_length": 8, "batch_size": 2, "warmup_steps": 1, "measure_steps": 6}, "step_median_ms"),
         ("roofline", {"gpu": "H100", "dtype": "bf16"}, "ridge"),
         ("model", {"d_model": 16, "d_ff": 32, "layers": 1, "heads": 2, "vocabulary": 32, "context_length": 8, "batch_size": 1,
                    "impl": "vanilla", "warmup_steps": 1, "measure_steps": 6}, "full_step_median_ms"),
