@@ -1,5 +1,6 @@
 """The program that the wheel carries: where it is, which flags it has, and one run of it."""
 
+import contextlib
 import difflib
 import functools
 import json
@@ -9,7 +10,7 @@ import subprocess
 
 from .errors import DeviceError, InvalidArgument, WrongType
 
-_WAIT_AFTER_INTERRUPT_S = 10
+_WAIT_AFTER_INTERRUPT_S = 30
 OK, GATE_FAILED, BAD_USAGE, WRONG_RESULT, NOT_JUDGED, INTERRUPTED = 0, 1, 2, 3, 5, 130
 ANSWERS = (OK, GATE_FAILED, WRONG_RESULT, NOT_JUDGED)  # exit codes of a program that did its work
 
@@ -41,16 +42,12 @@ def run(words, progress=False):
     if not os.access(program, os.X_OK):
         raise DeviceError(missing(program))
     child = subprocess.Popen([program, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                             stderr=None if progress else subprocess.PIPE, text=True, errors="replace")  # fmt: skip
+                             stderr=None if progress else subprocess.PIPE, text=True, errors="replace",
+                             start_new_session=True)  # fmt: skip
     try:
         out, err = child.communicate()
-    except BaseException:  # Ctrl-C of a notebook reaches Python alone; a sweep ends after the iteration under way
-        child.send_signal(signal.SIGINT)
-        try:
-            child.wait(_WAIT_AFTER_INTERRUPT_S)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.wait()
+    except BaseException:
+        _end(child)
         raise
     if child.returncode == INTERRUPTED:
         raise KeyboardInterrupt
@@ -58,6 +55,18 @@ def run(words, progress=False):
     if done.code not in ANSWERS:
         raise _failure(done, words)
     return done
+
+
+def _end(child):
+    """Asks the program to end: after the iteration under way it writes what it has. It asks once, for a second SIGINT ends the
+    program at once; a terminal's Ctrl-C does not reach its session."""
+    child.send_signal(signal.SIGINT)
+    try:
+        child.communicate(timeout=_WAIT_AFTER_INTERRUPT_S)
+    except BaseException:  # too late, or a second Ctrl-C
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
 
 
 def _failure(done, words):
@@ -105,17 +114,26 @@ def _words_of_flag(name, value, option):
         return [flag]
     if value is True:
         raise WrongType(f"{name} is True: expected a value ({option['description']})")
-    value = value.tolist() if hasattr(value, "tolist") else value
+    value = _plain(value)
     if not isinstance(value, (list, tuple, range)):
         return [f"{flag}={_text(name, 'value', value)}"]
     if not value:
         raise InvalidArgument(f"{name} is an empty list: name at least one value")
+    value = [_plain(x) for x in value]
     if any(isinstance(x, (list, tuple)) or "," in str(x) for x in value):  # shape=[(1, 2, 3), (4, 5, 6)]: each for itself
         return [word for x in value for word in _words_of_flag(name, x, option)]
     return [f"{flag}={','.join(_text(name, 'value', x) for x in value)}"]
 
 
+def _plain(value):
+    """Arrays and scalars of numpy and PyTorch as lists and numbers."""
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
 def _text(name, what, value):
+    value = _plain(value)
     if isinstance(value, bool) or not isinstance(value, (str, int, float, os.PathLike)) or "\0" in str(value):
         raise WrongType(f"{what} {value!r} of {name}: expected a text or a number")
-    return os.fspath(value) if isinstance(value, os.PathLike) else f"{value:g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
+    return os.fspath(value) if isinstance(value, os.PathLike) else str(value)

@@ -138,9 +138,9 @@ def _caller(function, tensors):
 class Verification(Records):
     """Rows of verify(), one for each tensor of each problem; `passed`; `timings`, ours beside it, if there are."""
 
-    def __init__(self, rows, timings):
+    def __init__(self, rows, timings, gradients):
         super().__init__(rows)
-        self.timings = timings
+        self.timings, self._gradients = timings, gradients
 
     @property
     def passed(self):
@@ -151,6 +151,10 @@ class Verification(Records):
         wrong = [row for row in self if not row["ok"]]
         problems = {row["seed"] for row in self}
         found = [f"{len(problems)} problems: " + ("all right" if not wrong else f"{len({r['seed'] for r in wrong})} wrong")]
+        checked = {row["seed"] for row in self if row["raised"] or row["tensor"] != "out"}
+        if self._gradients and checked != problems:
+            part = f" in {len(problems - checked)} problems" if checked else ""
+            found.append(f"gradients not checked{part}: the output has none")
         for row in wrong[:3]:
             what = row["raised"] or f"is off by {row['error']:.3g}, at most {row['allowed']:.3g} is allowed"
             found.append(f"{row['tensor']} of {row['dtype']} {row['shape']}, causal {row['causal']}: {what}")
@@ -183,6 +187,8 @@ def verify(function, *, problems=24, seed=0, dtypes=None, device="cpu", heads=Tr
     for dtype in dtypes:
         if dtype not in ("float32", "bfloat16", "float16"):
             raise InvalidArgument(f"dtype {dtype!r}: expected float32, bfloat16 or float16")
+        if dtype == "bfloat16" and isinstance(library, _Numpy):
+            raise InvalidArgument("numpy has no dtype 'bfloat16': use float32 or float16, or arrays='torch'")
     tiny = _Problem(*_TINY, False, dtypes[0], 0)
     call, with_causal = _caller(function, library.tensors(tiny, heads))
     rows = []
@@ -192,7 +198,7 @@ def verify(function, *, problems=24, seed=0, dtypes=None, device="cpu", heads=Tr
     if benchmark is not None:
         timings = _times(library, call, getattr(function, "__name__", "function"), benchmark, dtypes[0], heads,
                          with_causal, gradients, iterations, device)  # fmt: skip
-    return Verification(rows, timings)
+    return Verification(rows, timings, gradients)
 
 
 def _check(library, call, problem, heads, gradients):

@@ -32,6 +32,7 @@ STUDIES = {
     "generate": ("generate", "text from a Gemma-3 model: time to first token, tokens per second"),
     "precision": ("precision", "what 16 bits lose, and what mixed precision brings"),
     "comm": ("comm", "collectives over sizes, ranks and backends"),
+    "ddp": ("ddp", "training on several ranks: memory, communication and step time by strategy"),
     "frontier": ("frontier", "the longest sequence that fits in memory"),
     "study": ("study", "all studies at a size that fits this machine, and a report"),
 }
@@ -49,9 +50,10 @@ def _run(command, positionals, keywords, progress):
         words = _program.words_of(command, positionals, keywords)
         file = keywords.get("json") or os.path.join(folder, "records.json")
         adds_file = not keywords.get("json") and _has_records(command, keywords)
+        before = _written(file)
         done = _program.run([*words, *([f"--json={file}"] if adds_file else [])], progress)
         raw = []
-        if os.path.exists(file):
+        if _written(file) != before:
             with open(file, encoding="utf-8") as text:
                 raw = json.load(text)
     if done.code == _program.WRONG_RESULT:
@@ -103,7 +105,12 @@ def compare(*files, of=None, progress=False, results_dir="results", **flags):
 
 
 def _written(path):
-    return os.stat(path).st_mtime_ns if os.path.exists(path) else None
+    """What changes when a file is written, for the program puts a new one in its place; None where there is none."""
+    try:
+        facts = os.stat(path)
+    except OSError:
+        return None
+    return facts.st_ino, facts.st_mtime_ns, facts.st_size
 
 
 def _cell(name, text):

@@ -11,6 +11,7 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import ridgeline
@@ -34,6 +35,15 @@ def test_every_study_is_a_command_of_the_program_and_in_the_package():
         assert getattr(ridgeline, name).__doc__.startswith(f"`ridgeline {command}`")
         flags = laboratory.flags(name)
         assert "json" in flags and "results_dir" in flags, f"{name} has no --json"
+
+
+def test_every_command_that_writes_records_is_a_study():
+    commands = _program.facts()["commands"]
+    write = {name for name, command in commands.items() if any("--json" in option["names"] for option in command["options"])}
+    assert write == {command for command, _ in laboratory.STUDIES.values()}
+    docs = (Path(__file__).parents[2] / "docs" / "python.md").read_text()
+    listed = docs[docs.index("Every study is a function:") :].split(". ")[0]
+    assert [name for name in laboratory.STUDIES if f"`{name}`" not in listed] == []
 
 
 def test_attention_rows_are_flat_and_say_what_the_records_say(folder):
@@ -80,6 +90,14 @@ def test_where_there_are_no_records_the_text_is_the_answer(folder):
 def test_a_file_of_records_that_was_asked_for_is_read(folder):
     rows = ridgeline.attention_study(impl="flash", seq_len=32, **TINY, json="mine.json")
     assert json.loads((folder / "mine.json").read_text()) == rows.raw and len(rows) == 1
+    assert len(ridgeline.attention_study(impl="flash", seq_len=[16, 32], **TINY, json="mine.json")) == 2
+
+
+def test_a_file_of_an_earlier_run_is_not_read(folder):
+    ridgeline.attention_study(impl="flash", seq_len=32, **TINY, json="mine.json")
+    for without_rows in ({"dry_run": True}, {"list": True}):
+        planned = ridgeline.attention_study(impl="flash", seq_len=32, **TINY, json="mine.json", **without_rows)
+        assert not planned and not planned.raw and planned.text
 
 
 def test_a_profile_has_a_row_for_each_fold():
@@ -99,6 +117,8 @@ def test_a_profile_has_a_row_for_each_fold():
         ("gemm", {"size": 16, "impl": "naive", "num_warmup": 1, "num_iterations": 6}, "forward_gflops_per_s"),
         ("precision", {"part": "accumulate"}, "total_error"),
         ("comm", {"backend": "threads", "ranks": 2, "size": "1KB", "num_iterations": 6}, "slowest_rank_busbw_gb_per_s"),
+        ("ddp", {"strategy": "naive", "backend": "threads", "ranks": 2, "d_model": 16, "d_ff": 32, "layers": 1, "heads": 2,
+                 "vocabulary": 32, "context_length": 8, "batch_size": 2, "warmup_steps": 1, "measure_steps": 6}, "step_median_ms"),
         ("roofline", {"gpu": "H100", "dtype": "bf16"}, "ridge"),
         ("model", {"d_model": 16, "d_ff": 32, "layers": 1, "heads": 2, "vocabulary": 32, "context_length": 8, "batch_size": 1,
                    "impl": "vanilla", "warmup_steps": 1, "measure_steps": 6}, "full_step_median_ms"),
@@ -132,6 +152,54 @@ def test_ctrl_c_ends_the_program_too(folder, monkeypatch):
         os.kill(int((folder / "pid").read_text()), 0)
 
 
+@pytest.mark.parametrize("progress", [False, True])
+def test_a_terminals_ctrl_c_ends_a_sweep_with_the_rows_that_it_has(folder, progress):
+    code = ("import ridgeline\n"  # the last row needs a second before it can end: longer than Python waits for a child
+            "try: ridgeline.attention_study(impl='naive', seq_len=[32, 48, 2560], num_iterations=50, num_warmup=1, d_model=64,\n"
+            f"    batch_size=1, device='cpu', threads=1, progress={progress})\n"
+            "except KeyboardInterrupt: print('interrupted')\n")  # fmt: skip
+    session = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": PYTHON}, text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)  # fmt: skip
+    found = folder / "results/attention/attention.jsonl"
+    give_up = time.monotonic() + 30
+    while not (found.exists() and found.read_text().count("\n") >= 2) and time.monotonic() < give_up:
+        time.sleep(0.01)
+    time.sleep(0.1)
+    os.killpg(session.pid, signal.SIGINT)  # a terminal's Ctrl-C is for all processes of its group
+    out, err = session.communicate(timeout=30)
+    assert session.returncode == 0 and out == "interrupted\n", err
+    lines = [json.loads(line) for line in found.read_text().splitlines()]
+    assert [line["workload"]["seq_len"] for line in lines] == [32, 48]
+    assert all(len(line["series"]["forward"]["samples_ms"]) == 50 for line in lines)
+    table = (folder / "results/attention/attention.csv").read_text().splitlines()  # is written at the end
+    assert len(table) == 1 + len(lines)
+    assert ("interrupted after 2 of 3 rows" in err) == progress
+
+
+def test_a_program_that_does_not_end_by_ctrl_c_is_killed_with_its_children(folder, monkeypatch):
+    stubborn = folder / "stubborn"
+    stubborn.write_text("#!/bin/sh\ntrap '' INT\n(sleep 60) &\necho $! > pid\nhead -c 300000 /dev/zero\nwait\n")
+    stubborn.chmod(0o755)
+    monkeypatch.setenv("RIDGELINE_PROGRAM", str(stubborn))
+    monkeypatch.setattr(_program, "_WAIT_AFTER_INTERRUPT_S", 0.2)
+
+    def interrupt():
+        while not (folder / "pid").exists() or not (folder / "pid").read_text():
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        _program.run(["kernel"])
+    thread.join()
+    child = Path("/proc") / (folder / "pid").read_text().strip() / "stat"
+    give_up = time.monotonic() + 5
+    while time.monotonic() < give_up and child.exists() and child.read_text().split()[2] != "Z":
+        time.sleep(0.01)
+    assert not child.exists() or child.read_text().split()[2] == "Z"
+
+
 def test_compare_gives_verdicts(folder):
     for name in ("before", "after"):
         ridgeline.attention_study(impl="flash", seq_len=32, **TINY, output=f"{name}.jsonl")
@@ -151,6 +219,9 @@ def test_compare_gives_verdicts(folder):
         ({"seq_len": range(1, 3), "dry_run": True, "list": False, "json": None}, ["--seq-len=1,2", "--dry-run"]),
         ({"time_budget": "2s", "seed": 7}, ["--time-budget=2s", "--seed=7"]),
         ({"impl": ("naive", "flash")}, ["--impl=naive,flash"]),
+        ({"seq_len": 1234567.0, "seed": 0.12345678}, ["--seq-len=1234567", "--seed=0.12345678"]),
+        ({"seq_len": np.array([1, 2]), "d_model": np.float64(0.1)}, ["--seq-len=1,2", "--d-model=0.1"]),
+        ({"seq_len": [np.int64(3), np.float64(0.3)], "seed": np.int32(4)}, ["--seq-len=3,0.3", "--seed=4"]),
     ],
 )
 def test_keywords_become_flags_by_one_rule(keywords, words):

@@ -171,6 +171,7 @@ def test_verify_asks_a_function_that_knows_no_mask_for_none():
         ({"problems": 0}, "problems is 0"),
         ({"dtypes": ["int8"]}, "dtype 'int8'"),
         ({"arrays": "jax"}, "arrays is 'jax'"),
+        ({"dtypes": ["float32", "bfloat16"]}, "numpy has no dtype 'bfloat16'"),
     ],
 )
 def test_verify_refuses_what_it_cannot_check(arguments, part):

@@ -1,9 +1,13 @@
 """Parts of courses for PyTorch: TransformerLM and its weights, a Gemma layer with its cache, verify() with gradients."""
 
 import math
+import os
+import struct
+import types
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import ridgeline
 from ridgeline.lab import (
@@ -97,6 +101,11 @@ def damaged(change):
     [
         (lambda tensors, metadata: metadata.pop("heads"), "pass num_heads"),
         (lambda tensors, metadata: metadata.update(heads=3), "3 heads of a model 16 wide"),
+        (lambda tensors, metadata: metadata.update(heads="two"), "heads of damaged.safetensors is 'two'"),
+        (lambda tensors, metadata: metadata.update(heads=-2), "heads of damaged.safetensors is '-2'"),
+        (lambda tensors, metadata: metadata.update(rope_theta="x"), "rope_theta of damaged.safetensors is 'x'"),
+        (lambda tensors, metadata: metadata.update(rope_theta="nan"), "rope_theta of damaged.safetensors is 'nan'"),
+        (lambda tensors, metadata: tensors.update({"token_embeddings.weight": torch.zeros(3)}), "expected a matrix"),
         (lambda tensors, metadata: tensors.pop("token_embeddings.weight"), "no token_embeddings.weight"),
         (lambda tensors, metadata: tensors.pop("lm_head.weight"), "lm_head.weight"),
         (lambda tensors, metadata: tensors.update(more=torch.zeros(1)), "more"),
@@ -104,8 +113,45 @@ def damaged(change):
 )
 def test_a_file_that_holds_another_model_is_refused(change, part):
     damaged(change)
-    with pytest.raises(ValueError, match=part):
+    with pytest.raises(ridgeline.InvalidArgument, match=part):
         TransformerLM.from_safetensors("damaged.safetensors", 8)
+
+
+def test_rope_theta_survives_a_file_and_can_be_given():
+    sizes = {"vocab_size": 40, "context_length": 8, "d_model": 16, "num_layers": 1, "num_heads": 2, "d_ff": 24}
+    model, tokens = TransformerLM(**sizes, rope_theta=123.456789), torch.arange(8)[None]
+    model.save_safetensors("model.safetensors")
+    again = TransformerLM.from_safetensors("model.safetensors", 8)
+    assert again.config == model.config
+    assert torch.equal(again(tokens), model(tokens))
+    other = TransformerLM.from_safetensors("model.safetensors", 8, rope_theta=1e4)
+    assert other.config["rope_theta"] == 1e4 and not torch.equal(other(tokens), model(tokens))
+    with pytest.raises(ridgeline.InvalidArgument, match="rope_theta is -1"):
+        TransformerLM.from_safetensors("model.safetensors", 8, rope_theta=-1)
+
+
+@pytest.mark.parametrize("metadata", ["[1]", '"x"', '{"heads": 2}', "null"])
+def test_metadata_that_are_no_texts_are_refused(folder, metadata):
+    header = f'{{"__metadata__": {metadata}}}'.encode()
+    (folder / "junk.safetensors").write_bytes(struct.pack("<Q", len(header)) + header)
+    with pytest.raises(ridgeline.InvalidArgument, match="is no safetensors file: its metadata is"):
+        TransformerLM.from_safetensors("junk.safetensors", 8)
+
+
+def test_files_have_the_rights_of_other_files(folder):
+    before = os.umask(0o027)
+    try:
+        _safetensors.write("new.safetensors", {"x": torch.ones(1)})
+    finally:
+        os.umask(before)
+    file = folder / "new.safetensors"
+    assert file.stat().st_mode & 0o777 == 0o640
+    file.chmod(0o604)
+    _safetensors.write(file, {"x": torch.zeros(1)})
+    assert file.stat().st_mode & 0o777 == 0o604 and _safetensors.read(file)[0]["x"] == 0
+    with pytest.raises(KeyError):
+        _safetensors.write(file, {"x": torch.zeros(1, dtype=torch.complex64)})
+    assert os.listdir(folder) == ["new.safetensors"]
 
 
 def test_a_file_that_is_no_safetensors_is_refused(folder):
@@ -143,6 +189,73 @@ def test_a_token_behind_the_cache_is_what_it_is_without_one(layer_type):
     again = decode_forward(layer, token, all_positions, embeddings, False, prefill_hidden_states=prompt)
     assert behind.shape == (2, 1, config.hidden_size)
     torch.testing.assert_close(behind, again, rtol=1e-4, atol=1e-5)
+
+
+SCALED = {"full_attention": {"rope_type": "linear", "rope_theta": 1e6, "factor": 8.0},
+          "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}  # fmt: skip
+
+
+@pytest.mark.parametrize("ropes", [{"rope_parameters": SCALED}, {"rope_scaling": {"rope_type": "linear", "factor": 8.0}},
+                                   {"rope_scaling": {"type": "linear", "factor": 8}, "rope_theta": 1e6}])  # fmt: skip
+def test_a_linear_factor_divides_the_positions_of_full_attention(ropes):
+    rotary = GemmaRotaryEmbedding(types.SimpleNamespace(head_dim=16, **ropes))
+    x, positions = torch.zeros(1), torch.tensor([[0, 3, 800]])
+    for kind, theta, factor in (("full_attention", 1e6, 8), ("sliding_attention", 1e4, 1)):
+        angles = positions[..., None].double() / factor * theta ** (-torch.arange(0, 16, 2).double() / 16)
+        for got, right in zip(rotary(x, positions, kind), (angles.cos(), angles.sin())):
+            torch.testing.assert_close(got, torch.cat((right, right), -1).float(), rtol=0, atol=1e-4)
+
+
+def test_rotary_embeddings_of_every_gemma_are_those_of_transformers():
+    modeling = pytest.importorskip("transformers.models.gemma3.modeling_gemma3")
+    x, positions = torch.zeros(1), torch.tensor([[0, 3, 800]])
+    for size in ("270m", "1b", "4b"):
+        config = gemma_config(size)
+        theirs, ours = modeling.Gemma3RotaryEmbedding(config), GemmaRotaryEmbedding(config)
+        for kind in ("full_attention", "sliding_attention"):
+            for a, b in zip(ours(x, positions, kind), theirs(x, positions, kind)):
+                torch.testing.assert_close(a, b, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "table, part",
+    [
+        ({"rope_type": "yarn", "factor": 8.0}, "rope_type of full_attention is 'yarn'"),
+        ({"rope_type": "linear", "factor": 0}, "factor of full_attention is 0"),
+        ({"rope_theta": "much"}, "rope_theta of full_attention is 'much'"),
+    ],
+)
+def test_rotary_embeddings_that_are_not_served_are_refused(table, part):
+    with pytest.raises(ridgeline.Error, match=part):
+        GemmaRotaryEmbedding(types.SimpleNamespace(head_dim=16, rope_parameters={"full_attention": table}))
+
+
+class Reads(TorchDispatchMode):
+    """Counts the values that the host reads from tensors; each would wait for a GPU."""
+
+    count = 0
+
+    def __torch_dispatch__(self, function, kinds, arguments=(), keywords=None):
+        self.count += function is torch.ops.aten._local_scalar_dense.default
+        return function(*arguments, **(keywords or {}))
+
+
+def test_a_decode_step_reads_no_position_from_the_device():
+    config = types.SimpleNamespace(num_hidden_layers=2)
+    cache, row = StaticCache(config, 8), torch.ones(1, 1, 1, 4)
+    cache.update(*[torch.zeros(1, 1, 3, 4)] * 2, 0, torch.arange(3))
+    _, _, place = create_decode_inputs_with_cache(1, 3, 8)
+    with Reads() as reads:
+        for layer in (0, 1, 0):
+            keys, _ = cache.update(row, row, layer, place)
+            assert keys.shape[2] == 4
+    assert reads.count == 0
+    place += 2  # a loop that counts in place
+    with Reads() as reads:
+        assert [cache.update(row, row, layer, place)[0].shape[2] for layer in (0, 1)] == [6, 6]
+    assert reads.count == 1
+    with torch.inference_mode():
+        assert cache.update(row, row, 0, torch.tensor([6]))[0].shape[2] == 7
 
 
 def test_a_layer_refuses_what_it_cannot_run():
@@ -220,6 +333,19 @@ class Halved(torch.autograd.Function):
             leaves = [x.detach().requires_grad_() for x in ctx.saved_tensors]
             d_q, d_k, d_v = torch.autograd.grad(plain(*leaves, ctx.is_causal), leaves, d_out)
         return d_q, d_k, d_v / 2, None
+
+
+def test_verify_says_that_gradients_were_not_checked():
+    note = "gradients not checked: the output has none"
+    cut = {"problems": 3, "dtypes": ["float32"], "benchmark": None}
+    found = ridgeline.verify(lambda q, k, v, causal: plain(q, k, v, causal).detach(), **cut)
+    assert found.passed and note in found.notes
+    assert note not in ridgeline.verify(plain, **cut).notes
+    assert note not in ridgeline.verify(plain, **cut, gradients=False).notes
+    sometimes = ridgeline.verify(lambda q, k, v: plain(q, k, v) if len(q) > 1 else plain(q, k, v).detach(),
+                                 problems=12, dtypes=["float32"], benchmark=None)  # fmt: skip
+    few = len({row["seed"] for row in sometimes if row["shape"].startswith("1x")})
+    assert 0 < few < 12 and f"gradients not checked in {few} problems: the output has none" in sometimes.notes
 
 
 def test_verify_finds_a_gradient_that_is_wrong():

@@ -55,7 +55,7 @@ def test_every_cell_runs(name, tmp_path, monkeypatch, recwarn):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "gemma.json").write_text(json.dumps(TINY_GEMMA))
     space = {"__name__": "__main__"}
-    figures = 0
+    figures, legends = 0, set()
     for cell in cells_of(name)["cells"]:
         if cell["cell_type"] != "code":
             continue
@@ -67,8 +67,12 @@ def test_every_cell_runs(name, tmp_path, monkeypatch, recwarn):
             continue
         run_cell(code, f"{name} {cell['id']}", space)
         figures += len(plt.get_fignums())
+        drawn = [axes for number in plt.get_fignums() for axes in plt.figure(number).axes]
+        legends |= {label for axes in drawn for label in axes.get_legend_handles_labels()[1]}
         plt.close("all")
     assert figures >= 2
+    if name == "efficiency_lab.ipynb":  # flash attention against what was really run
+        assert {"naive_ms", "flash_ms", "naive_mem_gb", "flash_mem_gb"} <= legends and "sdpa_ms" not in legends
 
 
 def run_cell(code, name, space):

@@ -8,6 +8,7 @@
 Importing it needs neither PyTorch nor matplotlib; what needs them says so when it is called.
 """
 
+from ..errors import Unsupported
 from .benchmark import benchmark_latency, benchmark_memory, count_cuda_kernels, default_schedule
 from .config import GPU_SPECS, gemma_config, get_ridge_point
 from .visualization import plot_flash_attn_improvement, plot_gemm_torch_matmul_latency, plot_roofline
@@ -41,6 +42,3 @@ def __getattr__(name):
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return globals()[name]
-
-
-from ..errors import Unsupported  # noqa: E402

@@ -4,11 +4,12 @@ The helpers take the decoder layers, rotary embeddings and caches of transformer
 """
 
 import inspect
+import math
 
 import torch
 from torch import nn
 
-from ..errors import InvalidArgument
+from ..errors import InvalidArgument, Unsupported
 from ..torch import attention
 
 
@@ -37,25 +38,49 @@ class GemmaRotaryEmbedding(nn.Module):
 
     def __init__(self, config):
         super().__init__()
-        rope = getattr(config, "rope_parameters", None) or {}
-        self._theta = {
-            "full_attention": _of(rope, "full_attention", "rope_theta", getattr(config, "rope_theta", 1e6)),
-            "sliding_attention": _of(rope, "sliding_attention", "rope_theta", getattr(config, "rope_local_base_freq", 1e4)),
-        }
+        self._ropes = {kind: _theta_and_factor(config, kind) for kind in ("full_attention", "sliding_attention")}
         self.head_dim = config.head_dim
 
     def forward(self, x, position_ids, layer_type):
-        if layer_type not in self._theta:
-            raise InvalidArgument(f"layer_type is {layer_type!r}: expected {' or '.join(self._theta)}")
+        if layer_type not in self._ropes:
+            raise InvalidArgument(f"layer_type is {layer_type!r}: expected {' or '.join(self._ropes)}")
+        theta, factor = self._ropes[layer_type]
         exponents = torch.arange(0, self.head_dim, 2, device=x.device) / self.head_dim
-        angles = position_ids[..., None].float() * self._theta[layer_type] ** -exponents
+        angles = position_ids[..., None].float() / factor * theta**-exponents
         angles = torch.cat((angles, angles), -1)
         return angles.cos().to(x.dtype), angles.sin().to(x.dtype)
 
 
-def _of(table, kind, key, otherwise):
-    found = table.get(kind) if isinstance(table.get(kind), dict) else table
-    return found.get(key, otherwise)
+def _theta_and_factor(config, kind):
+    """The base of a kind of layer, and by what its positions are divided. Newer configurations have a table for each kind
+    (rope_parameters); older ones scale full attention alone (rope_scaling)."""
+    is_full = kind == "full_attention"
+    table = getattr(config, "rope_parameters", None) or {}
+    if isinstance(table.get(kind), dict):
+        table = table[kind]
+    elif is_full:
+        table = {**(getattr(config, "rope_scaling", None) or {}), **table}
+    form = table.get("rope_type", table.get("type", "default"))
+    if form not in ("default", "linear"):
+        raise Unsupported(f"rope_type of {kind} is {form!r}: expected 'default' or 'linear'")
+    otherwise = getattr(config, "rope_theta", 1e6) if is_full else getattr(config, "rope_local_base_freq", 1e4)
+    theta, factor = table.get("rope_theta", otherwise), table.get("factor", 1.0) if form == "linear" else 1.0
+    for name, value in (("rope_theta", theta), ("factor", factor)):
+        if not isinstance(value, (int, float)) or not value > 0:
+            raise InvalidArgument(f"{name} of {kind} is {value!r}: expected a number above 0")
+    return theta, factor
+
+
+def _end(positions):
+    """One behind the last of these positions. The number is kept with the tensor until that is written to: to read it from a
+    GPU in each layer of each step would make the host wait."""
+    if positions.is_inference():  # has no version
+        return int(positions[-1]) + 1
+    version, end = getattr(positions, "_end", (None, None))
+    if version != positions._version:
+        end = int(positions[-1]) + 1
+        positions._end = positions._version, end
+    return end
 
 
 class StaticCache:
@@ -67,18 +92,15 @@ class StaticCache:
 
     def update(self, keys, values, layer_idx, cache_position):
         """Stores keys and values at their positions, and gives all up to the last of them."""
-        last = int(cache_position[-1]) + 1
-        if last > self.max_cache_len:
-            raise InvalidArgument(f"position {last - 1} in a cache of {self.max_cache_len}: make it longer (max_cache_len)")
+        end = _end(cache_position)
+        if end > self.max_cache_len:
+            raise InvalidArgument(f"position {end - 1} in a cache of {self.max_cache_len}: make it longer (max_cache_len)")
         if self._layers[layer_idx] is None:
             room = (*keys.shape[:2], self.max_cache_len, keys.shape[-1])
             self._layers[layer_idx] = keys.new_zeros(room), values.new_zeros(room)
         for kept, new in zip(self._layers[layer_idx], (keys, values)):
             kept[:, :, cache_position] = new
-        return tuple(kept[:, :, :last] for kept in self._layers[layer_idx])
-
-    def get_seq_length(self):
-        return self.max_cache_len
+        return tuple(kept[:, :, :end] for kept in self._layers[layer_idx])
 
 
 class GemmaAttention(nn.Module):
@@ -146,6 +168,8 @@ def create_decode_inputs_with_cache(batch_size, current_seq_len, hidden_size, dt
     cache."""
     hidden_states = torch.randn(batch_size, 1, hidden_size, dtype=dtype, device=device)
     cache_positions = torch.tensor([current_seq_len], device=device)
+    if not cache_positions.is_inference():
+        cache_positions._end = cache_positions._version, current_seq_len + 1
     return hidden_states, cache_positions.expand(batch_size, 1), cache_positions
 
 
@@ -185,12 +209,13 @@ def _forward(layer, hidden_states, position_ids, position_embeddings, past_key_v
 def _mask(layer, hidden_states, position_ids, past_key_values):
     """What each token sees, for layers of transformers, which want to be told; True: seen."""
     queries = position_ids[0, -hidden_states.shape[1] :]
-    keys, first = int(queries[-1]) + 1, 0
+    keys = queries
     if past_key_values is not None:  # what a cache gives for a layer is longer than what was stored, or begins later
-        keys, first = past_key_values.get_mask_sizes(len(queries), layer.self_attn.layer_idx)
+        count, first = past_key_values.get_mask_sizes(len(queries), layer.self_attn.layer_idx)
+        keys = first + torch.arange(count, device=queries.device)
     window = getattr(layer.self_attn, "sliding_window", None)
-    distance = queries[:, None] - first - torch.arange(keys, device=queries.device)
-    seen = (distance >= 0) & (distance < (window or first + keys))
+    distance = queries[:, None] - keys
+    seen = (distance >= 0) & (distance < (window or math.inf))
     hidden = torch.zeros(seen.shape, dtype=hidden_states.dtype, device=queries.device)
     return hidden.masked_fill(~seen, torch.finfo(hidden.dtype).min).expand(hidden_states.shape[0], 1, -1, -1)
 

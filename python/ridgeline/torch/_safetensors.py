@@ -3,8 +3,9 @@
 import json
 import math
 import os
+import stat
 import struct
-import tempfile
+import uuid
 
 import torch
 
@@ -26,6 +27,8 @@ def read(path):
     try:
         header = json.loads(data[8:begin])
         metadata = header.pop("__metadata__", {})
+        if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+            raise ValueError(f"its metadata is {metadata!r}, expected texts by name")
         return {name: _tensor(facts, data, begin) for name, facts in header.items()}, metadata
     except (ValueError, KeyError, TypeError, AttributeError, RuntimeError) as problem:
         raise InvalidArgument(f"{path} is no safetensors file: {problem}") from None
@@ -50,14 +53,16 @@ def write(path, tensors, metadata=None):
         at += size
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
-    folder = os.path.dirname(os.path.abspath(path))
-    with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
-        try:
+    beside = f"{os.fspath(path)}.{uuid.uuid4().hex}"
+    try:
+        with open(beside, "xb") as file:  # with the rights that the umask leaves
             file.write(struct.pack("<Q", len(text)) + text)
             for x in tensors.values():
                 file.write(memoryview(x.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()))
-            file.close()
-            os.replace(file.name, path)
-        except BaseException:
-            os.unlink(file.name)
-            raise
+        if os.path.exists(path):
+            os.chmod(beside, stat.S_IMODE(os.stat(path).st_mode))
+        os.replace(beside, path)
+    except BaseException:
+        if os.path.exists(beside):
+            os.unlink(beside)
+        raise

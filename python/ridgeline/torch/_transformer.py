@@ -1,6 +1,7 @@
 """TransformerLM on our attention, whose weights move to and from `ridgeline model`."""
 
 import importlib.util
+import math
 import os
 
 import torch
@@ -44,6 +45,8 @@ class TransformerLM(_torch_lm.TransformerLM):
             raise InvalidArgument(f"attention is {attention!r}: expected one of {', '.join(_torch_lm.ATTENTIONS)}")
         if num_heads < 1 or d_model % num_heads or d_model // num_heads % 2:
             raise InvalidArgument(f"{num_heads} heads of a model {d_model} wide: expected heads of one even width")
+        if not 0 < rope_theta < math.inf:
+            raise InvalidArgument(f"rope_theta is {rope_theta!r}: expected a number above 0")
         super().__init__(d_model, d_ff, num_layers, num_heads, context_length, vocab_size, attention, rope_theta)
         self.config = {"vocab_size": vocab_size, "context_length": context_length, "d_model": d_model,
                        "num_layers": num_layers, "num_heads": num_heads, "d_ff": d_ff, "rope_theta": rope_theta}  # fmt: skip
@@ -58,19 +61,25 @@ class TransformerLM(_torch_lm.TransformerLM):
         return cls(context_length=context_length, attention=attention, **{**facts, **overrides})
 
     @classmethod
-    def from_safetensors(cls, path, context_length, num_heads=None, attention="ridgeline"):
-        """The model whose weights a file holds; shapes tell its sizes, the file's metadata or num_heads the heads."""
+    def from_safetensors(cls, path, context_length, num_heads=None, attention="ridgeline", rope_theta=None):
+        """The model whose weights a file holds. Shapes tell its sizes; num_heads and rope_theta are what the file's metadata
+        says unless they are given. Files of `ridgeline model` say the heads, and mean a rope_theta of 10,000."""
         tensors, metadata = _safetensors.read(path)
         for name in ("token_embeddings.weight", "layers.0.ffn.w1.weight"):
             if name not in tensors:
                 raise InvalidArgument(f"{path} has no {name}: expected the weights of a TransformerLM")
-        num_heads = num_heads or int(metadata.get("heads", 0))
-        if not num_heads:
+            if tensors[name].dim() != 2:
+                raise InvalidArgument(f"{name} of {path} is {list(tensors[name].shape)}: expected a matrix")
+        if num_heads is None:
+            num_heads = _number(path, metadata, "heads", int)
+        if num_heads is None:
             raise InvalidArgument(f"{path} does not say how many heads it has: pass num_heads")
+        if rope_theta is None:
+            rope_theta = _number(path, metadata, "rope_theta", float)
         vocab_size, d_model = tensors["token_embeddings.weight"].shape
         layers = {name.split(".")[1] for name in tensors if name.startswith("layers.")}
         model = cls(vocab_size, context_length, d_model, len(layers), num_heads, tensors["layers.0.ffn.w1.weight"].shape[0],
-                    attention=attention)  # fmt: skip
+                    10_000.0 if rope_theta is None else rope_theta, attention)  # fmt: skip
         try:
             model.load_state_dict({name: x.float() for name, x in tensors.items()})
         except RuntimeError as problem:
@@ -78,6 +87,19 @@ class TransformerLM(_torch_lm.TransformerLM):
         return model
 
     def save_safetensors(self, path):
-        """Writes the weights in float32, as `ridgeline model --weights` reads them."""
+        """Writes the weights in float32, as `ridgeline model --weights` reads them; that runs them with a rope_theta of 10,000."""
         weights = {name: p.detach().float() for name, p in self.named_parameters()}
-        _safetensors.write(path, weights, {"heads": self.config["num_heads"]})
+        _safetensors.write(path, weights, {"heads": self.config["num_heads"], "rope_theta": self.config["rope_theta"]})
+
+
+def _number(path, metadata, name, kind):
+    """A number of a file's metadata, which is all text; None where it is not there."""
+    if name not in metadata:
+        return None
+    try:
+        number = kind(metadata[name])
+    except ValueError:
+        number = 0
+    if not 0 < number < math.inf:
+        raise InvalidArgument(f"{name} of {path} is {metadata[name]!r}: expected a number above 0. Pass num_heads or rope_theta")
+    return number
