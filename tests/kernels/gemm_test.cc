@@ -242,14 +242,16 @@ TEST(Gemm, ProductsLargerThanEveryBlock) {
   expect_right({4200, 4130, 1020}, Layout::columns, Layout::rows, DType::f32);
   expect_right({33, 50, 100000}, Layout::rows, Layout::rows, DType::f32);
   expect_right({1900, 1700, 1040}, Layout::rows, Layout::columns, DType::bf16);
+  expect_right({100, 70, 100000}, Layout::columns, Layout::rows, DType::bf16);
 }
 
 TEST(Gemm, NothingToSumIsZero) {
-  for (Isa isa : supported_isas()) {
-    Problem problem({20, 40, 0}, Layout::rows, Layout::rows, DType::f32, 1);
-    problem.run([&](const Gemm& product) { gemm_alone(product, isa); });
-    problem.expect_right("k = 0");
-  }
+  for (Isa isa : supported_isas())
+    for (DType dtype : {DType::f32, DType::bf16}) {
+      Problem problem({20, 40, 0}, Layout::rows, Layout::rows, dtype, 1);
+      problem.run([&](const Gemm& product) { gemm_alone(product, isa); });
+      problem.expect_right("k = 0");
+    }
 }
 
 TEST(Gemm, NumbersThatAreNotFiniteOrHugeGiveWhatFp32Gives) {
@@ -371,6 +373,33 @@ TEST(Gemm, TilesOfBf16GiveSumsInFp32AtEveryEdge) {
           ASSERT_EQ(c[static_cast<size_t>(row * n + column)], exact)
               << m << " x " << n << " x " << k << " at " << row << ", " << column;
         }
+    }
+}
+
+// Lines past the edge of a tile are multiplied, too, and must not leak.
+TEST(Gemm, TilesOfBf16KeepNumbersThatAreNotFiniteInTheirRowsAndColumns) {
+  if (supported_isas().back() != Isa::amx) GTEST_SKIP() << "this machine has no AMX";
+  constexpr int64_t kSize = 45;
+  const uint16_t one = float_to_bf16(1);
+  std::vector<uint16_t> a(kSize * kSize, one), b = a;
+  std::vector<float> c(kSize * kSize, -1);
+  a[3 * kSize + 5] = float_to_bf16(INFINITY);
+  b[4 * kSize + kSize - 1] = float_to_bf16(NAN);
+  const Gemm product = {.m = kSize,
+                        .n = kSize,
+                        .k = kSize,
+                        .a = {.data = a.data(), .dtype = DType::bf16, .row_step = kSize},
+                        .b = {.data = b.data(), .dtype = DType::bf16, .row_step = kSize},
+                        .c = {.data = c.data(), .dtype = DType::f32, .row_step = kSize}};
+  ASSERT_TRUE(fits_tiles(product, Isa::amx));
+  gemm_alone(product, Isa::amx);
+  for (int64_t row = 0; row < kSize; ++row)
+    for (int64_t column = 0; column < kSize; ++column) {
+      const float value = c[static_cast<size_t>(row * kSize + column)];
+      if (column == kSize - 1)
+        ASSERT_TRUE(std::isnan(value)) << row;
+      else
+        ASSERT_EQ(value, row == 3 ? INFINITY : float{kSize}) << row << ", " << column;
     }
 }
 
