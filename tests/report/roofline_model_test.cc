@@ -474,6 +474,15 @@ TEST(RooflineReport, ThePageNamesThePathAndItsRoof) {
             std::string::npos);
 }
 
+TEST(RooflineReport, PassesAboveTheirCeilingAreNotWithoutOne) {
+  ReportInput input{.records = ceilings()};
+  input.records.push_back(op(10e6, 10'000'000, 1e-7));
+  const std::string above = roofline_section(report_context(input)).answer;
+  EXPECT_NE(above.find("1 measured pass of"), std::string::npos) << above;
+  EXPECT_NE(above.find("with a known ceiling runs above it."), std::string::npos) << above;
+  EXPECT_EQ(above.find("no ceiling"), std::string::npos) << above;
+}
+
 // Advice for dots that are not there contradicts its own count.
 TEST(RooflineReport, AdvisesFewerBytesOnlyWhereMemoryBounds) {
   const auto said = [](const std::vector<Record>& ops) {

@@ -168,9 +168,11 @@ std::string counts_words(const Comparison& comparison) {
 }
 
 // How many got which verdict, the change that weighs most, and what could be seen.
-std::string compared_words(const Comparison& comparison, const std::vector<NamedLine>& rows) {
-  std::string text = fmt::format("Of {}: {}.", counted(comparison.rows.size(), "comparison"),
-                                 counts_words(comparison));
+std::string compared_words(const Comparison& comparison, const std::vector<NamedLine>& rows,
+                           const std::string& of_side) {
+  if (comparison.rows.empty()) return fmt::format("Nothing can be compared{}.", of_side);
+  std::string text = fmt::format("Of {}{}: {}.", counted(comparison.rows.size(), "comparison"),
+                                 of_side, counts_words(comparison));
   if (!rows.empty() && rows.front()->judged() && rows.front()->verdict != Verdict::same)
     text += fmt::format(" The largest change: {} is {}.", rows.front().name,
                         times_as_fast(rows.front()->speedup()));
@@ -232,7 +234,15 @@ ReportSection comparison_section(const ReportContext& context) {
     add_side(context, side, section);
     if (!section.answer.empty()) continue;
     const std::vector<NamedLine> rows = by_change(side.comparison);
-    section.answer = compared_words(side.comparison, rows);
+    // The first pair that has a verdict answers, and is named beside others.
+    std::string words = compared_words(
+        side.comparison, rows,
+        context.input.sides.size() > 1 ? fmt::format(" ({})", shown(side.name, 160)) : "");
+    if (rows.empty()) {
+      section.sentences.push_back(std::move(words));
+      continue;
+    }
+    section.answer = std::move(words);
     Reasons reasons;
     size_t unclear = 0;
     for (const NamedLine& row : rows)
@@ -240,7 +250,7 @@ ReportSection comparison_section(const ReportContext& context) {
         ++unclear;
         reasons.add(row->note.empty() ? "too close to call" : row->note);
       }
-    section.certainty = certainty_of(std::max<size_t>(rows.size(), 1), unclear, reasons);
+    section.certainty = certainty_of(rows.size(), unclear, reasons);
   }
   return section;
 }

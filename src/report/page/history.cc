@@ -91,7 +91,7 @@ ReportDocument history_report(const HistoryInput& input) {
                         .title = "History",
                         .question = "At which commit did a row become faster or slower?"};
   size_t changed = 0, unclear = 0, judged = 0;
-  std::string last;
+  std::string example;
   std::set<int64_t> savings;
   for (const SavedRecord& saved : input.records) savings.insert(saved.run.id);
   // Rows that changed come first.
@@ -106,10 +106,10 @@ ReportDocument history_report(const HistoryInput& input) {
       unclear += point.against && point.against->verdict == Verdict::unclear ? 1 : 0;
       if (!is_change(point)) continue;
       ++changed;
-      if (last.empty())
-        last = fmt::format("{} became {} at {} ({})", name_of(*line),
-                           verdict_name(*point.against->verdict), commit_of(point),
-                           times_text(point.against->speedup()));
+      if (example.empty())
+        example = fmt::format("{} became {} at {} ({})", name_of(*line),
+                              verdict_name(*point.against->verdict), commit_of(point),
+                              times_text(point.against->speedup()));
     }
     if (Chart chart = line_chart(*line); !chart.series.empty() && section.views.size() < kMostViews)
       section.views.push_back({.name = name_of(*line), .charts = {std::move(chart)}});
@@ -118,13 +118,16 @@ ReportDocument history_report(const HistoryInput& input) {
       changed == 0
           ? fmt::format("No verdict changed in {} of {}.", counted(savings.size(), "saving"),
                         counted(lines.size(), "line"))
-          : fmt::format("{} in {} of {}; the first of them: {}.", counted(changed, "change"),
-                        counted(savings.size(), "saving"), counted(lines.size(), "line"), last);
-  section.certainty = {.level = unclear == 0           ? Certainty::Level::decided
-                                : 2 * unclear < judged ? Certainty::Level::partly
-                                                       : Certainty::Level::undecided,
-                       .why = fmt::format("{} of {} steps from one saving to the next are unclear.",
-                                          unclear, judged)};
+          : fmt::format("{} in {} of {}; for instance, {}.", counted(changed, "change"),
+                        counted(savings.size(), "saving"), counted(lines.size(), "line"), example);
+  section.certainty = {
+      .level = judged == 0            ? Certainty::Level::measured
+               : unclear == 0         ? Certainty::Level::decided
+               : 2 * unclear < judged ? Certainty::Level::partly
+                                      : Certainty::Level::undecided,
+      .why = judged == 0 ? "No line has two savings to compare."
+                         : fmt::format("{} of {} steps from one saving to the next are unclear.",
+                                       unclear, judged)};
   ReportDocument document{.title = "Ridgeline history",
                           .subtitle = fmt::format("{} of {}.", counted(savings.size(), "saving"),
                                                   counted(lines.size(), "line")),

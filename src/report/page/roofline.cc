@@ -385,6 +385,10 @@ std::string in_words(const std::string& machine, const PathDots& path) {
   return text;
 }
 
+std::string passes_words(size_t count) {
+  return fmt::format("{} measured {}", count, count == 1 ? "pass" : "passes");
+}
+
 // Of all arithmetic of one machine.
 void answer_roofline(const RooflineMachine& machine, ReportSection& section) {
   std::vector<RooflineDot> all;
@@ -394,9 +398,19 @@ void answer_roofline(const RooflineMachine& machine, ReportSection& section) {
     is_measured = is_measured || path.ceilings.source.starts_with("measured");
   }
   const RooflineDot* best = closest_of(all);
-  if (!best) {
+  const auto held =
+      std::ranges::count_if(all, [](const RooflineDot& dot) { return dot.roof.has_value(); });
+  if (held == 0) {
     section.answer = fmt::format("{} has no ceiling to hold {} against.", machine.name,
-                                 counted(all.size(), "measured pass"));
+                                 passes_words(all.size()));
+    return;
+  }
+  if (!best) {
+    section.answer = fmt::format("{} of {} with a known ceiling {} above it.",
+                                 passes_words(static_cast<size_t>(held)), machine.name,
+                                 held == 1 ? "runs" : "all run");
+    section.certainty.why = is_measured ? "The ceilings were measured on this machine."
+                                        : "The ceilings are those of data sheets.";
     return;
   }
   std::vector<double> shares;
@@ -404,11 +418,12 @@ void answer_roofline(const RooflineMachine& machine, ReportSection& section) {
     if (dot.roof) shares.push_back(dot.flops_per_s / *dot.roof);
   std::ranges::nth_element(shares, shares.begin() + std::ssize(shares) / 2);
   section.answer = fmt::format(
-      "Of {} measured passes, bounded: {}. Half of them reach less than {:.0f} % of their roof; "
+      "Of {}, bounded: {}. Half of them reach less than {:.0f} % of their roof; "
       "the "
       "closest is {} {} with {:.0f} %.",
-      placed_among(all), bounds_words(all, /*with_advice=*/false), 100 * shares[shares.size() / 2],
-      shown(best->record->implementation, 40), best->series, 100 * best->flops_per_s / *best->roof);
+      passes_words(placed_among(all)), bounds_words(all, /*with_advice=*/false),
+      100 * shares[shares.size() / 2], shown(best->record->implementation, 40), best->series,
+      100 * best->flops_per_s / *best->roof);
   section.certainty = {
       .level = Certainty::Level::measured,
       .why = is_measured ? "Below ceilings measured on this machine; bytes are counted."

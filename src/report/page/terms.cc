@@ -1,5 +1,7 @@
 #include "report/page/terms.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 #include <string_view>
@@ -9,6 +11,7 @@ namespace {
 
 struct Explained {
   std::string_view word, meaning;
+  std::string_view section = {};  // the word means this in the section of that id only
 };
 
 // In the order in which they are told.
@@ -18,6 +21,8 @@ constexpr Explained kTerms[] = {
     {"ridge point", "the intensity at which the roof turns from memory to arithmetic"},
     {"undecided", "the samples cannot tell which one is faster"},
     {"S", "sequence length"},
+    {"naive", "of products: a dot product for every element", "gemm"},
+    {"naive", "of training: an all-reduce of each gradient, after backward", "ddp"},
     {"naive", "attention with S x S tensors in memory"},
     {"vanilla", "a model with one kernel per operation"},
     {"fused", "neighbouring operations joined into generated kernels"},
@@ -61,9 +66,15 @@ std::vector<Term> new_terms(const ReportSection& section, std::set<std::string>&
     }
   }
   std::vector<Term> terms;
-  for (const Explained& each : kTerms)
-    if (has_word(text, each.word) && explained.insert(std::string(each.word)).second)
+  std::set<std::string_view> own;  // words that have a meaning of their own here
+  for (const Explained& each : kTerms) {
+    if (!each.section.empty() && each.section != section.id) continue;
+    if (each.section.empty() ? own.contains(each.word) : !own.insert(each.word).second) continue;
+    const std::string key = each.section.empty() ? std::string(each.word)
+                                                 : fmt::format("{} ({})", each.word, each.section);
+    if (has_word(text, each.word) && explained.insert(key).second)
       terms.push_back({std::string(each.word), std::string(each.meaning)});
+  }
   return terms;
 }
 

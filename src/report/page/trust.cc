@@ -62,11 +62,15 @@ ReportSection trust_section(const ReportContext& context) {
   if (sentences.empty()) return section;
   section.question = "How far can these figures be trusted?";
   section.answer = sentences.front();
+  const bool was_checked = std::ranges::any_of(context.rows, [](const Record* record) {
+    return record->status == Status::ok && record->verification.checked;
+  });
   section.certainty = {.level = Certainty::Level::measured,
                        .why = sentences.size() > 1
                                   ? fmt::format("{} to know before quoting one.",
-                                                counted(sentences.size() - 1, "thing"))
-                                  : "Nothing speaks against them."};
+                                                counted(sentences.size() - 1, "further thing"))
+                              : was_checked ? "Nothing speaks against them."
+                                            : "Know that before quoting one."};
   section.sentences.assign(sentences.begin() + 1, sentences.end());
   return section;
 }

@@ -136,8 +136,8 @@ std::string advice_of(std::vector<Contest> contests) {
   const auto undecided = count([](const Contest& each) { return !each.reasons.empty(); });
   const auto won = count([](const Contest& each) { return each.won(); });
   if (won == 0) return {};
-  const std::string counts =
-      fmt::format("{} of {} comparisons are undecided", undecided, contests.size());
+  const std::string counts = fmt::format("{} of {} comparisons are undecided", undecided,
+                                         count([](const Contest& each) { return each.ran > 1; }));
   if (const std::string rule = rule_of(contests); !rule.empty())
     return undecided == 0 ? rule : fmt::format("{} ({})", rule, counts);
   if (2 * undecided >= std::ssize(contests))
@@ -196,9 +196,10 @@ FastestAnswer fastest_answer(const ReportContext& context, const LengthStudy& st
     for (Contest& contest : contests_of(study, phase, *context.verdicts))
       contests.push_back(std::move(contest));
   if (contests.empty()) return {};
-  size_t undecided = 0;
+  size_t compared = 0, undecided = 0;
   Reasons reasons;
   for (const Contest& contest : contests) {
+    compared += contest.ran > 1 ? 1 : 0;
     undecided += contest.reasons.empty() ? 0 : 1;
     reasons.add(contest.reasons);
   }
@@ -221,7 +222,9 @@ FastestAnswer fastest_answer(const ReportContext& context, const LengthStudy& st
   if (gains.size() > kMostGains) gains.resize(kMostGains);
   if (!gains.empty())
     text += fmt::format(" Against {}, on average, {}.", base, fmt::join(gains, "; "));
-  return {text, certainty_of(contests.size(), undecided, reasons)};
+  if (compared == 0)
+    return {text, {.level = Certainty::Level::measured, .why = "At no size do two of them run."}};
+  return {text, certainty_of(compared, undecided, reasons)};
 }
 
 ReportTable fastest_table(const ReportContext& context, const LengthStudy& study) {

@@ -114,8 +114,13 @@ ReportSection comm_section(const ReportContext& context) {
     if (view.charts.empty()) continue;
     if (section.views.empty()) {
       section.answer = collective_words(name, rows);
-      section.certainty.why =
-          "The median of the slowest rank; results were compared with exact sums.";
+      const bool is_checked = std::ranges::all_of(rows, [](const Record* record) {
+        return !median_of(*record, kCommPhase) || record->verification.checked;
+      });
+      section.certainty.why = is_checked
+                                  ? "The median of the slowest rank; results were compared with "
+                                    "exact sums."
+                                  : "The median of the slowest rank; not all results were checked.";
     }
     section.views.push_back(std::move(view));
   }

@@ -29,7 +29,8 @@ std::optional<double> metric_number(const Record& record, const char* key) {
   return record.metrics ? number_in(*record.metrics, key) : std::nullopt;
 }
 
-// What rows that differ in their strategy alone share.
+}  // namespace
+
 std::string ddp_key(const Record& record) {
   std::string key = record.machine.fingerprint;
   for (const char* part : {"model_size", "num_params", "context_length", "batch_size", "precision",
@@ -40,9 +41,15 @@ std::string ddp_key(const Record& record) {
 }
 
 std::string ddp_place(const Record& record) {
-  return fmt::format("{} {} {}, {} ranks by {}", text_of(record.workload, "model_size"),
-                     text_of(record.workload, "precision"), text_of(record.workload, "mode"),
-                     text_of(record.workload, "ranks"), text_of(record.workload, "backend"));
+  const std::string parts = text_of(record.workload, "micro_batches");
+  const std::string threads = text_of(record.settings, "threads");
+  return fmt::format("{} {} {}, context {}, batch {}{}, {} ranks of {} {} by {}",
+                     text_of(record.workload, "model_size"), text_of(record.workload, "precision"),
+                     text_of(record.workload, "mode"), text_of(record.workload, "context_length"),
+                     text_of(record.workload, "batch_size"),
+                     parts.empty() ? "" : fmt::format(" in {} parts", parts),
+                     text_of(record.workload, "ranks"), threads,
+                     threads == "1" ? "thread" : "threads", text_of(record.workload, "backend"));
 }
 
 std::string strategy_text(const Record& record) {
@@ -50,6 +57,8 @@ std::string strategy_text(const Record& record) {
   return bucket.empty() ? record.implementation
                         : fmt::format("{} {} MB", record.implementation, bucket);
 }
+
+namespace {
 
 using DdpGroups = std::map<std::string, std::vector<const Record*>>;
 

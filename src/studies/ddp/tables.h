@@ -24,6 +24,13 @@ Table ddp_summary(std::span<const Record> records);
 std::vector<std::string> ddp_notes(std::span<const Record> records, Verdicts& verdicts);
 std::vector<std::string> ddp_notes(std::span<const Record> records);
 
+// What rows that differ in their strategy alone share, to group them by.
+std::string ddp_key(const Record& record);
+// The same as people read it: "small fp32 vanilla, context 64, batch 4, 2 ranks of 1 thread by
+// gloo".
+std::string ddp_place(const Record& record);
+std::string strategy_text(const Record& record);  // "bucketed 25 MB"
+
 ReportSection ddp_section(const ReportContext& context);
 
 }  // namespace ridgeline

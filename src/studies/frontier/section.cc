@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/units.h"
 #include "report/page/axis.h"
 
 namespace ridgeline {
@@ -17,13 +18,26 @@ std::optional<double> metric_at(const Record& record, const char* name) {
   return value ? std::optional(static_cast<double>(*value)) : std::nullopt;
 }
 
-// "naive up to S 4096, flash up to S 65536 at batch 8", of the batch that the first row has.
-std::string longest_words(const ReportContext& context) {
+// What rows of one chart share.
+std::string frontier_view(const Record& record) {
+  const auto budget = positive_at(record.settings, "memory_budget_bytes");
+  return fmt::format("d {}, heads {}, {}{} on {}{}", text_at(record.workload, "d_model"),
+                     text_at(record.workload, "heads"), text_at(record.workload, "dtype"),
+                     text_at(record.workload, "causal") == "True" ? ", causal" : "",
+                     shown(record.device, 20),
+                     budget ? " within " + to_string(Bytes{*budget}) : "");
+}
+
+// "d 64, heads 1, fp32 on cpu, batch 8: naive up to S 4096, flash up to S 65536", of one view and
+// the batch that its first row has.
+std::string longest_words(const ReportContext& context, const std::string& view) {
   std::string batch, text;
   size_t told = 0;
   for (const Record* record : context.rows) {
     const auto fits = metric_at(*record, "seq_len");
-    if (record->study != "frontier" || !fits || told == kMostImplementations) continue;
+    if (record->study != "frontier" || !fits || told == kMostImplementations ||
+        frontier_view(*record) != view)
+      continue;
     const std::string of = text_at(record->workload, "batch_size");
     if (batch.empty()) batch = of;
     if (of != batch) continue;
@@ -31,7 +45,7 @@ std::string longest_words(const ReportContext& context) {
                         shown(record->implementation, 40), *fits);
     ++told;
   }
-  return fmt::format("At batch {}: {}.", batch, text);
+  return fmt::format("{}, batch {}: {}.", view, batch, text);
 }
 
 }  // namespace
@@ -45,10 +59,7 @@ ReportSection frontier_section(const ReportContext& context) {
   for (const Record* record : context.rows) {
     const auto fits = metric_at(*record, "seq_len");
     if (record->study != "frontier" || !fits) continue;
-    const std::string view =
-        fmt::format("d {}, heads {}, {}{}", text_at(record->workload, "d_model"),
-                    text_at(record->workload, "heads"), text_at(record->workload, "dtype"),
-                    text_at(record->workload, "causal") == "True" ? ", causal" : "");
+    const std::string view = frontier_view(*record);
     Chart& chart = charts[view];
     if (chart.series.empty())
       chart = {.kind = Chart::Kind::dots,
@@ -78,7 +89,7 @@ ReportSection frontier_section(const ReportContext& context) {
     section.views.push_back({.name = view, .charts = {std::move(chart)}});
   }
   if (!section.views.empty()) {
-    section.answer = longest_words(context);
+    section.answer = longest_words(context, section.views.front().name);
     section.certainty = {.level = Certainty::Level::measured,
                          .why = "Probed: the longest that ran, and the shortest that did not fit."};
   }

@@ -99,7 +99,7 @@ void answer_products(const ReportContext& context, const std::string& setting,
   }
   if (!best || !(most > 0)) return;
   const double ms = *median_of(*best, "forward");
-  section.answer = fmt::format("{} is the fastest of our own at n {:.0f} ({}): {}",
+  section.answer = fmt::format("By the medians {} is the fastest of our own at n {:.0f} ({}): {}",
                                shown(best->implementation, 40), gemm_edge(*best).value_or(0),
                                setting, quantity_text(Quantity::flops_per_s, most / ms * 1e3));
   if (!library) {
@@ -111,7 +111,7 @@ void answer_products(const ReportContext& context, const std::string& setting,
   const std::string beside =
       fmt::format("{} {} the library", times_as_fast(ratio), ratio < 1 ? "than" : "as");
   section.answer += judgement.verdict == Verdict::unclear
-                        ? fmt::format(", by the medians {}.", beside)
+                        ? fmt::format(", {}, which is undecided.", beside)
                     : judgement.verdict == Verdict::same ? std::string(", as fast as the library.")
                                                          : fmt::format(", {}.", beside);
   Reasons reasons;

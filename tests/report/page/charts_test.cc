@@ -15,6 +15,7 @@
 #include "report/page/document.h"
 #include "report/page/history.h"
 #include "report/page/points.h"
+#include "report/page/sections.h"
 #include "report/page/svg_chart.h"
 #include "report/page/terms.h"
 #include "report/terminal/story.h"
@@ -197,6 +198,68 @@ TEST(ReportSections, CertaintyIsWhatTheEngineDecided) {
   EXPECT_NE(level().why.find("too few samples"), std::string::npos) << level().why;
 }
 
+// What alone can run is compared with nothing.
+TEST(ReportSections, ContestsOfOneAreNotDecided) {
+  std::vector<Record> records = both_studies();
+  const auto certainty = [&] {
+    const ReportDocument document = charts_report(records);
+    return std::ranges::find(document.sections, "attention", &ReportSection::id)->certainty;
+  };
+  EXPECT_EQ(certainty().why, "All 6 comparisons are decided by the verdict engine.");
+  const auto run_out = [](Record& record) {
+    record.status = Status::oom;
+    record.series.clear();
+  };
+  run_out(records[0]);
+  EXPECT_EQ(certainty().why, "All 4 comparisons are decided by the verdict engine.");
+  run_out(records[1]);
+  run_out(records[2]);
+  EXPECT_EQ(certainty().level, Certainty::Level::measured) << certainty().why;
+}
+
+TEST(ReportSections, OneWordHasTheMeaningOfItsSection) {
+  std::set<std::string> explained;
+  for (const char* id : {"ddp", "attention", "gemm", "kernel"}) {
+    const std::vector<Term> terms = new_terms({.id = id, .answer = "naive is slow."}, explained);
+    ASSERT_EQ(terms.size(), id == std::string_view("kernel") ? 0u : 1u) << id;
+    if (!terms.empty()) {
+      EXPECT_EQ(terms[0].meaning.starts_with("attention"), id == std::string_view("attention"));
+    }
+  }
+}
+
+TEST(ReportSections, NothingSpeaksForFiguresThatWereNotChecked) {
+  Record record = attention_record({.implementation = "flash"});
+  record.series = {series_of("forward", around(2))};
+  const auto why = [&] {
+    const ReportInput input{.records = {record}};
+    return trust_section(report_context(input)).certainty.why;
+  };
+  EXPECT_EQ(why(), "Know that before quoting one.");
+  record.verification.checked = true;
+  EXPECT_EQ(why(), "Nothing speaks against them.");
+  record.status = Status::wrong;
+  EXPECT_EQ(why(), "Know that before quoting one.");
+}
+
+TEST(ReportSections, AComparisonNamesItsPairAndNothingComparedIsNotDecided) {
+  ReportInput input{.records = both_studies()};
+  ComparedSide side{.name = "after.jsonl against before.jsonl",
+                    .comparison = compare_records(input.records, input.records, {}),
+                    .base = input.records};
+  input.sides = {{.name = "empty.jsonl against before.jsonl"}};
+  const ReportSection nothing = comparison_section(report_context(input));
+  EXPECT_EQ(nothing.answer, "");
+  EXPECT_EQ(nothing.sentences.at(0).find("decided"), std::string::npos);
+  input.sides = {side};
+  EXPECT_EQ(comparison_section(report_context(input)).answer.find("after.jsonl"),
+            std::string::npos);
+  input.sides = {side, side};
+  input.sides[1].name = "later.jsonl against before.jsonl";
+  const std::string answer = comparison_section(report_context(input)).answer;
+  EXPECT_NE(answer.find(" (after.jsonl against before.jsonl): "), std::string::npos) << answer;
+}
+
 TEST(Densities, HaveAnAreaOfOne) {
   std::mt19937 random(5);
   for (int trial = 0; trial < 20; ++trial) {
@@ -234,6 +297,16 @@ TEST(History, ACommitThatChangesAVerdictIsNamed) {
   ASSERT_EQ(chart.series.at(1).points.size(), 1u);
   EXPECT_EQ(chart.series[1].points[0].x, 2);
   EXPECT_NE(to_svg(chart).find("SLOWER 3.00x slower"), std::string::npos);
+}
+
+TEST(History, OneSavingDecidesNothing) {
+  Record record = attention_record({.implementation = "flash"});
+  record.series = {series_of("forward", around(2))};
+  const std::vector<SavedRecord> records = {{{1, "main", "2026-01-01", "commit1", 1}, record}};
+  const ReportDocument document = history_report({.records = records});
+  const Certainty& certainty = document.sections.at(0).certainty;
+  EXPECT_EQ(certainty.level, Certainty::Level::measured) << certainty.why;
+  EXPECT_EQ(certainty.why.find("0 of 0"), std::string::npos) << certainty.why;
 }
 
 TEST(Story, FitsAScreenWhateverTheWidth) {

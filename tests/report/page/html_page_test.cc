@@ -479,6 +479,12 @@ TEST(SlowReportInChromium, HostileTextStaysText) {
   EXPECT_EQ(browser.requests, std::vector<std::string>{});
 }
 
+TEST(HtmlPage, ItsPolicyForbidsWhatDefaultsDoNot) {
+  const std::string page = to_html({});
+  for (const char* rule : {"default-src 'none'", "base-uri 'none'", "form-action 'none'"})
+    EXPECT_NE(page.find(rule), std::string::npos) << rule;
+}
+
 TEST(HtmlPage, NamesOfAMegabyteAreCut) {
   EXPECT_LT(to_html(make_report(hostile_input())).size(), size_t{8} << 20);
 }

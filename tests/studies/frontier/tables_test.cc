@@ -45,5 +45,16 @@ TEST(FrontierReport, WithoutAnEndOrWithinOtherBudgetsThereIsNoRatio) {
     EXPECT_EQ(notes_of(records).find("reaches"), std::string::npos) << notes_of(records);
 }
 
+TEST(FrontierReport, TheAnswerIsThatOfOneViewWhichItNames) {
+  ReportInput input{.records = {frontier("flash", 4096, true), frontier("flash", 16384, true),
+                                frontier("flash", 2048, true, 1 << 20)}};
+  input.records[1].workload["dtype"] = "bf16";
+  const ReportSection section = frontier_section(report_context(input));
+  EXPECT_EQ(section.views.size(), 3u);
+  EXPECT_EQ(section.answer,
+            "d 64, heads 1, bf16 on cpu within 1.00 GiB, batch 8: flash up to S "
+            "16384.");
+}
+
 }  // namespace
 }  // namespace ridgeline

@@ -106,6 +106,13 @@ TEST(GemmReport, DrawsSpeedAndLatencyAgainstTheSize) {
   EXPECT_EQ(section.views[1].charts[1].series.at(0).points.at(0).x, 256) << "of a gemv, the edge";
 }
 
+TEST(GemmReport, TheFastestOfOurOwnIsSoByTheMedians) {
+  const ReportInput input{.records = {product("tiled", std::vector<double>(9, 2.0)),
+                                      product("simd", std::vector<double>(9, 2.001))}};
+  const std::string answer = gemm_section(report_context(input)).answer;
+  EXPECT_TRUE(answer.starts_with("By the medians tiled is the fastest of our own")) << answer;
+}
+
 TEST(GemmReport, HasTheIntervalOfTheMedianWithinTheRun) {
   const auto interval = [](const std::vector<double>& samples_ms) {
     const Table table = gemm_summary(std::vector{product("naive", samples_ms)});

@@ -176,6 +176,10 @@ TEST(Generate, ReportsDrawTokensPerSecondOverTheBatchBelowTheRoofline) {
     EXPECT_EQ(chart.series[0].points[i].x, i == 0 ? 1 : 4);
     EXPECT_LT(chart.series[0].points[i].y, chart.series[1].points[i].y);
   }
+  EXPECT_NE(section.certainty.why.find("ceilings measured here"), std::string::npos);
+  for (Record& record : input.records) (*record.metrics)["decode"].erase("roof_tokens_per_s");
+  EXPECT_EQ(generate_section(report_context(input)).certainty.why.find("ceilings"),
+            std::string::npos);
   EXPECT_TRUE(generate_section(report_context(ReportInput{})).empty());
 }
 
