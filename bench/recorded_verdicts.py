@@ -4,6 +4,9 @@
   python3 bench/recorded_verdicts.py record runs-busy/ --runs 100 --busy 4  beside four busy processes
   python3 bench/recorded_verdicts.py judge runs/ [runs-later/ ...]          500 pairs, as single runs and as --runs 5
 
+On a quiet machine of two cores `record runs/ --runs 60 --batch 4` takes about four minutes, `judge runs/ --pairs 200` as
+long again.
+
 Every seventh run has a quarter more work (a batch of 10 instead of 8), every seventh twice the work. `judge` asks
 `ridgeline compare` about pairs of runs of the same work, half of them neighbours, half of them from different folders
 where there are several (recorded an hour apart, say): FASTER and SLOWER are wrong there. Of more work SLOWER is right.
@@ -15,6 +18,7 @@ import csv
 import json
 import pathlib
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -33,7 +37,7 @@ class Found(NamedTuple):
     verdict: str
     speedup: float
     base_ms: float
-    quiet: bool  # on both sides
+    doubt: str  # what of the machine may have made the difference, without figures; empty: nothing
 
 
 def record(binary, folder, runs, busy, batch):
@@ -74,7 +78,12 @@ def verdicts(binary, base, new, work, results=None):
                    check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     with open((results or work) / "compare/comparison.csv", newline="") as file:
         return [Found(row["verdict"], float(row["speedup"] or "nan"), float(row["base_median_ms"] or "nan"),
-                      "processors beside" not in row["note"]) for row in csv.DictReader(file)]
+                      doubt_of(row["note"])) for row in csv.DictReader(file)]
+
+
+def doubt_of(note):
+    kinds = ("processors beside", "slower beside", "slower before", "slower after", "does not say", "clock was")
+    return re.sub(r"[\d.]+", "#", note) if any(kind in note for kind in kinds) else ""
 
 
 def draw(groups, count, size):
@@ -109,16 +118,18 @@ def judge(binary, folders, pairs):
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for size in (1, RUNS_A_SIDE):
             how = "single runs" if size == 1 else f"--runs {size}"
-            seen, changed = collections.Counter(), 0
+            seen, doubts, changed = collections.Counter(), collections.Counter(), 0
             for base, new in draw(by_work[1], pairs, size):
                 found = verdicts(binary, base, new, work)
                 seen.update(each.verdict for each in found)
+                doubts.update(each.doubt for each in found if each.doubt)
                 changed += found != verdicts(binary, base, new, work, floors)
             wrong = seen["FASTER"] + seen["SLOWER"]
             share = 100 * wrong / sum(seen.values())
             bad |= share > 1 or changed > 0
             print(f"same work, {how}: {pairs} pairs, {wrong} of {sum(seen.values())} rows and phases wrong "
-                  f"({share:.2f} %); {dict(seen)}; {changed} pairs changed by a floor of another row", flush=True)
+                  f"({share:.2f} %); {dict(seen)}; {changed} pairs changed by a floor of another row; "
+                  f"in doubt because of the machine: {dict(doubts)}", flush=True)
             for more, words in MORE_WORK.items():
                 found = []
                 for base, new in zip(windows(by_work[1], 100, size), windows(by_work[more], 100, size)):
@@ -127,8 +138,8 @@ def judge(binary, folders, pairs):
                     print(f"{words}, {how}: too few runs were recorded")
                 for kind, rows in (("rows and phases", found),
                                    (f"of those from {LONG_MS} ms on", [each for each in found if each.base_ms >= LONG_MS]),
-                                   ("of those on a quiet machine and as much apart",
-                                    [each for each in found if each.quiet and each.speedup <= 1 / more])):
+                                   ("of those as much apart, without a doubt because of the machine",
+                                    [each for each in found if not each.doubt and each.speedup <= 1 / more])):
                     slower = sum(each.verdict == "SLOWER" for each in rows)
                     if rows:
                         print(f"{words}, {how}: {slower} of {len(rows)} {kind} SLOWER "

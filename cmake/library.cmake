@@ -1,4 +1,4 @@
-# The library of include/ridgeline/ridgeline.h and attention.h, from objects that the program has, too: shared, which
+# The library of include/ridgeline/ridgeline.h, attention.h and measure.h, from objects that the program has, too: shared, which
 # exports rl_* and nothing else, and static. Attention needs neither OpenBLAS nor SQLite, so neither is inside.
 file(STRINGS include/ridgeline/ridgeline.h rl_version_line REGEX "#define RL_VERSION [0-9]+")
 string(REGEX MATCH "[0-9]+$" rl_version_number "${rl_version_line}")
@@ -17,8 +17,9 @@ target_link_libraries(ridgeline_shared PRIVATE $<BUILD_INTERFACE:ridgeline_core>
 target_link_options(ridgeline_shared PRIVATE LINKER:--version-script=${exports} LINKER:--gc-sections)
 add_library(ridgeline::ridgeline ALIAS ridgeline_shared)
 
-# Folders that no function of the library reaches; the linker of a program would leave them out as well.
-set(unused "src.(cli|compile|kernels.reference|measure|models|report|studies)[/._]|src/cost/device_specs")
+# Folders that no function of the static library reaches, which is without the harness (src/api/measure.cc); the linker of
+# a program would leave them out as well.
+set(unused "src.(cli|compile|kernels.reference|measure|models|report|studies)[/._]|src/(cost/device_specs|api/measure)")
 set(library_objects "$<TARGET_OBJECTS:ridgeline_core>;$<TARGET_OBJECTS:ridgeline_harness>")
 add_library(ridgeline_static STATIC "$<FILTER:${library_objects},EXCLUDE,${unused}>" ${simd_objects})
 set_target_properties(ridgeline_static PROPERTIES LINKER_LANGUAGE CXX)

@@ -1,4 +1,5 @@
-"""TransformerLM in PyTorch with the maths of docs/models.md: the peer of our models, eager and for torch.compile."""
+"""TransformerLM in PyTorch with the maths of docs/models.md: the peer of our models, eager and for torch.compile, and what
+ridgeline.torch.TransformerLM is made of."""
 import math
 
 import torch
@@ -87,23 +88,24 @@ class Layer(nn.Module):
 
 
 class TransformerLM(nn.Module):
-    def __init__(self, width, inner, layers, heads, context, vocabulary=VOCABULARY, attention="plain"):
+    def __init__(self, width, inner, layers, heads, context, vocabulary=VOCABULARY, attention="plain",
+                 theta=ROTARY_BASE):
         super().__init__()
         self.token_embeddings = nn.Embedding(vocabulary, width)
         nn.init.trunc_normal_(self.token_embeddings.weight, std=1, a=-3, b=3)
         self.layers = nn.ModuleList(Layer(width, inner, heads, attention) for _ in range(layers))
         self.ln_final, self.lm_head = RMSNorm(width), linear(width, vocabulary)
         head_dim = width // heads
-        frequencies = ROTARY_BASE ** (-torch.arange(0, head_dim, 2, device="cpu") / head_dim)
+        frequencies = theta ** (-torch.arange(0, head_dim, 2, device="cpu") / head_dim)
         angles = torch.outer(torch.arange(context, device="cpu"), frequencies)
         for name, table in (("cos", angles.cos()), ("sin", angles.sin()),
                             ("visible", torch.ones(context, context, dtype=torch.bool).tril())):
             self.register_buffer(name, table, persistent=False)
 
     def forward(self, tokens):
-        x = self.token_embeddings(tokens)
+        x, n = self.token_embeddings(tokens), tokens.shape[-1]
         for layer in self.layers:
-            x = layer(x, self.cos, self.sin, self.visible)
+            x = layer(x, self.cos[:n], self.sin[:n], self.visible[:n, :n])
         return self.lm_head(self.ln_final(x))
 
     def loss(self, tokens, targets):

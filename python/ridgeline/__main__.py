@@ -5,11 +5,7 @@ import os
 import subprocess
 import sys
 
-
-def program():
-    """RIDGELINE_PROGRAM, or the program that the wheel brought."""
-    named = os.environ.get("RIDGELINE_PROGRAM")
-    return named if named else os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", "ridgeline")
+from . import _program
 
 
 def python_facts():
@@ -42,13 +38,9 @@ def main():
         for what, finding in python_facts():
             print(f"  {what:<10} {finding}")
         print(flush=True)
-    path = program()
+    path = _program.path()
     if not os.access(path, os.X_OK):
-        print(
-            f"ridgeline: there is no program {path}. Install the wheel, or let RIDGELINE_PROGRAM name it "
-            "(build/release/ridgeline in a checkout)",
-            file=sys.stderr,
-        )
+        print("ridgeline: " + _program.missing(path), file=sys.stderr)
         return 4
     if arguments == ["doctor"]:
         return subprocess.call([path, *arguments])

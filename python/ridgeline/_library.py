@@ -111,6 +111,7 @@ def _open():
         "rl_attention_backward_workspace": [address, address, address],
         "rl_attention_forward_warm_up": [address, address],
         "rl_attention_backward_warm_up": [address, address],
+        "rl_measure": [address, address],
     }.items():
         function = getattr(library, name)
         function.argtypes = arguments

@@ -19,7 +19,8 @@ Run add_compare_command(CLI::App& app);
 Run add_noise_command(CLI::App& app);
 Run add_history_command(CLI::App& app);
 
-// Not for people: child processes of studies.
+// Not for people: what other programs read, and child processes of studies.
+Run add_facts_command(CLI::App& app);
 Run add_frontier_probe_command(CLI::App& app);
 Run add_own_kernel_worker_command(CLI::App& app);
 Run add_rank_command(CLI::App& app);

@@ -8,8 +8,11 @@
 #include "base/print.h"
 #include "base/printable.h"
 #include "cli/base_results.h"
+#include "cli/build_facts.h"
 #include "cli/commands.h"
 #include "cli/sweep.h"
+#include "cli/write_report.h"
+#include "report/page/history.h"
 #include "report/terminal/history.h"
 #include "report/terminal/problems.h"
 #include "studies/shared_flags.h"
@@ -52,10 +55,29 @@ bool is_asked_for(const SavedRecord& saved, const HistoryFlags& flags) {
                      [&](const std::string& condition) { return holds(condition, saved.record); });
 }
 
-std::string table_ending(const std::string& path) {
-  return path.ends_with(".csv") || path.ends_with(".md")
+bool is_chart(const std::string& path) {
+  return path.ends_with(".html") || path.ends_with(".svg") || path.ends_with(".png");
+}
+
+std::string output_ending(const std::string& path) {
+  return path.ends_with(".csv") || path.ends_with(".md") || is_chart(path)
              ? std::string()
-             : fmt::format("'{}' cannot hold a table: expected .csv or .md", path);
+             : fmt::format(
+                   "'{}' cannot hold a history: expected .csv or .md for lines, .html, .svg "
+                   "or .png for charts",
+                   path);
+}
+
+void write_charts(const HistoryFlags& flags, std::span<const SavedRecord> records,
+                  const NoiseLookup& noise) {
+  const ReportDocument document =
+      history_report({.records = records,
+                      .noise = noise,
+                      .made_by = fmt::format("ridgeline {}", build_facts().version),
+                      .made_at = utc_now(),
+                      .source = History::file_in(flags.results_dir).string()});
+  for (const std::filesystem::path& path : write_document(document, flags.output))
+    print("History: {}\n", path.string());
 }
 
 int import(const HistoryFlags& flags, const std::filesystem::path& file) {
@@ -76,7 +98,13 @@ int run_command(const HistoryFlags& flags) {
     throw Error(ErrorKind::usage, fmt::format("there is no history in '{}'", file.string()),
                 "a study with --save-baseline NAME begins one; --import FILE --as NAME takes "
                 "results that are there");
-  const auto outputs = check_output({.table = flags.output, .json = {}});
+  if (flags.baselines && is_chart(flags.output))
+    throw Error(ErrorKind::usage, "the list of baselines has no chart",
+                "give a .csv or .md, or leave --baselines out");
+  const FileDescriptor page =
+      is_chart(flags.output) ? check_report_output(flags.output) : FileDescriptor();
+  const auto outputs =
+      check_output({.table = is_chart(flags.output) ? std::string() : flags.output, .json = {}});
   const History history(file, Database::Open::existing);
   if (flags.baselines) {
     const Table table = baselines_table(history.runs());
@@ -94,7 +122,10 @@ int run_command(const HistoryFlags& flags) {
     throw Error(ErrorKind::usage, "no saved row is like that",
                 "ridgeline history --baselines lists what was saved");
   const NoiseLookup noise = noise_of(&history);
-  if (!flags.output.empty()) write_table(flags.output, history_csv(records, noise));
+  if (is_chart(flags.output))
+    write_charts(flags, records, noise);
+  else if (!flags.output.empty())
+    write_table(flags.output, history_csv(records, noise));
   for (Table& table : history_tables(records, noise)) {
     const size_t last = static_cast<size_t>(flags.last);
     if (last > 0 && table.rows.size() > last)
@@ -126,8 +157,10 @@ Run add_history_command(CLI::App& app) {
       command->add_option("--import", flags->import_file, "save a results file that is there");
   command->add_option("--as", flags->as, "the name to save it under")->needs(import_file);
   CLI::Option* output =
-      command->add_option("--output", flags->output, "the lines as .csv or .md, too")
-          ->check(CLI::Validator(table_ending, ""));
+      command
+          ->add_option("--output", flags->output,
+                       "the lines as .csv or .md, or charts over commits as .html, .svg or .png")
+          ->check(CLI::Validator(output_ending, ""));
   for (CLI::Option* instead : {baselines, import_file})
     for (CLI::Option* option : of_rows) instead->excludes(option);
   import_file->excludes(baselines)->excludes(output);
@@ -136,7 +169,8 @@ Run add_history_command(CLI::App& app) {
   command->footer(
       "Examples:\n"
       "  ridgeline attention --save-baseline main --d-model 64 --seq-len 1024\n"
-      "  ridgeline history --impl flash --where seq_len=1024 --last 10");
+      "  ridgeline history --impl flash --where seq_len=1024 --last 10\n"
+      "  ridgeline history --study attention --output history.html");
   return [flags] { return run_command(*flags); };
 }
 

@@ -89,7 +89,7 @@ int run(int argc, char** argv) {
   for (auto command :
        {add_frontier_probe_command, add_doctor_command, add_study_command, add_report_command,
         add_compare_command, add_noise_command, add_history_command, add_completion_command,
-        add_man_command, add_own_kernel_worker_command, add_rank_command})
+         add_man_command, add_facts_command, add_own_kernel_worker_command, add_rank_command})
     add(command);
   if (argc > 1 && argv[1][0] != '-') expect_command(app, argv[1]);
   refuse_missing_values(argc, argv);

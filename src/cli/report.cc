@@ -36,7 +36,7 @@ Run add_report_command(CLI::App& app) {
   return [request] {
     if (request->results.empty()) request->results.emplace_back("results");
     if (request->outputs.empty()) request->outputs.emplace_back("report.html");
-    for (const std::filesystem::path& path : write_reports(*request))
+    for (const std::filesystem::path& path : write_reports(*request).files)
       print("Report: {}\n", path.string());
     return 0;
   };

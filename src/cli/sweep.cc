@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/file_io.h"
+#include "base/machine_limits.h"
 #include "base/print.h"
 #include "base/printable.h"
 #include "cli/interrupt.h"
@@ -310,6 +311,9 @@ SweepResult run_sweep(const std::vector<StudyRow>& rows, const SweepPlan& plan) 
       } catch (const Interrupted&) {  // the same as a row without a result
       }
       if (record) {
+        // Rows whose samples are not this process's, such as those of ranks, have no look yet.
+        if (!is_led() && record->device == "cpu" && !record->series.empty() && !record->speed_after)
+          record->speed_after = processor_speed(available_threads());
         if (!is_led()) record->disturbance = watch.row_done();
         file.append(*record);
         result.records.push_back(std::move(*record));

@@ -1,6 +1,7 @@
 // ridgeline study: all studies at a size that fits this machine, in a few minutes, and one report.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <memory>
@@ -19,6 +20,8 @@
 #include "measure/history.h"
 #include "measure/read_results.h"
 #include "report/terminal/records_json.h"
+#include "report/terminal/story.h"
+#include "report/terminal/table.h"
 
 namespace ridgeline {
 namespace {
@@ -172,11 +175,15 @@ class WholeStudy {
   void write_results() const {
     std::vector<fs::path> reports = {directory_ / "report.html"};
     if (!flags_.output.empty()) reports.emplace_back(flags_.output);
-    for (const fs::path& path : write_reports({.results = results_, .outputs = reports}))
+    if (!flags_.json.empty()) {
+      write_file_atomically(flags_.json, records_json(all_records()));
+      print("\nJSON:    {}\n", flags_.json);
+    }
+    const WrittenReports written = write_reports({.results = results_, .outputs = reports});
+    // The story, and below it, where the eye stays, the path of the page.
+    print("\n== What it comes to\n{}", story_text(written.document, terminal_width(STDOUT_FILENO)));
+    for (const fs::path& path : written.files)
       print("\nReport:  {}   (open it in a browser)\n", path.string());
-    if (flags_.json.empty()) return;
-    write_file_atomically(flags_.json, records_json(all_records()));
-    print("JSON:    {}\n", flags_.json);
   }
 
   const WholeStudyFlags& flags_;

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file_io.h"
+#include "base/print.h"
 #include "base/printable.h"
 #include "cli/base_results.h"
 #include "cli/build_facts.h"
@@ -48,21 +49,58 @@ std::vector<fs::path> results_files(const std::vector<fs::path>& given) {
   return files;
 }
 
-ReportInput read_input(const ReportRequest& request) {
-  ReportInput input{.made_by = fmt::format("ridgeline {}", build_facts().version),
-                    .made_at = utc_now(),
-                    .sections = report_sections(),
-                    .unchecked = unchecked_studies()};
-  for (const fs::path& file : results_files(request.results)) {
+// What one argument of the command names, its runs merged.
+std::vector<Record> read_argument(const fs::path& given, ReportInput& input) {
+  std::vector<Record> records;
+  for (const fs::path& file : results_files({given})) {
     ReadResult read = read_results(file);
     input.sources.push_back(file.string());
     for (const LineProblem& problem : read.problems)
       input.problems.push_back({file.string(), problem});
     for (Record& record : runs_merged(
              say_problems(std::move(read), printable(file.string()), "the report lists it")))
-      input.records.push_back(std::move(record));
+      records.push_back(std::move(record));
   }
-  if (input.records.empty())
+  return records;
+}
+
+bool share_rows(const std::vector<Record>& base, const std::vector<Record>& next) {
+  std::set<std::string> keys;
+  for (const Record& record : base) keys.insert(workload_key(record));
+  return std::ranges::any_of(
+      next, [&](const Record& record) { return keys.contains(workload_key(record)); });
+}
+
+// Arguments that hold the same rows are compared, each with the first; the last is what the other
+// sections show. What cannot be compared is shown side by side, as ever.
+void compare_arguments(const ReportRequest& request, const std::vector<std::vector<Record>>& sides,
+                       ReportInput& input) {
+  for (size_t i = 1; i < sides.size(); ++i) {
+    if (!share_rows(sides.front(), sides[i])) continue;
+    try {
+      input.sides.push_back(
+          {.name = fmt::format("{} against {}", request.results[i].string(),
+                               request.results.front().string()),
+           .comparison = compare_records(sides.front(), sides[i],
+                                         {.noise = input.noise, .force = request.force}),
+           .base = sides.front(),
+           .next = sides[i]});
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::usage) throw;
+      say("{} is not compared with {}: {}", request.results[i].string(),
+          request.results.front().string(), error.what());
+    }
+  }
+}
+
+ReportInput read_input(const ReportRequest& request) {
+  ReportInput input{.made_by = fmt::format("ridgeline {}", build_facts().version),
+                    .made_at = utc_now(),
+                    .sections = report_sections(),
+                    .unchecked = unchecked_studies()};
+  std::vector<std::vector<Record>> sides;
+  for (const fs::path& given : request.results) sides.push_back(read_argument(given, input));
+  if (std::ranges::all_of(sides, &std::vector<Record>::empty))
     throw Error(ErrorKind::usage, "no record could be read, so there is nothing to report",
                 "give results files (.jsonl) that a study wrote");
   if (!request.base.empty() && !request.baseline.empty())
@@ -70,12 +108,21 @@ ReportInput read_input(const ReportRequest& request) {
   const std::shared_ptr<History> history = history_if_any(request.results_dir);
   // Lives as long as the report asks for floors.
   input.noise = [history, of = noise_of(history.get())](const auto&... row) { return of(row...); };
-  if (!request.base.empty() || !request.baseline.empty())
-    input.comparison =
-        compare_records(request.baseline.empty()
-                            ? read_side(request.base)
-                            : read_baseline(request.baseline, history.get(), request.results_dir),
-                        input.records, {.noise = input.noise, .force = request.force});
+  const bool has_base = !request.base.empty() || !request.baseline.empty();
+  if (!has_base) compare_arguments(request, sides, input);
+  for (std::vector<Record>& side : sides)
+    for (Record& record : side) input.records.push_back(std::move(record));
+  if (!has_base) return input;
+  std::vector<Record> base =
+      runs_merged(request.baseline.empty()
+                      ? read_side(request.base)
+                      : read_baseline(request.baseline, history.get(), request.results_dir));
+  input.sides.push_back(
+      {.name = fmt::format("against {}",
+                           request.baseline.empty() ? request.base.string() : request.baseline),
+       .comparison =
+           compare_records(base, input.records, {.noise = input.noise, .force = request.force}),
+       .base = std::move(base)});
   return input;
 }
 
@@ -163,7 +210,12 @@ FileDescriptor check_report_output(const fs::path& output) {
   return check_writable(output);
 }
 
-std::vector<fs::path> write_reports(const ReportRequest& request) {
+std::vector<fs::path> write_document(const ReportDocument& document, const fs::path& output,
+                                     const std::string& figure) {
+  return shape_of(output).write(document, output, figure);
+}
+
+WrittenReports write_reports(const ReportRequest& request) {
   for (const fs::path& output : request.outputs)  // before the work
     if (shape_of(output).write != write_figures && !request.figure.empty())
       throw Error(ErrorKind::usage,
@@ -176,11 +228,10 @@ std::vector<fs::path> write_reports(const ReportRequest& request) {
   for (const fs::path& output : request.outputs)  // a link may lead there
     for (const std::string& source : input.sources)
       refuse_same_files({{"the results", source}, {"--output", output}});
-  const ReportDocument document = make_report(input);
-  std::vector<fs::path> written;
+  WrittenReports written{.document = make_report(input)};
   for (const fs::path& output : request.outputs)
-    for (const fs::path& path : shape_of(output).write(document, output, request.figure))
-      written.push_back(path);
+    for (const fs::path& path : write_document(written.document, output, request.figure))
+      written.files.push_back(path);
   return written;
 }
 

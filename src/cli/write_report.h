@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/file_io.h"
+#include "report/page/document.h"
 
 namespace ridgeline {
 
@@ -19,8 +20,18 @@ struct ReportRequest {
   bool force = false;  // compare across machines and settings
 };
 
-// Says on stderr what could not be read. Returns the files that were written.
-std::vector<std::filesystem::path> write_reports(const ReportRequest& request);
+struct WrittenReports {
+  std::vector<std::filesystem::path> files = {};
+  ReportDocument document = {};
+};
+
+// Says on stderr what could not be read.
+WrittenReports write_reports(const ReportRequest& request);
+
+// A document that is there already, in the shape of the ending. Returns the files.
+std::vector<std::filesystem::path> write_document(const ReportDocument& document,
+                                                  const std::filesystem::path& output,
+                                                  const std::string& figure = {});
 
 // Throws a usage error for a file that no report can be written to; before the work.
 [[nodiscard]] FileDescriptor check_report_output(const std::filesystem::path& output);

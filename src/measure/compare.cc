@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <numeric>
 #include <utility>
 
@@ -18,8 +17,8 @@ namespace {
 
 // A verdict on single runs asks for as many samples as an interval of a median does.
 constexpr size_t kMinSamples = kMinIntervalSamples;
-// Pooled runs tell their spread from so many a side on.
-constexpr int kFewestRuns = 3, kMinDegrees = 2 * (kFewestRuns - 1);
+// Pooled runs tell their spread from so many degrees of freedom on.
+constexpr int kMinDegrees = 2 * (kFewestRuns - 1);
 // Four runs against five have it by their ranks, with 98.4 %; five against five have 99.2 %.
 constexpr double kRankConfidence = 0.98;
 // How much of a run's samples its centre holds, where two single runs are told apart.
@@ -127,14 +126,11 @@ std::optional<double> spread_of_runs(const SideFigures& base, const SideFigures&
 // outlier widens. Infinite: too few runs for its confidence, or runs that were disturbed, which
 // resemble their neighbours.
 Shift range_of_runs(const RowPair& pair, const SideFigures& base, const SideFigures& next) {
-  const auto is_quiet = [](const Record* side) {
-    return side->disturbance && side->disturbance->quiet();
-  };
   double orders = 1;  // of all runs, that tell the sides apart
   for (size_t i = 1; i <= next.samples.size(); ++i)
     orders *= static_cast<double>(base.samples.size() + i) / static_cast<double>(i);
   Shift range{.low = -INFINITY, .high = INFINITY};
-  if (1 - 2 / orders < kRankConfidence || !is_quiet(pair.base) || !is_quiet(pair.next))
+  if (1 - 2 / orders < kRankConfidence || !is_quiet(*pair.base) || !is_quiet(*pair.next))
     return range;
   const auto [base_first, base_last] =
       std::minmax_element(base.log_medians.begin(), base.log_medians.end());
@@ -145,20 +141,53 @@ Shift range_of_runs(const RowPair& pair, const SideFigures& base, const SideFigu
   return range;
 }
 
+constexpr const char *kBase = "the base", *kNew = "the new side";
+
+// Whether the machine was as fast beside one side as beside the other, in words; empty: it was, or
+// nothing tells.
+std::string speed_doubt(const RowPair& pair) {
+  const auto base = speed_beside(*pair.base), next = speed_beside(*pair.next);
+  if (base && next) {
+    const SpeedGap gap = speed_gap(*base, *next);
+    if (gap.is_apart())
+      return fmt::format("{} beside {}", gap.text(), gap.second_slower ? kNew : kBase);
+  }
+  const auto clock = [](const Record* side) {
+    return side->device_after ? side->device_after->clock_mhz.value_or(0) : 0;
+  };
+  // That of before may be an idle GPU's.
+  const double base_mhz = clock(pair.base), next_mhz = clock(pair.next);
+  if (base_mhz > 0 && next_mhz > 0 &&
+      std::max(base_mhz, next_mhz) > kSpeedApart * std::min(base_mhz, next_mhz))
+    return fmt::format("the GPU's clock was {:.0f} MHz beside {} and {:.0f} MHz beside {}",
+                       base_mhz, kBase, next_mhz, kNew);
+  return {};
+}
+
 // Why two single runs are not told apart, however far apart they are; empty: they may be.
-std::string doubt(const RowPair& pair, const SideFigures& base, const SideFigures& next) {
-  for (const auto& [side, record] :
-       {std::pair("the base", pair.base), {"the new side", pair.next}}) {
+std::string single_doubt(const RowPair& pair) {
+  for (const auto& [side, record] : {std::pair(kBase, pair.base), {kNew, pair.next}}) {
     if (!record->disturbance)
       return fmt::format("{} does not say whether its machine was quiet", side);
     if (const std::string other = disturbance_text(*record->disturbance); !other.empty())
       return fmt::format("{} beside {}", other, side);
+    if (record->device != "cpu") continue;
+    if (!record->speed_after)
+      return fmt::format("{} does not say how fast its processors were", side);
+    if (!record->speed_before) continue;
+    const SpeedGap change = speed_gap(*record->speed_before, *record->speed_after);
+    if (change.is_apart())
+      return fmt::format("{} {} {}", change.text(),
+                         change.second_slower ? "after the samples of" : "before the samples of",
+                         side);
   }
+  return speed_doubt(pair);
+}
+
+bool is_overlapping(const SideFigures& base, const SideFigures& next) {
   const double tail = (1 - kCentre) / 2;
-  if (base.quantile(1 - tail) < next.quantile(tail) ||
-      next.quantile(1 - tail) < base.quantile(tail))
-    return {};
-  return "samples of the two runs overlap";
+  return base.quantile(1 - tail) >= next.quantile(tail) &&
+         next.quantile(1 - tail) >= base.quantile(tail);
 }
 
 void judge_in_turns(RowComparison& row, const RowPair& pair, const CompareOptions& options,
@@ -197,10 +226,12 @@ void judge_apart(RowComparison& row, const RowPair& pair, const CompareOptions& 
   row.two_modes = std::abs(next->log_quickest() - base->log_quickest() - estimate) > kTwoModes;
   const auto spread = spread_of_runs(*base, *next, confidence);
   if (options.noise) row.noise = options.noise(*pair.base, pair.phase);
-  std::string reason;
+  std::string machine;  // why it may have made the difference
   if (spread) {
     row.evidence = Evidence::runs;
     const Shift range = range_of_runs(pair, *base, *next);
+    // Beside other work the speed is of the moment, and the spread of the runs has it.
+    if (is_quiet(*pair.base) && is_quiet(*pair.next)) machine = speed_doubt(pair);
     const double drift = drift_of(std::min(row.base_ms, row.new_ms));
     row.log_time = {.estimate = estimate,
                     .low = std::max(estimate - *spread, range.low) - drift,
@@ -208,14 +239,15 @@ void judge_apart(RowComparison& row, const RowPair& pair, const CompareOptions& 
   } else {
     row.evidence = row.noise ? Evidence::floor : Evidence::single;
     row.log_time = around(estimate, std::log1p(row.noise ? row.noise->fraction : kSingleSpread));
-    reason = doubt(pair, *base, *next);
-    if (row.noise && reason.starts_with("samples")) reason.clear();  // the floor knows them
+    machine = single_doubt(pair);
   }
   row.verdict = decide(row.log_time, options.tolerance, std::max(options.tolerance, kSameApart));
-  if (!reason.empty() && row.verdict != Verdict::unclear) {
-    row.verdict = Verdict::unclear;
-    row.note = reason;
-  }
+  if (row.verdict == Verdict::unclear) return;
+  row.in_doubt = !machine.empty();
+  row.note = machine;
+  if (!row.in_doubt && row.evidence == Evidence::single && is_overlapping(*base, *next))
+    row.note = "samples of the two runs overlap";
+  if (!row.note.empty()) row.verdict = Verdict::unclear;
 }
 
 RowComparison compare_pair(const RowPair& pair, double confidence, const CompareOptions& options) {
@@ -368,48 +400,6 @@ std::vector<bool> settled_rows(const std::vector<PairedRow>& rows, const Compare
     phase = end;
   }
   return settled;
-}
-
-std::vector<Record> runs_merged(std::span<const Record> records) {
-  std::vector<std::vector<const Record*>> rows;
-  std::map<std::string, size_t> places;
-  for (const Record& record : records) {
-    const std::string key = workload_key(record);
-    const auto place = places.find(key);
-    // What is no further run of the same --runs is a row of its own, as are runs merged before.
-    if (place == places.end() || record.run < 2 || record.merged_runs > 0 ||
-        record.run != rows[place->second].back()->run + 1) {
-      places[key] = rows.size();
-      rows.push_back({&record});
-    } else {
-      rows[place->second].push_back(&record);
-    }
-  }
-  std::vector<Record> out;
-  for (auto& runs : rows) {
-    Record merged = *runs.back();
-    std::erase_if(runs, [](const Record* run) { return run->status != Status::ok; });
-    const auto is_quiet = [](const Record* run) {
-      return run->disturbance && run->disturbance->quiet();
-    };
-    if (std::count_if(runs.begin(), runs.end(), is_quiet) >= kFewestRuns)
-      std::erase_if(runs, [&](const Record* run) { return !is_quiet(run); });
-    if (runs.size() > 1 && merged.status == Status::ok) {
-      merged.merged_runs = static_cast<int>(runs.size());
-      // As quiet as the least quiet of them.
-      const auto disturbed = std::find_if_not(runs.begin(), runs.end(), is_quiet);
-      merged.disturbance = (disturbed == runs.end() ? runs.back() : *disturbed)->disturbance;
-      for (Series& series : merged.series) {
-        series.samples_ms.clear();
-        for (const Record* run : runs)
-          if (const Series* one = run->find_series(series.name))
-            series.samples_ms.push_back(one->statistics.median_ms);
-        series.statistics = summarize(series.samples_ms);
-      }
-    }
-    out.push_back(std::move(merged));
-  }
-  return out;
 }
 
 }  // namespace ridgeline

@@ -11,10 +11,13 @@
 //   runs     several fresh runs a side: Student's t on the logarithms of their medians, whose
 //            spread the runs themselves show, or where it is narrower the interval of rank sums,
 //            widened by how far two hours lie apart (kDrift, kStartMs); runs that other work
-//            disturbed are left out where three others are there
+//            disturbed, or whose processors were slower, are left out where three others are there
 //   floor    one run a side, and a noise floor of that very row
 //   single   one run a side and no floor: kSingleSpread, and a verdict only where both ran on a
 //            quiet machine and the central 90 % of their samples do not overlap
+//
+// Sides apart whose processors were not as fast (processor_speed.h), or whose GPUs had other
+// clocks, have no verdict: neither would twice the work look different.
 #pragma once
 
 #include <functional>
@@ -24,6 +27,7 @@
 #include <string_view>
 #include <vector>
 
+#include "measure/merged_runs.h"
 #include "measure/rank_interval.h"
 #include "measure/record.h"
 #include "measure/rounds.h"
@@ -78,6 +82,7 @@ struct RowComparison {
   std::optional<NoiseFloor> noise = {};
   std::optional<Verdict> verdict;  // empty: not measured on both sides
   std::string note;                // why there is no verdict, or none that decides
+  bool in_doubt = false;           // the machine may have made the difference, as the note says
   // The medians and the quickest samples, or runs, tell of different shifts: a side has two modes.
   bool two_modes = false;
 
@@ -129,9 +134,5 @@ std::string percent_text(double fraction);
 
 // Series that are compared: not those of the host, which time how long a call took to return.
 bool is_compared(std::string_view phase);
-
-// The runs of each row as one record, whose samples are the medians of the runs; those that other
-// work disturbed are left out where enough others are there. Rows that ran once stay as they are.
-std::vector<Record> runs_merged(std::span<const Record> records);
 
 }  // namespace ridgeline

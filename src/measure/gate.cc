@@ -79,6 +79,8 @@ Judgement memory(const RowComparison& row, double limit, double) {
 Judgement geomean(const Comparison& comparison, double limit) {
   const std::optional<Shift> mean = comparison.mean_log_time();
   if (!mean) return {Outcome::undecided, "no row was measured on both sides"};
+  for (const RowComparison& row : comparison.rows)
+    if (row.in_doubt) return {Outcome::undecided, "the machine may have made it, " + row.note};
   Judgement found = slowdown(*mean, limit, comparison.tolerance);
   if (found.outcome == Outcome::failed) found.why = "slower in the geometric mean " + found.why;
   return found;

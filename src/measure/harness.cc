@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/machine_limits.h"
 #include "measure/baseline_rows.h"
 #include "measure/machine.h"
 #include "measure/record.h"
@@ -47,6 +48,12 @@ class HostCacheFlush {
 
  private:
   std::vector<char> buffer_;
+};
+
+// What a measurement saw of the machine beside it.
+struct Surroundings {
+  std::optional<ProcessorSpeed> speed_before = {}, speed_after = {};
+  std::optional<Disturbance> disturbance = {};
 };
 
 // One callable on its way into a record.
@@ -99,7 +106,7 @@ class Row {
   }
 
   Timing finish(const HarnessOptions& options, const Series* series, const ProtocolFacts& protocol,
-                const std::optional<Disturbance>& disturbance) {
+                const Surroundings& surroundings) {
     Timing timing{.wrong = record_.error};
     if (series != nullptr) {
       record_.series = {*series};
@@ -126,7 +133,11 @@ class Row {
                                {"gflops_per_s", timing.flops_per_s / 1e9},
                                {"gb_per_s", timing.bytes_per_s / 1e9}}}};
     }
-    record_.disturbance = disturbance;
+    if (record_.device == "cpu") {
+      record_.speed_before = surroundings.speed_before;
+      record_.speed_after = surroundings.speed_after;
+    }
+    record_.disturbance = surroundings.disturbance;
     if (!options.results.empty()) ResultsFile(options.results).append(record_);
     return timing;
   }
@@ -167,20 +178,26 @@ Turns Harness::measure_in_turns(const std::vector<Callable>& callables) {
     phases.push_back(rows.size() == 1 ? kSeries : fmt::format("{} {}", kSeries, i));
   }
   Measurement measurement;
+  Surroundings surroundings;
   bool backwards = false;
-  if (!right.empty())
-    measurement = ridgeline::measure({.warmups = options_.warmups,
-                                      .min_warmup_s = 0,  // its user says how many
-                                      .iterations = options_.iterations,
-                                      .time_budget_s = options_.time_budget_s},
-                                     phases, [&](std::span<double> phase_ms) {
-                                       for (size_t i = 0; i < right.size(); ++i) {
-                                         const size_t turn = backwards ? right.size() - 1 - i : i;
-                                         phase_ms[turn] = rows[right[turn]].sample_ms();
-                                       }
-                                       backwards = !backwards;
-                                     });
-  const auto disturbance = watch.row_done();
+  const auto sample = [&](std::span<double> phase_ms) {
+    for (size_t i = 0; i < right.size(); ++i) {
+      const size_t turn = backwards ? right.size() - 1 - i : i;
+      phase_ms[turn] = rows[right[turn]].sample_ms();
+    }
+    backwards = !backwards;
+  };
+  if (!right.empty()) {
+    const int threads = available_threads();  // how many the callables have is theirs to know
+    measurement = ridgeline::measure(
+        {.warmups = options_.warmups,
+         .min_warmup_s = 0,  // its user says how many
+         .iterations = options_.iterations,
+         .time_budget_s = options_.time_budget_s},
+        phases, sample, {.warm = [&] { surroundings.speed_before = processor_speed(threads); }});
+    surroundings.speed_after = processor_speed(threads);
+  }
+  surroundings.disturbance = watch.row_done();
   Turns turns;
   turns.timings.resize(rows.size());
   turns.ratios.resize(rows.size());
@@ -188,7 +205,7 @@ Turns Harness::measure_in_turns(const std::vector<Callable>& callables) {
   for (size_t i = 0; i < rows.size(); ++i) {
     const bool measured = next < right.size() && right[next] == i;
     const Series* series = measured ? &measurement.series.at(next++) : nullptr;
-    turns.timings[i] = rows[i].finish(options_, series, measurement.protocol, disturbance);
+    turns.timings[i] = rows[i].finish(options_, series, measurement.protocol, surroundings);
     if (measured) turns.ratios[i] = ratio_of(turns.timings[0].samples_ms, series->samples_ms);
   }
   return turns;

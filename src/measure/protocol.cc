@@ -170,6 +170,7 @@ Measurement measure(const Protocol& protocol, const std::vector<std::string>& ph
     if (sampler.interrupted()) return sampler.finish(StoppingRule::interrupted);
     sampler.warm_up();
   }
+  if (hooks.warm) hooks.warm();
   while (true) {
     if (sampler.interrupted()) return sampler.finish(StoppingRule::interrupted);
     sampler.sample();

@@ -75,6 +75,7 @@ using TimedIteration = std::function<void(std::span<double> phase_ms)>;
 
 struct MeasureHooks {
   std::function<bool()> interrupted = {};  // asked before every iteration; empty: never
+  std::function<void()> warm = {};         // called after the warm-ups, before the samples
   std::function<double()> now_s = {};      // the clock of the budget; empty: a monotonic clock
 };
 

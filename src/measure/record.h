@@ -21,6 +21,7 @@
 #include "base/units.h"
 #include "measure/disturbance.h"
 #include "measure/machine.h"
+#include "measure/processor_speed.h"
 #include "measure/protocol.h"
 #include "measure/statistics.h"
 
@@ -121,7 +122,8 @@ struct Record {
   std::optional<CostFacts> cost;
   std::optional<Json> metrics;                             // derived by the study: rates, shares
   std::optional<DeviceState> device_before, device_after;  // the samples
-  std::optional<Disturbance> disturbance = {};             // what else ran meanwhile
+  std::optional<ProcessorSpeed> speed_before = {}, speed_after = {};  // of a CPU
+  std::optional<Disturbance> disturbance = {};                        // what else ran meanwhile
   int run = 0;  // of several runs in fresh processes, from 1; 0: there was one
   // So many runs were merged into this record, whose samples are their medians (runs_merged); 0:
   // samples of one run. Not in files.

@@ -108,6 +108,13 @@ void fields(auto& f, Is<Disturbance> auto& d) {
   f("stolen_cores", d.stolen_cores);
 }
 
+void fields(auto& f, Is<ProcessorSpeed> auto& s) {
+  f("threads", s.threads);
+  f("alone_gflops", s.alone_gflops);
+  f("together_gflops", s.together_gflops);
+  f("memory_gb_per_s", s.memory_gb_per_s);
+}
+
 void fields(auto& f, Is<MachineFacts> auto& m) {
   f("fingerprint", m.fingerprint);
   f("cpu_model", m.cpu_model);
@@ -152,6 +159,8 @@ void fields(auto& f, Is<Record> auto& r) {
   f("metrics", r.metrics);
   f("device_before", r.device_before);
   f("device_after", r.device_after);
+  f("speed_before", r.speed_before);
+  f("speed_after", r.speed_after);
   f("disturbance", r.disturbance);
   f("run", r.run);
   f("machine", r.machine);

@@ -23,7 +23,8 @@ constexpr FlopsPerCycle kFlopsPerCycle[] = {
     {"avx2", "fp32", 32},     {"avx2", "tf32", 32},     {"avx2", "bf16", 32},
     {"avx2", "fp16", 32},     {"avx512", "fp64", 32},   {"avx512", "fp32", 64},
     {"avx512", "tf32", 64},   {"avx512", "bf16", 128},  {"avx512", "fp16", 128},
-    {"amx", "bf16", 2048},
+    {"amx", "fp64", 32},      {"amx", "fp32", 64},      {"amx", "tf32", 64},
+    {"amx", "bf16", 2048},    {"amx", "fp16", 128},
 };
 
 std::optional<std::string> exceeds(std::optional<double> rate, std::optional<double> peak,
@@ -45,6 +46,7 @@ std::optional<std::string> faster_than_light(const Achieved& achieved, const Pea
 }
 
 Peaks cpu_peaks(const CpuPeakInputs& inputs) {
+  // Records of before `amx` was an instruction set of its own say avx512.
   const bool amx = inputs.isa == "avx512" && inputs.dtype == "bf16" &&
                    std::find(inputs.features.begin(), inputs.features.end(), "amx_bf16") !=
                        inputs.features.end();

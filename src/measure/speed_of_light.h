@@ -31,15 +31,15 @@ struct Achieved {
 std::optional<std::string> faster_than_light(const Achieved& achieved, const Peaks& peaks);
 
 struct CpuPeakInputs {
-  std::string_view isa = {};    // of the kernels: "portable", "avx2", "avx512"
+  std::string_view isa = {};    // of the kernels: "portable", "avx2", "avx512", "amx"
   std::string_view dtype = {};  // "fp64", "fp32", "tf32", "bf16", "fp16"
   int threads = 1;
   double max_clock_hz = 0;
   std::span<const std::string> features = {};  // of the processor: MachineFacts::isa
 };
 
-// threads x clock x FLOPs per cycle; no bound for an isa and dtype that are not in the table. The
-// flash kernels of avx512 multiply bf16 by AMX where the processor has it.
+// threads x clock x FLOPs per cycle; no bound for an isa and dtype that are not in the table. Peaks
+// of bf16 on a processor with AMX are those of its tiles.
 Peaks cpu_peaks(const CpuPeakInputs& inputs);
 
 // The higher of the data sheet's dense peak and the architecture's at the clock given, which should

@@ -278,12 +278,7 @@ class TraceFile {
         events_.name_process(track.process, "ridgeline", fmt::format("GPU {}", track.process),
                              static_cast<int>(track.process) + 1);
       if (named.insert(track).second)
-        events_.name_track(
-            track,
-            fmt::format("{}{}",
-                        stream == kLaunchGraph ? "launch graph" : fmt::format("stream {}", stream),
-                        lanes[i] == 0 ? "" : fmt::format(" (overlap {})", lanes[i])),
-            track.thread);
+        events_.name_track(track, track_name(each.work, lanes[i]), track.thread);
       events_.slice(track, {category_of_work(each.work.kind), each.work.name, each.work.begin_ns,
                             each.work.end_ns, kernel_arguments(profile_, each)});
       const auto found = launched.find(each.work.correlation);
@@ -323,6 +318,13 @@ class TraceFile {
 };
 
 }  // namespace
+
+std::string track_name(const DeviceWork& work, uint32_t lane) {
+  const uint32_t stream = shown_stream(work);
+  return fmt::format("{}{}",
+                     stream == kLaunchGraph ? "launch graph" : fmt::format("stream {}", stream),
+                     lane == 0 ? "" : fmt::format(" (overlap {})", lane));
+}
 
 std::vector<uint32_t> lanes_of(const Profile& profile) {
   std::map<Track, std::vector<int64_t>> ends;  // of each lane, by device and stream

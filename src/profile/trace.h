@@ -56,6 +56,8 @@ void add_utilisation(TraceOptions& options, const Utilisation& seen, int ordinal
 // As many numbers as there are invocations: on which lane of its stream, or of the launch graph,
 // each is.
 std::vector<uint32_t> lanes_of(const Profile& profile);
+// "stream 7", "launch graph (overlap 1)": the track of a piece of work on such a lane.
+std::string track_name(const DeviceWork& work, uint32_t lane);
 
 // Text as JSON, in quotes: control characters and quotes are escaped, and bytes that are no UTF-8
 // become U+FFFD.

@@ -11,7 +11,8 @@
 namespace ridgeline {
 namespace {
 
-constexpr int64_t kRepetitions = 4000;           // of arithmetic in one sample
+constexpr int64_t kRepetitions = 4000;           // of arithmetic in one sample: milliseconds
+constexpr int64_t kTileRepetitions = 400;        // the same time on tiles
 constexpr int64_t kLine = 64;                    // numbers; each thread streams whole lines
 constexpr int64_t kStreamed = int64_t{8} << 20;  // bytes that each thread moves in a sample, about
 
@@ -89,10 +90,10 @@ std::vector<ArithmeticProbe> CpuDevice::arithmetic_probes(DType dtype) {
                         return kernels.multiply_add(kRepetitions, sink.data());
                       });
                     }});
-  if (dtype == DType::bf16 && isa_ == Isa::avx512 && has_matrix_units())
+  if (dtype == DType::bf16 && isa_ == Isa::amx)
     probes.push_back({"amx", [this, &kernels] {
                         return on_every_thread(
-                            pool_, [&kernels] { return kernels.matrix_units(kRepetitions); });
+                            pool_, [&kernels] { return kernels.matrix_units(kTileRepetitions); });
                       }});
   return probes;
 }

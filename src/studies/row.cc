@@ -5,9 +5,22 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "kernels/cpu/thread_pool.h"
 #include "studies/device_facts.h"
 
 namespace ridgeline {
+namespace {
+
+// Of the threads that run the row; empty: the device has none.
+std::optional<ProcessorSpeed> speed_of(Device& device) {
+  ThreadPool* pool = device.host_threads();
+  if (pool == nullptr) return std::nullopt;
+  return processor_speed(pool->threads(), [pool](const std::function<void(int)>& work) {
+    pool->for_each(pool->threads(), [&](int64_t index, int) { work(static_cast<int>(index)); });
+  });
+}
+
+}  // namespace
 
 Record describe_row(const RowIdentity& identity, const Device& device, const Record& blank) {
   Record record = blank;
@@ -64,11 +77,15 @@ void judge_verification(Record& record) {
   record.error += (record.error.empty() ? "" : "; ") + wrong;
 }
 
-void sample_row(Record& record, const Device& device, const Sampling& how,
+void sample_row(Record& record, Device& device, const Sampling& how,
                 const std::vector<std::string>& series, const TimedIteration& sample) {
   if (!record.device_before) record.device_before = device_state(device);
+  const auto look = [&] {
+    if (!record.speed_before) record.speed_before = speed_of(device);
+  };
   const Measurement measurement =
-      measure(how.protocol, series, sample, {.interrupted = how.interrupted});
+      measure(how.protocol, series, sample, {.interrupted = how.interrupted, .warm = look});
+  if (record.speed_before) record.speed_after = speed_of(device);
   record.device_after = device_state(device);
   if (measurement.interrupted()) throw Interrupted();
   record.series.insert(record.series.end(), measurement.series.begin(), measurement.series.end());

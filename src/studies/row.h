@@ -53,9 +53,9 @@ struct Sampling {
   Protocol protocol;
   std::function<bool()> interrupted = {};  // asked between samples
 };
-// Adds the series that the protocol takes, and the state of the device before and after. Throws
-// Interrupted.
-void sample_row(Record& record, const Device& device, const Sampling& how,
+// Adds the series that the protocol takes, and the state of the device or the speed of the
+// processors before and after. Throws Interrupted.
+void sample_row(Record& record, Device& device, const Sampling& how,
                 const std::vector<std::string>& series, const TimedIteration& sample);
 
 }  // namespace ridgeline

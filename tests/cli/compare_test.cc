@@ -38,6 +38,32 @@ TEST(CompareCommand, AGateThatFailsEndsWithOneAndTablesAreWritten) {
   EXPECT_TRUE(contains(same.out, "SAME")) << same.out;
 }
 
+// The same work, while two virtual processors shared a core.
+TEST(CompareCommand, ASlowerMachineIsNotMoreWorkAndWhatWouldDecideIsNamed) {
+  const Sandbox sandbox;
+  Record shared = attention_record({});
+  shared.series = {series_of("forward", around(19))};
+  shared.command = "ridgeline attention --seq-len 256";
+  shared.speed_before->together_gflops /= 1.9;
+  shared.speed_after->together_gflops /= 1.9;
+  write_text(sandbox / "base.jsonl", line_of(10));
+  write_text(sandbox / "new.jsonl", to_line(shared));
+  const std::string reason = "threads together computed 1.9x slower beside the new side";
+  for (const char* gate : {"slower:3%", "geomean:1%"}) {
+    const Finished run = sandbox.run({"compare", "base.jsonl", "new.jsonl", "--gate", gate});
+    EXPECT_EQ(run.exit_code, 5) << run.err;
+    EXPECT_TRUE(contains(run.out, "UNCLEAR")) << run.out;
+    EXPECT_TRUE(contains(run.out, "`ridgeline attention --seq-len 256 --runs 5`")) << run.out;
+    EXPECT_TRUE(contains(run.out, "1 of the lines are in doubt")) << run.out;
+    EXPECT_TRUE(contains(run.err, reason)) << run.err;
+  }
+  EXPECT_TRUE(contains(read_text(sandbox / "results/compare/comparison.csv"), reason));
+  const Finished report =
+      sandbox.run({"report", "new.jsonl", "--base", "base.jsonl", "--output", "report.md"});
+  EXPECT_EQ(report.exit_code, 0) << report.err;
+  EXPECT_TRUE(contains(read_text(sandbox / "report.md"), reason));
+}
+
 TEST(CompareCommand, WhatTakesLongerIsSlowerNotAnImprovementBelowZero) {
   const Sandbox sandbox;
   write_text(sandbox / "base.jsonl", line_of(20));
@@ -286,11 +312,16 @@ TEST(Runs, AreRecordedOneByOneAndComparedByTheirMedians) {
   const Finished run = sandbox.run(study + Arguments{"--results-dir", "a"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   ASSERT_EQ(sandbox.run(study + Arguments{"--results-dir=b"}).exit_code, 0);
-  const std::vector<Record> records =
-      read_results(sandbox / "a/attention/attention.jsonl").records;
+  const std::vector<Record> records = read_results(sandbox / "a/attention/attention.jsonl").records;
   ASSERT_EQ(records.size() % 3, 0u);
-  for (size_t i = 0; i < records.size(); ++i)
+  for (size_t i = 0; i < records.size(); ++i) {
     EXPECT_EQ(records[i].run, static_cast<int>(i / (records.size() / 3)) + 1) << "rows in turn";
+    for (const auto& look : {records[i].speed_before, records[i].speed_after}) {
+      ASSERT_TRUE(look);
+      EXPECT_EQ(look->threads, records[i].settings["threads"].get<int>());
+      EXPECT_TRUE(look->alone_gflops > 0 && look->together_gflops > 0 && look->memory_gb_per_s > 0);
+    }
+  }
   const Finished compared =
       sandbox.run({"compare", "a/attention/attention.jsonl", "b/attention/attention.jsonl"});
   EXPECT_TRUE(contains(read_text(sandbox / "results/compare/comparison.csv"), ",runs,"))

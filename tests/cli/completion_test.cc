@@ -5,7 +5,9 @@
 #include <sstream>
 
 #include "base/child_process.h"
+#include "base/json.h"
 #include "cli/run_ridgeline.h"
+#include "cost/device_specs.h"
 
 namespace ridgeline {
 namespace {
@@ -78,6 +80,18 @@ TEST(Completion, ShellsAcceptTheirScripts) {
 TEST(Completion, AnotherShellIsBadUsage) {
   const Sandbox sandbox;
   EXPECT_EQ(sandbox.run({"completion", "csh"}, without_cuda()).exit_code, 2);
+}
+
+TEST(Facts, TellOtherProgramsOfCommandsGpusAndModels) {
+  const Json facts = Json::parse(text_of({"facts"}));
+  bool has_seq_len = false;
+  for (const Json& option : facts["commands"]["attention"]["options"])
+    for (const Json& name : option["names"]) has_seq_len |= name == "--seq-len";
+  EXPECT_TRUE(has_seq_len);
+  EXPECT_FALSE(facts["commands"].contains("own-kernel-worker")) << "it is not for people";
+  EXPECT_EQ(facts["gpus"].size(), gpu_specs().size());
+  EXPECT_EQ(facts["gemma3"]["270m"]["hidden_size"], 640);
+  EXPECT_EQ(facts["transformers"]["small"]["num_layers"], 12);
 }
 
 TEST(Manual, HasEveryCommandAndIsGoodRoff) {

@@ -31,6 +31,7 @@ std::string line_name(const std::string& implementation, const std::string& seq_
 struct Way {
   int runs = 0;
   bool busy = false;
+  bool shared = false;  // processors that now and then share a core
   double ms = 0;
   double spread = 0;  // of runs' medians, as logarithms
 };
@@ -68,6 +69,7 @@ class Generator {
           }
           // One run in three is quiet beside busy processes, too.
           if (way.busy && random_() % 3 > 0) record.disturbance->other_cores = 1.5;
+          if (way.shared && random_() % 3 > 0) record.speed_after->together_gflops /= 1.9;
           out.push_back(std::move(record));
         }
     }
@@ -200,6 +202,7 @@ TEST(SlowEntrances, GiveOneVerdictOnFiftyPairsOfFiles) {
     const auto way = [&] {
       return Way{.runs = generator.one_of({1, 1, 3, 5, 5}),
                  .busy = generator.one_of({false, false, true}),
+                 .shared = generator.one_of({false, false, false, true}),
                  .ms = ms,
                  .spread = spread};
     };

@@ -1,10 +1,12 @@
 // ridgeline model with files of weights and with clipping, as a user runs it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "cli/run_ridgeline.h"
 #include "measure/record_json.h"
+#include "models/safetensors.h"
 
 namespace ridgeline {
 namespace {
@@ -53,6 +55,21 @@ TEST(ModelWeights, ThoseThatAreNanAreWrongAndNotSaved) {
   EXPECT_FALSE(std::filesystem::exists(sandbox / "out"));
 }
 
+TEST(ModelWeights, LogitsAreWrittenBesideTheirTokens) {
+  const Sandbox sandbox;
+  const Finished run = sandbox.run(model_of_weights(
+      {"--mode", "compiled", "--scenario", "forward", "--save-logits", "new/l.safetensors"}));
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_TRUE(contains(run.out, "Logits: new/l.safetensors")) << run.out;
+  const SafetensorsFile file(sandbox / "new/l.safetensors");
+  EXPECT_EQ(file.find("logits").shape, (std::vector<int64_t>{2, 8, 40}));
+  const std::vector<float> tokens = file.read_floats(file.find("tokens"));
+  ASSERT_EQ(tokens.size(), 16u);
+  EXPECT_TRUE(std::ranges::all_of(tokens, [](float t) { return t >= 0 && t < 40; }));
+  const std::vector<float> logits = file.read_floats(file.find("logits"));
+  EXPECT_TRUE(std::ranges::any_of(logits, [](float x) { return x != 0; }));
+}
+
 // More room than the records need, less than the weights do.
 TEST(ModelWeights, ALimitOnFilesIsAnErrorAndNotTheEnd) {
   const Sandbox sandbox;
@@ -94,6 +111,9 @@ TEST(ModelWeights, WhatCannotBeIsAUsageErrorThatSaysWhy) {
        "--save-weights is about training, but --scenario forward,fwd-bwd takes no full step"},
       {model_of_weights({"--mode", "vanilla", "--save-weights", "new"}), "cannot write 'new'"},
       {model_of_weights(kSave + Arguments{"--resume"}), "--save-weights excludes --resume"},
+      {model_of_weights({"--save-logits", "l"}), "2 rows would write their logits to 'l'"},
+      {model_of_weights({"--mode", "vanilla", "--scenario", "full-step", "--save-logits", "l"}),
+       "--save-logits is about forward, but --scenario full-step has none"},
       {model_of_weights({"--max-norm", "1", "--scenario", "forward"}),
        "--max-norm is about training"},
       {model_of_weights({"--max-norm", "0"}), "'0' is not a number above 0"},

@@ -49,6 +49,56 @@ TEST(ReportCommand, ABaseGivesVerdicts) {
   }
 }
 
+// A row of 24 samples around a time.
+std::string timed_line(double ms, const std::string& name, const std::string& commit) {
+  Record record = attention_record({.implementation = name});
+  std::vector<double> samples;
+  for (int i = 0; i < 24; ++i) samples.push_back(ms * (1 + 0.001 * (i % 5 - 2)));
+  record.series = {series_of("forward", samples)};
+  record.build.git_commit = commit;
+  record.time = "2026-01-0" + commit.substr(6, 1) + "T00:00:00Z";
+  return to_line(record);
+}
+
+TEST(ReportCommand, ArgumentsWithTheSameRowsAreComparedWithTheFirst) {
+  const Sandbox sandbox;
+  write_text(sandbox / "a.jsonl", timed_line(10, "flash", "commit1"));
+  write_text(sandbox / "b.jsonl", timed_line(20, "flash", "commit2"));
+  write_text(sandbox / "c.jsonl", timed_line(4, "flash", "commit3"));
+  const Finished run =
+      sandbox.run({"report", "a.jsonl", "b.jsonl", "c.jsonl", "-o", "r.html", "-o", "r.md"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  const std::string page = read_text(sandbox / "r.html");
+  for (const char* part :
+       {"b.jsonl against a.jsonl", "c.jsonl against a.jsonl", "What changed in machine and build",
+        "commit1", "commit3", "Samples: ", "would have been seen", "SLOWER", "FASTER"})
+    EXPECT_NE(page.find(part), std::string::npos) << part;
+  EXPECT_NE(read_text(sandbox / "r.md").find("Did it become faster or slower than the base?"),
+            std::string::npos);
+
+  write_text(sandbox / "other.jsonl", timed_line(4, "naive", "commit4"));
+  EXPECT_EQ(sandbox.run({"report", "a.jsonl", "other.jsonl", "-o", "r.html"}).exit_code, 0);
+  EXPECT_EQ(read_text(sandbox / "r.html").find("faster or slower than the base"), std::string::npos)
+      << "other rows are more rows";
+}
+
+TEST(ReportCommand, HistoryIsAChartOverCommits) {
+  const Sandbox sandbox;
+  for (const auto& [ms, commit] :
+       {std::pair(10.0, "commit1"), {10.0, "commit2"}, {40.0, "commit3"}}) {
+    write_text(sandbox / "a.jsonl", timed_line(ms, "flash", commit));
+    EXPECT_EQ(sandbox.run({"history", "--import", "a.jsonl", "--as", "main"}).exit_code, 0);
+  }
+  const Finished run = sandbox.run({"history", "--output", "h.html"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  const std::string page = read_text(sandbox / "h.html");
+  for (const char* part : {"commit1", "commit3", "SLOWER 4.00x slower", "lower is better"})
+    EXPECT_NE(page.find(part), std::string::npos) << part;
+  const Finished refused = sandbox.run({"history", "--output", "h.pdf"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_NE(refused.err.find("h.pdf"), std::string::npos) << refused.err;
+}
+
 TEST(ReportCommand, DamagedLinesAreNamedAndTheRestIsReported) {
   const Sandbox sandbox;
   std::string other_version = to_line(attention_record({}));

@@ -234,6 +234,24 @@ TEST(Flash, IsBitwiseReproducibleForAnyNumberOfThreads) {
       }
 }
 
+// With more threads than tiles of keys, tiles on matrix units become smaller.
+TEST(Flash, BitsOfBf16DoNotDependOnTheSizeOfTiles) {
+  const Config config = {.queries = 200,
+                         .keys = 530,
+                         .head_dim = 64,
+                         .mask = {.causal = true, .alignment = Alignment::bottom_right},
+                         .dtype = DType::bf16};
+  const Inputs in = random_inputs(config, 3);
+  ThreadPool alone(1), many(9);
+  const auto run = [&](ThreadPool& pool) {
+    return run_flash(config, in, {pool, default_isa()}, BackwardAlgorithm::single_pass);
+  };
+  const Outcome expected = run(alone), got = run(many);
+  EXPECT_EQ(got.d_q.bytes(), expected.d_q.bytes());
+  EXPECT_EQ(got.d_k.bytes(), expected.d_k.bytes());
+  EXPECT_EQ(got.d_v.bytes(), expected.d_v.bytes());
+}
+
 // Rows 2^30 elements apart in memory that is reserved but mostly never touched.
 TEST(Flash, AddressesElementsPastTwoToTheThirtyOne) {
   constexpr int64_t kRowStride = int64_t{1} << 30;

@@ -11,7 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "base/float16.h"
 #include "kernels/cpu/gemm_few_rows.h"
+#include "kernels/cpu/gemm_on_tiles.h"
 #include "kernels/host_values.h"
 #include "measure/test_support.h"
 
@@ -323,6 +325,53 @@ TEST(Gemm, ErrorsAreNoLargerThanThoseOfAPlainLoopInFp32) {
           << name(isa) << ", exponents spread by " << spread;
     }
   }
+}
+
+// Edges of panels (32), of stretches of the depth (1024) and of blocks (256), in all layouts.
+TEST(Gemm, TilesOfBf16GiveSumsInFp32AtEveryEdge) {
+  if (supported_isas().back() != Isa::amx) GTEST_SKIP() << "this machine has no AMX";
+  std::mt19937_64 random(17);
+  for (auto [m, n, k] : {std::array{31, 33, 1}, {32, 64, 32}, {257, 40, 1025}, {16, 300, 2081}})
+    for (int layouts = 0; layouts < 4; ++layouts) {
+      const auto draw = [&](int64_t count) {
+        std::vector<uint16_t> values(static_cast<size_t>(count));
+        // Small integers: every sum is exact in fp32, whatever its order.
+        for (uint16_t& value : values)
+          value = float_to_bf16(static_cast<float>(static_cast<int>(random() % 17) - 8));
+        return values;
+      };
+      const std::vector<uint16_t> a = draw(int64_t{m} * k), b = draw(int64_t{k} * n);
+      const bool a_by_columns = layouts % 2 != 0, b_by_columns = layouts / 2 != 0;
+      const Gemm product = {.m = m,
+                            .n = n,
+                            .k = k,
+                            .a = {.data = a.data(),
+                                  .dtype = DType::bf16,
+                                  .row_step = a_by_columns ? 1 : k,
+                                  .column_step = a_by_columns ? m : 1},
+                            .b = {.data = b.data(),
+                                  .dtype = DType::bf16,
+                                  .row_step = b_by_columns ? 1 : n,
+                                  .column_step = b_by_columns ? k : 1},
+                            .c = {}};
+      std::vector<float> c(static_cast<size_t>(int64_t{m} * n), NAN);
+      Gemm wide = product;
+      wide.c = {.data = c.data(), .dtype = DType::f32, .row_step = n};
+      ASSERT_TRUE(fits_tiles(wide, Isa::amx));
+      EXPECT_FALSE(fits_tiles(wide, Isa::avx512));
+      gemm_alone(wide, Isa::amx);
+      for (int64_t row = 0; row < m; ++row)
+        for (int64_t column = 0; column < n; ++column) {
+          double exact = 0;
+          for (int64_t i = 0; i < k; ++i)
+            exact += double{load_one(DType::bf16, a.data(),
+                                     row * product.a.row_step + i * product.a.column_step)} *
+                     double{load_one(DType::bf16, b.data(),
+                                     i * product.b.row_step + column * product.b.column_step)};
+          ASSERT_EQ(c[static_cast<size_t>(row * n + column)], exact)
+              << m << " x " << n << " x " << k << " at " << row << ", " << column;
+        }
+    }
 }
 
 TEST(Gemm, ACpuHasNoTf32) {

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <random>
 
+#include "measure/comparisons.h"
 #include "measure/gate.h"
-#include "measure/test_support.h"
 
 namespace ridgeline {
 namespace {
@@ -38,50 +38,6 @@ class NoisyMachine {
   double drift_ = 0;
   int busy_ = 0;
 };
-
-Record measured(const std::vector<double>& samples) {
-  Record record = attention_record({});
-  record.series = {series_of("forward", samples)};
-  return record;
-}
-
-NoiseLookup floor_of(double fraction) {
-  return [fraction](const Record&, std::string_view) { return NoiseFloor{fraction, "test"}; };
-}
-
-// Runs of one --runs.
-std::vector<Record> runs_of(const std::vector<std::vector<double>>& samples) {
-  std::vector<Record> out;
-  for (const std::vector<double>& run : samples) {
-    out.push_back(measured(run));
-    out.back().run = static_cast<int>(out.size());
-  }
-  return out;
-}
-
-std::vector<double> around(double ms) {
-  std::vector<double> out;
-  for (int i = 0; i < 24; ++i) out.push_back(ms * (1 + (i % 2 ? 0.001 : -0.001)));
-  return out;
-}
-
-std::vector<Record> runs_at(const std::vector<double>& medians) {
-  std::vector<std::vector<double>> samples;
-  for (const double ms : medians) samples.push_back(around(ms));
-  return runs_of(samples);
-}
-
-RowComparison compared(const std::vector<Record>& base, const std::vector<Record>& next,
-                       const NoiseLookup& noise = {}) {
-  return compare_records(base, next, {.noise = noise}).rows.at(0);
-}
-RowComparison compared(const Record& base, const Record& next, const NoiseLookup& noise = {}) {
-  return compare_records({&base, 1}, {&next, 1}, {.noise = noise}).rows.at(0);
-}
-
-bool is_wrong(const RowComparison& row) {
-  return row.verdict == Verdict::faster || row.verdict == Verdict::slower;
-}
 
 TEST(SingleRuns, AreToldApartOnlyBeyondTheStatedSpread) {
   NoisyMachine machine(7);
@@ -149,9 +105,9 @@ TEST(SingleRuns, AFloorOfThatVeryRowTakesThePlaceOfTheSpread) {
   const RowComparison wide = compared(base, slower, floor_of(0.75));
   EXPECT_EQ(wide.verdict, Verdict::unclear) << "not SAME";
   EXPECT_EQ(wide.note, "differences below 75 % cannot be seen");
-  EXPECT_EQ(compared(base, slower, [](const Record&, std::string_view) {
-              return std::optional<NoiseFloor>();
-            }).verdict,
+  EXPECT_EQ(compared(base, slower,
+                     [](const Record&, std::string_view) { return std::optional<NoiseFloor>(); })
+                .verdict,
             Verdict::unclear)
       << "no floor of this row is no floor";
 }

@@ -39,6 +39,22 @@ TEST(Protocol, WarmsUpAndThenTakesExactlyTheIterationsAskedFor) {
   EXPECT_EQ(m.protocol.stopping_rule, StoppingRule::iterations_done);
 }
 
+TEST(Protocol, SaysOnceWhenTheWarmUpsAreOverAndTakesNoTimeOfThem) {
+  for (const int warmups : {0, 3}) {
+    FakeWorkload work{.seconds = {1}};
+    MeasureHooks hooks = work.hooks();
+    std::vector<int> runs_before;
+    hooks.warm = [&] {
+      runs_before.push_back(work.runs);
+      work.clock_s += 50;
+    };
+    const Measurement m =
+        measure({.warmups = warmups, .iterations = 4}, {"forward"}, work.iteration(), hooks);
+    EXPECT_EQ(runs_before, std::vector{warmups});
+    EXPECT_EQ(m.series[0].samples_ms, std::vector<double>(4, 1000));
+  }
+}
+
 TEST(Protocol, KeepsTheSeriesOfSeveralPhasesApart) {
   int run = 0;
   const Measurement m = measure({.warmups = 0, .iterations = 3}, {"forward", "backward"},

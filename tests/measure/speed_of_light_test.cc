@@ -29,6 +29,15 @@ TEST(CpuPeaks, Bf16MayUseTheMatrixUnitsOfTheProcessor) {
   EXPECT_EQ(peak("avx2", "bf16"), 32e9) << "only the kernels of avx512 use them";
 }
 
+TEST(CpuPeaks, OfAmxAreThoseOfAvx512ButForBf16) {
+  const auto peak = [](std::string_view isa, std::string_view dtype) {
+    return cpu_peaks({.isa = isa, .dtype = dtype, .max_clock_hz = 1e9}).flops_per_s;
+  };
+  EXPECT_EQ(peak("amx", "bf16"), 2048e9);
+  for (const char* dtype : {"fp64", "fp32", "tf32", "fp16"})
+    EXPECT_EQ(peak("amx", dtype), peak("avx512", dtype)) << dtype;
+}
+
 TEST(CpuPeaks, SayHowTheyWereDerived) {
   EXPECT_EQ(
       cpu_peaks({.isa = "avx2", .dtype = "fp32", .threads = 2, .max_clock_hz = 3e9}).derivation,

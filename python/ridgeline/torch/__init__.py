@@ -10,4 +10,12 @@ from ._attention import FlashAttention, attention
 from ._parallel import DDP, FSDP, ShardedOptimizer
 from ._sdpa import activate
 
-__all__ = ["DDP", "FSDP", "FlashAttention", "ShardedOptimizer", "activate", "attention"]
+__all__ = ["DDP", "FSDP", "FlashAttention", "ShardedOptimizer", "TransformerLM", "activate", "attention"]
+
+
+def __getattr__(name):
+    if name != "TransformerLM":  # the one part that reads another file
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from ._transformer import TransformerLM
+
+    return TransformerLM

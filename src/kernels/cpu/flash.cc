@@ -7,23 +7,28 @@
 namespace ridgeline {
 namespace {
 
-const FlashForwardKernel& forward_kernel(const FlashForward& problem, const FlashKernels& kernels) {
-  static const bool amx = has_matrix_units();
-  const auto plain = [](const TensorView& view) { return view.strides[3] == 1; };
-  const bool fits = problem.function == nullptr && problem.q.dtype == DType::bf16 &&
-                    problem.q.shape[3] % 32 == 0 && plain(problem.q) && plain(problem.k) &&
-                    plain(problem.v);
-  return amx && fits && kernels.forward_amx->run != nullptr ? *kernels.forward_amx
-                                                            : kernels.forward;
+// Fewer queries where threads would be left without any, or with unequal parts of a causal mask. A
+// block of queries gives the same bits in any tile, but under a window its keys begin elsewhere.
+int64_t shared_out(int64_t tile, const AttentionSizes& sizes, const FlashMask& mask, int threads) {
+  constexpr int64_t kLeastQueries = 32;
+  const int64_t wanted = mask.causal ? 2 * int64_t{threads} : threads;
+  while (mask.window == 0 && tile > kLeastQueries &&
+         sizes.batch * sizes.heads * divide_up(sizes.queries, tile) < wanted)
+    tile /= 2;
+  return tile;
 }
 
 }  // namespace
 
 void flash_forward(const FlashForward& problem, const CpuContext& context) {
   const AttentionSizes sizes = check(problem);
-  const FlashForwardKernel& kernel = forward_kernel(problem, flash_kernels(context.isa));
+  const FlashKernels& kernels = flash_kernels(context.isa);
+  const bool on_tiles = problem.function == nullptr && context.isa == Isa::amx &&
+                        fits_tiles({problem.q, problem.k, problem.v});
+  const FlashForwardKernel& kernel = on_tiles ? *kernels.forward_amx : kernels.forward;
   const FlashMask mask = resolve(problem.mask, sizes);
-  const int64_t tile = kernel.tile_sizes(sizes.head_dim).queries;
+  int64_t tile = kernel.tile_sizes(sizes.head_dim).queries;
+  if (on_tiles) tile = shared_out(tile, sizes, mask, context.pool.threads());
   const int64_t tiles = divide_up(sizes.queries, tile);
   const ThreadScratch scratch(context.pool, kernel.scratch_floats(sizes.head_dim));
 

@@ -45,13 +45,16 @@ class Backward {
         sizes_(check(problem)),
         pool_(context.pool),
         kernels_(flash_kernels(context.isa)),
+        on_tiles_(problem.function == nullptr && context.isa == Isa::amx &&
+                  fits_tiles({problem.q, problem.k, problem.v, problem.d_out})),
+        backward_(on_tiles_ ? *kernels_.backward_amx : kernels_.backward),
         mask_(resolve(problem.mask, sizes_)),
-        tile_(kernels_.backward_tile_sizes(sizes_.head_dim)),
+        tile_(tile_sizes()),
         query_tiles_(divide_up(sizes_.queries, tile_.queries)),
         key_tiles_(divide_up(sizes_.keys, tile_.keys)),
         delta_(sizes_.batch * sizes_.heads * sizes_.queries),
         log_sum_exp_(sizes_.batch * sizes_.heads * sizes_.queries),
-        scratch_(context.pool, kernels_.backward_scratch_floats(sizes_.head_dim)),
+        scratch_(context.pool, backward_.scratch_floats(sizes_.head_dim)),
         zeros_(static_cast<size_t>(padded())) {
     for (int64_t i = 0; i < query_tiles_; ++i) visible_.push_back(visible_key_tiles(i));
   }
@@ -68,6 +71,18 @@ class Backward {
   }
 
  private:
+  // Fewer keys where threads would be left without any. The order of sums on tiles does not depend
+  // on it: they are added up one by one in any case.
+  FlashTileSizes tile_sizes() const {
+    constexpr int64_t kLeastKeys = 64;
+    FlashTileSizes tile = backward_.tile_sizes(sizes_.head_dim);
+    const int64_t heads = sizes_.batch * sizes_.key_heads;
+    while (on_tiles_ && tile.keys > kLeastKeys &&
+           heads * divide_up(sizes_.keys, tile.keys) < pool_.threads())
+      tile.keys /= 2;
+    return tile;
+  }
+
   FlashRange queries(int64_t tile) const { return tile_range(tile, tile_.queries, sizes_.queries); }
   FlashRange keys(int64_t tile) const { return tile_range(tile, tile_.keys, sizes_.keys); }
 
@@ -123,7 +138,7 @@ class Backward {
   void prepare() {
     const bool single_pass = problem_.algorithm == BackwardAlgorithm::single_pass;
     for_each_query_tile([&](const FlashBackwardHead& at, int64_t tile, float* scratch) {
-      kernels_.prepare_queries(at, queries(tile), scratch);
+      backward_.prepare_queries(at, queries(tile), scratch);
       // The single pass writes dQ from key tiles, so a query tile that sees none is cleared here.
       const FlashRange& visible = visible_[static_cast<size_t>(tile)];
       if (single_pass && visible.begin == visible.end) clear(at.d_q, queries(tile));
@@ -132,7 +147,7 @@ class Backward {
 
   void query_pass() {
     for_each_query_tile([&](const FlashBackwardHead& at, int64_t tile, float* scratch) {
-      kernels_.query_gradient(at, queries(tile), scratch);
+      backward_.query_gradient(at, queries(tile), scratch);
     });
   }
 
@@ -142,18 +157,18 @@ class Backward {
     const int64_t first_head = key_head * sizes_.group();
     const FlashBackwardHead shared = head(batch, first_head);
     bool first = true;
-    kernels_.begin_keys(shared, keys(key_tile), scratch);
+    backward_.begin_keys(shared, keys(key_tile), scratch);
     for (int64_t index = first_head; index < first_head + sizes_.group(); ++index) {
       const FlashBackwardHead at = head(batch, index);
       for (int64_t tile = 0; tile < query_tiles_; ++tile) {
         if (!sees(tile, key_tile)) continue;
-        kernels_.find_score_gradients(at, keys(key_tile), queries(tile), scratch);
-        kernels_.add_queries(at, keys(key_tile), queries(tile), first, scratch);
+        backward_.find_score_gradients(at, keys(key_tile), queries(tile), scratch);
+        backward_.add_queries(at, keys(key_tile), queries(tile), first, scratch);
         first = false;
         then(at, index, tile);
       }
     }
-    if (!first) return kernels_.finish_keys(shared, keys(key_tile), scratch);
+    if (!first) return backward_.finish_keys(shared, keys(key_tile), scratch);
     clear(shared.d_k, keys(key_tile));
     clear(shared.d_v, keys(key_tile));
   }
@@ -170,7 +185,8 @@ class Backward {
     const bool in_place = problem_.d_q.dtype == DType::f32 && problem_.d_q.strides[3] == 1 &&
                           padded() == sizes_.head_dim;
     const int64_t key_rows = sizes_.batch * sizes_.key_heads;
-    const int64_t floats_per_head = in_place ? 0 : sizes_.queries * padded();
+    const int64_t floats_per_head =
+        in_place ? 0 : divide_up(sizes_.queries, kAccumulatorRows) * kAccumulatorRows * padded();
     const int64_t bytes_per_row =
         std::max<int64_t>(floats_per_head * sizes_.group() * int64_t{sizeof(float)}, 1);
     const int64_t rows_at_once =
@@ -208,8 +224,8 @@ class Backward {
         float* sums = base + range.begin * stride;
         Turn& turn = turns[static_cast<size_t>(slot * query_tiles_ + tile)];
         turn.wait_for(key_tile);
-        kernels_.add_query_gradient(at, keys(key_tile), range, sums, stride,
-                                    key_tile == visible.begin, scratch);
+        backward_.add_query_gradient(at, keys(key_tile), range, sums, stride,
+                                     key_tile == visible.begin, scratch);
         if (!in_place && key_tile == visible.end - 1)
           kernels_.store_rows(sums, stride, at.d_q, range, sizes_.head_dim);
         turn.pass();
@@ -243,12 +259,12 @@ class Backward {
   void add_operands(int64_t batch, int64_t index, FlashRange key_range, float* scratch) {
     FlashBackwardHead at = head(batch, index);
     at.function = problem_.function->adding(batch, index);
-    kernels_.begin_keys(at, key_range, scratch);
+    backward_.begin_keys(at, key_range, scratch);
     for (int64_t tile = 0; tile < divide_up(sizes_.queries, kScoreTile); ++tile) {
       const FlashRange range = tile_range(tile, kScoreTile, sizes_.queries);
       const FlashRange visible = visible_keys(mask_, range);
       if (visible.begin < key_range.end && key_range.begin < visible.end)
-        kernels_.find_score_gradients(at, key_range, range, scratch);
+        backward_.find_score_gradients(at, key_range, range, scratch);
     }
   }
 
@@ -258,6 +274,8 @@ class Backward {
   const AttentionSizes sizes_;
   ThreadPool& pool_;
   const FlashKernels& kernels_;
+  const bool on_tiles_;
+  const FlashBackwardKernels& backward_;
   const FlashMask mask_;
   const FlashTileSizes tile_;
   const int64_t query_tiles_;

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "base/error.h"
 #include "kernels/cpu/kernels.h"
+#include "kernels/cpu/packed_scratch.h"
 
 namespace ridgeline {
 namespace {
@@ -114,9 +116,16 @@ const FlashKernels& flash_kernels(Isa isa) {
     case Isa::avx2:
       return avx2::kFlashKernels;
     case Isa::avx512:
+    case Isa::amx:
       return avx512::kFlashKernels;
   }
   throw Error(ErrorKind::internal, "flash attention: unknown instruction set");
+}
+
+bool fits_tiles(std::initializer_list<TensorView> tensors) {
+  return std::all_of(tensors.begin(), tensors.end(), [](const TensorView& view) {
+    return view.dtype == DType::bf16 && view.shape[3] % 32 == 0 && view.strides[3] == 1;
+  });
 }
 
 AlignedFloats::AlignedFloats(int64_t count) {
@@ -134,7 +143,9 @@ void AlignedFloats::Free::operator()(float* data) const {
 }
 
 ThreadScratch::ThreadScratch(const ThreadPool& pool, int64_t floats)
-    : stride_(divide_up(floats, kFloatsPerLine) * kFloatsPerLine),
-      floats_(stride_ * pool.threads()) {}
+    : stride_(divide_up(floats, kFloatsPerLine) * kFloatsPerLine) {
+  static thread_local PackedScratch scratch;
+  floats_ = scratch.at_least(stride_ * pool.threads());
+}
 
 }  // namespace ridgeline

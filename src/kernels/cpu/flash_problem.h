@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 
 #include "kernels/cpu/flash.h"
@@ -23,6 +24,8 @@ AttentionSizes check(const FlashBackward& problem);
 FlashMask resolve(const AttentionMask& mask, const AttentionSizes& sizes);
 FlashRows rows_of(const TensorView& view, int64_t batch, int64_t head);
 const FlashKernels& flash_kernels(Isa isa);
+// Whether the matrix units can read the tensors: bf16 with adjacent columns, heads 32 n wide.
+bool fits_tiles(std::initializer_list<TensorView> tensors);
 
 inline FlashRange tile_range(int64_t index, int64_t tile, int64_t length) {
   const int64_t begin = index * tile;
@@ -42,15 +45,16 @@ class AlignedFloats {
   std::unique_ptr<float, Free> data_;
 };
 
-// One piece of scratch per thread of a pool.
+// One piece of scratch per thread of a pool. The memory stays with the calling thread for its next
+// attention: fresh pages would take as long as a short one. One at a time.
 class ThreadScratch {
  public:
   ThreadScratch(const ThreadPool& pool, int64_t floats);
-  float* of(int thread) const { return floats_.data() + stride_ * thread; }
+  float* of(int thread) const { return floats_ + stride_ * thread; }
 
  private:
   int64_t stride_;
-  AlignedFloats floats_;
+  float* floats_;
 };
 
 }  // namespace ridgeline

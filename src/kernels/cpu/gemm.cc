@@ -1,16 +1,15 @@
 #include "kernels/cpu/gemm.h"
 
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <functional>
 
-#include "base/error.h"
 #include "kernels/cpu/chunk.h"
 #include "kernels/cpu/gemm_few_rows.h"
+#include "kernels/cpu/gemm_on_tiles.h"
 #include "kernels/cpu/kernels.h"
+#include "kernels/cpu/packed_scratch.h"
 #include "kernels/cpu/simd/gemm_kernels.h"
 #include "kernels/cuts.h"
 
@@ -35,35 +34,7 @@ int64_t lines_at_once() {
   return std::min(kMost, lines);
 }
 
-// Memory of a thread that its next product finds again, in huge pages where the system has them:
-// small ones are scattered, and some would then share their places in a cache.
-class Scratch {
- public:
-  Scratch() = default;
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  ~Scratch() { std::free(data_); }
-
-  float* at_least(int64_t count) {
-    if (count <= count_) return data_;
-    std::free(data_);
-    count_ = 0;
-    constexpr size_t kPage = size_t{2} << 20;
-    const size_t bytes = (static_cast<size_t>(count) * sizeof(float) + kPage - 1) / kPage * kPage;
-    data_ = static_cast<float*>(std::aligned_alloc(kPage, bytes));
-    if (data_ == nullptr)
-      throw Error(ErrorKind::out_of_memory, "no memory for the packed panels of a matrix product");
-    madvise(data_, bytes, MADV_HUGEPAGE);
-    count_ = static_cast<int64_t>(bytes / sizeof(float));
-    return data_;
-  }
-
- private:
-  float* data_ = nullptr;
-  int64_t count_ = 0;
-};
-
-thread_local Scratch shared_scratch, own_scratch, widened_scratch, sums_scratch;
+thread_local PackedScratch shared_scratch, own_scratch, widened_scratch, sums_scratch;
 
 // Rows of the left operand or columns of the right one: lines along the depth, packed in panels.
 struct Side {
@@ -292,6 +263,7 @@ void run(const Gemm& product, Isa isa, ThreadPool* pool) {
   if (product.c.dtype == DType::tf32) throw no_tf32();
   if (product.m == 0 || product.n == 0) return;
   if (has_few_rows(product)) return gemm_few_rows(product, isa, pool);
+  if (fits_tiles(product, isa)) return gemm_on_tiles(product, pool);
   Multiplication(product, gemm_kernels(isa), simd_kernels(isa), pool).run();
 }
 

@@ -78,6 +78,7 @@ const GemmKernels& gemm_kernels(Isa isa) {
     case Isa::avx2:
       return avx2::kGemmKernels;
     case Isa::avx512:
+    case Isa::amx:
       return avx512::kGemmKernels;
   }
   return portable::kGemmKernels;
@@ -90,9 +91,14 @@ const ProbeKernels& probe_kernels(Isa isa) {
     case Isa::avx2:
       return avx2::kProbeKernels;
     case Isa::avx512:
+    case Isa::amx:
       return avx512::kProbeKernels;
   }
   return portable::kProbeKernels;
+}
+
+const MatrixKernels& matrix_kernels() {
+  return avx512::kMatrixKernels;
 }
 
 }  // namespace ridgeline

@@ -18,6 +18,8 @@ std::string_view name(Isa isa) {
       return "avx2";
     case Isa::avx512:
       return "avx512";
+    case Isa::amx:
+      return "amx";
   }
   return "?";
 }
@@ -26,6 +28,23 @@ std::string_view name(Isa isa) {
 static bool has_f16c() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+
+// Takes the processor, and a system that saves the registers of tiles for processes that ask, as
+// this function does.
+static bool has_matrix_units() {
+#ifdef __x86_64__
+  constexpr int kRequestPermission = 0x1023, kTileData = 18;
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
+  constexpr unsigned kTilesOfBf16 = 1u << 22, kTiles = 1u << 24, kConversions = 1u << 5;
+  if ((edx & kTilesOfBf16) == 0 || (edx & kTiles) == 0) return false;
+  if (__get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) == 0 || (eax & kConversions) == 0)
+    return false;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
 }
 
 std::vector<Isa> supported_isas() {
@@ -37,6 +56,8 @@ std::vector<Isa> supported_isas() {
       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
       __builtin_cpu_supports("avx512cd"))
     isas.push_back(Isa::avx512);
+  static const bool matrix_units = has_matrix_units();
+  if (isas.back() == Isa::avx512 && matrix_units) isas.push_back(Isa::amx);
   return isas;
 }
 
@@ -49,19 +70,6 @@ Isa default_isa() {
   throw Error(ErrorKind::usage,
               fmt::format("RIDGELINE_ISA={} is not an instruction set of this machine", wanted),
               fmt::format("use one up to {}", name(isas.back())));
-}
-
-bool has_matrix_units() {
-#ifdef __x86_64__
-  constexpr int kRequestPermission = 0x1023, kTileData = 18;
-  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
-  constexpr unsigned kBf16 = 1u << 22, kTiles = 1u << 24;
-  if ((edx & kBf16) == 0 || (edx & kTiles) == 0) return false;
-  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-#else
-  return false;
-#endif
 }
 
 }  // namespace ridgeline

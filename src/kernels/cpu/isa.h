@@ -6,7 +6,9 @@
 
 namespace ridgeline {
 
-enum class Isa { portable, avx2, avx512 };
+// `amx` is avx512 with tiles of bf16 that matrix units multiply: its other kernels are those of
+// avx512.
+enum class Isa { portable, avx2, avx512, amx };
 
 std::string_view name(Isa isa);
 
@@ -15,9 +17,5 @@ std::vector<Isa> supported_isas();
 
 // The last of supported_isas(), unless the environment variable RIDGELINE_ISA names another one.
 Isa default_isa();
-
-// Whether tiles of bf16 can be multiplied (AMX): that takes the processor, and a system that saves
-// their registers for processes that ask, as this function does.
-bool has_matrix_units();
 
 }  // namespace ridgeline

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/gemm_few_rows.h"
+#include "kernels/cpu/gemm_on_tiles.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/walk.h"
 
@@ -41,9 +42,11 @@ void matmul_kernel(const KernelCall& call, const CpuContext& context) {
   };
   // Where we have no vectors, the library has, but for fp32 alone.
   const bool has_vectors = context.isa != Isa::portable;
-  const bool is_ours = element_count(out.shape) > 0 &&
-                       (has_few_rows(product(0)) ? has_vectors || out.dtype != DType::f32
-                                                 : has_vectors && pays_to_pack(m, n, k));
+  const bool is_ours =
+      element_count(out.shape) > 0 &&
+      (has_few_rows(product(0))              ? has_vectors || out.dtype != DType::f32
+       : fits_tiles(product(0), context.isa) ? true
+                                             : has_vectors && pays_to_pack(m, n, k));
   if (!is_ours) return library_matmul_kernel(call, context);
   // Products that threads share make them wait for each other twice; whole ones don't, if there are
   // enough of them for all.

@@ -19,17 +19,18 @@ namespace ridgeline {
 struct ThreadPool::State {
   using Task = std::function<void(int64_t, int)>;
 
+  // Threads that spin take no lock: they would queue for it at the start and the end of every call.
+  // The mutex is for those that sleep.
   std::mutex mutex;
   std::condition_variable wake;
   std::condition_variable done;
-  const Task* task = nullptr;  // guarded by mutex, as are the next three
+  const Task* task = nullptr;  // written before `posted`, and again when all workers are done
   int64_t count = 0;
-  uint64_t generation = 0;
-  bool stopping = false;
-  std::atomic<int> busy{0};  // workers; changes under the mutex, read without it
+  std::atomic<uint64_t> posted{0};  // calls so far; changes under the mutex
+  std::atomic<int> busy{0};         // workers
+  bool stopping = false;            // guarded by the mutex, as is the next
   std::exception_ptr failure;
   std::atomic<int64_t> next{0};
-  std::atomic<uint64_t> posted{0};
   std::vector<std::thread> workers;
 
   std::vector<std::vector<ThreadSpan>>* spans = nullptr;  // changes between calls only
@@ -82,19 +83,18 @@ struct ThreadPool::State {
   }
 
   void worker(int thread) {
-    uint64_t seen = 0;
-    while (true) {
-      spin_while([&] { return posted.load(std::memory_order_acquire) == seen; });
-      std::unique_lock lock(mutex);
-      wake.wait(lock, [&] { return stopping || generation != seen; });
-      if (stopping) return;
-      seen = generation;
-      const Task& current = *task;
-      const int64_t total = count;
-      lock.unlock();
-      work(current, total, thread);
-      lock.lock();
-      if (--busy == 0) done.notify_one();
+    for (uint64_t seen = 0;; ++seen) {
+      const auto is_posted = [&] { return posted.load(std::memory_order_acquire) != seen; };
+      spin_while([&] { return !is_posted(); });
+      if (!is_posted()) {
+        std::unique_lock lock(mutex);
+        wake.wait(lock, [&] { return stopping || is_posted(); });
+        if (stopping) return;
+      }
+      work(*task, count, thread);
+      if (busy.fetch_sub(1, std::memory_order_acq_rel) > 1) continue;
+      const std::lock_guard lock(mutex);  // the caller is awake, or waits: not between the two
+      done.notify_one();
     }
   }
 };
@@ -146,13 +146,14 @@ void ThreadPool::for_each(int64_t count, const State::Task& task) {
     state.next.store(0, std::memory_order_relaxed);
     state.busy = static_cast<int>(state.workers.size());
     state.failure = nullptr;
-    state.posted.store(++state.generation, std::memory_order_release);
+    state.posted.fetch_add(1, std::memory_order_release);
   }
   state.wake.notify_all();
   state.work(task, count, 0);
-  State::spin_while([&] { return state.busy.load(std::memory_order_acquire) != 0; });
+  const auto is_busy = [&] { return state.busy.load(std::memory_order_acquire) != 0; };
+  State::spin_while(is_busy);
   std::unique_lock lock(state.mutex);
-  state.done.wait(lock, [&] { return state.busy == 0; });
+  state.done.wait(lock, [&] { return !is_busy(); });
   if (state.failure) std::rethrow_exception(state.failure);
 }
 

@@ -111,8 +111,8 @@ std::string quantity_text(Quantity quantity, double value) {
                      prefix.text);
 }
 
-Axis log_axis(std::string label, Quantity quantity, std::span<const double> values) {
-  Axis axis{.label = std::move(label), .log = true, .min = 1, .max = 10};
+Axis log_axis(std::string label, Quantity quantity, std::span<const double> values, Better better) {
+  Axis axis{.label = std::move(label), .log = true, .min = 1, .max = 10, .better = better};
   const std::vector<double> good = usable(values, true);
   if (good.empty()) return axis;
   const auto [low, high] = std::minmax_element(good.begin(), good.end());
@@ -134,8 +134,9 @@ Axis log_axis(std::string label, Quantity quantity, std::span<const double> valu
   return axis;
 }
 
-Axis linear_axis(std::string label, Quantity quantity, std::span<const double> values) {
-  Axis axis{.label = std::move(label)};
+Axis linear_axis(std::string label, Quantity quantity, std::span<const double> values,
+                 Better better) {
+  Axis axis{.label = std::move(label), .better = better};
   double high = 0;
   for (const double value : usable(values, false)) high = std::max(high, value);
   if (high <= 0) high = 1;

@@ -25,9 +25,11 @@ std::string quantity_text(Quantity quantity, double value);
 
 // Over the values that are positive and finite. Ticks of lengths are the lengths themselves while
 // there are few of them.
-Axis log_axis(std::string label, Quantity quantity, std::span<const double> values);
+Axis log_axis(std::string label, Quantity quantity, std::span<const double> values,
+              Better better = Better::neither);
 
 // From zero to the largest value.
-Axis linear_axis(std::string label, Quantity quantity, std::span<const double> values);
+Axis linear_axis(std::string label, Quantity quantity, std::span<const double> values,
+                 Better better = Better::neither);
 
 }  // namespace ridgeline

@@ -7,7 +7,9 @@
 #include <map>
 #include <set>
 
+#include "report/page/points.h"
 #include "report/page/sections.h"
+#include "report/page/terms.h"
 
 namespace ridgeline {
 namespace {
@@ -120,6 +122,23 @@ std::string failure_note(const std::string& name, const Record* record, std::str
   return fmt::format(", {} {}", name, status_csv_word(record->status));
 }
 
+std::string_view level_name(Certainty::Level level) {
+  using enum Certainty::Level;
+  switch (level) {
+    case decided:
+      return "decided";
+    case partly:
+      return "partly";
+    case undecided:
+      return "undecided";
+    case measured:
+      return "measured";
+    case counted:
+      return "counted";
+  }
+  return "measured";
+}
+
 ReportDocument make_report(const ReportInput& input) {
   const ReportContext context = report_context(input);
   ReportDocument document{.title = "Ridgeline report",
@@ -131,11 +150,18 @@ ReportDocument make_report(const ReportInput& input) {
   keep_readable(document.summary);
   std::vector<MakeSection> sections = {comparison_section};
   sections.insert(sections.end(), input.sections.begin(), input.sections.end());
-  sections.insert(sections.end(), {rows_section, machine_section, problems_section});
+  sections.insert(sections.end(), {trust_section, rows_section, machine_section, problems_section});
+  std::set<std::string> explained;
   for (const MakeSection make : sections) {
     ReportSection section = make(context);
     if (section.empty()) continue;
     keep_readable(section.sentences);
+    for (ReportView& view : section.views)
+      for (Chart& chart : view.charts) {
+        hold_intervals(chart);
+        show_coinciding(chart);
+      }
+    section.terms = new_terms(section, explained);
     document.sections.push_back(std::move(section));
   }
   return document;

@@ -1,6 +1,5 @@
-// The style, the script and the charts library of the report as text, in the binary. The build
-// writes the table (cmake/embed_text.cmake), so that a report needs nothing on the machine it is
-// made on.
+// The style and the scripts of the report as text, in the binary. The build writes the table
+// (cmake/embed_text.cmake), so that a report needs nothing on the machine it is made on.
 #pragma once
 
 #include <span>
@@ -9,6 +8,6 @@
 
 namespace ridgeline {
 
-std::span<const EmbeddedText> report_assets();  // "report.css", "report.js", "Chart.min.js"
+std::span<const EmbeddedText> report_assets();  // by the name of its file: "report.css"
 
 }  // namespace ridgeline

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "report/page/answers.h"
+
 namespace ridgeline {
 namespace {
 
@@ -26,6 +28,45 @@ Table plain(const ReportTable& table) {
   return out;
 }
 
+// What a pull request shows folded.
+std::string folded(const std::string& summary, const std::string& text) {
+  if (text.empty()) return {};
+  return fmt::format("<details><summary>{}</summary>\n\n{}</details>\n\n", summary, text);
+}
+
+std::string numbers_of(const ReportView& view, const Chart& chart) {
+  Table numbers = chart_table(chart);
+  if (!view.name.empty()) numbers.title += fmt::format(" ({})", view.name);
+  return to_markdown(numbers) + "\n";
+}
+
+std::string answer_of(const ReportSection& section) {
+  if (section.answer.empty()) return {};
+  std::string out =
+      fmt::format("{} *{}", markdown_text(section.answer), level_name(section.certainty.level));
+  if (!section.certainty.why.empty()) out += ": " + markdown_text(section.certainty.why);
+  return out + "*\n\n";
+}
+
+// The picture's numbers are in sight; other charts, settings, notes and tables are folded.
+std::string section_text(const ReportSection& section) {
+  std::string out = fmt::format(
+      "## {}\n\n", markdown_text(section.question.empty() ? section.title : section.question));
+  out += answer_of(section);
+  for (const Term& term : section.terms)
+    out += fmt::format("- **{}**: {}\n", markdown_text(term.word), markdown_text(term.meaning));
+  if (!section.terms.empty()) out += "\n";
+  std::string details;
+  for (size_t v = 0; v < section.views.size(); ++v)
+    for (size_t i = 0; i < section.views[v].charts.size(); ++i) {
+      const bool is_picture = v == 0 && i < section.views[v].pictures;
+      (is_picture ? out : details) += numbers_of(section.views[v], section.views[v].charts[i]);
+    }
+  details += list(section.sentences);
+  for (const ReportTable& table : section.tables) details += to_markdown(plain(table)) + "\n";
+  return out + folded("Details: " + markdown_text(section.title), details);
+}
+
 }  // namespace
 
 std::string to_markdown(const ReportDocument& document) {
@@ -33,19 +74,13 @@ std::string to_markdown(const ReportDocument& document) {
                                 markdown_text(document.subtitle));
   for (const KeyFigure& figure : document.figures)
     out += fmt::format("- **{}** {}\n", markdown_text(figure.value), markdown_text(figure.what));
-  out += "\n## Summary\n\n" + list(document.summary);
-  for (const ReportSection& section : document.sections) {
-    out += fmt::format("## {}\n\n", markdown_text(section.title));
-    for (const std::string& sentence : section.lead) out += markdown_text(sentence) + "\n\n";
-    for (const ReportView& view : section.views)
-      for (const Chart& chart : view.charts) {
-        Table numbers = chart_table(chart);
-        if (!view.name.empty()) numbers.title += fmt::format(" ({})", view.name);
-        out += to_markdown(numbers) + "\n";
-      }
-    out += list(section.sentences);
-    for (const ReportTable& table : section.tables) out += to_markdown(plain(table)) + "\n";
-  }
+  out += "\n## Answers\n\n";
+  for (const ReportSection& section : document.sections)
+    if (is_finding(section))
+      out += fmt::format("- **{}** {} ({})\n", markdown_text(section.question),
+                         markdown_text(section.answer), level_name(section.certainty.level));
+  out += "\n" + folded("All findings", list(document.summary));
+  for (const ReportSection& section : document.sections) out += section_text(section);
   return out + markdown_text(document.footer) + "\n";
 }
 

@@ -1,9 +1,11 @@
 // Colours of series, on paper and on a dark screen; told apart by most colour-blind readers.
 #pragma once
 
-#include <algorithm>
-#include <array>
+#include <span>
+#include <string>
 #include <string_view>
+
+#include "report/page/document.h"
 
 namespace ridgeline {
 
@@ -12,24 +14,18 @@ struct SeriesColour {
   std::string_view dark;
 };
 
-// The first is the ordinary one; each further one steps back behind the one before.
-inline constexpr std::array<SeriesColour, 4> kGreys = {{{"#6b7280", "#9aa3af"},
-                                                        {"#979ea9", "#78818c"},
-                                                        {"#b3b9c2", "#616973"},
-                                                        {"#cbd0d7", "#4d545d"}}};
-inline constexpr std::array<SeriesColour, 9> kPalette = {{{"#b4530a", "#f2a65a"},
-                                                          {"#1d5fa8", "#6db1f2"},
-                                                          {"#0f7b5f", "#4fd0a5"},
-                                                          {"#8a3d8f", "#d996dd"},
-                                                          {"#a3820a", "#e6cf5c"},
-                                                          {"#b3305a", "#f08aa9"},
-                                                          {"#4c5560", "#b6bfca"},
-                                                          {"#3f7d1e", "#9bd66f"},
-                                                          {"#5a4fcf", "#a9a2ff"}}};
+// Of implementations; of tensors and kinds of work, which are never confused with them.
+std::span<const SeriesColour> implementation_colours();
+std::span<const SeriesColour> tensor_colours();
 
-inline const SeriesColour& series_colour(int index) {
-  if (index < 0) return kGreys[std::min(static_cast<size_t>(-(index + 1)), kGreys.size() - 1)];
-  return kPalette[static_cast<size_t>(index) % kPalette.size()];
-}
+const SeriesColour& colour_of(const ChartSeries& series);
+// "c3", "t0", "g1": the class of its marks in a page.
+std::string colour_class(const ChartSeries& series);
+// The rules of a page for these classes, light and dark.
+std::string palette_css();
+
+// The colour that names which are often side by side have in every report, in README and docs; -1:
+// any that is left.
+int own_colour(std::string_view implementation);
 
 }  // namespace ridgeline

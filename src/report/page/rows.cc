@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "base/printable.h"
+#include "report/page/palette.h"
 #include "report/record_cells.h"
 
 namespace ridgeline {
@@ -85,17 +86,13 @@ void name_groups(LengthStudy& study) {
 // Names that are often side by side have a colour of their own in every report; others take those
 // that are left, in the order of the rows, probes of the roofline last.
 std::map<std::string, int> colours_of(const std::vector<const Record*>& rows) {
-  constexpr std::string_view kNames[] = {"naive", "flash", "compiled", "vanilla",
-                                         "tiled", "simd",  "library"};
   std::map<std::string, int> colours;
   std::set<int> taken;
-  for (const Record* record : rows) {
-    const auto known = std::find(std::begin(kNames), std::end(kNames), record->implementation);
-    if (known == std::end(kNames)) continue;
-    const int colour = static_cast<int>(known - std::begin(kNames));
-    colours[record->implementation] = colour;
-    taken.insert(colour);
-  }
+  for (const Record* record : rows)
+    if (const int own = own_colour(record->implementation); own >= 0) {
+      colours[record->implementation] = own;
+      taken.insert(own);
+    }
   int next = 0;
   for (const bool probes : {false, true})
     for (const Record* record : rows) {

@@ -13,13 +13,16 @@ namespace ridgeline {
 
 ReportSection comparison_section(const ReportContext& context);
 ReportSection roofline_section(const ReportContext& context);
+ReportSection trust_section(const ReportContext& context);
 ReportSection rows_section(const ReportContext& context);
 ReportSection machine_section(const ReportContext& context);
 ReportSection problems_section(const ReportContext& context);
 
-// The first screen: what was measured, who wins where and by how much, where memory ends, what to
-// do, and what not to trust.
+// All findings: who wins where and by how much, where memory ends, what to do, and what not to
+// trust.
 std::vector<std::string> summary_sentences(const ReportContext& context);
+// Of these, what was checked, what failed and what is noisy.
+std::vector<std::string> trust_sentences(const ReportContext& context);
 std::vector<KeyFigure> key_figures(const ReportContext& context);
 
 // Views of one section at most: a results file may hold any number of settings.

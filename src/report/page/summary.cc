@@ -16,21 +16,6 @@ namespace {
 
 using Sentences = std::vector<std::string>;
 
-Speedup speedup_of(const ReportContext& context, const LengthStudy& study, const std::string& base,
-                   const std::string& other, const char* phase) {
-  Speedup speedup(*context.verdicts);
-  for (const LengthGroup& group : study.groups)
-    for (const int64_t length : group.lengths())
-      speedup.add(group.find(base, length), group.find(other, length), phase,
-                  place_of(group, length));
-  return speedup;
-}
-
-// More names than that in a sentence are not read, and one alone has no rival.
-bool can_be_compared(const LengthStudy& study) {
-  return study.implementations.size() > 1 && study.implementations.size() <= kMostImplementations;
-}
-
 // Who is fastest, by how much, and why the rest is undecided: once for both passes.
 void about_speed(const ReportContext& context, const char* study_name, const char* words,
                  Sentences& out) {
@@ -199,50 +184,6 @@ void about_roof(const ReportContext& context, Sentences& out) {
         counted(above_unknown, "timing")));
 }
 
-void about_trust(const ReportContext& context, Sentences& out) {
-  size_t checkable = 0, checked = 0, throttled = 0;
-  double worst = 0;
-  std::map<Status, size_t> bad;
-  std::map<Status, const Record*> first;
-  for (const Record* record : context.rows) {
-    if (record->status != Status::ok) {
-      ++bad[record->status];
-      first.try_emplace(record->status, record);
-      continue;
-    }
-    // A row without samples is an error that was measured, and has none of its own.
-    if (!record->series.empty() && !std::ranges::count(context.input.unchecked, record->study))
-      ++checkable;
-    if (record->verification.checked) ++checked;
-    for (const TensorError& tensor : record->verification.tensors)
-      if (std::isfinite(tensor.max_error) && tensor.tolerance > 0)
-        worst = std::max(worst, tensor.max_error / tensor.tolerance);
-    for (const auto* state : {&record->device_after})
-      if (*state && !(*state)->throttle_reasons.empty() && (*state)->throttle_reasons != "none")
-        ++throttled;
-  }
-  if (checked > 0)
-    out.push_back(fmt::format("Checked: {} of {}; the largest error is {:.0f} % of its tolerance.",
-                              checked, counted(checkable, "measured row"), 100 * worst));
-  else if (checkable > 0)
-    out.push_back(fmt::format("Checked: none of {}, so nothing says that their results are right.",
-                              counted(checkable, "measured row")));
-  for (const auto& [status, count] : bad)
-    if (status != Status::oom)
-      out.push_back(fmt::format("{} {} {}, so no times are shown; the first: {}: {}",
-                                counted(count, "row"), count == 1 ? "is" : "are",
-                                status_csv_word(status), shown(first[status]->implementation, 40),
-                                shown(first[status]->error, 200)));
-  if (const std::string note = noise_note(context.rows); !note.empty()) out.push_back(note + ".");
-  if (throttled > 0)
-    out.push_back(fmt::format("The GPU was throttled in {}: sustained speed, not the card's best.",
-                              counted(throttled, "row")));
-  if (!context.input.problems.empty())
-    out.push_back(fmt::format("{} could not be read; the last section lists {}.",
-                              counted(context.input.problems.size(), "line"),
-                              context.input.problems.size() == 1 ? "it" : "them"));
-}
-
 }  // namespace
 
 Sentences summary_sentences(const ReportContext& context) {
@@ -254,7 +195,7 @@ Sentences summary_sentences(const ReportContext& context) {
   about_speed(context, "kernel", "Kernels", out);
   about_models(context, out);
   about_roof(context, out);
-  about_trust(context, out);
+  for (std::string& sentence : trust_sentences(context)) out.push_back(std::move(sentence));
   return out;
 }
 

@@ -1,4 +1,4 @@
-// A chart as a static SVG picture: for papers, for print, and for readers without scripts.
+// A chart as an SVG picture: for papers and slides, and for the page, which brings it to life.
 #pragma once
 
 #include <string>
@@ -7,8 +7,11 @@
 
 namespace ridgeline {
 
-// A whole document with a white ground, ready for a file or for the inside of a page. `caption` is
-// written below the title, such as "fp32, d 64"; empty: nothing.
+// A whole document with a white ground, ready for a file. `caption` is written below the title,
+// such as "fp32, d 64"; empty: nothing.
 std::string to_svg(const Chart& chart, const std::string& caption = {});
+
+// The plot alone, in so many pixels: the page has the title, the legend and the colours.
+std::string to_page_svg(const Chart& chart, double width);
 
 }  // namespace ridgeline

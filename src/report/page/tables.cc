@@ -268,6 +268,12 @@ ReportSection rows_section(const ReportContext& context) {
     }
     section.tables.push_back(rows_table(study, by_study[study]));
   }
+  section.question = "What was measured, row by row?";
+  if (!studies.empty())
+    section.answer =
+        fmt::format("{} of {}, each with the command that measures it again.",
+                    counted(context.rows.size(), "row"),
+                    studies.size() == 1 ? "1 study" : fmt::format("{} studies", studies.size()));
   return section;
 }
 
@@ -281,6 +287,14 @@ ReportSection machine_section(const ReportContext& context) {
     if (section.tables.size() == kMostMachines) break;
     section.tables.push_back(machine_card(rows));
   }
+  section.question = "Which machine and which build?";
+  if (!section.tables.empty()) {
+    const BuildFacts& build = context.rows.back()->build;
+    section.answer =
+        shown(fmt::format("{}; ridgeline {} {}, commit {}.", section.tables.front().title,
+                          build.version, build.build_type, build.git_commit),
+              200);
+  }
   if (by_machine.size() > 1)
     section.sentences.push_back(fmt::format(
         "Rows come from {} machines: compare only rows of one and the same.", by_machine.size()));
@@ -292,9 +306,10 @@ ReportSection problems_section(const ReportContext& context) {
   const auto& problems = context.input.problems;
   if (problems.empty()) return section;
   constexpr size_t kMostProblems = 500;
-  section.sentences.push_back(
+  section.question = "What was not read?";
+  section.answer =
       fmt::format("{} could not be read as {}, and nothing above counts them.",
-                  counted(problems.size(), "line"), problems.size() == 1 ? "a record" : "records"));
+                  counted(problems.size(), "line"), problems.size() == 1 ? "a record" : "records");
   ReportTable table{.title = "Lines", .columns = {"file", "line", "reason"}};
   for (const ReportProblem& each : problems) {
     if (table.rows.size() == kMostProblems) {

@@ -1,11 +1,14 @@
 #include "report/page/winners.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <span>
 
+#include "report/page/axis.h"
 #include "report/page/sections.h"
 
 namespace ridgeline {
@@ -140,6 +143,111 @@ std::string advice_of(std::vector<Contest> contests) {
   if (2 * undecided >= std::ssize(contests))
     return fmt::format("too little is decided for a rule: {}", counts);
   return "no implementation wins everywhere; choose by size from the table of all rows";
+}
+
+namespace {
+
+// Where the engine decides nothing: whose medians are the smallest.
+std::string quickest_words(const std::vector<Contest>& contests) {
+  std::map<std::string, size_t> counts;
+  for (const Contest& contest : contests) ++counts[contest.unbeaten.front()];
+  const auto most =
+      std::ranges::max_element(counts, {}, [](const auto& each) { return each.second; });
+  return fmt::format(
+      "by the medians {} is the fastest in {} of {} cases, and no difference is decided",
+      most->first, most->second, contests.size());
+}
+
+}  // namespace
+
+bool can_be_compared(const LengthStudy& study) {
+  return study.implementations.size() > 1 && study.implementations.size() <= kMostImplementations;
+}
+
+Speedup speedup_of(const ReportContext& context, const LengthStudy& study, const std::string& base,
+                   const std::string& other, const char* phase) {
+  Speedup speedup(*context.verdicts);
+  for (const LengthGroup& group : study.groups)
+    for (const int64_t length : group.lengths())
+      speedup.add(group.find(base, length), group.find(other, length), phase,
+                  place_of(group, length));
+  return speedup;
+}
+
+Certainty certainty_of(size_t compared, size_t undecided, const Reasons& reasons) {
+  Certainty certainty{.level = undecided == 0             ? Certainty::Level::decided
+                               : 2 * undecided < compared ? Certainty::Level::partly
+                                                          : Certainty::Level::undecided};
+  certainty.why =
+      undecided == 0  ? fmt::format("{} decided by the verdict engine.",
+                                   compared == 1 ? "The one comparison is"
+                                                  : fmt::format("All {} comparisons are", compared))
+       : compared == 1 ? fmt::format("The one comparison is undecided: {}.", reasons.text())
+                      : fmt::format("{} of {} comparisons are undecided: {}.", undecided, compared,
+                                    reasons.text());
+  return certainty;
+}
+
+FastestAnswer fastest_answer(const ReportContext& context, const LengthStudy& study) {
+  if (!can_be_compared(study)) return {};
+  const std::string base = baseline_of(study.implementations);
+  std::vector<Contest> contests;
+  for (const char* phase : {"forward", "backward"})
+    for (Contest& contest : contests_of(study, phase, *context.verdicts))
+      contests.push_back(std::move(contest));
+  if (contests.empty()) return {};
+  size_t undecided = 0;
+  Reasons reasons;
+  for (const Contest& contest : contests) {
+    undecided += contest.reasons.empty() ? 0 : 1;
+    reasons.add(contest.reasons);
+  }
+  std::string text = advice_of(contests);
+  if (text.empty()) text = quickest_words(contests);
+  text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+  text += ".";
+  std::vector<std::string> gains;
+  for (const std::string& name : study.implementations) {
+    if (name == base) continue;
+    std::vector<std::string> passes;
+    for (const char* phase : {"forward", "backward"}) {
+      const Speedup speedup = speedup_of(context, study, base, name, phase);
+      if (speedup.count() > 0 && speedup.mostly_decided())
+        passes.push_back(fmt::format("{} {}", times_as_fast(speedup.mean()), phase));
+    }
+    if (!passes.empty()) gains.push_back(fmt::format("{} is {}", name, list_of(passes)));
+  }
+  constexpr size_t kMostGains = 3;
+  if (gains.size() > kMostGains) gains.resize(kMostGains);
+  if (!gains.empty())
+    text += fmt::format(" Against {}, on average, {}.", base, fmt::join(gains, "; "));
+  return {text, certainty_of(contests.size(), undecided, reasons)};
+}
+
+ReportTable fastest_table(const ReportContext& context, const LengthStudy& study) {
+  ReportTable table{.title = "Who is fastest at which size",
+                    .columns = {"size", "pass", "fastest", "median", "how sure", "not slower"}};
+  for (const LengthGroup& group : study.groups)
+    for (const char* phase : {"forward", "backward"}) {
+      LengthStudy alone;
+      alone.groups = {group};
+      for (const Contest& contest : contests_of(alone, phase, *context.verdicts)) {
+        const std::string& name = contest.unbeaten.front();
+        const auto ms = median_of(*group.find(name, contest.seq_len), phase);
+        const std::vector<std::string> others(contest.unbeaten.begin() + 1, contest.unbeaten.end());
+        table.rows.push_back(
+            {{place_of(group, contest.seq_len), static_cast<double>(contest.seq_len)},
+             {phase, {}},
+             {name, {}},
+             {quantity_text(Quantity::milliseconds, ms.value_or(0)), ms},
+             {contest.won() ? contest.ran > 1 ? "FASTER than every other" : "the only one that runs"
+              : contest.reasons.empty() ? "as fast as others"
+                                        : "undecided: " + contest.reasons.text(),
+              {}},
+             {fmt::format("{}", fmt::join(others, ", ")), {}}});
+      }
+    }
+  return table;
 }
 
 }  // namespace ridgeline

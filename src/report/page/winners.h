@@ -32,4 +32,24 @@ std::string wins_words(const std::vector<Contest>& contests, const char* phase);
 // instead is said; empty: nothing is decided.
 std::string advice_of(std::vector<Contest> contests);
 
+// The same as the answer of a section: what to do, by how much, and how sure.
+struct FastestAnswer {
+  std::string text = {};  // empty: nothing was compared
+  Certainty certainty = {};
+};
+FastestAnswer fastest_answer(const ReportContext& context, const LengthStudy& study);
+
+// One line per size and pass: who is fastest, who is not slower than that, and why it is undecided.
+ReportTable fastest_table(const ReportContext& context, const LengthStudy& study);
+
+// "decided" where the engine judged all comparisons, "undecided" where it judged less than half.
+Certainty certainty_of(size_t compared, size_t undecided, const Reasons& reasons);
+
+// Ratios of all sizes of a study that both have run.
+Speedup speedup_of(const ReportContext& context, const LengthStudy& study, const std::string& base,
+                   const std::string& other, const char* phase);
+
+// Two or more, and not so many that no sentence could name them.
+bool can_be_compared(const LengthStudy& study);
+
 }  // namespace ridgeline

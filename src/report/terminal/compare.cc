@@ -220,6 +220,9 @@ std::vector<std::string> comparison_sentences(const Comparison& comparison) {
                     judged == std::ssize(comparison.rows)
                         ? ""
                         : fmt::format(", over {} of {} lines", judged, comparison.rows.size())));
+    if (const auto in_doubt = std::count_if(comparison.rows.begin(), comparison.rows.end(),
+                                            [](const RowComparison& row) { return row.in_doubt; }))
+      out.back() += fmt::format(" {} of the lines are in doubt, because of the machine.", in_doubt);
   }
   const auto two_modes = std::count_if(comparison.rows.begin(), comparison.rows.end(),
                                        [](const RowComparison& row) { return row.two_modes; });

@@ -37,8 +37,11 @@ Chart memory_chart(const ReportContext& context, const LengthGroup& group) {
       const auto bytes = row.implementation == name ? value(*row.record) : std::nullopt;
       if (!bytes || *bytes <= 0) continue;
       series.colour = context.colour(row.record->implementation);
+      series.implementation = shown(row.record->implementation, 60);
       const auto x = static_cast<double>(row.seq_len);
-      series.points.push_back({x, *bytes, quantity_text(Quantity::bytes, *bytes)});
+      series.points.push_back(
+          {x, *bytes,
+           fmt::format("S {}, {}", row.seq_len, quantity_text(Quantity::bytes, *bytes))});
       xs.push_back(x);
       ys.push_back(*bytes);
     }
@@ -49,7 +52,7 @@ Chart memory_chart(const ReportContext& context, const LengthGroup& group) {
     add(name, ChartSeries::Mark::crosses, ": does not fit", needed_by);
   }
   chart.x = log_axis("sequence length", Quantity::length, xs);
-  chart.y = log_axis("peak memory of tensors", Quantity::bytes, ys);
+  chart.y = log_axis("peak memory of tensors", Quantity::bytes, ys, Better::lower);
   return chart;
 }
 
@@ -100,15 +103,17 @@ Chart tensors_chart(const LengthGroup& group) {
       auto series = std::find_if(chart.series.begin(), chart.series.end(),
                                  [&](const ChartSeries& s) { return s.name == tensor.name; });
       if (series == chart.series.end())
-        series = chart.series.insert(
-            series, {.name = tensor.name, .colour = static_cast<int>(chart.series.size())});
+        series = chart.series.insert(series, {.name = tensor.name,
+                                              .colour = static_cast<int>(chart.series.size()),
+                                              .palette = ChartSeries::Palette::tensors});
       const auto bytes = static_cast<double>(tensor.bytes.count);
-      series->points.push_back({category, bytes, quantity_text(Quantity::bytes, bytes)});
+      series->points.push_back(
+          {category, bytes, fmt::format("{} of {}", quantity_text(Quantity::bytes, bytes), name)});
       total += bytes;
     }
     totals.push_back(total);
   }
-  chart.y = linear_axis("bytes in the worst moment", Quantity::bytes, totals);
+  chart.y = linear_axis("memory in the worst moment", Quantity::bytes, totals, Better::lower);
   return chart;
 }
 
@@ -143,14 +148,14 @@ std::vector<Frontier> frontiers(const LengthStudy& study) {
 }
 
 Chart frontier_chart(const LengthGroup& group, const std::vector<Frontier>& all) {
-  Chart chart{.kind = Chart::Kind::bars,
+  Chart chart{.kind = Chart::Kind::dots,
               .id = "oom-frontier",
               .title = "How far memory goes",
               .description =
                   "The longest sequence that fitted and the shortest that did not, by "
                   "implementation; the axis is logarithmic."};
-  ChartSeries fits{.name = "fits up to", .colour = 2},
-      fails{.name = "does not fit at", .colour = 5};
+  ChartSeries fits{.name = "fits up to", .colour = -1},
+      fails{.name = "does not fit at", .mark = ChartSeries::Mark::crosses, .colour = -1};
   std::vector<double> values;
   for (const Frontier& frontier : all) {
     if (frontier.group != &group) continue;
@@ -166,9 +171,7 @@ Chart frontier_chart(const LengthGroup& group, const std::vector<Frontier>& all)
   }
   if (fails.points.empty()) return chart;  // nothing ended: the other charts say it all
   chart.series = {std::move(fits), std::move(fails)};
-  chart.y = log_axis("sequence length", Quantity::length, values);
-  // A bar needs a beginning: half of the shortest length.
-  chart.y.min = *std::min_element(values.begin(), values.end()) / 2;
+  chart.y = log_axis("sequence length", Quantity::length, values, Better::higher);
   return chart;
 }
 
@@ -198,20 +201,80 @@ ReportTable frontier_table(const std::vector<Frontier>& all) {
   return table;
 }
 
+// "scores 64.0 MiB and probabilities 64.0 MiB": the largest of them.
+std::string largest_words(std::vector<MemoryItem> tensors) {
+  std::ranges::stable_sort(tensors, std::ranges::greater(),
+                           [](const MemoryItem& tensor) { return tensor.bytes.count; });
+  std::string text;
+  for (size_t i = 0; i < std::min<size_t>(2, tensors.size()); ++i)
+    text += fmt::format("{}{} ({})", i == 0 ? "" : " and ", tensors[i].name,
+                        to_string(tensors[i].bytes));
+  return text;
+}
+
+// Where memory ends, which tensors take it, and who still runs there; where it does not end, who
+// needs the least at the longest length.
+std::string memory_answer(const LengthStudy& study, const std::vector<Frontier>& all) {
+  const Frontier* first = nullptr;
+  for (const Frontier& frontier : all)
+    if (frontier.fails && (!first || frontier.fails_length < first->fails_length))
+      first = &frontier;
+  const LengthGroup& group = first ? *first->group : study.groups.front();
+  const int64_t length = first ? first->fails_length : group.rows.back().seq_len;
+  std::string text;
+  const Record* told = first ? first->fails : nullptr;
+  if (first) {
+    text = fmt::format("{} does not fit at {}", first->implementation, place_of(group, length));
+    if (const auto bytes = needed_by(*told))
+      text += fmt::format(": it would need {}", quantity_text(Quantity::bytes, *bytes));
+  }
+  const Record* leanest = nullptr;
+  for (const std::string& name : group.implementations) {
+    const Record* record = group.find(name, length);
+    if (!record || !peak_of(*record)) continue;
+    if (!leanest || *peak_of(*record) < *peak_of(*leanest)) leanest = record;
+    if (!told || *peak_of(*record) > peak_of(*told).value_or(0))
+      if (!first) told = record;
+  }
+  if (!told) return {};
+  if (!first)
+    text = fmt::format("All sizes fit. At {} {} needs most, {}", place_of(group, length),
+                       shown(told->implementation, 40),
+                       quantity_text(Quantity::bytes, *peak_of(*told)));
+  const auto& quadratic = told->memory.predicted_quadratic;
+  const auto& predicted = told->memory.predicted_peak;
+  if (quadratic && predicted && predicted->count > 0)
+    text += fmt::format(
+        ", {:.0f} % of it in tensors of S x S elements",
+        100 * static_cast<double>(quadratic->count) / static_cast<double>(predicted->count));
+  if (const std::string tensors = largest_words(tensors_at_peak(*told)); !tensors.empty())
+    text += fmt::format(", the largest: {}", tensors);
+  if (leanest && leanest != told)
+    text += fmt::format("; {} runs there in {}", shown(leanest->implementation, 40),
+                        quantity_text(Quantity::bytes, *peak_of(*leanest)));
+  return text + ".";
+}
+
 }  // namespace
 
 ReportSection attention_memory_section(const ReportContext& context) {
-  ReportSection section{.id = "memory", .title = "Attention: memory"};
+  ReportSection section{.id = "memory",
+                        .title = "Attention: memory",
+                        .question = "Where does memory end, and which tensor takes it?"};
   const LengthStudy study = length_study(context, "attention");
   const std::vector<Frontier> all = frontiers(study);
   for (const LengthGroup& group : study.groups) {
     if (section.views.size() == kMostViews) break;  // the section on time says so
-    ReportView view{.name = group.name};
+    ReportView view{.name = group.name, .pictures = 2};
     for (Chart& chart : std::vector{memory_chart(context, group), tensors_chart(group),
                                     frontier_chart(group, all)})
       if (!chart.series.empty()) view.charts.push_back(std::move(chart));
     if (!view.charts.empty()) section.views.push_back(std::move(view));
   }
+  if (section.views.empty()) return section;
+  section.answer = memory_answer(study, all);
+  section.certainty = {.level = Certainty::Level::measured,
+                       .why = "Peaks by the ledger; tensors, and what does not fit, by the graph."};
   const bool ended = std::any_of(
       all.begin(), all.end(), [](const Frontier& frontier) { return frontier.fails != nullptr; });
   if (ended) section.tables.push_back(frontier_table(all));

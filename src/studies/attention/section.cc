@@ -5,21 +5,15 @@
 #include <cmath>
 #include <set>
 
-#include "measure/statistics.h"
 #include "report/page/axis.h"
+#include "report/page/points.h"
+#include "report/page/winners.h"
 #include "report/record_cells.h"
 #include "studies/attention/tables.h"
 #include "studies/kernel/tables.h"
 
 namespace ridgeline {
 namespace {
-
-std::string with_interval(double median, const Statistics& statistics) {
-  const double half_width = relative_half_width(statistics);
-  std::string text = quantity_text(Quantity::milliseconds, median);
-  if (std::isfinite(half_width)) text += fmt::format(" +-{:.1f} %", 100 * half_width);
-  return text;
-}
 
 Chart latency_chart(const ReportContext& context, const LengthGroup& group, const char* phase) {
   Chart chart{.id = fmt::format("latency-{}", phase),
@@ -33,19 +27,19 @@ Chart latency_chart(const ReportContext& context, const LengthGroup& group, cons
     ChartSeries series{.name = name};
     for (const LengthRow& row : group.rows) {
       if (row.implementation != name) continue;
-      const auto median = median_of(*row.record, phase);
-      if (!median || *median <= 0) continue;
+      auto point = timed_point(static_cast<double>(row.seq_len), *row.record, phase);
+      if (!point) continue;
+      point->text = fmt::format("S {}, {}", row.seq_len, point->text);
       series.colour = context.colour(row.record->implementation);
-      const auto x = static_cast<double>(row.seq_len);
-      series.points.push_back(
-          {x, *median, with_interval(*median, row.record->find_series(phase)->statistics)});
-      xs.push_back(x);
-      ys.push_back(*median);
+      series.implementation = shown(row.record->implementation, 60);
+      xs.push_back(point->x);
+      ys.push_back(point->y);
+      series.points.push_back(std::move(*point));
     }
     if (!series.points.empty()) chart.series.push_back(std::move(series));
   }
   chart.x = log_axis("sequence length", Quantity::length, xs);
-  chart.y = log_axis("median time", Quantity::milliseconds, ys);
+  chart.y = log_axis("median time", Quantity::milliseconds, ys, Better::lower);
   return chart;
 }
 
@@ -75,18 +69,17 @@ Chart speedup_chart(const ReportContext& context, const LengthGroup& group, cons
       const Record* before = group.find(base, lengths[i]);
       const Record* after = group.find(name, lengths[i]);
       if (before == nullptr || after == nullptr) continue;
-      const double before_ms = median_of(*before, phase).value_or(0);
-      const double after_ms = median_of(*after, phase).value_or(0);
-      if (before_ms <= 0 || after_ms <= 0) continue;
-      const double speedup = before_ms / after_ms;
+      auto point = speedup_point(static_cast<double>(i), *before, *after, phase);
+      if (!point) continue;
       series.colour = context.colour(after->implementation);
-      series.points.push_back(
-          {static_cast<double>(i), speedup, quantity_text(Quantity::ratio, speedup)});
-      values.push_back(speedup);
+      series.implementation = shown(after->implementation, 60);
+      values.push_back(point->has_interval() ? point->high : point->y);
+      series.points.push_back(std::move(*point));
     }
     if (!series.points.empty()) chart.series.push_back(std::move(series));
   }
-  chart.y = linear_axis(fmt::format("times as fast as {}", base), Quantity::ratio, values);
+  chart.y = linear_axis(fmt::format("times as fast as {}", base), Quantity::ratio, values,
+                        Better::higher);
   return chart;
 }
 
@@ -110,11 +103,17 @@ void add_views(const ReportContext& context, const LengthStudy& study, ReportSec
   }
 }
 
-ReportSection time_section(const ReportContext& context, const char* study_name,
-                           const char* title) {
-  ReportSection section{.id = study_name, .title = title};
+ReportSection time_section(const ReportContext& context, const char* study_name, const char* title,
+                           const char* question) {
+  ReportSection section{.id = study_name, .title = title, .question = question};
   const LengthStudy study = length_study(context, study_name);
   add_views(context, study, section);
+  FastestAnswer answer = fastest_answer(context, study);
+  section.answer = std::move(answer.text);
+  section.certainty = std::move(answer.certainty);
+  if (can_be_compared(study))
+    if (ReportTable table = fastest_table(context, study); !table.rows.empty())
+      section.tables.push_back(std::move(table));
   if (!section.views.empty() && !study.shared.empty())
     section.sentences.insert(
         section.sentences.begin(),
@@ -132,7 +131,8 @@ ReportSection time_section(const ReportContext& context, const char* study_name,
 }  // namespace
 
 ReportSection attention_time_section(const ReportContext& context) {
-  ReportSection section = time_section(context, "attention", "Attention: time");
+  ReportSection section = time_section(context, "attention", "Attention: time",
+                                       "Which attention is the fastest at which length?");
   // Its sentences are about each implementation by itself.
   if (section.empty() || context.colours.size() > kMostImplementations) return section;
   for (const std::string& sentence : explain_attention(context.input.records, *context.verdicts))
@@ -141,7 +141,8 @@ ReportSection attention_time_section(const ReportContext& context) {
 }
 
 ReportSection kernel_section(const ReportContext& context) {
-  ReportSection section = time_section(context, "kernel", "Attention kernels");
+  ReportSection section = time_section(context, "kernel", "Attention kernels",
+                                       "Which attention kernel by itself is the fastest?");
   for (ReportView& view : section.views)
     for (Chart& chart : view.charts) chart.id = "kernel-" + chart.id;
   if (!section.empty())

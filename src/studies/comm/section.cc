@@ -4,6 +4,7 @@
 #include <map>
 
 #include "report/page/axis.h"
+#include "report/page/points.h"
 #include "report/record_cells.h"
 #include "studies/comm/tables.h"
 
@@ -17,13 +18,15 @@ struct CommAxis {
   const char* what;  // in the description
   const char* label;
   Quantity quantity;
+  Better better;
   std::optional<double> (*of)(const Record& record);
 };
 constexpr CommAxis kCommAxes[] = {
     {"comm-time", "Time of collectives", "Median time of the slowest rank", "time",
-     Quantity::milliseconds, [](const Record& record) { return median_of(record, kCommPhase); }},
+     Quantity::milliseconds, Better::lower,
+     [](const Record& record) { return median_of(record, kCommPhase); }},
     {"comm-bandwidth", "Bus bandwidth of collectives", "Bus bandwidth, as nccl-tests counts it",
-     "bus bandwidth", Quantity::bytes_per_s,
+     "bus bandwidth", Quantity::bytes_per_s, Better::higher,
      [](const Record& record) -> std::optional<double> {
        const auto rate = metric_of(record, kCommPhase, "busbw_gb_per_s");
        return rate ? std::optional(1e9 * *rate) : std::nullopt;
@@ -42,14 +45,20 @@ Chart comm_chart(const ReportContext& context, const std::vector<const Record*>&
   std::vector<double> xs, ys;
   for (const Record* record : rows) {
     const auto bytes = positive_at(record->workload, "bytes");
-    const auto value = axis.of(*record);
-    if (!bytes || !value || !(*value > 0)) continue;
+    const auto value = axis.of(*record), median = median_of(*record, kCommPhase);
+    if (!bytes || !value || !(*value > 0) || !median) continue;
+    // A rate falls as the time rises.
+    const bool is_rate = axis.better == Better::higher;
+    auto point = timed_point(static_cast<double>(*bytes), *record, kCommPhase, axis.quantity,
+                             [&](double ms) { return is_rate ? *value * *median / ms : ms; });
+    if (!point) continue;
+    point->text = fmt::format("{}, {}", quantity_text(Quantity::bytes, point->x), point->text);
     ChartSeries& series = by_name[shown(record->implementation, 40)];
     series.colour = context.colour(record->implementation);
-    series.points.push_back(
-        {static_cast<double>(*bytes), *value, quantity_text(axis.quantity, *value)});
-    xs.push_back(static_cast<double>(*bytes));
-    ys.push_back(*value);
+    series.implementation = shown(record->implementation, 60);
+    xs.push_back(point->x);
+    ys.push_back(point->y);
+    series.points.push_back(std::move(*point));
   }
   for (auto& [name, series] : by_name) {
     if (chart.series.size() == kMostImplementations) break;
@@ -59,14 +68,37 @@ Chart comm_chart(const ReportContext& context, const std::vector<const Record*>&
     chart.series.push_back(std::move(series));
   }
   chart.x = log_axis("bytes of a rank's buffer", Quantity::bytes, xs);
-  chart.y = log_axis(axis.label, axis.quantity, ys);
+  chart.y = log_axis(axis.label, axis.quantity, ys, axis.better);
   return chart;
+}
+
+// The largest buffer of a setting, by the backend that is quickest there.
+std::string collective_words(const std::string& setting, const std::vector<const Record*>& rows) {
+  const Record* told = nullptr;
+  for (const Record* record : rows) {
+    const auto ms = median_of(*record, kCommPhase);
+    const auto bytes = positive_at(record->workload, "bytes");
+    if (!ms || !bytes) continue;
+    const int64_t known = told ? positive_at(told->workload, "bytes").value_or(0) : 0;
+    if (*bytes > known || (*bytes == known && *ms < *median_of(*told, kCommPhase))) told = record;
+  }
+  if (!told) return {};
+  const auto rate = metric_of(*told, kCommPhase, "busbw_gb_per_s");
+  return fmt::format(
+      "{} of {} by {} takes {}{}.", setting,
+      quantity_text(Quantity::bytes,
+                    static_cast<double>(positive_at(told->workload, "bytes").value_or(0))),
+      shown(told->implementation, 40),
+      quantity_text(Quantity::milliseconds, *median_of(*told, kCommPhase)),
+      rate ? fmt::format(", a bus bandwidth of {:.3g} GB/s", *rate) : "");
 }
 
 }  // namespace
 
 ReportSection comm_section(const ReportContext& context) {
-  ReportSection section{.id = "comm", .title = "Collectives"};
+  ReportSection section{.id = "comm",
+                        .title = "Collectives",
+                        .question = "How long do collectives take between ranks?"};
   std::map<std::string, std::vector<const Record*>> views;
   for (const Record* record : context.rows)
     if (record->study == "comm")
@@ -79,7 +111,13 @@ ReportSection comm_section(const ReportContext& context) {
     for (const CommAxis& axis : kCommAxes)
       if (Chart chart = comm_chart(context, rows, axis); !chart.series.empty())
         view.charts.push_back(std::move(chart));
-    if (!view.charts.empty()) section.views.push_back(std::move(view));
+    if (view.charts.empty()) continue;
+    if (section.views.empty()) {
+      section.answer = collective_words(name, rows);
+      section.certainty.why =
+          "The median of the slowest rank; results were compared with exact sums.";
+    }
+    section.views.push_back(std::move(view));
   }
   if (!section.empty())
     for (const std::string& note : comm_notes(context.input.records, *context.verdicts))

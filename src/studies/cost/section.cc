@@ -79,17 +79,49 @@ Chart paper_chart(const std::string& dtype, PaperRoofs& roofs) {
                              quantity_text(Quantity::flops_per_s, roof.flops_per_s),
                              roof.bytes_per_s / 1e9),
          .colour = static_cast<int>(i),
-         .points = std::move(roof.points)});
+         .points = std::move(roof.points),
+         .palette = ChartSeries::Palette::tensors});
   }
   chart.x = log_axis("arithmetic intensity, FLOP per byte", Quantity::intensity, xs);
-  chart.y = log_axis("speed at most", Quantity::flops_per_s, ys);
+  chart.y = log_axis("speed at most", Quantity::flops_per_s, ys, Better::higher);
   return chart;
+}
+
+// Of the first work: the device on which it could be done in the least time, and the one on which
+// in the most.
+std::string least_words(const std::vector<Record>& rows) {
+  const Record *quickest = nullptr, *slowest = nullptr;
+  const auto least = [](const Record& record) {
+    return record.metrics ? number_in(*record.metrics, "least_ms") : std::nullopt;
+  };
+  std::string work;
+  for (const Record& record : rows) {
+    const auto ms = least(record);
+    if (record.status != Status::ok || !ms || !(*ms > 0)) continue;
+    const std::string of =
+        fmt::format("{} in {}", work_name(record), text_at(record.workload, "dtype"));
+    if (work.empty()) work = of;
+    if (of != work) continue;
+    if (!quickest || *ms < *least(*quickest)) quickest = &record;
+    if (!slowest || *ms > *least(*slowest)) slowest = &record;
+  }
+  if (!quickest) return {};
+  const auto told = [&](const Record& record) {
+    return fmt::format(
+        "at least {} on {}, bounded by {}", quantity_text(Quantity::milliseconds, *least(record)),
+        shown(ceilings_name(record), 60), shown(text_of(*record.metrics, "bound"), 20));
+  };
+  std::string text = fmt::format("{} takes {}", shown(work, 100), told(*quickest));
+  if (slowest != quickest) text += fmt::format(", and {}", told(*slowest));
+  return text + ".";
 }
 
 }  // namespace
 
 ReportSection cost_section(const ReportContext& context) {
-  ReportSection section{.id = "cost", .title = "Costs, and the roofs of other machines"};
+  ReportSection section{.id = "cost",
+                        .title = "Other machines",
+                        .question = "What would the same work cost on other machines?"};
   std::vector<Record> rows;
   std::vector<std::string> dtypes;
   std::map<std::string, PaperRoofs> views;
@@ -105,6 +137,9 @@ ReportSection cost_section(const ReportContext& context) {
   for (const std::string& dtype : dtypes)
     if (section.views.size() < kMostViews && !views[dtype].intensities.empty())
       section.views.push_back({.name = dtype, .charts = {paper_chart(dtype, views[dtype])}});
+  section.answer = least_words(rows);
+  section.certainty = {.level = Certainty::Level::counted,
+                       .why = "Counted FLOPs and bytes below data sheets; nothing was run there."};
   for (const std::string& note : cost_notes(rows)) section.sentences.push_back(shown(note, 1000));
   for (const Table& table : {cost_counts(rows), cost_times(rows)})
     section.tables.push_back(as_report_table(table));

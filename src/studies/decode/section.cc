@@ -6,6 +6,7 @@
 
 #include "measure/record_values.h"
 #include "report/page/axis.h"
+#include "report/page/points.h"
 #include "report/record_cells.h"
 #include "studies/decode/tables.h"
 
@@ -15,7 +16,8 @@ namespace {
 struct LayerDot {
   const Record* record = nullptr;
   double intensity = 0, flops_per_s = 0;
-  std::optional<double> ridge = {}, attainable = {};  // FLOP/byte; FLOP/s
+  double low = ChartPoint::kNone, high = ChartPoint::kNone;  // the interval of the samples, FLOP/s
+  std::optional<double> ridge = {}, attainable = {};         // FLOP/byte; FLOP/s
 };
 
 // Prefill with and without a cache is the same but for what it stores.
@@ -28,7 +30,14 @@ std::optional<LayerDot> dot_of(const Record& record) {
   const auto intensity = metric_of(record, "forward", "intensity");
   if (!record.cost || !ms || !(*ms > 0) || !intensity || !(*intensity > 0)) return std::nullopt;
   const double flops = 2 * static_cast<double>(record.cost->forward.macs);
-  LayerDot dot{.record = &record, .intensity = *intensity, .flops_per_s = flops / *ms * 1e3};
+  const auto point = timed_point(*intensity, record, "forward", Quantity::flops_per_s,
+                                 [&](double of_ms) { return flops / of_ms * 1e3; });
+  if (!point) return std::nullopt;
+  LayerDot dot{.record = &record,
+               .intensity = *intensity,
+               .flops_per_s = point->y,
+               .low = point->low,
+               .high = point->high};
   const auto least = metric_of(record, "forward", "predicted_ms");
   if (least && *least > 0) dot.attainable = flops / *least * 1e3;
   dot.ridge = metric_of(record, "forward", "ridge");
@@ -90,7 +99,8 @@ Chart layer_chart(const std::vector<LayerDot>& dots) {
     series.mark = text_at(work, "phase") == "prefill" ? ChartSeries::Mark::rings
                   : text_at(work, "cache") == "on"    ? ChartSeries::Mark::points
                                                       : ChartSeries::Mark::crosses;
-    series.points.push_back({dot.intensity, dot.flops_per_s, dot_text(dot)});
+    series.palette = ChartSeries::Palette::tensors;
+    series.points.push_back({dot.intensity, dot.flops_per_s, dot_text(dot), dot.low, dot.high});
     xs.push_back(dot.intensity);
     ys.push_back(dot.flops_per_s);
   }
@@ -106,7 +116,7 @@ Chart layer_chart(const std::vector<LayerDot>& dots) {
     chart.series.push_back(std::move(*roof));
   }
   chart.x = log_axis("arithmetic intensity, FLOP per byte", Quantity::intensity, xs);
-  chart.y = log_axis("speed", Quantity::flops_per_s, ys);
+  chart.y = log_axis("speed", Quantity::flops_per_s, ys, Better::higher);
   return chart;
 }
 
@@ -131,16 +141,15 @@ ReportSection layer_section(const ReportContext& context) {
         .push_back(*dot);
   }
   if (rows.empty()) return section;
-  section.lead.emplace_back(
-      "What bounds the layer of a decoder: while it takes a prompt in, and while it adds one token "
-      "behind a cache?");
+  section.question = "What bounds a decoder layer in prefill, and what in decode?";
   if (const std::string answer = layer_bounds(rows); !answer.empty())
-    section.lead.push_back(shown(answer + ".", 1000));
+    section.answer = shown(answer + ".", 1000);
+  section.certainty.why = "FLOPs and bytes are counted, times are medians of this machine.";
   for (const auto& [name, dots] : views) {
     if (section.views.size() == kMostViews) break;
     section.views.push_back({.name = name, .charts = {layer_chart(dots)}});
   }
-  section.folds_tables = true;
+  for (const std::string& note : layer_notes(rows)) section.sentences.push_back(shown(note, 1000));
   section.tables.push_back(as_report_table(layer_summary(rows)));
   return section;
 }

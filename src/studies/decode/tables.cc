@@ -268,11 +268,16 @@ Table layer_summary(std::span<const Record> records) {
 }
 
 std::string layer_bounds(std::span<const Record> records) {
-  std::vector<std::string> notes;
-  for (const LayerGroup& group : layer_groups(layer_rows(records))) {
-    explain_bounds(group, notes);
-    if (!notes.empty()) return notes.front();
-  }
+  for (const LayerGroup& group : layer_groups(layer_rows(records)))
+    for (const double prompt : group.values("prompt_length"))
+      for (const double batch : group.values("batch_size")) {
+        const Record* prefill = group.find({"layer", "prefill", "on", prompt, batch});
+        const Record* decode = group.find({"layer", "decode", "on", prompt, batch});
+        if (prefill && decode)
+          return fmt::format("prefill {}; decode {} ({}, prompt {:.0f}, batch {:.0f})",
+                             against_ridge(*prefill), against_ridge(*decode), group.name, prompt,
+                             batch);
+      }
   return {};
 }
 

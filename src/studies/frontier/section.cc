@@ -17,10 +17,29 @@ std::optional<double> metric_at(const Record& record, const char* name) {
   return value ? std::optional(static_cast<double>(*value)) : std::nullopt;
 }
 
+// "naive up to S 4096, flash up to S 65536 at batch 8", of the batch that the first row has.
+std::string longest_words(const ReportContext& context) {
+  std::string batch, text;
+  size_t told = 0;
+  for (const Record* record : context.rows) {
+    const auto fits = metric_at(*record, "seq_len");
+    if (record->study != "frontier" || !fits || told == kMostImplementations) continue;
+    const std::string of = text_at(record->workload, "batch_size");
+    if (batch.empty()) batch = of;
+    if (of != batch) continue;
+    text += fmt::format("{}{} up to S {:.0f}", text.empty() ? "" : ", ",
+                        shown(record->implementation, 40), *fits);
+    ++told;
+  }
+  return fmt::format("At batch {}: {}.", batch, text);
+}
+
 }  // namespace
 
 ReportSection frontier_section(const ReportContext& context) {
-  ReportSection section{.id = "frontier", .title = "How long a sequence fits"};
+  ReportSection section{.id = "frontier",
+                        .title = "How long a sequence fits",
+                        .question = "How long a sequence fits into the memory?"};
   std::map<std::string, Chart> charts;
   std::map<std::string, std::vector<double>> lengths;
   for (const Record* record : context.rows) {
@@ -32,14 +51,15 @@ ReportSection frontier_section(const ReportContext& context) {
                     text_at(record->workload, "causal") == "True" ? ", causal" : "");
     Chart& chart = charts[view];
     if (chart.series.empty())
-      chart = {.kind = Chart::Kind::bars,
+      chart = {.kind = Chart::Kind::dots,
                .id = "frontier",
                .title = "The longest sequence that fits",
                .description =
                    "The longest sequence that ran and the shortest that did not fit, as "
                    "probed, by implementation and batch; the axis is logarithmic.",
-               .series = {{.name = "fits up to", .colour = 2},
-                          {.name = "does not fit at", .colour = 5}}};
+               .series = {
+                   {.name = "fits up to", .colour = -1},
+                   {.name = "does not fit at", .mark = ChartSeries::Mark::crosses, .colour = -1}}};
     constexpr size_t kMostBars = 40;
     if (chart.categories.size() == kMostBars) continue;
     const auto category = static_cast<double>(chart.categories.size());
@@ -54,9 +74,13 @@ ReportSection frontier_section(const ReportContext& context) {
   }
   for (auto& [view, chart] : charts) {
     if (section.views.size() == kMostViews) break;
-    chart.y = log_axis("sequence length", Quantity::length, lengths[view]);
-    chart.y.min = *std::min_element(lengths[view].begin(), lengths[view].end()) / 2;
+    chart.y = log_axis("sequence length", Quantity::length, lengths[view], Better::higher);
     section.views.push_back({.name = view, .charts = {std::move(chart)}});
+  }
+  if (!section.views.empty()) {
+    section.answer = longest_words(context);
+    section.certainty = {.level = Certainty::Level::measured,
+                         .why = "Probed: the longest that ran, and the shortest that did not fit."};
   }
   if (!section.empty())
     for (const std::string& note : frontier_notes(context.input.records))

@@ -5,6 +5,8 @@
 #include <map>
 
 #include "report/page/axis.h"
+#include "report/page/points.h"
+#include "report/page/winners.h"
 #include "studies/gemm/tables.h"
 
 namespace ridgeline {
@@ -30,13 +32,14 @@ struct GemmAxis {
   const char* what;  // in the description
   const char* label;
   Quantity quantity;
+  Better better;
   double (*of)(double ms, double flops);
 };
 constexpr GemmAxis kGemmAxes[] = {
-    {"gemm-latency", "Latency of matrix products", "Median time", "latency", Quantity::milliseconds,
-     [](double ms, double) { return ms; }},
+    {"gemm-latency", "Latency of matrix products", "Median time", "median time",
+     Quantity::milliseconds, Better::lower, [](double ms, double) { return ms; }},
     {"gemm-speed", "Speed of matrix products", "FLOP/s", "speed", Quantity::flops_per_s,
-     [](double ms, double flops) { return flops / ms * 1e3; }},
+     Better::higher, [](double ms, double flops) { return flops / ms * 1e3; }},
 };
 
 Chart gemm_chart(const ReportContext& context, const std::vector<const Record*>& rows,
@@ -51,14 +54,18 @@ Chart gemm_chart(const ReportContext& context, const std::vector<const Record*>&
   std::vector<double> xs, ys;
   for (const Record* record : rows) {
     const auto edge = gemm_edge(*record);
-    const auto ms = median_of(*record, "forward");
-    if (!edge || !ms || *ms <= 0 || !record->cost || record->cost->forward.flops <= 0) continue;
-    const double value = axis.of(*ms, static_cast<double>(record->cost->forward.flops));
+    if (!edge || !record->cost || record->cost->forward.flops <= 0) continue;
+    const auto flops = static_cast<double>(record->cost->forward.flops);
+    auto point = timed_point(*edge, *record, "forward", axis.quantity,
+                             [&](double ms) { return axis.of(ms, flops); });
+    if (!point) continue;
+    point->text = fmt::format("n {:.0f}, {}", *edge, point->text);
     ChartSeries& series = by_name[shown(record->implementation, 40)];
     series.colour = context.colour(record->implementation);
-    series.points.push_back({*edge, value, quantity_text(axis.quantity, value)});
-    xs.push_back(*edge);
-    ys.push_back(value);
+    series.implementation = shown(record->implementation, 60);
+    xs.push_back(point->x);
+    ys.push_back(point->y);
+    series.points.push_back(std::move(*point));
   }
   for (auto& [name, series] : by_name) {
     if (chart.series.size() == kMostImplementations) break;
@@ -67,15 +74,57 @@ Chart gemm_chart(const ReportContext& context, const std::vector<const Record*>&
                      [](const ChartPoint& a, const ChartPoint& b) { return a.x < b.x; });
     chart.series.push_back(std::move(series));
   }
-  chart.x = log_axis("size", Quantity::length, xs);
-  chart.y = log_axis(axis.label, axis.quantity, ys);
+  chart.x = log_axis("size n", Quantity::length, xs);
+  chart.y = log_axis(axis.label, axis.quantity, ys, axis.better);
   return chart;
+}
+
+// The best of a setting at its largest size, and how the engine sees it beside the library.
+void answer_products(const ReportContext& context, const std::string& setting,
+                     const std::vector<const Record*>& rows, ReportSection& section) {
+  const auto flops = [](const Record& record) {
+    return record.cost ? static_cast<double>(record.cost->forward.flops) : 0;
+  };
+  double most = 0;
+  for (const Record* record : rows)
+    if (median_of(*record, "forward")) most = std::max(most, flops(*record));
+  const Record *best = nullptr, *library = nullptr;
+  for (const Record* record : rows) {
+    const auto ms = median_of(*record, "forward");
+    if (!ms || flops(*record) != most || !(*ms > 0)) continue;
+    if (record->implementation == "library")
+      library = record;
+    else if (!best || *ms < *median_of(*best, "forward"))
+      best = record;
+  }
+  if (!best || !(most > 0)) return;
+  const double ms = *median_of(*best, "forward");
+  section.answer = fmt::format("{} is the fastest of our own at n {:.0f} ({}): {}",
+                               shown(best->implementation, 40), gemm_edge(*best).value_or(0),
+                               setting, quantity_text(Quantity::flops_per_s, most / ms * 1e3));
+  if (!library) {
+    section.answer += ".";
+    return;
+  }
+  const Judgement& judgement = context.verdicts->between(*library, *best, "forward");
+  const double ratio = *median_of(*library, "forward") / ms;
+  const std::string beside =
+      fmt::format("{} {} the library", times_as_fast(ratio), ratio < 1 ? "than" : "as");
+  section.answer += judgement.verdict == Verdict::unclear
+                        ? fmt::format(", by the medians {}.", beside)
+                    : judgement.verdict == Verdict::same ? std::string(", as fast as the library.")
+                                                         : fmt::format(", {}.", beside);
+  Reasons reasons;
+  if (judgement.verdict == Verdict::unclear) reasons.add(judgement.reason);
+  section.certainty = certainty_of(1, judgement.verdict == Verdict::unclear ? 1 : 0, reasons);
 }
 
 }  // namespace
 
 ReportSection gemm_section(const ReportContext& context) {
-  ReportSection section{.id = "gemm", .title = "Matrix products"};
+  ReportSection section{.id = "gemm",
+                        .title = "Matrix products",
+                        .question = "How fast are matrix products, beside a library's?"};
   std::map<std::string, std::vector<const Record*>> views;
   for (const Record* record : context.rows)
     if (record->study == "gemm")
@@ -89,7 +138,11 @@ ReportSection gemm_section(const ReportContext& context) {
     for (const GemmAxis& axis : kGemmAxes)
       if (Chart chart = gemm_chart(context, rows, axis); !chart.series.empty())
         view.charts.push_back(std::move(chart));
-    if (!view.charts.empty()) section.views.push_back(std::move(view));
+    if (view.charts.empty()) continue;
+    // Speed says more than time: it is the picture.
+    std::ranges::reverse(view.charts);
+    if (section.views.empty()) answer_products(context, name, rows, section);
+    section.views.push_back(std::move(view));
   }
   if (!section.empty())
     for (const std::string& note : gemm_notes(context.input.records, *context.verdicts))

@@ -7,6 +7,7 @@
 
 #include "measure/record_values.h"
 #include "report/page/axis.h"
+#include "report/page/points.h"
 #include "studies/generate/tables.h"
 
 namespace ridgeline {
@@ -14,7 +15,8 @@ namespace {
 
 struct BatchPoint {
   double batch = 0, tokens_per_s = 0;
-  std::optional<double> roof = {};  // tokens per second
+  double low = ChartPoint::kNone, high = ChartPoint::kNone;  // the interval of the samples
+  std::optional<double> roof = {};                           // tokens per second
 
   std::optional<double> share() const {
     return roof ? std::optional(100 * tokens_per_s / *roof) : std::nullopt;
@@ -41,8 +43,15 @@ std::map<std::string, BatchView> batch_views(const std::vector<const Record*>& r
                     text_at(work, "dtype"), text_at(work, "prompt_tokens"), shown(device, 60));
     std::vector<BatchPoint>& points =
         views[name].by_implementation[shown(record->implementation, 40)];
-    points.push_back({static_cast<double>(positive_at(work, "batch_size").value_or(1)), *speed,
-                      metric_of(*record, "decode", "roof_tokens_per_s")});
+    const auto batch = static_cast<double>(positive_at(work, "batch_size").value_or(1));
+    const auto median = median_of(*record, "decode");
+    const auto timed = timed_point(batch, *record, "decode", Quantity::count,
+                                   [&](double ms) { return *speed * median.value_or(ms) / ms; });
+    points.push_back({.batch = batch,
+                      .tokens_per_s = *speed,
+                      .low = timed ? timed->low : ChartPoint::kNone,
+                      .high = timed ? timed->high : ChartPoint::kNone,
+                      .roof = metric_of(*record, "decode", "roof_tokens_per_s")});
     std::ranges::stable_sort(points, {}, &BatchPoint::batch);
   }
   return views;
@@ -85,13 +94,15 @@ Chart batch_chart(const ReportContext& context, const BatchView& view) {
   std::map<double, double> roof;
   for (const auto& [name, points] : view.by_implementation) {
     if (chart.series.size() == kMostImplementations) break;
-    ChartSeries series{.name = name, .colour = context.colour(name), .points = {}};
+    ChartSeries series{
+        .name = name, .colour = context.colour(name), .points = {}, .implementation = name};
     for (const BatchPoint& point : points) {
       series.points.push_back(
           {point.batch, point.tokens_per_s,
            fmt::format("{:.4g} tokens/s{}", point.tokens_per_s,
                        point.share() ? fmt::format(", {:.0f} % of the roofline", *point.share())
-                                     : std::string())});
+                                     : std::string()),
+           point.low, point.high});
       xs.push_back(point.batch);
       ys.push_back(point.tokens_per_s);
       if (point.roof) roof[point.batch] = std::max(roof[point.batch], *point.roof);
@@ -108,7 +119,7 @@ Chart batch_chart(const ReportContext& context, const BatchView& view) {
     chart.series.push_back(std::move(series));
   }
   chart.x = log_axis("texts side by side", Quantity::length, xs);
-  chart.y = log_axis("tokens per second", Quantity::count, ys);
+  chart.y = log_axis("tokens per second", Quantity::count, ys, Better::higher);
   return chart;
 }
 
@@ -124,15 +135,13 @@ ReportSection generate_section(const ReportContext& context) {
       found.push_back(record);
     }
   if (rows.empty()) return section;
-  section.lead.emplace_back(
-      "How many tokens per second does a Gemma-3 model decode, and what do more texts side by "
-      "side bring?");
+  section.question = "How many tokens per second does a Gemma-3 model decode?";
+  section.certainty.why = "Medians of the tokens of one run, below ceilings measured here.";
   for (const auto& [name, view] : batch_views(found)) {
     if (section.views.size() == kMostViews) break;
-    if (section.views.empty()) section.lead.push_back(answer(name, view));
+    if (section.views.empty()) section.answer = answer(name, view);
     section.views.push_back({.name = name, .charts = {batch_chart(context, view)}});
   }
-  section.folds_tables = true;
   section.tables.push_back(as_report_table(generate_summary(rows)));
   return section;
 }

@@ -60,6 +60,30 @@ Table numbers_of(const RecordedTimeline& timeline, const std::string& title) {
   return table;
 }
 
+// "scores" of "scores fp32[4, 32, 512, 512] of layers.3.attention.scores by matmul"; of a tensor
+// that has only a number, "matmul_12", the part of the model.
+std::string short_name(const std::string& tensor) {
+  const std::string name = tensor.substr(0, tensor.find(' '));
+  const size_t number = name.rfind('_'), scope = tensor.find(" of ");
+  const bool is_numbered = number != std::string::npos && number + 1 < name.size() &&
+                           std::all_of(name.begin() + static_cast<std::ptrdiff_t>(number) + 1,
+                                       name.end(), [](char c) { return c >= '0' && c <= '9'; });
+  if (!is_numbered || scope == std::string::npos) return shown(name, 24);
+  const size_t begin = scope + 4;
+  return shown(tensor.substr(begin, tensor.find(' ', begin) - begin), 28);
+}
+
+// The steps of the largest tensors have names on the stairs.
+int64_t named_from(const RecordedTimeline& timeline) {
+  constexpr size_t kNamed = 24;
+  std::vector<int64_t> sizes;
+  for (const RecordedTimeline::Point& point : timeline.points)
+    if (point.change.count > 0) sizes.push_back(point.change.count);
+  std::ranges::sort(sizes, std::ranges::greater());
+  if (sizes.empty()) return 1;
+  return std::max<int64_t>(1, sizes[std::min(kNamed, sizes.size()) - 1]);
+}
+
 Chart timeline_chart(const ReportContext& context, const Record& record,
                      const RecordedTimeline& timeline) {
   const std::string scenario = text_at(record.workload, "scenario");
@@ -67,32 +91,64 @@ Chart timeline_chart(const ReportContext& context, const Record& record,
               .title = fmt::format("Memory over {}",
                                    scenario == "forward" ? "forward, activations kept" : scenario),
               .description = "Live bytes after every allocation and release, in their order.",
-              .x = event_axis(timeline)};
+              .x = event_axis(timeline),
+              .zooms = true};
   ChartSeries predicted{.name = "predicted", .mark = ChartSeries::Mark::area, .colour = -1};
   ChartSeries measured{.name = "measured by the ledger",
                        .mark = ChartSeries::Mark::steps,
                        .colour = context.colour(record.implementation)};
   std::vector<double> levels;
+  const int64_t worth_naming = named_from(timeline);
   for (const RecordedTimeline::Point& point : timeline.points) {
     const auto x = static_cast<double>(point.event);
+    const std::string label =
+        point.change.count >= worth_naming ? short_name(point.tensor) : std::string();
     predicted.points.push_back(
         {x, number(point.predicted),
          timeline.is_measured ? level_text(point.predicted) : point_text(point)});
     if (timeline.is_measured) measured.points.push_back({x, number(point.live), point_text(point)});
+    (timeline.is_measured ? measured : predicted).points.back().label = label;
     levels.push_back(number(std::max(point.live, point.predicted)));
   }
   chart.series.push_back(std::move(predicted));
   if (timeline.is_measured) chart.series.push_back(std::move(measured));
-  chart.y = linear_axis("live bytes", Quantity::bytes, levels);
+  chart.y = linear_axis("live memory", Quantity::bytes, levels, Better::lower);
   chart.numbers = numbers_of(timeline, chart.title);
   return chart;
+}
+
+// Of the row with the highest peak: when it comes, and what takes most of it.
+std::string peak_words(const std::vector<Record>& rows) {
+  const Record* most = nullptr;
+  std::optional<RecordedTimeline> told;
+  for (const Record& record : rows) {
+    auto timeline = recorded_timeline(record);
+    if (timeline && (!told || timeline->peak > told->peak)) {
+      most = &record;
+      told = std::move(timeline);
+    }
+  }
+  if (!told) return {};
+  std::string text = fmt::format("{}: the peak of {} comes in {}", timeline_name(*most),
+                                 level_text(told->peak), told->at_peak.phase);
+  if (!told->held.empty()) {
+    const RecordedTimeline::Tensors& largest = told->held.front();
+    text += fmt::format("; its largest part, {}, is {}{}{}{}", level_text(largest.total()),
+                        largest.count > 1 ? fmt::format("{} times ", largest.count) : "",
+                        largest.name, largest.type.empty() ? "" : " " + largest.type,
+                        largest.scope.empty() ? "" : " of " + largest.scope);
+  }
+  return shown(text + ".", 400);
 }
 
 }  // namespace
 
 ReportSection timeline_section(const ReportContext& context) {
   constexpr size_t kMostTables = 8, kTop = 12, kMostAnswers = 12;
-  ReportSection section{.id = "memory-timeline", .title = "Memory over a step"};
+  ReportSection section{
+      .id = "memory-timeline",
+      .title = "Memory over a step",
+      .question = "Which tensors hold the memory of a step, and when is its peak?"};
   std::vector<Record> rows;
   std::map<std::string, size_t> places;
   for (const Record* record : context.rows) {
@@ -111,9 +167,15 @@ ReportSection timeline_section(const ReportContext& context) {
       section.views[place->second].charts.push_back(timeline_chart(context, *record, *timeline));
   }
   if (rows.empty()) return section;
-  section.sentences.push_back(
-      "Where does memory go while a step runs? Forward is that of training: it keeps what backward "
-      "needs. Point at a chart to see the tensor.");
+  // The largest scenario is the picture.
+  for (ReportView& view : section.views) std::ranges::reverse(view.charts);
+  section.sentences.push_back("Forward is that of training: it keeps what backward needs.");
+  section.answer = peak_words(rows);
+  section.certainty = {
+      .level = rows.front().memory.peak ? Certainty::Level::measured : Certainty::Level::counted,
+      .why = rows.front().memory.peak
+                 ? "By the ledger, byte by byte."
+                 : "Predicted from graph and plan; nothing was run."};
   for (const Record& record : rows) {
     std::string text = timeline_name(record) + ":";
     for (const std::string& answer : timeline_answers(record)) text += " " + answer;

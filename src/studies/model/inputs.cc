@@ -121,6 +121,24 @@ void ModelInputs::save_weights(const Executable& executable, const TransformerCo
       {{kHeadsKey, fmt::to_string(config.heads)}, {"steps", fmt::to_string(steps)}});
 }
 
+void ModelInputs::save_logits(const Executable& executable, const TransformerConfig& config,
+                              const std::filesystem::path& path) const {
+  const auto values_of = [&](const Parameter& tensor) {
+    if (tensor.name == "tokens") {
+      const std::vector<int32_t> tokens = ids(config, tensor.name);
+      return std::vector<float>(tokens.begin(), tokens.end());
+    }
+    const std::vector<double> logits = read_values(device_, executable.output(tensor.name));
+    return std::vector<float>(logits.begin(), logits.end());
+  };
+  const Shape tokens = {config.batch_size, config.context_length};
+  const Shape logits = {config.batch_size, config.context_length, config.vocabulary};
+  ridgeline::save_weights(path,
+                          std::vector<Parameter>{{.name = "tokens", .shape = tokens},
+                                                 {.name = "logits", .shape = logits}},
+                          values_of, {{kHeadsKey, fmt::to_string(config.heads)}});
+}
+
 void ModelInputs::fill(const Executable& executable, const TransformerConfig& config) {
   const std::vector<float> zeros(1 << 22);
   for (Value value : executable.graph().inputs())

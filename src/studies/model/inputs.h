@@ -53,6 +53,11 @@ class ModelInputs {
   void save_weights(const Executable& executable, const TransformerConfig& config, int64_t steps,
                     const std::filesystem::path& path) const;
 
+  // Writes `tokens` [batch, context] and the `logits` [batch, context, vocabulary] that the last
+  // forward made of them, all as fp32.
+  void save_logits(const Executable& executable, const TransformerConfig& config,
+                   const std::filesystem::path& path) const;
+
   // Random ids below the vocabulary, [batch * context]; `name` is "tokens" or "targets".
   std::vector<int32_t> ids(const TransformerConfig& config, const std::string& name) const;
 

@@ -306,6 +306,10 @@ void ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, 
     inputs_.save_weights(executable, config, step, options_.save_weights);
     metrics["saved_weights"] = options_.save_weights.string();
   }
+  if (scenario == Scenario::forward && !options_.save_logits.empty()) {
+    inputs_.save_logits(executable, config, options_.save_logits);
+    metrics["saved_logits"] = options_.save_logits.string();
+  }
   if (scales_loss && scenario == Scenario::full_step) {
     metrics["loss_scale"] = loss_scale.scale;
     metrics["skipped_steps"] = loss_scale.skipped_steps;

@@ -28,6 +28,8 @@ struct ModelStudyOptions {
   std::filesystem::path weights = {};  // see ModelInputOptions
   // Where the parameters go after the last timed full step; empty: nowhere.
   std::filesystem::path save_weights = {};
+  // Where tokens and logits of the forward scenario go; empty: nowhere.
+  std::filesystem::path save_logits = {};
   uint64_t seed = 42;
   bool verify = true;
   Json settings = Json::object();  // what else identifies a row, such as how kernels were tuned

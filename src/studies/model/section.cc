@@ -1,4 +1,4 @@
-// Whole transformers: step times, speedups and memory by model.
+// Whole transformers: the ladder, step times of all scenarios, and memory by model.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +7,9 @@
 #include <set>
 
 #include "report/page/axis.h"
+#include "report/page/points.h"
+#include "report/page/winners.h"
+#include "studies/model/ladder_section.h"
 #include "studies/model/tables.h"
 
 namespace ridgeline {
@@ -57,42 +60,84 @@ std::vector<ModelGroup> model_groups(const ReportContext& context) {
   return groups;
 }
 
-// Bars of one value per model and implementation, made from the series of that name; empty: from
-// another part of the records.
-template <class Value>
-Chart bars_chart(const ReportContext& context, const ModelGroup& group, Chart chart,
-                 Quantity quantity, const char* label, const char* series_name, Value value) {
-  chart.kind = Chart::Kind::bars;
-  for (const ModelCase& model : group.cases) {
-    std::string& category = chart.categories.emplace_back(model.name);
-    for (const auto& [name, record] : model.rows)
-      category += failure_note(name, record, series_name);
-  }
-  std::vector<double> values;
+// One category of the charts: a scenario of a model, with what failed there.
+struct ScenarioCase {
+  const ModelCase* model;
+  const NamedScenario* scenario;
+  std::string name;
+};
+
+std::vector<ScenarioCase> scenario_cases(const ModelGroup& group) {
+  std::vector<ScenarioCase> cases;
+  for (const ModelCase& model : group.cases)
+    for (const NamedScenario& scenario : kNamedScenarios) {
+      ScenarioCase of{&model, &scenario, fmt::format("{}: {}", model.name, scenario.words)};
+      bool is_measured = false;
+      for (const auto& [name, record] : model.rows) {
+        is_measured = is_measured || median_of(*record, scenario.series);
+        of.name += failure_note(name, record, scenario.series);
+      }
+      if (is_measured) cases.push_back(std::move(of));
+    }
+  return cases;
+}
+
+// A figure per scenario and implementation.
+template <class Point>
+void add_scenarios(const ReportContext& context, const ModelGroup& group, Chart& chart,
+                   std::vector<double>& values, Point point_of) {
+  const std::vector<ScenarioCase> cases = scenario_cases(group);
+  for (const ScenarioCase& of : cases) chart.categories.push_back(of.name);
   for (const std::string& name : group.implementations) {
-    ChartSeries series{.name = name};
-    for (size_t i = 0; i < group.cases.size(); ++i) {
-      const auto row = group.cases[i].rows.find(name);
-      if (row == group.cases[i].rows.end()) continue;
-      const std::optional<double> number = value(group.cases[i], *row->second);
-      if (!number || *number <= 0) continue;
+    ChartSeries series{.name = name, .implementation = name};
+    for (size_t i = 0; i < cases.size(); ++i) {
+      const auto row = cases[i].model->rows.find(name);
+      if (row == cases[i].model->rows.end()) continue;
+      std::optional<ChartPoint> point = point_of(static_cast<double>(i), cases[i], *row->second);
+      if (!point) continue;
       series.colour = context.colour(row->second->implementation);
-      series.points.push_back({static_cast<double>(i), *number, quantity_text(quantity, *number)});
-      values.push_back(*number);
+      values.push_back(point->y);
+      if (point->has_interval()) values.push_back(point->high);
+      series.points.push_back(std::move(*point));
     }
     if (!series.points.empty()) chart.series.push_back(std::move(series));
   }
-  if (values.empty()) return chart;
-  if (chart.reference) values.push_back(*chart.reference);
-  const auto [low, high] = std::minmax_element(values.begin(), values.end());
-  constexpr double kWide = 30;  // beyond that, short bars vanish on a linear axis
-  if (!chart.reference && *high > kWide * *low) {
-    const double least = *low;
-    chart.y = log_axis(fmt::format("{} (logarithmic)", label), quantity, values);
-    chart.y.min = least / 2;
-  } else {
-    chart.y = linear_axis(label, quantity, values);
-  }
+}
+
+Chart times_chart(const ReportContext& context, const ModelGroup& group) {
+  Chart chart{.kind = Chart::Kind::dots,
+              .id = "model-time",
+              .title = "Time of a step",
+              .description =
+                  "Median time of every scenario by implementation, with the interval "
+                  "of its samples; the axis is logarithmic."};
+  std::vector<double> values;
+  add_scenarios(context, group, chart, values,
+                [](double at, const ScenarioCase& of, const Record& record) {
+                  return timed_point(at, record, of.scenario->series);
+                });
+  chart.y = log_axis("median time, logarithmic", Quantity::milliseconds, values, Better::lower);
+  return chart;
+}
+
+Chart speedups_chart(const ReportContext& context, const ModelGroup& group,
+                     const std::string& base) {
+  Chart chart{.kind = Chart::Kind::bars,
+              .id = "model-speedup",
+              .title = fmt::format("Speedup over {}", base),
+              .description = fmt::format(
+                  "How many times as fast as {} each implementation runs every scenario.", base),
+              .reference = 1.0};
+  std::vector<double> values = {1};
+  add_scenarios(context, group, chart, values,
+                [&](double at, const ScenarioCase& of, const Record& record) {
+                  const auto before = of.model->rows.find(base);
+                  return before == of.model->rows.end() || before->second == &record
+                             ? std::nullopt
+                             : speedup_point(at, *before->second, record, of.scenario->series);
+                });
+  chart.y = linear_axis(fmt::format("times as fast as {}", base), Quantity::ratio, values,
+                        Better::higher);
   return chart;
 }
 
@@ -140,10 +185,13 @@ Chart memory_by_kind_chart(const ModelGroup& group) {
                                    [&](const ChartSeries& s) { return s.name == words; });
         if (series == chart.series.end()) {
           if (chart.series.size() == kMostKinds) continue;  // records come from files
-          series = chart.series.insert(
-              series, {.name = words, .colour = static_cast<int>(chart.series.size())});
+          series = chart.series.insert(series, {.name = words,
+                                                .colour = static_cast<int>(chart.series.size()),
+                                                .palette = ChartSeries::Palette::tensors});
         }
-        series->points.push_back({category, bytes, quantity_text(Quantity::bytes, bytes)});
+        series->points.push_back(
+            {category, bytes,
+             fmt::format("{} of {}", quantity_text(Quantity::bytes, bytes), name)});
         total += bytes;
       }
       const bool does_not_fit = row->second->status == Status::oom;
@@ -151,60 +199,52 @@ Chart memory_by_kind_chart(const ModelGroup& group) {
           fmt::format("{}, {}{}", model.name, name, does_not_fit ? " (does not fit)" : ""));
       totals.push_back(total);
     }
-  if (!totals.empty()) chart.y = linear_axis("bytes in the worst moment", Quantity::bytes, totals);
+  if (!totals.empty())
+    chart.y = linear_axis("memory in the worst moment", Quantity::bytes, totals, Better::lower);
   return chart;
+}
+
+// The ladder of the first model whose largest scenario has two rungs, and what it comes to.
+void climb(const ReportContext& context, const ModelGroup& group, ReportView& view,
+           ReportSection& section) {
+  for (const ModelCase& model : group.cases)
+    for (size_t i = kNamedScenarios.size(); i-- > 0;) {
+      const NamedScenario& scenario = kNamedScenarios[i];
+      std::vector<const Record*> rows;
+      for (const auto& [name, record] : model.rows) rows.push_back(record);
+      std::vector<Chart> charts = ladder_charts(rows, scenario.series, scenario.words);
+      if (charts.empty()) continue;
+      view.pictures = charts.size();
+      for (Chart& chart : charts) view.charts.push_back(std::move(chart));
+      if (!section.answer.empty()) return;
+      const auto [low, high] = ends_of_ladder(rows, scenario.series);
+      const Judgement& judgement = context.verdicts->between(*low, *high, scenario.series);
+      Reasons reasons;
+      if (judgement.verdict == Verdict::unclear) reasons.add(judgement.reason);
+      const bool is_unclear = judgement.verdict == Verdict::unclear;
+      section.answer = fmt::format("{}: {}{}.", model.name, is_unclear ? "by the medians " : "",
+                                   ladder_words(rows, scenario.series, scenario.words));
+      section.certainty = certainty_of(1, judgement.verdict == Verdict::unclear ? 1 : 0, reasons);
+      return;
+    }
 }
 
 }  // namespace
 
 ReportSection model_section(const ReportContext& context) {
-  ReportSection section{.id = "model", .title = "Whole transformers"};
+  ReportSection section{
+      .id = "model",
+      .title = "Whole transformers",
+      .question = "What do fusion, flash attention and a launch graph bring to a transformer?"};
   for (const ModelGroup& group : model_groups(context)) {
     if (section.views.size() == kMostViews) break;
     ReportView view{.name = group.name};
-    const std::string base = baseline_of(group.implementations);
     const auto add = [&](Chart chart) {
       if (!chart.series.empty()) view.charts.push_back(std::move(chart));
     };
-    for (const NamedScenario& scenario : kNamedScenarios)
-      add(bars_chart(
-          context, group,
-          {.id = fmt::format("model-time-{}", scenario.series),
-           .title = fmt::format("Time: {}", scenario.words),
-           .description = fmt::format("Median time of one step ({}) by model and "
-                                      "implementation.",
-                                      scenario.words)},
-          Quantity::milliseconds, "median time", scenario.series,
-          [&](const ModelCase&, const Record& r) { return median_of(r, scenario.series); }));
-    for (const NamedScenario& scenario : kNamedScenarios)
-      add(bars_chart(context, group,
-                     {.id = fmt::format("model-speedup-{}", scenario.series),
-                      .title = fmt::format("Speedup over {}: {}", base, scenario.words),
-                      .description = fmt::format(
-                          "How many times as fast as {} each implementation runs the {}, "
-                          "by model.",
-                          base, scenario.words),
-                      .reference = 1.0},
-                     Quantity::ratio, "times as fast", scenario.series,
-                     [&](const ModelCase& model, const Record& record) -> std::optional<double> {
-                       const auto before = model.rows.find(base);
-                       if (before == model.rows.end() || before->second == &record)
-                         return std::nullopt;
-                       const auto before_ms = median_of(*before->second, scenario.series);
-                       const auto after_ms = median_of(record, scenario.series);
-                       if (!before_ms || !after_ms || *after_ms <= 0) return std::nullopt;
-                       return *before_ms / *after_ms;
-                     }));
-    add(bars_chart(context, group,
-                   {.id = "model-memory",
-                    .title = "Peak memory",
-                    .description = "Peak memory of tensors over all measured steps, by model and "
-                                   "implementation."},
-                   Quantity::bytes, "peak memory of tensors", "",
-                   [](const ModelCase&, const Record& r) -> std::optional<double> {
-                     if (!r.memory.peak || r.status != Status::ok) return std::nullopt;
-                     return static_cast<double>(r.memory.peak->count);
-                   }));
+    climb(context, group, view, section);
+    add(times_chart(context, group));
+    add(speedups_chart(context, group, baseline_of(group.implementations)));
     add(memory_by_kind_chart(group));
     if (!view.charts.empty()) section.views.push_back(std::move(view));
   }

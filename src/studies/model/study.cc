@@ -2,6 +2,7 @@
 #include "studies/study.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -15,10 +16,10 @@
 namespace ridgeline {
 namespace {
 
-bool saved_weights(const Record& record) {
+bool has_saved(const Record& record, Scenario scenario, const char* what) {
   const Json metrics = record.metrics.value_or(Json::object());
-  const auto of = metrics.find(info(Scenario::full_step).series);
-  return of != metrics.end() && of->contains("saved_weights");
+  const auto of = metrics.find(info(scenario).series);
+  return of != metrics.end() && of->contains(what);
 }
 
 class Model final : public Study {
@@ -38,6 +39,10 @@ class Model final : public Study {
     flags.add("--save-weights", &save_weights_,
               "write the parameters there after the last full step; of one row",
               {.excludes = {"--resume"}});  // which may leave nothing to be run
+    flags.add("--save-logits", &save_logits_,
+              "write the tokens and their logits there as safetensors, to hold another "
+              "implementation against; of one row",
+              {.excludes = {"--resume"}});
     add_device_flags(flags, &shared.device);
     add_sweep_flags(flags, &shared,
                     {.list = "sizes, scenarios, modes and precisions",
@@ -63,15 +68,19 @@ class Model final : public Study {
     if (!weights_.empty())
       for (const ModelWorkload& workload : workloads_)
         check_model_weights(weights_, workload.config);
-    if (save_weights_.empty()) return;
-    expect_full_step(axes_, "--save-weights");
-    if (workloads_.size() > 1)
-      throw Error(ErrorKind::usage,
-                  fmt::format("{} rows would write their weights to '{}', from '{}' to '{}'",
-                              workloads_.size(), save_weights_, label(workloads_.front()),
-                              label(workloads_.back())),
-                  "name one --model-size, --context-length, --precision and --impl");
-    weights_file_ = check_writable(save_weights_);
+    if (!save_weights_.empty()) {
+      expect_full_step(axes_, "--save-weights");
+      weights_file_ = check_one_row("weights", save_weights_);
+    }
+    if (!save_logits_.empty()) {
+      const std::vector<Scenario> chosen = scenarios_of(axes_);
+      if (!std::ranges::count(chosen, Scenario::forward))
+        throw Error(ErrorKind::usage,
+                    fmt::format("--save-logits is about forward, but --scenario {} has none",
+                                fmt::join(axes_.scenarios, ",")),
+                    "add --scenario forward");
+      logits_file_ = check_one_row("logits", save_logits_);
+    }
   }
 
   std::vector<StudyRow> rows(StudyRun& run) override {
@@ -118,16 +127,22 @@ class Model final : public Study {
                  const std::vector<Record>& records) override {
     if (records.empty()) return explain(rows, records);
     if (!save_weights_.empty())
-      print("Weights: {}\n", saved_weights(records[0]) ? save_weights_ : "not written, see above");
+      print("Weights: {}\n", has_saved(records[0], Scenario::full_step, "saved_weights")
+                                 ? save_weights_
+                                 : kNotWritten);
+    if (!save_logits_.empty())
+      print("Logits: {}\n",
+            has_saved(records[0], Scenario::forward, "saved_logits") ? save_logits_ : kNotWritten);
   }
 
   std::vector<WrittenFile> also_written() const override {
-    return {{"--save-weights", save_weights_}};
+    return {{"--save-weights", save_weights_}, {"--save-logits", save_logits_}};
   }
 
   // From the size that the study is about down to what a few hundred MiB hold.
   bool set_up(const StudySetup& setup) override {
     const bool on_gpu = setup.device.facts().is_gpu();
+    axes_.modes = {"vanilla", "fused", "flash", "compiled"};  // the report climbs the ladder
     if (on_gpu)
       axes_.precisions = {"mixed"};
     else
@@ -151,12 +166,25 @@ class Model final : public Study {
   }
 
  private:
+  static constexpr const char* kNotWritten = "not written, see above";
+
+  FileDescriptor check_one_row(const char* what, const std::string& path) const {
+    if (workloads_.size() > 1)
+      throw Error(
+          ErrorKind::usage,
+          fmt::format("{} rows would write their {} to '{}', from '{}' to '{}'", workloads_.size(),
+                      what, path, label(workloads_.front()), label(workloads_.back())),
+          "name one --model-size, --context-length, --precision and --impl");
+    return check_writable(path);
+  }
+
   ModelStudyOptions options(const StudyRun& run) const {
     auto options = row_options<ModelStudyOptions>(run, shared);
     options.scenarios = scenarios_of(axes_);
     options.optimizer = optimizer_of(axes_);
     options.weights = weights_;
     options.save_weights = save_weights_;
+    options.save_logits = save_logits_;
     options.stage = run.stage;
     options.settings["optimizer"] = axes_.optimizer;
     if (axes_.max_norm > 0) options.settings["max_norm"] = axes_.max_norm;
@@ -192,8 +220,8 @@ class Model final : public Study {
 
   ModelAxes axes_;
   bool explain_ = false;
-  std::string weights_, save_weights_;  // files; empty: none
-  FileDescriptor weights_file_;         // a pipe stays open until it is written
+  std::string weights_, save_weights_, save_logits_;  // files; empty: none
+  FileDescriptor weights_file_, logits_file_;         // a pipe stays open until it is written
   std::vector<ModelWorkload> workloads_;
   std::optional<ModelStudy> study_;
 };

@@ -28,6 +28,7 @@ void add_point(const ReportContext& context, const Record& record, ErrorChart& c
   if (!length || !std::isfinite(error) || error <= 0) return;  // no place on a logarithmic axis
   ChartSeries& line = chart.lines[shown(record.implementation, 40)];
   line.colour = context.colour(record.implementation);
+  line.implementation = shown(record.implementation, 60);
   const auto x = static_cast<double>(*length);
   line.points.push_back({x, error,
                          fmt::format("{:.3g}: representation {:.3g}, accumulation {:.3g}", error,
@@ -51,14 +52,16 @@ Chart finished(const std::string& op, ErrorChart errors) {
     chart.series.push_back(std::move(line));
   }
   chart.x = log_axis("length", Quantity::length, errors.lengths);
-  chart.y = log_axis("error", Quantity::intensity, errors.errors);
+  chart.y = log_axis("error", Quantity::intensity, errors.errors, Better::lower);
   return chart;
 }
 
 }  // namespace
 
 ReportSection precision_section(const ReportContext& context) {
-  ReportSection section{.id = "precision", .title = "Precision"};
+  ReportSection section{.id = "precision",
+                        .title = "Precision",
+                        .question = "What do narrow numbers cost in accuracy?"};
   std::map<std::string, std::map<std::string, ErrorChart>> views;  // by name, then by op
   std::vector<Record> rows;
   for (const Record* record : context.rows) {
@@ -85,9 +88,17 @@ ReportSection precision_section(const ReportContext& context) {
   }
   for (const Table& table : precision_tables(rows))
     section.tables.push_back(as_report_table(table));
-  if (!section.empty())
-    for (const std::string& note : precision_notes(rows))
-      section.sentences.push_back(shown(note, 400));
+  if (section.empty()) return section;
+  for (const std::string& note : precision_notes(rows))
+    section.sentences.push_back(shown(note, 400));
+  if (!section.sentences.empty()) {
+    // What follows from all sums, where it was measured; else the first of them.
+    const auto rule = std::ranges::find_if(section.sentences, [](const std::string& note) {
+      return note.starts_with("The accumulator matters");
+    });
+    section.answer = (rule == section.sentences.end() ? section.sentences.front() : *rule) + ".";
+    section.certainty.why = "Every result is compared with the exact one; nothing is sampled.";
+  }
   return section;
 }
 

@@ -122,7 +122,7 @@ Chart training_chart(const ReportContext& context, std::span<const Record> recor
   }
   if (chart.series.empty()) return chart;
   chart.x = linear_axis("step", Quantity::length, steps);
-  chart.y = log_axis("loss", Quantity::intensity, losses);
+  chart.y = log_axis("loss", Quantity::intensity, losses, Better::lower);
   return chart;
 }
 

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/printable.h"
+#include "studies/profile/recorded_step.h"
 
 namespace ridgeline {
 namespace {
@@ -172,6 +173,7 @@ Json profile_metrics(const Profile& profile) {
                           {"phase_category", folds.of_each_phase(FoldBy::category)},
                           {"kernel", folds.of_each_phase(FoldBy::kernel)}};
   if (profile.has_nodes) metrics["folds"]["scope"] = folds.of_each_phase(FoldBy::scope);
+  if (Json step = step_json(profile); !step.is_null()) metrics["step"] = std::move(step);
   return metrics;
 }
 

@@ -33,8 +33,9 @@ Chart category_chart(const std::vector<const Record*>& rows) {
         auto series = std::ranges::find(chart.series, name, &ChartSeries::name);
         if (series == chart.series.end()) {
           if (chart.series.size() == kMostCategories) continue;  // records come from files
-          series = chart.series.insert(
-              series, {.name = name, .colour = static_cast<int>(chart.series.size())});
+          series = chart.series.insert(series, {.name = name,
+                                                .colour = static_cast<int>(chart.series.size()),
+                                                .palette = ChartSeries::Palette::tensors});
         }
         series->points.push_back({at, ms, quantity_text(Quantity::milliseconds, ms)});
         total += ms;
@@ -44,15 +45,31 @@ Chart category_chart(const std::vector<const Record*>& rows) {
           fmt::format("{}, {}", shown(record->implementation, 40), shown(phase.key, 40)));
       totals.push_back(total);
     }
-  if (!totals.empty()) chart.y = linear_axis("time of a step", Quantity::milliseconds, totals);
+  if (!totals.empty())
+    chart.y = linear_axis("time of a step", Quantity::milliseconds, totals, Better::lower);
   return chart;
+}
+
+// The kind of work and the kernel that take most of a step.
+std::string most_words(const Record& record) {
+  const std::vector<FoldRow> kinds = fold_rows(record, "category"),
+                             kernels = fold_rows(record, "kernel");
+  if (kinds.empty() || kernels.empty() || !kinds.front().share || !kernels.front().share) return {};
+  return shown(
+      fmt::format("In {}, {:.0f} % of the time is {}; the kernel {} alone takes {:.0f} %, in "
+                  "{}.",
+                  profile_name(record), 100 * *kinds.front().share, kinds.front().key,
+                  kernels.front().key, 100 * *kernels.front().share, kernels.front().phase),
+      400);
 }
 
 }  // namespace
 
 ReportSection profile_section(const ReportContext& context) {
   constexpr size_t kMostTables = 8, kTopKernels = 10, kMostAnswers = 40;
-  ReportSection section{.id = "profile", .title = "Where the time goes"};
+  ReportSection section{.id = "profile",
+                        .title = "Where the time goes",
+                        .question = "Which kernels take the time of a step?"};
   std::map<std::string, std::vector<const Record*>> views;
   std::vector<Record> rows;
   for (const Record* record : context.rows)
@@ -63,9 +80,11 @@ ReportSection profile_section(const ReportContext& context) {
           .push_back(record);
     }
   if (rows.empty()) return section;
-  section.sentences.push_back(
-      "Which kernels take the time of a step, in which phase, and does the device wait? Shares are "
-      "of the summed time of kernels.");
+  for (const Record& record : rows)
+    if (const std::string most = most_words(record); section.answer.empty() && !most.empty())
+      section.answer = most;
+  section.certainty = {.level = Certainty::Level::measured,
+                       .why = "Means over traced steps; shares are of the summed time of kernels."};
   for (const Record& record : rows)
     for (const std::string& answer : profile_answers(record))
       if (section.sentences.size() < kMostAnswers)

@@ -226,7 +226,7 @@ StudyInfo profile_study() {
       .make = make_study<ProfileCommand>,
       .csv = profile_csv,
       .title = "Profile",
-      .sections = {profile_section},
+      .sections = {profile_section, step_section},
       .checks_values = false,
       .turn = 7};
 }

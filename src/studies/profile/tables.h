@@ -40,5 +40,6 @@ std::vector<std::string> profile_notes(std::span<const Record> records);
 
 // Of reports.
 ReportSection profile_section(const ReportContext& context);
+ReportSection step_section(const ReportContext& context);
 
 }  // namespace ridgeline

@@ -41,7 +41,8 @@ ReportDocument report_of(ReportInput input) {
 
 // In every report, whatever else it holds and in whatever order.
 TEST(ReportColours, NamesThatAreOftenSideBySideHaveTheirOwn) {
-  const char* names[] = {"naive", "flash", "compiled", "vanilla", "tiled", "simd", "library"};
+  const char* names[] = {"naive", "flash", "compiled", "vanilla",
+                         "tiled", "simd",  "library",  "fused"};
   ReportInput input;
   for (const char* probe : {"copy", "triad", "load", "fma", "L1", "L2", "L3"}) {
     input.records.push_back(attention_record({.implementation = probe}));
@@ -57,8 +58,8 @@ TEST(ReportColours, NamesThatAreOftenSideBySideHaveTheirOwn) {
     const ReportInput alone{.records = {attention_record({.implementation = name})}};
     EXPECT_EQ(report_context(alone).colour(name), many.colour(name)) << name;
   }
-  EXPECT_EQ(colours.size(), 8u);
-  EXPECT_LT(*colours.rbegin(), static_cast<int>(kPalette.size()));
+  EXPECT_EQ(colours.size(), 9u);
+  EXPECT_LT(*colours.rbegin(), static_cast<int>(implementation_colours().size()));
 }
 
 TEST(Report, SaysWhoWinsByHowMuchAndWhatToDo) {
@@ -289,7 +290,7 @@ TEST(Report, BarsThatAreMissingHaveAReason) {
     for (const ReportSection& section : document.sections)
       for (const ReportView& view : section.views)
         for (const Chart& chart : view.charts) {
-          if (chart.id.find("speedup-") == std::string::npos) continue;
+          if (chart.id.find("speedup") == std::string::npos) continue;
           ++charts;
           ASSERT_EQ(chart.categories.size(), 2u);
           EXPECT_EQ(chart.categories[0].find("OOM"), std::string::npos) << chart.categories[0];
@@ -303,7 +304,7 @@ TEST(Report, LeavesOutSectionsWithoutData) {
   EXPECT_TRUE(report_of({}).sections.empty());
   // Of an implementation that is not ours no graph is known, and so no memory.
   EXPECT_EQ(section_ids(report_of({.records = {attention_record({.implementation = "mine"})}})),
-            (std::vector<std::string>{"attention", "rows", "machine"}));
+            (std::vector<std::string>{"attention", "trust", "rows", "machine"}));
 }
 
 TEST(Report, AStudyThatNobodyKnowsStillHasItsRowsAndCommands) {
@@ -314,8 +315,9 @@ TEST(Report, AStudyThatNobodyKnowsStillHasItsRowsAndCommands) {
   Record second = record;
   second.workload["size"] = 4;
   const ReportDocument document = report_of({.records = {record, second}});
-  ASSERT_EQ(document.sections.front().id, "rows");
-  const ReportTable& table = document.sections.front().tables.front();
+  const auto rows = std::ranges::find(document.sections, "rows", &ReportSection::id);
+  ASSERT_NE(rows, document.sections.end());
+  const ReportTable& table = rows->tables.front();
   EXPECT_EQ(table.title, "something new (other x)");
   EXPECT_EQ(table.columns[1], "size");
   EXPECT_EQ(table.details.front().front().second, record.command);
@@ -392,14 +394,14 @@ TEST(SvgChart, StepsHoldTheirLevelUntilTheNextPoint) {
   EXPECT_EQ(chart_table(chart).rows.size(), 1u);
 }
 
-TEST(SvgChart, TheTitleOfAnAxisStandsLeftOfItsTicks) {
+TEST(SvgChart, TicksHaveRoomLeftOfTheirAxis) {
   for (const char* tick : {"1", "100 GFLOP/s", "a hundred GFLOP/s"}) {
     Chart chart{.y = {.label = "speed", .ticks = {{0.5, tick}}}};
     const std::string svg = to_svg(chart, "");
     const std::string before = "<text x=\"";
     const size_t at = svg.find(fmt::format(">{}<", tick));
     const double end = std::stod(svg.substr(svg.rfind(before, at) + before.size()));
-    EXPECT_GT(end - 6.4 * static_cast<double>(std::string_view(tick).size()), 22) << svg;
+    EXPECT_GT(end - 6.4 * static_cast<double>(std::string_view(tick).size()), 0) << svg;
   }
 }
 

@@ -84,6 +84,19 @@ class Chromium {
          {{"width", width}, {"height", 900}, {"deviceScaleFactor", 1}, {"mobile", width < 600}});
   }
 
+  // The pointer, as a hand moves it, at a place of the window.
+  void hover(double x, double y) { pointer("mouseMoved", x, y); }
+  void click(double x, double y) {
+    hover(x, y);
+    pointer("mousePressed", x, y);
+    pointer("mouseReleased", x, y);
+  }
+  // A key by its name: "ArrowRight", "+", "Escape".
+  void press(const std::string& key) {
+    for (const char* type : {"keyDown", "keyUp"})
+      call("Input.dispatchKeyEvent", {{"type", type}, {"key", key}});
+  }
+
   // The value of a script expression; a promise is waited for.
   Message evaluate(const std::string& expression) {
     const Message result =
@@ -94,10 +107,19 @@ class Chromium {
     return result.at("result").value("value", Message());
   }
 
-  std::vector<std::string> errors;    // exceptions, console errors, refused scripts
+  std::vector<std::string> errors;    // exceptions, messages of the console, refused scripts
   std::vector<std::string> requests;  // of anything but the page itself and data: URLs
 
  private:
+  void pointer(const char* type, double x, double y) {
+    const bool moves = std::string_view(type) == "mouseMoved";
+    call("Input.dispatchMouseEvent", {{"type", type},
+                                      {"x", x},
+                                      {"y", y},
+                                      {"button", moves ? "none" : "left"},
+                                      {"clickCount", moves ? 0 : 1}});
+  }
+
   Message call(const std::string& method, const Message& params) {
     Message message = {{"id", ++last_id_}, {"method", method}, {"params", params}};
     if (!session_.empty()) message["sessionId"] = session_;
@@ -132,9 +154,7 @@ class Chromium {
     const Message params = message.value("params", Message::object());
     if (method == "Page.loadEventFired") loaded_ = true;
     if (method == "Runtime.exceptionThrown") errors.push_back(params.dump());
-    if (method == "Runtime.consoleAPICalled" && params.at("type") == "error")
-      errors.push_back(params.dump());
-    if (method == "Log.entryAdded" && params.at("entry").at("level") == "error")
+    if (method == "Runtime.consoleAPICalled" || method == "Log.entryAdded")
       errors.push_back(params.dump());
     if (method == "Network.requestWillBeSent") {
       const std::string url = params.at("request").at("url");

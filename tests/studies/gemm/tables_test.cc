@@ -89,7 +89,7 @@ TEST(GemmReport, AHotGemvInACacheIsToldByBothRoofs) {
   EXPECT_EQ(notes_of({from_memory}).find("roof of memory"), std::string::npos);
 }
 
-TEST(GemmReport, DrawsLatencyAndSpeedAgainstTheSize) {
+TEST(GemmReport, DrawsSpeedAndLatencyAgainstTheSize) {
   const ReportDocument report =
       make_report({.records = {hot_gemv(1, 1), product("tiled", std::vector<double>(9, 2.0))},
                    .sections = {gemm_section}});
@@ -98,12 +98,12 @@ TEST(GemmReport, DrawsLatencyAndSpeedAgainstTheSize) {
   ASSERT_EQ(section.views.size(), 2u) << "gemm and gemv";
   for (const ReportView& view : section.views) {
     ASSERT_EQ(view.charts.size(), 2u);
-    EXPECT_EQ(view.charts[0].id, "gemm-latency");
+    EXPECT_EQ(view.charts[0].id, "gemm-speed") << "the picture";
     EXPECT_TRUE(view.charts[0].x.log && view.charts[0].y.log);
-    EXPECT_EQ(view.charts[1].id, "gemm-speed");
+    EXPECT_EQ(view.charts[1].id, "gemm-latency");
   }
-  EXPECT_EQ(section.views[0].charts[0].series.at(0).points.at(0).y, 2.0);
-  EXPECT_EQ(section.views[1].charts[0].series.at(0).points.at(0).x, 256) << "of a gemv, the edge";
+  EXPECT_EQ(section.views[0].charts[1].series.at(0).points.at(0).y, 2.0);
+  EXPECT_EQ(section.views[1].charts[1].series.at(0).points.at(0).x, 256) << "of a gemv, the edge";
 }
 
 TEST(GemmReport, HasTheIntervalOfTheMedianWithinTheRun) {

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#define RIDGELINE_WITH_AMX __attribute__((target("amx-tile,amx-bf16")))
+#define RIDGELINE_WITH_AMX __attribute__((target("amx-tile,amx-bf16,avx512bf16")))
 
 namespace ridgeline::RIDGELINE_ISA {
 

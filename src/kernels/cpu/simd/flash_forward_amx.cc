@@ -9,16 +9,13 @@
 #include "kernels/cpu/simd/flash_softmax.h"
 
 #if HWY_TARGET <= HWY_AVX3
-#include "kernels/cpu/simd/amx_tiles.h"
+#include "kernels/cpu/simd/flash_tiles_amx.h"
 
 namespace ridgeline::RIDGELINE_ISA {
 namespace {
 
 inline constexpr int64_t kQueryTile = 128;
 inline constexpr int64_t kKeyTile = 256;
-inline constexpr int64_t kBlock = 32;  // rows, columns and depth of one step: 2 x 2 units
-
-using Words = hn::Vec<WideBits>;
 
 // A block of 32 queries goes through scores, softmax and sums before the next, so that its scores
 // and weights stay in the first-level cache. Blocks of packed queries and sums follow each other.
@@ -26,9 +23,8 @@ struct MatrixScratch {
   uint32_t* queries;  // packed: per block head_dim / 2 x kBlock words
   float* scores;      // kKeyTile x kBlock
   uint32_t* weights;  // packed, kKeyTile / 2 x kBlock words
-  uint16_t* rows;     // a tile with zeros behind its end
-  uint16_t* keys;     // as rows, for the keys
-  uint32_t* values;   // head_dim x kKeyTile / 2 words: values transposed
+  uint16_t* keys;     // a tile with zeros behind its end
+  uint16_t* values;   // values transposed: per block of keys head_dim x kBlock
   float* sums;        // per block head_dim x kBlock: the unnormalised output, transposed
   RunningSoftmax running;
 
@@ -42,9 +38,8 @@ struct MatrixScratch {
     return {.queries = words(head_dim / 2 * kQueryTile),
             .scores = scratch.take(kKeyTile * kBlock),
             .weights = words(kKeyTile / 2 * kBlock),
-            .rows = halves(kKeyTile * head_dim),
             .keys = halves(kKeyTile * head_dim),
-            .values = words(head_dim * kKeyTile / 2),
+            .values = halves(head_dim * kKeyTile),
             .sums = scratch.take(head_dim * kQueryTile),
             .running = {.maximum = scratch.take(kQueryTile),
                         .normalizer = scratch.take(kQueryTile),
@@ -52,140 +47,26 @@ struct MatrixScratch {
   }
 };
 
-// c[rows x 32] (+)= a[rows x depth] * b[depth x 32]; a is bf16 with rows of a_bytes, b words of two
-// rows. Rows and depth are multiples of kBlock.
-RIDGELINE_WITH_AMX void multiply_block(const void* a_rows, int64_t a_bytes, const uint32_t* b,
-                                       float* c, int64_t rows, int64_t depth, bool accumulate) {
-  constexpr int64_t kBytes = kBlock * 4;
-  const char* a = static_cast<const char*>(a_rows);
-  memory_is_read(a);
-  for (int64_t row = 0; row < rows; row += kBlock, a += kBlock * a_bytes, c += kBlock * kBlock) {
-    if (accumulate) {
-      _tile_loadd(0, c, kBytes);
-      _tile_loadd(1, c + 16, kBytes);
-      _tile_loadd(2, c + 16 * kBlock, kBytes);
-      _tile_loadd(3, c + 16 * kBlock + 16, kBytes);
-    } else {
-      _tile_zero(0);
-      _tile_zero(1);
-      _tile_zero(2);
-      _tile_zero(3);
-    }
-    for (int64_t k = 0; k < depth; k += kBlock) {
-      _tile_loadd(4, a + k * 2, a_bytes);
-      _tile_loadd(5, a + k * 2 + 16 * a_bytes, a_bytes);
-      _tile_loadd(6, b + k / 2 * kBlock, kBytes);
-      _tile_loadd(7, b + k / 2 * kBlock + 16, kBytes);
-      _tile_dpbf16ps(0, 4, 6);
-      _tile_dpbf16ps(1, 4, 7);
-      _tile_dpbf16ps(2, 5, 6);
-      _tile_dpbf16ps(3, 5, 7);
-    }
-    _tile_stored(0, c, kBytes);
-    _tile_stored(1, c + 16, kBytes);
-    _tile_stored(2, c + 16 * kBlock, kBytes);
-    _tile_stored(3, c + 16 * kBlock + 16, kBytes);
-  }
-  memory_is_read(c);  // and written
-}
-
-// In place: row i of words becomes column i.
-HWY_INLINE void transpose_words(Words (&rows)[16]) {
-  const WideBits words;
-  const hn::Repartition<uint64_t, WideBits> pairs;
-  Words mixed[16];
-#pragma GCC unroll 4
-  for (int i = 0; i < 16; i += 4) {
-    const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(words, rows[i], rows[i + 1]));
-    const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(words, rows[i], rows[i + 1]));
-    const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(words, rows[i + 2], rows[i + 3]));
-    const auto high23 = hn::BitCast(pairs, hn::InterleaveUpper(words, rows[i + 2], rows[i + 3]));
-    mixed[i] = hn::BitCast(words, hn::InterleaveLower(pairs, low01, low23));
-    mixed[i + 1] = hn::BitCast(words, hn::InterleaveUpper(pairs, low01, low23));
-    mixed[i + 2] = hn::BitCast(words, hn::InterleaveLower(pairs, high01, high23));
-    mixed[i + 3] = hn::BitCast(words, hn::InterleaveUpper(pairs, high01, high23));
-  }
-  // mixed[4 * r + c] holds columns c, c + 4, c + 8, c + 12 of rows 4r .. 4r + 3, a block each.
-#pragma GCC unroll 4
-  for (int c = 0; c < 4; ++c) {
-    const __m512i a = _mm512_shuffle_i32x4(mixed[c].raw, mixed[4 + c].raw, 0x44);
-    const __m512i b = _mm512_shuffle_i32x4(mixed[8 + c].raw, mixed[12 + c].raw, 0x44);
-    const __m512i d = _mm512_shuffle_i32x4(mixed[c].raw, mixed[4 + c].raw, 0xee);
-    const __m512i e = _mm512_shuffle_i32x4(mixed[8 + c].raw, mixed[12 + c].raw, 0xee);
-    rows[c].raw = _mm512_shuffle_i32x4(a, b, 0x88);
-    rows[c + 4].raw = _mm512_shuffle_i32x4(a, b, 0xdd);
-    rows[c + 8].raw = _mm512_shuffle_i32x4(d, e, 0x88);
-    rows[c + 12].raw = _mm512_shuffle_i32x4(d, e, 0xdd);
-  }
-}
-
-struct HalfRows {
-  const uint16_t* data;
-  int64_t stride;
-};
-
-// The rows where they lie, or a copy with zeros up to a multiple of kBlock.
-HalfRows whole_blocks(const FlashRows& from, FlashRange range, int64_t head_dim, uint16_t* copy) {
-  const uint16_t* data = static_cast<const uint16_t*>(from.data) + range.begin * from.row_stride;
-  const int64_t count = range.end - range.begin;
-  if (count % kBlock == 0) return {data, from.row_stride};
-  for (int64_t row = 0; row < round_up(count, kBlock); ++row)
-    for (int64_t i = 0; i < head_dim; ++i)
-      copy[row * head_dim + i] = row < count ? data[row * from.row_stride + i] : uint16_t{0};
-  return {copy, head_dim};
-}
-
-// Words of two neighbouring columns: (row, column) goes to (column / 2, row) of the row's block.
-void pack_queries(HalfRows rows, int64_t count, int64_t head_dim, bool negate, uint32_t* to) {
-  const WideBits words;
-  const Words sign = hn::Set(words, negate ? 0x80008000u : 0u);
-  for (int64_t row = 0; row < count; row += 16)
-    for (int64_t column = 0; column < head_dim; column += 32) {
-      Words block[16];
-      for (int i = 0; i < 16; ++i)
-        block[i].raw = _mm512_loadu_si512(rows.data + (row + i) * rows.stride + column);
-      transpose_words(block);
-      for (int i = 0; i < 16; ++i)
-        hn::StoreU(
-            hn::Xor(block[i], sign), words,
-            to + row / kBlock * (head_dim / 2 * kBlock) + (column / 2 + i) * kBlock + row % kBlock);
-    }
-}
-
-// Words of two neighbouring rows: (row, column) goes to (column, row / 2).
-void pack_values(HalfRows rows, int64_t count, int64_t head_dim, uint32_t* to) {
-  const WideBits words;
-  const hn::Rebind<uint16_t, Wide> halves;
-  for (int64_t row = 0; row < count; row += 32)
-    for (int64_t column = 0; column < head_dim; column += 16) {
-      Words block[16];
-      for (int i = 0; i < 16; ++i) {
-        const uint16_t* even = rows.data + (row + 2 * i) * rows.stride + column;
-        const Words low = hn::PromoteTo(words, hn::LoadU(halves, even));
-        const Words high = hn::PromoteTo(words, hn::LoadU(halves, even + rows.stride));
-        block[i] = hn::Or(low, hn::ShiftLeft<16>(high));
-      }
-      transpose_words(block);
-      for (int i = 0; i < 16; ++i)
-        hn::StoreU(block[i], words, to + (column + i) * (kKeyTile / 2) + row / 2);
-    }
+// Blocks of `rows` one below the other, in operands and sums.
+RIDGELINE_WITH_AMX void multiply_blocks(BlockRows a, const uint32_t* b, float* c, int64_t rows,
+                                        int64_t depth, bool accumulate) {
+  memory_is_read(c);
+  const char* from = static_cast<const char*>(a.data);
+  for (int64_t row = 0; row < rows; row += kBlock)
+    multiply_block({from + row * a.bytes, a.bytes, a.step}, b, {c + row * kBlock, kBlock * 4},
+                   depth / kBlock, accumulate);
+  memory_is_read(c);
 }
 
 template <bool kMasked>
 bool scores_to_weights(const RunningSoftmax& running, const float* scores, float scale2,
                        int64_t keys, uint32_t* to) {
-  return softmax_step<kMasked, 2>(
-      running, {scores, kBlock, kBlock, keys}, scale2,
-      [to](int64_t query, int64_t key, const Floats* weights) {
-        // Round half up: a weight is never negative, and ties are rare.
-        const WideBits words;
-        const Words half = hn::Set(words, 0x8000u);
-        const Words even = hn::Add(hn::BitCast(words, weights[0]), half);
-        const Words odd = hn::Add(hn::BitCast(words, weights[1]), half);
-        const Words packed =
-            hn::Or(hn::ShiftRight<16>(even), hn::And(odd, hn::Set(words, 0xffff0000u)));
-        hn::StoreU(packed, words, to + key / 2 * kBlock + query);
-      });
+  return softmax_step<kMasked, 2>(running, {scores, kBlock, kBlock, keys}, scale2,
+                                  [to](int64_t query, int64_t key, const Floats* weights) {
+                                    _mm512_storeu_si512(
+                                        to + key / 2 * kBlock + query,
+                                        rounded_pairs(weights[0].raw, weights[1].raw));
+                                  });
 }
 
 void rescale_sums(const float* rescale, float* sums, int64_t head_dim) {
@@ -196,10 +77,6 @@ void rescale_sums(const float* rescale, float* sums, int64_t head_dim) {
     hn::StoreU(hn::Mul(hn::LoadU(wide, row), left), wide, row);
     hn::StoreU(hn::Mul(hn::LoadU(wide, row + kLanes), right), wide, row + kLanes);
   }
-}
-
-void fill(float* to, int64_t count, float value) {
-  for (int64_t i = 0; i < count; i += kLanes) hn::StoreU(hn::Set(Wide(), value), Wide(), to + i);
 }
 
 // Transposes the sums back, 16 queries at a time, and writes them normalised.
@@ -234,8 +111,8 @@ RIDGELINE_WITH_AMX void attend_block(const MatrixScratch& at, const FlashForward
                                   at.running.normalizer + block * kBlock,
                                   at.running.rescale + block * kBlock};
   float* sums = at.sums + block * kBlock * head_dim;
-  multiply_block(k.data, k.stride * 2, at.queries + block * kBlock * head_dim / 2, at.scores,
-                 padded, head_dim, false);
+  multiply_blocks(k.from(0), at.queries + block * kBlock * head_dim / 2, at.scores, padded,
+                  head_dim, false);
   bool moved = false;
   if (count == padded && all_visible(tile.mask, queries, keys)) {
     moved = scores_to_weights<false>(running, at.scores, scale2, padded, at.weights);
@@ -245,7 +122,8 @@ RIDGELINE_WITH_AMX void attend_block(const MatrixScratch& at, const FlashForward
     moved = scores_to_weights<true>(running, at.scores, scale2, padded, at.weights);
   }
   if (moved) rescale_sums(running.rescale, sums, head_dim);
-  multiply_block(at.values, kKeyTile * 2, at.weights, sums, head_dim, padded, true);
+  multiply_blocks({at.values, kBlock * 2, head_dim * kBlock * 2}, at.weights, sums, head_dim,
+                  padded, true);
 }
 
 RIDGELINE_WITH_AMX void forward_on_matrix_units(const FlashForwardTile& tile,
@@ -260,14 +138,12 @@ RIDGELINE_WITH_AMX void forward_on_matrix_units(const FlashForwardTile& tile,
   const int64_t lanes = round_up(queries, kBlock);
   begin_softmax(at.running, lanes);
   fill(at.sums, head_dim * lanes, 0.0f);
-  pack_queries(whole_blocks(tile.q, tile.queries, head_dim, at.rows), lanes, head_dim,
-               tile.scale < 0.0f, at.queries);
+  pack_along_head(tile.q, tile.queries, head_dim, at.queries, tile.scale < 0.0f);
   const FlashRange visible = visible_keys(tile.mask, tile.queries);
   for (int64_t key = visible.begin; key < visible.end; key += kKeyTile) {
     const FlashRange keys = {key, key + kKeyTile < visible.end ? key + kKeyTile : visible.end};
     const HalfRows k = whole_blocks(tile.k, keys, head_dim, at.keys);
-    pack_values(whole_blocks(tile.v, keys, head_dim, at.rows),
-                round_up(keys.end - keys.begin, kBlock), head_dim, at.values);
+    pack_transposed(tile.v, keys, head_dim, at.values);
     for (int64_t block = 0; block < lanes / kBlock; ++block) attend_block(at, tile, block, keys, k);
   }
   _tile_release();

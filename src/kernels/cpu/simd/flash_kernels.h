@@ -105,31 +105,41 @@ struct FlashForwardKernel {
 };
 
 // `scratch` is aligned to 64 bytes and belongs to the calling thread.
-struct FlashKernels {
-  FlashForwardKernel forward;
-  // For bf16 with contiguous columns and a head_dim that is a multiple of 32, on processors with
-  // AMX. Its entries are null where the instruction set has none.
-  const FlashForwardKernel* forward_amx;
-
-  FlashTileSizes (*backward_tile_sizes)(int64_t head_dim);
-  int64_t (*backward_scratch_floats)(int64_t head_dim);
-  void (*prepare_queries)(const FlashBackwardHead& head, FlashRange queries, float* scratch);
+struct FlashBackwardKernels {
+  FlashTileSizes (*tile_sizes)(int64_t head_dim) = nullptr;  // the largest
+  int64_t (*scratch_floats)(int64_t head_dim) = nullptr;
+  void (*prepare_queries)(const FlashBackwardHead& head, FlashRange queries,
+                          float* scratch) = nullptr;
 
   // dQ of a query tile, all keys.
-  void (*query_gradient)(const FlashBackwardHead& head, FlashRange queries, float* scratch);
+  void (*query_gradient)(const FlashBackwardHead& head, FlashRange queries,
+                         float* scratch) = nullptr;
 
   // dK and dV of a key tile: begin, then for each query tile of each head that shares the keys find
   // the gradients of scores and add what they give, finish. add_query_gradient may follow: it adds
-  // the same pair of tiles to dQ, whose fp32 accumulator has rows of `row_stride` floats. The
-  // `first` to add overwrites what is there; finish needs at least one.
-  void (*begin_keys)(const FlashBackwardHead& head, FlashRange keys, float* scratch);
+  // the same pair of tiles to dQ, whose fp32 accumulator has rows of `row_stride` floats, and as
+  // many as fill up kAccumulatorRows. The `first` to add overwrites what is there; finish needs at
+  // least one.
+  void (*begin_keys)(const FlashBackwardHead& head, FlashRange keys, float* scratch) = nullptr;
   void (*find_score_gradients)(const FlashBackwardHead& head, FlashRange keys, FlashRange queries,
-                               float* scratch);
+                               float* scratch) = nullptr;
   void (*add_queries)(const FlashBackwardHead& head, FlashRange keys, FlashRange queries,
-                      bool first, float* scratch);
+                      bool first, float* scratch) = nullptr;
   void (*add_query_gradient)(const FlashBackwardHead& head, FlashRange keys, FlashRange queries,
-                             float* accumulator, int64_t row_stride, bool first, float* scratch);
-  void (*finish_keys)(const FlashBackwardHead& head, FlashRange keys, float* scratch);
+                             float* accumulator, int64_t row_stride, bool first,
+                             float* scratch) = nullptr;
+  void (*finish_keys)(const FlashBackwardHead& head, FlashRange keys, float* scratch) = nullptr;
+};
+
+inline constexpr int64_t kAccumulatorRows = 32;
+
+struct FlashKernels {
+  FlashForwardKernel forward;
+  FlashBackwardKernels backward;
+  // On processors with AMX, for what fits_tiles() says. Their entries are null where the
+  // instruction set has none.
+  const FlashForwardKernel* forward_amx;
+  const FlashBackwardKernels* backward_amx;
 
   // Narrows rows of fp32 sums to the storage of `to`; `row_stride` 0 with one row of zeros clears
   // them.

@@ -41,6 +41,36 @@ struct GemmKernels {
   float (*dot)(const float* x, const float* y, int64_t count);
 };
 
+// Lines of bf16 to be packed for the matrix units: panels of kTileLines lines, zeros behind the
+// last one and behind the depth. Steps count elements; any will do.
+inline constexpr int64_t kTileLines = 32;  // and as many numbers of the depth in one step
+struct TileLines {
+  const uint16_t* from;
+  int64_t line_step, depth_step;
+  int64_t lines, depth;
+  uint16_t* to;  // panel by panel, in each of them step by step
+};
+
+// sums (+)= a b for panels of one stretch of the depth, and what becomes of the sums.
+struct TileBlock {
+  const uint16_t *a, *b;  // packed
+  int64_t a_panels, b_panels, steps;
+  // kTileLines x kTileLines numbers of each pair of panels, b's inside; or of one panel of a alone,
+  // where they go on to the result at once.
+  float* sums;
+  bool begins, ends;  // the depth: sums are overwritten; sums are rounded into the result
+  void* c;
+  bool narrow;            // the result is bf16, not fp32
+  int64_t c_step;         // from row to row
+  int64_t rows, columns;  // of the result, which ends within the last panels
+};
+
+struct MatrixKernels {
+  void (*pack_rows)(const TileLines& lines);
+  void (*pack_columns)(const TileLines& lines);
+  void (*multiply)(const TileBlock& block);
+};
+
 // What the processor can do at most, without a problem to solve.
 struct ProbeKernels {
   // Multiply-adds on registers alone; gives the FLOPs it did. `sink` keeps the compiler honest.
@@ -60,6 +90,7 @@ struct ProbeKernels {
 
 const GemmKernels& gemm_kernels(Isa isa);
 const ProbeKernels& probe_kernels(Isa isa);
+const MatrixKernels& matrix_kernels();  // of the instruction set `amx`
 
 namespace portable {
 extern const GemmKernels kGemmKernels;
@@ -72,6 +103,7 @@ extern const ProbeKernels kProbeKernels;
 namespace avx512 {
 extern const GemmKernels kGemmKernels;
 extern const ProbeKernels kProbeKernels;
+extern const MatrixKernels kMatrixKernels;
 }  // namespace avx512
 
 }  // namespace ridgeline

@@ -1,0 +1,179 @@
+#include "kernels/cpu/gemm_on_tiles.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "kernels/cpu/packed_scratch.h"
+#include "kernels/cpu/simd/gemm_kernels.h"
+#include "kernels/cuts.h"
+
+namespace ridgeline {
+namespace {
+
+constexpr int64_t kStepElements = kTileLines * kTileLines;  // of a panel, for one step of the depth
+// Steps of a stretch of the depth, panels of a block on each side: a block of both operands is read
+// again and again, and takes at most half of a second-level cache of 2 MiB with its sums.
+constexpr int64_t kMostSteps = 32, kMostPanels = 8;
+constexpr int64_t kPackedElements = int64_t{1} << 23;  // of each operand, packed for all threads
+
+thread_local PackedScratch packed_rows, packed_columns, tile_sums;
+
+uint16_t* elements_of(PackedScratch& scratch, int64_t count) {
+  return reinterpret_cast<uint16_t*>(scratch.at_least(divide_up(count, 2)));
+}
+
+// Rows of the left operand or columns of the right one, as lines along the depth.
+struct TileSide {
+  const GemmOperand& operand;
+  int64_t lines, line_step, depth_step;
+  void (*pack_lines)(const TileLines& lines);
+
+  int64_t panels() const { return divide_up(lines, kTileLines); }
+  Part lines_of(Part panels) const {
+    const int64_t begin = panels.begin * kTileLines;
+    return {begin, std::min(panels.size * kTileLines, lines - begin)};
+  }
+  void pack(Part panels, Part depth, uint16_t* to) const {
+    const Part which = lines_of(panels);
+    pack_lines({.from = static_cast<const uint16_t*>(operand.data) + which.begin * line_step +
+                        depth.begin * depth_step,
+                .line_step = line_step,
+                .depth_step = depth_step,
+                .lines = which.size,
+                .depth = depth.size,
+                .to = to});
+  }
+};
+
+// Both operands are packed, a chunk of each at a time, by all threads; then all multiply blocks.
+class ProductOnTiles {
+ public:
+  ProductOnTiles(const Gemm& product, ThreadPool* pool)
+      : product_(product),
+        pool_(pool),
+        rows_{product.a, product.m, product.a.row_step, product.a.column_step,
+              matrix_kernels().pack_rows},
+        columns_{product.b, product.n, product.b.column_step, product.b.row_step,
+                 matrix_kernels().pack_columns},
+        steps_(std::max<int64_t>(1, divide_up(product.k, kTileLines))),
+        stretches_(divide_up(steps_, kMostSteps)) {}
+
+  void run() const {
+    const int64_t most = std::max<int64_t>(1, kPackedElements / (steps_ * kStepElements));
+    const int64_t row_chunks = divide_up(rows_.panels(), most);
+    const int64_t column_chunks = divide_up(columns_.panels(), most);
+    for (int64_t r = 0; r < row_chunks; ++r)
+      for (int64_t c = 0; c < column_chunks; ++c) {
+        const Part rows = part_of(rows_.panels(), r, row_chunks);
+        const Part columns = part_of(columns_.panels(), c, column_chunks);
+        const Packed a{elements_of(packed_rows, rows.size * steps_ * kStepElements), rows};
+        const Packed b{elements_of(packed_columns, columns.size * steps_ * kStepElements), columns};
+        pack(a, c == 0, b);
+        multiply(a, b);
+      }
+  }
+
+ private:
+  // Panels of one operand: all of the first stretch of the depth, then all of the next.
+  struct Packed {
+    uint16_t* data;
+    Part panels;
+    uint16_t* at(Part steps, int64_t panel) const {
+      return data + (steps.begin * panels.size + panel * steps.size) * kStepElements;
+    }
+  };
+
+  Part steps_of(int64_t stretch) const { return part_of(steps_, stretch, stretches_); }
+  Part depth_of(Part steps) const {
+    const int64_t begin = steps.begin * kTileLines;
+    return {begin, std::min(steps.size * kTileLines, product_.k - begin)};
+  }
+
+  void for_each(int64_t count, const std::function<void(int64_t item)>& task) const {
+    if (pool_ != nullptr)
+      return pool_->for_each_nearby(count, [&](int64_t item, int) { task(item); });
+    for (int64_t item = 0; item < count; ++item) task(item);
+  }
+
+  void pack(const Packed& a, bool a_is_new, const Packed& b) const {
+    const int64_t a_items = a_is_new ? a.panels.size : 0;
+    for_each((a_items + b.panels.size) * stretches_, [&](int64_t item) {
+      const Part steps = steps_of(item % stretches_);
+      const int64_t index = item / stretches_;
+      const bool is_row = index < a_items;
+      const Packed& to = is_row ? a : b;
+      const int64_t panel = is_row ? index : index - a_items;
+      (is_row ? rows_ : columns_)
+          .pack({to.panels.begin + panel, 1}, depth_of(steps), to.at(steps, panel));
+    });
+  }
+
+  struct Blocks {
+    int64_t rows = 1, columns = 1;
+  };
+
+  // A block's time: its pairs of panels, and its panels, which come from farther away and weigh as
+  // much as kFetch pairs. The blocks with the least time for the thread that has most of them.
+  Blocks cut(int64_t row_panels, int64_t column_panels) const {
+    constexpr int64_t kFetch = 1;
+    const int64_t threads = pool_ != nullptr ? pool_->threads() : 1;
+    Blocks best;
+    int64_t least = INT64_MAX;
+    for (int64_t height = 1; height <= std::min(kMostPanels, row_panels); ++height)
+      for (int64_t width = 1; width <= std::min(kMostPanels, column_panels); ++width) {
+        const Blocks blocks{divide_up(row_panels, height), divide_up(column_panels, width)};
+        const int64_t rounds = divide_up(blocks.rows * blocks.columns, threads);
+        const int64_t time = rounds * (height * width + kFetch * (height + width));
+        if (time < least) least = time, best = blocks;
+      }
+    return best;
+  }
+
+  void multiply(const Packed& a, const Packed& b) const {
+    const Blocks blocks = cut(a.panels.size, b.panels.size);
+    const int64_t size = info(product_.c.dtype).size;
+    for_each(blocks.rows * blocks.columns, [&](int64_t item) {
+      const Part rows = part_of(a.panels.size, item / blocks.columns, blocks.rows);
+      const Part columns = part_of(b.panels.size, item % blocks.columns, blocks.columns);
+      const Part to_rows = rows_.lines_of({a.panels.begin + rows.begin, rows.size});
+      const Part to_columns = columns_.lines_of({b.panels.begin + columns.begin, columns.size});
+      float* sums = tile_sums.at_least(rows.size * columns.size * kStepElements);
+      for (int64_t stretch = 0; stretch < stretches_; ++stretch) {
+        const Part steps = steps_of(stretch);
+        const int64_t offset = to_rows.begin * product_.c.row_step + to_columns.begin;
+        matrix_kernels().multiply({.a = a.at(steps, rows.begin),
+                                   .b = b.at(steps, columns.begin),
+                                   .a_panels = rows.size,
+                                   .b_panels = columns.size,
+                                   .steps = steps.size,
+                                   .sums = sums,
+                                   .begins = stretch == 0,
+                                   .ends = stretch + 1 == stretches_,
+                                   .c = static_cast<char*>(product_.c.data) + offset * size,
+                                   .narrow = product_.c.dtype == DType::bf16,
+                                   .c_step = product_.c.row_step,
+                                   .rows = to_rows.size,
+                                   .columns = to_columns.size});
+      }
+    });
+  }
+
+  const Gemm& product_;
+  ThreadPool* pool_;  // null: the calling thread alone
+  const TileSide rows_, columns_;
+  const int64_t steps_, stretches_;
+};
+
+}  // namespace
+
+bool fits_tiles(const Gemm& product, Isa isa) {
+  const DType to = product.c.dtype;
+  return isa == Isa::amx && product.a.dtype == DType::bf16 && product.b.dtype == DType::bf16 &&
+         (to == DType::bf16 || to == DType::f32);
+}
+
+void gemm_on_tiles(const Gemm& product, ThreadPool* pool) {
+  ProductOnTiles(product, pool).run();
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,325 @@
+// Flash attention backward for bf16 on the matrix units (AMX): five products for each pair of a
+// tile of keys and a tile of queries, in blocks of 32 x 32 sums, and fp32 vectors between them.
+//
+// Scores are queries x keys. Queries and gradients of the output are then read where they lie, what
+// is packed of keys and values serves all queries, and neighbouring queries form the words that dK
+// and dV need without a transposition. dK and dV are summed as head_dim x keys.
+#include "kernels/cpu/simd/flash_backward_tiles.h"
+#include "kernels/cpu/simd/flash_entries.h"
+
+#if HWY_TARGET <= HWY_AVX3
+#include "kernels/cpu/simd/flash_tiles_amx.h"
+
+namespace ridgeline::RIDGELINE_ISA {
+namespace {
+
+inline constexpr int64_t kMostKeys = 2 * kKeyTile;
+inline constexpr int64_t kQueryBlocks = kQueryTile / kBlock;
+inline constexpr int64_t kPairs = kBlock / 2;
+
+// Panels are columns of kBlock words, numbers or sums that follow each other: tiles then lie in one
+// piece, where rows far apart would share their places in a cache.
+struct BackwardScratch {
+  uint32_t* key_words;       // per block of keys head_dim / 2 x kBlock: pairs along head_dim
+  uint32_t* value_words;     // the same
+  uint32_t* key_pairs;       // per 32 of head_dim kMostKeys / 2 x kBlock: pairs of keys
+  float* d_keys;             // per block of keys head_dim x kBlock
+  float* d_values;           // the same
+  uint16_t* queries;         // transposed: per block of queries head_dim x kBlock
+  uint16_t* d_out;           // the same
+  uint32_t* weights;         // per block of keys kQueryTile / 2 x kBlock: pairs of queries
+  uint32_t* d_scores;        // the same
+  uint16_t* d_score_rows;    // per block of keys kQueryTile x kBlock
+  uint16_t* copied_queries;  // kQueryTile x head_dim, where the last block is not whole
+  uint16_t* copied_d_out;    // the same
+  float* scores;             // kBlock x kBlock
+  float* d_weights;          // the same
+  float* log_sum_exp;        // kQueryTile
+  float* delta;              // kQueryTile
+  float* sums;  // kQueryTile x head_dim: dQ, or rows of dK and dV on their way to memory
+
+  static BackwardScratch carve(Scratch& scratch, int64_t head_dim) {
+    const auto words = [&](int64_t count) {
+      return reinterpret_cast<uint32_t*>(scratch.take(count));
+    };
+    const auto halves = [&](int64_t count) {
+      return reinterpret_cast<uint16_t*>(scratch.take(count / 2));
+    };
+    return {.key_words = words(kMostKeys * head_dim / 2),
+            .value_words = words(kMostKeys * head_dim / 2),
+            .key_pairs = words(kMostKeys * head_dim / 2),
+            .d_keys = scratch.take(kMostKeys * head_dim),
+            .d_values = scratch.take(kMostKeys * head_dim),
+            .queries = halves(kQueryTile * head_dim),
+            .d_out = halves(kQueryTile * head_dim),
+            .weights = words(kMostKeys * kQueryTile / 2),
+            .d_scores = words(kMostKeys * kQueryTile / 2),
+            .d_score_rows = halves(kMostKeys * kQueryTile),
+            .copied_queries = halves(kQueryTile * head_dim),
+            .copied_d_out = halves(kQueryTile * head_dim),
+            .scores = scratch.take(kBlock * kBlock),
+            .d_weights = scratch.take(kBlock * kBlock),
+            .log_sum_exp = scratch.take(kQueryTile),
+            .delta = scratch.take(kQueryTile),
+            .sums = scratch.take(kQueryTile * head_dim)};
+  }
+};
+
+BackwardScratch carve(float* floats, int64_t head_dim) {
+  Scratch scratch(floats);
+  return BackwardScratch::carve(scratch, head_dim);
+}
+
+RIDGELINE_WITH_AMX void configure_tiles() {
+  const TileConfig config;
+  memory_is_read(&config);
+  _tile_loadconfig(&config);
+}
+
+// Pairs of rows: (2 i, column) goes to (i, column) of the column's panel.
+void pack_pairs_of_rows(const FlashRows& from, FlashRange rows, int64_t head_dim, uint32_t* to) {
+  const int64_t count = rows.end - rows.begin;
+  for (int64_t row = 0; row < count; row += kBlock)
+    for (int64_t column = 0; column < head_dim; column += 16) {
+      Words words[16];
+      load_words<WordOrder::lines_inside>(columns_at(from, rows.begin + row, count - row, column),
+                                          words);
+      uint32_t* panel = to + column / kBlock * (kMostKeys / 2 * kBlock) + column % kBlock;
+      for (int i = 0; i < 16; ++i) hn::StoreU(words[i], WideBits(), panel + (row / 2 + i) * kBlock);
+    }
+}
+
+// The blocks of keys that a block of queries sees.
+FlashRange seen_blocks(const FlashMask& mask, FlashRange queries, FlashRange keys) {
+  if (queries.begin >= queries.end) return {};
+  const FlashRange seen = visible_keys(mask, queries);
+  const int64_t begin = seen.begin < keys.begin ? keys.begin : seen.begin;
+  const int64_t end = seen.end < keys.end ? seen.end : keys.end;
+  if (begin >= end) return {};
+  return {(begin - keys.begin) / kBlock, (end - keys.begin + kBlock - 1) / kBlock};
+}
+
+FlashRange block_of(FlashRange range, int64_t block) {
+  const int64_t begin = range.begin + block * kBlock;
+  return {begin, begin + kBlock < range.end ? begin + kBlock : range.end};
+}
+
+// Of a block of 32 queries and 32 keys: scores become weights, gradients of weights those of
+// scores.
+template <bool kMasked>
+RIDGELINE_WITH_AMX HWY_INLINE void find_block_gradients(const BackwardScratch& at,
+                                                        float scale_factor, int64_t query,
+                                                        int64_t key_block) {
+  const Wide wide;
+  const Floats scale = hn::Set(wide, scale_factor);
+  const int64_t panel = key_block * (kQueryTile / 2 * kBlock) + query / 2 * kBlock;
+  uint32_t* weights = at.weights + panel;
+  uint32_t* d_scores = at.d_scores + panel;
+  uint16_t* rows = at.d_score_rows + (key_block * kQueryTile + query) * kBlock;
+  for (int64_t row = 0; row < kBlock; row += 2) {
+    WeightAndGradient found[2][2];
+#pragma GCC unroll 2
+    for (int r = 0; r < 2; ++r) {
+      const Floats log_sum_exp = hn::Set(wide, at.log_sum_exp[query + row + r]);
+      const Floats delta = hn::Set(wide, at.delta[query + row + r]);
+#pragma GCC unroll 2
+      for (int half = 0; half < 2; ++half) {
+        const int64_t place = (row + r) * kBlock + half * kLanes;
+        const Floats d_weight = hn::Mul(hn::LoadU(wide, at.d_weights + place), scale);
+        found[r][half] = score_gradient<kMasked>(hn::LoadU(wide, at.scores + place), scale,
+                                                 log_sum_exp, d_weight, delta);
+      }
+      const __m512bh both = _mm512_cvtne2ps_pbh(found[r][1].gradient.raw, found[r][0].gradient.raw);
+      _mm512_storeu_si512(rows + (row + r) * kBlock, reinterpret_cast<__m512i>(both));
+    }
+#pragma GCC unroll 2
+    for (int half = 0; half < 2; ++half) {
+      const int64_t place = row / 2 * kBlock + half * kLanes;
+      _mm512_storeu_si512(weights + place,
+                          rounded_pairs(found[0][half].weight.raw, found[1][half].weight.raw));
+      _mm512_storeu_si512(d_scores + place,
+                          rounded_pairs(found[0][half].gradient.raw, found[1][half].gradient.raw));
+    }
+  }
+}
+
+// Rows of sums, from panels of head_dim x kBlock.
+void store_transposed(const float* panels, const FlashRows& to, FlashRange range, int64_t head_dim,
+                      float* rows) {
+  for (int64_t row = range.begin; row < range.end; row += 16) {
+    const int64_t place = row - range.begin;
+    const float* panel = panels + place / kBlock * (head_dim * kBlock) + place % kBlock;
+    for (int64_t column = 0; column < head_dim; column += 16)
+      transpose_block(Wide(), panel + column * kBlock, kBlock, 16, 1.0f, rows + column, head_dim);
+    const int64_t end = row + 16 < range.end ? row + 16 : range.end;
+    store_rows(rows, head_dim, nullptr, to, {row, end}, head_dim);
+  }
+}
+
+FlashTileSizes tile_sizes(int64_t) {
+  return {.queries = kQueryTile, .keys = kMostKeys};
+}
+
+int64_t scratch_floats(int64_t head_dim) {
+  Scratch scratch(nullptr);
+  BackwardScratch::carve(scratch, head_dim);
+  return scratch.used();
+}
+
+void pack_keys(const FlashBackwardHead& head, FlashRange keys, const BackwardScratch& at) {
+  pack_along_head(head.k, keys, head.head_dim, at.key_words);
+  pack_along_head(head.v, keys, head.head_dim, at.value_words);
+  pack_pairs_of_rows(head.k, keys, head.head_dim, at.key_pairs);
+}
+
+void begin_keys_amx(const FlashBackwardHead& head, FlashRange keys, float* scratch) {
+  const BackwardScratch at = carve(scratch, head.head_dim);
+  pack_keys(head, keys, at);
+  const int64_t sums = round_up(keys.end - keys.begin, kBlock) * head.head_dim;
+  fill(at.d_keys, sums, 0.0f);
+  fill(at.d_values, sums, 0.0f);
+}
+
+RIDGELINE_WITH_AMX void find_score_gradients_amx(const FlashBackwardHead& head, FlashRange keys,
+                                                 FlashRange queries, float* scratch) {
+  const int64_t head_dim = head.head_dim;
+  const BackwardScratch at = carve(scratch, head_dim);
+  const int64_t count = queries.end - queries.begin;
+  for (int64_t i = 0; i < round_up(count, kBlock); ++i) {
+    at.log_sum_exp[i] = i < count ? head.row_log_sum_exp[queries.begin + i] : 0.0f;
+    at.delta[i] = i < count ? head.delta[queries.begin + i] : 0.0f;
+  }
+  const HalfRows q = whole_blocks(head.q, queries, head_dim, at.copied_queries);
+  const HalfRows d_out = whole_blocks(head.d_out, queries, head_dim, at.copied_d_out);
+  constexpr int64_t kBytes = kBlock * 4;
+  configure_tiles();
+  for (int64_t query = 0; query < count; query += kBlock) {
+    const FlashRange block = block_of(queries, query / kBlock);
+    const FlashRange seen = seen_blocks(head.mask, block, keys);
+    for (int64_t i = seen.begin; i < seen.end; ++i) {
+      const int64_t panel = i * (head_dim / 2 * kBlock);
+      memory_is_read(at.scores);
+      multiply_block(q.from(query), at.key_words + panel, {at.scores, kBytes}, head_dim / kBlock,
+                     false);
+      multiply_block(d_out.from(query), at.value_words + panel, {at.d_weights, kBytes},
+                     head_dim / kBlock, false);
+      memory_is_read(at.scores);
+      const FlashRange key_block = block_of(keys, i);
+      const FlashRange whole = {key_block.begin, key_block.begin + kBlock};
+      if (key_block.end == whole.end && all_visible(head.mask, block, key_block)) {
+        find_block_gradients<false>(at, head.scale, query, i);
+      } else {
+        // Keys behind the end of the tile are hidden as well.
+        FlashMask mask = head.mask;
+        if (mask.keys > keys.end) mask.keys = keys.end;
+        hide_queries_by_keys(mask, block, whole, at.scores, kBlock);
+        find_block_gradients<true>(at, head.scale, query, i);
+      }
+    }
+  }
+  _tile_release();
+}
+
+RIDGELINE_WITH_AMX void add_queries_amx(const FlashBackwardHead& head, FlashRange keys,
+                                        FlashRange queries, bool /*first*/, float* scratch) {
+  const int64_t head_dim = head.head_dim;
+  const BackwardScratch at = carve(scratch, head_dim);
+  pack_transposed(head.q, queries, head_dim, at.queries);
+  pack_transposed(head.d_out, queries, head_dim, at.d_out);
+  const int64_t query_blocks = round_up(queries.end - queries.begin, kBlock) / kBlock;
+  FlashRange seen[kQueryBlocks];
+  for (int64_t block = 0; block < query_blocks; ++block)
+    seen[block] = seen_blocks(head.mask, block_of(queries, block), keys);
+  const int64_t key_blocks = round_up(keys.end - keys.begin, kBlock) / kBlock;
+  constexpr int64_t kBytes = kBlock * 4;
+  configure_tiles();
+  memory_is_read(scratch);
+  for (int64_t i = 0; i < key_blocks; ++i) {
+    const auto sees = [&](int64_t block) { return seen[block].begin <= i && i < seen[block].end; };
+    int64_t begin = 0, end = query_blocks;
+    while (begin < end && !sees(begin)) ++begin;
+    while (end > begin && !sees(end - 1)) --end;
+    if (begin == end) continue;
+    const int64_t panel = i * (kQueryTile / 2 * kBlock) + begin * kPairs * kBlock;
+    for (int64_t column = 0; column < head_dim; column += kBlock) {
+      const int64_t from = (begin * head_dim + column) * kBlock;
+      const int64_t to = (i * head_dim + column) * kBlock;
+      multiply_block({at.d_out + from, kBlock * 2, head_dim * kBlock * 2}, at.weights + panel,
+                     {at.d_values + to, kBytes}, end - begin, true);
+      multiply_block({at.queries + from, kBlock * 2, head_dim * kBlock * 2}, at.d_scores + panel,
+                     {at.d_keys + to, kBytes}, end - begin, true);
+    }
+  }
+  _tile_release();
+  memory_is_read(scratch);
+}
+
+RIDGELINE_WITH_AMX void add_query_gradient_amx(const FlashBackwardHead& head, FlashRange keys,
+                                               FlashRange queries, float* accumulator,
+                                               int64_t row_stride, bool first, float* scratch) {
+  const int64_t head_dim = head.head_dim;
+  const BackwardScratch at = carve(scratch, head_dim);
+  configure_tiles();
+  memory_is_read(scratch);
+  const int64_t query_blocks = round_up(queries.end - queries.begin, kBlock) / kBlock;
+  for (int64_t block = 0; block < query_blocks; ++block) {
+    const FlashRange seen = seen_blocks(head.mask, block_of(queries, block), keys);
+    float* to = accumulator + block * kBlock * row_stride;
+    if (seen.begin == seen.end) {
+      if (first)
+        for (int64_t row = 0; row < kBlock; ++row) fill(to + row * row_stride, head_dim, 0.0f);
+      continue;
+    }
+    const BlockRows rows = {at.d_score_rows + (seen.begin * kQueryTile + block * kBlock) * kBlock,
+                            kBlock * 2, kQueryTile * kBlock * 2};
+    for (int64_t column = 0; column < head_dim; column += kBlock)
+      multiply_block(
+          rows,
+          at.key_pairs + column / kBlock * (kMostKeys / 2 * kBlock) + seen.begin * kPairs * kBlock,
+          {to + column, row_stride * 4}, seen.end - seen.begin, !first);
+  }
+  _tile_release();
+  memory_is_read(accumulator);
+}
+
+void finish_keys_amx(const FlashBackwardHead& head, FlashRange keys, float* scratch) {
+  const BackwardScratch at = carve(scratch, head.head_dim);
+  store_transposed(at.d_keys, head.d_k, keys, head.head_dim, at.sums);
+  store_transposed(at.d_values, head.d_v, keys, head.head_dim, at.sums);
+}
+
+void query_gradient_amx(const FlashBackwardHead& head, FlashRange queries, float* scratch) {
+  const BackwardScratch at = carve(scratch, head.head_dim);
+  const FlashRange visible = visible_keys(head.mask, queries);
+  bool first = true;
+  for (int64_t key = visible.begin; key < visible.end; key += kMostKeys, first = false) {
+    const FlashRange keys = {key, key + kMostKeys < visible.end ? key + kMostKeys : visible.end};
+    pack_keys(head, keys, at);
+    find_score_gradients_amx(head, keys, queries, scratch);
+    add_query_gradient_amx(head, keys, queries, at.sums, head.head_dim, first, scratch);
+  }
+  if (first) fill(at.sums, kQueryTile * head.head_dim, 0.0f);
+  store_rows(at.sums, head.head_dim, nullptr, head.d_q, queries, head.head_dim);
+}
+
+}  // namespace
+
+const FlashBackwardKernels kBackwardAmx = {.tile_sizes = tile_sizes,
+                                           .scratch_floats = scratch_floats,
+                                           .prepare_queries = prepare_queries,
+                                           .query_gradient = query_gradient_amx,
+                                           .begin_keys = begin_keys_amx,
+                                           .find_score_gradients = find_score_gradients_amx,
+                                           .add_queries = add_queries_amx,
+                                           .add_query_gradient = add_query_gradient_amx,
+                                           .finish_keys = finish_keys_amx};
+
+}  // namespace ridgeline::RIDGELINE_ISA
+
+#else
+
+namespace ridgeline::RIDGELINE_ISA {
+const FlashBackwardKernels kBackwardAmx = {};
+}  // namespace ridgeline::RIDGELINE_ISA
+
+#endif

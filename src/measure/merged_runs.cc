@@ -1,0 +1,86 @@
+#include "measure/merged_runs.h"
+
+#include <algorithm>
+#include <map>
+
+namespace ridgeline {
+namespace {
+
+using Runs = std::vector<const Record*>;
+
+// In the order of the first run of each row.
+std::vector<Runs> runs_by_row(std::span<const Record> records) {
+  std::vector<Runs> rows;
+  std::map<std::string, size_t> places;
+  for (const Record& record : records) {
+    const std::string key = workload_key(record);
+    const auto place = places.find(key);
+    // What is no further run of the same --runs is a row of its own, as are runs merged before.
+    if (place == places.end() || record.run < 2 || record.merged_runs > 0 ||
+        record.run != rows[place->second].back()->run + 1) {
+      places[key] = rows.size();
+      rows.push_back({&record});
+    } else {
+      rows[place->second].push_back(&record);
+    }
+  }
+  return rows;
+}
+
+std::optional<ProcessorSpeed> median_speed(const Runs& runs) {
+  std::vector<ProcessorSpeed> speeds;
+  for (const Record* run : runs)
+    if (const auto speed = speed_beside(*run)) speeds.push_back(*speed);
+  if (speeds.empty()) return std::nullopt;
+  return median_rates(speeds);
+}
+
+void leave_out_unusual(Runs& runs) {
+  const std::optional<ProcessorSpeed> usual = median_speed(runs);
+  const auto is_unusual = [&](const Record* run) {
+    const auto speed = speed_beside(*run);
+    return !is_quiet(*run) || (usual && (!speed || speed_gap(*usual, *speed).is_apart()));
+  };
+  const auto unusual = std::count_if(runs.begin(), runs.end(), is_unusual);
+  if (std::ssize(runs) - unusual >= kFewestRuns) std::erase_if(runs, is_unusual);
+}
+
+}  // namespace
+
+bool is_quiet(const Record& record) {
+  return record.disturbance && record.disturbance->quiet();
+}
+
+std::optional<ProcessorSpeed> speed_beside(const Record& record) {
+  if (!record.speed_before || !record.speed_after) return record.speed_after;
+  return slower_rates(*record.speed_before, *record.speed_after);
+}
+
+std::vector<Record> runs_merged(std::span<const Record> records) {
+  std::vector<Record> out;
+  for (Runs& runs : runs_by_row(records)) {
+    Record merged = *runs.back();
+    std::erase_if(runs, [](const Record* run) { return run->status != Status::ok; });
+    leave_out_unusual(runs);
+    if (runs.size() > 1 && merged.status == Status::ok) {
+      merged.merged_runs = static_cast<int>(runs.size());
+      // As quiet as the least quiet of them.
+      const auto disturbed = std::find_if_not(runs.begin(), runs.end(),
+                                              [](const Record* run) { return is_quiet(*run); });
+      merged.disturbance = (disturbed == runs.end() ? runs.back() : *disturbed)->disturbance;
+      merged.speed_before.reset();
+      merged.speed_after = median_speed(runs);
+      for (Series& series : merged.series) {
+        series.samples_ms.clear();
+        for (const Record* run : runs)
+          if (const Series* one = run->find_series(series.name))
+            series.samples_ms.push_back(one->statistics.median_ms);
+        series.statistics = summarize(series.samples_ms);
+      }
+    }
+    out.push_back(std::move(merged));
+  }
+  return out;
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,20 @@
+// Saved rows over commits as a report: one chart per row, with the points where a verdict changed.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "measure/history.h"
+#include "report/page/document.h"
+
+namespace ridgeline {
+
+struct HistoryInput {
+  std::span<const SavedRecord> records;
+  NoiseLookup noise = {};
+  std::string made_by = {}, made_at = {}, source = {};
+};
+
+ReportDocument history_report(const HistoryInput& input);
+
+}  // namespace ridgeline

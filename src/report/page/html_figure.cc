@@ -1,0 +1,187 @@
+#include "report/page/html_figure.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/json.h"
+#include "report/page/html_escape.h"
+#include "report/page/html_table.h"
+#include "report/page/palette.h"
+#include "report/page/svg_chart.h"
+#include "report/page/svg_picture.h"
+
+namespace ridgeline {
+namespace {
+
+// A switch of the legend.
+std::string series_button(const ChartSeries& series) {
+  using enum ChartSeries::Mark;
+  const char* look = series.mark == rings                   ? " ring"
+                     : series.mark == crosses               ? " cross"
+                     : series.dashed || series.mark == line ? " dashed"
+                                                            : "";
+  return fmt::format(
+      "<button type=\"button\" class=\"key\" aria-pressed=\"{}\" data-name=\"{}\"><i "
+      "class=\"{}{}\" "
+      "aria-hidden=\"true\"></i>{}</button>",
+      series.hidden ? "false" : "true", html_escape(series.name), colour_class(series), look,
+      html_escape(series.name));
+}
+
+std::string legend(const Chart& chart) {
+  std::vector<std::string> groups;
+  std::set<std::string> names;
+  std::string shown, lines, hidden;  // what was measured comes before the lines it lies below
+  size_t more = 0;
+  for (const ChartSeries& series : chart.series) {
+    if (!series.group.empty() && std::ranges::find(groups, series.group) == groups.end())
+      groups.push_back(series.group);
+    if (!names.insert(series.name).second) continue;
+    (series.hidden                            ? hidden
+     : series.mark == ChartSeries::Mark::line ? lines
+                                              : shown) += series_button(series);
+    more += series.hidden ? 1 : 0;
+  }
+  std::string out;
+  if (groups.size() > 1) {
+    out += "<div class=\"keys groups\" role=\"group\" aria-label=\"Arithmetic shown\">";
+    for (const std::string& group : groups)
+      out += fmt::format(
+          "<button type=\"button\" class=\"key\" aria-pressed=\"true\" "
+          "data-group=\"{0}\">{0}</button>",
+          html_escape(group));
+    out += "</div>\n";
+  }
+  if (names.size() > 1)
+    out +=
+        fmt::format("<div class=\"keys\" role=\"group\" aria-label=\"Series shown\">{}{}</div>\n",
+                    shown, lines);
+  if (more > 0)
+    out += fmt::format(
+        "<details class=\"more\"><summary>Add other machines' roofs ({})</summary><div "
+        "class=\"keys\" role=\"group\" aria-label=\"Other roofs\">{}</div></details>\n",
+        more, hidden);
+  return out;
+}
+
+// Texts that repeat, such as the names of kernels, are written once.
+class TextTable {
+ public:
+  size_t of(const std::string& text) {
+    const auto [entry, is_new] = places_.try_emplace(text, places_.size());
+    if (is_new) texts_.push_back(text);
+    return entry->second;
+  }
+  Json json() const { return texts_; }
+
+ private:
+  std::map<std::string, size_t> places_;
+  Json texts_ = Json::array();
+};
+
+Json axis_json(const Axis& axis) {
+  Json ticks = Json::array();
+  for (const Tick& tick : axis.ticks) ticks.push_back({tick.value, tick.text});
+  return {{"label", axis_title(axis)}, {"min", axis.min}, {"max", axis.max}, {"ticks", ticks}};
+}
+
+// What a canvas draws: rectangles on tracks, or steps.
+Json timeline_json(const Chart& chart) {
+  TextTable texts;
+  Json all = Json::array();
+  for (const ChartSeries& series : chart.series) {
+    Json points = Json::array();
+    for (const ChartPoint& point : series.points)
+      points.push_back(chart.has_categories()
+                           ? Json{point.x, point.from, point.y, texts.of(point.text)}
+                           : Json{point.x, point.y, texts.of(point.text), texts.of(point.label)});
+    all.push_back({{"name", series.name},
+                   {"colour", colour_class(series)},
+                   {"area", series.mark == ChartSeries::Mark::area},
+                   {"points", std::move(points)}});
+  }
+  return {{"tracks", chart.categories},
+          {"x", axis_json(chart.has_categories() ? chart.y : chart.x)},
+          {"y", axis_json(chart.y)},
+          {"series", std::move(all)},
+          {"texts", texts.json()}};
+}
+
+std::string canvas(const Chart& chart) {
+  return fmt::format(
+      "<div class=\"timeline\" data-kind=\"{}\"><div class=\"tools\">"
+      "<label>Find <input type=\"search\" placeholder=\"a name\"></label>"
+      "<span class=\"found\" role=\"status\"></span>"
+      "<button type=\"button\" data-do=\"in\" aria-label=\"Zoom in\">+</button>"
+      "<button type=\"button\" data-do=\"out\" aria-label=\"Zoom out\">-</button>"
+      "<button type=\"button\" data-do=\"all\">Whole</button></div>\n"
+      "<canvas tabindex=\"0\" role=\"img\" aria-label=\"{}\"></canvas>"
+      "<script type=\"application/json\">{}</script></div>\n",
+      chart.has_categories() ? "tracks" : "steps",
+      html_escape(chart.title + ". " + chart.description +
+                  " Plus and minus zoom, arrows move; the numbers follow as a table."),
+      script_safe_json(timeline_json(chart).dump()));
+}
+
+// Of a timeline: nobody points at it.
+std::string still_picture(Chart chart) {
+  for (ChartSeries& series : chart.series)
+    for (ChartPoint& point : series.points) point.text.clear();
+  return to_page_svg(chart, SvgFrame::kWide);
+}
+
+// Views that are not the first are shown by the script alone, so only the first one has a
+// timeline's picture for print and for readers without scripts.
+std::string figure(const Chart& chart, bool is_first_view) {
+  std::string out = fmt::format("<figure class=\"chart\" data-chart=\"{}\"><h3>{}</h3>\n{}",
+                                html_escape(chart.id), html_escape(chart.title), legend(chart));
+  if (chart.zooms) out += canvas(chart);
+  if (!chart.zooms)
+    out += fmt::format(
+        "<div class=\"plot\" role=\"group\" tabindex=\"0\" aria-label=\"{}\">\n{}{}</div>\n",
+        html_escape(chart.title + ". " + chart.description +
+                    " Arrow keys move from point to point; the numbers follow as a table."),
+        to_page_svg(chart, SvgFrame::kWide), to_page_svg(chart, SvgFrame::kNarrow));
+  else if (is_first_view)
+    out += fmt::format("<div class=\"plot still\">\n{}</div>\n", still_picture(chart));
+  return out + fmt::format("<details><summary>Numbers</summary>{}</details></figure>\n",
+                           plain_table(chart_table(chart)));
+}
+
+std::string charts_html(const ReportView& view, bool is_first_view) {
+  const size_t pictures = std::min(view.pictures, view.charts.size());
+  std::string out = fmt::format("<div class=\"pictures n{}\">\n", std::min<size_t>(pictures, 3));
+  for (size_t i = 0; i < pictures; ++i) out += figure(view.charts[i], is_first_view);
+  out += "</div>\n";
+  if (pictures == view.charts.size()) return out;
+  out += fmt::format(
+      "<details class=\"fold\"><summary>More charts ({})</summary><div class=\"pictures n2\">\n",
+      view.charts.size() - pictures);
+  for (size_t i = pictures; i < view.charts.size(); ++i)
+    out += figure(view.charts[i], is_first_view);
+  return out + "</div></details>\n";
+}
+
+}  // namespace
+
+std::string views_html(const ReportSection& section) {
+  if (section.views.empty()) return {};
+  std::string out;
+  if (section.views.size() > 1) {
+    out += "<p class=\"pick\"><label>Setting <select data-views>";
+    for (size_t i = 0; i < section.views.size(); ++i)
+      out += fmt::format("<option value=\"{}\">{}</option>", i, html_escape(section.views[i].name));
+    out += "</select></label></p>\n";
+  } else if (!section.views.front().name.empty()) {
+    out += fmt::format("<p class=\"pick\">{}</p>\n", html_escape(section.views.front().name));
+  }
+  for (size_t i = 0; i < section.views.size(); ++i)
+    out += fmt::format("<div class=\"view\" data-view=\"{}\"{}>\n{}</div>\n", i,
+                       i == 0 ? "" : " hidden", charts_html(section.views[i], i == 0));
+  return out;
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,78 @@
+#include "report/page/palette.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+namespace ridgeline {
+namespace {
+
+// The first is the ordinary one; each further one steps back behind the one before.
+constexpr SeriesColour kGreys[] = {
+    {"#6b7280", "#9aa3af"}, {"#979ea9", "#78818c"}, {"#b3b9c2", "#616973"}, {"#cbd0d7", "#4d545d"}};
+constexpr SeriesColour kImplementations[] = {
+    {"#b4530a", "#f2a65a"}, {"#1d5fa8", "#6db1f2"}, {"#0f7b5f", "#4fd0a5"},
+    {"#8a3d8f", "#d996dd"}, {"#a3820a", "#e6cf5c"}, {"#b3305a", "#f08aa9"},
+    {"#4c5560", "#b6bfca"}, {"#3f7d1e", "#9bd66f"}, {"#5a4fcf", "#a9a2ff"}};
+// Muted: they fill areas.
+constexpr SeriesColour kTensors[] = {
+    {"#7c9cc4", "#4f6f99"}, {"#d9a878", "#96714a"}, {"#8fb58a", "#5c8257"}, {"#c48fa4", "#8d5b70"},
+    {"#b3a9d3", "#746a9b"}, {"#cfc27a", "#8e834a"}, {"#86bcbd", "#4f8586"}, {"#c9b5a0", "#84705c"},
+    {"#a3acb8", "#666f7b"}, {"#dc9a93", "#9c5f59"}, {"#a8c070", "#6d8440"}, {"#9db0dd", "#5f729e"}};
+
+struct Own {
+  std::string_view implementation;
+  int colour;
+};
+constexpr Own kOwn[] = {{"naive", 0}, {"flash", 1}, {"compiled", 2}, {"vanilla", 3},
+                        {"tiled", 4}, {"simd", 5},  {"library", 6},  {"fused", 7}};
+
+}  // namespace
+
+std::span<const SeriesColour> implementation_colours() {
+  return kImplementations;
+}
+
+std::span<const SeriesColour> tensor_colours() {
+  return kTensors;
+}
+
+const SeriesColour& colour_of(const ChartSeries& series) {
+  if (series.colour < 0)
+    return kGreys[std::min(static_cast<size_t>(-(series.colour + 1)), std::size(kGreys) - 1)];
+  const auto palette =
+      series.palette == ChartSeries::Palette::tensors ? tensor_colours() : implementation_colours();
+  return palette[static_cast<size_t>(series.colour) % palette.size()];
+}
+
+std::string colour_class(const ChartSeries& series) {
+  if (series.colour < 0)
+    return fmt::format(
+        "g{}", std::min<size_t>(static_cast<size_t>(-(series.colour + 1)), std::size(kGreys) - 1));
+  return series.palette == ChartSeries::Palette::tensors
+             ? fmt::format("t{}", static_cast<size_t>(series.colour) % std::size(kTensors))
+             : fmt::format("c{}", static_cast<size_t>(series.colour) % std::size(kImplementations));
+}
+
+std::string palette_css() {
+  struct Named {
+    char letter;
+    std::span<const SeriesColour> colours;
+  };
+  const Named all[] = {{'c', kImplementations}, {'t', kTensors}, {'g', kGreys}};
+  std::string light, dark;
+  for (const Named& named : all)
+    for (size_t i = 0; i < named.colours.size(); ++i) {
+      light += fmt::format(".{}{}{{color:{}}}", named.letter, i, named.colours[i].light);
+      dark += fmt::format(".{}{}{{color:{}}}", named.letter, i, named.colours[i].dark);
+    }
+  return fmt::format("{}\n@media screen and (prefers-color-scheme:dark){{{}}}\n", light, dark);
+}
+
+int own_colour(std::string_view implementation) {
+  const auto* own = std::ranges::find(kOwn, implementation, &Own::implementation);
+  return own == std::end(kOwn) ? -1 : own->colour;
+}
+
+}  // namespace ridgeline

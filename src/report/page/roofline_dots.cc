@@ -1,0 +1,113 @@
+// Every measured pass by its arithmetic intensity, and the ceilings of its machine.
+#include "report/page/roofline_dots.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "cost/device_specs.h"
+#include "measure/speed_of_light.h"
+#include "report/page/sections.h"
+
+namespace ridgeline {
+namespace {
+
+// On paper, in one dtype.
+Peaks spec_peaks(const Record& record, std::string_view dtype) {
+  if (record.machine.gpu) {
+    const GpuFacts& gpu = *record.machine.gpu;
+    if (const GpuSpec* spec = find_gpu_spec(gpu.model); spec && dense_tflops(*spec, dtype) > 0)
+      return {dense_tflops(*spec, dtype) * 1e12, spec->gigabytes_per_s * 1e9,
+              fmt::format("data sheet of {}, dense", spec->name)};
+    return {gpu_flops_per_s({.model = gpu.model,
+                             .compute_capability = compute_capability(gpu.arch),
+                             .multiprocessors = gpu.multiprocessors,
+                             .clock_hz = gpu.max_clock_mhz * 1e6},
+                            dtype),
+            std::nullopt, "multiprocessors x clock x FLOPs per cycle"};
+  }
+  if (record.device != "cpu") return {};
+  const std::string isa = text_at(record.settings, "isa");
+  constexpr int64_t kMostThreads = 1 << 20;  // a file may say anything
+  const int64_t threads = positive_at(record.settings, "threads").value_or(1);
+  return cpu_peaks({.isa = isa,
+                    .dtype = dtype,
+                    .threads = static_cast<int>(std::min(threads, kMostThreads)),
+                    .max_clock_hz = generous_max_clock_hz(record.machine),
+                    .features = record.machine.isa});
+}
+
+Ceilings spec_ceilings(const Record& record, const Arithmetic& arithmetic) {
+  const Peaks peaks = spec_peaks(record, arithmetic.parts.front().dtype);
+  return {arithmetic.ceiling(
+              [&](std::string_view dtype) { return spec_peaks(record, dtype).flops_per_s; }),
+          peaks.bytes_per_s, peaks.derivation};
+}
+
+}  // namespace
+
+// Measured on the same machine where `ridgeline roofline` ran there, else from paper.
+Ceilings ceilings_of(const ReportContext& context, const Record& record,
+                     const Arithmetic& arithmetic) {
+  Ceilings ceilings = spec_ceilings(record, arithmetic);
+  const Roofline* measured = roofline_of(record, context.rooflines);
+  if (!measured) return ceilings;
+  if (const auto compute = measured_ceiling(*measured, arithmetic)) {
+    ceilings.flops_per_s = compute;
+    ceilings.source = "measured:";
+    for (const ProductPart& part : arithmetic.parts)
+      ceilings.source += " " + shown(measured->find_compute(part.dtype)->probe, 40);
+  }
+  if (const MemoryCeiling* memory = measured->main_memory()) ceilings.bytes_per_s = memory->rate;
+  std::copy_if(measured->memory.begin(), measured->memory.end(),
+               std::back_inserter(ceilings.caches),
+               [](const MemoryCeiling& level) { return level.capacity > Bytes{}; });
+  return ceilings;
+}
+
+namespace {
+
+// What a pass may reach: a working set that lives in a cache has the cache's roof, where measured.
+std::optional<double> roof_of(const ReportContext& context, const Record& record,
+                              const Ceilings& ceilings, double intensity, Bytes working_set) {
+  const Roofline* measured = roofline_of(record, context.rooflines);
+  const MemoryCeiling* level =
+      measured
+          ? measured->find_memory(working_set, text_at(record.settings, "mode").starts_with("cold"))
+          : nullptr;
+  if (level == nullptr || !ceilings.flops_per_s) return ceilings.roof(intensity);
+  return std::min(*ceilings.flops_per_s, intensity * level->rate);
+}
+
+}  // namespace
+
+std::vector<RooflineDot> roofline_dots(const ReportContext& context) {
+  std::vector<RooflineDot> dots;
+  for (const Record* record : context.rows) {
+    if (record->status != Status::ok || record->study == "roofline") continue;
+    for (const Series& series : record->series) {
+      const auto cost = cost_of(*record, series.name);
+      const auto median = median_of(*record, series.name);
+      if (!cost || !median || *median <= 0 || cost->bytes.count <= 0 || flops_done(*cost) <= 0)
+        continue;
+      const Arithmetic arithmetic = arithmetic_of(*record, series.name);
+      const Ceilings ceilings = ceilings_of(context, *record, arithmetic);
+      RooflineDot dot{.record = record,
+                      .series = series.name,
+                      .path = shown(arithmetic.name(), 60),
+                      .path_is_known = !is_ambiguous(*record, arithmetic),
+                      .several_paths = arithmetic.parts.size() > 1};
+      dot.intensity = flops_done(*cost) / static_cast<double>(cost->bytes.count);
+      dot.flops_per_s = flops_done(*cost) / *median * 1e3;
+      dot.roof = roof_of(context, *record, ceilings, dot.intensity, cost->bytes);
+      if (dot.roof)
+        dot.bound =
+            bound_of(*median / 1e3, dot.flops_per_s / *dot.roof, *dot.roof < *ceilings.flops_per_s);
+      dots.push_back(std::move(dot));
+    }
+  }
+  return dots;
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,267 @@
+#include "report/page/svg_picture.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "report/page/html_escape.h"
+#include "report/page/palette.h"
+
+namespace ridgeline {
+namespace {
+
+constexpr double kCharacter = 6.4;  // the width of a character of 12 pixels, on average
+constexpr double kEdge = 16, kLegendLine = 18;
+
+// What a page shows to a reader who points at the mark. The wide picture has the texts of both.
+std::string hover(const ChartPoint* point, const SvgFrame& frame) {
+  if (point == nullptr || point->text.empty() || frame.is_figure) return {};
+  return frame.is_narrow() ? " class=\"p\""
+                           : fmt::format(" class=\"p\" data-text=\"{}\"", html_escape(point->text));
+}
+
+}  // namespace
+
+double svg_text_width(std::string_view text) {
+  return kCharacter * static_cast<double>(text.size());
+}
+
+double axis_position(const Axis& axis, double value) {
+  const double at = axis.log ? std::log(value / axis.min) / std::log(axis.max / axis.min)
+                             : (value - axis.min) / (axis.max - axis.min);
+  return std::isfinite(at) ? std::clamp(at, 0.0, 1.0) : 0;
+}
+
+std::string axis_title(const Axis& axis) {
+  switch (axis.better) {
+    case Better::lower:
+      return axis.label + " (lower is better)";
+    case Better::higher:
+      return axis.label + " (higher is better)";
+    case Better::neither:
+      break;
+  }
+  return axis.label;
+}
+
+std::vector<const Tick*> ticks_with_room(const Axis& axis, double length) {
+  constexpr double kApart = 10;
+  std::vector<const Tick*> shown;
+  double end = -1e9;
+  for (const Tick& tick : axis.ticks) {
+    if (tick.value < axis.min * (1 - 1e-9) || tick.value > axis.max * (1 + 1e-9)) continue;
+    const double at = axis_position(axis, tick.value) * length;
+    const double half = svg_text_width(tick.text) / 2;
+    if (at - half < end + kApart) continue;
+    end = at + half;
+    shown.push_back(&tick);
+  }
+  return shown;
+}
+
+bool has_line(ChartSeries::Mark mark) {
+  using enum ChartSeries::Mark;
+  return mark == line || mark == line_and_points || mark == steps;
+}
+
+void SvgPicture::grid(double x1, double y1, double x2, double y2) {
+  body_ +=
+      fmt::format("<path class=\"grid\" stroke=\"#e5e7eb\" d=\"M{:.1f} {:.1f}L{:.1f} {:.1f}\"/>\n",
+                  x1, y1, x2, y2);
+}
+
+void SvgPicture::rule(double x1, double y1, double x2, double y2, bool is_dashed) {
+  body_ += fmt::format(
+      "<path class=\"rule\" stroke=\"#6b7280\" d=\"M{:.1f} {:.1f}L{:.1f} {:.1f}\"{}/>\n", x1, y1,
+      x2, y2, is_dashed ? " stroke-dasharray=\"4 3\"" : "");
+}
+
+void SvgPicture::text(double x, double y, const std::string& text, std::string_view anchor,
+                      std::string_view extra) {
+  body_ += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\"{} {}>{}</text>\n", x, y,
+                       anchor == "start" ? "" : fmt::format(" text-anchor=\"{}\"", anchor), extra,
+                       html_escape(text));
+}
+
+void SvgPicture::region(double x, double y, double width, double height, bool is_even) {
+  body_ += fmt::format(
+      "<rect class=\"{}\" fill=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" "
+      "height=\"{:.1f}\"/>\n",
+      is_even ? "region even" : "region odd", is_even ? "#eef4fb" : "#fdf3e7", x, y,
+      std::max(width, 0.0), height);
+}
+
+void SvgPicture::begin(const ChartSeries& series) {
+  const SeriesColour& colour = colour_of(series);
+  body_ +=
+      fmt::format("<g class=\"series {}{}\" color=\"{}\" data-name=\"{}\"", colour_class(series),
+                  series.hidden ? " off" : "", colour.light, html_escape(series.name));
+  if (!series.group.empty()) body_ += fmt::format(" data-group=\"{}\"", html_escape(series.group));
+  if (!series.implementation.empty())
+    body_ += fmt::format(" data-implementation=\"{}\"", html_escape(series.implementation));
+  // A figure has no switch that would show it.
+  if (series.hidden && frame_.is_figure) body_ += " display=\"none\"";
+  body_ += ">\n";
+}
+
+void SvgPicture::end() {
+  body_ += "</g>\n";
+}
+
+void SvgPicture::polyline(const std::string& points, bool is_dashed) {
+  body_ += fmt::format(
+      "<polyline points=\"{}\" fill=\"none\" stroke=\"currentColor\" stroke-width=\"2\" "
+      "stroke-linejoin=\"round\"{}/>\n",
+      points, is_dashed ? " stroke-dasharray=\"8 6\"" : "");
+}
+
+void SvgPicture::area(const std::string& points, bool is_interval) {
+  body_ += fmt::format("<polygon{} points=\"{}\" fill=\"currentColor\" fill-opacity=\"{}\"/>\n",
+                       is_interval ? " class=\"w\"" : "", points, is_interval ? 0.2 : 0.3);
+}
+
+void SvgPicture::segment(double x1, double y1, double x2, double y2) {
+  body_ += fmt::format(
+      "<path stroke=\"currentColor\" stroke-width=\"2\" d=\"M{:.1f} {:.1f}L{:.1f} {:.1f}\"/>\n", x1,
+      y1, x2, y2);
+}
+
+void SvgPicture::mark(double x, double y, const ChartSeries& series, const ChartPoint* point) {
+  using enum ChartSeries::Mark;
+  const std::string answers = hover(point, frame_);
+  switch (series.mark) {
+    case line:
+    case steps:
+      return;
+    case area:
+      bar(x - 6, y - 5, 12, 10, point, /*is_faint=*/true);
+      return;
+    case crosses:
+      body_ += fmt::format(
+          "<path{} stroke=\"currentColor\" stroke-width=\"2\" d=\"M{:.1f} {:.1f}l9 9m0 -9l-9 "
+          "9\"/>\n",
+          answers, x - 4.5, y - 4.5);
+      return;
+    case rings:
+      body_ += fmt::format(
+          "<circle{} cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.6\" fill=\"none\" stroke=\"currentColor\" "
+          "stroke-width=\"2\"/>\n",
+          answers, x, y);
+      return;
+    case points:
+    case line_and_points:
+      break;
+  }
+  // Shapes tell series apart where colours do not.
+  const int shape = series.colour < 0 ? 0 : series.colour % 4;
+  if (shape == 0)
+    body_ += fmt::format(
+        "<circle{} cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.8\" fill=\"currentColor\"/>\n", answers, x, y);
+  else if (shape == 1)
+    body_ += fmt::format(
+        "<rect{} x=\"{:.1f}\" y=\"{:.1f}\" width=\"7\" height=\"7\" fill=\"currentColor\"/>\n",
+        answers, x - 3.5, y - 3.5);
+  else
+    body_ += fmt::format("<path{} d=\"M{:.1f} {:.1f}{}\" fill=\"currentColor\"/>\n", answers, x,
+                         shape == 2 ? y - 4.6 : y - 4.8,
+                         shape == 2 ? "l4.5 7.8h-9z" : "l4.8 4.8l-4.8 4.8l-4.8 -4.8z");
+}
+
+void SvgPicture::bar(double x, double y, double width, double height, const ChartPoint* point,
+                     bool is_faint) {
+  body_ += fmt::format(
+      "<rect{} x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" "
+      "fill=\"currentColor\"{}/>\n",
+      hover(point, frame_), x, y, std::max(width, 0.5), height,
+      is_faint ? " fill-opacity=\"0.3\"" : "");
+}
+
+void SvgPicture::whisker_up(double x, double low, double high) {
+  body_ += fmt::format(
+      "<path class=\"w\" fill=\"none\" stroke=\"currentColor\" stroke-width=\"1.3\" d=\"M{:.1f} "
+      "{:.1f}h6m-3 0V{:.1f}m-3 0h6\"/>\n",
+      x - 3, low, high);
+}
+
+void SvgPicture::whisker_along(double low, double high, double y) {
+  body_ += fmt::format(
+      "<path class=\"w\" fill=\"none\" stroke=\"currentColor\" stroke-width=\"1.3\" d=\"M{:.1f} "
+      "{:.1f}v6m0 -3H{:.1f}m0 -3v6\"/>\n",
+      low, y - 3, high);
+}
+
+void SvgPicture::label(double x, double y, const std::string& text) {
+  const double width = svg_text_width(text) * 11 / 12, height = 13;
+  const Box places[] = {{x + 8, y - height / 2, x + 8 + width, y + height / 2},
+                        {x - 8 - width, y - height / 2, x - 8, y + height / 2},
+                        {x - width / 2, y - 8 - height, x + width / 2, y - 8},
+                        {x - width / 2, y + 8, x + width / 2, y + 8 + height}};
+  for (const Box& place : places) {
+    if (place.x1 < 4 || place.x2 > frame_.width - 4) continue;
+    const bool is_free = std::none_of(labels_.begin(), labels_.end(), [&](const Box& other) {
+      return place.x1 < other.x2 && other.x1 < place.x2 && place.y1 < other.y2 &&
+             other.y1 < place.y2;
+    });
+    if (!is_free) continue;
+    labels_.push_back(place);
+    this->text(place.x1, place.y2 - 3, text, "start",
+               "class=\"name\" font-size=\"11\" paint-order=\"stroke\" stroke=\"#ffffff\" "
+               "stroke-width=\"3\"");
+    return;
+  }
+}
+
+double SvgPicture::head(const Chart& chart, const std::string& caption) {
+  if (!frame_.is_figure) return 14;
+  text(kEdge, 24, chart.title, "start",
+       "font-size=\"15\" font-weight=\"600\" class=\"strong\" fill=\"#111827\"");
+  double y = 42;
+  if (!caption.empty()) {
+    text(kEdge, y, caption);
+    y += kLegendLine;
+  }
+  double x = kEdge;
+  std::set<std::string> named;
+  for (const ChartSeries& series : chart.series) {
+    if (series.hidden || !named.insert(series.name).second) continue;
+    const double width = svg_text_width(series.name) + 34;
+    if (x > kEdge && x + width > frame_.width - kEdge) {
+      x = kEdge;
+      y += kLegendLine;
+    }
+    begin(series);
+    if (chart.kind != Chart::Kind::xy && chart.kind != Chart::Kind::dots) {
+      bar(x, y - 9, 12, 10, nullptr);
+    } else {
+      if (chart.kind == Chart::Kind::xy && has_line(series.mark))
+        segment(x - 2, y - 4, x + 14, y - 4);
+      mark(x + 6, y - 4, series, nullptr);
+    }
+    end();
+    text(x + 19, y, series.name);
+    x += width;
+  }
+  return y + 16;
+}
+
+std::string SvgPicture::finish(const Chart& chart, double height) const {
+  const std::string named =
+      frame_.is_figure
+          ? fmt::format(
+                "role=\"img\" aria-label=\"{0}\" width=\"{2:.0f}\" height=\"{3:.0f}\">\n"
+                "<title>{0}</title>\n<desc>{1}</desc>\n"
+                "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n",
+                html_escape(chart.title), html_escape(chart.description), frame_.width, height)
+          // The page names it.
+          : fmt::format("class=\"{}\" aria-hidden=\"true\">\n",
+                        frame_.is_narrow() ? "narrow" : "wide");
+  return fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {:.0f} {:.0f}\" "
+      "font-family=\"system-ui, 'Segoe UI', Helvetica, Arial, sans-serif\" font-size=\"12\" "
+      "fill=\"#374151\" {}{}</svg>\n",
+      frame_.width, height, named, body_);
+}
+
+}  // namespace ridgeline

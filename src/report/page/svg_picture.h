@@ -1,0 +1,76 @@
+// The elements of a chart's picture in the order in which they are painted. Colours are those of a
+// light ground, as attributes, so that a file needs nothing else; a page overrides them by class.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/page/document.h"
+
+namespace ridgeline {
+
+// Where a picture goes. Figures carry their own title, legend and ground.
+struct SvgFrame {
+  static constexpr double kWide = 720, kNarrow = 340;  // of a desk and of a phone
+
+  double width = kWide;
+  bool is_figure = true;
+
+  bool is_narrow() const { return width < 500; }
+};
+
+double svg_text_width(std::string_view text);
+
+// 0 at the beginning of the axis, 1 at its end.
+double axis_position(const Axis& axis, double value);
+// "median time (lower is better)".
+std::string axis_title(const Axis& axis);
+// The ticks whose texts do not touch along so many pixels.
+std::vector<const Tick*> ticks_with_room(const Axis& axis, double length);
+
+bool has_line(ChartSeries::Mark mark);
+
+class SvgPicture {
+ public:
+  explicit SvgPicture(const SvgFrame& frame) : frame_(frame) {}
+
+  const SvgFrame& frame() const { return frame_; }
+
+  // Neutral: a grid line, an axis, words.
+  void grid(double x1, double y1, double x2, double y2);
+  void rule(double x1, double y1, double x2, double y2, bool is_dashed = false);
+  void text(double x, double y, const std::string& text, std::string_view anchor = "start",
+            std::string_view extra = "");
+  void region(double x, double y, double width, double height, bool is_even);
+
+  // What follows has the colour of the series, and is shown and hidden with it.
+  void begin(const ChartSeries& series);
+  void end();
+  void polyline(const std::string& points, bool is_dashed);
+  void area(const std::string& points, bool is_interval);
+  void segment(double x1, double y1, double x2, double y2);
+  // Marks and bars answer the pointer with the text of their point.
+  void mark(double x, double y, const ChartSeries& series, const ChartPoint* point);
+  void bar(double x, double y, double width, double height, const ChartPoint* point,
+           bool is_faint = false);
+  // The interval of a point: a line with ends, across or along.
+  void whisker_up(double x, double low, double high);
+  void whisker_along(double low, double high, double y);
+  // Beside a point, where there is room for it.
+  void label(double x, double y, const std::string& text);
+
+  // Title, caption and legend of a figure; returns where the plot may begin.
+  double head(const Chart& chart, const std::string& caption);
+  std::string finish(const Chart& chart, double height) const;
+
+ private:
+  struct Box {
+    double x1, y1, x2, y2;
+  };
+  SvgFrame frame_;
+  std::string body_;
+  std::vector<Box> labels_;
+};
+
+}  // namespace ridgeline

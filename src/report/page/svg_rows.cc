@@ -1,0 +1,160 @@
+#include "report/page/svg_rows.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace ridgeline {
+namespace {
+
+constexpr double kLine = 15, kGap = 12, kThick = 22;  // of a bar among others, of one by itself
+
+// Names stand left of their rows, on a phone above them.
+struct RowLayout {
+  const Chart& chart;
+  double left = 0, right = 0, top = 0, name_height = 0, row_height = 0;
+
+  double row(double category) const {
+    return top + category * (name_height + row_height + kGap) + name_height + kGap / 2;
+  }
+  double bottom() const { return row(static_cast<double>(chart.categories.size())) - name_height; }
+  double along(double value) const { return left + axis_position(chart.y, value) * (right - left); }
+};
+
+bool has_line_per_series(const Chart& chart) {
+  return chart.kind == Chart::Kind::bars || chart.kind == Chart::Kind::dots;
+}
+
+RowLayout layout_of(const Chart& chart, const SvgFrame& frame, double top) {
+  RowLayout layout{.chart = chart, .top = top};
+  double longest = 0, values = 0;
+  for (const std::string& category : chart.categories)
+    longest = std::max(longest, svg_text_width(category));
+  if (has_line_per_series(chart) || chart.kind == Chart::Kind::waterfall)
+    for (const ChartSeries& series : chart.series)
+      for (const ChartPoint& point : series.points)
+        values = std::max(values, svg_text_width(point.value.empty() ? point.text : point.value));
+  layout.name_height = frame.is_narrow() ? 16 : 0;
+  layout.left = frame.is_narrow() ? 8 : std::min(longest + 14, frame.width * 0.42);
+  // Room for the value at the end of the longest bar.
+  const double last = chart.y.ticks.empty() ? 0 : svg_text_width(chart.y.ticks.back().text) / 2;
+  layout.right = frame.width - 14 - std::max(last, std::min(values * 11 / 12, frame.width * 0.3));
+  layout.row_height =
+      has_line_per_series(chart) ? kLine * static_cast<double>(chart.series.size()) : kThick;
+  return layout;
+}
+
+std::string shortened(const std::string& text, double room) {
+  const auto most = static_cast<size_t>(std::max(8.0, room / svg_text_width("m")));
+  return text.size() <= most ? text : text.substr(0, most - 3) + "...";
+}
+
+void draw_frame(SvgPicture& picture, const RowLayout& layout) {
+  const Chart& chart = layout.chart;
+  const double bottom = layout.bottom();
+  for (const Tick* tick : ticks_with_room(chart.y, layout.right - layout.left)) {
+    picture.grid(layout.along(tick->value), layout.top, layout.along(tick->value), bottom);
+    picture.text(layout.along(tick->value), bottom + 18, tick->text, "middle");
+  }
+  for (size_t i = 0; i < chart.categories.size(); ++i) {
+    const double row = layout.row(static_cast<double>(i));
+    if (layout.name_height > 0)
+      picture.text(0, row - 5, shortened(chart.categories[i], picture.frame().width));
+    else
+      picture.text(layout.left - 8, row + layout.row_height / 2 + 4,
+                   shortened(chart.categories[i], layout.left - 12), "end");
+  }
+}
+
+// The value itself at its end: a bar's text may be a sentence.
+void draw_value(SvgPicture& picture, double x, double y, const ChartPoint& point) {
+  picture.text(x + 6, y, point.value.empty() ? point.text : point.value, "start",
+               "font-size=\"11\"");
+}
+
+void draw_lines(SvgPicture& picture, const RowLayout& layout) {
+  const Chart& chart = layout.chart;
+  const bool is_dots = chart.kind == Chart::Kind::dots;
+  for (size_t s = 0; s < chart.series.size(); ++s) {
+    const ChartSeries& series = chart.series[s];
+    picture.begin(series);
+    for (const ChartPoint& point : series.points) {
+      const double top = layout.row(point.x) + kLine * static_cast<double>(s);
+      const double middle = top + kLine / 2 - 1, x = layout.along(point.y);
+      double end = x + (is_dots ? 4 : 0);
+      if (is_dots) {
+        ChartSeries dot = series;
+        if (dot.mark == ChartSeries::Mark::line_and_points) dot.mark = ChartSeries::Mark::points;
+        picture.mark(x, middle, dot, &point);
+      } else {
+        picture.bar(layout.left, top, x - layout.left, kLine - 3, &point);
+      }
+      if (point.has_interval()) {
+        picture.whisker_along(layout.along(point.low), layout.along(point.high), middle);
+        end = std::max(end, layout.along(point.high));
+      }
+      draw_value(picture, end, middle + 4, point);
+    }
+    picture.end();
+  }
+}
+
+void draw_stacks(SvgPicture& picture, const RowLayout& layout) {
+  std::vector<double> ends(layout.chart.categories.size(), 0);
+  for (const ChartSeries& series : layout.chart.series) {
+    picture.begin(series);
+    for (const ChartPoint& point : series.points) {
+      double& end = ends.at(static_cast<size_t>(point.x));
+      const double from = layout.along(end), to = layout.along(end + point.y);
+      picture.bar(from, layout.row(point.x), to - from - 1, kThick, &point);
+      end += point.y;
+    }
+    picture.end();
+  }
+}
+
+void draw_floating(SvgPicture& picture, const RowLayout& layout) {
+  const bool is_waterfall = layout.chart.kind == Chart::Kind::waterfall;
+  for (const ChartSeries& series : layout.chart.series) {
+    picture.begin(series);
+    for (const ChartPoint& point : series.points) {
+      const double a = layout.along(point.from), b = layout.along(point.y);
+      const double row = layout.row(point.x);
+      picture.bar(std::min(a, b), row, std::abs(b - a), kThick, &point);
+      if (point.has_interval())
+        picture.whisker_along(layout.along(point.low), layout.along(point.high), row + kThick / 2);
+      if (is_waterfall) {
+        const double high = point.has_interval() ? layout.along(point.high) : 0;
+        draw_value(picture, std::max({a, b, high}), row + kThick / 2 + 4, point);
+      }
+    }
+    picture.end();
+  }
+}
+
+}  // namespace
+
+std::string rows_svg(const Chart& chart, const SvgFrame& frame, const std::string& caption) {
+  SvgPicture picture(frame);
+  const RowLayout layout = layout_of(chart, frame, picture.head(chart, caption));
+  draw_frame(picture, layout);
+  if (has_line_per_series(chart))
+    draw_lines(picture, layout);
+  else if (chart.kind == Chart::Kind::stacked_bars)
+    draw_stacks(picture, layout);
+  else
+    draw_floating(picture, layout);
+  const double bottom = layout.bottom();
+  if (chart.reference)
+    picture.rule(layout.along(*chart.reference), layout.top, layout.along(*chart.reference), bottom,
+                 /*is_dashed=*/true);
+  picture.rule(layout.left, layout.top, layout.left, bottom);
+  if (frame.is_narrow())
+    picture.text(0, bottom + 40, axis_title(chart.y));
+  else
+    picture.text((layout.left + layout.right) / 2, bottom + 40, axis_title(chart.y), "middle");
+  return picture.finish(chart, bottom + 54);
+}
+
+}  // namespace ridgeline

@@ -1,0 +1,15 @@
+// The answers of a report on a terminal: the same story as the page, in a screenful.
+#pragma once
+
+#include <string>
+
+#include "report/page/document.h"
+
+namespace ridgeline {
+
+// At most so many lines of that width: a question and its answer take two, an answer that does not
+// fit is cut. The sections that a report leads with come first.
+inline constexpr size_t kStoryLines = 20;
+std::string story_text(const ReportDocument& document, size_t width, size_t lines = kStoryLines);
+
+}  // namespace ridgeline

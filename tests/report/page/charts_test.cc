@@ -1,0 +1,258 @@
+// What charts of a report promise: intervals where there are samples, bars from zero, lines that
+// are seen though they coincide, a ladder that adds up.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+#include <set>
+
+#include "measure/test_support.h"
+#include "report/page/axis.h"
+#include "report/page/density.h"
+#include "report/page/document.h"
+#include "report/page/history.h"
+#include "report/page/points.h"
+#include "report/page/svg_chart.h"
+#include "report/page/terms.h"
+#include "report/terminal/story.h"
+#include "studies/studies.h"
+
+namespace ridgeline {
+namespace {
+
+std::vector<double> around(double ms, int count = 9) {
+  std::vector<double> samples;
+  for (int i = 0; i < count; ++i) samples.push_back(ms * (1 + 0.01 * (i - count / 2)));
+  return samples;
+}
+
+// Attention of two implementations, and a model on all rungs of the ladder.
+std::vector<Record> both_studies() {
+  std::vector<Record> records;
+  for (const char* name : {"naive", "flash"})
+    for (const int seq_len : {256, 1024, 4096}) {
+      Record record = attention_record({.implementation = name, .seq_len = seq_len});
+      const double ms = seq_len / 256.0 * (name == std::string_view("naive") ? 2 : 1);
+      record.series = {series_of("forward", around(ms)), series_of("backward", around(2 * ms))};
+      record.memory.peak = Bytes{int64_t{seq_len} << 10};
+      record.cost =
+          CostFacts{{4000000, 2000000, Bytes{100000}}, {8000000, 4000000, Bytes{200000}}, "c"};
+      records.push_back(std::move(record));
+    }
+  struct Rung {
+    const char* name;
+    double ms, launches, bytes;
+  };
+  for (const Rung& rung : {Rung{"vanilla", 20, 900, 4e9}, Rung{"fused", 12, 300, 3e9},
+                           Rung{"flash", 13, 250, 1e9}, Rung{"compiled", 9, 1, 1e9}}) {
+    Record record = attention_record({.implementation = rung.name});
+    record.study = "model";
+    record.workload = {
+        {"model_size", "small"}, {"context_length", 128}, {"precision", "fp32"}, {"batch_size", 4}};
+    record.series = {series_of("forward", around(rung.ms / 3)),
+                     series_of("full_step", around(rung.ms))};
+    record.metrics = Json{{"full_step", {{"launches", rung.launches}, {"peak_bytes", rung.bytes}}}};
+    records.push_back(std::move(record));
+  }
+  return records;
+}
+
+ReportDocument charts_report(std::vector<Record> records) {
+  return make_report({.records = std::move(records),
+                      .sections = report_sections(),
+                      .unchecked = unchecked_studies()});
+}
+
+template <class Visit>
+void for_every_chart(const ReportDocument& document, Visit visit) {
+  for (const ReportSection& section : document.sections)
+    for (const ReportView& view : section.views)
+      for (const Chart& chart : view.charts) visit(chart);
+}
+
+TEST(ReportCharts, BarsBeginAtZeroOfALinearAxisAndAxesSayWhatIsBetter) {
+  int charts = 0;
+  for_every_chart(charts_report(both_studies()), [&](const Chart& chart) {
+    ++charts;
+    using enum Chart::Kind;
+    if (chart.kind == bars || chart.kind == stacked_bars || chart.kind == waterfall) {
+      EXPECT_FALSE(chart.y.log) << chart.id;
+      EXPECT_EQ(chart.y.min, 0) << chart.id;
+    }
+    EXPECT_NE(chart.y.better, Better::neither) << chart.id;
+    EXPECT_FALSE(chart.y.label.empty()) << chart.id;
+    EXPECT_NE(to_svg(chart).find("is better)"), std::string::npos) << chart.id;
+  });
+  EXPECT_GE(charts, 10);
+}
+
+TEST(ReportCharts, PointsOfSamplesHaveIntervalsThatHoldTheirMedians) {
+  size_t intervals = 0;
+  for_every_chart(charts_report(both_studies()), [&](const Chart& chart) {
+    const bool is_timed = chart.id.find("latency") != std::string::npos ||
+                          chart.id.find("speedup") != std::string::npos ||
+                          chart.id == "model-time" || chart.id == "roofline";
+    for (const ChartSeries& series : chart.series)
+      for (const ChartPoint& point : series.points) {
+        if (is_timed && series.mark != ChartSeries::Mark::line) {
+          EXPECT_TRUE(point.has_interval()) << chart.id << " " << series.name;
+        }
+        if (!point.has_interval()) continue;
+        ++intervals;
+        EXPECT_LE(point.low, point.y) << chart.id;
+        EXPECT_GE(point.high, point.y) << chart.id;
+      }
+  });
+  EXPECT_GT(intervals, 30u);
+}
+
+TEST(ReportCharts, OneSampleHasNoInterval) {
+  Record record = attention_record({});
+  record.series = {series_of("forward", {3})};
+  const auto point = timed_point(1, record, "forward");
+  ASSERT_TRUE(point);
+  EXPECT_FALSE(point->has_interval());
+  EXPECT_EQ(to_svg({.series = {{.points = {*point}}}}).find("class=\"w\""), std::string::npos);
+}
+
+TEST(ReportCharts, ALineOnAnotherOneIsDashedAndNamed) {
+  const auto line = [](const char* name, double factor) {
+    ChartSeries series{.name = name};
+    for (const double x : {1.0, 2.0, 4.0, 8.0})
+      series.points.push_back({x, factor * x * x, "text"});
+    return series;
+  };
+  Chart chart{.series = {line("a", 1), line("b", 1.001), line("c", 3)}};
+  chart.x = log_axis("x", Quantity::length, std::vector<double>{1, 8});
+  chart.y = log_axis("y", Quantity::count, std::vector<double>{1, 192});
+  show_coinciding(chart);
+  EXPECT_FALSE(chart.series[0].dashed);
+  EXPECT_TRUE(chart.series[1].dashed);
+  EXPECT_FALSE(chart.series[2].dashed);
+  EXPECT_NE(chart.description.find("b lies on a"), std::string::npos) << chart.description;
+  EXPECT_NE(to_svg(chart).find("stroke-dasharray=\"8 6\""), std::string::npos);
+}
+
+// From the lowest rung to the highest one, step by step, in time, launches and memory.
+TEST(ReportCharts, TheLadderIsAWaterfallThatAddsUp) {
+  const ReportDocument document = charts_report(both_studies());
+  const auto model = std::ranges::find(document.sections, "model", &ReportSection::id);
+  ASSERT_NE(model, document.sections.end());
+  EXPECT_NE(
+      model->answer.find("compiled takes 9.00 ms for a full training step where vanilla takes "
+                         "20.0 ms, 2.22x as fast, with 1 launches instead of 900 and 25 % of "
+                         "the memory"),
+      std::string::npos)
+      << model->answer;
+  const ReportView& view = model->views.at(0);
+  ASSERT_EQ(view.pictures, 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    const Chart& chart = view.charts[i];
+    EXPECT_EQ(chart.kind, Chart::Kind::waterfall);
+    EXPECT_EQ(chart.categories, (std::vector<std::string>{"vanilla", "fusion", "flash attention",
+                                                          "launch graph", "compiled"}));
+    std::vector<double> from(5), to(5);
+    for (const ChartSeries& series : chart.series)
+      for (const ChartPoint& point : series.points) {
+        from[static_cast<size_t>(point.x)] = point.from;
+        to[static_cast<size_t>(point.x)] = point.y;
+      }
+    for (size_t step = 1; step < 4; ++step) EXPECT_EQ(from[step], to[step - 1]) << chart.id;
+    EXPECT_EQ(to[3], to[4]) << chart.id;
+    EXPECT_EQ(from[4], 0);
+  }
+  EXPECT_EQ(view.charts[0].series.back().name, "added") << "flash attention costs time here";
+  EXPECT_EQ(view.charts[3].id, "model-time") << "one chart for all scenarios";
+  EXPECT_EQ(view.charts[3].categories.size(), 2u);
+}
+
+TEST(ReportSections, AllAskAndAnswerAndExplainAWordOnce) {
+  const ReportDocument document = charts_report(both_studies());
+  std::set<std::string> explained;
+  for (const ReportSection& section : document.sections) {
+    EXPECT_TRUE(section.question.ends_with("?")) << section.id;
+    EXPECT_FALSE(section.answer.empty()) << section.id;
+    for (const Term& term : section.terms) EXPECT_TRUE(explained.insert(term.word).second);
+  }
+  for (const char* word : {"naive", "flash", "compiled", "roof", "intensity"})
+    EXPECT_TRUE(explained.contains(word)) << word;
+  EXPECT_EQ(document.sections.front().id, "roofline");
+}
+
+TEST(ReportSections, CertaintyIsWhatTheEngineDecided) {
+  std::vector<Record> records = both_studies();
+  const auto level = [&] {
+    const ReportDocument document = charts_report(records);
+    return std::ranges::find(document.sections, "attention", &ReportSection::id)->certainty;
+  };
+  EXPECT_EQ(level().level, Certainty::Level::decided) << level().why;
+  records[0].series = {series_of("forward", {2, 2}), series_of("backward", {4, 4})};
+  EXPECT_EQ(level().level, Certainty::Level::partly) << level().why;
+  for (size_t i = 1; i < 3; ++i)
+    records[i].series = {series_of("forward", {2, 2}), series_of("backward", {4, 4})};
+  EXPECT_EQ(level().level, Certainty::Level::undecided) << level().why;
+  EXPECT_NE(level().why.find("too few samples"), std::string::npos) << level().why;
+}
+
+TEST(Densities, HaveAnAreaOfOne) {
+  std::mt19937 random(5);
+  for (int trial = 0; trial < 20; ++trial) {
+    std::lognormal_distribution<double> times(0, 0.1 + 0.02 * trial);
+    std::vector<double> samples(static_cast<size_t>(5 + trial)), at(40000);
+    for (double& sample : samples) sample = times(random);
+    for (size_t i = 0; i < at.size(); ++i) at[i] = -2 + 0.0005 * static_cast<double>(i);
+    const std::vector<double> density = densities_at(samples, at);
+    EXPECT_NEAR(0.0005 * std::accumulate(density.begin(), density.end(), 0.0), 1, 0.01);
+  }
+  EXPECT_TRUE(density_chart("one", std::vector<double>{1, 1, 1}, around(2)).series.empty());
+  EXPECT_TRUE(density_chart("few", std::vector<double>{1, 2}, around(2)).series.empty());
+  EXPECT_EQ(density_chart("both", around(1), around(2)).series.size(), 2u);
+}
+
+TEST(History, ACommitThatChangesAVerdictIsNamed) {
+  std::vector<SavedRecord> records;
+  int64_t id = 0;
+  for (const double ms : {10.0, 10.0, 30.0, 30.0}) {
+    ++id;
+    for (int run = 1; run <= 5; ++run) {
+      Record record = attention_record({.implementation = "flash"});
+      record.series = {series_of("forward", around(ms * (1 + 0.001 * run)))};
+      record.run = run;
+      record.build.git_commit = fmt::format("commit{}", id);
+      records.push_back({{id, "main", "2026-01-01", record.build.git_commit, 5}, record});
+    }
+  }
+  const ReportDocument document = history_report({.records = records});
+  const ReportSection& section = document.sections.at(0);
+  EXPECT_NE(section.answer.find("1 change in 4 savings"), std::string::npos) << section.answer;
+  EXPECT_NE(section.answer.find("SLOWER at commit3"), std::string::npos) << section.answer;
+  const Chart& chart = section.views.at(0).charts.at(0);
+  EXPECT_EQ(chart.series.at(0).points.size(), 4u);
+  ASSERT_EQ(chart.series.at(1).points.size(), 1u);
+  EXPECT_EQ(chart.series[1].points[0].x, 2);
+  EXPECT_NE(to_svg(chart).find("SLOWER 3.00x slower"), std::string::npos);
+}
+
+TEST(Story, FitsAScreenWhateverTheWidth) {
+  const ReportDocument document = charts_report(both_studies());
+  for (const size_t width : {40, 80, 120, 400}) {
+    const std::string text = story_text(document, width);
+    EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 20) << text;
+    EXPECT_NE(text.find("Which attention is the fastest at which length?"), std::string::npos);
+    EXPECT_NE(text.find("Use flash at every"), std::string::npos) << text;
+    for (size_t at = 0; at < text.size();) {
+      const size_t end = text.find('\n', at);
+      if (text[at] == ' ') {
+        EXPECT_LE(end - at, std::max<size_t>(width, 40)) << text.substr(at, end - at);
+      }
+      at = end + 1;
+    }
+  }
+  EXPECT_EQ(story_text(charts_report({}), 80), "");
+}
+
+}  // namespace
+}  // namespace ridgeline
