@@ -101,23 +101,9 @@ CollectiveCost collective_cost(const CollectiveSize& size, CollectiveAlgorithm a
   return {};
 }
 
-double algorithm_bandwidth(const CollectiveSize& size, double seconds) {
-  return seconds > 0 ? size.bytes / seconds : 0;
-}
-
-double bus_bandwidth(const CollectiveSize& size, double seconds) {
-  return algorithm_bandwidth(size, seconds) * bus_factor(size.kind, size.ranks);
-}
-
 CollectiveTime modelled_time(CollectiveAlgorithm algorithm, const Network& network, int ranks) {
   return [=](CollectiveKind kind, double bytes) {
     return collective_cost({kind, bytes, ranks}, algorithm, network).seconds;
-  };
-}
-
-CollectiveTime fitted_time(double alpha_s, double beta_bytes_per_s, int ranks) {
-  return [=](CollectiveKind kind, double bytes) {
-    return ranks < 2 ? 0 : alpha_s + bus_factor(kind, ranks) * bytes / beta_bytes_per_s;
   };
 }
 

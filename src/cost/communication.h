@@ -53,8 +53,6 @@ struct CollectiveCost {
   double steps_inside = 0, steps_between = 0;  // messages that wait for one another
   double bytes_inside = 0, bytes_between = 0;  // that a rank sends over either link
   double seconds = 0;
-
-  double bytes_sent() const { return bytes_inside + bytes_between; }
 };
 
 // ring: the ranks pass shards around, n - 1 times for a reduce-scatter or an all-gather. Over
@@ -67,17 +65,9 @@ struct CollectiveCost {
 CollectiveCost collective_cost(const CollectiveSize& size, CollectiveAlgorithm algorithm,
                                const Network& network);
 
-// By the conventions of nccl-tests, in bytes per second.
-double algorithm_bandwidth(const CollectiveSize& size, double seconds);
-double bus_bandwidth(const CollectiveSize& size, double seconds);
-
-// The time of a collective over so many bytes, among ranks that are known: by an algorithm, or from
-// what was measured.
+// The time of a collective over so many bytes, among ranks that are known.
 using CollectiveTime = std::function<double(CollectiveKind kind, double bytes)>;
 CollectiveTime modelled_time(CollectiveAlgorithm algorithm, const Network& network, int ranks);
-// T(S) = alpha + k S / beta with k = bus_factor(), as `ridgeline comm` fits it for one number of
-// ranks.
-CollectiveTime fitted_time(double alpha_s, double beta_bytes_per_s, int ranks);
 
 // Bytes from which on a ring is no slower than a tree for an all-reduce within one node: more
 // steps, fewer bytes. Empty: a ring of two has no more steps.

@@ -32,16 +32,16 @@ TrainedModel linear_block_model(const LinearBlocks& sizes, double compute_bytes)
 }
 
 RankMemory rank_memory(const TrainedModel& model, ParallelStrategy strategy, int64_t ranks,
-                       double tokens_per_rank) {
+                       double tokens_at_a_time, int64_t micro_batches) {
   const ParallelStrategyInfo& how = info(strategy);
   const auto parameters = static_cast<double>(model.parameters);
   const auto spread = static_cast<double>(ranks);
   const double shard = parameters / (how.shards_parameters ? spread : 1);
   const bool is_16_bit = model.compute_bytes < kMaster;
   RankMemory memory{.weights = kMaster * shard,
-                    .gradients = kMaster * shard,
+                    .gradients = kMaster * (micro_batches > 1 ? parameters : shard),
                     .moments = kMoments * kMaster * parameters / (how.shards_moments ? spread : 1),
-                    .activations = model.saved_bytes_per_token * tokens_per_rank};
+                    .activations = model.saved_bytes_per_token * tokens_at_a_time};
   if (how.shards_parameters && ranks > 1)  // weights of two units, and the gradient of one
     memory.copies =
         (kUnitsAtATime + 1) * model.compute_bytes * static_cast<double>(model.block_parameters);
@@ -69,16 +69,21 @@ std::optional<int64_t> fewest_ranks(double memory_bytes, int64_t most_ranks,
   return enough;
 }
 
-double sent_per_step(const TrainedModel& model, ParallelStrategy strategy, int ranks) {
-  // An all-reduce is a reduce-scatter and an all-gather; fsdp gathers twice.
-  return (info(strategy).shards_parameters ? 3 : 2) * sent_once(model, ranks);
+double sent_per_step(const TrainedModel& model, ParallelStrategy strategy, int ranks,
+                     int64_t micro_batches) {
+  // An all-reduce is a reduce-scatter and an all-gather; fsdp gathers twice in a micro-batch.
+  const double gathers =
+      info(strategy).shards_parameters ? 2 * static_cast<double>(micro_batches) : 1;
+  return (gathers + 1) * sent_once(model, ranks);
 }
 
-double hidden_per_step(const TrainedModel& model, ParallelStrategy strategy, int ranks) {
+double hidden_per_step(const TrainedModel& model, ParallelStrategy strategy, int ranks,
+                       int64_t micro_batches) {
   const ParallelStrategyInfo& how = info(strategy);
   if (!how.overlaps) return 0;
   const bool gathers_last = how.shards_moments && !how.shards_parameters;
-  return sent_per_step(model, strategy, ranks) - (gathers_last ? sent_once(model, ranks) : 0);
+  return sent_per_step(model, strategy, ranks, micro_batches) -
+         (gathers_last ? sent_once(model, ranks) : 0);
 }
 
 double hiding_seconds(const TrainedModel& model, ParallelStrategy strategy, double tokens_per_rank,

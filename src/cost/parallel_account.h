@@ -40,9 +40,10 @@ struct RankMemory {
   double state() const { return weights + gradients + moments; }
   double total() const { return state() + copies + activations; }
 };
-// With so many tokens of its own on each rank.
+// With so many tokens of its own on each rank. Micro-batches add up whole gradients, also of fsdp,
+// which scatters them in the last one.
 RankMemory rank_memory(const TrainedModel& model, ParallelStrategy strategy, int64_t ranks,
-                       double tokens_per_rank);
+                       double tokens_at_a_time, int64_t micro_batches = 1);
 
 // The account of the assignment for shards: state and a part of the activations of the whole batch
 // are spread over all ranks, the rest of the activations is on each.
@@ -61,14 +62,17 @@ struct RankRates {
 
 // Bytes that a rank sends in a step, by bus_factor(), and those of them that can be hidden: a
 // sharded optimizer gathers parameters after its update, when nothing is computed.
-double sent_per_step(const TrainedModel& model, ParallelStrategy strategy, int ranks);
-double hidden_per_step(const TrainedModel& model, ParallelStrategy strategy, int ranks);
+double sent_per_step(const TrainedModel& model, ParallelStrategy strategy, int ranks,
+                     int64_t micro_batches = 1);
+double hidden_per_step(const TrainedModel& model, ParallelStrategy strategy, int ranks,
+                       int64_t micro_batches = 1);
 // The time in which a strategy can hide what it sends: backward, of fsdp forward as well; 0 of
 // those that communicate after backward.
 double hiding_seconds(const TrainedModel& model, ParallelStrategy strategy, double tokens_per_rank,
                       double flops_per_s);
-// The bandwidth at which hidden_per_step() takes no longer than so many tokens, and the tokens at a
-// bandwidth. Latency is not counted, nor that the last bucket is exposed. Empty: never.
+// The bandwidth at which hidden_per_step() of one micro-batch takes no longer than so many tokens,
+// and the tokens at a bandwidth. Latency is not counted, nor that the last bucket is exposed.
+// Empty: never.
 std::optional<double> hiding_bandwidth(const TrainedModel& model, ParallelStrategy strategy,
                                        int ranks, double tokens_per_rank, double flops_per_s);
 std::optional<double> hiding_tokens(const TrainedModel& model, ParallelStrategy strategy, int ranks,

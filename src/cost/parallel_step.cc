@@ -24,14 +24,12 @@ class Timeline {
     communicated_ = std::max(communicated_, not_before) + seconds;
     result_.communication_s += seconds;
     ++result_.collectives;
-    result_.buffer_bytes += bytes;
     result_.sent_bytes += bus_factor(kind, traffic_.ranks) * bytes;
     return communicated_;
   }
 
   void join() { computed_ = std::max(computed_, communicated_); }
   double now() const { return computed_; }
-  double communicated() const { return communicated_; }
 
   PredictedStep finish() {
     join();
@@ -62,8 +60,7 @@ void replicated_step(const StepTimes& times, const StepTraffic& traffic, Timelin
   line.compute(times.optimizer_s / (strategy.shards_moments ? traffic.ranks : 1));
   if (!strategy.shards_moments) return;
   for (const GradientBucket& bucket : traffic.gradients)
-    line.communicate(CollectiveKind::all_gather, bucket.bytes * traffic.gathered_per_gradient,
-                     line.now());
+    line.communicate(CollectiveKind::all_gather, bucket.bytes, line.now());
 }
 
 // A unit is gathered while the one before it computes, and at most two are there at a time.
@@ -77,7 +74,7 @@ class ShardedPass {
     const std::vector<GradientBucket> units(traffic_.gradients.rbegin(), traffic_.gradients.rend());
     pass(units, seconds, false);
   }
-  void backward(double seconds) { pass(traffic_.gradients, seconds, true); }
+  void backward(double seconds, bool scatters) { pass(traffic_.gradients, seconds, scatters); }
 
  private:
   void pass(const std::vector<GradientBucket>& units, double seconds, bool scatters) {
@@ -93,8 +90,7 @@ class ShardedPass {
   }
 
   double gather(const GradientBucket& unit, double not_before) {
-    return line_.communicate(CollectiveKind::all_gather,
-                             unit.bytes * traffic_.gathered_per_gradient, not_before);
+    return line_.communicate(CollectiveKind::all_gather, unit.bytes, not_before);
   }
 
   const StepTraffic& traffic_;
@@ -107,7 +103,7 @@ void fully_sharded_step(const StepTimes& times, const StepTraffic& traffic, Time
   ShardedPass pass(traffic, line);
   for (int i = 0; i < micro_batches; ++i) {
     pass.forward(times.forward_s / micro_batches);
-    pass.backward(times.backward_s / micro_batches);
+    pass.backward(times.backward_s / micro_batches, i + 1 == micro_batches);
   }
   line.join();
   line.compute(times.optimizer_s / traffic.ranks);
@@ -115,13 +111,14 @@ void fully_sharded_step(const StepTimes& times, const StepTraffic& traffic, Time
 
 }  // namespace
 
-std::vector<GradientBucket> buckets_of(std::span<const double> tensor_bytes, double most_bytes) {
+std::vector<GradientBucket> buckets_of(std::span<const double> tensor_bytes, double cap_bytes) {
   std::vector<GradientBucket> buckets;
   const double total = std::accumulate(tensor_bytes.begin(), tensor_bytes.end(), 0.0);
   double so_far = 0;
   for (const double bytes : tensor_bytes) {
     so_far += bytes;
-    if (buckets.empty() || buckets.back().bytes + bytes > most_bytes) buckets.push_back({});
+    if (buckets.empty() || buckets.back().bytes >= bucket_cap(buckets.size() - 1, cap_bytes))
+      buckets.push_back({});
     buckets.back().bytes += bytes;
     buckets.back().ready = total > 0 ? so_far / total : 1;
   }

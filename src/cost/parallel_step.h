@@ -4,7 +4,7 @@
 //   predict_step({.forward_s = 1, .backward_s = 2, .optimizer_s = 0.1},
 //                {.strategy = ParallelStrategy::bucketed,
 //                 .gradients = buckets_of(tensor_bytes, 25e6), .ranks = 4},
-//                fitted_time(alpha_s, beta_bytes_per_s, 4));
+//                modelled_time(CollectiveAlgorithm::ring, network, 4));
 #pragma once
 
 #include <span>
@@ -27,20 +27,17 @@ struct GradientBucket {
   double ready = 1;  // the part of backward after which it is complete
 };
 
-// Tensors in the order in which backward finishes them, in buckets of at most `most_bytes`; larger
-// tensors are alone. Backward is taken to spend its time on tensors by their bytes.
-std::vector<GradientBucket> buckets_of(std::span<const double> tensor_bytes, double most_bytes);
+// Tensors in the order in which backward finishes them, in buckets that close by bucket_cap().
+// Backward is taken to spend its time on tensors by their bytes.
+std::vector<GradientBucket> buckets_of(std::span<const double> tensor_bytes, double cap_bytes);
 
 struct StepTraffic {
   ParallelStrategy strategy = ParallelStrategy::naive;
   // In the order of backward: one for each tensor (naive, overlapped), one for all (flat), or more;
   // of fsdp one for each unit that is gathered at a time.
   std::vector<GradientBucket> gradients = {};
-  // Bytes of parameters for each byte of gradients, of those that are gathered (sharded, fsdp).
-  double gathered_per_gradient = 1;
   int ranks = 2;
-  // Micro-batches of a step. Gradients are communicated in the last one, but for fsdp, which
-  // gathers and scatters in each.
+  // Micro-batches of a step. Gradients are communicated in the last one; fsdp gathers in each.
   int micro_batches = 1;
 };
 
@@ -49,11 +46,9 @@ struct PredictedStep {
   double compute_s = 0;
   double communication_s = 0;  // of all collectives, hidden or not
   int collectives = 0;
-  double buffer_bytes = 0;  // of their buffers
-  double sent_bytes = 0;    // by a rank at least, by bus_factor()
+  double sent_bytes = 0;  // by a rank at least, by bus_factor()
 
   double exposed_s() const { return step_s - compute_s; }
-  double hidden_s() const { return communication_s - exposed_s(); }
 };
 PredictedStep predict_step(const StepTimes& times, const StepTraffic& traffic,
                            const CollectiveTime& time_of);

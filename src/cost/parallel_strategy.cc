@@ -1,5 +1,8 @@
 #include "cost/parallel_strategy.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "base/closest.h"
 
 namespace ridgeline {
@@ -33,6 +36,8 @@ constexpr ParallelStrategyInfo kStrategies[] = {
      .shards_parameters = true},
 };
 
+constexpr double kFirstBucketBytes = 1e6;
+
 }  // namespace
 
 std::span<const ParallelStrategyInfo> parallel_strategies() {
@@ -41,6 +46,11 @@ std::span<const ParallelStrategyInfo> parallel_strategies() {
 
 const ParallelStrategyInfo& info(ParallelStrategy strategy) {
   return kStrategies[static_cast<size_t>(strategy)];
+}
+
+double bucket_cap(size_t number, double asked_bytes) {
+  return number > 0 || std::isinf(asked_bytes) ? asked_bytes
+                                               : std::min(asked_bytes, kFirstBucketBytes);
 }
 
 ParallelStrategy parse_parallel_strategy(std::string_view name) {

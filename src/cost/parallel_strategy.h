@@ -22,4 +22,8 @@ std::span<const ParallelStrategyInfo> parallel_strategies();  // in the order of
 const ParallelStrategyInfo& info(ParallelStrategy strategy);
 ParallelStrategy parse_parallel_strategy(std::string_view name);  // throws a usage error
 
+// Bytes from which on a bucket takes no further gradient. The first one closes early, so that
+// communication begins; without a cap (infinite) all gradients are in it.
+double bucket_cap(size_t number, double asked_bytes);
+
 }  // namespace ridgeline

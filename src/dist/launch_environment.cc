@@ -133,7 +133,7 @@ std::optional<LaunchedRank> launched_rank(const Variables& variable) {
     found.size = expected_number(variable, size_name, 1, 1 << 20);
     found.rank = expected_number(variable, row.rank, 0, found.size - 1);
     found.local_rank = number(variable(row.local_rank)).value_or(found.rank);
-    found.local_size = number(variable(row.local_size)).value_or(1);
+    found.local_size = number(variable(row.local_size)).value_or(0);
     row.find_address(variable, found);
     if (const std::string address = variable("MASTER_ADDR"); !address.empty())
       found.address = address;

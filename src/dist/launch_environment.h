@@ -16,7 +16,8 @@ using Variables = std::function<std::string(const char*)>;
 struct LaunchedRank {
   std::string launcher;  // "ridgeline", "torchrun", "mpirun", "mpiexec", "srun"
   int rank = 0, size = 1;
-  int local_rank = 0, local_size = 1;
+  int local_rank = 0;
+  int local_size = 0;          // ranks on this host; 0: the launcher does not say
   std::string address = {};    // of rank 0
   int port = 0;                // 0: see port_file
   std::string port_file = {};  // where rank 0 writes the port that it was given

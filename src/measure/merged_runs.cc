@@ -1,6 +1,7 @@
 #include "measure/merged_runs.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 
 namespace ridgeline {
@@ -35,14 +36,20 @@ std::optional<ProcessorSpeed> median_speed(const Runs& runs) {
   return median_rates(speeds);
 }
 
-void leave_out_unusual(Runs& runs) {
-  const std::optional<ProcessorSpeed> usual = median_speed(runs);
-  const auto is_unusual = [&](const Record* run) {
-    const auto speed = speed_beside(*run);
-    return !is_quiet(*run) || (usual && (!speed || speed_gap(*usual, *speed).is_apart()));
-  };
+// As long as enough are left.
+void leave_out(Runs& runs, const std::function<bool(const Record*)>& is_unusual) {
   const auto unusual = std::count_if(runs.begin(), runs.end(), is_unusual);
   if (std::ssize(runs) - unusual >= kFewestRuns) std::erase_if(runs, is_unusual);
+}
+
+// Disturbed runs first, whose speed is not that of the processors.
+void leave_out_unusual(Runs& runs) {
+  leave_out(runs, [](const Record* run) { return !is_quiet(*run); });
+  const std::optional<ProcessorSpeed> usual = median_speed(runs);
+  leave_out(runs, [&](const Record* run) {
+    const auto speed = speed_beside(*run);
+    return usual && (!speed || speed_gap(*usual, *speed).is_apart());
+  });
 }
 
 }  // namespace

@@ -42,8 +42,7 @@ class Checkpointer {
       std::vector<Value> inputs;
       for (Value input : site.node.inputs) inputs.push_back(again(site, input));
       if (std::equal(inputs.begin(), inputs.end(), site.inputs.begin())) return {};
-      return results_of(site.node,
-                        site.target.add(site.node.op, std::move(inputs), site.node.attributes));
+      return results_of(site, std::move(inputs));
     });
   }
 
@@ -52,12 +51,6 @@ class Checkpointer {
   }
 
  private:
-  static std::vector<Value> results_of(const Node& node, Value first) {
-    std::vector<Value> results;
-    for (uint32_t i = 0; i < node.outputs.size(); ++i) results.push_back({first.node, i});
-    return results;
-  }
-
   // Values of forward that are not computed again: those outside of all runs, those that another
   // run reads, outputs, and what they are views of.
   void find_kept() {

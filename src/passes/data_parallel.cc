@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "passes/distribute_parts.h"
@@ -9,8 +10,6 @@
 
 namespace ridgeline {
 namespace {
-
-constexpr int64_t kFirstBucket = 1'000'000;  // bytes: the first sum begins early
 
 class DataParallel {
  public:
@@ -44,20 +43,19 @@ class DataParallel {
   // Buckets, and the node at which each is reduced: behind it, or before it without overlap.
   void cut(const std::vector<const UpdatedParameter*>& ready) {
     const ParallelStrategyInfo& strategy = info(how_.strategy);
-    int64_t bytes = 0;
+    double asked = 0;  // each by itself
+    if (how_.strategy == ParallelStrategy::flat) asked = HUGE_VAL;
+    if (how_.strategy == ParallelStrategy::bucketed) asked = static_cast<double>(how_.bucket.count);
+    double bytes = 0;
     for (const UpdatedParameter* each : ready) {
-      const int64_t cap =
-          buckets_.size() == 1 ? std::min(how_.bucket.count, kFirstBucket) : how_.bucket.count;
       const bool is_shared =
           !buckets_.empty() && buckets_.back().back()->gradient == each->gradient;
-      const bool joins = how_.strategy == ParallelStrategy::flat ||
-                         (how_.strategy == ParallelStrategy::bucketed && bytes < cap);
-      if (buckets_.empty() || (!joins && !is_shared)) {
+      if (buckets_.empty() || (bytes >= bucket_cap(buckets_.size() - 1, asked) && !is_shared)) {
         buckets_.emplace_back();
         bytes = 0;
       }
       buckets_.back().push_back(each);
-      bytes += byte_size(graph_.type(each->gradient)).count;
+      bytes += static_cast<double>(byte_size(graph_.type(each->gradient)).count);
     }
     for (size_t i = 0; i < buckets_.size(); ++i)
       due_.emplace(strategy.overlaps ? buckets_[i].back()->gradient.node : first_computed(), i);

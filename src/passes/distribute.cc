@@ -11,13 +11,6 @@ std::string first_parameter(const Graph& graph, Value input) {
   return graph.input_info(input).parts.front().parameter;
 }
 
-std::vector<Value> results_of(const Site& site, std::vector<Value> inputs) {
-  const Value first = site.target.add(site.node.op, std::move(inputs), site.node.attributes);
-  std::vector<Value> results;
-  for (uint32_t i = 0; i < site.node.outputs.size(); ++i) results.push_back({first.node, i});
-  return results;
-}
-
 std::vector<AdamWTensors> updated_tensors(const Site& site,
                                           const std::vector<AdamWTensors>& tensors) {
   const auto& spec = std::get<AdamWSpec>(site.node.attributes.detail);

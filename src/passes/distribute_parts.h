@@ -18,9 +18,6 @@ Graph shard(const Graph& graph, const Distribution& how);
 // The name of the first parameter that an input holds.
 std::string first_parameter(const Graph& graph, Value input);
 
-// The node with other inputs.
-std::vector<Value> results_of(const Site& site, std::vector<Value> inputs);
-
 // An update of other tensors by the scalars of the node.
 std::vector<AdamWTensors> updated_tensors(const Site& site,
                                           const std::vector<AdamWTensors>& tensors);

@@ -209,6 +209,13 @@ std::vector<uint32_t> use_counts(const Graph& graph) {
   return counts;
 }
 
+std::vector<Value> results_of(const Site& site, std::vector<Value> inputs) {
+  const Value first = site.target.add(site.node.op, std::move(inputs), site.node.attributes);
+  std::vector<Value> results;
+  for (uint32_t i = 0; i < site.node.outputs.size(); ++i) results.push_back({first.node, i});
+  return results;
+}
+
 Graph rewrite(const Graph& graph, const RewriteRule& rule, RewriteOptions options) {
   Graph result = walk(graph, live_nodes(graph), rule, options);
   // Rules leave behind what they have bypassed.

@@ -30,6 +30,9 @@ struct Site {
   Tensor now(Value old) const { return Tensor(target, became[source.index(old)]); }
 };
 
+// The node with other inputs.
+std::vector<Value> results_of(const Site& site, std::vector<Value> inputs);
+
 // What a node becomes: one value of the target for each of its results; none: a copy of it.
 using RewriteRule = std::function<std::vector<Value>(const Site&)>;
 

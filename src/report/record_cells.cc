@@ -41,6 +41,10 @@ std::optional<double> mebibytes(const std::optional<Bytes>& bytes) {
   return bytes ? std::optional(bytes->mebibytes()) : std::nullopt;
 }
 
+std::string metric_text(const Record& record, const char* key) {
+  return record.metrics ? text_of(*record.metrics, key) : std::string();
+}
+
 std::string cell(std::optional<double> value, const char* format, double factor) {
   return value ? fmt::format(fmt::runtime(format), factor * *value) : std::string();
 }

@@ -15,6 +15,9 @@ namespace ridgeline {
 
 std::optional<double> mebibytes(const std::optional<Bytes>& bytes);
 
+// A member of a record's metrics as text; empty: there is none.
+std::string metric_text(const Record& record, const char* key);
+
 // Empty where there is no value.
 std::string cell(std::optional<double> value, const char* format = "{:.6g}", double factor = 1);
 

@@ -147,7 +147,7 @@ void CompiledExecutor::run_kernel(size_t number) {
   observer_->after(run);
 }
 
-void CompiledExecutor::run_kernels(size_t begin, size_t end) {
+void CompiledExecutor::run_kernels(size_t begin, size_t end) try {
   if (begin == 0) collectives_.begin_run();
   std::deque<std::pair<uint32_t, size_t>> beside;  // who waits for it, and its mark
   if (resident_ && begin == 0 && !poison_ && !observer_) {
@@ -170,6 +170,9 @@ void CompiledExecutor::run_kernels(size_t begin, size_t end) {
   }
   if (!beside.empty()) device_.join_side(beside.back().second);
   collectives_.join_all();
+} catch (...) {
+  collectives_.drop_all();
+  throw;
 }
 
 // The first run loads libraries, chooses algorithms and takes scratch, none of which can be

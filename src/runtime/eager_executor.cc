@@ -12,11 +12,11 @@ EagerExecutor::EagerExecutor(const Graph& graph, const Schedule& schedule, Devic
     : graph_(graph),
       schedule_(schedule),
       device_(device),
-      collectives_(device, options.communicator),
       storage_(graph.value_count()),
       bound_(options.bound),
       constants_(graph.value_count()),
-      names_(graph.value_count()) {
+      names_(graph.value_count()),
+      collectives_(device, options.communicator) {
   collectives_.check(graph);
   for (uint32_t number = 0; number < graph.nodes().size(); ++number)
     for (uint32_t output = 0; output < graph.nodes()[number].outputs.size(); ++output)
@@ -109,14 +109,17 @@ void EagerExecutor::run_observed(uint32_t node) {
   observer_->after(run);
 }
 
-void EagerExecutor::run_steps(size_t stage) {
-  if (stage == 0) {
-    release();
-    collectives_.begin_run();
-  }
+void EagerExecutor::run_stages(size_t begin, size_t end) {
   try {
-    const Stage& range = schedule_.stages[stage];
-    for (uint32_t step = range.begin; step < range.end; ++step) run_step(schedule_.steps[step]);
+    if (begin == 0) {
+      collectives_.begin_run();
+      release();
+    }
+    for (size_t stage = begin; stage < end; ++stage) {
+      const Stage& range = schedule_.stages[stage];
+      for (uint32_t step = range.begin; step < range.end; ++step) run_step(schedule_.steps[step]);
+    }
+    collectives_.join_all();
   } catch (...) {
     collectives_.drop_all();
     release();
@@ -125,13 +128,11 @@ void EagerExecutor::run_steps(size_t stage) {
 }
 
 void EagerExecutor::run_stage(size_t stage) {
-  run_steps(stage);
-  collectives_.join_all();
+  run_stages(stage, stage + 1);
 }
 
 void EagerExecutor::run_all() {
-  for (size_t stage = 0; stage < schedule_.stages.size(); ++stage) run_steps(stage);
-  collectives_.join_all();
+  run_stages(0, schedule_.stages.size());
 }
 
 void EagerExecutor::release() {

@@ -52,7 +52,7 @@ class EagerExecutor {
   TensorView view(Value value) const;
   void* address(uint32_t storage) const;
   void allocate(uint32_t storage, const TensorType& type);
-  void run_steps(size_t stage);
+  void run_stages(size_t begin, size_t end);
   void run_step(const Step& step);
   void run_observed(uint32_t node);  // with inputs_ and outputs_
   void start_collective(const Step& step);
@@ -62,12 +62,12 @@ class EagerExecutor {
   Device& device_;
   bool poison_ = false;
   KernelObserver* observer_ = nullptr;
-  Collectives collectives_;
   std::vector<Allocation> storage_;           // by Graph::index; empty for views and the dead
   std::vector<void*> bound_;                  // by Graph::index: memory of the caller
   std::vector<uint64_t> constants_;           // by Graph::index: the scalar in its own dtype
   std::vector<std::string> names_;            // by Graph::index, for the ledger
   std::vector<TensorView> inputs_, outputs_;  // of the step under way
+  Collectives collectives_;                   // behind the memory that they work on
 };
 
 }  // namespace ridgeline

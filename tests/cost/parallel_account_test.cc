@@ -53,6 +53,9 @@ TEST(RankMemory, IsCutByWhatTheStrategyShards) {
   const RankMemory full = rank_memory(model, ParallelStrategy::fsdp, 4, 3);
   EXPECT_DOUBLE_EQ(full.state(), 16 * 1000);
   EXPECT_DOUBLE_EQ(full.copies, 3 * 4 * 1000);  // two blocks' weights, and one's gradient
+  const RankMemory accumulated = rank_memory(model, ParallelStrategy::fsdp, 4, 3, 2);
+  EXPECT_DOUBLE_EQ(accumulated.gradients, 4 * 4000);
+  EXPECT_DOUBLE_EQ(accumulated.total() - full.total(), 4 * 3000);
 }
 
 TEST(Hiding, BandwidthAndTokensAreTwoSidesOfOneBalance) {
@@ -75,6 +78,10 @@ TEST(Hiding, BandwidthAndTokensAreTwoSidesOfOneBalance) {
                             {.flops_per_s = 5e14, .bytes_per_s = 450e9})
                   .value(),
               7.0 / 8 * 2 / 4 * 5e14 / 450e9, 1e-6);
+  // Two gathers in each micro-batch, and one scatter.
+  EXPECT_DOUBLE_EQ(sent_per_step(kExample, ParallelStrategy::fsdp, 8, 4) /
+                       sent_per_step(kExample, ParallelStrategy::fsdp, 8),
+                   9.0 / 3);
   // Gathers and scatter: 3 x 7/8 x 2 bytes behind 6 FLOPs, the same.
   EXPECT_NEAR(hiding_tokens(kExample, ParallelStrategy::fsdp, 8,
                             {.flops_per_s = 5e14, .bytes_per_s = 450e9})

@@ -112,6 +112,19 @@ TEST(SeveralRuns, OneOnSlowerProcessorsIsLeftOutWhereEnoughOthersAreThere) {
   EXPECT_EQ(compared(base, next).base_runs, 4);
 }
 
+// The speed beside disturbed runs is not the usual one, even where most runs are.
+TEST(SeveralRuns, DisturbedOnesDoNotDecideWhatSpeedIsUsual) {
+  auto base = runs_at({1.00, 1.01, 1.00, 1.90, 1.91, 1.92, 1.93});
+  for (size_t i = 3; i < base.size(); ++i) {
+    slow_down(base[i]);
+    base[i].disturbance->other_cores = 1;
+  }
+  const std::vector<Record> merged = runs_merged(base);
+  ASSERT_EQ(merged.size(), 1u);
+  EXPECT_EQ(merged[0].merged_runs, 3);
+  EXPECT_NEAR(merged[0].series[0].statistics.median_ms, 1, 0.02);
+}
+
 TEST(SeveralRuns, SidesWhoseProcessorsWereNotAsFastGiveNoVerdict) {
   const auto base = runs_at({1.00, 1.01, 0.99, 1.02, 1.00});
   auto next = runs_at({1.90, 1.91, 1.89, 1.92, 1.90});

@@ -78,6 +78,11 @@ PredictedStep Calculator::step(ParallelStrategy strategy, CollectiveAlgorithm al
                       modelled_time(algorithm, options_.network, ranks));
 }
 
+RankMemory Calculator::memory_of_rank(ParallelStrategy strategy, int64_t ranks) const {
+  return rank_memory(chosen(), strategy, ranks, options_.tokens_at_a_time(),
+                     options_.micro_batches);
+}
+
 ParallelStrategy Calculator::strategy_of_algorithms() const {
   const auto has = [&](ParallelStrategy strategy) {
     return std::ranges::count(options_.strategies, strategy) > 0;
@@ -139,12 +144,10 @@ Table Calculator::memory_by_strategy() const {
       .columns = {"strategy", "ranks", "weights", "gradients", "moments", "copies", "activations",
                   "together", "fits", "fewest ranks"}};
   for (const ParallelStrategy strategy : options_.strategies) {
-    const auto bytes_of = [&](int64_t ranks) {
-      return rank_memory(chosen(), strategy, ranks, options_.tokens_at_a_time()).total();
-    };
+    const auto bytes_of = [&](int64_t ranks) { return memory_of_rank(strategy, ranks).total(); };
     const auto fewest = fewest_ranks(options_.device.memory_bytes, kMostShards, bytes_of);
     for (const int64_t ranks : options_.ranks) {
-      const RankMemory memory = rank_memory(chosen(), strategy, ranks, options_.tokens_at_a_time());
+      const RankMemory memory = memory_of_rank(strategy, ranks);
       table.rows.push_back(
           {std::string(info(strategy).name), fmt::format("{}", ranks),
            format_decimal_bytes(memory.weights), format_decimal_bytes(memory.gradients),
@@ -166,23 +169,20 @@ Table Calculator::hiding() const {
   for (const ParallelStrategy strategy : options_.strategies)
     for (const int64_t all : options_.ranks) {
       const auto ranks = static_cast<int>(all);
-      // What is communicated once in a step has the last micro-batch to hide behind.
-      const bool always = info(strategy).shards_parameters;
-      const double shares = always ? 1 : static_cast<double>(options_.micro_batches);
-      const double tokens = options_.tokens() / shares;
-      const double times = always ? static_cast<double>(options_.micro_batches) : 1;
-      const auto bandwidth = hiding_bandwidth(chosen(), strategy, ranks, tokens, rate);
+      // The last micro-batch has most to hide: gradients go with it, of fsdp beside its gathers.
+      const auto bandwidth =
+          hiding_bandwidth(chosen(), strategy, ranks, options_.tokens_at_a_time(), rate);
       const auto needed =
           hiding_tokens(chosen(), strategy, ranks, {rate, options_.network.inside.bytes_per_s});
-      const double all_needed = needed.value_or(0) * shares * times;
+      const double all_needed = needed.value_or(0) * static_cast<double>(options_.micro_batches);
       table.rows.push_back(
           {std::string(info(strategy).name), fmt::format("{}", ranks),
-           format_decimal_bytes(times * sent_per_step(chosen(), strategy, ranks)),
-           format_decimal_bytes(times * hidden_per_step(chosen(), strategy, ranks)),
-           !needed  ? "nothing"
-           : always ? "both passes"
-                    : "backward",
-           bandwidth ? format_bandwidth(times * *bandwidth) : "-", needed ? count(all_needed) : "-",
+           format_decimal_bytes(sent_per_step(chosen(), strategy, ranks, options_.micro_batches)),
+           format_decimal_bytes(hidden_per_step(chosen(), strategy, ranks, options_.micro_batches)),
+           !needed                            ? "nothing"
+           : info(strategy).shards_parameters ? "both passes"
+                                              : "backward",
+           bandwidth ? format_bandwidth(*bandwidth) : "-", needed ? count(all_needed) : "-",
            needed ? count(all_needed / static_cast<double>(options_.context_length)) : "-",
            needed ? count(all_needed * ranks) : "-"});
     }
@@ -241,8 +241,7 @@ Table Calculator::csv() const {
     for (const CollectiveAlgorithmInfo& row : collective_algorithms())
       for (int ranks = 2; ranks <= kMostRanks; ranks *= 2) {
         const PredictedStep predicted = step(strategy, row.algorithm, ranks);
-        const RankMemory memory =
-            rank_memory(chosen(), strategy, ranks, options_.tokens_at_a_time());
+        const RankMemory memory = memory_of_rank(strategy, ranks);
         table.rows.push_back(
             {chosen().name, std::string(dtype_name(options_.in_16_bits)),
              std::string(info(strategy).name), std::string(row.name), fmt::format("{}", ranks),

@@ -41,6 +41,7 @@ struct PaperDevice {
   double utilisation = 0.5;
   double memory_bytes = 0;
   double memory_bytes_per_s = 0;
+  std::string memory_source = {}, bandwidth_source = {};  // where both are from
 
   double flops_per_s() const { return peak_flops_per_s * utilisation; }
 };
@@ -82,6 +83,7 @@ class Calculator {
   const TrainedModel& chosen() const {
     return options_.in_16_bits ? model_.in_bf16 : model_.in_fp32;
   }
+  RankMemory memory_of_rank(ParallelStrategy strategy, int64_t ranks) const;
   ParallelStrategy strategy_of_algorithms() const;
   CollectiveAlgorithm fastest(ParallelStrategy strategy, int ranks) const;
   // The numbers of ranks that fill nodes, 2 ... 4096.

@@ -19,13 +19,17 @@ PaperDevice paper_device(const PredictFlags& flags) {
                      .peak_flops_per_s = dense_tflops(gpu, flags.dtype) * 1e12,
                      .utilisation = flags.utilisation,
                      .memory_bytes = gpu.memory_gigabytes * 1e9,
-                     .memory_bytes_per_s = gpu.gigabytes_per_s * 1e9};
+                     .memory_bytes_per_s = gpu.gigabytes_per_s * 1e9,
+                     .memory_source = fmt::format("the data sheet of {}", gpu.name),
+                     .bandwidth_source = fmt::format("the data sheet of {}", gpu.name)};
   if (flags.peak_tflops > 0) {
     device.name = "devices";
     device.peak_flops_per_s = flags.peak_tflops * 1e12;
   }
-  if (!flags.device_memory.empty())
+  if (!flags.device_memory.empty()) {
     device.memory_bytes = static_cast<double>(parse_bytes(flags.device_memory).count);
+    device.memory_source = "--device-memory";
+  }
   if (device.peak_flops_per_s <= 0)
     throw Error(ErrorKind::usage, fmt::format("{} has no units for {}", gpu.name, flags.dtype),
                 "choose another --gpu or --dtype, or give --peak-tflops");

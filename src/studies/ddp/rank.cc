@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/random.h"
 #include "runtime/cpu_device.h"
 #include "studies/model/inputs.h"
 #include "studies/ranks/tasks.h"
@@ -18,11 +20,12 @@ namespace {
 constexpr int kHashedSteps = 3;  // after which ranks compare their parameters
 const AdamWOptions kDdpOptimizer = {};
 
-uint64_t mixed(uint64_t x) {  // splitmix64
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
+uint64_t mixed(uint64_t x) {
+  return NormalRandom(x, "").next_bits();
+}
+
+bool is_sharded(const DdpRequest& request) {
+  return info(request.workload.distribution.strategy).shards_moments;
 }
 
 class DdpRank {
@@ -54,13 +57,8 @@ class DdpRank {
     return static_cast<double>(monotonic_ns() - began) / 1e6;
   }
 
-  // A sum over the elements of all parameters, so that shards have their part of it. Ranks that
-  // hold whole parameters say whether theirs are those of rank 0.
-  struct Hash {
-    uint64_t value = 0;
-    bool is_same = true;
-  };
-  Hash hash() {
+  // A sum over the elements of all parameters, so that shards have their part of it.
+  ParametersHash hash() {
     uint64_t sum = 0;
     const std::vector<Parameter> parameters = transformer_parameters(config_);
     for (size_t number = 0; number < parameters.size(); ++number) {
@@ -72,17 +70,10 @@ class DdpRank {
         sum += mixed(std::bit_cast<uint32_t>(values[i]) ^
                      mixed(mixed(number) + static_cast<uint64_t>(held.begin) + i));
     }
-    const std::vector<double> all = gathered(communicator_, std::bit_cast<double>(sum));
-    Hash found;
-    for (const double each : all) {
-      const auto theirs = std::bit_cast<uint64_t>(each);
-      if (info(request_.workload.distribution.strategy).shards_moments)
-        found.value += theirs;
-      else
-        found.is_same &= theirs == std::bit_cast<uint64_t>(all[0]);
-    }
-    if (found.value == 0) found.value = sum;
-    return found;
+    std::vector<uint64_t> all;
+    for (const double each : gathered(communicator_, std::bit_cast<double>(sum)))
+      all.push_back(std::bit_cast<uint64_t>(each));
+    return parameters_hash(all, is_sharded(request_));
   }
 
   Executable& step() { return step_; }
@@ -99,6 +90,14 @@ class DdpRank {
   ModelInputs inputs_;
   int64_t steps_ = 0;
 };
+
+// Why a rank runs eagerly; empty: all run as asked.
+std::string fallback_of_any(Communicator& communicator, const std::string& mine) {
+  const std::vector<double> all = gathered(communicator, mine.empty() ? 0 : 1);
+  const auto first = std::ranges::find(all, 1.0);
+  if (!mine.empty() || first == all.end()) return mine;
+  return fmt::format("rank {} could not compile its kernels", first - all.begin());
+}
 
 DdpRequest ddp_request(const Json& json) {
   return {.workload = ddp_workload(json["workload"]),
@@ -141,6 +140,13 @@ CompileOptions ddp_options(const DdpWorkload& workload, Communicator* communicat
   return options;
 }
 
+ParametersHash parameters_hash(std::span<const uint64_t> of_ranks, bool is_sharded) {
+  if (is_sharded) return {.value = std::accumulate(of_ranks.begin(), of_ranks.end(), uint64_t{0})};
+  const bool is_same =
+      std::ranges::all_of(of_ranks, [&](uint64_t each) { return each == of_ranks[0]; });
+  return {.value = of_ranks[0], .is_same = is_same};
+}
+
 std::string ddp_label(const Json& request) {
   return label(ddp_workload(request["workload"]));
 }
@@ -152,14 +158,15 @@ Record ddp_task(Communicator& communicator, const Json& json,
   Ledger& ledger = rank.device().ledger();
   ledger.start_over();
   Record record;
-  DdpRank::Hash hash;
+  ParametersHash hash;
   for (int step = 0; step < kHashedSteps; ++step) {
     rank.run_ms();
-    const DdpRank::Hash after = rank.hash();
+    const ParametersHash after = rank.hash();
     hash = {after.value, hash.is_same && after.is_same};
   }
   const auto peak = static_cast<int64_t>(
       largest(gathered(communicator, static_cast<double>(ledger.peak().count))));
+  const std::string fallback = fallback_of_any(communicator, rank.step().fallback());
   ledger.keep_blocks();
   const CommunicationTotals once = totals(rank.step().collectives());
 
@@ -199,9 +206,10 @@ Record ddp_task(Communicator& communicator, const Json& json,
                         {"predicted_bytes_per_step", predicted_bytes},
                         {"parameters_hash", fmt::format("{:016x}", hash.value)},
                         {"hashed_steps", kHashedSteps}};
-  if (!rank.step().fallback().empty())
-    (*record.metrics)["ran_eagerly_because"] = rank.step().fallback();
-  if (request.verify)
+  if (!fallback.empty()) (*record.metrics)["ran_eagerly_because"] = fallback;
+  if (request.verify && is_sharded(request))
+    record.verification.what = "nothing: no two ranks have the same part of a parameter";
+  else if (request.verify)
     take_verification(record, {.checked = true,
                                .what = fmt::format("parameters of all ranks after each of {} steps",
                                                    kHashedSteps),

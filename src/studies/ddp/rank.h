@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 
 #include "compile/executable.h"
@@ -29,10 +30,18 @@ inline constexpr const char* kDdpExposed = "exposed";
 
 // For studies/ranks/tasks.h. The record has series, protocol, memory of a rank, and as metrics what
 // was communicated and a hash of the parameters after a few steps, which verification compares
-// between ranks.
+// between ranks that hold whole parameters; of shards there is nothing to compare.
 std::string ddp_label(const Json& request);
 Record ddp_task(Communicator& communicator, const Json& request,
                 const std::function<bool()>& interrupted);
+
+// By the hashes of all ranks: of whole parameters that of rank 0, which all should have; of shards
+// the sum, which is that of whole ones.
+struct ParametersHash {
+  uint64_t value = 0;
+  bool is_same = true;
+};
+ParametersHash parameters_hash(std::span<const uint64_t> of_ranks, bool is_sharded);
 
 // The step of one rank; needs a communicator to run.
 Trace ddp_trace(const DdpWorkload& workload);

@@ -30,6 +30,8 @@ Record DdpRunner::describe(const DdpWorkload& workload, const Record& blank) con
   record.device = "cpu";
   record.settings["launcher"] = groups_.launcher();
   record.settings["threads"] = workload.threads;
+  if (const int here = groups_.ranks_of_host(how.ranks); here != how.ranks)
+    record.settings["ranks_of_host"] = here;
   if (how.strategy == ParallelStrategy::bucketed)
     record.settings["bucket_mb"] = how.bucket.count / 1'000'000;
   return record;
@@ -57,7 +59,8 @@ std::optional<Record> DdpRunner::run(const DdpWorkload& workload, Record describ
   return try_row(std::move(described), label(workload), [&](Record& record) {
     const Bytes of_rank = predicted_peak(workload);
     record.memory.predicted_peak = of_rank;
-    expect_within_budget(Bytes{workload.distribution.ranks * of_rank.count}, device_);
+    const int here = groups_.ranks_of_host(workload.distribution.ranks);
+    expect_within_budget(Bytes{here * of_rank.count}, device_);
     groups_.run(to_json(DdpRequest{.workload = workload,
                                    .protocol = options_.protocol,
                                    .seed = options_.seed,

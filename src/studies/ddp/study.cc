@@ -180,7 +180,8 @@ class Ddp final : public Study {
             .strategies = strategies_.empty() ? names_of(parallel_strategies()) : strategies_,
             .ranks = ranks_.ranks(),
             .bucket_mb = bucket_mb_,
-            .threads = shared.device.threads};
+            .threads = shared.device.threads,
+            .ranks_of_host = ranks_.launched() ? ranks_.launched()->local_size : 0};
   }
 
   std::string configuration(const StudyRun& run) const {
@@ -199,13 +200,15 @@ class Ddp final : public Study {
     const PaperDevice& device = options_.device;
     const Network& network = options_.network;
     return fmt::format(
-        "On paper: {} at {:.4g} TFLOP/s x {:.2g} in {}, {} of memory; {} ranks in a node with {} "
-        "and "
-        "{} per message,\n{} and {} between nodes. Nothing was run.\n",
+        "On paper: {} at {:.4g} TFLOP/s x {:.2g} in {}; {} of memory by {}, {} by {};\n{} ranks in "
+        "a "
+        "node with {} and {} per message, {} and {} between nodes. Nothing was run.\n",
         device.name, device.peak_flops_per_s / 1e12, device.utilisation, predict_.dtype,
-        format_decimal_bytes(device.memory_bytes), network.ranks_per_node,
-        format_bandwidth(network.inside.bytes_per_s), format_seconds(network.inside.latency_s),
-        format_bandwidth(network.between.bytes_per_s), format_seconds(network.between.latency_s));
+        format_decimal_bytes(device.memory_bytes), device.memory_source,
+        format_bandwidth(device.memory_bytes_per_s), device.bandwidth_source,
+        network.ranks_per_node, format_bandwidth(network.inside.bytes_per_s),
+        format_seconds(network.inside.latency_s), format_bandwidth(network.between.bytes_per_s),
+        format_seconds(network.between.latency_s));
   }
 
   ModelAxes axes_ = {.context_lengths = {512}, .modes = {"compiled"}};

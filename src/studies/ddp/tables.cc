@@ -21,10 +21,6 @@ std::optional<double> median_of_series(const Record& record, const char* series)
   return statistic(record, series, &Statistics::median_ms);
 }
 
-std::string metric_text(const Record& record, const char* key) {
-  return record.metrics ? text_of(*record.metrics, key) : std::string();
-}
-
 std::optional<double> metric_number(const Record& record, const char* key) {
   return record.metrics ? number_in(*record.metrics, key) : std::nullopt;
 }
@@ -94,9 +90,12 @@ void tell_hidden(const DdpGroups& groups, std::vector<std::string>& notes) {
                           *spent);
     }
     if (text.empty()) continue;
-    notes.push_back(fmt::format("{}: communication that was hidden behind computation: {}",
-                                ddp_place(*group.front()), text));
-    const auto ranks = number_in(group.front()->workload, "ranks").value_or(0);
+    notes.push_back(
+        fmt::format("{}: communication that was hidden behind computation, by the longest wait of "
+                    "a rank and the longest communication of one, which may be another: {}",
+                    ddp_place(*group.front()), text));
+    const auto all_ranks = number_in(group.front()->workload, "ranks").value_or(0);
+    const auto ranks = number_in(group.front()->settings, "ranks_of_host").value_or(all_ranks);
     const auto threads = number_in(group.front()->settings, "threads").value_or(0);
     const auto processors = static_cast<double>(group.front()->machine.logical_cores);
     if (processors > 0 && ranks * (threads + 1) > processors)
@@ -105,6 +104,12 @@ void tell_hidden(const DdpGroups& groups, std::vector<std::string>& notes) {
           "and what is hidden costs the time of others",
           ranks, threads, processors));
   }
+}
+
+// Threads add in the order of ranks, and two numbers have one sum.
+bool has_one_order(const Record& record) {
+  return text_of(record.workload, "backend") == "threads" ||
+         number_in(record.workload, "ranks").value_or(0) == 2;
 }
 
 void compare_hashes(const DdpGroups& groups, std::vector<std::string>& notes) {
@@ -119,9 +124,12 @@ void compare_hashes(const DdpGroups& groups, std::vector<std::string>& notes) {
     notes.push_back(strategies.size() == 1
                         ? fmt::format("{}: all {} strategies give the same parameters, bit by bit",
                                       ddp_place(*group.front()), count)
-                        : fmt::format("{}: strategies give {} different sets of parameters, as "
-                                      "their sums are made in different orders",
-                                      ddp_place(*group.front()), strategies.size()));
+                        : fmt::format("{}: strategies give {} different sets of parameters, which "
+                                      "{}",
+                                      ddp_place(*group.front()), strategies.size(),
+                                      has_one_order(*group.front())
+                                          ? "they should not"
+                                          : "different orders of sums can do"));
   }
 }
 

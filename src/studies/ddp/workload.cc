@@ -78,7 +78,9 @@ std::vector<DdpWorkload> expand_matrix(const DdpMatrix& matrix) {
       if (ranks < 1 || ranks > kMostDdpRanks)
         throw Error(ErrorKind::usage, fmt::format("{} ranks were asked for", ranks),
                     fmt::format("give 1 to {}", kMostDdpRanks));
-      const int shared_out = std::max(1, available_threads() / static_cast<int>(ranks));
+      const auto all = static_cast<int>(ranks);
+      const int here = matrix.ranks_of_host > 0 ? std::min(matrix.ranks_of_host, all) : all;
+      const int shared_out = std::max(1, available_threads() / here);
       for (const ModelWorkload& model : matrix.models)
         for (const std::string& name : matrix.strategies) {
           const ParallelStrategy strategy = parse_parallel_strategy(name);

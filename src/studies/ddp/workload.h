@@ -28,7 +28,8 @@ struct DdpMatrix {
   std::vector<ModelWorkload> models;
   std::vector<std::string> backends, strategies;
   std::vector<int64_t> ranks, bucket_mb;
-  int threads = 0;  // of each rank; 0: the available ones, shared out
+  int threads = 0;        // of each rank; 0: the available ones, shared out
+  int ranks_of_host = 0;  // among which they are; 0: all are on this host
 };
 // In the order of backends and ranks first, so that one group of ranks serves many rows. Buckets
 // are an axis of `bucketed` alone.

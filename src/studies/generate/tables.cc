@@ -13,10 +13,6 @@ std::vector<const Record*> rows_of_generate(std::span<const Record> records) {
   return rows_of_study(records, "generate");
 }
 
-std::string metric_text(const Record& record, const char* name) {
-  return record.metrics ? text_of(*record.metrics, name) : std::string();
-}
-
 std::string median_cell(const Record& record, const char* series, const char* format = "{:.6g}") {
   return cell(statistic(record, series, &Statistics::median_ms), format);
 }

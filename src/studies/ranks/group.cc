@@ -58,8 +58,7 @@ class ThreadRanks final : public RankGroup {
     for (size_t rank = 1; rank < communicators.size(); ++rank) threads.emplace_back(one, rank);
     one(0);
     for (std::thread& thread : threads) thread.join();
-    for (const std::exception_ptr& failure : failures)
-      if (failure) std::rethrow_exception(failure);
+    if (const std::exception_ptr cause = cause_of(failures)) std::rethrow_exception(cause);
     take_results(std::move(answer), record);
   }
 
@@ -161,6 +160,22 @@ class LaunchedProcesses final : public RankGroup {
 };
 
 }  // namespace
+
+std::exception_ptr cause_of(std::span<const std::exception_ptr> failures) {
+  std::exception_ptr first;
+  for (const std::exception_ptr& failure : failures) {
+    if (!failure) continue;
+    if (!first) first = failure;
+    try {
+      std::rethrow_exception(failure);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::environment) return failure;
+    } catch (...) {
+      return failure;
+    }
+  }
+  return first;
+}
 
 std::span<const RankBackend> rank_backends() {
   return kRankBackends;

@@ -2,6 +2,8 @@
 // we start, or those that a launcher has started together with this one.
 #pragma once
 
+#include <algorithm>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <span>
@@ -28,6 +30,10 @@ class RankGroup {
   virtual void run(const Json& request, Record& record) = 0;
 };
 
+// Of the failures of ranks, by rank and null of those that have none: the first one that is more
+// than the loss of another rank, else the first; null: none has failed.
+std::exception_ptr cause_of(std::span<const std::exception_ptr> failures);
+
 struct RankGroupOptions {
   std::function<bool()> interrupted = {};
   double patience_s = 3600;  // for one row
@@ -48,6 +54,11 @@ class RankGroups {
   // Fills in the results of a row; throws an unsupported error where the backend is not here.
   void run(const Json& request, const std::string& backend, int ranks, Record& record);
 
+  // Of so many ranks, those that share this host: all, unless a launcher says that there are fewer.
+  int ranks_of_host(int ranks) const {
+    const int local = world_ ? world_->launched().local_size : 0;
+    return local > 0 ? std::min(local, ranks) : ranks;
+  }
   std::string launcher() const { return world_ ? world_->launched().launcher : "ridgeline"; }
 
  private:
