@@ -20,7 +20,8 @@ namespace {
 
 // The record of rank 0 of three, of which the last one draws its parameters by another seed.
 Record trained_with(ParallelStrategy strategy, uint64_t seed_of_last) {
-  DdpRequest request{.protocol = {.warmups = 0, .iterations = 2}};
+  DdpRequest request;
+  request.protocol = {.warmups = 0, .iterations = 2};
   request.workload.model.config = testing::tiny_transformer();
   request.workload.model.mode = Mode::vanilla;
   request.workload.distribution = {.strategy = strategy, .ranks = 3};
@@ -73,8 +74,10 @@ std::string notes_on_hashes(const std::string& backend, int ranks) {
     record.implementation = strategy;
     record.workload = Json{{"backend", backend}, {"ranks", ranks}};
     record.metrics = Json{{"parameters_hash", strategy}};
-    record.series = {{.name = kDdpStep, .samples_ms = {1, 1, 1}, .statistics = {}}};
-    record.series[0].statistics = summarize(record.series[0].samples_ms);
+    Series& step = record.series.emplace_back();
+    step.name = kDdpStep;
+    step.samples_ms = {1, 1, 1};
+    step.statistics = summarize(step.samples_ms);
     records.push_back(record);
   }
   std::string text;
@@ -111,10 +114,11 @@ TEST(FailuresOfRanks, TheCauseIsToldAndNotWhatItDidToOthers) {
 }
 
 TEST(DdpMatrices, ShareTheThreadsOfAHostAmongTheRanksOnIt) {
-  const DdpMatrix all{.models = std::vector<ModelWorkload>(1),
-                      .backends = {"gloo"},
-                      .strategies = {"flat"},
-                      .ranks = {256}};
+  DdpMatrix all;
+  all.models.resize(1);
+  all.backends = {"gloo"};
+  all.strategies = {"flat"};
+  all.ranks = {256};
   EXPECT_EQ(expand_matrix(all).at(0).threads, 1);
   DdpMatrix spread = all;
   spread.ranks_of_host = 1;
