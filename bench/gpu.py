@@ -26,6 +26,7 @@ SECTIONS = {
     "sanitizers": "every family of kernels under NVIDIA's checkers of memory, races, barriers and initialisation",
     "naive": "naive attention against PyTorch eager, the study's grid",
     "flash": "flash attention in bf16 against SDPA flash, 16384 tokens",
+    "cudnn": "flash attention in bf16 against cuDNN's, inside launch graphs: 18 cells, drawn and named shapes",
     "fp32": "attention at fp32 accuracy against the best of PyTorch",
     "kernel": "small problems inside a launch graph against SDPA",
     "jit": "a kernel never seen before, and from the disk cache",

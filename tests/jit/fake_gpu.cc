@@ -322,6 +322,11 @@ FAKE(cuFuncGetAttribute)(int* value, FunctionAttribute, Function) {
 FAKE(cuFuncSetAttribute)(Function, FunctionAttribute, int) {
   return broken;
 }
+FAKE(cuTensorMapEncodeTiled)
+(ridgeline::TensorMap*, TensorMapType, unsigned, void*, const uint64_t*, const uint64_t*, const unsigned*,
+ const unsigned*, int, TensorMapSwizzle, TensorMapPromotion, int) {
+  return broken;
+}
 FAKE(cuLaunchKernel)
 (Function function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream,
  void** parameters, void**) {

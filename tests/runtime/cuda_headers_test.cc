@@ -9,6 +9,7 @@
 
 // Ours first: NVIDIA's headers define macros with the names of functions.
 #include "jit/nvrtc_api.h"
+#include "kernels/cuda/params.h"
 #include "runtime/cuda/cublaslt_api.h"
 #include "runtime/cuda/driver_api.h"
 #include "runtime/cuda/nvml_api.h"
@@ -128,6 +129,12 @@ RIDGELINE_SAME(offsetof(LaunchConfig, shared_bytes), offsetof(CUlaunchConfig, sh
 RIDGELINE_SAME(offsetof(LaunchConfig, stream), offsetof(CUlaunchConfig, hStream))
 RIDGELINE_SAME(offsetof(LaunchConfig, attributes), offsetof(CUlaunchConfig, attrs))
 RIDGELINE_SAME(offsetof(LaunchConfig, attribute_count), offsetof(CUlaunchConfig, numAttrs))
+RIDGELINE_SAME(sizeof(TensorMap), sizeof(CUtensorMap))
+RIDGELINE_SAME(alignof(TensorMap), 64)
+RIDGELINE_SAME(kTensorMapFp16, CU_TENSOR_MAP_DATA_TYPE_FLOAT16)
+RIDGELINE_SAME(kTensorMapBf16, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16)
+RIDGELINE_SAME(kSwizzle128Bytes, CU_TENSOR_MAP_SWIZZLE_128B)
+RIDGELINE_SAME(kPromoteTo128Bytes, CU_TENSOR_MAP_L2_PROMOTION_L2_128B)
 // Those that driver_api.cc has advice for.
 RIDGELINE_SAME(3, CUDA_ERROR_NOT_INITIALIZED)
 RIDGELINE_SAME(4, CUDA_ERROR_DEINITIALIZED)

@@ -30,6 +30,20 @@ struct CudaKernel {
   bool operator==(const CudaKernel&) const = default;
 };
 
+// A tensor [batch, heads, rows, width] of 16-bit elements that a kernel copies in boxes
+// (tensor_map.cuh): what the runtime writes into a TensorMap of the parameters.
+inline constexpr unsigned kBoxColumns = 64;  // kPanel of warpgroup.cuh: 128 bytes, swizzled
+struct BoxedTensor {
+  uint32_t map_offset = 0;      // of the TensorMap, in the parameters
+  uint32_t address_offset = 0;  // of the tensor's address there, so that launches can be moved
+  DType dtype = DType::bf16;
+  std::array<uint64_t, 4> sizes = {};          // the width first
+  std::array<uint64_t, 3> strides_bytes = {};  // of rows, heads, batches
+  uint32_t box_rows = 0;
+
+  bool operator==(const BoxedTensor&) const = default;
+};
+
 struct CudaLaunch {
   CudaKernel kernel;
   std::array<uint32_t, 3> grid = {1, 1, 1};
@@ -38,6 +52,7 @@ struct CudaLaunch {
   // Whether it may start while the kernel before it ends; it waits for its results itself.
   bool starts_early = true;
   std::vector<std::byte> params = {};  // the kernel's one parameter: a struct of params.h
+  std::vector<BoxedTensor> boxed = {};
 
   template <class Params>
   void set_params(const Params& value) {

@@ -6,6 +6,12 @@ namespace ridgeline {
 
 // ---- flash attention
 
+// A tensor as the copy engine of Hopper knows it (CUtensorMap), see tensor_map.cuh. The runtime
+// encodes it when a kernel is started.
+struct alignas(64) TensorMap {
+  unsigned long long words[16];
+};
+
 // [batch, heads, rows, width]; strides in numbers.
 struct FlashTensor {
   void* data;
@@ -30,6 +36,7 @@ struct FlashOperand {
 };
 
 struct FlashForwardParams {
+  TensorMap q_map, k_map, v_map;  // of the warpgroup kernels
   FlashTensor q, k, v, out;
   // For planes: [batch, heads, rows / 16], see flash_planes.cu.
   const float *q_factors, *k_factors, *v_factors;
@@ -54,6 +61,7 @@ struct CachedAttentionParams {
 };
 
 struct FlashBackwardParams {
+  TensorMap q_map, k_map, v_map, d_out_map;  // of the warpgroup kernels
   FlashTensor q, k, v, out, d_out, d_q, d_k, d_v;
   FlashTensor d_out_planes;  // d_out itself unless it comes in planes
   const float *q_factors, *k_factors, *v_factors, *d_out_factors;  // for planes

@@ -73,8 +73,8 @@ __device__ __forceinline__ void fence_registers(Accumulator (&results)[kTiles]) 
 #pragma unroll
     for (int i = 0; i < 4; ++i) asm volatile("" : "+f"(results[n].v[i])::"memory");
 }
-// Between writes of threads to shared memory, or their copies, and products that read it; on either side of the barrier
-// that lies between them, too.
+// Between accesses of threads to shared memory, and products that read it or copies that write it: by who made the accesses,
+// before the barrier that lies between them.
 __device__ __forceinline__ void publish_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // ---- one step of 16 in depth
@@ -83,10 +83,14 @@ __device__ __forceinline__ void publish_shared() { asm volatile("fence.proxy.asy
 #define RIDGELINE_TILES_2(n) RIDGELINE_TILE(n), RIDGELINE_TILE(n + 1)
 #define RIDGELINE_TILES_4(n) RIDGELINE_TILES_2(n), RIDGELINE_TILES_2(n + 2)
 #define RIDGELINE_TILES_8(n) RIDGELINE_TILES_4(n), RIDGELINE_TILES_4(n + 4)
+#define RIDGELINE_TILES_10(n) RIDGELINE_TILES_8(n), RIDGELINE_TILES_2(n + 8)
+#define RIDGELINE_TILES_12(n) RIDGELINE_TILES_8(n), RIDGELINE_TILES_4(n + 8)
 #define RIDGELINE_TILES_16(n) RIDGELINE_TILES_8(n), RIDGELINE_TILES_8(n + 8)
 #define RIDGELINE_NAMES_2 "%0,%1,%2,%3,%4,%5,%6,%7"
 #define RIDGELINE_NAMES_4 RIDGELINE_NAMES_2 ",%8,%9,%10,%11,%12,%13,%14,%15"
 #define RIDGELINE_NAMES_8 RIDGELINE_NAMES_4 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
+#define RIDGELINE_NAMES_10 RIDGELINE_NAMES_8 ",%32,%33,%34,%35,%36,%37,%38,%39"
+#define RIDGELINE_NAMES_12 RIDGELINE_NAMES_10 ",%40,%41,%42,%43,%44,%45,%46,%47"
 #define RIDGELINE_NAMES_16                                                                                  \
   RIDGELINE_NAMES_8 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52," \
                     "%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
@@ -112,7 +116,11 @@ template <>
 constexpr bool kIsBf16<bf16> = true;
 
 // Tiles that one instruction computes of those that are left.
-constexpr int tiles_at_once(int left) { return left >= 16 ? 16 : left >= 8 ? 8 : left >= 4 ? 4 : 2; }
+constexpr int tiles_at_once(int left) {
+  for (int tiles : {16, 12, 10, 8, 4})
+    if (left == tiles || (left > tiles && tiles % 8 == 0)) return tiles;
+  return 2;
+}
 
 // d = A B, or if `add` d += A B; from tile kFirst of d on.
 template <class E, int kFirst = 0, int kTiles, class A, class B>
@@ -123,6 +131,8 @@ __device__ __forceinline__ void multiply_shared(Accumulator (&d)[kTiles], A a, B
   RIDGELINE_PRODUCT(2, "16", "%8", "%9, %10, p, 1, 1, %11, %12", RIDGELINE_INPUTS);
   RIDGELINE_PRODUCT(4, "32", "%16", "%17, %18, p, 1, 1, %19, %20", RIDGELINE_INPUTS);
   RIDGELINE_PRODUCT(8, "64", "%32", "%33, %34, p, 1, 1, %35, %36", RIDGELINE_INPUTS);
+  RIDGELINE_PRODUCT(10, "80", "%40", "%41, %42, p, 1, 1, %43, %44", RIDGELINE_INPUTS);
+  RIDGELINE_PRODUCT(12, "96", "%48", "%49, %50, p, 1, 1, %51, %52", RIDGELINE_INPUTS);
   RIDGELINE_PRODUCT(16, "128", "%64", "%65, %66, p, 1, 1, %67, %68", RIDGELINE_INPUTS);
 #undef RIDGELINE_INPUTS
   if constexpr (kFirst + kCount < kTiles) multiply_shared<E, kFirst + kCount>(d, a, b, add);
@@ -138,6 +148,8 @@ __device__ __forceinline__ void multiply_registers(Accumulator (&d)[kTiles], con
   RIDGELINE_PRODUCT(2, "16", "%8", "{%9,%10,%11,%12}, %13, p, 1, 1, %14", RIDGELINE_INPUTS);
   RIDGELINE_PRODUCT(4, "32", "%16", "{%17,%18,%19,%20}, %21, p, 1, 1, %22", RIDGELINE_INPUTS);
   RIDGELINE_PRODUCT(8, "64", "%32", "{%33,%34,%35,%36}, %37, p, 1, 1, %38", RIDGELINE_INPUTS);
+  RIDGELINE_PRODUCT(10, "80", "%40", "{%41,%42,%43,%44}, %45, p, 1, 1, %46", RIDGELINE_INPUTS);
+  RIDGELINE_PRODUCT(12, "96", "%48", "{%49,%50,%51,%52}, %53, p, 1, 1, %54", RIDGELINE_INPUTS);
   RIDGELINE_PRODUCT(16, "128", "%64", "{%65,%66,%67,%68}, %69, p, 1, 1, %70", RIDGELINE_INPUTS);
 #undef RIDGELINE_INPUTS
   if constexpr (kFirst + kCount < kTiles) multiply_registers<E, kFirst + kCount>(d, a, b, add);
@@ -178,9 +190,9 @@ struct PhaseBarrier {
   __device__ __forceinline__ void arrive() const {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(address) : "memory");
   }
-  // Arrives as soon as the copies that this thread has started are done.
-  __device__ __forceinline__ void arrive_after_copies() const {
-    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(address) : "memory");
+  // Arrives, and makes the phase wait for that many bytes of copies, too.
+  __device__ __forceinline__ void arrive_and_expect(int bytes) const {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address), "r"(bytes) : "memory");
   }
   // Until phase number `phase` has ended; one before the first counts as ended.
   __device__ __forceinline__ void wait(int phase) const {
@@ -193,7 +205,8 @@ struct PhaseBarrier {
   }
 };
 
-// Tiles on their way from a warpgroup that loads or computes them to warpgroups that read them, kStages at a time.
+// Tiles on their way from a thread that has them copied, or a warpgroup that computes them, to warpgroups that read them,
+// kStages at a time.
 //
 // One lane arrives for its warp, behind a __syncwarp that orders what the other lanes read or wrote. NVIDIA's race
 // checker orders only what the arriving thread itself did, so where lanes read shared memory by plain loads
@@ -209,16 +222,16 @@ struct TileRing {
   __device__ __forceinline__ PhaseBarrier free(int step) const { return {barriers + step % kStages * 16 + 8}; }
   __device__ __forceinline__ Tile tile(int step) const { return {tiles + step % kStages * Tile::kBytes}; }
 
-  // By one thread, before the others come. `writers` are threads that load, or warps that compute times kLanes.
+  // By one thread, before the others come. `writers`: one thread, or warps that compute times kLanes.
   __device__ __forceinline__ void set_up(int writers, int reading_warps) const {
     for (int i = 0; i < kStages; ++i) loaded(i).set_up(writers), free(i).set_up(reading_warps * kLanes);
   }
-  // The loading warpgroup: `load` starts to copy into a tile.
-  template <class Load>
-  __device__ __forceinline__ void fill(int step, Load load) const {
+  // The loading thread: copy(tile, barrier) starts copies of `bytes` in all, as soon as the tile is free.
+  template <class Copy>
+  __device__ __forceinline__ void fill(int step, int bytes, Copy copy) const {
     free(step).wait(step / kStages - 1);
-    load(tile(step));
-    loaded(step).arrive_after_copies();
+    loaded(step).arrive_and_expect(bytes);
+    copy(tile(step), loaded(step));
   }
   // A warpgroup that computes tiles: where to write one, and when it is written; its warps count as the writers.
   __device__ __forceinline__ Tile room(int step) const {
@@ -232,7 +245,6 @@ struct TileRing {
   // The readers: a tile before products read it, and when the products are done.
   __device__ __forceinline__ Tile take(int step) const {
     loaded(step).wait(step / kStages);
-    publish_shared();
     return tile(step);
   }
   __device__ __forceinline__ void release(int step) const { arrive(free(step)); }

@@ -5,6 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 
+namespace ridgeline {
+struct TensorMap;  // CUtensorMap; kernels/cuda/params.h
+}
+
 namespace ridgeline::cuda {
 
 using Result = int;  // 0: success
@@ -58,6 +62,10 @@ struct LaunchConfig {
   unsigned attribute_count;
 };
 
+enum TensorMapType : int { kTensorMapFp16 = 6, kTensorMapBf16 = 9 };
+enum TensorMapSwizzle : int { kSwizzle128Bytes = 3 };
+enum TensorMapPromotion : int { kPromoteTo128Bytes = 2 };
+
 // name in the library, result, arguments
 #define RIDGELINE_CUDA_DRIVER_FUNCTIONS(X)                                                         \
   X(cuInit, Result, (unsigned flags))                                                              \
@@ -106,6 +114,10 @@ struct LaunchConfig {
   X(cuModuleGetFunction, Result, (Function * function, Module module, const char* name))           \
   X(cuFuncGetAttribute, Result, (int* value, FunctionAttribute attribute, Function function))      \
   X(cuFuncSetAttribute, Result, (Function function, FunctionAttribute attribute, int value))       \
+  X(cuTensorMapEncodeTiled, Result,                                                                \
+    (TensorMap * map, TensorMapType type, unsigned rank, void* address, const uint64_t* sizes,     \
+     const uint64_t* strides_bytes, const unsigned* box, const unsigned* element_strides,          \
+     int interleave, TensorMapSwizzle swizzle, TensorMapPromotion promotion, int fill))            \
   X(cuLaunchKernel, Result,                                                                        \
     (Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,       \
      unsigned block_y, unsigned block_z, unsigned shared_bytes, Stream stream, void** parameters,  \

@@ -27,7 +27,7 @@ std::vector<TensorView> moved(std::span<const TensorView> views, size_t first) {
 
 bool equal(const CudaLaunch& a, const CudaLaunch& b) {
   return a.kernel == b.kernel && a.grid == b.grid && a.threads == b.threads &&
-         a.shared_bytes == b.shared_bytes && a.params == b.params;
+         a.shared_bytes == b.shared_bytes && a.params == b.params && a.boxed == b.boxed;
 }
 
 }  // namespace

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 
 #include "base/error.h"
+#include "kernels/cuda/params.h"
 
 namespace ridgeline {
 namespace {
@@ -98,10 +101,30 @@ std::string CudaQueue::last_node() const {
                             : fmt::format("'{}' ({})", last_name_, info(last_op_).name);
 }
 
+void CudaQueue::encode_maps(const CudaLaunch& launch, std::span<std::byte> params) {
+  for (const BoxedTensor& tensor : launch.boxed) {
+    void* address = nullptr;
+    std::memcpy(&address, params.data() + tensor.address_offset, sizeof address);
+    const std::array<unsigned, 4> box = {kBoxColumns, tensor.box_rows, 1, 1}, every = {1, 1, 1, 1};
+    TensorMap map;
+    check(driver_.cuTensorMapEncodeTiled(
+              &map, tensor.dtype == DType::bf16 ? cuda::kTensorMapBf16 : cuda::kTensorMapFp16, 4,
+              address, tensor.sizes.data(), tensor.strides_bytes.data(), box.data(), every.data(),
+              0, cuda::kSwizzle128Bytes, cuda::kPromoteTo128Bytes, 0),
+          "describing a tensor to the copy engine");
+    std::memcpy(params.data() + tensor.map_offset, &map, sizeof map);
+  }
+}
+
 void CudaQueue::launch(cuda::Function function, const CudaLaunch& launch) {
   before_start();
   // The driver copies the parameters before it returns.
   void* parameters[] = {const_cast<std::byte*>(launch.params.data())};
+  if (!launch.boxed.empty()) {
+    encoded_params_.assign(launch.params.begin(), launch.params.end());
+    encode_maps(launch, encoded_params_);
+    parameters[0] = encoded_params_.data();
+  }
   cuda::LaunchAttribute early = {.id = cuda::kProgrammaticStreamSerialization, .value = 1};
   const cuda::LaunchConfig config = {.grid_x = launch.grid[0],
                                      .grid_y = launch.grid[1],

@@ -128,6 +128,8 @@ class CudaQueue {
 
  private:
   [[noreturn]] void fail(cuda::Result result, const char* what);
+  // Writes the tensor maps of a launch into its parameters.
+  void encode_maps(const CudaLaunch& launch, std::span<std::byte> params);
   std::string last_node() const;
   cuda::Event next_event();
   float elapsed_ms(cuda::Event from, cuda::Event to);
@@ -153,6 +155,7 @@ class CudaQueue {
   Op last_op_ = Op::input;
   std::string last_name_;
   SetupClock setup_;
+  std::vector<std::byte> encoded_params_;  // of the launch at hand
   std::string lost_since_;  // what broke the context; empty: nothing did
 };
 

@@ -1,5 +1,6 @@
 // Plans the gradient of an attention node, in one pass over the keys or in two.
 #include <algorithm>
+#include <cstddef>
 
 #include "kernels/cuda/attention/flash_plan.h"
 #include "kernels/cuda/kernels.h"
@@ -39,11 +40,14 @@ bool is_single_pass(const Node& node) {
 
 struct BackwardPlan : FlashPlan {
   FlashBackwardParams params;
+  std::array<TensorView, 4> loaded;  // q, k, v, d_out
   bool single_pass;
   std::vector<CudaLaunch> before;  // the planes, where there are any
 
   BackwardPlan(const CudaCall& call, std::span<const TensorView> tensors)
-      : FlashPlan(call, tensors, 6), single_pass(is_single_pass(call.node)) {
+      : FlashPlan(call, tensors, 4, 6),
+        loaded{tensors[0], tensors[1], tensors[2], tensors[3]},
+        single_pass(is_single_pass(call.node)) {
     const auto& in = call.inputs;
     const auto& out = call.outputs;
     const BackwardScratch scratch(call.scratch, shape, in[0].shape, in[1].shape, single_pass);
@@ -52,7 +56,11 @@ struct BackwardPlan : FlashPlan {
     const auto source = [&](int i, const TensorView& view) {
       return split ? planes.tensor(i, shape) : flash_tensor(view);
     };
-    params = {.q = source(0, in[0]),
+    params = {.q_map = {},
+              .k_map = {},
+              .v_map = {},
+              .d_out_map = {},
+              .q = source(0, in[0]),
               .k = source(1, in[1]),
               .v = source(2, in[2]),
               .out = flash_tensor(in[3]),
@@ -86,8 +94,7 @@ struct BackwardPlan : FlashPlan {
               .operands = {},
               .operand_sums = nullptr};
     put_operands(params);
-    const std::array<TensorView, 4> sources = {in[0], in[1], in[2], in[5]};
-    if (split) before.push_back(planes_launch(planes, sources));
+    if (split) before.push_back(planes_launch(planes, loaded));
   }
 
   // The kernels before and after the tiles.
@@ -133,6 +140,14 @@ struct BackwardPlan : FlashPlan {
     main.shared_bytes = static_cast<uint32_t>(tile.shared_bytes(shape, single_pass));
     put_function(main, true);
     main.set_params(filled);
+    using Params = FlashBackwardParams;
+    if (tile.kernel != BackwardKernel::portable)
+      main.boxed = {
+          boxed_tensor(loaded[0], offsetof(Params, q_map), offsetof(Params, q), tile.queries),
+          boxed_tensor(loaded[1], offsetof(Params, k_map), offsetof(Params, k), tile.keys),
+          boxed_tensor(loaded[2], offsetof(Params, v_map), offsetof(Params, v), tile.keys),
+          boxed_tensor(loaded[3], offsetof(Params, d_out_map), offsetof(Params, d_out),
+                       tile.queries)};
 
     // A row is shared by as many lanes as it has chunks of 16 bytes, rounded up to a power of two.
     const int64_t lanes = std::min<int64_t>(
@@ -193,7 +208,7 @@ struct BackwardPlan : FlashPlan {
 std::vector<CudaLaunch> plan_attention_gradient(const CudaCall& call) {
   const auto& in = call.inputs;
   const std::array<TensorView, 8> tensors = {
-      in[0], in[1], in[2], in[3], in[5], call.outputs[0], call.outputs[1], call.outputs[2]};
+      in[0], in[1], in[2], in[5], in[3], call.outputs[0], call.outputs[1], call.outputs[2]};
   const BackwardPlan plan(call, tensors);
   if (element_count(in[0].shape) == 0 || element_count(in[1].shape) == 0) return {};
   const std::vector<BackwardKeysTile> tiles =

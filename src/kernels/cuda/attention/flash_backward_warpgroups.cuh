@@ -1,6 +1,6 @@
 // What the single-pass backward kernels of Hopper share. A block keeps keys and walks over the queries that see them.
 // Two of its warpgroups compute the gradients of its keys and values, however they share them; one computes dQ = dS K
-// from what they hand over, and adds it to the sums of all blocks; one loads, as far ahead as there is room. So nobody
+// from what they hand over, and adds it to the sums of all blocks; one has tiles copied, as far ahead as there is room. So nobody
 // waits for additions or loads, and whoever waits leaves the tensor cores to the others.
 //
 // As in flash_backward_keys.cu scores are computed transposed, keys x queries, so that weights and their gradients are
@@ -11,7 +11,7 @@
 
 #include "flash_common.cuh"
 #include "flash_query_sums.cuh"
-#include "warpgroup.cuh"
+#include "tensor_map.cuh"
 
 namespace ridgeline {
 
@@ -22,7 +22,7 @@ constexpr int kQuerySteps = kQueries / kStep;
 // The first kGradients warpgroups compute gradients of keys and values, the next one dQ; number kLoads loads.
 constexpr int kGradients = 2, kLoads = kGradients + 1, kThreads = (kLoads + 1) * kWarpgroup;
 // Of a thread; together what a multiprocessor has.
-constexpr int kGradientRegisters = 208, kDQueriesRegisters = 64, kLoadsRegisters = 32;
+constexpr int kGradientRegisters = 208, kDQueriesRegisters = 72, kLoadsRegisters = 24;
 static_assert(kWarpgroup * (kGradients * kGradientRegisters + kDQueriesRegisters + kLoadsRegisters) <= 65536);
 
 // Tiles of queries of one head, then of the next one of the group. Blocks of one head start at different tiles, so that
@@ -128,11 +128,12 @@ struct BackwardBlock {
 
   // By one thread, before the others come.
   __device__ __forceinline__ void set_up() const {
-    k_place.set_up(kWarpgroup, 4 * kGradients);
-    v_place.set_up(kWarpgroup, 4 * kGradients);
-    q_ring.set_up(kWarpgroup, 4 * kGradients);
-    d_out_ring.set_up(kWarpgroup, 4 * kGradients);
+    k_place.set_up(1, 4 * kGradients);
+    v_place.set_up(1, 4 * kGradients);
+    q_ring.set_up(1, 4 * kGradients);
+    d_out_ring.set_up(1, 4 * kGradients);
     d_score_ring.set_up(kWriters, 4);
+    publish_barriers();
   }
 
   __device__ __forceinline__ unsigned shifts(int step) const { return numbers + step % kStages * (4 * kQueries); }
@@ -146,7 +147,7 @@ struct BackwardBlock {
   __device__ __forceinline__ void serve(int warpgroup) const {
     if (warpgroup == kLoads) {
       give_registers<kLoadsRegisters>();
-      load_all();
+      if (threadIdx.x % kWarpgroup == 0) load_all();
     } else {
       give_registers<kDQueriesRegisters>();
       add_d_queries();
@@ -154,34 +155,28 @@ struct BackwardBlock {
   }
 
   __device__ __forceinline__ void load_all() const {
-    const int thread = threadIdx.x % kWarpgroup;
+    const unsigned long long policy = evict_last();
     const Work mine = work();
     Steps steps(p, visible, mine);
-    const auto load = [&](auto ring, int step, Inputs rows, int first, int rows_end, auto load_more) {
-      asm volatile("" : "+r"(rows.row));  // or else its multiples are kept, and there are few registers here
-      ring.fill(step, [&](auto tile) {
-        load_rows<decltype(tile)::kHeight, kWarpgroup>(tile, rows, first, rows_end, thread);
-        load_more();
+    const auto load_keys = [&](const KeyPlace& place, const TensorMap& map) {
+      place.fill(0, KeyRows::kBytes, [&](KeyRows tile, PhaseBarrier arrived) {
+        copy_tile(tile, map, {mine.tile * kKeys, mine.head, mine.batch}, arrived, policy);
       });
     };
-    const auto load_keys = [&](const KeyPlace& place, const FlashTensor& tensor) {
-      load(place, 0, Inputs(tensor, mine.batch, mine.head), mine.tile * kKeys, p.keys, [] {});
-    };
-    const auto load_queries = [&](const QueryRing& ring, int step, const FlashTensor& tensor, const float* from,
-                                  unsigned to) {
-      load(ring, step, Inputs(tensor, mine.batch, steps.head), steps.tile * kQueries, p.queries, [&] {
-        if (thread < kQueries / 4) copy_chunk(to + 16 * thread, from + steps.row(p, mine) + 4 * thread);
+    const auto load_queries = [&](const QueryRing& ring, int step, const TensorMap& map, const float* from, unsigned to) {
+      constexpr int kNumbersBytes = 4 * kQueries;
+      ring.fill(step, QueryRows::kBytes + kNumbersBytes, [&](QueryRows tile, PhaseBarrier arrived) {
+        copy_tile(tile, map, {steps.tile * kQueries, steps.head, mine.batch}, arrived, policy);
+        copy_bytes(to, from + steps.row(p, mine), kNumbersBytes, arrived);
       });
     };
-    load_keys(k_place, p.k);
+    load_keys(k_place, p.k_map);
     for (int step = 0; step < steps.count; ++step) {
-      load_queries(q_ring, step, p.q, p.row_shift, shifts(step));
-      if (step == 0) load_keys(v_place, p.v);
-      load_queries(d_out_ring, step, p.d_out_planes, p.row_dot, dots(step));
+      load_queries(q_ring, step, p.q_map, p.row_shift, shifts(step));
+      if (step == 0) load_keys(v_place, p.v_map);
+      load_queries(d_out_ring, step, p.d_out_map, p.row_dot, dots(step));
       steps.next();
     }
-    commit_copies();
-    wait_for_copies<0>();
   }
 
   __device__ __forceinline__ void add_d_queries() const {

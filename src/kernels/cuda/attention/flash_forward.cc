@@ -1,5 +1,7 @@
 // Plans an attention node: planes where elements have 32 bits, then the forward kernel in the
 // chosen tiles.
+#include <cstddef>
+
 #include "kernels/cuda/attention/flash_plan.h"
 #include "kernels/cuda/kernels.h"
 
@@ -24,8 +26,9 @@ CudaLaunch kernel_launch(const FlashPlan& plan, const ForwardTile& tile) {
                      {rows, keys, constant("WARPS", tile.warps), stages, blocks});
 }
 
+// `loaded`: queries, keys and values.
 CudaLaunch forward_launch(const FlashPlan& plan, const ForwardTile& tile,
-                          FlashForwardParams params) {
+                          std::span<const TensorView, 3> loaded, FlashForwardParams params) {
   CudaLaunch launch = kernel_launch(plan, tile);
   const int64_t tiles = divide_up(plan.shape.queries, tile.rows);
   params.query_tiles = static_cast<int>(tiles);
@@ -37,6 +40,12 @@ CudaLaunch forward_launch(const FlashPlan& plan, const ForwardTile& tile,
   plan.put_function(launch, false);
   plan.put_operands(params);
   launch.set_params(params);
+  using Params = FlashForwardParams;
+  if (tile.kernel != ForwardKernel::portable)
+    launch.boxed = {
+        boxed_tensor(loaded[0], offsetof(Params, q_map), offsetof(Params, q), tile.rows),
+        boxed_tensor(loaded[1], offsetof(Params, k_map), offsetof(Params, k), tile.keys),
+        boxed_tensor(loaded[2], offsetof(Params, v_map), offsetof(Params, v), tile.keys)};
   return launch;
 }
 
@@ -60,14 +69,18 @@ std::vector<CudaLaunch> plan_attention(const CudaCall& call) {
     return plan_cached_attention(call);
   const TensorView &q = call.inputs[0], &k = call.inputs[1], &v = call.inputs[2];
   const std::array<TensorView, 4> tensors = {q, k, v, call.outputs[0]};
-  const FlashPlan plan(call, tensors, 3);
+  const std::span loaded = std::span(tensors).first<3>();
+  const FlashPlan plan(call, tensors, loaded.size(), 3);
   if (element_count(q.shape) == 0) return {};
   const FlashPlanes planes = ForwardScratch(call.scratch, plan.shape, q.shape, k.shape).planes;
   const bool split = planes.count > 0;
   const auto source = [&](int i, const TensorView& view) {
     return split ? planes.tensor(i, plan.shape) : flash_tensor(view);
   };
-  const FlashForwardParams params = {.q = source(0, q),
+  const FlashForwardParams params = {.q_map = {},
+                                     .k_map = {},
+                                     .v_map = {},
+                                     .q = source(0, q),
                                      .k = source(1, k),
                                      .v = source(2, v),
                                      .out = flash_tensor(call.outputs[0]),
@@ -90,8 +103,8 @@ std::vector<CudaLaunch> plan_attention(const CudaCall& call) {
   const std::vector<ForwardTile> tiles = forward_tiles(plan.shape, call.device);
   const auto candidate = [&](size_t i) {
     std::vector<CudaLaunch> launches;
-    if (split) launches.push_back(plan.planes_launch(planes, {tensors.data(), 3}));
-    launches.push_back(forward_launch(plan, tiles[i], params));
+    if (split) launches.push_back(plan.planes_launch(planes, loaded));
+    launches.push_back(forward_launch(plan, tiles[i], loaded, params));
     return launches;
   };
   return candidate(call.choose(plan.tuning_key("flash_forward"), tiles.size(), candidate));

@@ -6,22 +6,26 @@
 
 namespace ridgeline {
 
-// The keys that any of some queries sees, in steps of kKeys.
+// The keys that any of some queries sees, in steps of kKeys; at least one step, in which perhaps nobody sees anything. In
+// the steps [first_whole, end_whole) every query sees every key.
 template <int kKeys>
 struct KeySteps {
-  int begin, count;
+  int begin, count, first_whole, end_whole;
 
   __device__ KeySteps(const Visible& visible, int first_query, int queries) {
     const int last_query = min(first_query + queries, visible.queries) - 1;
-    begin = visible.keys_of(first_query).first / kKeys * kKeys;
-    const int end = visible.keys_of(last_query).last;
-    count = end > begin ? (end - begin + kKeys - 1) / kKeys : 0;
+    const Span first = visible.keys_of(first_query), last = visible.keys_of(last_query);
+    begin = first.first / kKeys * kKeys;
+    count = max(1, (last.last - begin + kKeys - 1) / kKeys);
+    first_whole = (last.first - begin + kKeys - 1) / kKeys;
+    end_whole = (first.last - begin) / kKeys;
   }
+  __device__ __forceinline__ bool whole(int step) const { return step >= first_whole && step < end_whole; }
 };
 
 template <int kKeys>
 struct WarpgroupQueries {
-  Accumulator output[1][kHeadDim / 8] = {}, scores[1][kKeys / 8];
+  Accumulator output[1][kHeadDim / 8], scores[1][kKeys / 8];
   FragmentA<Element> weights[kKeys / kStep];
   RunningSoftmax<1> softmax;
 
@@ -36,24 +40,22 @@ struct WarpgroupQueries {
       multiply_shared<Element>(scores[0], q_tile.rows_from(row, d), k_tile.rows_from(0, d), d > 0);
     end_products();
   }
-  // Starts output += P V.
+  // Starts output = P V, or if `add` output += P V.
   template <class Values>
-  __device__ __forceinline__ void multiply_values(Values v_tile) {
+  __device__ __forceinline__ void multiply_values(Values v_tile, bool add) {
     begin_products();
 #pragma unroll
     for (int k = 0; k < kKeys / kStep; ++k)
-      multiply_registers<Element>(output[0], weights[k], v_tile.columns_from(0, k * kStep), true);
+      multiply_registers<Element>(output[0], weights[k], v_tile.columns_from(0, k * kStep), add || k > 0);
     end_products();
   }
   // Scores of keys from `key` on, of a warp's queries from `query` on, become weights; true where the output so far
-  // must be rescaled.
+  // must be rescaled. `whole`: each of them sees every key of the step.
   __device__ __forceinline__ bool weigh(const FlashForwardParams& p, const Work& work, const Visible& visible,
-                                        int query, int key) {
+                                        int query, int key, bool whole) {
     fence_registers(scores[0]);
     apply_function(scores, p, work, query, key, [](int) { return 1.0f; });
-    const Span common = {visible.keys_of(query + 15).first, visible.keys_of(query).last};
-    if (!common.covers(key, key + kKeys))
-      hide(scores, query, key, [&](int row) { return visible.keys_of(row); });
+    if (!whole) hide(scores, query, key, [&](int row) { return visible.keys_of(row); });
     const bool raised = softmax.raise(scores);
     softmax.weigh(scores);
     return raised;

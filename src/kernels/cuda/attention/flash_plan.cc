@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <limits>
 #include <numbers>
 
@@ -50,6 +51,19 @@ bool is_aligned(const TensorView& view) {
          in_chunks(2);
 }
 
+// Strides that the copy engine can take; those of axes with one place do not matter.
+constexpr int64_t kStrideUnit = 16, kMaxStride = int64_t{1} << 40;
+int64_t box_stride(const TensorView& view, int axis) {
+  return view.shape[axis] == 1 ? kStrideUnit : view.strides[axis] * info(view.dtype).size;
+}
+bool can_be_boxed(const TensorView& view) {
+  for (int axis = 0; axis < 3; ++axis) {
+    const int64_t stride = box_stride(view, axis);
+    if (stride <= 0 || stride >= kMaxStride || stride % kStrideUnit != 0) return false;
+  }
+  return element_count(view.shape) > 0;
+}
+
 }  // namespace
 
 uint32_t grid_size(int64_t blocks) {
@@ -62,6 +76,20 @@ uint32_t grid_size(int64_t blocks) {
 FlashTensor flash_tensor(const TensorView& view) {
   return {view.data, view.strides[0], view.strides[1], head_stride(view.strides[2]),
           head_stride(view.strides[3])};
+}
+
+BoxedTensor boxed_tensor(const TensorView& view, size_t map_offset, size_t tensor_offset,
+                         int rows) {
+  BoxedTensor boxed = {
+      .map_offset = static_cast<uint32_t>(map_offset),
+      .address_offset = static_cast<uint32_t>(tensor_offset + offsetof(FlashTensor, data)),
+      .dtype = view.dtype,
+      .box_rows = static_cast<uint32_t>(rows)};
+  for (int axis = 0; axis < 4; ++axis)
+    boxed.sizes[3 - axis] = static_cast<uint64_t>(view.shape[axis]);
+  for (int axis = 0; axis < 3; ++axis)
+    boxed.strides_bytes[2 - axis] = static_cast<uint64_t>(box_stride(view, axis));
+  return boxed;
 }
 
 void FlashPlanes::reserve(ScratchParts& scratch, const FlashShape& shape, const Shape& tensor) {
@@ -81,7 +109,7 @@ FlashTensor FlashPlanes::tensor(int i, const FlashShape& shape) const {
   return {params.planes[i], head * params.heads[i], head, static_cast<int>(row), 1};
 }
 
-FlashPlan::FlashPlan(const CudaCall& call, std::span<const TensorView> tensors,
+FlashPlan::FlashPlan(const CudaCall& call, std::span<const TensorView> tensors, size_t loaded,
                      size_t first_operand)
     : device(call.device),
       function(std::get<AttentionSpec>(call.node.attributes.detail).function.get()),
@@ -119,7 +147,8 @@ FlashPlan::FlashPlan(const CudaCall& call, std::span<const TensorView> tensors,
   if (mask.window > 0)
     mask_first = static_cast<int>(std::max<int64_t>(-kFar, shift + 1 - mask.window));
   shape.mask = mask.window > 0 ? 2 : mask.causal ? 1 : 0;
-  for (const TensorView& tensor : tensors) shape.aligned = shape.aligned && is_aligned(tensor);
+  shape.aligned = std::ranges::all_of(tensors, is_aligned);
+  shape.boxed = std::ranges::all_of(tensors.first(loaded), can_be_boxed);
   grouped = shape.mask != 0 || std::max(heads, batches) > kMaxGridYZ;
 }
 
@@ -179,9 +208,9 @@ std::array<uint32_t, 3> FlashPlan::grid(int64_t tiles, int64_t heads_of_batch) c
 }
 
 std::string FlashPlan::tuning_key(const char* kernel) const {
-  return fmt::format("{} {} width={} mask={} queries={} keys={} heads={} key_heads={} aligned={}{}",
+  return fmt::format("{} {} width={} mask={} queries={} keys={} heads={} key_heads={} aligned={}{}{}",
                      kernel, element_type(shape.dtype), shape.width, shape.mask, shape.queries,
-                     shape.keys, shape.heads, shape.key_heads, shape.aligned ? 1 : 0,
+                     shape.keys, shape.heads, shape.key_heads, shape.aligned ? 1 : 0, shape.boxed ? "" : " boxed=0",
                      function != nullptr ? " f: " + score_value_text(*function, operands) : "");
 }
 

@@ -18,6 +18,10 @@ namespace ridgeline {
 
 FlashTensor flash_tensor(const TensorView& view);
 
+// The TensorMap at `map_offset` of the parameters, of the tensor whose FlashTensor is at
+// `tensor_offset`; boxes are `rows` high.
+BoxedTensor boxed_tensor(const TensorView& view, size_t map_offset, size_t tensor_offset, int rows);
+
 // Hands out parts of the scratch memory; without memory it only counts.
 class ScratchParts {
  public:
@@ -64,9 +68,11 @@ struct FlashPlan {
   const ScoreFunction* function;         // may be null
   std::span<const TensorView> operands;  // of the function
 
-  // `tensors`: all that the main kernels touch; operands are the inputs from `first_operand` on.
-  // Throws an unsupported error that says what the kernels cannot.
-  FlashPlan(const CudaCall& call, std::span<const TensorView> tensors, size_t first_operand);
+  // `tensors`: all that the main kernels touch, the `loaded` ones that they read tile by tile first;
+  // operands are the inputs from `first_operand` on. Throws an unsupported error that says what the
+  // kernels cannot.
+  FlashPlan(const CudaCall& call, std::span<const TensorView> tensors, size_t loaded,
+            size_t first_operand);
 
   float scale_log2() const;
   CudaLaunch launch(const char* file, const char* entry, CudaConstants constants) const;

@@ -175,11 +175,11 @@ const std::vector<TileRow<BackwardQueriesTile>>& backward_queries_table() {
   return table;
 }
 
-// Kernels for warpgroups are for plain elements in aligned rows.
+// Kernels for warpgroups are for plain elements in aligned rows that can be copied in boxes.
 bool serves_warpgroups(const FlashShape& shape, const CudaFacts& device) {
   constexpr int64_t kSharedBytes = 227 << 10;  // what every Hopper has, and their tiles count on
   return device.compute_capability == 90 && device.shared_bytes_per_block >= kSharedBytes &&
-         shape.planes() == 0 && shape.aligned && shape.head_dim() >= kPanelColumns;
+         shape.planes() == 0 && shape.aligned && shape.boxed && shape.head_dim() >= kPanelColumns;
 }
 
 // With heads of 64, large tiles leave much idle at both ends of a tile, and with a mask along its
@@ -188,13 +188,15 @@ constexpr int64_t kLongKeys = 1024, kLongMaskedKeys = 2048;
 
 // Whether blocks are persistent: each works on one tile after the other, with a mask on one pair of
 // tiles after the other. The next tile is then loaded in time, but the assignment is static, so the
-// tiles must divide evenly among the multiprocessors; long tiles are better scheduled dynamically.
+// tiles must divide evenly among the multiprocessors; long tiles of different length are better
+// scheduled dynamically. Wide heads leave no room for the next tile's queries.
 bool blocks_persist(const FlashShape& shape, const CudaFacts& device, int rows) {
   constexpr int64_t kTooLong = 8192;
+  if (shape.head_dim() > 128) return false;
   const int64_t tiles = divide_up(shape.queries, rows);
   const int64_t units = (shape.mask != 0 ? divide_up(tiles, 2) : tiles) * shape.heads;
   const int64_t places = divide_up(units, device.multiprocessors) * device.multiprocessors;
-  return shape.keys < kTooLong && 10 * units >= 9 * places;
+  return (shape.mask == 0 || shape.keys < kTooLong) && 10 * units >= 9 * places;
 }
 
 std::vector<ForwardTile> forward_warpgroup_tiles(const FlashShape& shape, const CudaFacts& device) {
@@ -206,7 +208,7 @@ std::vector<ForwardTile> forward_warpgroup_tiles(const FlashShape& shape, const 
                        .stages = stages,
                        .blocks = 1,
                        .kernel = ForwardKernel::warpgroups,
-                       .query_stages = persistent && shape.head_dim() <= 128 ? 2 : 1,
+                       .query_stages = persistent ? 2 : 1,
                        .persistent = persistent};
   };
   const auto small = [](int blocks) {
@@ -218,7 +220,8 @@ std::vector<ForwardTile> forward_warpgroup_tiles(const FlashShape& shape, const 
                        .kernel = ForwardKernel::warpgroups_short};
   };
   const int width = shape.head_dim();
-  if (width > 192 || (width > 128 && shape.function)) return {large(128, 64, 2)};
+  if (width > 128 && shape.function) return {large(128, 64, 2)};
+  if (width > 192) return {large(128, 80, 2)};
   if (width > 128) return {large(128, 96, 2)};
   if (width > 64) return {large(128, 128, 2), small(2)};
   if (shape.function) return {small(2)};  // it wants registers of its own

@@ -19,6 +19,7 @@ struct FlashShape {
   int mask = 0;           // MASK of flash_common.cuh
   bool function = false;  // scores go through a function
   bool aligned = true;    // rows can be moved 16 bytes at a time
+  bool boxed = true;      // inputs can be copied in boxes (tensor_map.cuh)
 
   int head_dim() const;  // the width of tiles: WIDTH padded
   // fp16 planes that an element of 32 bits is cut into (flash_planes.cu); 0 for 16-bit elements.

@@ -1,0 +1,155 @@
+"""Flash attention in bf16 against cuDNN's, both inside launch graphs: 18 cells of 16384 tokens, shapes that a seed draws, and
+shapes that users named. Rates are also held against the largest product in the same run."""
+import functools
+import math
+import random
+
+import torch
+
+from . import peers
+from .bars import Section, at_least
+from .comparison import PHASES, Comparison, geometric_mean
+from .ridgeline import Cell, cell_of, samples
+
+TOKENS, MODEL_WIDTH = 16384, 2048
+GRID = [Cell("bf16", TOKENS // length, MODEL_WIDTH // width, length, width, causal)
+        for causal in (False, True) for width in (64, 128, 256) for length in (1024, 4096, 16384)]
+NAMED = [Cell("bf16", 64, 16, 512, 128, True), Cell("bf16", 1, 40, 8192, 72), Cell("bf16", 128, 12, 197, 64),
+         Cell("bf16", 1, 16, 16384, 64, True)]
+LEADERBOARD = NAMED[-1]
+DRAWN, SEED = 40, 7
+WIDTHS = (40, 48, 56, 64, 72, 80, 96, 104, 112, 128, 160, 192, 208, 256)
+LENGTHS = (64, 32768)
+MOST_ELEMENTS = 2**27  # of a tensor
+MOST_FLOPS = 3e12      # of a forward pass
+WARMUPS, ITERATIONS, QUICK_ITERATIONS = 2, 9, 5
+SAMPLE_S, MOST_CALLS = 1e-3, 20  # of a launch graph
+PRODUCT_SIZE = 8192
+
+FORWARD_MEAN, FORWARD_WIDE_FULL, FORWARD_CELL = 1.02, 0.93, 0.97
+BACKWARD_MEAN, BACKWARD_CELL = 1.08, 1.0
+DRAWN_MEAN, DRAWN_CELL = 1.0, 0.9
+LEADERBOARD_MS = 3.9
+PRODUCT_SHARE = 0.88
+
+
+def drawn_cells():
+    """Lengths evenly by their logarithm; as many heads and batches as one would run, within limits of memory and time."""
+    drawn = random.Random(SEED)
+    cells = []
+    while len(cells) < DRAWN:
+        length = round(math.exp(drawn.uniform(*map(math.log, LENGTHS))))
+        cell = Cell("bf16", 2**drawn.randrange(8), drawn.choice((1, 2, 4, 8, 12, 16, 32, 40)), length,
+                    drawn.choice(WIDTHS), drawn.random() < 0.5)
+        if math.prod(cell.shape) <= MOST_ELEMENTS and cell.flops("forward") <= MOST_FLOPS:
+            cells.append(cell)
+    return cells
+
+
+def calls_of(cell):
+    """Of a launch graph: enough for a sample of a millisecond."""
+    return max(1, min(MOST_CALLS, int(SAMPLE_S / (cell.flops("forward") / 5e14))))
+
+
+def our_pass(ridgeline, cells, iterations, comparison):
+    for calls, causal in {(calls_of(cell), cell.causal) for cell in cells}:
+        shapes = [cell.shape for cell in cells if (calls_of(cell), cell.causal) == (calls, causal)]
+        for record in ridgeline.rows("kernel", impl="flash", dtype="bf16", mode="graph", backward=True, causal=causal,
+                                     shape=shapes, graph_calls=calls, num_warmup=WARMUPS, num_iterations=iterations,
+                                     no_verify=True):
+            for phase in PHASES:
+                comparison.add("ours", cell_of(record), phase, samples(record, phase))
+
+
+def cudnn_samples(cell, iterations):
+    (q, k, v), d_output = peers.inputs(cell, gradients=False)
+    ops = torch.ops.aten
+    forward = functools.partial(ops._scaled_dot_product_cudnn_attention, q, k, v, None, True, 0.0, cell.causal, False)
+    with torch.no_grad():
+        out, lse, cum_q, cum_k, max_q, max_k, seed, offset, _ = forward()
+        backward = functools.partial(ops._scaled_dot_product_cudnn_attention_backward, d_output, q, k, v, out, lse, seed,
+                                     offset, None, cum_q, cum_k, max_q, max_k, 0.0, cell.causal)
+        return [peers.time_graph(call, calls_of(cell), WARMUPS, iterations) for call in (forward, backward)]
+
+
+def cudnn_pass(cells, iterations, comparison):
+    for cell in cells:
+        for phase, taken in zip(PHASES, peers.or_nothing(cudnn_samples, cell, iterations)):
+            comparison.add("cudnn", cell, phase, taken)
+
+
+def product_rate(iterations):
+    """TFLOP/s of a large product."""
+    a, b = (torch.randn(PRODUCT_SIZE, PRODUCT_SIZE, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    taken = peers.time_graph(lambda: a @ b, 2, WARMUPS, iterations)
+    return 2 * PRODUCT_SIZE**3 / sorted(taken)[len(taken) // 2] / 1e9
+
+
+def run(bench):
+    iterations = QUICK_ITERATIONS if bench.quick else ITERATIONS
+    cells = GRID + NAMED + drawn_cells()
+    options = dict(impl="flash", dtype="bf16", mode="graph", backward=True, graph_calls=1)
+    bench.ridgeline.compile_for("kernel", [{"shape": [cell.shape], "causal": cell.causal} for cell in cells], **options)
+    comparison, products = Comparison(), []
+    for who in bench.passes:
+        if who == "ours":
+            our_pass(bench.ridgeline, cells, iterations, comparison)
+        else:
+            cudnn_pass(cells, iterations, comparison)
+        products.append(product_rate(iterations))
+    return judge(cells, comparison, sum(products) / len(products))
+
+
+def judge(cells, comparison, product):
+    print(f"   ratio to cuDNN (TFLOP/s of both), launch graphs; a product of {PRODUCT_SIZE} runs at {product:.0f} TFLOP/s")
+    ratios = {phase: {} for phase in PHASES}
+    for cell in cells:
+        line = f"   {','.join(map(str, cell.shape)):<18}{'causal' if cell.causal else 'full':<7}"
+        for phase in PHASES:
+            ours, theirs = (comparison.median(who, cell, phase) for who in ("ours", "cudnn"))
+            rates = "/".join(f"{cell.flops(phase) / time / 1e9:.0f}" for time in (ours, theirs))
+            if math.isfinite(theirs):
+                ratios[phase][cell] = theirs / ours
+            line += f" {phase} {ratios[phase].get(cell, math.nan):5.3f} ({rates:<9})"
+        print(line)
+    return Section(bars_of(ratios, comparison, product), comparison.as_json())
+
+
+def bars_of(ratios, comparison, product):
+    forward, backward = (ratios[phase] for phase in PHASES)
+
+    def worst(phase, name, limit, chosen):
+        found = {cell: ratio for cell, ratio in phase.items() if chosen(cell)}
+        at = min(found, key=found.get, default=None)
+        return at_least(f"{name}: worst, {at}", found.get(at, math.nan), limit, "{:.3f}")
+
+    def mean(phase, name, limit, chosen):
+        return at_least(f"{name}: geometric mean", geometric_mean([phase[cell] for cell in phase if chosen(cell)]), limit,
+                        "{:.3f}")
+
+    def in_grid(cell):
+        return cell in GRID
+
+    def wide_full(cell):
+        return cell in GRID and cell.width == 256 and not cell.causal
+
+    def was_drawn(cell):
+        return cell not in GRID + NAMED
+
+    bars = [mean(forward, "forward / cuDNN, 18 cells", FORWARD_MEAN, in_grid),
+            worst(forward, "forward / cuDNN, d 256 full", FORWARD_WIDE_FULL, wide_full),
+            worst(forward, "forward / cuDNN, other cells", FORWARD_CELL, lambda cell: in_grid(cell) and not wide_full(cell)),
+            mean(backward, "backward / cuDNN, 18 cells", BACKWARD_MEAN, in_grid),
+            worst(backward, "backward / cuDNN, 18 cells", BACKWARD_CELL, in_grid)]
+    for phase, name in ((forward, "forward"), (backward, "backward")):
+        bars.append(mean(phase, f"{name} / cuDNN, {DRAWN} drawn shapes", DRAWN_MEAN, was_drawn))
+        bars.append(worst(phase, f"{name} / cuDNN, {DRAWN} drawn shapes", DRAWN_CELL, was_drawn))
+    ours = sum(comparison.median("ours", LEADERBOARD, phase) for phase in PHASES)
+    theirs = sum(comparison.median("cudnn", LEADERBOARD, phase) for phase in PHASES)
+    bars.append(at_least(f"leaderboard shape, forward and backward: {ours:.2f} ms, cuDNN {theirs:.2f} ms; "
+                         f"{LEADERBOARD_MS} ms over ours", LEADERBOARD_MS / ours, 1, "{:.3f}"))
+    for width in (128, 256):
+        cell = Cell("bf16", 1, MODEL_WIDTH // width, TOKENS, width)
+        rate = cell.flops("forward") / comparison.median("ours", cell, "forward") / 1e9
+        bars.append(at_least(f"forward, d {width}, S {TOKENS} full, share of the product's rate", rate / product, PRODUCT_SHARE))
+    return bars
