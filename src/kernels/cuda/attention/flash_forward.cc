@@ -41,7 +41,7 @@ CudaLaunch forward_launch(const FlashPlan& plan, const ForwardTile& tile,
   plan.put_operands(params);
   launch.set_params(params);
   using Params = FlashForwardParams;
-  if (tile.kernel != ForwardKernel::portable)
+  if (tile.kernel == ForwardKernel::warpgroups)
     launch.boxed = {
         boxed_tensor(loaded[0], offsetof(Params, q_map), offsetof(Params, q), tile.rows),
         boxed_tensor(loaded[1], offsetof(Params, k_map), offsetof(Params, k), tile.keys),

@@ -1,10 +1,9 @@
 // Attention forward on Hopper, for short sequences: blocks of one warpgroup that keep 64 queries and walk over the
-// keys. A multiprocessor holds several of them, so that one computes while another waits. While a tile of scores goes
-// through the softmax, the product of the weights before it with their values runs, and the next tiles are copied.
+// keys. All threads load: a copy engine answers later, which few steps do not make up for. A multiprocessor holds several of them, so that one computes while another loads or waits. While a tile of
+// scores goes through the softmax, the product of the weights before it with their values runs.
 //
 // Constants beside those of flash_common.cuh: KEYS (a step), BLOCKS (a multiprocessor should hold).
 #include "flash_forward_warpgroups.cuh"
-#include "tensor_map.cuh"
 
 namespace ridgeline {
 
@@ -13,70 +12,70 @@ constexpr int kThreads = 128;
 
 using QueryRows = Panels<kRows, kHeadDim>;
 using KeyRows = Panels<kKeys, kHeadDim>;
-using QueryPlace = TileRing<QueryRows, 1>;
-using KeyRing = TileRing<KeyRows, 2>;
 
 extern "C" __global__ void __launch_bounds__(kThreads, BLOCKS)
 flash_forward_warpgroups_short(const __grid_constant__ FlashForwardParams p) {
   wait_for_earlier_kernels();
-  const unsigned barriers = shared_address() + QueryPlace::kTileBytes + 2 * KeyRing::kTileBytes;
-  const QueryPlace query_place{shared_address(), barriers};
-  const auto key_ring = ring_after<KeyRing>(query_place), value_ring = ring_after<KeyRing>(key_ring);
   const Work work(p.query_tiles, p.heads, p.batches, p.heads_at_once, kMasked);
   const int first_query = work.tile * kRows;
   const int warp_row = 16 * warp();
+  const int key_head = work.head / p.group;
+  const Inputs keys(p.k, work.batch, key_head);
+  const Inputs values(p.v, work.batch, key_head);
   const Visible visible{p.mask_first, p.mask_last, p.queries, p.keys};
   const KeySteps<kKeys> steps(visible, first_query, kRows);
-  const auto load = [&](const KeyRing& ring, const TensorMap& map, int step) {
-    if (step < steps.count)
-      ring.fill(step, KeyRows::kBytes, [&](KeyRows tile, PhaseBarrier arrived) {
-        copy_tile(tile, map, {steps.begin + step * kKeys, work.head / p.group, work.batch}, arrived, evict_last());
-      });
+
+  const QueryRows q_tile{shared_address()};
+  const unsigned ring = q_tile.address + QueryRows::kBytes;
+  const auto k_tile = [&](int step) { return KeyRows{ring + (step & 1) * KeyRows::kBytes}; };
+  const auto v_tile = [&](int step) { return KeyRows{ring + (2 + (step & 1)) * KeyRows::kBytes}; };
+  const auto load_keys = [&](int step) {
+    if (step < steps.count) load_rows<kKeys, kThreads>(k_tile(step), keys, steps.begin + step * kKeys, p.keys);
   };
-  if (threadIdx.x == 0) {
-    query_place.set_up(1, kThreads / 32);
-    key_ring.set_up(1, kThreads / 32);
-    value_ring.set_up(1, kThreads / 32);
-    publish_barriers();
-    query_place.fill(0, QueryRows::kBytes, [&](QueryRows tile, PhaseBarrier arrived) {
-      copy_tile(tile, p.q_map, {first_query, work.head, work.batch}, arrived, evict_first());
-    });
-    load(key_ring, p.k_map, 0);
-    load(key_ring, p.k_map, 1);
-    load(value_ring, p.v_map, 0);
-  }
-  __syncthreads();
+  const auto load_values = [&](int step) {
+    if (step < steps.count) load_rows<kKeys, kThreads>(v_tile(step), values, steps.begin + step * kKeys, p.keys);
+  };
+  // What was loaded for this step has arrived, and everybody is done with the step before the last.
+  const auto arrive = [] {
+    wait_for_copies<0>();
+    publish_shared();
+    __syncthreads();
+  };
+
+  load_rows<kRows, kThreads>(q_tile, Inputs(p.q, work.batch, work.head), first_query, p.queries);
+  load_keys(0);
+  commit_copies();
 
   WarpgroupQueries<kKeys> mine(p.scale_log2);
-  const auto weigh = [&](int step, bool whole) {
-    return mine.weigh(p, work, visible, first_query + warp_row, steps.begin + step * kKeys, whole);
+  const auto weigh = [&](int step) {
+    return mine.weigh(p, work, visible, first_query + warp_row, steps.begin + step * kKeys, steps.whole(step));
   };
-  const QueryRows q_tile = query_place.take(0);
-  mine.multiply_keys(q_tile, 0, key_ring.take(0));
+  arrive();
+  mine.multiply_keys(q_tile, 0, k_tile(0));
+  load_keys(1);
+  load_values(0);
+  commit_copies();
   wait_for_products<0>();
-  key_ring.release(0);
-  weigh(0, steps.whole(0));
+  weigh(0);
   mine.pack_weights();
   for (int step = 1; step < steps.count; ++step) {
-    mine.multiply_keys(q_tile, 0, key_ring.take(step));
-    mine.multiply_values(value_ring.take(step - 1), step > 1);
-    if (threadIdx.x == 0) {
-      load(key_ring, p.k_map, step + 1);
-      load(value_ring, p.v_map, step);
-    }
+    arrive();
+    mine.multiply_keys(q_tile, 0, k_tile(step));
+    mine.multiply_values(v_tile(step - 1), step > 1);
+    load_keys(step + 1);
+    load_values(step);
+    commit_copies();
     wait_for_products<1>();
-    key_ring.release(step);
-    const bool raised = weigh(step, steps.whole(step));
+    const bool raised = weigh(step);
     wait_for_products<0>();
-    value_ring.release(step - 1);
     fence_registers(mine.output[0]);
     if (raised) mine.softmax.rescale(mine.output);
     mine.pack_weights();
   }
-  mine.multiply_values(value_ring.take(steps.count - 1), steps.count > 1);
+  arrive();
+  mine.multiply_values(v_tile(steps.count - 1), steps.count > 1);
   wait_for_products<0>();
   fence_registers(mine.output[0]);
-  __syncthreads();  // queries make room for results
   const Work same(p.query_tiles, p.heads, p.batches, p.heads_at_once, kMasked);
   finish_rows(p, same, mine.softmax, mine.output, q_tile, kRows, warp_row);
 }
