@@ -95,22 +95,27 @@ def _trace(score, causal, window):
 
 class _ScoredAttention(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, options, q, k, v, *operands):
-        out, lse = _kernels.forward(q, k, v, options.scale, options.causal, options.window, options.program, operands)
+    def forward(ctx, plan, q, k, v, *operands):
+        out, lse = plan.run(q, k, v, operands)
         ctx.save_for_backward(q, k, v, out, lse, *operands)
-        ctx.options = options
+        ctx.plan = plan
         ctx.mark_non_differentiable(lse)
+        ctx.set_materialize_grads(False)  # none is wanted for the rows
         return out, lse
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx, d_out, _):
-        q, k, v, out, lse, *operands = ctx.saved_tensors
-        options = ctx.options
-        wanted = tuple(bool(x) for x in ctx.needs_input_grad[4:])
-        gradients = _kernels.backward(d_out, q, k, v, out, lse, options.scale, options.causal, options.window,
-                                      options.deterministic, options.program, operands, wanted)  # fmt: skip
-        return (None, *gradients)
+        if d_out is None:
+            return (None,) * len(ctx.needs_input_grad)
+        return (_gradients_once if torch.is_grad_enabled() else _gradients)(ctx, d_out)
+
+
+def _gradients(ctx, d_out):
+    q, k, v, out, lse, *operands = ctx.saved_tensors
+    return None, *_kernels.gradients(ctx.plan, d_out, q, k, v, out, lse, operands, ctx.needs_input_grad[4:])
+
+
+_gradients_once = torch.autograd.function.once_differentiable(_gradients)
 
 
 def scored(score, q, k, v, scale, causal, window, deterministic):
@@ -118,11 +123,15 @@ def scored(score, q, k, v, scale, causal, window, deterministic):
     check_shapes(q.shape, k.shape, v.shape, True)
     traced, recipes = _trace(score, causal, window)
     sizes = sizes_of(q.shape, k.shape)
-    operands = [lay(tensor, index, sizes, q) for tensor, index in recipes]
+    q, k, v = q.resolve_neg(), k.resolve_neg(), v.resolve_neg()
+    operands = [lay(tensor, index, sizes, q).resolve_neg() for tensor, index in recipes]
     for i, x in enumerate(operands):
         _kernels.check_operand(x, f"tensor {i} of the score function", q.device)
     options = Options(scale, traced.causal, traced.window, deterministic, traced.program)
-    return _ScoredAttention.apply(options, q, k, v, *operands)
+    plan = _kernels.scored_plan(q, k, v, options, operands)
+    if not (torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v, *operands))):
+        return plan.run(q, k, v, operands)
+    return _ScoredAttention.apply(plan, q, k, v, *operands)
 
 
 if hasattr(torch, "compiler") and hasattr(torch.compiler, "disable"):
