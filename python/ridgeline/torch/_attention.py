@@ -48,7 +48,7 @@ class _AttentionAndRows(torch.autograd.Function):
         return (None,) * 4 if d_out is None else _Attention.backward(ctx, d_out)
 
 
-# Function.apply of PyTorch before 2.15 looks for transforms of torch.func in Python; _needs_op() has done so.
+# Function.apply of PyTorch before 2.15 looks for transforms of torch.func in Python; is_watched() has done so.
 _apply = super(torch.autograd.Function, _Attention).apply
 
 
@@ -116,11 +116,11 @@ _grad_enabled = torch.is_grad_enabled
 _PLAIN = {torch.Tensor, torch.nn.Parameter}
 
 
-def _any_autocast():
+def any_autocast():
     return torch.is_autocast_enabled() or torch.is_autocast_cpu_enabled()
 
 
-_any_autocast = getattr(torch._C, "_is_any_autocast_enabled", _any_autocast)
+any_autocast = getattr(torch._C, "_is_any_autocast_enabled", any_autocast)
 
 
 def _autocast_dtype(x):
@@ -148,41 +148,54 @@ def attend(q, k, v, causal, window, scale, enable_gqa, return_lse, deterministic
     deterministic = True if deterministic else False
     if not (isinstance(q, torch.Tensor) and isinstance(k, torch.Tensor) and isinstance(v, torch.Tensor)):
         _kernels.check_tensors((("q", q), ("k", k), ("v", v)))
-    if _compiling() or _modes() or type(q) not in _PLAIN or type(k) not in _PLAIN or type(v) not in _PLAIN:
+    if is_watched(q, k, v):
         return _by_op(q, k, v, scale, causal, window, deterministic, enable_gqa, return_lse, score)
-    if _transforms():
-        raise Unsupported("transforms of torch.func (grad, vmap, ...) are not served: use torch.autograd")
-    if _any_autocast():
-        q, k, v = _cast(q, k, v)
+    if any_autocast():
+        q, k, v = cast(q, k, v)
     if score is not None:
         return _scored(q, k, v, scale, causal, window, deterministic, enable_gqa, return_lse, score)
+    return run(_plan(q, k, v, scale, causal, window, deterministic, enable_gqa), q, k, v, return_lse)
+
+
+def _plan(q, k, v, scale, causal, window, deterministic, enable_gqa):
     try:
-        if q.is_neg() or k.is_neg() or v.is_neg():
-            q, k, v = q.resolve_neg(), k.resolve_neg(), v.resolve_neg()
-        plan = _kernels.plan(q, k, v, scale, causal, window, deterministic, True if enable_gqa else False)
-        if not (_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)):
-            out, lse = plan.run(q, k, v)
-            return (out, lse) if return_lse else out
-        return _AttentionAndRows.apply(q, k, v, plan) if return_lse else _apply(q, k, v, plan)
+        return _kernels.plan(q, k, v, scale, causal, window, deterministic, True if enable_gqa else False)
     except (RuntimeError, NotImplementedError):
         _kernels.check_tensors((("q", q), ("k", k), ("v", v)))  # says it better than PyTorch
         raise
 
 
-def _cast(*tensors):
+def is_watched(q, k, v):
+    """Whether there is more to a call than memory: a compiler, a mode, a transform, tensors of another kind or negated."""
+    return (_compiling() or _modes() or _transforms() or type(q) not in _PLAIN or type(k) not in _PLAIN or
+            type(v) not in _PLAIN or q.is_neg() or k.is_neg() or v.is_neg())  # fmt: skip
+
+
+def run(plan, q, k, v, return_lse=False):
+    """A plan on tensors that fit it, with a gradient where one is wanted."""
+    if _grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
+        return _AttentionAndRows.apply(q, k, v, plan) if return_lse else _apply(q, k, v, plan)
+    out, lse = plan.run(q, k, v)
+    return (out, lse) if return_lse else out
+
+
+def cast(*tensors):
     """As scaled_dot_product_attention has it under autocast."""
     dtype = _autocast_dtype(tensors[0])
     return tensors if dtype is None else [x.to(dtype) if x.is_floating_point() else x for x in tensors]
 
 
 def _by_op(q, k, v, scale, causal, window, deterministic, enable_gqa, return_lse, score):
-    """Where something looks at the call that only ops can show: a compiler, a mode, a kind of tensor."""
-    if not _HAS_OPS:
-        _kernels.check_tensors((("q", q), ("k", k), ("v", v)))
-    check_shapes(q.shape, k.shape, v.shape, enable_gqa)
-    q, k, v = _cast(q, k, v)
+    """A call that is watched: PyTorch's dispatcher shows an op to whoever looks."""
+    if not _compiling() and _transforms():
+        raise Unsupported("transforms of torch.func (grad, vmap, ...) are not served: use torch.autograd")
+    q, k, v = cast(q, k, v)
     if score is not None:
         return _scored(q, k, v, scale, causal, window, deterministic, enable_gqa, return_lse, score)
+    if not _HAS_OPS:
+        q, k, v = q.resolve_neg(), k.resolve_neg(), v.resolve_neg()
+        return run(_plan(q, k, v, scale, causal, window, deterministic, enable_gqa), q, k, v, return_lse)
+    check_shapes(q.shape, k.shape, v.shape, enable_gqa)
     out, lse = torch.ops.ridgeline.attention(q, k, v, scale, causal, window, deterministic)
     return (out, lse) if return_lse else out
 

@@ -95,7 +95,7 @@ class Plan:
     """Attention on tensors of one layout with one set of options: run(q, k, v, operands) gives the output, which lies as q
     does, and the log-sum-exp."""
 
-    __slots__ = ("call", "options", "run")
+    __slots__ = ("call", "empty", "options", "run")
 
     def __init__(self, q, k, v, options, operands=()):
         out, lse = torch.empty_like(q), torch.empty(q.shape[:-1], dtype=torch.float32, device=q.device)
@@ -116,16 +116,19 @@ class Plan:
                 _library.fail(status)
             return out, lse
 
-        self.call, self.options, self.run = call, options, run
+        self.call, self.empty, self.options, self.run = call, empty, options, run
 
 
-def plan(q, k, v, scale, causal, window, deterministic, shares_heads=True):
-    """The plan of a call without a score function."""
+def plan(q, k, v, scale, causal, window, deterministic, shares_heads=True, refuse=None):
+    """The plan of a call without a score function; or what `refuse` says of a new one."""
     key = (type(q), q.shape, q.stride(), q.dtype, q.device, type(k), k.shape, k.stride(), k.dtype, k.device, type(v), v.shape,
            v.stride(), v.dtype, v.device, scale, causal, window, deterministic, shares_heads,
            0 if q.is_cuda else _threads())  # fmt: skip
     found = _plans.get(key)
     if found is None:
+        reason = refuse(q, k, v) if refuse else None
+        if reason is not None:
+            return reason
         check_tensors((("q", q), ("k", k), ("v", v)))
         check_shapes(q.shape, k.shape, v.shape, shares_heads)
         found = _plans.add(key, Plan(q, k, v, Options(scale, causal, window, deterministic)))
