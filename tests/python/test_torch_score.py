@@ -15,9 +15,9 @@ WINDOW, SINKS = 8, 3
 
 class Six:
     """The functions that a library of this kind is asked for first: each as a score function and as a plain formula on a
-    matrix of scores, with the tables that have gradients."""
+    matrix of scores, with the tables that have gradients; and masks, as libraries have them that take conditions."""
 
-    def __init__(self, device, dtype, length=LENGTH, heads=HEADS, batch=BATCH):
+    def __init__(self, device, dtype, length=LENGTH, heads=HEADS, batch=BATCH, window=WINDOW, sinks=SINKS):
         torch.manual_seed(0)
 
         def table(*shape):
@@ -28,7 +28,7 @@ class Six:
         document = torch.sort(torch.randint(0, 3, (batch, length)))[0].to(device)
         at = torch.arange(length, device=device)[:, None]
         to = torch.arange(length, device=device)[None, :]
-        recent = (at >= to) & ((at - to < WINDOW) | (to < SINKS))
+        recent = (at >= to) & ((at - to < window) | (to < sinks))
         same = document[:, None, :, None] == document[:, None, None, :]
         hidden = -math.inf
         self.cases = {
@@ -39,11 +39,15 @@ class Six:
             "soft cap": (lambda s, b, h, i, j: 20 * torch.tanh(s / 20), lambda s: 20 * torch.tanh(s / 20), []),
             "document mask": (lambda s, b, h, i, j: torch.where(document[b, i] == document[b, j], s, hidden),
                               lambda s: s.masked_fill(~same, hidden), []),
-            "window with sinks": (lambda s, b, h, i, j: where((i >= j) & ((i - j < WINDOW) | (j < SINKS)), s, hidden),
+            "window with sinks": (lambda s, b, h, i, j: where((i >= j) & ((i - j < window) | (j < sinks)), s, hidden),
                                   lambda s: s.masked_fill(~recent, hidden), []),
             "product of tables": (lambda s, b, h, i, j: s + rows[h, i] * columns[h, j],
                                   lambda s, rows, columns: s + rows[:, :, None] * columns[:, None, :], [rows, columns]),
         }  # fmt: skip
+        self.masks = {
+            "document mask": lambda b, h, i, j: document[b, i] == document[b, j],
+            "window with sinks": lambda b, h, i, j: (i >= j) & ((i - j < window) | (j < sinks)),
+        }
 
 
 NAMES = list(Six("cpu", torch.float32).cases)
