@@ -143,11 +143,9 @@ def attention(q, k, v, *, causal=False, window=None, scale=None, enable_gqa=Fals
 def attend(q, k, v, causal, window, scale, enable_gqa, return_lse, deterministic, score):
     """attention() with its arguments in order."""
     scale = 0.0 if scale is None else read_scale(scale)
-    causal = read_causal(causal)
+    causal = 0 if causal is False else read_causal(causal)
     window = 0 if window is None else read_window(window)
     deterministic = True if deterministic else False
-    if not (isinstance(q, torch.Tensor) and isinstance(k, torch.Tensor) and isinstance(v, torch.Tensor)):
-        _kernels.check_tensors((("q", q), ("k", k), ("v", v)))
     if is_watched(q, k, v):
         return _by_op(q, k, v, scale, causal, window, deterministic, enable_gqa, return_lse, score)
     if any_autocast():
@@ -187,6 +185,8 @@ def cast(*tensors):
 
 def _by_op(q, k, v, scale, causal, window, deterministic, enable_gqa, return_lse, score):
     """A call that is watched: PyTorch's dispatcher shows an op to whoever looks."""
+    if not (isinstance(q, torch.Tensor) and isinstance(k, torch.Tensor) and isinstance(v, torch.Tensor)):
+        _kernels.check_tensors((("q", q), ("k", k), ("v", v)))
     if not _compiling() and _transforms():
         raise Unsupported("transforms of torch.func (grad, vmap, ...) are not served: use torch.autograd")
     q, k, v = cast(q, k, v)
