@@ -12,6 +12,17 @@ from .score import _BINARY, _BOOL_OPERAND, _CONSTANT, _INT_OPERAND, _OPERAND, _P
 _AXES = ("batch", "heads", "queries", "keys")
 
 
+class Index(tuple):
+    """The places at which a table is read. `axes`: of the scores, where these are single positions in their order; else
+    None."""
+
+    def __new__(cls, places):
+        made = super().__new__(cls, places)
+        axes = tuple(x.value for x in made if x.op == _POSITION)
+        made.axes = axes if len(axes) == len(made) and list(axes) == sorted(set(axes)) else None
+        return made
+
+
 class Operands:
     """What a function reads, in the order of its numbers: (tensor, index), index None for the whole tensor; or (None,
     expression) for an expression of positions that the kernels cannot compute."""
@@ -21,7 +32,8 @@ class Operands:
 
     def number(self, tensor, index):
         """The number of an operand, and the op that reads it."""
-        at = self._add((id(tensor), None if index is None else tuple(_key(x) for x in index)), (tensor, index))
+        key = id(tensor), None if index is None else tuple(_key(x) for x in index)
+        at = self._add(key, (tensor, None if index is None else Index(index)))
         kind = _dtype(tensor)
         return at, _BOOL_OPERAND if kind == "bool" else _INT_OPERAND if "int" in kind else _OPERAND
 
@@ -51,6 +63,8 @@ def lay(tensor, index, sizes, like):
         if len(tensor.shape) > 4:
             raise InvalidArgument(f"a tensor of shape {tuple(tensor.shape)} in a score function has more than 4 axes")
         laid = tensor[(None,) * (4 - len(tensor.shape))] if len(tensor.shape) < 4 else tensor
+    elif index.axes is not None and _on_torch(tensor) and tuple(tensor.shape) == tuple([sizes[axis] for axis in index.axes]):
+        return _whole_table(tensor, index.axes)
     elif all(x.op == _POSITION or x.op == _CONSTANT for x in index) and _apart(index):
         laid = _view(tensor, index, sizes)
     else:
@@ -58,6 +72,20 @@ def lay(tensor, index, sizes, like):
         if laid is None:
             laid = tensor[_places(index, tuple(tensor.shape), sizes, like)]
     return _as_int32(laid) if "int" in _dtype(laid) and _dtype(laid) != "int32" else laid
+
+
+def _whole_table(tensor, axes):
+    """A tensor that is read at every place of its own, with axes of one element between. 64-bit integers are read where they
+    lie, as their low words."""
+    shape, strides = [1] * 4, [0] * 4
+    for axis, size, stride in zip(axes, tensor.shape, tensor.stride()):
+        shape[axis], strides[axis] = size, 2 * stride
+    torch = sys.modules["torch"]
+    if tensor.dtype == torch.int64 and tensor.stride(-1) == 1:
+        words = tensor.view(torch.int32)
+        return words.as_strided(shape, strides, words.storage_offset())
+    laid = tensor.view(shape)
+    return _as_int32(laid) if "int" in _dtype(laid) and laid.dtype != torch.int32 else laid
 
 
 def _apart(index):

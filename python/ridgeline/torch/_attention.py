@@ -140,6 +140,12 @@ def attention(q, k, v, *, causal=False, window=None, scale=None, enable_gqa=Fals
     return attend(q, k, v, causal, window, scale, enable_gqa, return_lse, deterministic, score)
 
 
+def _score():
+    from . import _score  # tracing is imported where a function is traced
+
+    return _score
+
+
 def attend(q, k, v, causal, window, scale, enable_gqa, return_lse, deterministic, score):
     """attention() with its arguments in order."""
     scale = 0.0 if scale is None else read_scale(scale)
@@ -151,7 +157,8 @@ def attend(q, k, v, causal, window, scale, enable_gqa, return_lse, deterministic
     if any_autocast():
         q, k, v = cast(q, k, v)
     if score is not None:
-        return _scored(q, k, v, scale, causal, window, deterministic, enable_gqa, return_lse, score)
+        out, lse = _score().scored(score, q, k, v, scale, causal, window, deterministic, enable_gqa)
+        return (out, lse) if return_lse else out
     return run(_plan(q, k, v, scale, causal, window, deterministic, enable_gqa), q, k, v, return_lse)
 
 
@@ -191,18 +198,11 @@ def _by_op(q, k, v, scale, causal, window, deterministic, enable_gqa, return_lse
         raise Unsupported("transforms of torch.func (grad, vmap, ...) are not served: use torch.autograd")
     q, k, v = cast(q, k, v)
     if score is not None:
-        return _scored(q, k, v, scale, causal, window, deterministic, enable_gqa, return_lse, score)
+        out, lse = _score().scored_outside(score, q, k, v, scale, causal, window, deterministic, enable_gqa)
+        return (out, lse) if return_lse else out
     if not _HAS_OPS:
         q, k, v = q.resolve_neg(), k.resolve_neg(), v.resolve_neg()
         return run(_plan(q, k, v, scale, causal, window, deterministic, enable_gqa), q, k, v, return_lse)
     check_shapes(q.shape, k.shape, v.shape, enable_gqa)
     out, lse = torch.ops.ridgeline.attention(q, k, v, scale, causal, window, deterministic)
-    return (out, lse) if return_lse else out
-
-
-def _scored(q, k, v, scale, causal, window, deterministic, enable_gqa, return_lse, score):
-    from ._score import scored
-
-    check_shapes(q.shape, k.shape, v.shape, enable_gqa)
-    out, lse = scored(score, q, k, v, scale, causal, window, deterministic)
     return (out, lse) if return_lse else out

@@ -4,7 +4,7 @@ import types
 
 import torch
 
-from .._calls import Options
+from .._calls import Kept, Options
 from .._operands import lay
 from .._options import check_shapes
 from .._trace import sizes_of, trace
@@ -25,7 +25,8 @@ class _Tracing(torch.overrides.TorchFunctionMode):
             index = args[1] if isinstance(args[1], tuple) else (args[1],)
             if any(isinstance(x, Expression) for x in index):
                 return _foreign("getitem", args, None)
-        if name != "__get__":  # shapes and dtypes
+        # Shapes and dtypes are in the key of a trace, and what meets an expression becomes one.
+        if name != "__get__" and not any(isinstance(x, Expression) for x in args):
             self.looked = True
         return function(*args, **(kwargs or {}))
 
@@ -118,21 +119,42 @@ def _gradients(ctx, d_out):
 _gradients_once = torch.autograd.function.once_differentiable(_gradients)
 
 
-def scored(score, q, k, v, scale, causal, window, deterministic):
-    _kernels.check_tensors((("q", q), ("k", k), ("v", v)))
-    check_shapes(q.shape, k.shape, v.shape, True)
+_apply = super(torch.autograd.Function, _ScoredAttention).apply  # see _attention.py
+_known_sizes = Kept()
+
+
+def _sizes(q, k, v, enable_gqa):
+    """[batch, heads, queries, keys] of the scores of tensors that are checked."""
+    key = (q.shape, k.shape, v.shape, q.dtype, k.dtype, v.dtype, q.device, k.device, v.device, type(q), type(k), type(v),
+           True if enable_gqa else False)  # fmt: skip
+    found = _known_sizes.get(key)
+    if found is None:
+        _kernels.check_tensors((("q", q), ("k", k), ("v", v)))
+        check_shapes(q.shape, k.shape, v.shape, enable_gqa)
+        found = _known_sizes.add(key, sizes_of(q.shape, k.shape))
+    return found
+
+
+def scored(score, q, k, v, scale, causal, window, deterministic, enable_gqa):
+    """The output and the log-sum-exp of tensors that are not negated views."""
+    try:
+        sizes = _sizes(q, k, v, enable_gqa)
+    except (RuntimeError, NotImplementedError, AttributeError):
+        _kernels.check_tensors((("q", q), ("k", k), ("v", v)))  # says it better than PyTorch
+        raise
     traced, recipes = _trace(score, causal, window)
-    sizes = sizes_of(q.shape, k.shape)
-    q, k, v = q.resolve_neg(), k.resolve_neg(), v.resolve_neg()
     operands = [lay(tensor, index, sizes, q).resolve_neg() for tensor, index in recipes]
     for i, x in enumerate(operands):
         _kernels.check_operand(x, f"tensor {i} of the score function", q.device)
-    options = Options(scale, traced.causal, traced.window, deterministic, traced.program)
-    plan = _kernels.scored_plan(q, k, v, options, operands)
+    plan = _kernels.scored_plan(q, k, v, Options(scale, traced.causal, traced.window, deterministic, traced.program), operands)
     if not (torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v, *operands))):
         return plan.run(q, k, v, operands)
-    return _ScoredAttention.apply(plan, q, k, v, *operands)
+    return _apply(plan, q, k, v, *operands)
 
 
-if hasattr(torch, "compiler") and hasattr(torch.compiler, "disable"):
-    scored = torch.compiler.disable(scored)
+def _outside(score, q, k, v, *options):
+    return scored(score, q.resolve_neg(), k.resolve_neg(), v.resolve_neg(), *options)
+
+
+# Where something looks at the call: a compiler leaves its graph for it.
+scored_outside = torch.compiler.disable(_outside) if hasattr(getattr(torch, "compiler", None), "disable") else _outside
