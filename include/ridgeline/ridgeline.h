@@ -218,7 +218,8 @@ typedef struct rl_attention_forward_params {
   size_t workspace_bytes;
   const rl_score_function* score;   /* NULL: the scores as they are */
   const rl_tensor* const* operands; /* of the score function, each [batch, heads, queries, keys]
-                                       with 1 where it is the same for all */
+                                       with 1 where it is the same for all; their strides may be
+                                       negative: table[h, i - j] is read where it lies */
   size_t operand_count;
   void* stream;        /* of a GPU, for this call; see uses_stream */
   int32_t uses_stream; /* 1: the call is queued on `stream`; 0: where the context says */

@@ -117,7 +117,7 @@ rl_status warm_up(rl_context* given_context, const Params* given) noexcept {
 }
 
 uintptr_t remainder_of(const ClaimedTensor& tensor) {
-  return tensor.begin % kVectorBytes;
+  return reinterpret_cast<uintptr_t>(tensor.view.data) % kVectorBytes;
 }
 
 }  // namespace
@@ -177,16 +177,17 @@ rl_status prepare(rl_context* given_context, const Params* given,
 // Puts a tensor of a prepared call to other memory. Gives whether it has the remainder that its
 // kernels were prepared for.
 bool move(ClaimedTensor& tensor, void* data, uint8_t remainder) {
-  const auto begin = reinterpret_cast<uintptr_t>(data);
-  const uintptr_t bytes = tensor.end - tensor.begin;
-  uintptr_t end = 0;
-  if (data == nullptr) throw invalid(fmt::format("{} has no memory", tensor.name), "pass its address");
-  if (__builtin_add_overflow(begin, bytes, &end) ||
-      begin % static_cast<uintptr_t>(info(tensor.view.dtype).size) != 0)
-    throw invalid(fmt::format("{} is at address {:#x}", tensor.name, begin),
+  if (data == nullptr)
+    throw invalid(fmt::format("{} has no memory", tensor.name), "pass its address");
+  const auto first = reinterpret_cast<uintptr_t>(data),
+             before = reinterpret_cast<uintptr_t>(tensor.view.data);
+  const uintptr_t low = before - tensor.begin, high = tensor.end - before;  // of the first element
+  if (first < low || first + high < first ||
+      first % static_cast<uintptr_t>(info(tensor.view.dtype).size) != 0)
+    throw invalid(fmt::format("{} is at address {:#x}", tensor.name, first),
                   "pass the aligned address of its first element");
-  tensor.begin = begin;
-  tensor.end = end;
+  tensor.begin = first - low;
+  tensor.end = first + high;
   tensor.view.data = data;
   return remainder_of(tensor) == remainder;
 }

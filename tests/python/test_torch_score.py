@@ -116,6 +116,31 @@ def test_tables_are_read_along_diagonals_from_either_side_and_from_the_end():
         close(lambda s, b, h, i, j: s + table[h, i - j + 2 * n], lambda s: s)
 
 
+def test_tables_along_diagonals_have_gradients_whatever_stands_before_and_make_no_matrix():
+    torch.manual_seed(0)
+    n = LENGTH
+    batches, heads = torch.arange(BATCH)[:, None, None, None], torch.arange(HEADS)[:, None, None]
+    for table, score, formula in [
+        (torch.randn(HEADS, 3 * n), lambda s, b, h, i, j: s + table[h, j - i + n + 3], lambda s, t: s + t[heads, TO - AT + n + 3]),
+        (torch.randn(HEADS + 2, 2 * n)[1:], lambda s, b, h, i, j: s + table[h, i - j + n], lambda s, t: s + t[heads, AT - TO + n]),
+        (torch.randn(5, HEADS, 2 * n), lambda s, b, h, i, j: s + table[2, h, i - j + n], lambda s, t: s + t[2, heads, AT - TO + n]),
+        (torch.randn(HEADS, BATCH, 2 * n), lambda s, b, h, i, j: s + table[h, b, i - j + n],
+         lambda s, t: s + t[heads, batches, AT - TO + n]),
+        (torch.randn(2 * n, HEADS).t(), lambda s, b, h, i, j: s * table[h, i - j + n], lambda s, t: s * t[heads, AT - TO + n]),
+        (torch.randn(2 * n), lambda s, b, h, i, j: s + table[i - j + n], lambda s, t: s + t[AT - TO + n]),
+    ]:  # fmt: skip
+        table.requires_grad_()
+        q, k, v = small()
+        out = ridgeline.attention(q, k, v, score=score)
+        expected, _ = plain(q, k, v, score=lambda s: formula(s, table))
+        assert torch.allclose(out, expected, atol=1e-5)
+        d_out = torch.randn_like(out)
+        (got,), (right,) = (torch.autograd.grad(x, table, d_out) for x in (out, expected))
+        assert torch.allclose(got, right, atol=1e-4), score.__code__.co_names
+    ints = torch.randint(0, 5, (HEADS, 2 * n))
+    close(lambda s, b, h, i, j: s + ints[h, i - j + n], lambda s: s + ints[heads, AT - TO + n])
+
+
 def test_operators_mean_what_they_mean_on_tensors():
     close(lambda s, b, h, i, j: abs(-s) ** 2 / 4 - 1, lambda s: s**2 / 4 - 1)
     close(lambda s, b, h, i, j: torch.clamp(s, -1, 1) + torch.maximum(s, i * 0.01), lambda s: s.clamp(-1, 1) + torch.maximum(

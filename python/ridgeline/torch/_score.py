@@ -5,7 +5,7 @@ import types
 import torch
 
 from .._calls import Kept, Options
-from .._operands import lay
+from .._operands import Diagonals, lay
 from .._options import check_shapes
 from .._trace import sizes_of, trace
 from ..score import Expression, _foreign
@@ -95,11 +95,14 @@ def _trace(score, causal, window):
 
 
 class _ScoredAttention(torch.autograd.Function):
+    """`laid` are the operands as the kernels read them; tensors are theirs, in the same order."""
+
     @staticmethod
-    def forward(ctx, plan, q, k, v, *operands):
-        out, lse = plan.run(q, k, v, operands)
-        ctx.save_for_backward(q, k, v, out, lse, *operands)
+    def forward(ctx, plan, laid, q, k, v, *tensors):
+        out, lse = plan.run(q, k, v, laid)
+        ctx.save_for_backward(q, k, v, out, lse, *tensors)
         ctx.plan = plan
+        ctx.diagonals = [(x.index, x.sizes) if type(x) is Diagonals else None for x in laid]
         ctx.mark_non_differentiable(lse)
         ctx.set_materialize_grads(False)  # none is wanted for the rows
         return out, lse
@@ -112,8 +115,11 @@ class _ScoredAttention(torch.autograd.Function):
 
 
 def _gradients(ctx, d_out):
-    q, k, v, out, lse, *operands = ctx.saved_tensors
-    return None, *_kernels.gradients(ctx.plan, d_out, q, k, v, out, lse, operands, ctx.needs_input_grad[4:])
+    q, k, v, out, lse, *tensors = ctx.saved_tensors
+    laid = [x if read is None else Diagonals(x, *read) for x, read in zip(tensors, ctx.diagonals)]
+    d_q, d_k, d_v, *sums = _kernels.gradients(ctx.plan, d_out, q, k, v, out, lse, laid, ctx.needs_input_grad[5:])
+    sums = [x.gradient(d) if type(x) is Diagonals and d is not None else d for x, d in zip(laid, sums)]
+    return None, None, d_q, d_k, d_v, *sums
 
 
 _gradients_once = torch.autograd.function.once_differentiable(_gradients)
@@ -143,13 +149,15 @@ def scored(score, q, k, v, scale, causal, window, deterministic, enable_gqa):
         _kernels.check_tensors((("q", q), ("k", k), ("v", v)))  # says it better than PyTorch
         raise
     traced, recipes = _trace(score, causal, window)
-    operands = [lay(tensor, index, sizes, q).resolve_neg() for tensor, index in recipes]
-    for i, x in enumerate(operands):
+    laid = [lay(tensor, index, sizes, q) for tensor, index in recipes]
+    for i, x in enumerate(laid):
         _kernels.check_operand(x, f"tensor {i} of the score function", q.device)
-    plan = _kernels.scored_plan(q, k, v, Options(scale, traced.causal, traced.window, deterministic, traced.program), operands)
-    if not (torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v, *operands))):
-        return plan.run(q, k, v, operands)
-    return _apply(plan, q, k, v, *operands)
+    plan = _kernels.scored_plan(q, k, v, Options(scale, traced.causal, traced.window, deterministic, traced.program), laid)
+    if torch.is_grad_enabled():
+        tensors = [x.tensor if type(x) is Diagonals else x for x in laid]
+        if any(x.requires_grad for x in (q, k, v, *tensors)):
+            return _apply(plan, laid, q, k, v, *tensors)
+    return plan.run(q, k, v, laid)
 
 
 def _outside(score, q, k, v, *options):
