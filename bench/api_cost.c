@@ -120,11 +120,15 @@ typedef struct Calls {
   rl_attention_forward_params forward;
   rl_attention_backward_params backward;
   void* stream;
+  rl_attention_run prepared[2]; /* forward, backward */
 } Calls;
 
-static rl_status call(const Calls* calls, int backward) {
-  return backward ? rl_attention_backward(calls->context, &calls->backward)
-                  : rl_attention_forward(calls->context, &calls->forward);
+enum { BACKWARD = 1, PREPARED = 2 };
+
+static rl_status call(const Calls* calls, int kind) {
+  if (kind & PREPARED) return rl_attention_call_run(&calls->prepared[kind & BACKWARD]);
+  return kind & BACKWARD ? rl_attention_backward(calls->context, &calls->backward)
+                         : rl_attention_forward(calls->context, &calls->forward);
 }
 
 static int fail(const char* what) {
@@ -133,12 +137,12 @@ static int fail(const char* what) {
 }
 
 /* The median of batches; 0: a call failed, or costs more than it may. */
-static int time_calls(const Calls* calls, const char* name, int backward, int launches) {
+static int time_calls(const Calls* calls, const char* name, int kind, int launches) {
   double us[ROUNDS];
   for (int round = 0; round < ROUNDS; ++round) {
     const double begin = now_us();
     for (int i = 0; i < CALLS; ++i)
-      if (call(calls, backward) != RL_OK) return fail(name);
+      if (call(calls, kind) != RL_OK) return fail(name);
     us[round] = (now_us() - begin) / CALLS;
     synchronize(calls->stream);
   }
@@ -167,14 +171,15 @@ static int run(rl_context* context, void* stream, int bits, int check) {
                               n == LSE ? fp32 : dtype, shape, NULL, 0};
     t[n] = tensor;
   }
-  const Calls calls = {context,
+  Calls calls = {context,
                        {.size = sizeof calls.forward, .q = &t[Q], .k = &t[K], .v = &t[V],
                         .out = &t[OUT], .log_sum_exp = &t[LSE], .causal = RL_CAUSAL_TOP_LEFT},
                        {.size = sizeof calls.backward, .q = &t[Q], .k = &t[K], .v = &t[V],
                         .out = &t[OUT], .log_sum_exp = &t[LSE], .d_out = &t[D_OUT],
                         .d_q = &t[D_Q], .d_k = &t[D_K], .d_v = &t[D_V],
                         .causal = RL_CAUSAL_TOP_LEFT},
-                       stream};
+                       stream,
+                       {{0}}};
   const double begin = now_us();
   if (rl_attention_forward_warm_up(context, &calls.forward) != RL_OK ||
       rl_attention_backward_warm_up(context, &calls.backward) != RL_OK)
@@ -199,11 +204,22 @@ static int run(rl_context* context, void* stream, int bits, int check) {
   }
   /* 32-bit elements are cut into planes by a launch of their own. */
   const int planes = bits == 32;
-  char name[64];
-  snprintf(name, sizeof name, "forward %s", bits == 32 ? "fp32" : "bf16");
-  right &= time_calls(&calls, name, 0, 1 + planes);
-  snprintf(name, sizeof name, "backward %s", bits == 32 ? "fp32" : "bf16");
-  right &= time_calls(&calls, name, 1, 3 + planes);
+  for (int backward = 0; backward < 2; ++backward) {
+    rl_attention_run* run = &calls.prepared[backward];
+    run->size = sizeof *run;
+    for (int n = 0; n < TENSORS; ++n) run->data[n] = t[n].data;
+    if ((backward ? rl_attention_backward_prepare(context, &calls.backward, &run->call)
+                  : rl_attention_forward_prepare(context, &calls.forward, &run->call)) != RL_OK)
+      return fail("a prepared call");
+  }
+  for (int kind = 0; kind < 4; ++kind) {
+    char name[64];
+    snprintf(name, sizeof name, "%s %s%s", kind & BACKWARD ? "backward" : "forward",
+             bits == 32 ? "fp32" : "bf16", kind & PREPARED ? ", prepared" : "");
+    right &= time_calls(&calls, name, kind, (kind & BACKWARD ? 3 : 1) + planes);
+  }
+  rl_attention_call_destroy(calls.prepared[0].call);
+  rl_attention_call_destroy(calls.prepared[1].call);
   return right;
 }
 

@@ -113,8 +113,8 @@ RL_API rl_status rl_context_create(const rl_context_params* params, rl_context**
 /* Waits for work of the context that is queued on a GPU. NULL is allowed. No other call may be
  * under way. */
 RL_API void rl_context_destroy(rl_context* context);
-/* Waits until the work on the context's stream is done; streams that calls named are the caller's to
- * wait for. On the CPU work is done when a call returns. */
+/* Waits until the work on the context's stream is done; streams that calls named are the caller's
+ * to wait for. On the CPU work is done when a call returns. */
 RL_API rl_status rl_context_synchronize(rl_context* context);
 
 /* A function of single scores, as a list of nodes that read nodes before them; the last one is the
@@ -218,7 +218,8 @@ typedef struct rl_attention_forward_params {
   size_t workspace_bytes;
   const rl_score_function* score;   /* NULL: the scores as they are */
   const rl_tensor* const* operands; /* of the score function, each [batch, heads, queries, keys]
-                                       with 1 where it is the same for all */
+                                       with 1 where it is the same for all; their strides may be
+                                       negative: table[h, i - j] is read where it lies */
   size_t operand_count;
   void* stream;        /* of a GPU, for this call; see uses_stream */
   int32_t uses_stream; /* 1: the call is queued on `stream`; 0: where the context says */
@@ -272,6 +273,41 @@ RL_API rl_status rl_attention_backward_workspace(rl_context* context,
                                                  size_t* bytes);
 RL_API rl_status rl_attention_backward_warm_up(rl_context* context,
                                                const rl_attention_backward_params* params);
+
+/* A forward or backward that is made again and again on tensors of one layout: parameters are
+ * checked and kernels loaded once, and a call names addresses. For callers to whom a microsecond
+ * counts:
+ *
+ *   rl_attention_call* call = NULL;
+ *   if (rl_attention_forward_prepare(context, &forward, &call) != RL_OK) ...
+ *   rl_attention_run run = {sizeof run, call, stream, NULL, 0, {q, k, v, out, log_sum_exp}};
+ *   if (rl_attention_call_run(&run) != RL_OK) ...
+ *
+ * Parameters that are behind pointers are copied, the score function is not: it and the context
+ * outlive the call. `data` of the tensors may be NULL, or addresses like those of the runs: where a
+ * remainder by 16 bytes differs, a run prepares the call again, which compiles at worst. */
+typedef struct rl_attention_call rl_attention_call;
+RL_API rl_status rl_attention_forward_prepare(rl_context* context,
+                                              const rl_attention_forward_params* params,
+                                              rl_attention_call** call);
+RL_API rl_status rl_attention_backward_prepare(rl_context* context,
+                                               const rl_attention_backward_params* params,
+                                               rl_attention_call** call);
+/* No run of the call may be under way. NULL is allowed. */
+RL_API void rl_attention_call_destroy(rl_attention_call* call);
+
+enum { RL_MOST_TENSORS = 21 }; /* of a backward with all operands and their gradients */
+typedef struct rl_attention_run {
+  size_t size; /* sizeof of the struct, or up to the last address that the call has */
+  rl_attention_call* call;
+  void* stream;    /* where the call was prepared with uses_stream */
+  void* workspace; /* both as in the parameters */
+  size_t workspace_bytes;
+  /* First elements, in the order of the parameters: q, k, v, out and log_sum_exp, if it was given;
+   * for a backward d_out, d_q, d_k and d_v; then operands; then their gradients that were given. */
+  void* data[RL_MOST_TENSORS];
+} rl_attention_run;
+RL_API rl_status rl_attention_call_run(const rl_attention_run* run);
 
 #ifdef __cplusplus
 }

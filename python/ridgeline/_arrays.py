@@ -197,14 +197,11 @@ def _run(device, arrays, layouts, options, backward, operands=0):
     context = _library.context_for(*device)
     key = (device, backward, tuple(layouts), options.scale, options.causal, options.window, options.deterministic,
            options.program)  # fmt: skip
-    call, free = _kept.take(key)
-    call = call or Call(device, context, layouts, options, backward, operands)
-    stream, workspace = None, None
-    if device[0] == _library.CUDA:
-        # The workspace is the context's own: there is no allocator here that knows the stream.
-        stream, call.workspace_bytes = 0, 0
-    call.run([array.address for array in arrays], stream, workspace)
-    free.append(call)
+    addresses = [array.address for array in arrays]
+    call = _kept.get(key)
+    if call is None:
+        call = _kept.add(key, Call(device, context, layouts, options, addresses, backward, operands))
+    call.run(addresses)  # the workspace is the context's own: there is no allocator here that knows the stream
 
 
 def forward(q, k, v, options, enable_gqa=False, operands=()):

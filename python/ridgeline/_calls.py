@@ -1,12 +1,14 @@
-"""Calls of the C interface whose structs are filled in once; a further call sets addresses and nothing else."""
+"""Calls of the C interface that are prepared once; a further one packs addresses into one struct and starts it."""
 
 import ctypes
+import struct
 
 from . import _library
 from ._library import lib
 
 MOST_KEPT = 4096  # as many as the shapes of a large program; beyond them all start anew
 MOST_OPERANDS = 6
+start = lib.rl_attention_call_run
 
 
 def strided(shape, strides, axes=4):
@@ -32,84 +34,81 @@ class Options:
 
 class Call:
     """A forward or a backward on tensors of given layouts: (shape, strides, dtype), or None for a gradient of an operand
-    that nobody wants. Layouts stand in the order of the C interface, operands and their gradients behind."""
+    that nobody wants. Layouts stand in the order of the C interface, operands and their gradients behind; addresses in the
+    same order, without those of None. Several threads may run a call at once, as each packs a struct of its own."""
 
-    __slots__ = ("_arrays", "_function", "_params", "_tensors", "context", "params", "workspace_bytes")
+    __slots__ = ("handle", "pack", "size", "workspace_bytes")
 
-    def __init__(self, device, context, layouts, options, backward=False, operands=0):
+    def __init__(self, device, context, layouts, options, addresses, backward=False, operands=0, stream=0):
         names = _library.BACKWARD_TENSORS if backward else _library.FORWARD_TENSORS
         params = _library.BackwardParams() if backward else _library.ForwardParams()
         params.size = ctypes.sizeof(params)
-        self.context, self._params, self._arrays = context, params, []
-        self._tensors = [None if layout is None else self._tensor(layout, device) for layout in layouts]
-        for name, tensor in zip(names, self._tensors):
+        kept, at = [], iter(addresses)
+        tensors = [None if layout is None else _tensor(layout, device, next(at), kept) for layout in layouts]
+        for name, tensor in zip(names, tensors):
             setattr(params, name, ctypes.addressof(tensor))
         params.scale, params.window, params.causal = options.scale, options.window, options.causal
         params.deterministic = bool(options.deterministic)
-        params.uses_stream = device[0] == _library.CUDA
+        params.uses_stream, params.stream = device[0] == _library.CUDA, stream
         if options.program is not None:
             params.score, params.operand_count = options.program, operands
             first = len(names)
-            params.operands = self._list(self._tensors[first : first + operands])
+            params.operands = _list(tensors[first : first + operands], kept)
             if backward:
-                params.d_operands = self._list(self._tensors[first + operands :])
-        self._tensors = [tensor for tensor in self._tensors if tensor is not None]
-        self.params = ctypes.addressof(params)
-        self._function = lib.rl_attention_backward if backward else lib.rl_attention_forward
-        self.workspace_bytes = 0
-        if device[0] == _library.CUDA:
-            ask = lib.rl_attention_backward_workspace if backward else lib.rl_attention_forward_workspace
-            needed = ctypes.c_size_t()
-            status = ask(context, self.params, ctypes.addressof(needed))
+                params.d_operands = _list(tensors[first + operands :], kept)
+        kind = "backward" if backward else "forward"
+        needed, handle = ctypes.c_size_t(), ctypes.c_void_p()
+        self.handle = None
+        for function, result in (("workspace", needed), ("prepare", handle)):
+            ask = getattr(lib, f"rl_attention_{kind}_{function}")
+            status = ask(context, ctypes.addressof(params), ctypes.addressof(result))
             if status:
                 _library.fail(status)
-            self.workspace_bytes = needed.value
+        self.handle, self.workspace_bytes = handle.value, needed.value
+        run = struct.Struct(f"{_RUN_FIELDS + len(addresses)}N")
+        self.pack, self.size = run.pack, run.size
 
-    def _tensor(self, layout, device):
-        shape, strides, dtype = layout
-        axes = len(shape)
-        both = (ctypes.c_int64 * (2 * axes))(*shape, *strides)
-        self._arrays.append(both)
-        tensor = _library.Tensor(ndim=axes, shape=ctypes.addressof(both), strides=ctypes.addressof(both) + 8 * axes)
-        tensor.device = _library.Device(*device)
-        tensor.dtype = _library.DType(*dtype, 1)
-        return tensor
-
-    def _list(self, tensors):
-        made = (ctypes.c_void_p * max(1, len(tensors)))()
-        for i, tensor in enumerate(tensors):
-            made[i] = None if tensor is None else ctypes.addressof(tensor)
-        self._arrays.append(made)
-        return ctypes.addressof(made)
-
-    def run(self, addresses, stream=None, workspace=None):
-        """Addresses in the order of the layouts; the GPU's work is queued on the stream."""
-        for tensor, address in zip(self._tensors, addresses):
-            tensor.data = address
-        if stream is not None:
-            self._params.stream = stream
-        if self.workspace_bytes:
-            self._params.workspace, self._params.workspace_bytes = workspace, self.workspace_bytes
-        status = self._function(self.context, self.params)
+    def run(self, addresses, stream=0):
+        """With a workspace of the context's own."""
+        status = start(self.pack(self.size, self.handle, stream, 0, 0, *addresses))
         if status:
             _library.fail(status)
 
+    def __del__(self, destroy=lib.rl_attention_call_destroy):
+        destroy(self.handle)
 
-class Kept:
-    """Calls that no thread uses at the moment, by everything about them but their memory."""
+
+_RUN_FIELDS = 5  # of rl_attention_run, before its addresses: size, call, stream, workspace, workspace_bytes
+
+
+def _tensor(layout, device, address, kept):
+    shape, strides, dtype = layout
+    axes = len(shape)
+    both = (ctypes.c_int64 * (2 * axes))(*shape, *strides)
+    kept.append(both)
+    tensor = _library.Tensor(data=address, ndim=axes, shape=ctypes.addressof(both), strides=ctypes.addressof(both) + 8 * axes)
+    tensor.device = _library.Device(*device)
+    tensor.dtype = _library.DType(*dtype, 1)
+    return tensor
+
+
+def _list(tensors, kept):
+    made = (ctypes.c_void_p * max(1, len(tensors)))()
+    for i, tensor in enumerate(tensors):
+        made[i] = None if tensor is None else ctypes.addressof(tensor)
+    kept.append(made)
+    return ctypes.addressof(made)
+
+
+class Kept(dict):
+    """Calls by everything about them but their memory."""
 
     def __init__(self):
-        self._free = {}
-        _library.forget_after_fork(self._free.clear)
+        super().__init__()
+        _library.forget_after_fork(self.clear)
 
-    def take(self, key):
-        """A call, or None; and where it goes back when it is done."""
-        free = self._free.get(key)
-        if free is None:
-            if len(self._free) >= MOST_KEPT:
-                self._free.clear()
-            free = self._free.setdefault(key, [])
-        try:
-            return (free.pop() if free else None), free
-        except IndexError:  # another thread took it
-            return None, free
+    def add(self, key, call):
+        if len(self) >= MOST_KEPT:
+            self.clear()
+        self[key] = call
+        return call

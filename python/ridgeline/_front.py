@@ -8,7 +8,8 @@ from ._options import read_causal, read_scale, read_window
 from .errors import InvalidArgument
 
 
-_on_tensors = None  # ridgeline.torch.attention, once it is needed
+_on_tensors = None  # ridgeline.torch.attention with its arguments in order, once it is needed
+_Tensor = ()  # PyTorch's, from then on
 
 
 def _is_torch(x):
@@ -31,12 +32,14 @@ def attention(q, k, v, *, causal=False, window=None, scale=None, enable_gqa=Fals
     deterministic  gradients have the same bits from run to run
     score          a function f(s, b, h, i, j) of single scores, put between the product and the softmax
     """
-    global _on_tensors
+    global _on_tensors, _Tensor
+    if isinstance(q, _Tensor):
+        return _on_tensors(q, k, v, causal, window, scale, enable_gqa, return_lse, deterministic, score)
     if _is_torch(q):
-        if _on_tensors is None:
-            from .torch import attention as _on_tensors
-        return _on_tensors(q, k, v, causal=causal, window=window, scale=scale, enable_gqa=enable_gqa,
-                           return_lse=return_lse, deterministic=deterministic, score=score)  # fmt: skip
+        from .torch._attention import attend as _on_tensors
+
+        _Tensor = sys.modules["torch"].Tensor
+        return _on_tensors(q, k, v, causal, window, scale, enable_gqa, return_lse, deterministic, score)
     _refuse_tensors(k=k, v=v)
     options = Options(read_scale(scale), read_causal(causal), read_window(window), bool(deterministic))
     operands = ()

@@ -102,15 +102,16 @@ def _open():
     address, size = ctypes.c_void_p, ctypes.c_size_t
     library.rl_version.restype = ctypes.c_uint32
     library.rl_last_error.restype = ctypes.c_char_p
+    library.rl_attention_call_destroy.argtypes = [address]
+    library.rl_attention_call_destroy.restype = None
     for name, arguments in {
         "rl_context_create": [address, address],
         "rl_score_function_create": [address, size, address],
-        "rl_attention_forward": [address, address],
-        "rl_attention_backward": [address, address],
+        "rl_attention_forward_prepare": [address, address, address],
+        "rl_attention_backward_prepare": [address, address, address],
         "rl_attention_forward_workspace": [address, address, address],
         "rl_attention_backward_workspace": [address, address, address],
-        "rl_attention_forward_warm_up": [address, address],
-        "rl_attention_backward_warm_up": [address, address],
+        "rl_attention_call_run": [address],
         "rl_measure": [address, address],
     }.items():
         function = getattr(library, name)

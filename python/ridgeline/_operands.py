@@ -12,6 +12,20 @@ from .score import _BINARY, _BOOL_OPERAND, _CONSTANT, _INT_OPERAND, _OPERAND, _P
 _AXES = ("batch", "heads", "queries", "keys")
 
 
+class Index(tuple):
+    """The places at which a table is read. `axes`: of the scores, where these are single positions in their order; else
+    None. `shift`: (1, c) of table[b, h, i - j + c], (-1, c) of table[b, h, j - i + c], whatever stands before; else None."""
+
+    def __new__(cls, places):
+        made = super().__new__(cls, places)
+        axes = tuple(x.value for x in made if x.op == _POSITION)
+        made.axes = axes if len(axes) == len(made) and list(axes) == sorted(set(axes)) else None
+        lead = made[:-1]
+        heads = all(x.op == _CONSTANT or x.op == _POSITION and x.value < 2 for x in lead) and _apart(lead)
+        made.shift = _difference(made[-1]) if heads else None
+        return made
+
+
 class Operands:
     """What a function reads, in the order of its numbers: (tensor, index), index None for the whole tensor; or (None,
     expression) for an expression of positions that the kernels cannot compute."""
@@ -21,7 +35,8 @@ class Operands:
 
     def number(self, tensor, index):
         """The number of an operand, and the op that reads it."""
-        at = self._add((id(tensor), None if index is None else tuple(_key(x) for x in index)), (tensor, index))
+        key = id(tensor), None if index is None else tuple(_key(x) for x in index)
+        at = self._add(key, (tensor, None if index is None else Index(index)))
         kind = _dtype(tensor)
         return at, _BOOL_OPERAND if kind == "bool" else _INT_OPERAND if "int" in kind else _OPERAND
 
@@ -51,13 +66,32 @@ def lay(tensor, index, sizes, like):
         if len(tensor.shape) > 4:
             raise InvalidArgument(f"a tensor of shape {tuple(tensor.shape)} in a score function has more than 4 axes")
         laid = tensor[(None,) * (4 - len(tensor.shape))] if len(tensor.shape) < 4 else tensor
+    elif index.axes is not None and _on_torch(tensor) and tuple(tensor.shape) == tuple([sizes[axis] for axis in index.axes]):
+        return _whole_table(tensor, index.axes)
     elif all(x.op == _POSITION or x.op == _CONSTANT for x in index) and _apart(index):
         laid = _view(tensor, index, sizes)
     else:
-        laid = _diagonals(tensor, index, sizes) if _on_torch(tensor) else None
-        if laid is None:
-            laid = tensor[_places(index, tuple(tensor.shape), sizes, like)]
+        if index.shift is not None and _on_torch(tensor) and _in_table(tensor, index, sizes):
+            return Diagonals(tensor.resolve_neg() if tensor.dtype in _read_where_they_lie() else _as_int32(tensor), index, sizes)
+        laid = tensor[_places(index, tuple(tensor.shape), sizes, like)]
+    if _on_torch(laid):
+        laid = laid.resolve_neg()
     return _as_int32(laid) if "int" in _dtype(laid) and _dtype(laid) != "int32" else laid
+
+
+def _whole_table(tensor, axes):
+    """A tensor that is read at every place of its own, with axes of one element between. 64-bit integers are read where they
+    lie, as their low words."""
+    shape, strides = [1] * 4, [0] * 4
+    for axis, size, stride in zip(axes, tensor.shape, tensor.stride()):
+        shape[axis], strides[axis] = size, 2 * stride
+    if tensor.is_floating_point():
+        return tensor.view(shape).resolve_neg()
+    torch = sys.modules["torch"]
+    if tensor.dtype == torch.int64 and tensor.stride(-1) == 1:
+        words = tensor.view(torch.int32)
+        return words.as_strided(shape, strides, words.storage_offset())
+    return tensor.view(shape) if tensor.dtype in (torch.int32, torch.bool) else _as_int32(tensor.view(shape))
 
 
 def _apart(index):
@@ -91,25 +125,65 @@ def _view(tensor, index, sizes):
     return tensor[tuple(places.get(axis) for axis in range(4))]  # None where the table has no such axis
 
 
-def _diagonals(tensor, index, sizes):
-    """table[h, i - j + c] or table[h, j - i + c] as windows of the table: no matrix of places, and a gradient that adds up
-    along diagonals. None: the index has another form."""
-    shift = _difference(index[-1])
-    if shift is None or not all(x.op in (_POSITION, _CONSTANT) for x in index[:-1]) or not _apart(index[:-1]):
-        return None
-    if any(x.op == _POSITION and x.value > 1 for x in index[:-1]) or tensor.dtype.is_complex:
-        return None
-    sign, constant = shift
-    _, _, queries, keys = sizes
-    begin = constant - (keys - 1 if sign > 0 else queries - 1)
-    if begin < 0 or begin + queries + keys - 1 > tensor.shape[-1]:
-        return None  # _places says what is wrong, or counts from the end
-    last = Expression(_POSITION, (), 3, False, True)  # stands for all that is read of the last axis
-    read = queries + keys - 1
-    rows = _view(tensor.narrow(-1, begin, read), (*index[:-1], last), (*sizes[:3], read))[:, :, 0]
-    rows = rows.float() if tensor.is_floating_point() else rows  # sums of the gradient are in fp32
-    rows = rows.flip(-1) if sign > 0 else rows
-    return rows.unfold(-1, keys, 1).flip(-2).to(tensor.dtype)
+def _read_where_they_lie():
+    torch = sys.modules["torch"]
+    return torch.float32, torch.bfloat16, torch.float16, torch.int32, torch.bool, torch.float64  # the last is refused later
+
+
+def _in_table(tensor, index, sizes):
+    """Whether all of index is there; else _places() says what is wrong, or counts from the end."""
+    sign, constant = index.shift
+    begin = constant - (sizes[3] - 1 if sign > 0 else sizes[2] - 1)
+    return (begin >= 0 and begin + sizes[2] + sizes[3] - 1 <= tensor.shape[-1] and
+            all(size >= sizes[x.value] if x.op == _POSITION else 0 <= _whole(x.value) < size
+                for x, size in zip(index[:-1], tensor.shape)))  # fmt: skip
+
+
+class Diagonals:
+    """PyTorch's table[h, i - j + c] as the kernels read it where it lies: a tensor [batch, heads, queries, keys] of which one
+    stride is negative, which PyTorch itself has not. It answers what is asked of an operand."""
+
+    __slots__ = ("_offset", "_strides", "index", "shape", "sizes", "tensor")
+
+    def __init__(self, tensor, index, sizes):
+        self.tensor, self.index, self.sizes = tensor, index, sizes
+        sign, self._offset = index.shift
+        steps = tensor.stride()
+        self._offset *= steps[-1]
+        shape, strides = [1, 1, *sizes[2:]], [0, 0, sign * steps[-1], -sign * steps[-1]]
+        for x, step in zip(index[:-1], steps):
+            if x.op == _CONSTANT:
+                self._offset += _whole(x.value) * step
+            else:
+                shape[x.value], strides[x.value] = sizes[x.value], step
+        self.shape, self._strides = tuple(shape), tuple(strides)
+
+    dtype = property(lambda self: self.tensor.dtype)
+    device = property(lambda self: self.tensor.device)
+
+    def stride(self):
+        return self._strides
+
+    def data_ptr(self):
+        address = self.tensor.data_ptr()
+        return address and address + self._offset * self.tensor.element_size()
+
+    def gradient(self, d_scores):
+        """The gradient of the table for that of all scores: sums along diagonals, in fp32."""
+        torch = sys.modules["torch"]
+        sign, constant = self.index.shift
+        batch, heads, queries, keys = self.shape
+        windows = d_scores.float().flip(-1 if sign > 0 else -2)  # now neighbours share a value across the diagonal
+        rows = torch.ops.aten.unfold_backward(windows, [batch, heads, queries + keys - 1], 2, keys, 1)
+        made = torch.zeros(self.tensor.shape, dtype=self.tensor.dtype, device=rows.device)
+        begin = constant - (keys - 1 if sign > 0 else queries - 1)
+        places, axes = [], []
+        for x in self.index[:-1]:
+            places.append(_whole(x.value) if x.op == _CONSTANT else slice(0, self.shape[x.value]))
+            axes += [x.value] if x.op == _POSITION else []
+        rows = rows.permute(*axes, *(axis for axis in (0, 1) if axis not in axes), 2)
+        made[(*places, slice(begin, begin + queries + keys - 1))] = rows.reshape([self.shape[axis] for axis in axes] + [-1])
+        return made
 
 
 def _difference(x):

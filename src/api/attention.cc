@@ -1,5 +1,10 @@
-// Attention and its gradients through the C interface: a checked call is prepared once, and run.
+// Attention and its gradients through the C interface: a checked call is prepared once, and run,
+// with its parameters or, where the caller keeps it, with addresses alone.
 #include <fmt/format.h>
+
+#include <array>
+#include <cstddef>
+#include <memory>
 
 #include "api/border.h"
 #include "api/context.h"
@@ -22,30 +27,52 @@ void* const* stream_of(const Params& params) {
   return params.uses_stream != 0 ? &params.stream : nullptr;
 }
 
-PreparedCalls::Entry& find(rl_context& context, const Request& request, bool ready) {
+using Entry = PreparedCalls::Entry;
+
+std::shared_ptr<Entry> find(rl_context& context, const Request& request, bool ready) {
   const CallKey key = request.key();
-  PreparedCalls::Entry* entry = context.calls.find(key);
-  if (entry != nullptr && (entry->call != nullptr || !ready)) return *entry;
+  std::shared_ptr<Entry> entry = context.calls.find(key);
+  if (entry != nullptr && (entry->call != nullptr || !ready)) return entry;
   const AttentionCall call = request.call();
-  PreparedCalls::Entry made;
+  Entry made;
   made.scratch = context.runs->scratch(call);
   if (ready) made.call = context.runs->prepare(call);
   return context.calls.add(key, std::move(made));
 }
 
+struct Workspace {
+  void* data = nullptr;
+  size_t bytes = 0;
+};
+
 // The caller's workspace, or the context's.
-template <class Params>
-char* workspace_of(rl_context& context, const Params& params, const Request& request,
+char* workspace_of(rl_context& context, const Workspace& given, const Request& request,
                    Bytes needed) {
-  if (params.workspace != nullptr) {
-    expect_workspace(params.workspace, params.workspace_bytes, static_cast<size_t>(needed.count),
+  if (given.data != nullptr) {
+    expect_workspace(given.data, given.bytes, static_cast<size_t>(needed.count),
                      {request.inputs.span(), request.outputs.span()});
-    return static_cast<char*>(params.workspace);
+    return static_cast<char*>(given.data);
   }
-  if (params.workspace_bytes != 0)
-    throw invalid(fmt::format("workspace is null, but workspace_bytes {}", params.workspace_bytes),
+  if (given.bytes != 0)
+    throw invalid(fmt::format("workspace is null, but workspace_bytes {}", given.bytes),
                   "pass the workspace, or 0 bytes");
   return needed.count > 0 ? static_cast<char*>(context.runs->workspace(needed)) : nullptr;
+}
+
+// Runs a call on the memory that its tensors name.
+void start(rl_context& context, const Request& request, const Entry& entry,
+           const Workspace& given) {
+  const Bytes room = request.log_sum_exp_room();
+  char* memory = workspace_of(context, given, request, room + entry.scratch);
+  std::array<void*, 6 + kMaxScoreOperands> inputs, outputs;
+  size_t input_count = 0, output_count = 0;
+  for (const ClaimedTensor& tensor : request.inputs.span())
+    inputs[input_count++] = tensor.view.data;
+  for (const ClaimedTensor& tensor : request.outputs.span())
+    outputs[output_count++] = tensor.view.data;
+  if (!request.keeps_log_sum_exp) outputs[output_count++] = memory;
+  entry.call->run({inputs.data(), input_count}, {outputs.data(), output_count},
+                  entry.scratch.count > 0 ? memory + room.count : nullptr);
 }
 
 template <class Params>
@@ -56,18 +83,8 @@ rl_status run(rl_context* given_context, const Params* given) noexcept {
     const std::lock_guard lock(context.mutex);
     const Request request = read_request(params, {.device = context.device});
     const DeviceScope scope(*context.runs, stream_of(params));
-    const PreparedCalls::Entry& entry = find(context, request, true);
-    const Bytes room = request.log_sum_exp_room();
-    char* memory = workspace_of(context, params, request, room + entry.scratch);
-    std::array<void*, 6 + kMaxScoreOperands> inputs, outputs;
-    size_t input_count = 0, output_count = 0;
-    for (const ClaimedTensor& tensor : request.inputs.span())
-      inputs[input_count++] = tensor.view.data;
-    for (const ClaimedTensor& tensor : request.outputs.span())
-      outputs[output_count++] = tensor.view.data;
-    if (!request.keeps_log_sum_exp) outputs[output_count++] = memory;
-    entry.call->run({inputs.data(), input_count}, {outputs.data(), output_count},
-                    entry.scratch.count > 0 ? memory + room.count : nullptr);
+    const std::shared_ptr<Entry> entry = find(context, request, true);
+    start(context, request, *entry, {params.workspace, params.workspace_bytes});
   });
 }
 
@@ -80,7 +97,7 @@ rl_status workspace(rl_context* given_context, const Params* given, size_t* byte
     const std::lock_guard lock(context.mutex);
     const Request request = read_request(params, {.device = context.device, .needs_data = false});
     *bytes = static_cast<size_t>(
-        (request.log_sum_exp_room() + find(context, request, false).scratch).count);
+        (request.log_sum_exp_room() + find(context, request, false)->scratch).count);
   });
 }
 
@@ -92,9 +109,110 @@ rl_status warm_up(rl_context* given_context, const Params* given) noexcept {
     const std::lock_guard lock(context.mutex);
     const Request request = read_request(params, {.device = context.device, .needs_data = false});
     const DeviceScope scope(*context.runs, stream_of(params));
-    const PreparedCalls::Entry& entry = find(context, request, true);
+    const std::shared_ptr<Entry> entry = find(context, request, true);
     if (params.workspace == nullptr)
-      workspace_of(context, params, request, request.log_sum_exp_room() + entry.scratch);
+      workspace_of(context, {.bytes = params.workspace_bytes}, request,
+                   request.log_sum_exp_room() + entry->scratch);
+  });
+}
+
+uintptr_t remainder_of(const ClaimedTensor& tensor) {
+  return reinterpret_cast<uintptr_t>(tensor.view.data) % kVectorBytes;
+}
+
+}  // namespace
+}  // namespace ridgeline
+
+static_assert(RL_MOST_TENSORS == 9 + 2 * ridgeline::kMaxScoreOperands);
+
+// A checked call whose kernels are loaded: what is left to name is memory.
+struct rl_attention_call {
+  rl_context* context;
+  ridgeline::Request request;
+  bool uses_stream;
+  std::shared_ptr<ridgeline::PreparedCalls::Entry> entry;  // for addresses of these remainders
+  std::array<uint8_t, RL_MOST_TENSORS> remainders;
+  std::array<ridgeline::ClaimedTensor*, RL_MOST_TENSORS> tensors;  // in the order of the addresses
+  size_t tensor_count;
+};
+
+namespace ridgeline {
+namespace {
+
+// The order of rl_attention_run::data: that of the parameters, which name out and log_sum_exp
+// before operands.
+void list_tensors(rl_attention_call& call) {
+  const std::span<ClaimedTensor> in = call.request.inputs.span(), out = call.request.outputs.span();
+  const size_t fixed = call.request.op == Op::attention ? 3 : 6;
+  const size_t results = call.request.op == Op::attention ? out.size() : 3;
+  call.tensor_count = 0;
+  for (std::span<ClaimedTensor> part :
+       {in.first(fixed), out.first(results), in.subspan(fixed), out.subspan(results)})
+    for (ClaimedTensor& tensor : part) {
+      call.remainders[call.tensor_count] = static_cast<uint8_t>(remainder_of(tensor));
+      call.tensors[call.tensor_count++] = &tensor;
+    }
+}
+
+template <class Params>
+rl_status prepare(rl_context* given_context, const Params* given,
+                  rl_attention_call** call) noexcept {
+  return guarded([&] {
+    if (call == nullptr) throw invalid("call is null", "pass where the call is to be stored");
+    *call = nullptr;
+    rl_context& context = require(given_context);
+    const Params params = read_params(given, "params");
+    const std::lock_guard lock(context.mutex);
+    auto made = std::make_unique<rl_attention_call>();
+    made->context = &context;
+    made->request = read_request(params, {.device = context.device, .needs_data = false});
+    made->uses_stream = params.uses_stream != 0;
+    const DeviceScope scope(*context.runs, stream_of(params));
+    made->entry = find(context, made->request, true);
+    list_tensors(*made);
+    *call = made.release();
+  });
+}
+
+// Puts a tensor of a prepared call to other memory. Gives whether it has the remainder that its
+// kernels were prepared for.
+bool move(ClaimedTensor& tensor, void* data, uint8_t remainder) {
+  if (data == nullptr)
+    throw invalid(fmt::format("{} has no memory", tensor.name), "pass its address");
+  const auto first = reinterpret_cast<uintptr_t>(data),
+             before = reinterpret_cast<uintptr_t>(tensor.view.data);
+  const uintptr_t low = before - tensor.begin, high = tensor.end - before;  // of the first element
+  if (first < low || first + high < first ||
+      first % static_cast<uintptr_t>(info(tensor.view.dtype).size) != 0)
+    throw invalid(fmt::format("{} is at address {:#x}", tensor.name, first),
+                  "pass the aligned address of its first element");
+  tensor.begin = first - low;
+  tensor.end = first + high;
+  tensor.view.data = data;
+  return remainder_of(tensor) == remainder;
+}
+
+rl_status run_again(const rl_attention_run* run) noexcept {
+  return guarded([&] {
+    if (run == nullptr || run->call == nullptr)
+      throw invalid("the call is null", "make one with rl_attention_forward_prepare");
+    rl_attention_call& call = *run->call;
+    const size_t expected = offsetof(rl_attention_run, data) + call.tensor_count * sizeof(void*);
+    if (run->size != expected && run->size != sizeof *run)
+      throw invalid(fmt::format("run.size is {}, expected {} for {} tensors", run->size, expected,
+                                call.tensor_count),
+                    "give as many addresses as the call was prepared with tensors");
+    const std::lock_guard lock(call.context->mutex);
+    bool same = true;
+    for (size_t i = 0; i < call.tensor_count; ++i)
+      same &= move(*call.tensors[i], run->data[i], call.remainders[i]);
+    expect_apart(call.request.outputs.span(), call.request.inputs.span());
+    const DeviceScope scope(*call.context->runs, call.uses_stream ? &run->stream : nullptr);
+    if (!same) {
+      call.entry = find(*call.context, call.request, true);
+      list_tensors(call);
+    }
+    start(*call.context, call.request, *call.entry, {run->workspace, run->workspace_bytes});
   });
 }
 
@@ -130,6 +248,26 @@ rl_status rl_attention_backward_workspace(rl_context* context,
 rl_status rl_attention_backward_warm_up(rl_context* context,
                                         const rl_attention_backward_params* params) {
   return ridgeline::warm_up(context, params);
+}
+
+rl_status rl_attention_forward_prepare(rl_context* context,
+                                       const rl_attention_forward_params* params,
+                                       rl_attention_call** call) {
+  return ridgeline::prepare(context, params, call);
+}
+
+rl_status rl_attention_backward_prepare(rl_context* context,
+                                        const rl_attention_backward_params* params,
+                                        rl_attention_call** call) {
+  return ridgeline::prepare(context, params, call);
+}
+
+rl_status rl_attention_call_run(const rl_attention_run* run) {
+  return ridgeline::run_again(run);
+}
+
+void rl_attention_call_destroy(rl_attention_call* call) {
+  delete call;
 }
 
 }  // extern "C"

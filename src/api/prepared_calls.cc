@@ -18,15 +18,17 @@ bool PreparedCalls::Equal::operator()(std::span<const int64_t> a,
   return std::equal(a.begin(), a.end(), b.begin(), b.end());
 }
 
-PreparedCalls::Entry* PreparedCalls::find(const CallKey& key) {
+std::shared_ptr<PreparedCalls::Entry> PreparedCalls::find(const CallKey& key) const {
   const auto found = entries_.find(key.words());
-  return found == entries_.end() ? nullptr : &found->second;
+  return found == entries_.end() ? nullptr : found->second;
 }
 
-PreparedCalls::Entry& PreparedCalls::add(const CallKey& key, Entry entry) {
+std::shared_ptr<PreparedCalls::Entry> PreparedCalls::add(const CallKey& key, Entry entry) {
   if (entries_.size() >= kMostEntries) entries_.clear();
   const std::span<const int64_t> words = key.words();
-  return entries_.insert_or_assign({words.begin(), words.end()}, std::move(entry)).first->second;
+  auto kept = std::make_shared<Entry>(std::move(entry));
+  entries_.insert_or_assign({words.begin(), words.end()}, kept);
+  return kept;
 }
 
 }  // namespace ridgeline

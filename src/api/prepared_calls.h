@@ -37,9 +37,9 @@ class PreparedCalls {
     Bytes scratch;
     std::unique_ptr<PreparedCall> call;  // none before it is needed
   };
-  // Null: there is none yet.
-  Entry* find(const CallKey& key);
-  Entry& add(const CallKey& key, Entry entry);
+  // Null: there is none yet. Whoever keeps an entry may use it after it was forgotten here.
+  std::shared_ptr<Entry> find(const CallKey& key) const;
+  std::shared_ptr<Entry> add(const CallKey& key, Entry entry);
 
  private:
   // As many as the shapes of a large program; beyond them all start anew.
@@ -53,7 +53,7 @@ class PreparedCalls {
     using is_transparent = void;
     bool operator()(std::span<const int64_t> a, std::span<const int64_t> b) const;
   };
-  std::unordered_map<std::vector<int64_t>, Entry, Hash, Equal> entries_;
+  std::unordered_map<std::vector<int64_t>, std::shared_ptr<Entry>, Hash, Equal> entries_;
 };
 
 }  // namespace ridgeline

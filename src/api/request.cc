@@ -144,7 +144,7 @@ void add_tensor(CallKey& key, const TensorView& view) {
   key.add(static_cast<int64_t>(view.dtype) * 64 + view.shape.rank());
   for (int64_t size : view.shape) key.add(size);
   for (int64_t stride : view.strides) key.add(stride);
-  key.add(static_cast<int64_t>(reinterpret_cast<uintptr_t>(view.data) % 16));
+  key.add(static_cast<int64_t>(reinterpret_cast<uintptr_t>(view.data) % kVectorBytes));
 }
 
 }  // namespace

@@ -18,6 +18,7 @@ class ClaimedTensors {
  public:
   void add(const ClaimedTensor& tensor) { list_[count_++] = tensor; }
   std::span<const ClaimedTensor> span() const { return {list_.data(), count_}; }
+  std::span<ClaimedTensor> span() { return {list_.data(), count_}; }
   const ClaimedTensor& operator[](size_t i) const { return list_[i]; }
   size_t size() const { return count_; }
 
@@ -25,6 +26,10 @@ class ClaimedTensors {
   std::array<ClaimedTensor, 6 + kMaxScoreOperands> list_;
   size_t count_ = 0;
 };
+
+// Calls are told apart by the remainders of their addresses by this: kernels load whole vectors
+// where they can.
+inline constexpr uintptr_t kVectorBytes = 16;
 
 struct Request {
   Op op = Op::attention;

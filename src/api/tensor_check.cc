@@ -54,12 +54,12 @@ Shape read_shape(const rl_tensor& tensor, const char* name) {
   return shape;
 }
 
-Strides read_strides(const rl_tensor& tensor, const char* name, const Shape& shape) {
+Strides read_strides(const rl_tensor& tensor, const char* name, const Shape& shape, Access access) {
   Strides strides = contiguous_strides(shape);
   if (tensor.strides == nullptr) return strides;
   const Strides given = read_dims(tensor.strides, tensor.ndim);
   for (int axis = 0; axis < shape.rank(); ++axis) {
-    if (given[axis] < 0)
+    if (given[axis] < 0 && access != Access::operand)
       throw invalid_tensor(name, fmt::format("has strides {}", to_string(given)),
                            "strides are not negative: copy the tensor");
     if (shape[axis] > 1) strides[axis] = given[axis];  // others are never walked
@@ -67,18 +67,26 @@ Strides read_strides(const rl_tensor& tensor, const char* name, const Shape& sha
   return strides;
 }
 
-// Bytes from the first element to the end of the last.
-int64_t extent(const TensorView& view, const char* name) {
-  int64_t last = 0;
+// The bytes of a tensor, counted from its first element; that is not the lowest where strides are
+// negative.
+struct Extent {
+  int64_t low = 0, high = 0;
+};
+
+Extent extent(const TensorView& view, const char* name) {
+  Extent elements;
   for (int axis = 0; axis < view.shape.rank(); ++axis) {
     int64_t reach = 0;
+    int64_t& side = view.strides[axis] < 0 ? elements.low : elements.high;
     if (__builtin_mul_overflow(view.shape[axis] - 1, view.strides[axis], &reach) ||
-        __builtin_add_overflow(last, reach, &last) || last > kMostBytes / 8)
+        __builtin_add_overflow(side, reach, &side) || side > kMostBytes / 8 ||
+        side < -kMostBytes / 8)
       throw invalid_tensor(name,
                            fmt::format("has shape {} and strides {}, which reach beyond all memory",
                                        to_string(view.shape), to_string(view.strides)));
   }
-  return (last + 1) * info(view.dtype).size;
+  const int64_t size = info(view.dtype).size;
+  return {elements.low * size, (elements.high + 1) * size};
 }
 
 struct Step {
@@ -123,6 +131,9 @@ Steps steps_of(const TensorView& view) {
 bool interleave(const ClaimedTensor& low, const ClaimedTensor& high) {
   const TensorView &a = low.view, &b = high.view;
   if (a.dtype != b.dtype || a.shape.rank() != b.shape.rank()) return false;
+  for (const TensorView* view : {&a, &b})
+    for (int64_t stride : view->strides)
+      if (stride < 0) return false;
   const int64_t size = info(a.dtype).size;
   const auto bytes_between = static_cast<int64_t>(high.begin - low.begin);
   if (bytes_between % size != 0) return false;
@@ -179,21 +190,24 @@ ClaimedTensor read_tensor(const rl_tensor* given, const char* name, const Tensor
   TensorView& view = claimed.view;
   view.dtype = read_dtype(tensor.dtype, name, access);
   view.shape = read_shape(tensor, name);
-  view.strides = read_strides(tensor, name, view.shape);
-  const auto bytes = static_cast<uintptr_t>(extent(view, name));
-  const auto data = reinterpret_cast<uintptr_t>(tensor.data);
-  if (__builtin_add_overflow(data, tensor.byte_offset, &claimed.begin) ||
-      __builtin_add_overflow(claimed.begin, bytes, &claimed.end))
+  view.strides = read_strides(tensor, name, view.shape, access);
+  const Extent bytes = extent(view, name);
+  uintptr_t first = 0;
+  bool inside =
+      !__builtin_add_overflow(reinterpret_cast<uintptr_t>(tensor.data), tensor.byte_offset, &first);
+  inside = inside && !__builtin_add_overflow(first, bytes.high, &claimed.end);
+  inside = inside && (!__builtin_add_overflow(first, bytes.low, &claimed.begin) || first == 0);
+  if (!inside)
     throw invalid_tensor(name,
                          fmt::format("reaches beyond the last address: byte_offset {}, {} bytes",
-                                     tensor.byte_offset, bytes));
+                                     tensor.byte_offset, bytes.high - bytes.low));
   const auto size = static_cast<uintptr_t>(info(view.dtype).size);
-  if (claimed.begin % size != 0)
+  if (first % size != 0)
     throw invalid_tensor(
         name, fmt::format("begins at address {:#x}, which is no multiple of its {} bytes "
                           "per element",
-                          claimed.begin, size));
-  view.data = reinterpret_cast<void*>(claimed.begin);
+                          first, size));
+  view.data = reinterpret_cast<void*>(first);
 
   if (access == Access::write && !apart(steps_of(view), 1))
     throw invalid_tensor(

@@ -13,16 +13,16 @@
 namespace ridgeline {
 
 // A tensor whose description holds: a known dtype, sizes from 1 on, an aligned address, strides
-// that are not negative, and an extent that an address space can have.
+// that are not negative but for operands, and an extent that an address space can have.
 struct ClaimedTensor {
   const char* name = "";
   TensorView view = {};
-  uintptr_t begin = 0, end = 0;  // of the bytes from its first to its last element
+  uintptr_t begin = 0, end = 0;  // of the bytes from its lowest to its highest element
 };
 
 // What is done with a tensor. Inputs may repeat themselves along batch and heads (stride 0),
-// operands of score functions along all axes; they may also be integers and booleans. No two
-// elements of an output may share memory.
+// operands of score functions along all axes; they may also be integers and booleans, and walk
+// backwards (a negative stride). No two elements of an output may share memory.
 enum class Access { read, write, operand };
 
 // Where a call's tensors have to be. To warm up, no memory is needed.

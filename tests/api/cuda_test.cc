@@ -158,6 +158,35 @@ TEST(Child, DISABLED_StreamsMayBeCaptured) {
   EXPECT_EQ(stand_in<void*()>("fake_gpu_last_stream")(), &streams[0]);
 }
 
+TEST(Child, DISABLED_PreparedCallsAreLaunched) {
+  const ContextPointer context = gpu_context();
+  GpuProblem problem;
+  int streams[2];
+  problem.forward.uses_stream = 1;
+  problem.forward.stream = &streams[0];
+  rl_attention_call* call = nullptr;
+  EXPECT_OK(rl_attention_forward_prepare(context.get(), &problem.forward, &call));
+  const Counts first = counts();
+  EXPECT_EQ(first.launches, 0);
+  EXPECT_GT(first.loads, 0);
+  rl_attention_run run = {sizeof run, call, &streams[1], nullptr, 0, {}};
+  for (size_t i = 0; i < 5; ++i) run.data[i] = problem.tensors[i].data;
+  const auto capture = stand_in<void(void*)>("fake_gpu_capture");
+  capture(&streams[1]);
+  EXPECT_OK(rl_attention_call_run(&run));
+  EXPECT_EQ(stand_in<void*()>("fake_gpu_last_stream")(), &streams[1]);
+  EXPECT_EQ(counts().launches, 1);
+  EXPECT_EQ(counts().loads, first.loads);
+
+  // Addresses of other remainders may need another kernel, which no capture can wait for.
+  run.data[0] = static_cast<char*>(run.data[0]) + 2;
+  EXPECT_EQ(rl_attention_call_run(&run), RL_ERROR_NOT_READY);
+  capture(nullptr);
+  EXPECT_OK(rl_attention_call_run(&run));
+  EXPECT_EQ(counts().launches, 2);
+  rl_attention_call_destroy(call);
+}
+
 // The kernels of a function of positions and operands compile, and sums of tiles are added up.
 TEST(Child, DISABLED_ScoreFunctionsRun) {
   const ContextPointer context = gpu_context();
@@ -210,6 +239,11 @@ TEST(LibraryOnAGpu, PlansACallOnceAndThenLaunchesIt) {
 TEST(LibraryOnAGpu, CanBeCapturedOnceItIsWarm) {
   RIDGELINE_NEEDS_NVRTC();
   expect_child_passes("StreamsMayBeCaptured");
+}
+
+TEST(LibraryOnAGpu, LaunchesPreparedCalls) {
+  RIDGELINE_NEEDS_NVRTC();
+  expect_child_passes("PreparedCallsAreLaunched");
 }
 
 TEST(LibraryOnAGpu, CompilesScoreFunctions) {

@@ -125,11 +125,43 @@ def test_calls_of_many_layouts_are_forgotten_one_day():
 
     kept = _calls.Kept()
     for i in range(_calls.MOST_KEPT + 5):
-        call, free = kept.take(i)
-        assert call is None
-        free.append(object())
-    assert len(kept._free) <= _calls.MOST_KEPT
-    assert kept.take(i)[0] is not None
+        assert kept.get(i) is None
+        kept.add(i, object())
+    assert len(kept) <= _calls.MOST_KEPT
+    assert kept.get(i) is not None
+
+
+def test_a_call_is_prepared_once_for_each_layout_and_addresses_may_be_anywhere():
+    from ridgeline.torch import _kernels
+
+    q, k, v = inputs(1, 2, 9, 8, grad=False)
+    expected = ridgeline.attention(q, k, v)
+    known = len(_kernels._plans)
+    memory = torch.zeros(q.numel() + 8)
+    for shift in range(6):  # kernels load vectors of 16 bytes where addresses allow it
+        moved = memory[shift : shift + q.numel()].view_as(q).copy_(q)
+        assert torch.equal(ridgeline.attention(moved, k, v), expected)
+    assert len(_kernels._plans) == known
+
+
+def test_saved_tensors_may_come_back_elsewhere_and_otherwise():
+    q, k, v = (x.transpose(1, 2).detach().requires_grad_() for x in inputs(2, 9, 3, 8))
+
+    def gradients():
+        return torch.autograd.grad(ridgeline.attention(q, k, v, causal=True).square().sum(), (q, k, v))
+
+    expected = gradients()
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: x.contiguous(), lambda x: x.clone()):
+        got = gradients()
+    assert all(errors(a, b) < 1e-6 for a, b in zip(got, expected))
+
+
+def test_a_negated_gradient_is_read_negated():
+    q, k, v = inputs(1, 1, 4, 8)
+    d_out = torch.randn(1, 1, 4, 8)
+    expected = torch.autograd.grad(ridgeline.attention(q, k, v), (q, k, v), -d_out)
+    got = torch.autograd.grad(ridgeline.attention(q, k, v), (q, k, v), torch._neg_view(d_out))
+    assert all(torch.equal(a, b) for a, b in zip(got, expected))
 
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")

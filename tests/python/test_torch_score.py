@@ -15,9 +15,9 @@ WINDOW, SINKS = 8, 3
 
 class Six:
     """The functions that a library of this kind is asked for first: each as a score function and as a plain formula on a
-    matrix of scores, with the tables that have gradients."""
+    matrix of scores, with the tables that have gradients; and masks, as libraries have them that take conditions."""
 
-    def __init__(self, device, dtype, length=LENGTH, heads=HEADS, batch=BATCH):
+    def __init__(self, device, dtype, length=LENGTH, heads=HEADS, batch=BATCH, window=WINDOW, sinks=SINKS):
         torch.manual_seed(0)
 
         def table(*shape):
@@ -28,7 +28,7 @@ class Six:
         document = torch.sort(torch.randint(0, 3, (batch, length)))[0].to(device)
         at = torch.arange(length, device=device)[:, None]
         to = torch.arange(length, device=device)[None, :]
-        recent = (at >= to) & ((at - to < WINDOW) | (to < SINKS))
+        recent = (at >= to) & ((at - to < window) | (to < sinks))
         same = document[:, None, :, None] == document[:, None, None, :]
         hidden = -math.inf
         self.cases = {
@@ -39,11 +39,15 @@ class Six:
             "soft cap": (lambda s, b, h, i, j: 20 * torch.tanh(s / 20), lambda s: 20 * torch.tanh(s / 20), []),
             "document mask": (lambda s, b, h, i, j: torch.where(document[b, i] == document[b, j], s, hidden),
                               lambda s: s.masked_fill(~same, hidden), []),
-            "window with sinks": (lambda s, b, h, i, j: where((i >= j) & ((i - j < WINDOW) | (j < SINKS)), s, hidden),
+            "window with sinks": (lambda s, b, h, i, j: where((i >= j) & ((i - j < window) | (j < sinks)), s, hidden),
                                   lambda s: s.masked_fill(~recent, hidden), []),
             "product of tables": (lambda s, b, h, i, j: s + rows[h, i] * columns[h, j],
                                   lambda s, rows, columns: s + rows[:, :, None] * columns[:, None, :], [rows, columns]),
         }  # fmt: skip
+        self.masks = {
+            "document mask": lambda b, h, i, j: document[b, i] == document[b, j],
+            "window with sinks": lambda b, h, i, j: (i >= j) & ((i - j < window) | (j < sinks)),
+        }
 
 
 NAMES = list(Six("cpu", torch.float32).cases)
@@ -110,6 +114,31 @@ def test_tables_are_read_along_diagonals_from_either_side_and_from_the_end():
     close(lambda s, b, h, i, j: s + table[h, i + j], lambda s: s + table[:, AT + TO])
     with pytest.raises(ridgeline.InvalidArgument, match="an axis of"):
         close(lambda s, b, h, i, j: s + table[h, i - j + 2 * n], lambda s: s)
+
+
+def test_tables_along_diagonals_have_gradients_whatever_stands_before_and_make_no_matrix():
+    torch.manual_seed(0)
+    n = LENGTH
+    batches, heads = torch.arange(BATCH)[:, None, None, None], torch.arange(HEADS)[:, None, None]
+    for table, score, formula in [
+        (torch.randn(HEADS, 3 * n), lambda s, b, h, i, j: s + table[h, j - i + n + 3], lambda s, t: s + t[heads, TO - AT + n + 3]),
+        (torch.randn(HEADS + 2, 2 * n)[1:], lambda s, b, h, i, j: s + table[h, i - j + n], lambda s, t: s + t[heads, AT - TO + n]),
+        (torch.randn(5, HEADS, 2 * n), lambda s, b, h, i, j: s + table[2, h, i - j + n], lambda s, t: s + t[2, heads, AT - TO + n]),
+        (torch.randn(HEADS, BATCH, 2 * n), lambda s, b, h, i, j: s + table[h, b, i - j + n],
+         lambda s, t: s + t[heads, batches, AT - TO + n]),
+        (torch.randn(2 * n, HEADS).t(), lambda s, b, h, i, j: s * table[h, i - j + n], lambda s, t: s * t[heads, AT - TO + n]),
+        (torch.randn(2 * n), lambda s, b, h, i, j: s + table[i - j + n], lambda s, t: s + t[AT - TO + n]),
+    ]:  # fmt: skip
+        table.requires_grad_()
+        q, k, v = small()
+        out = ridgeline.attention(q, k, v, score=score)
+        expected, _ = plain(q, k, v, score=lambda s: formula(s, table))
+        assert torch.allclose(out, expected, atol=1e-5)
+        d_out = torch.randn_like(out)
+        (got,), (right,) = (torch.autograd.grad(x, table, d_out) for x in (out, expected))
+        assert torch.allclose(got, right, atol=1e-4), score.__code__.co_names
+    ints = torch.randint(0, 5, (HEADS, 2 * n))
+    close(lambda s, b, h, i, j: s + ints[h, i - j + n], lambda s: s + ints[heads, AT - TO + n])
 
 
 def test_operators_mean_what_they_mean_on_tensors():

@@ -10,42 +10,46 @@ _HAS_OPS = hasattr(torch.library, "register_autograd")  # PyTorch 2.4
 
 
 class _Attention(torch.autograd.Function):
-    """Gives the output, and keeps the log-sum-exp. Options are (scale, causal, window, deterministic)."""
+    """Gives the output, and keeps the log-sum-exp."""
 
     @staticmethod
-    def forward(ctx, q, k, v, options):
-        out, lse = _kernels.forward(q, k, v, options[0], options[1], options[2])
+    def forward(ctx, q, k, v, plan):
+        out, lse = plan.run(q, k, v)
         ctx.save_for_backward(q, k, v, out, lse)
-        ctx.options = options
+        ctx.plan = plan
         return out
 
     @staticmethod
     def backward(ctx, d_out):
         if torch.is_grad_enabled():
             return _backward_once(ctx, d_out)
-        d_q, d_k, d_v = _kernels.backward(d_out, *ctx.saved_tensors, *ctx.options)
-        return d_q, d_k, d_v, None
+        return *_kernels.gradients(ctx.plan, d_out, *ctx.saved_tensors), None
 
 
 @torch.autograd.function.once_differentiable  # a few microseconds: only where a graph of the backward is asked for
 def _backward_once(ctx, d_out):
-    return (*_kernels.backward(d_out, *ctx.saved_tensors, *ctx.options), None)
+    return *_kernels.gradients(ctx.plan, d_out, *ctx.saved_tensors), None
 
 
 class _AttentionAndRows(torch.autograd.Function):
     """The same, and gives the log-sum-exp as well."""
 
     @staticmethod
-    def forward(ctx, q, k, v, options):
-        out, lse = _kernels.forward(q, k, v, options[0], options[1], options[2])
+    def forward(ctx, q, k, v, plan):
+        out, lse = plan.run(q, k, v)
         ctx.save_for_backward(q, k, v, out, lse)
-        ctx.options = options
+        ctx.plan = plan
         ctx.mark_non_differentiable(lse)
+        ctx.set_materialize_grads(False)  # none is wanted for the rows
         return out, lse
 
     @staticmethod
     def backward(ctx, d_out, _):
-        return _Attention.backward(ctx, d_out)
+        return (None,) * 4 if d_out is None else _Attention.backward(ctx, d_out)
+
+
+# Function.apply of PyTorch before 2.15 looks for transforms of torch.func in Python; is_watched() has done so.
+_apply = super(torch.autograd.Function, _Attention).apply
 
 
 class FlashAttention(torch.autograd.Function):
@@ -54,8 +58,8 @@ class FlashAttention(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, q, k, v, is_causal=False):
-        check_shapes(q.shape, k.shape, v.shape, False)
-        return _Attention.forward(ctx, q, k, v, (0.0, read_causal(is_causal), 0, False))
+        plan = _kernels.plan(q, k, v, 0.0, read_causal(is_causal), 0, False, False)
+        return _Attention.forward(ctx, q, k, v, plan)
 
     @staticmethod
     def backward(ctx, d_out):
@@ -105,66 +109,100 @@ def _define_ops():
 _library = _define_ops() if _HAS_OPS else None
 
 
-if _HAS_OPS:
+_compiling = torch.compiler.is_compiling if _HAS_OPS else lambda: False
+_modes = torch._C._len_torch_dispatch_stack if _HAS_OPS else lambda: 0
+_transforms = torch._C._are_functorch_transforms_active if _HAS_OPS else lambda: False
+_grad_enabled = torch.is_grad_enabled
+_PLAIN = {torch.Tensor, torch.nn.Parameter}
 
-    def _needs_op(*tensors):
-        """Whether something looks at the call that only ops can show: a compiler, a mode, a kind of tensor."""
-        if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():
-            return True
-        if torch._C._are_functorch_transforms_active():
-            raise Unsupported("transforms of torch.func (grad, vmap, ...) are not served: use torch.autograd")
-        return any(type(x) is not torch.Tensor and type(x) is not torch.nn.Parameter for x in tensors)
 
-    def _autocast_dtype(x):
-        kind = x.device.type
-        if kind != "cpu" and kind != "cuda":
-            return None
+def any_autocast():
+    return torch.is_autocast_enabled() or torch.is_autocast_cpu_enabled()
+
+
+any_autocast = getattr(torch._C, "_is_any_autocast_enabled", any_autocast)
+
+
+def _autocast_dtype(x):
+    kind = x.device.type
+    if kind not in ("cpu", "cuda"):
+        return None
+    if _HAS_OPS:
         return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
-
-else:
-
-    def _needs_op(*tensors):
-        return False
-
-    def _autocast_dtype(x):
-        if x.is_cuda:
-            return torch.get_autocast_gpu_dtype() if torch.is_autocast_enabled() else None
+    if kind == "cpu":
         return torch.get_autocast_cpu_dtype() if torch.is_autocast_cpu_enabled() else None
+    return torch.get_autocast_gpu_dtype() if torch.is_autocast_enabled() else None
 
 
 def attention(q, k, v, *, causal=False, window=None, scale=None, enable_gqa=False, return_lse=False, deterministic=False,
               score=None):  # fmt: skip
     """ridgeline.attention on PyTorch tensors."""
-    options = (
-        0.0 if scale is None else read_scale(scale),
-        read_causal(causal),
-        0 if window is None else read_window(window),
-        bool(deterministic),
-    )
+    return attend(q, k, v, causal, window, scale, enable_gqa, return_lse, deterministic, score)
+
+
+def _score():
+    from . import _score  # tracing is imported where a function is traced
+
+    return _score
+
+
+def attend(q, k, v, causal, window, scale, enable_gqa, return_lse, deterministic, score):
+    """attention() with its arguments in order."""
+    scale = 0.0 if scale is None else read_scale(scale)
+    causal = 0 if causal is False else read_causal(causal)
+    window = 0 if window is None else read_window(window)
+    deterministic = True if deterministic else False
+    if is_watched(q, k, v):
+        return _by_op(q, k, v, scale, causal, window, deterministic, enable_gqa, return_lse, score)
+    if any_autocast():
+        q, k, v = cast(q, k, v)
+    if score is not None:
+        out, lse = _score().scored(score, q, k, v, scale, causal, window, deterministic, enable_gqa)
+        return (out, lse) if return_lse else out
+    return run(_plan(q, k, v, scale, causal, window, deterministic, enable_gqa), q, k, v, return_lse)
+
+
+def _plan(q, k, v, scale, causal, window, deterministic, enable_gqa):
+    try:
+        return _kernels.plan(q, k, v, scale, causal, window, deterministic, True if enable_gqa else False)
+    except (RuntimeError, NotImplementedError):
+        _kernels.check_tensors((("q", q), ("k", k), ("v", v)))  # says it better than PyTorch
+        raise
+
+
+def is_watched(q, k, v):
+    """Whether there is more to a call than memory: a compiler, a mode, a transform, tensors of another kind or negated."""
+    return (_compiling() or _modes() or _transforms() or type(q) not in _PLAIN or type(k) not in _PLAIN or
+            type(v) not in _PLAIN or q.is_neg() or k.is_neg() or v.is_neg())  # fmt: skip
+
+
+def run(plan, q, k, v, return_lse=False):
+    """A plan on tensors that fit it, with a gradient where one is wanted."""
+    if _grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
+        return _AttentionAndRows.apply(q, k, v, plan) if return_lse else _apply(q, k, v, plan)
+    out, lse = plan.run(q, k, v)
+    return (out, lse) if return_lse else out
+
+
+def cast(*tensors):
+    """As scaled_dot_product_attention has it under autocast."""
+    dtype = _autocast_dtype(tensors[0])
+    return tensors if dtype is None else [x.to(dtype) if x.is_floating_point() else x for x in tensors]
+
+
+def _by_op(q, k, v, scale, causal, window, deterministic, enable_gqa, return_lse, score):
+    """A call that is watched: PyTorch's dispatcher shows an op to whoever looks."""
     if not (isinstance(q, torch.Tensor) and isinstance(k, torch.Tensor) and isinstance(v, torch.Tensor)):
         _kernels.check_tensors((("q", q), ("k", k), ("v", v)))
-    if q.dim() == 4 and not enable_gqa or q.dim() != k.dim():
-        check_shapes(q.shape, k.shape, v.shape, enable_gqa)
-    autocast = _autocast_dtype(q)
-    if autocast is not None:  # as scaled_dot_product_attention has it
-        q, k, v = (x.to(autocast) if x.is_floating_point() else x for x in (q, k, v))
+    if not _compiling() and _transforms():
+        raise Unsupported("transforms of torch.func (grad, vmap, ...) are not served: use torch.autograd")
+    q, k, v = cast(q, k, v)
     if score is not None:
-        from ._score import scored
-
-        out, lse = scored(score, q, k, v, *options)
-    elif _needs_op(q, k, v):
-        out, lse = torch.ops.ridgeline.attention(q, k, v, *options)
-    else:
-        try:
-            if q.is_neg() or k.is_neg() or v.is_neg():
-                q, k, v = q.resolve_neg(), k.resolve_neg(), v.resolve_neg()
-            if not (torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)):
-                out, lse = _kernels.forward(q, k, v, options[0], options[1], options[2])
-            elif return_lse:
-                out, lse = _AttentionAndRows.apply(q, k, v, options)
-            else:
-                return _Attention.apply(q, k, v, options)
-        except (RuntimeError, NotImplementedError):
-            _kernels.check_tensors((("q", q), ("k", k), ("v", v)))  # says it better than PyTorch
-            raise
+        out, lse = _score().scored_outside(score, q, k, v, scale, causal, window, deterministic, enable_gqa)
+        return (out, lse) if return_lse else out
+    if not _HAS_OPS:
+        q, k, v = q.resolve_neg(), k.resolve_neg(), v.resolve_neg()
+        return run(_plan(q, k, v, scale, causal, window, deterministic, enable_gqa), q, k, v, return_lse)
+    check_shapes(q.shape, k.shape, v.shape, enable_gqa)
+    out, lse = torch.ops.ridgeline.attention(q, k, v, scale, causal, window, deterministic)
     return (out, lse) if return_lse else out

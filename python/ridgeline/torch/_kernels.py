@@ -3,11 +3,10 @@
 import torch
 
 from .. import _library
-from .._calls import Call, Kept, Options, strided
+from .._calls import Call, Kept, Options, start, strided
 from .._options import check_shapes
 from ..errors import InvalidArgument, NotReady, Unsupported, WrongType
 
-_kept = Kept()
 _DTYPES = {
     torch.float32: _library.FP32,
     torch.float16: _library.FP16,
@@ -15,8 +14,15 @@ _DTYPES = {
     torch.int32: _library.INT32,
     torch.bool: _library.BOOL,
 }
-_ALIGNED = 256  # a workspace's address; PyTorch's memory on a GPU is aligned to 512
+
+# What PyTorch's own compiled code uses to take memory: without a dispatcher, on the current device.
+_guards = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
+_empty_on_gpu = getattr(_guards, "_empty_strided_cuda", None)
+_empty_on_cpu = getattr(_guards, "_empty_strided_cpu", None)
+_current_device = getattr(torch._C, "_cuda_getDevice", None)
 _current_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+_threads = torch.get_num_threads
+_plans, _gradients = Kept(), Kept()
 
 
 def check_tensors(named):
@@ -53,80 +59,150 @@ def _layouts(operands):
     return tuple((tuple(x.shape), x.stride(), _DTYPES[x.dtype]) for x in operands)
 
 
-def _device_of(device):
-    return (_library.CUDA, device.index) if device.type == "cuda" else (_library.CPU, 0)
-
-
-def _context(device, threads):
-    if device.type == "cuda" and (_library.CUDA, device.index, 0) not in _library._contexts:
-        if torch.cuda.is_current_stream_capturing():
-            raise NotReady("the first call on a GPU cannot be captured into a CUDA graph: call once before the capture")
-    return _library.context_for(*_device_of(device), threads)
-
-
-def _start(call, free, addresses, device):
+def _prepared(tensors, options, backward=False, operands=(), d_operands=()):
+    """A Call on tensors in the order of the C interface, of which the fifth is the log-sum-exp."""
+    device = tensors[0].device
+    layouts = [_layout(x, 3 if i == 4 else 4) for i, x in enumerate(tensors)] + list(_layouts(operands))
+    layouts += [None if x is None else _layouts([x])[0] for x in d_operands]
+    addresses = [x.data_ptr() for x in (*tensors, *operands, *d_operands) if x is not None]
     if device.type == "cpu":
-        call.run(addresses)
-    elif call.workspace_bytes:
-        workspace = torch.empty(call.workspace_bytes, dtype=torch.uint8, device=device)
-        call.run(addresses, _current_stream(device.index), workspace.data_ptr())
-    else:
-        call.run(addresses, _current_stream(device.index))
-    free.append(call)
+        context = _library.context_for(_library.CPU, 0, _threads())
+        return Call((_library.CPU, 0), context, layouts, options, addresses, backward, len(operands))
+    if (_library.CUDA, device.index, 0) not in _library._contexts and torch.cuda.is_current_stream_capturing():
+        raise NotReady("the first call on a GPU cannot be captured into a CUDA graph: call once before the capture")
+    return Call((_library.CUDA, device.index), _library.context_for(_library.CUDA, device.index), layouts, options, addresses,
+                backward, len(operands), _current_stream(device.index))  # fmt: skip
 
 
-def forward(q, k, v, scale, causal, window, program=None, operands=()):
-    """The output, which lies as q does, and the log-sum-exp."""
-    device = q.device
-    threads = torch.get_num_threads() if device.type == "cpu" else 0
-    key = (q.shape, q.stride(), k.shape, k.stride(), v.shape, v.stride(), q.dtype, k.dtype, v.dtype, device, k.device,
-           v.device, scale, causal, window, threads, program, _layouts(operands) if operands else None)  # fmt: skip
-    call, free = _kept.take(key)
-    if call is None:
+def _means(device):
+    """What a call needs of its device: a function of (shape, strides, dtype) that takes memory, one of the device's number
+    that gives the current stream, and the number."""
+
+    def empty(shape, strides, dtype):
+        return torch.empty_strided(shape, strides, dtype=dtype, device=device)
+
+    if device.type == "cpu":
+        return _empty_on_cpu or empty, lambda _: 0, 0
+    number = device.index
+    if _empty_on_gpu is None:
+        return empty, _current_stream, number
+    if torch.cuda.device_count() == 1:
+        return _empty_on_gpu, _current_stream, number
+    return lambda *layout: (_empty_on_gpu if _current_device() == number else empty)(*layout), _current_stream, number
+
+
+class Plan:
+    """Attention on tensors of one layout with one set of options: run(q, k, v, operands) gives the output, which lies as q
+    does, and the log-sum-exp."""
+
+    __slots__ = ("call", "empty", "options", "run")
+
+    def __init__(self, q, k, v, options, operands=()):
+        out, lse = torch.empty_like(q), torch.empty(q.shape[:-1], dtype=torch.float32, device=q.device)
+        call = _prepared((q, k, v, out, lse), options, operands=operands)
+        empty, stream, number = _means(q.device)
+        shape, strides, dtype = tuple(q.shape), out.stride(), q.dtype
+        rows, row_strides, single = tuple(lse.shape), lse.stride(), torch.float32
+        pack, size, handle = call.pack, call.size, call.handle
+        needed = call.workspace_bytes if q.is_cuda else 0  # on the CPU it is the context's own
+
+        def run(q, k, v, operands=()):
+            out, lse = empty(shape, strides, dtype), empty(rows, row_strides, single)
+            workspace = empty((needed,), (1,), torch.uint8) if needed else None
+            others = [x.data_ptr() for x in operands] if operands else ()
+            status = start(pack(size, handle, stream(number), workspace.data_ptr() if needed else 0, needed, q.data_ptr(),
+                                k.data_ptr(), v.data_ptr(), out.data_ptr(), lse.data_ptr(), *others))  # fmt: skip
+            if status:
+                _library.fail(status)
+            return out, lse
+
+        self.call, self.empty, self.options, self.run = call, empty, options, run
+
+
+def plan(q, k, v, scale, causal, window, deterministic, shares_heads=True, refuse=None):
+    """The plan of a call without a score function; or what `refuse` says of a new one."""
+    key = (type(q), q.shape, q.stride(), q.dtype, q.device, type(k), k.shape, k.stride(), k.dtype, k.device, type(v), v.shape,
+           v.stride(), v.dtype, v.device, scale, causal, window, deterministic, shares_heads,
+           0 if q.is_cuda else _threads())  # fmt: skip
+    found = _plans.get(key)
+    if found is None:
+        reason = refuse(q, k, v) if refuse else None
+        if reason is not None:
+            return reason
         check_tensors((("q", q), ("k", k), ("v", v)))
-        check_shapes(q.shape, k.shape, v.shape, True)
-    out = torch.empty_like(q)
-    lse = torch.empty(q.shape[:-1], dtype=torch.float32, device=device)
-    if call is None:
-        layouts = [_layout(q), _layout(k), _layout(v), _layout(out), _layout(lse, 3), *_layouts(operands)]
-        call = Call(_device_of(device), _context(device, threads), layouts, Options(scale, causal, window, False, program),
-                    operands=len(operands))  # fmt: skip
-    addresses = [q.data_ptr(), k.data_ptr(), v.data_ptr(), out.data_ptr(), lse.data_ptr()]
-    for x in operands:
-        addresses.append(x.data_ptr())
-    _start(call, free, addresses, device)
-    return out, lse
+        check_shapes(q.shape, k.shape, v.shape, shares_heads)
+        found = _plans.add(key, Plan(q, k, v, Options(scale, causal, window, deterministic)))
+    return found
 
 
-def backward(d_out, q, k, v, out, lse, scale, causal, window, deterministic, program=None, operands=(), wanted=()):
-    """The gradients of q, k and v, and of the operands that are wanted."""
-    device = q.device
-    if 0 in d_out.stride():  # the gradient of a sum is one element that is expanded
-        d_out = d_out.contiguous()
-    threads = torch.get_num_threads() if device.type == "cpu" else 0
-    key = (q.shape, q.stride(), k.shape, k.stride(), v.stride(), out.stride(), lse.stride(), d_out.shape, d_out.stride(),
-           q.dtype, d_out.dtype, device, d_out.device, scale, causal, window, deterministic, threads, program, wanted,
-           _layouts(operands) if operands else None)  # fmt: skip
-    call, free = _kept.take(key)
-    if call is None:
-        check_tensors((("q", q), ("k", k), ("v", v), ("out", out), ("the gradient of out", d_out)))
-    d_q, d_k, d_v = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
-    d_operands = ()
+def forward(q, k, v, scale, causal, window):
+    """The output, which lies as q does, and the log-sum-exp."""
+    return plan(q, k, v, scale, causal, window, False).run(q, k, v)
+
+
+def scored_plan(q, k, v, options, operands):
+    """The plan of a call with the score function options.program, which reads these operands."""
+    key = (q.shape, q.stride(), k.shape, k.stride(), v.shape, v.stride(), q.dtype, q.device, options.scale, options.causal,
+           options.window, options.deterministic, options.program, _layouts(operands),
+           0 if q.is_cuda else _threads())  # fmt: skip
+    found = _plans.get(key)
+    return _plans.add(key, Plan(q, k, v, options, operands)) if found is None else found
+
+
+class Gradient:
+    """The gradients of a plan for tensors of one layout: run(q, k, v, out, lse, d_out, operands) gives those of q, k and v,
+    which lie as these do, and those of the operands that are wanted, else None."""
+
+    __slots__ = ("call", "run")
+
+    def __init__(self, q, k, v, out, lse, d_out, options, operands=(), wanted=()):
+        results = [torch.empty_like(x) for x in (q, k, v)]
+        sums = [torch.empty(x.shape, dtype=x.dtype, device=q.device) if want else None for x, want in zip(operands, wanted)]
+        call = _prepared((q, k, v, out, lse, d_out, *results), options, True, operands, sums)
+        empty, stream, number = _means(q.device)
+        shape, keys, dtype = tuple(q.shape), tuple(k.shape), q.dtype
+        q_strides, k_strides, v_strides = (x.stride() for x in results)
+        sum_layouts = [None if x is None else (tuple(x.shape), x.stride(), x.dtype) for x in sums]
+        pack, size, handle = call.pack, call.size, call.handle
+        needed = call.workspace_bytes if q.is_cuda else 0
+
+        def run(q, k, v, out, lse, d_out, operands=()):
+            d_q, d_k, d_v = empty(shape, q_strides, dtype), empty(keys, k_strides, dtype), empty(keys, v_strides, dtype)
+            workspace = empty((needed,), (1,), torch.uint8) if needed else None
+            sums = others = ()
+            if operands:
+                sums = [None if layout is None else empty(*layout) for layout in sum_layouts]
+                others = [x.data_ptr() for x in (*operands, *sums) if x is not None]
+            status = start(pack(size, handle, stream(number), workspace.data_ptr() if needed else 0, needed, q.data_ptr(),
+                                k.data_ptr(), v.data_ptr(), out.data_ptr(), lse.data_ptr(), d_out.data_ptr(),
+                                d_q.data_ptr(), d_k.data_ptr(), d_v.data_ptr(), *others))  # fmt: skip
+            if status:
+                _library.fail(status)
+            return d_q, d_k, d_v, *sums
+
+        self.call, self.run = call, run
+
+
+def gradients(plan, d_out, q, k, v, out, lse, operands=(), wanted=()):
+    """Of tensors that a plan ran on. They may lie otherwise than they did, where hooks saved them elsewhere meanwhile."""
+    if d_out.is_neg():
+        d_out = d_out.resolve_neg()
+    key = (plan, d_out.stride(), q.stride(), k.stride(), v.stride(), out.stride(), lse.stride(), wanted)
     if operands:
-        d_operands = [torch.empty(x.shape, dtype=x.dtype, device=device) if want else None
-                      for x, want in zip(operands, wanted)]  # fmt: skip
-    if call is None:
-        tensors = (q, k, v, out, lse, d_out, d_q, d_k, d_v)
-        layouts = [_layout(x, 3 if x is lse else 4) for x in tensors] + list(_layouts(operands))
-        layouts += [None if x is None else _layouts([x])[0] for x in d_operands]
-        call = Call(_device_of(device), _context(device, threads), layouts,
-                    Options(scale, causal, window, deterministic, program), True, len(operands))  # fmt: skip
-    addresses = [q.data_ptr(), k.data_ptr(), v.data_ptr(), out.data_ptr(), lse.data_ptr(), d_out.data_ptr(),
-                 d_q.data_ptr(), d_k.data_ptr(), d_v.data_ptr()]  # fmt: skip
-    for x in operands:
-        addresses.append(x.data_ptr())
-    for x in d_operands:
-        if x is not None:
-            addresses.append(x.data_ptr())
-    _start(call, free, addresses, device)
-    return (d_q, d_k, d_v, *d_operands)
+        key += _layouts(operands)
+    found = _gradients.get(key)
+    if found is None:
+        if 0 in d_out.stride() and not d_out.is_contiguous():  # the gradient of a sum is one element that is expanded
+            return gradients(plan, d_out.contiguous(), q, k, v, out, lse, operands, wanted)
+        check_tensors((("q", q), ("k", k), ("v", v), ("out", out), ("the gradient of out", d_out)))
+        found = _gradients.add(key, Gradient(q, k, v, out, lse, d_out, plan.options, operands, wanted))
+    return found.run(q, k, v, out, lse, d_out, operands)
+
+
+def backward(d_out, q, k, v, out, lse, scale, causal, window, deterministic):
+    """The gradients of q, k and v, by themselves."""
+    if d_out.shape != q.shape or d_out.dtype != q.dtype or d_out.device != q.device or out.shape != q.shape:
+        check_tensors((("q", q), ("the gradient of out", d_out), ("out", out)))
+        raise InvalidArgument(f"q, out and its gradient have shapes {tuple(q.shape)}, {tuple(out.shape)} and "
+                              f"{tuple(d_out.shape)}: give them the same")  # fmt: skip
+    return gradients(plan(q, k, v, scale, causal, window, deterministic), d_out, q, k, v, out, lse)

@@ -4,8 +4,8 @@ import types
 
 import torch
 
-from .._calls import Options
-from .._operands import lay
+from .._calls import Kept, Options
+from .._operands import Diagonals, lay
 from .._options import check_shapes
 from .._trace import sizes_of, trace
 from ..score import Expression, _foreign
@@ -25,7 +25,8 @@ class _Tracing(torch.overrides.TorchFunctionMode):
             index = args[1] if isinstance(args[1], tuple) else (args[1],)
             if any(isinstance(x, Expression) for x in index):
                 return _foreign("getitem", args, None)
-        if name != "__get__":  # shapes and dtypes
+        # Shapes and dtypes are in the key of a trace, and what meets an expression becomes one.
+        if name != "__get__" and not any(isinstance(x, Expression) for x in args):
             self.looked = True
         return function(*args, **(kwargs or {}))
 
@@ -94,36 +95,74 @@ def _trace(score, causal, window):
 
 
 class _ScoredAttention(torch.autograd.Function):
+    """`laid` are the operands as the kernels read them; tensors are theirs, in the same order."""
+
     @staticmethod
-    def forward(ctx, options, q, k, v, *operands):
-        out, lse = _kernels.forward(q, k, v, options.scale, options.causal, options.window, options.program, operands)
-        ctx.save_for_backward(q, k, v, out, lse, *operands)
-        ctx.options = options
+    def forward(ctx, plan, laid, q, k, v, *tensors):
+        out, lse = plan.run(q, k, v, laid)
+        ctx.save_for_backward(q, k, v, out, lse, *tensors)
+        ctx.plan = plan
+        ctx.diagonals = [(x.index, x.sizes) if type(x) is Diagonals else None for x in laid]
         ctx.mark_non_differentiable(lse)
+        ctx.set_materialize_grads(False)  # none is wanted for the rows
         return out, lse
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx, d_out, _):
-        q, k, v, out, lse, *operands = ctx.saved_tensors
-        options = ctx.options
-        wanted = tuple(bool(x) for x in ctx.needs_input_grad[4:])
-        gradients = _kernels.backward(d_out, q, k, v, out, lse, options.scale, options.causal, options.window,
-                                      options.deterministic, options.program, operands, wanted)  # fmt: skip
-        return (None, *gradients)
+        if d_out is None:
+            return (None,) * len(ctx.needs_input_grad)
+        return (_gradients_once if torch.is_grad_enabled() else _gradients)(ctx, d_out)
 
 
-def scored(score, q, k, v, scale, causal, window, deterministic):
-    _kernels.check_tensors((("q", q), ("k", k), ("v", v)))
-    check_shapes(q.shape, k.shape, v.shape, True)
+def _gradients(ctx, d_out):
+    q, k, v, out, lse, *tensors = ctx.saved_tensors
+    laid = [x if read is None else Diagonals(x, *read) for x, read in zip(tensors, ctx.diagonals)]
+    d_q, d_k, d_v, *sums = _kernels.gradients(ctx.plan, d_out, q, k, v, out, lse, laid, ctx.needs_input_grad[5:])
+    sums = [x.gradient(d) if type(x) is Diagonals and d is not None else d for x, d in zip(laid, sums)]
+    return None, None, d_q, d_k, d_v, *sums
+
+
+_gradients_once = torch.autograd.function.once_differentiable(_gradients)
+
+
+_apply = super(torch.autograd.Function, _ScoredAttention).apply  # see _attention.py
+_known_sizes = Kept()
+
+
+def _sizes(q, k, v, enable_gqa):
+    """[batch, heads, queries, keys] of the scores of tensors that are checked."""
+    key = (q.shape, k.shape, v.shape, q.dtype, k.dtype, v.dtype, q.device, k.device, v.device, type(q), type(k), type(v),
+           True if enable_gqa else False)  # fmt: skip
+    found = _known_sizes.get(key)
+    if found is None:
+        _kernels.check_tensors((("q", q), ("k", k), ("v", v)))
+        check_shapes(q.shape, k.shape, v.shape, enable_gqa)
+        found = _known_sizes.add(key, sizes_of(q.shape, k.shape))
+    return found
+
+
+def scored(score, q, k, v, scale, causal, window, deterministic, enable_gqa):
+    """The output and the log-sum-exp of tensors that are not negated views."""
+    try:
+        sizes = _sizes(q, k, v, enable_gqa)
+    except (RuntimeError, NotImplementedError, AttributeError):
+        _kernels.check_tensors((("q", q), ("k", k), ("v", v)))  # says it better than PyTorch
+        raise
     traced, recipes = _trace(score, causal, window)
-    sizes = sizes_of(q.shape, k.shape)
-    operands = [lay(tensor, index, sizes, q) for tensor, index in recipes]
-    for i, x in enumerate(operands):
+    laid = [lay(tensor, index, sizes, q) for tensor, index in recipes]
+    for i, x in enumerate(laid):
         _kernels.check_operand(x, f"tensor {i} of the score function", q.device)
-    options = Options(scale, traced.causal, traced.window, deterministic, traced.program)
-    return _ScoredAttention.apply(options, q, k, v, *operands)
+    plan = _kernels.scored_plan(q, k, v, Options(scale, traced.causal, traced.window, deterministic, traced.program), laid)
+    if torch.is_grad_enabled():
+        tensors = [x.tensor if type(x) is Diagonals else x for x in laid]
+        if any(x.requires_grad for x in (q, k, v, *tensors)):
+            return _apply(plan, laid, q, k, v, *tensors)
+    return plan.run(q, k, v, laid)
 
 
-if hasattr(torch, "compiler") and hasattr(torch.compiler, "disable"):
-    scored = torch.compiler.disable(scored)
+def _outside(score, q, k, v, *options):
+    return scored(score, q.resolve_neg(), k.resolve_neg(), v.resolve_neg(), *options)
+
+
+# Where something looks at the call: a compiler leaves its graph for it.
+scored_outside = torch.compiler.disable(_outside) if hasattr(getattr(torch, "compiler", None), "disable") else _outside

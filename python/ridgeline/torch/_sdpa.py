@@ -6,19 +6,14 @@ import torch
 
 from .._library import FLOATS
 from ..errors import Unsupported
-from . import _kernels
-from ._attention import attention
+from . import _attention, _kernels
 
 _NAME = "RIDGELINE"
 WIDEST_HEAD = 256
 
 
-def _why_not(q, k, v, attn_mask, dropout_p):
-    """What of a call we do not serve; None: all is served."""
-    if attn_mask is not None:
-        return "attn_mask"
-    if dropout_p:
-        return "dropout"
+def _why_not(q, k, v):
+    """What of these tensors we do not serve; None: all is served."""
     if not q.dim() == k.dim() == v.dim() == 4:
         return f"{q.dim()} axes"
     if not q.dtype == k.dtype == v.dtype or _kernels._DTYPES.get(q.dtype) not in FLOATS:
@@ -36,6 +31,11 @@ def _why_not(q, k, v, attn_mask, dropout_p):
     return None
 
 
+def _why_not_alone(q, k, v):
+    """The same of a call that lets no heads share keys."""
+    return _why_not(q, k, v) or ("heads that are broadcast" if q.shape[1] != k.shape[1] else None)
+
+
 _said = set()
 
 
@@ -49,16 +49,44 @@ def _say(reason):
         )
 
 
+def _why_not_options(attn_mask, dropout_p, scale):
+    if attn_mask is not None:
+        return "attn_mask"
+    if dropout_p:
+        return "dropout"
+    return None if scale is None or scale > 0 else f"scale {scale}"
+
+
+def _plan(q, k, v, attn_mask, dropout_p, is_causal, scale, enable_gqa=True):
+    """The plan that serves a call, or a reason why none does."""
+    return _why_not_options(attn_mask, dropout_p, scale) or _kernels.plan(
+        q, k, v, 0.0 if scale is None else scale, 1 if is_causal else 0, 0, torch.are_deterministic_algorithms_enabled(),
+        True if enable_gqa else False, _why_not if enable_gqa else _why_not_alone)  # fmt: skip
+
+
+def _serve(q, k, v, attn_mask, dropout_p, is_causal, scale=None, enable_gqa=False, **others):
+    """The output, or a reason why we do not serve the call."""
+    if others:
+        return ", ".join(sorted(others))
+    if _attention.is_watched(q, k, v):
+        refuse = _why_not if enable_gqa else _why_not_alone
+        return (_why_not_options(attn_mask, dropout_p, scale) or refuse(q, k, v) or
+                _attention.attention(q, k, v, causal=is_causal, scale=scale, enable_gqa=enable_gqa))  # fmt: skip
+    if _attention.any_autocast():
+        q, k, v = _attention.cast(q, k, v)
+    plan = _plan(q, k, v, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+    return plan if type(plan) is str else _attention.run(plan, q, k, v)
+
+
 class Activation:
     """What activate() returns: remove() ends it, as does the end of a `with`."""
 
-    def __init__(self, remove):
-        self._remove = remove
+    def __init__(self, ends):
+        self._ends = ends
 
     def remove(self):
-        remove, self._remove = self._remove, None
-        if remove is not None:
-            remove()
+        while self._ends:
+            self._ends.pop()()
 
     def __enter__(self):
         return self
@@ -69,46 +97,44 @@ class Activation:
 
 def activate(replace=None):
     """Runs scaled_dot_product_attention on our kernels, on the CPU and on GPUs, until remove() is called or the `with`
-    ends. From PyTorch 2.11 on we register as a flash implementation, so that torch.compile sees PyTorch's own ops; for
-    older ones, or with replace=True, torch.nn.functional.scaled_dot_product_attention is replaced. Calls that we do not
-    serve (masks, dropout) run on PyTorch's kernels, and say so once."""
-    if replace is None:
-        replace = not _HAS_REGISTRY
-    if not replace:
-        if not _HAS_REGISTRY:
-            raise Unsupported(f"PyTorch {torch.__version__} has no registry of flash implementations: use replace=True")
+    ends. From PyTorch 2.11 on we register as a flash implementation, so that torch.compile sees PyTorch's own ops, and
+    torch.nn.functional.scaled_dot_product_attention is replaced by a function that comes to us without a detour where
+    nothing is compiled. For older ones, or with replace=True, that function does it alone; with replace=False it stays.
+    Calls that we do not serve (masks, dropout) run on PyTorch's kernels, and say so once."""
+    if not replace and not _HAS_REGISTRY and replace is not None:
+        raise Unsupported(f"PyTorch {torch.__version__} has no registry of flash implementations: use replace=True")
+    registers = _HAS_REGISTRY and not replace
+    ends = []
+    if replace is not False:
+        ends.append(_replace_function(registers))
+    if registers:
         torch.nn.attention.activate_flash_attention_impl(_NAME)
-        return Activation(_prefer_flash())
-    return _replace_function()
+        ends.append(_prefer_flash())
+    return Activation(ends)
 
 
-def _replace_function():
+def _replace_function(registered):
+    """Returns what puts the old one back. Where we are registered, calls that a compiler or a mode sees go there."""
     functional = torch.nn.functional
     original = getattr(functional, "scaled_dot_product_attention", None)
     if original is None:
         raise Unsupported(f"PyTorch {torch.__version__} has no scaled_dot_product_attention: use 2.0 or newer")
 
     def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, **options):
-        reason = _why_not(query, key, value, attn_mask, dropout_p)
-        unknown = set(options) - {"scale", "enable_gqa"}
-        if reason is None and unknown:
-            reason = ", ".join(sorted(unknown))
-        if reason is None and query.shape[1] != key.shape[1] and not options.get("enable_gqa"):
-            reason = "heads that are broadcast"
-        if reason is None and options.get("scale") is not None and not options["scale"] > 0:
-            reason = f"scale {options['scale']}"
-        if reason is not None:
-            _say(reason)
-            return original(query, key, value, attn_mask, dropout_p, is_causal, **options)
-        return attention(query, key, value, causal=is_causal, **options)
+        if not (registered and _attention.is_watched(query, key, value)):
+            made = _serve(query, key, value, attn_mask, dropout_p, is_causal, **options)
+            if type(made) is not str:
+                return made
+            _say(made)
+        return original(query, key, value, attn_mask, dropout_p, is_causal, **options)
 
     functional.scaled_dot_product_attention = scaled_dot_product_attention
 
-    def remove():
+    def restore():
         if functional.scaled_dot_product_attention is scaled_dot_product_attention:
             functional.scaled_dot_product_attention = original
 
-    return Activation(remove)
+    return restore
 
 
 _HAS_REGISTRY = hasattr(getattr(torch.nn, "attention", None), "register_flash_attention_impl") and hasattr(torch.library, "get_kernel")
@@ -138,70 +164,60 @@ class _Handle:
 def _register():
     """Puts our kernels in the place of PyTorch's flash attention; what we do not serve goes to the ones that were there."""
     library = torch.library.Library("aten", "IMPL")
-
-    def put(op, device, serve):
-        """serve(arguments by name) returns the results, or a reason why not."""
-        schema = getattr(torch.ops.aten, op).default._schema
-        names = [argument.name for argument in schema.arguments]
-        defaults = {argument.name: argument.default_value for argument in schema.arguments if argument.has_default_value()}
+    for op, device, serve in _OPS:
         original = torch.library.get_kernel(f"aten::{op}", device)
-
-        def kernel(keys, *args, **kwargs):
-            made = serve({**defaults, **dict(zip(names, args)), **kwargs})
-            if not isinstance(made, str):
-                return made
-            _say(made)
-            return original.call_boxed(keys, *args, **kwargs)
-
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # PyTorch says that a kernel is replaced, which is what was asked for
-            library.impl(op, kernel, device, with_keyset=True)
-
-    put("_scaled_dot_product_flash_attention", "CUDA", _cuda_forward)
-    put("_scaled_dot_product_flash_attention_backward", "CUDA", _backward)
-    put("_scaled_dot_product_flash_attention_for_cpu", "CPU", _cpu_forward)
-    put("_scaled_dot_product_flash_attention_for_cpu_backward", "CPU", _backward)
+            library.impl(op, _kernel(serve, original), device, with_keyset=True)
     return _Handle(library)
 
 
-def _reason(a):
-    reason = _why_not(a["query"], a["key"], a["value"], a.get("attn_mask"), a["dropout_p"])
-    if reason is None and a["scale"] is not None and not a["scale"] > 0:
-        reason = f"scale {a['scale']}"
-    return reason
+def _kernel(serve, original):
+    """serve() takes what PyTorch gives to the op, and returns the results, or a reason why not."""
+
+    def kernel(keys, *args, **kwargs):
+        made = serve(*args, **kwargs)
+        if type(made) is not str:
+            return made
+        _say(made)
+        return original.call_boxed(keys, *args, **kwargs)
+
+    return kernel
 
 
-def _forward(a):
-    return _kernels.forward(a["query"], a["key"], a["value"], a["scale"] or 0.0, int(a["is_causal"]), 0)
-
-
-def _cpu_forward(a):
-    reason = _reason(a)
-    if reason is not None:
-        return reason
-    out, lse = _forward(a)
+def _cpu_forward(q, k, v, dropout_p=0.0, is_causal=False, *, attn_mask=None, scale=None):
+    plan = _plan(q, k, v, attn_mask, dropout_p, is_causal, scale)
+    if type(plan) is str:
+        return plan
+    out, lse = plan.run(q, k, v)
     return out, lse.transpose(1, 2).contiguous().transpose(1, 2)  # as PyTorch's own lies
 
 
-def _cuda_forward(a):
-    reason = "a debug mask" if a["return_debug_mask"] else _reason(a)
-    if reason is not None:
-        return reason
-    out, lse = _forward(a)
-    q, k = a["query"], a["key"]
-    seed = torch.empty(2, dtype=torch.uint64, device=q.device)  # of a dropout that there is not
-    offset = torch.empty((), dtype=torch.uint64, device=q.device)
-    return out, lse, None, None, q.shape[2], k.shape[2], seed, offset, q.new_empty(0)
+def _cuda_forward(q, k, v, dropout_p=0.0, is_causal=False, return_debug_mask=False, *, scale=None):
+    plan = "a debug mask" if return_debug_mask else _plan(q, k, v, None, dropout_p, is_causal, scale)
+    if type(plan) is str:
+        return plan
+    out, lse = plan.run(q, k, v)
+    seed = plan.empty((2,), (1,), torch.uint64)  # these two of a dropout that there is not
+    offset, mask = plan.empty((), (), torch.uint64), plan.empty((0,), (1,), q.dtype)
+    return out, lse, None, None, q.shape[2], k.shape[2], seed, offset, mask
 
 
-def _backward(a):
-    reason = _reason(a)
-    if reason is not None:
-        return reason
-    return _kernels.backward(a["grad_out"], a["query"], a["key"], a["value"], a["out"], a["logsumexp"],
-                             a["scale"] or 0.0, int(a["is_causal"]), 0,
-                             torch.are_deterministic_algorithms_enabled())  # fmt: skip
+def _cpu_backward(d_out, q, k, v, out, lse, dropout_p, is_causal, *, attn_mask=None, scale=None):
+    plan = _plan(q, k, v, attn_mask, dropout_p, is_causal, scale)
+    return plan if type(plan) is str else _kernels.gradients(plan, d_out, q, k, v, out, lse)
 
+
+def _cuda_backward(d_out, q, k, v, out, lse, first_q, first_k, most_q, most_k, dropout_p, is_causal, seed, offset, *, scale=None):
+    return _cpu_backward(d_out, q, k, v, out, lse, dropout_p, is_causal, scale=scale)
+
+
+_OPS = (
+    ("_scaled_dot_product_flash_attention", "CUDA", _cuda_forward),
+    ("_scaled_dot_product_flash_attention_backward", "CUDA", _cuda_backward),
+    ("_scaled_dot_product_flash_attention_for_cpu", "CPU", _cpu_forward),
+    ("_scaled_dot_product_flash_attention_for_cpu_backward", "CPU", _cpu_backward),
+)
 
 if _HAS_REGISTRY:
     torch.nn.attention.register_flash_attention_impl(_NAME, register_fn=_register)

@@ -1,0 +1,157 @@
+"""Rows of figures with their bars, clocks of the host and of the GPU, and processes with a limit of time."""
+
+import contextlib
+import fcntl
+import multiprocessing
+import os
+import time
+import traceback
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass
+class Row:
+    name: str
+    value: str
+    bar: str = ""
+    verdict: str = ""  # ok, MISSED, or nothing where there is no bar
+
+
+def bar(name, value, least=None, most=None, unit=""):
+    """A figure, and whether it reaches its bar."""
+    missed = (least is not None and value < least) or (most is not None and value > most)
+    aim = f">= {least}" if least is not None else f"<= {most}" if most is not None else ""
+    return Row(name, f"{value:.2f} {unit}".strip(), aim, "MISSED" if missed else "ok" if aim else "")
+
+
+def failed(name, problem):
+    return Row(name, f"failed: {problem}".replace("\n", " ")[:110], "", "MISSED")
+
+
+def median(values):
+    return sorted(values)[len(values) // 2]
+
+
+class Bench:
+    """What all sections know: the device, and how much of each size is run. On the CPU sizes are tiny: that tries the
+    sections themselves, and its figures mean nothing."""
+
+    def __init__(self, device, folder):
+        self.device, self.real, self._folder = device, device == "cuda", folder
+
+    @contextlib.contextmanager
+    def _lock(self, name, how):
+        with open(os.path.join(self._folder, name), "w") as file:
+            fcntl.flock(file, how)
+            yield
+
+    @contextlib.contextmanager
+    def alone(self):
+        """While a section measures, those that run beside it leave the GPU alone; they may compile."""
+        with self._lock("next", fcntl.LOCK_EX), self._lock("gpu", fcntl.LOCK_EX):
+            yield
+
+    @contextlib.contextmanager
+    def beside_others(self):
+        """For checks. Whoever waits to measure comes before the next of them."""
+        with self._lock("next", fcntl.LOCK_SH):
+            pass
+        with self._lock("gpu", fcntl.LOCK_SH):
+            yield
+
+    def size(self, real, tiny):
+        return real if self.real else tiny
+
+    def wait(self):
+        if self.real:
+            torch.cuda.synchronize()
+
+    def inputs(self, *shape, dtype=torch.bfloat16, count=3, grad=False):
+        torch.manual_seed(0)
+        return [torch.randn(*shape, device=self.device).to(dtype).requires_grad_(grad) for _ in range(count)]
+
+    def host_us(self, call, calls=100, rounds=31):
+        """Microseconds until a call returns; the GPU is waited for outside of the times."""
+        calls, rounds = self.size((calls, rounds), (3, 3))
+        for _ in range(20):
+            call()
+        times = []
+        for _ in range(rounds):
+            self.wait()
+            start = time.perf_counter()
+            for _ in range(calls):
+                call()
+            times.append((time.perf_counter() - start) / calls * 1e6)
+        self.wait()
+        return median(times)
+
+    def sample_ms(self, call, calls=1):
+        """Milliseconds on the GPU's clock; several calls hide what the host takes, unless that is longer."""
+        if not self.real:
+            start = time.perf_counter()
+            call()
+            return (time.perf_counter() - start) * 1e3
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        for _ in range(calls):
+            call()
+        end.record()
+        torch.cuda.synchronize()
+        return start.elapsed_time(end) / calls
+
+    def in_turns_ms(self, first, second, rounds=15, calls=1):
+        """Medians of both, measured in turns."""
+        times = ([], [])
+        for turn in range(self.size(rounds, 2) + 2):  # two to warm up
+            for call, list_ in zip((first, second), times):
+                list_.append(self.sample_ms(call, calls if turn > 1 else 1))
+        return median(times[0][2:]), median(times[1][2:])
+
+
+def _child(pipe, function, arguments):
+    try:
+        for row in function(*arguments):
+            pipe.send(row)
+    except BaseException as problem:
+        traceback.print_exc()
+        pipe.send(failed(function.__name__, f"{type(problem).__name__}: {problem}"))
+    pipe.close()
+
+
+def in_processes(tasks, limit_s, at_once=1):
+    """Runs tasks (name, function, arguments) in forked processes, and yields (name, rows). One that takes longer than the
+    limit, counted from the beginning of all, is ended and says so in a row; rows that it gave before stand."""
+    fork = multiprocessing.get_context("fork")  # of a process that has imported PyTorch, and has not touched the GPU
+    end = time.monotonic() + limit_s
+    waiting, running = list(tasks), []
+    while waiting or running:
+        while waiting and len(running) < at_once and time.monotonic() < end:
+            name, function, arguments = waiting.pop(0)
+            ours, theirs = fork.Pipe(duplex=False)
+            process = fork.Process(target=_child, args=(theirs, function, arguments))
+            process.start()
+            theirs.close()
+            running.append((name, process, ours, []))
+        late = time.monotonic() >= end
+        for each in list(running):
+            name, process, pipe, rows = each
+            try:
+                while pipe.poll(0.02):
+                    rows.append(pipe.recv())
+                if not late:
+                    continue
+                process.kill()
+                rows.append(failed(name, f"not done after {limit_s:.0f} s"))
+            except EOFError:
+                if not rows:
+                    process.join()
+                    rows.append(failed(name, f"ended with {process.exitcode} and no figure"))
+            process.join()
+            running.remove(each)
+            yield name, rows
+        if late:
+            for name, _, _ in waiting:
+                yield name, [failed(name, f"not begun after {limit_s:.0f} s")]
+            waiting = []
