@@ -12,7 +12,7 @@
 
 namespace ridgeline {
 
-// One collective of a run. Times are of the host's monotonic clock; 0 where the backend has none.
+// One collective of a run. Times are of the host's monotonic clock.
 struct CollectiveRun {
   std::string name;  // of the node
   CollectiveKind kind = CollectiveKind::all_reduce;
@@ -50,19 +50,20 @@ class Collectives {
   // After an error: waits for all, whatever becomes of them.
   void drop_all() noexcept;
 
-  const std::vector<CollectiveRun>& runs() const { return runs_; }
+  // Of the last run, or of the latest replay of a recording; waits for what is not done.
+  std::vector<CollectiveRun> runs() const;
 
  private:
-  struct Pending {
-    EventRef event;
-    size_t run;  // in runs_
+  struct Started {
+    CollectiveRun run;
+    EventRef done;
+    EventRef awaited = {};  // the device's work reaches the place that waits; null: the host waits
   };
-  void finish(Pending& pending);
 
   Device& device_;
   Communicator* communicator_;
-  std::map<uint32_t, Pending> pending_;
-  std::vector<CollectiveRun> runs_;
+  std::map<uint32_t, size_t> pending_;  // in started_, by the caller's number
+  std::vector<Started> started_;
 };
 
 }  // namespace ridgeline

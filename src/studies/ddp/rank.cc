@@ -9,7 +9,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/random.h"
-#include "runtime/cpu_device.h"
+#include "dist/device_communicator.h"
+#include "dist/store.h"
+#include "runtime/rank_device.h"
+#include "studies/attention/workload.h"
 #include "studies/model/inputs.h"
 #include "studies/ranks/tasks.h"
 #include "studies/row.h"
@@ -24,8 +27,55 @@ uint64_t mixed(uint64_t x) {
   return NormalRandom(x, "").next_bits();
 }
 
+uint64_t hash_of(const std::string& text) {
+  return NormalRandom(0, text).next_bits();
+}
+
+double as_double(uint64_t bits) {
+  return std::bit_cast<double>(bits);
+}
+
 bool is_sharded(const DdpRequest& request) {
   return info(request.workload.distribution.strategy).shards_moments;
+}
+
+std::string host_of(const Communicator& communicator) {
+  return rank_facts(communicator.rank(), communicator.size()).host;
+}
+
+// Among the ranks of its host.
+int rank_of_host(Communicator& communicator) {
+  const std::vector<double> hosts =
+      gathered(communicator, as_double(hash_of(host_of(communicator))));
+  const auto mine = hosts.begin() + communicator.rank();
+  return static_cast<int>(std::count_if(hosts.begin(), mine, [&](double other) {
+    return std::bit_cast<uint64_t>(other) == std::bit_cast<uint64_t>(*mine);
+  }));
+}
+
+void expect_a_gpu_for_each(Communicator& communicator, const DeviceFacts& facts) {
+  const std::vector<double> gpus =
+      gathered(communicator, as_double(hash_of(host_of(communicator) + facts.bus_id)));
+  for (size_t a = 0; a < gpus.size(); ++a)
+    for (size_t b = a + 1; b < gpus.size(); ++b)
+      if (std::bit_cast<uint64_t>(gpus[a]) == std::bit_cast<uint64_t>(gpus[b]))
+        throw Error(
+            ErrorKind::unsupported,
+            fmt::format("ranks {} and {} have the same GPU, and NCCL serves one rank of each", a,
+                        b),
+            "another backend stages tensors through the host: --backend threads or gloo");
+}
+
+std::unique_ptr<Communicator> communicator_over(Device& device, Communicator& host,
+                                                const std::string& backend) {
+  DeviceQueue* queue = device.communication_queue();
+  if (backend == kNcclBackend) {
+    if (queue == nullptr)
+      throw Error(ErrorKind::unsupported, "NCCL serves ranks that compute on GPUs",
+                  "use --device cuda");
+    expect_a_gpu_for_each(host, device.facts());
+  }
+  return queue ? make_device_communicator(host, *queue, backend) : nullptr;
 }
 
 class DdpRank {
@@ -34,17 +84,19 @@ class DdpRank {
       : communicator_(communicator),
         request_(request),
         config_(request.workload.model.config),
-        device_({.threads = request.workload.threads}),
-        step_(ddp_trace(request.workload), device_, ddp_options(request.workload, &communicator)),
-        inputs_(device_, {.seed = request.seed}) {
+        device_(make_rank_device(request.device, rank_of_host(communicator))),
+        over_device_(communicator_over(*device_, communicator, request.workload.backend)),
+        step_(ddp_trace(request.workload), *device_,
+              ddp_options(request.workload, *device_, &collectives())),
+        inputs_(*device_, {.seed = request.seed}) {
     // The first one compiles, the others find what it has left on the disk.
     if (communicator.rank() == 0) step_.prepare();
     communicator.barrier();
     if (communicator.rank() != 0) step_.prepare();
     inputs_.fill(step_, config_);
     for (const char* name : {"tokens", "targets"}) {
-      const ModelInputs of_rank(device_, {.seed = mixed(request.seed + rank_number() + 1)});
-      device_.upload(step_.input(name), of_rank.ids(config_, name).data());
+      const ModelInputs of_rank(*device_, {.seed = mixed(request.seed + rank_number() + 1)});
+      device_->upload(step_.input(name), of_rank.ids(config_, name).data());
     }
   }
 
@@ -54,6 +106,7 @@ class DdpRank {
     communicator_.barrier();
     const int64_t began = monotonic_ns();
     step_.run();
+    device_->synchronize();
     return static_cast<double>(monotonic_ns() - began) / 1e6;
   }
 
@@ -65,7 +118,7 @@ class DdpRank {
       const Executable::Held held = step_.held(parameters[number].name);
       std::vector<float> values(static_cast<size_t>(held.count));
       if (held.count == 0) continue;
-      device_.download({held.view.data, DType::f32, {held.count}, {1}}, values.data());
+      device_->download({held.view.data, DType::f32, {held.count}, {1}}, values.data());
       for (size_t i = 0; i < values.size(); ++i)
         sum += mixed(std::bit_cast<uint32_t>(values[i]) ^
                      mixed(mixed(number) + static_cast<uint64_t>(held.begin) + i));
@@ -77,7 +130,9 @@ class DdpRank {
   }
 
   Executable& step() { return step_; }
-  CpuDevice& device() { return device_; }
+  Device& device() { return *device_; }
+  // Over the memory of the device; `communicator` is that of hosts.
+  Communicator& collectives() { return over_device_ ? *over_device_ : communicator_; }
 
  private:
   uint64_t rank_number() const { return static_cast<uint64_t>(communicator_.rank()); }
@@ -85,7 +140,8 @@ class DdpRank {
   Communicator& communicator_;
   const DdpRequest& request_;
   TransformerConfig config_;
-  CpuDevice device_;
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Communicator> over_device_;  // null: the device's memory is the host's
   Executable step_;
   ModelInputs inputs_;
   int64_t steps_ = 0;
@@ -100,7 +156,12 @@ std::string fallback_of_any(Communicator& communicator, const std::string& mine)
 }
 
 DdpRequest ddp_request(const Json& json) {
+  const Json& device = json["device"];
   return {.workload = ddp_workload(json["workload"]),
+          .device = {.kind = device["kind"].text(),
+                     .threads = json["workload"]["threads"].get<int>(),
+                     .first_gpu = device["first_gpu"].get<int>(),
+                     .deterministic = device["deterministic"].get<bool>()},
           .protocol = protocol_in(json),
           .seed = json["seed"].get<uint64_t>(),
           .verify = json["verify"].get<bool>()};
@@ -116,6 +177,9 @@ Json to_json(const DdpRequest& request) {
   Json json = {{"task", "ddp"},
                {"backend", request.workload.backend},
                {"workload", to_json(request.workload)},
+               {"device", Json{{"kind", request.device.kind},
+                               {"first_gpu", request.device.first_gpu},
+                               {"deterministic", request.device.deterministic}}},
                {"seed", request.seed},
                {"verify", request.verify}};
   add_protocol(json, request.protocol);
@@ -133,8 +197,10 @@ Trace ddp_trace(const DdpWorkload& workload) {
   };
 }
 
-CompileOptions ddp_options(const DdpWorkload& workload, Communicator* communicator) {
+CompileOptions ddp_options(const DdpWorkload& workload, const Device& device,
+                           Communicator* communicator) {
   CompileOptions options = model_options(workload.model);
+  options.backward = backward_algorithm({}, device.facts());
   options.distribution = workload.distribution;
   options.communicator = communicator;
   return options;
@@ -200,7 +266,7 @@ Record ddp_task(Communicator& communicator, const Json& json,
   double predicted_bytes = 0;
   for (const Cost& cost : rank.step().kernel_costs()) predicted_bytes += cost.communicated;
   record.metrics = Json{{"backend", request.workload.backend},
-                        {"library", communicator.facts().library},
+                        {"library", rank.collectives().facts().library},
                         {"collectives", once.collectives},
                         {"bytes_per_step", once.sent_bytes},
                         {"predicted_bytes_per_step", predicted_bytes},

@@ -9,6 +9,7 @@
 #include "dist/communicator.h"
 #include "measure/protocol.h"
 #include "measure/record.h"
+#include "runtime/rank_device.h"
 #include "studies/ddp/workload.h"
 
 namespace ridgeline {
@@ -16,7 +17,8 @@ namespace ridgeline {
 // What rank 0 asks of all.
 struct DdpRequest {
   DdpWorkload workload;
-  Protocol protocol;
+  RankDeviceOptions device = {};
+  Protocol protocol = {};
   uint64_t seed = 42;
   bool verify = true;
 };
@@ -45,6 +47,7 @@ ParametersHash parameters_hash(std::span<const uint64_t> of_ranks, bool is_shard
 
 // The step of one rank; needs a communicator to run.
 Trace ddp_trace(const DdpWorkload& workload);
-CompileOptions ddp_options(const DdpWorkload& workload, Communicator* communicator);
+CompileOptions ddp_options(const DdpWorkload& workload, const Device& device,
+                           Communicator* communicator);
 
 }  // namespace ridgeline

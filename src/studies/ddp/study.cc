@@ -115,7 +115,7 @@ class Ddp final : public Study {
   }
 
   std::vector<StudyRow> rows(StudyRun& run) override {
-    const std::vector<DdpWorkload> workloads = expand_matrix(matrix());
+    const std::vector<DdpWorkload> workloads = expand_matrix(matrix(run.device));
     World* world = shared.dry_run ? nullptr : ranks_.join(run, configuration(run));
     runner_.emplace(run.device, row_options<DdpOptions>(run, shared), world);
     std::vector<StudyRow> rows =
@@ -174,9 +174,9 @@ class Ddp final : public Study {
                                    : std::string();
   }
 
-  DdpMatrix matrix() const {
+  DdpMatrix matrix(Device& device) const {
     return {.models = workloads_of(axes_),
-            .backends = ranks_.backends(),
+            .backends = ranks_.backends(&device),
             .strategies = strategies_.empty() ? names_of(parallel_strategies()) : strategies_,
             .ranks = ranks_.ranks(),
             .bucket_mb = bucket_mb_,

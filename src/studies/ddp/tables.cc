@@ -28,7 +28,7 @@ std::optional<double> metric_number(const Record& record, const char* key) {
 }  // namespace
 
 std::string ddp_key(const Record& record) {
-  std::string key = record.machine.fingerprint;
+  std::string key = record.machine.fingerprint + '\n' + record.device;
   for (const char* part : {"model_size", "num_params", "context_length", "batch_size", "precision",
                            "mode", "ranks", "backend", "micro_batches"})
     key += '\n' + text_of(record.workload, part);
@@ -39,13 +39,14 @@ std::string ddp_key(const Record& record) {
 std::string ddp_place(const Record& record) {
   const std::string parts = text_of(record.workload, "micro_batches");
   const std::string threads = text_of(record.settings, "threads");
-  return fmt::format("{} {} {}, context {}, batch {}{}, {} ranks of {} {} by {}",
-                     text_of(record.workload, "model_size"), text_of(record.workload, "precision"),
-                     text_of(record.workload, "mode"), text_of(record.workload, "context_length"),
-                     text_of(record.workload, "batch_size"),
-                     parts.empty() ? "" : fmt::format(" in {} parts", parts),
-                     text_of(record.workload, "ranks"), threads,
-                     threads == "1" ? "thread" : "threads", text_of(record.workload, "backend"));
+  return fmt::format(
+      "{} {} {}, context {}, batch {}{}, {} ranks {} by {}", text_of(record.workload, "model_size"),
+      text_of(record.workload, "precision"), text_of(record.workload, "mode"),
+      text_of(record.workload, "context_length"), text_of(record.workload, "batch_size"),
+      parts.empty() ? "" : fmt::format(" in {} parts", parts), text_of(record.workload, "ranks"),
+      threads.empty() ? "on " + record.device
+                      : fmt::format("of {} {}", threads, threads == "1" ? "thread" : "threads"),
+      text_of(record.workload, "backend"));
 }
 
 std::string strategy_text(const Record& record) {
@@ -98,7 +99,7 @@ void tell_hidden(const DdpGroups& groups, std::vector<std::string>& notes) {
     const auto ranks = number_in(group.front()->settings, "ranks_of_host").value_or(all_ranks);
     const auto threads = number_in(group.front()->settings, "threads").value_or(0);
     const auto processors = static_cast<double>(group.front()->machine.logical_cores);
-    if (processors > 0 && ranks * (threads + 1) > processors)
+    if (processors > 0 && threads > 0 && ranks * (threads + 1) > processors)
       notes.push_back(fmt::format(
           "{} ranks of {} threads and one that communicates share {} processors: they take turns, "
           "and what is hidden costs the time of others",
@@ -106,10 +107,13 @@ void tell_hidden(const DdpGroups& groups, std::vector<std::string>& notes) {
   }
 }
 
-// Threads add in the order of ranks, and two numbers have one sum.
+// Threads add in the order of ranks, and two numbers have one sum. A GPU adds in one order where it
+// was told to.
 bool has_one_order(const Record& record) {
+  if (!text_of(record.settings, "gpu").empty() && text_of(record.settings, "deterministic").empty())
+    return false;
   return text_of(record.workload, "backend") == "threads" ||
-         number_in(record.workload, "ranks").value_or(0) == 2;
+         number_in(record.workload, "ranks").value_or(0) <= 2;
 }
 
 void compare_hashes(const DdpGroups& groups, std::vector<std::string>& notes) {
