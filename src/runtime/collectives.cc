@@ -61,16 +61,21 @@ void Collectives::start(uint32_t number, const Node& node, const std::string& na
     char* end = static_cast<char*>(out.data) + mine * info(in.dtype).size;
     if (mine < out_count) device_.clear({end, out.dtype, {out_count - mine}, {1}});
   }
+  const EventRef queued = device_.queued_work();
   std::vector<EventRef> after;
-  if (EventRef queued = device_.queued_work()) after.push_back(std::move(queued));
+  if (queued) after.push_back(queued);
+  const int64_t now = monotonic_ns();
   EventRef done = communicator_->start(what, std::move(after));
   pending_[number] = started_.size();
   started_.push_back({.run = {.name = name,
                               .kind = what.kind,
+                              .dtype = what.dtype,
                               .bytes = what.bytes(),
                               .sent_bytes = bus_factor(what.kind, communicator_->size()) *
-                                            static_cast<double>(what.bytes())},
-                      .done = std::move(done)});
+                                            static_cast<double>(what.bytes()),
+                              .started_ns = now},
+                      .done = std::move(done),
+                      .started = queued});
 }
 
 void Collectives::join(uint32_t number) {
@@ -78,12 +83,11 @@ void Collectives::join(uint32_t number) {
   if (found == pending_.end()) return;
   Started& started = started_[found->second];
   pending_.erase(found);
-  started.awaited = device_.queued_work();
-  if (started.awaited || started.done->is_done())
-    return device_.wait_for(*started.done);  // throws what it has thrown
-  const int64_t began = monotonic_ns();
-  device_.wait_for(*started.done);
-  started.run.waited_ns = monotonic_ns() - began;
+  started.needed = device_.queued_work();
+  started.run.needed_ns = monotonic_ns();
+  const bool waits = !started.needed && !started.done->is_done();
+  device_.wait_for(*started.done);  // throws what it has thrown
+  if (waits) started.run.waited_ns = monotonic_ns() - started.run.needed_ns;
 }
 
 void Collectives::join_all() {
@@ -107,9 +111,13 @@ std::vector<CollectiveRun> Collectives::runs() const {
       run.began_ns = span->began_ns;
       run.ended_ns = span->ended_ns;
     }
-    if (started.awaited)
-      if (const auto reached = started.awaited->span())
-        run.waited_ns = std::max<int64_t>(0, run.ended_ns - reached->ended_ns);
+    if (started.started)
+      if (const auto reached = started.started->span()) run.started_ns = reached->ended_ns;
+    if (started.needed)
+      if (const auto reached = started.needed->span()) {
+        run.needed_ns = reached->ended_ns;
+        run.waited_ns = std::max<int64_t>(0, run.ended_ns - run.needed_ns);
+      }
     runs.push_back(std::move(run));
   }
   return runs;

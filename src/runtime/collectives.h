@@ -16,10 +16,13 @@ namespace ridgeline {
 struct CollectiveRun {
   std::string name;  // of the node
   CollectiveKind kind = CollectiveKind::all_reduce;
+  DType dtype = DType::f32;
   int64_t bytes = 0;      // of the whole buffer
   double sent_bytes = 0;  // that this rank must send (bus_factor)
-  int64_t began_ns = 0, ended_ns = 0;
-  int64_t waited_ns = 0;  // the work beside it waited for so long
+  // When the work beside it came to its start, and to the place that waits for it.
+  int64_t started_ns = 0, needed_ns = 0;
+  int64_t began_ns = 0, ended_ns = 0;  // 0: nobody has timed it
+  int64_t waited_ns = 0;               // the work beside it waited for so long
 };
 
 struct CommunicationTotals {
@@ -57,7 +60,8 @@ class Collectives {
   struct Started {
     CollectiveRun run;
     EventRef done;
-    EventRef awaited = {};  // the device's work reaches the place that waits; null: the host waits
+    // Of a device with a queue: its work has come to the start, and to the place that waits.
+    EventRef started = {}, needed = {};
   };
 
   Device& device_;

@@ -8,11 +8,15 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/machine_limits.h"
 #include "base/random.h"
 #include "dist/device_communicator.h"
+#include "dist/silent_communicator.h"
 #include "dist/store.h"
 #include "runtime/rank_device.h"
 #include "studies/attention/workload.h"
+#include "studies/ddp/forecast.h"
+#include "studies/ddp/timeline.h"
 #include "studies/model/inputs.h"
 #include "studies/ranks/tasks.h"
 #include "studies/row.h"
@@ -43,14 +47,21 @@ std::string host_of(const Communicator& communicator) {
   return rank_facts(communicator.rank(), communicator.size()).host;
 }
 
-// Among the ranks of its host.
-int rank_of_host(Communicator& communicator) {
+struct HostPlace {
+  int rank = 0, ranks = 1;  // among those of its host
+};
+
+HostPlace place_on_host(Communicator& communicator) {
   const std::vector<double> hosts =
       gathered(communicator, as_double(hash_of(host_of(communicator))));
-  const auto mine = hosts.begin() + communicator.rank();
-  return static_cast<int>(std::count_if(hosts.begin(), mine, [&](double other) {
-    return std::bit_cast<uint64_t>(other) == std::bit_cast<uint64_t>(*mine);
-  }));
+  HostPlace place{.ranks = 0};
+  for (size_t other = 0; other < hosts.size(); ++other) {
+    const auto mine = static_cast<size_t>(communicator.rank());
+    if (std::bit_cast<uint64_t>(hosts[other]) != std::bit_cast<uint64_t>(hosts[mine])) continue;
+    ++place.ranks;
+    if (other < mine) ++place.rank;
+  }
+  return place;
 }
 
 void expect_a_gpu_for_each(Communicator& communicator, const DeviceFacts& facts) {
@@ -84,30 +95,59 @@ class DdpRank {
       : communicator_(communicator),
         request_(request),
         config_(request.workload.model.config),
-        device_(make_rank_device(request.device, rank_of_host(communicator))),
+        place_(place_on_host(communicator)),
+        device_(make_rank_device(request.device, place_.rank)),
         over_device_(communicator_over(*device_, communicator, request.workload.backend)),
-        step_(ddp_trace(request.workload), *device_,
-              ddp_options(request.workload, *device_, &collectives())),
-        inputs_(*device_, {.seed = request.seed}) {
+        inputs_(*device_, {.seed = request.seed}) {}
+
+  // The step, ready to run, with this communicator.
+  void prepare(Communicator& collectives) {
+    step_.emplace(ddp_trace(request_.workload), *device_,
+                  ddp_options(request_.workload, *device_, &collectives));
     // The first one compiles, the others find what it has left on the disk.
-    if (communicator.rank() == 0) step_.prepare();
-    communicator.barrier();
-    if (communicator.rank() != 0) step_.prepare();
-    inputs_.fill(step_, config_);
+    if (communicator_.rank() == 0) step_->prepare();
+    communicator_.barrier();
+    if (communicator_.rank() != 0) step_->prepare();
+    inputs_.fill(*step_, config_);
     for (const char* name : {"tokens", "targets"}) {
-      const ModelInputs of_rank(*device_, {.seed = mixed(request.seed + rank_number() + 1)});
-      device_->upload(step_.input(name), of_rank.ids(config_, name).data());
+      const ModelInputs of_rank(*device_, {.seed = mixed(request_.seed + rank_number() + 1)});
+      device_->upload(step_->input(name), of_rank.ids(config_, name).data());
     }
+    steps_ = 0;
+  }
+
+  // What a step should take; takes the place of one that was prepared.
+  StepForecast forecast() {
+    const auto silent = make_silent_communicator(communicator_.rank(), communicator_.size());
+    prepare(*silent);
+    const StepForecast found =
+        forecast_step(communicator_, collectives(), *device_,
+                      {.run_s = [this] { return run_step_ms() / 1e3; },
+                       .collectives = [this] { return step_->collectives(); }},
+                      {.ranks = place_.ranks,
+                       .threads = device_->facts().threads,
+                       .processors = available_threads()});
+    step_.reset();
+    return found;
   }
 
   // Milliseconds of the step on this rank.
   double run_ms() {
-    inputs_.set_step(step_, ++steps_, kDdpOptimizer);
+    inputs_.set_step(*step_, ++steps_, kDdpOptimizer);
+    communicator_.barrier();
+    return run_step_ms();
+  }
+
+  // The same, and what was computed and communicated when.
+  RankTimeline traced_step() {
+    SliceObserver observer(*device_);
+    step_->set_observer(&observer);
+    inputs_.set_step(*step_, ++steps_, kDdpOptimizer);
     communicator_.barrier();
     const int64_t began = monotonic_ns();
-    step_.run();
-    device_->synchronize();
-    return static_cast<double>(monotonic_ns() - began) / 1e6;
+    run_step_ms();
+    step_->set_observer(nullptr);
+    return observer.timeline(step_->collectives(), began);
   }
 
   // A sum over the elements of all parameters, so that shards have their part of it.
@@ -115,7 +155,7 @@ class DdpRank {
     uint64_t sum = 0;
     const std::vector<Parameter> parameters = transformer_parameters(config_);
     for (size_t number = 0; number < parameters.size(); ++number) {
-      const Executable::Held held = step_.held(parameters[number].name);
+      const Executable::Held held = step_->held(parameters[number].name);
       std::vector<float> values(static_cast<size_t>(held.count));
       if (held.count == 0) continue;
       device_->download({held.view.data, DType::f32, {held.count}, {1}}, values.data());
@@ -124,12 +164,12 @@ class DdpRank {
                      mixed(mixed(number) + static_cast<uint64_t>(held.begin) + i));
     }
     std::vector<uint64_t> all;
-    for (const double each : gathered(communicator_, std::bit_cast<double>(sum)))
+    for (const double each : gathered(communicator_, as_double(sum)))
       all.push_back(std::bit_cast<uint64_t>(each));
     return parameters_hash(all, is_sharded(request_));
   }
 
-  Executable& step() { return step_; }
+  Executable& step() { return *step_; }
   Device& device() { return *device_; }
   // Over the memory of the device; `communicator` is that of hosts.
   Communicator& collectives() { return over_device_ ? *over_device_ : communicator_; }
@@ -137,12 +177,20 @@ class DdpRank {
  private:
   uint64_t rank_number() const { return static_cast<uint64_t>(communicator_.rank()); }
 
+  double run_step_ms() {
+    const int64_t began = monotonic_ns();
+    step_->run();
+    device_->synchronize();
+    return static_cast<double>(monotonic_ns() - began) / 1e6;
+  }
+
   Communicator& communicator_;
   const DdpRequest& request_;
   TransformerConfig config_;
+  HostPlace place_;
   std::unique_ptr<Device> device_;
   std::unique_ptr<Communicator> over_device_;  // null: the device's memory is the host's
-  Executable step_;
+  std::optional<Executable> step_;
   ModelInputs inputs_;
   int64_t steps_ = 0;
 };
@@ -164,7 +212,8 @@ DdpRequest ddp_request(const Json& json) {
                      .deterministic = device["deterministic"].get<bool>()},
           .protocol = protocol_in(json),
           .seed = json["seed"].get<uint64_t>(),
-          .verify = json["verify"].get<bool>()};
+          .verify = json["verify"].get<bool>(),
+          .trace = json["trace"].text()};
 }
 
 double largest(const std::vector<double>& values) {
@@ -181,7 +230,8 @@ Json to_json(const DdpRequest& request) {
                                {"first_gpu", request.device.first_gpu},
                                {"deterministic", request.device.deterministic}}},
                {"seed", request.seed},
-               {"verify", request.verify}};
+               {"verify", request.verify},
+               {"trace", request.trace}};
   add_protocol(json, request.protocol);
   return json;
 }
@@ -221,6 +271,8 @@ Record ddp_task(Communicator& communicator, const Json& json,
                 const std::function<bool()>& interrupted) {
   const DdpRequest request = ddp_request(json);
   DdpRank rank(communicator, request);
+  const StepForecast forecast = rank.forecast();
+  rank.prepare(rank.collectives());
   Ledger& ledger = rank.device().ledger();
   ledger.start_over();
   Record record;
@@ -249,6 +301,7 @@ Record ddp_task(Communicator& communicator, const Json& json,
   };
   if (communicator.rank() != 0) {
     while (goes_on(communicator, true)) sample({});
+    if (!request.trace.empty()) timelines_of_all(communicator, rank.traced_step());
     return record;
   }
   const Measurement measured = measure(request.protocol, {kDdpStep, kDdpCommunication, kDdpExposed},
@@ -258,6 +311,9 @@ Record ddp_task(Communicator& communicator, const Json& json,
                                        },
                                        {.interrupted = interrupted});
   goes_on(communicator, false);
+  if (!request.trace.empty())
+    write_rank_trace(timelines_of_all(communicator, rank.traced_step()), label(request.workload),
+                     request.trace);
   if (measured.interrupted()) throw Interrupted();
   record.series = measured.series;
   record.protocol = measured.protocol;
@@ -271,7 +327,12 @@ Record ddp_task(Communicator& communicator, const Json& json,
                         {"bytes_per_step", once.sent_bytes},
                         {"predicted_bytes_per_step", predicted_bytes},
                         {"parameters_hash", fmt::format("{:016x}", hash.value)},
-                        {"hashed_steps", kHashedSteps}};
+                        {"hashed_steps", kHashedSteps},
+                        {"compute_alone_ms", 1e3 * forecast.compute_alone_s},
+                        {"compute_ms", 1e3 * forecast.step.compute_s},
+                        {"sharing", forecast.sharing},
+                        {"predicted_communication_ms", 1e3 * forecast.step.communication_s},
+                        {"predicted_step_ms", 1e3 * forecast.step.step_s}};
   if (!fallback.empty()) (*record.metrics)["ran_eagerly_because"] = fallback;
   if (request.verify && is_sharded(request))
     record.verification.what = "nothing: no two ranks have the same part of a parameter";

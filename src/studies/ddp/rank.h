@@ -21,6 +21,7 @@ struct DdpRequest {
   Protocol protocol = {};
   uint64_t seed = 42;
   bool verify = true;
+  std::string trace = {};  // where rank 0 writes a step of all ranks; empty: nowhere
 };
 Json to_json(const DdpRequest& request);
 
@@ -31,8 +32,9 @@ inline constexpr const char* kDdpCommunication = "communication";
 inline constexpr const char* kDdpExposed = "exposed";
 
 // For studies/ranks/tasks.h. The record has series, protocol, memory of a rank, and as metrics what
-// was communicated and a hash of the parameters after a few steps, which verification compares
-// between ranks that hold whole parameters; of shards there is nothing to compare.
+// was communicated, what the step should have taken (forecast.h), and a hash of the parameters
+// after a few steps, which verification compares between ranks that hold whole parameters; of
+// shards there is nothing to compare.
 std::string ddp_label(const Json& request);
 Record ddp_task(Communicator& communicator, const Json& request,
                 const std::function<bool()>& interrupted);

@@ -67,7 +67,8 @@ std::optional<Record> DdpRunner::run(const DdpWorkload& workload, Record describ
                                               .deterministic = facts.deterministic},
                                    .protocol = options_.protocol,
                                    .seed = options_.seed,
-                                   .verify = options_.verify}),
+                                   .verify = options_.verify,
+                                   .trace = options_.trace}),
                 workload.backend, workload.distribution.ranks, record);
   });
 }
