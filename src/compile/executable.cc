@@ -143,7 +143,7 @@ std::vector<Cost> Executable::stage_costs() const {
   return costs;
 }
 
-const std::vector<CollectiveRun>& Executable::collectives() const {
+std::vector<CollectiveRun> Executable::collectives() const {
   return compiled_ ? compiled_->collectives() : eager_->collectives();
 }
 

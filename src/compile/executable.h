@@ -58,7 +58,7 @@ class Executable {
   std::vector<Cost> kernel_costs() const;  // one after the other
   std::vector<Cost> stage_costs() const;
   // Of the last run: what ranks did together, and when.
-  const std::vector<CollectiveRun>& collectives() const;
+  std::vector<CollectiveRun> collectives() const;
   // Of a fused one: what was recognised, every kernel and why, memory, refusals. With `timed` also
   // how long each takes, if it was prepared and the device can tell.
   std::string explain(bool timed = false);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <map>
 #include <numeric>
 
 namespace ridgeline {
@@ -135,6 +137,34 @@ PredictedStep predict_step(const StepTimes& times, const StepTraffic& traffic,
   else
     replicated_step(times, traffic, line);
   return line.finish();
+}
+
+PredictedStep predict_step(double compute_s, std::vector<StepCollective> collectives, int ranks,
+                           const CollectiveTime& time_of) {
+  PredictedStep result{.compute_s = compute_s, .collectives = static_cast<int>(collectives.size())};
+  std::ranges::stable_sort(collectives, {}, &StepCollective::started_s);
+  // By when its result is read: when each is done. Collectives that start behind a wait start later
+  // by as much as was waited.
+  std::multimap<double, double> done_by_need;
+  double waited = 0, communicated = 0;
+  const auto wait_until = [&](double moment) {
+    while (!done_by_need.empty() && done_by_need.begin()->first <= moment) {
+      const auto [needed, done] = *done_by_need.begin();
+      waited = std::max(waited, done - needed);
+      done_by_need.erase(done_by_need.begin());
+    }
+  };
+  for (const StepCollective& each : collectives) {
+    wait_until(each.started_s);
+    const double seconds = time_of(each.kind, each.bytes);
+    communicated = std::max(communicated, each.started_s + waited) + seconds;
+    result.communication_s += seconds;
+    result.sent_bytes += bus_factor(each.kind, ranks) * each.bytes;
+    done_by_need.emplace(std::max(each.needed_s, each.started_s), communicated);
+  }
+  wait_until(std::numeric_limits<double>::infinity());
+  result.step_s = compute_s + waited;
+  return result;
 }
 
 double best_bucket_bytes(double bytes, double bytes_per_s, double overhead_s) {

@@ -53,6 +53,18 @@ struct PredictedStep {
 PredictedStep predict_step(const StepTimes& times, const StepTraffic& traffic,
                            const CollectiveTime& time_of);
 
+// A collective of a step that has run without communication: when its operand was there and when
+// its result was read, in seconds behind the beginning of the step.
+struct StepCollective {
+  CollectiveKind kind = CollectiveKind::all_reduce;
+  double bytes = 0;  // of the whole buffer
+  double started_s = 0, needed_s = 0;
+};
+// The same step with communication: collectives run one after the other, in the order of their
+// start, and whoever reads the result of one waits for it.
+PredictedStep predict_step(double compute_s, std::vector<StepCollective> collectives, int ranks,
+                           const CollectiveTime& time_of);
+
 // The number of buckets that leaves least exposed when the last bucket, bytes / count / bandwidth,
 // and an overhead per bucket are: count = sqrt(bytes / (bandwidth overhead)), so that a bucket has
 // sqrt(bytes bandwidth overhead) bytes. `bandwidth` is the algorithm's: bytes of buffers per

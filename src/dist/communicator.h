@@ -35,7 +35,8 @@ class Event {
   virtual bool is_done() const = 0;
   // The device's own event (a CUevent), which its queues wait for without the host; null: none.
   virtual void* device_event() const { return nullptr; }
-  // Of the work that it stands for, once it is done; empty: nobody has timed it.
+  // Of the work that it stands for, once it is done; of a moment its end alone. Empty: nobody has
+  // timed it.
   virtual std::optional<EventSpan> span() const { return std::nullopt; }
 };
 using EventRef = std::shared_ptr<Event>;
@@ -44,6 +45,8 @@ struct CommunicatorFacts {
   std::string backend;  // "threads", "openmpi", "mpich", "gloo", "nccl"
   std::string library;  // that served, with its version: "Open MPI 4.1.4"
   int rank = 0, size = 1;
+  // Collectives wait in the queue of a device, so that a launch graph can have them.
+  bool is_queued = false;
 };
 
 class Communicator {

@@ -36,6 +36,11 @@ inline constexpr Op kSum = 0;
     (const void* in, void* out, size_t shard, DataType type, Op op, Comm comm, Stream stream)) \
   X(ncclAllGather, Result,                                                                     \
     (const void* in, void* out, size_t shard, DataType type, Comm comm, Stream stream))        \
+  X(ncclGroupStart, Result, ())                                                                \
+  X(ncclGroupEnd, Result, ())                                                                  \
+  X(ncclReduce, Result,                                                                        \
+    (const void* in, void* out, size_t count, DataType type, Op op, int root, Comm comm,       \
+     Stream stream))                                                                           \
   X(ncclBroadcast, Result,                                                                     \
     (const void* in, void* out, size_t count, DataType type, int root, Comm comm, Stream stream))
 

@@ -66,8 +66,9 @@ nccl::DataType nccl_type(DType dtype) {
 
 class NcclCommunicator final : public Communicator {
  public:
-  explicit NcclCommunicator(NcclOptions options)
-      : api_(nccl::require_api()), queue_(std::move(options.queue)) {
+  NcclCommunicator(const NcclOptions& options, DeviceQueue& queue)
+      : api_(nccl::require_api()), queue_(queue) {
+    static_assert(sizeof nccl::UniqueId::bytes == kNcclIdBytes);
     nccl::UniqueId id{};
     if (options.id.size() != sizeof id.bytes)
       throw Error(ErrorKind::internal, fmt::format("an id of NCCL has {} bytes, and {} were given",
@@ -79,7 +80,7 @@ class NcclCommunicator final : public Communicator {
                fmt::format("the start of rank {} of {}", options.rank, options.size));
     facts_ = {"nccl",
               fmt::format("NCCL {}.{}.{}", version / 10000, version / 100 % 100, version % 100),
-              options.rank, options.size};
+              options.rank, options.size, true};
   }
 
   ~NcclCommunicator() override {
@@ -95,9 +96,14 @@ class NcclCommunicator final : public Communicator {
 
   EventRef start(const Collective& what, std::vector<EventRef> after) override {
     check_collective(what, size());
+    queue_.make_current();
     for (const EventRef& event : after) queue_.wait_for(*event);
+    const EventRef began = queue_.record();
+    const nccl::DataType type = nccl_type(what.dtype);
     const auto count = static_cast<size_t>(what.count);
+    const bool shards_are_equal = what.count % size() == 0;
     const size_t shard = count / static_cast<size_t>(size());
+    const nccl::Stream stream = queue_.stream();
     switch (what.kind) {
       case CollectiveKind::barrier:
         if (size() > 1)
@@ -105,25 +111,35 @@ class NcclCommunicator final : public Communicator {
                       "wait at the store of the run, or sum one element");
         break;
       case CollectiveKind::all_reduce:
-        check(what, api_.ncclAllReduce(what.in, what.out, count, nccl_type(what.dtype), nccl::kSum,
-                                       comm_, queue_.stream));
+        check(what, api_.ncclAllReduce(what.in, what.out, count, type, nccl::kSum, comm_, stream));
         break;
       case CollectiveKind::reduce_scatter:
-        expect_equal_shards(what);
-        check(what, api_.ncclReduceScatter(what.in, what.out, shard, nccl_type(what.dtype),
-                                           nccl::kSum, comm_, queue_.stream));
+        if (shards_are_equal)
+          check(what,
+                api_.ncclReduceScatter(what.in, what.out, shard, type, nccl::kSum, comm_, stream));
+        else
+          for_each_shard(what, [&](const Shard& part, int owner) {
+            return api_.ncclReduce(at(what.in, what.dtype, part.begin), what.out,
+                                   static_cast<size_t>(part.count), type, nccl::kSum, owner, comm_,
+                                   stream);
+          });
         break;
       case CollectiveKind::all_gather:
-        expect_equal_shards(what);
-        check(what, api_.ncclAllGather(what.in, what.out, shard, nccl_type(what.dtype), comm_,
-                                       queue_.stream));
+        if (shards_are_equal)
+          check(what, api_.ncclAllGather(what.in, what.out, shard, type, comm_, stream));
+        else
+          for_each_shard(what, [&](const Shard& part, int owner) {
+            void* to = const_cast<char*>(at(what.out, what.dtype, part.begin));
+            return api_.ncclBroadcast(owner == rank() ? what.in : to, to,
+                                      static_cast<size_t>(part.count), type, owner, comm_, stream);
+          });
         break;
       case CollectiveKind::broadcast:
-        check(what, api_.ncclBroadcast(what.in, what.out, count, nccl_type(what.dtype), what.root,
-                                       comm_, queue_.stream));
+        check(what, api_.ncclBroadcast(what.in != nullptr ? what.in : what.out, what.out, count,
+                                       type, what.root, comm_, stream));
         break;
     }
-    return queue_.record();
+    return queue_.record(began);
   }
 
  private:
@@ -131,16 +147,25 @@ class NcclCommunicator final : public Communicator {
     check_nccl(api_, result, describe(what));
   }
 
-  void expect_equal_shards(const Collective& what) const {
-    if (what.count % size() != 0)
-      throw Error(ErrorKind::usage,
-                  fmt::format("{} of {} elements over {} ranks was asked of NCCL", name(what.kind),
-                              what.count, size()),
-                  "pad the buffer to a multiple of the ranks");
+  static const char* at(const void* data, DType dtype, int64_t element) {
+    return static_cast<const char*>(data) + element * info(dtype).size;
+  }
+
+  // NCCL's own collectives have equal shards: others are one call for each rank's, started at once.
+  template <class Call>
+  void for_each_shard(const Collective& what, const Call& call) const {
+    check(what, api_.ncclGroupStart());
+    nccl::Result first = nccl::kSuccess;
+    for (int owner = 0; owner < size() && first == nccl::kSuccess; ++owner)
+      if (const Shard part = shard_of(what.count, owner, size()); part.count > 0)
+        first = call(part, owner);
+    const nccl::Result ended = api_.ncclGroupEnd();
+    check(what, first);
+    check(what, ended);
   }
 
   const nccl::Api& api_;
-  DeviceQueue queue_;
+  DeviceQueue& queue_;
   nccl::Comm comm_ = nullptr;
   CommunicatorFacts facts_;
 };
@@ -154,8 +179,9 @@ std::string make_nccl_id() {
   return {id.bytes, sizeof id.bytes};
 }
 
-std::unique_ptr<Communicator> make_nccl_communicator(NcclOptions options) {
-  return std::make_unique<NcclCommunicator>(std::move(options));
+std::unique_ptr<Communicator> make_nccl_communicator(const NcclOptions& options,
+                                                     DeviceQueue& queue) {
+  return std::make_unique<NcclCommunicator>(options, queue);
 }
 
 }  // namespace ridgeline

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
+#include <algorithm>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -31,10 +31,6 @@ Collectives::~Collectives() {
 void Collectives::check(const Graph& graph) const {
   for (const Node& node : graph.nodes()) {
     if (!is_collective(node.op)) continue;
-    if (device_.has_queue())
-      throw Error(ErrorKind::unsupported,
-                  fmt::format("graphs with collectives do not run on the device {}", device_.name()),
-                  "use --device cpu");
     const int ranks = communicator_ == nullptr ? 0 : communicator_->size();
     if (ranks != rank_count(node))
       throw Error(ErrorKind::usage,
@@ -46,7 +42,7 @@ void Collectives::check(const Graph& graph) const {
 
 void Collectives::begin_run() {
   join_all();
-  runs_.clear();
+  started_.clear();
 }
 
 void Collectives::start(uint32_t number, const Node& node, const std::string& name,
@@ -60,43 +56,38 @@ void Collectives::start(uint32_t number, const Node& node, const std::string& na
                         .in = in.data,
                         .out = out.data,
                         .name = name};
-  if (node.op == Op::reduce_scatter && !device_.has_own_memory()) {
+  if (node.op == Op::reduce_scatter) {
     const int64_t mine = shard_of(what.count, communicator_->rank(), communicator_->size()).count;
-    const int size = info(in.dtype).size;
-    std::memset(static_cast<char*>(out.data) + mine * size, 0,
-                static_cast<size_t>((out_count - mine) * size));
+    char* end = static_cast<char*>(out.data) + mine * info(in.dtype).size;
+    if (mine < out_count) device_.clear({end, out.dtype, {out_count - mine}, {1}});
   }
+  const EventRef queued = device_.queued_work();
   std::vector<EventRef> after;
-  if (EventRef queued = device_.queued_work()) after.push_back(std::move(queued));
-  pending_[number] = {communicator_->start(what, std::move(after)), runs_.size()};
-  runs_.push_back({.name = name,
-                   .kind = what.kind,
-                   .bytes = what.bytes(),
-                   .sent_bytes = bus_factor(what.kind, communicator_->size()) *
-                                 static_cast<double>(what.bytes())});
-}
-
-void Collectives::finish(Pending& pending) {
-  CollectiveRun& run = runs_[pending.run];
-  if (!pending.event->is_done()) {
-    const int64_t began = monotonic_ns();
-    device_.wait_for(*pending.event);
-    run.waited_ns = monotonic_ns() - began;
-  } else {
-    device_.wait_for(*pending.event);  // throws what it has thrown
-  }
-  if (const auto span = pending.event->span()) {
-    run.began_ns = span->began_ns;
-    run.ended_ns = span->ended_ns;
-  }
+  if (queued) after.push_back(queued);
+  const int64_t now = monotonic_ns();
+  EventRef done = communicator_->start(what, std::move(after));
+  pending_[number] = started_.size();
+  started_.push_back({.run = {.name = name,
+                              .kind = what.kind,
+                              .dtype = what.dtype,
+                              .bytes = what.bytes(),
+                              .sent_bytes = bus_factor(what.kind, communicator_->size()) *
+                                            static_cast<double>(what.bytes()),
+                              .started_ns = now},
+                      .done = std::move(done),
+                      .started = queued});
 }
 
 void Collectives::join(uint32_t number) {
   const auto found = pending_.find(number);
   if (found == pending_.end()) return;
-  Pending pending = std::move(found->second);
+  Started& started = started_[found->second];
   pending_.erase(found);
-  finish(pending);
+  started.needed = device_.queued_work();
+  started.run.needed_ns = monotonic_ns();
+  const bool waits = !started.needed && !started.done->is_done();
+  device_.wait_for(*started.done);  // throws what it has thrown
+  if (waits) started.run.waited_ns = monotonic_ns() - started.run.needed_ns;
 }
 
 void Collectives::join_all() {
@@ -104,12 +95,32 @@ void Collectives::join_all() {
 }
 
 void Collectives::drop_all() noexcept {
-  for (auto& [number, pending] : pending_) try {
-      pending.event->wait();
+  for (const auto& [number, started] : pending_) try {
+      started_[started].done->wait();
     } catch (...) {
       // What it has thrown is the caller's other error, or comes after it.
     }
   pending_.clear();
+}
+
+std::vector<CollectiveRun> Collectives::runs() const {
+  std::vector<CollectiveRun> runs;
+  for (const Started& started : started_) {
+    CollectiveRun run = started.run;
+    if (const auto span = started.done->span()) {
+      run.began_ns = span->began_ns;
+      run.ended_ns = span->ended_ns;
+    }
+    if (started.started)
+      if (const auto reached = started.started->span()) run.started_ns = reached->ended_ns;
+    if (started.needed)
+      if (const auto reached = started.needed->span()) {
+        run.needed_ns = reached->ended_ns;
+        run.waited_ns = std::max<int64_t>(0, run.ended_ns - run.needed_ns);
+      }
+    runs.push_back(std::move(run));
+  }
+  return runs;
 }
 
 }  // namespace ridgeline

@@ -12,14 +12,17 @@
 
 namespace ridgeline {
 
-// One collective of a run. Times are of the host's monotonic clock; 0 where the backend has none.
+// One collective of a run. Times are of the host's monotonic clock.
 struct CollectiveRun {
   std::string name;  // of the node
   CollectiveKind kind = CollectiveKind::all_reduce;
+  DType dtype = DType::f32;
   int64_t bytes = 0;      // of the whole buffer
   double sent_bytes = 0;  // that this rank must send (bus_factor)
-  int64_t began_ns = 0, ended_ns = 0;
-  int64_t waited_ns = 0;  // the work beside it waited for so long
+  // When the work beside it came to its start, and to the place that waits for it.
+  int64_t started_ns = 0, needed_ns = 0;
+  int64_t began_ns = 0, ended_ns = 0;  // 0: nobody has timed it
+  int64_t waited_ns = 0;               // the work beside it waited for so long
 };
 
 struct CommunicationTotals {
@@ -50,19 +53,21 @@ class Collectives {
   // After an error: waits for all, whatever becomes of them.
   void drop_all() noexcept;
 
-  const std::vector<CollectiveRun>& runs() const { return runs_; }
+  // Of the last run, or of the latest replay of a recording; waits for what is not done.
+  std::vector<CollectiveRun> runs() const;
 
  private:
-  struct Pending {
-    EventRef event;
-    size_t run;  // in runs_
+  struct Started {
+    CollectiveRun run;
+    EventRef done;
+    // Of a device with a queue: its work has come to the start, and to the place that waits.
+    EventRef started = {}, needed = {};
   };
-  void finish(Pending& pending);
 
   Device& device_;
   Communicator* communicator_;
-  std::map<uint32_t, Pending> pending_;
-  std::vector<CollectiveRun> runs_;
+  std::map<uint32_t, size_t> pending_;  // in started_, by the caller's number
+  std::vector<Started> started_;
 };
 
 }  // namespace ridgeline

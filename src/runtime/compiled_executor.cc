@@ -17,7 +17,8 @@ CompiledExecutor::CompiledExecutor(const Graph& graph, const Plan& plan, Device&
     : graph_(graph),
       plan_(plan),
       device_(device),
-      records_(options.record),
+      records_(options.record &&
+               (options.communicator == nullptr || options.communicator->facts().is_queued)),
       bound_(options.bound),
       collectives_(device, options.communicator) {
   collectives_.check(graph);
@@ -195,6 +196,8 @@ void CompiledExecutor::run_recorded(Recording& recording, size_t begin, size_t e
 std::vector<double> CompiledExecutor::kernel_ms() {
   constexpr int kTogether = 10;
   constexpr int kRepetitions = 3;
+  // Ranks would have to repeat their collectives together.
+  if (std::ranges::any_of(plan_.kernels, &PlannedKernel::is_collective)) return {};
   std::vector<double> times;
   for (size_t i = 0; i < calls_.size(); ++i) {
     const auto recorded = device_.record([&] {

@@ -50,7 +50,7 @@ class CompiledExecutor {
   const std::string& why_not_resident() const { return not_resident_; }
 
   // The collectives of the last run.
-  const std::vector<CollectiveRun>& collectives() const { return collectives_.runs(); }
+  std::vector<CollectiveRun> collectives() const { return collectives_.runs(); }
 
   // The time of every kernel of the plan, each repeated by itself; none where the device cannot
   // record. Results are not meaningful afterwards.

@@ -107,6 +107,10 @@ void CpuDevice::poison(const TensorView& view) {
   std::memset(view.data, 0xff, contiguous_bytes(view));
 }
 
+void CpuDevice::clear(const TensorView& view) {
+  std::memset(view.data, 0, contiguous_bytes(view));
+}
+
 void CpuDevice::upload(const TensorView& to, const void* from) {
   std::memcpy(to.data, from, contiguous_bytes(to));
 }

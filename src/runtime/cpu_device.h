@@ -47,6 +47,7 @@ class CpuDevice : public Device {
   ThreadPool* host_threads() override { return &pool_; }
   std::optional<Bytes> driver_memory_in_use() const override { return std::nullopt; }
   void poison(const TensorView& view) override;
+  void clear(const TensorView& view) override;
   void upload(const TensorView& to, const void* from) override;
   void download(const TensorView& from, void* to) const override;
 

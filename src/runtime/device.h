@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cost/product_paths.h"
-#include "dist/communicator.h"
+#include "dist/device_queue.h"
 #include "graph/graph.h"
 #include "kernels/gemm_rung.h"
 #include "kernels/tensor_view.h"
@@ -32,6 +32,7 @@ struct DeviceFacts {
   int64_t l2_bytes = 0;        // of a GPU
   double max_clock_hz = 0;     // of a GPU
   int ordinal = 0;             // of a GPU, as CUDA counts
+  std::string bus_id = {};     // of a GPU: which one it is, whoever counts
   bool deterministic = false;  // a GPU that was told to give the same bits from run to run
 
   bool is_gpu() const { return multiprocessors > 0; }
@@ -138,6 +139,9 @@ class Device {
   virtual EventRef queued_work() { return nullptr; }
   // What is started from now on comes after the event.
   virtual void wait_for(Event& event) { event.wait(); }
+  // The queue beside the kernels on which ranks communicate this device's memory; null: its memory
+  // is the host's, and so are collectives.
+  virtual DeviceQueue* communication_queue() { return nullptr; }
   virtual void synchronize() = 0;
   // Runs `work` and gives its time in milliseconds by the device's own clock.
   double time_ms(const std::function<void()>& work) { return time_each_ms({&work, 1})[0]; }
@@ -175,6 +179,7 @@ class Device {
   virtual std::optional<Bytes> driver_memory_in_use() const = 0;
   // Fills memory with a pattern that reads as NaN, so that what a kernel left unwritten shows.
   virtual void poison(const TensorView& view) = 0;                    // contiguous
+  virtual void clear(const TensorView& view) = 0;                     // contiguous: zeros
   virtual void upload(const TensorView& to, const void* from) = 0;    // contiguous
   virtual void download(const TensorView& from, void* to) const = 0;  // contiguous
 };

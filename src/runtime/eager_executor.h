@@ -46,7 +46,7 @@ class EagerExecutor {
   void release();
 
   // The collectives of the last run.
-  const std::vector<CollectiveRun>& collectives() const { return collectives_.runs(); }
+  std::vector<CollectiveRun> collectives() const { return collectives_.runs(); }
 
  private:
   TensorView view(Value value) const;

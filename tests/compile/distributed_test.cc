@@ -5,12 +5,10 @@
 
 #include <bit>
 
-#include "autodiff/gradient.h"
 #include "base/error.h"
-#include "compile/distributed_ranks.h"
+#include "compile/training_steps.h"
 #include "kernels/reference/interpreter.h"
-#include "models/transformer_lm.h"
-#include "support/tiny_transformer.h"
+#include "runtime/cpu_device.h"
 
 namespace ridgeline {
 namespace {
@@ -18,73 +16,10 @@ namespace {
 using testing::MakeStep;
 using testing::OneProcess;
 using testing::ThreadRanks;
+using testing::transformer_step;
+using testing::uneven_step;
+using testing::vector_step;
 using testing::Weights;
-
-// A step, or gradients, of a graph that ends with its loss.
-Graph step_of(Graph graph, bool gradients_alone, double loss_weight, const Rewrite& forward) {
-  if (forward) graph = forward(graph);
-  std::vector<TrainedParameter> trained;
-  std::vector<Tensor> sources;
-  for (Value value : graph.inputs())
-    if (graph.input_info(value).role == Role::parameter) sources.emplace_back(graph, value);
-  graph.begin_stage("backward");
-  const Tensor loss(graph, graph.outputs()[0].value);
-  const Cotangent cotangent{loss, expand(scalar(loss, loss_weight), loss.shape())};
-  const std::vector<Tensor> gradients = gradient({&cotangent, 1}, sources);
-  for (size_t i = 0; i < sources.size(); ++i) trained.push_back({sources[i], gradients[i]});
-  if (gradients_alone) {
-    for (const TrainedParameter& each : trained)
-      mark_outputs(gradient_name(""), each.value, each.gradient);
-    return graph;
-  }
-  graph.begin_stage("optimizer");
-  add_adamw_step(graph, trained, testing::kOptimizer);
-  return graph;
-}
-
-// Sizes that no number of ranks divides, a weight that is used twice, a bias whose gradient is also
-// the gradient of something else, a parameter whose gradient is one number, and one that the loss
-// does not depend on.
-Graph uneven_step(bool gradients_alone, double loss_weight, const Rewrite& forward) {
-  Graph graph;
-  const Tensor x = input(graph, "x", {DType::f32, {4, 5}});
-  const Tensor tied = parameter(graph, "tied", {DType::f32, {7, 5}});
-  const Tensor bias = parameter(graph, "bias", {DType::f32, {4, 7}});
-  parameter(graph, "unused", {DType::f32, {3}});
-  const Tensor hidden = matmul(x, transpose(tied)) + bias;
-  const Tensor y = matmul(hidden, tied);
-  const Tensor counted = parameter(graph, "counted", {DType::f32, {11}});
-  const Tensor total = reshape(sum(counted, {0}), {1, 1});
-  const Tensor loss = (mean(y * y, {0, 1}) + total * 0.25).named("loss");
-  graph.mark_output("loss", loss.value());
-  return step_of(std::move(graph), gradients_alone, loss_weight, forward);
-}
-
-// Nothing to be made flat: the update is the first node of its stage.
-Graph vector_step(bool gradients_alone, double loss_weight, const Rewrite& forward) {
-  Graph graph;
-  const Tensor x = input(graph, "x", {DType::f32, {5}});
-  const Tensor y = x * parameter(graph, "scale", {DType::f32, {5}});
-  graph.mark_output("loss", mean(y * y, {0}).named("loss").value());
-  return step_of(std::move(graph), gradients_alone, loss_weight, forward);
-}
-
-Graph transformer_step(bool gradients_alone, double loss_weight, const Rewrite& forward) {
-  return training_graph(
-      testing::tiny_transformer(),
-      {.scenario = gradients_alone ? Scenario::forward_backward : Scenario::full_step,
-       .optimizer = testing::kOptimizer,
-       .loss_weight = loss_weight,
-       .forward_pass = forward});
-}
-
-void expect_same_bits(const Weights& a, const Weights& b, const std::string& where) {
-  ASSERT_EQ(a.size(), b.size()) << where;
-  for (const auto& [name, values] : a)
-    for (size_t i = 0; i < values.size(); ++i)
-      ASSERT_EQ(std::bit_cast<uint32_t>(values[i]), std::bit_cast<uint32_t>(b.at(name)[i]))
-          << where << ", " << name << " " << i << ": " << values[i] << " and " << b.at(name)[i];
-}
 
 constexpr int kSteps = 20;
 
@@ -101,7 +36,7 @@ void expect_equal_to_one_process(const MakeStep& make, Mode mode, int ranks) {
     for (int step = 1; step <= kSteps; ++step) {
       all.step(step);
       for (size_t rank = 0; rank < static_cast<size_t>(ranks); ++rank)
-        expect_same_bits(
+        testing::expect_same_bits(
             all.weights(rank), expected[static_cast<size_t>(step - 1)],
             fmt::format("{}, rank {} of {}, step {}", strategy.name, rank, ranks, step));
       if (::testing::Test::HasFatalFailure()) return;
@@ -182,8 +117,8 @@ TEST(Distributed, AccumulatedMicroBatchesEqualRanks) {
         alone.device(0).upload(alone.executable(0).input(name), both.data());
       }
       alone.executable(0).run();
-      expect_same_bits(together.weights(0), alone.weights(0),
-                       fmt::format("{}, step {}", strategy.name, step));
+      testing::expect_same_bits(together.weights(0), alone.weights(0),
+                                fmt::format("{}, step {}", strategy.name, step));
     }
   }
 }

@@ -10,36 +10,6 @@
 namespace ridgeline {
 namespace {
 
-class CudaEvent final : public Event {
- public:
-  explicit CudaEvent(cuda::Stream stream) {
-    cuda::check(cuda::driver().cuEventCreate(&event_, 0), "making an event");
-    cuda::check(cuda::driver().cuEventRecord(event_, stream), "recording an event");
-  }
-  ~CudaEvent() override { cuda::driver().cuEventDestroy_v2(event_); }
-  void wait() override {
-    cuda::check(cuda::driver().cuEventSynchronize(event_), "waiting for an event");
-  }
-  bool is_done() const override { return false; }
-  void* device_event() const override { return event_; }
-
- private:
-  cuda::Event event_ = nullptr;
-};
-
-DeviceQueue queue_of(CudaDevice& device) {
-  const cuda::Stream stream = device.stream();
-  return {.stream = stream,
-          .wait_for =
-              [stream](Event& event) {
-                if (event.device_event() == nullptr) return event.wait();
-                cuda::check(cuda::driver().cuStreamWaitEvent(
-                                stream, static_cast<cuda::Event>(event.device_event()), 0),
-                            "waiting for an event");
-              },
-          .record = [stream] { return std::make_shared<CudaEvent>(stream); }};
-}
-
 TEST(Nccl, OfOneRankServesEveryCollectiveAndIsCaptured) {
   RIDGELINE_NEEDS_GPU();
   std::string id;
@@ -50,7 +20,7 @@ TEST(Nccl, OfOneRankServesEveryCollectiveAndIsCaptured) {
   }
   CudaDevice device;
   const auto communicator =
-      make_nccl_communicator({.rank = 0, .size = 1, .id = id, .queue = queue_of(device)});
+      make_nccl_communicator({.rank = 0, .size = 1, .id = id}, *device.communication_queue());
   EXPECT_EQ(communicator->facts().library.substr(0, 5), "NCCL ");
   constexpr int64_t kCount = 10'000;
   std::vector<float> values(kCount), seen(kCount);
@@ -61,9 +31,8 @@ TEST(Nccl, OfOneRankServesEveryCollectiveAndIsCaptured) {
   const TensorView out{to.data(), DType::f32, {kCount}, {1}};
   device.upload(in, values.data());
   const auto start = [&](CollectiveKind kind) {
-    const EventRef before = std::make_shared<CudaEvent>(device.stream());
     return communicator->start({.kind = kind, .count = kCount, .in = from.data(), .out = to.data()},
-                               {before});
+                               {device.queued_work()});
   };
   for (const CollectiveInfo& collective : collective_kinds()) {
     device.poison(out);
@@ -71,10 +40,7 @@ TEST(Nccl, OfOneRankServesEveryCollectiveAndIsCaptured) {
     device.download(out, seen.data());
     EXPECT_EQ(seen, values) << collective.name;
   }
-  const auto recorded = device.record([&] {
-    communicator->start(
-        {.kind = CollectiveKind::all_reduce, .count = kCount, .in = from.data(), .out = to.data()});
-  });
+  const auto recorded = device.record([&] { device.wait_for(*start(CollectiveKind::all_reduce)); });
   for (int time = 0; time < 2; ++time) {
     device.poison(out);
     recorded->start();

@@ -184,6 +184,7 @@ class RecordingDevice : public Device {
   }
   std::optional<Bytes> driver_memory_in_use() const override { return std::nullopt; }
   void poison(const TensorView&) override {}
+  void clear(const TensorView&) override {}
   void upload(const TensorView&, const void*) override {}
   void download(const TensorView&, void*) const override {}
 

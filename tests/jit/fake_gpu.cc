@@ -237,6 +237,20 @@ FAKE(cuMemcpyDtoDAsync_v2)(DevicePointer to, DevicePointer from, size_t bytes, S
   std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
   return broken;
 }
+FAKE(cuMemHostAlloc)(void** pointer, size_t bytes, unsigned) {
+  return *pointer = std::malloc(bytes), broken;
+}
+FAKE(cuMemFreeHost)(void* pointer) {
+  return std::free(pointer), broken;
+}
+FAKE(cuMemcpyHtoDAsync_v2)(DevicePointer to, const void* from, size_t bytes, Stream) {
+  std::memcpy(reinterpret_cast<void*>(to), from, bytes);
+  return broken;
+}
+FAKE(cuMemcpyDtoHAsync_v2)(void* to, DevicePointer from, size_t bytes, Stream) {
+  std::memcpy(to, reinterpret_cast<void*>(from), bytes);
+  return broken;
+}
 FAKE(cuMemsetD8Async)(DevicePointer to, unsigned char value, size_t bytes, Stream) {
   std::memset(reinterpret_cast<void*>(to), value, bytes);
   return broken;
@@ -290,6 +304,12 @@ FAKE(cuEventDestroy_v2)(Event event) {
 }
 FAKE(cuEventRecord)(Event event, Stream) {
   *reinterpret_cast<double*>(event) = reached_at_ms();
+  return broken;
+}
+FAKE(cuEventRecordWithFlags)(Event event, Stream stream, unsigned) {
+  return cuEventRecord(event, stream);
+}
+FAKE(cuEventQuery)(Event) {
   return broken;
 }
 FAKE(cuEventSynchronize)(Event) {

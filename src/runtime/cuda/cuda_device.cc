@@ -38,6 +38,13 @@ CudaFacts read_facts(cuda::DeviceHandle device) {
           .max_clock_hz = 1e3 * attribute(cuda::kClockRateKhz)};
 }
 
+std::string read_bus_id(cuda::DeviceHandle device) {
+  std::array<char, 32> id{};
+  cuda::check(cuda::driver().cuDeviceGetPCIBusId(id.data(), static_cast<int>(id.size()), device),
+              "asking where the GPU is");
+  return id.data();
+}
+
 std::string read_driver_version() {
   int version = 0;
   cuda::check(cuda::driver().cuDriverGetVersion(&version), "asking for the driver's version");
@@ -100,6 +107,7 @@ CudaDevice::CudaDevice(CudaOptions options)
       ordinal_(options.ordinal),
       deterministic_(options.deterministic),
       facts_(read_facts(context_.device())),
+      bus_id_(read_bus_id(context_.device())),
       driver_version_(read_driver_version()),
       memory_(queue_),
       ledger_(memory_, ledger_options(options)),
@@ -115,7 +123,8 @@ CudaDevice::CudaDevice(CudaOptions options)
       }),
       matmul_(queue_, kernels_, ledger_, facts_,
               options.deterministic ? AlgorithmChoice::first : AlgorithmChoice::fastest),
-      busy_clock_(queue_, [this](double ms) { kernels_.run(plan_hold(ms)); }) {}
+      busy_clock_(queue_, [this](double ms) { kernels_.run(plan_hold(ms)); }),
+      events_(queue_) {}
 
 // Kernels may still use what the members are about to free.
 CudaDevice::~CudaDevice() {
@@ -139,6 +148,7 @@ DeviceFacts CudaDevice::facts() const {
           .l2_bytes = facts_.l2_bytes,
           .max_clock_hz = facts_.max_clock_hz,
           .ordinal = ordinal_,
+          .bus_id = bus_id_,
           .deterministic = deterministic_};
 }
 
@@ -266,12 +276,36 @@ std::optional<Bytes> CudaDevice::driver_memory_in_use() const {
   return memory.total - memory.free;
 }
 
-void CudaDevice::poison(const TensorView& view) {
+EventRef CudaDevice::queued_work() {
+  queue_.make_current();
+  return events_.record(queue_.main_stream());
+}
+
+void CudaDevice::wait_for(Event& event) {
+  if (event.device_event() == nullptr) return event.wait();
+  queue_.make_current();
+  queue_.wait_for(static_cast<cuda::Event>(event.device_event()));
+}
+
+DeviceQueue* CudaDevice::communication_queue() {
+  if (!communication_) communication_ = std::make_unique<CudaCommunicationQueue>(queue_, events_);
+  return communication_.get();
+}
+
+void CudaDevice::fill(const TensorView& view, unsigned char byte, const char* what) {
   queue_.make_current();
   queue_.before_start();
-  queue_.check(queue_.driver().cuMemsetD8Async(address_of(view), 0xff, contiguous_bytes(view),
+  queue_.check(queue_.driver().cuMemsetD8Async(address_of(view), byte, contiguous_bytes(view),
                                                queue_.stream()),
-               "poisoning a result");
+               what);
+}
+
+void CudaDevice::poison(const TensorView& view) {
+  fill(view, 0xff, "poisoning a result");
+}
+
+void CudaDevice::clear(const TensorView& view) {
+  fill(view, 0, "filling memory with zeros");
 }
 
 // The driver's plain copies run beside our stream, so that both have to be waited for.

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "runtime/cuda/busy_clock.h"
+#include "runtime/cuda/communication_queue.h"
 #include "runtime/cuda/cuda_memory.h"
 #include "runtime/cuda/kernel_store.h"
 #include "runtime/cuda/matmul.h"
@@ -102,6 +103,9 @@ class CudaDevice : public Device {
   void begin_side() override { queue_.begin_side(); }
   size_t end_side() override { return queue_.end_side(); }
   void join_side(size_t mark) override { queue_.join_side(mark); }
+  EventRef queued_work() override;
+  void wait_for(Event& event) override;
+  DeviceQueue* communication_queue() override;
   void synchronize() override;
   std::vector<double> time_each_ms(std::span<const std::function<void()>> works) override;
   std::optional<double> busy_ms(const std::function<void()>& work) override;
@@ -116,6 +120,7 @@ class CudaDevice : public Device {
   std::optional<GpuState> state() const override;
   std::optional<Bytes> driver_memory_in_use() const override;
   void poison(const TensorView& view) override;
+  void clear(const TensorView& view) override;
   void upload(const TensorView& to, const void* from) override;
   void download(const TensorView& from, void* to) const override;
 
@@ -142,6 +147,7 @@ class CudaDevice : public Device {
   CudaQueue& queue() { return queue_; }
 
  private:
+  void fill(const TensorView& view, unsigned char byte, const char* what);
   void flush_l2();
 
   PrimaryContext context_;
@@ -149,7 +155,7 @@ class CudaDevice : public Device {
   int ordinal_;
   bool deterministic_;
   CudaFacts facts_;
-  std::string driver_version_;
+  std::string bus_id_, driver_version_;
   CudaMemory memory_;
   Ledger ledger_;
   KernelStore kernels_;
@@ -158,6 +164,8 @@ class CudaDevice : public Device {
   CudaMatmul matmul_;
   BusyClock busy_clock_;
   CudaBuffer flush_buffer_;
+  CudaEvents events_;
+  std::unique_ptr<CudaCommunicationQueue> communication_;  // made when it is used first
 };
 
 }  // namespace ridgeline

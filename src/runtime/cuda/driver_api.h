@@ -24,6 +24,7 @@ using LaunchGraphExec = struct LaunchGraphExecTag*;
 
 inline constexpr Result kSuccess = 0;
 inline constexpr Result kErrorOutOfMemory = 2;
+inline constexpr Result kErrorNotReady = 600;
 
 enum DeviceAttribute : int {
   kMultiprocessorCount = 16,
@@ -44,6 +45,8 @@ enum FunctionAttribute : int {
 enum StreamFlags : unsigned { kStreamNonBlocking = 1 };
 enum StreamCaptureMode : int { kCaptureThreadLocal = 1 };
 enum StreamCaptureStatus : int { kNoCapture = 0 };
+// In a capture: the event is recorded anew by every launch, for whoever is outside of the graph.
+enum EventRecordFlags : unsigned { kRecordExternal = 1 };
 
 struct LaunchAttribute {
   int id;
@@ -88,6 +91,12 @@ enum TensorMapPromotion : int { kPromoteTo128Bytes = 2 };
   X(cuMemFree_v2, Result, (DevicePointer pointer))                                                 \
   X(cuMemcpyHtoD_v2, Result, (DevicePointer to, const void* from, size_t bytes))                   \
   X(cuMemcpyDtoH_v2, Result, (void* to, DevicePointer from, size_t bytes))                         \
+  X(cuMemHostAlloc, Result, (void** pointer, size_t bytes, unsigned flags))                        \
+  X(cuMemFreeHost, Result, (void* pointer))                                                        \
+  X(cuMemcpyHtoDAsync_v2, Result,                                                                  \
+    (DevicePointer to, const void* from, size_t bytes, Stream stream))                             \
+  X(cuMemcpyDtoHAsync_v2, Result,                                                                  \
+    (void* to, DevicePointer from, size_t bytes, Stream stream))                                   \
   X(cuMemcpyDtoDAsync_v2, Result,                                                                  \
     (DevicePointer to, DevicePointer from, size_t bytes, Stream stream))                           \
   X(cuMemsetD8Async, Result, (DevicePointer to, unsigned char value, size_t bytes, Stream stream)) \
@@ -104,6 +113,8 @@ enum TensorMapPromotion : int { kPromoteTo128Bytes = 2 };
   X(cuEventCreate, Result, (Event * event, unsigned flags))                                        \
   X(cuEventDestroy_v2, Result, (Event event))                                                      \
   X(cuEventRecord, Result, (Event event, Stream stream))                                           \
+  X(cuEventRecordWithFlags, Result, (Event event, Stream stream, unsigned flags))                  \
+  X(cuEventQuery, Result, (Event event))                                                           \
   X(cuStreamCreateWithPriority, Result, (Stream * stream, unsigned flags, int priority))           \
   X(cuCtxGetStreamPriorityRange, Result, (int* least, int* greatest))                              \
   X(cuStreamWaitEvent, Result, (Stream stream, Event event, unsigned flags))                       \

@@ -236,6 +236,12 @@ void CudaQueue::join_side(size_t mark) {
   check(driver_.cuStreamWaitEvent(stream_, side_marks_[mark], 0), "ordering two streams");
 }
 
+void CudaQueue::wait_for(cuda::Event event) {
+  check(driver_.cuStreamWaitEvent(main_stream(), event, 0), "ordering two streams");
+  if (on_side_)
+    check(driver_.cuStreamWaitEvent(side_stream_, event, 0), "ordering two streams");
+}
+
 void CudaQueue::begin_capture() {
   require_no_capture("beginning another capture");
   check(driver_.cuStreamBeginCapture_v2(stream_, cuda::kCaptureThreadLocal), "beginning a capture");

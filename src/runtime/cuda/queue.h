@@ -68,8 +68,9 @@ class CudaQueue {
 
   const cuda::Driver& driver() const { return driver_; }
   cuda::Stream stream() const {
-    return on_side_ ? side_stream_ : redirected_ ? *redirected_ : stream_;
+    return on_side_ ? side_stream_ : main_stream();
   }
+  cuda::Stream main_stream() const { return redirected_ ? *redirected_ : stream_; }
   // All that follows goes to a stream of the caller's; none: to the queue's own again.
   void redirect(std::optional<cuda::Stream> stream) { redirected_ = stream; }
   const PrimaryContext& context() const { return context_; }
@@ -123,6 +124,8 @@ class CudaQueue {
   size_t end_side();
   void join_side(size_t mark);
   bool on_side() const { return on_side_; }
+  // What is started from now on, in both orders, comes after an event of another stream.
+  void wait_for(cuda::Event event);
   // Throws when a capture is under way, ours or the caller's, in which `what` cannot be done.
   void require_no_capture(const char* what) const;
 

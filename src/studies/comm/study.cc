@@ -71,7 +71,7 @@ class Comm final : public Study {
 
   CommMatrix matrix() const {
     return {
-        .backends = ranks_.backends(),
+        .backends = ranks_.backends(nullptr),
         .collectives = collectives_ == Words{"all"} ? names_of(collective_kinds()) : collectives_,
         .sizes = sizes_,
         .dtypes = dtypes_,

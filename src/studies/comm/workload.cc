@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "dist/device_communicator.h"
 #include "studies/ranks/group.h"
 
 namespace ridgeline {
@@ -29,6 +30,10 @@ std::vector<CommWorkload> expand_matrix(const CommMatrix& matrix) {
   std::vector<CommWorkload> workloads;
   for (const std::string& backend : matrix.backends) {
     check_backend(backend);
+    if (backend == kNcclBackend)
+      throw Error(ErrorKind::usage,
+                  "buffers are in the memory of the host, which NCCL does not serve",
+                  "`ridgeline ddp --device cuda --backend nccl` trains by it");
     for (const int64_t ranks : matrix.ranks) {
       if (ranks < 2 || ranks > kMostRanks)
         throw Error(ErrorKind::usage, fmt::format("{} ranks were asked for", ranks),

@@ -8,8 +8,15 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/machine_limits.h"
 #include "base/random.h"
-#include "runtime/cpu_device.h"
+#include "dist/device_communicator.h"
+#include "dist/silent_communicator.h"
+#include "dist/store.h"
+#include "runtime/rank_device.h"
+#include "studies/attention/workload.h"
+#include "studies/ddp/forecast.h"
+#include "studies/ddp/timeline.h"
 #include "studies/model/inputs.h"
 #include "studies/ranks/tasks.h"
 #include "studies/row.h"
@@ -24,8 +31,62 @@ uint64_t mixed(uint64_t x) {
   return NormalRandom(x, "").next_bits();
 }
 
+uint64_t hash_of(const std::string& text) {
+  return NormalRandom(0, text).next_bits();
+}
+
+double as_double(uint64_t bits) {
+  return std::bit_cast<double>(bits);
+}
+
 bool is_sharded(const DdpRequest& request) {
   return info(request.workload.distribution.strategy).shards_moments;
+}
+
+std::string host_of(const Communicator& communicator) {
+  return rank_facts(communicator.rank(), communicator.size()).host;
+}
+
+struct HostPlace {
+  int rank = 0, ranks = 1;  // among those of its host
+};
+
+HostPlace place_on_host(Communicator& communicator) {
+  const std::vector<double> hosts =
+      gathered(communicator, as_double(hash_of(host_of(communicator))));
+  HostPlace place{.ranks = 0};
+  for (size_t other = 0; other < hosts.size(); ++other) {
+    const auto mine = static_cast<size_t>(communicator.rank());
+    if (std::bit_cast<uint64_t>(hosts[other]) != std::bit_cast<uint64_t>(hosts[mine])) continue;
+    ++place.ranks;
+    if (other < mine) ++place.rank;
+  }
+  return place;
+}
+
+void expect_a_gpu_for_each(Communicator& communicator, const DeviceFacts& facts) {
+  const std::vector<double> gpus =
+      gathered(communicator, as_double(hash_of(host_of(communicator) + facts.bus_id)));
+  for (size_t a = 0; a < gpus.size(); ++a)
+    for (size_t b = a + 1; b < gpus.size(); ++b)
+      if (std::bit_cast<uint64_t>(gpus[a]) == std::bit_cast<uint64_t>(gpus[b]))
+        throw Error(
+            ErrorKind::unsupported,
+            fmt::format("ranks {} and {} have the same GPU, and NCCL serves one rank of each", a,
+                        b),
+            "another backend stages tensors through the host: --backend threads or gloo");
+}
+
+std::unique_ptr<Communicator> communicator_over(Device& device, Communicator& host,
+                                                const std::string& backend) {
+  DeviceQueue* queue = device.communication_queue();
+  if (backend == kNcclBackend) {
+    if (queue == nullptr)
+      throw Error(ErrorKind::unsupported, "NCCL serves ranks that compute on GPUs",
+                  "use --device cuda");
+    expect_a_gpu_for_each(host, device.facts());
+  }
+  return queue ? make_device_communicator(host, *queue, backend) : nullptr;
 }
 
 class DdpRank {
@@ -34,27 +95,59 @@ class DdpRank {
       : communicator_(communicator),
         request_(request),
         config_(request.workload.model.config),
-        device_({.threads = request.workload.threads}),
-        step_(ddp_trace(request.workload), device_, ddp_options(request.workload, &communicator)),
-        inputs_(device_, {.seed = request.seed}) {
+        place_(place_on_host(communicator)),
+        device_(make_rank_device(request.device, place_.rank)),
+        over_device_(communicator_over(*device_, communicator, request.workload.backend)),
+        inputs_(*device_, {.seed = request.seed}) {}
+
+  // The step, ready to run, with this communicator.
+  void prepare(Communicator& collectives) {
+    step_.emplace(ddp_trace(request_.workload), *device_,
+                  ddp_options(request_.workload, *device_, &collectives));
     // The first one compiles, the others find what it has left on the disk.
-    if (communicator.rank() == 0) step_.prepare();
-    communicator.barrier();
-    if (communicator.rank() != 0) step_.prepare();
-    inputs_.fill(step_, config_);
+    if (communicator_.rank() == 0) step_->prepare();
+    communicator_.barrier();
+    if (communicator_.rank() != 0) step_->prepare();
+    inputs_.fill(*step_, config_);
     for (const char* name : {"tokens", "targets"}) {
-      const ModelInputs of_rank(device_, {.seed = mixed(request.seed + rank_number() + 1)});
-      device_.upload(step_.input(name), of_rank.ids(config_, name).data());
+      const ModelInputs of_rank(*device_, {.seed = mixed(request_.seed + rank_number() + 1)});
+      device_->upload(step_->input(name), of_rank.ids(config_, name).data());
     }
+    steps_ = 0;
+  }
+
+  // What a step should take; takes the place of one that was prepared.
+  StepForecast forecast() {
+    const auto silent = make_silent_communicator(communicator_.rank(), communicator_.size());
+    prepare(*silent);
+    const StepForecast found =
+        forecast_step(communicator_, collectives(), *device_,
+                      {.run_s = [this] { return run_step_ms() / 1e3; },
+                       .collectives = [this] { return step_->collectives(); }},
+                      {.ranks = place_.ranks,
+                       .threads = device_->facts().threads,
+                       .processors = available_threads()});
+    step_.reset();
+    return found;
   }
 
   // Milliseconds of the step on this rank.
   double run_ms() {
-    inputs_.set_step(step_, ++steps_, kDdpOptimizer);
+    inputs_.set_step(*step_, ++steps_, kDdpOptimizer);
+    communicator_.barrier();
+    return run_step_ms();
+  }
+
+  // The same, and what was computed and communicated when.
+  RankTimeline traced_step() {
+    SliceObserver observer(*device_);
+    step_->set_observer(&observer);
+    inputs_.set_step(*step_, ++steps_, kDdpOptimizer);
     communicator_.barrier();
     const int64_t began = monotonic_ns();
-    step_.run();
-    return static_cast<double>(monotonic_ns() - began) / 1e6;
+    run_step_ms();
+    step_->set_observer(nullptr);
+    return observer.timeline(step_->collectives(), began);
   }
 
   // A sum over the elements of all parameters, so that shards have their part of it.
@@ -62,31 +155,42 @@ class DdpRank {
     uint64_t sum = 0;
     const std::vector<Parameter> parameters = transformer_parameters(config_);
     for (size_t number = 0; number < parameters.size(); ++number) {
-      const Executable::Held held = step_.held(parameters[number].name);
+      const Executable::Held held = step_->held(parameters[number].name);
       std::vector<float> values(static_cast<size_t>(held.count));
       if (held.count == 0) continue;
-      device_.download({held.view.data, DType::f32, {held.count}, {1}}, values.data());
+      device_->download({held.view.data, DType::f32, {held.count}, {1}}, values.data());
       for (size_t i = 0; i < values.size(); ++i)
         sum += mixed(std::bit_cast<uint32_t>(values[i]) ^
                      mixed(mixed(number) + static_cast<uint64_t>(held.begin) + i));
     }
     std::vector<uint64_t> all;
-    for (const double each : gathered(communicator_, std::bit_cast<double>(sum)))
+    for (const double each : gathered(communicator_, as_double(sum)))
       all.push_back(std::bit_cast<uint64_t>(each));
     return parameters_hash(all, is_sharded(request_));
   }
 
-  Executable& step() { return step_; }
-  CpuDevice& device() { return device_; }
+  Executable& step() { return *step_; }
+  Device& device() { return *device_; }
+  // Over the memory of the device; `communicator` is that of hosts.
+  Communicator& collectives() { return over_device_ ? *over_device_ : communicator_; }
 
  private:
   uint64_t rank_number() const { return static_cast<uint64_t>(communicator_.rank()); }
 
+  double run_step_ms() {
+    const int64_t began = monotonic_ns();
+    step_->run();
+    device_->synchronize();
+    return static_cast<double>(monotonic_ns() - began) / 1e6;
+  }
+
   Communicator& communicator_;
   const DdpRequest& request_;
   TransformerConfig config_;
-  CpuDevice device_;
-  Executable step_;
+  HostPlace place_;
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Communicator> over_device_;  // null: the device's memory is the host's
+  std::optional<Executable> step_;
   ModelInputs inputs_;
   int64_t steps_ = 0;
 };
@@ -100,10 +204,16 @@ std::string fallback_of_any(Communicator& communicator, const std::string& mine)
 }
 
 DdpRequest ddp_request(const Json& json) {
+  const Json& device = json["device"];
   return {.workload = ddp_workload(json["workload"]),
+          .device = {.kind = device["kind"].text(),
+                     .threads = json["workload"]["threads"].get<int>(),
+                     .first_gpu = device["first_gpu"].get<int>(),
+                     .deterministic = device["deterministic"].get<bool>()},
           .protocol = protocol_in(json),
           .seed = json["seed"].get<uint64_t>(),
-          .verify = json["verify"].get<bool>()};
+          .verify = json["verify"].get<bool>(),
+          .trace = json["trace"].text()};
 }
 
 double largest(const std::vector<double>& values) {
@@ -116,8 +226,12 @@ Json to_json(const DdpRequest& request) {
   Json json = {{"task", "ddp"},
                {"backend", request.workload.backend},
                {"workload", to_json(request.workload)},
+               {"device", Json{{"kind", request.device.kind},
+                               {"first_gpu", request.device.first_gpu},
+                               {"deterministic", request.device.deterministic}}},
                {"seed", request.seed},
-               {"verify", request.verify}};
+               {"verify", request.verify},
+               {"trace", request.trace}};
   add_protocol(json, request.protocol);
   return json;
 }
@@ -133,8 +247,10 @@ Trace ddp_trace(const DdpWorkload& workload) {
   };
 }
 
-CompileOptions ddp_options(const DdpWorkload& workload, Communicator* communicator) {
+CompileOptions ddp_options(const DdpWorkload& workload, const Device& device,
+                           Communicator* communicator) {
   CompileOptions options = model_options(workload.model);
+  options.backward = backward_algorithm({}, device.facts());
   options.distribution = workload.distribution;
   options.communicator = communicator;
   return options;
@@ -155,6 +271,8 @@ Record ddp_task(Communicator& communicator, const Json& json,
                 const std::function<bool()>& interrupted) {
   const DdpRequest request = ddp_request(json);
   DdpRank rank(communicator, request);
+  const StepForecast forecast = rank.forecast();
+  rank.prepare(rank.collectives());
   Ledger& ledger = rank.device().ledger();
   ledger.start_over();
   Record record;
@@ -183,6 +301,7 @@ Record ddp_task(Communicator& communicator, const Json& json,
   };
   if (communicator.rank() != 0) {
     while (goes_on(communicator, true)) sample({});
+    if (!request.trace.empty()) timelines_of_all(communicator, rank.traced_step());
     return record;
   }
   const Measurement measured = measure(request.protocol, {kDdpStep, kDdpCommunication, kDdpExposed},
@@ -192,6 +311,9 @@ Record ddp_task(Communicator& communicator, const Json& json,
                                        },
                                        {.interrupted = interrupted});
   goes_on(communicator, false);
+  if (!request.trace.empty())
+    write_rank_trace(timelines_of_all(communicator, rank.traced_step()), label(request.workload),
+                     request.trace);
   if (measured.interrupted()) throw Interrupted();
   record.series = measured.series;
   record.protocol = measured.protocol;
@@ -200,12 +322,17 @@ Record ddp_task(Communicator& communicator, const Json& json,
   double predicted_bytes = 0;
   for (const Cost& cost : rank.step().kernel_costs()) predicted_bytes += cost.communicated;
   record.metrics = Json{{"backend", request.workload.backend},
-                        {"library", communicator.facts().library},
+                        {"library", rank.collectives().facts().library},
                         {"collectives", once.collectives},
                         {"bytes_per_step", once.sent_bytes},
                         {"predicted_bytes_per_step", predicted_bytes},
                         {"parameters_hash", fmt::format("{:016x}", hash.value)},
-                        {"hashed_steps", kHashedSteps}};
+                        {"hashed_steps", kHashedSteps},
+                        {"compute_alone_ms", 1e3 * forecast.compute_alone_s},
+                        {"compute_ms", 1e3 * forecast.step.compute_s},
+                        {"sharing", forecast.sharing},
+                        {"predicted_communication_ms", 1e3 * forecast.step.communication_s},
+                        {"predicted_step_ms", 1e3 * forecast.step.step_s}};
   if (!fallback.empty()) (*record.metrics)["ran_eagerly_because"] = fallback;
   if (request.verify && is_sharded(request))
     record.verification.what = "nothing: no two ranks have the same part of a parameter";

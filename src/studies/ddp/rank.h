@@ -9,6 +9,7 @@
 #include "dist/communicator.h"
 #include "measure/protocol.h"
 #include "measure/record.h"
+#include "runtime/rank_device.h"
 #include "studies/ddp/workload.h"
 
 namespace ridgeline {
@@ -16,9 +17,11 @@ namespace ridgeline {
 // What rank 0 asks of all.
 struct DdpRequest {
   DdpWorkload workload;
-  Protocol protocol;
+  RankDeviceOptions device = {};
+  Protocol protocol = {};
   uint64_t seed = 42;
   bool verify = true;
+  std::string trace = {};  // where rank 0 writes a step of all ranks; empty: nowhere
 };
 Json to_json(const DdpRequest& request);
 
@@ -29,8 +32,9 @@ inline constexpr const char* kDdpCommunication = "communication";
 inline constexpr const char* kDdpExposed = "exposed";
 
 // For studies/ranks/tasks.h. The record has series, protocol, memory of a rank, and as metrics what
-// was communicated and a hash of the parameters after a few steps, which verification compares
-// between ranks that hold whole parameters; of shards there is nothing to compare.
+// was communicated, what the step should have taken (forecast.h), and a hash of the parameters
+// after a few steps, which verification compares between ranks that hold whole parameters; of
+// shards there is nothing to compare.
 std::string ddp_label(const Json& request);
 Record ddp_task(Communicator& communicator, const Json& request,
                 const std::function<bool()>& interrupted);
@@ -45,6 +49,7 @@ ParametersHash parameters_hash(std::span<const uint64_t> of_ranks, bool is_shard
 
 // The step of one rank; needs a communicator to run.
 Trace ddp_trace(const DdpWorkload& workload);
-CompileOptions ddp_options(const DdpWorkload& workload, Communicator* communicator);
+CompileOptions ddp_options(const DdpWorkload& workload, const Device& device,
+                           Communicator* communicator);
 
 }  // namespace ridgeline

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "runtime/cpu_device.h"
+#include "runtime/rank_device.h"
 #include "studies/ddp/rank.h"
 #include "studies/expected_time.h"
 #include "studies/model/metrics.h"
@@ -27,9 +27,8 @@ Record DdpRunner::describe(const DdpWorkload& workload, const Record& blank) con
                                 .seed = options_.seed,
                                 .settings = options_.settings},
                                device_, blank);
-  record.device = "cpu";
   record.settings["launcher"] = groups_.launcher();
-  record.settings["threads"] = workload.threads;
+  if (device_.facts().threads > 0) record.settings["threads"] = workload.threads;
   if (const int here = groups_.ranks_of_host(how.ranks); here != how.ranks)
     record.settings["ranks_of_host"] = here;
   if (how.strategy == ParallelStrategy::bucketed)
@@ -51,20 +50,25 @@ double DdpRunner::expected_s(const DdpWorkload& workload, const Record& describe
 }
 
 Bytes DdpRunner::predicted_peak(const DdpWorkload& workload) const {
-  CpuDevice device({.threads = 1});
-  return Executable(ddp_trace(workload), device, ddp_options(workload, nullptr)).predicted_peak();
+  return Executable(ddp_trace(workload), device_, ddp_options(workload, device_, nullptr))
+      .predicted_peak();
 }
 
 std::optional<Record> DdpRunner::run(const DdpWorkload& workload, Record described) {
   return try_row(std::move(described), label(workload), [&](Record& record) {
     const Bytes of_rank = predicted_peak(workload);
     record.memory.predicted_peak = of_rank;
+    const DeviceFacts facts = device_.facts();
     const int here = groups_.ranks_of_host(workload.distribution.ranks);
-    expect_within_budget(Bytes{here * of_rank.count}, device_);
+    expect_within_budget(Bytes{ranks_per_device(facts, here) * of_rank.count}, device_);
     groups_.run(to_json(DdpRequest{.workload = workload,
+                                   .device = {.kind = facts.kind,
+                                              .first_gpu = facts.ordinal,
+                                              .deterministic = facts.deterministic},
                                    .protocol = options_.protocol,
                                    .seed = options_.seed,
-                                   .verify = options_.verify}),
+                                   .verify = options_.verify,
+                                   .trace = options_.trace}),
                 workload.backend, workload.distribution.ranks, record);
   });
 }

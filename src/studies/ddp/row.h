@@ -17,6 +17,7 @@ struct DdpOptions {
   uint64_t seed = 42;
   bool verify = true;
   Json settings = Json::object();
+  std::string trace = {};  // of one row
   std::function<bool()> interrupted = {};
 };
 

@@ -5,6 +5,7 @@
 
 #include "base/bandwidth.h"
 #include "base/error.h"
+#include "base/file_io.h"
 #include "base/print.h"
 #include "base/units.h"
 #include "models/accumulate.h"
@@ -49,6 +50,9 @@ class Ddp final : public Study {
     flags.add("--impl,--mode", &axes_.modes,
               "vanilla, fused, flash or compiled, of what is measured",
               {.shows_default = true, .choices = names_of(modes())});
+    flags.add("--trace", &trace_,
+              "write a step of all ranks for Chrome and Perfetto there, of one row: what each "
+              "computes and communicates; compressed if it ends in .gz");
     add_predict_flags(flags, &predict_);
     add_protocol_flags(flags, &shared.protocol);
     add_device_flags(flags, &shared.device);
@@ -115,9 +119,17 @@ class Ddp final : public Study {
   }
 
   std::vector<StudyRow> rows(StudyRun& run) override {
-    const std::vector<DdpWorkload> workloads = expand_matrix(matrix());
+    const std::vector<DdpWorkload> workloads = expand_matrix(matrix(run.device));
+    if (!trace_.empty() && workloads.size() > 1)
+      throw Error(
+          ErrorKind::usage,
+          fmt::format("{} rows would write their trace to '{}', from '{}' to '{}'",
+                      workloads.size(), trace_, label(workloads.front()), label(workloads.back())),
+          "name one --strategy, --backend and number of --ranks");
     World* world = shared.dry_run ? nullptr : ranks_.join(run, configuration(run));
-    runner_.emplace(run.device, row_options<DdpOptions>(run, shared), world);
+    DdpOptions options = row_options<DdpOptions>(run, shared);
+    if (!trace_.empty()) options.trace = std::filesystem::absolute(trace_).string();
+    runner_.emplace(run.device, std::move(options), world);
     std::vector<StudyRow> rows =
         rows_of(workloads, *runner_, run, [&](const DdpWorkload& workload) {
           const Distribution& how = workload.distribution;
@@ -132,6 +144,11 @@ class Ddp final : public Study {
         });
     return shared.dry_run ? with_predicted_peaks(std::move(rows), workloads, *runner_)
                           : std::move(rows);
+  }
+
+  std::vector<WrittenFile> also_written() const override {
+    if (trace_.empty()) return {};
+    return {{"--trace", trace_}};
   }
 
   // A model so small that two ranks of a small machine take a moment.
@@ -161,7 +178,8 @@ class Ddp final : public Study {
     return sizes;
   }
 
-  void check_measured() const {
+  void check_measured() {
+    if (!trace_.empty()) trace_file_ = check_writable(trace_);
     if (is_linear_blocks())
       throw Error(ErrorKind::usage, fmt::format("{} is a model on paper", kLinearBlocksSize),
                   fmt::format("add {}", kPredict));
@@ -174,9 +192,9 @@ class Ddp final : public Study {
                                    : std::string();
   }
 
-  DdpMatrix matrix() const {
+  DdpMatrix matrix(Device& device) const {
     return {.models = workloads_of(axes_),
-            .backends = ranks_.backends(),
+            .backends = ranks_.backends(&device),
             .strategies = strategies_.empty() ? names_of(parallel_strategies()) : strategies_,
             .ranks = ranks_.ranks(),
             .bucket_mb = bucket_mb_,
@@ -215,6 +233,8 @@ class Ddp final : public Study {
   RankFlags ranks_{{2}};  // outlives the runner
   Words strategies_;
   std::vector<int64_t> bucket_mb_;
+  std::string trace_;
+  FileDescriptor trace_file_;
   std::optional<DdpRunner> runner_;
   PredictFlags predict_;
   PredictOptions options_;

@@ -27,8 +27,15 @@ std::optional<double> metric_number(const Record& record, const char* key) {
 
 }  // namespace
 
+std::optional<double> predicted_off(const Record& record) {
+  const auto predicted = metric_number(record, "predicted_step_ms");
+  const auto measured = median_of_series(record, kDdpStep);
+  if (!predicted || !measured || !(*measured > 0)) return std::nullopt;
+  return *predicted / *measured - 1;
+}
+
 std::string ddp_key(const Record& record) {
-  std::string key = record.machine.fingerprint;
+  std::string key = record.machine.fingerprint + '\n' + record.device;
   for (const char* part : {"model_size", "num_params", "context_length", "batch_size", "precision",
                            "mode", "ranks", "backend", "micro_batches"})
     key += '\n' + text_of(record.workload, part);
@@ -39,13 +46,14 @@ std::string ddp_key(const Record& record) {
 std::string ddp_place(const Record& record) {
   const std::string parts = text_of(record.workload, "micro_batches");
   const std::string threads = text_of(record.settings, "threads");
-  return fmt::format("{} {} {}, context {}, batch {}{}, {} ranks of {} {} by {}",
-                     text_of(record.workload, "model_size"), text_of(record.workload, "precision"),
-                     text_of(record.workload, "mode"), text_of(record.workload, "context_length"),
-                     text_of(record.workload, "batch_size"),
-                     parts.empty() ? "" : fmt::format(" in {} parts", parts),
-                     text_of(record.workload, "ranks"), threads,
-                     threads == "1" ? "thread" : "threads", text_of(record.workload, "backend"));
+  return fmt::format(
+      "{} {} {}, context {}, batch {}{}, {} ranks {} by {}", text_of(record.workload, "model_size"),
+      text_of(record.workload, "precision"), text_of(record.workload, "mode"),
+      text_of(record.workload, "context_length"), text_of(record.workload, "batch_size"),
+      parts.empty() ? "" : fmt::format(" in {} parts", parts), text_of(record.workload, "ranks"),
+      threads.empty() ? "on " + record.device
+                      : fmt::format("of {} {}", threads, threads == "1" ? "thread" : "threads"),
+      text_of(record.workload, "backend"));
 }
 
 std::string strategy_text(const Record& record) {
@@ -98,7 +106,7 @@ void tell_hidden(const DdpGroups& groups, std::vector<std::string>& notes) {
     const auto ranks = number_in(group.front()->settings, "ranks_of_host").value_or(all_ranks);
     const auto threads = number_in(group.front()->settings, "threads").value_or(0);
     const auto processors = static_cast<double>(group.front()->machine.logical_cores);
-    if (processors > 0 && ranks * (threads + 1) > processors)
+    if (processors > 0 && threads > 0 && ranks * (threads + 1) > processors)
       notes.push_back(fmt::format(
           "{} ranks of {} threads and one that communicates share {} processors: they take turns, "
           "and what is hidden costs the time of others",
@@ -106,10 +114,41 @@ void tell_hidden(const DdpGroups& groups, std::vector<std::string>& notes) {
   }
 }
 
-// Threads add in the order of ranks, and two numbers have one sum.
+void tell_predicted(const DdpGroups& groups, std::vector<std::string>& notes) {
+  for (const auto& [key, group] : groups) {
+    std::string text;
+    double alone = 0, together = 0;
+    for (const Record* record : group) {
+      const auto off = predicted_off(*record);
+      if (!off) continue;
+      text += fmt::format("{}{} {:+.1f} %", text.empty() ? "" : ", ", strategy_text(*record),
+                          100 * *off);
+      alone += metric_number(*record, "compute_alone_ms").value_or(0);
+      together += metric_number(*record, "compute_ms").value_or(0);
+    }
+    if (text.empty() || !(alone > 0)) continue;
+    const Record& first = *group.front();
+    const auto all_ranks = number_in(first.workload, "ranks").value_or(0);
+    const auto ranks = number_in(first.settings, "ranks_of_host").value_or(all_ranks);
+    const auto threads = number_in(first.settings, "threads").value_or(0);
+    const auto processors = static_cast<double>(first.machine.logical_cores);
+    notes.push_back(fmt::format(
+        "{}: predicted steps are off by {}; computation of all ranks side by side takes {:.2f} "
+        "times as long as that of one alone{}",
+        ddp_place(first), text, together / alone,
+        threads > 0 && processors > 0 ? fmt::format(", and ranks x threads / processors is {:.2f}",
+                                                    ranks * threads / processors)
+                                      : std::string()));
+  }
+}
+
+// Threads add in the order of ranks, and two numbers have one sum. A GPU adds in one order where it
+// was told to.
 bool has_one_order(const Record& record) {
+  if (!text_of(record.settings, "gpu").empty() && text_of(record.settings, "deterministic").empty())
+    return false;
   return text_of(record.workload, "backend") == "threads" ||
-         number_in(record.workload, "ranks").value_or(0) == 2;
+         number_in(record.workload, "ranks").value_or(0) <= 2;
 }
 
 void compare_hashes(const DdpGroups& groups, std::vector<std::string>& notes) {
@@ -152,6 +191,10 @@ Table ddp_csv(std::span<const Record> records) {
                           "step_ms",
                           "step_low_ms",
                           "step_high_ms",
+                          "predicted_step_ms",
+                          "predicted_off",
+                          "compute_ms",
+                          "compute_alone_ms",
                           "communication_ms",
                           "exposed_ms",
                           "collectives",
@@ -174,6 +217,10 @@ Table ddp_csv(std::span<const Record> records) {
     for (auto which :
          {&Statistics::median_ms, &Statistics::median_low_ms, &Statistics::median_high_ms})
       row.push_back(cell(statistic(*record, kDdpStep, which)));
+    row.push_back(cell(metric_number(*record, "predicted_step_ms")));
+    row.push_back(cell(predicted_off(*record), "{:.4f}"));
+    for (const char* metric : {"compute_ms", "compute_alone_ms"})
+      row.push_back(cell(metric_number(*record, metric)));
     for (const char* series : {kDdpCommunication, kDdpExposed})
       row.push_back(cell(median_of_series(*record, series)));
     for (const char* metric : {"collectives", "bytes_per_step", "predicted_bytes_per_step"})
@@ -193,8 +240,8 @@ Table ddp_summary(std::span<const Record> records) {
   Table table{
       .title = "training on several ranks: step of the slowest one; memory and bytes of one",
       .columns = {"strategy", "backend", "model", "precision", "mode", "ranks", "step ms", "+-%",
-                  "communication ms", "exposed ms", "collectives", "MB sent", "peak MiB",
-                  "predicted MiB", "status"},
+                  "predicted", "off %", "communication ms", "exposed ms", "collectives", "MB sent",
+                  "peak MiB", "predicted MiB", "status"},
       .rows = {},
       .spare = {"predicted MiB", "precision", "collectives"}};
   for (const Record* record : ddp_rows(records))
@@ -204,6 +251,8 @@ Table ddp_summary(std::span<const Record> records) {
          text_of(record->workload, "mode"), text_of(record->workload, "ranks"),
          cell(median_of_series(*record, kDdpStep), "{:.2f}"),
          record->status == Status::ok ? cell(in_run_percent(*record, kDdpStep), "{:.1f}") : "",
+         cell(metric_number(*record, "predicted_step_ms"), "{:.2f}"),
+         cell(predicted_off(*record), "{:+.1f}", 100),
          cell(median_of_series(*record, kDdpCommunication), "{:.2f}"),
          cell(median_of_series(*record, kDdpExposed), "{:.2f}"),
          cell(metric_number(*record, "collectives"), "{:.0f}"),
@@ -227,6 +276,7 @@ std::vector<std::string> ddp_notes(std::span<const Record> records, Verdicts& ve
     if (median_of_series(*record, kDdpStep)) groups[ddp_key(*record)].push_back(record);
   compare_strategies(groups, verdicts, notes);
   tell_hidden(groups, notes);
+  tell_predicted(groups, notes);
   compare_hashes(groups, notes);
   for (const Record* record : rows)
     if (record->status != Status::ok)
@@ -235,7 +285,9 @@ std::vector<std::string> ddp_notes(std::span<const Record> records, Verdicts& ve
   if (!groups.empty())
     notes.push_back(
         "communication is the time in collectives, with the wait for other ranks; exposed is how "
-        "long computation waited for them; both of the rank with the most of it");
+        "long computation waited for them; both of the rank with the most of it; a step is "
+        "predicted by its computation without collectives and its collectives without computation, "
+        "both measured before it");
   if (const std::string noise = noise_note(rows); !noise.empty()) notes.push_back(noise);
   return notes;
 }

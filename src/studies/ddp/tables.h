@@ -14,7 +14,9 @@ namespace ridgeline {
 
 // One row per record: strategy, backend, library, device, model_size, precision, mode, batch_size
 // (of a rank), context_length, ranks, threads (of a rank), bucket_mb, step_ms (median of the
-// slowest rank, with its interval), communication_ms, exposed_ms, collectives, bytes_per_step and
+// slowest rank, with its interval), predicted_step_ms, predicted_off (over step_ms, less 1),
+// compute_ms and compute_alone_ms (a step without communication, on all ranks and on one of them),
+// communication_ms, exposed_ms, collectives, bytes_per_step and
 // predicted_bytes_per_step (that a rank sends), peak_mb and predicted_peak_mb (of a rank, in MiB),
 // parameters_hash, launcher, status, error.
 Table ddp_csv(std::span<const Record> records);
@@ -24,6 +26,8 @@ Table ddp_summary(std::span<const Record> records);
 std::vector<std::string> ddp_notes(std::span<const Record> records, Verdicts& verdicts);
 std::vector<std::string> ddp_notes(std::span<const Record> records);
 
+// The predicted time of a step over the measured one, less 1; empty: one of them is missing.
+std::optional<double> predicted_off(const Record& record);
 // What rows that differ in their strategy alone share, to group them by.
 std::string ddp_key(const Record& record);
 // The same as people read it: "small fp32 vanilla, context 64, batch 4, 2 ranks of 1 thread by

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "dist/device_communicator.h"
 
 namespace ridgeline {
 namespace {
@@ -25,8 +26,8 @@ void RankFlags::declare(Flags& flags, const std::string& ranks_help) {
             ranks_help + "; a launcher (torchrun, mpirun, mpiexec, srun) decides for itself",
             {.shows_default = true, .given = &gave_ranks_});
   flags.add("--backend", &asked_backends,
-            "threads, gloo, openmpi, mpich, or mpi for those of the two (default: all that are "
-            "here)",
+            "threads, gloo, openmpi, mpich, nccl, or mpi for those of the two (default: all that "
+            "are here)",
             {.choices = names_of(rank_backends())});
 }
 
@@ -61,7 +62,7 @@ World* RankFlags::join(const StudyRun& run, const std::string& configuration) {
   return world_ ? &*world_ : nullptr;
 }
 
-std::vector<std::string> RankFlags::backends() const {
+std::vector<std::string> RankFlags::backends(Device* device) const {
   const LaunchedRank* launched = launched_ ? &*launched_ : nullptr;
   const auto is_here = [&](const std::string& backend) {
     return missing_backend(backend, launched).empty();
@@ -72,7 +73,9 @@ std::vector<std::string> RankFlags::backends() const {
     if (backend == "mpi") {
       for (const char* mpi : {"openmpi", "mpich"})
         if (is_here(mpi)) found.emplace_back(mpi);
-    } else if (!asked_backends.empty() || is_here(backend)) {
+    } else if (!asked_backends.empty() ||
+               (is_here(backend) &&
+                (backend != kNcclBackend || (device && device->communication_queue())))) {
       found.push_back(backend);
     }
   }

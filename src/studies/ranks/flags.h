@@ -29,8 +29,9 @@ class RankFlags {
   // On rank 0 of a launcher: the world; elsewhere null.
   World* join(const StudyRun& run, const std::string& configuration);
 
-  // As asked for, or all that are here. Throws an unsupported error where none is.
-  std::vector<std::string> backends() const;
+  // As asked for, or all that are here and serve the memory of a device; null: of the host. Throws
+  // an unsupported error where none is.
+  std::vector<std::string> backends(Device* device) const;
   // As asked for; those of a launcher. Throws a usage error where both differ.
   std::vector<int64_t> ranks() const;
   bool gave_ranks() const { return gave_ranks_; }

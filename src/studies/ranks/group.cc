@@ -9,9 +9,11 @@
 #include "base/closest.h"
 #include "base/error.h"
 #include "base/printable.h"
+#include "dist/device_communicator.h"
 #include "dist/local_ranks.h"
 #include "dist/plugin_backend.h"
 #include "dist/threads_backend.h"
+#include "jit/cuda_libraries.h"
 #include "measure/record_json.h"
 
 namespace ridgeline {
@@ -22,6 +24,7 @@ constexpr RankBackend kRankBackends[] = {
     {"gloo", "processes over TCP, by Gloo"},
     {"openmpi", "processes of mpirun, by Open MPI"},
     {"mpich", "processes of mpiexec.hydra, by MPICH"},
+    {"nccl", "GPUs, one for each rank, by NCCL; of ddp"},
 };
 
 constexpr size_t kMostAnswer = size_t{64} << 20;
@@ -187,7 +190,20 @@ void check_backend(const std::string& name) {
   throw unknown_name(name, "a backend", kRankBackends);
 }
 
+std::string host_backend(const std::string& backend, const LaunchedRank* launched) {
+  if (backend != kNcclBackend) return backend;
+  if (!launched) return "threads";
+  for (const PluginFacts& plugin : plugin_list())
+    if (plugin.launcher == launched->launcher) return std::string(plugin.name);
+  return "gloo";
+}
+
 std::string missing_backend(const std::string& backend, const LaunchedRank* launched) {
+  if (backend == kNcclBackend) {
+    const CudaLibrary& nccl = cuda_library("nccl");
+    if (!nccl) return fmt::format("NCCL was not found: {}", nccl.how_to_get);
+    return missing_backend(host_backend(backend, launched), launched);
+  }
   if (backend == "threads")
     return launched ? fmt::format("threads are ranks of one process, and {} has started {}",
                                   launched->launcher, launched->size)
@@ -210,7 +226,8 @@ std::unique_ptr<RankGroup> make_rank_group(const std::string& backend, int ranks
                                            const RankGroupOptions& options) {
   if (const std::string why = missing_backend(backend, nullptr); !why.empty())
     throw Error(ErrorKind::unsupported, why);
-  if (backend == "threads") return std::make_unique<ThreadRanks>(ranks, options);
+  if (host_backend(backend, nullptr) == "threads")
+    return std::make_unique<ThreadRanks>(ranks, options);
   if (find_plugin(backend).launcher.empty()) return std::make_unique<OwnProcesses>(ranks, options);
   return std::make_unique<MpiProcesses>(backend, ranks, options);
 }

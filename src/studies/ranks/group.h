@@ -68,6 +68,10 @@ class RankGroups {
   std::string group_name_;
 };
 
+// By whom hosts talk to each other: the backend itself, or beside NCCL threads of one process, the
+// launcher's MPI, or Gloo.
+std::string host_backend(const std::string& backend, const LaunchedRank* launched);
+
 // Why a backend cannot serve here, as a record says it; empty: it can. `launched`: null without a
 // launcher.
 std::string missing_backend(const std::string& backend, const LaunchedRank* launched);

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "dist/launch_environment.h"
 #include "measure/record_json.h"
+#include "studies/ranks/group.h"
 
 namespace ridgeline {
 namespace {
@@ -21,7 +22,7 @@ constexpr const char* kWaiting = "waiting for the next row";
 
 Record RankWorld::run(const Json& request, const std::function<bool()>& interrupted) {
   const RankTask& task = find_task(request);
-  const std::string backend = request["backend"].text();
+  const std::string backend = host_backend(request["backend"].text(), &world_.launched());
   if (!communicator_ || communicator_->facts().backend != backend) {
     communicator_.reset();
     communicator_ = world_.communicator(backend);
