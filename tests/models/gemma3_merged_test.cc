@@ -19,7 +19,7 @@ using testing::GemmaRunner;
 Gemma3Config small_config(const char* name) {
   Gemma3Config config = gemma3_config(name);
   config.layers = {Gemma3Layer::sliding, Gemma3Layer::full, Gemma3Layer::sliding};
-  config.vocabulary = 2048;
+  config.intermediate_size = config.vocabulary = 2048;
   config.sliding_window = 64;
   return config;
 }
