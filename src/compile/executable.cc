@@ -68,7 +68,8 @@ void Executable::plan_fused() {
                                   {.scratch = scratch_of(device_),
                                    .epilogue = epilogue_chooser(device_),
                                    .overlap = rungs().launch_graph && device_.can_record(),
-                                   .early_updates = true},
+                                   .early_updates = true,
+                                   .merge = options_.merge && device_.merges_kernels()},
                                   budget());
   if (fitted.graph) graph_ = std::move(*fitted.graph);
   plan_ = std::move(fitted.plan);
@@ -196,6 +197,7 @@ void Executable::prepare(const Bindings& bindings) {
       compiled_.emplace(graph_, *plan_, device_,
                         ExecutorOptions{.bound = bound_storages(graph_, plan_->layouts, bindings),
                                         .record = rungs().launch_graph,
+                                        .resident = options_.resident,
                                         .communicator = options_.communicator});
       if (kernels_seconds_ == 0) kernels_seconds_ = monotonic_s() - start;
       set_observer(nullptr);
@@ -244,9 +246,9 @@ Executable::Held Executable::held(std::string_view name) const {
 TensorView Executable::input(std::string_view name) const {
   const Part& part = this->part(name);
   if (part.ranks > 1)
-    throw Error(ErrorKind::usage,
-                fmt::format("'{}' is cut among {} ranks: ask what this one has of it", name,
-                            part.ranks));
+    throw Error(
+        ErrorKind::usage,
+        fmt::format("'{}' is cut among {} ranks: ask what this one has of it", name, part.ranks));
   TensorView view = compiled_ ? compiled_->input(part.input) : eager_->input(part.input);
   if (view.shape.rank() == 0) return view;
   view.data = static_cast<char*>(view.data) + part.begin * view.strides[0] * info(view.dtype).size;

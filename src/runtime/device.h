@@ -57,6 +57,14 @@ class RecordedWork {
 
 struct Plan;
 struct ResidentPlan;
+struct Merge;
+
+// Neighbouring kernels of a plan by one launch (plan/merge.h).
+class MergedWork {
+ public:
+  virtual ~MergedWork() = default;
+  virtual void run() = 0;
+};
 
 // The beginning of a plan as one kernel (plan/resident.h).
 class ResidentWork {
@@ -122,11 +130,20 @@ class Device {
   virtual std::unique_ptr<RecordedWork> record(const std::function<void()>& /*work*/) {
     return nullptr;
   }
-  // Compiles the beginning of a plan as one kernel. `address` gives the memory of inputs, and of what
-  // it leaves for others. Null: the device has none, and `why` says so where that is worth a line.
+  // Compiles the beginning of a plan as one kernel. `address` gives the memory of inputs, and of
+  // what it leaves for others. Null: the device has none, and `why` says so where that is worth a
+  // line.
   virtual std::unique_ptr<ResidentWork> prepare_resident(
       const Graph& /*graph*/, const Plan& /*plan*/, const ResidentPlan& /*resident*/,
       const std::function<void*(Value)>& /*address*/, std::string& /*why*/) {
+    return nullptr;
+  }
+  // Whether neighbouring kernels of a plan may be done by one launch, and one of a plan's merges.
+  // `view` shows where values lie. Null: the device cannot do this one.
+  virtual bool merges_kernels() const { return false; }
+  virtual std::unique_ptr<MergedWork> prepare_merged(
+      const Graph& /*graph*/, const Plan& /*plan*/, const Merge& /*merge*/,
+      const std::function<TensorView(Value)>& /*view*/) {
     return nullptr;
   }
   // While work is recorded: what is started between begin_side() and end_side() comes after all
@@ -147,9 +164,9 @@ class Device {
   double time_ms(const std::function<void()>& work) { return time_each_ms({&work, 1})[0]; }
   // The same of works that follow each other; nothing waits between them.
   virtual std::vector<double> time_each_ms(std::span<const std::function<void()>> works) = 0;
-  // Runs `work` and gives the milliseconds that the device itself is busy with it, without waits for
-  // the host. Empty: the host was too slow to tell this time, or the device is the host, and nothing
-  // was run.
+  // Runs `work` and gives the milliseconds that the device itself is busy with it, without waits
+  // for the host. Empty: the host was too slow to tell this time, or the device is the host, and
+  // nothing was run.
   virtual std::optional<double> busy_ms(const std::function<void()>& /*work*/) {
     return std::nullopt;
   }

@@ -13,9 +13,11 @@
 namespace ridgeline {
 
 struct ExecutorOptions {
-  // By Graph::index of storages: memory of the caller; null, or none at all: the executor allocates.
+  // By Graph::index of storages: memory of the caller; null, or none at all: the executor
+  // allocates.
   std::vector<void*> bound = {};
   bool record = true;  // what is run again is recorded, where the device can; of compiled executors
+  bool resident = true;  // what can stay on the device as one kernel does; of compiled executors
   Communicator* communicator = nullptr;  // of the graph's collectives; outlives the executor
 };
 

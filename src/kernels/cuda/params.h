@@ -49,6 +49,8 @@ struct FlashForwardParams {
 };
 
 // Attention over a cache; see cached_attention.cuh.
+inline constexpr int kMergedOperands = 12;
+
 struct CachedAttentionParams {
   FlashTensor q, k, v, out;
   float* log_sum_exp;  // [batch, heads, queries]
@@ -58,6 +60,11 @@ struct CachedAttentionParams {
   int rows, tiles;  // group x queries, and how many times ROWS of them
   int slots, window, splits;
   float scale;
+  // Of a merged one: what generated text reads, how much of it nobody writes, and the value that
+  // belongs to the newest position.
+  void* memory[kMergedOperands];
+  int kept_bytes[kMergedOperands];
+  FlashTensor new_value;
 };
 
 struct FlashBackwardParams {
@@ -217,6 +224,9 @@ struct FewRowsParams {
   void* out;
   long long x_stride, w_stride, out_stride;  // from row to row, in elements
   int tokens, rows, columns;                 // rows of x and of w, and how long they are
+  // Of a merged one: what generated text reads and writes, and how much of it nobody writes.
+  void* memory[kMergedOperands];
+  int kept_bytes[kMergedOperands];
 };
 
 struct AdamWParams {
@@ -262,7 +272,7 @@ struct ResidentItem {
   int all_rows, depth, steps, chunks;
   const void* weights;  // of a gather: the table; of an attention: the keys
   void* values;         // of an attention; of a gather: the index
-  int slots, window;  // of a gather, `slots` is the kind of its index
+  int slots, window;    // of a gather, `slots` is the kind of its index
   int at[12];
 };
 struct ResidentVector {

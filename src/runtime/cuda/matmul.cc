@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "kernels/cuda/matmul/few_rows.h"
 #include "kernels/cuda/pointwise/pointwise.h"
+#include "runtime/cuda/cold_clock.h"
 #include "runtime/cuda/cublaslt_api.h"
 #include "runtime/cuda/matmul_layout.h"
 
@@ -304,8 +305,7 @@ struct CudaMatmul::Library {
   }
 };
 
-// The kernel of our own, if one of its ways is faster than the library. Each is timed behind a last
-// cache that holds nothing of the operands, as the products of a whole model find it.
+// The kernel of our own, if one of its ways is faster than the library.
 static std::optional<CudaLaunch> faster_launch(const Request& request, const Addresses& addresses,
                                                const std::function<void()>& by_library,
                                                const CudaFacts& facts, CudaQueue& queue,
@@ -319,21 +319,11 @@ static std::optional<CudaLaunch> faster_launch(const Request& request, const Add
   std::vector<CudaKernel> texts;
   for (const CudaLaunch& way : ways) texts.push_back(way.kernel);
   kernels.load(texts);
-  const CudaBuffer other(queue, Bytes{2 * facts.l2_bytes}, "emptying the last cache");
-  const auto cold_ms = [&](const std::function<void()>& work) {
-    double best = std::numeric_limits<double>::infinity();
-    for (int i = 0; i < kRepetitions; ++i) {
-      queue.check(queue.driver().cuMemsetD8Async(
-                      other.address(), 0, static_cast<size_t>(other.bytes().count), queue.stream()),
-                  "emptying the last cache");
-      best = std::min(best, queue.time_ms(work));
-    }
-    return best;
-  };
-  double best = cold_ms(by_library) * kWorthwhile + (request.b_is_kept ? kEarlyReadsMs : 0);
+  const ColdClock clock(queue, facts.l2_bytes);
+  double best = clock.best_ms(by_library) * kWorthwhile + (request.b_is_kept ? kEarlyReadsMs : 0);
   std::optional<CudaLaunch> chosen;
   for (const CudaLaunch& way : ways)
-    if (const double ms = cold_ms([&] { kernels.run(way); }); ms < best) {
+    if (const double ms = clock.best_ms([&] { kernels.run(way); }); ms < best) {
       best = ms;
       chosen = way;
     }
