@@ -26,14 +26,15 @@ TEST(FlashTiles, FitTheDeviceAndUseWarpgroupsOnlyWhereTheyWork) {
         .key_heads = pick<int64_t>(random, {4, 12}),
         .mask = static_cast<int>(random() % 3),
         .function = random() % 2 == 0,
-        .aligned = random() % 4 != 0};
+        .aligned = random() % 4 != 0,
+        .boxed = random() % 4 != 0};
     CudaFacts device;
     device.compute_capability = pick(random, {80, 89, 90, 100, 120});
     device.shared_bytes_per_block = device.compute_capability == 90 ? 227 << 10 : 99 << 10;
     device.multiprocessors = 132;
     const bool single_pass = random() % 2 == 0;
     const bool can = device.compute_capability == 90 && shape.planes() == 0 && shape.aligned &&
-                     shape.head_dim() >= 64;
+                     shape.boxed && shape.head_dim() >= 64;
     with_warpgroups += can ? 1 : 0;
     for (const ForwardTile& tile : forward_tiles(shape, device)) {
       EXPECT_EQ(tile.kernel != ForwardKernel::portable, can);
@@ -42,8 +43,14 @@ TEST(FlashTiles, FitTheDeviceAndUseWarpgroupsOnlyWhereTheyWork) {
       EXPECT_EQ(tile.rows % (16 * (tile.warps - loading_warps)), 0);
     }
     for (const BackwardKeysTile& tile : backward_keys_tiles(shape, device, single_pass)) {
-      EXPECT_EQ(tile.kernel != BackwardKernel::portable, can && single_pass && !shape.function);
+      EXPECT_EQ(tile.kernel != BackwardKernel::portable, can && !shape.function);
       EXPECT_LE(tile.shared_bytes(shape, single_pass), device.shared_bytes_per_block);
+      EXPECT_LE(tile.queries, kMaxQueryTile);
+    }
+    for (const BackwardQueriesTile& tile : backward_queries_tiles(shape, device)) {
+      EXPECT_EQ(tile.kernel != BackwardKernel::portable,
+                can && !shape.function && shape.head_dim() <= 128);
+      EXPECT_LE(tile.shared_bytes(shape), device.shared_bytes_per_block);
       EXPECT_LE(tile.queries, kMaxQueryTile);
     }
   }
@@ -71,6 +78,7 @@ TEST(FlashTiles, BlocksStayOnlyWhereNoMultiprocessorWaitsLong) {
   EXPECT_FALSE(persistent(70, 512, 1)) << "140 pairs: two rounds, and nearly all have only one";
   EXPECT_FALSE(persistent(35, 512, 0)) << "140 tiles";
   EXPECT_FALSE(persistent(256, 16384, 1)) << "long ones are given to whoever is free";
+  EXPECT_TRUE(persistent(256, 16384, 0)) << "of one length";
 }
 
 }  // namespace

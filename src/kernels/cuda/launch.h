@@ -48,7 +48,7 @@ struct CudaLaunch {
   CudaKernel kernel;
   std::array<uint32_t, 3> grid = {1, 1, 1};
   uint32_t threads = 128;
-  uint32_t shared_bytes = 0;           // dynamic shared memory
+  uint32_t shared_bytes = 0;  // dynamic shared memory
   // Whether it may start while the kernel before it ends; it waits for its results itself.
   bool starts_early = true;
   std::vector<std::byte> params = {};  // the kernel's one parameter: a struct of params.h

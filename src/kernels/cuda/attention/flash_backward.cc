@@ -38,6 +38,14 @@ bool is_single_pass(const Node& node) {
   return std::get<AttentionSpec>(node.attributes.detail).backward == BackwardAlgorithm::single_pass;
 }
 
+// Whether two passes are faster where one was asked for: with a mask, sums of short sequences cost
+// more to clear, add up and bring into rows than products that are computed twice.
+constexpr int64_t kShortMaskedKeys = 1024;
+bool prefers_two_passes(const FlashShape& shape, const CudaFacts& device) {
+  return shape.mask != 0 && shape.keys < kShortMaskedKeys &&
+         backward_queries_tiles(shape, device)[0].kernel == BackwardKernel::warpgroups;
+}
+
 struct BackwardPlan : FlashPlan {
   FlashBackwardParams params;
   std::array<TensorView, 4> loaded;  // q, k, v, d_out
@@ -47,7 +55,7 @@ struct BackwardPlan : FlashPlan {
   BackwardPlan(const CudaCall& call, std::span<const TensorView> tensors)
       : FlashPlan(call, tensors, 4, 6),
         loaded{tensors[0], tensors[1], tensors[2], tensors[3]},
-        single_pass(is_single_pass(call.node)) {
+        single_pass(is_single_pass(call.node) && !prefers_two_passes(shape, device)) {
     const auto& in = call.inputs;
     const auto& out = call.outputs;
     const BackwardScratch scratch(call.scratch, shape, in[0].shape, in[1].shape, single_pass);
@@ -111,20 +119,32 @@ struct BackwardPlan : FlashPlan {
   }
 
   CudaLaunch keys_kernel(const BackwardKeysTile& tile) const {
-    const auto stages = constant("STAGES", tile.stages);
+    const auto stages = constant("STAGES", tile.stages),
+               passes = constant("SINGLE_PASS", single_pass);
     switch (tile.kernel) {
       case BackwardKernel::warpgroups:
-        return launch("flash_backward_warpgroups.cu", "flash_backward_warpgroups", {stages});
+        return launch("flash_backward_warpgroups.cu", "flash_backward_warpgroups",
+                      {stages, passes});
       case BackwardKernel::warpgroups_wide:
         return launch("flash_backward_warpgroups_wide.cu", "flash_backward_warpgroups_wide",
-                      {stages});
+                      {stages, passes});
       case BackwardKernel::portable:
         break;
     }
     return launch("flash_backward_keys.cu", "flash_backward_keys",
                   {constant("QUERIES", tile.queries), constant("KEYS", tile.keys),
-                   constant("WARPS", tile.warps), stages, constant("SPLIT", tile.split),
-                   constant("SINGLE_PASS", single_pass), constant("BLOCKS", tile.blocks)});
+                   constant("WARPS", tile.warps), stages, constant("SPLIT", tile.split), passes,
+                   constant("BLOCKS", tile.blocks)});
+  }
+
+  // What kernels for warpgroups load, in tiles of that many rows.
+  std::vector<BoxedTensor> boxed(int query_rows, int key_rows) const {
+    using Params = FlashBackwardParams;
+    return {
+        boxed_tensor(loaded[0], offsetof(Params, q_map), offsetof(Params, q), query_rows),
+        boxed_tensor(loaded[1], offsetof(Params, k_map), offsetof(Params, k), key_rows),
+        boxed_tensor(loaded[2], offsetof(Params, v_map), offsetof(Params, v), key_rows),
+        boxed_tensor(loaded[3], offsetof(Params, d_out_map), offsetof(Params, d_out), query_rows)};
   }
 
   std::vector<CudaLaunch> keys_launches(const BackwardKeysTile& tile) const {
@@ -140,14 +160,7 @@ struct BackwardPlan : FlashPlan {
     main.shared_bytes = static_cast<uint32_t>(tile.shared_bytes(shape, single_pass));
     put_function(main, true);
     main.set_params(filled);
-    using Params = FlashBackwardParams;
-    if (tile.kernel != BackwardKernel::portable)
-      main.boxed = {
-          boxed_tensor(loaded[0], offsetof(Params, q_map), offsetof(Params, q), tile.queries),
-          boxed_tensor(loaded[1], offsetof(Params, k_map), offsetof(Params, k), tile.keys),
-          boxed_tensor(loaded[2], offsetof(Params, v_map), offsetof(Params, v), tile.keys),
-          boxed_tensor(loaded[3], offsetof(Params, d_out_map), offsetof(Params, d_out),
-                       tile.queries)};
+    if (tile.kernel != BackwardKernel::portable) main.boxed = boxed(tile.queries, tile.keys);
 
     // A row is shared by as many lanes as it has chunks of 16 bytes, rounded up to a power of two.
     const int64_t lanes = std::min<int64_t>(
@@ -163,19 +176,29 @@ struct BackwardPlan : FlashPlan {
     return launches;
   }
 
+  CudaLaunch queries_kernel(const BackwardQueriesTile& tile) const {
+    const auto queries = constant("QUERIES", tile.queries), keys = constant("KEYS", tile.keys),
+               stages = constant("STAGES", tile.stages);
+    if (tile.kernel == BackwardKernel::warpgroups)
+      return launch("flash_backward_queries_warpgroups.cu", "flash_backward_queries_warpgroups",
+                    {queries, keys, stages});
+    return launch(
+        "flash_backward_queries.cu", "flash_backward_queries",
+        {queries, keys, constant("WARPS", tile.warps), stages, constant("BLOCKS", tile.blocks)});
+  }
+
   CudaLaunch queries_launch(const BackwardQueriesTile& tile) const {
-    CudaLaunch main = launch("flash_backward_queries.cu", "flash_backward_queries",
-                             {constant("QUERIES", tile.queries), constant("KEYS", tile.keys),
-                              constant("WARPS", tile.warps), constant("STAGES", tile.stages),
-                              constant("BLOCKS", tile.blocks)});
+    CudaLaunch main = queries_kernel(tile);
     const int64_t tiles = divide_up(shape.queries, tile.queries);
     FlashBackwardParams filled = params;
+    filled.query_tiles = static_cast<int>(tiles);
     filled.heads_at_once = heads_at_once(tiles, shape.heads);
     main.grid = grid(tiles, heads);
     main.threads = static_cast<uint32_t>(32 * tile.warps);
     main.shared_bytes = static_cast<uint32_t>(tile.shared_bytes(shape));
     put_function(main, true);
     main.set_params(filled);
+    if (tile.kernel != BackwardKernel::portable) main.boxed = boxed(tile.queries, tile.keys);
     return main;
   }
 

@@ -1,4 +1,4 @@
-// The single-pass backward on Hopper for heads up to 128 wide: a block keeps 128 keys, 64 for each of the two
+// The backward on Hopper for heads up to 128 wide: a block keeps 128 keys, 64 for each of the two
 // warpgroups that compute their gradients. See flash_backward_warpgroups.cuh for the others, and for the constants.
 #include "flash_backward_warpgroups.cuh"
 

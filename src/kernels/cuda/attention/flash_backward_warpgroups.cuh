@@ -1,12 +1,14 @@
-// What the single-pass backward kernels of Hopper share. A block keeps keys and walks over the queries that see them.
+// What the backward kernels of Hopper that keep keys share. A block keeps keys and walks over the queries that see them.
 // Two of its warpgroups compute the gradients of its keys and values, however they share them; one computes dQ = dS K
-// from what they hand over, and adds it to the sums of all blocks; one has tiles copied, as far ahead as there is room. So nobody
-// waits for additions or loads, and whoever waits leaves the tensor cores to the others.
+// from what they hand over, and adds it to the sums of all blocks; one has tiles copied, as far ahead as there is room.
+// So nobody waits for additions or loads, and whoever waits leaves the tensor cores to the others. In the first of two
+// passes nobody computes dQ; flash_backward_queries_warpgroups.cu does.
 //
 // As in flash_backward_keys.cu scores are computed transposed, keys x queries, so that weights and their gradients are
 // left operands in registers for dV = P^T dO and dK = dS^T Q.
 //
-// Constants beside those of flash_common.cuh: STAGES (tiles of queries, and of gradients of outputs, in shared memory).
+// Constants beside those of flash_common.cuh: STAGES (tiles of queries, and of gradients of outputs, in shared memory),
+// SINGLE_PASS (dQ is computed, too).
 #pragma once
 
 #include "flash_common.cuh"
@@ -16,6 +18,7 @@
 namespace ridgeline {
 
 constexpr int kQueries = 64, kStages = STAGES;
+constexpr bool kSinglePass = SINGLE_PASS;
 constexpr int kScoreTiles = kQueries / 8, kWidthTiles = kHeadDim / 8;
 constexpr int kQuerySteps = kQueries / kStep;
 
@@ -150,7 +153,7 @@ struct BackwardBlock {
       if (threadIdx.x % kWarpgroup == 0) load_all();
     } else {
       give_registers<kDQueriesRegisters>();
-      add_d_queries();
+      if (kSinglePass) add_d_queries();
     }
   }
 
@@ -219,7 +222,7 @@ struct BackwardBlock {
 
   // By those that compute gradients, when their products are done: keys and values make room for results then.
   __device__ __forceinline__ void wait_for_all() const { barrier_wait(kDone, kDoneThreads); }
-  static constexpr int kDone = 1, kDoneThreads = (kGradients + 1) * kWarpgroup;
+  static constexpr int kDone = 1, kDoneThreads = (kGradients + kSinglePass) * kWarpgroup;
 
   // result = A B^T of 64 keys from `row` on and all queries.
   __device__ __forceinline__ static void multiply_rows(Accumulator (&result)[kScoreTiles], KeyRows keys, int row,
@@ -239,10 +242,11 @@ struct BackwardBlock {
       multiply_registers<Element>(sum, left[q], right.columns_from(0, q * kStep), true);
     end_products();
   }
-  // Packs dS of a warp's 16 keys from `row` of the block on, and hands it over to who computes dQ.
+  // Packs dS of a warp's 16 keys from `row` of the block on, and hands it over to who computes dQ, if anybody does.
   __device__ __forceinline__ void pack_and_hand_over(FragmentA<Element> (&fragments)[kQuerySteps],
                                                      const Accumulator (&d_scores)[kScoreTiles], int step,
                                                      int row) const {
+    if constexpr (!kSinglePass) return pack(fragments, d_scores);
     const auto tile = d_score_ring.room(step);
 #pragma unroll
     for (int q = 0; q < kQuerySteps; ++q) {

@@ -1,4 +1,4 @@
-// The single-pass backward on Hopper for heads wider than 128: no warpgroup has room for both gradients of 64 keys, so
+// The backward on Hopper for heads wider than 128: no warpgroup has room for both gradients of 64 keys, so
 // each of two computes one of them, for the same keys:
 //
 //   weights     S^T = K Q^T, P = exp(S - shift), dV += P^T dO

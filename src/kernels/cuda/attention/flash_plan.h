@@ -68,9 +68,9 @@ struct FlashPlan {
   const ScoreFunction* function;         // may be null
   std::span<const TensorView> operands;  // of the function
 
-  // `tensors`: all that the main kernels touch, the `loaded` ones that they read tile by tile first;
-  // operands are the inputs from `first_operand` on. Throws an unsupported error that says what the
-  // kernels cannot.
+  // `tensors`: all that the main kernels touch, the `loaded` ones that they read tile by tile
+  // first; operands are the inputs from `first_operand` on. Throws an unsupported error that says
+  // what the kernels cannot.
   FlashPlan(const CudaCall& call, std::span<const TensorView> tensors, size_t loaded,
             size_t first_operand);
 

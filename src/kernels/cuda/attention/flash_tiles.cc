@@ -330,6 +330,9 @@ int64_t BackwardKeysTile::shared_bytes(const FlashShape& shape, bool single_pass
 }
 
 int64_t BackwardQueriesTile::shared_bytes(const FlashShape& shape) const {
+  if (kernel == BackwardKernel::warpgroups)
+    return 2 * panel_width(shape) * 2 * (queries + stages * keys) +
+           (2 + 2 * stages) * kBarrierBytes;
   return shape.row_bytes() * (2 * queries + 2 * stages * keys);
 }
 
@@ -368,8 +371,8 @@ std::vector<ForwardTile> forward_tiles(const FlashShape& shape, const CudaFacts&
 std::vector<BackwardKeysTile> backward_keys_tiles(const FlashShape& shape, const CudaFacts& device,
                                                   bool single_pass) {
   std::vector<BackwardKeysTile> tiles;
-  // Two passes, and the product that a function is differentiated at, have no room there.
-  if (serves_warpgroups(shape, device) && single_pass && !shape.function)
+  // The product that a function is differentiated at has no room there.
+  if (serves_warpgroups(shape, device) && !shape.function)
     tiles = {backward_warpgroup_tile(shape)};
   else
     for (BackwardKeysTile tile : row_for(backward_keys_table(), shape))
@@ -388,6 +391,13 @@ std::vector<BackwardKeysTile> backward_keys_tiles(const FlashShape& shape, const
 
 std::vector<BackwardQueriesTile> backward_queries_tiles(const FlashShape& shape,
                                                         const CudaFacts& device) {
+  if (serves_warpgroups(shape, device) && !shape.function && shape.head_dim() <= 128)
+    return {{.queries = 128,
+             .keys = 128,
+             .warps = 12,
+             .stages = 2,
+             .blocks = 1,
+             .kernel = BackwardKernel::warpgroups}};
   return that_fit(row_for(backward_queries_table(), shape), device, shape,
                   [&](const BackwardQueriesTile& tile) { return tile.shared_bytes(shape); });
 }

@@ -53,9 +53,11 @@ struct BackwardKeysTile {
   int64_t shared_bytes(const FlashShape& shape, bool single_pass) const;
 };
 
-// A block of the backward kernel that keeps queries; see flash_backward_queries.cu.
+// A block of a backward kernel that keeps queries: flash_backward_queries.cu, or on Hopper
+// flash_backward_queries_warpgroups.cu.
 struct BackwardQueriesTile {
   int queries, keys, warps, stages, blocks;
+  BackwardKernel kernel = BackwardKernel::portable;
   int64_t shared_bytes(const FlashShape& shape) const;
 };
 

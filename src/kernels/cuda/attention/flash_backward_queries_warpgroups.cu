@@ -1,0 +1,137 @@
+// The second of two passes of the backward on Hopper, for heads up to 128 wide: dQ = scale dS K. The warpgroups of a block
+// keep 64 queries each and walk over the keys that they see; one more thread has tiles copied for all of them. No two
+// blocks add to the same sum, so that the bits are those of every other run.
+//
+// Constants beside those of flash_common.cuh: QUERIES (of a block), KEYS (a step), STAGES (tiles of keys and of values in
+// shared memory).
+#include "flash_forward_warpgroups.cuh"
+#include "tensor_map.cuh"
+
+namespace ridgeline {
+
+constexpr int kRows = QUERIES, kKeys = KEYS;
+constexpr int kWarpgroups = kRows / 64;
+constexpr int kThreads = kWarpgroup * (kWarpgroups + 1);
+constexpr int kScoreTiles = kKeys / 8, kKeySteps = kKeys / kStep;
+// The loading warpgroup gives most of its registers to the others.
+constexpr int kLoaderRegisters = 24, kReaderRegisters = 240;
+static_assert(kWarpgroup * (kLoaderRegisters + kWarpgroups * kReaderRegisters) <= 65536);
+
+using QueryRows = Panels<kRows, kHeadDim>;
+using KeyRows = Panels<kKeys, kHeadDim>;
+using QueryPlace = TileRing<QueryRows, 1>;
+using KeyRing = TileRing<KeyRows, STAGES>;
+
+// Starts result = A B^T of 64 rows from `row` on and a step of keys.
+__device__ __forceinline__ void multiply_rows(Accumulator (&result)[kScoreTiles], QueryRows left, int row, KeyRows right) {
+  begin_products();
+#pragma unroll
+  for (int d = 0; d < kHeadDim; d += kStep)
+    multiply_shared<Element>(result, left.rows_from(row, d), right.rows_from(0, d), d > 0);
+  end_products();
+}
+
+extern "C" __global__ void __launch_bounds__(kThreads, 1)
+flash_backward_queries_warpgroups(const __grid_constant__ FlashBackwardParams p) {
+  wait_for_earlier_kernels();
+  const unsigned barriers = shared_address() + 2 * QueryPlace::kTileBytes + 2 * KeyRing::kTileBytes;
+  const QueryPlace q_place{shared_address(), barriers};
+  const auto d_out_place = ring_after<QueryPlace>(q_place);
+  const auto key_ring = ring_after<KeyRing>(d_out_place), value_ring = ring_after<KeyRing>(key_ring);
+  if (threadIdx.x == 0) {
+    q_place.set_up(1, 4 * kWarpgroups);
+    d_out_place.set_up(1, 4 * kWarpgroups);
+    key_ring.set_up(1, 4 * kWarpgroups);
+    value_ring.set_up(1, 4 * kWarpgroups);
+    publish_barriers();
+  }
+  __syncthreads();
+  const Work work(p.query_tiles, p.heads, p.batches, p.heads_at_once, kMasked);
+  const int first_query = work.tile * kRows;
+  const Visible visible{p.mask_first, p.mask_last, p.queries, p.keys};
+  const KeySteps<kKeys> steps(visible, first_query, kRows);
+  const int warpgroup = warpgroup_number();
+
+  if (warpgroup == kWarpgroups) {
+    give_registers<kLoaderRegisters>();
+    if (threadIdx.x % kWarpgroup != 0) return;
+    const unsigned long long once = evict_first(), often = evict_last();
+    const auto load_queries = [&](const QueryPlace& place, const TensorMap& map) {
+      place.fill(0, QueryRows::kBytes, [&](QueryRows tile, PhaseBarrier arrived) {
+        copy_tile(tile, map, {first_query, work.head, work.batch}, arrived, once);
+      });
+    };
+    const auto load_keys = [&](const KeyRing& ring, const TensorMap& map, int step) {
+      ring.fill(step, KeyRows::kBytes, [&](KeyRows tile, PhaseBarrier arrived) {
+        copy_tile(tile, map, {steps.begin + step * kKeys, work.head / p.group, work.batch}, arrived, often);
+      });
+    };
+    load_queries(q_place, p.q_map);
+    load_keys(key_ring, p.k_map, 0);
+    load_queries(d_out_place, p.d_out_map);
+    load_keys(value_ring, p.v_map, 0);
+    for (int step = 1; step < steps.count; ++step) {
+      load_keys(key_ring, p.k_map, step);
+      load_keys(value_ring, p.v_map, step);
+    }
+    return;
+  }
+
+  take_registers<kReaderRegisters>();
+  const int first_row = 64 * warpgroup, warp_row = 16 * warp();
+  float shift[2], dot[2];  // of the two rows that a lane knows
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const long long row = (static_cast<long long>(work.batch) * p.heads + work.head) * p.padded_queries + first_query +
+                          warp_row + lane() / 4 + 8 * i;
+    shift[i] = p.row_shift[row], dot[i] = p.row_dot[row];
+  }
+  Accumulator d_q[1][kHeadDim / 8];
+  const QueryRows q_tile = q_place.take(0), d_out_tile = d_out_place.take(0);
+  int step = 0;
+  const auto walk_to = [&]<bool kWhole>(int end) {
+    for (; step < end; ++step) {
+      Accumulator scores[1][kScoreTiles], d_weights[kScoreTiles];
+      FragmentA<Element> d_scores[kKeySteps];
+      const KeyRows k_tile = key_ring.take(step);
+      multiply_rows(scores[0], q_tile, first_row, k_tile);
+      wait_for_products<1>();  // dQ of the step before
+      if (step > 0) key_ring.release(step - 1);
+      multiply_rows(d_weights, d_out_tile, first_row, value_ring.take(step));
+      wait_for_products<1>();
+      fence_registers(scores[0]);
+      if (!kWhole)
+        hide(scores, first_query + warp_row, steps.begin + step * kKeys, [&](int row) { return visible.keys_of(row); });
+#pragma unroll
+      for (int n = 0; n < kScoreTiles; ++n)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) scores[0][n].v[i] = exp2(scores[0][n].v[i] * p.scale_log2 - shift[i / 2]);
+      wait_for_products<0>();
+      value_ring.release(step);
+      fence_registers(d_weights);
+#pragma unroll
+      for (int n = 0; n < kScoreTiles; ++n)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) d_weights[n].v[i] = scores[0][n].v[i] * (d_weights[n].v[i] - dot[i / 2]);
+#pragma unroll
+      for (int k = 0; k < kKeySteps; ++k) d_scores[k] = a_from_results<Element>(d_weights, k);
+      begin_products();
+#pragma unroll
+      for (int k = 0; k < kKeySteps; ++k)
+        multiply_registers<Element>(d_q[0], d_scores[k], k_tile.columns_from(0, k * kStep), step > 0 || k > 0);
+      end_products();
+    }
+  };
+  if constexpr (MASK == 2) walk_to.template operator()<false>(steps.first_whole);
+  walk_to.template operator()<true>(steps.end_whole);
+  walk_to.template operator()<false>(steps.count);
+  wait_for_products<0>();
+  fence_registers(d_q[0]);
+  barrier_wait(1 + warpgroup, kWarpgroup);  // queries make room for results
+  const Outputs out(p.d_q, work.batch, work.head);
+  put_results(d_q, q_tile, out, first_query, p.queries, warp_row, 0, [&](int, int) { return p.scale; });
+  __syncwarp();
+  store_rows<16>(q_tile, out, first_query, p.queries, warp_row);
+}
+
+}  // namespace ridgeline
