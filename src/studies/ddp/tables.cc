@@ -243,7 +243,7 @@ Table ddp_summary(std::span<const Record> records) {
                   "predicted", "off %", "communication ms", "exposed ms", "collectives", "MB sent",
                   "peak MiB", "predicted MiB", "status"},
       .rows = {},
-      .spare = {"predicted MiB", "precision", "collectives"}};
+      .spare = {"predicted MiB", "precision", "collectives", "MB sent", "mode"}};
   for (const Record* record : ddp_rows(records))
     table.rows.push_back(
         {strategy_text(*record), text_of(record->workload, "backend"),
