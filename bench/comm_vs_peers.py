@@ -4,7 +4,7 @@
   python bench/comm_vs_peers.py openmpi               our Open MPI against a plain loop of MPI_Allreduce (mpi_loop.c)
   python bench/comm_vs_peers.py mpich --ranks 2
 
-Needs a built ./lab with the plugin; PyTorch for the first, mpicc.openmpi or mpicc.mpich for the others. A sample is a
+Needs a built ./lab with the plugin; PyTorch for the first, mpicc of the same MPI for the others. A sample is a
 barrier and one all-reduce in place in fp32, by the slowest rank. Each round runs both, in the order A B, B A, ...; for Gloo
 the ranks of both sides live through all rounds, and those of the side that does not run sleep; ranks of MPI would wait in a
 loop, so that they are started for each round. A cell is the median over all samples of all rounds. A ratio above 1 means
@@ -16,6 +16,7 @@ import json
 import math
 import os
 import pathlib
+import shutil
 import socket
 import statistics
 import subprocess
@@ -27,7 +28,27 @@ HERE = pathlib.Path(__file__).resolve()
 BINARY = HERE.parent.parent / "build/release/ridgeline"
 MIB = 1 << 20
 WARMUPS = 2
-LAUNCH = {"openmpi": ["mpirun.openmpi", "--oversubscribe", "--allow-run-as-root"], "mpich": ["mpiexec.hydra"]}
+# The first of these programs that is here.
+LAUNCHERS = {"openmpi": ["mpirun.openmpi", "mpirun"], "mpich": ["mpiexec.hydra", "mpiexec.mpich"]}
+LAUNCHER_FLAGS = {"openmpi": ["--oversubscribe", "--allow-run-as-root"], "mpich": []}
+COMPILERS = {"openmpi": ["mpicc.openmpi", "mpicc"], "mpich": ["mpicc.mpich", "mpicc"]}
+FEWEST_ROUNDS = 4
+MOST_ROUNDS = 40
+SLOWER = 1 / 1.1  # a ratio below this is one of the cells that are slower by more than a tenth
+
+
+def first_of(programs):
+    found = [program for program in programs if shutil.which(program)]
+    if not found:
+        sys.exit(f"none of {', '.join(programs)} is here")
+    return found[0]
+
+
+def our_environment(libraries):
+    """Of our ranks: `libraries` holds those of the plugin, where the host has none."""
+    if not libraries:
+        return {}
+    return {"LD_LIBRARY_PATH": f"{libraries}:{os.environ.get('LD_LIBRARY_PATH', '')}"}
 
 
 def request(backend, ranks, size, samples):
@@ -58,15 +79,15 @@ class Group:
 
 
 class Ours(Group):
-    def __init__(self, backend, ranks, folder):
+    def __init__(self, backend, ranks, folder, libraries):
         self.backend, self.ranks = backend, ranks
-        super().__init__(ranks, [BINARY, "study-rank"], lambda rank: {
+        super().__init__(ranks, [BINARY, "study-rank"], lambda rank: our_environment(libraries) | {
             "RIDGELINE_RANK": str(rank), "RIDGELINE_WORLD_SIZE": str(ranks), "RIDGELINE_ADDRESS": "127.0.0.1",
             "RIDGELINE_PORT_FILE": f"{folder}/port{ranks}", "RIDGELINE_RUN_ID": folder})
 
-    def samples(self, size, samples):
-        answer = self.ask(request(self.backend, self.ranks, size, samples))
-        return answer["series"]["slowest_rank"]["samples_ms"]
+    def samples(self, sizes, samples):
+        answers = [self.ask(request(self.backend, self.ranks, size, samples)) for size in sizes]
+        return [answer["series"]["slowest_rank"]["samples_ms"] for answer in answers]
 
 
 class Torch(Group):
@@ -78,8 +99,8 @@ class Torch(Group):
             "RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
             "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"})
 
-    def samples(self, size, samples):
-        return self.ask(f"{size} {samples}")
+    def samples(self, sizes, samples):
+        return [self.ask(f"{size} {samples}") for size in sizes]
 
 
 def torch_rank():
@@ -115,21 +136,25 @@ def torch_rank():
 class Launched:
     """Ranks of MPI, started for each round: by ours, or by a plain loop."""
 
-    def __init__(self, backend, ranks, program=None):
-        self.backend, self.ranks = backend, ranks
-        self.launch = [*LAUNCH[backend], "-n", str(ranks)]
+    def __init__(self, backend, ranks, program=None, libraries=None):
+        self.backend, self.ranks, self.libraries = backend, ranks, libraries
+        self.launch = [first_of(LAUNCHERS[backend]), *LAUNCHER_FLAGS[backend], "-n", str(ranks)]
         self.program = program
 
-    def samples(self, size, samples):
+    def samples(self, sizes, samples):
         if self.program:
-            out = subprocess.run([*self.launch, self.program, str(WARMUPS), str(samples), str(size)], check=True,
-                                 capture_output=True, text=True).stdout
-            return [float(ms) for ms in out.split()[1:]]
-        asked = json.loads(request(self.backend, self.ranks, size, samples))
-        asked["min_warmup_s"] = 0.05  # as mpi_loop.c
-        out = subprocess.run([*self.launch, BINARY, "study-rank"], input=json.dumps(asked) + "\n", check=True,
-                             capture_output=True, text=True).stdout
-        return json.loads(out.splitlines()[-1])["series"]["slowest_rank"]["samples_ms"]
+            words = [*self.launch, self.program, str(WARMUPS), str(samples), *map(str, sizes)]
+            out = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+            return [[float(ms) for ms in line.split()[1:]] for line in out.splitlines()]
+        lines = ""
+        for size in sizes:
+            asked = json.loads(request(self.backend, self.ranks, size, samples))
+            asked["min_warmup_s"] = 0.05  # as mpi_loop.c
+            lines += json.dumps(asked) + "\n"
+        out = subprocess.run([*self.launch, BINARY, "study-rank"], input=lines, check=True, capture_output=True, text=True,
+                             env=os.environ | our_environment(self.libraries)).stdout
+        answers = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+        return [answer["series"]["slowest_rank"]["samples_ms"] for answer in answers]
 
     def close(self):
         pass
@@ -146,42 +171,48 @@ def main():
     parser.add_argument("--size", type=int, nargs="+", default=[1, 4, 16, 64, 256], help="in MiB")
     parser.add_argument("--seconds", type=float, default=12, help="of a size, within 4 to 40 rounds")
     parser.add_argument("--samples", type=int, default=6, help="of each round")
+    parser.add_argument("--libraries", help="a folder with libraries of our plugin that this host has not")
     parser.add_argument("--torch-rank", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.torch_rank:
         return torch_rank()
     print(f"{args.backend}: all-reduce in place, fp32; medians over all samples of the slowest rank; "
-          f"{os.cpu_count()} processors")
+          f"{len(os.sched_getaffinity(0))} processors")
     print(f"{'ranks':>5} {'MiB':>5} {'ours ms':>10} {'peer ms':>10} {'peer/ours':>9} {'fastest':>8} {'rounds':>16}")
     ratios, fastest = [], []
     with tempfile.TemporaryDirectory() as folder:
         program = pathlib.Path(folder) / "mpi_loop"
         if args.backend != "gloo":
-            subprocess.run([f"mpicc.{args.backend}", "-O2", HERE.parent / "mpi_loop.c", "-o", program], check=True)
+            subprocess.run([first_of(COMPILERS[args.backend]), "-O2", HERE.parent / "mpi_loop.c", "-o", program], check=True)
         for ranks in args.ranks:
             if args.backend == "gloo":
-                sides = [Ours(args.backend, ranks, folder), Torch(ranks)]
-            else:
-                sides = [Launched(args.backend, ranks), Launched(args.backend, ranks, program)]
-            for size in args.size:
+                sides = [Ours(args.backend, ranks, folder, args.libraries), Torch(ranks)]
+                turns = [[size] for size in args.size]
+            else:  # one start of the ranks serves all sizes
+                sides = [Launched(args.backend, ranks, libraries=args.libraries), Launched(args.backend, ranks, program)]
+                turns = [args.size]
+            for sizes in turns:
                 rounds = []
                 began = time.monotonic()
-                while len(rounds) < 4 or (len(rounds) < 40 and time.monotonic() - began < args.seconds):
+                most_s = args.seconds * len(sizes)
+                while len(rounds) < FEWEST_ROUNDS or (len(rounds) < MOST_ROUNDS and time.monotonic() - began < most_s):
                     found = [None, None]
                     for side in (0, 1) if len(rounds) % 2 == 0 else (1, 0):
-                        found[side] = sides[side].samples(size * MIB, args.samples)
+                        found[side] = sides[side].samples([size * MIB for size in sizes], args.samples)
                     rounds.append(found)
-                ours, peers = ([ms for found in rounds for ms in found[side]] for side in (0, 1))
-                by_round = [statistics.median(peer) / statistics.median(our) for our, peer in rounds]
-                low, _, high = statistics.quantiles(by_round, n=4)
-                our_ms, peer_ms = statistics.median(ours), statistics.median(peers)
-                ratios.append(peer_ms / our_ms)
-                fastest.append(min(peers) / min(ours))
-                print(f"{ranks:>5} {size:>5} {our_ms:>10.3f} {peer_ms:>10.3f} {ratios[-1]:>9.2f} {fastest[-1]:>8.2f} "
-                      f"{low:>5.2f}-{high:<5.2f} of {len(rounds)}", flush=True)
+                for at, size in enumerate(sizes):
+                    ours, peers = ([ms for found in rounds for ms in found[side][at]] for side in (0, 1))
+                    by_round = [statistics.median(peer[at]) / statistics.median(our[at]) for our, peer in rounds]
+                    low, _, high = statistics.quantiles(by_round, n=4)
+                    our_ms, peer_ms = statistics.median(ours), statistics.median(peers)
+                    ratios.append(peer_ms / our_ms)
+                    fastest.append(min(peers) / min(ours))
+                    print(f"{ranks:>5} {size:>5} {our_ms:>10.3f} {peer_ms:>10.3f} {ratios[-1]:>9.2f} {fastest[-1]:>8.2f} "
+                          f"{low:>5.2f}-{high:<5.2f} of {len(rounds)}{' SLOWER' if ratios[-1] < SLOWER else ''}", flush=True)
             for side in sides:
                 side.close()
-    print(f"geometric mean: {geometric_mean(ratios):.3f}, of the fastest samples {geometric_mean(fastest):.3f}")
+    print(f"geometric mean: {geometric_mean(ratios):.3f}, of the fastest samples {geometric_mean(fastest):.3f}; "
+          f"{sum(ratio < SLOWER for ratio in ratios)} of {len(ratios)} slower by more than a tenth")
 
 
 if __name__ == "__main__":

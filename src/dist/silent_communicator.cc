@@ -7,12 +7,10 @@ namespace {
 
 class SilentCommunicator final : public Communicator {
  public:
-  SilentCommunicator(int rank, int size)
-      : facts_{.backend = "silent",
-               .library = "none",
-               .rank = rank,
-               .size = size,
-               .is_queued = true} {}
+  explicit SilentCommunicator(const CommunicatorFacts& other) : facts_(other) {
+    facts_.backend = "silent";
+    facts_.library = "none";
+  }
 
   const CommunicatorFacts& facts() const override { return facts_; }
 
@@ -29,8 +27,8 @@ class SilentCommunicator final : public Communicator {
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_silent_communicator(int rank, int size) {
-  return std::make_unique<SilentCommunicator>(rank, size);
+std::unique_ptr<Communicator> make_silent_communicator(const CommunicatorFacts& other) {
+  return std::make_unique<SilentCommunicator>(other);
 }
 
 }  // namespace ridgeline

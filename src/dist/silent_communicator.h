@@ -8,6 +8,7 @@
 
 namespace ridgeline {
 
-std::unique_ptr<Communicator> make_silent_communicator(int rank, int size);
+// `other`: in whose place it stands. What a launch graph could have of it, it can have of this one.
+std::unique_ptr<Communicator> make_silent_communicator(const CommunicatorFacts& other);
 
 }  // namespace ridgeline

@@ -202,5 +202,38 @@ TEST(Buckets, AreBestWhereTheLastOneCostsAsMuchAsAllOverheads) {
   EXPECT_LT(exposed(best), exposed(best / 1.1));
 }
 
+// Seconds are bytes, so that a timeline can be read off.
+double as_long_as_bytes(CollectiveKind, double bytes) {
+  return bytes;
+}
+
+PredictedStep with_collectives(double compute_s, std::vector<StepCollective> collectives) {
+  return predict_step(compute_s, std::move(collectives), 2, as_long_as_bytes);
+}
+
+StepCollective reduced(double seconds, double started_s, double needed_s) {
+  return {.kind = CollectiveKind::all_reduce,
+          .bytes = seconds,
+          .started_s = started_s,
+          .needed_s = needed_s};
+}
+
+TEST(StepsOfPlans, WaitForWhatTheyReadAndHideTheRest) {
+  EXPECT_DOUBLE_EQ(with_collectives(10, {}).step_s, 10);
+  EXPECT_DOUBLE_EQ(with_collectives(10, {reduced(3, 2, 6)}).step_s, 10) << "hidden";
+  EXPECT_DOUBLE_EQ(with_collectives(10, {reduced(3, 5, 6)}).step_s, 12) << "one second is hidden";
+  EXPECT_DOUBLE_EQ(with_collectives(10, {reduced(3, 4, 4), reduced(2, 7, 7)}).step_s, 15)
+      << "nothing is";
+  // The second one waits for the first, and both are read at the end.
+  EXPECT_DOUBLE_EQ(with_collectives(10, {reduced(5, 8, 10), reduced(4, 9, 10)}).step_s, 17);
+  // The first wait, of two seconds, gives the second one no more time: it starts later, too.
+  EXPECT_DOUBLE_EQ(with_collectives(10, {reduced(3, 1, 2), reduced(4, 5, 7)}).step_s, 14);
+  const PredictedStep both = with_collectives(10, {reduced(3, 1, 2), reduced(4, 5, 7)});
+  EXPECT_DOUBLE_EQ(both.communication_s, 7);
+  EXPECT_DOUBLE_EQ(both.exposed_s(), 4);
+  EXPECT_EQ(both.collectives, 2);
+  EXPECT_DOUBLE_EQ(both.sent_bytes, 7) << "two ranks send a buffer once";
+}
+
 }  // namespace
 }  // namespace ridgeline

@@ -21,8 +21,8 @@ TEST(RankTraces, HaveATrackOfEachKindForEveryRankWithoutOverlaps) {
   for (const char* name : {"step.json", "step.json.gz"}) {
     const std::filesystem::path path = folder / name;
     write_rank_trace(two_ranks(), "two", path);
-    const testing::ReadTrace trace = testing::read_trace(
-        path.extension() == ".gz" ? testing::gunzip(path) : read_text(path));
+    const testing::ReadTrace trace =
+        testing::read_trace(path.extension() == ".gz" ? testing::gunzip(path) : read_text(path));
     EXPECT_EQ(trace.head.at("traceName").text(), "two");
     EXPECT_EQ(testing::overlap_in(trace.events), "");
     EXPECT_EQ(testing::events_of(trace, "X", "kernel").size(), 4u);

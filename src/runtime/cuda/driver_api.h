@@ -95,8 +95,7 @@ enum TensorMapPromotion : int { kPromoteTo128Bytes = 2 };
   X(cuMemFreeHost, Result, (void* pointer))                                                        \
   X(cuMemcpyHtoDAsync_v2, Result,                                                                  \
     (DevicePointer to, const void* from, size_t bytes, Stream stream))                             \
-  X(cuMemcpyDtoHAsync_v2, Result,                                                                  \
-    (void* to, DevicePointer from, size_t bytes, Stream stream))                                   \
+  X(cuMemcpyDtoHAsync_v2, Result, (void* to, DevicePointer from, size_t bytes, Stream stream))     \
   X(cuMemcpyDtoDAsync_v2, Result,                                                                  \
     (DevicePointer to, DevicePointer from, size_t bytes, Stream stream))                           \
   X(cuMemsetD8Async, Result, (DevicePointer to, unsigned char value, size_t bytes, Stream stream)) \

@@ -238,8 +238,7 @@ void CudaQueue::join_side(size_t mark) {
 
 void CudaQueue::wait_for(cuda::Event event) {
   check(driver_.cuStreamWaitEvent(main_stream(), event, 0), "ordering two streams");
-  if (on_side_)
-    check(driver_.cuStreamWaitEvent(side_stream_, event, 0), "ordering two streams");
+  if (on_side_) check(driver_.cuStreamWaitEvent(side_stream_, event, 0), "ordering two streams");
 }
 
 void CudaQueue::begin_capture() {

@@ -67,9 +67,7 @@ class CudaQueue {
   CudaQueue& operator=(const CudaQueue&) = delete;
 
   const cuda::Driver& driver() const { return driver_; }
-  cuda::Stream stream() const {
-    return on_side_ ? side_stream_ : main_stream();
-  }
+  cuda::Stream stream() const { return on_side_ ? side_stream_ : main_stream(); }
   cuda::Stream main_stream() const { return redirected_ ? *redirected_ : stream_; }
   // All that follows goes to a stream of the caller's; none: to the queue's own again.
   void redirect(std::optional<cuda::Stream> stream) { redirected_ = stream; }

@@ -83,24 +83,28 @@ TimesByKind time_collectives(Communicator& host, Communicator& collectives, Devi
 }
 
 struct SilentSample {
-  double seconds = 0;
+  double seconds = 0;     // of this rank,
+  double together_s = 0;  // and until all are done
   std::vector<CollectiveRun> collectives;
   int64_t began_ns = 0;
 };
 
-// The middle one by time.
-SilentSample run_silently(Communicator& host, const SilentStep& silent, bool mine_runs) {
+// The middle one by the time of all ranks, or of rank 0 while the others wait. Ranks that share
+// processors may take turns: then one of them is done long before all are.
+SilentSample run_silently(Communicator& host, const SilentStep& silent, bool alone) {
   std::vector<SilentSample> samples;
   for (int i = 0; i < kWarmups + kSamples; ++i) {
+    SilentSample sample;
     host.barrier();
-    if (!mine_runs) continue;
-    const int64_t began = monotonic_ns();
-    const double seconds = silent.run_s();
-    if (i >= kWarmups) samples.push_back({seconds, silent.collectives(), began});
+    sample.began_ns = monotonic_ns();
+    if (!alone || host.rank() == 0) sample.seconds = silent.run_s();
+    if (!alone) host.barrier();
+    const double mine = static_cast<double>(monotonic_ns() - sample.began_ns) / 1e9;
+    sample.together_s = slowest(host, alone ? sample.seconds : mine);
+    sample.collectives = silent.collectives();
+    if (i >= kWarmups) samples.push_back(std::move(sample));
   }
-  host.barrier();
-  if (samples.empty()) return {};
-  std::ranges::sort(samples, {}, &SilentSample::seconds);
+  std::ranges::sort(samples, {}, &SilentSample::together_s);
   return std::move(samples[samples.size() / 2]);
 }
 
@@ -117,9 +121,9 @@ double SharedHost::sharing() const {
 StepForecast forecast_step(Communicator& host, Communicator& collectives, Device& device,
                            const SilentStep& silent, const SharedHost& shared) {
   StepForecast forecast{.step = {}, .sharing = shared.sharing()};
-  forecast.compute_alone_s = run_silently(host, silent, host.rank() == 0).seconds;
-  const SilentSample mine = run_silently(host, silent, true);
-  const double compute_s = slowest(host, mine.seconds);
+  forecast.compute_alone_s = run_silently(host, silent, true).together_s;
+  const SilentSample mine = run_silently(host, silent, false);
+  const double compute_s = mine.together_s;
   const double stretched = compute_s / mine.seconds;
   std::vector<StepCollective> of_step;
   for (const CollectiveRun& run : mine.collectives) {

@@ -118,7 +118,7 @@ class DdpRank {
 
   // What a step should take; takes the place of one that was prepared.
   StepForecast forecast() {
-    const auto silent = make_silent_communicator(communicator_.rank(), communicator_.size());
+    const auto silent = make_silent_communicator(collectives().facts());
     prepare(*silent);
     const StepForecast found =
         forecast_step(communicator_, collectives(), *device_,

@@ -25,6 +25,10 @@ std::optional<double> metric_number(const Record& record, const char* key) {
   return record.metrics ? number_in(*record.metrics, key) : std::nullopt;
 }
 
+std::string counted(const std::string& number, const std::string& what) {
+  return fmt::format("{} {}{}", number, what, number == "1" ? "" : "s");
+}
+
 }  // namespace
 
 std::optional<double> predicted_off(const Record& record) {
@@ -46,14 +50,14 @@ std::string ddp_key(const Record& record) {
 std::string ddp_place(const Record& record) {
   const std::string parts = text_of(record.workload, "micro_batches");
   const std::string threads = text_of(record.settings, "threads");
-  return fmt::format(
-      "{} {} {}, context {}, batch {}{}, {} ranks {} by {}", text_of(record.workload, "model_size"),
-      text_of(record.workload, "precision"), text_of(record.workload, "mode"),
-      text_of(record.workload, "context_length"), text_of(record.workload, "batch_size"),
-      parts.empty() ? "" : fmt::format(" in {} parts", parts), text_of(record.workload, "ranks"),
-      threads.empty() ? "on " + record.device
-                      : fmt::format("of {} {}", threads, threads == "1" ? "thread" : "threads"),
-      text_of(record.workload, "backend"));
+  return fmt::format("{} {} {}, context {}, batch {}{}, {} {} by {}",
+                     text_of(record.workload, "model_size"), text_of(record.workload, "precision"),
+                     text_of(record.workload, "mode"), text_of(record.workload, "context_length"),
+                     text_of(record.workload, "batch_size"),
+                     parts.empty() ? "" : fmt::format(" in {} parts", parts),
+                     counted(text_of(record.workload, "ranks"), "rank"),
+                     threads.empty() ? "on " + record.device : "of " + counted(threads, "thread"),
+                     text_of(record.workload, "backend"));
 }
 
 std::string strategy_text(const Record& record) {
@@ -243,7 +247,7 @@ Table ddp_summary(std::span<const Record> records) {
                   "predicted", "off %", "communication ms", "exposed ms", "collectives", "MB sent",
                   "peak MiB", "predicted MiB", "status"},
       .rows = {},
-      .spare = {"predicted MiB", "precision", "collectives"}};
+      .spare = {"predicted MiB", "precision", "collectives", "MB sent", "mode"}};
   for (const Record* record : ddp_rows(records))
     table.rows.push_back(
         {strategy_text(*record), text_of(record->workload, "backend"),

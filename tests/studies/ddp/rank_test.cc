@@ -11,6 +11,8 @@
 #include "base/machine_limits.h"
 #include "dist/threads_backend.h"
 #include "measure/test_support.h"
+#include "profile/trace_check.h"
+#include "studies/ddp/forecast.h"
 #include "studies/ddp/tables.h"
 #include "studies/ranks/group.h"
 #include "support/tiny_transformer.h"
@@ -57,6 +59,55 @@ TEST(DdpRanks, WhoseParametersDifferMakeTheRowWrong) {
     hashes.insert(same.metrics->at("parameters_hash").text());
   }
   EXPECT_EQ(hashes.size(), 1u);
+}
+
+// Two ranks with a trace of their last step.
+Record traced(ParallelStrategy strategy, const std::filesystem::path& trace) {
+  DdpRequest request;
+  request.protocol = {.warmups = 0, .iterations = 2};
+  request.workload.model.config = testing::tiny_transformer();
+  request.workload.model.mode = Mode::vanilla;
+  request.workload.distribution = {.strategy = strategy, .ranks = 2};
+  request.trace = trace.string();
+  ThreadGroup group(2);
+  const auto first = group.communicator(0), second = group.communicator(1);
+  std::jthread other([&] { ddp_task(*second, to_json(request), {}); });
+  return ddp_task(*first, to_json(request), {});
+}
+
+TEST(DdpRanks, TraceWhatTheyComputeAndCommunicate) {
+  const TempDir folder;
+  for (const ParallelStrategy strategy : {ParallelStrategy::overlapped, ParallelStrategy::fsdp}) {
+    const std::filesystem::path file = folder / std::string(info(strategy).name);
+    const Record record = traced(strategy, file);
+    const testing::ReadTrace trace = testing::read_trace(read_text(file));
+    EXPECT_EQ(testing::overlap_in(trace.events), "");
+    EXPECT_EQ(static_cast<double>(testing::events_of(trace, "X", "collective").size()),
+              2 * record.metrics->at("collectives").get<double>())
+        << "of two ranks";
+    std::set<std::pair<int64_t, int64_t>> tracks;
+    for (const Json* event : testing::events_of(trace, "X"))
+      tracks.insert({event->at("pid").get<int64_t>(), event->at("tid").get<int64_t>()});
+    EXPECT_EQ(tracks, (std::set<std::pair<int64_t, int64_t>>{{0, 0}, {0, 1}, {1, 0}, {1, 1}}));
+  }
+}
+
+TEST(DdpRanks, SayWhatAStepShouldTake) {
+  const Record record = trained_with(ParallelStrategy::overlapped, DdpRequest{}.seed);
+  const auto metric = [&](const char* name) { return record.metrics->at(name).get<double>(); };
+  EXPECT_GT(metric("compute_ms"), 0);
+  EXPECT_GT(metric("compute_alone_ms"), 0);
+  EXPECT_GT(metric("predicted_communication_ms"), 0);
+  EXPECT_GE(metric("predicted_step_ms"), metric("compute_ms"));
+  EXPECT_LE(metric("predicted_step_ms"),
+            metric("compute_ms") + metric("sharing") * metric("predicted_communication_ms"));
+}
+
+TEST(SharedHosts, SlowDownWhatIsHiddenWhereProcessorsAreMissing) {
+  EXPECT_DOUBLE_EQ((SharedHost{.ranks = 4, .threads = 3, .processors = 16}).sharing(), 1);
+  EXPECT_DOUBLE_EQ((SharedHost{.ranks = 6, .threads = 2, .processors = 16}).sharing(), 18.0 / 16);
+  EXPECT_DOUBLE_EQ((SharedHost{.ranks = 4, .threads = 1, .processors = 2}).sharing(), 2);
+  EXPECT_DOUBLE_EQ((SharedHost{.ranks = 4, .threads = 0, .processors = 2}).sharing(), 1) << "GPUs";
 }
 
 TEST(DdpHashes, OfShardsAddUpAndOfWholeParametersAreOne) {
