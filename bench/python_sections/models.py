@@ -12,6 +12,7 @@ from .harness import Row, bar, median
 
 
 VOCABULARY = 32000
+WIDTH_OF_HEADS = 64
 
 
 def _llama(bench):
@@ -27,8 +28,9 @@ def _gpt2(bench):
     from transformers import GPT2Config, GPT2LMHeadModel
 
     width, layers = bench.size((1024, 8), (64, 2))
-    return GPT2LMHeadModel(GPT2Config(n_embd=width, n_layer=layers, n_head=16, n_positions=2048, vocab_size=VOCABULARY, bos_token_id=0, eos_token_id=0, attn_pdrop=0.0,
-                                      embd_pdrop=0.0, resid_pdrop=0.0, attn_implementation="sdpa"))  # fmt: skip
+    return GPT2LMHeadModel(GPT2Config(n_embd=width, n_layer=layers, n_head=16, n_positions=2048, vocab_size=VOCABULARY,
+                                      bos_token_id=0, eos_token_id=0, attn_pdrop=0.0, embd_pdrop=0.0, resid_pdrop=0.0,
+                                      attn_implementation="sdpa"))  # fmt: skip
 
 
 def _gpu_alone_ms(bench, run):
@@ -92,7 +94,8 @@ def _activated(bench, name):
     yield Row(f"{name}: relative difference of outputs", f"{share:.1e}")
     for kind, at in (("forward", 0), ("forward and backward", 1)):
         theirs, mine = (median([x for each in runs for x in each[at]]) for runs in (default, ours))
-        yield bar(f"{name}: {kind}, activate() against default", theirs / mine, least=1.0, unit=f"x ({theirs:.2f} -> {mine:.2f} ms)")
+        yield bar(f"{name}: {kind}, activate() against default", theirs / mine, least=1.0,
+                  unit=f"x ({theirs:.2f} -> {mine:.2f} ms)")  # fmt: skip
     yield Row(f"{name}: forward, host alone", f"{default[-1][2]:.2f} -> {ours[-1][2]:.2f} ms")
     if bench.real:
         theirs = _gpu_alone_ms(bench, forward)
@@ -124,7 +127,8 @@ class Layer(torch.nn.Module):
 def _small_gpt(bench, attend):
     torch.manual_seed(0)
     width, layers = bench.size((768, 4), (64, 2))
-    return torch.nn.Sequential(*[Layer(width, width // 32 // 2, attend) for _ in range(layers)]).to(bench.device).to(torch.bfloat16)
+    model = torch.nn.Sequential(*[Layer(width, width // WIDTH_OF_HEADS, attend) for _ in range(layers)])
+    return model.to(bench.device).to(torch.bfloat16)
 
 
 def compiled(bench):
