@@ -1,6 +1,7 @@
 """What a call from Python costs the host besides PyTorch's kernels and a driver's launches, on a machine without a GPU.
 
-  PYTHONPATH=python RIDGELINE_LIBRARY=build/release/libridgeline.so python3 bench/python_cost.py build/release/tests/libfake_gpu.so
+  export PYTHONPATH=python RIDGELINE_LIBRARY=build/release/libridgeline.so
+  python3 bench/python_cost.py build/release/tests/libfake_gpu.so
 
 The library drives a driver that stands in for NVIDIA's and does nothing (tests/jit/fake_gpu.cc); NVRTC is real. Tensors are
 PyTorch's on the CPU, described to the library as a GPU's, so that memory comes from PyTorch's CPU allocator. Processor time
@@ -22,7 +23,8 @@ def stand_in(driver):
     """A folder with the driver and this machine's NVRTC, as RIDGELINE_CUDA_LIBRARIES wants it."""
     folder = tempfile.TemporaryDirectory()
     os.symlink(pathlib.Path(driver).resolve(), os.path.join(folder.name, "libcuda.so.1"))
-    places = [os.path.join(path, "nvidia", "*", "lib") for path in sys.path] + ["/usr/local/cuda*/lib*", "/usr/lib/x86_64-linux-gnu"]
+    places = [os.path.join(path, "nvidia", "*", "lib") for path in sys.path]
+    places += ["/usr/local/cuda*/lib*", "/usr/lib/x86_64-linux-gnu"]
     for place in places:
         found = [path for path in glob.glob(os.path.join(place, "libnvrtc*.so.*")) if ".alt." not in path]
         if found:

@@ -68,9 +68,7 @@ def scores(bench, names):
                 yield bar(f"{title}: of gradients of q, k, v, relative", max(apart[:3]), most=LARGEST_GRADIENT_DIFFERENCE,
                           unit=f"(tables {max(apart[3:]):.3f})" if tables else "")  # fmt: skip
                 with bench.alone():
-                    with torch.no_grad():
-                        ours(), theirs()
-                        a, b = bench.in_turns_ms(ours, theirs, 9, 10)
+                    a, b = bench.in_turns_ms(ours, theirs, 9, 10)  # with autograd: without it PyTorch would compile anew
                     yield bar(f"{title}: forward", b / a, least=1.0, unit=f"x ({b:.3f} -> {a:.3f} ms)")
                     outs = ours(), theirs()
                     a, b = bench.in_turns_ms(*(lambda out=out: torch.autograd.grad(out, inputs, d_out, retain_graph=True)

@@ -260,7 +260,7 @@ typedef struct rl_attention_backward_params {
   size_t operand_count;
   const rl_tensor* const*
       d_operands; /* the gradients of the operands that are floats, each like its
-                     operand and contiguous; NULL, or one NULL: not wanted */
+                     operand or fp32, and contiguous; NULL, or one NULL: not wanted */
   void* stream;
   int32_t uses_stream;
   int32_t reserved;

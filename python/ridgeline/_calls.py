@@ -40,6 +40,7 @@ class Call:
     __slots__ = ("handle", "pack", "size", "workspace_bytes")
 
     def __init__(self, device, context, layouts, options, addresses, backward=False, operands=0, stream=0):
+        self.handle = None
         names = _library.BACKWARD_TENSORS if backward else _library.FORWARD_TENSORS
         params = _library.BackwardParams() if backward else _library.ForwardParams()
         params.size = ctypes.sizeof(params)
@@ -58,7 +59,6 @@ class Call:
                 params.d_operands = _list(tensors[first + operands :], kept)
         kind = "backward" if backward else "forward"
         needed, handle = ctypes.c_size_t(), ctypes.c_void_p()
-        self.handle = None
         for function, result in (("workspace", needed), ("prepare", handle)):
             ask = getattr(lib, f"rl_attention_{kind}_{function}")
             status = ask(context, ctypes.addressof(params), ctypes.addressof(result))

@@ -160,6 +160,7 @@ class Diagonals:
 
     dtype = property(lambda self: self.tensor.dtype)
     device = property(lambda self: self.tensor.device)
+    sum_dtype = property(lambda self: sys.modules["torch"].float32)  # of the gradient of all scores
 
     def stride(self):
         return self._strides
@@ -173,7 +174,7 @@ class Diagonals:
         torch = sys.modules["torch"]
         sign, constant = self.index.shift
         batch, heads, queries, keys = self.shape
-        windows = d_scores.float().flip(-1 if sign > 0 else -2)  # now neighbours share a value across the diagonal
+        windows = d_scores.flip(-1 if sign > 0 else -2)  # now neighbours across the diagonal share a value
         rows = torch.ops.aten.unfold_backward(windows, [batch, heads, queries + keys - 1], 2, keys, 1)
         made = torch.zeros(self.tensor.shape, dtype=self.tensor.dtype, device=rows.device)
         begin = constant - (keys - 1 if sign > 0 else queries - 1)

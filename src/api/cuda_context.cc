@@ -127,32 +127,31 @@ class CudaCallReady : public PreparedCall {
     const DeviceSteps all(call, device);
     for (const DeviceStep& step : all.list()) {
       auto* const scratch = reinterpret_cast<void*>(kWorkspaceAlignment);
-      steps_.push_back(
-          {device.prepare(step.node, step.inputs, step.outputs, scratch), step.places});
+      nodes_.push_back(device.prepare(step.node, step.inputs, step.outputs, scratch));
+      places_.push_back(step.places);
       addresses_.resize(std::max(addresses_.size(), step.places.size()));
     }
+    device.load(nodes_);
   }
 
   void run(std::span<void* const> inputs, std::span<void* const> outputs, void* scratch) override {
-    for (Ready& step : steps_) {
-      for (size_t i = 0; i < step.places.size(); ++i) {
-        const Place& place = step.places[i];
+    for (size_t step = 0; step < nodes_.size(); ++step) {
+      const std::vector<Place>& places = places_[step];
+      for (size_t i = 0; i < places.size(); ++i) {
+        const Place& place = places[i];
         addresses_[i] = place.kind == Place::Kind::input ? inputs[place.number]
                         : place.kind == Place::Kind::output
                             ? outputs[place.number]
                             : static_cast<char*>(scratch) + place.number;
       }
-      device_.start(step.node, {addresses_.data(), step.places.size()});
+      device_.start(nodes_[step], {addresses_.data(), places.size()});
     }
   }
 
  private:
-  struct Ready {
-    PreparedNode node;
-    std::vector<Place> places;
-  };
   CudaDevice& device_;
-  std::vector<Ready> steps_;
+  std::vector<PreparedNode> nodes_;
+  std::vector<std::vector<Place>> places_;  // of each node
   std::vector<void*> addresses_;
 };
 

@@ -129,7 +129,8 @@ void read_operand_gradients(const rl_attention_backward_params& params, const Te
       throw invalid(fmt::format("{} is the gradient of no floating-point operand", gradient.name),
                     "pass null for it");
     const TensorView& operand = request.inputs[6 + i].view;
-    expect_type(gradient, operand.dtype, operand.shape);
+    expect_type(gradient, gradient.view.dtype == DType::f32 ? DType::f32 : operand.dtype,
+                operand.shape);
     if (!(gradient.view.strides == contiguous_strides(operand.shape)))
       throw Error(ErrorKind::unsupported,
                   fmt::format("{} has strides {}: gradients of operands are contiguous",

@@ -346,6 +346,68 @@ TEST(LibraryScores, ReadIntegersAndBooleans) {
       << rl_last_error();
 }
 
+// table[i - j + keys - 1] as an operand: forwards along queries, backwards along keys; plain and
+// prepared. What shares memory with such a table is found below its first element as well.
+TEST(LibraryScores, ReadTablesAlongDiagonals) {
+  const FunctionPointer function =
+      function_of({{RL_SCORE, {}, 0}, {RL_SCORE_OPERAND, {0}, 0}, {RL_SCORE_ADD, {0, 1}, 0}});
+  constexpr int64_t kLength = 7, kLast = kLength - 1;
+  Floats q({1, 1, kLength, 4}), k({1, 1, kLength, 4}), v({1, 1, kLength, 4}),
+      out({1, 1, kLength, 4}), want({1, 1, kLength, 4}), matrix({1, 1, kLength, kLength}),
+      table({1, 1, 1, 2 * kLength});
+  for (Floats* each : {&q, &k, &v, &table})
+    for (size_t i = 0; i < each->values.size(); ++i)
+      each->values[i] = std::sin(0.7f * static_cast<float>(i) + 1);
+  for (int64_t i = 0; i < kLength; ++i)
+    for (int64_t j = 0; j < kLength; ++j)
+      matrix.values[matrix.at(0, 0, i, j)] = table.values[static_cast<size_t>(i - j + kLast)];
+  const int64_t strides[] = {0, 0, 1, -1};
+  rl_tensor diagonals = matrix.tensor;
+  diagonals.data = table.values.data() + kLast;
+  diagonals.strides = strides;
+  const rl_tensor *as_matrix[] = {&matrix.tensor}, *as_table[] = {&diagonals};
+
+  const ContextPointer context = cpu_context(1);
+  rl_attention_forward_params forward = {};
+  forward.size = sizeof forward;
+  forward.q = &q.tensor;
+  forward.k = &k.tensor;
+  forward.v = &v.tensor;
+  forward.out = &want.tensor;
+  forward.score = function.get();
+  forward.operands = as_matrix;
+  forward.operand_count = 1;
+  ASSERT_EQ(rl_attention_forward(context.get(), &forward), RL_OK) << rl_last_error();
+  forward.out = &out.tensor;
+  forward.operands = as_table;
+  ASSERT_EQ(rl_attention_forward(context.get(), &forward), RL_OK) << rl_last_error();
+  EXPECT_EQ(out.values, want.values);
+
+  std::fill(out.values.begin(), out.values.end(), 0.0f);
+  rl_attention_call* call = nullptr;
+  ASSERT_EQ(rl_attention_forward_prepare(context.get(), &forward, &call), RL_OK);
+  const rl_attention_run run = {
+      sizeof run, call,
+      nullptr,    nullptr,
+      0,          {q.tensor.data, k.tensor.data, v.tensor.data, out.tensor.data, diagonals.data}};
+  EXPECT_EQ(rl_attention_call_run(&run), RL_OK) << rl_last_error();
+  EXPECT_EQ(out.values, want.values);
+  rl_attention_call_destroy(call);
+
+  std::vector<float> both(2 * table.values.size() + out.values.size());
+  diagonals.data = both.data() + kLast + 2;  // its lowest element is the third
+  rl_tensor beside = out.tensor;
+  beside.data = both.data() + 2 * kLength + 1;
+  forward.out = &beside;
+  EXPECT_EQ(rl_attention_forward(context.get(), &forward), RL_OK) << rl_last_error();
+  diagonals.data = both.data() + out.values.size() + 2;  // reaches back into the output
+  beside.data = both.data();
+  EXPECT_EQ(rl_attention_forward(context.get(), &forward), RL_ERROR_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(rl_last_error()).find("out shares memory with operands[0]"),
+            std::string::npos)
+      << rl_last_error();
+}
+
 TEST(LibraryScores, ComeFromCpp) {
   const rl_score_node nodes[] = {
       {RL_SCORE, {}, 0}, {RL_SCORE_OPERAND, {0}, 0}, {RL_SCORE_MULTIPLY, {0, 1}, 0}};

@@ -1,5 +1,9 @@
 """The op behind attention(): opcheck, torch.compile in one graph, tensors without memory."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 from support import DEVICES, errors
@@ -86,6 +90,17 @@ def test_transforms_of_torch_func_are_refused_with_a_way_out():
         torch.func.grad(lambda q: ridgeline.attention(q, k, v).sum())(q)
     with pytest.raises(ridgeline.Unsupported, match="torch.autograd"):
         torch.func.vmap(lambda q: ridgeline.attention(q, k[0], v[0]))(q)
+
+
+def test_a_score_function_without_a_compiler_imports_none():
+    code = """if True:
+        import sys, torch, ridgeline
+        q, table = torch.randn(1, 2, 5, 8, requires_grad=True), torch.rand(2)
+        ridgeline.attention(q, q, q, score=lambda s, b, h, i, j: s + table[h] * j).sum().backward()
+        assert "torch._dynamo" not in sys.modules
+    """
+    done = subprocess.run([sys.executable, "-c", code], env=dict(os.environ), capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_score_function_leaves_the_graph_and_comes_back():

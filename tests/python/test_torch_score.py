@@ -121,9 +121,12 @@ def test_tables_along_diagonals_have_gradients_whatever_stands_before_and_make_n
     n = LENGTH
     batches, heads = torch.arange(BATCH)[:, None, None, None], torch.arange(HEADS)[:, None, None]
     for table, score, formula in [
-        (torch.randn(HEADS, 3 * n), lambda s, b, h, i, j: s + table[h, j - i + n + 3], lambda s, t: s + t[heads, TO - AT + n + 3]),
-        (torch.randn(HEADS + 2, 2 * n)[1:], lambda s, b, h, i, j: s + table[h, i - j + n], lambda s, t: s + t[heads, AT - TO + n]),
-        (torch.randn(5, HEADS, 2 * n), lambda s, b, h, i, j: s + table[2, h, i - j + n], lambda s, t: s + t[2, heads, AT - TO + n]),
+        (torch.randn(HEADS, 3 * n), lambda s, b, h, i, j: s + table[h, j - i + n + 3],
+         lambda s, t: s + t[heads, TO - AT + n + 3]),
+        (torch.randn(HEADS + 2, 2 * n)[1:], lambda s, b, h, i, j: s + table[h, i - j + n],
+         lambda s, t: s + t[heads, AT - TO + n]),
+        (torch.randn(5, HEADS, 2 * n), lambda s, b, h, i, j: s + table[2, h, i - j + n],
+         lambda s, t: s + t[2, heads, AT - TO + n]),
         (torch.randn(HEADS, BATCH, 2 * n), lambda s, b, h, i, j: s + table[h, b, i - j + n],
          lambda s, t: s + t[heads, batches, AT - TO + n]),
         (torch.randn(2 * n, HEADS).t(), lambda s, b, h, i, j: s * table[h, i - j + n], lambda s, t: s * t[heads, AT - TO + n]),

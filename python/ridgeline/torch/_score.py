@@ -164,5 +164,11 @@ def _outside(score, q, k, v, *options):
     return scored(score, q.resolve_neg(), k.resolve_neg(), v.resolve_neg(), *options)
 
 
-# Where something looks at the call: a compiler leaves its graph for it.
-scored_outside = torch.compiler.disable(_outside) if hasattr(getattr(torch, "compiler", None), "disable") else _outside
+def __getattr__(name):
+    """scored_outside: for calls that something looks at; a compiler leaves its graph for it. Made when it is asked for, as it
+    imports PyTorch's compiler, which takes longer than ours."""
+    if name != "scored_outside":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    disable = getattr(getattr(torch, "compiler", None), "disable", None)
+    globals()[name] = disable(_outside) if disable else _outside
+    return globals()[name]

@@ -208,7 +208,8 @@ def _cpu_backward(d_out, q, k, v, out, lse, dropout_p, is_causal, *, attn_mask=N
     return plan if type(plan) is str else _kernels.gradients(plan, d_out, q, k, v, out, lse)
 
 
-def _cuda_backward(d_out, q, k, v, out, lse, first_q, first_k, most_q, most_k, dropout_p, is_causal, seed, offset, *, scale=None):
+def _cuda_backward(d_out, q, k, v, out, lse, first_q, first_k, most_q, most_k, dropout_p, is_causal, seed, offset, *,
+                   scale=None):  # fmt: skip
     return _cpu_backward(d_out, q, k, v, out, lse, dropout_p, is_causal, scale=scale)
 
 

@@ -212,12 +212,17 @@ PreparedNode CudaDevice::prepare(const Node& node, std::span<const TensorView> i
                         .scratch = memory,
                         .choose = choose_});
       });
-  std::vector<CudaKernel> kernels;
-  for (const CudaLaunch& launch : prepared.plan.launches) kernels.push_back(launch.kernel);
-  kernels_.load(kernels);
-  for (const CudaLaunch& launch : prepared.plan.launches)
-    prepared.functions.push_back(kernels_.function(launch));
   return prepared;
+}
+
+void CudaDevice::load(std::span<PreparedNode> prepared) {
+  std::vector<CudaKernel> kernels;
+  for (const PreparedNode& node : prepared)
+    for (const CudaLaunch& launch : node.plan.launches) kernels.push_back(launch.kernel);
+  kernels_.load(kernels);
+  for (PreparedNode& node : prepared)
+    for (const CudaLaunch& launch : node.plan.launches)
+      node.functions.push_back(kernels_.function(launch));
 }
 
 void CudaDevice::start(PreparedNode& prepared, std::span<void* const> addresses) {

@@ -62,10 +62,10 @@ class CudaGraph {
   cuda::LaunchGraphExec executable_ = nullptr;
 };
 
-// A node whose launches are planned and whose kernels are loaded.
+// A node whose launches are planned.
 struct PreparedNode {
   MovableLaunches plan;
-  std::vector<cuda::Function> functions;  // of each launch
+  std::vector<cuda::Function> functions;  // of each launch, once they are loaded
 };
 
 class CudaDevice : public Device {
@@ -132,10 +132,12 @@ class CudaDevice : public Device {
   // The driver's own copy between two tensors of as many contiguous bytes, in the order of our
   // work.
   void copy(const TensorView& from, const TensorView& to);
-  // Plans a node without constants and products, and loads its kernels. `scratch`: memory as
-  // scratch() says, or any address that is aligned as that.
+  // Plans a node without constants and products. `scratch`: memory as scratch() says, or any
+  // address that is aligned as that.
   PreparedNode prepare(const Node& node, std::span<const TensorView> inputs,
                        std::span<const TensorView> outputs, void* scratch);
+  // Loads the kernels of nodes that are prepared; those that are new are compiled in parallel.
+  void load(std::span<PreparedNode> prepared);
   // Starts it: `addresses` of inputs, outputs and scratch. The context has to be current.
   void start(PreparedNode& prepared, std::span<void* const> addresses);
   // Starts kernels directly, for work that is no node of a graph.
