@@ -182,9 +182,7 @@ std::span<const RankBackend> rank_backends() {
 }
 
 void check_backend(const std::string& name) {
-  for (const RankBackend& row : kRankBackends)
-    if (row.name == name) return;
-  throw unknown_name(name, "a backend", kRankBackends);
+  find_named(kRankBackends, name, "a backend");
 }
 
 std::string missing_backend(const std::string& backend, const LaunchedRank* launched) {
