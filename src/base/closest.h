@@ -34,4 +34,12 @@ Error unknown_name(std::string_view name, std::string_view what, const Table& ta
   return unknown_name(name, known);
 }
 
+// The row of this name; throws that error where there is none.
+template <class Table>
+const auto& find_named(const Table& table, std::string_view name, std::string_view what) {
+  for (const auto& row : table)
+    if (row.name == name) return row;
+  throw unknown_name(name, what, table);
+}
+
 }  // namespace ridgeline

@@ -37,9 +37,7 @@ const ModeInfo& info(Mode mode) {
 }
 
 Mode parse_mode(std::string_view name) {
-  for (const ModeInfo& mode : kModes)
-    if (mode.name == name) return mode.mode;
-  throw unknown_name(name, "a mode", kModes);
+  return find_named(kModes, name, "a mode").mode;
 }
 
 }  // namespace ridgeline

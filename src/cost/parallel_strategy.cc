@@ -54,9 +54,7 @@ double bucket_cap(size_t number, double asked_bytes) {
 }
 
 ParallelStrategy parse_parallel_strategy(std::string_view name) {
-  for (const ParallelStrategyInfo& row : kStrategies)
-    if (row.name == name) return row.strategy;
-  throw unknown_name(name, "a strategy", kStrategies);
+  return find_named(kStrategies, name, "a strategy").strategy;
 }
 
 }  // namespace ridgeline

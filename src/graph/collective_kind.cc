@@ -27,9 +27,7 @@ std::string_view name(CollectiveKind kind) {
 }
 
 CollectiveKind parse_collective(std::string_view name) {
-  for (const CollectiveInfo& row : kCollectives)
-    if (row.name == name) return row.kind;
-  throw unknown_name(name, "a collective", kCollectives);
+  return find_named(kCollectives, name, "a collective").kind;
 }
 
 CollectiveKind collective_kind(Op op) {

@@ -11,7 +11,7 @@
 
 #include "api/described.h"
 
-namespace ridgeline {
+namespace ridgeline::attention_test {
 namespace {
 
 using namespace flash_testing;
@@ -241,4 +241,4 @@ TEST(LibraryAttention, RefusesABufferThatIsSmallerThanItsShape) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::attention_test

@@ -13,7 +13,7 @@
 #include "support/gpu.h"
 #include "support/stand_in_gpu.h"
 
-namespace ridgeline {
+namespace ridgeline::cuda_test {
 namespace {
 
 using api_testing::ContextPointer;
@@ -319,4 +319,4 @@ TEST(LibraryOnAGpu, MatchesTheOracle) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::cuda_test

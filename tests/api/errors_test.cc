@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "support/gpu.h"
 
-namespace ridgeline {
+namespace ridgeline::errors_test {
 namespace {
 
 using api_testing::ContextPointer;
@@ -266,4 +266,4 @@ TEST(LibraryTensors, HaveTheLayoutOfDlpack) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::errors_test

@@ -16,7 +16,7 @@
 
 #include "api/described.h"
 
-namespace ridgeline {
+namespace ridgeline::fuzz_test {
 namespace {
 
 using api_testing::ContextPointer;
@@ -344,4 +344,4 @@ TEST(SlowLibraryFuzz, AnswersTenThousandMutatedParametersWithAStatus) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::fuzz_test

@@ -12,7 +12,7 @@
 #include "measure/statistics.h"
 #include "measure/test_support.h"
 
-namespace ridgeline {
+namespace ridgeline::measure_test {
 namespace {
 
 // A clock that counts: 1 ms, 2 ms, ... times a factor.
@@ -130,4 +130,4 @@ TEST(MeasureC, RefusesWhatItCannotMeasure) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::measure_test

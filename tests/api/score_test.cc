@@ -12,7 +12,7 @@
 
 #include "api/described.h"
 
-namespace ridgeline {
+namespace ridgeline::score_test {
 namespace {
 
 using api_testing::ContextPointer;
@@ -545,4 +545,4 @@ TEST(LibraryScores, AtRandomAreAnsweredWithAStatus) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::score_test

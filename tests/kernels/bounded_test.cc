@@ -6,7 +6,7 @@
 #include <cmath>
 #include <random>
 
-namespace ridgeline {
+namespace ridgeline::bounded_test {
 namespace {
 
 constexpr double kSingle = info(DType::f32).epsilon;
@@ -150,4 +150,4 @@ TEST(Bounded, WhatIsNotANumberIsNeverRight) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::bounded_test

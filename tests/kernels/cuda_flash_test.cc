@@ -10,7 +10,7 @@
 #include "kernels/flash_test_support.h"
 #include "support/gpu.h"
 
-namespace ridgeline {
+namespace ridgeline::cuda_flash_test {
 namespace {
 
 using namespace flash_testing;
@@ -405,4 +405,4 @@ TEST_F(CudaFlash, CountsBeyondTwoToTheThirtyOne) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::cuda_flash_test

@@ -5,7 +5,7 @@
 
 #include "kernels/cuda/attention/flash_tiles.h"
 
-namespace ridgeline {
+namespace ridgeline::cuda_flash_tiles_test {
 namespace {
 
 template <class T>
@@ -82,4 +82,4 @@ TEST(FlashTiles, BlocksStayOnlyWhereNoMultiprocessorWaitsLong) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::cuda_flash_tiles_test

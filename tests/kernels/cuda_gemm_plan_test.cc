@@ -6,7 +6,7 @@
 #include "kernels/cuda/params.h"
 #include "measure/test_support.h"
 
-namespace ridgeline {
+namespace ridgeline::cuda_gemm_plan_test {
 namespace {
 
 TensorView matrix(int64_t rows, int64_t columns, DType dtype = DType::f32,
@@ -88,4 +88,4 @@ TEST(CudaGemmPlan, StreamsCoverTheirArrays) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::cuda_gemm_plan_test

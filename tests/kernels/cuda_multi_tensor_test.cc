@@ -6,7 +6,7 @@
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/params.h"
 
-namespace ridgeline {
+namespace ridgeline::cuda_multi_tensor_test {
 namespace {
 
 int64_t number(const CudaLaunch& launch, const std::string& name) {
@@ -142,4 +142,4 @@ TEST(CudaMultiTensor, SumsOfSquaresFillTheirScratch) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::cuda_multi_tensor_test

@@ -10,7 +10,7 @@
 #include "kernels/walk.h"
 #include "support/random_view.h"
 
-namespace ridgeline {
+namespace ridgeline::cuda_planners_test {
 namespace {
 
 std::string constant(const CudaLaunch& launch, const std::string& name) {
@@ -292,8 +292,7 @@ TEST(CudaPlanners, EveryOpHasAPlannerOrRunsNothing) {
   for (int index = 0; index < static_cast<int>(kOpCount); ++index) {
     const Op op = static_cast<Op>(index);
     const bool none = op == Op::input || op == Op::constant || op == Op::matmul ||
-                      op == Op::permute || op == Op::expand || op == Op::slice ||
-                      is_collective(op);
+                      op == Op::permute || op == Op::expand || op == Op::slice || is_collective(op);
     EXPECT_EQ(cuda_op(op).plan == nullptr, none) << info(op).name;
   }
 }
@@ -325,4 +324,4 @@ TEST(SlowCudaPlanners, KernelsOfRandomProblemsCompile) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::cuda_planners_test

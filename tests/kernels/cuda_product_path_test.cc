@@ -4,7 +4,7 @@
 #include "kernels/cuda/kernels.h"
 #include "models/attention.h"
 
-namespace ridgeline {
+namespace ridgeline::cuda_product_path_test {
 namespace {
 
 std::vector<PathMacs> paths_on_cuda(DType dtype, AttentionForm form, size_t stage) {
@@ -38,4 +38,4 @@ TEST(CudaProductPath, FlashOnAGpuCutsFp32IntoThreeProductsOfFp16) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::cuda_product_path_test

@@ -5,7 +5,7 @@
 
 #include "kernels/cpu/flash.h"
 
-namespace ridgeline {
+namespace ridgeline::flash_drift_test {
 namespace {
 
 // Equal scores give weights of exactly 1, so the log-sum-exp of S keys is log S. An error in each
@@ -33,4 +33,4 @@ TEST(FlashDrift, HundredsOfTilesAddNoErrorOfTheirOwn) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::flash_drift_test

@@ -12,10 +12,11 @@
 #include "base/error.h"
 #include "kernels/flash_test_support.h"
 
-namespace ridgeline {
+namespace ridgeline::flash_test {
 namespace {
 
 using namespace flash_testing;
+using flash_testing::Tensor;  // not the Tensor of graphs
 using Alignment = AttentionMask::Alignment;
 
 Outcome run_flash(const Config& config, const Inputs& in, CpuContext context,
@@ -371,4 +372,4 @@ TEST(Flash, MatchesTheOracleOnRandomConfigurations) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::flash_test

@@ -11,7 +11,7 @@
 #include "kernels/host_values.h"
 #include "measure/test_support.h"
 
-namespace ridgeline {
+namespace ridgeline::gemm_ladder_test {
 namespace {
 
 struct Problem {
@@ -131,4 +131,4 @@ TEST(Probes, StreamsMoveEveryNumberAndCountTheirWork) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::gemm_ladder_test

@@ -17,7 +17,7 @@
 #include "kernels/host_values.h"
 #include "measure/test_support.h"
 
-namespace ridgeline {
+namespace ridgeline::gemm_test {
 namespace {
 
 // How the elements of an operand lie in memory.
@@ -410,4 +410,4 @@ TEST(Gemm, ACpuHasNoTf32) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::gemm_test

@@ -5,7 +5,7 @@
 #include "graph/tensor.h"
 #include "kernels/reference/interpreter.h"
 
-namespace ridgeline {
+namespace ridgeline::interpret_ranks_test {
 namespace {
 
 TEST(InterpretRanks, SumsScattersAndGathersUnevenBuffers) {
@@ -29,4 +29,4 @@ TEST(InterpretRanks, SumsScattersAndGathersUnevenBuffers) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::interpret_ranks_test

@@ -5,7 +5,7 @@
 #include "graph/tensor.h"
 #include "kernels/reference/interpreter.h"
 
-namespace ridgeline {
+namespace ridgeline::interpreter_tf32_test {
 namespace {
 
 constexpr double kFine = 1 + 0x1p-20;  // fp32 holds it, ten bits do not
@@ -30,4 +30,4 @@ TEST(InterpreterTf32, StorageHasTheBitsOfFp32) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::interpreter_tf32_test

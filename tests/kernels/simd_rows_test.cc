@@ -7,7 +7,7 @@
 
 #include "kernels/cpu/simd_kernels.h"
 
-namespace ridgeline {
+namespace ridgeline::simd_rows_test {
 namespace {
 
 // The second is what poisoned memory holds.
@@ -99,4 +99,4 @@ TEST(SimdRows, MaximumKeepsTheNanOfEitherOperand) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::simd_rows_test

@@ -12,7 +12,7 @@
 #include "runtime/cuda/cuda_device.h"
 #include "support/gpu.h"
 
-namespace ridgeline {
+namespace ridgeline::busy_clock_test {
 namespace {
 
 void host_works_for(double ms) {
@@ -130,4 +130,4 @@ TEST(CudaDevice, BusyTimeLeavesOutTheWaitsForTheHost) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::busy_clock_test

@@ -9,7 +9,7 @@
 #include "runtime/compiled_support.h"
 #include "support/gpu.h"
 
-namespace ridgeline {
+namespace ridgeline::cache_ops_test {
 namespace {
 
 using testing::Results;
@@ -200,4 +200,4 @@ TEST(CacheOps, OneLaunchGraphServesEveryStepOnTheGpu) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::cache_ops_test

@@ -11,7 +11,7 @@
 #include "runtime/compiled_support.h"
 #include "support/gpu.h"
 
-namespace ridgeline {
+namespace ridgeline::cached_attention_test {
 namespace {
 
 using testing::Results;
@@ -277,4 +277,4 @@ TEST(CachedAttention, InSingleNodesAfterThePassesOnTheGpu) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::cached_attention_test

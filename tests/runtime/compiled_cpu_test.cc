@@ -13,7 +13,7 @@
 #include "runtime/compiled_support.h"
 #include "support/from_environment.h"
 
-namespace ridgeline {
+namespace ridgeline::compiled_cpu_test {
 namespace {
 
 using testing::first_seed;
@@ -229,4 +229,4 @@ TEST(CompiledExecutor, TakesAsMuchMemoryAsThePlanSays) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::compiled_cpu_test

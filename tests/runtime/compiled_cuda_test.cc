@@ -7,7 +7,7 @@
 #include "support/from_environment.h"
 #include "support/gpu.h"
 
-namespace ridgeline {
+namespace ridgeline::compiled_cuda_test {
 namespace {
 
 using testing::first_seed;
@@ -89,4 +89,4 @@ TEST(CompiledCuda, RowsAndColumnsOfEveryWidth) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::compiled_cuda_test

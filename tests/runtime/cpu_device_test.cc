@@ -10,7 +10,7 @@
 #include "graph/tensor.h"
 #include "plan/plan.h"
 
-namespace ridgeline {
+namespace ridgeline::cpu_device_test {
 namespace {
 
 TEST(CpuDevice, WorksThatFollowEachOtherAreTimedApartAndInOrder) {
@@ -119,4 +119,4 @@ TEST(CpuDevice, NamesTheFunctionsOfGeneratedKernels) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::cpu_device_test

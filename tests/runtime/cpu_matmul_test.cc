@@ -6,7 +6,7 @@
 #include "graph/tensor.h"
 #include "support/run_eager.h"
 
-namespace ridgeline {
+namespace ridgeline::cpu_matmul_test {
 namespace {
 
 struct RandomProduct {
@@ -70,4 +70,4 @@ TEST(CpuMatmul, PiecesOfAnyCutMakeTheWholeProduct) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::cpu_matmul_test

@@ -13,7 +13,7 @@
 #include "support/gpu.h"
 #include "support/run_eager.h"
 
-namespace ridgeline {
+namespace ridgeline::cuda_device_test {
 namespace {
 
 constexpr Bytes kMebibyte{int64_t{1} << 20};
@@ -302,4 +302,4 @@ TEST(CudaDevice, AnIllegalAddressIsReportedWithItsNode) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::cuda_device_test

@@ -9,7 +9,7 @@
 #include "support/random_graph.h"
 #include "support/run_eager.h"
 
-namespace ridgeline {
+namespace ridgeline::cuda_eager_test {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -291,4 +291,4 @@ TEST(CudaEager, EveryResultIsWrittenWhole) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::cuda_eager_test

@@ -5,7 +5,7 @@
 #include "runtime/cuda/matmul_layout.h"
 #include "support/random_view.h"
 
-namespace ridgeline {
+namespace ridgeline::cuda_matmul_test {
 namespace {
 
 float element(const MatmulOperand& operand, const float* data, int64_t row, int64_t column) {
@@ -145,4 +145,4 @@ TEST(MatmulLayout, BroadcastAndStridedMatricesNeedACopy) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::cuda_matmul_test

@@ -3,7 +3,7 @@
 #include "jit/cuda_libraries.h"
 #include "jit/run_child.h"
 
-namespace ridgeline {
+namespace ridgeline::driver_api_test {
 namespace {
 
 // The driver is opened once per process, so that each case has one of its own.
@@ -56,4 +56,4 @@ TEST(CudaDriver, ResultsBecomeErrorsWithTheirNames) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::driver_api_test

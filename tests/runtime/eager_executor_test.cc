@@ -9,7 +9,7 @@
 #include "support/random_graph.h"
 #include "support/run_eager.h"
 
-namespace ridgeline {
+namespace ridgeline::eager_executor_test {
 namespace {
 
 // The interpreter rounds where the kernels store. Values of a few units in the last place remain,
@@ -134,4 +134,4 @@ TEST(EagerExecutor, AnOutputThatWasNotComputedIsAnError) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::eager_executor_test

@@ -13,7 +13,7 @@
 #include "support/from_environment.h"
 #include "support/gpu.h"
 
-namespace ridgeline {
+namespace ridgeline::epilogue_test {
 namespace {
 
 using testing::EpilogueCpu;
@@ -199,4 +199,4 @@ TEST(EpilogueOnGpu, ADecisionIsTimedAndRemembered) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::epilogue_test

@@ -12,7 +12,7 @@
 #include "graph/tensor.h"
 #include "support/gpu.h"
 
-namespace ridgeline {
+namespace ridgeline::few_rows_test {
 namespace {
 
 CudaFacts hopper() {
@@ -143,4 +143,4 @@ TEST(FewRows, ReadsWhatTheKernelBeforeHasWrittenOnTheGpu) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::few_rows_test

@@ -6,7 +6,7 @@
 #include "graph/tensor.h"
 #include "runtime/compiled_support.h"
 
-namespace ridgeline {
+namespace ridgeline::kernel_observer_test {
 namespace {
 
 class Counter : public KernelObserver {
@@ -103,4 +103,4 @@ TEST(KernelObserver, ARunThatIsObservedIsNotTheOneThatWouldBeRecorded) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::kernel_observer_test

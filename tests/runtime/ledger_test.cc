@@ -10,7 +10,7 @@
 #include "runtime/cpu_device.h"
 #include "runtime/eager_executor.h"
 
-namespace ridgeline {
+namespace ridgeline::ledger_test {
 namespace {
 
 // Counts what is really held, and can run dry.
@@ -255,4 +255,4 @@ TEST(HostMemory, BlocksAreWritableEndToEndAndStartApart) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::ledger_test

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "kernels/cuda/kernels.h"
 
-namespace ridgeline {
+namespace ridgeline::movable_launches_test {
 namespace {
 
 struct Problem {
@@ -111,4 +111,4 @@ TEST(MovableLaunches, AreRefusedWhereAnAddressIsHidden) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::movable_launches_test

@@ -5,7 +5,7 @@
 #include "jit/run_child.h"
 #include "runtime/cuda/driver_api.h"
 
-namespace ridgeline {
+namespace ridgeline::nvml_test {
 namespace {
 
 TEST(Nvml, ClockReasonsHaveNames) {
@@ -50,4 +50,4 @@ TEST(Nvml, ReadsTheStateOfAGpu) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::nvml_test

@@ -10,7 +10,7 @@
 #include "support/random_attention.h"
 #include "support/run_eager.h"
 
-namespace ridgeline {
+namespace ridgeline::score_function_test {
 namespace {
 
 using testing::first_seed;
@@ -90,4 +90,4 @@ TEST(ScoreFunction, GradientsOfOperandsAreTheSameForAnyNumberOfThreads) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::score_function_test

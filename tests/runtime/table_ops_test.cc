@@ -9,7 +9,7 @@
 #include "support/gpu.h"
 #include "support/run_eager.h"
 
-namespace ridgeline {
+namespace ridgeline::table_ops_test {
 namespace {
 
 std::vector<double> normals(DType dtype, int64_t count, uint64_t seed) {
@@ -189,4 +189,4 @@ TEST(TableOps, AnIndexOutsideTheTableGivesNanOnTheGpu) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::table_ops_test

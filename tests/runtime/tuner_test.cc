@@ -7,7 +7,7 @@
 #include "jit/run_child.h"
 #include "runtime/cuda/cuda_device.h"
 
-namespace ridgeline {
+namespace ridgeline::tuner_test {
 namespace {
 
 TEST(Child, DISABLED_TunesWhatCannotRun) {
@@ -37,4 +37,4 @@ TEST(CudaTuner, AChoiceThatNobodyTimedIsNotKept) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::tuner_test

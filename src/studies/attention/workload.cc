@@ -100,9 +100,7 @@ const std::vector<AttentionPreset>& attention_presets() {
 }
 
 const AttentionPreset& find_attention_preset(std::string_view name) {
-  for (const AttentionPreset& preset : attention_presets())
-    if (preset.name == name) return preset;
-  throw unknown_name(name, "a preset", attention_presets());
+  return find_named(attention_presets(), name, "a preset");
 }
 
 bool chooses_backward(std::string_view implementation) {

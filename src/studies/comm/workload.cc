@@ -9,7 +9,7 @@
 namespace ridgeline {
 namespace {
 
-constexpr int64_t kMostRanks = 256;
+constexpr int64_t kMostCommRanks = 256;
 
 Bytes parse_buffer(const std::string& text, DType dtype) {
   const Bytes bytes = parse_bytes(text);
@@ -35,9 +35,9 @@ std::vector<CommWorkload> expand_matrix(const CommMatrix& matrix) {
                   "buffers are in the memory of the host, which NCCL does not serve",
                   "`ridgeline ddp --device cuda --backend nccl` trains by it");
     for (const int64_t ranks : matrix.ranks) {
-      if (ranks < 2 || ranks > kMostRanks)
+      if (ranks < 2 || ranks > kMostCommRanks)
         throw Error(ErrorKind::usage, fmt::format("{} ranks were asked for", ranks),
-                    fmt::format("give 2 to {}", kMostRanks));
+                    fmt::format("give 2 to {}", kMostCommRanks));
       for (const std::string& collective : matrix.collectives)
         for (const std::string& dtype : matrix.dtypes) {
           const DType type = parse_float_dtype(dtype);

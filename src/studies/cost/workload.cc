@@ -52,13 +52,6 @@ constexpr CostForm kForms[] = {
     {AttentionForm::fused, "flash", "one node, which never stores them"},
 };
 
-template <class Table>
-const auto& find_row(const Table& table, std::string_view name, const char* what) {
-  for (const auto& row : table)
-    if (row.name == name) return row;
-  throw unknown_name(name, what, table);
-}
-
 bool is_product(CostOp op) {
   return op == CostOp::gemm || op == CostOp::gemv;
 }
@@ -163,7 +156,7 @@ const CostOpInfo& info(CostOp op) {
 }
 
 CostOp parse_cost_op(std::string_view name) {
-  return find_row(op_table(), name, "something whose cost can be counted").op;
+  return find_named(op_table(), name, "something whose cost can be counted").op;
 }
 
 std::span<const CostPhaseInfo> cost_phases() {
@@ -177,7 +170,7 @@ std::string_view name(CostPhase phase) {
 }
 
 CostPhase parse_cost_phase(std::string_view name) {
-  return find_row(kPhases, name, "a phase").phase;
+  return find_named(kPhases, name, "a phase").phase;
 }
 
 std::span<const CostForm> cost_forms() {
@@ -189,7 +182,7 @@ std::string_view cost_form_name(AttentionForm form) {
 }
 
 AttentionForm parse_cost_form(std::string_view name) {
-  return find_row(kForms, name, "a form of attention").form;
+  return find_named(kForms, name, "a form of attention").form;
 }
 
 std::vector<CostWorkload> expand_matrix(const CostMatrix& matrix) {

@@ -19,9 +19,7 @@ constexpr PartName kLayerParts[] = {
     {Gemma3Part::attention, "attention"}, {Gemma3Part::mlp, "mlp"}, {Gemma3Part::layer, "layer"}};
 
 Gemma3Part parse_part(std::string_view word) {
-  for (const PartName& row : kLayerParts)
-    if (row.name == word) return row.part;
-  throw unknown_name(word, "a part of a layer", kLayerParts);
+  return find_named(kLayerParts, word, "a part of a layer").part;
 }
 
 // Whether a word is the first of two that are known.

@@ -17,7 +17,7 @@ namespace ridgeline {
 namespace {
 
 constexpr int64_t kWholeMacs = int64_t{1} << 28;  // beyond, the oracle would take longer than a row
-constexpr int64_t kSampledRows = 24;
+constexpr int64_t kComparedRows = 24;
 
 double rounded(DType dtype, float value) {
   char stored[4];
@@ -53,7 +53,7 @@ Verification GemmProblem::verify(uint64_t seed) const {
   const auto& [m, n, k] = workload_.shape;
   const DType dtype = workload_.dtype;
   const bool whole = gemm_cost(workload_.shape, dtype).macs <= kWholeMacs;
-  std::vector<int64_t> rows(static_cast<size_t>(whole ? m : std::min(m, kSampledRows)));
+  std::vector<int64_t> rows(static_cast<size_t>(whole ? m : std::min(m, kComparedRows)));
   std::iota(rows.begin(), rows.end(), int64_t{0});
   if (!whole) {
     NormalRandom random(seed, "verified rows");

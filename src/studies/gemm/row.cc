@@ -10,7 +10,7 @@
 namespace ridgeline {
 namespace {
 
-constexpr const char* kPeakIs =
+constexpr const char* kProductPeakIs =
     "FLOPs over the dense peak of all multiprocessors (or cores) at the clock seen";
 constexpr const char* kCeilingIs =
     "FLOPs over what the measured roofline allows at this intensity, in the cache that holds the "
@@ -109,7 +109,7 @@ void GemmStudy::derive(const GemmWorkload& workload, Record& record) const {
       of["memory_ceiling_share"] = rate / *memory_roof;
   }
   (*record.metrics)["forward"] = std::move(of);
-  (*record.metrics)["peak_share_is"] = kPeakIs;
+  (*record.metrics)["peak_share_is"] = kProductPeakIs;
   (*record.metrics)["ceiling_share_is"] = kCeilingIs;
 
   Achieved achieved{.flops_per_s = rate};

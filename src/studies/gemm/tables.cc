@@ -23,7 +23,7 @@ std::optional<double> max_error(const Record& record) {
   return std::isfinite(error) ? std::optional(error) : std::nullopt;
 }
 
-std::vector<const Record*> rows_of(std::span<const Record> records) {
+std::vector<const Record*> gemm_rows(std::span<const Record> records) {
   return rows_of_study(records, "gemm");
 }
 
@@ -87,7 +87,7 @@ Table gemm_csv(std::span<const Record> records) {
   table.columns.insert(table.columns.end(), {"max_error", "status", "error"});
   table.columns.insert(table.columns.end(), kUtilisationCsv.begin(), kUtilisationCsv.end());
   table.columns.insert(table.columns.end(), {"ceiling_level", "memory_ceiling_share"});
-  for (const Record* record : rows_of(records)) {
+  for (const Record* record : gemm_rows(records)) {
     const Json& size = record->workload;
     std::vector<std::string> row = {text_of(size, "op"),    record->implementation,
                                     record->device,         text_of(size, "m"),
@@ -123,7 +123,7 @@ Table gemm_summary(std::span<const Record> records) {
               .spare = {"I/O MiB", "MMAC", "error/tol", "FLOP/byte", "GB/s", "peak %", "ceiling %",
                         "GFLOP/s"}};
   std::vector<const Json*> used;
-  for (const Record* record : rows_of(records)) {
+  for (const Record* record : gemm_rows(records)) {
     const PhaseCost cost = record->cost ? record->cost->forward : PhaseCost{};
     const double intensity = cost.bytes.count > 0 ? static_cast<double>(cost.flops) /
                                                         static_cast<double>(cost.bytes.count)
@@ -167,7 +167,7 @@ std::vector<std::string> gemm_notes(std::span<const Record> records, Verdicts& v
   };
   std::map<std::string, Group> groups;
   bool has_ceilings = false;
-  for (const Record* record : rows_of(records)) {
+  for (const Record* record : gemm_rows(records)) {
     if (metric_of(*record, kPhase, "ceiling_share")) has_ceilings = true;
     if (record->status != Status::ok || !record->cost) continue;
     std::string key;
@@ -194,8 +194,8 @@ std::vector<std::string> gemm_notes(std::span<const Record> records, Verdicts& v
       if (record != *library) add(beside_library(**library, *record, verdicts));
   }
   for (const auto& [key, group] : groups) add(both_roofs(*group.highest));
-  add(noise_note(rows_of(records)));
-  for (const Record* record : rows_of(records)) {
+  add(noise_note(gemm_rows(records)));
+  for (const Record* record : gemm_rows(records)) {
     if (const auto share = metric_of(*record, kPhase, "ceiling_share");
         share && *share > kCeilingSlack)
       add("shares of the ceiling above 105 % say that it was measured too low, beside other work "
@@ -207,11 +207,11 @@ std::vector<std::string> gemm_notes(std::span<const Record> records, Verdicts& v
       add("ceiling % is " + text_of(*record->metrics, "ceiling_share_is"));
   }
   std::vector<const Json*> used;
-  for (const Record* record : rows_of(records)) used.push_back(utilization_in(*record, kPhase));
+  for (const Record* record : gemm_rows(records)) used.push_back(utilization_in(*record, kPhase));
   for (const std::string& note : utilisation_notes(used)) add(note);
   if (!has_ceilings && !groups.empty())
     add("no measured ceilings of this device were found: `ridgeline roofline` measures them");
-  for (const Record* record : rows_of(records))
+  for (const Record* record : gemm_rows(records))
     if (record->status != Status::ok)
       add(fmt::format("{} {} {}: {}", record->implementation, shape_of(*record),
                       status_csv_word(record->status), record->error));

@@ -25,9 +25,7 @@ std::span<const GemmImplementation> gemm_implementations() {
 }
 
 const GemmImplementation& find_gemm_implementation(std::string_view name) {
-  for (const GemmImplementation& implementation : kImplementations)
-    if (implementation.name == name) return implementation;
-  throw unknown_name(name, "a GEMM implementation", kImplementations);
+  return find_named(kImplementations, name, "a GEMM implementation");
 }
 
 std::vector<std::string> gemm_implementations_of(const Device& device) {

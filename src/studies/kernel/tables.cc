@@ -20,7 +20,7 @@ struct Row {
 };
 
 // A record that was not measured has one row, for forward.
-std::vector<Row> rows_of(std::span<const Record> records) {
+std::vector<Row> pass_rows(std::span<const Record> records) {
   std::vector<Row> rows;
   for (const Record& record : records) {
     if (record.study != "kernel" || !record.workload.is_object()) continue;
@@ -47,8 +47,8 @@ constexpr StatisticColumn kStatistics[] = {
     {"median_low_ms", &Statistics::median_low_ms},
     {"median_high_ms", &Statistics::median_high_ms},
 };
-constexpr std::array kMetrics = {"gflops_per_s", "gb_per_s", "queries_per_s", "peak_share",
-                                 "host_us"};
+constexpr std::array kPassMetrics = {"gflops_per_s", "gb_per_s", "queries_per_s", "peak_share",
+                                     "host_us"};
 
 // Older records call the share of the peak sm_utilization.
 std::optional<double> metric(const Record& record, std::string_view pass, std::string_view name) {
@@ -65,10 +65,10 @@ Table kernel_csv(std::span<const Record> records) {
   table.columns.insert(table.columns.end(), kSizes.begin(), kSizes.end());
   table.columns.insert(table.columns.end(), {"mode", "pass", "backward"});
   for (const StatisticColumn& column : kStatistics) table.columns.emplace_back(column.name);
-  table.columns.insert(table.columns.end(), kMetrics.begin(), kMetrics.end());
+  table.columns.insert(table.columns.end(), kPassMetrics.begin(), kPassMetrics.end());
   table.columns.insert(table.columns.end(), {"status", "error", "busy_ms", "host_bound"});
   table.columns.insert(table.columns.end(), kUtilisationCsv.begin(), kUtilisationCsv.end());
-  for (const auto& [record, pass] : rows_of(records)) {
+  for (const auto& [record, pass] : pass_rows(records)) {
     std::vector<std::string> row = {record->implementation};
     for (const char* key : kSizes) row.push_back(text_of(record->workload, key));
     row.push_back(text_of(record->settings, "mode"));
@@ -76,7 +76,7 @@ Table kernel_csv(std::span<const Record> records) {
     row.push_back(text_of(record->settings, "backward"));
     for (const StatisticColumn& column : kStatistics)
       row.push_back(cell(statistic(*record, pass, column.which)));
-    for (const char* name : kMetrics) row.push_back(cell(metric(*record, pass, name)));
+    for (const char* name : kPassMetrics) row.push_back(cell(metric(*record, pass, name)));
     row.emplace_back(status_csv_word(record->status));
     row.push_back(record->error);
     row.push_back(cell(busy_ms(record, pass)));
@@ -99,7 +99,7 @@ Table kernel_summary(std::span<const Record> records) {
   const VariantNames variants(records, "kernel");
   std::vector<std::vector<std::string>> busy;
   std::vector<const Json*> used;
-  for (const auto& [record, pass] : rows_of(records)) {
+  for (const auto& [record, pass] : pass_rows(records)) {
     const Json& size = record->workload;
     const auto us = [&, &of = *record, &name = pass](double Statistics::*which) {
       return cell(statistic(of, name, which), "{:.2f}", 1e3);
@@ -149,11 +149,12 @@ std::vector<std::string> kernel_notes(std::span<const Record> records) {
     add(text_of(*record.metrics, "busy_is"));
   }
   std::vector<const Json*> used;
-  for (const auto& [record, pass] : rows_of(records)) used.push_back(utilization_in(*record, pass));
+  for (const auto& [record, pass] : pass_rows(records))
+    used.push_back(utilization_in(*record, pass));
   for (const std::string& note : utilisation_notes(used)) add(note);
   constexpr size_t kMostExplained = 3;
   size_t explained = 0;
-  for (const auto& [record, pass] : rows_of(records)) {
+  for (const auto& [record, pass] : pass_rows(records)) {
     const auto busy = busy_ms(record, pass),
                median = statistic(*record, pass, &Statistics::median_ms);
     if (!busy || !median || !(*median > 0) || explained == kMostExplained) continue;

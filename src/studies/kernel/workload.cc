@@ -36,9 +36,7 @@ const KernelModeInfo& info(KernelMode mode) {
 }
 
 KernelMode parse_kernel_mode(std::string_view name) {
-  for (const KernelModeInfo& row : kModes)
-    if (row.name == name) return row.mode;
-  throw unknown_name(name, "a mode of measuring", kModes);
+  return find_named(kModes, name, "a mode of measuring").mode;
 }
 
 std::vector<KernelMode> modes_of(const Device& device) {

@@ -14,7 +14,7 @@
 namespace ridgeline {
 namespace {
 
-constexpr int64_t kTokens = 16;               // whose logits are looked at
+constexpr int64_t kComparedTokens = 16;       // whose logits are looked at
 constexpr int64_t kWholeParameter = 1024;     // elements: all gradients are looked at
 constexpr size_t kElementsPerParameter = 32;  // of larger ones
 constexpr double kRoundings = 4;              // of the largest gradient that no gradient is above
@@ -97,7 +97,7 @@ ModelSampler::ModelSampler(const Executable& executable, const Device& device,
   };
   if (scenario_of(executable) == Scenario::forward) {
     // One of each stretch, so that none counts twice.
-    const auto all = static_cast<int64_t>(targets_.size()), count = std::min(kTokens, all);
+    const auto all = static_cast<int64_t>(targets_.size()), count = std::min(kComparedTokens, all);
     for (int64_t i = 0; i < count; ++i) {
       const int64_t begin = i * all / count, end = (i + 1) * all / count;
       tokens_.push_back(begin + below(end - begin));
@@ -229,7 +229,8 @@ void compare_samples(const ModelWorkload& workload, Scenario scenario, const Mod
       "optimizer in parts of what roundings allow";
   const bool is_forward = scenario == Scenario::forward;
   const int64_t all = config.batch_size * config.context_length;
-  const int64_t tokens = is_forward ? std::min(kTokens, all) : all;  // that the loss is a mean of
+  const int64_t tokens =
+      is_forward ? std::min(kComparedTokens, all) : all;  // that the loss is a mean of
   const ExpectedLoss expected = expected_loss(config, tokens);
   if (sample.is_drawn)
     add("initial_loss", std::abs(sample.loss - expected.loss), expected.tolerance);

@@ -30,13 +30,6 @@ constexpr ScenarioInfo kScenarios[] = {
     {Scenario::full_step, "full-step", "full_step", "loss, gradients and the step of AdamW"},
 };
 
-template <class Info, size_t n>
-const Info& find_named(const Info (&table)[n], std::string_view name, const char* what) {
-  for (const Info& row : table)
-    if (row.name == name) return row;
-  throw unknown_name(name, what, table);
-}
-
 TransformerConfig overridden(TransformerConfig config, const ModelOverrides& overrides) {
   if (!overrides.any()) return config;
   config.name = overrides.all() ? "custom" : "custom-" + config.name;

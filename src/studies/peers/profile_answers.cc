@@ -58,9 +58,9 @@ double ms_in(const Json& object, const char* key) {
 }
 
 // Texts of a step by their number.
-class Names {
+class NameList {
  public:
-  explicit Names(const Json& list) : list_(list) {
+  explicit NameList(const Json& list) : list_(list) {
     for (const Json& name : list)
       if (!name.is_string()) throw unexpected_answer("a name", name, "text");
   }
@@ -74,7 +74,7 @@ class Names {
 };
 
 // What the host did to start work. A CPU runs what it starts.
-void read_calls(const Json& list, const Names& names, uint32_t step, Profile& profile) {
+void read_calls(const Json& list, const NameList& names, uint32_t step, Profile& profile) {
   for (const Json& call : list) {
     row_of(call, 3, "a call");
     const int64_t begin = whole(call[1], {0, kLatestNs}, "the begin of a call");
@@ -107,7 +107,7 @@ void read_profile_step(const Json& answer, Profile& profile) {
   const auto number = static_cast<uint32_t>(profile.steps.size());
   const int64_t begin_ns = whole(expected_member(step, "begin_ns"), {0, kLatestNs}, "'begin_ns'");
   const int64_t end_ns = whole(expected_member(step, "end_ns"), {begin_ns, kLatestNs}, "'end_ns'");
-  const Names names(list_in(step, "names"));
+  const NameList names(list_in(step, "names"));
   const size_t first_call = profile.calls.size(), first = profile.invocations.size();
   const Json& calls = list_in(step, "calls");
   const Json& work = list_in(step, "work");

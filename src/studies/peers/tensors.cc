@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kInputs[] = {"q", "k", "v", "d_output"};
+constexpr const char* kTensorNames[] = {"q", "k", "v", "d_output"};
 
 int64_t elements_per_head(const AttentionConfig& config) {
   return config.seq_len * config.head_dim;
@@ -51,7 +51,7 @@ void WorkerTensors::provide(const AttentionConfig& config, uint64_t seed, const 
       fmt::format("{} elements of {}, seed {}", elements(config), info(config.dtype).name, seed);
   if (wanted == provided_) return;
   provided_.clear();
-  for (const char* name : kInputs) write_tensor(folder() / name, config, seed, name, run);
+  for (const char* name : kTensorNames) write_tensor(folder() / name, config, seed, name, run);
   provided_ = wanted;
 }
 

@@ -23,13 +23,6 @@ struct FormatPair {
   FloatFormat values, accumulator;
 };
 
-template <class Table>
-const auto& find_named(const Table& table, std::string_view name, const char* what) {
-  for (const auto& row : table)
-    if (row.name == name) return row;
-  throw unknown_name(name, what, table);
-}
-
 FormatPair parse_pair(std::string_view text) {
   const size_t slash = text.find('/');
   if (slash == std::string_view::npos)

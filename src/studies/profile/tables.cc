@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kCsvFolds[] = {"phase", "category", "scope", "kernel"};
 
-std::vector<const Record*> rows_of(std::span<const Record> records) {
+std::vector<const Record*> profile_rows(std::span<const Record> records) {
   return rows_of_study(records, "profile");
 }
 
@@ -65,7 +65,7 @@ Table profile_csv(std::span<const Record> records) {
                                              "error"});
   const size_t folds_end = table.columns.size() - 3;
   table.columns.insert(table.columns.end(), kUtilisationCsv.begin(), kUtilisationCsv.end());
-  for (const Record* record : rows_of(records)) {
+  for (const Record* record : profile_rows(records)) {
     std::vector<std::string> identity;
     for (const char* key : kProfileSizes) identity.push_back(text_of(record->workload, key));
     identity.insert(identity.end(), {record->implementation, record->device});
@@ -176,7 +176,7 @@ Table profile_folds(const Record& record, std::string_view by, size_t top) {
 }
 
 Table profile_modes(std::span<const Record> records) {
-  const std::vector<const Record*> rows = rows_of(records);
+  const std::vector<const Record*> rows = profile_rows(records);
   // A CPU runs what it starts, so nothing waits there.
   const bool can_wait = std::ranges::any_of(rows, [](const Record* record) {
     return time_of(*record, "waited_for_host_ms").has_value();
@@ -243,7 +243,7 @@ std::vector<std::string> profile_notes(std::span<const Record> records) {
       notes.push_back(std::move(note));
   };
   bool has_folds = false, has_predictions = false;
-  for (const Record* record : rows_of(records)) {
+  for (const Record* record : profile_rows(records)) {
     if (record->status != Status::ok) {
       add(fmt::format("{}: {}: {}", profile_name(*record), status_csv_word(record->status),
                       record->error));
@@ -296,7 +296,7 @@ std::vector<std::string> profile_notes(std::span<const Record> records) {
       add(fmt::format("{}: its trace was not written: {}", name, why));
   }
   std::vector<const Json*> used;
-  for (const Record* record : rows_of(records)) used.push_back(utilization_in(*record));
+  for (const Record* record : profile_rows(records)) used.push_back(utilization_in(*record));
   for (std::string& note : utilisation_notes(used)) add(std::move(note));
   for (std::string& sentence : inference_against_training(records)) add(std::move(sentence));
   if (has_folds && !has_predictions)

@@ -185,9 +185,7 @@ std::span<const RankBackend> rank_backends() {
 }
 
 void check_backend(const std::string& name) {
-  for (const RankBackend& row : kRankBackends)
-    if (row.name == name) return;
-  throw unknown_name(name, "a backend", kRankBackends);
+  find_named(kRankBackends, name, "a backend");
 }
 
 std::string host_backend(const std::string& backend, const LaunchedRank* launched) {

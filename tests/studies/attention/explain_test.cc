@@ -7,7 +7,7 @@
 #include "measure/test_support.h"
 #include "studies/attention/tables.h"
 
-namespace ridgeline {
+namespace ridgeline::attention_study_test {
 namespace {
 
 std::string all_of(const std::vector<Record>& records) {
@@ -237,4 +237,4 @@ TEST(Explain, HostileNamesStayHarmless) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::attention_study_test

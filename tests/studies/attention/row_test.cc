@@ -7,7 +7,7 @@
 #include "runtime/cpu_device.h"
 #include "studies/attention/verify.h"
 
-namespace ridgeline {
+namespace ridgeline::attention_study_test {
 namespace {
 
 AttentionWorkload workload(const std::string& implementation, int64_t seq_len = 48) {
@@ -208,4 +208,4 @@ TEST(AttentionStudy, WhateverIsDescribedHasPositiveCounts) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::attention_study_test

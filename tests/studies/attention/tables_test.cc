@@ -5,7 +5,7 @@
 #include "measure/test_support.h"
 #include "support/attention_columns.h"
 
-namespace ridgeline {
+namespace ridgeline::attention_study_test {
 namespace {
 
 using Row = std::vector<std::string>;
@@ -203,4 +203,4 @@ TEST(SmallestOom, IsTheOneThatNeedsLeastThenTheShortest) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::attention_study_test

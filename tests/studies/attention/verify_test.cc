@@ -14,7 +14,7 @@
 #include "studies/host_tensors.h"
 #include "studies/row.h"
 
-namespace ridgeline {
+namespace ridgeline::attention_study_test {
 namespace {
 
 void run_serially(int64_t count, const std::function<void(int64_t, int64_t)>& body) {
@@ -327,4 +327,4 @@ TEST(VerifyAttention, TensorsAreReadThroughTheirStrides) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::attention_study_test

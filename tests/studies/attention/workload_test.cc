@@ -7,7 +7,7 @@
 
 #include "measure/test_support.h"
 
-namespace ridgeline {
+namespace ridgeline::attention_study_test {
 namespace {
 
 std::vector<std::string> labels(const std::vector<AttentionWorkload>& workloads) {
@@ -129,4 +129,4 @@ TEST(BackwardAlgorithm, ADeterministicDeviceTakesTwoPassesAndRefusesOne) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::attention_study_test

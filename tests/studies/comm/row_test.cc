@@ -12,7 +12,7 @@
 #include "studies/comm/fit.h"
 #include "studies/comm/tables.h"
 
-namespace ridgeline {
+namespace ridgeline::comm_study_test {
 namespace {
 
 Record comm_row(CommWorkload workload) {
@@ -147,4 +147,4 @@ TEST(CommReport, SaysThatResultsAreExactOnlyIfAllWereChecked) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::comm_study_test

@@ -14,7 +14,7 @@
 #include "studies/cost/row.h"
 #include "studies/cost/tables.h"
 
-namespace ridgeline {
+namespace ridgeline::cost_study_test {
 namespace {
 
 constexpr double kB = 3, kL = 64, kD = 32, kI = 96, kH = 4, kV = 50;
@@ -271,4 +271,4 @@ TEST(CostMatrix, RefusesAPhaseThatNothingHasAndAGpuNamedTwice) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::cost_study_test

@@ -17,7 +17,7 @@
 #include "studies/ranks/group.h"
 #include "support/tiny_transformer.h"
 
-namespace ridgeline {
+namespace ridgeline::ddp_study_test {
 namespace {
 
 // The record of rank 0 of three, of which the last one draws its parameters by another seed.
@@ -177,4 +177,4 @@ TEST(DdpMatrices, ShareTheThreadsOfAHostAmongTheRanksOnIt) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::ddp_study_test

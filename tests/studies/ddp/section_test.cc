@@ -9,7 +9,7 @@
 #include "report/page/terms.h"
 #include "studies/ddp/tables.h"
 
-namespace ridgeline {
+namespace ridgeline::ddp_study_test {
 namespace {
 
 Record trained(const std::string& strategy, double step_ms, double exposed_ms, int context = 64) {
@@ -73,4 +73,4 @@ TEST(DdpReport, KindsOfWorkHaveNoColoursOfImplementationsAndNaiveIsNoAttention) 
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::ddp_study_test

@@ -13,7 +13,7 @@
 #include "studies/decode/tables.h"
 #include "studies/studies.h"
 
-namespace ridgeline {
+namespace ridgeline::decode_study_test {
 namespace {
 
 Gemma3Config small_layer() {
@@ -282,4 +282,4 @@ TEST(DecodeLayer, CeilingsAreMeasuredOnesOrThoseOfTheDataSheet) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::decode_study_test

@@ -9,7 +9,7 @@
 #include "measure/test_support.h"
 #include "runtime/cpu_device.h"
 
-namespace ridgeline {
+namespace ridgeline::frontier_study_test {
 namespace {
 
 constexpr Bytes kBudget{32 << 20};
@@ -195,4 +195,4 @@ TEST(Frontier, ProbesAgreeWithTheModelAtTheBudget) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::frontier_study_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ridgeline {
+namespace ridgeline::frontier_study_test {
 namespace {
 
 Record frontier(const char* implementation, int64_t fits, bool ended, int64_t budget = 1 << 30) {
@@ -57,4 +57,4 @@ TEST(FrontierReport, TheAnswerIsThatOfOneViewWhichItNames) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::frontier_study_test

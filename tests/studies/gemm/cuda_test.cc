@@ -6,7 +6,7 @@
 #include "studies/roofline/row.h"
 #include "support/gpu.h"
 
-namespace ridgeline {
+namespace ridgeline::gemm_study_test {
 namespace {
 
 TEST(GemmOnGpu, EveryRungIsRightForOddShapesAndDtypes) {
@@ -47,4 +47,4 @@ TEST(RooflineOnGpu, EveryProbeGivesARateBelowThePeak) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::gemm_study_test

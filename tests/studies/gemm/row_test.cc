@@ -8,7 +8,7 @@
 #include "runtime/cpu_device.h"
 #include "studies/gemm/problem.h"
 
-namespace ridgeline {
+namespace ridgeline::gemm_study_test {
 namespace {
 
 Record blank() {
@@ -134,4 +134,4 @@ TEST(GemmWorkload, ShapesAreParsedOrRefused) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::gemm_study_test

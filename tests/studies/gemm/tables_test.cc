@@ -6,7 +6,7 @@
 
 #include "measure/test_support.h"
 
-namespace ridgeline {
+namespace ridgeline::gemm_study_test {
 namespace {
 
 Record product(const std::string& implementation, const std::vector<double>& samples_ms) {
@@ -124,4 +124,4 @@ TEST(GemmReport, HasTheIntervalOfTheMedianWithinTheRun) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::gemm_study_test

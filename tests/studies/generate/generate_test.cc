@@ -15,7 +15,7 @@
 #include "support/gpu.h"
 #include "text/model_file.h"
 
-namespace ridgeline {
+namespace ridgeline::generate_study_test {
 namespace {
 
 using testing::tiny_gemma;
@@ -394,4 +394,4 @@ TEST_F(GenerateJobs, WhatIsMissingOrContradictsItselfIsRefusedByName) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::generate_study_test

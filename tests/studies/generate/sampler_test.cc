@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 
-namespace ridgeline {
+namespace ridgeline::generate_study_test {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -119,4 +119,4 @@ TEST(TokenSampler, RulesThatMakeNoSenseAreRefused) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::generate_study_test

@@ -8,7 +8,7 @@
 #include "jit/cuda_libraries.h"
 #include "measure/test_support.h"
 
-namespace ridgeline {
+namespace ridgeline::kernel_study_test {
 namespace {
 
 const std::map<std::string, int64_t, std::less<>> kNames = {{"seq_len", 100}, {"head_dim", 64}};
@@ -160,4 +160,4 @@ TEST(OwnKernelSource, ToolkitHeadersAreFoundWhereThereAreAny) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::kernel_study_test

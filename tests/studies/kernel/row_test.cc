@@ -7,7 +7,7 @@
 #include "runtime/cpu_device.h"
 #include "studies/kernel/calls.h"
 
-namespace ridgeline {
+namespace ridgeline::kernel_study_test {
 namespace {
 
 // A machine with a small cache, so that cold rows stay cheap.
@@ -157,4 +157,4 @@ TEST(KernelMatrix, IsThatOfTheStudyUnlessToldOtherwise) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::kernel_study_test

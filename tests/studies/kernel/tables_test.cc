@@ -7,7 +7,7 @@
 #include "measure/read_results.h"
 #include "measure/test_support.h"
 
-namespace ridgeline {
+namespace ridgeline::kernel_study_test {
 namespace {
 
 Record kernel_record(Status status = Status::ok) {
@@ -175,4 +175,4 @@ TEST(KernelNotes, PrintTheConventionOnceAndWhatFailed) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::kernel_study_test

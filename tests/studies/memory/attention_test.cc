@@ -5,7 +5,7 @@
 
 #include <map>
 
-namespace ridgeline {
+namespace ridgeline::memory_study_test {
 namespace {
 
 // Batch 8, S 8192, d 16, fp32.
@@ -142,4 +142,4 @@ TEST(MemoryAnalysis, PutsTheMeasuredPeakBesideThePredictedOne) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::memory_study_test

@@ -9,7 +9,7 @@
 #include "studies/generate/row.h"
 #include "studies/memory/cache_account.h"
 
-namespace ridgeline {
+namespace ridgeline::memory_study_test {
 namespace {
 
 CacheWorkload tiny_cache(int64_t context, int64_t batch_size, Mode mode) {
@@ -91,4 +91,4 @@ TEST(CacheAccount, AContextBeyondTheModelIsRefusedByItsPositions) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::memory_study_test

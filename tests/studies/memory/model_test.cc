@@ -9,7 +9,7 @@
 #include "support/models.h"
 #include "support/tiny_transformer.h"
 
-namespace ridgeline {
+namespace ridgeline::memory_study_test {
 namespace {
 
 constexpr Bytes kPlenty{64 << 20};
@@ -139,4 +139,4 @@ TEST(ModelMemory, TableHasTheBytesOfEveryKind) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::memory_study_test

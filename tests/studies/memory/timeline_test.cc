@@ -15,7 +15,7 @@
 #include "studies/memory/timeline_tables.h"
 #include "support/tiny_transformer.h"
 
-namespace ridgeline {
+namespace ridgeline::memory_study_test {
 namespace {
 
 constexpr Bytes kRoomForAll{256 << 20};
@@ -258,4 +258,4 @@ TEST(RecordedTimeline, OfADamagedFileIsWhatCanBeRead) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::memory_study_test

@@ -7,7 +7,7 @@
 #include "runtime/compiled_support.h"
 #include "support/models.h"
 
-namespace ridgeline {
+namespace ridgeline::model_study_test {
 namespace {
 
 using testing::elements;
@@ -90,4 +90,4 @@ TEST(Recompute, WhatCannotFitIsPlannedAsSmallAsItGoes) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::model_study_test

@@ -18,7 +18,7 @@
 #include "support/planted_faults.h"
 #include "support/tiny_transformer.h"
 
-namespace ridgeline {
+namespace ridgeline::model_study_test {
 namespace {
 
 Record blank() {
@@ -528,4 +528,4 @@ TEST(ModelInputs, UnevenOnesLeaveNoParameterAllAlikeAndNoMomentAllZero) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::model_study_test

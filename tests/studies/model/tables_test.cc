@@ -6,7 +6,7 @@
 
 #include "measure/test_support.h"
 
-namespace ridgeline {
+namespace ridgeline::model_study_test {
 namespace {
 
 Record model_record(const std::string& mode, double ms, Status status = Status::ok) {
@@ -331,4 +331,4 @@ TEST(ModelCsv, SaysThatCompiledRanEagerly) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::model_study_test

@@ -10,7 +10,7 @@
 #include "studies/model/row.h"
 #include "support/tiny_transformer.h"
 
-namespace ridgeline {
+namespace ridgeline::model_study_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -168,4 +168,4 @@ TEST_F(ModelWeights, AWrongNormIsWrong) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::model_study_test

@@ -7,7 +7,7 @@
 #include "measure/test_support.h"
 #include "support/models.h"
 
-namespace ridgeline {
+namespace ridgeline::model_study_test {
 namespace {
 
 TransformerConfig tiny() {
@@ -99,4 +99,4 @@ TEST(ModelGraph, CompiledModelsHaveFlashAttentionAndVanillaOnesPlain) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::model_study_test

@@ -4,7 +4,7 @@
 
 #include "studies/peers/answers.h"
 
-namespace ridgeline {
+namespace ridgeline::peers_study_test {
 namespace {
 
 const Json kOpened = {{"profile", {{"source", "made up"}, {"steps", 2}}}};
@@ -100,4 +100,4 @@ TEST(PeerProfileAnswers, WhatMakesNoSenseIsRefused) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::peers_study_test

@@ -7,7 +7,7 @@
 
 #include "base/float16.h"
 
-namespace ridgeline {
+namespace ridgeline::precision_study_test {
 namespace {
 
 using enum FloatFormat;
@@ -113,4 +113,4 @@ TEST(PrecisionArithmetic, ANormThatIsNoNumberHasNoFiniteError) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::precision_study_test

@@ -7,7 +7,7 @@
 #include "studies/precision/model_rows.h"
 #include "studies/precision/tables.h"
 
-namespace ridgeline {
+namespace ridgeline::precision_study_test {
 namespace {
 
 class PrecisionRows : public ::testing::Test {
@@ -128,4 +128,4 @@ TEST_F(PrecisionRows, AReportHasChartsOfErrorsAndTables) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::precision_study_test

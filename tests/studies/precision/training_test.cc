@@ -12,7 +12,7 @@
 #include "studies/precision/tables.h"
 #include "support/gpu.h"
 
-namespace ridgeline {
+namespace ridgeline::precision_study_test {
 namespace {
 
 void expect_fp16_to_need_loss_scaling(Device& device, Mode mode) {
@@ -100,4 +100,4 @@ TEST(Training, RowsHaveATableAChartAndTheAnswer) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::precision_study_test

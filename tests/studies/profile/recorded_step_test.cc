@@ -7,7 +7,7 @@
 #include "report/page/rows.h"
 #include "studies/profile/tables.h"
 
-namespace ridgeline {
+namespace ridgeline::profile_study_test {
 namespace {
 
 // Two steps on two streams; the second is the one that is kept.
@@ -94,4 +94,4 @@ TEST(RecordedStep, OfADamagedFileIsWhatCanBeRead) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::profile_study_test

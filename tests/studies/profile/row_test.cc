@@ -10,7 +10,7 @@
 #include "studies/profile/tables.h"
 #include "support/tiny_transformer.h"
 
-namespace ridgeline {
+namespace ridgeline::profile_study_test {
 namespace {
 
 CpuOptions one_thread(Bytes budget = Bytes{64 << 20}) {
@@ -176,4 +176,4 @@ TEST(StepWorkloads, AttentionHasNoFullStep) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::profile_study_test

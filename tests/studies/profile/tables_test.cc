@@ -8,7 +8,7 @@
 #include "report/page/rows.h"
 #include "studies/profile/metrics.h"
 
-namespace ridgeline {
+namespace ridgeline::profile_study_test {
 namespace {
 
 Json fold_json(const char* key, const char* phase, const char* category, double invocations,
@@ -283,4 +283,4 @@ TEST(ProfileMetrics, AreBoundedWhateverTheNumberOfKernels) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::profile_study_test

@@ -9,7 +9,7 @@
 #include "measure/test_support.h"
 #include "runtime/cpu_device.h"
 
-namespace ridgeline {
+namespace ridgeline::roofline_study_test {
 namespace {
 
 Record blank() {
@@ -106,4 +106,4 @@ TEST(RooflineStudy, AnInterruptedProbeIsNoRecord) {
 }
 
 }  // namespace
-}  // namespace ridgeline
+}  // namespace ridgeline::roofline_study_test

@@ -20,7 +20,7 @@ struct SampleProblem {
 };
 
 // The planners look at addresses, but only for alignment.
-TensorView fake(DType dtype, const Shape& shape) {
+TensorView flash_tensor(DType dtype, const Shape& shape) {
   return {reinterpret_cast<void*>(uintptr_t{0x1000}), dtype, shape, contiguous_strides(shape)};
 }
 
@@ -50,8 +50,8 @@ std::vector<CudaLaunch> launches(const SampleProblem& problem, const CudaFacts& 
       for (const CudaLaunch& launch : candidate(i)) all.push_back(launch);
     return size_t{0};
   };
-  const TensorView x = fake(problem.dtype, {2, 4, problem.length, problem.width});
-  const TensorView sums = fake(DType::f32, {2, 4, problem.length});
+  const TensorView x = flash_tensor(problem.dtype, {2, 4, problem.length, problem.width});
+  const TensorView sums = flash_tensor(DType::f32, {2, 4, problem.length});
   const auto plan = [&](Op op, BackwardAlgorithm backward, const std::vector<TensorView>& inputs,
                         const std::vector<TensorView>& outputs) {
     const Node node{.op = op,
@@ -71,7 +71,7 @@ std::vector<CudaLaunch> launches(const SampleProblem& problem, const CudaFacts& 
                                                              .choose = choose});
     all.insert(all.end(), chosen.begin(), chosen.end());
   };
-  const TensorView operand = fake(DType::bf16, {2, 4, problem.length, 1});
+  const TensorView operand = flash_tensor(DType::bf16, {2, 4, problem.length, 1});
   const auto with_operand = [&](std::vector<TensorView> tensors) {
     if (!plain) tensors.push_back(operand);
     return tensors;
