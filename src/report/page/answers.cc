@@ -14,7 +14,8 @@ bool is_finding(const ReportSection& section) {
 
 std::string first_clause(const std::string& answer) {
   constexpr size_t kFewest = 24, kEnough = 76;  // characters
-  size_t end = std::min(answer.find(". ", kFewest), answer.find("; ", kFewest));
+  size_t end = std::string::npos;
+  for (const char* stop : {". ", "; ", ": "}) end = std::min(end, answer.find(stop, kFewest));
   if (std::min(end, answer.size()) > kEnough) end = std::min(end, answer.find(", ", kEnough));
   return end >= answer.size() ? answer : answer.substr(0, end) + ".";
 }

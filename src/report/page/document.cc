@@ -9,6 +9,7 @@
 
 #include "report/page/points.h"
 #include "report/page/sections.h"
+#include "report/page/short_paths.h"
 #include "report/page/terms.h"
 
 namespace ridgeline {
@@ -42,7 +43,7 @@ std::string subtitle_of(const ReportContext& context) {
 
 std::string footer_of(const ReportContext& context) {
   std::string text;
-  for (const std::string& source : context.input.sources) {
+  for (const std::string& source : short_paths(context.input.sources)) {
     if (text.size() > 600) {
       text += ", ...";
       break;
@@ -119,7 +120,8 @@ std::optional<double> median_of(const Record& record, std::string_view name) {
 
 std::string failure_note(const std::string& name, const Record* record, std::string_view series) {
   if (!record || record->status == Status::ok || median_of(*record, series)) return {};
-  return fmt::format(", {} {}", name, status_csv_word(record->status));
+  return fmt::format(", {} {}{}", name, status_csv_word(record->status),
+                     was_tried(*record) ? "" : " as predicted");
 }
 
 std::string_view level_name(Certainty::Level level) {
@@ -131,6 +133,8 @@ std::string_view level_name(Certainty::Level level) {
       return "partly";
     case undecided:
       return "undecided";
+    case disturbed:
+      return "disturbed";
     case measured:
       return "measured";
     case counted:

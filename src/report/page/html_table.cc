@@ -9,6 +9,7 @@ namespace ridgeline {
 namespace {
 
 constexpr size_t kRowsInPage = 100;
+constexpr size_t kFewColumns = 6;  // that fit a window of 768 pixels
 
 std::string details_cell(const RowDetails& details) {
   std::string out = "<td><details><summary>command</summary><dl>";
@@ -73,8 +74,9 @@ std::string sortable_table(const ReportTable& table) {
       "<span class=\"count\" role=\"status\">{1} rows</span> "
       "<button type=\"button\" class=\"all\" hidden>Show all</button></p>\n"
       "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"{0}\">"
-      "<table class=\"sortable\"><thead><tr>",
-      html_escape(table.title), table.rows.size());
+      "<table class=\"sortable{2}\"><thead><tr>",
+      html_escape(table.title), table.rows.size(),
+      table.columns.size() > kFewColumns ? " many" : "");
   for (size_t i = 0; i < table.columns.size(); ++i)
     out += fmt::format("<th scope=\"col\"{}><button type=\"button\">{}</button></th>",
                        is_number[i] ? " class=\"number\"" : "", html_escape(table.columns[i]));

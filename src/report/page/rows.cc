@@ -9,6 +9,7 @@
 
 #include "base/printable.h"
 #include "report/page/palette.h"
+#include "report/page/roofline_dots.h"
 #include "report/record_cells.h"
 
 namespace ridgeline {
@@ -111,6 +112,14 @@ int ReportContext::colour(const std::string& implementation) const {
   return found == colours.end() ? 0 : found->second;
 }
 
+const RooflineDot* ReportContext::dot(const Record& record, std::string_view series) const {
+  const auto first = first_dot.find(&record);
+  if (first == first_dot.end()) return nullptr;
+  for (size_t i = first->second; i < dots.size() && dots[i].record == &record; ++i)
+    if (dots[i].series == series) return &dots[i];
+  return nullptr;
+}
+
 std::string shown(std::string_view text, size_t max_length) {
   return printable(text, max_length);
 }
@@ -137,6 +146,13 @@ std::optional<int64_t> positive_at(const Json& object, const char* key) {
   return value > 0 ? std::optional(value) : std::nullopt;
 }
 
+std::string named_model(const std::string& text, const Json& workload) {
+  constexpr std::string_view kCustom = "custom ";
+  const std::string layers = text_at(workload, "layers"), width = text_at(workload, "d_model");
+  if (!text.starts_with(kCustom) || layers.empty() || width.empty()) return text;
+  return fmt::format("{} layers, d {}, {}", layers, width, text.substr(kCustom.size()));
+}
+
 std::string counted(size_t count, const char* thing) {
   return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
 }
@@ -159,6 +175,9 @@ ReportContext report_context(const ReportInput& input) {
   }
   context.colours = colours_of(context.rows);
   context.verdicts = std::make_shared<Verdicts>(input.records, input.noise);
+  context.dots = roofline_dots(context);
+  for (size_t i = 0; i < context.dots.size(); ++i)
+    context.first_dot.try_emplace(context.dots[i].record, i);
   return context;
 }
 

@@ -5,6 +5,7 @@
 
 #include "report/page/axis.h"
 #include "report/page/points.h"
+#include "report/page/quiet.h"
 #include "report/record_cells.h"
 #include "studies/comm/tables.h"
 
@@ -117,10 +118,10 @@ ReportSection comm_section(const ReportContext& context) {
       const bool is_checked = std::ranges::all_of(rows, [](const Record* record) {
         return !median_of(*record, kCommPhase) || record->verification.checked;
       });
-      section.certainty.why = is_checked
-                                  ? "The median of the slowest rank; results were compared with "
-                                    "exact sums."
-                                  : "The median of the slowest rank; not all results were checked.";
+      section.certainty = certainty_of_times(
+          context, "comm",
+          is_checked ? "The median of the slowest rank; all results were checked."
+                     : "The median of the slowest rank; not all results were checked.");
     }
     section.views.push_back(std::move(view));
   }

@@ -139,7 +139,7 @@ ReportSection cost_section(const ReportContext& context) {
       section.views.push_back({.name = dtype, .charts = {paper_chart(dtype, views[dtype])}});
   section.answer = least_words(rows);
   section.certainty = {.level = Certainty::Level::counted,
-                       .why = "Counted FLOPs and bytes below data sheets; nothing was run there."};
+                       .why = "By data sheets; nothing was run there."};
   for (const std::string& note : cost_notes(rows)) section.sentences.push_back(shown(note, 1000));
   for (const Table& table : {cost_counts(rows), cost_times(rows)})
     section.tables.push_back(as_report_table(table));

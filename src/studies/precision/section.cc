@@ -97,7 +97,7 @@ ReportSection precision_section(const ReportContext& context) {
       return note.starts_with("The accumulator matters");
     });
     section.answer = (rule == section.sentences.end() ? section.sentences.front() : *rule) + ".";
-    section.certainty.why = "Every result is compared with the exact one; nothing is sampled.";
+    section.certainty.why = "Compared with exact results.";
   }
   return section;
 }

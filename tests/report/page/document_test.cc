@@ -318,7 +318,7 @@ TEST(Report, AStudyThatNobodyKnowsStillHasItsRowsAndCommands) {
   const auto rows = std::ranges::find(document.sections, "rows", &ReportSection::id);
   ASSERT_NE(rows, document.sections.end());
   const ReportTable& table = rows->tables.front();
-  EXPECT_EQ(table.title, "something new (other x)");
+  EXPECT_EQ(table.title, "something new (cpu, other x)");
   EXPECT_EQ(table.columns[1], "size");
   EXPECT_EQ(table.details.front().front().second, record.command);
 }
