@@ -42,14 +42,13 @@ std::string subtitle_of(const ReportContext& context) {
 }
 
 std::string footer_of(const ReportContext& context) {
+  constexpr size_t kMostNamed = 3;
   std::string text;
-  for (const std::string& source : short_paths(context.input.sources)) {
-    if (text.size() > 600) {
-      text += ", ...";
-      break;
-    }
-    text += (text.empty() ? "" : ", ") + shown(source, 200);
-  }
+  const std::vector<std::string> sources = short_paths(context.input.sources);
+  for (size_t i = 0; i < std::min(sources.size(), kMostNamed); ++i)
+    text += (text.empty() ? "" : ", ") + shown(sources[i], 200);
+  if (sources.size() > kMostNamed)
+    text += fmt::format(" and {} more files", sources.size() - kMostNamed);
   text = fmt::format("Made by {} at {} from {}.", context.input.made_by, context.input.made_at,
                      text.empty() ? "no file" : text);
   if (context.superseded > 0)

@@ -54,13 +54,25 @@ std::string rows_json(const ReportTable& table) {
   return script_safe_json(rows.dump());
 }
 
+// Long names of kernels and scopes may break behind their parts.
+std::string breakable(const std::string& escaped) {
+  constexpr size_t kLong = 20;
+  if (escaped.size() < kLong) return escaped;
+  std::string out;
+  for (const char c : escaped) {
+    out += c;
+    if (c == '_') out += "<wbr>";
+  }
+  return out;
+}
+
 std::string row_html(const ReportTable& table, size_t r, const std::vector<bool>& is_number) {
   std::string out = "<tr>";
   for (size_t i = 0; i < table.rows[r].size(); ++i) {
     const ReportCell& cell = table.rows[r][i];
     out += is_number[i] ? "<td class=\"number\"" : "<td";
     if (cell.number) out += fmt::format(" data-key=\"{}\"", *cell.number);
-    out += ">" + html_escape(cell.text) + "</td>";
+    out += ">" + breakable(html_escape(cell.text)) + "</td>";
   }
   if (!table.details.empty()) out += details_cell(table.details[r]);
   return out + "</tr>\n";

@@ -128,16 +128,31 @@ std::string passes_words(size_t count) {
   return fmt::format("{} measured {}", count, count == 1 ? "pass" : "passes");
 }
 
-// " Attention forward at S 4096: naive memory (50 % of that roof), ..."; empty: none.
+// " Attention forward at S 4096 is bound by memory (naive 87 % of that roof), by ..."; empty: none.
 std::string attention_words(const RooflineMachine& machine) {
-  constexpr size_t kMostNamed = 4;
+  constexpr size_t kMostNamed = 6;
   const std::vector<const RooflineDot*> dots = long_attention(machine);
+  std::vector<std::pair<std::string, std::string>> by_bound;  // with those that it bounds
+  for (size_t i = 0; i < std::min(dots.size(), kMostNamed); ++i) {
+    const DotBound bound = dot_bound(*dots[i]);
+    const std::string name =
+        fmt::format("{} {}", shown(dots[i]->record->implementation, 40), bound.share);
+    const auto known = std::ranges::find_if(by_bound, [&](const auto& each) {
+      return each.first == fmt::format("{}\n{}", bound.by, bound.roof);
+    });
+    if (known == by_bound.end())
+      by_bound.emplace_back(fmt::format("{}\n{}", bound.by, bound.roof), name);
+    else
+      known->second += ", " + name;
+  }
   std::string text;
-  for (size_t i = 0; i < std::min(dots.size(), kMostNamed); ++i)
-    text += fmt::format("{}{} by {}", i == 0 ? "" : ", ",
-                        shown(dots[i]->record->implementation, 40), bound_words(*dots[i]));
+  for (const auto& [bound, names] : by_bound) {
+    const size_t line = bound.find('\n');
+    text += fmt::format("{}by {} ({} of {})", text.empty() ? "" : ", ", bound.substr(0, line),
+                        names, bound.substr(line + 1));
+  }
   return text.empty() ? text
-                      : fmt::format(" Attention forward at {}: {}.",
+                      : fmt::format(" Attention forward at {} is bound {}.",
                                     short_size(*dots.front()->record), text);
 }
 
@@ -199,9 +214,7 @@ ReportTable bounds_table(const std::vector<RooflineMachine>& machines) {
 }  // namespace
 
 ReportSection roofline_section(const ReportContext& context) {
-  ReportSection section{.id = "roofline",
-                        .title = "Roofline",
-                        .question = "What bounds the work, and how far is it from the roof?"};
+  ReportSection section{.id = "roofline", .title = "Roofline", .question = "What bounds the work?"};
   const std::vector<RooflineMachine> machines = machines_of(context);
   for (const RooflineMachine& machine : machines) {
     if (section.views.size() + 3 > kMostViews) break;

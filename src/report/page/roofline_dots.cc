@@ -152,16 +152,36 @@ std::string short_size(const Record& record) {
                       : fmt::format("{} {}", part, text_at(record.workload, "phase"));
 }
 
+DotBound dot_bound(const RooflineDot& dot) {
+  DotBound bound{.share = fmt::format("{:.{}f} %", 100 * dot.share(), dot.share() < 0.01 ? 1 : 0)};
+  if (!dot.bound || *dot.bound == Bound::overhead) {
+    bound.by = "its start, likely";
+    bound.roof = "the roof";
+    return bound;
+  }
+  const std::string which = *dot.bound == Bound::memory ? "memory" : "arithmetic";
+  bound.roof = fmt::format("the {} roof", which);
+  bound.by = dot.share() >= kAtTheRoof   ? which
+             : is_disturbed(*dot.record) ? "its own code or other work"
+                                         : "its own code";
+  return bound;
+}
+
 std::string bound_words(const RooflineDot& dot) {
   if (!dot.bound) return {};
-  if (*dot.bound == Bound::overhead)
-    return fmt::format("its start, likely ({:.0f} % of the roof)", 100 * dot.share());
-  const char* roof = *dot.bound == Bound::memory ? "memory" : "arithmetic";
-  if (dot.share() >= kAtTheRoof)
-    return fmt::format("{} ({:.0f} % of that roof)", roof, 100 * dot.share());
-  return fmt::format("its own code{} ({:.{}f} % of the {} roof)",
-                     is_disturbed(*dot.record) ? " or other work" : "", 100 * dot.share(),
-                     dot.share() < 0.01 ? 1 : 0, roof);
+  const DotBound bound = dot_bound(dot);
+  return fmt::format("{} ({} of {})", bound.by, bound.share, bound.roof);
+}
+
+std::string short_bound(const RooflineDot& dot) {
+  if (!dot.bound) return {};
+  const DotBound bound = dot_bound(dot);
+  const bool is_own = bound.by.starts_with("its ");
+  return fmt::format("{}, {}",
+                     !is_own                                ? bound.by
+                     : bound.by.ends_with(" or other work") ? "own code or other"
+                                                            : bound.by.substr(4),
+                     bound.share);
 }
 
 }  // namespace ridgeline

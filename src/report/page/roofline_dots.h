@@ -39,8 +39,17 @@ std::string short_size(const Record& record);
 
 // What reaches less of its roof than this is held back by its own code, not by the roof.
 inline constexpr double kAtTheRoof = 0.5;
-// "memory (87 % of that roof)", "its own code or other work (9 % of the memory roof)", "its start,
-// likely (1 % of the roof)"; empty: no roof is known.
+// What bounds a dot that has a roof.
+struct DotBound {
+  std::string by = {};     // "memory", "arithmetic", "its own code", "its start, likely"
+  std::string share = {};  // "87 %"
+  std::string roof = {};   // "the memory roof": of which it is that share
+};
+DotBound dot_bound(const RooflineDot& dot);
+// "memory (87 % of the memory roof)", "its own code or other work (9 % of ...)"; empty: no roof is
+// known.
 std::string bound_words(const RooflineDot& dot);
+// For a column: "memory, 87 %", "own code or other, 9 %".
+std::string short_bound(const RooflineDot& dot);
 
 }  // namespace ridgeline

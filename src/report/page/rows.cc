@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstdlib>
 #include <set>
 #include <unordered_map>
 
@@ -124,13 +126,47 @@ std::string shown(std::string_view text, size_t max_length) {
   return printable(text, max_length);
 }
 
+ReportCell text_cell(const std::string& text) {
+  ReportCell cell{text, {}};
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  if (!text.empty() && *end == '\0' && std::isfinite(number)) cell.number = number;
+  return cell;
+}
+
+void drop_columns(ReportTable& table, const std::function<bool(const std::string&)>& is_spare) {
+  for (size_t column = table.columns.size(); column-- > 0;) {
+    if (table.rows.empty()) return;
+    const auto has = [&](const std::string& text) {
+      return
+          [&, column](const auto& row) { return column < row.size() && row[column].text == text; };
+    };
+    const auto& first = table.rows.front();
+    const std::string text = column < first.size() ? first[column].text : std::string();
+    if (!std::ranges::all_of(table.rows, has(text)) || !is_spare(text)) continue;
+    table.columns.erase(table.columns.begin() + static_cast<std::ptrdiff_t>(column));
+    for (auto& row : table.rows) row.erase(row.begin() + static_cast<std::ptrdiff_t>(column));
+  }
+}
+
 ReportTable as_report_table(const Table& table) {
+  constexpr size_t kNarrow = 9;  // columns that fit anyway
   ReportTable result{.title = shown(table.title, 160)};
   for (const std::string& column : table.columns) result.columns.push_back(shown(column, 40));
   for (const std::vector<std::string>& row : table.rows) {
     std::vector<ReportCell>& cells = result.rows.emplace_back();
-    for (const std::string& text : row) cells.push_back({.text = shown(text, 120)});
+    for (const std::string& text : row) cells.push_back(text_cell(shown(text, 120)));
   }
+  if (result.columns.size() <= kNarrow || result.rows.size() < 2) return result;
+  const std::vector<std::string> columns = result.columns;
+  std::string shared;
+  const std::vector<ReportCell> first = result.rows.front();
+  drop_columns(result, [&](const std::string&) { return true; });
+  for (size_t i = 0; i < std::min(columns.size(), first.size()); ++i)
+    if (std::ranges::find(result.columns, columns[i]) == result.columns.end() &&
+        !first[i].text.empty())
+      shared += fmt::format("{}{} {}", shared.empty() ? "" : ", ", columns[i], first[i].text);
+  if (!shared.empty()) result.title += fmt::format(" ({})", shown(shared, 160));
   return result;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -52,7 +53,11 @@ ReportContext report_context(const ReportInput& input);
 // Text from a record, safe to show: printable ASCII on one line, cut.
 std::string shown(std::string_view text, size_t max_length = 80);
 
-// A table of a terminal, safe to show.
+// With its number, where the text is one.
+ReportCell text_cell(const std::string& text);
+// Takes columns away whose rows all have one text, if `is_spare` says so of it.
+void drop_columns(ReportTable& table, const std::function<bool(const std::string&)>& is_spare);
+// A table of a terminal, safe to show. What all rows share stands in the title of a wide one.
 ReportTable as_report_table(const Table& table);
 
 // A value of the workload or the settings as text, safe to show; empty: there is none.

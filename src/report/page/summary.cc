@@ -235,8 +235,7 @@ std::vector<KeyFigure> key_figures(const ReportContext& context) {
       context.rows, [](const Record* r) { return r->status == Status::oom && !was_tried(*r); }));
   if (const size_t oom = rows_with(Status::oom) - untried; oom > 0)
     figures.push_back({fmt::to_string(oom), "ran out of memory"});
-  if (untried > 0)
-    figures.push_back({fmt::to_string(untried), "would not fit, as predicted; not tried"});
+  if (untried > 0) figures.push_back({fmt::to_string(untried), "would not fit (predicted)"});
   if (const OtherWork work = other_work(context, {}); work.disturbed > 0)
     figures.push_back(
         {fmt::format("{} of {}", work.disturbed, work.timed), "timed rows beside other work"});

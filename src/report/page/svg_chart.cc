@@ -34,8 +34,10 @@ void draw_axes(SvgPicture& picture, const Plot& plot) {
   for (size_t i = 0; i < chart.regions.size(); ++i) {
     const ChartRegion& region = chart.regions[i];
     const double from = plot.x(region.from), to = plot.x(region.to);
-    picture.region(from, plot.top - kRegionName, to - from, plot.bottom - plot.top + kRegionName,
-                   i % 2 == 0);
+    // The first and the last are opposites; what lies between is neither.
+    if (i == 0 || i + 1 == chart.regions.size())
+      picture.region(from, plot.top - kRegionName, to - from, plot.bottom - plot.top + kRegionName,
+                     i == 0);
     if (to - from > svg_text_width(region.text) + 8)
       picture.text((from + to) / 2, plot.top - 5, region.text, "middle", "class=\"region-name\"");
   }

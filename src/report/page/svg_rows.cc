@@ -46,7 +46,7 @@ RowLayout layout_of(const Chart& chart, const SvgFrame& frame, double top) {
     for (const ChartSeries& series : chart.series)
       for (const ChartPoint& point : series.points)
         values = std::max(values, svg_text_width(point.value.empty() ? point.text : point.value));
-  layout.left = frame.is_narrow() ? 8 : std::min(longest + 14, frame.width * 0.42);
+  layout.left = frame.is_narrow() ? 12 : std::min(longest + 14, frame.width * 0.42);
   size_t most_lines = 1;
   for (const std::string& category : chart.categories) {
     layout.names.push_back(

@@ -61,14 +61,6 @@ std::vector<std::string> columns_of(const std::string& study,
   return keys;
 }
 
-ReportCell text_cell(const std::string& text) {
-  ReportCell cell{text, {}};
-  char* end = nullptr;
-  const double number = std::strtod(text.c_str(), &end);
-  if (!text.empty() && *end == '\0' && std::isfinite(number)) cell.number = number;
-  return cell;
-}
-
 ReportCell number_cell(std::optional<double> value, const char* format) {
   if (!value || !std::isfinite(*value)) return {};
   return {fmt::format(fmt::runtime(format), *value), *value};
@@ -164,7 +156,7 @@ ReportTable rows_table(const ReportContext& context, const std::string& study,
     row.push_back(text_cell(cell(worst_error(record), "{:.2g}")));
     if (has_bound) {
       const RooflineDot* dot = series ? context.dot(record, series->name) : nullptr;
-      row.push_back({dot ? bound_words(*dot) : "", {}});
+      row.push_back({dot ? short_bound(*dot) : "", {}});
     }
     row.push_back({std::string(status_csv_word(record.status)), {}});
     table.rows.push_back(std::move(row));
@@ -180,6 +172,7 @@ ReportTable rows_table(const ReportContext& context, const std::string& study,
     }
     if (!shown_once) add(*record, nullptr);
   }
+  drop_columns(table, [](const std::string& text) { return text.empty(); });
   return table;
 }
 

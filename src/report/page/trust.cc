@@ -89,7 +89,7 @@ std::vector<std::string> sentences_about_quiet(const ReportContext& context) {
   std::vector<std::string> out;
   const OtherWork work = other_work(context, {});
   if (const std::string words = other_work_words(work); !words.empty())
-    out.push_back(fmt::format("Disturbed: {}; such times may be too long.", words));
+    out.push_back(fmt::format("Disturbed: {}.", words));
   else if (work.timed > work.unknown)
     out.push_back(
         fmt::format("Quiet: no other work ran beside {}.",

@@ -97,9 +97,8 @@ std::string collective_words(const std::string& setting, const std::vector<const
 }  // namespace
 
 ReportSection comm_section(const ReportContext& context) {
-  ReportSection section{.id = "comm",
-                        .title = "Collectives",
-                        .question = "How long do collectives take between ranks?"};
+  ReportSection section{
+      .id = "comm", .title = "Collectives", .question = "How long do collectives take?"};
   std::map<std::string, std::vector<const Record*>> views;
   for (const Record* record : context.rows)
     if (record->study == "comm")
@@ -120,7 +119,7 @@ ReportSection comm_section(const ReportContext& context) {
       });
       section.certainty = certainty_of_times(
           context, "comm",
-          is_checked ? "The median of the slowest rank; all results were checked."
+          is_checked ? "The median of the slowest rank; results were held against exact sums."
                      : "The median of the slowest rank; not all results were checked.");
     }
     section.views.push_back(std::move(view));

@@ -74,7 +74,7 @@ std::string longest_words(const ReportContext& context, const std::string& view)
 ReportSection frontier_section(const ReportContext& context) {
   ReportSection section{.id = "frontier",
                         .title = "How long a sequence fits",
-                        .question = "How long a sequence fits into the memory?"};
+                        .question = "How long a sequence fits?"};
   std::map<std::string, Chart> charts;
   std::map<std::string, std::vector<double>> lengths;
   for (const Record* record : context.rows) {

@@ -85,7 +85,7 @@ std::string answer(const BatchView& view) {
 
 Chart batch_chart(const ReportContext& context, const BatchView& view) {
   Chart chart{.id = "generate-batch",
-              .title = "Decoding over the batch: measured, and the roofline",
+              .title = "Tokens per second over the batch",
               .description =
                   "Tokens per second of all texts together against the number of texts, one line "
                   "per implementation, and what measured ceilings allow where they are known; "
@@ -135,7 +135,7 @@ ReportSection generate_section(const ReportContext& context) {
       found.push_back(record);
     }
   if (rows.empty()) return section;
-  section.question = "How many tokens per second does a Gemma-3 model decode?";
+  section.question = "How many tokens per second are decoded?";
   for (const auto& [name, view] : batch_views(found)) {
     if (section.views.size() == kMostViews) break;
     if (section.views.empty()) {

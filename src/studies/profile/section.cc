@@ -28,7 +28,7 @@ Chart category_chart(const std::vector<const Record*>& rows) {
   constexpr size_t kMostBars = 24, kMostCategories = 12;
   Chart chart{.kind = Chart::Kind::stacked_bars,
               .id = "profile-categories",
-              .title = "Time of a step by phase and kind of work",
+              .title = "Time by phase and kind of work",
               .description =
                   "Summed time of kernels in a step, one bar per implementation and "
                   "phase, one colour per category of work."};

@@ -70,8 +70,8 @@ std::string busy_words(const Record& record, const RecordedStep& step) {
   }
   if (!longest || !(end > 0)) return {};
   std::string text = fmt::format(
-      "One traced step of {}: {} pieces of work in {}; the longest, {} in {}, takes {:.1f} %",
-      record.implementation, step.work.size(), quantity_text(Quantity::milliseconds, 1e-3 * end),
+      "{} pieces of work in {}, one traced step of {}; the longest, {} in {}, takes {:.1f} %",
+      step.work.size(), quantity_text(Quantity::milliseconds, 1e-3 * end), record.implementation,
       longest->name, longest->phase, 100 * most / end);
   if (const auto waited = metric_in(record.metrics, "device_time", "waited_for_host_ms"))
     text += fmt::format("; the device waits for the host {} of a step",

@@ -153,7 +153,7 @@ TEST(ReportMemory, WhatWasPredictedIsNotSaidToBeMeasured) {
   EXPECT_EQ(find_section(report(), "memory")->certainty.level, Certainty::Level::measured);
 
   record.error = "the predicted peak of 24.0 GiB is above the budget of 21.6 GiB; not tried";
-  EXPECT_TRUE(figure(report(), "would not fit, as predicted; not tried"));
+  EXPECT_TRUE(figure(report(), "would not fit (predicted)"));
   EXPECT_FALSE(figure(report(), "ran out of memory"));
   const ReportSection memory = *find_section(report(), "memory");
   EXPECT_EQ(memory.certainty.level, Certainty::Level::counted);

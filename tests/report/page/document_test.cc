@@ -10,6 +10,7 @@
 #include <set>
 
 #include "measure/test_support.h"
+#include "report/page/answers.h"
 #include "report/page/axis.h"
 #include "report/page/markdown.h"
 #include "report/page/palette.h"
@@ -298,6 +299,19 @@ TEST(Report, BarsThatAreMissingHaveAReason) {
         }
     EXPECT_GT(charts, 0) << study;
   }
+}
+
+// The page of answers has one clause of each, and never half of a parenthesis.
+TEST(Report, TheFirstClauseOfAnAnswerIsWhole) {
+  EXPECT_EQ(first_clause("Short. Then more."), "Short. Then more.");
+  EXPECT_EQ(first_clause("An answer of some length; and its details."),
+            "An answer of some length.");
+  EXPECT_EQ(first_clause("naive would not fit at S 16384 (not tried): the predicted peak is high."),
+            "naive would not fit at S 16384 (not tried).");
+  EXPECT_EQ(first_clause("By the medians simd is the fastest of our own, as fast as the library is "
+                         "(gemm, fp32, hot), or so."),
+            "By the medians simd is the fastest of our own, as fast as the library is.");
+  EXPECT_EQ(first_clause("It holds (a: b; c. d) and ends"), "It holds (a: b; c. d) and ends");
 }
 
 TEST(Report, LeavesOutSectionsWithoutData) {
