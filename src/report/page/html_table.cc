@@ -9,7 +9,8 @@ namespace ridgeline {
 namespace {
 
 constexpr size_t kRowsInPage = 100;
-constexpr size_t kFewColumns = 6;  // that fit a window of 768 pixels
+constexpr size_t kFewColumns = 6;    // that fit a window of 768 pixels
+constexpr size_t kManyColumns = 11;  // more need smaller letters at 1280
 
 std::string details_cell(const RowDetails& details) {
   std::string out = "<td><details><summary>command</summary><dl>";
@@ -61,7 +62,7 @@ std::string breakable(const std::string& escaped) {
   std::string out;
   for (const char c : escaped) {
     out += c;
-    if (c == '_') out += "<wbr>";
+    if (c == '_' || c == '.') out += "<wbr>";
   }
   return out;
 }
@@ -88,7 +89,9 @@ std::string sortable_table(const ReportTable& table) {
       "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"{0}\">"
       "<table class=\"sortable{2}\"><thead><tr>",
       html_escape(table.title), table.rows.size(),
-      table.columns.size() > kFewColumns ? " many" : "");
+      table.columns.size() > kManyColumns  ? " many wide"
+      : table.columns.size() > kFewColumns ? " many"
+                                           : "");
   for (size_t i = 0; i < table.columns.size(); ++i)
     out += fmt::format("<th scope=\"col\"{}><button type=\"button\">{}</button></th>",
                        is_number[i] ? " class=\"number\"" : "", html_escape(table.columns[i]));

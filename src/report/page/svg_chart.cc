@@ -109,7 +109,7 @@ std::string xy_svg(const Chart& chart, const SvgFrame& frame, const std::string&
   picture.text(frame.is_figure ? 16 : 0, top - 2, axis_title(chart.y));
   top += chart.regions.empty() ? 12 : 12 + kRegionName;
   double left = 30;
-  for (const Tick& tick : chart.y.ticks) left = std::max(left, svg_text_width(tick.text) + 14);
+  for (const Tick& tick : chart.y.ticks) left = std::max(left, svg_text_width(tick.text) + 20);
   const double last = chart.x.ticks.empty() ? 0 : svg_text_width(chart.x.ticks.back().text);
   const Plot plot{.chart = chart,
                   .left = left,

@@ -180,8 +180,7 @@ ReportSection trust_section(const ReportContext& context) {
   section.certainty = {
       .level = is_disturbed ? Certainty::Level::disturbed : Certainty::Level::measured,
       .why = !section.sentences.empty()
-                 ? fmt::format("{} to know before quoting one.",
-                               counted(section.sentences.size(), "further thing"))
+                 ? fmt::format("{} to know.", counted(section.sentences.size(), "further thing"))
              : is_disturbed ? "Answers that rest on such times are marked as disturbed."
              : was_checked  ? "Nothing speaks against them."
                             : "Know that before quoting one."};

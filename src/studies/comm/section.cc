@@ -119,7 +119,7 @@ ReportSection comm_section(const ReportContext& context) {
       });
       section.certainty = certainty_of_times(
           context, "comm",
-          is_checked ? "The median of the slowest rank; results were held against exact sums."
+          is_checked ? "The median of the slowest rank; results match exact sums."
                      : "The median of the slowest rank; not all results were checked.");
     }
     section.views.push_back(std::move(view));
