@@ -17,6 +17,7 @@
 #include "report/page/document.h"
 #include "report/page/html_page.h"
 #include "report/page/markdown.h"
+#include "report/page/short_paths.h"
 #include "report/page/svg_chart.h"
 #include "report/page/svg_png.h"
 #include "report/terminal/problems.h"
@@ -75,12 +76,14 @@ bool share_rows(const std::vector<Record>& base, const std::vector<Record>& next
 // sections show. What cannot be compared is shown side by side, as ever.
 void compare_arguments(const ReportRequest& request, const std::vector<std::vector<Record>>& sides,
                        ReportInput& input) {
+  std::vector<std::string> names;
+  for (const fs::path& path : request.results) names.push_back(path.string());
+  names = short_paths(names);
   for (size_t i = 1; i < sides.size(); ++i) {
     if (!share_rows(sides.front(), sides[i])) continue;
     try {
       input.sides.push_back(
-          {.name = fmt::format("{} against {}", request.results[i].string(),
-                               request.results.front().string()),
+          {.name = fmt::format("{} against {}", names[i], names.front()),
            .comparison = compare_records(sides.front(), sides[i],
                                          {.noise = input.noise, .force = request.force}),
            .base = sides.front(),
@@ -118,8 +121,9 @@ ReportInput read_input(const ReportRequest& request) {
                       ? read_side(request.base)
                       : read_baseline(request.baseline, history.get(), request.results_dir));
   input.sides.push_back(
-      {.name = fmt::format("against {}",
-                           request.baseline.empty() ? request.base.string() : request.baseline),
+      {.name = fmt::format("against {}", request.baseline.empty()
+                                             ? short_paths({request.base.string()}).front()
+                                             : request.baseline),
        .comparison =
            compare_records(base, input.records, {.noise = input.noise, .force = request.force}),
        .base = std::move(base)});

@@ -65,6 +65,10 @@ void fail_row(Record& record, const Error& error, const std::string& place) {
   record.error = error.message();
 }
 
+bool was_tried(const Record& record) {
+  return !record.error.ends_with(kNotTried);
+}
+
 std::string workload_key(const Record& record) {
   // Sorted, so that the text does not depend on who wrote the keys.
   return Json::array({record.study, record.implementation, record.device, record.workload.sorted(),

@@ -139,6 +139,11 @@ struct Record {
 // Makes the error the status of the row; one that ends the study is thrown on, with `place` named.
 void fail_row(Record& record, const Error& error, const std::string& place);
 
+// The end of the error of a row that was out of memory by its prediction alone.
+inline constexpr std::string_view kNotTried = "; not tried";
+// Whether a row ran, or tried to.
+bool was_tried(const Record& record);
+
 // Identifies a row for --resume: study, implementation, device, workload and settings, whatever the
 // order of their keys; no times, no results.
 std::string workload_key(const Record& record);

@@ -25,9 +25,27 @@ std::string too_few(const Record& base, const Record& next, std::string_view pha
   return fmt::format("too few samples: {}, and {} are needed", fewest, kMinIntervalSamples);
 }
 
+// Of two implementations none is a base to those who read it.
 std::string why(const RowComparison& row) {
-  if (!row.note.empty()) return row.note;
-  return "too close to call";
+  if (row.note.empty()) return "too close to call";
+  std::string text = row.note;
+  for (const std::string_view side : {"the base", "the new side", "the new one"})
+    if (const size_t at = text.find(side); at != text.npos)
+      text.replace(at, side.size(), "one of them");
+  return text;
+}
+
+// The same reason with other figures.
+bool is_alike(std::string_view a, std::string_view b) {
+  const auto is_figure = [](char c) { return (c >= '0' && c <= '9') || c == '.'; };
+  while (true) {
+    while (!a.empty() && is_figure(a.front())) a.remove_prefix(1);
+    while (!b.empty() && is_figure(b.front())) b.remove_prefix(1);
+    if (a.empty() || b.empty()) return a.empty() && b.empty();
+    if (a.front() != b.front()) return false;
+    a.remove_prefix(1);
+    b.remove_prefix(1);
+  }
 }
 
 }  // namespace
@@ -45,7 +63,8 @@ Judgement verdict_between(const Record& base, const Record& next, std::string_vi
                          .lines = lines});
     for (const RowComparison& row : comparison.rows) {
       if (row.phase != phase) continue;
-      if (!row.verdict || *row.verdict == Verdict::unclear) return unclear(why(row));
+      if (!row.verdict || *row.verdict == Verdict::unclear)
+        return {Verdict::unclear, why(row), row.in_doubt};
       return {*row.verdict, {}};
     }
     return unclear("not measured on both sides");
@@ -83,7 +102,7 @@ std::string times_as_fast(double speedup) {
 
 void Reasons::add(const std::string& reason) {
   const auto found = std::find_if(counts_.begin(), counts_.end(),
-                                  [&](const auto& known) { return known.first == reason; });
+                                  [&](const auto& known) { return is_alike(known.first, reason); });
   if (found == counts_.end())
     counts_.emplace_back(reason, 1);
   else

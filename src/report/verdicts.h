@@ -17,6 +17,7 @@ namespace ridgeline {
 struct Judgement {
   Verdict verdict = Verdict::unclear;  // of `next` against `base`
   std::string reason = {};             // why it is UNCLEAR; else empty
+  bool is_apart = false;  // UNCLEAR only because the machine may have made so large a difference
 };
 
 // Of two rows that differ in what is compared only, one of `lines` that are (CompareOptions).
@@ -45,7 +46,8 @@ class Verdicts {
 std::string times_text(double speedup, int decimals = 2);
 std::string times_as_fast(double speedup);  // "2.31x as fast", "3.20x slower"
 
-// Why comparisons are undecided, the most frequent reason first.
+// Why comparisons are undecided, the most frequent reason first; of those that differ in figures
+// only, the first.
 class Reasons {
  public:
   void add(const std::string& reason);

@@ -51,8 +51,8 @@ void expect_within_budget(Bytes predicted, const Device& device) {
   const Bytes budget = device.ledger().budget();
   if (predicted > budget)
     throw Error(ErrorKind::out_of_memory,
-                fmt::format("the predicted peak of {} is above the budget of {}; not tried",
-                            to_string(predicted), to_string(budget)));
+                fmt::format("the predicted peak of {} is above the budget of {}{}",
+                            to_string(predicted), to_string(budget), kNotTried));
 }
 
 std::string first_wrong_tensor(const Verification& verification) {

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "report/page/palette.h"
+#include "report/page/roofline_dots.h"
 #include "report/page/rows.h"
 #include "report/page/sections.h"
 #include "studies/roofline/tables.h"
@@ -433,8 +434,9 @@ TEST(RooflineReport, EveryDotIsItsShareOfALineThatIsDrawn) {
     for (size_t i = 0; i < 3; ++i) {
       const ChartPoint& low = chart.series[i].points.at(0);
       const double roof = low.y / low.x * dot.x;  // on the slope
-      const std::string share = fmt::format(", {:.0f} % of the roof", 100 * dot.y / roof);
-      if (dot.text.ends_with(share)) explained |= chart.series[i].name.starts_with(line);
+      const std::string share = fmt::format("({:.0f} % of th", 100 * dot.y / roof);
+      if (dot.text.find(share) != dot.text.npos)
+        explained |= chart.series[i].name.starts_with(line);
     }
     EXPECT_TRUE(explained) << dot.text;
   }
@@ -494,12 +496,12 @@ TEST(RooflineReport, AdvisesFewerBytesOnlyWhereMemoryBounds) {
   };
   const Record by_memory = op(10e6, 10'000'000, 2e-3), by_compute = op(1e9, 10'000'000, 20e-3),
                by_start = op(1e3, 5'000, 5e-6);
-  EXPECT_NE(said({by_compute, by_compute}).find("Of 2 dots, bounded: 2 by arithmetic."),
+  EXPECT_NE(said({by_compute, by_compute}).find("Of 2 dots, 2 are bound by arithmetic."),
             std::string::npos)
       << said({by_compute, by_compute});
   const std::string all = said({by_compute, by_memory, by_memory, by_start});
-  EXPECT_NE(all.find("Of 4 dots, bounded: 2 by memory, where fewer bytes would help (fusion, "
-                     "narrower dtypes), 1 by arithmetic, 1 likely by the time to start them."),
+  EXPECT_NE(all.find("Of 4 dots, 2 are bound by memory, where fewer bytes would help (fusion, "
+                     "narrower dtypes), 1 by arithmetic, 1 by the time to start them, likely."),
             std::string::npos)
       << all;
 }

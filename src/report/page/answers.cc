@@ -14,9 +14,16 @@ bool is_finding(const ReportSection& section) {
 
 std::string first_clause(const std::string& answer) {
   constexpr size_t kFewest = 24, kEnough = 76;  // characters
-  size_t end = std::min(answer.find(". ", kFewest), answer.find("; ", kFewest));
-  if (std::min(end, answer.size()) > kEnough) end = std::min(end, answer.find(", ", kEnough));
-  return end >= answer.size() ? answer : answer.substr(0, end) + ".";
+  int depth = 0;                                // of parentheses, which are never cut
+  for (size_t at = 0; at + 1 < answer.size(); ++at) {
+    const std::string_view here = std::string_view(answer).substr(at, 2);
+    const bool is_long = at >= kEnough;
+    const bool ends = (at >= kFewest && (here == ". " || here == "; " || here == ": ")) ||
+                      (is_long && (here == ", " || here == " ("));
+    if (depth == 0 && ends) return answer.substr(0, at) + ".";
+    depth += answer[at] == '(' ? 1 : answer[at] == ')' ? -1 : 0;
+  }
+  return answer;
 }
 
 }  // namespace ridgeline

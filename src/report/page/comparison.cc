@@ -6,6 +6,9 @@
 #include <charconv>
 #include <cmath>
 #include <map>
+#include <set>
+#include <tuple>
+#include <utility>
 
 #include "report/page/axis.h"
 #include "report/page/density.h"
@@ -28,20 +31,45 @@ ReportCell cell_of(const std::string& text) {
   return cell;
 }
 
+// A value with the name of its column, where it is none by itself: "seq_len 4096", "not causal".
+std::string named_value(const std::string& column, const std::string& value) {
+  if (value == "True") return column;
+  if (value == "False") return "not " + column;
+  const bool is_number = !value.empty() && value[0] >= '0' && value[0] <= '9';
+  return is_number ? fmt::format("{} {}", column, value) : value;
+}
+
 // What tells the lines of a comparison apart: "flash, seq_len 4096, d_model 64, forward". The
-// table's first columns are what differs, up to the phase.
+// table's first columns are what differs, up to the phase; of them those in which the lines of a
+// study differ.
 std::vector<std::string> line_names(const Comparison& comparison) {
+  constexpr size_t kLongest = 90;  // of what comes before the phase, which is never cut
   const Table table = comparison_table(comparison);
+  const auto column_of = [&](const char* name) {
+    return static_cast<size_t>(std::ranges::find(table.columns, name) - table.columns.begin());
+  };
+  const size_t study = column_of("study"), phase = column_of("phase");
+  const auto study_of = [&](const std::vector<std::string>& cells) {
+    return study < cells.size() ? cells[study] : std::string();
+  };
+  std::set<std::pair<std::string, size_t>> differs;
+  std::map<std::pair<std::string, size_t>, std::string> seen;
+  for (const std::vector<std::string>& cells : table.rows)
+    for (size_t i = 0; i < cells.size(); ++i)
+      if (const auto [known, is_new] = seen.try_emplace({study_of(cells), i}, cells[i]);
+          !is_new && known->second != cells[i])
+        differs.insert({study_of(cells), i});
   std::vector<std::string> names;
   for (const std::vector<std::string>& cells : table.rows) {
     std::string& name = names.emplace_back();
-    for (size_t i = 0; i < cells.size(); ++i) {
-      const bool is_number = !cells[i].empty() && cells[i][0] >= '0' && cells[i][0] <= '9';
-      name += fmt::format("{}{}{}", name.empty() ? "" : ", ",
-                          is_number ? table.columns[i] + " " : std::string(), cells[i]);
-      if (table.columns[i] == "phase") break;
+    for (size_t i = 0; i < std::min(phase + 1, cells.size()); ++i) {
+      const bool is_told = i == study || i == phase || table.columns[i] == "implementation" ||
+                           differs.contains({study_of(cells), i});
+      if (!is_told || cells[i].empty()) continue;
+      if (i == phase) name = shown(name, kLongest);
+      name += (name.empty() ? "" : ", ") + named_value(table.columns[i], cells[i]);
     }
-    name = shown(name, 90);
+    name = shown(name, kLongest + 40);
   }
   return names;
 }
@@ -54,7 +82,8 @@ struct NamedLine {
   const RowComparison* operator->() const { return row; }
 };
 
-// Those with a verdict, the largest changes first.
+// Those with a verdict: what is decided, then large differences of a machine in doubt, then the
+// rest, the largest first.
 std::vector<NamedLine> by_change(const Comparison& comparison) {
   std::vector<NamedLine> rows;
   const std::vector<std::string> names = line_names(comparison);
@@ -63,8 +92,8 @@ std::vector<NamedLine> by_change(const Comparison& comparison) {
     if (row.verdict && std::isfinite(row.log_time.estimate)) rows.push_back({&row, names[i]});
   }
   std::ranges::stable_sort(rows, std::ranges::greater(), [](const NamedLine& row) {
-    return std::pair(row->judged() && row->verdict != Verdict::same,
-                     std::abs(row->log_time.estimate));
+    return std::tuple(row->judged() && row->verdict != Verdict::same, row->in_doubt,
+                      std::abs(row->log_time.estimate));
   });
   return rows;
 }
@@ -77,20 +106,28 @@ Chart changes_chart(const std::vector<NamedLine>& rows, const Comparison& compar
                            ? fmt::format("The {} largest changes of {}", kMostShown, rows.size())
                            : "Changes",
               .description = fmt::format(
-                  "New against base: how many times as fast, with an interval of {:.4g} %; left of "
-                  "the line is slower.",
+                  "New against base: how many times as fast, with an interval of {:.4g} %, on a "
+                  "logarithmic axis; left of the line is slower.",
                   100 * comparison.confidence),
               .reference = 1.0};
+  // What only the machine puts in doubt is not as close as what cannot be seen.
   struct Kind {
     Verdict verdict;
+    bool in_doubt;
+    const char* name;
     int colour;
+    ChartSeries::Mark mark = ChartSeries::Mark::points;
   };
   constexpr Kind kKinds[] = {
-      {Verdict::faster, 2}, {Verdict::slower, 5}, {Verdict::same, -1}, {Verdict::unclear, 4}};
+      {Verdict::faster, false, "FASTER", 2},
+      {Verdict::slower, false, "SLOWER", 5},
+      {Verdict::same, false, "SAME", -1},
+      {Verdict::unclear, true, "UNCLEAR, yet far apart: the machine is in doubt", 4},
+      {Verdict::unclear, false, "UNCLEAR, too close", -1, ChartSeries::Mark::rings}};
   std::vector<double> values = {1};
   std::vector<ChartSeries> series;
   for (const Kind& kind : kKinds)
-    series.push_back({.name = std::string(verdict_name(kind.verdict)), .colour = kind.colour});
+    series.push_back({.name = kind.name, .mark = kind.mark, .colour = kind.colour});
   for (size_t i = 0; i < std::min(rows.size(), kMostShown); ++i) {
     const RowComparison& row = *rows[i].row;
     chart.categories.push_back(rows[i].name);
@@ -109,12 +146,12 @@ Chart changes_chart(const std::vector<NamedLine>& rows, const Comparison& compar
             ? fmt::format("; a slowdown of {} would have been seen", percent_text(row.visible()))
             : "");
     for (size_t k = 0; k < std::size(kKinds); ++k)
-      if (row.verdict == kKinds[k].verdict) series[k].points.push_back(std::move(point));
+      if (row.verdict == kKinds[k].verdict && row.in_doubt == kKinds[k].in_doubt)
+        series[k].points.push_back(std::move(point));
   }
   for (ChartSeries& each : series)
     if (!each.points.empty()) chart.series.push_back(std::move(each));
-  chart.y =
-      log_axis("times as fast as the base, logarithmic", Quantity::ratio, values, Better::higher);
+  chart.y = log_axis("times as fast as the base", Quantity::ratio, values, Better::higher);
   return chart;
 }
 
@@ -158,12 +195,18 @@ ReportTable changed_facts(const Record& base, const Record& next) {
 
 std::string counts_words(const Comparison& comparison) {
   std::map<std::string_view, int> counts;
-  for (const RowComparison& row : comparison.rows)
+  int in_doubt = 0;
+  for (const RowComparison& row : comparison.rows) {
     ++counts[row.verdict ? verdict_name(*row.verdict) : "not compared"];
+    in_doubt += row.in_doubt ? 1 : 0;
+  }
   std::string text;
   for (const std::string_view name : {"SLOWER", "FASTER", "SAME", "UNCLEAR", "not compared"})
-    if (const auto found = counts.find(name); found != counts.end())
+    if (const auto found = counts.find(name); found != counts.end()) {
       text += fmt::format("{}{} {}", text.empty() ? "" : ", ", found->second, name);
+      if (name == "UNCLEAR" && in_doubt > 0)
+        text += fmt::format(" ({} of them far apart)", in_doubt);
+    }
   return text;
 }
 
@@ -176,6 +219,10 @@ std::string compared_words(const Comparison& comparison, const std::vector<Named
   if (!rows.empty() && rows.front()->judged() && rows.front()->verdict != Verdict::same)
     text += fmt::format(" The largest change: {} is {}.", rows.front().name,
                         times_as_fast(rows.front()->speedup()));
+  else if (!rows.empty() && rows.front()->in_doubt)
+    text +=
+        fmt::format(" The largest difference, in doubt because {}: {} is {}.", rows.front()->note,
+                    rows.front().name, times_as_fast(rows.front()->speedup()));
   std::vector<double> visible;
   for (const NamedLine& row : rows)
     if (std::isfinite(row->visible())) visible.push_back(row->visible());
@@ -243,14 +290,16 @@ ReportSection comparison_section(const ReportContext& context) {
       continue;
     }
     section.answer = std::move(words);
-    Reasons reasons;
-    size_t unclear = 0;
+    Judged judged;
     for (const NamedLine& row : rows)
-      if (row->verdict == Verdict::unclear) {
-        ++unclear;
-        reasons.add(row->note.empty() ? "too close to call" : row->note);
-      }
-    section.certainty = certainty_of(rows.size(), unclear, reasons);
+      judged.add({.verdict = *row->verdict,
+                  .reason = row->note.empty() ? "too close to call" : row->note,
+                  .is_apart = row->in_doubt});
+    section.certainty = certainty_of(judged);
+    // What is decided answers, however many others are not.
+    if (judged.undecided < judged.compared &&
+        section.certainty.level == Certainty::Level::undecided)
+      section.certainty.level = Certainty::Level::partly;
   }
   return section;
 }

@@ -9,6 +9,7 @@
 
 #include "report/page/points.h"
 #include "report/page/sections.h"
+#include "report/page/short_paths.h"
 #include "report/page/terms.h"
 
 namespace ridgeline {
@@ -41,14 +42,13 @@ std::string subtitle_of(const ReportContext& context) {
 }
 
 std::string footer_of(const ReportContext& context) {
+  constexpr size_t kMostNamed = 3;
   std::string text;
-  for (const std::string& source : context.input.sources) {
-    if (text.size() > 600) {
-      text += ", ...";
-      break;
-    }
-    text += (text.empty() ? "" : ", ") + shown(source, 200);
-  }
+  const std::vector<std::string> sources = short_paths(context.input.sources);
+  for (size_t i = 0; i < std::min(sources.size(), kMostNamed); ++i)
+    text += (text.empty() ? "" : ", ") + shown(sources[i], 200);
+  if (sources.size() > kMostNamed)
+    text += fmt::format(" and {} more files", sources.size() - kMostNamed);
   text = fmt::format("Made by {} at {} from {}.", context.input.made_by, context.input.made_at,
                      text.empty() ? "no file" : text);
   if (context.superseded > 0)
@@ -119,7 +119,8 @@ std::optional<double> median_of(const Record& record, std::string_view name) {
 
 std::string failure_note(const std::string& name, const Record* record, std::string_view series) {
   if (!record || record->status == Status::ok || median_of(*record, series)) return {};
-  return fmt::format(", {} {}", name, status_csv_word(record->status));
+  return fmt::format(", {} {}{}", name, status_csv_word(record->status),
+                     was_tried(*record) ? "" : " as predicted");
 }
 
 std::string_view level_name(Certainty::Level level) {
@@ -131,6 +132,8 @@ std::string_view level_name(Certainty::Level level) {
       return "partly";
     case undecided:
       return "undecided";
+    case disturbed:
+      return "disturbed";
     case measured:
       return "measured";
     case counted:

@@ -64,7 +64,8 @@ struct ChartSeries {
   std::vector<ChartPoint> points = {};
   Palette palette = Palette::implementations;
   std::string implementation = {};  // whose points they are; empty: nobody's
-  std::string group = {};           // shown and hidden together, too: "bf16", "other machines"
+  std::string group = {};           // shown and hidden together, too: "bf16"
+  std::string work = {};            // and so are those of one kind of work: "attention"
   bool hidden = false;              // until it is asked for
   bool dashed = false;              // lies on another one, which shows through the gaps
 };
@@ -92,6 +93,7 @@ struct Chart {
   std::optional<Table> numbers = {};      // where a table of all points would not be read
   std::vector<ChartRegion> regions = {};  // behind everything
   bool zooms = false;                     // a timeline: more than one look takes in
+  bool is_tall = false;                   // many points, one above the other
 
   bool has_categories() const { return kind != Kind::xy; }
 };
@@ -125,9 +127,10 @@ struct ReportTable {
 // How far an answer holds.
 struct Certainty {
   // decided, partly, undecided: what the verdict engine says of the comparisons behind the answer.
-  // measured: figures of this machine that nothing is compared with. counted: from graphs and data
-  // sheets, without a run.
-  enum class Level { decided, partly, undecided, measured, counted };
+  // disturbed: differences that are large enough, or times that nothing is compared with, of a
+  // machine that other work disturbed. measured: figures of this machine that nothing is compared
+  // with. counted: from graphs and data sheets, without a run.
+  enum class Level { decided, partly, undecided, disturbed, measured, counted };
   Level level = Level::measured;
   std::string why = {};  // "12 of 12 comparisons"
 };

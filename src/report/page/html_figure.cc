@@ -31,30 +31,36 @@ std::string series_button(const ChartSeries& series) {
       html_escape(series.name));
 }
 
+// Switches of what several series share: "bf16", "attention".
+std::string shared_switches(const Chart& chart, const char* kind, const char* label,
+                            std::string ChartSeries::*what) {
+  std::vector<std::string> all;
+  for (const ChartSeries& series : chart.series)
+    if (!(series.*what).empty() && std::ranges::find(all, series.*what) == all.end())
+      all.push_back(series.*what);
+  if (all.size() < 2) return {};
+  std::string out =
+      fmt::format("<div class=\"keys groups\" role=\"group\" aria-label=\"{}\">", label);
+  for (const std::string& name : all)
+    out += fmt::format(
+        "<button type=\"button\" class=\"key\" aria-pressed=\"true\" data-{}=\"{}\">{}</button>",
+        kind, html_escape(name), html_escape(name));
+  return out + "</div>\n";
+}
+
 std::string legend(const Chart& chart) {
-  std::vector<std::string> groups;
   std::set<std::string> names;
   std::string shown, lines, hidden;  // what was measured comes before the lines it lies below
   size_t more = 0;
   for (const ChartSeries& series : chart.series) {
-    if (!series.group.empty() && std::ranges::find(groups, series.group) == groups.end())
-      groups.push_back(series.group);
     if (!names.insert(series.name).second) continue;
     (series.hidden                            ? hidden
      : series.mark == ChartSeries::Mark::line ? lines
                                               : shown) += series_button(series);
     more += series.hidden ? 1 : 0;
   }
-  std::string out;
-  if (groups.size() > 1) {
-    out += "<div class=\"keys groups\" role=\"group\" aria-label=\"Arithmetic shown\">";
-    for (const std::string& group : groups)
-      out += fmt::format(
-          "<button type=\"button\" class=\"key\" aria-pressed=\"true\" "
-          "data-group=\"{0}\">{0}</button>",
-          html_escape(group));
-    out += "</div>\n";
-  }
+  std::string out = shared_switches(chart, "group", "Arithmetic shown", &ChartSeries::group) +
+                    shared_switches(chart, "work", "Work shown", &ChartSeries::work);
   if (names.size() > 1)
     out +=
         fmt::format("<div class=\"keys\" role=\"group\" aria-label=\"Series shown\">{}{}</div>\n",
@@ -175,7 +181,8 @@ std::string views_html(const ReportSection& section) {
     for (size_t i = 0; i < section.views.size(); ++i)
       out += fmt::format("<option value=\"{}\">{}</option>", i, html_escape(section.views[i].name));
     out += "</select></label></p>\n";
-  } else if (!section.views.front().name.empty()) {
+  } else if (const std::string& name = section.views.front().name;
+             section.answer.find(name) == std::string::npos) {
     out += fmt::format("<p class=\"pick\">{}</p>\n", html_escape(section.views.front().name));
   }
   for (size_t i = 0; i < section.views.size(); ++i)

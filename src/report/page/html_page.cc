@@ -74,12 +74,15 @@ std::string terms_html(const std::vector<Term>& terms) {
 
 // "Who is fastest at which size, 9 notes": what a reader finds there.
 std::string details_words(const ReportSection& section) {
-  constexpr size_t kLongestTitle = 60;
+  constexpr size_t kLongestTitle = 36;
   const size_t notes = section.sentences.size(), tables = section.tables.size();
   std::string out;
   if (tables > 0) {
     const std::string& title = section.tables.front().title;
-    out = title.size() <= kLongestTitle ? title : title.substr(0, kLongestTitle) + "...";
+    // Up to what explains it.
+    out = title.substr(0, title.find_first_of(";,("));
+    if (out.size() > kLongestTitle) out = out.substr(0, kLongestTitle) + "...";
+    while (out.ends_with(' ')) out.pop_back();
     if (tables > 1) out += fmt::format(", {} more table{}", tables - 1, tables == 2 ? "" : "s");
   }
   if (notes > 0)
@@ -101,8 +104,9 @@ std::string section_html(const ReportSection& section) {
       html_escape(section.id),
       html_escape(section.question.empty() ? section.title : section.question));
   if (!section.answer.empty())
-    out += fmt::format("<p class=\"answer\">{}</p>\n<p class=\"certainty\">{} {}</p>\n",
-                       html_escape(section.answer), level_html(section.certainty),
+    out += fmt::format("<p class=\"answer\">{}</p>\n", html_escape(section.answer));
+  if (!section.answer.empty() && !section.certainty.why.empty())
+    out += fmt::format("<p class=\"certainty\">{} {}</p>\n", level_html(section.certainty),
                        html_escape(section.certainty.why));
   return out + terms_html(section.terms) + views_html(section) + details_html(section) +
          "</section>\n";

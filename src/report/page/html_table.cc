@@ -9,6 +9,8 @@ namespace ridgeline {
 namespace {
 
 constexpr size_t kRowsInPage = 100;
+constexpr size_t kFewColumns = 6;    // that fit a window of 768 pixels
+constexpr size_t kManyColumns = 11;  // more need smaller letters at 1280
 
 std::string details_cell(const RowDetails& details) {
   std::string out = "<td><details><summary>command</summary><dl>";
@@ -53,13 +55,25 @@ std::string rows_json(const ReportTable& table) {
   return script_safe_json(rows.dump());
 }
 
+// Long names of kernels and scopes may break behind their parts.
+std::string breakable(const std::string& escaped) {
+  constexpr size_t kLong = 20;
+  if (escaped.size() < kLong) return escaped;
+  std::string out;
+  for (const char c : escaped) {
+    out += c;
+    if (c == '_' || c == '.') out += "<wbr>";
+  }
+  return out;
+}
+
 std::string row_html(const ReportTable& table, size_t r, const std::vector<bool>& is_number) {
   std::string out = "<tr>";
   for (size_t i = 0; i < table.rows[r].size(); ++i) {
     const ReportCell& cell = table.rows[r][i];
     out += is_number[i] ? "<td class=\"number\"" : "<td";
     if (cell.number) out += fmt::format(" data-key=\"{}\"", *cell.number);
-    out += ">" + html_escape(cell.text) + "</td>";
+    out += ">" + breakable(html_escape(cell.text)) + "</td>";
   }
   if (!table.details.empty()) out += details_cell(table.details[r]);
   return out + "</tr>\n";
@@ -73,8 +87,11 @@ std::string sortable_table(const ReportTable& table) {
       "<span class=\"count\" role=\"status\">{1} rows</span> "
       "<button type=\"button\" class=\"all\" hidden>Show all</button></p>\n"
       "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"{0}\">"
-      "<table class=\"sortable\"><thead><tr>",
-      html_escape(table.title), table.rows.size());
+      "<table class=\"sortable{2}\"><thead><tr>",
+      html_escape(table.title), table.rows.size(),
+      table.columns.size() > kManyColumns  ? " many wide"
+      : table.columns.size() > kFewColumns ? " many"
+                                           : "");
   for (size_t i = 0; i < table.columns.size(); ++i)
     out += fmt::format("<th scope=\"col\"{}><button type=\"button\">{}</button></th>",
                        is_number[i] ? " class=\"number\"" : "", html_escape(table.columns[i]));

@@ -1,4 +1,3 @@
-// Every measured pass by its arithmetic intensity, and the ceilings of its machine.
 #include "report/page/roofline_dots.h"
 
 #include <fmt/format.h>
@@ -8,6 +7,7 @@
 
 #include "cost/device_specs.h"
 #include "measure/speed_of_light.h"
+#include "report/page/quiet.h"
 #include "report/page/sections.h"
 
 namespace ridgeline {
@@ -108,6 +108,80 @@ std::vector<RooflineDot> roofline_dots(const ReportContext& context) {
     }
   }
   return dots;
+}
+
+std::string work_of(const Record& record) {
+  struct Work {
+    std::string_view study, words;
+  };
+  constexpr Work kWorks[] = {{"attention", "attention"},    {"kernel", "attention kernels"},
+                             {"gemm", "matrix products"},   {"model", "whole models"},
+                             {"decode", "a decoder layer"}, {"generate", "generated text"},
+                             {"ddp", "training on ranks"}};
+  const auto* known = std::ranges::find(kWorks, record.study, &Work::study);
+  return known == std::end(kWorks) ? shown(record.study, 30) : std::string(known->words);
+}
+
+std::string size_words(const Record& record) {
+  struct Key {
+    const char *key, *word;
+  };
+  constexpr Key kKeys[] = {{"part", ""},         {"phase", ""},
+                           {"op", ""},           {"model_size", ""},
+                           {"model_config", ""}, {"context_length", "context "},
+                           {"seq_len", "S "},    {"prompt_length", "prompt "},
+                           {"m", "m "},          {"n", "n "},
+                           {"k", "k "},          {"d_model", "d "},
+                           {"head_dim", "d "},   {"batch_size", "batch "},
+                           {"heads", "heads "}};
+  std::string text;
+  for (const auto& [key, word] : kKeys)
+    if (const std::string value = text_at(record.workload, key); !value.empty())
+      text += fmt::format("{}{}{}", text.empty() ? "" : ", ", word, value);
+  const std::string cache = text_at(record.workload, "cache");
+  return cache == "off" ? text + ", without a cache" : text;
+}
+
+std::string short_size(const Record& record) {
+  for (const auto& [key, word] :
+       {std::pair("seq_len", "S "), {"n", "n "}, {"context_length", "context "}})
+    if (const std::string value = text_at(record.workload, key); !value.empty())
+      return word + value;
+  const std::string part = text_at(record.workload, "part");
+  return part.empty() ? text_at(record.workload, "phase")
+                      : fmt::format("{} {}", part, text_at(record.workload, "phase"));
+}
+
+DotBound dot_bound(const RooflineDot& dot) {
+  DotBound bound{.share = fmt::format("{:.{}f} %", 100 * dot.share(), dot.share() < 0.01 ? 1 : 0)};
+  if (!dot.bound || *dot.bound == Bound::overhead) {
+    bound.by = "its start, likely";
+    bound.roof = "the roof";
+    return bound;
+  }
+  const std::string which = *dot.bound == Bound::memory ? "memory" : "arithmetic";
+  bound.roof = fmt::format("the {} roof", which);
+  bound.by = dot.share() >= kAtTheRoof   ? which
+             : is_disturbed(*dot.record) ? "its own code or other work"
+                                         : "its own code";
+  return bound;
+}
+
+std::string bound_words(const RooflineDot& dot) {
+  if (!dot.bound) return {};
+  const DotBound bound = dot_bound(dot);
+  return fmt::format("{} ({} of {})", bound.by, bound.share, bound.roof);
+}
+
+std::string short_bound(const RooflineDot& dot) {
+  if (!dot.bound) return {};
+  const DotBound bound = dot_bound(dot);
+  const bool is_own = bound.by.starts_with("its ");
+  return fmt::format("{}, {}",
+                     !is_own                                ? bound.by
+                     : bound.by.ends_with(" or other work") ? "own code or other"
+                                                            : bound.by.substr(4),
+                     bound.share);
 }
 
 }  // namespace ridgeline

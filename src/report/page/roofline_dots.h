@@ -1,4 +1,5 @@
-// The ceilings that a record is held against.
+// Every measured pass by its arithmetic intensity, what bounds it, and the ceilings that it is held
+// against.
 #pragma once
 
 #include <algorithm>
@@ -26,5 +27,29 @@ struct Ceilings {
 // Measured on the same machine where `ridgeline roofline` ran there, else from paper.
 Ceilings ceilings_of(const ReportContext& context, const Record& record,
                      const Arithmetic& arithmetic);
+
+std::vector<RooflineDot> roofline_dots(const ReportContext& context);
+
+// "attention", "a decoder layer": whose passes are dots together.
+std::string work_of(const Record& record);
+// "S 4096, d 64, batch 8", "attention, decode, prompt 128, batch 1": the size of a row.
+std::string size_words(const Record& record);
+// The one part of it that people name first: "S 4096".
+std::string short_size(const Record& record);
+
+// What reaches less of its roof than this is held back by its own code, not by the roof.
+inline constexpr double kAtTheRoof = 0.5;
+// What bounds a dot that has a roof.
+struct DotBound {
+  std::string by = {};     // "memory", "arithmetic", "its own code", "its start, likely"
+  std::string share = {};  // "87 %"
+  std::string roof = {};   // "the memory roof": of which it is that share
+};
+DotBound dot_bound(const RooflineDot& dot);
+// "memory (87 % of the memory roof)", "its own code or other work (9 % of ...)"; empty: no roof is
+// known.
+std::string bound_words(const RooflineDot& dot);
+// For a column: "memory, 87 %", "own code or other, 9 %".
+std::string short_bound(const RooflineDot& dot);
 
 }  // namespace ridgeline

@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstdlib>
 #include <set>
 #include <unordered_map>
 
 #include "base/printable.h"
 #include "report/page/palette.h"
+#include "report/page/roofline_dots.h"
 #include "report/record_cells.h"
 
 namespace ridgeline {
@@ -111,17 +114,59 @@ int ReportContext::colour(const std::string& implementation) const {
   return found == colours.end() ? 0 : found->second;
 }
 
+const RooflineDot* ReportContext::dot(const Record& record, std::string_view series) const {
+  const auto first = first_dot.find(&record);
+  if (first == first_dot.end()) return nullptr;
+  for (size_t i = first->second; i < dots.size() && dots[i].record == &record; ++i)
+    if (dots[i].series == series) return &dots[i];
+  return nullptr;
+}
+
 std::string shown(std::string_view text, size_t max_length) {
   return printable(text, max_length);
 }
 
+ReportCell text_cell(const std::string& text) {
+  ReportCell cell{text, {}};
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  if (!text.empty() && *end == '\0' && std::isfinite(number)) cell.number = number;
+  return cell;
+}
+
+void drop_columns(ReportTable& table, const std::function<bool(const std::string&)>& is_spare) {
+  for (size_t column = table.columns.size(); column-- > 0;) {
+    if (table.rows.empty()) return;
+    const auto has = [&](const std::string& text) {
+      return
+          [&, column](const auto& row) { return column < row.size() && row[column].text == text; };
+    };
+    const auto& first = table.rows.front();
+    const std::string text = column < first.size() ? first[column].text : std::string();
+    if (!std::ranges::all_of(table.rows, has(text)) || !is_spare(text)) continue;
+    table.columns.erase(table.columns.begin() + static_cast<std::ptrdiff_t>(column));
+    for (auto& row : table.rows) row.erase(row.begin() + static_cast<std::ptrdiff_t>(column));
+  }
+}
+
 ReportTable as_report_table(const Table& table) {
+  constexpr size_t kNarrow = 9;  // columns that fit anyway
   ReportTable result{.title = shown(table.title, 160)};
   for (const std::string& column : table.columns) result.columns.push_back(shown(column, 40));
   for (const std::vector<std::string>& row : table.rows) {
     std::vector<ReportCell>& cells = result.rows.emplace_back();
-    for (const std::string& text : row) cells.push_back({.text = shown(text, 120)});
+    for (const std::string& text : row) cells.push_back(text_cell(shown(text, 120)));
   }
+  if (result.columns.size() <= kNarrow || result.rows.size() < 2) return result;
+  const std::vector<std::string> columns = result.columns;
+  std::string shared;
+  const std::vector<ReportCell> first = result.rows.front();
+  drop_columns(result, [&](const std::string&) { return true; });
+  for (size_t i = 0; i < std::min(columns.size(), first.size()); ++i)
+    if (std::ranges::find(result.columns, columns[i]) == result.columns.end() &&
+        !first[i].text.empty())
+      shared += fmt::format("{}{} {}", shared.empty() ? "" : ", ", columns[i], first[i].text);
+  if (!shared.empty()) result.title += fmt::format(" ({})", shown(shared, 160));
   return result;
 }
 
@@ -135,6 +180,13 @@ std::optional<int64_t> positive_at(const Json& object, const char* key) {
   if (found == object.end() || !found->is_number_integer()) return std::nullopt;
   const auto value = found->get<int64_t>();
   return value > 0 ? std::optional(value) : std::nullopt;
+}
+
+std::string named_model(const std::string& text, const Json& workload) {
+  constexpr std::string_view kCustom = "custom ";
+  const std::string layers = text_at(workload, "layers"), width = text_at(workload, "d_model");
+  if (!text.starts_with(kCustom) || layers.empty() || width.empty()) return text;
+  return fmt::format("{} layers, d {}, {}", layers, width, text.substr(kCustom.size()));
 }
 
 std::string counted(size_t count, const char* thing) {
@@ -159,6 +211,9 @@ ReportContext report_context(const ReportInput& input) {
   }
   context.colours = colours_of(context.rows);
   context.verdicts = std::make_shared<Verdicts>(input.records, input.noise);
+  context.dots = roofline_dots(context);
+  for (size_t i = 0; i < context.dots.size(); ++i)
+    context.first_dot.try_emplace(context.dots[i].record, i);
   return context;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -17,6 +18,21 @@
 
 namespace ridgeline {
 
+// One dot of a roofline: a pass of a row.
+struct RooflineDot {
+  const Record* record = nullptr;
+  std::string series;
+  std::string path;            // of its products: "fp32 by 3 fp16 products"
+  bool path_is_known = true;   // false: by its dtype, which may not be how it ran
+  bool several_paths = false;  // not all of its products are made alike
+  double intensity = 0;        // FLOPs per byte
+  double flops_per_s = 0;
+  std::optional<double> roof = {};  // FLOP/s that the ceilings allow at this intensity
+  std::optional<Bound> bound = {};  // of those with a roof
+
+  double share() const { return roof ? flops_per_s / *roof : 0; }  // of the roof
+};
+
 struct ReportContext {
   const ReportInput& input;
   std::vector<const Record*> rows;          // of rows measured twice the later one
@@ -24,8 +40,12 @@ struct ReportContext {
   std::vector<Roofline> rooflines;          // measured ceilings, by machine and device
   int superseded = 0;                       // rows that a later one replaced
   std::shared_ptr<Verdicts> verdicts = {};  // of pairs of these rows
+  std::vector<RooflineDot> dots = {};       // of these rows, in their order
+  std::map<const Record*, size_t> first_dot = {};
 
   int colour(const std::string& implementation) const;
+  // Null: the row has no cost or no time.
+  const RooflineDot* dot(const Record& record, std::string_view series) const;
 };
 
 ReportContext report_context(const ReportInput& input);
@@ -33,12 +53,18 @@ ReportContext report_context(const ReportInput& input);
 // Text from a record, safe to show: printable ASCII on one line, cut.
 std::string shown(std::string_view text, size_t max_length = 80);
 
-// A table of a terminal, safe to show.
+// With its number, where the text is one.
+ReportCell text_cell(const std::string& text);
+// Takes columns away whose rows all have one text, if `is_spare` says so of it.
+void drop_columns(ReportTable& table, const std::function<bool(const std::string&)>& is_spare);
+// A table of a terminal, safe to show. What all rows share stands in the title of a wide one.
 ReportTable as_report_table(const Table& table);
 
 // A value of the workload or the settings as text, safe to show; empty: there is none.
 std::string text_at(const Json& object, const char* key);
 std::optional<int64_t> positive_at(const Json& object, const char* key);
+// "custom context 128 ..." with what the model is: "4 layers, d 256, context 128 ...".
+std::string named_model(const std::string& text, const Json& workload);
 // "1 row", "12 rows".
 std::string counted(size_t count, const char* thing);
 

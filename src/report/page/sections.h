@@ -36,18 +36,4 @@ std::optional<double> median_of(const Record& record, std::string_view series);
 // it was measured.
 std::string failure_note(const std::string& name, const Record* record, std::string_view series);
 
-// One dot of a roofline: a pass of a row.
-struct RooflineDot {
-  const Record* record = nullptr;
-  std::string series;
-  std::string path;            // of its products: "fp32 by 3 fp16 products"
-  bool path_is_known = true;   // false: by its dtype, which may not be how it ran
-  bool several_paths = false;  // not all of its products are made alike
-  double intensity = 0;        // FLOPs per byte
-  double flops_per_s = 0;
-  std::optional<double> roof = {};  // FLOP/s that the ceilings allow at this intensity
-  std::optional<Bound> bound = {};  // of those with a roof
-};
-std::vector<RooflineDot> roofline_dots(const ReportContext& context);
-
 }  // namespace ridgeline

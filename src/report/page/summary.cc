@@ -6,6 +6,7 @@
 #include <map>
 
 #include "report/page/axis.h"
+#include "report/page/quiet.h"
 #include "report/page/sections.h"
 #include "report/page/winners.h"
 #include "report/record_cells.h"
@@ -57,7 +58,8 @@ void about_memory(const ReportContext& context, Sentences& out) {
           smallest = row.record, group_of_smallest = &group, length = row.seq_len;
     if (!smallest) continue;
     std::string text =
-        fmt::format("Memory ends for {} at {}", name, place_of(*group_of_smallest, length));
+        fmt::format("Memory ends for {} at {}{}", name, place_of(*group_of_smallest, length),
+                    was_tried(*smallest) ? "" : " by prediction");
     if (smallest->memory.predicted_peak)
       text += fmt::format(", where it would need {}", to_string(*smallest->memory.predicted_peak));
     for (const std::string& other : study.implementations) {
@@ -156,10 +158,9 @@ void about_models(const ReportContext& context, Sentences& out) {
 }
 
 void about_roof(const ReportContext& context, Sentences& out) {
-  const std::vector<RooflineDot> dots = roofline_dots(context);
   const RooflineDot* best = nullptr;
   size_t above = 0, above_unknown = 0;
-  for (const RooflineDot& dot : dots)
+  for (const RooflineDot& dot : context.dots)
     if (dot.roof && dot.flops_per_s > kCeilingSlack * *dot.roof)
       ++(dot.path_is_known ? above : above_unknown);
     else if (dot.roof && (!best || dot.flops_per_s / *dot.roof > best->flops_per_s / *best->roof))
@@ -230,8 +231,14 @@ std::vector<KeyFigure> key_figures(const ReportContext& context) {
                                        name == std::string_view("kernel") ? " (kernels)" : "")});
     }
   }
-  if (const size_t oom = rows_with(Status::oom); oom > 0)
-    figures.push_back({fmt::to_string(oom), "did not fit in memory"});
+  const auto untried = static_cast<size_t>(std::ranges::count_if(
+      context.rows, [](const Record* r) { return r->status == Status::oom && !was_tried(*r); }));
+  if (const size_t oom = rows_with(Status::oom) - untried; oom > 0)
+    figures.push_back({fmt::to_string(oom), "ran out of memory"});
+  if (untried > 0) figures.push_back({fmt::to_string(untried), "would not fit (predicted)"});
+  if (const OtherWork work = other_work(context, {}); work.disturbed > 0)
+    figures.push_back(
+        {fmt::format("{} of {}", work.disturbed, work.timed), "timed rows beside other work"});
   if (const size_t wrong = rows_with(Status::wrong) + rows_with(Status::invalid); wrong > 0)
     figures.push_back({fmt::to_string(wrong), "wrong or impossible"});
   return figures;

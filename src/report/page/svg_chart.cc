@@ -10,8 +10,15 @@
 namespace ridgeline {
 namespace {
 
-constexpr double kPlotHeight = 300, kBelow = 54;
+constexpr double kPlotHeight = 300, kTallPlotHeight = 400, kBelow = 58;
+constexpr double kRegionName = 18;  // the height of a strip with names of regions, above the plot
 constexpr size_t kMostMarks = 150;  // of one line: more are a line
+
+// Single points are what names must not hide.
+bool has_marks(const ChartSeries& series) {
+  using enum ChartSeries::Mark;
+  return series.mark == points || series.mark == rings || series.mark == crosses;
+}
 
 // Where values lie in the plot.
 struct Plot {
@@ -27,10 +34,12 @@ void draw_axes(SvgPicture& picture, const Plot& plot) {
   for (size_t i = 0; i < chart.regions.size(); ++i) {
     const ChartRegion& region = chart.regions[i];
     const double from = plot.x(region.from), to = plot.x(region.to);
-    picture.region(from, plot.top, to - from, plot.bottom - plot.top, i % 2 == 0);
+    // The first and the last are opposites; what lies between is neither.
+    if (i == 0 || i + 1 == chart.regions.size())
+      picture.region(from, plot.top - kRegionName, to - from, plot.bottom - plot.top + kRegionName,
+                     i == 0);
     if (to - from > svg_text_width(region.text) + 8)
-      picture.text((from + to) / 2, plot.bottom - 8, region.text, "middle",
-                   "class=\"region-name\"");
+      picture.text((from + to) / 2, plot.top - 5, region.text, "middle", "class=\"region-name\"");
   }
   for (const Tick& tick : chart.y.ticks) {
     picture.grid(plot.left, plot.y(tick.value), plot.right, plot.y(tick.value));
@@ -41,7 +50,7 @@ void draw_axes(SvgPicture& picture, const Plot& plot) {
     picture.text(plot.x(tick->value), plot.bottom + 18, tick->text, "middle");
   }
   picture.rule(plot.left, plot.bottom, plot.right, plot.bottom);
-  picture.text((plot.left + plot.right) / 2, plot.bottom + 40, axis_title(chart.x), "middle");
+  picture.title_of_axis(plot.left, plot.right, plot.bottom + 40, chart.x);
 }
 
 // The corners of a line; one with steps holds its level until the next point.
@@ -98,22 +107,27 @@ std::string xy_svg(const Chart& chart, const SvgFrame& frame, const std::string&
   SvgPicture picture(frame);
   double top = picture.head(chart, caption);
   picture.text(frame.is_figure ? 16 : 0, top - 2, axis_title(chart.y));
-  top += 12;
+  top += chart.regions.empty() ? 12 : 12 + kRegionName;
   double left = 30;
-  for (const Tick& tick : chart.y.ticks) left = std::max(left, svg_text_width(tick.text) + 14);
+  for (const Tick& tick : chart.y.ticks) left = std::max(left, svg_text_width(tick.text) + 20);
   const double last = chart.x.ticks.empty() ? 0 : svg_text_width(chart.x.ticks.back().text);
   const Plot plot{.chart = chart,
                   .left = left,
                   .right = frame.width - std::max(frame.is_narrow() ? 12.0 : 24.0, last / 2 + 4),
                   .top = top,
-                  .bottom = top + kPlotHeight};
+                  .bottom = top + (chart.is_tall ? kTallPlotHeight : kPlotHeight)};
   draw_axes(picture, plot);
   for (const ChartSeries& series : chart.series) draw_series(picture, plot, series);
+  for (const ChartSeries& series : chart.series)
+    if (!series.hidden && has_marks(series))
+      for (const ChartPoint& point : series.points)
+        picture.keep_clear(plot.x(point.x), plot.y(point.y));
+  const SvgBox within{plot.left + 2, plot.top, frame.width - 4, plot.bottom};
   for (const ChartSeries& series : chart.series)
     for (const ChartPoint& point : series.points)
       if (!point.label.empty()) {
         picture.begin(series);
-        picture.label(plot.x(point.x), plot.y(point.y), point.label);
+        picture.label(plot.x(point.x), plot.y(point.y), point.label, within);
         picture.end();
       }
   return picture.finish(chart, plot.bottom + kBelow);

@@ -28,6 +28,27 @@ double svg_text_width(std::string_view text) {
   return kCharacter * static_cast<double>(text.size());
 }
 
+std::vector<std::string> wrapped_text(const std::string& text, double room, size_t most) {
+  const auto fits = static_cast<size_t>(std::max(8.0, room / kCharacter));
+  std::vector<std::string> lines;
+  for (size_t at = 0; at < text.size();) {
+    if (text.size() - at <= fits) {
+      lines.push_back(text.substr(at));
+      break;
+    }
+    if (lines.size() + 1 == most) {
+      lines.push_back(text.substr(at, fits - 3) + "...");
+      break;
+    }
+    const size_t space = text.rfind(' ', at + fits);
+    const size_t end = space == std::string::npos || space <= at ? at + fits : space;
+    lines.push_back(text.substr(at, end - at));
+    at = end + (text[end] == ' ' ? 1 : 0);
+  }
+  if (lines.empty()) lines.emplace_back();
+  return lines;
+}
+
 double axis_position(const Axis& axis, double value) {
   const double at = axis.log ? std::log(value / axis.min) / std::log(axis.max / axis.min)
                              : (value - axis.min) / (axis.max - axis.min);
@@ -99,6 +120,7 @@ void SvgPicture::begin(const ChartSeries& series) {
       fmt::format("<g class=\"series {}{}\" color=\"{}\" data-name=\"{}\"", colour_class(series),
                   series.hidden ? " off" : "", colour.light, html_escape(series.name));
   if (!series.group.empty()) body_ += fmt::format(" data-group=\"{}\"", html_escape(series.group));
+  if (!series.work.empty()) body_ += fmt::format(" data-work=\"{}\"", html_escape(series.work));
   if (!series.implementation.empty())
     body_ += fmt::format(" data-implementation=\"{}\"", html_escape(series.implementation));
   // A figure has no switch that would show it.
@@ -192,24 +214,53 @@ void SvgPicture::whisker_along(double low, double high, double y) {
       low, y - 3, high);
 }
 
-void SvgPicture::label(double x, double y, const std::string& text) {
+void SvgPicture::keep_clear(double x, double y) {
+  constexpr double kReach = 5;  // of a mark
+  taken_.push_back({x - kReach, y - kReach, x + kReach, y + kReach});
+}
+
+void SvgPicture::label(double x, double y, const std::string& text, const SvgBox& within) {
   const double width = svg_text_width(text) * 11 / 12, height = 13;
-  const Box places[] = {{x + 8, y - height / 2, x + 8 + width, y + height / 2},
-                        {x - 8 - width, y - height / 2, x - 8, y + height / 2},
-                        {x - width / 2, y - 8 - height, x + width / 2, y - 8},
-                        {x - width / 2, y + 8, x + width / 2, y + 8 + height}};
-  for (const Box& place : places) {
-    if (place.x1 < 4 || place.x2 > frame_.width - 4) continue;
-    const bool is_free = std::none_of(labels_.begin(), labels_.end(), [&](const Box& other) {
-      return place.x1 < other.x2 && other.x1 < place.x2 && place.y1 < other.y2 &&
-             other.y1 < place.y2;
-    });
-    if (!is_free) continue;
-    labels_.push_back(place);
-    this->text(place.x1, place.y2 - 3, text, "start",
-               "class=\"name\" font-size=\"11\" paint-order=\"stroke\" stroke=\"#ffffff\" "
-               "stroke-width=\"3\"");
-    return;
+  // Beside the point first, then further away, where a thin line leads to it.
+  for (const double away : {8.0, 24.0, 42.0, 62.0, 84.0}) {
+    const SvgBox places[] = {{x + away, y - height / 2, x + away + width, y + height / 2},
+                             {x - away - width, y - height / 2, x - away, y + height / 2},
+                             {x - width / 2, y - away - height, x + width / 2, y - away},
+                             {x - width / 2, y + away, x + width / 2, y + away + height},
+                             {x + away / 2, y - away - height, x + away / 2 + width, y - away},
+                             {x - away / 2 - width, y - away - height, x - away / 2, y - away},
+                             {x + away / 2, y + away, x + away / 2 + width, y + away + height},
+                             {x - away / 2 - width, y + away, x - away / 2, y + away + height}};
+    for (const SvgBox& place : places) {
+      if (place.x1 < within.x1 || place.x2 > within.x2 || place.y1 < within.y1 ||
+          place.y2 > within.y2)
+        continue;
+      const bool is_free = std::none_of(taken_.begin(), taken_.end(), [&](const SvgBox& other) {
+        return place.x1 < other.x2 && other.x1 < place.x2 && place.y1 < other.y2 &&
+               other.y1 < place.y2;
+      });
+      if (!is_free) continue;
+      taken_.push_back(place);
+      if (away > 8)
+        body_ += fmt::format(
+            "<path class=\"leader\" stroke=\"#6b7280\" stroke-width=\"0.8\" d=\"M{:.1f} "
+            "{:.1f}L{:.1f} {:.1f}\"/>\n",
+            x, y, std::clamp(x, place.x1, place.x2), std::clamp(y, place.y1, place.y2));
+      this->text(place.x1, place.y2 - 3, text, "start",
+                 "class=\"name\" font-size=\"11\" paint-order=\"stroke\" stroke=\"#ffffff\" "
+                 "stroke-width=\"3\"");
+      return;
+    }
+  }
+}
+
+void SvgPicture::title_of_axis(double from, double to, double y, const Axis& axis) {
+  double middle = (from + to) / 2;
+  for (const std::string& line : wrapped_text(axis_title(axis), frame_.width - 8, 2)) {
+    const double half = svg_text_width(line) / 2;
+    middle = std::clamp(middle, half, std::max(half, frame_.width - half));
+    text(middle, y, line, "middle");
+    y += kLegendLine - 3;
   }
 }
 

@@ -21,6 +21,12 @@ struct SvgFrame {
 };
 
 double svg_text_width(std::string_view text);
+// Words on at most so many lines of so many pixels; what is left of the last one ends in "...".
+std::vector<std::string> wrapped_text(const std::string& text, double room, size_t most);
+
+struct SvgBox {
+  double x1 = 0, y1 = 0, x2 = 0, y2 = 0;
+};
 
 // 0 at the beginning of the axis, 1 at its end.
 double axis_position(const Axis& axis, double value);
@@ -57,20 +63,20 @@ class SvgPicture {
   // The interval of a point: a line with ends, across or along.
   void whisker_up(double x, double low, double high);
   void whisker_along(double low, double high, double y);
-  // Beside a point, where there is room for it.
-  void label(double x, double y, const std::string& text);
+  // Beside a point, or a thin line away from it: where neither a mark nor another label lies.
+  void keep_clear(double x, double y);
+  void label(double x, double y, const std::string& text, const SvgBox& within);
+  // Below the axis, on two lines where one is too short.
+  void title_of_axis(double from, double to, double y, const Axis& axis);
 
   // Title, caption and legend of a figure; returns where the plot may begin.
   double head(const Chart& chart, const std::string& caption);
   std::string finish(const Chart& chart, double height) const;
 
  private:
-  struct Box {
-    double x1, y1, x2, y2;
-  };
   SvgFrame frame_;
   std::string body_;
-  std::vector<Box> labels_;
+  std::vector<SvgBox> taken_;
 };
 
 }  // namespace ridgeline

@@ -10,10 +10,15 @@ namespace {
 
 constexpr double kLine = 15, kGap = 12, kThick = 22;  // of a bar among others, of one by itself
 
+constexpr double kNameLine = 14;
+constexpr size_t kMostNameLines = 3;
+
 // Names stand left of their rows, on a phone above them.
 struct RowLayout {
   const Chart& chart;
   double left = 0, right = 0, top = 0, name_height = 0, row_height = 0;
+  std::vector<std::vector<std::string>> names = {};  // of the categories, line by line
+  bool is_shared = false;  // all series lie on one line: no category has points of two
 
   double row(double category) const {
     return top + category * (name_height + row_height + kGap) + name_height + kGap / 2;
@@ -31,23 +36,33 @@ RowLayout layout_of(const Chart& chart, const SvgFrame& frame, double top) {
   double longest = 0, values = 0;
   for (const std::string& category : chart.categories)
     longest = std::max(longest, svg_text_width(category));
+  std::vector<int> series_of_row(chart.categories.size(), 0);
+  if (has_line_per_series(chart))
+    for (const ChartSeries& series : chart.series)
+      for (const ChartPoint& point : series.points)
+        ++series_of_row.at(static_cast<size_t>(point.x));
+  layout.is_shared = std::ranges::all_of(series_of_row, [](int count) { return count <= 1; });
   if (has_line_per_series(chart) || chart.kind == Chart::Kind::waterfall)
     for (const ChartSeries& series : chart.series)
       for (const ChartPoint& point : series.points)
         values = std::max(values, svg_text_width(point.value.empty() ? point.text : point.value));
-  layout.name_height = frame.is_narrow() ? 16 : 0;
-  layout.left = frame.is_narrow() ? 8 : std::min(longest + 14, frame.width * 0.42);
+  layout.left = frame.is_narrow() ? 12 : std::min(longest + 14, frame.width * 0.42);
+  size_t most_lines = 1;
+  for (const std::string& category : chart.categories) {
+    layout.names.push_back(
+        wrapped_text(category, frame.is_narrow() ? frame.width : layout.left - 8, kMostNameLines));
+    most_lines = std::max(most_lines, layout.names.back().size());
+  }
+  const double names_height = kNameLine * static_cast<double>(most_lines) + 2;
+  layout.name_height = frame.is_narrow() ? names_height : 0;
   // Room for the value at the end of the longest bar.
   const double last = chart.y.ticks.empty() ? 0 : svg_text_width(chart.y.ticks.back().text) / 2;
   layout.right = frame.width - 14 - std::max(last, std::min(values * 11 / 12, frame.width * 0.3));
-  layout.row_height =
-      has_line_per_series(chart) ? kLine * static_cast<double>(chart.series.size()) : kThick;
+  layout.row_height = !has_line_per_series(chart) ? kThick
+                      : layout.is_shared          ? kLine
+                                         : kLine * static_cast<double>(chart.series.size());
+  if (!frame.is_narrow()) layout.row_height = std::max(layout.row_height, names_height - kGap);
   return layout;
-}
-
-std::string shortened(const std::string& text, double room) {
-  const auto most = static_cast<size_t>(std::max(8.0, room / svg_text_width("m")));
-  return text.size() <= most ? text : text.substr(0, most - 3) + "...";
 }
 
 void draw_frame(SvgPicture& picture, const RowLayout& layout) {
@@ -57,13 +72,26 @@ void draw_frame(SvgPicture& picture, const RowLayout& layout) {
     picture.grid(layout.along(tick->value), layout.top, layout.along(tick->value), bottom);
     picture.text(layout.along(tick->value), bottom + 18, tick->text, "middle");
   }
+  if (chart.reference)
+    picture.rule(layout.along(*chart.reference), layout.top, layout.along(*chart.reference), bottom,
+                 /*is_dashed=*/true);
+  picture.rule(layout.left, layout.top, layout.left, bottom);
+  // Names above their rows lie on lines.
+  constexpr const char* kHalo =
+      "class=\"row-name\" paint-order=\"stroke\" stroke=\"#ffffff\" stroke-width=\"3\"";
   for (size_t i = 0; i < chart.categories.size(); ++i) {
     const double row = layout.row(static_cast<double>(i));
-    if (layout.name_height > 0)
-      picture.text(0, row - 5, shortened(chart.categories[i], picture.frame().width));
-    else
-      picture.text(layout.left - 8, row + layout.row_height / 2 + 4,
-                   shortened(chart.categories[i], layout.left - 12), "end");
+    const std::vector<std::string>& lines = layout.names[i];
+    const double height = kNameLine * static_cast<double>(lines.size() - 1);
+    double y =
+        layout.name_height > 0 ? row - 5 - height : row + layout.row_height / 2 + 4 - height / 2;
+    for (const std::string& line : lines) {
+      if (layout.name_height > 0)
+        picture.text(0, y, line, "start", kHalo);
+      else
+        picture.text(layout.left - 8, y, line, "end");
+      y += kNameLine;
+    }
   }
 }
 
@@ -80,7 +108,8 @@ void draw_lines(SvgPicture& picture, const RowLayout& layout) {
     const ChartSeries& series = chart.series[s];
     picture.begin(series);
     for (const ChartPoint& point : series.points) {
-      const double top = layout.row(point.x) + kLine * static_cast<double>(s);
+      const double top = layout.row(point.x) + (layout.is_shared ? (layout.row_height - kLine) / 2
+                                                                 : kLine * static_cast<double>(s));
       const double middle = top + kLine / 2 - 1, x = layout.along(point.y);
       double end = x + (is_dots ? 4 : 0);
       if (is_dots) {
@@ -108,6 +137,9 @@ void draw_stacks(SvgPicture& picture, const RowLayout& layout) {
       double& end = ends.at(static_cast<size_t>(point.x));
       const double from = layout.along(end), to = layout.along(end + point.y);
       picture.bar(from, layout.row(point.x), to - from - 1, kThick, &point);
+      if (point.has_interval())
+        picture.whisker_along(layout.along(point.low), layout.along(point.high),
+                              layout.row(point.x) + kThick / 2);
       end += point.y;
     }
     picture.end();
@@ -146,15 +178,8 @@ std::string rows_svg(const Chart& chart, const SvgFrame& frame, const std::strin
   else
     draw_floating(picture, layout);
   const double bottom = layout.bottom();
-  if (chart.reference)
-    picture.rule(layout.along(*chart.reference), layout.top, layout.along(*chart.reference), bottom,
-                 /*is_dashed=*/true);
-  picture.rule(layout.left, layout.top, layout.left, bottom);
-  if (frame.is_narrow())
-    picture.text(0, bottom + 40, axis_title(chart.y));
-  else
-    picture.text((layout.left + layout.right) / 2, bottom + 40, axis_title(chart.y), "middle");
-  return picture.finish(chart, bottom + 54);
+  picture.title_of_axis(layout.left, layout.right, bottom + 40, chart.y);
+  return picture.finish(chart, bottom + 58);
 }
 
 }  // namespace ridgeline

@@ -10,7 +10,9 @@
 
 #include "measure/statistics.h"
 #include "report/page/axis.h"
+#include "report/page/roofline_dots.h"
 #include "report/page/sections.h"
+#include "report/page/short_paths.h"
 #include "report/record_cells.h"
 
 namespace ridgeline {
@@ -59,14 +61,6 @@ std::vector<std::string> columns_of(const std::string& study,
   return keys;
 }
 
-ReportCell text_cell(const std::string& text) {
-  ReportCell cell{text, {}};
-  char* end = nullptr;
-  const double number = std::strtod(text.c_str(), &end);
-  if (!text.empty() && *end == '\0' && std::isfinite(number)) cell.number = number;
-  return cell;
-}
-
 ReportCell number_cell(std::optional<double> value, const char* format) {
   if (!value || !std::isfinite(*value)) return {};
   return {fmt::format(fmt::runtime(format), *value), *value};
@@ -80,8 +74,12 @@ ReportCell milliseconds_cell(std::optional<double> value) {
   return {fmt::format("{:.{}f}", *value, decimals), *value};
 }
 
-RowDetails details_of(const Record& record) {
+RowDetails details_of(const Record& record, const Series* series) {
   RowDetails details = {{"command", shown(record.command, 2000)}};
+  if (series && median_of(record, series->name))
+    details.emplace_back(
+        "95 % of samples",
+        fmt::format("below {}", quantity_text(Quantity::milliseconds, series->statistics.p95_ms)));
   if (!record.error.empty()) details.emplace_back("why", shown(record.error, 1000));
   if (record.verification.checked)
     details.emplace_back(
@@ -107,13 +105,23 @@ std::optional<double> gflops(const Record& record, const Series& series) {
   return static_cast<double>(cost->flops) / *median / 1e6;
 }
 
-ReportTable rows_table(const std::string& study, const std::vector<const Record*>& rows) {
+ReportTable rows_table(const ReportContext& context, const std::string& study,
+                       const std::vector<const Record*>& rows) {
   ReportTable table{.title = study.empty() ? "other" : shown(study, 40)};
   for (const StudyColumns& listed : study_columns())
     if (study == listed.study) table.title = listed.title;
   // What all rows share stands in the title, not in a column.
   std::vector<std::string> keys;
   std::string shared;
+  const auto has_bound = std::ranges::any_of(rows, [&](const Record* record) {
+    return std::ranges::any_of(record->series, [&](const Series& series) {
+      const RooflineDot* dot = context.dot(*record, series.name);
+      return dot != nullptr && dot->bound;
+    });
+  });
+  const bool one_device = std::ranges::all_of(
+      rows, [&](const Record* record) { return record->device == rows.front()->device; });
+  if (one_device) shared += fmt::format(", {}", shown(rows.front()->device, 20));
   for (const std::string& key : columns_of(study, rows)) {
     const std::string first = value_at(*rows.front(), key);
     if (std::all_of(rows.begin(), rows.end(),
@@ -125,30 +133,34 @@ ReportTable rows_table(const std::string& study, const std::vector<const Record*
   if (!shared.empty()) table.title += fmt::format(" ({})", shared.substr(2));
   table.columns = {"implementation"};
   for (const std::string& key : keys) table.columns.push_back(shown(key, 40));
-  table.columns.insert(table.columns.end(),
-                       {"device", "pass", "median ms", "+-% " + interval_kind(rows), "p95 ms",
-                        "GFLOP/s", "peak MiB", "error/tol", "status"});
+  if (!one_device) table.columns.emplace_back("device");
+  table.columns.insert(table.columns.end(), {"pass", "median ms", "+-% " + interval_kind(rows),
+                                             "GFLOP/s", "peak MiB", "error/tol"});
+  if (has_bound) table.columns.emplace_back("bound by");
+  table.columns.emplace_back("status");
   const auto add = [&](const Record& record, const Series* series) {
     std::vector<ReportCell> row = {{shown(record.implementation, 60), {}}};
     for (const std::string& key : keys) row.push_back(text_cell(value_at(record, key)));
-    row.push_back({shown(record.device, 20), {}});
+    if (!one_device) row.push_back({shown(record.device, 20), {}});
     row.push_back({series ? shown(series->name, 40) : "", {}});
     const auto median = series ? median_of(record, series->name) : std::nullopt;
     row.push_back(milliseconds_cell(median));
     row.push_back(number_cell(
         median ? std::optional(100 * relative_half_width(series->statistics)) : std::nullopt,
         "{:.1f}"));
-    row.push_back(
-        milliseconds_cell(median ? std::optional(series->statistics.p95_ms) : std::nullopt));
     row.push_back(number_cell(series ? gflops(record, *series) : std::nullopt, "{:.1f}"));
     row.push_back(number_cell(record.status == Status::ok && record.memory.peak
                                   ? std::optional(record.memory.peak->mebibytes())
                                   : std::nullopt,
                               "{:.2f}"));
     row.push_back(text_cell(cell(worst_error(record), "{:.2g}")));
+    if (has_bound) {
+      const RooflineDot* dot = series ? context.dot(record, series->name) : nullptr;
+      row.push_back({dot ? short_bound(*dot) : "", {}});
+    }
     row.push_back({std::string(status_csv_word(record.status)), {}});
     table.rows.push_back(std::move(row));
-    table.details.push_back(details_of(record));
+    table.details.push_back(details_of(record, series));
   };
   for (const Record* record : rows) {
     bool shown_once = false;
@@ -160,6 +172,7 @@ ReportTable rows_table(const std::string& study, const std::vector<const Record*
     }
     if (!shown_once) add(*record, nullptr);
   }
+  drop_columns(table, [](const std::string& text) { return text.empty(); });
   return table;
 }
 
@@ -266,7 +279,7 @@ ReportSection rows_section(const ReportContext& context) {
           fmt::format("{} more studies are left out.", studies.size() - kMostTables));
       break;
     }
-    section.tables.push_back(rows_table(study, by_study[study]));
+    section.tables.push_back(rows_table(context, study, by_study[study]));
   }
   section.question = "What was measured, row by row?";
   if (!studies.empty())
@@ -287,7 +300,7 @@ ReportSection machine_section(const ReportContext& context) {
     if (section.tables.size() == kMostMachines) break;
     section.tables.push_back(machine_card(rows));
   }
-  section.question = "Which machine and which build?";
+  section.question = "Which machine, and do the figures hold elsewhere?";
   if (!section.tables.empty()) {
     const BuildFacts& build = context.rows.back()->build;
     section.answer =
@@ -295,7 +308,10 @@ ReportSection machine_section(const ReportContext& context) {
                           build.version, build.build_type, build.git_commit),
               200);
   }
-  if (by_machine.size() > 1)
+  if (by_machine.size() == 1)
+    section.answer +=
+        " Another machine needs a study there, and `ridgeline report` of both results.";
+  else if (by_machine.size() > 1)
     section.sentences.push_back(fmt::format(
         "Rows come from {} machines: compare only rows of one and the same.", by_machine.size()));
   return section;
@@ -311,13 +327,17 @@ ReportSection problems_section(const ReportContext& context) {
       fmt::format("{} could not be read as {}, and nothing above counts them.",
                   counted(problems.size(), "line"), problems.size() == 1 ? "a record" : "records");
   ReportTable table{.title = "Lines", .columns = {"file", "line", "reason"}};
-  for (const ReportProblem& each : problems) {
+  std::vector<std::string> files;
+  for (const ReportProblem& each : problems) files.push_back(each.file);
+  files = short_paths(files);
+  for (size_t i = 0; i < problems.size(); ++i) {
+    const ReportProblem& each = problems[i];
     if (table.rows.size() == kMostProblems) {
       section.sentences.push_back(fmt::format("The first {} are listed.", kMostProblems));
       break;
     }
     table.rows.push_back(
-        {{shown(each.file, 200), {}},
+        {{shown(files[i], 200), {}},
          {fmt::to_string(each.problem.line_number), static_cast<double>(each.problem.line_number)},
          {shown(each.problem.reason, 300), {}}});
   }

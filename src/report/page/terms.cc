@@ -16,26 +16,27 @@ struct Explained {
 
 // In the order in which they are told.
 constexpr Explained kTerms[] = {
-    {"roof", "the most FLOP/s that memory and arithmetic allow"},
-    {"intensity", "FLOPs per byte moved to or from memory"},
+    {"roof", "the most FLOP/s that the machine allows"},
+    {"intensity", "FLOPs per byte moved"},
     {"ridge point", "the intensity at which the roof turns from memory to arithmetic"},
-    {"undecided", "the samples cannot tell which one is faster"},
+    {"undecided", "samples cannot tell which is faster"},
+    {"disturbed", "other work ran on the machine"},
     {"S", "sequence length"},
     {"naive", "of products: a dot product for every element", "gemm"},
     {"naive", "of training: an all-reduce of each gradient, after backward", "ddp"},
-    {"naive", "attention with S x S tensors in memory"},
-    {"vanilla", "a model with one kernel per operation"},
-    {"fused", "neighbouring operations joined into generated kernels"},
-    {"flash", "attention as one kernel that never stores its S x S scores"},
+    {"naive", "attention with S x S tensors"},
+    {"vanilla", "one kernel per operation"},
+    {"fused", "neighbouring operations in one kernel"},
+    {"flash", "attention in one kernel, without S x S tensors"},
     {"compiled", "fused and flash together"},
-    {"launch graph", "launches recorded once and started together (a CUDA graph)"},
+    {"launch graph", "launches recorded once and started together"},
     {"busy time", "what the device needs for its kernels when none waits for the host"},
-    {"weights", "of attention: the softmax of the scores, S x S numbers"},
+    {"weights", "the softmax of the scores, S x S"},
     {"peak", "the most memory in use at once"},
     {"prefill", "taking a prompt in, all tokens at once"},
-    {"decode", "adding one token behind a cache of keys and values"},
+    {"decode", "adding one token behind a cache"},
     {"accumulation error", "what rounding every partial sum costs"},
-    {"bus bandwidth", "bytes a link must carry per second, as nccl-tests counts"},
+    {"bus bandwidth", "bytes per second of a link, as nccl-tests counts"},
 };
 
 bool is_letter(char c) {
@@ -55,6 +56,7 @@ bool has_word(std::string_view text, std::string_view word) {
 
 std::vector<Term> new_terms(const ReportSection& section, std::set<std::string>& explained) {
   std::string text = section.question + "\n" + section.answer + "\n" + section.certainty.why;
+  if (!section.answer.empty()) text += fmt::format("\n{}", level_name(section.certainty.level));
   if (!section.views.empty()) {
     const ReportView& view = section.views.front();
     for (size_t i = 0; i < std::min(view.pictures, view.charts.size()); ++i) {

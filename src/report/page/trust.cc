@@ -1,14 +1,111 @@
-// How far the figures of a report can be trusted: what was checked, what failed, what is noisy.
+// How far the figures of a report can be trusted: what was checked, what failed, what ran beside,
+// what is noisy.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
+#include "report/page/axis.h"
+#include "report/page/quiet.h"
 #include "report/page/sections.h"
 #include "report/record_cells.h"
 
 namespace ridgeline {
+namespace {
+
+// Studies in the order of their rows.
+std::vector<std::string> timed_studies(const ReportContext& context) {
+  constexpr size_t kMostStudies = 24;
+  std::vector<std::string> studies;
+  std::set<std::string> known;
+  for (const Record* record : context.rows)
+    if (studies.size() < kMostStudies && known.insert(record->study).second)
+      studies.push_back(record->study);
+  std::erase_if(studies, [&](const std::string& study) {
+    return study.empty() || other_work(context, study).timed == 0;
+  });
+  return studies;
+}
+
+// The share of rows that other work disturbed, by study.
+Chart quiet_chart(const ReportContext& context) {
+  Chart chart{.kind = Chart::Kind::bars,
+              .id = "quiet-rows",
+              .title = "Rows timed beside other work",
+              .description =
+                  "The share of each study's timed rows beside which other work ran on the "
+                  "processors."};
+  ChartSeries series{.name = "beside other work", .colour = 5};
+  bool is_known = false;
+  for (const std::string& study : timed_studies(context)) {
+    const OtherWork work = other_work(context, study);
+    is_known = is_known || work.unknown < work.timed;
+    const double share =
+        100 * static_cast<double>(work.disturbed) / static_cast<double>(work.timed);
+    const std::string text = work.unknown == work.timed
+                                 ? "not recorded"
+                                 : fmt::format("{} of {}", work.disturbed, work.timed);
+    series.points.push_back({.x = static_cast<double>(chart.categories.size()),
+                             .y = share,
+                             .text = fmt::format("{}: {}", shown(study, 40), text),
+                             .value = text});
+    chart.categories.push_back(shown(study, 40));
+  }
+  if (!is_known) return chart;  // a picture of nothing but unknowns would say nothing
+  chart.series = {std::move(series)};
+  chart.y = {.label = "share of timed rows", .min = 0, .max = 100, .better = Better::lower};
+  for (const int percent : {0, 25, 50, 75, 100})
+    chart.y.ticks.push_back({static_cast<double>(percent), fmt::format("{} %", percent)});
+  return chart;
+}
+
+ReportTable quiet_table(const ReportContext& context) {
+  ReportTable table{.title = "What disturbed which study",
+                    .columns = {"study", "timed rows", "beside other work", "most processors taken",
+                                "load before", "speed changed", "not recorded"}};
+  const auto number = [](size_t count) {
+    return ReportCell{fmt::to_string(count), static_cast<double>(count)};
+  };
+  for (const std::string& study : timed_studies(context)) {
+    const OtherWork work = other_work(context, study);
+    table.rows.push_back(
+        {{shown(study, 40), {}},
+         number(work.timed),
+         number(work.disturbed),
+         work.disturbed > 0
+             ? ReportCell{fmt::format("{:.2g} of {}", work.most_processors, work.processors),
+                          work.most_processors}
+             : ReportCell{},
+         {fmt::format("{:.1f}", work.most_load), work.most_load},
+         number(work.speed_changed),
+         number(work.unknown)});
+  }
+  return table;
+}
+
+std::vector<std::string> sentences_about_quiet(const ReportContext& context) {
+  std::vector<std::string> out;
+  const OtherWork work = other_work(context, {});
+  if (const std::string words = other_work_words(work); !words.empty())
+    out.push_back(fmt::format("Disturbed: {}.", words));
+  else if (work.timed > work.unknown)
+    out.push_back(
+        fmt::format("Quiet: no other work ran beside {}.",
+                    work.unknown == 0
+                        ? fmt::format("any of {}", counted(work.timed, "timed row"))
+                        : fmt::format("{} of {}; the others do not say", work.timed - work.unknown,
+                                      counted(work.timed, "timed row"))));
+  if (work.speed_changed > 0)
+    out.push_back(
+        fmt::format("Speed: in {} of {} the processors themselves were more than {:.2g}x faster or "
+                    "slower after the samples than before.",
+                    work.speed_changed, counted(work.timed, "timed row"), kSpeedApart));
+  return out;
+}
+
+}  // namespace
 
 std::vector<std::string> trust_sentences(const ReportContext& context) {
   std::vector<std::string> out;
@@ -33,6 +130,12 @@ std::vector<std::string> trust_sentences(const ReportContext& context) {
       if (*state && !(*state)->throttle_reasons.empty() && (*state)->throttle_reasons != "none")
         ++throttled;
   }
+  std::vector<std::string> quiet = sentences_about_quiet(context);
+  // What speaks against the figures comes first.
+  if (!quiet.empty() && quiet.front().starts_with("Disturbed")) {
+    out.push_back(std::move(quiet.front()));
+    quiet.erase(quiet.begin());
+  }
   if (checked > 0)
     out.push_back(fmt::format("Checked: {} of {}; the largest error is {:.0f} % of its tolerance.",
                               checked, counted(checkable, "measured row"), 100 * worst));
@@ -45,6 +148,7 @@ std::vector<std::string> trust_sentences(const ReportContext& context) {
                                 counted(count, "row"), count == 1 ? "is" : "are",
                                 status_csv_word(status), shown(first[status]->implementation, 40),
                                 shown(first[status]->error, 200)));
+  for (std::string& sentence : quiet) out.push_back(std::move(sentence));
   if (const std::string note = noise_note(context.rows); !note.empty()) out.push_back(note + ".");
   if (throttled > 0)
     out.push_back(fmt::format("The GPU was throttled in {}: sustained speed, not the card's best.",
@@ -58,20 +162,32 @@ std::vector<std::string> trust_sentences(const ReportContext& context) {
 
 ReportSection trust_section(const ReportContext& context) {
   ReportSection section{.id = "trust", .title = "Trust"};
-  std::vector<std::string> sentences = trust_sentences(context);
+  const std::vector<std::string> sentences = trust_sentences(context);
   if (sentences.empty()) return section;
   section.question = "How far can these figures be trusted?";
-  section.answer = sentences.front();
+  // Results and the quiet of the machine answer; what else there is to know follows.
+  for (size_t i = 0; i < sentences.size(); ++i) {
+    const std::string& sentence = sentences[i];
+    if (i == 0 || sentence.starts_with("Checked") || sentence.starts_with("Quiet"))
+      section.answer += (section.answer.empty() ? "" : " ") + sentence;
+    else
+      section.sentences.push_back(sentence);
+  }
   const bool was_checked = std::ranges::any_of(context.rows, [](const Record* record) {
     return record->status == Status::ok && record->verification.checked;
   });
-  section.certainty = {.level = Certainty::Level::measured,
-                       .why = sentences.size() > 1
-                                  ? fmt::format("{} to know before quoting one.",
-                                                counted(sentences.size() - 1, "further thing"))
-                              : was_checked ? "Nothing speaks against them."
-                                            : "Know that before quoting one."};
-  section.sentences.assign(sentences.begin() + 1, sentences.end());
+  const bool is_disturbed = other_work(context, {}).disturbed > 0;
+  section.certainty = {
+      .level = is_disturbed ? Certainty::Level::disturbed : Certainty::Level::measured,
+      .why = !section.sentences.empty()
+                 ? fmt::format("{} to know.", counted(section.sentences.size(), "further thing"))
+             : is_disturbed ? "Answers that rest on such times are marked as disturbed."
+             : was_checked  ? "Nothing speaks against them."
+                            : "Know that before quoting one."};
+  if (Chart chart = quiet_chart(context); !chart.series.empty()) {
+    section.views.push_back({.charts = {std::move(chart)}});
+    section.tables.push_back(quiet_table(context));
+  }
   return section;
 }
 

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "report/page/axis.h"
+#include "report/page/roofline_dots.h"
 #include "report/page/sections.h"
 
 namespace ridgeline {
@@ -35,13 +36,18 @@ Contest contest_of(const std::vector<std::pair<std::string, const Record*>>& ran
         return *median_of(*a.second, phase) < *median_of(*b.second, phase);
       });
   Contest contest{.seq_len = seq_len, .unbeaten = {fastest}, .ran = ran.size()};
+  bool all_apart = true;
   for (const auto& [name, record] : ran) {
     if (record == front) continue;
+    const double ratio = *median_of(*record, phase) / *median_of(*front, phase);
+    if (contest.lead == 0 || ratio < contest.lead) contest.lead = ratio;
     const Judgement& judgement = verdicts.between(*record, *front, phase);
     if (judgement.verdict == Verdict::faster) continue;
     contest.unbeaten.push_back(name);
+    all_apart = all_apart && judgement.is_apart;
     if (judgement.verdict == Verdict::unclear) contest.reasons.add(judgement.reason);
   }
+  contest.is_apart = !contest.won() && all_apart;
   return contest;
 }
 
@@ -153,9 +159,46 @@ std::string quickest_words(const std::vector<Contest>& contests) {
   for (const Contest& contest : contests) ++counts[contest.unbeaten.front()];
   const auto most =
       std::ranges::max_element(counts, {}, [](const auto& each) { return each.second; });
-  return fmt::format(
+  std::string text = fmt::format(
       "by the medians {} is the fastest in {} of {} cases, and no difference is decided",
       most->first, most->second, contests.size());
+  double least = 0;
+  size_t apart = 0;
+  for (const Contest& contest : contests)
+    if (contest.is_apart && contest.unbeaten.front() == most->first) {
+      least = apart++ == 0 ? contest.lead : std::min(least, contest.lead);
+    }
+  if (apart > 0)
+    text += fmt::format(", though in {} of them it leads by {} or more", apart, times_text(least));
+  return text;
+}
+
+// Where there is no rule: who is ahead at the longest of the lengths that most run, and by how
+// much.
+std::string longest_words(const ReportContext& context, const LengthStudy& study) {
+  std::string text;
+  LengthStudy first;
+  first.groups = {study.groups.front()};
+  const LengthGroup& group = first.groups.front();
+  for (const char* phase : {"forward", "backward"}) {
+    const Contest* longest = nullptr;
+    const std::vector<Contest> contests = contests_of(first, phase, *context.verdicts);
+    for (const Contest& contest : contests)
+      if (contest.ran > 1 && (!longest || std::pair(contest.ran, contest.seq_len) >
+                                              std::pair(longest->ran, longest->seq_len)))
+        longest = &contest;
+    if (!longest) continue;
+    const std::string& name = longest->unbeaten.front();
+    const auto ms = median_of(*group.find(name, longest->seq_len), phase);
+    text += text.empty() ? fmt::format(" At {}: ", place_of(group, longest->seq_len)) : "; ";
+    text += fmt::format("{} {} in {}, {} the next ({})", name, phase,
+                        quantity_text(Quantity::milliseconds, ms.value_or(0)),
+                        times_text(longest->lead),
+                        longest->won()             ? "decided"
+                        : longest->reasons.empty() ? "as fast"
+                                                   : "undecided");
+  }
+  return text.empty() ? text : text + ".";
 }
 
 }  // namespace
@@ -174,18 +217,36 @@ Speedup speedup_of(const ReportContext& context, const LengthStudy& study, const
   return speedup;
 }
 
-Certainty certainty_of(size_t compared, size_t undecided, const Reasons& reasons) {
-  Certainty certainty{.level = undecided == 0             ? Certainty::Level::decided
-                               : 2 * undecided < compared ? Certainty::Level::partly
-                                                          : Certainty::Level::undecided};
-  certainty.why =
-      undecided == 0  ? fmt::format("{} decided by the verdict engine.",
-                                   compared == 1 ? "The one comparison is"
-                                                  : fmt::format("All {} comparisons are", compared))
-       : compared == 1 ? fmt::format("The one comparison is undecided: {}.", reasons.text())
-                      : fmt::format("{} of {} comparisons are undecided: {}.", undecided, compared,
-                                    reasons.text());
-  return certainty;
+void Judged::add(const Judgement& judgement) {
+  ++compared;
+  if (judgement.verdict != Verdict::unclear) return;
+  ++undecided;
+  apart += judgement.is_apart ? 1 : 0;
+  reasons.add(judgement.reason);
+}
+
+Certainty certainty_of(const Judged& judged) {
+  const auto [compared, undecided, apart, reasons] = judged;
+  if (undecided == 0)
+    return {Certainty::Level::decided,
+            fmt::format("{} decided by the verdict engine.",
+                        compared == 1 ? "The one comparison is"
+                                      : fmt::format("All {} comparisons are", compared))};
+  const std::string in_doubt =
+      apart == 0 ? ""
+                 : fmt::format(", {} only because the machine may have made so large a difference",
+                               apart == undecided && apart == 1 ? "but"
+                               : apart == undecided             ? "all of them"
+                                                                : fmt::format("{} of them", apart));
+  return {2 * undecided < compared ? Certainty::Level::partly
+          : 2 * apart > undecided  ? Certainty::Level::disturbed
+                                   : Certainty::Level::undecided,
+          fmt::format("{} undecided{}: {}.",
+                      compared == 1 ? "The one comparison is"
+                      : compared == undecided
+                          ? fmt::format("All {} comparisons are", compared)
+                          : fmt::format("{} of {} comparisons are", undecided, compared),
+                      in_doubt, reasons.text())};
 }
 
 FastestAnswer fastest_answer(const ReportContext& context, const LengthStudy& study) {
@@ -196,17 +257,19 @@ FastestAnswer fastest_answer(const ReportContext& context, const LengthStudy& st
     for (Contest& contest : contests_of(study, phase, *context.verdicts))
       contests.push_back(std::move(contest));
   if (contests.empty()) return {};
-  size_t compared = 0, undecided = 0;
-  Reasons reasons;
+  Judged judged;
   for (const Contest& contest : contests) {
-    compared += contest.ran > 1 ? 1 : 0;
-    undecided += contest.reasons.empty() ? 0 : 1;
-    reasons.add(contest.reasons);
+    judged.compared += contest.ran > 1 ? 1 : 0;
+    judged.undecided += contest.reasons.empty() ? 0 : 1;
+    judged.apart += contest.is_apart ? 1 : 0;
+    judged.reasons.add(contest.reasons);
   }
   std::string text = advice_of(contests);
+  const bool has_rule = text.starts_with("use ");
   if (text.empty()) text = quickest_words(contests);
   text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
   text += ".";
+  if (!has_rule) text += longest_words(context, study);
   std::vector<std::string> gains;
   for (const std::string& name : study.implementations) {
     if (name == base) continue;
@@ -222,29 +285,35 @@ FastestAnswer fastest_answer(const ReportContext& context, const LengthStudy& st
   if (gains.size() > kMostGains) gains.resize(kMostGains);
   if (!gains.empty())
     text += fmt::format(" Against {}, on average, {}.", base, fmt::join(gains, "; "));
-  if (compared == 0)
+  if (judged.compared == 0)
     return {text, {.level = Certainty::Level::measured, .why = "At no size do two of them run."}};
-  return {text, certainty_of(compared, undecided, reasons)};
+  return {text, certainty_of(judged)};
 }
 
 ReportTable fastest_table(const ReportContext& context, const LengthStudy& study) {
   ReportTable table{.title = "Who is fastest at which size",
-                    .columns = {"size", "pass", "fastest", "median", "how sure", "not slower"}};
+                    .columns = {"size", "pass", "fastest", "median", "bound by", "lead", "how sure",
+                                "not slower"}};
   for (const LengthGroup& group : study.groups)
     for (const char* phase : {"forward", "backward"}) {
       LengthStudy alone;
       alone.groups = {group};
       for (const Contest& contest : contests_of(alone, phase, *context.verdicts)) {
         const std::string& name = contest.unbeaten.front();
-        const auto ms = median_of(*group.find(name, contest.seq_len), phase);
+        const Record& fastest = *group.find(name, contest.seq_len);
+        const auto ms = median_of(fastest, phase);
+        const RooflineDot* dot = context.dot(fastest, phase);
         const std::vector<std::string> others(contest.unbeaten.begin() + 1, contest.unbeaten.end());
         table.rows.push_back(
             {{place_of(group, contest.seq_len), static_cast<double>(contest.seq_len)},
              {phase, {}},
              {name, {}},
              {quantity_text(Quantity::milliseconds, ms.value_or(0)), ms},
+             {dot ? bound_words(*dot) : "", {}},
+             contest.lead > 0 ? ReportCell{times_text(contest.lead), contest.lead} : ReportCell{},
              {contest.won() ? contest.ran > 1 ? "FASTER than every other" : "the only one that runs"
               : contest.reasons.empty() ? "as fast as others"
+              : contest.is_apart        ? "undecided, yet far apart: " + contest.reasons.text()
                                         : "undecided: " + contest.reasons.text(),
               {}},
              {fmt::format("{}", fmt::join(others, ", ")), {}}});

@@ -15,8 +15,10 @@ struct Contest {
   // The one with the smallest median, and those that it is not FASTER than. One: it wins, because
   // it is FASTER than every other, or the others cannot run at all.
   std::vector<std::string> unbeaten = {};
-  size_t ran = 0;        // how many were measured
-  Reasons reasons = {};  // of the comparisons that are undecided; empty beside rivals: as fast
+  size_t ran = 0;         // how many were measured
+  Reasons reasons = {};   // of the comparisons that are undecided; empty beside rivals: as fast
+  double lead = 0;        // so many times as fast as the next one by the medians; 0: there is none
+  bool is_apart = false;  // undecided, though all that were measured lie far enough behind
 
   bool won() const { return unbeaten.size() == 1; }
 };
@@ -42,8 +44,17 @@ FastestAnswer fastest_answer(const ReportContext& context, const LengthStudy& st
 // One line per size and pass: who is fastest, who is not slower than that, and why it is undecided.
 ReportTable fastest_table(const ReportContext& context, const LengthStudy& study);
 
-// "decided" where the engine judged all comparisons, "undecided" where it judged less than half.
-Certainty certainty_of(size_t compared, size_t undecided, const Reasons& reasons);
+// What the engine says of several comparisons.
+struct Judged {
+  size_t compared = 0, undecided = 0;
+  size_t apart = 0;  // of those undecided: large differences of a machine in doubt
+  Reasons reasons = {};
+
+  void add(const Judgement& judgement);
+};
+// "decided" where the engine judged all comparisons, "undecided" where it judged less than half,
+// "disturbed" where most of those are only in doubt because of the machine.
+Certainty certainty_of(const Judged& judged);
 
 // Ratios of all sizes of a study that both have run.
 Speedup speedup_of(const ReportContext& context, const LengthStudy& study, const std::string& base,

@@ -27,8 +27,7 @@ Chart memory_chart(const ReportContext& context, const LengthGroup& group) {
               .title = "Peak memory",
               .description =
                   "Peak memory of tensors against the sequence length, both axes "
-                  "logarithmic; crosses are sizes that did not fit, at what they would "
-                  "have needed."};
+                  "logarithmic; crosses are sizes that do not fit, at what their graphs need."};
   std::vector<double> xs, ys;
   const auto add = [&](const std::string& name, ChartSeries::Mark mark, const char* suffix,
                        auto value) {
@@ -49,7 +48,7 @@ Chart memory_chart(const ReportContext& context, const LengthGroup& group) {
   };
   for (const std::string& name : group.implementations) {
     add(name, ChartSeries::Mark::line_and_points, "", peak_of);
-    add(name, ChartSeries::Mark::crosses, ": does not fit", needed_by);
+    add(name, ChartSeries::Mark::crosses, ": would not fit (predicted)", needed_by);
   }
   chart.x = log_axis("sequence length", Quantity::length, xs);
   chart.y = log_axis("peak memory of tensors", Quantity::bytes, ys, Better::lower);
@@ -97,7 +96,9 @@ Chart tensors_chart(const LengthGroup& group) {
     if (record->memory.predicted_peak && *record->memory.predicted_peak > sum)
       tensors.push_back({"scratch of kernels", *record->memory.predicted_peak - sum});
     const auto category = static_cast<double>(chart.categories.size());
-    chart.categories.push_back(name + (record->status == Status::oom ? " (does not fit)" : ""));
+    chart.categories.push_back(name + (record->status != Status::oom ? ""
+                                       : was_tried(*record)          ? " (did not fit)"
+                                                                     : " (would not fit)"));
     double total = 0;
     for (const MemoryItem& tensor : tensors) {
       auto series = std::find_if(chart.series.begin(), chart.series.end(),
@@ -152,10 +153,14 @@ Chart frontier_chart(const LengthGroup& group, const std::vector<Frontier>& all)
               .id = "oom-frontier",
               .title = "How far memory goes",
               .description =
-                  "The longest sequence that fitted and the shortest that did not, by "
+                  "The longest sequence that ran and the shortest that does not fit, by "
                   "implementation; the axis is logarithmic."};
-  ChartSeries fits{.name = "fits up to", .colour = -1},
-      fails{.name = "does not fit at", .mark = ChartSeries::Mark::crosses, .colour = -1};
+  const bool is_predicted = std::ranges::all_of(
+      all, [](const Frontier& frontier) { return !frontier.fails || !was_tried(*frontier.fails); });
+  ChartSeries fits{.name = "ran up to", .colour = -1},
+      fails{.name = is_predicted ? "would not fit at (predicted)" : "does not fit at",
+            .mark = ChartSeries::Mark::crosses,
+            .colour = -1};
   std::vector<double> values;
   for (const Frontier& frontier : all) {
     if (frontier.group != &group) continue;
@@ -177,8 +182,8 @@ Chart frontier_chart(const LengthGroup& group, const std::vector<Frontier>& all)
 
 ReportTable frontier_table(const std::vector<Frontier>& all) {
   ReportTable table{.title = "Where memory ends",
-                    .columns = {"setting", "implementation", "fits up to S", "peak there",
-                                "does not fit at S", "would need"}};
+                    .columns = {"setting", "implementation", "ran up to S", "peak there",
+                                "does not fit at S", "would need", "known by"}};
   for (const Frontier& frontier : all) {
     const auto bytes = [](const Record* record, auto value) {
       const auto count = record ? value(*record) : std::nullopt;
@@ -192,7 +197,11 @@ ReportTable frontier_table(const std::vector<Frontier>& all) {
                           length(frontier.fits, frontier.fits_length),
                           bytes(frontier.fits, peak_of),
                           length(frontier.fails, frontier.fails_length),
-                          bytes(frontier.fails, needed_by)});
+                          bytes(frontier.fails, needed_by),
+                          {!frontier.fails              ? ""
+                           : was_tried(*frontier.fails) ? "trying"
+                                                        : "prediction",
+                           {}}});
     const Record* behind = frontier.fails ? frontier.fails : frontier.fits;
     RowDetails details = {{"command", shown(behind->command, 2000)}};
     if (!behind->error.empty()) details.emplace_back("why", shown(behind->error, 1000));
@@ -224,8 +233,15 @@ std::string memory_answer(const LengthStudy& study, const std::vector<Frontier>&
   std::string text;
   const Record* told = first ? first->fails : nullptr;
   if (first) {
-    text = fmt::format("{} does not fit at {}", first->implementation, place_of(group, length));
-    if (const auto bytes = needed_by(*told))
+    const std::string place = place_of(group, length);
+    if (was_tried(*told))
+      text = fmt::format("{} does not fit at {}", first->implementation, place);
+    else  // its error says what was predicted, and the budget
+      text = fmt::format(
+          "{} would not fit at {} (not tried): {}", first->implementation, place,
+          shown(std::string_view(told->error).substr(0, told->error.size() - kNotTried.size()),
+                160));
+    if (const auto bytes = needed_by(*told); bytes && was_tried(*told))
       text += fmt::format(": it would need {}", quantity_text(Quantity::bytes, *bytes));
   }
   const Record* leanest = nullptr;
@@ -245,7 +261,7 @@ std::string memory_answer(const LengthStudy& study, const std::vector<Frontier>&
   const auto& predicted = told->memory.predicted_peak;
   if (quadratic && predicted && predicted->count > 0)
     text += fmt::format(
-        ", {:.0f} % of it in tensors of S x S elements",
+        ", {:.0f} % of it in S x S tensors",
         100 * static_cast<double>(quadratic->count) / static_cast<double>(predicted->count));
   if (const std::string tensors = largest_words(tensors_at_peak(*told)); !tensors.empty())
     text += fmt::format(", the largest: {}", tensors);
@@ -273,10 +289,14 @@ ReportSection attention_memory_section(const ReportContext& context) {
   }
   if (section.views.empty()) return section;
   section.answer = memory_answer(study, all);
-  section.certainty = {.level = Certainty::Level::measured,
-                       .why = "Peaks by the ledger; tensors, and what does not fit, by the graph."};
   const bool ended = std::any_of(
       all.begin(), all.end(), [](const Frontier& frontier) { return frontier.fails != nullptr; });
+  const bool is_counted = std::ranges::any_of(
+      all, [](const Frontier& frontier) { return frontier.fails && !was_tried(*frontier.fails); });
+  section.certainty = {
+      .level = is_counted ? Certainty::Level::counted : Certainty::Level::measured,
+      .why = is_counted ? "What would not fit is counted in the graph; peaks are the ledger's."
+                        : "Peaks by the ledger; tensors, and what does not fit, by the graph."};
   if (ended) section.tables.push_back(frontier_table(all));
   return section;
 }

@@ -5,6 +5,7 @@
 
 #include "report/page/axis.h"
 #include "report/page/points.h"
+#include "report/page/quiet.h"
 #include "report/record_cells.h"
 #include "studies/comm/tables.h"
 
@@ -96,9 +97,8 @@ std::string collective_words(const std::string& setting, const std::vector<const
 }  // namespace
 
 ReportSection comm_section(const ReportContext& context) {
-  ReportSection section{.id = "comm",
-                        .title = "Collectives",
-                        .question = "How long do collectives take between ranks?"};
+  ReportSection section{
+      .id = "comm", .title = "Collectives", .question = "How long do collectives take?"};
   std::map<std::string, std::vector<const Record*>> views;
   for (const Record* record : context.rows)
     if (record->study == "comm")
@@ -117,10 +117,10 @@ ReportSection comm_section(const ReportContext& context) {
       const bool is_checked = std::ranges::all_of(rows, [](const Record* record) {
         return !median_of(*record, kCommPhase) || record->verification.checked;
       });
-      section.certainty.why = is_checked
-                                  ? "The median of the slowest rank; results were compared with "
-                                    "exact sums."
-                                  : "The median of the slowest rank; not all results were checked.";
+      section.certainty = certainty_of_times(
+          context, "comm",
+          is_checked ? "The median of the slowest rank; results match exact sums."
+                     : "The median of the slowest rank; not all results were checked.");
     }
     section.views.push_back(std::move(view));
   }

@@ -106,22 +106,26 @@ std::string least_words(const std::vector<Record>& rows) {
     if (!slowest || *ms > *least(*slowest)) slowest = &record;
   }
   if (!quickest) return {};
-  const auto told = [&](const Record& record) {
-    return fmt::format(
-        "at least {} on {}, bounded by {}", quantity_text(Quantity::milliseconds, *least(record)),
-        shown(ceilings_name(record), 60), shown(text_of(*record.metrics, "bound"), 20));
+  const auto bound = [](const Record& record) {
+    return shown(text_of(*record.metrics, "bound"), 20);
   };
-  std::string text = fmt::format("{} takes {}", shown(work, 100), told(*quickest));
-  if (slowest != quickest) text += fmt::format(", and {}", told(*slowest));
-  return text + ".";
+  const auto told = [&](const Record& record) {
+    return fmt::format("{} on {}", quantity_text(Quantity::milliseconds, *least(record)),
+                       shown(ceilings_name(record), 60));
+  };
+  std::string text = fmt::format("{} takes at least {}", shown(work, 100), told(*quickest));
+  if (slowest == quickest) return fmt::format("{}, bounded by {}.", text, bound(*quickest));
+  if (bound(*slowest) == bound(*quickest))
+    return fmt::format("{}, and {}, both bounded by {}.", text, told(*slowest), bound(*slowest));
+  return fmt::format("{}, bounded by {}, and {}, bounded by {}.", text, bound(*quickest),
+                     told(*slowest), bound(*slowest));
 }
 
 }  // namespace
 
 ReportSection cost_section(const ReportContext& context) {
-  ReportSection section{.id = "cost",
-                        .title = "Other machines",
-                        .question = "What would the same work cost on other machines?"};
+  ReportSection section{
+      .id = "cost", .title = "Other machines", .question = "What would it cost on other machines?"};
   std::vector<Record> rows;
   std::vector<std::string> dtypes;
   std::map<std::string, PaperRoofs> views;
@@ -139,7 +143,7 @@ ReportSection cost_section(const ReportContext& context) {
       section.views.push_back({.name = dtype, .charts = {paper_chart(dtype, views[dtype])}});
   section.answer = least_words(rows);
   section.certainty = {.level = Certainty::Level::counted,
-                       .why = "Counted FLOPs and bytes below data sheets; nothing was run there."};
+                       .why = "By data sheets; nothing was run there."};
   for (const std::string& note : cost_notes(rows)) section.sentences.push_back(shown(note, 1000));
   for (const Table& table : {cost_counts(rows), cost_times(rows)})
     section.tables.push_back(as_report_table(table));

@@ -4,6 +4,8 @@
 #include <map>
 
 #include "report/page/axis.h"
+#include "report/page/points.h"
+#include "report/page/quiet.h"
 #include "report/page/winners.h"
 #include "studies/ddp/rank.h"
 #include "studies/ddp/tables.h"
@@ -29,12 +31,20 @@ Chart step_chart(const std::vector<const Record*>& rows) {
     if (!step || !exposed || !(*step > 0) || chart.categories.size() == kMostBars) continue;
     const auto at = static_cast<double>(chart.categories.size());
     const double waited = std::min(*exposed, *step);
+    const auto whole = timed_point(at, *record, kDdpStep);
     for (const auto& [series, ms] : {std::pair{0, *step - waited}, {1, waited}})
       if (ms > 0)
         chart.series[static_cast<size_t>(series)].points.push_back(
             {at, ms, quantity_text(Quantity::milliseconds, ms)});
+    // The interval is that of the whole step, at the end of its bar.
+    ChartPoint& last = chart.series[waited > 0 ? 1 : 0].points.back();
+    if (whole && whole->has_interval()) {
+      last.low = whole->low;
+      last.high = whole->high;
+      last.text += fmt::format("; the step {}", whole->text);
+    }
     chart.categories.push_back(shown(strategy_text(*record), 40));
-    totals.push_back(*step);
+    totals.push_back(last.has_interval() ? last.high : *step);
   }
   if (totals.empty())
     chart.series.clear();
@@ -45,8 +55,8 @@ Chart step_chart(const std::vector<const Record*>& rows) {
 
 // Whose median is the smallest, how long it waits, and what the engine says of every other
 // strategy beside it.
-void answer_training(const ReportContext& context, const std::string& place,
-                     const std::vector<const Record*>& rows, ReportSection& section) {
+void answer_training(const ReportContext& context, const std::vector<const Record*>& rows,
+                     ReportSection& section) {
   const Record* best = nullptr;
   for (const Record* record : rows)
     if (const auto ms = median_of(*record, kDdpStep);
@@ -54,46 +64,66 @@ void answer_training(const ReportContext& context, const std::string& place,
       best = record;
   if (!best) return;
   const auto exposed = median_of(*best, kDdpExposed);
-  size_t compared = 0, undecided = 0;
-  Reasons reasons;
-  for (const Record* record : rows) {
-    if (record == best || !median_of(*record, kDdpStep)) continue;
-    ++compared;
-    const Judgement& judgement = context.verdicts->between(*record, *best, kDdpStep);
-    if (judgement.verdict != Verdict::unclear) continue;
-    ++undecided;
-    reasons.add(judgement.reason);
+  Judged judged;
+  for (const Record* record : rows)
+    if (record != best && median_of(*record, kDdpStep))
+      judged.add(context.verdicts->between(*record, *best, kDdpStep));
+  const std::string ms = quantity_text(Quantity::milliseconds, *median_of(*best, kDdpStep));
+  section.answer =
+      fmt::format("{}{}.",
+                  judged.compared > 0
+                      ? fmt::format("By the medians {} has the shortest step, {}",
+                                    shown(strategy_text(*best), 40), ms)
+                      : fmt::format("The step of {} takes {}", shown(strategy_text(*best), 40), ms),
+                  exposed ? fmt::format("; the rank that waits longest waits {}",
+                                        quantity_text(Quantity::milliseconds, *exposed))
+                          : "");
+  section.certainty =
+      judged.compared > 0
+          ? certainty_of(judged)
+          : certainty_of_times(context, "ddp", "The median of the slowest rank, of one strategy.");
+}
+
+// What tells a view from others of the same place: ", by mpirun, machine 1f2e".
+std::string apart_words(const Record& record, const std::vector<const Record*>& alike) {
+  struct Fact {
+    const char* word;
+    std::string (*of)(const Record&);
+  };
+  constexpr Fact kFacts[] = {
+      {"by ", [](const Record& each) { return text_at(each.settings, "launcher"); }},
+      {"machine ", [](const Record& each) { return shown(each.machine.fingerprint, 16); }},
+      {"seed ", [](const Record& each) { return text_at(each.settings, "seed"); }},
+      {"parameters ", [](const Record& each) { return text_at(each.workload, "num_params"); }}};
+  std::string text;
+  for (const Fact& fact : kFacts) {
+    const std::string own = fact.of(record);
+    if (std::ranges::any_of(alike, [&](const Record* other) { return fact.of(*other) != own; }))
+      text += fmt::format(", {}{}", fact.word, own.empty() ? "unknown" : own);
   }
-  section.answer = fmt::format(
-      "{}: {}the step of {} takes {}{}.", place,
-      compared > 0 ? "by the medians the shortest, " : "", shown(strategy_text(*best), 40),
-      quantity_text(Quantity::milliseconds, *median_of(*best, kDdpStep)),
-      exposed ? fmt::format(", and the rank that waits longest for communication waits {}",
-                            quantity_text(Quantity::milliseconds, *exposed))
-              : "");
-  if (compared > 0)
-    section.certainty = certainty_of(compared, undecided, reasons);
-  else
-    section.certainty.why = "The median of the slowest rank, of one strategy.";
+  return text;
 }
 
 }  // namespace
 
 ReportSection ddp_section(const ReportContext& context) {
-  ReportSection section{
-      .id = "ddp",
-      .title = "Training on several ranks",
-      .question = "Which strategy trains fastest on several ranks, and how long does it wait?"};
+  ReportSection section{.id = "ddp",
+                        .title = "Training on several ranks",
+                        .question = "Which strategy trains fastest on several ranks?"};
   std::map<std::pair<std::string, std::string>, std::vector<const Record*>> views;
   for (const Record* record : context.rows)
     if (record->study == "ddp")
       views[{shown(ddp_place(*record), 160), ddp_key(*record)}].push_back(record);
+  std::map<std::string, std::vector<const Record*>> alike;  // one row of each view, by its place
+  for (const auto& [key, rows] : views) alike[key.first].push_back(rows.front());
   for (const auto& [key, rows] : views) {
-    const std::string& place = key.first;
+    const std::string place = shown(named_model(key.first, rows.front()->workload) +
+                                        apart_words(*rows.front(), alike[key.first]),
+                                    200);
     if (section.views.size() == kMostViews) break;
     Chart chart = step_chart(rows);
     if (chart.series.empty()) continue;
-    if (section.views.empty()) answer_training(context, place, rows, section);
+    if (section.views.empty()) answer_training(context, rows, section);
     section.views.push_back({.name = place, .charts = {std::move(chart)}});
   }
   if (!section.empty())

@@ -2,11 +2,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 
 #include "measure/record_values.h"
 #include "report/page/axis.h"
 #include "report/page/points.h"
+#include "report/page/quiet.h"
 #include "report/record_cells.h"
 #include "studies/decode/tables.h"
 
@@ -120,6 +122,21 @@ Chart layer_chart(const std::vector<LayerDot>& dots) {
   return chart;
 }
 
+// Why its ridge is not that of the roofline of everything: decoding loads, and does not store.
+std::string ridge_words(const ReportContext& context, const std::vector<LayerDot>& dots) {
+  const auto known =
+      std::ranges::find_if(dots, [](const LayerDot& dot) { return dot.ridge.has_value(); });
+  if (known == dots.end()) return {};
+  const Roofline* measured = roofline_of(*known->record, context.rooflines);
+  const auto of_both =
+      measured ? measured->ridge(text_at(known->record->workload, "dtype")) : std::nullopt;
+  constexpr double kApart = 1.02;
+  if (!of_both || std::max(*of_both / *known->ridge, *known->ridge / *of_both) < kApart) return {};
+  return fmt::format(
+      " The ridge of {:.3g} is of loads alone; of copies, as under Roofline, {:.3g}.",
+      *known->ridge, *of_both);
+}
+
 }  // namespace
 
 ReportSection layer_section(const ReportContext& context) {
@@ -141,10 +158,15 @@ ReportSection layer_section(const ReportContext& context) {
         .push_back(*dot);
   }
   if (rows.empty()) return section;
-  section.question = "What bounds a decoder layer in prefill, and what in decode?";
-  if (const std::string answer = layer_bounds(rows); !answer.empty())
+  section.question = "What bounds a decoder layer?";
+  if (std::string answer = layer_bounds(rows); !answer.empty()) {
+    answer[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(answer[0])));
     section.answer = shown(answer + ".", 1000);
-  section.certainty.why = "FLOPs and bytes are counted, times are medians of this machine.";
+  }
+  section.certainty = certainty_of_times(
+      context, "decode",
+      "FLOPs and bytes are counted, times are medians." +
+          (views.empty() ? std::string() : ridge_words(context, views.begin()->second)));
   for (const auto& [name, dots] : views) {
     if (section.views.size() == kMostViews) break;
     section.views.push_back({.name = name, .charts = {layer_chart(dots)}});

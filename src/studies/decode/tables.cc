@@ -274,9 +274,8 @@ std::string layer_bounds(std::span<const Record> records) {
         const Record* prefill = group.find({"layer", "prefill", "on", prompt, batch});
         const Record* decode = group.find({"layer", "decode", "on", prompt, batch});
         if (prefill && decode)
-          return fmt::format("prefill {}; decode {} ({}, prompt {:.0f}, batch {:.0f})",
-                             against_ridge(*prefill), against_ridge(*decode), group.name, prompt,
-                             batch);
+          return fmt::format("prefill {}; decode {} (prompt {:.0f}, batch {:.0f})",
+                             against_ridge(*prefill), against_ridge(*decode), prompt, batch);
       }
   return {};
 }

@@ -18,20 +18,37 @@ std::optional<double> metric_at(const Record& record, const char* name) {
   return value ? std::optional(static_cast<double>(*value)) : std::nullopt;
 }
 
+// "256 MiB"; empty: the row does not say.
+std::string budget_text(const Record& record) {
+  const auto budget = positive_at(record.settings, "memory_budget_bytes");
+  return budget ? to_string(Bytes{*budget}) : std::string();
+}
+
 // What rows of one chart share.
 std::string frontier_view(const Record& record) {
-  const auto budget = positive_at(record.settings, "memory_budget_bytes");
+  const std::string budget = budget_text(record);
   return fmt::format("d {}, heads {}, {}{} on {}{}", text_at(record.workload, "d_model"),
                      text_at(record.workload, "heads"), text_at(record.workload, "dtype"),
                      text_at(record.workload, "causal") == "True" ? ", causal" : "",
                      shown(record.device, 20),
-                     budget ? " within " + to_string(Bytes{*budget}) : "");
+                     budget.empty() ? "" : " within a budget of " + budget);
 }
 
-// "d 64, heads 1, fp32 on cpu, batch 8: naive up to S 4096, flash up to S 65536", of one view and
-// the batch that its first row has.
+// " within a budget of 256 MiB, of the 31.0 GiB of the machine".
+std::string budget_words(const Record& record) {
+  const std::string budget = budget_text(record);
+  const Bytes memory = record.machine.memory_total;
+  if (budget.empty()) return {};
+  return fmt::format(" within a budget of {}{}", budget,
+                     record.device == "cpu" && memory.count > 0
+                         ? fmt::format(", of the {} of the machine", to_string(memory))
+                         : "");
+}
+
+// "naive up to S 4096, flash up to S 65536 within a budget of 256 MiB (d 64, heads 1, fp32 on cpu,
+// batch 8)", of one view and the batch that its first row has.
 std::string longest_words(const ReportContext& context, const std::string& view) {
-  std::string batch, text;
+  std::string batch, text, budget;
   size_t told = 0;
   for (const Record* record : context.rows) {
     const auto fits = metric_at(*record, "seq_len");
@@ -39,13 +56,17 @@ std::string longest_words(const ReportContext& context, const std::string& view)
         frontier_view(*record) != view)
       continue;
     const std::string of = text_at(record->workload, "batch_size");
-    if (batch.empty()) batch = of;
+    if (batch.empty()) {
+      batch = of;
+      budget = budget_words(*record);
+    }
     if (of != batch) continue;
     text += fmt::format("{}{} up to S {:.0f}", text.empty() ? "" : ", ",
                         shown(record->implementation, 40), *fits);
     ++told;
   }
-  return fmt::format("{}, batch {}: {}.", view, batch, text);
+  const std::string where = view.substr(0, view.find(" within a budget"));
+  return fmt::format("{}{} ({}, batch {}).", text, budget, where, batch);
 }
 
 }  // namespace
@@ -53,7 +74,7 @@ std::string longest_words(const ReportContext& context, const std::string& view)
 ReportSection frontier_section(const ReportContext& context) {
   ReportSection section{.id = "frontier",
                         .title = "How long a sequence fits",
-                        .question = "How long a sequence fits into the memory?"};
+                        .question = "How long a sequence fits?"};
   std::map<std::string, Chart> charts;
   std::map<std::string, std::vector<double>> lengths;
   for (const Record* record : context.rows) {
@@ -64,7 +85,9 @@ ReportSection frontier_section(const ReportContext& context) {
     if (chart.series.empty())
       chart = {.kind = Chart::Kind::dots,
                .id = "frontier",
-               .title = "The longest sequence that fits",
+               .title = fmt::format(
+                   "The longest sequence that fits{}",
+                   budget_text(*record).empty() ? "" : " a budget of " + budget_text(*record)),
                .description =
                    "The longest sequence that ran and the shortest that did not fit, as "
                    "probed, by implementation and batch; the axis is logarithmic.",
@@ -90,8 +113,9 @@ ReportSection frontier_section(const ReportContext& context) {
   }
   if (!section.views.empty()) {
     section.answer = longest_words(context, section.views.front().name);
+    if (section.views.size() == 1) section.views.front().name.clear();  // the answer has it
     section.certainty = {.level = Certainty::Level::measured,
-                         .why = "Probed: the longest that ran, and the shortest that did not fit."};
+                         .why = "Probed: each length ran, or did not fit."};
   }
   if (!section.empty())
     for (const std::string& note : frontier_notes(context.input.records))

@@ -6,6 +6,7 @@
 
 #include "report/page/axis.h"
 #include "report/page/points.h"
+#include "report/page/quiet.h"
 #include "report/page/winners.h"
 #include "studies/gemm/tables.h"
 
@@ -99,11 +100,13 @@ void answer_products(const ReportContext& context, const std::string& setting,
   }
   if (!best || !(most > 0)) return;
   const double ms = *median_of(*best, "forward");
-  section.answer = fmt::format("By the medians {} is the fastest of our own at n {:.0f} ({}): {}",
-                               shown(best->implementation, 40), gemm_edge(*best).value_or(0),
-                               setting, quantity_text(Quantity::flops_per_s, most / ms * 1e3));
+  section.answer = fmt::format("By the medians {} is the fastest of our own, {} at n {:.0f} ({})",
+                               shown(best->implementation, 40),
+                               quantity_text(Quantity::flops_per_s, most / ms * 1e3),
+                               gemm_edge(*best).value_or(0), setting);
   if (!library) {
     section.answer += ".";
+    section.certainty = certainty_of_times(context, "gemm", "Medians; there is no library beside.");
     return;
   }
   const Judgement& judgement = context.verdicts->between(*library, *best, "forward");
@@ -114,9 +117,9 @@ void answer_products(const ReportContext& context, const std::string& setting,
                         ? fmt::format(", {}, which is undecided.", beside)
                     : judgement.verdict == Verdict::same ? std::string(", as fast as the library.")
                                                          : fmt::format(", {}.", beside);
-  Reasons reasons;
-  if (judgement.verdict == Verdict::unclear) reasons.add(judgement.reason);
-  section.certainty = certainty_of(1, judgement.verdict == Verdict::unclear ? 1 : 0, reasons);
+  Judged judged;
+  judged.add(judgement);
+  section.certainty = certainty_of(judged);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "measure/record_values.h"
 #include "report/page/axis.h"
 #include "report/page/points.h"
+#include "report/page/quiet.h"
 #include "studies/generate/tables.h"
 
 namespace ridgeline {
@@ -65,7 +66,7 @@ const std::vector<BatchPoint>& longest_of(const BatchView& view, std::string& na
   return most->second;
 }
 
-std::string answer(const std::string& name, const BatchView& view) {
+std::string answer(const BatchView& view) {
   std::string implementation;
   const std::vector<BatchPoint>& points = longest_of(view, implementation);
   const BatchPoint &first = points.front(), &last = points.back();
@@ -74,18 +75,17 @@ std::string answer(const std::string& name, const BatchView& view) {
                          : std::string();
   };
   if (points.size() == 1)
-    return fmt::format("{}: {} decodes {:.4g} tokens per second at batch {:.0f}{}.", name,
-                       implementation, first.tokens_per_s, first.batch, share(first));
+    return fmt::format("{} decodes {:.4g} tokens per second at batch {:.0f}{}.", implementation,
+                       first.tokens_per_s, first.batch, share(first));
   return fmt::format(
-      "{}: {} decodes {:.4g} tokens per second at batch {:.0f}{} and {:.4g} at batch {:.0f}{}, "
-      "{:.3g} times as many of {:.3g} times the texts.",
-      name, implementation, first.tokens_per_s, first.batch, share(first), last.tokens_per_s,
-      last.batch, share(last), last.tokens_per_s / first.tokens_per_s, last.batch / first.batch);
+      "{} decodes {:.4g} tokens per second at batch {:.0f}{} and {:.4g} at {:.0f}{}.",
+      implementation, first.tokens_per_s, first.batch, share(first), last.tokens_per_s, last.batch,
+      share(last));
 }
 
 Chart batch_chart(const ReportContext& context, const BatchView& view) {
   Chart chart{.id = "generate-batch",
-              .title = "Decoding over the batch: measured, and the roofline",
+              .title = "Tokens per second over the batch",
               .description =
                   "Tokens per second of all texts together against the number of texts, one line "
                   "per implementation, and what measured ceilings allow where they are known; "
@@ -135,16 +135,19 @@ ReportSection generate_section(const ReportContext& context) {
       found.push_back(record);
     }
   if (rows.empty()) return section;
-  section.question = "How many tokens per second does a Gemma-3 model decode?";
-  section.certainty.why = "Medians of the tokens of one run.";
+  section.question = "How many tokens per second are decoded?";
   for (const auto& [name, view] : batch_views(found)) {
     if (section.views.size() == kMostViews) break;
     if (section.views.empty()) {
-      section.answer = answer(name, view);
+      section.answer = answer(view);
       std::string implementation;
-      if (std::ranges::any_of(longest_of(view, implementation),
-                              [](const BatchPoint& point) { return point.roof.has_value(); }))
-        section.certainty.why = "Medians of the tokens of one run, below ceilings measured here.";
+      const bool has_roof =
+          std::ranges::any_of(longest_of(view, implementation),
+                              [](const BatchPoint& point) { return point.roof.has_value(); });
+      section.certainty = certainty_of_times(
+          context, "generate",
+          has_roof ? "Medians of the tokens of one run, below ceilings measured here."
+                   : "Medians of the tokens of one run.");
     }
     section.views.push_back({.name = name, .charts = {batch_chart(context, view)}});
   }

@@ -117,19 +117,30 @@ Chart timeline_chart(const ReportContext& context, const Record& record,
   return chart;
 }
 
-// Of the row with the highest peak: when it comes, and what takes most of it.
-std::string peak_words(const std::vector<Record>& rows) {
+std::string view_name(const Record& record) {
+  return shown(
+      named_model(fmt::format("{}, {}, {}", timeline_workload_name(record), record.implementation,
+                              record.machine.gpu ? record.machine.gpu->model : "CPU"),
+                  record.workload),
+      120);
+}
+
+// The row with the highest peak; null: none has a timeline.
+const Record* highest_of(const std::vector<Record>& rows) {
   const Record* most = nullptr;
-  std::optional<RecordedTimeline> told;
-  for (const Record& record : rows) {
-    auto timeline = recorded_timeline(record);
-    if (timeline && (!told || timeline->peak > told->peak)) {
-      most = &record;
-      told = std::move(timeline);
-    }
-  }
-  if (!told) return {};
-  std::string text = fmt::format("{}: the peak of {} comes in {}", timeline_name(*most),
+  Bytes peak;
+  for (const Record& record : rows)
+    if (const auto timeline = recorded_timeline(record);
+        timeline && (!most || timeline->peak > peak))
+      most = &record, peak = timeline->peak;
+  return most;
+}
+
+// When the peak of a row comes, and what takes most of it.
+std::string peak_words(const Record& record) {
+  const auto told = recorded_timeline(record);
+  std::string text = fmt::format("{}, context {}: the peak of {} comes in {}",
+                                 record.implementation, text_at(record.workload, "context_length"),
                                  level_text(told->peak), told->at_peak.phase);
   if (!told->held.empty()) {
     const RecordedTimeline::Tensors& largest = told->held.front();
@@ -145,10 +156,9 @@ std::string peak_words(const std::vector<Record>& rows) {
 
 ReportSection timeline_section(const ReportContext& context) {
   constexpr size_t kMostTables = 8, kTop = 12, kMostAnswers = 12;
-  ReportSection section{
-      .id = "memory-timeline",
-      .title = "Memory over a step",
-      .question = "Which tensors hold the memory of a step, and when is its peak?"};
+  ReportSection section{.id = "memory-timeline",
+                        .title = "Memory over a step",
+                        .question = "Which tensors hold the memory of a step?"};
   std::vector<Record> rows;
   std::map<std::string, size_t> places;
   for (const Record* record : context.rows) {
@@ -157,12 +167,10 @@ ReportSection timeline_section(const ReportContext& context) {
     if (!timeline) continue;
     rows.push_back(*record);
     if (timeline->points.size() < 2) continue;
-    const std::string name =
-        fmt::format("{}, {}, {}", timeline_workload_name(*record), record->implementation,
-                    record->machine.gpu ? record->machine.gpu->model : "CPU");
+    const std::string name = view_name(*record);
     const auto [place, is_new] = places.emplace(name, section.views.size());
     if (is_new && section.views.size() == kMostViews) continue;
-    if (is_new) section.views.push_back({.name = shown(name, 120)});
+    if (is_new) section.views.push_back({.name = name});
     if (place->second < section.views.size())
       section.views[place->second].charts.push_back(timeline_chart(context, *record, *timeline));
   }
@@ -170,12 +178,16 @@ ReportSection timeline_section(const ReportContext& context) {
   // The largest scenario is the picture.
   for (ReportView& view : section.views) std::ranges::reverse(view.charts);
   section.sentences.push_back("Forward is that of training: it keeps what backward needs.");
-  section.answer = peak_words(rows);
+  if (const Record* highest = highest_of(rows)) {
+    section.answer = peak_words(*highest);
+    // What the answer tells of is what the picture shows.
+    const auto view = std::ranges::find(section.views, view_name(*highest), &ReportView::name);
+    if (view != section.views.end()) std::rotate(section.views.begin(), view, view + 1);
+  }
   section.certainty = {
       .level = rows.front().memory.peak ? Certainty::Level::measured : Certainty::Level::counted,
-      .why = rows.front().memory.peak
-                 ? "By the ledger, byte by byte."
-                 : "Predicted from graph and plan; nothing was run."};
+      .why = rows.front().memory.peak ? "By the ledger, byte by byte."
+                                      : "Predicted from graph and plan; nothing was run."};
   for (const Record& record : rows) {
     std::string text = timeline_name(record) + ":";
     for (const std::string& answer : timeline_answers(record)) text += " " + answer;

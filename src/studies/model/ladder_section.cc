@@ -30,9 +30,10 @@ constexpr LadderFigure kLadderFigures[] = {
      [](const Record& record, const std::string& scenario) -> Figure {
        return median_of(record, scenario);
      }},
-    {"ladder-launches", "Launches", "launches in a step", Quantity::count,
+    {"ladder-launches", "Launches", "launches by the host", Quantity::count,
      [](const Record& record, const std::string& scenario) -> Figure {
-       return metric_of(record, scenario, "launches");
+       const Figure graphs = metric_of(record, scenario, "graph_launches");
+       return graphs ? graphs : metric_of(record, scenario, "launches");
      }},
     {"ladder-memory", "Memory", "peak memory", Quantity::bytes,
      [](const Record& record, const std::string& scenario) -> Figure {
@@ -40,19 +41,13 @@ constexpr LadderFigure kLadderFigures[] = {
      }},
 };
 
-// From the lowest rung on, those that were measured.
-std::vector<const Record*> rungs_of(const std::vector<const Record*>& rows,
-                                    const std::string& scenario) {
-  std::vector<const Record*> rungs;
-  for (const ModeInfo& mode : modes()) {
-    const auto found = std::ranges::find(rows, mode.name, &Record::implementation);
-    if (found != rows.end() && median_of(**found, scenario)) rungs.push_back(*found);
-  }
-  return rungs;
+// It was recorded and started at once, as a GPU does.
+bool has_launch_graph(const Record& record, const std::string& scenario) {
+  return metric_of(record, scenario, "graph_launches").has_value();
 }
 
 // "flash attention": what stands between two rungs.
-std::string step_words(const Record& before, const Record& after) {
+std::string step_words(const Record& before, const Record& after, const std::string& scenario) {
   const ModeInfo &low = info(parse_mode(before.implementation)),
                  &high = info(parse_mode(after.implementation));
   std::string text;
@@ -61,7 +56,7 @@ std::string step_words(const Record& before, const Record& after) {
   };
   add(low.fuse, high.fuse, "fusion");
   add(low.flash, high.flash, "flash attention");
-  add(low.launch_graph, high.launch_graph, "launch graph");
+  add(low.launch_graph, has_launch_graph(after, scenario), "launch graph");
   return text;
 }
 
@@ -70,19 +65,50 @@ std::string figure_text(Quantity quantity, double value) {
                                      : quantity_text(quantity, value);
 }
 
-Chart waterfall(const LadderFigure& figure, const std::vector<const Record*>& rungs,
-                const std::string& scenario, const std::string& words) {
-  Chart chart{.kind = Chart::Kind::waterfall,
-              .id = figure.id,
-              .title = fmt::format("{}: {}", figure.title, words),
-              .description = fmt::format("{} of {} at the lowest and the highest rung, and between "
-                                         "them what each step took away or added.",
-                                         figure.title, words)};
+// What a step took away or added, from one rung to the next.
+ChartPoint step_point(const LadderFigure& figure, double at, const Record& before,
+                      const Record& after, const std::string& scenario) {
+  const double from = *figure.of(before, scenario), to = *figure.of(after, scenario);
+  const std::string step = step_words(before, after, scenario);
+  const std::string change = to == from
+                                 ? std::string("0")
+                                 : fmt::format("{}{}", to < from ? "-" : "+",
+                                               figure_text(figure.quantity, std::abs(to - from)));
+  ChartPoint point{
+      .x = at,
+      .y = to,
+      .text = fmt::format("{} {}: from {} to {}", step, change, figure_text(figure.quantity, from),
+                          figure_text(figure.quantity, to)),
+      .from = from,
+      .value = change};
+  if (figure.quantity != Quantity::milliseconds) return point;
+  const auto low = timed_point(at, before, scenario), high = timed_point(at, after, scenario);
+  if (!low || !high || !low->has_interval() || !high->has_interval()) return point;
+  // What the intervals of both medians allow.
+  point.low = std::max(0.0, from + high->low - low->high);
+  point.high = from + high->high - low->low;
+  return point;
+}
+
+Chart waterfall(const ReportContext& context, const LadderFigure& figure,
+                const std::vector<const Record*>& rungs, const std::string& scenario,
+                const std::string& words) {
+  Chart chart{
+      .kind = Chart::Kind::waterfall,
+      .id = figure.id,
+      .title = fmt::format("{}: {}", figure.title, words),
+      .description = fmt::format("{} of {} at the lowest and the highest rung, and between them "
+                                 "what each step took away or added{}.",
+                                 figure.title, words,
+                                 figure.quantity == Quantity::milliseconds
+                                     ? ", with the interval that those of both medians allow"
+                                     : "")};
   ChartSeries totals{.name = "rung", .colour = -1}, less{.name = "saved", .colour = 2},
-      more{.name = "added", .colour = 5};
+      more{.name = "added", .colour = 5}, unclear{.name = "undecided", .colour = -3};
   std::vector<double> values;
-  const auto total = [&](const Record& record, double value) {
+  const auto total = [&](const Record& record) {
     const auto at = static_cast<double>(chart.categories.size());
+    const double value = *figure.of(record, scenario);
     chart.categories.push_back(record.implementation);
     ChartPoint point{.x = at, .y = value, .value = figure_text(figure.quantity, value)};
     point.text = fmt::format("{} {}", record.implementation, point.value);
@@ -95,32 +121,25 @@ Chart waterfall(const LadderFigure& figure, const std::vector<const Record*>& ru
     values.push_back(point.has_interval() ? point.high : value);
     totals.points.push_back(std::move(point));
   };
+  for (const Record* rung : rungs)
+    if (const Figure value = figure.of(*rung, scenario); !value || !(*value >= 0)) return {};
   for (size_t i = 0; i < rungs.size(); ++i) {
-    const Figure now = figure.of(*rungs[i], scenario);
-    if (!now || !(*now >= 0)) return {};
-    if (i == 0) {
-      total(*rungs[i], *now);
-      continue;
+    if (i > 0) {
+      const auto at = static_cast<double>(chart.categories.size());
+      ChartPoint point = step_point(figure, at, *rungs[i - 1], *rungs[i], scenario);
+      const bool is_decided =
+          figure.quantity != Quantity::milliseconds ||
+          context.verdicts->between(*rungs[i - 1], *rungs[i], scenario).verdict != Verdict::unclear;
+      chart.categories.push_back(step_words(*rungs[i - 1], *rungs[i], scenario));
+      values.push_back(point.has_interval() ? point.high : point.y);
+      (!is_decided             ? unclear
+       : point.y <= point.from ? less
+                               : more)
+          .points.push_back(std::move(point));
     }
-    const double before = *figure.of(*rungs[i - 1], scenario);
-    const auto at = static_cast<double>(chart.categories.size());
-    const std::string step = step_words(*rungs[i - 1], *rungs[i]);
-    chart.categories.push_back(step);
-    const std::string change =
-        *now == before ? std::string("0")
-                       : fmt::format("{}{}", *now < before ? "-" : "+",
-                                     figure_text(figure.quantity, std::abs(*now - before)));
-    (*now <= before ? less : more)
-        .points.push_back({.x = at,
-                           .y = *now,
-                           .text = fmt::format("{} {}: from {} to {}", step, change,
-                                               figure_text(figure.quantity, before),
-                                               figure_text(figure.quantity, *now)),
-                           .from = before,
-                           .value = change});
-    if (i + 1 == rungs.size()) total(*rungs[i], *now);
+    if (i == 0 || i + 1 == rungs.size()) total(*rungs[i]);
   }
-  for (ChartSeries* series : {&totals, &less, &more})
+  for (ChartSeries* series : {&totals, &less, &more, &unclear})
     if (!series->points.empty()) chart.series.push_back(std::move(*series));
   chart.y = linear_axis(figure.label, figure.quantity, values, Better::lower);
   return chart;
@@ -128,41 +147,57 @@ Chart waterfall(const LadderFigure& figure, const std::vector<const Record*>& ru
 
 }  // namespace
 
-std::vector<Chart> ladder_charts(const std::vector<const Record*>& rows,
+std::vector<const Record*> rungs_of(const std::vector<const Record*>& rows,
+                                    const std::string& scenario) {
+  std::vector<const Record*> rungs;
+  for (const ModeInfo& mode : modes()) {
+    const auto found = std::ranges::find(rows, mode.name, &Record::implementation);
+    if (found == rows.end() || !median_of(**found, scenario)) continue;
+    if (rungs.empty() || !step_words(*rungs.back(), **found, scenario).empty())
+      rungs.push_back(*found);
+  }
+  return rungs;
+}
+
+std::vector<Chart> ladder_charts(const ReportContext& context,
+                                 const std::vector<const Record*>& rungs,
                                  const std::string& scenario, const std::string& words) {
-  const std::vector<const Record*> rungs = rungs_of(rows, scenario);
   if (rungs.size() < 2) return {};
   std::vector<Chart> charts;
   for (const LadderFigure& figure : kLadderFigures)
-    if (Chart chart = waterfall(figure, rungs, scenario, words); !chart.series.empty())
+    if (Chart chart = waterfall(context, figure, rungs, scenario, words); !chart.series.empty())
       charts.push_back(std::move(chart));
   return charts;
 }
 
-std::pair<const Record*, const Record*> ends_of_ladder(const std::vector<const Record*>& rows,
-                                                       const std::string& scenario) {
-  const std::vector<const Record*> rungs = rungs_of(rows, scenario);
+std::string ladder_words(const ReportContext& context, const std::vector<const Record*>& rungs,
+                         const std::string& scenario, const std::string& words) {
   if (rungs.size() < 2) return {};
-  return {rungs.front(), rungs.back()};
-}
-
-std::string ladder_words(const std::vector<const Record*>& rows, const std::string& scenario,
-                         const std::string& words) {
-  const auto [low, high] = ends_of_ladder(rows, scenario);
-  if (!low) return {};
-  const double before = *median_of(*low, scenario), after = *median_of(*high, scenario);
+  const Record &low = *rungs.front(), &high = *rungs.back();
+  const double before = *median_of(low, scenario), after = *median_of(high, scenario);
   std::string text =
-      fmt::format("{} takes {} for a {} where {} takes {}, {}", high->implementation,
-                  quantity_text(Quantity::milliseconds, after), words, low->implementation,
+      fmt::format("{} takes {} for a {} where {} takes {}, {}", high.implementation,
+                  quantity_text(Quantity::milliseconds, after), words, low.implementation,
                   quantity_text(Quantity::milliseconds, before), times_as_fast(before / after));
-  const Figure many = metric_of(*low, scenario, "launches"),
-               few = metric_of(*high, scenario, "launches");
+  const Figure many = kLadderFigures[1].of(low, scenario),
+               few = kLadderFigures[1].of(high, scenario);
   if (many && few) text += fmt::format(", with {:.0f} launches instead of {:.0f}", *few, *many);
-  const Figure much = metric_of(*low, scenario, "peak_bytes"),
-               little = metric_of(*high, scenario, "peak_bytes");
+  const Figure much = metric_of(low, scenario, "peak_bytes"),
+               little = metric_of(high, scenario, "peak_bytes");
   if (much && little && *much > 0)
     text += fmt::format(" and {:.0f} % of the memory", 100 * *little / *much);
-  return text;
+  if (rungs.size() == 2) return text;
+  std::string steps;
+  for (size_t i = 1; i < rungs.size(); ++i) {
+    const Record &from = *rungs[i - 1], &to = *rungs[i];
+    const Verdict verdict = context.verdicts->between(from, to, scenario).verdict;
+    steps += fmt::format("{}{} {}{}", steps.empty() ? "" : ", ", step_words(from, to, scenario),
+                         verdict == Verdict::same
+                             ? "as fast"
+                             : times_as_fast(*median_of(from, scenario) / *median_of(to, scenario)),
+                         verdict == Verdict::unclear ? " (undecided)" : "");
+  }
+  return fmt::format("{}. Step by step: {}", text, steps);
 }
 
 }  // namespace ridgeline

@@ -2,24 +2,26 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "report/page/rows.h"
 
 namespace ridgeline {
 
-// Rows of one model in one scenario, whatever their order. Empty: fewer than two rungs were
-// measured.
-std::vector<Chart> ladder_charts(const std::vector<const Record*>& rows,
+// Rows of one model in one scenario, from the lowest rung on: those that were measured, and that
+// differ from the one below. Where a device has no launch graphs, compiled is flash once more.
+std::vector<const Record*> rungs_of(const std::vector<const Record*>& rows,
+                                    const std::string& scenario);
+
+// Of two rungs or more; steps that the verdict engine does not decide are a series of their own.
+std::vector<Chart> ladder_charts(const ReportContext& context,
+                                 const std::vector<const Record*>& rungs,
                                  const std::string& scenario, const std::string& words);
 
-// "compiled takes 9.1 ms for a full training step where vanilla takes 21.3 ms (2.34x as fast), with
-// 210 launches instead of 1893 and 0.71 of the memory"; empty as above.
-std::string ladder_words(const std::vector<const Record*>& rows, const std::string& scenario,
-                         const std::string& words);
-
-// The lowest and the highest rung that were measured in the scenario.
-std::pair<const Record*, const Record*> ends_of_ladder(const std::vector<const Record*>& rows,
-                                                       const std::string& scenario);
+// "compiled takes 9.1 ms for a full training step where vanilla takes 21.3 ms, 2.34x as fast, with
+// 210 launches instead of 1893 and 71 % of the memory. Step by step: fusion 1.50x as fast, ...".
+std::string ladder_words(const ReportContext& context, const std::vector<const Record*>& rungs,
+                         const std::string& scenario, const std::string& words);
 
 }  // namespace ridgeline

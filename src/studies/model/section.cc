@@ -194,14 +194,27 @@ Chart memory_by_kind_chart(const ModelGroup& group) {
              fmt::format("{} of {}", quantity_text(Quantity::bytes, bytes), name)});
         total += bytes;
       }
-      const bool does_not_fit = row->second->status == Status::oom;
-      chart.categories.push_back(
-          fmt::format("{}, {}{}", model.name, name, does_not_fit ? " (does not fit)" : ""));
+      const Record& record = *row->second;
+      chart.categories.push_back(fmt::format("{}, {}{}", model.name, name,
+                                             record.status != Status::oom ? ""
+                                             : was_tried(record)          ? " (does not fit)"
+                                                                          : " (would not fit)"));
       totals.push_back(total);
     }
   if (!totals.empty())
     chart.y = linear_axis("memory in the worst moment", Quantity::bytes, totals, Better::lower);
   return chart;
+}
+
+// Where compiled runs what flash runs, its time says how far two measurements of it lie apart.
+std::string without_graph_words(const ModelCase& model, const std::vector<const Record*>& rungs,
+                                const NamedScenario& scenario) {
+  const auto compiled = model.rows.find("compiled");
+  if (compiled == model.rows.end() || compiled->second->device != "cpu") return {};
+  const auto again = median_of(*compiled->second, scenario.series);
+  if (compiled->second == rungs.back() || !again) return " A CPU has no launch graph.";
+  return fmt::format(" A CPU has no launch graph: compiled is {} again, here {}.",
+                     rungs.back()->implementation, quantity_text(Quantity::milliseconds, *again));
 }
 
 // The ladder of the first model whose largest scenario has two rungs, and what it comes to.
@@ -212,19 +225,21 @@ void climb(const ReportContext& context, const ModelGroup& group, ReportView& vi
       const NamedScenario& scenario = kNamedScenarios[i];
       std::vector<const Record*> rows;
       for (const auto& [name, record] : model.rows) rows.push_back(record);
-      std::vector<Chart> charts = ladder_charts(rows, scenario.series, scenario.words);
+      const std::vector<const Record*> rungs = rungs_of(rows, scenario.series);
+      std::vector<Chart> charts = ladder_charts(context, rungs, scenario.series, scenario.words);
       if (charts.empty()) continue;
       view.pictures = charts.size();
       for (Chart& chart : charts) view.charts.push_back(std::move(chart));
       if (!section.answer.empty()) return;
-      const auto [low, high] = ends_of_ladder(rows, scenario.series);
-      const Judgement& judgement = context.verdicts->between(*low, *high, scenario.series);
-      Reasons reasons;
-      if (judgement.verdict == Verdict::unclear) reasons.add(judgement.reason);
+      const Judgement& judgement =
+          context.verdicts->between(*rungs.front(), *rungs.back(), scenario.series);
+      Judged judged;
+      judged.add(judgement);
       const bool is_unclear = judgement.verdict == Verdict::unclear;
-      section.answer = fmt::format("{}: {}{}.", model.name, is_unclear ? "by the medians " : "",
-                                   ladder_words(rows, scenario.series, scenario.words));
-      section.certainty = certainty_of(1, judgement.verdict == Verdict::unclear ? 1 : 0, reasons);
+      section.answer = fmt::format("{}: {}{}.{}", model.name, is_unclear ? "by the medians " : "",
+                                   ladder_words(context, rungs, scenario.series, scenario.words),
+                                   without_graph_words(model, rungs, scenario));
+      section.certainty = certainty_of(judged);
       return;
     }
 }
@@ -232,10 +247,9 @@ void climb(const ReportContext& context, const ModelGroup& group, ReportView& vi
 }  // namespace
 
 ReportSection model_section(const ReportContext& context) {
-  ReportSection section{
-      .id = "model",
-      .title = "Whole transformers",
-      .question = "What do fusion, flash attention and a launch graph bring to a transformer?"};
+  ReportSection section{.id = "model",
+                        .title = "Whole transformers",
+                        .question = "What do fusion, flash attention and a launch graph bring?"};
   for (const ModelGroup& group : model_groups(context)) {
     if (section.views.size() == kMostViews) break;
     ReportView view{.name = group.name};

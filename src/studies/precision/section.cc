@@ -96,8 +96,9 @@ ReportSection precision_section(const ReportContext& context) {
     const auto rule = std::ranges::find_if(section.sentences, [](const std::string& note) {
       return note.starts_with("The accumulator matters");
     });
-    section.answer = (rule == section.sentences.end() ? section.sentences.front() : *rule) + ".";
-    section.certainty.why = "Every result is compared with the exact one; nothing is sampled.";
+    section.answer = rule == section.sentences.end() ? section.sentences.front() : *rule;
+    section.answer = section.answer.substr(0, section.answer.find(", so ")) + ".";
+    section.certainty.why = "Compared with exact results.";
   }
   return section;
 }

@@ -5,24 +5,36 @@
 #include <map>
 
 #include "report/page/axis.h"
+#include "report/page/quiet.h"
+#include "report/record_cells.h"
 #include "studies/profile/fold_rows.h"
 #include "studies/profile/tables.h"
 
 namespace ridgeline {
 namespace {
 
+// As they run in a step; others behind them.
+std::vector<FoldRow> phases_in_order(const Record& record) {
+  constexpr std::string_view kOrder[] = {"forward", "backward", "optimizer"};
+  std::vector<FoldRow> phases = fold_rows(record, "phase");
+  std::ranges::stable_sort(phases, {}, [&](const FoldRow& phase) {
+    return std::ranges::find(kOrder, std::string_view(phase.key)) - std::begin(kOrder);
+  });
+  return phases;
+}
+
 // Stacked bars: one per mode and phase, one colour per category of work.
 Chart category_chart(const std::vector<const Record*>& rows) {
   constexpr size_t kMostBars = 24, kMostCategories = 12;
   Chart chart{.kind = Chart::Kind::stacked_bars,
               .id = "profile-categories",
-              .title = "Time of a step by phase and kind of work",
+              .title = "Time by phase and kind of work",
               .description =
                   "Summed time of kernels in a step, one bar per implementation and "
                   "phase, one colour per category of work."};
   std::vector<double> totals;
   for (const Record* record : rows)
-    for (const FoldRow& phase : fold_rows(*record, "phase")) {
+    for (const FoldRow& phase : phases_in_order(*record)) {
       if (chart.categories.size() == kMostBars) break;
       const auto at = static_cast<double>(chart.categories.size());
       double total = 0;
@@ -46,7 +58,7 @@ Chart category_chart(const std::vector<const Record*>& rows) {
       totals.push_back(total);
     }
   if (!totals.empty())
-    chart.y = linear_axis("time of a step", Quantity::milliseconds, totals, Better::lower);
+    chart.y = linear_axis("summed time of kernels", Quantity::milliseconds, totals, Better::lower);
   return chart;
 }
 
@@ -55,12 +67,69 @@ std::string most_words(const Record& record) {
   const std::vector<FoldRow> kinds = fold_rows(record, "category"),
                              kernels = fold_rows(record, "kernel");
   if (kinds.empty() || kernels.empty() || !kinds.front().share || !kernels.front().share) return {};
-  return shown(
-      fmt::format("In {}, {:.0f} % of the time is {}; the kernel {} alone takes {:.0f} %, in "
-                  "{}.",
-                  profile_name(record), 100 * *kinds.front().share, kinds.front().key,
-                  kernels.front().key, 100 * *kernels.front().share, kernels.front().phase),
-      400);
+  std::string phases;
+  for (const FoldRow& phase : phases_in_order(record))
+    if (phase.share)
+      phases +=
+          fmt::format("{}{} {:.0f} %", phases.empty() ? "" : ", ", phase.key, 100 * *phase.share);
+  return shown(fmt::format("{}: {} is {:.0f} % of the time, {} in {} alone {:.0f} %{}{}.",
+                           record.implementation, kinds.front().key, 100 * *kinds.front().share,
+                           kernels.front().key, kernels.front().phase, 100 * *kernels.front().share,
+                           phases.empty() ? "" : "; by phase: ", phases),
+               400);
+}
+
+// The median of a step without the tracer.
+std::optional<double> untraced_ms(const Record& record) {
+  return record.metrics ? number_in(*record.metrics, "untraced_step_ms") : std::nullopt;
+}
+
+// "A step of vanilla: 172 ms untraced, the time to quote; 165 ms traced; 163 ms in kernels alone,
+// as the bars show.": why one step has several times.
+std::string times_of_step(const Record& record) {
+  const auto untraced = untraced_ms(record);
+  const auto traced = record.metrics ? number_in(*record.metrics, "traced_step_ms") : std::nullopt;
+  const auto busy = metric_in(record.metrics, "device_time", "busy_ms");
+  if (!untraced || !traced) return {};
+  const auto text = [](double ms) { return quantity_text(Quantity::milliseconds, ms); };
+  return fmt::format(
+      "A step of {}: {} untraced, the time to quote; {} traced{}.",
+      shown(record.implementation, 40), text(*untraced), text(*traced),
+      busy ? fmt::format("; {} in kernels alone, as the bars show", text(*busy)) : "");
+}
+
+const Record* row_of(const std::vector<const Record*>& rows, std::string_view implementation) {
+  const auto found = std::ranges::find(rows, implementation, &Record::implementation);
+  return found == rows.end() ? nullptr : *found;
+}
+
+// Compiled beside vanilla here, and where the section on whole transformers shows the other
+// direction.
+std::string modes_words(const ReportContext& context, const std::vector<const Record*>& rows) {
+  const Record *low = row_of(rows, "vanilla"), *high = row_of(rows, "compiled");
+  const auto before = low ? untraced_ms(*low) : std::nullopt,
+             after = high ? untraced_ms(*high) : std::nullopt;
+  if (!before || !after || !(*before > 0) || !(*after > 0)) return {};
+  const auto text = [](double ms) { return quantity_text(Quantity::milliseconds, ms); };
+  const std::string words =
+      fmt::format(" Untraced, compiled takes {} where vanilla takes {}: few steps, no verdict",
+                  text(*after), text(*before));
+  std::vector<const Record*> models;
+  for (const Record* record : context.rows)
+    if (record->study == "model") models.push_back(record);
+  const Record *slow = row_of(models, "vanilla"), *fast = row_of(models, "compiled");
+  const auto slow_ms = slow ? median_of(*slow, "full_step") : std::nullopt,
+             fast_ms = fast ? median_of(*fast, "full_step") : std::nullopt;
+  if (!slow_ms || !fast_ms) return words + ".";
+  const bool is_other =
+      text_of(slow->workload, "num_params") != text_of(low->workload, "num_params");
+  const bool is_opposite = (*slow_ms < *fast_ms) != (*before < *after);
+  return fmt::format("{}{}{}.", words,
+                     is_other ? ", and another model than under Whole transformers" : "",
+                     is_opposite ? fmt::format("{} it is the other way round, {} against {}",
+                                               is_other ? ", where" : "; under Whole transformers",
+                                               text(*fast_ms), text(*slow_ms))
+                                 : "");
 }
 
 }  // namespace
@@ -80,11 +149,14 @@ ReportSection profile_section(const ReportContext& context) {
           .push_back(record);
     }
   if (rows.empty()) return section;
+  std::string times;
   for (const Record& record : rows)
-    if (const std::string most = most_words(record); section.answer.empty() && !most.empty())
-      section.answer = most;
-  section.certainty = {.level = Certainty::Level::measured,
-                       .why = "Means over traced steps; shares are of the summed time of kernels."};
+    if (const std::string most = most_words(record); section.answer.empty() && !most.empty()) {
+      times = times_of_step(record);
+      section.answer = most + modes_words(context, views.begin()->second);
+    }
+  section.certainty =
+      certainty_of_times(context, "profile", times.empty() ? "Means over traced steps." : times);
   for (const Record& record : rows)
     for (const std::string& answer : profile_answers(record))
       if (section.sentences.size() < kMostAnswers)
@@ -93,7 +165,8 @@ ReportSection profile_section(const ReportContext& context) {
   for (const auto& [name, of] : views) {
     if (section.views.size() == kMostViews) break;
     if (Chart chart = category_chart(of); !chart.series.empty())
-      section.views.push_back({.name = shown(name, 120), .charts = {std::move(chart)}});
+      section.views.push_back({.name = shown(named_model(name, of.front()->workload), 120),
+                               .charts = {std::move(chart)}});
   }
   Table modes = profile_modes(rows);
   modes.title = "Modes side by side, of one step";

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "report/page/axis.h"
+#include "report/page/quiet.h"
 #include "report/record_cells.h"
 #include "studies/profile/fold_rows.h"
 #include "studies/profile/recorded_step.h"
@@ -69,8 +70,8 @@ std::string busy_words(const Record& record, const RecordedStep& step) {
   }
   if (!longest || !(end > 0)) return {};
   std::string text = fmt::format(
-      "{}: {} pieces of work in {}; the longest, {} in {}, takes {:.1f} % of that",
-      profile_name(record), step.work.size(), quantity_text(Quantity::milliseconds, 1e-3 * end),
+      "{} pieces of work in {}, one traced step of {}; the longest, {} in {}, takes {:.1f} %",
+      step.work.size(), quantity_text(Quantity::milliseconds, 1e-3 * end), record.implementation,
       longest->name, longest->phase, 100 * most / end);
   if (const auto waited = metric_in(record.metrics, "device_time", "waited_for_host_ms"))
     text += fmt::format("; the device waits for the host {} of a step",
@@ -84,12 +85,12 @@ ReportSection step_section(const ReportContext& context) {
   constexpr size_t kMostSteps = 12;
   ReportSection section{.id = "step",
                         .title = "Kernels over a step",
-                        .question = "What runs when in a step, and where does the device wait?"};
+                        .question = "What runs when, and where does the device wait?"};
   for (const Record* record : context.rows) {
     if (record->study != "profile" || !record->workload.is_object()) continue;
     const auto step = recorded_step(*record);
     if (!step || section.views.size() == kMostSteps) continue;
-    const std::string name = shown(profile_name(*record), 120);
+    const std::string name = shown(named_model(profile_name(*record), record->workload), 120);
     Chart chart = step_chart(*step);
     chart.numbers = longest_work(*step, "The longest pieces of work");
     if (step->left_out > 0)
@@ -98,8 +99,7 @@ ReportSection step_section(const ReportContext& context) {
     if (section.views.empty()) section.answer = shown(busy_words(*record, *step), 400);
     section.views.push_back({.name = name, .charts = {std::move(chart)}});
   }
-  section.certainty = {.level = Certainty::Level::measured,
-                       .why = "One traced step; the trace for Perfetto has all of them."};
+  section.certainty = certainty_of_times(context, "profile", "One step, not the median.");
   return section;
 }
 

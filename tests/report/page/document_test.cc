@@ -10,6 +10,7 @@
 #include <set>
 
 #include "measure/test_support.h"
+#include "report/page/answers.h"
 #include "report/page/axis.h"
 #include "report/page/markdown.h"
 #include "report/page/palette.h"
@@ -300,6 +301,19 @@ TEST(Report, BarsThatAreMissingHaveAReason) {
   }
 }
 
+// The page of answers has one clause of each, and never half of a parenthesis.
+TEST(Report, TheFirstClauseOfAnAnswerIsWhole) {
+  EXPECT_EQ(first_clause("Short. Then more."), "Short. Then more.");
+  EXPECT_EQ(first_clause("An answer of some length; and its details."),
+            "An answer of some length.");
+  EXPECT_EQ(first_clause("naive would not fit at S 16384 (not tried): the predicted peak is high."),
+            "naive would not fit at S 16384 (not tried).");
+  EXPECT_EQ(first_clause("By the medians simd is the fastest of our own, as fast as the library is "
+                         "(gemm, fp32, hot), or so."),
+            "By the medians simd is the fastest of our own, as fast as the library is.");
+  EXPECT_EQ(first_clause("It holds (a: b; c. d) and ends"), "It holds (a: b; c. d) and ends");
+}
+
 TEST(Report, LeavesOutSectionsWithoutData) {
   EXPECT_TRUE(report_of({}).sections.empty());
   // Of an implementation that is not ours no graph is known, and so no memory.
@@ -318,7 +332,7 @@ TEST(Report, AStudyThatNobodyKnowsStillHasItsRowsAndCommands) {
   const auto rows = std::ranges::find(document.sections, "rows", &ReportSection::id);
   ASSERT_NE(rows, document.sections.end());
   const ReportTable& table = rows->tables.front();
-  EXPECT_EQ(table.title, "something new (other x)");
+  EXPECT_EQ(table.title, "something new (cpu, other x)");
   EXPECT_EQ(table.columns[1], "size");
   EXPECT_EQ(table.details.front().front().second, record.command);
 }

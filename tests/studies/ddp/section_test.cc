@@ -42,10 +42,13 @@ TEST(DdpReport, AsksAnswersAndNamesWhatWasTrained) {
   const std::string place =
       "small fp32 vanilla, context 64, batch 4 in 2 parts, 2 ranks of 3 "
       "threads by threads";
-  EXPECT_TRUE(section.answer.starts_with(
-      place + ": by the medians the shortest, the step of bucketed 25 MB takes 8.0"))
+  EXPECT_TRUE(
+      section.answer.starts_with("By the medians bucketed 25 MB has the shortest step, 8.0"))
       << section.answer;
-  EXPECT_TRUE(section.answer.ends_with("for communication waits 2.01 ms.")) << section.answer;
+  EXPECT_TRUE(section.answer.ends_with("the rank that waits longest waits 2.01 ms."))
+      << section.answer;
+  EXPECT_TRUE(section.views.at(0).charts.at(0).series.at(1).points.at(0).has_interval())
+      << "of the whole step";
   EXPECT_EQ(section.certainty.level, Certainty::Level::decided) << section.certainty.why;
   ASSERT_EQ(section.views.size(), 1u);
   EXPECT_EQ(section.views[0].name, place);

@@ -52,8 +52,8 @@ TEST(FrontierReport, TheAnswerIsThatOfOneViewWhichItNames) {
   const ReportSection section = frontier_section(report_context(input));
   EXPECT_EQ(section.views.size(), 3u);
   EXPECT_EQ(section.answer,
-            "d 64, heads 1, bf16 on cpu within 1.00 GiB, batch 8: flash up to S "
-            "16384.");
+            "flash up to S 16384 within a budget of 1.00 GiB (d 64, heads 1, bf16 on cpu, batch "
+            "8).");
 }
 
 }  // namespace

@@ -85,9 +85,10 @@ const followPointer = (plot) => {
 
 const applySwitches = (figure) => {
   const off = (kind) => new Set([...figure.querySelectorAll(`.key[data-${kind}][aria-pressed=false]`)].map((key) => key.dataset[kind]));
-  const names = off("name"), groups = off("group");
+  const names = off("name"), groups = off("group"), works = off("work");
   for (const series of figure.querySelectorAll("g.series"))
-    series.classList.toggle("off", names.has(series.dataset.name) || groups.has(series.dataset.group));
+    series.classList.toggle("off",
+      names.has(series.dataset.name) || groups.has(series.dataset.group) || works.has(series.dataset.work));
   figure.dispatchEvent(new Event("switched"));
 };
 

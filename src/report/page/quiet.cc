@@ -1,0 +1,56 @@
+#include "report/page/quiet.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace ridgeline {
+
+bool is_disturbed(const Record& record) {
+  return record.disturbance && !record.disturbance->quiet();
+}
+
+OtherWork other_work(const ReportContext& context, std::string_view study) {
+  OtherWork work;
+  for (const Record* record : context.rows) {
+    const bool is_timed = !record->series.empty() || record->study == "profile";
+    if ((!study.empty() && record->study != study) || !is_timed) continue;
+    ++work.timed;
+    work.most_load = std::max(work.most_load, record->machine.load_average.value_or(0));
+    if (record->speed_before && record->speed_after &&
+        speed_gap(*record->speed_before, *record->speed_after).is_apart())
+      ++work.speed_changed;
+    if (!record->disturbance) {
+      ++work.unknown;
+      continue;
+    }
+    if (!is_disturbed(*record)) continue;
+    const Disturbance& other = *record->disturbance;
+    ++work.disturbed;
+    const double taken = other.other_cores + other.stolen_cores;
+    if (taken > work.most_processors) {
+      work.most_processors = taken;
+      work.processors = other.processors;
+    }
+  }
+  return work;
+}
+
+std::string other_work_words(const OtherWork& work) {
+  if (work.disturbed == 0) return {};
+  return fmt::format("other work took up to {:.2g} of {} processors beside {} of {}",
+                     std::min(work.most_processors, static_cast<double>(work.processors)),
+                     work.processors, work.disturbed, counted(work.timed, "timed row"));
+}
+
+Certainty certainty_of_times(const ReportContext& context, std::string_view study,
+                             std::string why) {
+  const OtherWork work = other_work(context, study);
+  if (work.disturbed == 0) return {.level = Certainty::Level::measured, .why = std::move(why)};
+  return {.level = Certainty::Level::disturbed,
+          .why = fmt::format("{} Beside other work: {} of {}.", why, work.disturbed,
+                             counted(work.timed, "row"))};
+}
+
+}  // namespace ridgeline

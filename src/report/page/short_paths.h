@@ -1,0 +1,14 @@
+// Paths as a page shows them: without the folders that all of them share, which are those of a
+// machine and not of the results.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace ridgeline {
+
+// {"/a/b/x/1.jsonl", "/a/b/y/1.jsonl"} -> {"x/1.jsonl", "y/1.jsonl"}; one path alone keeps its last
+// part. Equal paths stay equal.
+std::vector<std::string> short_paths(const std::vector<std::string>& paths);
+
+}  // namespace ridgeline
