@@ -90,7 +90,7 @@ std::vector<CudaLaunch> plan_few_rows(const FewRowsProduct& p, const FewRowsText
   // Rows lie half of the banks apart, so that a warp reads eight of them without conflicts.
   const int64_t pitch = divide_up(p.columns * 2, kBanks) * kBanks + kBanks / 2;
   const int64_t x_bytes = text.prepares ? divide_up(p.tokens, kTile) * kTile * pitch : 0;
-  if (!serves(p, device) || p.tokens > kMostMergedRows ||
+  if (!serves(p, device) || (text.prepares && p.tokens > kMostPreparedRows) ||
       text.memory.size() > size_t{kMergedOperands} || tiles > kMostRounds * at_once ||
       kBlocksAtOnce * (x_bytes + kStaticBytes) > device.shared_bytes_per_multiprocessor)
     return {};
