@@ -84,7 +84,7 @@ std::string manual(const ProgramFacts& facts) {
            Variable{"RIDGELINE_CACHE_DIR", "where compiled kernels are kept; off: nowhere"},
            Variable{"RIDGELINE_CUDA_LIBRARIES",
                     "a folder to look for NVIDIA's libraries; none: no GPU"},
-           Variable{"RIDGELINE_ISA", "vector code of the CPU: portable, avx2 or avx512"},
+           Variable{"RIDGELINE_ISA", "vector code of the CPU: portable, avx2, avx512, avx512_bf16 or amx"},
            Variable{"RIDGELINE_PEERS", "the folder of the scripts that run other libraries"},
            Variable{"RIDGELINE_PYTHON", "the interpreter that runs them (default: python3)"},
        })

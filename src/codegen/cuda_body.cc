@@ -23,6 +23,29 @@ void CudaBody::emit_registers() {
     out_.line("float kept_{}[{}][{}];", program_.steps[step].name, shape_.chunks, shape_.pack);
 }
 
+void CudaBody::emit_early_loads(std::vector<bool>& loaded) {
+  std::vector<uint32_t> early;
+  for (uint32_t step = 0; step < kernel_.steps.size(); ++step) {
+    if (kernel_.steps[step].kind != Kind::load || !stays(step)) continue;
+    const uint32_t i = kernel_.steps[step].operand;
+    const FusedWalk::Steps& steps = program_.walk.inputs[i];
+    // What is the same for all rows is near already.
+    const bool is_of_row = program_.walk.rows() == 1 ||
+                           std::ranges::any_of(steps.rows, [](int64_t by) { return by != 0; });
+    if (kernel_.inputs[i].is_position || input_pair(i) || steps.column != 1 || !is_of_row) continue;
+    early.push_back(i);
+    loaded[step] = true;
+  }
+  if (early.empty()) return;
+  out_.text("#pragma unroll\n");
+  out_.open("for (int chunk = 0; chunk < {}; ++chunk)", shape_.chunks);
+  out_.line("const int c0 = (chunk * {} + lane) * {};", shape_.group, shape_.pack);
+  out_.line("if (!present || c0 >= kColumns) continue;");
+  for (const uint32_t i : early)
+    out_.line("pack{0}[chunk] = load_pack<{1}>(from{0} + c0);", i, shape_.pack);
+  out_.close();
+}
+
 void CudaBody::emit_row_loads() {
   for (uint32_t step : program_.row_loads) {
     const uint32_t i = kernel_.steps[step].operand;

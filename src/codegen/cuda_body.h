@@ -36,6 +36,8 @@ class CudaBody {
   virtual std::string store_guard(uint32_t /*result*/) const { return {}; }
 
   void emit_registers();  // that keep what several passes need
+  // What stays in registers, before the first fold: nothing waits for one operand after another.
+  void emit_early_loads(std::vector<bool>& loaded);
   void emit_row_loads();
   void emit_row_steps(const std::vector<uint32_t>& computes);
   void emit_loads(const ColumnPass& pass, std::vector<bool>& loaded);

@@ -69,6 +69,7 @@ class MergedBody : public CudaBody {
       emit_beginning();
       emit_registers();
       std::vector<bool> loaded(kernel_.steps.size());
+      emit_early_loads(loaded);
       for (const ColumnPass& pass : program_.passes) emit_pass(pass, loaded);
       emit_row_stores("lane == 0");
     }

@@ -18,13 +18,15 @@ struct FlopsPerCycle {
 // in fp32 unless the instruction set has arithmetic of its own (avx512_bf16, avx512_fp16, AMX
 // tiles).
 constexpr FlopsPerCycle kFlopsPerCycle[] = {
-    {"portable", "fp64", 8},  {"portable", "fp32", 16}, {"portable", "tf32", 16},
-    {"portable", "bf16", 16}, {"portable", "fp16", 16}, {"avx2", "fp64", 16},
-    {"avx2", "fp32", 32},     {"avx2", "tf32", 32},     {"avx2", "bf16", 32},
-    {"avx2", "fp16", 32},     {"avx512", "fp64", 32},   {"avx512", "fp32", 64},
-    {"avx512", "tf32", 64},   {"avx512", "bf16", 128},  {"avx512", "fp16", 128},
-    {"amx", "fp64", 32},      {"amx", "fp32", 64},      {"amx", "tf32", 64},
-    {"amx", "bf16", 2048},    {"amx", "fp16", 128},
+    {"portable", "fp64", 8},      {"portable", "fp32", 16},     {"portable", "tf32", 16},
+    {"portable", "bf16", 16},     {"portable", "fp16", 16},     {"avx2", "fp64", 16},
+    {"avx2", "fp32", 32},         {"avx2", "tf32", 32},         {"avx2", "bf16", 32},
+    {"avx2", "fp16", 32},         {"avx512", "fp64", 32},       {"avx512", "fp32", 64},
+    {"avx512", "tf32", 64},       {"avx512", "bf16", 128},      {"avx512", "fp16", 128},
+    {"avx512_bf16", "fp64", 32},  {"avx512_bf16", "fp32", 64},  {"avx512_bf16", "tf32", 64},
+    {"avx512_bf16", "bf16", 128}, {"avx512_bf16", "fp16", 128}, {"amx", "fp64", 32},
+    {"amx", "fp32", 64},          {"amx", "tf32", 64},          {"amx", "bf16", 2048},
+    {"amx", "fp16", 128},
 };
 
 std::optional<std::string> exceeds(std::optional<double> rate, std::optional<double> peak,

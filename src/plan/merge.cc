@@ -82,7 +82,7 @@ class Merger {
         weights.strides.back(1) != 1 || !is_contiguous(x_type.shape, layout(x).strides))
       return std::nullopt;
     Merge merge{.kind = Merge::Kind::product, .begin = number, .end = number + 1, .main = number};
-    if (number > from && is_generated(number - 1, group))
+    if (tokens <= kMostPreparedRows && number > from && is_generated(number - 1, group))
       take_before(merge, number - 1, layout(x), tokens, depth);
     if (number + 1 < kernels_.size() && is_generated(number + 1, group))
       take_pair(merge, number + 1, out, w_type.shape.back());

@@ -15,7 +15,8 @@
 namespace ridgeline {
 
 inline constexpr size_t kMostMergedOperands = 12;
-inline constexpr int64_t kMostMergedRows = 16;  // of a product
+// Rows of a product that every block computes for itself, and of one that is followed only.
+inline constexpr int64_t kMostPreparedRows = 16, kMostMergedRows = 64;
 
 // A generated kernel whose rows every block computes as far as it needs them.
 struct MergedKernel {

@@ -90,6 +90,13 @@ std::vector<ArithmeticProbe> CpuDevice::arithmetic_probes(DType dtype) {
                         return kernels.multiply_add(kRepetitions, sink.data());
                       });
                     }});
+  if (dtype == DType::bf16 && isa_ >= Isa::avx512_bf16)
+    probes.push_back({"dots", [this, &kernels] {
+                        return on_every_thread(pool_, [&kernels] {
+                          std::array<float, 64> sink{};
+                          return kernels.dots(kRepetitions, sink.data());
+                        });
+                      }});
   if (dtype == DType::bf16 && isa_ == Isa::amx)
     probes.push_back({"amx", [this, &kernels] {
                         return on_every_thread(

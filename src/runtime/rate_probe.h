@@ -17,7 +17,7 @@ struct RateProbe {
 
 // Arithmetic on registers alone.
 struct ArithmeticProbe {
-  const char* name;  // in records: "fma", "amx"
+  const char* name;  // in records: "fma", "dots", "amx"
   std::function<RateProbe()> prepare;
 };
 

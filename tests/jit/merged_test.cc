@@ -75,10 +75,17 @@ TEST(MergedKernels, ALayerOfGemmaIsFiveLaunches) {
     }
 }
 
-TEST(MergedKernels, ManyRowsKeepTheirProductsApart) {
+TEST(MergedKernels, ManyRowsAreNotComputedByEveryBlock) {
   const Step step = decode_step("270m", 17);
-  ASSERT_EQ(step.plan.merges.size(), 2u);
-  for (const Merge& merge : step.plan.merges) EXPECT_EQ(merge.kind, Merge::Kind::attention);
+  ASSERT_EQ(step.plan.merges.size(), 4u);
+  for (size_t i = 0; i < 4; ++i) {
+    const Merge& merge = step.plan.merges[i];
+    EXPECT_EQ(merge.kind, i % 2 == 0 ? Merge::Kind::attention : Merge::Kind::product);
+    EXPECT_EQ(merge.end - merge.begin, i % 2 == 0 ? 7u : 2u) << "an activation behind its product";
+  }
+  const Step many = decode_step("270m", 65);
+  ASSERT_EQ(many.plan.merges.size(), 2u);
+  for (const Merge& merge : many.plan.merges) EXPECT_EQ(merge.kind, Merge::Kind::attention);
 }
 
 // Blocks do not wait for each other, so nothing that one of them writes may lie where another
@@ -115,7 +122,7 @@ TEST(MergedKernels, CompileForHopperWithoutSpills) {
   std::vector<CudaKernel> kernels;
   std::vector<std::string> names;
   for (const auto& [name, batch] :
-       {std::pair{"270m", 1}, {"270m", 16}, {"1b", 8}, {"1b", 16}, {"4b", 1}, {"4b", 16}})
+       {std::pair{"270m", 1}, {"270m", 16}, {"1b", 8}, {"1b", 16}, {"1b", 32}, {"4b", 16}})
     for (const std::vector<CudaLaunch>& ways : launches_of(decode_step(name, batch)))
       for (const CudaLaunch& way : ways) {
         EXPECT_LE(way.shared_bytes, kHopper.shared_bytes_per_block);

@@ -124,6 +124,10 @@ TEST(Probes, StreamsMoveEveryNumberAndCountTheirWork) {
     EXPECT_GT(once, 0);
     EXPECT_EQ(probes.multiply_add(5, sink), 5 * once);
     EXPECT_TRUE(std::isfinite(sink[0]) && sink[0] != 0) << "the loop was not left out";
+    if (isa >= Isa::avx512_bf16) {
+      EXPECT_EQ(probes.dots(3, sink), 3 * probes.dots(1, sink));
+      EXPECT_GT(sink[0], 0) << "the loop was not left out";
+    }
     if (isa == Isa::amx) {
       EXPECT_EQ(probes.matrix_units(3), 3 * probes.matrix_units(1));
     }

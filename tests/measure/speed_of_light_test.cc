@@ -36,6 +36,7 @@ TEST(CpuPeaks, OfAmxAreThoseOfAvx512ButForBf16) {
   EXPECT_EQ(peak("amx", "bf16"), 2048e9);
   for (const char* dtype : {"fp64", "fp32", "tf32", "fp16"})
     EXPECT_EQ(peak("amx", dtype), peak("avx512", dtype)) << dtype;
+  EXPECT_EQ(peak("avx512_bf16", "bf16"), 128e9);
 }
 
 TEST(CpuPeaks, SayHowTheyWereDerived) {

@@ -116,6 +116,7 @@ const FlashKernels& flash_kernels(Isa isa) {
     case Isa::avx2:
       return avx2::kFlashKernels;
     case Isa::avx512:
+    case Isa::avx512_bf16:
     case Isa::amx:
       return avx512::kFlashKernels;
   }

@@ -263,7 +263,7 @@ void run(const Gemm& product, Isa isa, ThreadPool* pool) {
   if (product.c.dtype == DType::tf32) throw no_tf32();
   if (product.m == 0 || product.n == 0) return;
   if (has_few_rows(product)) return gemm_few_rows(product, isa, pool);
-  if (fits_tiles(product, isa)) return gemm_on_tiles(product, pool);
+  if (fits_tiles(product, isa)) return gemm_on_tiles(product, isa, pool);
   Multiplication(product, gemm_kernels(isa), simd_kernels(isa), pool).run();
 }
 

@@ -15,6 +15,9 @@ constexpr int64_t kStepElements = kTileLines * kTileLines;  // of a panel, for o
 // again and again, and takes at most half of a second-level cache of 2 MiB with its sums.
 constexpr int64_t kMostSteps = 32, kMostPanels = 8;
 constexpr int64_t kPackedElements = int64_t{1} << 23;  // of each operand, packed for all threads
+// Of the right one where vectors multiply: with few rows its panels are read a few times only, so
+// that what they cost on their way through farther caches counts.
+constexpr int64_t kPackedColumns = int64_t{1} << 18;
 
 thread_local PackedScratch packed_rows, packed_columns, tile_sums;
 
@@ -48,20 +51,23 @@ struct TileSide {
 // Both operands are packed, a chunk of each at a time, by all threads; then all multiply blocks.
 class ProductOnTiles {
  public:
-  ProductOnTiles(const Gemm& product, ThreadPool* pool)
+  ProductOnTiles(const Gemm& product, Isa isa, ThreadPool* pool)
       : product_(product),
+        kernels_(matrix_kernels(isa)),
         pool_(pool),
-        rows_{product.a, product.m, product.a.row_step, product.a.column_step,
-              matrix_kernels().pack_rows},
+        packed_columns_(isa == Isa::amx ? kPackedElements : kPackedColumns),
+        rows_{product.a, product.m, product.a.row_step, product.a.column_step, kernels_.pack_rows},
         columns_{product.b, product.n, product.b.column_step, product.b.row_step,
-                 matrix_kernels().pack_columns},
+                 kernels_.pack_columns},
         steps_(std::max<int64_t>(1, divide_up(product.k, kTileLines))),
         stretches_(divide_up(steps_, kMostSteps)) {}
 
   void run() const {
-    const int64_t most = std::max<int64_t>(1, kPackedElements / (steps_ * kStepElements));
-    const int64_t row_chunks = divide_up(rows_.panels(), most);
-    const int64_t column_chunks = divide_up(columns_.panels(), most);
+    const auto chunks = [&](const TileSide& side, int64_t elements) {
+      return divide_up(side.panels(), std::max<int64_t>(1, elements / (steps_ * kStepElements)));
+    };
+    const int64_t row_chunks = chunks(rows_, kPackedElements);
+    const int64_t column_chunks = chunks(columns_, packed_columns_);
     for (int64_t r = 0; r < row_chunks; ++r)
       for (int64_t c = 0; c < column_chunks; ++c) {
         const Part rows = part_of(rows_.panels(), r, row_chunks);
@@ -141,25 +147,27 @@ class ProductOnTiles {
       for (int64_t stretch = 0; stretch < stretches_; ++stretch) {
         const Part steps = steps_of(stretch);
         const int64_t offset = to_rows.begin * product_.c.row_step + to_columns.begin;
-        matrix_kernels().multiply({.a = a.at(steps, rows.begin),
-                                   .b = b.at(steps, columns.begin),
-                                   .a_panels = rows.size,
-                                   .b_panels = columns.size,
-                                   .steps = steps.size,
-                                   .sums = sums,
-                                   .begins = stretch == 0,
-                                   .ends = stretch + 1 == stretches_,
-                                   .c = static_cast<char*>(product_.c.data) + offset * size,
-                                   .narrow = product_.c.dtype == DType::bf16,
-                                   .c_step = product_.c.row_step,
-                                   .rows = to_rows.size,
-                                   .columns = to_columns.size});
+        kernels_.multiply({.a = a.at(steps, rows.begin),
+                           .b = b.at(steps, columns.begin),
+                           .a_panels = rows.size,
+                           .b_panels = columns.size,
+                           .steps = steps.size,
+                           .sums = sums,
+                           .begins = stretch == 0,
+                           .ends = stretch + 1 == stretches_,
+                           .c = static_cast<char*>(product_.c.data) + offset * size,
+                           .narrow = product_.c.dtype == DType::bf16,
+                           .c_step = product_.c.row_step,
+                           .rows = to_rows.size,
+                           .columns = to_columns.size});
       }
     });
   }
 
   const Gemm& product_;
+  const MatrixKernels& kernels_;
   ThreadPool* pool_;  // null: the calling thread alone
+  const int64_t packed_columns_;
   const TileSide rows_, columns_;
   const int64_t steps_, stretches_;
 };
@@ -168,12 +176,12 @@ class ProductOnTiles {
 
 bool fits_tiles(const Gemm& product, Isa isa) {
   const DType to = product.c.dtype;
-  return isa == Isa::amx && product.a.dtype == DType::bf16 && product.b.dtype == DType::bf16 &&
-         (to == DType::bf16 || to == DType::f32);
+  return isa >= Isa::avx512_bf16 && product.a.dtype == DType::bf16 &&
+         product.b.dtype == DType::bf16 && (to == DType::bf16 || to == DType::f32);
 }
 
-void gemm_on_tiles(const Gemm& product, ThreadPool* pool) {
-  ProductOnTiles(product, pool).run();
+void gemm_on_tiles(const Gemm& product, Isa isa, ThreadPool* pool) {
+  ProductOnTiles(product, isa, pool).run();
 }
 
 }  // namespace ridgeline

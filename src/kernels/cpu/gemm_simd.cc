@@ -78,6 +78,7 @@ const GemmKernels& gemm_kernels(Isa isa) {
     case Isa::avx2:
       return avx2::kGemmKernels;
     case Isa::avx512:
+    case Isa::avx512_bf16:
     case Isa::amx:
       return avx512::kGemmKernels;
   }
@@ -91,14 +92,15 @@ const ProbeKernels& probe_kernels(Isa isa) {
     case Isa::avx2:
       return avx2::kProbeKernels;
     case Isa::avx512:
+    case Isa::avx512_bf16:
     case Isa::amx:
       return avx512::kProbeKernels;
   }
   return portable::kProbeKernels;
 }
 
-const MatrixKernels& matrix_kernels() {
-  return avx512::kMatrixKernels;
+const MatrixKernels& matrix_kernels(Isa isa) {
+  return isa == Isa::amx ? avx512::kMatrixKernels : avx512::kDotKernels;
 }
 
 }  // namespace ridgeline

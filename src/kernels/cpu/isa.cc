@@ -18,6 +18,8 @@ std::string_view name(Isa isa) {
       return "avx2";
     case Isa::avx512:
       return "avx512";
+    case Isa::avx512_bf16:
+      return "avx512_bf16";
     case Isa::amx:
       return "amx";
   }
@@ -30,6 +32,12 @@ static bool has_f16c() {
   return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
 }
 
+static bool has_dots_of_bf16() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  constexpr unsigned kDotsOfBf16 = 1u << 5;
+  return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & kDotsOfBf16) != 0;
+}
+
 // Takes the processor, and a system that saves the registers of tiles for processes that ask, as
 // this function does.
 static bool has_matrix_units() {
@@ -37,10 +45,8 @@ static bool has_matrix_units() {
   constexpr int kRequestPermission = 0x1023, kTileData = 18;
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
-  constexpr unsigned kTilesOfBf16 = 1u << 22, kTiles = 1u << 24, kConversions = 1u << 5;
+  constexpr unsigned kTilesOfBf16 = 1u << 22, kTiles = 1u << 24;
   if ((edx & kTilesOfBf16) == 0 || (edx & kTiles) == 0) return false;
-  if (__get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) == 0 || (eax & kConversions) == 0)
-    return false;
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 #else
   return false;
@@ -57,7 +63,8 @@ std::vector<Isa> supported_isas() {
       __builtin_cpu_supports("avx512cd"))
     isas.push_back(Isa::avx512);
   static const bool matrix_units = has_matrix_units();
-  if (isas.back() == Isa::avx512 && matrix_units) isas.push_back(Isa::amx);
+  if (isas.back() == Isa::avx512 && has_dots_of_bf16()) isas.push_back(Isa::avx512_bf16);
+  if (isas.back() == Isa::avx512_bf16 && matrix_units) isas.push_back(Isa::amx);
   return isas;
 }
 

@@ -6,9 +6,9 @@
 
 namespace ridgeline {
 
-// `amx` is avx512 with tiles of bf16 that matrix units multiply: its other kernels are those of
-// avx512.
-enum class Isa { portable, avx2, avx512, amx };
+// `avx512_bf16` is avx512 with dot products of pairs of bf16, `amx` that with tiles of bf16 which
+// matrix units multiply: their other kernels are those of avx512.
+enum class Isa { portable, avx2, avx512, avx512_bf16, amx };
 
 std::string_view name(Isa isa);
 

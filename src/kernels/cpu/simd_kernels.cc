@@ -9,6 +9,7 @@ const SimdKernels& simd_kernels(Isa isa) {
     case Isa::avx2:
       return avx2::kSimdKernels;
     case Isa::avx512:
+    case Isa::avx512_bf16:
     case Isa::amx:
       return avx512::kSimdKernels;
   }

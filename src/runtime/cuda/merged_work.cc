@@ -8,6 +8,8 @@
 namespace ridgeline {
 namespace {
 
+constexpr double kLaunchMs = 0.002;  // of a kernel that waits for the one before it
+
 class CudaMergedWork : public MergedWork {
  public:
   CudaMergedWork(CudaQueue& queue, KernelStore& kernels, CudaLaunch launch)
@@ -36,7 +38,9 @@ std::unique_ptr<MergedWork> CudaDevice::prepare_merged(
   for (const CudaLaunch& way : ways)
     key += fmt::format(" {} {}", way.grid[0] * way.grid[1], way.shared_bytes);
   const auto [known, is_new] = merged_ways_.try_emplace(key, 0);
-  if (is_new && ways.size() > 1 && !deterministic_) {
+  // What a product alone and the kernel behind it would take: the launch of one costs as much.
+  const bool is_followed_only = merge.kind == Merge::Kind::product && merge.before.empty();
+  if (is_new && (ways.size() > 1 || is_followed_only) && !deterministic_) {
     std::vector<CudaKernel> texts;
     for (const CudaLaunch& way : ways) texts.push_back(way.kernel);
     kernels_.load(texts);
@@ -48,7 +52,18 @@ std::unique_ptr<MergedWork> CudaDevice::prepare_merged(
         best = ms;
         known->second = i;
       }
+    if (is_followed_only) {
+      const Group& group = plan.kernels[merge.main].group;
+      const Node& node = graph.nodes()[group.node];
+      const Product alone{.a = view(node.inputs[0]),
+                          .b = view(node.inputs[1]),
+                          .out = view(group.into.value_or(Value{group.node, 0}))};
+      matmul_.run(alone);  // chooses how
+      if (clock.best_ms([&] { matmul_.run(alone); }) + kLaunchMs < best)
+        known->second = ways.size();
+    }
   }
+  if (known->second == ways.size()) return nullptr;
   const CudaLaunch& chosen = ways[known->second];
   kernels_.load({&chosen.kernel, 1});
   return std::make_unique<CudaMergedWork>(queue_, kernels_, chosen);

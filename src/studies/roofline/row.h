@@ -20,7 +20,7 @@ namespace ridgeline {
 struct CeilingProbe {
   enum class Kind { product, arithmetic, stream } kind;
   std::string
-      implementation;      // in records: "library", "simd", "fma", "amx", "copy", "triad", "read"
+      implementation;      // in records: "library", "simd", "fma", "dots", "amx", "copy", "triad", "read"
   std::string dtype = {};  // of products
   int64_t size = 0;        // of a product: [size, size] x [size, size]
   std::string level = {};  // of a stream: "L1", "L2", "L3", "memory"

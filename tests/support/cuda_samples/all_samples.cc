@@ -9,7 +9,7 @@ namespace {
 // Every number of tiles and of splits.
 std::vector<CudaKernel> few_rows_samples(int compute_capability) {
   std::vector<CudaKernel> kernels;
-  for (const int64_t tokens : {1, 16})
+  for (const int64_t tokens : {1, 16, 32})
     for (const int64_t rows : {320, 2560, 65536})
       for (const CudaLaunch& way : plan_few_rows({.x_stride = 640,
                                    .w_stride = 640,

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+// Dot products of pairs of bf16 in vectors, and their rounding.
+#define RIDGELINE_WITH_DOTS __attribute__((target("avx512bf16")))
 #define RIDGELINE_WITH_AMX __attribute__((target("amx-tile,amx-bf16,avx512bf16")))
 
 namespace ridgeline::RIDGELINE_ISA {

@@ -41,8 +41,9 @@ struct GemmKernels {
   float (*dot)(const float* x, const float* y, int64_t count);
 };
 
-// Lines of bf16 to be packed for the matrix units: panels of kTileLines lines, zeros behind the
-// last one and behind the depth. Steps count elements; any will do.
+// Lines of bf16 to be packed for the matrix units, or for dot products in vectors: panels of
+// kTileLines lines, zeros behind the last one and behind the depth. Steps count elements; any will
+// do.
 inline constexpr int64_t kTileLines = 32;  // and as many numbers of the depth in one step
 struct TileLines {
   const uint16_t* from;
@@ -75,7 +76,9 @@ struct MatrixKernels {
 struct ProbeKernels {
   // Multiply-adds on registers alone; gives the FLOPs it did. `sink` keeps the compiler honest.
   int64_t (*multiply_add)(int64_t repetitions, float* sink);
-  // The same on the matrix units in bf16; null: this instruction set has none.
+  // The same in bf16 by dot products of pairs, and on the matrix units; null: this instruction set
+  // has none.
+  int64_t (*dots)(int64_t repetitions, float* sink);
   int64_t (*matrix_units)(int64_t repetitions);
   // Ordinary stores, which read a line before they write it unless the processor notices, and
   // stores past the caches. Addresses are multiples of 64 bytes, counts of 64.
@@ -90,7 +93,7 @@ struct ProbeKernels {
 
 const GemmKernels& gemm_kernels(Isa isa);
 const ProbeKernels& probe_kernels(Isa isa);
-const MatrixKernels& matrix_kernels();  // of the instruction set `amx`
+const MatrixKernels& matrix_kernels(Isa isa);  // of `avx512_bf16` and `amx`
 
 namespace portable {
 extern const GemmKernels kGemmKernels;
@@ -103,7 +106,7 @@ extern const ProbeKernels kProbeKernels;
 namespace avx512 {
 extern const GemmKernels kGemmKernels;
 extern const ProbeKernels kProbeKernels;
-extern const MatrixKernels kMatrixKernels;
+extern const MatrixKernels kMatrixKernels, kDotKernels;
 }  // namespace avx512
 
 }  // namespace ridgeline

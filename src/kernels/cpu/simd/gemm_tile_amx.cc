@@ -1,9 +1,12 @@
-// A block of a matrix product in bf16 on the matrix units (AMX): 32 x 32 sums at a time, which are
-// four of the eight tiles, and the packing of its operands.
+// A block of a matrix product in bf16, 32 x 32 sums at a time, and the packing of its operands: on
+// the matrix units (AMX), where the sums are four of the eight tiles, or by dot products of pairs
+// in vectors (AVX512-BF16).
 #include "kernels/cpu/simd/gemm_kernels.h"
 #include "kernels/cpu/simd/vectors.h"
 
 #if HWY_TARGET <= HWY_AVX3
+#include <cstring>
+
 #include "kernels/cpu/simd/amx_words.h"
 
 namespace ridgeline::RIDGELINE_ISA {
@@ -63,8 +66,48 @@ RIDGELINE_WITH_AMX void multiply_pair(const uint16_t* a, const uint16_t* b, int6
   _tile_stored(3, sums + 16 * kPanelLines + 16, kBytes);
 }
 
+// By vdpbf16ps: pairs of a row, spread over a vector, times those of 32 columns. Sixteen chains of
+// sums hide what one takes.
+template <int64_t kLines>
+RIDGELINE_WITH_DOTS void multiply_lines(const uint16_t* a, const uint16_t* b, int64_t steps,
+                                        float* sums, bool accumulate) {
+  __m512 low[kLines], high[kLines];
+#pragma GCC unroll 8
+  for (int64_t line = 0; line < kLines; ++line) {
+    low[line] = accumulate ? _mm512_load_ps(sums + line * kPanelLines) : _mm512_setzero_ps();
+    high[line] = accumulate ? _mm512_load_ps(sums + line * kPanelLines + 16) : _mm512_setzero_ps();
+  }
+  for (int64_t step = 0; step < steps; ++step, a += kStep, b += kStep)
+    for (int64_t pair = 0; pair < 16; ++pair) {
+      const auto left = reinterpret_cast<__m512bh>(_mm512_load_si512(b + pair * 32));
+      const auto right = reinterpret_cast<__m512bh>(_mm512_load_si512(b + kTile + pair * 32));
+#pragma GCC unroll 8
+      for (int64_t line = 0; line < kLines; ++line) {
+        int32_t both = 0;
+        std::memcpy(&both, a + line * 32 + pair * 2, sizeof both);
+        const auto x = reinterpret_cast<__m512bh>(_mm512_set1_epi32(both));
+        low[line] = _mm512_dpbf16_ps(low[line], x, left);
+        high[line] = _mm512_dpbf16_ps(high[line], x, right);
+      }
+    }
+#pragma GCC unroll 8
+  for (int64_t line = 0; line < kLines; ++line) {
+    _mm512_store_ps(sums + line * kPanelLines, low[line]);
+    _mm512_store_ps(sums + line * kPanelLines + 16, high[line]);
+  }
+}
+
+// Only as many of a panel's lines as there are.
+RIDGELINE_WITH_DOTS void multiply_pair_by_dots(const uint16_t* a, const uint16_t* b, int64_t steps,
+                                               float* sums, bool accumulate, int64_t lines) {
+  constexpr int64_t kAtOnce = 8;
+  for (int64_t line = 0; line < lines; line += kAtOnce)
+    multiply_lines<kAtOnce>(a + line / 16 * kTile + line % 16 * 32, b, steps,
+                            sums + line * kPanelLines, accumulate);
+}
+
 // The sums of one panel of rows, row by row along all columns: what is written lies side by side.
-RIDGELINE_WITH_AMX void round_sums(const float* sums, const TileBlock& block, int64_t row) {
+RIDGELINE_WITH_DOTS void round_sums(const float* sums, const TileBlock& block, int64_t row) {
   const int64_t left = block.rows - row, rows = left < kPanelLines ? left : kPanelLines;
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t column = 0; column < block.columns; column += kPanelLines) {
@@ -101,7 +144,24 @@ RIDGELINE_WITH_AMX void multiply_panels(const TileBlock& block) {
   _tile_release();
 }
 
+RIDGELINE_WITH_DOTS void multiply_panels_by_dots(const TileBlock& block) {
+  const bool at_once = block.begins && block.ends;
+  for (int64_t i = 0; i < block.a_panels; ++i) {
+    const int64_t left = block.rows - i * kPanelLines;
+    float* sums = block.sums + (at_once ? 0 : i * block.b_panels * kPairSums);
+    for (int64_t j = 0; j < block.b_panels; ++j)
+      multiply_pair_by_dots(block.a + i * block.steps * kStep, block.b + j * block.steps * kStep,
+                            block.steps, sums + j * kPairSums, !block.begins,
+                            left < kPanelLines ? left : kPanelLines);
+    if (block.ends) round_sums(sums, block, i * kPanelLines);
+  }
+}
+
 }  // namespace
+
+const MatrixKernels kDotKernels = {.pack_rows = pack_panels<WordOrder::pairs_inside>,
+                                   .pack_columns = pack_panels<WordOrder::lines_inside>,
+                                   .multiply = multiply_panels_by_dots};
 
 const MatrixKernels kMatrixKernels = {.pack_rows = pack_panels<WordOrder::pairs_inside>,
                                       .pack_columns = pack_panels<WordOrder::lines_inside>,

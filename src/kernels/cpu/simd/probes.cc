@@ -89,6 +89,22 @@ float read_sum(const float* from, int64_t count) {
 }
 
 #if HWY_TARGET <= HWY_AVX3
+// As many chains of sums as hide what one takes.
+RIDGELINE_WITH_DOTS int64_t dots(int64_t repetitions, float* sink) {
+  constexpr int kChains = 16;
+  const auto ones = reinterpret_cast<__m512bh>(_mm512_set1_epi32(0x3f803f80));
+  __m512 sums[kChains];
+#pragma GCC unroll 16
+  for (__m512& sum : sums) sum = _mm512_setzero_ps();
+  for (int64_t step = 0; step < repetitions * kSteps; ++step)
+#pragma GCC unroll 16
+    for (__m512& sum : sums) sum = _mm512_dpbf16_ps(sum, ones, ones);
+#pragma GCC unroll 16
+  for (int i = 1; i < kChains; ++i) sums[0] = _mm512_add_ps(sums[0], sums[i]);
+  _mm512_storeu_ps(sink, sums[0]);
+  return repetitions * kSteps * kChains * (16 * 2 * 2);
+}
+
 // 16 x 16 sums of 32 products each, four at a time.
 RIDGELINE_WITH_AMX int64_t matrix_units(int64_t repetitions) {
   const TileConfig config;
@@ -121,8 +137,10 @@ RIDGELINE_WITH_AMX int64_t matrix_units(int64_t repetitions) {
 const ProbeKernels kProbeKernels = {
     .multiply_add = multiply_add,
 #if HWY_TARGET <= HWY_AVX3
+    .dots = dots,
     .matrix_units = matrix_units,
 #else
+    .dots = nullptr,
     .matrix_units = nullptr,
 #endif
     .copy = copy,

@@ -4,12 +4,14 @@
 #include <limits>
 
 #include "kernels/cuda/planning.h"
+#include "plan/merge.h"
 
 namespace ridgeline {
 namespace {
 
 // As few_rows.cu has them.
-constexpr int64_t kRowsOfABlock = 32, kTile = 8, kMostTiles = 2, kColumnsOfAStep = 32;
+constexpr int64_t kRowsOfABlock = 32, kTile = 8, kColumnsOfAStep = 32;
+constexpr int64_t kMostTiles = 4, kMostGroups = 2;  // of rows of x: of a block, and blocks
 constexpr uint32_t kThreads = 256;
 constexpr int64_t kLeastBlocks = 64, kMostBlocks = 640;  // of what a split is worth trying for
 constexpr int64_t kSplits[] = {1, 2, 3, 4, 6, 8};
@@ -27,9 +29,9 @@ bool is_aligned(const void* data, int64_t stride) {
 bool serves(const FewRowsProduct& p, const CudaFacts& device) {
   constexpr int64_t kMost = std::numeric_limits<int>::max();
   return device.compute_capability >= 90 && (p.dtype == DType::bf16 || p.dtype == DType::f16) &&
-         p.tokens >= 1 && p.tokens <= kMostTiles * kTile && p.rows >= 1 && p.rows <= kMost / 8 &&
-         p.columns >= kColumnsOfAStep && p.columns % kColumnsOfAStep == 0 && p.columns <= kMost &&
-         is_aligned(p.x, p.x_stride) && is_aligned(p.w, p.w_stride);
+         p.tokens >= 1 && p.tokens <= kMostGroups * kMostTiles * kTile && p.rows >= 1 &&
+         p.rows <= kMost / 8 && p.columns >= kColumnsOfAStep && p.columns % kColumnsOfAStep == 0 &&
+         p.columns <= kMost && is_aligned(p.x, p.x_stride) && is_aligned(p.w, p.w_stride);
 }
 
 }  // namespace
@@ -51,13 +53,15 @@ FewRowsParams few_rows_params(const FewRowsProduct& p) {
 namespace {
 
 CudaLaunch launch_of(const FewRowsProduct& p, int64_t tiles, int64_t splits) {
-  CudaLaunch launch{.kernel = {.file = "few_rows.cu",
-                               .entry = "few_rows",
-                               .constants = {{"TYPE", element_name(p.dtype)}}},
-                    .grid = {static_cast<uint32_t>(tiles * splits), 1, 1},
-                    .threads = kThreads};
+  const int64_t groups = divide_up(p.tokens, kMostTiles * kTile);
+  CudaLaunch launch{
+      .kernel = {.file = "few_rows.cu",
+                 .entry = "few_rows",
+                 .constants = {{"TYPE", element_name(p.dtype)}}},
+      .grid = {static_cast<uint32_t>(tiles * splits), static_cast<uint32_t>(groups), 1},
+      .threads = kThreads};
   launch.kernel.constants.emplace_back("MMA_TYPE", p.dtype == DType::bf16 ? "\"bf16\"" : "\"f16\"");
-  for (const auto& [name, value] : {std::pair{"TILES", divide_up(p.tokens, kTile)},
+  for (const auto& [name, value] : {std::pair{"TILES", divide_up(p.tokens, groups * kTile)},
                                     {"SPLITS", splits},
                                     {"KEPT", int64_t{p.weights_are_kept}}})
     launch.kernel.constants.emplace_back(name, std::to_string(value));
@@ -86,8 +90,8 @@ std::vector<CudaLaunch> plan_few_rows(const FewRowsProduct& p, const FewRowsText
   // Rows lie half of the banks apart, so that a warp reads eight of them without conflicts.
   const int64_t pitch = divide_up(p.columns * 2, kBanks) * kBanks + kBanks / 2;
   const int64_t x_bytes = text.prepares ? divide_up(p.tokens, kTile) * kTile * pitch : 0;
-  if (!serves(p, device) || text.memory.size() > size_t{kMergedOperands} ||
-      tiles > kMostRounds * at_once ||
+  if (!serves(p, device) || (text.prepares && p.tokens > kMostPreparedRows) ||
+      text.memory.size() > size_t{kMergedOperands} || tiles > kMostRounds * at_once ||
       kBlocksAtOnce * (x_bytes + kStaticBytes) > device.shared_bytes_per_multiprocessor)
     return {};
   FewRowsParams params = few_rows_params(p);

@@ -1,7 +1,8 @@
 // Products of few rows: out[m][n] = sum over k of x[m][k] w[n][k]. Every weight is read once, from memory into
 // registers, and where nobody writes weights (KEPT) the first are on their way before the kernel that computes x ends.
 //
-// A warp multiplies 32 rows of w by up to 8 TILES rows of x over a part of the columns. Sums do not depend on the order
+// A warp multiplies 32 rows of w by up to 8 TILES rows of x over a part of the columns; of more rows of x, blocks along
+// the grid's other axis have 8 TILES each, and find the weights in the last cache. Sums do not depend on the order
 // of columns as long as w and x have the same: a lane reads 8 neighbours of a row at once and takes them for the
 // columns that a fragment of mma.m16n8k16 wants of it. Warps and then the blocks of a cluster add up their parts.
 //
@@ -22,7 +23,7 @@ constexpr int kTokens = 8 * TILES;      // rows of x
 constexpr int kWarps = 8, kThreads = 32 * kWarps;
 constexpr int kStep = 32;               // columns of w that four lanes read at once
 // Steps whose numbers are on their way, as registers allow.
-constexpr int kAhead = PREPARES ? 3 : TILES == 1 ? 4 : 3;
+constexpr int kAhead = TILES > 2 ? 2 : PREPARES || TILES == 2 ? 3 : 4;
 constexpr int kWritten = PAIRS ? kRows / 2 : kRows;  // of each row of `out`
 constexpr int kOutputs = kRows * kTokens, kResults = kWritten * kTokens;
 constexpr int kOfABlock = (kResults + SPLITS - 1) / SPLITS;
@@ -61,6 +62,7 @@ extern "C" __global__ void
 #endif
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int split = blockIdx.x % SPLITS;
+  const int first_token = PREPARES ? 0 : static_cast<int>(blockIdx.y) * kTokens;
   const int steps = p.columns / kStep, worker = split * kWarps + warp;
   const int begin = steps * worker / (SPLITS * kWarps), end = steps * (worker + 1) / (SPLITS * kWarps);
   const int written = PAIRS ? p.rows / 2 : p.rows;  // of a row of `out`
@@ -103,7 +105,7 @@ extern "C" __global__ void
   const auto load_x = [&](int i, int step) {
 #pragma unroll
     for (int of_x = 0; of_x < TILES; ++of_x) {
-      const int token = 8 * of_x + lane / 4;
+      const int token = first_token + 8 * of_x + lane / 4;
       x[i][of_x] = make_uint4(0, 0, 0, 0);
       if (token < p.tokens)
         x[i][of_x] = *reinterpret_cast<const uint4*>(static_cast<const TYPE*>(p.x) + token * p.x_stride +
@@ -114,7 +116,7 @@ extern "C" __global__ void
 
   TYPE* out = static_cast<TYPE*>(p.out);
   const auto store = [&](int result, float value, float of_other_half) {
-    const int token = result / kWritten, row = tile * kWritten + result % kWritten;
+    const int token = first_token + result / kWritten, row = tile * kWritten + result % kWritten;
     if (token >= p.tokens || row >= written) return;
 #if PAIRS
     value = of_pair(widen(Narrow<TYPE>::from(value)), widen(Narrow<TYPE>::from(of_other_half)));
