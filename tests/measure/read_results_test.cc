@@ -70,8 +70,9 @@ TEST(ReadResults, DeepNestingIsRefusedBeforeParsing) {
 }
 
 TEST(ReadResults, BracketsInsideStringsAreNotNesting) {
-  const ReadResult result =
-      read_back(good_with("error", std::string(500, '[') + "\\\"" + "{{{") + "\n");
+  std::string brackets(500, '[');
+  brackets += "\\\"{{{";
+  const ReadResult result = read_back(good_with("error", brackets) + "\n");
   EXPECT_EQ(result.records.size(), 1u);
 }
 

@@ -38,7 +38,9 @@ struct Tiles {
   __device__ __forceinline__ unsigned units_of_head() const {
     return kMasked ? (p.query_tiles + 1) / 2 : p.query_tiles;
   }
-  __device__ __forceinline__ unsigned place() const { return unit % units_of_head(); }
+  // Within the head. From head to head it moves by one, or else blocks whose number is a multiple of the heads' units
+  // would get the middle tile, which has no other, of all heads.
+  __device__ __forceinline__ unsigned place() const { return (unit + unit / units_of_head()) % units_of_head(); }
 
   __device__ __forceinline__ bool more() const {
     return kPersistent ? unit < units_of_head() * p.heads * p.batches : round == 0;
