@@ -31,6 +31,8 @@ def scores(bench, names):
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
     if bench.real:
+        import torch._functorch.config
+
         torch._functorch.config.donated_buffer = False  # a backward is timed again and again
     warm = bench.inputs(1, 1, 16, 64)
     ridgeline.attention(*warm)  # the context of the GPU

@@ -43,7 +43,8 @@ void expect_equal_steps(CudaDevice& device, const char* name, int64_t batch, int
   const InterpreterInputs inputs =
       gemma_inputs(config, gemma_weights(config, 7), {}, options.capacity);
   GemmaRunner single(device, graph, Mode::vanilla, inputs),
-      merged(device, graph, CompileOptions{.mode = Mode::compiled, .resident = false}, inputs);
+      merged(device, graph,
+             CompileOptions{.mode = Mode::compiled, .resident = false, .merge = true}, inputs);
   const auto kernels = static_cast<int64_t>(merged.executable().plan()->kernels.size());
   // Two layers' products and attentions of seven kernels, three and two, or attentions alone.
   ASSERT_LE(merged.executable().launches(), kernels - 3 * (batch <= 16 ? 9 : 6));
@@ -131,9 +132,9 @@ TEST(Gemma3Merged, StepsAreNotSlowerThanTheirKernelsOnTheGpu) {
   for (const char* name : {"270m", "1b"})
     for (const int64_t batch : {1, 2, 4, 8, 16, 32, 64}) {
       const double apart =
-          step_ms(device, name, batch, {.mode = Mode::compiled, .resident = false, .merge = false});
-      const double merged =
           step_ms(device, name, batch, {.mode = Mode::compiled, .resident = false});
+      const double merged =
+          step_ms(device, name, batch, {.mode = Mode::compiled, .resident = false, .merge = true});
       const double staying =
           batch == 1 ? step_ms(device, name, batch, {.mode = Mode::compiled}) : 0.0;
       std::printf(

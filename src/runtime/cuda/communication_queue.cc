@@ -61,13 +61,14 @@ void CudaEvents::give_back(cuda::Event event) {
 
 EventRef CudaEvents::record(cuda::Stream stream, const EventRef& began) {
   const cuda::Event order = take();
-  queue_.check(queue_.driver().cuEventRecord(order, stream), "recording an event");
   cuda::Event time = order;
   if (queue_.capturing()) {
+    // Before the other one: who waits for that waits for all of the stream, which a capture demands.
     time = take();
     queue_.check(queue_.driver().cuEventRecordWithFlags(time, stream, cuda::kRecordExternal),
                  "recording an event in a launch graph");
   }
+  queue_.check(queue_.driver().cuEventRecord(order, stream), "recording an event");
   return std::make_shared<CudaEvent>(*this, order, time, began);
 }
 
