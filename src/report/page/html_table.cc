@@ -9,8 +9,8 @@ namespace ridgeline {
 namespace {
 
 constexpr size_t kRowsInPage = 100;
-constexpr size_t kFewColumns = 6;    // that fit a window of 768 pixels
-constexpr size_t kManyColumns = 11;  // more need smaller letters at 1280
+constexpr size_t kFewColumns = 6;   // that fit a window of 768 pixels
+constexpr size_t kManyColumns = 9;  // more need smaller letters at 1280
 
 std::string details_cell(const RowDetails& details) {
   std::string out = "<td><details><summary>command</summary><dl>";

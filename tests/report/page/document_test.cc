@@ -308,9 +308,10 @@ TEST(Report, TheFirstClauseOfAnAnswerIsWhole) {
             "An answer of some length.");
   EXPECT_EQ(first_clause("naive would not fit at S 16384 (not tried): the predicted peak is high."),
             "naive would not fit at S 16384 (not tried).");
-  EXPECT_EQ(first_clause("By the medians simd is the fastest of our own, as fast as the library is "
-                         "(gemm, fp32, hot), or so."),
-            "By the medians simd is the fastest of our own, as fast as the library is.");
+  EXPECT_EQ(
+      first_clause("By the medians simd is the fastest of our own, and as fast as the library is "
+                   "(gemm, fp32, hot), or so."),
+      "By the medians simd is the fastest of our own, and as fast as the library is.");
   EXPECT_EQ(first_clause("It holds (a: b; c. d) and ends"), "It holds (a: b; c. d) and ends");
 }
 
