@@ -95,7 +95,10 @@ RIDGELINE_WITH_DOTS int64_t dots(int64_t repetitions, float* sink) {
   const auto ones = reinterpret_cast<__m512bh>(_mm512_set1_epi32(0x3f803f80));
   __m512 sums[kChains];
 #pragma GCC unroll 16
-  for (__m512& sum : sums) sum = _mm512_setzero_ps();
+  for (__m512& sum : sums) {
+    sum = _mm512_setzero_ps();
+    asm volatile("" : "+v"(sum));  // or else the compiler sees that all chains are one
+  }
   for (int64_t step = 0; step < repetitions * kSteps; ++step)
 #pragma GCC unroll 16
     for (__m512& sum : sums) sum = _mm512_dpbf16_ps(sum, ones, ones);

@@ -189,10 +189,11 @@ constexpr int64_t kLongKeys = 1024, kLongMaskedKeys = 2048;
 // Whether blocks are persistent: each works on one tile after the other, with a mask on one pair of
 // tiles after the other. The next tile is then loaded in time, but the assignment is static, so the
 // tiles must divide evenly among the multiprocessors; long tiles of different length are better
-// scheduled dynamically. Wide heads leave no room for the next tile's queries.
+// scheduled dynamically, and of heads of 64, whose three warpgroups have few registers, all of
+// different length. Wide heads leave no room for the next tile's queries.
 bool blocks_persist(const FlashShape& shape, const CudaFacts& device, int rows) {
   constexpr int64_t kTooLong = 8192;
-  if (shape.head_dim() > 128) return false;
+  if (shape.head_dim() > 128 || (shape.mask != 0 && shape.head_dim() <= 64)) return false;
   const int64_t tiles = divide_up(shape.queries, rows);
   const int64_t units = (shape.mask != 0 ? divide_up(tiles, 2) : tiles) * shape.heads;
   const int64_t places = divide_up(units, device.multiprocessors) * device.multiprocessors;
@@ -391,9 +392,10 @@ std::vector<BackwardKeysTile> backward_keys_tiles(const FlashShape& shape, const
 
 std::vector<BackwardQueriesTile> backward_queries_tiles(const FlashShape& shape,
                                                         const CudaFacts& device) {
+  // With heads of 112, 128 keys at a time take more registers than there are.
   if (serves_warpgroups(shape, device) && !shape.function && shape.head_dim() <= 128)
     return {{.queries = 128,
-             .keys = 128,
+             .keys = shape.head_dim() == 112 ? 96 : 128,
              .warps = 12,
              .stages = 2,
              .blocks = 1,
