@@ -305,6 +305,10 @@ struct CudaMatmul::Library {
   }
 };
 
+// Rows up to which the kernel of our own is tried. It computes up to 64, but no GPU has checked more
+// than these.
+constexpr int64_t kMostTriedRows = 16;
+
 // The kernel of our own, if one of its ways is faster than the library.
 static std::optional<CudaLaunch> faster_launch(const Request& request, const Addresses& addresses,
                                                const std::function<void()>& by_library,
@@ -314,7 +318,9 @@ static std::optional<CudaLaunch> faster_launch(const Request& request, const Add
   if (!request.is_plain || gemm.batch != 1 || gemm.a.transposed || !gemm.b.transposed ||
       gemm.dtype != gemm.out_dtype)
     return {};
-  const std::vector<CudaLaunch> ways = plan_few_rows(few_rows_of(request, addresses), facts);
+  const FewRowsProduct product = few_rows_of(request, addresses);
+  if (product.tokens > kMostTriedRows) return {};
+  const std::vector<CudaLaunch> ways = plan_few_rows(product, facts);
   if (ways.empty()) return {};
   std::vector<CudaKernel> texts;
   for (const CudaLaunch& way : ways) texts.push_back(way.kernel);
