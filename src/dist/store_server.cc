@@ -339,17 +339,23 @@ class StoreServer::Impl {
     fail_run(fmt::format("{} {}", ranks_[static_cast<size_t>(rank)].label(), how));
   }
 
-  // All ranks learn of it: those that wait, those that ask later, and those that watch.
+  // All ranks learn of it: those that wait, those that ask later, and those that watch; of these
+  // rank 0 last, as its watch ends this process at once, and the others would hear of its end
+  // first.
   void fail_run(const std::string& why) {
     if (!failure_.empty()) return;
     failure_ = why;
     for (const Waiting& one : waiting_) one.who->to_send += framed(kFailed, why);
     waiting_.clear();
-    for (const auto& each : connections_)
-      if (each->is_watch && each->rank >= 0 && !each->left && !each->closing) {
-        each->to_send += framed(kDead, why);
-        write_some(*each);
-      }
+    const auto tell_watches = [&](auto is_one) {
+      for (const auto& each : connections_)
+        if (each->is_watch && is_one(each->rank) && !each->left && !each->closing) {
+          each->to_send += framed(kDead, why);
+          write_some(*each);
+        }
+    };
+    tell_watches([](int rank) { return rank > 0; });
+    tell_watches([](int rank) { return rank == 0; });
     const std::lock_guard lock(mutex_);
     has_failed_ = true;
     changed_.notify_all();
