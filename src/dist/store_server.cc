@@ -237,7 +237,8 @@ class StoreServer::Impl {
     const std::string first = rest.substr(0, cut);
     const std::string second = cut < rest.size() ? rest.substr(cut + 1) : std::string();
     if (type == kLeave) {
-      connection.left = true;
+      for (const auto& each : connections_)  // whichever of them ends first
+        if (each->rank == connection.rank) each->left = true;
       if (!first.empty()) {
         died(connection.rank, "has failed; its own message says why");
       } else if (connection.is_watch) {

@@ -49,7 +49,7 @@ void expect_right_under(const std::string& backend, std::vector<std::string> lau
     launcher.push_back(word);
   ChildProcess run(launcher, {.environment = kPlugins});
   const auto said = run.read_all({.seconds = kPatienceS});
-  EXPECT_EQ(run.end(0), "exit code 0");
+  EXPECT_EQ(run.end(0), "exit code 0") << run.last_errors();
   expect_right(said.text, ranks);
 }
 

@@ -178,5 +178,21 @@ TEST(Store, TellsAllWhenARankDiesOrFallsSilent) {
   }
 }
 
+// A rank's connections end one after the other, and its watch need not be the last.
+TEST(Store, ARankThatHasLeftHasNotDiedWhicheverConnectionEndsFirst) {
+  const auto server = served(2);
+  const auto zero = joined(facts_of(0, 2), *server);
+  auto one = joined(facts_of(1, 2), *server);
+  const auto pass_two_rounds = [&] {
+    for (int round = 0; round < 2; ++round) zero->set("round", "passed");
+  };
+  FileDescriptor watch = say_hello(facts_of(1, 2), "watch", "127.0.0.1", server->port(), 5);
+  send_all(watch.get(), framed(store_message::kLeave, ""), monotonic_s() + 5);
+  watch = FileDescriptor();
+  pass_two_rounds();
+  one.reset();
+  EXPECT_EQ(error_of(pass_two_rounds), "no error");
+}
+
 }  // namespace
 }  // namespace ridgeline
