@@ -27,6 +27,16 @@ class HostEmitter {
   void emit_row_kernel();
   void emit_column_kernel();
   std::string load(uint32_t step, bool in_columns) const;
+  uint32_t folded(uint32_t fold) const { return kernel_.steps[fold].inputs[0]; }
+  // Whether the step's columns are an operand's own, fp32 and side by side.
+  bool lies_in_memory(uint32_t step) const {
+    const FusedStep& load = kernel_.steps[step];
+    return load.kind == Kind::load && !program_.steps[step].per_row &&
+           kernel_.inputs[load.operand].dtype == DType::f32 &&
+           !kernel_.inputs[load.operand].is_position &&
+           program_.walk.inputs[load.operand].column == 1;
+  }
+  const char* how(uint32_t fold) const { return kernel_.steps[fold].op == Op::max ? "Max" : "Sum"; }
   std::string column_index(int64_t step, const std::string& operand) const {
     return step == 1 ? "c" : fmt::format("c * {}.column", operand);
   }
@@ -98,40 +108,28 @@ void HostEmitter::emit_column_steps(const ColumnPass& pass) {
 
 void HostEmitter::emit_pass(const ColumnPass& pass) {
   if (!pass.folds.empty()) {
-    std::string clauses;
-    for (uint32_t fold : pass.folds) {
-      const bool is_max = kernel_.steps[fold].op == Op::max;
-      out_.line("float total_{} = {};", fold, is_max ? "-__builtin_inff()" : "0");
-      clauses += fmt::format(" reduction({} : part_{})", is_max ? "max" : "+", fold);
-      if (is_max) clauses += fmt::format(" reduction(| : nan_{})", fold);
-    }
+    for (uint32_t fold : pass.folds) out_.line("float total_{} = {}::kNone;", fold, how(fold));
     out_.open("for (int64 begin = 0; begin < kColumns; begin += {})", kRun);
     out_.line("const int64 end = begin + {0} < kColumns ? begin + {0} : kColumns;", kRun);
-    for (uint32_t fold : pass.folds) {
-      const bool is_max = kernel_.steps[fold].op == Op::max;
-      out_.line("float part_{} = {};", fold, is_max ? "-__builtin_inff()" : "0");
-      if (is_max) out_.line("int nan_{} = 0;", fold);  // OpenMP's maximum may lose one
+    std::vector<uint32_t> gathered;
+    for (uint32_t fold : pass.folds)
+      if (!lies_in_memory(folded(fold))) gathered.push_back(fold);
+    for (uint32_t fold : gathered) out_.line("float items_{}[{}];", fold, kRun);
+    if (!gathered.empty() || !pass.computes.empty()) {
+      out_.text("#pragma omp simd\n");
+      out_.open("for (int64 c = begin; c < end; ++c)");
+      emit_column_steps(pass);
+      for (uint32_t fold : gathered)
+        out_.line("items_{}[c - begin] = {};", fold, program_.steps[folded(fold)].name);
+      out_.close();
     }
-    out_.text(fmt::format("#pragma omp simd simdlen(FOLD_LANES){}\n", clauses));
-    out_.open("for (int64 c = begin; c < end; ++c)");
-    emit_column_steps(pass);
     for (uint32_t fold : pass.folds) {
-      const std::string& item = program_.steps[kernel_.steps[fold].inputs[0]].name;
-      if (kernel_.steps[fold].op == Op::max) {
-        out_.line("part_{0} = {1} > part_{0} ? {1} : part_{0};", fold, item);
-        out_.line("nan_{0} |= {1} != {1};", fold, item);
-      } else {
-        out_.line("part_{} += {};", fold, item);
-      }
-    }
-    out_.close();
-    for (uint32_t fold : pass.folds) {
-      if (kernel_.steps[fold].op == Op::max) {
-        out_.line("total_{0} = larger(total_{0}, nan_{0} ? __builtin_nanf(\"\") : part_{0});",
-                  fold);
-      } else {
-        out_.line("total_{0} += part_{0};", fold);
-      }
+      const uint32_t item = folded(fold);
+      const std::string items = lies_in_memory(item)
+                                    ? fmt::format("from{} + begin", kernel_.steps[item].operand)
+                                    : fmt::format("items_{}", fold);
+      out_.line("total_{0} = {1}::join(total_{0}, fold<{1}>({2}, end - begin));", fold, how(fold),
+                items);
     }
     out_.close();
     for (uint32_t fold : pass.folds) {

@@ -12,14 +12,6 @@ typedef unsigned char boolean;
 
 struct Operand { void* data; int64 column; const int64* rows; };
 
-// Lanes of a fold: without a number the compiler chooses by the widths of what else is in the loop,
-// and a sum would have other bits in another kernel.
-#ifdef __clang__
-#define FOLD_LANES 8
-#else
-#define FOLD_LANES 16
-#endif
-
 static inline unsigned bits_of(float x) { return __builtin_bit_cast(unsigned, x); }
 static inline float float_of(unsigned x) { return __builtin_bit_cast(float, x); }
 
@@ -67,6 +59,41 @@ static inline float fused(float a, float b, float c) {
 }
 static inline float larger(float a, float b) { return a > b || a != a ? a : b; }
 static inline int to_int(float x) { return (int)x; }
+
+// Folds in 32 lanes that the text spells out. The reduction of a loop would get as many lanes as fit
+// the widths of all that the loop reads, and a sum would have other bits in another kernel.
+typedef float Lanes __attribute__((vector_size(32), aligned(4), may_alias));
+struct Sum {
+  static constexpr float kNone = 0;
+  static inline Lanes join(Lanes a, Lanes b) { return a + b; }
+  static inline float join(float a, float b) { return a + b; }
+};
+struct Max {
+  static constexpr float kNone = -__builtin_inff();
+  static inline Lanes join(Lanes a, Lanes b) { return (a > b) | (a != a) ? a : b; }
+  static inline float join(float a, float b) { return larger(a, b); }
+};
+template <class How>
+static inline void take(Lanes* parts, const float* items) {
+  for (int part = 0; part < 4; ++part)
+    parts[part] = How::join(*(const Lanes*)(items + 8 * part), parts[part]);
+}
+template <class How>
+static inline float fold(const float* items, int64 count) {
+  constexpr float none = How::kNone;
+  const Lanes empty = {none, none, none, none, none, none, none, none};
+  Lanes parts[4] = {empty, empty, empty, empty};
+  int64 done = 0;
+  for (; done + 32 <= count; done += 32) take<How>(parts, items + done);
+  if (done < count) {
+    float rest[32];
+    for (int i = 0; i < 32; ++i) rest[i] = done + i < count ? items[done + i] : none;
+    take<How>(parts, rest);
+  }
+  const Lanes all = How::join(How::join(parts[0], parts[2]), How::join(parts[1], parts[3]));
+  return How::join(How::join(How::join(all[0], all[4]), How::join(all[2], all[6])),
+                   How::join(How::join(all[1], all[5]), How::join(all[3], all[7])));
+}
 
 // e^x = 2^n e^f with |f| <= ln(2) / 2, the latter by its series. 2^n comes in two factors, so that
 // the ends of the range are right too.

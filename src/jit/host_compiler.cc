@@ -30,8 +30,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// No contraction, and no reassociation but where a loop says in how many lanes: a value has the same
-// bits in whatever kernel it is computed.
+// No contraction and no reassociation: a value has the same bits in whatever kernel it is computed.
 constexpr std::string_view kFlags[] = {"-std=c++17",
                                        "-O3",
                                        "-march=native",

@@ -6,7 +6,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
+#include <optional>
 
+#include "base/child_process.h"
+#include "base/float16.h"
 #include "measure/test_support.h"
 #include "models/attention.h"
 #include "models/layers.h"
@@ -50,6 +53,45 @@ TEST(CompiledCpu, ResultsAreEqualFromRunToRunAndForAnyNumberOfThreads) {
     const Results first = testing::run_compiled(made.graph, made.inputs, device());
     EXPECT_EQ(testing::run_compiled(made.graph, made.inputs, device()), first);
     EXPECT_EQ(testing::run_compiled(made.graph, made.inputs, one), first);
+  }
+}
+
+// A fold stands in loops that read fp32, 16 bits or bytes, after which compilers choose their
+// vectors: its bits are the same in all of them, and from every compiler.
+TEST(CompiledCpu, FoldsHaveTheSameBitsWhateverElseTheirLoopsRead) {
+  constexpr int64_t kRows = 5;
+  const auto run = [&](const char* compiler, DType dtype, bool with_bytes) {
+    CpuDevice cpu({.threads = 1, .compiler = {.cache_dir = "off", .compiler = compiler}});
+    Graph graph;
+    InterpreterInputs inputs;
+    for (const int64_t columns : {1, 7, 16, 24, 32, 100, 257, 1000}) {
+      const std::string width = std::to_string(columns);
+      const Shape shape = {kRows, columns};
+      Tensor x = cast(input(graph, "x" + width, {dtype, shape}), DType::f32);
+      if (with_bytes) x = where(input(graph, "yes" + width, {DType::boolean, shape}), x, x * 0.5);
+      for (int64_t i = 0; i < kRows * columns; ++i) {
+        const auto value = static_cast<float>(std::sin(0.7 * static_cast<double>(i)));
+        inputs["x" + width].push_back(bf16_to_float(float_to_bf16(value)));
+        if (with_bytes) inputs["yes" + width].push_back(1);
+      }
+      graph.mark_output("squares" + width, sum(x * x, {-1}).value());
+      graph.mark_output("mean" + width, mean(x, {-1}).value());
+      graph.mark_output("max" + width, max(x, {-1}).value());
+    }
+    return testing::run_compiled(graph, inputs, cpu);
+  };
+  std::optional<Results> first;
+  for (const char* compiler : {"g++", "clang++"}) {
+    if (find_program(compiler).empty()) continue;
+    for (const DType dtype : {DType::f32, DType::bf16})
+      for (const bool with_bytes : {false, true}) {
+        const Results got = run(compiler, dtype, with_bytes);
+        if (!first) first = got;
+        for (const auto& [name, values] : got)
+          EXPECT_EQ(values, first->at(name))
+              << name << " by " << compiler << " from " << info(dtype).name
+              << (with_bytes ? " and bytes" : "");
+      }
   }
 }
 
