@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
 #include <set>
 
 #include "plan/op_text.h"
@@ -21,29 +19,6 @@ void CudaBody::emit_registers() {
   }
   for (uint32_t step : program_.kept)
     out_.line("float kept_{}[{}][{}];", program_.steps[step].name, shape_.chunks, shape_.pack);
-}
-
-void CudaBody::emit_early_loads(std::vector<bool>& loaded) {
-  std::vector<uint32_t> early;
-  for (uint32_t step = 0; step < kernel_.steps.size(); ++step) {
-    if (kernel_.steps[step].kind != Kind::load || !stays(step)) continue;
-    const uint32_t i = kernel_.steps[step].operand;
-    const FusedWalk::Steps& steps = program_.walk.inputs[i];
-    // What is the same for all rows is near already.
-    const bool is_of_row = program_.walk.rows() == 1 ||
-                           std::ranges::any_of(steps.rows, [](int64_t by) { return by != 0; });
-    if (kernel_.inputs[i].is_position || input_pair(i) || steps.column != 1 || !is_of_row) continue;
-    early.push_back(i);
-    loaded[step] = true;
-  }
-  if (early.empty()) return;
-  out_.text("#pragma unroll\n");
-  out_.open("for (int chunk = 0; chunk < {}; ++chunk)", shape_.chunks);
-  out_.line("const int c0 = (chunk * {} + lane) * {};", shape_.group, shape_.pack);
-  out_.line("if (!present || c0 >= kColumns) continue;");
-  for (const uint32_t i : early)
-    out_.line("pack{0}[chunk] = load_pack<{1}>(from{0} + c0);", i, shape_.pack);
-  out_.close();
 }
 
 void CudaBody::emit_row_loads() {
@@ -142,15 +117,13 @@ void CudaBody::emit_packs_to_store(const ColumnPass& pass) {
 void CudaBody::emit_stores(const ColumnPass& pass) {
   for (uint32_t result : pass.stores) {
     if (const auto pair = result_pair(result)) {
-      if (*pair == result)
-        out_.line("{1}store_pack(to{0} + 2 * c0, out{0});", result, store_guard(result));
+      if (*pair == result) out_.line("store_pack(to{0} + 2 * c0, out{0});", result);
     } else if (program_.walk.results[result].column == 1) {
-      out_.line("{1}store_pack(to{0} + c0, out{0});", result, store_guard(result));
+      out_.line("store_pack(to{0} + c0, out{0});", result);
     } else {
       out_.text("#pragma unroll\n");
       out_.line("for (int i = 0; i < {}; ++i)", shape_.pack);
-      out_.line("  {2}to{0}[(c0 + i) * {1}] = out{0}.at[i];", result, result_step(result),
-                store_guard(result));
+      out_.line("  to{0}[(c0 + i) * {1}] = out{0}.at[i];", result, result_step(result));
     }
   }
 }
@@ -189,47 +162,6 @@ void CudaBody::emit_pass(const ColumnPass& pass, std::vector<bool>& loaded) {
               rounded(total, kernel_.steps[fold], options_));
   }
   emit_row_steps(pass.row_computes);
-}
-
-constexpr int kLocalPack = 4;
-
-// Or 1: rows and values have to begin at a multiple of it.
-int local_pack(const FusedKernel& kernel, const FusedWalk& walk) {
-  if (walk.columns % kLocalPack != 0) return 1;
-  const auto fits = [&](const FusedOperand& operand, const FusedWalk::Steps& steps) {
-    if (steps.column == 0 || operand.is_position) return true;
-    return steps.column == 1 && operand.offset % kLocalPack == 0 &&
-           std::ranges::all_of(steps.rows, [](int64_t step) { return step % kLocalPack == 0; });
-  };
-  for (size_t i = 0; i < kernel.inputs.size(); ++i)
-    if (!fits(kernel.inputs[i], walk.inputs[i])) return 1;
-  for (size_t i = 0; i < kernel.results.size(); ++i)
-    if (!fits(kernel.results[i].to, walk.results[i])) return 1;
-  return kLocalPack;
-}
-
-std::string constant_text(float value) {
-  if (std::isnan(value)) return "__int_as_float(0x7fc00000)";
-  if (std::isinf(value)) return value > 0 ? "infinity()" : "-infinity()";
-  return fmt::format("{:a}f", value);
-}
-
-std::string pair_text(const FusedKernel& kernel, const std::vector<uint32_t>& halves,
-                      const EmitOptions& options) {
-  const Program program = make_program(kernel, options);
-  TextWriter out;
-  out.indent();
-  size_t constant = 0;
-  for (uint32_t i = 0; i < kernel.steps.size(); ++i) {
-    const FusedStep& step = kernel.steps[i];
-    std::string value;
-    if (step.kind == Kind::load) value = fmt::format("x{}", halves[step.operand]);
-    if (step.kind == Kind::constant) value = constant_text(program.constants[constant++]);
-    if (step.kind == Kind::compute) value = expression(kernel, program, i, options);
-    out.line("const {} {} = {};", program.steps[i].type, program.steps[i].name, value);
-  }
-  out.line("return {};", program.steps[kernel.results[0].step].name);
-  return out.take();
 }
 
 }  // namespace ridgeline

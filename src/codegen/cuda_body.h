@@ -32,12 +32,8 @@ class CudaBody {
   virtual std::string input_step(uint32_t i) const = 0;
   virtual std::string result_step(uint32_t i) const = 0;
   virtual std::string fold_text(uint32_t fold) const = 0;
-  // What stands before the stores of a result: a condition, or nothing.
-  virtual std::string store_guard(uint32_t /*result*/) const { return {}; }
 
   void emit_registers();  // that keep what several passes need
-  // What stays in registers, before the first fold: nothing waits for one operand after another.
-  void emit_early_loads(std::vector<bool>& loaded);
   void emit_row_loads();
   void emit_row_steps(const std::vector<uint32_t>& computes);
   void emit_loads(const ColumnPass& pass, std::vector<bool>& loaded);
@@ -77,18 +73,5 @@ class CudaBody {
   void emit_packs_to_store(const ColumnPass& pass);
   void emit_stores(const ColumnPass& pass);
 };
-
-inline constexpr int kWarp = 32;  // threads
-
-// Columns of one access of a kernel that is part of another one.
-int local_pack(const FusedKernel& kernel, const FusedWalk& walk);
-
-// A constant as generated text has it.
-std::string constant_text(float value);
-
-// The body of a function of x0 and x1: what a kernel makes of them. `halves` says of each input
-// which of the two it is.
-std::string pair_text(const FusedKernel& kernel, const std::vector<uint32_t>& halves,
-                      const EmitOptions& options);
 
 }  // namespace ridgeline

@@ -49,17 +49,6 @@ CudaText emit_cuda_finish(const FusedKernel& kernel);
 
 struct Plan;
 struct ResidentPlan;
-struct Merge;
-
-// Kernels of a merge as functions, followed by few_rows.cuh or cached_attention_kernel.cuh.
-struct MergedText {
-  std::string entry = {};
-  std::string text = {};
-  // Of an attention: where each of Merge::shared begins in shared memory, and the bytes of all.
-  std::vector<int64_t> shared_at = {};
-  int64_t shared_bytes = 0;
-};
-MergedText emit_merged(const Graph& graph, const Plan& plan, const Merge& merge);
 
 // A resident kernel: what its generated steps do, followed by resident_kernel.cuh.
 struct ResidentText {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "codegen/cuda_body.h"
 #include "plan/op_text.h"
@@ -13,13 +14,29 @@ namespace {
 
 using Kind = FusedStep::Kind;
 
-constexpr int kComputing = kWarp * kResidentWarps;
+constexpr int kWarp = 32, kComputing = kWarp * kResidentWarps;
 constexpr int kFoldScratch = 4;
+constexpr int kLocalPack = 4;  // columns of one access
+
+// Or 1: rows and values have to begin at a multiple of it.
+int pack_of(const FusedKernel& kernel, const FusedWalk& walk) {
+  if (walk.columns % kLocalPack != 0) return 1;
+  const auto fits = [&](const FusedOperand& operand, const FusedWalk::Steps& steps) {
+    if (steps.column == 0 || operand.is_position) return true;
+    return steps.column == 1 && operand.offset % kLocalPack == 0 &&
+           std::ranges::all_of(steps.rows, [](int64_t step) { return step % kLocalPack == 0; });
+  };
+  for (size_t i = 0; i < kernel.inputs.size(); ++i)
+    if (!fits(kernel.inputs[i], walk.inputs[i])) return 1;
+  for (size_t i = 0; i < kernel.results.size(); ++i)
+    if (!fits(kernel.results[i].to, walk.results[i])) return 1;
+  return kLocalPack;
+}
 
 CudaShape resident_shape(const FusedKernel& kernel) {
   const FusedWalk walk = make_walk(kernel);
   CudaShape shape;
-  shape.pack = local_pack(kernel, walk);
+  shape.pack = pack_of(kernel, walk);
   shape.group = walk.rows() == 1 ? kComputing : kWarp;
   const int64_t packs = walk.columns / shape.pack;
   shape.chunks = static_cast<int>((packs + shape.group - 1) / shape.group);
@@ -150,10 +167,39 @@ class LocalBody : public CudaBody {
                 program_.steps[kernel_.results[result].step].name);
   }
 
+ public:
+  static std::string constant_text(float value) {
+    if (std::isnan(value)) return "__int_as_float(0x7fc00000)";
+    if (std::isinf(value)) return value > 0 ? "infinity()" : "-infinity()";
+    return fmt::format("{:a}f", value);
+  }
+
+ private:
   const ResidentLocal& local_;
   const std::vector<int64_t>& side_offsets_;
   int& folds_;
 };
+
+// One number of rows x0 and x1.
+std::string pair_text(const FusedKernel& kernel, const ResidentLocal& pair,
+                      const EmitOptions& options) {
+  const Program program = make_program(kernel, options);
+  TextWriter out;
+  out.indent();
+  out.indent();
+  size_t constant = 0;
+  for (uint32_t i = 0; i < kernel.steps.size(); ++i) {
+    const FusedStep& step = kernel.steps[i];
+    std::string value;
+    if (step.kind == Kind::load) value = fmt::format("x{}", pair.inputs[step.operand].number);
+    if (step.kind == Kind::constant)
+      value = LocalBody::constant_text(program.constants[constant++]);
+    if (step.kind == Kind::compute) value = expression(kernel, program, i, options);
+    out.line("const {} {} = {};", program.steps[i].type, program.steps[i].name, value);
+  }
+  out.line("return {};", program.steps[kernel.results[0].step].name);
+  return out.take();
+}
 
 // The number of a text, which is added if it is new.
 int number_of(std::vector<std::string>& texts, std::string text) {
@@ -189,12 +235,9 @@ ResidentText emit_resident(const Plan& plan, const ResidentPlan& resident) {
   for (const ResidentStep& step : resident.steps) {
     int number = 0;
     if (step.kind == ResidentStep::Kind::local) number = number_of(locals, local_text(plan, step));
-    if (step.pair) {
-      std::vector<uint32_t> halves;
-      for (const ResidentOperand& input : step.pair->inputs) halves.push_back(input.number);
+    if (step.pair)
       number = number_of(
-          pairs, pair_text(plan.kernels[step.pair->kernel].group.kernel, halves, plan.emit));
-    }
+          pairs, pair_text(plan.kernels[step.pair->kernel].group.kernel, *step.pair, plan.emit));
     result.numbers.push_back(number);
   }
   TextWriter out;

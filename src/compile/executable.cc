@@ -68,8 +68,7 @@ void Executable::plan_fused() {
                                   {.scratch = scratch_of(device_),
                                    .epilogue = epilogue_chooser(device_),
                                    .overlap = rungs().launch_graph && device_.can_record(),
-                                   .early_updates = true,
-                                   .merge = options_.merge && device_.merges_kernels()},
+                                   .early_updates = true},
                                   budget());
   if (fitted.graph) graph_ = std::move(*fitted.graph);
   plan_ = std::move(fitted.plan);
@@ -197,7 +196,6 @@ void Executable::prepare(const Bindings& bindings) {
       compiled_.emplace(graph_, *plan_, device_,
                         ExecutorOptions{.bound = bound_storages(graph_, plan_->layouts, bindings),
                                         .record = rungs().launch_graph,
-                                        .resident = options_.resident,
                                         .communicator = options_.communicator});
       if (kernels_seconds_ == 0) kernels_seconds_ = monotonic_s() - start;
       set_observer(nullptr);

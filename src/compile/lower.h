@@ -35,11 +35,6 @@ struct CompileOptions {
   int64_t checkpoint_blocks = 0;
   // What a fused one is fitted to by computing results again; none: the device's.
   std::optional<Bytes> budget = {};
-  // Whether a device may run what it can of a plan as one kernel that stays.
-  bool resident = true;
-  // Whether it may run neighbouring kernels by one launch (plan/merge.h). Who asks checks values:
-  // tests/models/gemma3_merged_test.cc does on a GPU.
-  bool merge = false;
   // Told what begins: "trace", "passes", "plan", "kernels".
   std::function<void(std::string_view)> stage = {};
   // Told a fallback, in a sentence.

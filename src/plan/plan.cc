@@ -32,7 +32,6 @@ class Planner {
   bool reads_in_place(const Node& product) const;
   void choose_side();
   void join_collectives();
-  void merge_kernels();
   void find_lives();
   void give_blocks();
   // An operand of the kernel that dies with it and may hold this result; none: kNever.
@@ -42,7 +41,6 @@ class Planner {
   const PlanOptions& options_;
   Plan plan_;
   std::vector<Life> life_;
-  std::vector<uint32_t> merged_begin_, merged_end_;  // by kernel: of the launch that it is part of
 };
 
 // Updates move to the moment in which all that they read is there, and from which on nobody reads
@@ -129,34 +127,11 @@ void Planner::join_collectives() {
     if (plan_.kernels[i].is_collective) plan_.kernels[i].join = joins[i];
 }
 
-// Blocks of one launch do not wait for each other: what one has written, another still reads.
-void Planner::merge_kernels() {
-  for (uint32_t i = 0; i < plan_.kernels.size(); ++i) {
-    merged_begin_.push_back(i);
-    merged_end_.push_back(i);
-  }
-  const bool communicates = std::ranges::any_of(plan_.kernels, &PlannedKernel::is_collective);
-  if (!options_.merge || communicates) return;
-  std::vector<const Group*> groups;
-  std::vector<bool> may_merge;
-  for (const PlannedKernel& kernel : plan_.kernels) {
-    groups.push_back(&kernel.group);
-    may_merge.push_back(!kernel.on_side && !kernel.is_collective);
-  }
-  plan_.merges = find_merges(graph_, plan_.layouts, groups, may_merge);
-  for (const Merge& merge : plan_.merges)
-    for (uint32_t i = merge.begin; i < merge.end; ++i) {
-      merged_begin_[i] = merge.begin;
-      merged_end_[i] = merge.end - 1;
-    }
-}
-
 void Planner::find_lives() {
   for (uint32_t number = 0; number < plan_.kernels.size(); ++number) {
     const PlannedKernel& kernel = plan_.kernels[number];
     const bool is_beside = kernel.on_side || kernel.is_collective;
-    const uint32_t over =
-        is_beside ? kernel.join : merged_end_[number];  // when it has certainly run
+    const uint32_t over = is_beside ? kernel.join : number;  // when it has certainly run
     for (Value value : kernel.group.writes) {
       Life& life = life_[graph_.index(value)];
       if (life.first == kNever && graph_.node(value).op != Op::input) life.first = number;
@@ -175,7 +150,7 @@ void Planner::find_lives() {
 
 uint32_t Planner::operand_to_replace(uint32_t number, const FusedResult& result) const {
   const FusedKernel& kernel = plan_.kernels[number].group.kernel;
-  if (kernel.kind != FusedKind::row || merged_begin_[number] != merged_end_[number]) return kNever;
+  if (kernel.kind != FusedKind::row) return kNever;
   const Bytes size = byte_size(graph_.type(result.to.storage));
   if (size.count != element_count(kernel.domain) * info(result.to.dtype).size) return kNever;
   for (const FusedOperand& input : kernel.inputs) {
@@ -211,12 +186,11 @@ void Planner::give_blocks() {
         continue;
       }
       life.block = static_cast<uint32_t>(plan_.blocks.size());
-      plan_.blocks.push_back({byte_size(graph_.type(value)), merged_begin_[number], life.last});
+      plan_.blocks.push_back({byte_size(graph_.type(value)), number, life.last});
     }
     if (kernel.scratch.count == 0) continue;
     scratch_blocks.emplace_back(number, plan_.blocks.size());
-    plan_.blocks.push_back({kernel.scratch, merged_begin_[number],
-                            kernel.on_side ? kernel.join : merged_end_[number]});
+    plan_.blocks.push_back({kernel.scratch, number, kernel.on_side ? kernel.join : number});
   }
   plan_.arena = place_blocks(plan_.blocks);
   plan_.least_arena = most_alive(plan_.blocks);
@@ -263,7 +237,6 @@ Plan Planner::run() {
   if (options_.early_updates && !communicates) hoist_updates();
   if (options_.overlap) choose_side();
   if (communicates) join_collectives();
-  merge_kernels();
   for (const PlannedKernel& kernel : plan_.kernels) ++plan_.stages[kernel.group.stage].end;
   for (size_t stage = 1; stage < plan_.stages.size(); ++stage) {
     plan_.stages[stage].begin = plan_.stages[stage - 1].end;

@@ -13,7 +13,6 @@
 #include "cost/memory.h"
 #include "plan/arena.h"
 #include "plan/fuse.h"
-#include "plan/merge.h"
 #include "plan/take_epilogues.h"
 
 namespace ridgeline {
@@ -28,8 +27,6 @@ struct PlanOptions {
   bool overlap = false;
   // Whether an update runs as soon as its gradients are there, in whichever stage that is.
   bool early_updates = false;
-  // Whether the device can do neighbouring kernels by one launch.
-  bool merge = false;
 };
 
 struct PlannedKernel {
@@ -52,7 +49,6 @@ struct Plan {
   std::vector<int64_t> offsets;        // by Graph::index: where a storage lies in the arena
   std::vector<ArenaBlock> blocks;      // of the arena
   std::vector<bool> in_place;          // by Graph::index: lies where an operand of its kernel lay
-  std::vector<Merge> merges;           // in order; what they touch lives from begin to end
   std::vector<RefusalNote> refusals;
   std::vector<EpilogueNote> epilogues;  // one for each product
   uint32_t eager_launches = 0;          // that the same graph takes without fusion

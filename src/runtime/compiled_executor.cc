@@ -75,21 +75,7 @@ CompiledExecutor::CompiledExecutor(const Graph& graph, const Plan& plan, Device&
     if (plan_.kernels[number].is_collective)
       calls_[plan_.kernels[number].join].joins.push_back(number);
   recordings_.resize(plan_.stages.size() + 1);
-  merged_.resize(plan_.kernels.size());
-  merged_ends_.resize(plan_.kernels.size());
-  for (const Merge& merge : plan_.merges) {
-    const bool begins = std::ranges::any_of(
-        plan_.stages, [&](const auto& stage) { return stage.begin == merge.begin; });
-    merged_ends_[merge.begin] = merge.end;
-    merged_[merge.begin] = device_.prepare_merged(graph_, plan_, merge, [&](Value value) {
-      TensorView seen = view(value);
-      const Value storage = plan_.layouts[graph_.index(value)].storage;
-      seen.is_kept =
-          graph_.node(storage).op == Op::input && !is_written[graph_.index(storage)] && !begins;
-      return seen;
-    });
-  }
-  if (options.resident) resident_plan_ = make_resident(graph_, plan_, not_resident_);
+  resident_plan_ = make_resident(graph_, plan_, not_resident_);
   if (resident_plan_)
     resident_ = device_.prepare_resident(
         graph_, plan_, *resident_plan_, [&](Value storage) { return address(storage); },
@@ -177,18 +163,11 @@ void CompiledExecutor::run_kernels(size_t begin, size_t end) try {
       beside.emplace_back(kernel.join, device_.end_side());
       continue;
     }
-    const bool is_merged = merged_[i] && !poison_ && !observer_;
-    const size_t last = is_merged ? merged_ends_[i] - 1 : i;
     std::optional<size_t> awaited;
-    for (; !beside.empty() && beside.front().first <= last; beside.pop_front())
+    for (; !beside.empty() && beside.front().first <= i; beside.pop_front())
       awaited = beside.front().second;
     if (awaited) device_.join_side(*awaited);
-    if (is_merged) {
-      merged_[i]->run();
-      i = last;
-    } else {
-      run_kernel(i);
-    }
+    run_kernel(i);
   }
   if (!beside.empty()) device_.join_side(beside.back().second);
   collectives_.join_all();

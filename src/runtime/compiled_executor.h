@@ -45,11 +45,7 @@ class CompiledExecutor {
   bool is_resident() const { return resident_ != nullptr; }
   int64_t launches() const {
     const auto kernels = static_cast<int64_t>(plan_.kernels.size());
-    const uint32_t staying = is_resident() ? resident_plan_->kernels : 0;
-    int64_t saved = is_resident() ? staying - 1 : 0;
-    for (const Merge& merge : plan_.merges)
-      if (merged_[merge.begin] && merge.begin >= staying) saved += merge.end - merge.begin - 1;
-    return kernels - saved;
+    return is_resident() ? kernels - resident_plan_->kernels + 1 : kernels;
   }
   const std::string& why_not_resident() const { return not_resident_; }
 
@@ -94,11 +90,7 @@ class CompiledExecutor {
   Collectives collectives_;
   std::optional<ResidentPlan> resident_plan_;
   std::unique_ptr<ResidentWork> resident_;  // null: every kernel is started by itself
-  // By kernel, where one launch does it and those behind it; while somebody observes kernels, or
-  // results are poisoned, each is started by itself.
-  std::vector<std::unique_ptr<MergedWork>> merged_;
-  std::vector<uint32_t> merged_ends_;  // by kernel
-  std::vector<Recording> recordings_;  // one per stage, then one of all
+  std::vector<Recording> recordings_;       // one per stage, then one of all
   size_t stages_run_ = 0;
 };
 

@@ -57,14 +57,6 @@ class RecordedWork {
 
 struct Plan;
 struct ResidentPlan;
-struct Merge;
-
-// Neighbouring kernels of a plan by one launch (plan/merge.h).
-class MergedWork {
- public:
-  virtual ~MergedWork() = default;
-  virtual void run() = 0;
-};
 
 // The beginning of a plan as one kernel (plan/resident.h).
 class ResidentWork {
@@ -136,14 +128,6 @@ class Device {
   virtual std::unique_ptr<ResidentWork> prepare_resident(
       const Graph& /*graph*/, const Plan& /*plan*/, const ResidentPlan& /*resident*/,
       const std::function<void*(Value)>& /*address*/, std::string& /*why*/) {
-    return nullptr;
-  }
-  // Whether neighbouring kernels of a plan may be done by one launch, and one of a plan's merges.
-  // `view` shows where values lie. Null: the device cannot do this one.
-  virtual bool merges_kernels() const { return false; }
-  virtual std::unique_ptr<MergedWork> prepare_merged(
-      const Graph& /*graph*/, const Plan& /*plan*/, const Merge& /*merge*/,
-      const std::function<TensorView(Value)>& /*view*/) {
     return nullptr;
   }
   // While work is recorded: what is started between begin_side() and end_side() comes after all

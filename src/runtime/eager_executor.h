@@ -17,7 +17,6 @@ struct ExecutorOptions {
   // allocates.
   std::vector<void*> bound = {};
   bool record = true;  // what is run again is recorded, where the device can; of compiled executors
-  bool resident = true;  // what can stay on the device as one kernel does; of compiled executors
   Communicator* communicator = nullptr;  // of the graph's collectives; outlives the executor
 };
 

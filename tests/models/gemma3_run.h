@@ -29,11 +29,9 @@ inline InterpreterInputs gemma_inputs(const Gemma3Config& config, const GemmaWei
 class GemmaRunner {
  public:
   GemmaRunner(Device& device, const Graph& graph, Mode mode, const InterpreterInputs& inputs)
-      : GemmaRunner(device, graph, CompileOptions{.mode = mode}, inputs) {}
-  GemmaRunner(Device& device, const Graph& graph, const CompileOptions& options,
-              const InterpreterInputs& inputs)
       : device_(device),
-        executable_([&](const Rewrite& forward) { return forward(graph); }, device, options) {
+        executable_([&](const Rewrite& forward) { return forward(graph); }, device,
+                    {.mode = mode}) {
     executable_.prepare();
     EXPECT_EQ(executable_.fallback(), "");
     for (const Value value : graph.inputs()) {

@@ -49,8 +49,6 @@ struct FlashForwardParams {
 };
 
 // Attention over a cache; see cached_attention.cuh.
-inline constexpr int kMergedOperands = 12;
-
 struct CachedAttentionParams {
   FlashTensor q, k, v, out;
   float* log_sum_exp;  // [batch, heads, queries]
@@ -60,11 +58,6 @@ struct CachedAttentionParams {
   int rows, tiles;  // group x queries, and how many times ROWS of them
   int slots, window, splits;
   float scale;
-  // Of a merged one: what generated text reads, how much of it nobody writes, and the value that
-  // belongs to the newest position.
-  void* memory[kMergedOperands];
-  int kept_bytes[kMergedOperands];
-  FlashTensor new_value;
 };
 
 struct FlashBackwardParams {
@@ -224,9 +217,6 @@ struct FewRowsParams {
   void* out;
   long long x_stride, w_stride, out_stride;  // from row to row, in elements
   int tokens, rows, columns;                 // rows of x and of w, and how long they are
-  // Of a merged one: what generated text reads and writes, and how much of it nobody writes.
-  void* memory[kMergedOperands];
-  int kept_bytes[kMergedOperands];
 };
 
 struct AdamWParams {

@@ -8,7 +8,6 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -101,10 +100,6 @@ class CudaDevice : public Device {
   std::vector<std::string> functions_of(const FusedKernel& kernel,
                                         const EmitOptions& options) const override;
   bool can_record() const override { return true; }
-  bool merges_kernels() const override { return facts_.compute_capability >= 90; }
-  std::unique_ptr<MergedWork> prepare_merged(const Graph& graph, const Plan& plan,
-                                             const Merge& merge,
-                                             const std::function<TensorView(Value)>& view) override;
   void begin_side() override { queue_.begin_side(); }
   size_t end_side() override { return queue_.end_side(); }
   void join_side(size_t mark) override { queue_.join_side(mark); }
@@ -173,7 +168,6 @@ class CudaDevice : public Device {
   CudaBuffer flush_buffer_;
   CudaEvents events_;
   std::unique_ptr<CudaCommunicationQueue> communication_;  // made when it is used first
-  std::map<std::string, size_t> merged_ways_;  // that were the fastest
 };
 
 }  // namespace ridgeline

@@ -86,10 +86,7 @@ std::vector<CudaLaunch> plan_cached_attention(const CudaCall& call) {
       .slots = static_cast<int>(k.shape[2]),
       .window = static_cast<int>(std::min<int64_t>(spec.mask.window, INT32_MAX / 2)),
       .splits = static_cast<int>(shape.splits),
-      .scale = static_cast<float>(spec.scale),
-      .memory = {},
-      .kept_bytes = {},
-      .new_value = {}};
+      .scale = static_cast<float>(spec.scale)};
   const auto launch_of = [&](const char* name, int64_t threads, CudaConstants constants) {
     CudaLaunch launch{.kernel = {.file = std::string(name) + ".cu",
                                  .entry = name,

@@ -1,10 +1,8 @@
 #include "kernels/cuda/matmul/few_rows.h"
 
-#include <algorithm>
 #include <limits>
 
 #include "kernels/cuda/planning.h"
-#include "plan/merge.h"
 
 namespace ridgeline {
 namespace {
@@ -16,11 +14,6 @@ constexpr uint32_t kThreads = 256;
 constexpr int64_t kLeastBlocks = 64, kMostBlocks = 640;  // of what a split is worth trying for
 constexpr int64_t kSplits[] = {1, 2, 3, 4, 6, 8};
 constexpr int64_t kAccess = 16;  // bytes
-// Of a merged one.
-constexpr int64_t kBlocksAtOnce = 2;        // of a multiprocessor
-constexpr int64_t kMostRounds = 4;          // of blocks, that one launch may take
-constexpr int64_t kBanks = 128;             // bytes
-constexpr int64_t kStaticBytes = 18 << 10;  // of shared memory beside x, at most
 
 bool is_aligned(const void* data, int64_t stride) {
   return reinterpret_cast<uintptr_t>(data) % kAccess == 0 && stride * 2 % kAccess == 0;
@@ -45,20 +38,18 @@ FewRowsParams few_rows_params(const FewRowsProduct& p) {
           .out_stride = p.out_stride,
           .tokens = static_cast<int>(p.tokens),
           .rows = static_cast<int>(p.rows),
-          .columns = static_cast<int>(p.columns),
-          .memory = {},
-          .kept_bytes = {}};
+          .columns = static_cast<int>(p.columns)};
 }
 
 namespace {
 
-CudaLaunch launch_of(const FewRowsProduct& p, int64_t tiles, int64_t splits) {
+CudaLaunch launch_of(const FewRowsProduct& p, int64_t blocks, int64_t splits) {
   const int64_t groups = divide_up(p.tokens, kMostTiles * kTile);
   CudaLaunch launch{
       .kernel = {.file = "few_rows.cu",
                  .entry = "few_rows",
                  .constants = {{"TYPE", element_name(p.dtype)}}},
-      .grid = {static_cast<uint32_t>(tiles * splits), static_cast<uint32_t>(groups), 1},
+      .grid = {static_cast<uint32_t>(blocks * splits), static_cast<uint32_t>(groups), 1},
       .threads = kThreads};
   launch.kernel.constants.emplace_back("MMA_TYPE", p.dtype == DType::bf16 ? "\"bf16\"" : "\"f16\"");
   for (const auto& [name, value] : {std::pair{"TILES", divide_up(p.tokens, groups * kTile)},
@@ -80,42 +71,6 @@ std::vector<CudaLaunch> plan_few_rows(const FewRowsProduct& p, const CudaFacts& 
     if (!is_worth_it && !(splits == 1 && blocks > kMostBlocks)) continue;
     ways.push_back(launch_of(p, blocks, splits));
   }
-  return ways;
-}
-
-std::vector<CudaLaunch> plan_few_rows(const FewRowsProduct& p, const FewRowsText& text,
-                                      const CudaFacts& device) {
-  const int64_t tiles = divide_up(p.rows, kRowsOfABlock);
-  const int64_t at_once = kBlocksAtOnce * device.multiprocessors;
-  // Rows lie half of the banks apart, so that a warp reads eight of them without conflicts.
-  const int64_t pitch = divide_up(p.columns * 2, kBanks) * kBanks + kBanks / 2;
-  const int64_t x_bytes = text.prepares ? divide_up(p.tokens, kTile) * kTile * pitch : 0;
-  if (!serves(p, device) || (text.prepares && p.tokens > kMostPreparedRows) ||
-      text.memory.size() > size_t{kMergedOperands} || tiles > kMostRounds * at_once ||
-      kBlocksAtOnce * (x_bytes + kStaticBytes) > device.shared_bytes_per_multiprocessor)
-    return {};
-  FewRowsParams params = few_rows_params(p);
-  std::ranges::copy(text.memory, params.memory);
-  std::ranges::copy(text.kept_bytes, params.kept_bytes);
-  std::vector<CudaLaunch> ways;
-  const auto add = [&](int64_t tiles_at_once, int64_t splits) {
-    CudaLaunch launch = launch_of(p, tiles_at_once, splits);
-    launch.kernel.file.clear();
-    launch.kernel.entry = text.entry;
-    launch.kernel.text = text.text;
-    for (const auto& [name, value] : {std::pair{"PREPARES", int64_t{text.prepares}},
-                                      {"PAIRS", int64_t{text.pairs}},
-                                      {"X_PITCH", pitch}})
-      launch.kernel.constants.emplace_back(name, std::to_string(value));
-    launch.shared_bytes = static_cast<uint32_t>(x_bytes);
-    launch.set_params(params);
-    ways.push_back(std::move(launch));
-  };
-  // Blocks that do not fit at once take several tiles each, as many as the others.
-  const int64_t rounds = divide_up(tiles, at_once);
-  add(divide_up(tiles, rounds), 1);
-  for (const int64_t splits : kSplits)
-    if (splits > 1 && tiles * splits <= at_once) add(tiles, splits);
   return ways;
 }
 
