@@ -11,4 +11,4 @@ if(NOT DEFINED FMT_COMPILED_ONCE)
 endif()
 set(FMT_DEFINITIONS $<$<NOT:$<BOOL:${FMT_COMPILED_ONCE}>>:FMT_HEADER_ONLY>)
 # fmt's own code is not ours to warn about.
-set_source_files_properties(src/base/fmt_library.cc PROPERTIES COMPILE_OPTIONS -w SKIP_PRECOMPILE_HEADERS ON)
+set_source_files_properties(src/base/fmt_library.cc PROPERTIES COMPILE_OPTIONS "-w;-O1" SKIP_PRECOMPILE_HEADERS ON)

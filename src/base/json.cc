@@ -113,6 +113,23 @@ std::string written(const Json& json, int indent, bool ascii) {
 
 }  // namespace
 
+Json::Json() = default;
+Json::Json(const Json& other) = default;
+Json::Json(Json&& other) noexcept = default;
+Json& Json::operator=(const Json& other) = default;
+Json& Json::operator=(Json&& other) noexcept = default;
+Json::~Json() = default;
+Json::Json(std::nullptr_t) {}
+Json::Json(std::in_place_t, bool value) : value_(value) {}
+Json::Json(std::in_place_t, int64_t value) : value_(value) {}
+Json::Json(std::in_place_t, uint64_t value) : value_(value) {
+  if (std::in_range<int64_t>(value)) value_ = static_cast<int64_t>(value);
+}
+Json::Json(std::in_place_t, double value) : value_(value) {}
+Json::Json(const char* text) : value_(std::string(text)) {}
+Json::Json(std::string text) : value_(std::move(text)) {}
+Json::Json(std::string_view text) : value_(std::string(text)) {}
+
 Json::Json(std::initializer_list<Json> list) {
   const bool pairs = std::all_of(list.begin(), list.end(), [](const Json& element) {
     return element.is_array() && element.size() == 2 && element[0].is_string();

@@ -44,7 +44,8 @@ class Json {
   static constexpr int kMaxDepth = 64;
   static constexpr int kMaxKeys = 10'000;
 
-  // Defined where Member is complete: Clang looks into the variant in each of them.
+  // Defined in json.cc: inlined, copies and destructors of the variant made up a large part of
+  // every file that fills in records.
   Json();
   Json(const Json& other);
   Json(Json&& other) noexcept;
@@ -152,6 +153,10 @@ class Json {
   bool operator==(const Json& other) const;
 
  private:
+  Json(std::in_place_t, bool value);
+  Json(std::in_place_t, int64_t value);
+  Json(std::in_place_t, uint64_t value);  // a signed one wherever it can be
+  Json(std::in_place_t, double value);
   [[noreturn]] void refuse(const char* expected) const;
 
   std::variant<std::monostate, bool, int64_t, uint64_t, double, std::string, Array, Object> value_;
@@ -163,22 +168,16 @@ struct Json::Member {
   bool operator==(const Member&) const = default;
 };
 
-inline Json::Json() = default;
-inline Json::Json(const Json& other) = default;
-inline Json::Json(Json&& other) noexcept = default;
-inline Json& Json::operator=(const Json& other) = default;
-inline Json& Json::operator=(Json&& other) noexcept = default;
-inline Json::~Json() = default;
-inline Json::Json(std::nullptr_t) {}
 template <std::floating_point T>
-Json::Json(T value) : value_(static_cast<double>(value)) {}
-inline Json::Json(const char* text) : value_(std::string(text)) {}
-inline Json::Json(std::string text) : value_(std::move(text)) {}
-inline Json::Json(std::string_view text) : value_(std::string(text)) {}
+Json::Json(T value) : Json(std::in_place, static_cast<double>(value)) {}
 template <class T>
-Json::Json(const std::vector<T>& elements) : value_(Array(elements.begin(), elements.end())) {}
+Json::Json(const std::vector<T>& elements) : Json(array()) {
+  for (const auto& element : elements) push_back(Json(element));
+}
 template <class T, size_t N>
-Json::Json(const std::array<T, N>& elements) : value_(Array(elements.begin(), elements.end())) {}
+Json::Json(const std::array<T, N>& elements) : Json(array()) {
+  for (const T& element : elements) push_back(Json(element));
+}
 
 template <bool kConst>
 class Json::Iterator {
@@ -206,14 +205,12 @@ class Json::Iterator {
 };
 
 template <std::integral T>
-Json::Json(T value) {
-  if constexpr (std::is_same_v<T, bool>)
-    value_ = value;
-  else if (std::in_range<int64_t>(value))
-    value_ = static_cast<int64_t>(value);
-  else
-    value_ = static_cast<uint64_t>(value);
-}
+Json::Json(T value)
+    : Json(std::in_place,
+           static_cast<
+               std::conditional_t<std::is_same_v<T, bool>, bool,
+                                  std::conditional_t<std::is_unsigned_v<T>, uint64_t, int64_t>>>(
+               value)) {}
 
 template <class T>
 T Json::get() const {

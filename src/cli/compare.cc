@@ -18,6 +18,7 @@
 #include "measure/record_json.h"
 #include "report/terminal/compare.h"
 #include "report/terminal/progress.h"
+#include "studies/studies.h"
 
 namespace ridgeline {
 namespace {
@@ -120,7 +121,8 @@ int run_compare(const CompareFlags& flags) {
   std::vector<Gate> gates;
   for (const std::string& text : flags.gates) gates.push_back(parse_gate(text));
   const std::unique_ptr<History> history = history_if_any(flags.results_dir);
-  CompareOptions options{.noise = noise_of(history.get()),
+  CompareOptions options{.axes = compare_axes(),
+                         .noise = noise_of(history.get()),
                          .tolerance = parse_tolerance(flags.tolerance),
                          .force = flags.force};
   if (!flags.implementations.empty())

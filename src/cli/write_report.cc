@@ -84,8 +84,9 @@ void compare_arguments(const ReportRequest& request, const std::vector<std::vect
     try {
       input.sides.push_back(
           {.name = fmt::format("{} against {}", names[i], names.front()),
-           .comparison = compare_records(sides.front(), sides[i],
-                                         {.noise = input.noise, .force = request.force}),
+           .comparison = compare_records(
+               sides.front(), sides[i],
+               {.axes = compare_axes(), .noise = input.noise, .force = request.force}),
            .base = sides.front(),
            .next = sides[i]});
     } catch (const Error& error) {
@@ -125,7 +126,8 @@ ReportInput read_input(const ReportRequest& request) {
                                              ? short_paths({request.base.string()}).front()
                                              : request.baseline),
        .comparison =
-           compare_records(base, input.records, {.noise = input.noise, .force = request.force}),
+           compare_records(base, input.records,
+                           {.axes = compare_axes(), .noise = input.noise, .force = request.force}),
        .base = std::move(base)});
   return input;
 }

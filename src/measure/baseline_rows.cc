@@ -19,6 +19,10 @@ std::string workload_text(const Record& record) {
 
 }  // namespace
 
+StudyAxes harness_axes() {
+  return {{"", {"mode"}}};
+}
+
 std::vector<BaselineRow> baseline_rows(const std::filesystem::path& baseline,
                                        const std::filesystem::path& results,
                                        const CompareOptions& options) {

@@ -9,6 +9,9 @@
 
 namespace ridgeline {
 
+// Of records that a harness wrote, whatever it calls its study: whether caches were cold.
+StudyAxes harness_axes();
+
 std::vector<BaselineRow> baseline_rows(const std::filesystem::path& baseline,
                                        const std::filesystem::path& results,
                                        const CompareOptions& options);

@@ -21,6 +21,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -60,7 +61,12 @@ inline constexpr double kDrift = 0.05, kStartMs = 0.025;
 // Inside of this two sides measured apart are SAME; in turns it is the tolerance.
 inline constexpr double kSameApart = 0.15;
 
+// Settings that are axes of a study, as its sizes are, by the study's name: rows that differ in one
+// of them are never compared, whatever is forced. Under "": those of all studies not named.
+using StudyAxes = std::map<std::string, std::vector<std::string>, std::less<>>;
+
 struct CompareOptions {
+  StudyAxes axes = {};
   NoiseLookup noise = {};   // empty: no floors
   double tolerance = 0.01;  // smaller differences are negligible, even where they can be seen
   bool force = false;       // compare across machines and settings

@@ -213,7 +213,7 @@ Turns Harness::measure_in_turns(const std::vector<Callable>& callables) {
 
 std::vector<BaselineRow> compare_with_baseline(const std::filesystem::path& baseline,
                                                const std::filesystem::path& results) {
-  return baseline_rows(baseline, results, {});
+  return baseline_rows(baseline, results, {.axes = harness_axes()});
 }
 
 }  // namespace ridgeline

@@ -9,7 +9,7 @@ std::vector<BaselineRow> compare_with_baseline(const std::filesystem::path& base
                                                const std::filesystem::path& results,
                                                const std::filesystem::path& history) {
   const History stored(history, Database::Open::existing);
-  return baseline_rows(baseline, results, {.noise = noise_of(&stored)});
+  return baseline_rows(baseline, results, {.axes = harness_axes(), .noise = noise_of(&stored)});
 }
 
 }  // namespace ridgeline

@@ -58,6 +58,14 @@ const Series* Record::find_series(std::string_view name) const {
   return nullptr;
 }
 
+Record::Record() = default;
+Record::Record(const Record& other) = default;
+Record::Record(Record&& other) noexcept = default;
+Record& Record::operator=(const Record& other) = default;
+Record& Record::operator=(Record&& other) noexcept = default;
+Record::~Record() = default;
+bool Record::operator==(const Record& other) const = default;
+
 void fail_row(Record& record, const Error& error, const std::string& place) {
   const std::optional<Status> status = status_of(error);
   if (!status) throw error.at(place);

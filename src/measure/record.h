@@ -107,6 +107,15 @@ struct BuildFacts {
 };
 
 struct Record {
+  // Copies and destructors are many members' work, done once, in record.cc, not wherever one is
+  // held.
+  Record();
+  Record(const Record& other);
+  Record(Record&& other) noexcept;
+  Record& operator=(const Record& other);
+  Record& operator=(Record&& other) noexcept;
+  ~Record();
+
   std::string study;
   std::string time;                // ISO 8601, UTC
   Json workload = Json::object();  // the study's own keys: batch_size, seq_len, ...
@@ -133,7 +142,7 @@ struct Record {
   std::string command;  // reproduces the row
 
   const Series* find_series(std::string_view name) const;  // null: not measured
-  bool operator==(const Record&) const = default;
+  bool operator==(const Record& other) const;
 };
 
 // Makes the error the status of the row; one that ends the study is thrown on, with `place` named.

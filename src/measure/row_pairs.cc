@@ -51,8 +51,16 @@ Keyed keyed(std::span<const Record> records, const KeyOf& key_of) {
   return out;
 }
 
-// Names that stand for both of two implementations that are compared with each other.
-std::optional<std::string> row_key(const Record& record, bool with_settings,
+std::span<const std::string> axes_of(const Record& record, const StudyAxes& axes) {
+  auto found = axes.find(record.study);
+  if (found == axes.end()) found = axes.find("");
+  if (found == axes.end()) return {};
+  return found->second;
+}
+
+// Names that stand for both of two implementations that are compared with each other. Of settings
+// it has all, or only those that are axes.
+std::optional<std::string> row_key(const Record& record, bool with_settings, const StudyAxes& axes,
                                    const std::optional<std::string>& implementation) {
   if (implementation && record.implementation != *implementation) return std::nullopt;
   Record key;
@@ -60,10 +68,12 @@ std::optional<std::string> row_key(const Record& record, bool with_settings,
   key.device = record.device;
   key.workload = record.workload;
   if (!implementation) key.implementation = record.implementation;
-  if (with_settings) key.settings = record.settings;
-  // How a row was measured belongs to the workload even where settings may differ.
-  else if (record.settings.contains("mode"))
-    key.settings["mode"] = record.settings["mode"];
+  if (with_settings) {
+    key.settings = record.settings;
+    return workload_key(key);
+  }
+  for (const std::string& axis : axes_of(record, axes))
+    if (record.settings.contains(axis)) key.settings[axis] = record.settings[axis];
   return workload_key(key);
 }
 
@@ -93,9 +103,10 @@ RowPairs pair_rows(std::span<const Record> base, std::span<const Record> next,
                    const CompareOptions& options) {
   std::optional<std::string> old_name, new_name;
   if (options.implementations) std::tie(old_name, new_name) = *options.implementations;
-  const auto side = [](std::span<const Record> records, const std::optional<std::string>& name,
-                       bool with_settings) {
-    return keyed(records, [&](const Record& r) { return row_key(r, with_settings, name); });
+  const auto side = [&](std::span<const Record> records, const std::optional<std::string>& name,
+                        bool with_settings) {
+    return keyed(records,
+                 [&](const Record& r) { return row_key(r, with_settings, options.axes, name); });
   };
   const Keyed before = side(base, old_name, true), after = side(next, new_name, true),
               loose_after = side(next, new_name, false);
@@ -103,7 +114,7 @@ RowPairs pair_rows(std::span<const Record> base, std::span<const Record> next,
   for (const std::string& key : before.order) {
     const Record* record = before.by_key.at(key);
     const auto exact = after.by_key.find(key);
-    const auto loose = loose_after.by_key.find(*row_key(*record, false, old_name));
+    const auto loose = loose_after.by_key.find(*row_key(*record, false, options.axes, old_name));
     if (exact != after.by_key.end())
       add_lines(*record, *exact->second, out);
     else if (loose != loose_after.by_key.end())

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "measure/baseline_rows.h"
+
 namespace ridgeline {
 
 // Each is at the end of studies/NAME/study.cc.
@@ -48,6 +50,12 @@ std::vector<std::string_view> unchecked_studies() {
   for (const StudyInfo& info : studies())
     if (!info.checks_values) names.push_back(info.name);
   return names;
+}
+
+StudyAxes compare_axes() {
+  StudyAxes axes = harness_axes();
+  for (const StudyInfo& info : studies()) axes.emplace(info.name, info.setting_axes);
+  return axes;
 }
 
 DeclaredStudy::DeclaredStudy(const StudyInfo& of) : info(of), study(of.make()) {

@@ -4,6 +4,7 @@
 #include <span>
 #include <string_view>
 
+#include "measure/compare.h"
 #include "studies/study.h"
 
 namespace ridgeline {
@@ -15,6 +16,8 @@ const StudyInfo* find_study(std::string_view name);  // null: none of this name
 // What a report needs to know of them: the sections of all, and those that check no values.
 std::vector<MakeSection> report_sections();
 std::vector<std::string_view> unchecked_studies();
+// For CompareOptions: axes of every study, and of what harnesses wrote.
+StudyAxes compare_axes();
 
 // What a study declares with its flags as they are when nothing is given.
 struct DeclaredStudy {

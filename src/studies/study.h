@@ -114,8 +114,10 @@ struct StudyInfo {
   std::string_view row_word = "row";       // what --dry-run calls its rows
   std::vector<MakeSection> sections = {};  // of reports
   bool checks_values = true;               // false: its rows compute nothing that could be wrong
-  bool takes_turns = false;                // rows are samples of time: `compare` may lead them
-  bool writes_array = false;               // the records as one JSON array, beside its CSV
+  // Settings that `compare` takes for axes, as sizes are: rows that differ in one are other rows.
+  std::vector<std::string> setting_axes = {};
+  bool takes_turns = false;   // rows are samples of time: `compare` may lead them
+  bool writes_array = false;  // the records as one JSON array, beside its CSV
   // In `ridgeline study`: its turn, from 1 on; 0: it is not part of it.
   int turn = 0;
   std::optional<Bytes> budget = {};  // there, if it would fill whatever memory it is given

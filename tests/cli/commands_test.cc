@@ -239,52 +239,8 @@ TEST(DoctorCommand, NamesTheKernelCacheAndLeavesItAlone) {
 }
 
 // So little memory and time that nothing but the smallest flash row runs.
-TEST(StudyCommand, RunsTheWholeStudyIntoAFolderOfItsOwn) {
-  const Sandbox sandbox;
-  const Arguments study = {"study", "--threads",     "1",  "--memory-budget",
-                           "2MiB",  "--time-budget", "1ms"};
-  const Finished run = sandbox.run(study + Arguments{"--save-baseline", "first"});
-  EXPECT_EQ(run.exit_code, 0) << run.err;
-  const auto path = sandbox / "results/study/attention.jsonl";
-  const ReadResult results = read_results(path);
-  EXPECT_TRUE(results.problems.empty());
-  expect_each_once(results.records, 21);
-  // The command of a row must meet the same budget, or an out-of-memory row is not reproduced.
-  for (const Record& record : results.records)
-    ASSERT_TRUE(contains(record.command, "--memory-budget 2097152")) << record.command;
-  EXPECT_TRUE(contains(run.out, "Smallest out-of-memory configuration")) << run.out;
-  EXPECT_TRUE(contains(run.out, "What this shows:")) << run.out;
-  const std::string page = read_text(sandbox / "results/study/report.html");
-  for (const std::string name :
-       {"roofline", "gemm", "kernel", "model", "frontier", "profile", "precision", "memory", "cost",
-        "comm", "decode", "generate", "ddp"}) {
-    const auto records = read_results(sandbox / "results/study" / name / (name + ".jsonl")).records;
-    ASSERT_FALSE(records.empty()) << name;
-    for (const Record& record : records) EXPECT_EQ(record.study, name);
-    EXPECT_TRUE(contains(page, "ridgeline " + name)) << "the command of a row";
-  }
-  const Finished history = sandbox.run({"history", "--baseline", "first"});
-  for (const char* name : {"attention", "gemm", "roofline"})
-    EXPECT_TRUE(contains(history.out, name)) << history.out;
-
-  const std::string before = read_text(path);
-  EXPECT_EQ(sandbox.run(study + Arguments{"--resume"}).exit_code, 0);
-  EXPECT_EQ(read_text(path), before);
-}
-
-TEST(StudyCommand, OneProgressLineCountsTheRowsOfAllStudies) {
-  const Sandbox sandbox;
-  RunOptions watched{.environment = {{"TERM", "xterm"}, {"COLUMNS", "100"}},
-                     .stderr_is_terminal = true};
-  const Finished run = sandbox.run({"study", "--threads", "1", "--memory-budget", "2MiB", "-w", "1",
-                                    "-r", "2", "--json", "all.json", "-o", "more.md"},
-                                   watched);
-  ASSERT_EQ(run.exit_code, 0) << run.err;
-  size_t rows = read_results(sandbox / "results/study/attention.jsonl").records.size();
-  for (const std::string name :
-       {"roofline", "gemm", "kernel", "model", "frontier", "profile", "precision", "memory", "cost",
-        "comm", "decode", "generate", "ddp"})
-    rows += read_results(sandbox / "results/study" / name / (name + ".jsonl")).records.size();
+// Counts the rows of all studies, from the first to the last.
+void expect_one_progress_line(const Finished& run, size_t rows) {
   const std::string of_all = "/" + std::to_string(rows) + "] ";
   std::string last;
   int lines = 0;
@@ -297,6 +253,40 @@ TEST(StudyCommand, OneProgressLineCountsTheRowsOfAllStudies) {
   }
   EXPECT_GE(lines, static_cast<int>(rows));
   EXPECT_TRUE(last.starts_with("[" + std::to_string(rows) + of_all)) << last;
+}
+
+// One test for all that is asked of a whole study, which takes half a minute.
+TEST(StudyCommand, RunsTheWholeStudyIntoAFolderOfItsOwn) {
+  const Sandbox sandbox;
+  const Arguments study = {"study", "--threads", "1", "--memory-budget", "2MiB", "-w",
+                           "1",     "-r",        "2"};
+  const RunOptions watched{.environment = {{"TERM", "xterm"}, {"COLUMNS", "100"}},
+                           .stderr_is_terminal = true};
+  const Finished run = sandbox.run(
+      study + Arguments{"--save-baseline", "first", "--json", "all.json", "-o", "more.md"},
+      watched);
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const auto path = sandbox / "results/study/attention.jsonl";
+  const ReadResult results = read_results(path);
+  EXPECT_TRUE(results.problems.empty());
+  expect_each_once(results.records, 21);
+  // The command of a row must meet the same budget, or an out-of-memory row is not reproduced.
+  for (const Record& record : results.records)
+    ASSERT_TRUE(contains(record.command, "--memory-budget 2097152")) << record.command;
+  EXPECT_TRUE(contains(run.out, "Smallest out-of-memory configuration")) << run.out;
+  EXPECT_TRUE(contains(run.out, "What this shows:")) << run.out;
+  const std::string page = read_text(sandbox / "results/study/report.html");
+  size_t rows = results.records.size();
+  for (const std::string name :
+       {"roofline", "gemm", "kernel", "model", "frontier", "profile", "precision", "memory", "cost",
+        "comm", "decode", "generate", "ddp"}) {
+    const auto records = read_results(sandbox / "results/study" / name / (name + ".jsonl")).records;
+    ASSERT_FALSE(records.empty()) << name;
+    for (const Record& record : records) EXPECT_EQ(record.study, name);
+    EXPECT_TRUE(contains(page, "ridgeline " + name)) << "the command of a row";
+    rows += records.size();
+  }
+  expect_one_progress_line(run, rows);
   EXPECT_EQ(Json::parse(read_text(sandbox / "all.json")).size(), rows);
   EXPECT_TRUE(contains(read_text(sandbox / "more.md"), "#")) << "a further report";
   for (const Record& record : read_results(sandbox / "results/study/kernel/kernel.jsonl").records) {
@@ -304,6 +294,13 @@ TEST(StudyCommand, OneProgressLineCountsTheRowsOfAllStudies) {
     EXPECT_EQ(record.protocol.iterations, 2);
     EXPECT_TRUE(contains(record.command, "--num-warmup 1 ")) << record.command;
   }
+  const Finished history = sandbox.run({"history", "--baseline", "first"});
+  for (const char* name : {"attention", "gemm", "roofline"})
+    EXPECT_TRUE(contains(history.out, name)) << history.out;
+
+  const std::string before = read_text(path);
+  EXPECT_EQ(sandbox.run(study + Arguments{"--resume"}).exit_code, 0);
+  EXPECT_EQ(read_text(path), before);
 }
 
 TEST(StudyCommand, SeveralRunsOfEachStudyAreFreshProcesses) {

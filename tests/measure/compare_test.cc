@@ -325,6 +325,36 @@ TEST(CompareRecords, OtherMachinesAndSettingsAreRefusedUnlessForced) {
   }
 }
 
+TEST(CompareRecords, RowsThatDifferInAnAxisAreNeverPaired) {
+  Record base = measured(around(1));
+  base.settings["mode"] = "cold";
+  Record next = base;
+  next.settings["mode"] = "hot";
+  const auto compared = [&](const StudyAxes& axes) {
+    return compare_records({&base, 1}, {&next, 1}, {.axes = axes, .force = true});
+  };
+  EXPECT_EQ(compared({}).rows.size(), 1u) << "a setting like any other";
+  EXPECT_EQ(compared({{base.study, {"threads"}}}).rows.size(), 1u) << "another axis";
+  EXPECT_ERROR(compared({{base.study, {"mode"}}}), ErrorKind::usage, "no row is in both");
+  EXPECT_ERROR(compared({{"", {"mode"}}}), ErrorKind::usage, "no row is in both");
+  EXPECT_EQ(compared({{"", {"mode"}}, {base.study, {}}}).rows.size(), 1u)
+      << "what is said of a study goes before what is said of the others";
+}
+
+TEST(CompareRecords, OtherSettingsMayDifferWhereAnAxisIsTheSame) {
+  Record cold = measured(around(1));
+  cold.settings["mode"] = "cold";
+  Record hot = measured(around(2));
+  hot.settings["mode"] = "hot";
+  std::vector<Record> base = {cold, hot}, next = {hot, cold};
+  for (Record& record : next) record.settings["threads"] = 2;
+  const Comparison comparison =
+      compare_records(base, next, {.axes = {{cold.study, {"mode"}}}, .force = true});
+  ASSERT_EQ(comparison.rows.size(), 2u);
+  for (const RowComparison& row : comparison.rows)
+    EXPECT_EQ(row.base.settings["mode"], row.next.settings["mode"]);
+}
+
 TEST(CompareRecords, RowsThatAreMissingAndTheLaterOfTwo) {
   std::vector<Record> base = {attention_record({.seq_len = 256}),
                               attention_record({.seq_len = 512})};

@@ -70,12 +70,13 @@ TEST(DeviceFacts, ThePeakOfAGpuIsThatOfItsModelAndClock) {
 
 TEST(DeviceFacts, AnyDeviceRunsTheAttentionStudy) {
   PretendedGpu gpu;
-  const Record described = describe_attention(kRow, gpu, kQuick, {});
+  AttentionRunner runner(gpu, kQuick);
+  const Record described = runner.describe(kRow, {});
   EXPECT_EQ(described.device, "cuda");
   CpuDevice cpu({.threads = 2});
-  const Record without_scratch = describe_attention(kRow, cpu, kQuick, {});
+  const Record without_scratch = AttentionRunner(cpu, kQuick).describe(kRow, {});
   EXPECT_EQ(*described.memory.predicted_peak, *without_scratch.memory.predicted_peak + Bytes{4096});
-  const Record record = run_attention(kRow, gpu, kQuick, described).value();
+  const Record record = runner.run(kRow, described).value();
   EXPECT_EQ(record.status, Status::ok) << record.error;
   EXPECT_TRUE(record.memory.driver_peak_growth);
   EXPECT_FALSE(record.memory.process_peak_growth);
@@ -86,9 +87,10 @@ TEST(DeviceFacts, ARecordSaysWhichArithmeticRan) {
   CpuDevice cpu({.threads = 2});
   const auto first_part = [](Device& device, const char* implementation, const char* pass) {
     const AttentionWorkload row{kRow.config, implementation};
-    const Record described = describe_attention(row, device, kQuick, {});
+    AttentionRunner runner(device, kQuick);
+    const Record described = runner.describe(row, {});
     EXPECT_FALSE(described.metrics) << "peers are described alike, and run otherwise";
-    const Record record = run_attention(row, device, kQuick, described).value();
+    const Record record = runner.run(row, described).value();
     const Json parts = record.metrics.value()["arithmetic"][pass];
     EXPECT_EQ(parts.size(), 1u);
     const int64_t macs = pass == std::string_view("forward") ? record.cost->forward.macs

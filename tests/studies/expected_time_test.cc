@@ -13,8 +13,8 @@ double expected(const AttentionWorkload& workload, CpuDevice& device,
                 const ExpectedAttention& how) {
   Record blank;
   blank.machine = collect_machine_facts();
-  return expected_attention_s(workload.config, describe_attention(workload, device, {}, blank),
-                              device, how);
+  return expected_attention_s(workload.config,
+                              AttentionRunner(device, {}).describe(workload, blank), device, how);
 }
 
 AttentionWorkload flash(int64_t seq_len) {

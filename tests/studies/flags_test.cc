@@ -49,5 +49,21 @@ TEST(Studies, HaveNamesTurnsAndTablesOfTheirOwn) {
   }
 }
 
+TEST(Studies, ThatMeasureColdCachesSayThatColdRowsAreOthers) {
+  const StudyAxes axes = compare_axes();
+  for (const std::string_view name : {"gemm", "kernel", "decode"}) {
+    Record cold;
+    cold.study = name;
+    cold.settings["mode"] = "cold";
+    cold.series.push_back({"forward", {}, {}});
+    Record hot = cold;
+    hot.settings["mode"] = "hot";
+    EXPECT_EQ(compare_records({&cold, 1}, {&cold, 1}, {.axes = axes}).rows.size(), 1u) << name;
+    EXPECT_ERROR(compare_records({&cold, 1}, {&hot, 1}, {.axes = axes, .force = true}),
+                 ErrorKind::usage, "no row is in both");
+  }
+  EXPECT_EQ(axes.size(), studies().size() + 1) << "one for each, and one for what harnesses wrote";
+}
+
 }  // namespace
 }  // namespace ridgeline

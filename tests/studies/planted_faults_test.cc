@@ -212,9 +212,8 @@ void expect_caught_with_few_keys(size_t wanted) {
   for (const PlacedInAttention& placed : testing::sample_faults(faults_with_few_keys(), wanted)) {
     device.plant(placed.fault);
     const AttentionWorkload workload{placed.config, "flash"};
-    const Record record =
-        run_attention(workload, device, options, describe_attention(workload, device, options, {}))
-            .value();
+    AttentionRunner runner(device, options);
+    const Record record = runner.run(workload, runner.describe(workload, {})).value();
     tally.add(label(workload) + ", " + placed.fault.name(), record.status == Status::wrong,
               device.planted(), {});
   }

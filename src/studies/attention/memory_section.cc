@@ -119,7 +119,7 @@ Chart tensors_chart(const LengthGroup& group) {
 }
 
 // The longest sequence of an implementation that ran, and the shortest that did not fit.
-struct Frontier {
+struct LengthFrontier {
   const LengthGroup* group = nullptr;
   std::string implementation;
   const Record* fits = nullptr;
@@ -128,11 +128,11 @@ struct Frontier {
   int64_t fails_length = 0;
 };
 
-std::vector<Frontier> frontiers(const LengthStudy& study) {
-  std::vector<Frontier> out;
+std::vector<LengthFrontier> frontiers(const LengthStudy& study) {
+  std::vector<LengthFrontier> out;
   for (const LengthGroup& group : study.groups)
     for (const std::string& name : group.implementations) {
-      Frontier frontier{.group = &group, .implementation = name};
+      LengthFrontier frontier{.group = &group, .implementation = name};
       for (const LengthRow& row : group.rows) {
         if (row.implementation != name) continue;
         if (row.record->status == Status::ok) {
@@ -148,21 +148,22 @@ std::vector<Frontier> frontiers(const LengthStudy& study) {
   return out;
 }
 
-Chart frontier_chart(const LengthGroup& group, const std::vector<Frontier>& all) {
+Chart frontier_chart(const LengthGroup& group, const std::vector<LengthFrontier>& all) {
   Chart chart{.kind = Chart::Kind::dots,
               .id = "oom-frontier",
               .title = "How far memory goes",
               .description =
                   "The longest sequence that ran and the shortest that does not fit, by "
                   "implementation; the axis is logarithmic."};
-  const bool is_predicted = std::ranges::all_of(
-      all, [](const Frontier& frontier) { return !frontier.fails || !was_tried(*frontier.fails); });
+  const bool is_predicted = std::ranges::all_of(all, [](const LengthFrontier& frontier) {
+    return !frontier.fails || !was_tried(*frontier.fails);
+  });
   ChartSeries fits{.name = "ran up to", .colour = -1},
       fails{.name = is_predicted ? "would not fit at (predicted)" : "does not fit at",
             .mark = ChartSeries::Mark::crosses,
             .colour = -1};
   std::vector<double> values;
-  for (const Frontier& frontier : all) {
+  for (const LengthFrontier& frontier : all) {
     if (frontier.group != &group) continue;
     const auto category = static_cast<double>(chart.categories.size());
     chart.categories.push_back(frontier.implementation);
@@ -180,11 +181,11 @@ Chart frontier_chart(const LengthGroup& group, const std::vector<Frontier>& all)
   return chart;
 }
 
-ReportTable frontier_table(const std::vector<Frontier>& all) {
+ReportTable frontier_table(const std::vector<LengthFrontier>& all) {
   ReportTable table{.title = "Where memory ends",
                     .columns = {"setting", "implementation", "ran up to S", "peak there",
                                 "does not fit at S", "would need", "known by"}};
-  for (const Frontier& frontier : all) {
+  for (const LengthFrontier& frontier : all) {
     const auto bytes = [](const Record* record, auto value) {
       const auto count = record ? value(*record) : std::nullopt;
       return count ? ReportCell{quantity_text(Quantity::bytes, *count), *count} : ReportCell{};
@@ -223,9 +224,9 @@ std::string largest_words(std::vector<MemoryItem> tensors) {
 
 // Where memory ends, which tensors take it, and who still runs there; where it does not end, who
 // needs the least at the longest length.
-std::string memory_answer(const LengthStudy& study, const std::vector<Frontier>& all) {
-  const Frontier* first = nullptr;
-  for (const Frontier& frontier : all)
+std::string memory_answer(const LengthStudy& study, const std::vector<LengthFrontier>& all) {
+  const LengthFrontier* first = nullptr;
+  for (const LengthFrontier& frontier : all)
     if (frontier.fails && (!first || frontier.fails_length < first->fails_length))
       first = &frontier;
   const LengthGroup& group = first ? *first->group : study.groups.front();
@@ -278,7 +279,7 @@ ReportSection attention_memory_section(const ReportContext& context) {
                         .title = "Attention: memory",
                         .question = "Where does memory end, and which tensor takes it?"};
   const LengthStudy study = length_study(context, "attention");
-  const std::vector<Frontier> all = frontiers(study);
+  const std::vector<LengthFrontier> all = frontiers(study);
   for (const LengthGroup& group : study.groups) {
     if (section.views.size() == kMostViews) break;  // the section on time says so
     ReportView view{.name = group.name, .pictures = 2};
@@ -289,10 +290,12 @@ ReportSection attention_memory_section(const ReportContext& context) {
   }
   if (section.views.empty()) return section;
   section.answer = memory_answer(study, all);
-  const bool ended = std::any_of(
-      all.begin(), all.end(), [](const Frontier& frontier) { return frontier.fails != nullptr; });
-  const bool is_counted = std::ranges::any_of(
-      all, [](const Frontier& frontier) { return frontier.fails && !was_tried(*frontier.fails); });
+  const bool ended = std::any_of(all.begin(), all.end(), [](const LengthFrontier& frontier) {
+    return frontier.fails != nullptr;
+  });
+  const bool is_counted = std::ranges::any_of(all, [](const LengthFrontier& frontier) {
+    return frontier.fails && !was_tried(*frontier.fails);
+  });
   section.certainty = {
       .level = is_counted ? Certainty::Level::counted : Certainty::Level::measured,
       .why = is_counted ? "What would not fit is counted in the graph; peaks are the ledger's."

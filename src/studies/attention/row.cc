@@ -116,15 +116,17 @@ void check_kernels(Executable& executable, const Device& device, uint64_t seed,
 
 }  // namespace
 
-Record describe_attention(const AttentionWorkload& workload, Device& device,
-                          const AttentionStudyOptions& options, const Record& blank) {
+AttentionRunner::AttentionRunner(Device& device, AttentionStudyOptions options)
+    : device_(device), options_(std::move(options)) {}
+
+Record AttentionRunner::describe(const AttentionWorkload& workload, const Record& blank) {
   const AttentionConfig& config = workload.config;
   Record record = describe_row({.study = "attention",
                                 .implementation = workload.implementation,
                                 .workload = workload_json(config),
-                                .seed = options.seed,
-                                .settings = options.settings},
-                               device, blank);
+                                .seed = options_.seed,
+                                .settings = options_.settings},
+                               device_, blank);
   const AttentionImplementation& how = find_attention_implementation(workload.implementation);
   if (chooses_backward(workload.implementation))
     record.settings["backward"] = name(config.backward);
@@ -135,7 +137,8 @@ Record describe_attention(const AttentionWorkload& workload, Device& device,
     record.cost = attention_cost(config, attention_training_graph(config, how.form));
     return record;
   }
-  predict(config, Executable(attention_trace(workload), device, attention_options(workload)),
+  predict(config,
+          planned_.plan(record, attention_trace(workload), device_, attention_options(workload)),
           record);
   return record;
 }
@@ -156,49 +159,50 @@ void check_speed(Record& record, const Device& device, std::string_view dtype) {
   check("backward", record.cost->backward);
 }
 
-std::optional<Record> run_attention(const AttentionWorkload& workload, Device& device,
-                                    const AttentionStudyOptions& options, Record described) {
+std::optional<Record> AttentionRunner::run(const AttentionWorkload& workload, Record described) {
   return try_row(std::move(described), label(workload), [&](Record& record) {
-    if (!options.try_beyond_budget) expect_within_budget(*record.memory.predicted_peak, device);
-    Executable executable(attention_trace(workload), device, attention_options(workload));
+    if (!options_.try_beyond_budget) expect_within_budget(*record.memory.predicted_peak, device_);
+    const auto planned =
+        planned_.take(record, attention_trace(workload), device_, attention_options(workload));
+    Executable& executable = *planned;
     const Graph& graph = executable.graph();
-    if (device.driver_memory_in_use()) meet_every_kernel(executable, device);
-    const MemoryWatch watch(device);
+    if (device_.driver_memory_in_use()) meet_every_kernel(executable, device_);
+    const MemoryWatch watch(device_);
     executable.prepare();
     if (!executable.fallback().empty()) predict(workload.config, executable, record);
     for (Value value : graph.inputs())
-      fill_randomly(device, executable.input(graph.name(value)), options.seed, graph.name(value));
+      fill_randomly(device_, executable.input(graph.name(value)), options_.seed, graph.name(value));
 
     // The first run is the one that is looked at: memory, and every value, over poisoned results.
     executable.set_poison(true);
     executable.run_stage(0);
-    record.memory.before_backward = device.ledger().live();
+    record.memory.before_backward = device_.ledger().live();
     executable.run_stage(1);
-    device.synchronize();
+    device_.synchronize();
     watch.after_run(record.memory);
-    device.ledger().keep_blocks();
+    device_.ledger().keep_blocks();
     executable.set_poison(false);
-    record.metrics = Json{{"arithmetic", arithmetic_metrics(graph, device)},
+    record.metrics = Json{{"arithmetic", arithmetic_metrics(graph, device_)},
                           {"launches", executable.launches()}};
     if (is_planned(workload)) record.metrics->update(compile_metrics(executable));
-    if (options.verify) {
-      Verification verification = verify(workload, executable, device, options.seed);
-      check_kernels(executable, device, options.seed, verification);
+    if (options_.verify) {
+      Verification verification = verify(workload, executable, device_, options_.seed);
+      check_kernels(executable, device_, options_.seed, verification);
       take_verification(record, std::move(verification));
     }
 
-    sample_row(record, device, {options.protocol, options.interrupted}, {"forward", "backward"},
+    sample_row(record, device_, {options_.protocol, options_.interrupted}, {"forward", "backward"},
                [&](std::span<double> phase_ms) {
                  for (size_t stage = 0; stage < phase_ms.size(); ++stage)
-                   phase_ms[stage] = device.time_ms([&] { executable.run_stage(stage); });
+                   phase_ms[stage] = device_.time_ms([&] { executable.run_stage(stage); });
                });
     std::vector<BusyPhase> phases;
     for (size_t stage = 0; stage < record.series.size(); ++stage)
       phases.push_back({record.series[stage].name, [&, stage] {
-                          return device.busy_ms([&] { executable.run_stage(stage); });
+                          return device_.busy_ms([&] { executable.run_stage(stage); });
                         }});
     add_busy_times(phases, record);
-    if (record.status == Status::ok) check_speed(record, device, info(workload.config.dtype).name);
+    if (record.status == Status::ok) check_speed(record, device_, info(workload.config.dtype).name);
   });
 }
 

@@ -9,6 +9,7 @@
 #include "measure/record.h"
 #include "runtime/device.h"
 #include "studies/attention/workload.h"
+#include "studies/planned_rows.h"
 
 namespace ridgeline {
 
@@ -27,15 +28,22 @@ CostFacts attention_cost(const AttentionConfig& config, const Cost& forward, con
 // The same of every node of an attention_training_graph.
 CostFacts attention_cost(const AttentionConfig& config, const Graph& graph);
 
-// The row without results: what identifies it, and what was predicted. `blank` brings the facts
-// that all rows share (machine, build). Throws a usage error for sizes that cannot be counted.
-Record describe_attention(const AttentionWorkload& workload, Device& device,
-                          const AttentionStudyOptions& options, const Record& blank);
+class AttentionRunner {
+ public:
+  AttentionRunner(Device& device, AttentionStudyOptions options);
 
-// Fills in the results of `described`. Out of memory, what the device cannot do, wrong values and
-// impossible speeds are statuses of the record, not errors. Empty when interrupted.
-std::optional<Record> run_attention(const AttentionWorkload& workload, Device& device,
-                                    const AttentionStudyOptions& options, Record described);
+  // The row without results: what identifies it, and what was predicted. `blank` brings the facts
+  // that all rows share (machine, build). Throws a usage error for sizes that cannot be counted.
+  Record describe(const AttentionWorkload& workload, const Record& blank);
+  // Fills in the results of `described`. Out of memory, what the device cannot do, wrong values and
+  // impossible speeds are statuses of the record, not errors. Empty when interrupted.
+  std::optional<Record> run(const AttentionWorkload& workload, Record described);
+
+ private:
+  Device& device_;
+  AttentionStudyOptions options_;
+  PlannedRows planned_;
+};
 
 // Makes a row invalid that is faster than the fewest products of its problem allow.
 void check_speed(Record& record, const Device& device, std::string_view dtype);

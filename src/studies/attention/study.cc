@@ -82,20 +82,21 @@ class Attention final : public Study {
                   "add compiled to --impl");
     options_ = row_options<AttentionStudyOptions>(run, shared);
     options_.try_beyond_budget = find_attention_preset(preset_).try_beyond_budget;
+    runner_.emplace(run.device, options_);
     peers_.emplace(run.device, PeersOptions{.interrupted = run.interrupted});
     const std::string command = "ridgeline attention" + shared_words(run, shared);
     std::vector<StudyRow> rows;
     for (const AttentionWorkload& workload : workloads_) {
       const bool is_peer = find_peer(workload.implementation) != nullptr;
       Record record = is_peer ? describe_peer_attention(workload, run.device, options_, run.blank)
-                              : describe_attention(workload, run.device, options_, run.blank);
+                              : runner_->describe(workload, run.blank);
       record.command = row_command(command, workload);
       const double expected_s =
           expected_attention_s(workload.config, record, run.device,
                                {.protocol = run.protocol, .verify = !shared.no_verify});
-      rows.push_back({record, label(workload), expected_s, [this, &run, is_peer, workload, record] {
+      rows.push_back({record, label(workload), expected_s, [this, is_peer, workload, record] {
                         return is_peer ? peers_->run_attention(workload, options_, record)
-                                       : run_attention(workload, run.device, options_, record);
+                                       : runner_->run(workload, record);
                       }});
     }
     return rows;
@@ -161,6 +162,7 @@ class Attention final : public Study {
   bool explain_ = false;
   std::vector<AttentionWorkload> workloads_;
   AttentionStudyOptions options_;
+  std::optional<AttentionRunner> runner_;
   std::optional<Peers> peers_;
 };
 

@@ -112,12 +112,12 @@ std::string cell_of(const Record* record, std::string_view phase) {
   return record->status == Status::ok ? "-" : std::string(status_csv_word(record->status));
 }
 
-constexpr std::array kPhases = {"forward", "backward"};
+constexpr std::array kTimedPhases = {"forward", "backward"};
 
 // "forward, backward": the phases whose time is the host's.
 std::string host_bound_phases(const Record& record) {
   std::string phases;
-  for (const char* phase : kPhases)
+  for (const char* phase : kTimedPhases)
     if (is_host_bound(&record, phase)) phases += (phases.empty() ? "" : ", ") + std::string(phase);
   return phases;
 }
@@ -175,7 +175,7 @@ Table attention_csv(std::span<const Record> records) {
     row.emplace_back(status_csv_word(record->status));
     row.push_back(record->error.empty() ? ran_eagerly(*record) : record->error);
     if (with_busy) {
-      for (const char* phase : kPhases) row.push_back(cell(busy_ms(record, phase)));
+      for (const char* phase : kTimedPhases) row.push_back(cell(busy_ms(record, phase)));
       row.push_back(host_bound_phases(*record));
     }
     table.rows.push_back(std::move(row));
@@ -202,7 +202,7 @@ Table attention_summary(std::span<const Record> records) {
   for (const auto& [record, size, name] : all.rows) {
     std::vector<std::string> row = size_cells(keys, size);
     if (several) row.push_back(name);
-    const auto busy_total = sum(busy_ms(record, kPhases[0]), busy_ms(record, kPhases[1]));
+    const auto busy_total = sum(busy_ms(record, kTimedPhases[0]), busy_ms(record, kTimedPhases[1]));
     busy.push_back({busy_total ? milliseconds(*busy_total) : ""});
     std::optional<double> total = 0, half_width;
     for (const char* phase : {"forward", "backward"}) {

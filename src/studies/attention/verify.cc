@@ -37,7 +37,7 @@ std::vector<int64_t> sample_rows(int64_t count, int64_t wanted, NormalRandom& ra
   return rows;
 }
 
-struct Comparison {
+struct ComparedResult {
   const char* name;
   std::vector<double> AttentionRowsResult::*rows;
   enum class Kind { output, log_sum_exp, query_gradient, key_gradient } kind;
@@ -49,24 +49,25 @@ struct Comparison {
 // The field's rule: twice the error of a plain implementation in the same dtype, three times for
 // gradients.
 constexpr std::array kComparisons = {
-    Comparison{"output", &AttentionRowsResult::output, Comparison::Kind::output, 2},
-    Comparison{"log_sum_exp", &AttentionRowsResult::log_sum_exp, Comparison::Kind::log_sum_exp, 2,
-               &AttentionRowsResult::log_sum_exp_rounding},
-    Comparison{"d_q", &AttentionRowsResult::d_q, Comparison::Kind::query_gradient, 3,
-               &AttentionRowsResult::d_q_rounding},
-    Comparison{"d_k", &AttentionRowsResult::d_k, Comparison::Kind::key_gradient, 3,
-               &AttentionRowsResult::d_k_rounding},
-    Comparison{"d_v", &AttentionRowsResult::d_v, Comparison::Kind::key_gradient, 3},
+    ComparedResult{"output", &AttentionRowsResult::output, ComparedResult::Kind::output, 2},
+    ComparedResult{"log_sum_exp", &AttentionRowsResult::log_sum_exp,
+                   ComparedResult::Kind::log_sum_exp, 2,
+                   &AttentionRowsResult::log_sum_exp_rounding},
+    ComparedResult{"d_q", &AttentionRowsResult::d_q, ComparedResult::Kind::query_gradient, 3,
+                   &AttentionRowsResult::d_q_rounding},
+    ComparedResult{"d_k", &AttentionRowsResult::d_k, ComparedResult::Kind::key_gradient, 3,
+                   &AttentionRowsResult::d_k_rounding},
+    ComparedResult{"d_v", &AttentionRowsResult::d_v, ComparedResult::Kind::key_gradient, 3},
 };
 
-bool applies(const Comparison& comparison, const CheckedResults& results) {
+bool applies(const ComparedResult& comparison, const CheckedResults& results) {
   switch (comparison.kind) {
-    case Comparison::Kind::output:
+    case ComparedResult::Kind::output:
       return true;
-    case Comparison::Kind::log_sum_exp:
+    case ComparedResult::Kind::log_sum_exp:
       return results.log_sum_exp;
-    case Comparison::Kind::query_gradient:
-    case Comparison::Kind::key_gradient:
+    case ComparedResult::Kind::query_gradient:
+    case ComparedResult::Kind::key_gradient:
       return results.gradients;
   }
   return false;
@@ -131,7 +132,7 @@ class AttentionComparison {
     std::vector<TensorError> all;
     for (size_t c = 0; c < kComparisons.size(); ++c) {
       if (!applies(kComparisons[c], results_)) continue;
-      const bool is_single = kComparisons[c].kind == Comparison::Kind::log_sum_exp;
+      const bool is_single = kComparisons[c].kind == ComparedResult::Kind::log_sum_exp;
       all.push_back(errors_[c].worst(kComparisons[c].name, kComparisons[c].factor,
                                      is_single ? DType::f32 : config_.dtype));
     }
@@ -140,7 +141,7 @@ class AttentionComparison {
 
  private:
   Errors& errors_of(const char* name) {
-    const auto is_it = [&](const Comparison& of) { return std::string_view(of.name) == name; };
+    const auto is_it = [&](const ComparedResult& of) { return std::string_view(of.name) == name; };
     return errors_[static_cast<size_t>(
         std::find_if(kComparisons.begin(), kComparisons.end(), is_it) - kComparisons.begin())];
   }
@@ -163,16 +164,17 @@ void AttentionComparison::compare_rows(const AttentionHead& problem, int64_t num
   for (double each : exact.log_sum_exp)
     largest_log_sum_exp_ = std::max(largest_log_sum_exp_, std::abs(each));
   for (size_t c = 0; c < kComparisons.size(); ++c) {
-    const Comparison& comparison = kComparisons[c];
-    const bool by_key = comparison.kind == Comparison::Kind::key_gradient;
+    const ComparedResult& comparison = kComparisons[c];
+    const bool by_key = comparison.kind == ComparedResult::Kind::key_gradient;
     const std::vector<int64_t>& rows = by_key ? keys : queries;
     if (!applies(comparison, results_) || rows.empty()) continue;
     const std::vector<double> computed = read_(comparison.name, number);
     const auto width = static_cast<size_t>(
-        comparison.kind == Comparison::Kind::log_sum_exp ? 1 : config_.head_dim);
+        comparison.kind == ComparedResult::Kind::log_sum_exp ? 1 : config_.head_dim);
     Errors& of = errors_[c];
     // A rounding of a sum moves its logarithm by an epsilon, however small that is.
-    if (comparison.kind == Comparison::Kind::log_sum_exp) of.largest = std::max(of.largest, 1.0);
+    if (comparison.kind == ComparedResult::Kind::log_sum_exp)
+      of.largest = std::max(of.largest, 1.0);
     for (size_t r = 0; r < rows.size(); ++r) {
       RowError row;
       if (comparison.rounding) row.rounding = (exact.*comparison.rounding)[r];

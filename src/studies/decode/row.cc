@@ -41,7 +41,7 @@ std::optional<LayerCeilings> layer_ceilings(const std::optional<Roofline>& measu
 LayerStudy::LayerStudy(Device& device, LayerStudyOptions options)
     : device_(device), options_(std::move(options)), values_(device, options_.seed) {}
 
-Record LayerStudy::describe(const LayerWorkload& workload, const Record& blank) const {
+Record LayerStudy::describe(const LayerWorkload& workload, const Record& blank) {
   Record record = describe_row({.study = "decode",
                                 .implementation = info(workload.mode).name,
                                 .workload = workload_json(workload),
@@ -49,7 +49,8 @@ Record LayerStudy::describe(const LayerWorkload& workload, const Record& blank) 
                                 .settings = options_.settings},
                                device_, blank);
   record.settings["mode"] = options_.cold ? "cold" : "hot";
-  const Executable executable(layer_trace(workload), device_, layer_compile_options(workload));
+  const Executable& executable =
+      planned_.plan(record, layer_trace(workload), device_, layer_compile_options(workload));
   record.memory.predicted_peak = executable.predicted_peak();
   const CountedWork work{.total = executable.stage_costs()[0], .nodes = executable.kernel_costs()};
   const auto whole = [](double count) { return static_cast<int64_t>(count); };
@@ -99,7 +100,9 @@ std::optional<Record> LayerStudy::run(const LayerWorkload& workload, Record desc
   return try_row(std::move(described), label(workload), [&](Record& record) {
     expect_within_budget(*record.memory.predicted_peak, device_);
     if (options_.verify) values_.expected(workload);  // its memory is not the row's
-    Executable executable(layer_trace(workload), device_, layer_compile_options(workload));
+    const auto planned =
+        planned_.take(record, layer_trace(workload), device_, layer_compile_options(workload));
+    Executable& executable = *planned;
     executable.prepare();
     values_.load(workload, executable);
     device_.ledger().start_over();

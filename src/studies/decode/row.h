@@ -13,6 +13,7 @@
 #include "runtime/device.h"
 #include "studies/decode/values.h"
 #include "studies/decode/workload.h"
+#include "studies/planned_rows.h"
 
 namespace ridgeline {
 
@@ -39,7 +40,7 @@ class LayerStudy {
  public:
   LayerStudy(Device& device, LayerStudyOptions options);
 
-  Record describe(const LayerWorkload& workload, const Record& blank) const;
+  Record describe(const LayerWorkload& workload, const Record& blank);
   double expected_s(const LayerWorkload& workload, const Record& described) const;
   std::optional<Record> run(const LayerWorkload& workload, Record described);
 
@@ -49,6 +50,7 @@ class LayerStudy {
   Device& device_;
   LayerStudyOptions options_;
   LayerValues values_;
+  PlannedRows planned_;
 };
 
 }  // namespace ridgeline

@@ -92,7 +92,7 @@ class Decode final : public Study {
   }
 
   bool fits(Device& device) const override {
-    const LayerStudy study(device, {});
+    LayerStudy study(device, {});
     for (const LayerWorkload& workload : expand_matrix(matrix_))
       if (*study.describe(workload, {}).memory.predicted_peak > device.ledger().budget())
         return false;
@@ -126,6 +126,7 @@ StudyInfo decode_study() {
           .table = layer_summary,
           .notes = layer_notes,
           .sections = {layer_section},
+          .setting_axes = {"mode"},
           .takes_turns = true,
           .turn = 12};
 }

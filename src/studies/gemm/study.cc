@@ -116,6 +116,7 @@ StudyInfo gemm_study() {
       .table = gemm_summary,
       .notes = gemm_notes,
       .sections = {gemm_section},
+      .setting_axes = {"mode"},
       .takes_turns = true,
       .turn = 2};
 }

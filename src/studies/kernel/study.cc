@@ -182,6 +182,7 @@ StudyInfo kernel_study() {
       .table = kernel_summary,
       .notes = kernel_notes,
       .sections = {kernel_section},
+      .setting_axes = {"mode"},
       .takes_turns = true,
       .writes_array = true,
       .turn = 3};

@@ -292,14 +292,15 @@ class Memory final : public Study {
                                         .verify = false,
                                         .interrupted = run.interrupted};
     const AttentionWorkload workload{config_, "naive"};
-    const Record described = describe_attention(workload, run.device, options, {});
+    AttentionRunner runner(run.device, options);
+    const Record described = runner.describe(workload, {});
     const Bytes predicted = *described.memory.predicted_peak, budget = run.device.ledger().budget();
     if (predicted > budget) {
       print("The predicted peak of {} is above the budget of {}: predicted only.\n\n",
             to_string(predicted), to_string(budget));
       return std::nullopt;
     }
-    const std::optional<Record> record = run_attention(workload, run.device, options, described);
+    const std::optional<Record> record = runner.run(workload, described);
     if (!record) throw Interrupted();
     return measured_memory(*record);
   }

@@ -15,7 +15,7 @@
 namespace ridgeline {
 namespace {
 
-constexpr std::array kScenarios = {"forward", "fwd_bwd", "full_step"};  // the largest last
+constexpr std::array kScenarioSeries = {"forward", "fwd_bwd", "full_step"};  // the largest last
 // What is timed: the scenarios, and backward alone as a part of fwd_bwd.
 constexpr std::array kSeries = {"forward", "backward", "fwd_bwd", "full_step"};
 constexpr std::array kModes = {"vanilla", "compiled"};
@@ -76,8 +76,8 @@ Number metric(const Record* record, std::string_view scenario, const char* name)
 
 // The largest scenario that was measured.
 std::string_view largest(const Record* record) {
-  for (size_t i = kScenarios.size(); i-- > 0;)
-    if (median(record, kScenarios[i])) return kScenarios[i];
+  for (size_t i = kScenarioSeries.size(); i-- > 0;)
+    if (median(record, kScenarioSeries[i])) return kScenarioSeries[i];
   return {};
 }
 
@@ -123,7 +123,7 @@ std::vector<std::string> busy_cells(const Pair& pair, std::string_view scenario)
 // What a time that is the host's does not say, and what the GPU's own says instead.
 std::string host_bound_sentence(const Pair& pair) {
   std::string parts;
-  for (const char* scenario : kScenarios) {
+  for (const char* scenario : kScenarioSeries) {
     const std::string modes = host_bound_modes(pair, scenario);
     if (modes.empty()) continue;
     parts += fmt::format("{}{}: ", parts.empty() ? "" : "; ", scenario);
@@ -165,7 +165,7 @@ std::string millions(const Json& workload) {
 // Over all scenarios, since one compiles what the next finds.
 Number compile_seconds(const Record* record) {
   Number total;
-  for (const char* scenario : kScenarios)
+  for (const char* scenario : kScenarioSeries)
     if (const Number seconds = metric(record, scenario, "compile_seconds"))
       total = total.value_or(0) + *seconds;
   return total;
@@ -226,7 +226,7 @@ constexpr ModeColumn kModeColumns[] = {
 Table model_csv(std::span<const Record> records) {
   Table table{.title = "model"};
   table.columns = {"model_size", "context_length", "num_params", "num_params_millions"};
-  for (const char* scenario : kScenarios)
+  for (const char* scenario : kScenarioSeries)
     for (const char* what : {"vanilla_ms", "compiled_ms", "speedup"})
       table.columns.push_back(fmt::format("{}_{}", scenario, what));
   for (const ModeColumn& column : kModeColumns)
@@ -250,7 +250,7 @@ Table model_csv(std::span<const Record> records) {
     std::vector<std::string> row = {text_of(workload, "model_size"),
                                     text_of(workload, "context_length"),
                                     text_of(workload, "num_params"), millions(workload)};
-    for (const char* scenario : kScenarios) {
+    for (const char* scenario : kScenarioSeries) {
       for (const char* mode : kModes) row.push_back(cell(median(pair.of(mode), scenario)));
       row.push_back(cell(speedup(pair, scenario), "{:.4g}"));
     }

@@ -45,7 +45,7 @@ Record describe_peer_attention(const AttentionWorkload& workload, Device& device
                                const AttentionStudyOptions& options, const Record& blank) {
   AttentionWorkload problem = workload;
   problem.implementation = "flash";  // the fewest products and bytes
-  Record record = describe_attention(problem, device, options, blank);
+  Record record = AttentionRunner(device, options).describe(problem, blank);
   record.implementation = workload.implementation;
   record.settings.erase("backward");
   record.memory = {};

@@ -47,11 +47,11 @@ double error_in(const Record& record, const char* name = "total_error") {
   return metric(record, name).value_or(std::nan(""));
 }
 
-struct Stage {
+struct StageOfFlow {
   std::string stage, tensor, dtype;
 };
-std::vector<Stage> stages_in(const Record& record) {
-  std::vector<Stage> stages;
+std::vector<StageOfFlow> stages_in(const Record& record) {
+  std::vector<StageOfFlow> stages;
   const Json* listed = record.metrics ? record.metrics->find_key("stages") : nullptr;
   if (listed == nullptr || !listed->is_array()) return stages;
   for (const Json& stage : *listed)
@@ -149,7 +149,7 @@ Table flow_table(const Rows& rows) {
     const std::string column =
         fmt::format("{} {}", word(*record, "model"), word(*record, "autocast"));
     table.columns.push_back(column);
-    for (const Stage& stage : stages_in(*record)) {
+    for (const StageOfFlow& stage : stages_in(*record)) {
       if (!cells.contains(stage.stage)) order.push_back(stage.stage);
       cells[stage.stage][column] = stage.dtype;
     }
@@ -278,7 +278,7 @@ void about_norms(const Rows& rows, std::vector<std::string>& notes) {
 void about_flow(const Rows& rows, std::vector<std::string>& notes) {
   for (const Record* record : rows) {
     std::map<std::string, std::string> by_dtype;
-    for (const Stage& stage : stages_in(*record)) {
+    for (const StageOfFlow& stage : stages_in(*record)) {
       std::string& names = by_dtype[stage.dtype];
       names += (names.empty() ? "" : ", ") + stage.stage;
     }
@@ -382,9 +382,9 @@ Table precision_csv(std::span<const Record> records) {
     cells["device"] = record->device;
     cells["status"] = status_csv_word(record->status);
     cells["error"] = record->error;
-    std::vector<Stage> stages = stages_in(*record);
+    std::vector<StageOfFlow> stages = stages_in(*record);
     if (stages.empty()) stages.emplace_back();
-    for (const Stage& stage : stages) {
+    for (const StageOfFlow& stage : stages) {
       cells["stage"] = stage.stage;
       cells["tensor"] = stage.tensor;
       cells["dtype"] = stage.dtype;

@@ -24,7 +24,8 @@ std::optional<Record> run_row(const AttentionWorkload& row, CpuDevice& device,
                               const AttentionStudyOptions& options = kQuick) {
   Record blank;
   blank.machine = collect_machine_facts();  // the clock rate bounds what a row can be believed
-  return run_attention(row, device, options, describe_attention(row, device, options, blank));
+  AttentionRunner runner(device, options);
+  return runner.run(row, runner.describe(row, blank));
 }
 
 TEST(AttentionStudy, ARowIsMeasuredVerifiedAndAsLargeAsPredicted) {
@@ -116,7 +117,7 @@ TEST(AttentionStudy, HeadsThatAreTooWideForFlashAreUnsupportedBeforeARun) {
   for (const std::string implementation : {"naive", "compiled", "flash"}) {
     AttentionWorkload row = workload(implementation);
     row.config.head_dim = 257;
-    const Record described = describe_attention(row, device, kQuick, {});
+    const Record described = AttentionRunner(device, kQuick).describe(row, {});
     const bool flash = implementation == "flash";
     EXPECT_EQ(described.status, flash ? Status::unsupported : Status::ok);
     EXPECT_EQ(described.memory.predicted_peak.has_value(), !flash);
@@ -133,17 +134,17 @@ TEST(AttentionStudy, FlopsFollowTheConvention) {
   CpuDevice device(two_threads());
   AttentionWorkload row = workload("naive");
   const int64_t forward = 4LL * 2 * 2 * 48 * 48 * 8;
-  const Record whole = describe_attention(row, device, kQuick, {});
+  const Record whole = AttentionRunner(device, kQuick).describe(row, {});
   EXPECT_EQ(whole.cost->forward.flops, forward);
   EXPECT_EQ(whole.cost->backward.flops, forward * 5 / 2);
   row.config.causal = true;
-  EXPECT_EQ(describe_attention(row, device, kQuick, {}).cost->forward.flops, forward / 2);
+  EXPECT_EQ(AttentionRunner(device, kQuick).describe(row, {}).cost->forward.flops, forward / 2);
 }
 
 TEST(AttentionStudy, SettingsThatChangeTheRowChangeItsKey) {
   CpuDevice device(two_threads());
   const auto key = [&](const AttentionWorkload& row, uint64_t seed) {
-    return workload_key(describe_attention(row, device, {.protocol = {}, .seed = seed}, {}));
+    return workload_key(AttentionRunner(device, {.protocol = {}, .seed = seed}).describe(row, {}));
   };
   AttentionWorkload two_pass = workload("flash");
   two_pass.config.backward = BackwardAlgorithm::two_pass;
@@ -155,7 +156,7 @@ TEST(AttentionStudy, SettingsThatChangeTheRowChangeItsKey) {
 
 TEST(AttentionStudy, AnyBudgetBelowThePredictedPeakIsOutOfMemoryAndFreesEverything) {
   CpuDevice roomy(two_threads());
-  const Record described = describe_attention(workload("naive"), roomy, kQuick, {});
+  const Record described = AttentionRunner(roomy, kQuick).describe(workload("naive"), {});
   const int64_t peak = described.memory.predicted_peak->count;
   for (const int64_t budget : {int64_t{0}, int64_t{1000}, peak / 2, peak - 1}) {
     CpuDevice device(two_threads(Bytes{budget}));
@@ -181,7 +182,7 @@ TEST(AttentionStudy, AnInterruptedRowIsNoRecord) {
 TEST(AttentionStudy, SizesThatCannotBeCountedAreUsageErrors) {
   CpuDevice device(two_threads());
   const auto describe = [&](const AttentionConfig& config) {
-    return describe_attention({config, "naive"}, device, kQuick, {});
+    return AttentionRunner(device, kQuick).describe({config, "naive"}, {});
   };
   EXPECT_ERROR(describe({.seq_len = int64_t{1} << 62}), ErrorKind::usage, "4611686018427387904");
   EXPECT_ERROR(describe({.heads = int64_t{1} << 61}), ErrorKind::usage, "2305843009213693952");
@@ -195,7 +196,7 @@ TEST(AttentionStudy, WhateverIsDescribedHasPositiveCounts) {
   for (int bits = 0; bits <= 30; ++bits) {
     const AttentionConfig config{.batch_size = 8, .seq_len = int64_t{1} << bits, .head_dim = 128};
     try {
-      const Record record = describe_attention({config, "naive"}, device, kQuick, {});
+      const Record record = AttentionRunner(device, kQuick).describe({config, "naive"}, {});
       EXPECT_GT(record.cost->forward.flops, 0) << config.seq_len;
       EXPECT_GT(record.cost->backward.macs, 0) << config.seq_len;
       EXPECT_GT(record.cost->backward.bytes, Bytes{0}) << config.seq_len;

@@ -177,7 +177,7 @@ TEST(DecodeLayer, TheBatchAtWhichDecodeCrossesTheRidgeIsTheOneThatIsNamed) {
   CpuDevice device({.threads = 1, .ledger = {.budget = Bytes{64 << 20}}});
   LayerStudyOptions options = quick_layers();
   options.roofline = layer_roof(3);
-  const LayerStudy study(device, options);
+  LayerStudy study(device, options);
   std::vector<Record> records;
   const auto described = [&](int64_t batch) {
     LayerWorkload workload = small_workload(Gemma3Part::mlp, true, true);
@@ -203,7 +203,7 @@ TEST(DecodeLayer, SentencesComeFromTheRows) {
   CpuDevice device({.threads = 1, .ledger = {.budget = Bytes{64 << 20}}});
   LayerStudyOptions options = quick_layers();
   options.roofline = layer_roof(2);
-  const LayerStudy study(device, options);
+  LayerStudy study(device, options);
   std::vector<Record> records;
   for_every_row([&](const LayerWorkload& workload) {
     records.push_back(study.describe(workload, Record()));
@@ -231,7 +231,7 @@ TEST(DecodeLayer, ReportsPlaceThePartsBelowTheRoofOfReading) {
   LayerStudyOptions options = quick_layers();
   options.roofline = layer_roof(2);
   options.roofline->reads.push_back({.level = "memory", .probe = "read", .rate = 4e9});
-  const LayerStudy study(device, options);
+  LayerStudy study(device, options);
   ReportInput input;
   for_every_row([&](const LayerWorkload& workload) {
     Record& record = input.records.emplace_back(study.describe(workload, Record()));
