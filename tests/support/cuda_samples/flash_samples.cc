@@ -89,6 +89,7 @@ std::vector<CudaKernel> flash_samples(int compute_capability) {
   CudaFacts roomy;
   roomy.compute_capability = compute_capability;
   roomy.shared_bytes_per_block = 227 << 10;
+  roomy.shared_bytes_per_multiprocessor = 228 << 10;
   roomy.multiprocessors = 100;
   CudaFacts tight = roomy, busy = roomy;
   tight.shared_bytes_per_block = 99 << 10;
@@ -97,13 +98,16 @@ std::vector<CudaKernel> flash_samples(int compute_capability) {
   const AttentionMask masks[] = {{}, {.causal = true}, {.causal = true, .window = 100}};
   std::vector<SampleProblem> problems;
   size_t turn = 0;
-  for (int64_t width : {16, 32, 64, 80, 96, 128, 192, 256, 72, 50})
+  for (int64_t width : {16, 32, 40, 64, 80, 96, 128, 192, 256, 72, 50})
     for (DType dtype : {DType::bf16, DType::f16, DType::f32, DType::tf32})
       problems.push_back({dtype, width, masks[turn++ % 3]});
   // Hopper's own kernels count every register.
-  if (compute_capability == 90)
-    for (int64_t width : {64, 80, 96, 112, 128, 160, 192, 224, 256})
+  if (compute_capability == 90) {
+    for (int64_t width : {32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256})
       for (const AttentionMask& mask : masks) problems.push_back({DType::bf16, width, mask});
+    for (int64_t width : {48, 64, 96, 104, 128, 160, 256})
+      for (int64_t length : {110, 197}) problems.push_back({DType::bf16, width, {}, length});
+  }
   for (const AttentionMask& mask : masks) problems.push_back({DType::bf16, 64, mask, 128});
   for (DType dtype : {DType::bf16, DType::f32})
     problems.push_back({dtype, 64, masks[1], 1024, product_function()});

@@ -3,7 +3,10 @@
 // softmax, the product of the weights before it with their values runs, and products of other warpgroups.
 //
 // Constants beside those of flash_common.cuh: ROWS (queries of a tile), KEYS (a step), STAGES (tiles of keys and of
-// values in shared memory), QUERY_STAGES (of queries), PERSISTENT (see Tiles). A multiprocessor holds one block.
+// values in shared memory), QUERY_STAGES (of queries), PERSISTENT (see Tiles), DIRECT (results leave from registers, and not
+// through the memory of their queries, which is free for others then as soon as the last scores are there), AHEAD (they leave
+// while the first scores of the next tile are computed), PREFETCH (what a persistent block works on next comes to the cache
+// early). A multiprocessor holds one block.
 #include "flash_forward_warpgroups.cuh"
 #include "tensor_map.cuh"
 
@@ -12,7 +15,9 @@ namespace ridgeline {
 constexpr int kRows = ROWS, kKeys = KEYS;
 constexpr int kWarpgroups = kRows / 64;
 constexpr int kThreads = kWarpgroup * (kWarpgroups + 1);
-constexpr bool kPersistent = PERSISTENT;
+constexpr bool kPersistent = PERSISTENT, kDirect = DIRECT, kAhead = AHEAD, kPrefetch = PREFETCH;
+static_assert(!kAhead || (kPersistent && kDirect && QUERY_STAGES > 1));
+static_assert(!kPrefetch || kPersistent);
 
 // Every thread begins with its share of a multiprocessor's registers; the loading warpgroup gives most of its own to
 // the others.
@@ -49,10 +54,7 @@ struct Tiles {
     if (!kPersistent) return Work(p.query_tiles, p.heads, p.batches, p.heads_at_once, kMasked);
     const unsigned head = unit / units_of_head(), heads = p.heads;
     const int tile = int(place());
-    Work work(kMasked && !is_second ? p.query_tiles - 1 - tile : tile, int(head / heads), int(head % heads));
-    // Or else the compiler divides anew in every step: 8 % of a causal forward pass.
-    asm volatile("" : "+r"(work.tile), "+r"(work.batch), "+r"(work.head));
-    return work;
+    return kept(Work(kMasked && !is_second ? p.query_tiles - 1 - tile : tile, int(head / heads), int(head % heads)));
   }
   __device__ __forceinline__ void next() {
     ++round;
@@ -60,6 +62,24 @@ struct Tiles {
     if (!is_second) unit += gridDim.x;
   }
 };
+
+// The queries of the unit that comes next, and keys and values of the same numbers: blocks that share a head bring all of it.
+__device__ __forceinline__ void prefetch_next(const FlashForwardParams& p, Tiles tiles, unsigned long long once,
+                                              unsigned long long often) {
+  if (tiles.is_second) return;
+  tiles.unit += gridDim.x;
+  if (!tiles.more()) return;
+  const Work work = tiles.work();
+  const auto prefetch = [&](int tile) {
+    prefetch_tile<QueryRows>(p.q_map, {tile * kRows, work.head, work.batch}, once);
+    for (int row = tile * kRows; row < (tile + 1) * kRows; row += kKeys) {
+      prefetch_tile<KeyRows>(p.k_map, {row, work.head / p.group, work.batch}, often);
+      prefetch_tile<KeyRows>(p.v_map, {row, work.head / p.group, work.batch}, often);
+    }
+  };
+  prefetch(work.tile);
+  if (kMasked) prefetch(p.query_tiles - 1 - work.tile);
+}
 
 // By one thread: has the queries, keys and values of all tiles copied, in the order in which they are read.
 __device__ __forceinline__ void load_tiles(const FlashForwardParams& p, const Visible& visible, QueryRing query_ring,
@@ -82,6 +102,7 @@ __device__ __forceinline__ void load_tiles(const FlashForwardParams& p, const Vi
     for (int step = 0; step < steps.count; ++step) {
       load_keys(key_ring, p.k_map, step + 1);
       load_keys(value_ring, p.v_map, step);
+      if (kPrefetch && step == 0) prefetch_next(p, tiles, once, often);
     }
     before += steps.count;
   }
@@ -118,18 +139,25 @@ flash_forward_warpgroups(const __grid_constant__ FlashForwardParams p) {
   if (warpgroup == kWarpgroups - 1) end_turn();
 
   int before = 0;  // steps of earlier tiles
-  for (Tiles tiles(p); tiles.more(); tiles.next()) {
+  WarpgroupQueries<kKeys> mine(p.scale_log2);
+  const auto start_first_scores = [&](int round) {
+    mine.multiply_keys(query_ring.take(round), first_row, key_ring.take(before));
+  };
+  for (Tiles tiles(p); tiles.more();) {
+    const int round = tiles.round;
     const Work work = tiles.work();
     const int first_query = work.tile * kRows;
     const KeySteps<kKeys> steps(visible, first_query, kRows);
-    WarpgroupQueries<kKeys> mine(p.scale_log2);
+    const QueryRows q_tile = query_ring.tile(round);
     const auto weigh = [&](int step, bool whole) {
       return mine.weigh(p, work, visible, first_query + warp_row, steps.begin + step * kKeys, whole);
     };
-    const QueryRows q_tile = query_ring.take(tiles.round);
-    mine.multiply_keys(q_tile, first_row, key_ring.take(before));
-    wait_for_products<0>();
-    key_ring.release(before);
+    if (!kAhead || round == 0) {
+      start_first_scores(round);
+      wait_for_products<0>();
+      key_ring.release(before);
+    }
+    mine.softmax = RunningSoftmax<1>([&](int) { return p.scale_log2; });
     weigh(0, steps.whole(0));
     mine.pack_weights();
     int step = 1;
@@ -154,14 +182,31 @@ flash_forward_warpgroups(const __grid_constant__ FlashForwardParams p) {
     walk_to.template operator()<true>(steps.end_whole);
     walk_to.template operator()<false>(steps.count);
     before += steps.count;
+    if constexpr (kDirect) query_ring.release(round);
     mine.multiply_values(value_ring.take(before - 1), steps.count > 1);
-    wait_for_products<0>();
-    value_ring.release(before - 1);
-    fence_registers(mine.output[0]);
-    barrier_wait(1 + kWarpgroups + warpgroup, kWarpgroup);  // queries make room for results
-    finish_rows(p, work, mine.softmax, mine.output, q_tile, kRows, warp_row);
-    publish_shared();
-    query_ring.release(tiles.round);
+    tiles.next();
+    const auto finish = [&] {
+      value_ring.release(before - 1);
+      fence_registers(mine.output[0]);
+      if constexpr (kDirect) {
+        finish_rows_directly(p, work, mine.softmax, mine.output, kRows, warp_row);
+      } else {
+        barrier_wait(1 + kWarpgroups + warpgroup, kWarpgroup);  // queries make room for results
+        finish_rows(p, work, mine.softmax, mine.output, q_tile, kRows, warp_row);
+        publish_shared();
+        query_ring.release(round);
+      }
+    };
+    if (kAhead && tiles.more()) {
+      start_first_scores(tiles.round);
+      wait_for_products<1>();
+      finish();
+      wait_for_products<0>();
+      key_ring.release(before);
+    } else {
+      wait_for_products<0>();
+      finish();
+    }
   }
 }
 
