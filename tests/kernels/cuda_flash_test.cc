@@ -189,7 +189,7 @@ TEST_F(CudaFlash, SharesKeyHeadsAmongQueryHeads) {
 
 // More steps than tiles in flight, several times over, in one head and from one to the next.
 TEST_F(CudaFlash, MatchesTheOracleOverManySteps) {
-  for (int64_t width : {40, 48, 64, 112, 128, 136, 160, 192, 224, 256})
+  for (int64_t width : {32, 48, 64, 112, 128, 136, 160, 192, 224, 256})
     for (const AttentionMask& mask :
          {AttentionMask{}, {.causal = true}, {.causal = true, .window = 150}})
       check(device(), {.heads = 2,
@@ -290,15 +290,16 @@ TEST_F(CudaFlash, MatchesTheOracleForRandomProblems) {
 }
 
 // So many heads that every multiprocessor has several tiles, or pairs of them. They are all the
-// same one, so that one oracle serves, and must have the same bits.
+// same one, so that one oracle serves, and must have the same bits; copies of it, for what lies at
+// a stride of 0 is not copied in boxes. One head is missing from whole rounds: blocks persist where
+// few of them wait, and some end early.
 void check_many_heads(CudaDevice& device, const Config& config) {
   SCOPED_TRACE(describe(config));
-  const int64_t heads = 2 * device.facts().multiprocessors + 3, width = config.head_dim;
+  const int64_t heads = 2 * device.facts().multiprocessors - 1, width = config.head_dim;
   const Inputs in = random_inputs(config, 5);
-  // Copies: the copy engine takes no stride of 0.
   std::vector<Allocation> memory;
   const auto repeated = [&](int64_t rows, const std::vector<double>& values) {
-    Tensor host(config.dtype, {rows, width}, Layout::contiguous);
+    Tensor host(config.dtype, {1, 1, rows, width}, Layout::contiguous);
     host.assign(values);
     const int64_t bytes = rows * width * info(config.dtype).size;
     memory.push_back(device.ledger().allocate(Bytes{heads * bytes}, "test tensor"));
@@ -306,7 +307,7 @@ void check_many_heads(CudaDevice& device, const Config& config) {
       device.upload({static_cast<char*>(memory.back().data()) + head * bytes,
                      config.dtype,
                      {rows, width},
-                     {width, 1}},
+                     contiguous_strides({rows, width})},
                     host.bytes().data());
     const Shape shape = {1, heads, rows, width};
     return TensorView{memory.back().data(), config.dtype, shape, contiguous_strides(shape)};
@@ -334,27 +335,35 @@ void check_many_heads(CudaDevice& device, const Config& config) {
         << "head " << head;
 }
 
-const AttentionMask kMasks[] = {{}, {.causal = true}, {.causal = true, .window = 70}};
+class CudaFlashWidth : public CudaFlash, public ::testing::WithParamInterface<int64_t> {};
 
-TEST_F(CudaFlash, MatchesTheOracleWithMoreTilesThanMultiprocessors) {
-  for (int64_t width : {48, 64, 72, 80, 128, 192, 256})
-    for (const AttentionMask& mask : kMasks)
-      check_many_heads(device(), {.queries = 300,
-                                  .keys = width > 64    ? 310
-                                          : mask.causal ? 2050
-                                                        : 1030,
-                                  .head_dim = width,
-                                  .mask = mask,
-                                  .dtype = DType::bf16});
+TEST_P(CudaFlashWidth, MatchesTheOracleWithMoreTilesThanMultiprocessors) {
+  const int64_t width = GetParam();
+  for (const AttentionMask& mask :
+       {AttentionMask{}, {.causal = true}, {.causal = true, .window = 70}})
+    check_many_heads(device(), {.queries = 300,
+                                .keys = width > 64    ? 310
+                                        : mask.causal ? 2050
+                                                      : 1030,
+                                .head_dim = width,
+                                .mask = mask,
+                                .dtype = DType::bf16});
+  // One step, and too many for the kernels of short sequences.
+  for (int64_t keys : {110, 600})
+    check_many_heads(device(),
+                     {.queries = 200, .keys = keys, .head_dim = width, .dtype = DType::f16});
 }
 
-// Each candidate that the tuner may pick, not only the first; no kernel has more than ten.
+INSTANTIATE_TEST_SUITE_P(Widths, CudaFlashWidth,
+                         ::testing::Values(48, 64, 72, 80, 96, 128, 160, 192, 256));
+
+// Each candidate that the tuner may pick, not only the first; no kernel has more than five.
 class CudaFlashVariant : public ::testing::TestWithParam<size_t> {};
 
 TEST_P(CudaFlashVariant, MatchesTheOracle) {
   RIDGELINE_NEEDS_GPU();
   CudaDevice gpu({.budget = Bytes{int64_t{1} << 30}, .variant = GetParam()});
-  for (int64_t width : {64, 128, 256})
+  for (int64_t width : {48, 64, 128, 256})
     for (DType dtype : kDTypes)
       check(gpu, {.heads = 2,
                   .key_heads = 1,
@@ -365,36 +374,7 @@ TEST_P(CudaFlashVariant, MatchesTheOracle) {
                   .dtype = dtype});
 }
 
-// Short sequences have candidates of their own.
-TEST_P(CudaFlashVariant, MatchesTheOracleForShortSequences) {
-  RIDGELINE_NEEDS_GPU();
-  CudaDevice gpu({.budget = Bytes{int64_t{1} << 30}, .variant = GetParam()});
-  for (int64_t width : {48, 64, 96, 104, 160})
-    for (const AttentionMask& mask : kMasks)
-      check(gpu, {.batch = 2,
-                  .heads = 4,
-                  .key_heads = 2,
-                  .queries = mask.window > 0 ? 310 : 130,
-                  .keys = width > 96 ? 160 : 224,
-                  .head_dim = width,
-                  .mask = mask,
-                  .dtype = width % 48 == 0 ? DType::f16 : DType::bf16});
-}
-
-TEST_P(CudaFlashVariant, MatchesTheOracleWithMoreTilesThanMultiprocessors) {
-  RIDGELINE_NEEDS_GPU();
-  CudaDevice gpu({.budget = Bytes{int64_t{1} << 30}, .variant = GetParam()});
-  for (int64_t width : {48, 64, 128, 160, 256})
-    for (const AttentionMask& mask : kMasks)
-      for (int64_t length : {110, 390})
-        check_many_heads(gpu, {.queries = length,
-                               .keys = length,
-                               .head_dim = width,
-                               .mask = mask,
-                               .dtype = DType::bf16});
-}
-
-INSTANTIATE_TEST_SUITE_P(Variants, CudaFlashVariant, ::testing::Range(size_t{0}, size_t{10}));
+INSTANTIATE_TEST_SUITE_P(Variants, CudaFlashVariant, ::testing::Range(size_t{0}, size_t{5}));
 
 TEST_F(CudaFlash, CountsBeyondTwoToTheThirtyOne) {
   // 2^31 + elements in each tensor; the last head is compared with a problem of its own.

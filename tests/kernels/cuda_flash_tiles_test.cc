@@ -31,83 +31,30 @@ TEST(FlashTiles, FitTheDeviceAndUseWarpgroupsOnlyWhereTheyWork) {
     CudaFacts device;
     device.compute_capability = pick(random, {80, 89, 90, 100, 120});
     device.shared_bytes_per_block = device.compute_capability == 90 ? 227 << 10 : 99 << 10;
-    device.shared_bytes_per_multiprocessor = device.shared_bytes_per_block + 1024;
     device.multiprocessors = 132;
     const bool single_pass = random() % 2 == 0;
-    // Narrow heads may take both.
     const bool can = device.compute_capability == 90 && shape.planes() == 0 && shape.aligned &&
                      shape.boxed && shape.head_dim() >= 32;
-    const bool must = can && shape.head_dim() >= 48;
-    const auto expect = [&](bool warpgroups, bool for_this) {
-      EXPECT_TRUE(warpgroups ? can && for_this : !must || !for_this);
-    };
     with_warpgroups += can ? 1 : 0;
     for (const ForwardTile& tile : forward_tiles(shape, device)) {
-      expect(tile.kernel != ForwardKernel::portable, true);
+      EXPECT_EQ(tile.kernel != ForwardKernel::portable, can);
       EXPECT_LE(tile.shared_bytes(shape), device.shared_bytes_per_block);
       const int loading_warps = tile.kernel == ForwardKernel::warpgroups ? 4 : 0;
       EXPECT_EQ(tile.rows % (16 * (tile.warps - loading_warps)), 0);
     }
     for (const BackwardKeysTile& tile : backward_keys_tiles(shape, device, single_pass)) {
-      expect(tile.kernel != BackwardKernel::portable, !shape.function);
+      EXPECT_EQ(tile.kernel != BackwardKernel::portable, can && !shape.function);
       EXPECT_LE(tile.shared_bytes(shape, single_pass), device.shared_bytes_per_block);
       EXPECT_LE(tile.queries, kMaxQueryTile);
     }
     for (const BackwardQueriesTile& tile : backward_queries_tiles(shape, device)) {
-      expect(tile.kernel != BackwardKernel::portable, !shape.function && shape.head_dim() <= 128);
+      EXPECT_EQ(tile.kernel != BackwardKernel::portable,
+                can && !shape.function && shape.head_dim() <= 128);
       EXPECT_LE(tile.shared_bytes(shape), device.shared_bytes_per_block);
       EXPECT_LE(tile.queries, kMaxQueryTile);
     }
   }
   EXPECT_GT(with_warpgroups, 10);
-}
-
-TEST(FlashTiles, NarrowHeadsTakeWarpgroups) {
-  CudaFacts device;
-  device.compute_capability = 90;
-  device.shared_bytes_per_block = 227 << 10;
-  device.shared_bytes_per_multiprocessor = 228 << 10;
-  device.multiprocessors = 132;
-  for (int width : {40, 48, 56})
-    for (int mask : {0, 1, 2})
-      for (int64_t length : {110, 687, 23609}) {
-        const FlashShape shape{.width = width,
-                               .queries = length,
-                               .keys = length,
-                               .heads = 32,
-                               .key_heads = 32,
-                               .mask = mask};
-        EXPECT_NE(forward_tiles(shape, device)[0].kernel, ForwardKernel::portable);
-        EXPECT_EQ(backward_queries_tiles(shape, device)[0].kernel, BackwardKernel::warpgroups);
-        for (bool single_pass : {false, true})
-          EXPECT_EQ(backward_keys_tiles(shape, device, single_pass)[0].kernel,
-                    BackwardKernel::warpgroups);
-      }
-}
-
-// All keys of a head lie in the shared memory of its block at once, beside those of other blocks.
-TEST(FlashTiles, HeadsOfShortSequencesFitSharedMemory) {
-  CudaFacts device;
-  device.compute_capability = 90;
-  device.shared_bytes_per_block = 227 << 10;
-  device.shared_bytes_per_multiprocessor = 228 << 10;
-  device.multiprocessors = 132;
-  int found = 0;
-  for (int width = 40; width <= 128; width += 8)
-    for (int64_t length = 1; length <= 300; ++length) {
-      const FlashShape shape{
-          .width = width, .queries = length, .keys = length, .heads = 2560, .key_heads = 2560};
-      for (const ForwardTile& tile : forward_tiles(shape, device)) {
-        if (tile.kernel != ForwardKernel::warpgroups_heads) continue;
-        ++found;
-        EXPECT_GE(tile.stages * tile.keys, length);
-        EXPECT_LT((tile.stages - 1) * tile.keys, length);
-        EXPECT_LE(tile.keys, 128);
-        EXPECT_LE(tile.blocks * (tile.shared_bytes(shape) + 1024),
-                  device.shared_bytes_per_multiprocessor);
-      }
-    }
-  EXPECT_GT(found, 1000);
 }
 
 // What staying brings makes up for a tenth of idle time, not for more.
@@ -132,6 +79,37 @@ TEST(FlashTiles, BlocksStayOnlyWhereNoMultiprocessorWaitsLong) {
   EXPECT_FALSE(persistent(35, 512, 0)) << "140 tiles";
   EXPECT_FALSE(persistent(256, 16384, 1)) << "long ones are given to whoever is free";
   EXPECT_TRUE(persistent(256, 16384, 0)) << "of one length";
+}
+
+TEST(FlashTiles, ShortSequencesComeFirstInStepsThatFitThem) {
+  CudaFacts device;
+  device.compute_capability = 90;
+  device.shared_bytes_per_block = 227 << 10;
+  device.multiprocessors = 132;
+  // Keys of a step, or 0 where results do not leave from registers.
+  const auto step = [&](int width, int64_t heads, int64_t length, int mask = 0) {
+    const FlashShape shape{.width = width,
+                           .queries = length,
+                           .keys = length,
+                           .heads = heads,
+                           .key_heads = heads,
+                           .mask = mask};
+    const ForwardTile tile = forward_tiles(shape, device)[0];
+    return tile.direct ? tile.keys : 0;
+  };
+  EXPECT_EQ(step(96, 2560, 110), 112);
+  EXPECT_EQ(step(104, 384, 157), 80);
+  EXPECT_EQ(step(128, 256, 257), 96);
+  EXPECT_EQ(step(160, 1280, 145), 80);
+  EXPECT_EQ(step(208, 128, 222), 80);
+  EXPECT_EQ(step(256, 128, 1024), 80);
+  EXPECT_EQ(step(256, 128, 1024, 1), 80);
+  EXPECT_EQ(step(256, 128, 4096), 0) << "long";
+  EXPECT_EQ(step(128, 256, 1024), 0) << "long";
+  EXPECT_EQ(step(128, 256, 257, 1), 0) << "masked";
+  EXPECT_EQ(step(64, 1536, 197), 0) << "small tiles are as fast";
+  EXPECT_EQ(step(128, 8, 257), 0) << "a tile for each block";
+  EXPECT_EQ(step(128, 256, 64), 0) << "half a tile";
 }
 
 }  // namespace

@@ -37,16 +37,6 @@ __device__ __forceinline__ void copy_tile(Tile tile, const TensorMap& map, TileP
         : "memory");
 }
 
-// Has a tile brought to the L2 cache, for whoever copies it later.
-template <class Tile>
-__device__ __forceinline__ void prefetch_tile(const TensorMap& map, TilePlace from, unsigned long long policy) {
-#pragma unroll
-  for (int panel = 0; panel < Tile::kBytes / Tile::kPanelBytes; ++panel)
-    asm volatile("cp.async.bulk.prefetch.tensor.4d.L2.global.tile.L2::cache_hint [%0, {%1, %2, %3, %4}], %5;" ::"l"(&map),
-                 "r"(panel * kPanel), "r"(from.row), "r"(from.head), "r"(from.batch), "l"(policy)
-                 : "memory");
-}
-
 // Starts to copy bytes that lie in one piece; 16 divides their number and both addresses.
 __device__ __forceinline__ void copy_bytes(unsigned to, const void* from, int bytes, PhaseBarrier arrived) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),

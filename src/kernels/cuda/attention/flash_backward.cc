@@ -120,17 +120,14 @@ struct BackwardPlan : FlashPlan {
 
   CudaLaunch keys_kernel(const BackwardKeysTile& tile) const {
     const auto stages = constant("STAGES", tile.stages),
-               passes = constant("SINGLE_PASS", single_pass),
-               direct = constant("DIRECT", tile.direct),
-               persistent = constant("PERSISTENT", tile.persistent),
-               prefetch = constant("PREFETCH", tile.prefetch ? device.multiprocessors : 0);
+               passes = constant("SINGLE_PASS", single_pass);
     switch (tile.kernel) {
       case BackwardKernel::warpgroups:
         return launch("flash_backward_warpgroups.cu", "flash_backward_warpgroups",
-                      {stages, passes, direct, persistent, prefetch});
+                      {stages, passes});
       case BackwardKernel::warpgroups_wide:
         return launch("flash_backward_warpgroups_wide.cu", "flash_backward_warpgroups_wide",
-                      {stages, passes, direct, persistent, prefetch});
+                      {stages, passes});
       case BackwardKernel::portable:
         break;
     }
@@ -159,7 +156,6 @@ struct BackwardPlan : FlashPlan {
     filled.key_tiles = static_cast<int>(tiles);
     filled.heads_at_once = heads_at_once(tiles, shape.key_heads);
     main.grid = grid(tiles, key_heads);
-    if (tile.persistent) main.grid = {static_cast<uint32_t>(device.multiprocessors), 1, 1};
     main.threads = static_cast<uint32_t>(32 * tile.warps);
     main.shared_bytes = static_cast<uint32_t>(tile.shared_bytes(shape, single_pass));
     put_function(main, true);

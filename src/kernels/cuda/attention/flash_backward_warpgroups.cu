@@ -35,84 +35,70 @@ flash_backward_warpgroups(const __grid_constant__ FlashBackwardParams p) {
 
   take_registers<kGradientRegisters>();
   const int row = 64 * warpgroup, warp_row = 16 * warp();
-  int place = 0;  // in the rings
-  for (int round = 0; block.has(round); ++round) {
-    Accumulator d_k[1][kWidthTiles] = {}, d_v[1][kWidthTiles] = {};
-    fence_registers(d_k[0]);
-    fence_registers(d_v[0]);
-    const Block::KeyRows k_tile = block.k_place.take(round), v_tile = block.v_place.tile(round);
-    {
-      const Work work = block.work(round);
-      const int key = work.tile * Block::kKeyCount + warp_row;
-      Block::Steps steps(p, block.visible, work);
-      if (steps.count > 0) block.v_place.take(round);
-      for (int step = 0; step < steps.count; ++step, ++place) {
-        FragmentA<Element> weights[kQuerySteps], d_scores[kQuerySteps];
-        const auto q_tile = block.q_ring.take(place);
-        const auto weigh_tile = [&](Accumulator(&scores)[1][kScoreTiles]) {
-          fence_registers(scores[0]);
-          weigh(scores, p, block.visible, key, steps.tile * kQueries, block.shifts(place));
-        };
-        Accumulator scores[1][kScoreTiles];
-        Block::multiply_rows(scores[0], k_tile, row, q_tile);
-        wait_for_products<1>();  // dK of the step before, and what came before it
-        if (step > 0) block.q_ring.release(place - 1);
-        if constexpr (kSideBySide) {
-          if (step > 0) block.d_out_ring.release(place - 1);
-          Accumulator d_weights[kScoreTiles];
-          const auto d_out_tile = block.d_out_ring.take(place);
-          Block::multiply_rows(d_weights, v_tile, row, d_out_tile);
-          wait_for_products<1>();
-          weigh_tile(scores);
-          wait_for_products<0>();
-          fence_registers(d_weights);
-          differentiate(d_weights, block.dots(place), [&](int n) { return scores[0][n]; });
-          pack(weights, scores[0]);
-          Block::add_product(d_v[0], weights, d_out_tile);
-          block.pack_and_hand_over(d_scores, d_weights, place, warp_row);
-        } else {
-          wait_for_products<0>();
-          weigh_tile(scores);
-          pack(weights, scores[0]);
-          const auto d_out_tile = block.d_out_ring.take(place);
-          Block::multiply_rows(scores[0], v_tile, row, d_out_tile);
-          Block::add_product(d_v[0], weights, d_out_tile);
-          wait_for_products<0>();
-          fence_registers(scores[0]);
-          differentiate(scores[0], block.dots(place), [&](int n) { return unpacked(weights, n); });
-          block.d_out_ring.release(place);
-          block.pack_and_hand_over(d_scores, scores[0], place, warp_row);
-        }
-        Block::add_product(d_k[0], d_scores, q_tile);
-        steps.next();
+  Accumulator d_k[1][kWidthTiles] = {}, d_v[1][kWidthTiles] = {};
+  fence_registers(d_k[0]);
+  fence_registers(d_v[0]);
+  const Block::KeyRows k_tile = block.k_place.take(0), v_tile = block.v_place.tile(0);
+  {
+    const Work work = block.work();
+    const int key = work.tile * Block::kKeyCount + warp_row;
+    Block::Steps steps(p, block.visible, work);
+    if (steps.count > 0) block.v_place.take(0);
+    for (int step = 0; step < steps.count; ++step) {
+      FragmentA<Element> weights[kQuerySteps], d_scores[kQuerySteps];
+      const auto q_tile = block.q_ring.take(step);
+      const auto weigh_tile = [&](Accumulator(&scores)[1][kScoreTiles]) {
+        fence_registers(scores[0]);
+        weigh(scores, p, block.visible, key, steps.tile * kQueries, block.shifts(step));
+      };
+      Accumulator scores[1][kScoreTiles];
+      Block::multiply_rows(scores[0], k_tile, row, q_tile);
+      wait_for_products<1>();  // dK of the step before, and what came before it
+      if (step > 0) block.q_ring.release(step - 1);
+      if constexpr (kSideBySide) {
+        if (step > 0) block.d_out_ring.release(step - 1);
+        Accumulator d_weights[kScoreTiles];
+        const auto d_out_tile = block.d_out_ring.take(step);
+        Block::multiply_rows(d_weights, v_tile, row, d_out_tile);
+        wait_for_products<1>();
+        weigh_tile(scores);
+        wait_for_products<0>();
+        fence_registers(d_weights);
+        differentiate(d_weights, block.dots(step), [&](int n) { return scores[0][n]; });
+        pack(weights, scores[0]);
+        Block::add_product(d_v[0], weights, d_out_tile);
+        block.pack_and_hand_over(d_scores, d_weights, step, warp_row);
+      } else {
+        wait_for_products<0>();
+        weigh_tile(scores);
+        pack(weights, scores[0]);
+        const auto d_out_tile = block.d_out_ring.take(step);
+        Block::multiply_rows(scores[0], v_tile, row, d_out_tile);
+        Block::add_product(d_v[0], weights, d_out_tile);
+        wait_for_products<0>();
+        fence_registers(scores[0]);
+        differentiate(scores[0], block.dots(step), [&](int n) { return unpacked(weights, n); });
+        block.d_out_ring.release(step);
+        block.pack_and_hand_over(d_scores, scores[0], step, warp_row);
       }
-    }
-    wait_for_products<0>();
-    fence_registers(d_k[0]);
-    fence_registers(d_v[0]);
-    if constexpr (kPersistent) {
-      block.q_ring.release(place - 1);
-      if (kSideBySide) block.d_out_ring.release(place - 1);
-      block.k_place.release(round);
-      block.v_place.release(round);
-    }
-
-    const Work work = block.work(round);
-    const int first_key = work.tile * Block::kKeyCount;
-    const Outputs d_k_out(p.d_k, work.batch, work.head), d_v_out(p.d_v, work.batch, work.head);
-    if constexpr (kDirect) {
-      store_results(d_k[0], d_k_out, first_key + warp_row, p.keys, [&](int) { return p.scale; });
-      store_results(d_v[0], d_v_out, first_key + warp_row, p.keys, [](int) { return 1.0f; });
-    } else {
-      // Through shared memory, so that rows leave in whole pieces.
-      block.wait_for_all();
-      put_results(d_k, k_tile, d_k_out, first_key, p.keys, warp_row, 0, [&](int, int) { return p.scale; });
-      put_results(d_v, v_tile, d_v_out, first_key, p.keys, warp_row, 0, [](int, int) { return 1.0f; });
-      __syncwarp();
-      store_rows<16>(k_tile, d_k_out, first_key, p.keys, warp_row);
-      store_rows<16>(v_tile, d_v_out, first_key, p.keys, warp_row);
+      Block::add_product(d_k[0], d_scores, q_tile);
+      steps.next();
     }
   }
+  wait_for_products<0>();
+  fence_registers(d_k[0]);
+  fence_registers(d_v[0]);
+
+  // Through shared memory, so that rows leave in whole pieces.
+  block.wait_for_all();
+  const Work work = block.work();
+  const int first_key = work.tile * Block::kKeyCount;
+  const Outputs d_k_out(p.d_k, work.batch, work.head), d_v_out(p.d_v, work.batch, work.head);
+  put_results(d_k, k_tile, d_k_out, first_key, p.keys, warp_row, 0, [&](int, int) { return p.scale; });
+  put_results(d_v, v_tile, d_v_out, first_key, p.keys, warp_row, 0, [](int, int) { return 1.0f; });
+  __syncwarp();
+  store_rows<16>(k_tile, d_k_out, first_key, p.keys, warp_row);
+  store_rows<16>(v_tile, d_v_out, first_key, p.keys, warp_row);
 }
 
 }  // namespace ridgeline

@@ -8,9 +8,7 @@
 // left operands in registers for dV = P^T dO and dK = dS^T Q.
 //
 // Constants beside those of flash_common.cuh: STAGES (tiles of queries, and of gradients of outputs, in shared memory),
-// SINGLE_PASS (dQ is computed, too), DIRECT (results leave from registers, so that nobody waits for the end of dQ),
-// PERSISTENT (a block works on one tile of keys after the other; without a mask, and DIRECT), PREFETCH (unless 0: what the
-// block that many later begins with is brought to the cache).
+// SINGLE_PASS (dQ is computed, too).
 #pragma once
 
 #include "flash_common.cuh"
@@ -20,8 +18,7 @@
 namespace ridgeline {
 
 constexpr int kQueries = 64, kStages = STAGES;
-constexpr bool kSinglePass = SINGLE_PASS, kDirect = DIRECT, kPersistent = PERSISTENT;
-static_assert(!kPersistent || (kDirect && !kMasked));
+constexpr bool kSinglePass = SINGLE_PASS;
 constexpr int kScoreTiles = kQueries / 8, kWidthTiles = kHeadDim / 8;
 constexpr int kQuerySteps = kQueries / kStep;
 
@@ -135,7 +132,7 @@ struct BackwardBlock {
 
   // By one thread, before the others come.
   __device__ __forceinline__ void set_up() const {
-    k_place.set_up(1, 4 * (kGradients + kSinglePass));
+    k_place.set_up(1, 4 * kGradients);
     v_place.set_up(1, 4 * kGradients);
     q_ring.set_up(1, 4 * kGradients);
     d_out_ring.set_up(1, 4 * kGradients);
@@ -145,20 +142,9 @@ struct BackwardBlock {
 
   __device__ __forceinline__ unsigned shifts(int step) const { return numbers + step % kStages * (4 * kQueries); }
   __device__ __forceinline__ unsigned dots(int step) const { return shifts(step) + kStages * (4 * kQueries); }
-  // Found anew by every warpgroup, and again at the end: registers are scarcer than instructions. `round` counts what a
-  // persistent block works on.
-  __device__ __forceinline__ Work work(int round) const {
-    if (!kPersistent) return Work(p.key_tiles, p.key_heads, p.batches, p.heads_at_once, false);
-    const unsigned number = number_of(round), head = number / p.key_tiles;
-    return Work(int(number % p.key_tiles), int(head / p.key_heads), int(head % p.key_heads));
-  }
-  __device__ __forceinline__ bool has(int round) const {
-    return kPersistent ? number_of(round) < unsigned(p.key_tiles) * p.key_heads * p.batches : round == 0;
-  }
-  __device__ __forceinline__ static unsigned number_of(int round) {
-    unsigned x;
-    asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(x));
-    return x + round * gridDim.x;
+  // Found anew by every warpgroup, and again at the end: registers are scarcer than instructions.
+  __device__ __forceinline__ Work work() const {
+    return Work(p.key_tiles, p.key_heads, p.batches, p.heads_at_once, false);
   }
 
   // What the other warpgroups do.
@@ -174,88 +160,65 @@ struct BackwardBlock {
 
   __device__ __forceinline__ void load_all() const {
     const unsigned long long policy = evict_last();
-    int place = 0;  // in the rings
-    for (int round = 0; has(round); ++round) {
-      const Work mine = work(round);
-      Steps steps(p, visible, mine);
-      const auto load_keys = [&](const KeyPlace& keys, const TensorMap& map) {
-        keys.fill(round, KeyRows::kBytes, [&](KeyRows tile, PhaseBarrier arrived) {
-          copy_tile(tile, map, {mine.tile * kKeys, mine.head, mine.batch}, arrived, policy);
-        });
-      };
-      const auto load_queries = [&](const QueryRing& ring, const TensorMap& map, const float* from, unsigned to) {
-        constexpr int kNumbersBytes = 4 * kQueries;
-        ring.fill(place, QueryRows::kBytes + kNumbersBytes, [&](QueryRows tile, PhaseBarrier arrived) {
-          copy_tile(tile, map, {steps.tile * kQueries, steps.head, mine.batch}, arrived, policy);
-          copy_bytes(to, from + steps.row(p, mine), kNumbersBytes, arrived);
-        });
-      };
-      load_keys(k_place, p.k_map);
-      for (int step = 0; step < steps.count; ++step, ++place) {
-        load_queries(q_ring, p.q_map, p.row_shift, shifts(place));
-        if (step == 0) load_keys(v_place, p.v_map);
-        load_queries(d_out_ring, p.d_out_map, p.row_dot, dots(place));
-        if (PREFETCH != 0 && step == 0) prefetch_later(round, policy);
-        steps.next();
-      }
-    }
-  }
-
-  // The keys of a later block, and queries of the same numbers: blocks that share a head bring all of it.
-  __device__ __forceinline__ void prefetch_later(int round, unsigned long long policy) const {
-    const unsigned number = number_of(round) + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z) + PREFETCH;
-    if (number >= unsigned(p.key_tiles) * p.key_heads * p.batches) return;
-    const unsigned head = number / p.key_tiles;
-    const Work later = GROUPED ? Work(number, p.key_tiles, p.key_heads, p.batches, p.heads_at_once, false)
-                               : Work(int(number % p.key_tiles), int(head / p.key_heads), int(head % p.key_heads));
-    prefetch_tile<KeyRows>(p.k_map, {later.tile * kKeys, later.head, later.batch}, policy);
-    prefetch_tile<KeyRows>(p.v_map, {later.tile * kKeys, later.head, later.batch}, policy);
-    for (int row = later.tile * kKeys; row < (later.tile + 1) * kKeys; row += kQueries) {
-      prefetch_tile<QueryRows>(p.q_map, {row, later.head * p.group, later.batch}, policy);
-      prefetch_tile<QueryRows>(p.d_out_map, {row, later.head * p.group, later.batch}, policy);
+    const Work mine = work();
+    Steps steps(p, visible, mine);
+    const auto load_keys = [&](const KeyPlace& place, const TensorMap& map) {
+      place.fill(0, KeyRows::kBytes, [&](KeyRows tile, PhaseBarrier arrived) {
+        copy_tile(tile, map, {mine.tile * kKeys, mine.head, mine.batch}, arrived, policy);
+      });
+    };
+    const auto load_queries = [&](const QueryRing& ring, int step, const TensorMap& map, const float* from, unsigned to) {
+      constexpr int kNumbersBytes = 4 * kQueries;
+      ring.fill(step, QueryRows::kBytes + kNumbersBytes, [&](QueryRows tile, PhaseBarrier arrived) {
+        copy_tile(tile, map, {steps.tile * kQueries, steps.head, mine.batch}, arrived, policy);
+        copy_bytes(to, from + steps.row(p, mine), kNumbersBytes, arrived);
+      });
+    };
+    load_keys(k_place, p.k_map);
+    for (int step = 0; step < steps.count; ++step) {
+      load_queries(q_ring, step, p.q_map, p.row_shift, shifts(step));
+      if (step == 0) load_keys(v_place, p.v_map);
+      load_queries(d_out_ring, step, p.d_out_map, p.row_dot, dots(step));
+      steps.next();
     }
   }
 
   __device__ __forceinline__ void add_d_queries() const {
     const int warp_row = 16 * (warp() % 4);
+    const Work mine = work();
+    const KeyRows k_tile = k_place.take(0);
+    Steps steps(p, visible, mine);
     const auto add = [&]<int kTiles>(float* to, const Accumulator(&d_q)[kPanelTiles]) {
       if constexpr (kStaged)
         add_shared<kTiles>(to, d_q, staging + warp() % 4 * kWarpSums);
       else
         add_row<kTiles>(to, d_q);
     };
-    int place = 0;  // in the ring
-    for (int round = 0; has(round); ++round) {
-      const Work mine = work(round);
-      const KeyRows k_tile = k_place.take(round);
-      Steps steps(p, visible, mine);
-      for (int step = 0; step < steps.count; ++step, ++place) {
-        float* sums = steps.sums(p, mine) + place_of_sum(warp_row, 0);
-        const auto d_score_tile = d_score_ring.take(place);
+    for (int step = 0; step < steps.count; ++step) {
+      float* sums = steps.sums(p, mine) + place_of_sum(warp_row, 0);
+      const auto d_score_tile = d_score_ring.take(step);
 #pragma unroll 1
-        for (int column = 0; column < kHeadDim; column += kPanel) {
-          Accumulator d_q[kPanelTiles];
-          begin_products();
+      for (int column = 0; column < kHeadDim; column += kPanel) {
+        Accumulator d_q[kPanelTiles];
+        begin_products();
 #pragma unroll
-          for (int k = 0; k < kKeys; k += kStep)
-            multiply_shared<Element>(d_q, d_score_tile.columns_from(0, k), k_tile.columns_from(column, k), k > 0);
-          end_products();
-          wait_for_products<0>();
-          fence_registers(d_q);
-          float* to = sums + place_of_sum(0, column);
-          if (column + kPanel < kHeadDim) {
-            add.template operator()<kPanelTiles>(to, d_q);
-          } else {
-            d_score_ring.release(place);
-            add.template operator()<kLastPanelTiles>(to, d_q);
-          }
+        for (int k = 0; k < kKeys; k += kStep)
+          multiply_shared<Element>(d_q, d_score_tile.columns_from(0, k), k_tile.columns_from(column, k), k > 0);
+        end_products();
+        wait_for_products<0>();
+        fence_registers(d_q);
+        float* to = sums + place_of_sum(0, column);
+        if (column + kPanel < kHeadDim) {
+          add.template operator()<kPanelTiles>(to, d_q);
+        } else {
+          d_score_ring.release(step);
+          add.template operator()<kLastPanelTiles>(to, d_q);
         }
-        steps.next();
       }
-      if (kPersistent) k_place.release(round);
+      steps.next();
     }
     wait_for_additions();
-    if (!kDirect) barrier_arrive(kDone, kDoneThreads);
+    barrier_arrive(kDone, kDoneThreads);
   }
 
   // By those that compute gradients, when their products are done: keys and values make room for results then.

@@ -10,8 +10,6 @@
 
 namespace ridgeline {
 
-static_assert(!kPersistent);
-
 using Block = BackwardBlock<64, 4, false>;
 
 // Accumulators of keys x queries from the threads of a warpgroup to those of another.
@@ -47,7 +45,7 @@ flash_backward_warpgroups_wide(const __grid_constant__ FlashBackwardParams p) {
   fence_registers(sum[0]);
   FragmentA<Element> left[kQuerySteps];
   if (is_d_v) {
-    const Work work = block.work(0);
+    const Work work = block.work();
     const int key = work.tile * Block::kKeyCount + warp_row;
     const auto k_tile = block.k_place.take(0);
     Block::Steps steps(p, block.visible, work);
@@ -69,7 +67,7 @@ flash_backward_warpgroups_wide(const __grid_constant__ FlashBackwardParams p) {
       steps.next();
     }
   } else {
-    const int steps = Block::Steps(p, block.visible, block.work(0)).count;
+    const int steps = Block::Steps(p, block.visible, block.work()).count;
     for (int step = 0; step < steps; ++step) {
       Accumulator d_scores[kScoreTiles];
       Block::multiply_rows(d_scores, block.v_place.take(0), 0, block.d_out_ring.take(step));
@@ -88,17 +86,13 @@ flash_backward_warpgroups_wide(const __grid_constant__ FlashBackwardParams p) {
   wait_for_products<0>();
   fence_registers(sum[0]);
 
-  const Work work = block.work(0);
+  // Through shared memory, so that rows leave in whole pieces.
+  block.wait_for_all();
+  const Work work = block.work();
   const int first_key = work.tile * Block::kKeyCount;
   const auto place = is_d_v ? block.v_place.tile(0) : block.k_place.tile(0);
   const Outputs out(is_d_v ? p.d_v : p.d_k, work.batch, work.head);
   const float scale = is_d_v ? 1 : p.scale;
-  if constexpr (kDirect) {
-    store_results(sum[0], out, first_key + warp_row, p.keys, [&](int) { return scale; });
-    return;
-  }
-  // Through shared memory, so that rows leave in whole pieces.
-  block.wait_for_all();
   put_results(sum, place, out, first_key, p.keys, warp_row, 0, [&](int, int) { return scale; });
   __syncwarp();
   store_rows<16>(place, out, first_key, p.keys, warp_row);

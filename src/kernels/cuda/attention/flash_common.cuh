@@ -70,15 +70,10 @@ struct Work {
     // scarcer than instructions.
     unsigned x, y, z;
     asm volatile("mov.u32 %0, %%ctaid.x; mov.u32 %1, %%ctaid.y; mov.u32 %2, %%ctaid.z;" : "=r"(x), "=r"(y), "=r"(z));
-    if (GROUPED)
-      *this = Work(x, tiles, heads, batches, heads_at_once, last_tile_first);
-    else
+    if (!GROUPED) {
       tile = x, head = y, batch = z;
-  }
-
-  // Of block number `x` of those along x.
-  __device__ Work(unsigned x, unsigned tiles, unsigned heads, unsigned batches, unsigned heads_at_once,
-                  bool last_tile_first) {
+      return;
+    }
     const unsigned first = x / (tiles * heads_at_once) * heads_at_once;
     const unsigned size = min(heads_at_once, heads * batches - first);
     const unsigned place = x - tiles * first;

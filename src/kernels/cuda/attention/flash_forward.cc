@@ -13,16 +13,13 @@ CudaLaunch kernel_launch(const FlashPlan& plan, const ForwardTile& tile) {
              stages = constant("STAGES", tile.stages), blocks = constant("BLOCKS", tile.blocks);
   switch (tile.kernel) {
     case ForwardKernel::warpgroups:
-      return plan.launch("flash_forward_warpgroups.cu", "flash_forward_warpgroups",
-                         {rows, keys, stages, constant("QUERY_STAGES", tile.query_stages),
-                          constant("PERSISTENT", tile.persistent), constant("DIRECT", tile.direct),
-                          constant("AHEAD", tile.ahead), constant("PREFETCH", tile.prefetch)});
+      return plan.launch(
+          "flash_forward_warpgroups.cu", "flash_forward_warpgroups",
+          {rows, keys, stages, constant("QUERY_STAGES", tile.query_stages),
+           constant("PERSISTENT", tile.persistent), constant("DIRECT", tile.direct)});
     case ForwardKernel::warpgroups_short:
       return plan.launch("flash_forward_warpgroups_short.cu", "flash_forward_warpgroups_short",
                          {keys, blocks});
-    case ForwardKernel::warpgroups_heads:
-      return plan.launch("flash_forward_warpgroups_heads.cu", "flash_forward_warpgroups_heads",
-                         {keys, constant("STEPS", tile.stages), blocks});
     case ForwardKernel::portable:
       break;
   }
@@ -38,15 +35,14 @@ CudaLaunch forward_launch(const FlashPlan& plan, const ForwardTile& tile,
   params.query_tiles = static_cast<int>(tiles);
   params.heads_at_once = plan.heads_at_once(tiles, plan.shape.heads);
   launch.grid = plan.grid(tiles, plan.heads);
-  if (tile.persistent)
-    launch.grid = {static_cast<uint32_t>(plan.device.multiprocessors * tile.blocks), 1, 1};
+  if (tile.persistent) launch.grid = {static_cast<uint32_t>(plan.device.multiprocessors), 1, 1};
   launch.threads = static_cast<uint32_t>(32 * tile.warps);
   launch.shared_bytes = static_cast<uint32_t>(tile.shared_bytes(plan.shape));
   plan.put_function(launch, false);
   plan.put_operands(params);
   launch.set_params(params);
   using Params = FlashForwardParams;
-  if (tile.kernel == ForwardKernel::warpgroups || tile.kernel == ForwardKernel::warpgroups_heads)
+  if (tile.kernel == ForwardKernel::warpgroups)
     launch.boxed = {
         boxed_tensor(loaded[0], offsetof(Params, q_map), offsetof(Params, q), tile.rows),
         boxed_tensor(loaded[1], offsetof(Params, k_map), offsetof(Params, k), tile.keys),

@@ -3,10 +3,9 @@
 // softmax, the product of the weights before it with their values runs, and products of other warpgroups.
 //
 // Constants beside those of flash_common.cuh: ROWS (queries of a tile), KEYS (a step), STAGES (tiles of keys and of
-// values in shared memory), QUERY_STAGES (of queries), PERSISTENT (see Tiles), DIRECT (results leave from registers, and not
-// through the memory of their queries, which is free for others then as soon as the last scores are there), AHEAD (they leave
-// while the first scores of the next tile are computed), PREFETCH (what a persistent block works on next comes to the cache
-// early). A multiprocessor holds one block.
+// values in shared memory), QUERY_STAGES (of queries), PERSISTENT (see Tiles), DIRECT (the results of a persistent block leave
+// from registers, not through the memory of their queries; with room for the queries of two tiles they leave while the first
+// scores of the next tile are computed). A multiprocessor holds one block.
 #include "flash_forward_warpgroups.cuh"
 #include "tensor_map.cuh"
 
@@ -15,9 +14,8 @@ namespace ridgeline {
 constexpr int kRows = ROWS, kKeys = KEYS;
 constexpr int kWarpgroups = kRows / 64;
 constexpr int kThreads = kWarpgroup * (kWarpgroups + 1);
-constexpr bool kPersistent = PERSISTENT, kDirect = DIRECT, kAhead = AHEAD, kPrefetch = PREFETCH;
-static_assert(!kAhead || (kPersistent && kDirect && QUERY_STAGES > 1));
-static_assert(!kPrefetch || kPersistent);
+constexpr bool kPersistent = PERSISTENT, kDirect = DIRECT, kAhead = kDirect && QUERY_STAGES > 1;
+static_assert(!kDirect || kPersistent);
 
 // Every thread begins with its share of a multiprocessor's registers; the loading warpgroup gives most of its own to
 // the others.
@@ -54,7 +52,10 @@ struct Tiles {
     if (!kPersistent) return Work(p.query_tiles, p.heads, p.batches, p.heads_at_once, kMasked);
     const unsigned head = unit / units_of_head(), heads = p.heads;
     const int tile = int(place());
-    return kept(Work(kMasked && !is_second ? p.query_tiles - 1 - tile : tile, int(head / heads), int(head % heads)));
+    Work work(kMasked && !is_second ? p.query_tiles - 1 - tile : tile, int(head / heads), int(head % heads));
+    // Or else the compiler divides anew in every step: 8 % of a causal forward pass.
+    asm volatile("" : "+r"(work.tile), "+r"(work.batch), "+r"(work.head));
+    return work;
   }
   __device__ __forceinline__ void next() {
     ++round;
@@ -62,24 +63,6 @@ struct Tiles {
     if (!is_second) unit += gridDim.x;
   }
 };
-
-// The queries of the unit that comes next, and keys and values of the same numbers: blocks that share a head bring all of it.
-__device__ __forceinline__ void prefetch_next(const FlashForwardParams& p, Tiles tiles, unsigned long long once,
-                                              unsigned long long often) {
-  if (tiles.is_second) return;
-  tiles.unit += gridDim.x;
-  if (!tiles.more()) return;
-  const Work work = tiles.work();
-  const auto prefetch = [&](int tile) {
-    prefetch_tile<QueryRows>(p.q_map, {tile * kRows, work.head, work.batch}, once);
-    for (int row = tile * kRows; row < (tile + 1) * kRows; row += kKeys) {
-      prefetch_tile<KeyRows>(p.k_map, {row, work.head / p.group, work.batch}, often);
-      prefetch_tile<KeyRows>(p.v_map, {row, work.head / p.group, work.batch}, often);
-    }
-  };
-  prefetch(work.tile);
-  if (kMasked) prefetch(p.query_tiles - 1 - work.tile);
-}
 
 // By one thread: has the queries, keys and values of all tiles copied, in the order in which they are read.
 __device__ __forceinline__ void load_tiles(const FlashForwardParams& p, const Visible& visible, QueryRing query_ring,
@@ -102,7 +85,6 @@ __device__ __forceinline__ void load_tiles(const FlashForwardParams& p, const Vi
     for (int step = 0; step < steps.count; ++step) {
       load_keys(key_ring, p.k_map, step + 1);
       load_keys(value_ring, p.v_map, step);
-      if (kPrefetch && step == 0) prefetch_next(p, tiles, once, often);
     }
     before += steps.count;
   }

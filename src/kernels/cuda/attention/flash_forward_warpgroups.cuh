@@ -1,4 +1,4 @@
-// What a warpgroup does with its 64 queries on its way over the keys; for the forward kernels of Hopper.
+// What a warpgroup does with its 64 queries on its way over the keys; for both forward kernels of Hopper.
 #pragma once
 
 #include "flash_softmax.cuh"
@@ -22,13 +22,6 @@ struct KeySteps {
   }
   __device__ __forceinline__ bool whole(int step) const { return step >= first_whole && step < end_whole; }
 };
-
-// Work that was found by division, in registers: or else the compiler divides anew in every step, 8 % of a causal forward
-// pass.
-__device__ __forceinline__ Work kept(Work work) {
-  asm volatile("" : "+r"(work.tile), "+r"(work.batch), "+r"(work.head));
-  return work;
-}
 
 template <int kKeys>
 struct WarpgroupQueries {

@@ -29,9 +29,9 @@ struct FlashShape {
 
 inline constexpr int kMaxFlashWidth = 256;
 
-// flash_forward.cu, or those that only Hopper runs: flash_forward_warpgroups.cu and its siblings
-// for short sequences, and for many heads of them.
-enum class ForwardKernel { portable, warpgroups, warpgroups_short, warpgroups_heads };
+// flash_forward.cu, or those that only Hopper runs: flash_forward_warpgroups.cu and its sibling for
+// short sequences.
+enum class ForwardKernel { portable, warpgroups, warpgroups_short };
 
 // A block of a forward kernel; see there for the names.
 struct ForwardTile {
@@ -39,9 +39,7 @@ struct ForwardTile {
   ForwardKernel kernel = ForwardKernel::portable;
   int query_stages = 1;
   bool persistent = false;  // a block works on one tile after the other
-  bool direct = false;      // results leave from registers,
-  bool ahead = false;       // while the next tile begins
-  bool prefetch = false;    // of what a persistent block works on next, to the cache
+  bool direct = false;      // its results leave from registers
   int64_t shared_bytes(const FlashShape& shape) const;
 };
 
@@ -53,9 +51,6 @@ enum class BackwardKernel { portable, warpgroups, warpgroups_wide };
 struct BackwardKeysTile {
   int queries, keys, warps, stages, split, blocks;
   BackwardKernel kernel = BackwardKernel::portable;
-  bool direct = false;      // results leave from registers
-  bool persistent = false;  // a block works on one tile after the other
-  bool prefetch = false;    // of what later blocks begin with, to the cache
   int64_t shared_bytes(const FlashShape& shape, bool single_pass) const;
 };
 
