@@ -34,7 +34,7 @@ TEST(FlashTiles, FitTheDeviceAndUseWarpgroupsOnlyWhereTheyWork) {
     device.multiprocessors = 132;
     const bool single_pass = random() % 2 == 0;
     const bool can = device.compute_capability == 90 && shape.planes() == 0 && shape.aligned &&
-                     shape.boxed && shape.head_dim() >= 64;
+                     shape.boxed && shape.head_dim() >= 32;
     with_warpgroups += can ? 1 : 0;
     for (const ForwardTile& tile : forward_tiles(shape, device)) {
       EXPECT_EQ(tile.kernel != ForwardKernel::portable, can);
@@ -79,6 +79,37 @@ TEST(FlashTiles, BlocksStayOnlyWhereNoMultiprocessorWaitsLong) {
   EXPECT_FALSE(persistent(35, 512, 0)) << "140 tiles";
   EXPECT_FALSE(persistent(256, 16384, 1)) << "long ones are given to whoever is free";
   EXPECT_TRUE(persistent(256, 16384, 0)) << "of one length";
+}
+
+TEST(FlashTiles, ShortSequencesComeFirstInStepsThatFitThem) {
+  CudaFacts device;
+  device.compute_capability = 90;
+  device.shared_bytes_per_block = 227 << 10;
+  device.multiprocessors = 132;
+  // Keys of a step, or 0 where results do not leave from registers.
+  const auto step = [&](int width, int64_t heads, int64_t length, int mask = 0) {
+    const FlashShape shape{.width = width,
+                           .queries = length,
+                           .keys = length,
+                           .heads = heads,
+                           .key_heads = heads,
+                           .mask = mask};
+    const ForwardTile tile = forward_tiles(shape, device)[0];
+    return tile.direct ? tile.keys : 0;
+  };
+  EXPECT_EQ(step(96, 2560, 110), 112);
+  EXPECT_EQ(step(104, 384, 157), 80);
+  EXPECT_EQ(step(128, 256, 257), 96);
+  EXPECT_EQ(step(160, 1280, 145), 80);
+  EXPECT_EQ(step(208, 128, 222), 80);
+  EXPECT_EQ(step(256, 128, 1024), 80);
+  EXPECT_EQ(step(256, 128, 1024, 1), 80);
+  EXPECT_EQ(step(256, 128, 4096), 0) << "long";
+  EXPECT_EQ(step(128, 256, 1024), 0) << "long";
+  EXPECT_EQ(step(128, 256, 257, 1), 0) << "masked";
+  EXPECT_EQ(step(64, 1536, 197), 0) << "small tiles are as fast";
+  EXPECT_EQ(step(128, 8, 257), 0) << "a tile for each block";
+  EXPECT_EQ(step(128, 256, 64), 0) << "half a tile";
 }
 
 }  // namespace

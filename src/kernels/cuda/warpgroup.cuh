@@ -82,18 +82,20 @@ __device__ __forceinline__ void publish_shared() { asm volatile("fence.proxy.asy
 #define RIDGELINE_TILE(n) "+f"(d[n].v[0]), "+f"(d[n].v[1]), "+f"(d[n].v[2]), "+f"(d[n].v[3])
 #define RIDGELINE_TILES_2(n) RIDGELINE_TILE(n), RIDGELINE_TILE(n + 1)
 #define RIDGELINE_TILES_4(n) RIDGELINE_TILES_2(n), RIDGELINE_TILES_2(n + 2)
+#define RIDGELINE_TILES_6(n) RIDGELINE_TILES_4(n), RIDGELINE_TILES_2(n + 4)
 #define RIDGELINE_TILES_8(n) RIDGELINE_TILES_4(n), RIDGELINE_TILES_4(n + 4)
 #define RIDGELINE_TILES_10(n) RIDGELINE_TILES_8(n), RIDGELINE_TILES_2(n + 8)
 #define RIDGELINE_TILES_12(n) RIDGELINE_TILES_8(n), RIDGELINE_TILES_4(n + 8)
+#define RIDGELINE_TILES_14(n) RIDGELINE_TILES_8(n), RIDGELINE_TILES_6(n + 8)
 #define RIDGELINE_TILES_16(n) RIDGELINE_TILES_8(n), RIDGELINE_TILES_8(n + 8)
 #define RIDGELINE_NAMES_2 "%0,%1,%2,%3,%4,%5,%6,%7"
 #define RIDGELINE_NAMES_4 RIDGELINE_NAMES_2 ",%8,%9,%10,%11,%12,%13,%14,%15"
-#define RIDGELINE_NAMES_8 RIDGELINE_NAMES_4 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
+#define RIDGELINE_NAMES_6 RIDGELINE_NAMES_4 ",%16,%17,%18,%19,%20,%21,%22,%23"
+#define RIDGELINE_NAMES_8 RIDGELINE_NAMES_6 ",%24,%25,%26,%27,%28,%29,%30,%31"
 #define RIDGELINE_NAMES_10 RIDGELINE_NAMES_8 ",%32,%33,%34,%35,%36,%37,%38,%39"
 #define RIDGELINE_NAMES_12 RIDGELINE_NAMES_10 ",%40,%41,%42,%43,%44,%45,%46,%47"
-#define RIDGELINE_NAMES_16                                                                                  \
-  RIDGELINE_NAMES_8 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52," \
-                    "%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+#define RIDGELINE_NAMES_14 RIDGELINE_NAMES_12 ",%48,%49,%50,%51,%52,%53,%54,%55"
+#define RIDGELINE_NAMES_16 RIDGELINE_NAMES_14 ",%56,%57,%58,%59,%60,%61,%62,%63"
 
 #define RIDGELINE_WGMMA(tiles, columns, types, add, operands, ...)                          \
   asm volatile("{.reg .pred p; setp.ne.b32 p, " add ", 0;\n"                                \
@@ -117,7 +119,7 @@ constexpr bool kIsBf16<bf16> = true;
 
 // Tiles that one instruction computes of those that are left.
 constexpr int tiles_at_once(int left) {
-  for (int tiles : {16, 12, 10, 8, 4})
+  for (int tiles : {16, 14, 12, 10, 8, 6, 4})
     if (left == tiles || (left > tiles && tiles % 8 == 0)) return tiles;
   return 2;
 }
@@ -130,9 +132,11 @@ __device__ __forceinline__ void multiply_shared(Accumulator (&d)[kTiles], A a, B
 #define RIDGELINE_INPUTS "r"(int(add)), "l"(a.bits), "l"(right), "n"(int(A::kTransposed)), "n"(int(B::kTransposed))
   RIDGELINE_PRODUCT(2, "16", "%8", "%9, %10, p, 1, 1, %11, %12", RIDGELINE_INPUTS);
   RIDGELINE_PRODUCT(4, "32", "%16", "%17, %18, p, 1, 1, %19, %20", RIDGELINE_INPUTS);
+  RIDGELINE_PRODUCT(6, "48", "%24", "%25, %26, p, 1, 1, %27, %28", RIDGELINE_INPUTS);
   RIDGELINE_PRODUCT(8, "64", "%32", "%33, %34, p, 1, 1, %35, %36", RIDGELINE_INPUTS);
   RIDGELINE_PRODUCT(10, "80", "%40", "%41, %42, p, 1, 1, %43, %44", RIDGELINE_INPUTS);
   RIDGELINE_PRODUCT(12, "96", "%48", "%49, %50, p, 1, 1, %51, %52", RIDGELINE_INPUTS);
+  RIDGELINE_PRODUCT(14, "112", "%56", "%57, %58, p, 1, 1, %59, %60", RIDGELINE_INPUTS);
   RIDGELINE_PRODUCT(16, "128", "%64", "%65, %66, p, 1, 1, %67, %68", RIDGELINE_INPUTS);
 #undef RIDGELINE_INPUTS
   if constexpr (kFirst + kCount < kTiles) multiply_shared<E, kFirst + kCount>(d, a, b, add);
@@ -147,9 +151,11 @@ __device__ __forceinline__ void multiply_registers(Accumulator (&d)[kTiles], con
   "r"(int(add)), "r"(a.r[0][0]), "r"(a.r[0][1]), "r"(a.r[0][2]), "r"(a.r[0][3]), "l"(right), "n"(int(B::kTransposed))
   RIDGELINE_PRODUCT(2, "16", "%8", "{%9,%10,%11,%12}, %13, p, 1, 1, %14", RIDGELINE_INPUTS);
   RIDGELINE_PRODUCT(4, "32", "%16", "{%17,%18,%19,%20}, %21, p, 1, 1, %22", RIDGELINE_INPUTS);
+  RIDGELINE_PRODUCT(6, "48", "%24", "{%25,%26,%27,%28}, %29, p, 1, 1, %30", RIDGELINE_INPUTS);
   RIDGELINE_PRODUCT(8, "64", "%32", "{%33,%34,%35,%36}, %37, p, 1, 1, %38", RIDGELINE_INPUTS);
   RIDGELINE_PRODUCT(10, "80", "%40", "{%41,%42,%43,%44}, %45, p, 1, 1, %46", RIDGELINE_INPUTS);
   RIDGELINE_PRODUCT(12, "96", "%48", "{%49,%50,%51,%52}, %53, p, 1, 1, %54", RIDGELINE_INPUTS);
+  RIDGELINE_PRODUCT(14, "112", "%56", "{%57,%58,%59,%60}, %61, p, 1, 1, %62", RIDGELINE_INPUTS);
   RIDGELINE_PRODUCT(16, "128", "%64", "{%65,%66,%67,%68}, %69, p, 1, 1, %70", RIDGELINE_INPUTS);
 #undef RIDGELINE_INPUTS
   if constexpr (kFirst + kCount < kTiles) multiply_registers<E, kFirst + kCount>(d, a, b, add);

@@ -101,9 +101,14 @@ std::vector<CudaKernel> flash_samples(int compute_capability) {
     for (DType dtype : {DType::bf16, DType::f16, DType::f32, DType::tf32})
       problems.push_back({dtype, width, masks[turn++ % 3]});
   // Hopper's own kernels count every register.
-  if (compute_capability == 90)
+  if (compute_capability == 90) {
     for (int64_t width : {64, 80, 96, 112, 128, 160, 192, 224, 256})
       for (const AttentionMask& mask : masks) problems.push_back({DType::bf16, width, mask});
+    problems.push_back({DType::bf16, 48, masks[1]});
+    // Of short sequences those with the most keys a step, and a number of them that no other has.
+    for (int64_t width : {112, 128, 192}) problems.push_back({DType::bf16, width, {}, 512});
+    problems.push_back({DType::bf16, 96, {}, 110});
+  }
   for (const AttentionMask& mask : masks) problems.push_back({DType::bf16, 64, mask, 128});
   for (DType dtype : {DType::bf16, DType::f32})
     problems.push_back({dtype, 64, masks[1], 1024, product_function()});

@@ -112,7 +112,8 @@ struct BackwardBlock {
   using QueryRing = TileRing<QueryRows, kStages, true>;  // shifts and dots lie beside
   using DScoreRing = TileRing<Panels<kKeys, kQueries>, 2>;
   // dQ is computed a panel at a time.
-  static constexpr int kPanelTiles = kPanel / 8, kLastPanelTiles = (kWidthTiles - 1) % kPanelTiles + 1;
+  static constexpr int kPanelTiles = (kHeadDim < kPanel ? kHeadDim : kPanel) / 8;
+  static constexpr int kLastPanelTiles = (kWidthTiles - 1) % kPanelTiles + 1;
   static constexpr int kWarpSums = 16 * kPanel * 4;  // bytes of a warp's part of a panel
   static constexpr int kTileBytes = 2 * KeyPlace::kTileBytes + 2 * QueryRing::kTileBytes + DScoreRing::kTileBytes;
 

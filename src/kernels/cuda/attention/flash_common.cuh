@@ -183,6 +183,43 @@ __device__ __forceinline__ void store_rows(From tile, const HeadRows<Number>& he
   }
 }
 
+// Writes a warp's 16 rows of plain results straight from registers to rows of the head from `first` on. The four lanes that
+// share a row exchange what they hold of four tiles, so that each has 16 bytes in one piece. Number i of the two rows
+// that a lane knows is multiplied by factor_of(i).
+template <class Number, int kTiles, class FactorOf>
+__device__ __forceinline__ void store_results(const Accumulator (&results)[kTiles], const HeadRows<Number>& head, int first,
+                                              int end, FactorOf factor_of) {
+  static_assert(kTiles > 0 && kPlain && kAligned);
+  const int mine = lane() % 4;
+  // The lane that lies `distance` ahead gets `high` for its `low`.
+  const auto exchange = [&](unsigned& low, unsigned& high, int distance) {
+    const bool ahead = (mine & distance) != 0;
+    const unsigned other = __shfl_xor_sync(~0u, ahead ? low : high, distance);
+    low = ahead ? other : low;
+    high = ahead ? high : other;
+  };
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const int row = first + lane() / 4 + 8 * i;
+    const float factor = factor_of(i);
+#pragma unroll
+    for (int n = 0; n < kTiles; n += 4) {
+      unsigned pairs[4] = {};
+#pragma unroll
+      for (int t = 0; t < 4; ++t)
+        if (n + t < kTiles)
+          pairs[t] = pack<Element>(results[n + t].v[2 * i] * factor, results[n + t].v[2 * i + 1] * factor);
+      exchange(pairs[0], pairs[1], 1);
+      exchange(pairs[2], pairs[3], 1);
+      exchange(pairs[0], pairs[2], 2);
+      exchange(pairs[1], pairs[3], 2);
+      const int column = 8 * (n + mine);
+      if (row < end && column < kWidth)
+        *reinterpret_cast<uint4*>(head.at(row) + column) = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+    }
+  }
+}
+
 __device__ __forceinline__ int clamp(int x, int low, int high) { return max(low, min(x, high)); }
 
 // Places [first, last) of a row.

@@ -13,9 +13,10 @@ CudaLaunch kernel_launch(const FlashPlan& plan, const ForwardTile& tile) {
              stages = constant("STAGES", tile.stages), blocks = constant("BLOCKS", tile.blocks);
   switch (tile.kernel) {
     case ForwardKernel::warpgroups:
-      return plan.launch("flash_forward_warpgroups.cu", "flash_forward_warpgroups",
-                         {rows, keys, stages, constant("QUERY_STAGES", tile.query_stages),
-                          constant("PERSISTENT", tile.persistent)});
+      return plan.launch(
+          "flash_forward_warpgroups.cu", "flash_forward_warpgroups",
+          {rows, keys, stages, constant("QUERY_STAGES", tile.query_stages),
+           constant("PERSISTENT", tile.persistent), constant("DIRECT", tile.direct)});
     case ForwardKernel::warpgroups_short:
       return plan.launch("flash_forward_warpgroups_short.cu", "flash_forward_warpgroups_short",
                          {keys, blocks});

@@ -3,7 +3,9 @@
 // softmax, the product of the weights before it with their values runs, and products of other warpgroups.
 //
 // Constants beside those of flash_common.cuh: ROWS (queries of a tile), KEYS (a step), STAGES (tiles of keys and of
-// values in shared memory), QUERY_STAGES (of queries), PERSISTENT (see Tiles). A multiprocessor holds one block.
+// values in shared memory), QUERY_STAGES (of queries), PERSISTENT (see Tiles), DIRECT (the results of a persistent block leave
+// from registers, not through the memory of their queries; with room for the queries of two tiles they leave while the first
+// scores of the next tile are computed). A multiprocessor holds one block.
 #include "flash_forward_warpgroups.cuh"
 #include "tensor_map.cuh"
 
@@ -12,7 +14,8 @@ namespace ridgeline {
 constexpr int kRows = ROWS, kKeys = KEYS;
 constexpr int kWarpgroups = kRows / 64;
 constexpr int kThreads = kWarpgroup * (kWarpgroups + 1);
-constexpr bool kPersistent = PERSISTENT;
+constexpr bool kPersistent = PERSISTENT, kDirect = DIRECT, kAhead = kDirect && QUERY_STAGES > 1;
+static_assert(!kDirect || kPersistent);
 
 // Every thread begins with its share of a multiprocessor's registers; the loading warpgroup gives most of its own to
 // the others.
@@ -118,18 +121,25 @@ flash_forward_warpgroups(const __grid_constant__ FlashForwardParams p) {
   if (warpgroup == kWarpgroups - 1) end_turn();
 
   int before = 0;  // steps of earlier tiles
-  for (Tiles tiles(p); tiles.more(); tiles.next()) {
+  WarpgroupQueries<kKeys> mine(p.scale_log2);
+  const auto start_first_scores = [&](int round) {
+    mine.multiply_keys(query_ring.take(round), first_row, key_ring.take(before));
+  };
+  for (Tiles tiles(p); tiles.more();) {
+    const int round = tiles.round;
     const Work work = tiles.work();
     const int first_query = work.tile * kRows;
     const KeySteps<kKeys> steps(visible, first_query, kRows);
-    WarpgroupQueries<kKeys> mine(p.scale_log2);
+    const QueryRows q_tile = query_ring.tile(round);
     const auto weigh = [&](int step, bool whole) {
       return mine.weigh(p, work, visible, first_query + warp_row, steps.begin + step * kKeys, whole);
     };
-    const QueryRows q_tile = query_ring.take(tiles.round);
-    mine.multiply_keys(q_tile, first_row, key_ring.take(before));
-    wait_for_products<0>();
-    key_ring.release(before);
+    if (!kAhead || round == 0) {
+      start_first_scores(round);
+      wait_for_products<0>();
+      key_ring.release(before);
+    }
+    mine.softmax = RunningSoftmax<1>([&](int) { return p.scale_log2; });
     weigh(0, steps.whole(0));
     mine.pack_weights();
     int step = 1;
@@ -154,14 +164,31 @@ flash_forward_warpgroups(const __grid_constant__ FlashForwardParams p) {
     walk_to.template operator()<true>(steps.end_whole);
     walk_to.template operator()<false>(steps.count);
     before += steps.count;
+    if constexpr (kDirect) query_ring.release(round);
     mine.multiply_values(value_ring.take(before - 1), steps.count > 1);
-    wait_for_products<0>();
-    value_ring.release(before - 1);
-    fence_registers(mine.output[0]);
-    barrier_wait(1 + kWarpgroups + warpgroup, kWarpgroup);  // queries make room for results
-    finish_rows(p, work, mine.softmax, mine.output, q_tile, kRows, warp_row);
-    publish_shared();
-    query_ring.release(tiles.round);
+    tiles.next();
+    const auto finish = [&] {
+      value_ring.release(before - 1);
+      fence_registers(mine.output[0]);
+      if constexpr (kDirect) {
+        finish_rows_directly(p, work, mine.softmax, mine.output, kRows, warp_row);
+      } else {
+        barrier_wait(1 + kWarpgroups + warpgroup, kWarpgroup);  // queries make room for results
+        finish_rows(p, work, mine.softmax, mine.output, q_tile, kRows, warp_row);
+        publish_shared();
+        query_ring.release(round);
+      }
+    };
+    if (kAhead && tiles.more()) {
+      start_first_scores(tiles.round);
+      wait_for_products<1>();
+      finish();
+      wait_for_products<0>();
+      key_ring.release(before);
+    } else {
+      wait_for_products<0>();
+      finish();
+    }
   }
 }
 

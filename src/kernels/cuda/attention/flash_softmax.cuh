@@ -89,16 +89,13 @@ struct RunningSoftmax {
   }
 };
 
-// The end of a tile: its outputs, divided by their totals, and log-sum-exps. `tile` is shared memory that is free
-// for the warp's rows. A warp's queries are its own: it need not wait for the others.
-template <class To, int kM, int kTiles>
-__device__ __forceinline__ void finish_rows(const FlashForwardParams& p, const Work& work,
-                                            RunningSoftmax<kM>& softmax, const Accumulator (&output)[kM][kTiles],
-                                            To tile, int block_rows, int warp_row) {
-  const int first_row = work.tile * block_rows;
+// Writes the log-sum-exps of a warp's rows, and finds what their outputs are to be multiplied by.
+template <int kM>
+__device__ __forceinline__ void finish_totals(const FlashForwardParams& p, const Work& work,
+                                              const RunningSoftmax<kM>& softmax, int first_row, int warp_row,
+                                              float (&inverse)[kM][2]) {
   float* log_sum_exp =
       p.log_sum_exp + (static_cast<long long>(work.batch) * p.heads + work.head) * p.queries + first_row;
-  float inverse[kM][2];
 #pragma unroll
   for (int m = 0; m < kM; ++m)
 #pragma unroll
@@ -110,11 +107,35 @@ __device__ __forceinline__ void finish_rows(const FlashForwardParams& p, const W
         log_sum_exp[row] =
             sum > 0 ? (softmax.reference[m][i] * softmax.scale[m] - kTop) * kLn2 + logf(sum) : -infinity();
     }
+}
+
+// The end of a tile: its outputs, divided by their totals, and log-sum-exps. `tile` is shared memory that is free
+// for the warp's rows. A warp's queries are its own: it need not wait for the others.
+template <class To, int kM, int kTiles>
+__device__ __forceinline__ void finish_rows(const FlashForwardParams& p, const Work& work,
+                                            RunningSoftmax<kM>& softmax, const Accumulator (&output)[kM][kTiles],
+                                            To tile, int block_rows, int warp_row) {
+  const int first_row = work.tile * block_rows;
+  float inverse[kM][2];
+  finish_totals(p, work, softmax, first_row, warp_row, inverse);
   // Through shared memory, so that rows leave in whole pieces.
   const Outputs out(p.out, work.batch, work.head);
   put_results(output, tile, out, first_row, p.queries, warp_row, 0, [&](int m, int i) { return inverse[m][i]; });
   __syncwarp();
   store_rows<16 * kM>(tile, out, first_row, p.queries, warp_row);
+}
+
+// The same without shared memory.
+template <int kTiles>
+__device__ __forceinline__ void finish_rows_directly(const FlashForwardParams& p, const Work& work,
+                                                     const RunningSoftmax<1>& softmax,
+                                                     const Accumulator (&output)[1][kTiles], int block_rows,
+                                                     int warp_row) {
+  const int first_row = work.tile * block_rows;
+  float inverse[1][2];
+  finish_totals(p, work, softmax, first_row, warp_row, inverse);
+  store_results(output[0], Outputs(p.out, work.batch, work.head), first_row + warp_row, p.queries,
+                [&](int i) { return inverse[0][i]; });
 }
 
 // Scores of queries from `query` on and keys from `key` on go through the function, if there is one.

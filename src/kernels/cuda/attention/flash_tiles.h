@@ -39,6 +39,7 @@ struct ForwardTile {
   ForwardKernel kernel = ForwardKernel::portable;
   int query_stages = 1;
   bool persistent = false;  // a block works on one tile after the other
+  bool direct = false;      // its results leave from registers
   int64_t shared_bytes(const FlashShape& shape) const;
 };
 
