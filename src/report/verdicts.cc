@@ -27,8 +27,7 @@ std::string too_few(const Record& base, const Record& next, std::string_view pha
 
 // Of two implementations none is a base to those who read it.
 std::string why(const RowComparison& row) {
-  if (row.note.empty()) return "too close to call";
-  std::string text = row.note;
+  std::string text = doubt_words(row);
   for (const std::string_view side : {"the base", "the new side", "the new one"})
     if (const size_t at = text.find(side); at != text.npos)
       text.replace(at, side.size(), "one of them");
@@ -49,6 +48,13 @@ bool is_alike(std::string_view a, std::string_view b) {
 }
 
 }  // namespace
+
+std::string doubt_words(const RowComparison& row) {
+  if (row.note.empty()) return "too close to call";
+  return row.note.starts_with("differences below") && row.evidence == Evidence::single
+             ? fmt::format("{}, {}", kOneRunEach, row.note)
+             : row.note;
+}
 
 Judgement verdict_between(const Record& base, const Record& next, std::string_view phase,
                           const NoiseLookup& noise, size_t lines) {
@@ -115,14 +121,16 @@ void Reasons::add(const Reasons& other) {
 }
 
 std::string Reasons::text() const {
-  constexpr size_t kShown = 4;
+  constexpr size_t kShown = 2;
   auto sorted = counts_;
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });
   std::string text;
   for (size_t i = 0; i < std::min(kShown, sorted.size()); ++i)
     text += (i == 0 ? "" : "; ") + sorted[i].first;
-  if (sorted.size() > kShown) text += fmt::format("; {} more reasons", sorted.size() - kShown);
+  if (sorted.size() > kShown)
+    text += fmt::format("; {} more {}", sorted.size() - kShown,
+                        sorted.size() - kShown == 1 ? "reason" : "reasons");
   return text;
 }
 

@@ -20,6 +20,11 @@ struct Judgement {
   bool is_apart = false;  // UNCLEAR only because the machine may have made so large a difference
 };
 
+// What a doubt says where each side ran once: how far apart such runs lie is assumed, and wide.
+inline constexpr std::string_view kOneRunEach = "of one run each";
+// Why a line of a comparison is UNCLEAR.
+std::string doubt_words(const RowComparison& row);
+
 // Of two rows that differ in what is compared only, one of `lines` that are (CompareOptions).
 // Whatever they hold, this does not throw.
 Judgement verdict_between(const Record& base, const Record& next, std::string_view phase,

@@ -501,7 +501,7 @@ TEST(RooflineReport, AdvisesFewerBytesOnlyWhereMemoryBounds) {
       << said({by_compute, by_compute});
   const std::string all = said({by_compute, by_memory, by_memory, by_start});
   EXPECT_NE(all.find("Of 4 dots, 2 are bound by memory, where fewer bytes would help (fusion, "
-                     "narrower dtypes), 1 by arithmetic, 1 by the time to start them, likely."),
+                     "narrower dtypes), 1 by arithmetic, 1 by their start, likely."),
             std::string::npos)
       << all;
 }

@@ -12,15 +12,12 @@ bool is_finding(const ReportSection& section) {
          std::ranges::find(kLists, section.id) == kLists.end();
 }
 
-std::string first_clause(const std::string& answer) {
-  constexpr size_t kFewest = 24, kEnough = 76;  // characters
-  int depth = 0;                                // of parentheses, which are never cut
+std::string first_sentence(const std::string& answer) {
+  constexpr size_t kFewest = 24;  // characters: "All sizes fit." has no answer yet
+  int depth = 0;                  // of parentheses, which are never cut
   for (size_t at = 0; at + 1 < answer.size(); ++at) {
-    const std::string_view here = std::string_view(answer).substr(at, 2);
-    const bool is_long = at >= kEnough;
-    const bool ends = (at >= kFewest && (here == ". " || here == "; " || here == ": ")) ||
-                      (is_long && (here == ", " || here == " ("));
-    if (depth == 0 && ends) return answer.substr(0, at) + ".";
+    if (depth == 0 && at >= kFewest && std::string_view(answer).substr(at, 2) == ". ")
+      return answer.substr(0, at + 1);
     depth += answer[at] == '(' ? 1 : answer[at] == ')' ? -1 : 0;
   }
   return answer;

@@ -11,7 +11,7 @@ namespace ridgeline {
 // lines that were not read.
 bool is_finding(const ReportSection& section);
 
-// The answer up to its first stop: the section has the rest.
-std::string first_clause(const std::string& answer);
+// An answer begins with a sentence that stands by itself: the section has the rest.
+std::string first_sentence(const std::string& answer);
 
 }  // namespace ridgeline

@@ -193,6 +193,7 @@ ReportTable changed_facts(const Record& base, const Record& next) {
   return table;
 }
 
+// "3 are SLOWER, 1 is FASTER and 8 are UNCLEAR, 2 of them far apart".
 std::string counts_words(const Comparison& comparison) {
   std::map<std::string_view, int> counts;
   int in_doubt = 0;
@@ -200,22 +201,39 @@ std::string counts_words(const Comparison& comparison) {
     ++counts[row.verdict ? verdict_name(*row.verdict) : "not compared"];
     in_doubt += row.in_doubt ? 1 : 0;
   }
-  std::string text;
+  std::vector<std::string> words;
   for (const std::string_view name : {"SLOWER", "FASTER", "SAME", "UNCLEAR", "not compared"})
-    if (const auto found = counts.find(name); found != counts.end()) {
-      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", found->second, name);
-      if (name == "UNCLEAR" && in_doubt > 0)
-        text += fmt::format(" ({} of them far apart)", in_doubt);
-    }
+    if (const auto found = counts.find(name); found != counts.end())
+      words.push_back(fmt::format("{} {} {}", found->second, found->second == 1 ? "is" : "are",
+                                  name == "SAME" ? "the SAME" : name));
+  std::string text = listed(words);
+  if (in_doubt > 0) text += fmt::format(" ({} of them far apart)", in_doubt);
   return text;
+}
+
+// The plain answer: "Slower in 3 of 12 comparisons".
+std::string direction_words(const Comparison& comparison) {
+  size_t slower = 0, faster = 0, same = 0, unclear = 0;
+  for (const RowComparison& row : comparison.rows)
+    if (row.verdict)
+      ++(*row.verdict == Verdict::slower   ? slower
+         : *row.verdict == Verdict::faster ? faster
+         : *row.verdict == Verdict::same   ? same
+                                           : unclear);
+  if (slower > 0 && faster > 0) return "Both";
+  if (slower > 0) return "Slower";
+  if (faster > 0) return "Faster";
+  if (unclear > 0) return same > 0 ? "No change is seen" : "Nothing is decided";
+  return same > 0 ? "Neither" : "Nothing was compared";
 }
 
 // How many got which verdict, the change that weighs most, and what could be seen.
 std::string compared_words(const Comparison& comparison, const std::vector<NamedLine>& rows,
                            const std::string& of_side) {
   if (comparison.rows.empty()) return fmt::format("Nothing can be compared{}.", of_side);
-  std::string text = fmt::format("Of {}{}: {}.", counted(comparison.rows.size(), "comparison"),
-                                 of_side, counts_words(comparison));
+  std::string text =
+      fmt::format("{}: of {}{} {}.", direction_words(comparison),
+                  counted(comparison.rows.size(), "comparison"), of_side, counts_words(comparison));
   if (!rows.empty() && rows.front()->judged() && rows.front()->verdict != Verdict::same)
     text += fmt::format(" The largest change: {} is {}.", rows.front().name,
                         times_as_fast(rows.front()->speedup()));
@@ -292,9 +310,8 @@ ReportSection comparison_section(const ReportContext& context) {
     section.answer = std::move(words);
     Judged judged;
     for (const NamedLine& row : rows)
-      judged.add({.verdict = *row->verdict,
-                  .reason = row->note.empty() ? "too close to call" : row->note,
-                  .is_apart = row->in_doubt});
+      judged.add(
+          {.verdict = *row->verdict, .reason = doubt_words(*row.row), .is_apart = row->in_doubt});
     section.certainty = certainty_of(judged);
     // What is decided answers, however many others are not.
     if (judged.undecided < judged.compared &&

@@ -57,10 +57,11 @@ Chart density_chart(const std::string& title, std::span<const double> base_ms,
   std::vector<double> at, ys;
   for (size_t i = 0; i < kPlaces; ++i)
     at.push_back(low + (high - low) * static_cast<double>(i) / (kPlaces - 1));
-  const auto add = [&](const char* name, int colour, std::span<const double> samples) {
+  const auto add = [&](const char* name, ChartSeries::Mark mark, int colour,
+                       std::span<const double> samples) {
     const std::vector<double> density = densities_at(samples, at);
     ChartSeries series{.name = fmt::format("{}, {} samples", name, samples.size()),
-                       .mark = ChartSeries::Mark::line,
+                       .mark = mark,
                        .colour = colour};
     for (size_t i = 0; i < at.size(); ++i) {
       series.points.push_back({at[i], density[i], {}});
@@ -68,15 +69,19 @@ Chart density_chart(const std::string& title, std::span<const double> base_ms,
     }
     chart.series.push_back(std::move(series));
   };
-  add("base", -1, base_ms);
-  add("new", 1, new_ms);
+  add("base", ChartSeries::Mark::area, -1, base_ms);
+  add("new", ChartSeries::Mark::steps, 1, new_ms);
   chart.x = linear_axis("time of a sample", Quantity::milliseconds, at, Better::lower);
   chart.x.min = low;
   chart.x.max = high;
-  chart.x.ticks.clear();
-  for (int i = 0; i <= 4; ++i) {
-    const double value = low + (high - low) * i / 4;
-    chart.x.ticks.push_back({value, quantity_text(Quantity::milliseconds, value)});
+  std::erase_if(chart.x.ticks,
+                [&](const Tick& tick) { return tick.value < low || tick.value > high; });
+  if (chart.x.ticks.size() < 3) {  // a narrow range far from zero
+    chart.x.ticks.clear();
+    for (int i = 0; i <= 4; ++i) {
+      const double value = low + (high - low) * i / 4;
+      chart.x.ticks.push_back({value, quantity_text(Quantity::milliseconds, value)});
+    }
   }
   chart.y = linear_axis("density of samples, per ms", Quantity::count, ys);
   chart.numbers = Table{

@@ -129,7 +129,7 @@ std::string_view level_name(Certainty::Level level) {
     case decided:
       return "decided";
     case partly:
-      return "partly";
+      return "partly decided";
     case undecided:
       return "undecided";
     case disturbed:

@@ -60,7 +60,7 @@ std::string notes_html(const std::vector<std::string>& sentences) {
 
 std::string level_html(const Certainty& certainty) {
   const std::string_view name = level_name(certainty.level);
-  return fmt::format("<span class=\"level {0}\">{0}</span>", name);
+  return fmt::format("<span class=\"level {}\">{}</span>", name.substr(0, name.find(' ')), name);
 }
 
 std::string terms_html(const std::vector<Term>& terms) {
@@ -72,21 +72,17 @@ std::string terms_html(const std::vector<Term>& terms) {
   return out + ".</p>\n";
 }
 
-// "Who is fastest at which size, 9 notes": what a reader finds there.
+// "Who is fastest at which size, 2 more tables": what a reader finds there.
 std::string details_words(const ReportSection& section) {
   constexpr size_t kLongestTitle = 36;
-  const size_t notes = section.sentences.size(), tables = section.tables.size();
-  std::string out;
-  if (tables > 0) {
-    const std::string& title = section.tables.front().title;
-    // Up to what explains it.
-    out = title.substr(0, title.find_first_of(";,("));
-    if (out.size() > kLongestTitle) out = out.substr(0, kLongestTitle) + "...";
-    while (out.ends_with(' ')) out.pop_back();
-    if (tables > 1) out += fmt::format(", {} more table{}", tables - 1, tables == 2 ? "" : "s");
-  }
-  if (notes > 0)
-    out += fmt::format("{}{} note{}", out.empty() ? "" : ", ", notes, notes == 1 ? "" : "s");
+  const size_t tables = section.tables.size();
+  if (tables == 0) return "Notes";
+  const std::string& title = section.tables.front().title;
+  // Up to what explains it.
+  std::string out = title.substr(0, title.find_first_of(";,("));
+  if (out.size() > kLongestTitle) out = out.substr(0, kLongestTitle) + "...";
+  while (out.ends_with(' ')) out.pop_back();
+  if (tables > 1) out += fmt::format(", {} more table{}", tables - 1, tables == 2 ? "" : "s");
   return out;
 }
 
@@ -124,13 +120,28 @@ std::string answers_html(const ReportDocument& document) {
                          html_escape(each.what));
     out += "</div>\n";
   }
+  // A first screen of answers, with how far they hold; of many studies the others are folded.
+  constexpr size_t kLeading = 6;
+  std::string others;
+  size_t leading = 0, folded = 0;
   out += "<ul class=\"answers\">\n";
-  for (const ReportSection& section : document.sections)
-    if (is_finding(section))
-      out += fmt::format("<li><a href=\"#{}\">{}</a> <span>{}</span> {}</li>\n",
-                         html_escape(section.id), html_escape(section.question),
-                         html_escape(first_clause(section.answer)), level_html(section.certainty));
+  for (const ReportSection& section : document.sections) {
+    if (!is_finding(section)) continue;
+    // Kernels by themselves are a closer look at what attention has answered.
+    const bool is_closer_look = section.id == "kernel" && leading > 0;
+    const bool is_leading = section.id == "trust" || (leading < kLeading && !is_closer_look);
+    ++(is_leading ? leading : folded);
+    (is_leading ? out : others) +=
+        fmt::format("<li><a href=\"#{}\">{}</a> <span>{}</span> {}</li>\n", html_escape(section.id),
+                    html_escape(section.question), html_escape(first_sentence(section.answer)),
+                    level_html(section.certainty));
+  }
   out += "</ul>\n";
+  if (folded > 0)
+    out += fmt::format(
+        "<details class=\"fold\"><summary>{} more answer{}</summary>\n<ul "
+        "class=\"answers\">\n{}</ul></details>\n",
+        folded, folded == 1 ? "" : "s", others);
   if (!document.summary.empty())
     out += fmt::format(
         "<details class=\"fold\"><summary>All findings in {} sentences</summary>\n{}</details>\n",

@@ -78,7 +78,8 @@ std::string to_markdown(const ReportDocument& document) {
   for (const ReportSection& section : document.sections)
     if (is_finding(section))
       out += fmt::format("- **{}** {} ({})\n", markdown_text(section.question),
-                         markdown_text(section.answer), level_name(section.certainty.level));
+                         markdown_text(first_sentence(section.answer)),
+                         level_name(section.certainty.level));
   out += "\n" + folded("All findings", list(document.summary));
   for (const ReportSection& section : document.sections) out += section_text(section);
   return out + markdown_text(document.footer) + "\n";

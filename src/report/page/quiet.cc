@@ -49,8 +49,10 @@ Certainty certainty_of_times(const ReportContext& context, std::string_view stud
   const OtherWork work = other_work(context, study);
   if (work.disturbed == 0) return {.level = Certainty::Level::measured, .why = std::move(why)};
   return {.level = Certainty::Level::disturbed,
-          .why = fmt::format("{} Beside other work: {} of {}.", why, work.disturbed,
-                             counted(work.timed, "row"))};
+          .why = study.empty()  // the section on trust says how many
+                     ? std::move(why)
+                     : fmt::format("{} Beside other work: {} of {}.", why, work.disturbed,
+                                   counted(work.timed, "row"))};
 }
 
 }  // namespace ridgeline

@@ -14,16 +14,10 @@ namespace {
 
 constexpr size_t kMostPaths = 8;
 
-std::string machine_of(const Record& record) {
-  return record.machine.gpu                 ? shown(record.machine.gpu->model, 40)
-         : record.machine.cpu_model.empty() ? shown(record.device, 20)
-                                            : shown(record.machine.cpu_model, 60);
-}
-
 std::vector<RooflineMachine> machines_of(const ReportContext& context) {
   std::vector<RooflineMachine> machines;
   const auto machine = [&](const Record& record) -> RooflineMachine& {
-    const std::string name = machine_of(record);
+    const std::string name = machine_name(record);
     const auto known = std::ranges::find(machines, name, &RooflineMachine::name);
     return known != machines.end() ? *known : machines.emplace_back(RooflineMachine{.name = name});
   };
@@ -43,13 +37,12 @@ std::vector<RooflineMachine> machines_of(const ReportContext& context) {
                              [](const PathDots& path) { return path.dots.size(); });
   for (const Record* record : context.rows)
     if (record->study == "profile" && record->metrics && record->metrics->is_object() &&
-        std::ranges::count(machines, machine_of(*record), &RooflineMachine::name) > 0)
+        std::ranges::count(machines, machine_name(*record), &RooflineMachine::name) > 0)
       machine(*record).profiles.push_back(record);
   return machines;
 }
 
-// "6 are bound by memory, 6 by arithmetic, 88 by their own code, below half of the roof"; empty: no
-// bound is known.
+// "88 are bound by their own code, 6 by memory, 6 by arithmetic"; empty: no bound is known.
 std::string bounds_words(const std::vector<const RooflineDot*>& dots, bool with_advice) {
   size_t memory = 0, arithmetic = 0, code = 0, start = 0;
   bool disturbed = false;
@@ -61,20 +54,21 @@ std::string bounds_words(const std::vector<const RooflineDot*>& dots, bool with_
        : *dot->bound == Bound::memory ? memory
                                       : arithmetic);
   }
+  std::vector<std::pair<size_t, const char*>> parts = {
+      {memory,
+       with_advice ? "memory, where fewer bytes would help (fusion, narrower dtypes)" : "memory"},
+      {arithmetic, "arithmetic"},
+      {start, "their start, likely"},
+      {code, disturbed ? "their own code or other work" : "their own code"}};
+  std::ranges::stable_sort(parts, std::ranges::greater(), &std::pair<size_t, const char*>::first);
   std::string text;
-  const auto add = [&](size_t count, const char* words) {
+  for (const auto& [count, words] : parts)
     if (count > 0)
       text += fmt::format("{}{}{} by {}", text.empty() ? "" : ", ", count,
                           !text.empty() ? ""
                           : count == 1  ? " is bound"
                                         : " are bound",
                           words);
-  };
-  add(memory,
-      with_advice ? "memory, where fewer bytes would help (fusion, narrower dtypes)" : "memory");
-  add(arithmetic, "arithmetic");
-  add(start, "the time to start them, likely");
-  add(code, disturbed ? "their own code or other work" : "their own code");
   return text;
 }
 
@@ -128,32 +122,37 @@ std::string passes_words(size_t count) {
   return fmt::format("{} measured {}", count, count == 1 ? "pass" : "passes");
 }
 
-// " Attention forward at S 4096 is bound by memory (naive 87 % of that roof), by ..."; empty: none.
-std::string attention_words(const RooflineMachine& machine) {
+// "S 4096, d 16", as the section on attention names it.
+std::string attention_place(const ReportContext& context, const Record& record) {
+  for (const LengthGroup& group : length_study(context, record.study).groups)
+    for (const LengthRow& row : group.rows)
+      if (row.record == &record) return place_of(group, row.seq_len);
+  return short_size(record);
+}
+
+// " Attention forward at S 4096 is bound by memory (naive 87 % of that roof) and by ..."; empty:
+// none.
+std::string attention_words(const ReportContext& context, const RooflineMachine& machine) {
   constexpr size_t kMostNamed = 6;
-  const std::vector<const RooflineDot*> dots = long_attention(machine);
-  std::vector<std::pair<std::string, std::string>> by_bound;  // with those that it bounds
+  const std::vector<const RooflineDot*> dots = long_attention(context, machine);
+  using ByBound = std::pair<std::string, std::string>;  // with those that it bounds
+  std::vector<ByBound> by_bound;
   for (size_t i = 0; i < std::min(dots.size(), kMostNamed); ++i) {
     const DotBound bound = dot_bound(*dots[i]);
-    const std::string name =
-        fmt::format("{} {}", shown(dots[i]->record->implementation, 40), bound.share);
-    const auto known = std::ranges::find_if(by_bound, [&](const auto& each) {
-      return each.first == fmt::format("{}\n{}", bound.by, bound.roof);
-    });
+    const std::string name = fmt::format("{} {} of {}", shown(dots[i]->record->implementation, 40),
+                                         bound.share, bound.roof);
+    const auto known = std::ranges::find(by_bound, bound.by, &ByBound::first);
     if (known == by_bound.end())
-      by_bound.emplace_back(fmt::format("{}\n{}", bound.by, bound.roof), name);
+      by_bound.emplace_back(bound.by, name);
     else
       known->second += ", " + name;
   }
   std::string text;
-  for (const auto& [bound, names] : by_bound) {
-    const size_t line = bound.find('\n');
-    text += fmt::format("{}by {} ({} of {})", text.empty() ? "" : ", ", bound.substr(0, line),
-                        names, bound.substr(line + 1));
-  }
+  for (const auto& [bound, names] : by_bound)
+    text += fmt::format("{}by {} ({})", text.empty() ? "" : " and ", bound, names);
   return text.empty() ? text
                       : fmt::format(" Attention forward at {} is bound {}.",
-                                    short_size(*dots.front()->record), text);
+                                    attention_place(context, *dots.front()->record), text);
 }
 
 // Of all arithmetic of one machine.
@@ -181,9 +180,10 @@ void answer_roofline(const ReportContext& context, const RooflineMachine& machin
                                         : "The ceilings are those of data sheets.";
     return;
   }
-  section.answer = fmt::format(
-      "Of {} {}; the closest reaches {:.0f} % of its roof.{}", passes_words(placed_among(all)),
-      bounds_words(all, /*with_advice=*/false), 100 * best->share(), attention_words(machine));
+  section.answer =
+      fmt::format("Of {} {}; the closest reaches {:.0f} % of its roof.{}",
+                  passes_words(placed_among(all)), bounds_words(all, /*with_advice=*/false),
+                  100 * best->share(), attention_words(context, machine));
   section.certainty = certainty_of_times(
       context, {},
       is_measured ? "Below ceilings measured here; bytes are counted."

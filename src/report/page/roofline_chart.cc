@@ -185,7 +185,8 @@ void add_regions(const RooflineMachine& machine, Chart& chart) {
 
 // The dots that matter: of each arithmetic the closest to its roof, of all the one that loses most
 // time below it, and attention at a long sequence.
-std::vector<const RooflineDot*> dots_to_name(const RooflineMachine& machine) {
+std::vector<const RooflineDot*> dots_to_name(const ReportContext& context,
+                                             const RooflineMachine& machine) {
   constexpr size_t kMostNames = 10;
   const RooflineDot* worst = nullptr;
   double most_lost = 0;
@@ -201,15 +202,15 @@ std::vector<const RooflineDot*> dots_to_name(const RooflineMachine& machine) {
     if (best) named.push_back(best);
   }
   if (worst) named.push_back(worst);
-  for (const RooflineDot* dot : long_attention(machine)) named.push_back(dot);
+  for (const RooflineDot* dot : long_attention(context, machine)) named.push_back(dot);
   std::vector<const RooflineDot*> out;
   for (const RooflineDot* dot : named)
     if (out.size() < kMostNames && std::ranges::find(out, dot) == out.end()) out.push_back(dot);
   return out;
 }
 
-void name_dots(const RooflineMachine& machine, Chart& chart) {
-  for (const RooflineDot* dot : dots_to_name(machine))
+void name_dots(const ReportContext& context, const RooflineMachine& machine, Chart& chart) {
+  for (const RooflineDot* dot : dots_to_name(context, machine))
     for (ChartSeries& series : chart.series)
       for (ChartPoint& point : series.points)
         if (point.label.empty() && point.x == dot->intensity && point.y == dot->flops_per_s &&
@@ -262,7 +263,7 @@ Chart roofline_chart(const ReportContext& context, const RooflineMachine& machin
   chart.y = log_axis("speed", Quantity::flops_per_s, range.ys, Better::higher);
   add_regions(machine, chart);
   if (is_kernels) return chart;
-  name_dots(machine, chart);
+  name_dots(context, machine, chart);
   chart.numbers = ceilings_table(machine);
   return chart;
 }
@@ -305,19 +306,28 @@ Chart beside_others(const RooflineMachine& machine, Chart chart) {
   return chart;
 }
 
-std::vector<const RooflineDot*> long_attention(const RooflineMachine& machine) {
-  // By length, then by what else the sizes have.
-  std::map<std::pair<int64_t, std::string>, std::vector<const RooflineDot*>> by_size;
-  for (const PathDots& path : machine.paths)
-    for (const RooflineDot* dot : path.dots)
-      if (dot->record->study == "attention" && dot->series == "forward" && dot->bound)
-        by_size[{positive_at(dot->record->workload, "seq_len").value_or(0),
-                 size_words(*dot->record)}]
-            .push_back(dot);
-  std::vector<const RooflineDot*> longest;
-  for (auto& [size, dots] : by_size)
-    if (dots.size() >= longest.size()) longest = std::move(dots);
-  return longest;
+std::string machine_name(const Record& record) {
+  return record.machine.gpu                 ? shown(record.machine.gpu->model, 40)
+         : record.machine.cpu_model.empty() ? shown(record.device, 20)
+                                            : shown(record.machine.cpu_model, 60);
+}
+
+std::vector<const RooflineDot*> long_attention(const ReportContext& context,
+                                               const RooflineMachine& machine) {
+  // Of the setting that the section on attention leads with: both tell of the same rows.
+  for (const LengthGroup& group : length_study(context, "attention").groups) {
+    std::map<int64_t, std::vector<const RooflineDot*>> by_length;
+    for (const LengthRow& row : group.rows) {
+      const RooflineDot* dot = context.dot(*row.record, "forward");
+      if (dot && dot->bound && machine_name(*row.record) == machine.name)
+        by_length[row.seq_len].push_back(dot);
+    }
+    std::vector<const RooflineDot*> longest;
+    for (auto& [length, dots] : by_length)
+      if (dots.size() >= longest.size()) longest = std::move(dots);
+    if (!longest.empty()) return longest;
+  }
+  return {};
 }
 
 }  // namespace ridgeline

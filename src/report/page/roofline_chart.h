@@ -32,6 +32,10 @@ Chart beside_others(const RooflineMachine& machine, Chart chart);
 
 // The dots of attention that people ask about: forward of every implementation, at the longest of
 // the sizes that most of them run.
-std::vector<const RooflineDot*> long_attention(const RooflineMachine& machine);
+std::vector<const RooflineDot*> long_attention(const ReportContext& context,
+                                               const RooflineMachine& machine);
+
+// What a chart of its rows is called.
+std::string machine_name(const Record& record);
 
 }  // namespace ridgeline

@@ -228,6 +228,13 @@ std::vector<int64_t> LengthGroup::lengths() const {
   return {lengths.begin(), lengths.end()};
 }
 
+std::string listed(const std::vector<std::string>& words) {
+  std::string text;
+  for (size_t i = 0; i < words.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == words.size() ? " and " : ", ") + words[i];
+  return text;
+}
+
 LengthStudy length_study(const ReportContext& context, std::string_view study) {
   LengthStudy out;
   const VariantNames variants(context.input.records, study);

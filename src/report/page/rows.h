@@ -68,6 +68,9 @@ std::string named_model(const std::string& text, const Json& workload);
 // "1 row", "12 rows".
 std::string counted(size_t count, const char* thing);
 
+// "a, b and c".
+std::string listed(const std::vector<std::string>& words);
+
 // One row of a study whose workload has a sequence length.
 struct LengthRow {
   const Record* record = nullptr;

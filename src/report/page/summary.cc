@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 
 #include "report/page/axis.h"
 #include "report/page/quiet.h"
@@ -185,6 +186,27 @@ void about_roof(const ReportContext& context, Sentences& out) {
         counted(above_unknown, "timing")));
 }
 
+// "2.50x flash over naive, forward at S 4096, d 16"; empty: nothing is decided.
+std::optional<KeyFigure> largest_decided(const ReportContext& context, const LengthStudy& study,
+                                         const std::string& base, const char* phase) {
+  double most = 1;
+  std::optional<KeyFigure> figure;
+  for (const LengthGroup& group : study.groups)
+    for (const LengthRow& row : group.rows) {
+      const Record* before = group.find(base, row.seq_len);
+      if (!before || row.record == before) continue;
+      const double slow = median_of(*before, phase).value_or(0),
+                   fast = median_of(*row.record, phase).value_or(0);
+      if (!(fast > 0 && slow > most * fast)) continue;
+      if (context.verdicts->between(*before, *row.record, phase).verdict != Verdict::faster)
+        continue;
+      most = slow / fast;
+      figure = {times_text(most), fmt::format("{} over {}, {} at {}", row.implementation, base,
+                                              phase, place_of(group, row.seq_len))};
+    }
+  return figure;
+}
+
 }  // namespace
 
 Sentences summary_sentences(const ReportContext& context) {
@@ -225,6 +247,10 @@ std::vector<KeyFigure> key_figures(const ReportContext& context) {
         if (speedup.mostly_decided() && speedup.mean() > best)
           best = speedup.mean(), best_name = other;
       }
+      // No mean is decided: the largest of the sizes that are, of one pass.
+      if (best == 0 && phase == std::string_view("forward"))
+        if (const auto decided = largest_decided(context, study, base, phase))
+          figures.push_back(*decided);
       if (best > 0)
         figures.push_back({times_text(best),
                            fmt::format("{} over {}, {}{}", best_name, base, phase,

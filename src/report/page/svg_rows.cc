@@ -75,7 +75,12 @@ void draw_frame(SvgPicture& picture, const RowLayout& layout) {
   if (chart.reference)
     picture.rule(layout.along(*chart.reference), layout.top, layout.along(*chart.reference), bottom,
                  /*is_dashed=*/true);
-  picture.rule(layout.left, layout.top, layout.left, bottom);
+  // Names above their rows would lie on the axis.
+  if (layout.name_height == 0) picture.rule(layout.left, layout.top, layout.left, bottom);
+  for (size_t i = 0; layout.name_height > 0 && i < chart.categories.size(); ++i) {
+    const double row = layout.row(static_cast<double>(i));
+    picture.rule(layout.left, row - 1, layout.left, row + layout.row_height + 1);
+  }
   // Names above their rows lie on lines.
   constexpr const char* kHalo =
       "class=\"row-name\" paint-order=\"stroke\" stroke=\"#ffffff\" stroke-width=\"3\"";

@@ -309,8 +309,7 @@ ReportSection machine_section(const ReportContext& context) {
               200);
   }
   if (by_machine.size() == 1)
-    section.answer +=
-        " Another machine needs a study there, and `ridgeline report` of both results.";
+    section.answer += " Another machine needs a study of its own.";
   else if (by_machine.size() > 1)
     section.sentences.push_back(fmt::format(
         "Rows come from {} machines: compare only rows of one and the same.", by_machine.size()));

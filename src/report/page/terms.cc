@@ -17,9 +17,10 @@ struct Explained {
 // In the order in which they are told.
 constexpr Explained kTerms[] = {
     {"roof", "the most FLOP/s that the machine allows"},
+    {"own code", "what keeps it below half of the roof"},
     {"intensity", "FLOPs per byte moved"},
     {"ridge point", "the intensity at which the roof turns from memory to arithmetic"},
-    {"undecided", "samples cannot tell which is faster"},
+    {"undecided", "samples cannot tell which is faster; those of more runs (--runs 5) may"},
     {"disturbed", "other work ran on the machine"},
     {"S", "sequence length"},
     {"naive", "of products: a dot product for every element", "gemm"},

@@ -88,9 +88,12 @@ ReportTable quiet_table(const ReportContext& context) {
 std::vector<std::string> sentences_about_quiet(const ReportContext& context) {
   std::vector<std::string> out;
   const OtherWork work = other_work(context, {});
-  if (const std::string words = other_work_words(work); !words.empty())
-    out.push_back(fmt::format("Disturbed: {}.", words));
-  else if (work.timed > work.unknown)
+  if (const std::string words = other_work_words(work); !words.empty()) {
+    const size_t quiet = work.timed - work.disturbed - work.unknown;
+    out.push_back(fmt::format("Disturbed: {}{}.", words,
+                              quiet > 0 ? fmt::format("; {} ran undisturbed", quiet) : ""));
+  }
+  if (work.disturbed == 0 && work.timed > work.unknown)
     out.push_back(
         fmt::format("Quiet: no other work ran beside {}.",
                     work.unknown == 0
@@ -99,7 +102,7 @@ std::vector<std::string> sentences_about_quiet(const ReportContext& context) {
                                       counted(work.timed, "timed row"))));
   if (work.speed_changed > 0)
     out.push_back(
-        fmt::format("Speed: in {} of {} the processors themselves were more than {:.2g}x faster or "
+        fmt::format("Speed: in {} of {} the processors themselves were more than {:.3g}x faster or "
                     "slower after the samples than before.",
                     work.speed_changed, counted(work.timed, "timed row"), kSpeedApart));
   return out;
@@ -179,11 +182,11 @@ ReportSection trust_section(const ReportContext& context) {
   const bool is_disturbed = other_work(context, {}).disturbed > 0;
   section.certainty = {
       .level = is_disturbed ? Certainty::Level::disturbed : Certainty::Level::measured,
-      .why = !section.sentences.empty()
+      .why = is_disturbed ? "Bytes, FLOPs and launches are counted, and hold in any case."
+             : !section.sentences.empty()
                  ? fmt::format("{} to know.", counted(section.sentences.size(), "further thing"))
-             : is_disturbed ? "Answers that rest on such times are marked as disturbed."
-             : was_checked  ? "Nothing speaks against them."
-                            : "Know that before quoting one."};
+             : was_checked ? "Nothing speaks against them."
+                           : "Know that before quoting one."};
   if (Chart chart = quiet_chart(context); !chart.series.empty()) {
     section.views.push_back({.charts = {std::move(chart)}});
     section.tables.push_back(quiet_table(context));

@@ -15,13 +15,6 @@
 namespace ridgeline {
 namespace {
 
-std::string list_of(const std::vector<std::string>& words) {
-  std::string text;
-  for (size_t i = 0; i < words.size(); ++i)
-    text += (i == 0 ? "" : i + 1 == words.size() ? " and " : ", ") + words[i];
-  return text;
-}
-
 // Whatever else is measured, this implementation cannot be used there. A broken measurement or a
 // row that was not tried says nothing.
 bool cannot_run(const Record& record) {
@@ -42,6 +35,7 @@ Contest contest_of(const std::vector<std::pair<std::string, const Record*>>& ran
     const double ratio = *median_of(*record, phase) / *median_of(*front, phase);
     if (contest.lead == 0 || ratio < contest.lead) contest.lead = ratio;
     const Judgement& judgement = verdicts.between(*record, *front, phase);
+    contest.rivals.push_back({name, ratio, judgement});
     if (judgement.verdict == Verdict::faster) continue;
     contest.unbeaten.push_back(name);
     all_apart = all_apart && judgement.is_apart;
@@ -130,7 +124,7 @@ std::string wins_words(const std::vector<Contest>& contests, const char* phase) 
   for (const auto& [count, name] : order) words.push_back(fmt::format("{} at {}", name, -count));
   if (as_fast > 0) words.push_back(fmt::format("several as fast at {}", as_fast));
   if (undecided > 0) words.push_back(fmt::format("undecided at {}", undecided));
-  return fmt::format("fastest {}, of {} sizes: {}", phase, sizes, list_of(words));
+  return fmt::format("fastest {}, of {} sizes: {}", phase, sizes, listed(words));
 }
 
 std::string advice_of(std::vector<Contest> contests) {
@@ -142,7 +136,7 @@ std::string advice_of(std::vector<Contest> contests) {
   const auto undecided = count([](const Contest& each) { return !each.reasons.empty(); });
   const auto won = count([](const Contest& each) { return each.won(); });
   if (won == 0) return {};
-  const std::string counts = fmt::format("{} of {} comparisons are undecided", undecided,
+  const std::string counts = fmt::format("{} of {} cases are undecided", undecided,
                                          count([](const Contest& each) { return each.ran > 1; }));
   if (const std::string rule = rule_of(contests); !rule.empty())
     return undecided == 0 ? rule : fmt::format("{} ({})", rule, counts);
@@ -153,15 +147,14 @@ std::string advice_of(std::vector<Contest> contests) {
 
 namespace {
 
-// Where the engine decides nothing: whose medians are the smallest.
+// Where the engine names no winner: whose medians are the smallest.
 std::string quickest_words(const std::vector<Contest>& contests) {
   std::map<std::string, size_t> counts;
   for (const Contest& contest : contests) ++counts[contest.unbeaten.front()];
   const auto most =
       std::ranges::max_element(counts, {}, [](const auto& each) { return each.second; });
-  std::string text = fmt::format(
-      "by the medians {} is the fastest in {} of {} cases, and no difference is decided",
-      most->first, most->second, contests.size());
+  std::string text = fmt::format("by the medians {} is the fastest in {} of {} cases", most->first,
+                                 most->second, contests.size());
   double least = 0;
   size_t apart = 0;
   for (const Contest& contest : contests)
@@ -169,17 +162,36 @@ std::string quickest_words(const std::vector<Contest>& contests) {
       least = apart++ == 0 ? contest.lead : std::min(least, contest.lead);
     }
   if (apart > 0)
-    text += fmt::format(", though in {} of them it leads by {} or more", apart, times_text(least));
+    text += fmt::format(", and in {} of them it leads by {} or more", apart, times_text(least));
   return text;
 }
 
-// Where there is no rule: who is ahead at the longest of the lengths that most run, and by how
-// much.
+// "2.50x as fast as naive (decided) and 1.07x as fast as compiled (undecided)": the baseline first,
+// then those that come closest.
+std::string rivals_words(const Contest& contest, const std::string& base) {
+  constexpr size_t kMostRivals = 3;
+  std::vector<Rival> rivals = contest.rivals;
+  std::ranges::stable_sort(
+      rivals, {}, [&](const Rival& rival) { return std::pair(rival.name != base, rival.ratio); });
+  std::vector<std::string> words;
+  for (size_t i = 0; i < std::min(kMostRivals, rivals.size()); ++i) {
+    const Verdict verdict = rivals[i].judgement.verdict;
+    words.push_back(verdict == Verdict::same
+                        ? fmt::format("as fast as {}", rivals[i].name)
+                        : fmt::format("{} as {} ({})", times_as_fast(rivals[i].ratio),
+                                      rivals[i].name,
+                                      verdict == Verdict::unclear ? "undecided" : "decided"));
+  }
+  return listed(words);
+}
+
+// Where there is no rule: who is ahead at the longest of the lengths that most run, and of whom.
 std::string longest_words(const ReportContext& context, const LengthStudy& study) {
   std::string text;
   LengthStudy first;
   first.groups = {study.groups.front()};
   const LengthGroup& group = first.groups.front();
+  const std::string base = baseline_of(study.implementations);
   for (const char* phase : {"forward", "backward"}) {
     const Contest* longest = nullptr;
     const std::vector<Contest> contests = contests_of(first, phase, *context.verdicts);
@@ -190,15 +202,14 @@ std::string longest_words(const ReportContext& context, const LengthStudy& study
     if (!longest) continue;
     const std::string& name = longest->unbeaten.front();
     const auto ms = median_of(*group.find(name, longest->seq_len), phase);
-    text += text.empty() ? fmt::format(" At {}: ", place_of(group, longest->seq_len)) : "; ";
-    text += fmt::format("{} {} in {}, {} the next ({})", name, phase,
-                        quantity_text(Quantity::milliseconds, ms.value_or(0)),
-                        times_text(longest->lead),
-                        longest->won()             ? "decided"
-                        : longest->reasons.empty() ? "as fast"
-                                                   : "undecided");
+    const std::string takes =
+        fmt::format("takes {} {}, {}. ", quantity_text(Quantity::milliseconds, ms.value_or(0)),
+                    phase, rivals_words(*longest, base));
+    const std::string where = fmt::format("At {}{} {} ", place_of(group, longest->seq_len),
+                                          longest->won() ? "" : ", by the medians,", name);
+    text += text.starts_with(where) ? "It " + takes : where + takes;
   }
-  return text.empty() ? text : text + ".";
+  return text;
 }
 
 }  // namespace
@@ -259,17 +270,14 @@ FastestAnswer fastest_answer(const ReportContext& context, const LengthStudy& st
   if (contests.empty()) return {};
   Judged judged;
   for (const Contest& contest : contests) {
-    judged.compared += contest.ran > 1 ? 1 : 0;
-    judged.undecided += contest.reasons.empty() ? 0 : 1;
-    judged.apart += contest.is_apart ? 1 : 0;
-    judged.reasons.add(contest.reasons);
+    for (const Rival& rival : contest.rivals) judged.add(rival.judgement);
   }
   std::string text = advice_of(contests);
   const bool has_rule = text.starts_with("use ");
   if (text.empty()) text = quickest_words(contests);
   text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
   text += ".";
-  if (!has_rule) text += longest_words(context, study);
+  if (!has_rule) text = longest_words(context, study) + text;
   std::vector<std::string> gains;
   for (const std::string& name : study.implementations) {
     if (name == base) continue;
@@ -279,7 +287,7 @@ FastestAnswer fastest_answer(const ReportContext& context, const LengthStudy& st
       if (speedup.count() > 0 && speedup.mostly_decided())
         passes.push_back(fmt::format("{} {}", times_as_fast(speedup.mean()), phase));
     }
-    if (!passes.empty()) gains.push_back(fmt::format("{} is {}", name, list_of(passes)));
+    if (!passes.empty()) gains.push_back(fmt::format("{} is {}", name, listed(passes)));
   }
   constexpr size_t kMostGains = 3;
   if (gains.size() > kMostGains) gains.resize(kMostGains);
@@ -287,13 +295,17 @@ FastestAnswer fastest_answer(const ReportContext& context, const LengthStudy& st
     text += fmt::format(" Against {}, on average, {}.", base, fmt::join(gains, "; "));
   if (judged.compared == 0)
     return {text, {.level = Certainty::Level::measured, .why = "At no size do two of them run."}};
-  return {text, certainty_of(judged)};
+  Certainty certainty = certainty_of(judged);
+  // What is decided of the sizes that are told answers, however many others are not.
+  if (certainty.level == Certainty::Level::undecided && text.find("(decided)") != text.npos)
+    certainty.level = Certainty::Level::partly;
+  return {text, std::move(certainty)};
 }
 
 ReportTable fastest_table(const ReportContext& context, const LengthStudy& study) {
   ReportTable table{.title = "Who is fastest at which size",
                     .columns = {"size", "pass", "fastest", "median", "bound by", "lead", "how sure",
-                                "not slower"}};
+                                "not told apart"}};
   for (const LengthGroup& group : study.groups)
     for (const char* phase : {"forward", "backward"}) {
       LengthStudy alone;

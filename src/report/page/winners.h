@@ -9,13 +9,21 @@
 
 namespace ridgeline {
 
+// One that the fastest of a pass is compared with.
+struct Rival {
+  std::string name = {};
+  double ratio = 0;  // so many times as fast is the fastest by the medians
+  Judgement judgement = {};
+};
+
 // One pass of one size that several implementations tried.
 struct Contest {
   int64_t seq_len = 0;
   // The one with the smallest median, and those that it is not FASTER than. One: it wins, because
   // it is FASTER than every other, or the others cannot run at all.
   std::vector<std::string> unbeaten = {};
-  size_t ran = 0;         // how many were measured
+  std::vector<Rival> rivals = {};  // all others that were measured
+  size_t ran = 0;                  // how many were measured
   Reasons reasons = {};   // of the comparisons that are undecided; empty beside rivals: as fast
   double lead = 0;        // so many times as fast as the next one by the medians; 0: there is none
   bool is_apart = false;  // undecided, though all that were measured lie far enough behind

@@ -7,8 +7,8 @@
 
 namespace ridgeline {
 
-// At most so many lines of that width: a question and its answer take two, an answer that does not
-// fit is cut. The sections that a report leads with come first.
+// At most so many lines of that width: a question and the first sentence of its answer, whole. The
+// sections that a report leads with come first; those that find no room are left to the page.
 inline constexpr size_t kStoryLines = 20;
 std::string story_text(const ReportDocument& document, size_t width, size_t lines = kStoryLines);
 

@@ -211,15 +211,21 @@ ReportTable frontier_table(const std::vector<LengthFrontier>& all) {
   return table;
 }
 
-// "scores 64.0 MiB and probabilities 64.0 MiB": the largest of them.
+// "scores and weights (64.0 MiB each) and output (1.00 MiB)": the largest of them.
 std::string largest_words(std::vector<MemoryItem> tensors) {
+  constexpr size_t kMostNamed = 3;
   std::ranges::stable_sort(tensors, std::ranges::greater(),
                            [](const MemoryItem& tensor) { return tensor.bytes.count; });
-  std::string text;
-  for (size_t i = 0; i < std::min<size_t>(2, tensors.size()); ++i)
-    text += fmt::format("{}{} ({})", i == 0 ? "" : " and ", tensors[i].name,
-                        to_string(tensors[i].bytes));
-  return text;
+  if (tensors.size() > kMostNamed) tensors.resize(kMostNamed);
+  std::vector<std::string> groups;
+  for (size_t i = 0; i < tensors.size();) {
+    std::vector<std::string> names;
+    const Bytes bytes = tensors[i].bytes;
+    for (; i < tensors.size() && tensors[i].bytes == bytes; ++i) names.push_back(tensors[i].name);
+    groups.push_back(
+        fmt::format("{} ({}{})", listed(names), to_string(bytes), names.size() > 1 ? " each" : ""));
+  }
+  return listed(groups);
 }
 
 // Where memory ends, which tensors take it, and who still runs there; where it does not end, who
@@ -267,8 +273,8 @@ std::string memory_answer(const LengthStudy& study, const std::vector<LengthFron
   if (const std::string tensors = largest_words(tensors_at_peak(*told)); !tensors.empty())
     text += fmt::format(", the largest: {}", tensors);
   if (leanest && leanest != told)
-    text += fmt::format("; {} runs there in {}", shown(leanest->implementation, 40),
-                        quantity_text(Quantity::bytes, *peak_of(*leanest)));
+    return fmt::format("{}. There {} needs {}.", text, shown(leanest->implementation, 40),
+                       quantity_text(Quantity::bytes, *peak_of(*leanest)));
   return text + ".";
 }
 

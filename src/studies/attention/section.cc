@@ -7,6 +7,7 @@
 
 #include "report/page/axis.h"
 #include "report/page/points.h"
+#include "report/page/quiet.h"
 #include "report/page/winners.h"
 #include "report/record_cells.h"
 #include "studies/attention/tables.h"
@@ -38,6 +39,7 @@ Chart latency_chart(const ReportContext& context, const LengthGroup& group, cons
     }
     if (!series.points.empty()) chart.series.push_back(std::move(series));
   }
+  if (chart.series.size() == 1) chart.title += " of " + chart.series.front().name;  // no legend
   chart.x = log_axis("sequence length", Quantity::length, xs);
   chart.y = log_axis("median time", Quantity::milliseconds, ys, Better::lower);
   return chart;
@@ -103,6 +105,27 @@ void add_views(const ReportContext& context, const LengthStudy& study, ReportSec
   }
 }
 
+// Of one implementation: how long its largest pass takes, and how near that is to the roof.
+void answer_alone(const ReportContext& context, const LengthStudy& study, const char* study_name,
+                  ReportSection& section) {
+  const LengthRow* told = nullptr;
+  const LengthGroup* group_of = nullptr;
+  const auto ms_of = [](const LengthRow& row) { return median_of(*row.record, "forward"); };
+  for (const LengthGroup& group : study.groups)
+    for (const LengthRow& row : group.rows)
+      if (ms_of(row) && (!told || *ms_of(row) > *ms_of(*told))) told = &row, group_of = &group;
+  if (!told) return;
+  const RooflineDot* dot = context.dot(*told->record, "forward");
+  section.question = study_name == std::string_view("kernel")
+                         ? "How fast is an attention kernel by itself?"
+                         : "How fast is attention?";
+  section.answer = fmt::format(
+      "{} takes {} forward at {}{}.", told->implementation,
+      quantity_text(Quantity::milliseconds, *ms_of(*told)), place_of(*group_of, told->seq_len),
+      dot && dot->roof ? fmt::format(", {:.0f} % of the roof", 100 * dot->share()) : "");
+  section.certainty = certainty_of_times(context, study_name, "A median.");
+}
+
 ReportSection time_section(const ReportContext& context, const char* study_name, const char* title,
                            const char* question) {
   ReportSection section{.id = study_name, .title = title, .question = question};
@@ -111,6 +134,8 @@ ReportSection time_section(const ReportContext& context, const char* study_name,
   FastestAnswer answer = fastest_answer(context, study);
   section.answer = std::move(answer.text);
   section.certainty = std::move(answer.certainty);
+  if (study.implementations.size() == 1 && section.answer.empty())
+    answer_alone(context, study, study_name, section);
   if (can_be_compared(study))
     if (ReportTable table = fastest_table(context, study); !table.rows.empty())
       section.tables.push_back(std::move(table));

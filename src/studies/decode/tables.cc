@@ -90,14 +90,26 @@ std::vector<LayerGroup> layer_groups(const std::vector<const Record*>& rows) {
   return groups;
 }
 
-// "does 310 FLOPs per byte, above the ridge of 71: compute bounds it"
-std::string against_ridge(const Record& row) {
+// "does 310 FLOPs per byte, above the ridge of 71: compute bounds it"; behind a row of the same
+// ridge: "does 1.2, below it, ...".
+std::string against_ridge(const Record& row, const Record* before = nullptr) {
   const auto intensity = layer_metric(row, "intensity"), ridge = layer_metric(row, "ridge");
   if (!intensity) return {};
   if (!ridge) return fmt::format("does {:.3g} FLOPs per byte", *intensity);
+  if (before && layer_metric(*before, "ridge") == ridge)
+    return fmt::format("does {:.3g}, {} it, so that {} bounds it", *intensity,
+                       *intensity < *ridge ? "below" : "above", layer_word(row, "bound"));
   return fmt::format("does {:.3g} FLOPs per byte, {} the ridge of {:.3g}, so that {} bounds it",
                      *intensity, *intensity < *ridge ? "below" : "above", *ridge,
                      layer_word(row, "bound"));
+}
+
+// ", of which it reaches 43 %": how near it comes to what bounds it; empty: not known.
+std::string reached(const Record& row) {
+  const auto least = layer_metric(row, "predicted_ms");
+  const auto ms = median_of(row, "forward");
+  return least && ms && *ms > 0 ? fmt::format(", of which it reaches {:.0f} %", 100 * *least / *ms)
+                                : "";
 }
 
 void explain_bounds(const LayerGroup& group, std::vector<std::string>& notes) {
@@ -274,8 +286,9 @@ std::string layer_bounds(std::span<const Record> records) {
         const Record* prefill = group.find({"layer", "prefill", "on", prompt, batch});
         const Record* decode = group.find({"layer", "decode", "on", prompt, batch});
         if (prefill && decode)
-          return fmt::format("prefill {}; decode {} (prompt {:.0f}, batch {:.0f})",
-                             against_ridge(*prefill), against_ridge(*decode), prompt, batch);
+          return fmt::format("prefill {}{}; decode {}{} (prompt {:.0f}, batch {:.0f})",
+                             against_ridge(*prefill), reached(*prefill),
+                             against_ridge(*decode, prefill), reached(*decode), prompt, batch);
       }
   return {};
 }

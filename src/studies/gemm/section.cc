@@ -100,10 +100,16 @@ void answer_products(const ReportContext& context, const std::string& setting,
   }
   if (!best || !(most > 0)) return;
   const double ms = *median_of(*best, "forward");
-  section.answer = fmt::format("By the medians {} is the fastest of our own, {} at n {:.0f} ({})",
-                               shown(best->implementation, 40),
-                               quantity_text(Quantity::flops_per_s, most / ms * 1e3),
-                               gemm_edge(*best).value_or(0), setting);
+  // With its share of the roof: speed alone does not say whether it is good.
+  const auto speed = [&](const Record& record) {
+    const RooflineDot* dot = context.dot(record, "forward");
+    return fmt::format(
+        "{}{}", quantity_text(Quantity::flops_per_s, most / *median_of(record, "forward") * 1e3),
+        dot && dot->roof ? fmt::format(", {:.0f} % of the roof", 100 * dot->share()) : "");
+  };
+  section.answer = fmt::format("At n {:.0f} ({}) {} is the fastest of our own by the medians, {}",
+                               gemm_edge(*best).value_or(0), setting,
+                               shown(best->implementation, 40), speed(*best));
   if (!library) {
     section.answer += ".";
     section.certainty = certainty_of_times(context, "gemm", "Medians; there is no library beside.");
@@ -111,12 +117,12 @@ void answer_products(const ReportContext& context, const std::string& setting,
   }
   const Judgement& judgement = context.verdicts->between(*library, *best, "forward");
   const double ratio = *median_of(*library, "forward") / ms;
-  const std::string beside =
-      fmt::format("{} {} the library", times_as_fast(ratio), ratio < 1 ? "than" : "as");
-  section.answer += judgement.verdict == Verdict::unclear
-                        ? fmt::format(", {}, which is undecided.", beside)
-                    : judgement.verdict == Verdict::same ? std::string(", as fast as the library.")
-                                                         : fmt::format(", {}.", beside);
+  section.answer +=
+      fmt::format("; the library reaches {}{}.", speed(*library),
+                  judgement.verdict == Verdict::same
+                      ? " (as fast)"
+                      : fmt::format(" ({}{})", times_as_fast(1 / ratio),
+                                    judgement.verdict == Verdict::unclear ? ", undecided" : ""));
   Judged judged;
   judged.add(judgement);
   section.certainty = certainty_of(judged);

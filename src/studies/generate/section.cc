@@ -70,17 +70,22 @@ std::string answer(const BatchView& view) {
   std::string implementation;
   const std::vector<BatchPoint>& points = longest_of(view, implementation);
   const BatchPoint &first = points.front(), &last = points.back();
-  const auto share = [](const BatchPoint& point) {
-    return point.share() ? fmt::format(" ({:.0f} % of the roofline)", *point.share())
+  const auto share = [&](const BatchPoint& point) {
+    return point.share() ? fmt::format(" ({:.0f} %{})", *point.share(),
+                                       &point == &first ? " of the roofline" : "")
                          : std::string();
   };
   if (points.size() == 1)
     return fmt::format("{} decodes {:.4g} tokens per second at batch {:.0f}{}.", implementation,
                        first.tokens_per_s, first.batch, share(first));
-  return fmt::format(
-      "{} decodes {:.4g} tokens per second at batch {:.0f}{} and {:.4g} at {:.0f}{}.",
-      implementation, first.tokens_per_s, first.batch, share(first), last.tokens_per_s, last.batch,
-      share(last));
+  const BatchPoint& best = *std::ranges::max_element(points, {}, &BatchPoint::tokens_per_s);
+  std::string text = fmt::format("{} decodes {:.4g} tokens per second at batch {:.0f}{}",
+                                 implementation, first.tokens_per_s, first.batch, share(first));
+  if (&best != &first && &best != &last)
+    text +=
+        fmt::format(", {:.4g}, the most, at {:.0f}{}", best.tokens_per_s, best.batch, share(best));
+  return fmt::format("{} and {:.4g} at {:.0f}{}.", text, last.tokens_per_s, last.batch,
+                     share(last));
 }
 
 Chart batch_chart(const ReportContext& context, const BatchView& view) {

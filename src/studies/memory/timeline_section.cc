@@ -142,12 +142,14 @@ std::string peak_words(const Record& record) {
   std::string text = fmt::format("{}, context {}: the peak of {} comes in {}",
                                  record.implementation, text_at(record.workload, "context_length"),
                                  level_text(told->peak), told->at_peak.phase);
+  if (const std::string kinds = kinds_at_peak(record); !kinds.empty()) text += " with " + kinds;
   if (!told->held.empty()) {
     const RecordedTimeline::Tensors& largest = told->held.front();
-    text += fmt::format("; its largest part, {}, is {}{}{}{}", level_text(largest.total()),
+    text += fmt::format(". Its largest tensors are {}{}{}{}, {}{}",
                         largest.count > 1 ? fmt::format("{} times ", largest.count) : "",
                         largest.name, largest.type.empty() ? "" : " " + largest.type,
-                        largest.scope.empty() ? "" : " of " + largest.scope);
+                        largest.scope.empty() ? "" : " of " + largest.scope,
+                        level_text(largest.total()), largest.count > 1 ? " together" : "");
   }
   return shown(text + ".", 400);
 }

@@ -80,27 +80,9 @@ std::string stairs_sentence(const RecordedTimeline& timeline) {
   return text + ": one stair of the timeline.";
 }
 
-// "There live parameters 12.7 GiB, activations 20.4 GiB and optimizer state 25.4 GiB": those that
-// count, the largest first.
 std::string kinds_sentence(const Record& record) {
-  constexpr double kLeastShare = 0.01;
-  const Json* held = record.metrics->find_key("at_peak");
-  if (!held || !held->is_object()) return {};
-  std::vector<std::pair<double, std::string>> kinds;
-  double sum = 0;
-  for (const MemoryKindInfo& kind : memory_kinds()) {
-    const double bytes = number_in(*held, fmt::format("{}_bytes", kind.column).c_str()).value_or(0);
-    if (!(bytes > 0 && bytes < 0x1p60)) continue;
-    kinds.emplace_back(bytes, kind.summary);
-    sum += bytes;
-  }
-  std::ranges::sort(kinds, std::ranges::greater());
-  std::string text;
-  for (const auto& [bytes, name] : kinds)
-    if (bytes >= kLeastShare * sum)
-      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name,
-                          to_string(Bytes{static_cast<int64_t>(bytes)}));
-  return text.empty() ? text : fmt::format("There live {}.", text);
+  const std::string kinds = kinds_at_peak(record);
+  return kinds.empty() ? kinds : fmt::format("There live {}.", kinds);
 }
 
 // What mixed precision changes, a sentence for each model, scenario and mode over its contexts:
@@ -281,6 +263,28 @@ Table held_at_peak(const Record& record, size_t top) {
 Table largest_tensors_of(const Record& record, size_t top) {
   return tensors_table("The largest tensors that are made",
                        recorded_timeline(record).value_or(RecordedTimeline{}).largest, top);
+}
+
+std::string kinds_at_peak(const Record& record) {
+  constexpr double kLeastShare = 0.01;
+  if (!record.metrics) return {};
+  const Json* held = record.metrics->find_key("at_peak");
+  if (!held || !held->is_object()) return {};
+  std::vector<std::pair<double, std::string>> kinds;
+  double sum = 0;
+  for (const MemoryKindInfo& kind : memory_kinds()) {
+    const double bytes = number_in(*held, fmt::format("{}_bytes", kind.column).c_str()).value_or(0);
+    if (!(bytes > 0 && bytes < 0x1p60)) continue;
+    kinds.emplace_back(bytes, kind.summary);
+    sum += bytes;
+  }
+  std::ranges::sort(kinds, std::ranges::greater());
+  std::string text;
+  for (const auto& [bytes, name] : kinds)
+    if (bytes >= kLeastShare * sum)
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name,
+                          to_string(Bytes{static_cast<int64_t>(bytes)}));
+  return text;
 }
 
 std::vector<std::string> timeline_answers(const Record& record) {

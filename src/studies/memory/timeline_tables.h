@@ -27,6 +27,10 @@ std::string timeline_name(const Record& record);
 
 // When the peak comes and what is made then, what each layer keeps, the largest tensors, the
 // residual stream. None where the record does not carry it.
+// "parameters 12.7 GiB, activations 20.4 GiB, optimizer state 25.4 GiB": what lives at the peak,
+// the largest first, without what does not count; empty: the record does not say.
+std::string kinds_at_peak(const Record& record);
+
 std::vector<std::string> timeline_answers(const Record& record);
 // What mixed precision changes, which rows were not measured or failed, files that are missing.
 std::vector<std::string> timeline_notes(std::span<const Record> records);

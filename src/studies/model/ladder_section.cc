@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 
 #include "compile/ladder.h"
@@ -179,25 +180,29 @@ std::string ladder_words(const ReportContext& context, const std::vector<const R
       fmt::format("{} takes {} for a {} where {} takes {}, {}", high.implementation,
                   quantity_text(Quantity::milliseconds, after), words, low.implementation,
                   quantity_text(Quantity::milliseconds, before), times_as_fast(before / after));
+  // What each of several steps brought belongs to the answer.
+  for (size_t i = 1; rungs.size() > 2 && i < rungs.size(); ++i) {
+    const Record &from = *rungs[i - 1], &to = *rungs[i];
+    const Verdict verdict = context.verdicts->between(from, to, scenario).verdict;
+    text += fmt::format("{} {} {}{}", i == 1 ? ":" : ",", step_words(from, to, scenario),
+                        verdict == Verdict::same
+                            ? "as fast"
+                            : times_as_fast(*median_of(from, scenario) / *median_of(to, scenario)),
+                        verdict == Verdict::unclear ? " (undecided)" : "");
+  }
+  std::vector<std::string> falls;
   const Figure many = kLadderFigures[1].of(low, scenario),
                few = kLadderFigures[1].of(high, scenario);
-  if (many && few) text += fmt::format(", with {:.0f} launches instead of {:.0f}", *few, *many);
+  if (many && few) falls.push_back(fmt::format("launches go from {:.0f} to {:.0f}", *many, *few));
   const Figure much = metric_of(low, scenario, "peak_bytes"),
                little = metric_of(high, scenario, "peak_bytes");
   if (much && little && *much > 0)
-    text += fmt::format(" and {:.0f} % of the memory", 100 * *little / *much);
-  if (rungs.size() == 2) return text;
-  std::string steps;
-  for (size_t i = 1; i < rungs.size(); ++i) {
-    const Record &from = *rungs[i - 1], &to = *rungs[i];
-    const Verdict verdict = context.verdicts->between(from, to, scenario).verdict;
-    steps += fmt::format("{}{} {}{}", steps.empty() ? "" : ", ", step_words(from, to, scenario),
-                         verdict == Verdict::same
-                             ? "as fast"
-                             : times_as_fast(*median_of(from, scenario) / *median_of(to, scenario)),
-                         verdict == Verdict::unclear ? " (undecided)" : "");
-  }
-  return fmt::format("{}. Step by step: {}", text, steps);
+    falls.push_back(
+        fmt::format("memory {} {:.0f} %", falls.empty() ? "goes to" : "to", 100 * *little / *much));
+  if (falls.empty()) return text;
+  std::string rest = listed(falls);
+  rest[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(rest[0])));
+  return fmt::format("{}. {}", text, rest);
 }
 
 }  // namespace ridgeline

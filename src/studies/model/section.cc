@@ -236,9 +236,10 @@ void climb(const ReportContext& context, const ModelGroup& group, ReportView& vi
       Judged judged;
       judged.add(judgement);
       const bool is_unclear = judgement.verdict == Verdict::unclear;
-      section.answer = fmt::format("{}: {}{}.{}", model.name, is_unclear ? "by the medians " : "",
-                                   ladder_words(context, rungs, scenario.series, scenario.words),
-                                   without_graph_words(model, rungs, scenario));
+      section.answer =
+          fmt::format("Model {}: {}{}.{}", model.name, is_unclear ? "by the medians " : "",
+                      ladder_words(context, rungs, scenario.series, scenario.words),
+                      without_graph_words(model, rungs, scenario));
       section.certainty = certainty_of(judged);
       return;
     }

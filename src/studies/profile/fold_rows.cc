@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "measure/record_values.h"
+#include "profile/category.h"
 #include "studies/profile/metrics.h"
 
 namespace ridgeline {
@@ -56,6 +58,13 @@ std::vector<FoldRow> fold_rows(const Record& record, std::string_view by, std::s
   std::vector<FoldRow> rows = fold_rows(record, by);
   std::erase_if(rows, [&](const FoldRow& row) { return row.phase != phase; });
   return rows;
+}
+
+int category_colour(std::string_view category) {
+  const auto known =
+      std::ranges::find_if(kCategories, [&](Category each) { return name(each) == category; });
+  return static_cast<int>((known == kCategories.end() ? kCategories.end() - 1 : known) -
+                          kCategories.begin());
 }
 
 std::string profile_workload_name(const Record& record) {

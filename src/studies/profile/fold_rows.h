@@ -28,6 +28,9 @@ std::vector<FoldRow> fold_rows(const Record& record, std::string_view by);
 // Those of one phase.
 std::vector<FoldRow> fold_rows(const Record& record, std::string_view by, std::string_view phase);
 
+// Among the colours of tensors: a kind of work has the same in all charts.
+int category_colour(std::string_view category);
+
 // "small context 128 batch 4 fp32 full-step", whatever the mode.
 std::string profile_workload_name(const Record& record);
 

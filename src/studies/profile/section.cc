@@ -46,7 +46,7 @@ Chart category_chart(const std::vector<const Record*>& rows) {
         if (series == chart.series.end()) {
           if (chart.series.size() == kMostCategories) continue;  // records come from files
           series = chart.series.insert(series, {.name = name,
-                                                .colour = static_cast<int>(chart.series.size()),
+                                                .colour = category_colour(name),
                                                 .palette = ChartSeries::Palette::tensors});
         }
         series->points.push_back({at, ms, quantity_text(Quantity::milliseconds, ms)});

@@ -30,7 +30,7 @@ Chart step_chart(const RecordedStep& step) {
     if (series == chart.series.end()) {
       if (chart.series.size() == kMostKinds) continue;  // records come from files
       series = chart.series.insert(series, {.name = work.category,
-                                            .colour = static_cast<int>(chart.series.size()),
+                                            .colour = category_colour(work.category),
                                             .palette = ChartSeries::Palette::tensors});
     }
     const double begin = 1e-3 * work.begin_us, end = begin + 1e-3 * work.us;
@@ -83,9 +83,8 @@ std::string busy_words(const Record& record, const RecordedStep& step) {
 
 ReportSection step_section(const ReportContext& context) {
   constexpr size_t kMostSteps = 12;
-  ReportSection section{.id = "step",
-                        .title = "Kernels over a step",
-                        .question = "What runs when, and where does the device wait?"};
+  ReportSection section{
+      .id = "step", .title = "Kernels over a step", .question = "What runs when?"};
   for (const Record* record : context.rows) {
     if (record->study != "profile" || !record->workload.is_object()) continue;
     const auto step = recorded_step(*record);
@@ -96,7 +95,11 @@ ReportSection step_section(const ReportContext& context) {
     if (step->left_out > 0)
       section.sentences.push_back(
           fmt::format("{}: {} later pieces of the step are left out.", name, step->left_out));
-    if (section.views.empty()) section.answer = shown(busy_words(*record, *step), 400);
+    if (section.views.empty()) {
+      section.answer = shown(busy_words(*record, *step), 400);
+      if (metric_in(record->metrics, "device_time", "waited_for_host_ms"))
+        section.question = "What runs when, and where does the device wait?";
+    }
     section.views.push_back({.name = name, .charts = {std::move(chart)}});
   }
   section.certainty = certainty_of_times(context, "profile", "One step, not the median.");

@@ -57,7 +57,8 @@ TEST(ReportTrust, GathersWhatRanBesideTheRows) {
   const ReportDocument document = report_of_all(records);
   const ReportSection& trust = *find_section(document, "trust");
   EXPECT_TRUE(trust.answer.starts_with(
-      "Disturbed: other work took up to 1.5 of 2 processors beside 2 of 3 timed rows"))
+      "Disturbed: other work took up to 1.5 of 2 processors beside 2 of 3 timed rows; 1 ran "
+      "undisturbed."))
       << trust.answer;
   EXPECT_EQ(trust.certainty.level, Certainty::Level::disturbed);
   ASSERT_EQ(trust.tables.size(), 1u);
@@ -102,7 +103,7 @@ TEST(ReportCertainty, AFactorOfThreeInDoubtIsNotAsUndecidedAsOnePercent) {
   EXPECT_EQ(apart.certainty.level, Certainty::Level::disturbed) << apart.certainty.why;
   EXPECT_TRUE(has(apart.certainty.why, "all of them only because the machine may have made"))
       << apart.certainty.why;
-  EXPECT_TRUE(has(apart.answer, "though in 2 of them it leads by 3.00x or more")) << apart.answer;
+  EXPECT_TRUE(has(apart.answer, "and in 2 of them it leads by 3.00x or more")) << apart.answer;
   EXPECT_TRUE(has(apart.tables.at(0).rows.at(0).at(6).text, "yet far apart"));
   EXPECT_NE(close.certainty.level, Certainty::Level::disturbed) << close.certainty.why;
   EXPECT_FALSE(has(close.answer, "leads by")) << close.answer;
@@ -126,7 +127,9 @@ TEST(ReportComparison, LargeDifferencesInDoubtHaveAMarkOfTheirOwn) {
   input.sides = {
       {.name = "b against a", .comparison = compare_records(base, next, {}), .base = base}};
   const ReportSection section = comparison_section(report_context(input));
-  EXPECT_TRUE(has(section.answer, "4 UNCLEAR (2 of them far apart)")) << section.answer;
+  EXPECT_TRUE(has(section.answer,
+                  "Nothing is decided: of 4 comparisons 4 are UNCLEAR (2 of them far apart)."))
+      << section.answer;
   EXPECT_TRUE(has(section.answer, "The largest difference, in doubt because other processes used"))
       << section.answer;
   const Chart& chart = section.views.at(0).charts.at(0);

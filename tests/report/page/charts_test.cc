@@ -14,6 +14,7 @@
 #include "report/page/density.h"
 #include "report/page/document.h"
 #include "report/page/history.h"
+#include "report/page/html_page.h"
 #include "report/page/points.h"
 #include "report/page/sections.h"
 #include "report/page/svg_chart.h"
@@ -148,9 +149,9 @@ TEST(ReportCharts, TheLadderIsAWaterfallThatAddsUp) {
   ASSERT_NE(model, document.sections.end());
   EXPECT_NE(
       model->answer.find("compiled takes 6.00 ms for a full training step where vanilla takes "
-                         "20.0 ms, 3.33x as fast, with 1 launches instead of 900 and 25 % of "
-                         "the memory. Step by step: fusion 1.67x as fast, flash attention 1.08x "
-                         "slower (undecided), launch graph 2.17x as fast."),
+                         "20.0 ms, 3.33x as fast: fusion 1.67x as fast, flash attention 1.08x "
+                         "slower (undecided), launch graph 2.17x as fast. Launches go from 900 to "
+                         "1 and memory to 25 %."),
       std::string::npos)
       << model->answer;
   const ReportView& view = model->views.at(0);
@@ -324,7 +325,7 @@ TEST(ReportSections, AComparisonNamesItsPairAndNothingComparedIsNotDecided) {
   input.sides = {side, side};
   input.sides[1].name = "later.jsonl against before.jsonl";
   const std::string answer = comparison_section(report_context(input)).answer;
-  EXPECT_NE(answer.find(" (after.jsonl against before.jsonl): "), std::string::npos) << answer;
+  EXPECT_NE(answer.find(" (after.jsonl against before.jsonl) "), std::string::npos) << answer;
 }
 
 TEST(Densities, HaveAnAreaOfOne) {
@@ -376,13 +377,56 @@ TEST(History, OneSavingDecidesNothing) {
   EXPECT_EQ(certainty.why.find("0 of 0"), std::string::npos) << certainty.why;
 }
 
+// Of many studies a first screen of answers is shown, how far they hold among them.
+TEST(ReportSections, ManyAnswersAreFoldedButForTheLeadingOnes) {
+  ReportDocument document;
+  for (const char* id : {"roofline", "attention", "kernel", "a", "b", "c", "d", "e", "trust"})
+    document.sections.push_back(
+        {.id = id, .title = id, .question = "Which?", .answer = "This one. More."});
+  const std::string html = to_html(document);
+  const size_t fold = html.find("<summary>2 more answers</summary>");
+  ASSERT_NE(fold, std::string::npos);
+  const auto place = [&](const std::string& id) {
+    return html.find("<li><a href=\"#" + id + "\">Which?");
+  };
+  for (const char* id : {"roofline", "attention", "a", "b", "c", "d", "trust"})
+    EXPECT_LT(place(id), fold) << id;
+  for (const char* id : {"kernel", "e"}) {
+    EXPECT_NE(place(id), std::string::npos) << id;
+    EXPECT_GT(place(id), fold) << id;
+  }
+}
+
+// Names above their rows, as on a phone, do not lie on the axis.
+TEST(SvgChart, AnAxisLeavesRoomForNamesAboveTheirRows) {
+  Chart chart{.kind = Chart::Kind::bars,
+              .id = "bars",
+              .categories = {"one", "two"},
+              .series = {{.name = "a", .points = {{0, 1, "1"}, {1, 2, "2"}}}}};
+  chart.y = linear_axis("times", Quantity::ratio, std::vector<double>{1, 2});
+  const auto axes = [&](double width) {
+    const std::string svg = to_page_svg(chart, width);
+    size_t count = 0;
+    for (size_t at = svg.find("class=\"rule"); at != std::string::npos;
+         at = svg.find("class=\"rule", at + 1))
+      ++count;
+    return count;
+  };
+  EXPECT_EQ(axes(360), axes(900) + 1) << "one piece for each row";
+}
+
 TEST(Story, FitsAScreenWhateverTheWidth) {
   const ReportDocument document = charts_report(both_studies());
   for (const size_t width : {40, 80, 120, 400}) {
     const std::string text = story_text(document, width);
     EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 20) << text;
-    EXPECT_NE(text.find("Which attention is the fastest at which length?"), std::string::npos);
-    EXPECT_NE(text.find("Use flash at every"), std::string::npos) << text;
+    EXPECT_NE(text.find("Which attention is the fastest at which"), std::string::npos);
+    EXPECT_NE(text.find("How far can these figures be trusted?"), std::string::npos) << text;
+    EXPECT_EQ(text.find("..."), std::string::npos) << "sentences are whole: " << text;
+    std::string words = text;  // as if on one line
+    for (size_t at; (at = words.find("\n  ")) != std::string::npos;) words.replace(at, 3, " ");
+    EXPECT_NE(words.find("Use flash at every length compared here. [decided]"), std::string::npos)
+        << text;
     for (size_t at = 0; at < text.size();) {
       const size_t end = text.find('\n', at);
       if (text[at] == ' ') {

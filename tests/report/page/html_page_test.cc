@@ -409,6 +409,7 @@ TEST(SlowReportInChromium, LeadsWithAnswersAndFoldsTheRest) {
   EXPECT_EQ(browser.evaluate("[...document.querySelectorAll('.answers li')].every((it) => "
                              "it.querySelector('.level'))"),
             true);
+  EXPECT_EQ(count(browser, "#answers > details .answers"), 0u) << "few answers are not folded";
   EXPECT_EQ(browser.evaluate("document.querySelectorAll('main > section')[1].id"), "roofline");
   EXPECT_EQ(browser.evaluate("[...document.querySelectorAll('.rows')].filter((it) => "
                              "it.checkVisibility()).length"),

@@ -244,7 +244,8 @@ TEST(DecodeLayer, ReportsPlaceThePartsBelowTheRoofOfReading) {
   });
   const ReportSection section = layer_section(report_context(input));
   EXPECT_TRUE(section.question.ends_with("?"));
-  EXPECT_FALSE(section.answer.empty());
+  EXPECT_NE(section.answer.find(" bounds it, of which it reaches "), std::string::npos)
+      << section.answer << ": what bounds it is not how near it comes";
   ASSERT_EQ(section.views.size(), 1u);
   const Chart& chart = section.views[0].charts.at(0);
   EXPECT_EQ(chart.series.size(), 3u * 3 + 1) << "prefill, decode with and without, and the roof";

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/error.h"
 #include "base/file_io.h"
@@ -168,6 +169,13 @@ TEST(Generate, ReportsDrawTokensPerSecondOverTheBatchBelowTheRoofline) {
   const ReportSection section = generate_section(report_context(input));
   EXPECT_TRUE(section.question.ends_with("?"));
   EXPECT_NE(section.answer.find(" at 4"), std::string::npos) << section.answer;
+  ReportInput falling = input;  // more texts side by side may be fewer tokens
+  falling.records.push_back(input.records.back());
+  falling.records.back().workload["batch_size"] = 16;
+  for (size_t i = 0; i < 3; ++i)
+    (*falling.records[i].metrics)["decode"]["tokens_per_s"] = std::array{10.0, 40.0, 20.0}[i];
+  const std::string words = generate_section(report_context(falling)).answer;
+  EXPECT_NE(words.find(", 40, the most, at 4"), std::string::npos) << words;
   ASSERT_EQ(section.views.size(), 1u);
   const Chart& chart = section.views[0].charts.at(0);
   ASSERT_EQ(chart.series.size(), 2u) << "measured, and the roofline";

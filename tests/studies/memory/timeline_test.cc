@@ -212,6 +212,9 @@ TEST(MemoryTimelineStudy, TheReportDrawsBothCurvesAndNamesTheTensorsBehindThem) 
   ASSERT_FALSE(document.sections.empty());
   const ReportSection& section = document.sections.front();
   EXPECT_EQ(section.id, "memory-timeline");
+  for (const char* part :
+       {" with ", "optimizer state ", "parameters ", ". Its largest tensors are "})
+    EXPECT_NE(section.answer.find(part), std::string::npos) << section.answer;
   ASSERT_EQ(section.views.size(), 1u);
   const Chart& chart = section.views[0].charts.at(0);
   ASSERT_EQ(chart.series.size(), 2u);

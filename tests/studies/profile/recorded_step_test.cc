@@ -5,6 +5,7 @@
 
 #include "report/page/html_page.h"
 #include "report/page/rows.h"
+#include "studies/profile/fold_rows.h"
 #include "studies/profile/tables.h"
 
 namespace ridgeline::profile_study_test {
@@ -54,6 +55,11 @@ TEST(RecordedStep, KeepsTheLastStepOnItsStreams) {
   EXPECT_TRUE(chart.zooms);
   EXPECT_EQ(chart.categories.size(), 2u) << "both streams";
   EXPECT_EQ(chart.series.size(), 2u) << "a colour per kind of work";
+  for (const ChartSeries& series : chart.series)
+    EXPECT_EQ(series.colour, category_colour(series.name)) << "the same in all charts";
+  EXPECT_NE(category_colour("gemm"), category_colour("elementwise"));
+  EXPECT_EQ(category_colour("of another program"), category_colour("other"));
+  EXPECT_EQ(section.question, "What runs when?") << "no row says that the device waits";
 }
 
 TEST(RecordedStep, OfALongStepTheFirstPiecesAreKept) {
