@@ -164,4 +164,10 @@ void CudaBody::emit_pass(const ColumnPass& pass, std::vector<bool>& loaded) {
   emit_row_steps(pass.row_computes);
 }
 
+std::string constant_text(float value) {
+  if (std::isnan(value)) return "__int_as_float(0x7fc00000)";
+  if (std::isinf(value)) return value > 0 ? "infinity()" : "-infinity()";
+  return fmt::format("{:a}f", value);
+}
+
 }  // namespace ridgeline

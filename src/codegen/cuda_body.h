@@ -74,4 +74,7 @@ class CudaBody {
   void emit_stores(const ColumnPass& pass);
 };
 
+// A constant as generated text has it.
+std::string constant_text(float value);
+
 }  // namespace ridgeline

@@ -167,14 +167,6 @@ class LocalBody : public CudaBody {
                 program_.steps[kernel_.results[result].step].name);
   }
 
- public:
-  static std::string constant_text(float value) {
-    if (std::isnan(value)) return "__int_as_float(0x7fc00000)";
-    if (std::isinf(value)) return value > 0 ? "infinity()" : "-infinity()";
-    return fmt::format("{:a}f", value);
-  }
-
- private:
   const ResidentLocal& local_;
   const std::vector<int64_t>& side_offsets_;
   int& folds_;
@@ -192,8 +184,7 @@ std::string pair_text(const FusedKernel& kernel, const ResidentLocal& pair,
     const FusedStep& step = kernel.steps[i];
     std::string value;
     if (step.kind == Kind::load) value = fmt::format("x{}", pair.inputs[step.operand].number);
-    if (step.kind == Kind::constant)
-      value = LocalBody::constant_text(program.constants[constant++]);
+    if (step.kind == Kind::constant) value = constant_text(program.constants[constant++]);
     if (step.kind == Kind::compute) value = expression(kernel, program, i, options);
     out.line("const {} {} = {};", program.steps[i].type, program.steps[i].name, value);
   }

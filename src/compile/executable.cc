@@ -67,6 +67,7 @@ void Executable::plan_fused() {
   FittedPlan fitted = plan_within(graph_,
                                   {.scratch = scratch_of(device_),
                                    .epilogue = epilogue_chooser(device_),
+                                   .product_kernel = product_kernel_chooser(device_),
                                    .overlap = rungs().launch_graph && device_.can_record(),
                                    .early_updates = true},
                                   budget());

@@ -37,7 +37,12 @@ std::string why(const Graph& graph, const Group& group) {
                        column_parts(kernel));
   if (kernel.has_folds())
     return fmt::format("{} rows of {} columns, each read once", kernel.rows(), kernel.columns());
-  return fmt::format("pointwise over {} elements", kernel.rows() * kernel.columns());
+  const std::string pointwise =
+      fmt::format("pointwise over {} elements", kernel.rows() * kernel.columns());
+  if (!kernel.product) return pointwise;
+  return fmt::format("a product [{}, {}] x [{}, {}] and {} of its sums", kernel.product->rows,
+                     kernel.product->depth, kernel.product->depth, kernel.product->columns,
+                     pointwise);
 }
 
 // The nodes that a fused kernel computes, those of the graph's own names first in mind.
@@ -124,9 +129,11 @@ std::string decision_text(const EpilogueNote& note) {
     why = fmt::format("not timed (--tune would); {} would move with it, {} move without",
                       to_string(Bytes{static_cast<int64_t>(offer.fused_bytes)}),
                       to_string(Bytes{static_cast<int64_t>(offer.split_bytes)}));
-  return fmt::format("{} [{}{}]: {}", decision.takes ? "taken" : "not taken",
-                     to_string(*offer.fused.epilogue), has_rest ? "; the rest stays a kernel" : "",
-                     why);
+  const std::string what = offer.fused.epilogue
+                               ? to_string(*offer.fused.epilogue)
+                               : "a kernel that multiplies: " + offer.fused.kernel.name;
+  return fmt::format("{} [{}{}]: {}", decision.takes ? "taken" : "not taken", what,
+                     has_rest ? "; the rest stays a kernel" : "", why);
 }
 
 // Products of one fate together.

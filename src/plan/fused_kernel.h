@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,32 @@ struct FusedResult {
   FusedOperand to;  // over the domain; a fold of columns: over its last axis alone
 };
 
+// A matrix as a product reads it: rows, or columns, of neighbours.
+struct FusedMatrix {
+  Value storage;
+  int64_t offset = 0;   // in elements
+  int64_t stride = 0;   // between neighbours' beginnings, in elements
+  bool is_deep = true;  // whether neighbours lie along the depth of the product
+};
+
+// A product that the kernel computes itself. Its result has no memory, unless the kernel writes it:
+// loads of it give its sums, rounded as they would be there.
+struct FusedProduct {
+  Value result;  // [rows, columns], contiguous
+  DType dtype = DType::bf16;
+  FusedMatrix left, right;
+  int64_t rows = 0, columns = 0, depth = 0;
+
+  int64_t left_offset(int64_t row, int64_t depth_at) const {
+    return left.offset +
+           (left.is_deep ? row * left.stride + depth_at : depth_at * left.stride + row);
+  }
+  int64_t right_offset(int64_t depth_at, int64_t column) const {
+    return right.offset +
+           (right.is_deep ? column * right.stride + depth_at : depth_at * right.stride + column);
+  }
+};
+
 struct FusedKernel {
   FusedKind kind = FusedKind::row;
   std::string name;  // after its ops: "mean_rsqrt_multiply"
@@ -48,7 +75,11 @@ struct FusedKernel {
   std::vector<FusedOperand> inputs;
   std::vector<FusedStep> steps;
   std::vector<FusedResult> results;
+  std::optional<FusedProduct> product = {};
 
+  bool is_computed(const FusedOperand& input) const {
+    return product && !input.is_position && input.storage == product->result;
+  }
   int64_t columns() const { return domain.back(); }
   int64_t rows() const { return element_count(domain) / columns(); }
   bool has_folds() const;

@@ -16,7 +16,8 @@ double touched_bytes(const Shape& domain, const FusedOperand& operand) {
 
 Cost fused_cost(const FusedKernel& kernel) {
   Cost cost;
-  for (const FusedOperand& input : kernel.inputs) cost.bytes += touched_bytes(kernel.domain, input);
+  for (const FusedOperand& input : kernel.inputs)
+    if (!kernel.is_computed(input)) cost.bytes += touched_bytes(kernel.domain, input);
   for (const FusedResult& result : kernel.results)
     cost.bytes += touched_bytes(kernel.domain, result.to);
   std::vector<double> elements;  // of each step
@@ -33,6 +34,16 @@ Cost fused_cost(const FusedKernel& kernel) {
     }
     if (step.kind == FusedStep::Kind::compute && step.op != Op::cast) cost.flops += count;
     elements.push_back(count);
+  }
+  if (const auto& product = kernel.product) {
+    const auto matrix = [&](int64_t rows, int64_t columns) {
+      return static_cast<double>(rows * columns * info(product->dtype).size);
+    };
+    cost.bytes += matrix(product->rows, product->depth) + matrix(product->depth, product->columns);
+    cost.macs +=
+        static_cast<double>(product->rows) * static_cast<double>(product->columns * product->depth);
+    cost.flops += 2 * static_cast<double>(product->rows) *
+                  static_cast<double>(product->columns * product->depth);
   }
   return cost;
 }

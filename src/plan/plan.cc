@@ -205,7 +205,8 @@ Plan Planner::run() {
   FusedGraph fused = fuse(graph_, options_.fuse);
   if (options_.fuse.enabled) {
     widen_products(graph_, fused);
-    plan_.epilogues = take_epilogues(graph_, fused, options_.epilogue, options_.emit);
+    plan_.epilogues =
+        take_epilogues(graph_, fused, options_.epilogue, options_.product_kernel, options_.emit);
   }
   plan_.emit = options_.emit;
   plan_.layouts = std::move(fused.layouts);

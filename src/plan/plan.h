@@ -23,6 +23,8 @@ struct PlanOptions {
   ScratchOf scratch = {};  // of library calls; empty: nothing
   // Decides where products take work of the kernel behind them; empty: nowhere.
   ChooseEpilogue epilogue = {};
+  // Likewise, where products are computed inside of the kernel behind them.
+  ChooseEpilogue product_kernel = {};
   // Whether results that only updates and callers wait for may be computed beside the rest.
   bool overlap = false;
   // Whether an update runs as soon as its gradients are there, in whichever stage that is.

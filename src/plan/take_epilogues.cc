@@ -7,6 +7,7 @@
 #include "plan/draft.h"
 #include "plan/epilogue_forms.h"
 #include "plan/group_cost.h"
+#include "plan/product_kernel.h"
 
 namespace ridgeline {
 namespace {
@@ -16,11 +17,12 @@ using Forms = std::vector<std::optional<Epilogue>>;
 class Taker {
  public:
   Taker(const Graph& graph, FusedGraph& fused, const ChooseEpilogue& choose,
-        const EmitOptions& emit)
+        const ChooseEpilogue& choose_product, const EmitOptions& emit)
       : graph_(graph),
         fused_(fused),
         groups_(fused.groups),
         choose_(choose),
+        choose_product_(choose_product),
         emit_(emit),
         place_(groups_.size()),
         gone_into_(groups_.size(), RefusalNote::kNoGroup),
@@ -62,6 +64,8 @@ class Taker {
   }
 
   EpilogueNote visit(uint32_t number);
+  // The product inside of the kernel that reads it first, where the device has such kernels.
+  std::optional<EpilogueNote> visit_kernel(uint32_t number);
   EpilogueRefusal find(uint32_t number, EpilogueOffer& offer) const;
   std::optional<uint32_t> load_in_order(const Group& product, const Group& reader) const;
   EpilogueRefusal build(uint32_t number, Value into, const Epilogue& epilogue,
@@ -76,6 +80,7 @@ class Taker {
   FusedGraph& fused_;
   std::vector<Group>& groups_;
   const ChooseEpilogue& choose_;
+  const ChooseEpilogue& choose_product_;
   const EmitOptions& emit_;
   std::vector<uint32_t> place_;  // of a group: its own number, or that of the one it runs before
   std::vector<uint32_t> gone_into_;                       // the product that does all of a kernel
@@ -83,11 +88,46 @@ class Taker {
   std::vector<bool> is_output_;
 };
 
+std::optional<EpilogueNote> Taker::visit_kernel(uint32_t number) {
+  const Group& product = groups_[number];
+  const Value result = product.writes[0];
+  const std::vector<uint32_t>& readers = readers_of(number);
+  if (!choose_product_ || readers.empty()) return std::nullopt;
+  const uint32_t first = *std::min_element(readers.begin(), readers.end());
+  const Group& reader = groups_[first];
+  // It runs where the reader does, and reads there what the product read.
+  const bool comes_too_late = std::ranges::any_of(product.reads, [&](Value storage) {
+    return is_written_between(storage, place_[number], place_[first]);
+  });
+  if (reader.stage != product.stage || place_[first] != first || comes_too_late)
+    return std::nullopt;
+  const bool is_needed = readers.size() > 1 || is_output_[graph_.index(result)];
+  auto fused = with_product(graph_, fused_.layouts, product, reader, is_needed);
+  if (!fused) return std::nullopt;
+  EpilogueNote note{.product = result, .was_asked = true};
+  note.offer = {.product = product,
+                .kernels = {reader},
+                .fused = std::move(*fused),
+                .rests = {},
+                .split_bytes = 0,
+                .fused_bytes = 0};
+  note.decision = choose_product_(graph_, fused_.layouts, *note.offer, emit_);
+  if (!note.decision.takes) return note;
+  forget_touches(number);
+  forget_touches(first);
+  groups_[first] = note.offer->fused;
+  gone_into_[number] = first;
+  note_touches(first);
+  return note;
+}
+
 EpilogueNote Taker::visit(uint32_t number) {
+  const auto with_kernel = visit_kernel(number);
+  if (with_kernel && with_kernel->decision.takes) return *with_kernel;
   EpilogueNote note{.product = groups_[number].writes[0]};
   EpilogueOffer offer;
   note.refusal = find(number, offer);
-  if (note.refusal != EpilogueRefusal::none) return note;
+  if (note.refusal != EpilogueRefusal::none) return with_kernel.value_or(note);
   if (choose_) {
     note.decision = choose_(graph_, fused_.layouts, offer, emit_);
     note.was_asked = true;
@@ -329,8 +369,10 @@ std::string_view text_of(EpilogueRefusal refusal) {
 }
 
 std::vector<EpilogueNote> take_epilogues(const Graph& graph, FusedGraph& fused,
-                                         const ChooseEpilogue& choose, const EmitOptions& emit) {
-  return Taker(graph, fused, choose, emit).run();
+                                         const ChooseEpilogue& choose,
+                                         const ChooseEpilogue& choose_product,
+                                         const EmitOptions& emit) {
+  return Taker(graph, fused, choose, choose_product, emit).run();
 }
 
 }  // namespace ridgeline

@@ -17,7 +17,7 @@ namespace ridgeline {
 struct EpilogueOffer {
   Group product;               // the split form,
   std::vector<Group> kernels;  // with all that reads the product
-  Group fused;                 // the product with its epilogue,
+  Group fused;                 // the product with its epilogue, or a kernel with it inside,
   std::vector<Group> rests;    // and what is left of the kernels
   double split_bytes = 0;      // that the two forms move, apart from the product's operands
   double fused_bytes = 0;
@@ -54,8 +54,12 @@ struct EpilogueNote {
   EpilogueDecision decision = {};
 };
 
-// One note for each product that is a group, in the order in which they run.
+// One note for each product that is a group, in the order in which they run. `choose_product` is
+// asked first, where a kernel of our own could multiply and do all that the first reader does
+// (product_kernel.h); empty: this device has no such kernels.
 std::vector<EpilogueNote> take_epilogues(const Graph& graph, FusedGraph& fused,
-                                         const ChooseEpilogue& choose, const EmitOptions& emit);
+                                         const ChooseEpilogue& choose,
+                                         const ChooseEpilogue& choose_product,
+                                         const EmitOptions& emit);
 
 }  // namespace ridgeline

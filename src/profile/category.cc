@@ -116,6 +116,7 @@ Category category_of(const Graph& graph, const Node& node) {
 
 Category category_of(const Graph& graph, const Group& group) {
   if (group.kind == GroupKind::library) return category_of(graph, graph.nodes()[group.node]);
+  if (group.kernel.product) return Category::gemm;
   Category found = Category::memory;
   for (const FusedStep& step : group.kernel.steps) {
     if (step.kind == FusedStep::Kind::compute && found == Category::memory)

@@ -99,6 +99,8 @@ class Device {
   // Whether products take an epilogue; else multiply() throws.
   virtual bool has_epilogues() const { return false; }
   virtual void multiply(const Product& product);
+  // Whether compile() takes kernels with a product inside.
+  virtual bool has_product_kernels() const { return false; }
   // The times of several ways to do the same: taken once where this device tunes, and remembered by
   // `key`; infinite where one does not run. Nothing: the device does not tune, and remembers none.
   virtual std::optional<std::vector<double>> compare(

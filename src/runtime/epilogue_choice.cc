@@ -94,12 +94,14 @@ double time_form(bool fused, const Graph& graph, const std::vector<Layout>& layo
   const Memory memory(graph, layouts, offer, device);
   const std::vector<const Group*> groups = form_of(offer, fused);
   std::vector<const FusedKernel*> kernels;
-  for (size_t i = 1; i < groups.size(); ++i) kernels.push_back(&groups[i]->kernel);
+  for (const Group* group : groups)
+    if (group->kind != GroupKind::library) kernels.push_back(&group->kernel);
   std::vector<std::unique_ptr<FusedProgram>> programs = device.compile(kernels, emit);
-  programs.insert(programs.begin(), nullptr);
   std::vector<GroupCall> calls;
-  for (size_t i = 0; i < groups.size(); ++i)
-    calls.emplace_back(graph, *groups[i], std::move(programs[i]),
+  size_t next = 0;
+  for (const Group* group : groups)
+    calls.emplace_back(graph, *group,
+                       group->kind == GroupKind::library ? nullptr : std::move(programs[next++]),
                        [&](Value value) { return memory.view(value); });
   return time_of(calls, device);
 }
@@ -138,40 +140,56 @@ std::string epilogue_key(const Graph& graph, const std::vector<Layout>& layouts,
   const auto type_of = [&](const Group& product) {
     return to_string(graph.type(product.writes[0]));
   };
-  text += fmt::format(" to {} or {} [{}]", type_of(offer.product), type_of(offer.fused),
-                      to_string(*offer.fused.epilogue));
-  for (const auto& operand : {offer.fused.epilogue->addend, offer.fused.epilogue->bias})
-    if (operand) text += fmt::format(" +{}", operand->offset);
+  text += fmt::format(" to {} or {}", type_of(offer.product), type_of(offer.fused));
+  if (const auto& epilogue = offer.fused.epilogue) {
+    text += fmt::format(" [{}]", to_string(*epilogue));
+    for (const auto& operand : {epilogue->addend, epilogue->bias})
+      if (operand) text += fmt::format(" +{}", operand->offset);
+  }
   text +=
       fmt::format("; rounds {}, registers {}", emit.round_intermediates, emit.keep_in_registers);
   for (bool fused : {false, true}) {
     const std::vector<const Group*> groups = form_of(offer, fused);
-    for (size_t i = 1; i < groups.size(); ++i)
-      text += fmt::format("\n{} {}", fused ? "rest" : "kernel", kernel_text(groups[i]->kernel));
+    for (const Group* group : groups)
+      if (group->kind != GroupKind::library)
+        text += fmt::format("\n{} {}", fused ? "rest" : "kernel", kernel_text(group->kernel));
   }
   return text;
 }
 
-ChooseEpilogue epilogue_chooser(Device& device) {
-  if (!device.has_epilogues()) return {};
+namespace {
+
+ChooseEpilogue chooser(Device& device) {
   return [&device](const Graph& graph, const std::vector<Layout>& layouts,
                    const EpilogueOffer& offer, const EmitOptions& emit) {
-    const auto times =
-        device.compare(epilogue_key(graph, layouts, offer, emit), 2, [&](size_t form) {
-          try {
-            return time_form(form == 1, graph, layouts, offer, emit, device);
-          } catch (const Error& error) {
-            // No algorithm, compiler or memory for it: then this form is not the fastest.
-            if (error.kind() == ErrorKind::internal) throw;
-            return std::numeric_limits<double>::infinity();
-          }
-        });
+    const auto time = [&](size_t form) {
+      try {
+        return time_form(form == 1, graph, layouts, offer, emit, device);
+      } catch (const Error& error) {
+        // No algorithm, compiler or memory for it: then this form is not the fastest.
+        if (error.kind() == ErrorKind::internal) throw;
+        return std::numeric_limits<double>::infinity();
+      }
+    };
+    const auto times = device.compare(epilogue_key(graph, layouts, offer, emit), 2, time);
     // Fewer bytes are no promise: measured, additions in the library cost more than they save.
     if (!times) return EpilogueDecision{};
     const double split = (*times)[0], fused = (*times)[1];
     return EpilogueDecision{
         .takes = fused < kWorthwhile * split, .split_ms = split, .fused_ms = fused};
   };
+}
+
+}  // namespace
+
+ChooseEpilogue epilogue_chooser(Device& device) {
+  if (!device.has_epilogues()) return {};
+  return chooser(device);
+}
+
+ChooseEpilogue product_kernel_chooser(Device& device) {
+  if (!device.has_product_kernels()) return {};
+  return chooser(device);
 }
 
 }  // namespace ridgeline

@@ -6,8 +6,13 @@ GroupCall::GroupCall(const Graph& graph, const Group& group, std::unique_ptr<Fus
                      const std::function<TensorView(Value)>& view)
     : node_(graph.nodes()[group.node]), program_(std::move(program)) {
   if (group.kind != GroupKind::library) {
-    for (const FusedOperand& input : group.kernel.inputs)
-      input_addresses_.push_back(input.is_position ? nullptr : view(input.storage).data);
+    for (const FusedOperand& input : group.kernel.inputs) {
+      const bool has_memory = !input.is_position && !group.kernel.is_computed(input);
+      input_addresses_.push_back(has_memory ? view(input.storage).data : nullptr);
+    }
+    if (const auto& product = group.kernel.product)
+      for (Value storage : {product->left.storage, product->right.storage})
+        input_addresses_.push_back(view(storage).data);
     for (const FusedResult& result : group.kernel.results)
       output_addresses_.push_back(view(result.to.storage).data);
     return;

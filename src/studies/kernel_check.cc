@@ -195,6 +195,15 @@ void KernelChecker::expect_fused(const KernelRun& run) {
   for (size_t i = 0; i < kernel.inputs.size(); ++i)
     inputs.emplace_back(device_, is_host_,
                         storage_of(run.input_addresses[i], kernel.inputs[i], kernel.domain));
+  if (const auto& product = kernel.product) {
+    const auto add = [&](void* address, int64_t last) {
+      inputs.emplace_back(device_, is_host_, TensorView{address, product->dtype, {last + 1}, {1}});
+    };
+    add(run.input_addresses[inputs.size()],
+        product->left_offset(product->rows - 1, product->depth - 1));
+    add(run.input_addresses[inputs.size()],
+        product->right_offset(product->depth - 1, product->columns - 1));
+  }
   FusedElements elements(kernel,
                          [&](size_t input, int64_t offset) { return inputs[input](offset); });
   const bool folds_columns = kernel.kind == FusedKind::column;

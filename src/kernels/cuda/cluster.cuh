@@ -18,4 +18,14 @@ __device__ __forceinline__ float load_from(const float* here, int rank) {
   return value;
 }
 
+// Arrives at a barrier of block `rank`, where this block has its own at `here`.
+__device__ __forceinline__ void arrive_in_block(unsigned here, int rank) {
+  asm volatile(
+      "{.reg .b32 there;\n"
+      "mapa.shared::cluster.u32 there, %0, %1;\n"
+      "mbarrier.arrive.shared::cluster.b64 _, [there];}" ::"r"(here),
+      "r"(rank)
+      : "memory");
+}
+
 }  // namespace ridgeline

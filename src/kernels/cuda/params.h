@@ -219,6 +219,20 @@ struct FewRowsParams {
   int tokens, rows, columns;                 // rows of x and of w, and how long they are
 };
 
+// A product and pointwise work on its sums (product_warpgroups.cuh).
+inline constexpr int kProductOperands = 12;
+struct ProductParams {
+  TensorMap left, right;
+  const void *left_data, *right_data;
+  int rows, columns, depth;  // `columns` of the work behind the product
+  int row_pairs, column_tiles;
+  int pair;  // from a column to the one that is worked on together with it
+  struct Operand {
+    void* data;
+    long long row;  // elements from row to row
+  } operands[kProductOperands];
+};
+
 struct AdamWParams {
   struct Tensor {
     void* parameter;

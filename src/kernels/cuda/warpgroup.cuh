@@ -88,6 +88,7 @@ __device__ __forceinline__ void publish_shared() { asm volatile("fence.proxy.asy
 #define RIDGELINE_TILES_12(n) RIDGELINE_TILES_8(n), RIDGELINE_TILES_4(n + 8)
 #define RIDGELINE_TILES_14(n) RIDGELINE_TILES_8(n), RIDGELINE_TILES_6(n + 8)
 #define RIDGELINE_TILES_16(n) RIDGELINE_TILES_8(n), RIDGELINE_TILES_8(n + 8)
+#define RIDGELINE_TILES_24(n) RIDGELINE_TILES_16(n), RIDGELINE_TILES_8(n + 16)
 #define RIDGELINE_NAMES_2 "%0,%1,%2,%3,%4,%5,%6,%7"
 #define RIDGELINE_NAMES_4 RIDGELINE_NAMES_2 ",%8,%9,%10,%11,%12,%13,%14,%15"
 #define RIDGELINE_NAMES_6 RIDGELINE_NAMES_4 ",%16,%17,%18,%19,%20,%21,%22,%23"
@@ -96,6 +97,9 @@ __device__ __forceinline__ void publish_shared() { asm volatile("fence.proxy.asy
 #define RIDGELINE_NAMES_12 RIDGELINE_NAMES_10 ",%40,%41,%42,%43,%44,%45,%46,%47"
 #define RIDGELINE_NAMES_14 RIDGELINE_NAMES_12 ",%48,%49,%50,%51,%52,%53,%54,%55"
 #define RIDGELINE_NAMES_16 RIDGELINE_NAMES_14 ",%56,%57,%58,%59,%60,%61,%62,%63"
+#define RIDGELINE_NAMES_24                                                                                   \
+  RIDGELINE_NAMES_16 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84," \
+                     "%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
 
 #define RIDGELINE_WGMMA(tiles, columns, types, add, operands, ...)                          \
   asm volatile("{.reg .pred p; setp.ne.b32 p, " add ", 0;\n"                                \
@@ -118,16 +122,16 @@ template <>
 constexpr bool kIsBf16<bf16> = true;
 
 // Tiles that one instruction computes of those that are left.
-constexpr int tiles_at_once(int left) {
-  for (int tiles : {16, 14, 12, 10, 8, 6, 4})
-    if (left == tiles || (left > tiles && tiles % 8 == 0)) return tiles;
+constexpr int tiles_at_once(int left, int most) {
+  for (int tiles : {24, 16, 14, 12, 10, 8, 6, 4})
+    if (tiles <= most && (left == tiles || (left > tiles && (tiles == 16 || tiles == 8)))) return tiles;
   return 2;
 }
 
-// d = A B, or if `add` d += A B; from tile kFirst of d on.
-template <class E, int kFirst = 0, int kTiles, class A, class B>
+// d = A B, or if `add` d += A B; from tile kFirst of d on, at most kMost tiles by one instruction.
+template <class E, int kFirst = 0, int kMost = 16, int kTiles, class A, class B>
 __device__ __forceinline__ void multiply_shared(Accumulator (&d)[kTiles], A a, B b, bool add) {
-  constexpr int kCount = tiles_at_once(kTiles - kFirst);
+  constexpr int kCount = tiles_at_once(kTiles - kFirst, kMost);
   const unsigned long long right = b.after(kFirst).bits;
 #define RIDGELINE_INPUTS "r"(int(add)), "l"(a.bits), "l"(right), "n"(int(A::kTransposed)), "n"(int(B::kTransposed))
   RIDGELINE_PRODUCT(2, "16", "%8", "%9, %10, p, 1, 1, %11, %12", RIDGELINE_INPUTS);
@@ -138,14 +142,15 @@ __device__ __forceinline__ void multiply_shared(Accumulator (&d)[kTiles], A a, B
   RIDGELINE_PRODUCT(12, "96", "%48", "%49, %50, p, 1, 1, %51, %52", RIDGELINE_INPUTS);
   RIDGELINE_PRODUCT(14, "112", "%56", "%57, %58, p, 1, 1, %59, %60", RIDGELINE_INPUTS);
   RIDGELINE_PRODUCT(16, "128", "%64", "%65, %66, p, 1, 1, %67, %68", RIDGELINE_INPUTS);
+  RIDGELINE_PRODUCT(24, "192", "%96", "%97, %98, p, 1, 1, %99, %100", RIDGELINE_INPUTS);
 #undef RIDGELINE_INPUTS
-  if constexpr (kFirst + kCount < kTiles) multiply_shared<E, kFirst + kCount>(d, a, b, add);
+  if constexpr (kFirst + kCount < kTiles) multiply_shared<E, kFirst + kCount, kMost>(d, a, b, add);
 }
 
 // The same with A in registers.
 template <class E, int kFirst = 0, int kTiles, class B>
 __device__ __forceinline__ void multiply_registers(Accumulator (&d)[kTiles], const FragmentA<E>& a, B b, bool add) {
-  constexpr int kCount = tiles_at_once(kTiles - kFirst);
+  constexpr int kCount = tiles_at_once(kTiles - kFirst, 16);
   const unsigned long long right = b.after(kFirst).bits;
 #define RIDGELINE_INPUTS \
   "r"(int(add)), "r"(a.r[0][0]), "r"(a.r[0][1]), "r"(a.r[0][2]), "r"(a.r[0][3]), "l"(right), "n"(int(B::kTransposed))

@@ -279,4 +279,10 @@ double error_share(double got, const Bounded& expected) {
   return got == expected.value || !is_known ? 0 : std::abs(got - expected.value) / expected.error;
 }
 
+int64_t tensor_core_steps(DType dtype, int64_t depth) {
+  constexpr int64_t kStepBytes = 32;
+  if (dtype != DType::tf32 && !is_16_bit(dtype)) return 0;
+  return 1 + depth * info(dtype).size / kStepBytes;
+}
+
 }  // namespace ridgeline

@@ -49,6 +49,9 @@ class BoundedSum {
   int64_t count_ = 0;
 };
 
+// How often tensor cores add to the sums of a product: once for each 32 bytes of a row.
+int64_t tensor_core_steps(DType dtype, int64_t depth);
+
 // A constant that a kernel holds in fp32.
 inline Bounded as_single(double value) {
   return stored({value, 0}, DType::f32);

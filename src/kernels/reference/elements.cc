@@ -139,13 +139,6 @@ Bounded max(const ElementCall& call, const ElementPlace& place) {
   return {largest, 0};
 }
 
-// How often tensor cores add to the sums of a product: once for each 32 bytes of a row.
-int64_t tensor_core_steps(DType dtype, int64_t depth) {
-  constexpr int64_t kStepBytes = 32;
-  if (dtype != DType::tf32 && !is_16_bit(dtype)) return 0;
-  return 1 + depth * info(dtype).size / kStepBytes;
-}
-
 Bounded matmul(const ElementCall& call, const ElementPlace& place) {
   const ElementOperand &a = call.inputs[0], &b = call.inputs[1];
   const double operand = a.dtype == DType::tf32 ? 2 * info(a.dtype).epsilon : 0;

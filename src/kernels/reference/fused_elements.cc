@@ -18,6 +18,11 @@ int64_t offset_of(const FusedOperand& operand, const Dims& place) {
   return offset;
 }
 
+int64_t product_loads(const FusedKernel& kernel) {
+  return std::ranges::count_if(
+      kernel.inputs, [&](const FusedOperand& input) { return kernel.is_computed(input); });
+}
+
 class Fold {
  public:
   explicit Fold(const FusedStep& step) : step_(step) {}
@@ -61,6 +66,10 @@ void FusedElements::compute(uint32_t last, const Dims& place) {
       case Kind::load: {
         const FusedOperand& operand = kernel_.inputs[step.operand];
         const int64_t offset = offset_of(operand, place);
+        if (kernel_.is_computed(operand)) {
+          values_[i] = product_at(offset);
+          break;
+        }
         values_[i] = {
             operand.is_position ? static_cast<double>(offset) : read_(step.operand, offset), 0};
         break;
@@ -76,6 +85,19 @@ void FusedElements::compute(uint32_t last, const Dims& place) {
         break;
     }
   }
+}
+
+// Products in kernels run on tensor cores.
+Bounded FusedElements::product_at(int64_t offset) const {
+  const FusedProduct& product = *kernel_.product;
+  const int64_t row = offset / product.columns, column = offset % product.columns;
+  const size_t left = kernel_.inputs.size();
+  BoundedSum sum;
+  for (int64_t k = 0; k < product.depth; ++k)
+    sum.add({read_(left, product.left_offset(row, k)) *
+                 read_(left + 1, product.right_offset(k, column)),
+             0});
+  return stored(sum.total(tensor_core_steps(product.dtype, product.depth)), product.dtype);
 }
 
 // In the order of the steps: a later fold may need an earlier one.
@@ -131,7 +153,8 @@ int64_t FusedElements::offset(size_t result, const Dims& place) const {
 }
 
 int64_t FusedElements::work() const {
-  const auto steps = static_cast<int64_t>(kernel_.steps.size());
+  auto steps = static_cast<int64_t>(kernel_.steps.size());
+  if (kernel_.product) steps += product_loads(kernel_) * kernel_.product->depth;
   return kernel_.kind == FusedKind::column ? steps * kernel_.rows() : steps;
 }
 

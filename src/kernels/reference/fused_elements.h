@@ -12,7 +12,8 @@ namespace ridgeline {
 
 class FusedElements {
  public:
-  // `read` gives the element of an input so many elements behind its storage's first.
+  // `read` gives the element of an input so many elements behind its storage's first; behind the
+  // inputs come the two matrices of the kernel's product.
   using Read = std::function<double(size_t input, int64_t offset)>;
 
   FusedElements(const FusedKernel& kernel, Read read);
@@ -29,6 +30,7 @@ class FusedElements {
   bool is_fold(uint32_t step) const;
   // Computes the steps up to `last` at a place; folds along the row come from folded_.
   void compute(uint32_t last, const Dims& place);
+  Bounded product_at(int64_t offset) const;
   void fold_row(const Dims& place);
   Bounded fold_column(uint32_t step, const Dims& place);
 

@@ -85,6 +85,7 @@ class CudaDevice : public Device {
   void run(const Node& node, std::span<const TensorView> inputs,
            std::span<const TensorView> outputs, void* scratch = nullptr) override;
   bool has_epilogues() const override { return true; }
+  bool has_product_kernels() const override;
   void multiply(const Product& product) override;
   std::optional<std::vector<double>> compare(const std::string& key, size_t ways,
                                              const std::function<double(size_t)>& time_ms) override;

@@ -1,4 +1,5 @@
 // Generated kernels on a GPU, and launch graphs as recorded work.
+#include "kernels/cuda/matmul/product.h"
 #include "kernels/cuda/pointwise/fused.h"
 #include "runtime/cuda/cuda_device.h"
 
@@ -29,11 +30,31 @@ class CudaProgram : public FusedProgram {
   KernelStore& store_;
 };
 
+class CudaProductProgram : public FusedProgram {
+ public:
+  CudaProductProgram(CudaProductKernel kernel, CudaQueue& queue, KernelStore& store)
+      : kernel_(std::move(kernel)), queue_(queue), store_(store) {}
+  void run(std::span<void* const> inputs, std::span<void* const> outputs, void*) override {
+    queue_.make_current();
+    store_.run(kernel_.launch(inputs, outputs));
+  }
+
+ private:
+  CudaProductKernel kernel_;
+  CudaQueue& queue_;
+  KernelStore& store_;
+};
+
 }  // namespace
+
+bool CudaDevice::has_product_kernels() const {
+  return ridgeline::has_product_kernels(facts_);
+}
 
 // A fold of columns is two functions.
 std::vector<std::string> CudaDevice::functions_of(const FusedKernel& kernel,
                                                   const EmitOptions& options) const {
+  if (kernel.product) return {CudaProductKernel(kernel, options, facts_).kernel().entry};
   std::vector<std::string> entries;
   for (const CudaKernel& text : CudaFusedKernel(kernel, options).kernels())
     entries.push_back(text.entry);
@@ -45,6 +66,13 @@ std::vector<std::unique_ptr<FusedProgram>> CudaDevice::compile(
   std::vector<std::unique_ptr<FusedProgram>> programs;
   std::vector<CudaKernel> texts;
   for (const FusedKernel* kernel : kernels) {
+    if (kernel->product) {
+      CudaProductKernel product(*kernel, options, facts_);
+      texts.push_back(product.kernel());
+      programs.push_back(
+          std::make_unique<CudaProductProgram>(std::move(product), queue_, kernels_));
+      continue;
+    }
     CudaFusedKernel fused(*kernel, options);
     for (CudaKernel& text : fused.kernels()) texts.push_back(std::move(text));
     programs.push_back(std::make_unique<CudaProgram>(std::move(fused), queue_, kernels_));

@@ -1,0 +1,15 @@
+// Eight neighbours of a row of results, two by one conversion.
+#pragma once
+
+#include "fragments.cuh"
+
+namespace ridgeline {
+
+template <class E>
+__device__ __forceinline__ Pack<E, 8> narrow_pack(const float (&x)[8]) {
+  Pack<E, 8> result;
+  result.word = {pack<E>(x[0], x[1]), pack<E>(x[2], x[3]), pack<E>(x[4], x[5]), pack<E>(x[6], x[7])};
+  return result;
+}
+
+}  // namespace ridgeline
