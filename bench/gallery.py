@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FIRST_SCREEN = (1280, 860)  # pixels of README's picture
+FIRST_SCREEN = (1280, 910)  # pixels of README's picture
 BROWSERS = ("chromium", "google-chrome", "chromium-browser")
 
 

@@ -246,8 +246,9 @@ std::string compared_words(const Comparison& comparison, const std::vector<Named
     if (std::isfinite(row->visible())) visible.push_back(row->visible());
   if (!visible.empty()) {
     std::ranges::nth_element(visible, visible.begin() + std::ssize(visible) / 2);
-    text += fmt::format(" In half of them a slowdown of {} would have been seen.",
-                        percent_text(visible[visible.size() / 2]));
+    const double middle = visible[visible.size() / 2];
+    text += fmt::format(" In {} of them a slowdown of {} would have been seen.",
+                        std::ranges::max(visible) > middle ? "half" : "all", percent_text(middle));
   }
   return text;
 }

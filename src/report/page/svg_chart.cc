@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "report/page/svg_picture.h"
 #include "report/page/svg_rows.h"
@@ -103,6 +104,23 @@ void draw_series(SvgPicture& picture, const Plot& plot, const ChartSeries& serie
   picture.end();
 }
 
+// The points with a name. A timeline has one for every large tensor, which a reader zooms to: its
+// picture has a few, the highest of each name.
+std::vector<std::pair<const ChartSeries*, const ChartPoint*>> named_points(const Chart& chart) {
+  constexpr size_t kMostOfATimeline = 8;
+  std::vector<std::pair<const ChartSeries*, const ChartPoint*>> named;
+  for (const ChartSeries& series : chart.series)
+    for (const ChartPoint& point : series.points)
+      if (!point.label.empty()) named.emplace_back(&series, &point);
+  if (!chart.zooms) return named;
+  std::ranges::stable_sort(named, std::ranges::greater(),
+                           [](const auto& each) { return each.second->y; });
+  std::set<std::string_view> known;
+  std::erase_if(named, [&](const auto& each) { return !known.insert(each.second->label).second; });
+  if (named.size() > kMostOfATimeline) named.resize(kMostOfATimeline);
+  return named;
+}
+
 std::string xy_svg(const Chart& chart, const SvgFrame& frame, const std::string& caption) {
   SvgPicture picture(frame);
   double top = picture.head(chart, caption);
@@ -119,17 +137,15 @@ std::string xy_svg(const Chart& chart, const SvgFrame& frame, const std::string&
   draw_axes(picture, plot);
   for (const ChartSeries& series : chart.series) draw_series(picture, plot, series);
   for (const ChartSeries& series : chart.series)
-    if (!series.hidden && has_marks(series))
+    if (!series.hidden && (has_marks(series) || chart.zooms))
       for (const ChartPoint& point : series.points)
         picture.keep_clear(plot.x(point.x), plot.y(point.y));
   const SvgBox within{plot.left + 2, plot.top, frame.width - 4, plot.bottom};
-  for (const ChartSeries& series : chart.series)
-    for (const ChartPoint& point : series.points)
-      if (!point.label.empty()) {
-        picture.begin(series);
-        picture.label(plot.x(point.x), plot.y(point.y), point.label, within);
-        picture.end();
-      }
+  for (const auto& [series, point] : named_points(chart)) {
+    picture.begin(*series);
+    picture.label(plot.x(point->x), plot.y(point->y), point->label, within);
+    picture.end();
+  }
   return picture.finish(chart, plot.bottom + kBelow);
 }
 

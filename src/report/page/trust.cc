@@ -90,8 +90,15 @@ std::vector<std::string> sentences_about_quiet(const ReportContext& context) {
   const OtherWork work = other_work(context, {});
   if (const std::string words = other_work_words(work); !words.empty()) {
     const size_t quiet = work.timed - work.disturbed - work.unknown;
-    out.push_back(fmt::format("Disturbed: {}{}.", words,
-                              quiet > 0 ? fmt::format("; {} ran undisturbed", quiet) : ""));
+    // Who shares a host is not for the reader to stop.
+    const auto hosts = std::ranges::count_if(context.rows, [](const Record* record) {
+      return is_disturbed(*record) &&
+             record->disturbance->stolen_cores > record->disturbance->other_cores;
+    });
+    out.push_back(
+        fmt::format("Disturbed: {}{}{}.", words,
+                    hosts > 0 ? fmt::format(" ({} by other virtual machines)", hosts) : "",
+                    quiet > 0 ? fmt::format("; {} ran undisturbed", quiet) : ""));
   }
   if (work.disturbed == 0 && work.timed > work.unknown)
     out.push_back(
@@ -182,7 +189,7 @@ ReportSection trust_section(const ReportContext& context) {
   const bool is_disturbed = other_work(context, {}).disturbed > 0;
   section.certainty = {
       .level = is_disturbed ? Certainty::Level::disturbed : Certainty::Level::measured,
-      .why = is_disturbed ? "Bytes, FLOPs and launches are counted, and hold in any case."
+      .why = is_disturbed ? "Counted bytes, FLOPs and launches hold in any case."
              : !section.sentences.empty()
                  ? fmt::format("{} to know.", counted(section.sentences.size(), "further thing"))
              : was_checked ? "Nothing speaks against them."

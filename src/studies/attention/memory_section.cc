@@ -304,7 +304,7 @@ ReportSection attention_memory_section(const ReportContext& context) {
   });
   section.certainty = {
       .level = is_counted ? Certainty::Level::counted : Certainty::Level::measured,
-      .why = is_counted ? "What would not fit is counted in the graph; peaks are the ledger's."
+      .why = is_counted ? "What would not fit is predicted; peaks are the ledger's."
                         : "Peaks by the ledger; tensors, and what does not fit, by the graph."};
   if (ended) section.tables.push_back(frontier_table(all));
   return section;

@@ -165,7 +165,7 @@ ReportSection layer_section(const ReportContext& context) {
   }
   section.certainty = certainty_of_times(
       context, "decode",
-      "FLOPs and bytes are counted, times are medians." +
+      "Counted FLOPs and bytes, medians of times." +
           (views.empty() ? std::string() : ridge_words(context, views.begin()->second)));
   for (const auto& [name, dots] : views) {
     if (section.views.size() == kMostViews) break;

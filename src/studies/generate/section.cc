@@ -149,10 +149,10 @@ ReportSection generate_section(const ReportContext& context) {
       const bool has_roof =
           std::ranges::any_of(longest_of(view, implementation),
                               [](const BatchPoint& point) { return point.roof.has_value(); });
-      section.certainty = certainty_of_times(
-          context, "generate",
-          has_roof ? "Medians of the tokens of one run, below ceilings measured here."
-                   : "Medians of the tokens of one run.");
+      section.certainty =
+          certainty_of_times(context, "generate",
+                             has_roof ? "Medians of the tokens of one run; ceilings measured here."
+                                      : "Medians of the tokens of one run.");
     }
     section.views.push_back({.name = name, .charts = {batch_chart(context, view)}});
   }

@@ -60,6 +60,10 @@ TEST(ReportTrust, GathersWhatRanBesideTheRows) {
       "Disturbed: other work took up to 1.5 of 2 processors beside 2 of 3 timed rows; 1 ran "
       "undisturbed."))
       << trust.answer;
+  records[1].disturbance->stolen_cores = 1.6;
+  const ReportSection host = *find_section(report_of_all(records), "trust");
+  EXPECT_TRUE(has(host.answer, "beside 2 of 3 timed rows (1 by other virtual machines); 1 ran"))
+      << host.answer;
   EXPECT_EQ(trust.certainty.level, Certainty::Level::disturbed);
   ASSERT_EQ(trust.tables.size(), 1u);
   EXPECT_EQ(trust.tables[0].rows.at(0).at(2).text, "2");
@@ -129,6 +133,8 @@ TEST(ReportComparison, LargeDifferencesInDoubtHaveAMarkOfTheirOwn) {
   const ReportSection section = comparison_section(report_context(input));
   EXPECT_TRUE(has(section.answer,
                   "Nothing is decided: of 4 comparisons 4 are UNCLEAR (2 of them far apart)."))
+      << section.answer;
+  EXPECT_TRUE(has(section.answer, " In all of them a slowdown of 50 % would have been seen."))
       << section.answer;
   EXPECT_TRUE(has(section.answer, "The largest difference, in doubt because other processes used"))
       << section.answer;

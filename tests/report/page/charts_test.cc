@@ -397,6 +397,28 @@ TEST(ReportSections, ManyAnswersAreFoldedButForTheLeadingOnes) {
   }
 }
 
+// The picture of a timeline is read without its zoom: a few names, the highest of each.
+TEST(SvgChart, OfATimelineAFewNamesAreDrawn) {
+  Chart chart{.id = "timeline",
+              .series = {{.name = "live", .mark = ChartSeries::Mark::steps}},
+              .zooms = true};
+  std::vector<double> xs, ys;
+  for (int i = 0; i < 40; ++i) {
+    ChartPoint& point = chart.series[0].points.emplace_back(ChartPoint{1.0 * i, 1.0 + i, "x"});
+    point.label = fmt::format("tensor{}", i / 2);
+    xs.push_back(point.x);
+    ys.push_back(point.y);
+  }
+  chart.x = linear_axis("events", Quantity::count, xs);
+  chart.y = linear_axis("live", Quantity::bytes, ys);
+  const std::string svg = to_svg(chart);
+  size_t names = 0;
+  for (int i = 0; i < 20; ++i) names += svg.find(fmt::format(">tensor{}<", i)) != svg.npos ? 1 : 0;
+  EXPECT_GE(names, 2u);
+  EXPECT_LE(names, 8u);
+  EXPECT_NE(svg.find(">tensor19<"), std::string::npos) << "that of the peak";
+}
+
 // Names above their rows, as on a phone, do not lie on the axis.
 TEST(SvgChart, AnAxisLeavesRoomForNamesAboveTheirRows) {
   Chart chart{.kind = Chart::Kind::bars,
