@@ -52,7 +52,7 @@ void add_work(const Record& record, PaperRoofs& roofs) {
 // The works lie on the roof, so that one line through them, the ridge and both ends is the roof.
 Chart paper_chart(const std::string& dtype, PaperRoofs& roofs) {
   Chart chart{.id = "cost-roofs",
-              .title = fmt::format("Roofs of {}", dtype),
+              .title = fmt::format("Roofs: {} (data sheets)", dtype),
               .description =
                   "The roof of every device, and on it what each work may reach at most at its "
                   "arithmetic intensity; both axes logarithmic."};
