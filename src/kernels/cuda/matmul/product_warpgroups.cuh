@@ -4,9 +4,9 @@
 // the columns that both need, for both. In a block one thread has tiles copied, as far ahead as there is room, two
 // warpgroups multiply, and other warps work on the sums of a tile while those go on with the next one.
 //
-// Constants: ELEMENT (bf16 or fp16), COLUMNS (of a tile), STAGES (steps in depth in shared memory), LEFT_DEEP and RIGHT_DEEP (1: the depth of that operand lies
-// in columns, 0: in rows), TOGETHER (packs whose operands a thread
-// asks for at once), PAIRED (1: a tile's second half of columns lies p.pair columns behind its first).
+// Constants: ELEMENT (bf16 or fp16), COLUMNS (of a tile), STAGES (steps in depth in shared memory), LEFT_DEEP and RIGHT_DEEP
+// (1: neighbours in memory lie along the depth, 0: across it), TOGETHER (packs whose operands a thread asks for at once), PAIRED
+// (1: a tile's second half of columns lies p.pair columns behind its first).
 //
 // The text before this one declares what becomes of sums (emit_product.cc):
 //   struct Operands;                                      what eight columns read besides their sums
@@ -24,7 +24,7 @@ constexpr int kTileRows = 128, kTileColumns = COLUMNS, kDepth = 64, kPack = 8;
 constexpr int kThreads = 4 * kWarpgroup;
 constexpr int kMultiplying = 8, kFinishing = 7;  // warps, followed by the one that has tiles copied
 constexpr int kMultiplyingRegisters = 152, kOtherRegisters = 104;
-constexpr int kBlocks = 2;    // of a cluster
+constexpr int kBlocks = 2;  // of a cluster
 constexpr int kTogether = TOGETHER;
 
 template <bool kFirst, class A, class B>
@@ -195,6 +195,7 @@ struct TileFinish {
 
 extern "C" __global__ void __cluster_dims__(kBlocks, 1, 1) __launch_bounds__(kThreads, 1)
 PRODUCT_KERNEL(const __grid_constant__ ProductParams p) {
+  wait_for_earlier_kernels();
   extern __shared__ __align__(1024) char shared[];
   const unsigned begin = static_cast<unsigned>(__cvta_generic_to_shared(shared));
   const Ring ring{begin, begin + Ring::kTileBytes + SumsRing::kTileBytes};
@@ -205,7 +206,6 @@ PRODUCT_KERNEL(const __grid_constant__ ProductParams p) {
     publish_barriers();
   }
   meet_cluster();
-  wait_for_earlier_kernels();
   const int warpgroup = warpgroup_number();
 
   if (warpgroup >= kMultiplying / 4) {
