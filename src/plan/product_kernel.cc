@@ -7,9 +7,8 @@
 namespace ridgeline {
 namespace {
 
-constexpr int64_t kNeighbours = 8;    // 16-bit elements of one access
-constexpr size_t kMostOperands = 12;  // of a kernel, results included
-constexpr int64_t kLeastRows = 128;   // less than a tile's are not worth one
+constexpr int64_t kNeighbours = 8;   // 16-bit elements of one access
+constexpr int64_t kLeastRows = 128;  // less than a tile's are not worth one
 constexpr int64_t kLeastDepth = 128;
 
 bool is_whole(int64_t elements) {
@@ -102,7 +101,7 @@ std::optional<Group> with_product(const Graph& graph, const std::vector<Layout>&
     }
     if (written != columns) return std::nullopt;  // halves that are read twice, or one of them
   }
-  if (kernel.inputs.size() + kernel.results.size() > kMostOperands) return std::nullopt;
+  if (kernel.inputs.size() + kernel.results.size() > kMostProductOperands) return std::nullopt;
   complete(fused);
   return fused;
 }

@@ -8,6 +8,8 @@
 
 namespace ridgeline {
 
+inline constexpr size_t kMostProductOperands = 12;  // of such a kernel, results included
+
 // `reader` with the product inside, or nothing where their layouts do not allow it. `is_needed`:
 // somebody else reads the product, so that the kernel writes it, too.
 //

@@ -22,6 +22,8 @@ constexpr int64_t kBarrierBytes = 2 * 8;
 constexpr int64_t kSharedBytes =
     kRingStages * (kStageBytes + kBarrierBytes) + kSumsBytes + kBarrierBytes;
 
+static_assert(kMostProductOperands == kProductOperands);
+
 // Operands of so many packs fit a thread's registers twice.
 int64_t together(const FusedKernel& kernel) {
   constexpr int64_t kHeld = 8;  // packs
