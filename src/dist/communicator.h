@@ -47,6 +47,7 @@ struct CommunicatorFacts {
   int rank = 0, size = 1;
   // Collectives wait in the queue of a device, so that a launch graph can have them.
   bool is_queued = false;
+  int multiprocessors = 0;  // of a device, that kernels of collectives keep busy
 };
 
 class Communicator {

@@ -2,6 +2,7 @@
 // tests/dist/nccl_headers_test.cc holds it against the real nccl.h where there is one.
 #pragma once
 
+#include <climits>
 #include <cstddef>
 
 namespace ridgeline::nccl {
@@ -16,6 +17,16 @@ struct UniqueId {
   char bytes[128];
 };
 
+// What a communicator is asked for, as NCCL 2.17 knew it; newer versions go by the size.
+inline constexpr int kUndefined = INT_MIN;
+struct Config {
+  size_t size = sizeof(Config);
+  unsigned magic = 0xcafebeef, version = 21700;
+  int blocking = kUndefined, cluster_size = kUndefined;
+  int min_blocks = kUndefined, max_blocks = kUndefined;  // of its kernels, each on a multiprocessor
+  const char* net_name = nullptr;
+};
+
 inline constexpr Result kSuccess = 0;
 inline constexpr Result kInProgress = 7;
 inline constexpr DataType kInt32 = 2, kFloat16 = 6, kFloat32 = 7, kBfloat16 = 9;
@@ -26,7 +37,8 @@ inline constexpr Op kSum = 0;
   X(ncclGetVersion, Result, (int* version))                                                    \
   X(ncclGetErrorString, const char*, (Result result))                                          \
   X(ncclGetUniqueId, Result, (UniqueId * id))                                                  \
-  X(ncclCommInitRank, Result, (Comm * comm, int size, UniqueId id, int rank))                  \
+  X(ncclCommInitRankConfig, Result,                                                            \
+    (Comm * comm, int size, UniqueId id, int rank, Config* config))                            \
   X(ncclCommDestroy, Result, (Comm comm))                                                      \
   X(ncclCommAbort, Result, (Comm comm))                                                        \
   X(ncclCommGetAsyncError, Result, (Comm comm, Result * error))                                \

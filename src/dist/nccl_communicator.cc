@@ -64,6 +64,10 @@ nccl::DataType nccl_type(DType dtype) {
               "NCCL serves fp32, bf16, fp16 and i32 here");
 }
 
+// Kernels beside a collective leave as many multiprocessors free. A guess: which number is best
+// takes several GPUs to measure.
+constexpr int kMaxBlocks = 16;
+
 class NcclCommunicator final : public Communicator {
  public:
   NcclCommunicator(const NcclOptions& options, DeviceQueue& queue)
@@ -76,11 +80,16 @@ class NcclCommunicator final : public Communicator {
     std::memcpy(id.bytes, options.id.data(), sizeof id.bytes);
     int version = 0;
     check_nccl(api_, api_.ncclGetVersion(&version), "ncclGetVersion");
-    check_nccl(api_, api_.ncclCommInitRank(&comm_, options.size, id, options.rank),
+    nccl::Config config;
+    config.max_blocks = kMaxBlocks;
+    check_nccl(api_, api_.ncclCommInitRankConfig(&comm_, options.size, id, options.rank, &config),
                fmt::format("the start of rank {} of {}", options.rank, options.size));
     facts_ = {"nccl",
               fmt::format("NCCL {}.{}.{}", version / 10000, version / 100 % 100, version % 100),
-              options.rank, options.size, true};
+              options.rank,
+              options.size,
+              true,
+              options.size > 1 ? kMaxBlocks : 0};
   }
 
   ~NcclCommunicator() override {

@@ -67,6 +67,7 @@ void Collectives::start(uint32_t number, const Node& node, const std::string& na
   const int64_t now = monotonic_ns();
   EventRef done = communicator_->start(what, std::move(after));
   pending_[number] = started_.size();
+  device_.leave_free(communicator_->facts().multiprocessors);
   started_.push_back({.run = {.name = name,
                               .kind = what.kind,
                               .dtype = what.dtype,
@@ -83,6 +84,7 @@ void Collectives::join(uint32_t number) {
   if (found == pending_.end()) return;
   Started& started = started_[found->second];
   pending_.erase(found);
+  if (pending_.empty()) device_.leave_free(0);
   started.needed = device_.queued_work();
   started.run.needed_ns = monotonic_ns();
   const bool waits = !started.needed && !started.done->is_done();
@@ -101,6 +103,7 @@ void Collectives::drop_all() noexcept {
       // What it has thrown is the caller's other error, or comes after it.
     }
   pending_.clear();
+  device_.leave_free(0);
 }
 
 std::vector<CollectiveRun> Collectives::runs() const {

@@ -145,6 +145,9 @@ class Device {
   // The queue beside the kernels on which ranks communicate this device's memory; null: its memory
   // is the host's, and so are collectives.
   virtual DeviceQueue* communication_queue() { return nullptr; }
+  // Kernels that are started from now on leave so many multiprocessors to collectives, as far as
+  // their number is chosen: products, and kernels that stay until their work is done.
+  virtual void leave_free(int /*multiprocessors*/) {}
   virtual void synchronize() = 0;
   // Runs `work` and gives its time in milliseconds by the device's own clock.
   double time_ms(const std::function<void()>& work) { return time_each_ms({&work, 1})[0]; }

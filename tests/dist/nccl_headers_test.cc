@@ -55,6 +55,18 @@ TEST(NcclHeader, HasTheValuesThatWeUse) {
   EXPECT_EQ(sizeof(nccl::UniqueId), sizeof(ncclUniqueId));
 }
 
+TEST(NcclHeader, HasTheConfigurationThatWeFillIn) {
+  const nccl::Config ours;
+  const ncclConfig_t theirs = NCCL_CONFIG_INITIALIZER;
+  EXPECT_EQ(ours.magic, theirs.magic);
+  EXPECT_EQ(ours.blocking, theirs.blocking);
+  EXPECT_EQ(ours.net_name, theirs.netName);
+  EXPECT_LE(ours.version, theirs.version);
+  EXPECT_EQ(offsetof(nccl::Config, version), offsetof(ncclConfig_t, version));
+  EXPECT_EQ(offsetof(nccl::Config, max_blocks), offsetof(ncclConfig_t, maxCTAs));
+  EXPECT_EQ(offsetof(nccl::Config, net_name), offsetof(ncclConfig_t, netName));
+}
+
 }  // namespace
 }  // namespace ridgeline
 #else

@@ -83,7 +83,7 @@ FAKE(ncclGetUniqueId)(UniqueId* id) {
   id->bytes[0] = static_cast<char>(++next);
   return kSuccess;
 }
-FAKE(ncclCommInitRank)(Comm* comm, int size, UniqueId id, int rank) {
+FAKE(ncclCommInitRankConfig)(Comm* comm, int size, UniqueId id, int rank, Config*) {
   const std::lock_guard lock(groups_mutex);
   Group& group = groups[std::string(id.bytes, sizeof id.bytes)];
   group.size = size;

@@ -64,9 +64,10 @@ struct CudaLaunch {
 
 // The limits that shape a launch.
 struct CudaFacts {
-  std::string name = {};        // "NVIDIA H200"
-  int compute_capability = 80;  // 90: 9.0
-  int multiprocessors = 1;
+  std::string name = {};                   // "NVIDIA H200"
+  int compute_capability = 80;             // 90: 9.0
+  int multiprocessors = 1;                 // that a launch may count on,
+  int reserved_multiprocessors = 0;        // beside those that it leaves to collectives
   int64_t shared_bytes_per_block = 49152;  // with opt-in
   int64_t shared_bytes_per_multiprocessor = 102400;
   int64_t l2_bytes = 0;

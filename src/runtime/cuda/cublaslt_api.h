@@ -21,7 +21,13 @@ inline constexpr Status kSuccess = 0;
 enum DataType : int { kReal32 = 0, kReal16 = 2, kRealBf16 = 14 };
 enum ComputeType : int { kCompute32 = 68, kCompute32FastTf32 = 77 };
 enum Transpose : int { kAsIs = 0, kTransposed = 1 };
-enum DescAttribute : int { kTransposeA = 3, kTransposeB = 4, kEpilogue = 7, kBiasPointer = 8 };
+enum DescAttribute : int {
+  kTransposeA = 3,
+  kTransposeB = 4,
+  kEpilogue = 7,
+  kBiasPointer = 8,
+  kMultiprocessors = 15,
+};
 enum EpilogueBits : int { kNoEpilogue = 1, kRelu = 2, kBias = 4, kGelu = 32 };
 enum LayoutAttribute : int { kBatchCount = 5, kBatchStride = 6 };
 enum PreferenceAttribute : int {

@@ -107,6 +107,7 @@ CudaDevice::CudaDevice(CudaOptions options)
       ordinal_(options.ordinal),
       deterministic_(options.deterministic),
       facts_(read_facts(context_.device())),
+      usable_(facts_),
       bus_id_(read_bus_id(context_.device())),
       driver_version_(read_driver_version()),
       memory_(queue_),
@@ -121,7 +122,7 @@ CudaDevice::CudaDevice(CudaOptions options)
                   const std::function<std::vector<CudaLaunch>(size_t)>& candidate) {
         return variant ? std::min(*variant, count - 1) : tuner_.choose(key, count, candidate);
       }),
-      matmul_(queue_, kernels_, ledger_, facts_,
+      matmul_(queue_, kernels_, ledger_, usable_,
               options.deterministic ? AlgorithmChoice::first : AlgorithmChoice::fastest),
       busy_clock_(queue_, [this](double ms) { kernels_.run(plan_hold(ms)); }),
       events_(queue_) {}
@@ -188,7 +189,7 @@ void CudaDevice::run(const Node& node, std::span<const TensorView> inputs,
   const CudaCall call{.node = node,
                       .inputs = inputs,
                       .outputs = outputs,
-                      .device = facts_,
+                      .device = usable_,
                       .scratch = scratch,
                       .choose = choose_};
   kernels_.run(op.plan(call));
@@ -208,7 +209,7 @@ PreparedNode CudaDevice::prepare(const Node& node, std::span<const TensorView> i
         return op.plan({.node = node,
                         .inputs = from,
                         .outputs = to,
-                        .device = facts_,
+                        .device = usable_,
                         .scratch = memory,
                         .choose = choose_});
       });

@@ -107,6 +107,10 @@ class CudaDevice : public Device {
   EventRef queued_work() override;
   void wait_for(Event& event) override;
   DeviceQueue* communication_queue() override;
+  void leave_free(int multiprocessors) override {
+    usable_.multiprocessors = facts_.multiprocessors - multiprocessors;
+    usable_.reserved_multiprocessors = multiprocessors;
+  }
   void synchronize() override;
   std::vector<double> time_each_ms(std::span<const std::function<void()>> works) override;
   std::optional<double> busy_ms(const std::function<void()>& work) override;
@@ -158,6 +162,7 @@ class CudaDevice : public Device {
   int ordinal_;
   bool deterministic_;
   CudaFacts facts_;
+  CudaFacts usable_;  // the same, less the multiprocessors that are left free
   std::string bus_id_, driver_version_;
   CudaMemory memory_;
   Ledger ledger_;

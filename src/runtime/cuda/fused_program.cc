@@ -32,15 +32,17 @@ class CudaProgram : public FusedProgram {
 
 class CudaProductProgram : public FusedProgram {
  public:
-  CudaProductProgram(CudaProductKernel kernel, CudaQueue& queue, KernelStore& store)
-      : kernel_(std::move(kernel)), queue_(queue), store_(store) {}
+  CudaProductProgram(CudaProductKernel kernel, const CudaFacts& device, CudaQueue& queue,
+                     KernelStore& store)
+      : kernel_(std::move(kernel)), device_(device), queue_(queue), store_(store) {}
   void run(std::span<void* const> inputs, std::span<void* const> outputs, void*) override {
     queue_.make_current();
-    store_.run(kernel_.launch(inputs, outputs));
+    store_.run(kernel_.launch(inputs, outputs, device_));
   }
 
  private:
   CudaProductKernel kernel_;
+  const CudaFacts& device_;
   CudaQueue& queue_;
   KernelStore& store_;
 };
@@ -70,7 +72,7 @@ std::vector<std::unique_ptr<FusedProgram>> CudaDevice::compile(
       CudaProductKernel product(*kernel, options, facts_);
       texts.push_back(product.kernel());
       programs.push_back(
-          std::make_unique<CudaProductProgram>(std::move(product), queue_, kernels_));
+          std::make_unique<CudaProductProgram>(std::move(product), usable_, queue_, kernels_));
       continue;
     }
     CudaFusedKernel fused(*kernel, options);

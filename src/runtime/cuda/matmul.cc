@@ -39,8 +39,9 @@ struct Request {
   int epilogue = cublaslt::kNoEpilogue;  // bits of the library
   int64_t bias_alignment = 0;
   bool adds = false;
-  bool is_plain = true;    // nothing but the product
-  bool b_is_kept = false;  // no kernel of the graph writes it
+  bool is_plain = true;     // nothing but the product
+  bool b_is_kept = false;   // no kernel of the graph writes it
+  int multiprocessors = 0;  // at most; 0: all
   bool operator==(const Request&) const = default;
 };
 
@@ -67,7 +68,8 @@ struct RequestHash {
                           request.bias_alignment,
                           int64_t{request.adds},
                           int64_t{request.is_plain},
-                          int64_t{request.b_is_kept}})
+                          int64_t{request.b_is_kept},
+                          int64_t{request.multiprocessors}})
       all = (all ^ static_cast<size_t>(value)) * 0x9e3779b97f4a7c15u;
     return all ^ (all >> 32);
   }
@@ -174,6 +176,8 @@ void describe(Prepared& prepared, const Request& request, const void* bias) {
   set_attribute(prepared.desc, cublaslt::kTransposeB, transpose(gemm.a));
   if (request.epilogue != cublaslt::kNoEpilogue)
     set_attribute(prepared.desc, cublaslt::kEpilogue, static_cast<uint32_t>(request.epilogue));
+  if (request.multiprocessors > 0)
+    set_attribute(prepared.desc, cublaslt::kMultiprocessors, int32_t{request.multiprocessors});
   // Which algorithms there are depends on how the address is aligned.
   if (bias != nullptr) set_attribute(prepared.desc, cublaslt::kBiasPointer, bias);
   make_layout(prepared.first, gemm.dtype, gemm.batch, gemm.n, gemm.k, gemm.b);
@@ -305,8 +309,8 @@ struct CudaMatmul::Library {
   }
 };
 
-// Rows up to which the kernel of our own is tried. It computes up to 64, but no GPU has checked more
-// than these.
+// Rows up to which the kernel of our own is tried. It computes up to 64, but no GPU has checked
+// more than these.
 constexpr int64_t kMostTriedRows = 16;
 
 // The kernel of our own, if one of its ways is faster than the library.
@@ -399,7 +403,8 @@ void CudaMatmul::run(const Product& product) {
         .adds = product.addend.has_value(),
         .is_plain = product.scale == 1 && !product.addend && !product.bias &&
                     product.activation == Activation::none,
-        .b_is_kept = operands[1].is_kept};
+        .b_is_kept = operands[1].is_kept,
+        .multiprocessors = facts_.reserved_multiprocessors > 0 ? facts_.multiprocessors : 0};
     auto found = library_->prepared.find(request);
     if (found == library_->prepared.end()) {
       queue_.require_no_capture("choosing the algorithm of a matrix product");

@@ -209,9 +209,10 @@ std::array<uint32_t, 3> FlashPlan::grid(int64_t tiles, int64_t heads_of_batch) c
 
 std::string FlashPlan::tuning_key(const char* kernel) const {
   return fmt::format(
-      "{} {} width={} mask={} queries={} keys={} heads={} key_heads={} aligned={}{}{}", kernel,
+      "{} {} width={} mask={} queries={} keys={} heads={} key_heads={} aligned={}{}{}{}", kernel,
       element_type(shape.dtype), shape.width, shape.mask, shape.queries, shape.keys, shape.heads,
       shape.key_heads, shape.aligned ? 1 : 0, shape.boxed ? "" : " boxed=0",
+      device.reserved_multiprocessors > 0 ? fmt::format(" sms={}", device.multiprocessors) : "",
       function != nullptr ? " f: " + score_value_text(*function, operands) : "");
 }
 

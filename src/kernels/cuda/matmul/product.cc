@@ -91,9 +91,7 @@ CudaProductKernel::CudaProductKernel(const FusedKernel& kernel, const EmitOption
   for (size_t i = 0; i < kernel.results.size(); ++i) add(kernel.results[i].to, walk.results[i]);
   launch_.set_params(params);
 
-  const int64_t clusters = std::min<int64_t>(params.row_pairs * int64_t{params.column_tiles},
-                                             device.multiprocessors / kClusterBlocks);
-  launch_.grid = {static_cast<uint32_t>(kClusterBlocks * clusters), 1, 1};
+  clusters_ = params.row_pairs * int64_t{params.column_tiles};
   launch_.threads = static_cast<uint32_t>(kBlockThreads);
   launch_.shared_bytes = static_cast<uint32_t>(kSharedBytes);
   launch_.boxed = {product.left.is_deep
@@ -110,9 +108,11 @@ CudaProductKernel::CudaProductKernel(const FusedKernel& kernel, const EmitOption
                                offsetof(ProductParams, right_data))};
 }
 
-CudaLaunch CudaProductKernel::launch(std::span<void* const> inputs,
-                                     std::span<void* const> outputs) const {
+CudaLaunch CudaProductKernel::launch(std::span<void* const> inputs, std::span<void* const> outputs,
+                                     const CudaFacts& device) const {
   CudaLaunch launch = launch_;
+  const int64_t clusters = std::min<int64_t>(clusters_, device.multiprocessors / kClusterBlocks);
+  launch.grid = {static_cast<uint32_t>(kClusterBlocks * clusters), 1, 1};
   ProductParams params;
   std::memcpy(&params, launch.params.data(), sizeof params);
   const auto moved = [&](void* base, size_t number) {

@@ -20,10 +20,12 @@ class CudaProductKernel {
   const CudaKernel& kernel() const { return launch_.kernel; }
 
   // Addresses of storages as in FusedProgram::run: behind those of the inputs come the matrices'.
-  CudaLaunch launch(std::span<void* const> inputs, std::span<void* const> outputs) const;
+  CudaLaunch launch(std::span<void* const> inputs, std::span<void* const> outputs,
+                    const CudaFacts& device) const;
 
  private:
-  CudaLaunch launch_;
+  CudaLaunch launch_;             // but for addresses and grid
+  int64_t clusters_;              // that have a tile to begin with
   std::vector<int64_t> offsets_;  // of inputs, matrices and results, in bytes
 };
 
