@@ -192,7 +192,8 @@ def check_sharded_optimizer(make):
 
 def rank_of_all_checks(rank, port):
     torch.set_num_threads(1)
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), GLOO_SOCKET_IFNAME="lo")
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), GLOO_SOCKET_IFNAME="lo",
+                      USE_LIBUV="0")  # which Debian 13's PyTorch was built without
     dist.init_process_group("gloo", rank=rank, world_size=RANKS)
     for make in (Frozen, Tied):
         check_ddp(rank, make)
