@@ -69,6 +69,7 @@ struct FlashBackwardParams {
   // Scratch. Per row of [batch, heads, padded_queries]: log-sum-exp in powers of two, sum(dO * O).
   float *row_shift, *row_dot;
   float* d_q_sum;  // [batch, heads, query_tiles, QUERIES * HEAD_DIM], see flash_query_sums.cuh
+  unsigned* blocks_done;  // of each head of keys, where the last block brings dQ into rows
   int batches, heads, key_heads, group, queries, keys;
   int query_tiles, key_tiles, padded_queries, heads_at_once;
   float scale, scale_log2;

@@ -298,8 +298,15 @@ __device__ __forceinline__ void store_a(To tile, int row, int column, const Frag
 }
 
 // Before the staging memory of additions is used again, and at the end.
+// With kPublished whoever sees what the warp writes from now on sees them, too.
+template <bool kPublished = false>
 __device__ __forceinline__ void wait_for_additions() {
-  if (lane() == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+  if constexpr (kPublished) {
+    if (lane() == 0) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+    __threadfence();
+  } else {
+    if (lane() == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+  }
   __syncwarp();
 }
 

@@ -1,7 +1,8 @@
 // What the backward needs per query row before and after the tiles: sum(dO * O), the log-sum-exp in powers
 // of two, zeros for dQ; and dQ brought into rows.
 //
-// Constants beside those of flash_common.cuh: QUERIES (a tile of the single-pass kernel), SINGLE_PASS.
+// Constants beside those of flash_common.cuh: QUERIES (a tile of the single-pass kernel), SINGLE_PASS, COUNTED (its last
+// blocks bring dQ into rows themselves).
 #include "flash_common.cuh"
 #include "flash_query_sums.cuh"
 
@@ -52,6 +53,7 @@ flash_backward_begin(const __grid_constant__ FlashBackwardParams p) {
     const float sum = query < p.queries ? p.log_sum_exp[number * p.queries + query] : -infinity();
     p.row_shift[row] = sum == -infinity() ? infinity() : sum * kLog2e;
     p.row_dot[row] = dot;
+    if (COUNTED && query == 0 && number < static_cast<long long>(p.batches) * p.key_heads) p.blocks_done[number] = 0;
   }
   if (SINGLE_PASS)
     for (int i = part * 4; i < kHeadDim; i += kLanes * 4)

@@ -8,7 +8,7 @@
 // left operands in registers for dV = P^T dO and dK = dS^T Q.
 //
 // Constants beside those of flash_common.cuh: STAGES (tiles of queries, and of gradients of outputs, in shared memory),
-// SINGLE_PASS (dQ is computed, too).
+// SINGLE_PASS (dQ is computed, too), COUNTED (the last block of a head brings dQ into rows, and no kernel follows).
 #pragma once
 
 #include "flash_common.cuh"
@@ -18,7 +18,7 @@
 namespace ridgeline {
 
 constexpr int kQueries = 64, kStages = STAGES;
-constexpr bool kSinglePass = SINGLE_PASS;
+constexpr bool kSinglePass = SINGLE_PASS, kCounted = COUNTED;
 constexpr int kScoreTiles = kQueries / 8, kWidthTiles = kHeadDim / 8;
 constexpr int kQuerySteps = kQueries / kStep;
 
@@ -217,13 +217,46 @@ struct BackwardBlock {
       }
       steps.next();
     }
-    wait_for_additions();
+    wait_for_additions<kCounted>();
     barrier_arrive(kDone, kDoneThreads);
   }
 
   // By those that compute gradients, when their products are done: keys and values make room for results then.
   __device__ __forceinline__ void wait_for_all() const { barrier_wait(kDone, kDoneThreads); }
   static constexpr int kDone = 1, kDoneThreads = (kGradients + kSinglePass) * kWarpgroup;
+
+  // By the same, in the end: who finishes a head brings its dQ into rows, while the sums still lie in the cache.
+  __device__ __forceinline__ void finish_d_queries(const Work& mine) const {
+    if constexpr (!kCounted) return;
+    auto* before = reinterpret_cast<unsigned*>(shared_memory + (numbers - shared_address()));
+    if (threadIdx.x == 0) {
+      __threadfence();
+      *before = atomicAdd(p.blocks_done + mine.batch * p.key_heads + mine.head, 1u);
+    }
+    barrier_wait(kCount, kGradients * kWarpgroup);
+    if (*before + 1 < unsigned(p.key_tiles)) return;
+    __threadfence();
+    constexpr int kTogether = 4, kAcross = (kWidthTiles + kTogether - 1) / kTogether;
+    for (int head = mine.head * p.group; head < (mine.head + 1) * p.group; ++head) {
+      const Outputs d_q(p.d_q, mine.batch, head);
+      const float4* sums = reinterpret_cast<const float4*>(
+          p.d_q_sum + (static_cast<long long>(mine.batch) * p.heads + head) * p.query_tiles * (kQueries * kHeadDim));
+      const int pieces = (p.queries + 15) / 16 * kAcross;
+#pragma unroll 2
+      for (int piece = warp(); piece < pieces; piece += 4 * kGradients) {
+        const int row = piece / kAcross * 16, tile = piece % kAcross * kTogether;
+        Accumulator results[kTogether] = {};
+#pragma unroll
+        for (int t = 0; t < kTogether; ++t)
+          if (tile + t < kWidthTiles) {
+            const float4 sum = __ldcg(sums + place_of_sum(row, 8 * (tile + t)) / 4 + lane());
+            results[t] = {sum.x, sum.y, sum.z, sum.w};
+          }
+        store_results(results, d_q, row, p.queries, [&](int) { return p.scale; }, 8 * tile);
+      }
+    }
+  }
+  static constexpr int kCount = 2;
 
   // result = A B^T of 64 keys from `row` on and all queries.
   __device__ __forceinline__ static void multiply_rows(Accumulator (&result)[kScoreTiles], KeyRows keys, int row,

@@ -188,7 +188,7 @@ __device__ __forceinline__ void store_rows(From tile, const HeadRows<Number>& he
 // that a lane knows is multiplied by factor_of(i).
 template <class Number, int kTiles, class FactorOf>
 __device__ __forceinline__ void store_results(const Accumulator (&results)[kTiles], const HeadRows<Number>& head, int first,
-                                              int end, FactorOf factor_of) {
+                                              int end, FactorOf factor_of, int first_column = 0) {
   static_assert(kTiles > 0 && kPlain && kAligned);
   const int mine = lane() % 4;
   // The lane that lies `distance` ahead gets `high` for its `low`.
@@ -213,7 +213,7 @@ __device__ __forceinline__ void store_results(const Accumulator (&results)[kTile
       exchange(pairs[2], pairs[3], 1);
       exchange(pairs[0], pairs[2], 2);
       exchange(pairs[1], pairs[3], 2);
-      const int column = 8 * (n + mine);
+      const int column = first_column + 8 * (n + mine);
       if (row < end && column < kWidth)
         *reinterpret_cast<uint4*>(head.at(row) + column) = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
     }
