@@ -27,12 +27,13 @@ struct FlashPlanesParams {
   int batches, heads[4], rows[4];
 };
 
-// An operand of the function of scores, [batch, heads, queries, keys]; steps of 0 where it is
-// broadcast.
+// An operand of the function of scores, [batch, heads, queries, keys]; steps in bytes, 0 where it
+// is broadcast.
 inline constexpr int kMaxFlashOperands = 6;
 struct FlashOperand {
   const void* data;
-  long long batch, head, query, key;
+  long long batch, head;
+  int query, key;
 };
 
 struct FlashForwardParams {

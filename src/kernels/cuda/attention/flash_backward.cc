@@ -95,7 +95,7 @@ struct BackwardPlan : FlashPlan {
               .key_tiles = 0,
               .padded_queries = static_cast<int>(padded_queries(shape.queries)),
               .heads_at_once = 1,
-              .scale = scale,
+              .scale = gradient_scale(),
               .scale_log2 = scale_log2(),
               .mask_first = mask_first,
               .mask_last = mask_last,
