@@ -66,6 +66,16 @@ std::optional<double> constant_score_gradient(const ScoreFunction& function) {
   return multiple_of_d_result(function.gradient, score_gradient(function));
 }
 
+bool operand_gradient_reads_score(const ScoreFunction& function, int i) {
+  const Graph& graph = function.gradient;
+  const Value score = graph.inputs()[0], gradient = *operand_gradient(function, i);
+  if (gradient == score) return true;
+  for (uint32_t number : needed_nodes(graph, gradient))
+    for (Value input : graph.nodes()[number].inputs)
+      if (input == score) return true;
+  return false;
+}
+
 Shape operand_sums(const Shape& operand, int64_t queries, int64_t keys) {
   const auto sums = [](int64_t size, int64_t length) {
     return size == 1 ? (length + kScoreTile - 1) / kScoreTile : size;

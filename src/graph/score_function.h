@@ -32,6 +32,10 @@ std::optional<Value> operand_gradient(const ScoreFunction& function, int i);
 // constant for all scores.
 std::optional<double> constant_score_gradient(const ScoreFunction& function);
 
+// Whether the gradient of operand `i`, a float, depends on the score itself, and not on that of f
+// and on operands and positions alone.
+bool operand_gradient_reads_score(const ScoreFunction& function, int i);
+
 // An operand is [B, H, Sq, Sk] with ones where it is broadcast. Its gradient is summed over batches
 // and heads where it is broadcast; along queries and keys it comes in one sum for each tile of
 // kScoreTile of them, left for others to add up.

@@ -36,6 +36,11 @@ struct FlashOperand {
   int query, key;
 };
 
+struct FlashSums {
+  float* data;
+  long long count;
+};
+
 struct FlashForwardParams {
   TensorMap q_map, k_map, v_map;  // of the warpgroup kernels
   FlashTensor q, k, v, out;
@@ -75,7 +80,9 @@ struct FlashBackwardParams {
   float scale, scale_log2;
   int mask_first, mask_last;
   FlashOperand operands[kMaxFlashOperands];
-  float* operand_sums;  // of the operand whose gradient is taken, see flash_backward_operands.cu
+  // Of operands whose gradients are taken: of one, see flash_backward_operands.cu, or of those that
+  // are added up beside the gradients of scores, see flash_operand_sums.cuh.
+  FlashSums sums[kMaxFlashOperands];
 };
 
 // ---- pointwise ops, rows, reductions

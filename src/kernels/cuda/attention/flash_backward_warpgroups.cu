@@ -44,10 +44,18 @@ flash_backward_warpgroups(const __grid_constant__ FlashBackwardParams p) {
     for (int step = 0; step < steps.count; ++step) {
       FragmentA<Element> weights[kQuerySteps], d_scores[kQuerySteps];
       ScoreChain<kScoreTiles> chain;
+      const FirstScore first = {work.batch, steps.head, steps.tile * kQueries, key};
+      const auto add_up = [&](const Accumulator(&d_values)[kScoreTiles]) {
+        if constexpr (kOperandSums > 0) {
+          FirstScore again = first;
+          again.query = __shfl_sync(~0u, first.query, 0);  // or else the compiler keeps all places since weigh
+          add_operand_gradients(d_values, p, [&](int n, int i) { return again.place(p, n, i); });
+        }
+      };
       const auto q_tile = block.q_ring.take(step);
       const auto weigh_tile = [&](Accumulator(&scores)[1][kScoreTiles]) {
         fence_registers(scores[0]);
-        weigh(scores, chain, p, block.visible, {work.batch, steps.head, steps.tile * kQueries, key}, block.shifts(step));
+        weigh(scores, chain, p, block.visible, first, block.shifts(step));
       };
       Accumulator scores[1][kScoreTiles];
       Block::multiply_rows(scores[0], k_tile, row, q_tile);
@@ -63,6 +71,7 @@ flash_backward_warpgroups(const __grid_constant__ FlashBackwardParams p) {
         wait_for_products<0>();
         fence_registers(d_weights);
         differentiate(d_weights, block.dots(step), [&](int n) { return chain.times(n, scores[0][n]); });
+        add_up(d_weights);
         pack(weights, scores[0]);
         Block::add_product(d_v[0], weights, d_out_tile);
         block.pack_and_hand_over(d_scores, d_weights, step, warp_row);
@@ -83,6 +92,7 @@ flash_backward_warpgroups(const __grid_constant__ FlashBackwardParams p) {
         fence_registers(scores[0]);
         if constexpr (kChained) block.unpark(d_scores, step, warp_row);
         differentiate(scores[0], block.dots(step), [&](int n) { return unpacked(kChained ? d_scores : weights, n); });
+        add_up(scores[0]);
         block.d_out_ring.release(step);
         block.pack_and_hand_over(d_scores, scores[0], step, warp_row);
       }

@@ -13,6 +13,7 @@
 
 #include "flash_chain.cuh"
 #include "flash_common.cuh"
+#include "flash_operand_sums.cuh"
 #include "flash_query_sums.cuh"
 #include "tensor_map.cuh"
 
@@ -66,6 +67,12 @@ struct QuerySteps {
 // Where the scores of a warp's 16 keys, keys x queries, begin.
 struct FirstScore {
   int batch, head, query, key;
+
+  // Of number `i` of tile `n`.
+  __device__ __forceinline__ ScorePlace place(const FlashBackwardParams& p, int n, int i) const {
+    return {p.operands, batch, head, min(query + 8 * n + column_in_tile(i), p.queries - 1),
+            min(key + row_in_tile(i), p.keys - 1)};
+  }
 };
 
 // Scores become weights; `shifts` are those of the queries. Scores of queries beyond the last leave no weight, unless a
@@ -74,11 +81,7 @@ template <int kTiles>
 __device__ __forceinline__ void weigh(Accumulator (&scores)[1][kTiles], ScoreChain<kTiles>& chain,
                                       const FlashBackwardParams& p, const Visible& visible, FirstScore first,
                                       unsigned shifts) {
-  chain.apply(scores[0], [&](int n, int i) {
-    return ScorePlace{p.operands, first.batch, first.head,
-                      min(first.query + 8 * n + column_in_tile(i), p.queries - 1),
-                      min(first.key + row_in_tile(i), p.keys - 1)};
-  });
+  chain.apply(scores[0], [&](int n, int i) { return first.place(p, n, i); });
   constexpr bool kHidesQueries = kMasked || kFunction;
   const Span common = {visible.queries_of(first.key + 15).first, visible.queries_of(first.key).last};
   if (first.key + 16 > p.keys || (kHidesQueries && !common.covers(first.query, first.query + 8 * kTiles)))

@@ -28,13 +28,8 @@ std::string constant_text(double value, DType dtype) {
 
 // How f reads an operand: "at.operand<bf16, along::heads | along::keys>(0)".
 std::string operand_text(const TensorView& operand, size_t number) {
-  constexpr const char* kAxes[] = {"batches", "heads", "queries", "keys"};
-  std::string axes;
-  for (int axis = 0; axis < 4; ++axis)
-    if (operand.shape[axis] > 1)
-      axes += fmt::format("{}along::{}", axes.empty() ? "" : " | ", kAxes[axis]);
   return fmt::format("at.operand<{}, {}>({})", element_name(operand.dtype),
-                     axes.empty() ? "0" : axes, number);
+                     operand_axes_text(operand), number);
 }
 
 // Of a constant: a division takes ten instructions for every score, a product one.
@@ -91,6 +86,15 @@ std::string score_gradient_text(const ScoreFunction& function,
 std::string operand_gradient_text(const ScoreFunction& function,
                                   std::span<const TensorView> operands, int operand) {
   return body(function, function.gradient, *operand_gradient(function, operand), operands);
+}
+
+std::string operand_axes_text(const TensorView& operand) {
+  constexpr const char* kAxes[] = {"batches", "heads", "queries", "keys"};
+  std::string axes;
+  for (int axis = 0; axis < 4; ++axis)
+    if (operand.shape[axis] > 1)
+      axes += fmt::format("{}along::{}", axes.empty() ? "" : " | ", kAxes[axis]);
+  return axes.empty() ? "0" : axes;
 }
 
 FlashOperand flash_operand(const TensorView& view) {
