@@ -70,10 +70,15 @@ void expect_no_spills(const Arch& arch, const std::vector<CudaKernel>& kernels) 
   }
 }
 
+bool has_constant(const CudaKernel& kernel, std::string_view wanted) {
+  return std::ranges::any_of(kernel.constants,
+                             [&](const auto& constant) { return constant.first == wanted; });
+}
 bool has_function(const CudaKernel& kernel) {
-  for (const auto& [name, value] : kernel.constants)
-    if (name == "SCORE_VALUE") return true;
-  return false;
+  return has_constant(kernel, "SCORE_VALUE");
+}
+bool has_operand_gradients(const CudaKernel& kernel) {
+  return has_constant(kernel, "OPERAND_GRADIENTS");
 }
 
 #define SKIP_WITHOUT_NVRTC()   \
@@ -200,6 +205,8 @@ TEST(CompileVariants, BackwardWithAFunctionOfScoresOnHopper) {
   for (const CudaKernel& kernel : samples_of(kArchs.back()))
     if (has_function(kernel) && is_backward_on_hopper(kernel)) kernels.push_back(kernel);
   EXPECT_GE(kernels.size(), 18u);
+  // Two functions have operands whose gradients are added up there.
+  EXPECT_GE(std::ranges::count_if(kernels, has_operand_gradients), 2);
   expect_no_spills(kArchs.back(), kernels);
 }
 

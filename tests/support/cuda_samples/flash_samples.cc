@@ -176,9 +176,9 @@ std::vector<CudaKernel> flash_samples(int compute_capability) {
   for (DType dtype : {DType::bf16, DType::f32})
     problems.push_back({dtype, 64, masks[1], kLength, functions[0]});
   if (compute_capability == 90) {
-    constexpr int64_t kWidths[] = {128, 96, 192, 128, 64};
-    for (const SampleFunction& function : functions)
-      problems.push_back({DType::bf16, kWidths[turn++ % 5], masks[turn % 3], kLength, function});
+    constexpr int64_t kWidths[] = {192, 128, 128, 96, 64};
+    for (size_t i = 0; i < functions.size(); ++i)
+      problems.push_back({DType::bf16, kWidths[i % 5], masks[i % 3], kLength, functions[i]});
   }
 
   std::vector<CudaKernel> kernels;

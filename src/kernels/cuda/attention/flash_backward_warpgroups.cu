@@ -7,8 +7,9 @@ namespace ridgeline {
 using Block = BackwardBlock<128, 4 * kGradients, true>;
 
 // Scores and their gradients have registers of their own, and are computed side by side. In wider heads both gradients
-// of 64 keys leave no room for that: gradients follow scores, and of these only weights in 16 bits are left by then.
-constexpr bool kSideBySide = kHeadDim <= 96;
+// of 64 keys leave no room for that: gradients follow scores, and of these only weights in 16 bits are left by then. A function
+// of scores wants registers of its own.
+constexpr bool kSideBySide = kHeadDim <= (kFunction ? 80 : 96);
 
 // Tile `n` of the results that were packed.
 __device__ __forceinline__ Accumulator unpacked(const FragmentA<Element> (&fragments)[kQuerySteps], int n) {
