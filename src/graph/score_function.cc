@@ -13,6 +13,20 @@ std::optional<Value> output_named(const Graph& graph, const std::string& name) {
   return std::nullopt;
 }
 
+// What `value` is a multiple of the gradient of f by.
+std::optional<double> multiple_of_d_result(const Graph& graph, Value value) {
+  const Node& node = graph.node(value);
+  if (node.op == Op::input) return node.name == "d_result" ? std::optional(1.0) : std::nullopt;
+  if (node.op != Op::multiply) return std::nullopt;
+  for (size_t i : {0u, 1u}) {
+    const Node& other = graph.node(node.inputs[1 - i]);
+    if (other.op != Op::constant) continue;
+    if (const auto multiple = multiple_of_d_result(graph, node.inputs[i]))
+      return *multiple * std::get<Scalar>(other.attributes.detail).value;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::string ScoreFunction::text() const {
@@ -46,6 +60,20 @@ Value score_gradient(const ScoreFunction& function) {
 
 std::optional<Value> operand_gradient(const ScoreFunction& function, int i) {
   return output_named(function.gradient, fmt::format("d_operand{}", i));
+}
+
+std::optional<double> constant_score_gradient(const ScoreFunction& function) {
+  return multiple_of_d_result(function.gradient, score_gradient(function));
+}
+
+bool operand_gradient_reads_score(const ScoreFunction& function, int i) {
+  const Graph& graph = function.gradient;
+  const Value score = graph.inputs()[0], gradient = *operand_gradient(function, i);
+  if (gradient == score) return true;
+  for (uint32_t number : needed_nodes(graph, gradient))
+    for (Value input : graph.nodes()[number].inputs)
+      if (input == score) return true;
+  return false;
 }
 
 Shape operand_sums(const Shape& operand, int64_t queries, int64_t keys) {

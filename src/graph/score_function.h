@@ -28,6 +28,14 @@ size_t operand_count(const ScoreFunction& function);
 Value score_gradient(const ScoreFunction& function);
 std::optional<Value> operand_gradient(const ScoreFunction& function, int i);
 
+// The constant that the gradient of f is multiplied by to get that of the score, where it is one
+// constant for all scores.
+std::optional<double> constant_score_gradient(const ScoreFunction& function);
+
+// Whether the gradient of operand `i`, a float, depends on the score itself, and not on that of f
+// and on operands and positions alone.
+bool operand_gradient_reads_score(const ScoreFunction& function, int i);
+
 // An operand is [B, H, Sq, Sk] with ones where it is broadcast. Its gradient is summed over batches
 // and heads where it is broadcast; along queries and keys it comes in one sum for each tile of
 // kScoreTile of them, left for others to add up.

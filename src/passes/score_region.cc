@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -22,9 +24,10 @@ DType scalar_dtype(DType dtype) {
   return is_floating(dtype) ? DType::f32 : dtype;
 }
 
-// Adds the gradients of the score and of every operand that is a float.
-Graph with_gradients(Graph graph) {
-  const Tensor result(graph, graph.outputs()[0].value);
+// Adds the gradients of the score and of every operand that is a float, for a gradient of `result`
+// of the graph.
+Graph with_gradients(Graph graph, Value of) {
+  const Tensor result(graph, of);
   std::vector<Tensor> sources;
   std::vector<std::string> names;
   for (Value value : graph.inputs()) {
@@ -36,6 +39,36 @@ Graph with_gradients(Graph graph) {
   const std::vector<Tensor> gradients = gradient({&cotangent, 1}, sources);
   for (size_t i = 0; i < names.size(); ++i) graph.mark_output(names[i], gradients[i].value());
   return graph;
+}
+
+// A value computed from d_result and constants alone.
+bool depends_on_d_result_alone(const Graph& graph, Value value) {
+  const auto may_read = [&](Value read) {
+    const Node& node = graph.node(read);
+    return node.op != Op::input || node.name == "d_result";
+  };
+  return may_read(value) && std::ranges::all_of(needed_nodes(graph, value), [&](uint32_t number) {
+           return std::ranges::all_of(graph.nodes()[number].inputs, may_read);
+         });
+}
+
+// where(condition, x, -infinity) has no weight and so no gradient where the condition is false: the
+// gradients are those of x without the condition, if they are finite for all scores.
+Graph gradients_of(const Graph& value) {
+  const auto hides = [&](Value at) {
+    const Node& node = value.node(at);
+    return node.op == Op::where &&
+           constant_value(value, node.inputs[2]) == -std::numeric_limits<double>::infinity();
+  };
+  const Value result = value.outputs()[0].value;
+  Value visible = result;
+  while (hides(visible)) visible = value.node(visible).inputs[1];
+  Graph graph = simplify(with_gradients(value, visible));
+  const auto is_finite = [&](const Output& output) {
+    return depends_on_d_result_alone(graph, output.value);
+  };
+  if (visible == result || std::ranges::all_of(graph.outputs().subspan(1), is_finite)) return graph;
+  return simplify(with_gradients(value, result));
 }
 
 class Reader {
@@ -173,7 +206,7 @@ std::shared_ptr<const ScoreFunction> make_score_function(const Graph& value,
                                                          std::vector<int> positions) {
   auto function = std::make_shared<ScoreFunction>();
   function->value = simplify(value);
-  function->gradient = simplify(with_gradients(value));
+  function->gradient = gradients_of(value);
   function->positions = std::move(positions);
   return function;
 }

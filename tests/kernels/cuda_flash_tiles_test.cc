@@ -43,13 +43,12 @@ TEST(FlashTiles, FitTheDeviceAndUseWarpgroupsOnlyWhereTheyWork) {
       EXPECT_EQ(tile.rows % (16 * (tile.warps - loading_warps)), 0);
     }
     for (const BackwardKeysTile& tile : backward_keys_tiles(shape, device, single_pass)) {
-      EXPECT_EQ(tile.kernel != BackwardKernel::portable, can && !shape.function);
+      EXPECT_EQ(tile.kernel != BackwardKernel::portable, can);
       EXPECT_LE(tile.shared_bytes(shape, single_pass), device.shared_bytes_per_block);
       EXPECT_LE(tile.queries, kMaxQueryTile);
     }
     for (const BackwardQueriesTile& tile : backward_queries_tiles(shape, device)) {
-      EXPECT_EQ(tile.kernel != BackwardKernel::portable,
-                can && !shape.function && shape.head_dim() <= 128);
+      EXPECT_EQ(tile.kernel != BackwardKernel::portable, can && shape.head_dim() <= 128);
       EXPECT_LE(tile.shared_bytes(shape), device.shared_bytes_per_block);
       EXPECT_LE(tile.queries, kMaxQueryTile);
     }

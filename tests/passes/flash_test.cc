@@ -6,6 +6,7 @@
 #include <random>
 
 #include "autodiff/gradient.h"
+#include "graph/score_function.h"
 #include "models/attention.h"
 #include "passes/autocast.h"
 #include "passes/same_values.h"
@@ -311,6 +312,23 @@ TEST(Flash, AnyPointwiseFunction) {
         return s * enters(s, "heat", {66, 1});
       },
       {.q = {1, 2, 66, 3}, .k = {1, 2, 70, 3}});
+}
+
+// So that kernels need not look at the condition again for the gradient.
+TEST(Flash, AConditionThatHidesIsNoPartOfAGradientThatIsAConstant) {
+  const auto multiple = [](auto f) {
+    return constant_score_gradient(*expect_found(attention_with(f)).function);
+  };
+  const auto band = [](Tensor s, Tensor x) {
+    const auto [query, key] = positions(s);
+    return hide(less(query - 2, key), hide(less(key, query + 2), x));
+  };
+  const auto table = [](Tensor s) { return input(s.graph(), "table", {DType::f32, {5, 5}}); };
+  EXPECT_EQ(multiple([&](Tensor s) { return band(s, s * 0.5); }), 0.5);
+  EXPECT_EQ(multiple([&](Tensor s) { return band(s, s * -0.5 * 3 + table(s)); }), -1.5);
+  EXPECT_EQ(multiple([&](Tensor s) { return s + table(s); }), 1);
+  EXPECT_EQ(multiple([&](Tensor s) { return band(s, tanh(s)); }), std::nullopt);
+  EXPECT_EQ(multiple([&](Tensor s) { return band(s, s * table(s)); }), std::nullopt);
 }
 
 TEST(Flash, RefusesWhatTheKernelsCannotSay) {

@@ -120,6 +120,11 @@ __device__ __forceinline__ unsigned pack<bf16>(float low, float high) {
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
   return r;
 }
+// Number 0 or 1 of a pair.
+template <class E>
+__device__ __forceinline__ float unpack(unsigned pair, int number) {
+  return widen(E{static_cast<unsigned short>(number == 0 ? pair : pair >> 16)});
+}
 // What fp16 leaves of two numbers.
 __device__ __forceinline__ unsigned pack_rest(unsigned packed, float low, float high) {
   return pack_fp16(low - widen(fp16{static_cast<unsigned short>(packed)}),

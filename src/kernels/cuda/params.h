@@ -27,12 +27,18 @@ struct FlashPlanesParams {
   int batches, heads[4], rows[4];
 };
 
-// An operand of the function of scores, [batch, heads, queries, keys]; steps of 0 where it is
-// broadcast.
+// An operand of the function of scores, [batch, heads, queries, keys]; steps in bytes, 0 where it
+// is broadcast.
 inline constexpr int kMaxFlashOperands = 6;
 struct FlashOperand {
   const void* data;
-  long long batch, head, query, key;
+  long long batch, head;
+  int query, key;
+};
+
+struct FlashSums {
+  float* data;
+  long long count;
 };
 
 struct FlashForwardParams {
@@ -75,7 +81,9 @@ struct FlashBackwardParams {
   float scale, scale_log2;
   int mask_first, mask_last;
   FlashOperand operands[kMaxFlashOperands];
-  float* operand_sums;  // of the operand whose gradient is taken, see flash_backward_operands.cu
+  // Of operands whose gradients are taken: of one, see flash_backward_operands.cu, or of those that
+  // are added up beside the gradients of scores, see flash_operand_sums.cuh.
+  FlashSums sums[kMaxFlashOperands];
 };
 
 // ---- pointwise ops, rows, reductions

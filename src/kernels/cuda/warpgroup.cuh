@@ -297,6 +297,12 @@ __device__ __forceinline__ void store_a(To tile, int row, int column, const Frag
                : "memory");
 }
 
+// And back to the same lanes.
+template <class E, class From>
+__device__ __forceinline__ void load_stored_a(FragmentA<E>& a, From tile, int row, int column) {
+  load_matrices(a.r[0], tile.at(row + (lane() & 15), column + (lane() >> 4) * 8));
+}
+
 // Before the staging memory of additions is used again, and at the end.
 // With kPublished whoever sees what the warp writes from now on sees them, too.
 template <bool kPublished = false>

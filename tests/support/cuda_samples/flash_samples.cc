@@ -2,21 +2,31 @@
 // masks in turns, on GPUs with much and with little shared memory, and with few multiprocessors; on
 // Hopper also every width with every mask.
 #include <algorithm>
+#include <limits>
 #include <memory>
+#include <string>
 
 #include "graph/score_function.h"
 #include "graph/tensor.h"
 #include "kernels/cuda/kernels.h"
+#include "passes/score_region.h"
 
 namespace ridgeline {
 namespace {
+
+struct SampleFunction {
+  std::shared_ptr<const ScoreFunction> function = {};
+  std::vector<TensorView> operands = {};
+};
+
+constexpr int64_t kBatches = 2, kHeads = 4, kLength = 1024;
 
 struct SampleProblem {
   DType dtype;
   int64_t width;
   AttentionMask mask;
-  int64_t length = 1024;
-  std::shared_ptr<const ScoreFunction> function = {};  // of one operand, [2, 4, length, 1]
+  int64_t length = kLength;
+  SampleFunction score = {};
 };
 
 // The planners look at addresses, but only for alignment.
@@ -24,42 +34,95 @@ TensorView flash_tensor(DType dtype, const Shape& shape) {
   return {reinterpret_cast<void*>(uintptr_t{0x1000}), dtype, shape, contiguous_strides(shape)};
 }
 
-// score * operand
-std::shared_ptr<const ScoreFunction> product_function() {
-  const auto inputs = [](Graph& graph) {
-    return std::pair{input(graph, "score", {DType::f32, {}}),
-                     input(graph, "operand0", {DType::f32, {}})};
+// What f is made of: the score, operands by their number, and where it stands.
+struct Inputs {
+  Tensor score;
+  std::vector<Tensor> operands;
+  Tensor query, key;
+};
+
+template <class Formula>
+SampleFunction sample_function(std::vector<TensorView> operands, Formula formula) {
+  Graph graph;
+  Inputs inputs = {
+      .score = input(graph, "score", {DType::f32, {}}), .operands = {}, .query = {}, .key = {}};
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const DType dtype = is_floating(operands[i].dtype) ? DType::f32 : operands[i].dtype;
+    inputs.operands.push_back(input(graph, "operand" + std::to_string(i), {dtype, {}}));
+  }
+  inputs.query = input(graph, "query", {DType::i32, {}});
+  inputs.key = input(graph, "key", {DType::i32, {}});
+  graph.mark_output("result", formula(inputs).value());
+  return {make_score_function(graph, {2, 3}), std::move(operands)};
+}
+
+// Functions that people ask for, with operands of every kind.
+std::vector<SampleFunction> sample_functions() {
+  const auto table = [](DType dtype, int64_t queries, int64_t keys) {
+    return flash_tensor(dtype, {1, kHeads, queries, keys});
   };
-  auto function = std::make_shared<ScoreFunction>();
-  const auto [score, operand] = inputs(function->value);
-  function->value.mark_output("result", (score * operand).value());
-  const auto [same_score, same_operand] = inputs(function->gradient);
-  const Tensor d_result = input(function->gradient, "d_result", {DType::f32, {}});
-  function->gradient.mark_output("d_score", (d_result * same_operand).value());
-  function->gradient.mark_output("d_operand0", (d_result * same_score).value());
-  return function;
+  const TensorView of_queries = table(DType::bf16, kLength, 1),
+                   of_keys = table(DType::f32, 1, kLength), of_heads = table(DType::f32, 1, 1),
+                   of_all = table(DType::bf16, kLength, kLength),
+                   documents = flash_tensor(DType::i32, {kBatches, 1, kLength, 1}),
+                   documents_of_keys = flash_tensor(DType::i32, {kBatches, 1, 1, kLength});
+  const auto distance = [](const Inputs& in) {
+    return cast(in.key, DType::f32) - cast(in.query, DType::f32);
+  };
+  const auto hidden = [](const Tensor& score) {
+    return scalar(score, -std::numeric_limits<double>::infinity());
+  };
+  return {
+      // Whose gradient reads an operand.
+      sample_function({of_queries}, [](const Inputs& in) { return in.score * in.operands[0]; }),
+      sample_function({}, [](const Inputs& in) { return tanh(in.score * 0.125 / 20) * 20; }),
+      sample_function(
+          {of_heads},
+          [&](const Inputs& in) { return in.score * 0.125 + in.operands[0] * distance(in) / 16; }),
+      sample_function({of_all}, [](const Inputs& in) { return in.score * 0.125 + in.operands[0]; }),
+      sample_function(
+          {of_queries, of_keys},
+          [](const Inputs& in) { return in.score * 0.125 + in.operands[0] * in.operands[1]; }),
+      sample_function({documents, documents_of_keys},
+                      [&](const Inputs& in) {
+                        return where(equal(in.operands[0], in.operands[1]), in.score * 0.125,
+                                     hidden(in.score));
+                      }),
+      sample_function({},
+                      [&](const Inputs& in) {
+                        const Tensor recent = less(distance(in) * -1, scalar(in.score, 512)),
+                                     sink = less(in.key, scalar(in.key, 4));
+                        return where(where(recent, scalar(recent, 1), sink), in.score * 0.125,
+                                     hidden(in.score));
+                      }),
+  };
 }
 
 // Every candidate of every choice is a sample; with a function, whose registers are anybody's
 // guess, only the first.
 std::vector<CudaLaunch> launches(const SampleProblem& problem, const CudaFacts& device) {
   std::vector<CudaLaunch> all;
-  const bool plain = problem.function == nullptr;
+  const bool plain = problem.score.function == nullptr;
   const CudaChooser choose = [&](const std::string&, size_t count, const auto& candidate) {
     for (size_t i = 0; i < (plain ? count : 1); ++i)
       for (const CudaLaunch& launch : candidate(i)) all.push_back(launch);
     return size_t{0};
   };
-  const TensorView x = flash_tensor(problem.dtype, {2, 4, problem.length, problem.width});
-  const TensorView sums = flash_tensor(DType::f32, {2, 4, problem.length});
+  const TensorView x =
+      flash_tensor(problem.dtype, {kBatches, kHeads, problem.length, problem.width});
+  const TensorView sums = flash_tensor(DType::f32, {kBatches, kHeads, problem.length});
+  const std::vector<TensorView>& operands = problem.score.operands;
+  uint32_t gradients = 0;
+  for (size_t i = 0; i < operands.size(); ++i)
+    if (is_floating(operands[i].dtype)) gradients |= 1u << i;
   const auto plan = [&](Op op, BackwardAlgorithm backward, const std::vector<TensorView>& inputs,
                         const std::vector<TensorView>& outputs) {
     const Node node{.op = op,
                     .inputs = {},
                     .attributes = {.detail = AttentionSpec{.mask = problem.mask,
                                                            .backward = backward,
-                                                           .function = problem.function,
-                                                           .operand_gradients = plain ? 0u : 1u},
+                                                           .function = problem.score.function,
+                                                           .operand_gradients = gradients},
                                    .target = {}},
                     .outputs = {},
                     .name = {}};
@@ -71,15 +134,14 @@ std::vector<CudaLaunch> launches(const SampleProblem& problem, const CudaFacts& 
                                                              .choose = choose});
     all.insert(all.end(), chosen.begin(), chosen.end());
   };
-  const TensorView operand = flash_tensor(DType::bf16, {2, 4, problem.length, 1});
-  const auto with_operand = [&](std::vector<TensorView> tensors) {
-    if (!plain) tensors.push_back(operand);
+  const auto with_operands = [&](std::vector<TensorView> tensors) {
+    tensors.insert(tensors.end(), operands.begin(), operands.end());
     return tensors;
   };
-  plan(Op::attention, {}, with_operand({x, x, x}), {x, sums});
+  plan(Op::attention, {}, with_operands({x, x, x}), {x, sums});
   for (auto backward : {BackwardAlgorithm::single_pass, BackwardAlgorithm::two_pass})
-    plan(Op::attention_gradient, backward, with_operand({x, x, x, x, sums, x}),
-         with_operand({x, x, x}));
+    plan(Op::attention_gradient, backward, with_operands({x, x, x, x, sums, x}),
+         with_operands({x, x, x}));
   return all;
 }
 
@@ -110,8 +172,14 @@ std::vector<CudaKernel> flash_samples(int compute_capability) {
     problems.push_back({DType::bf16, 96, {}, 110});
   }
   for (const AttentionMask& mask : masks) problems.push_back({DType::bf16, 64, mask, 128});
+  const std::vector<SampleFunction> functions = sample_functions();
   for (DType dtype : {DType::bf16, DType::f32})
-    problems.push_back({dtype, 64, masks[1], 1024, product_function()});
+    problems.push_back({dtype, 64, masks[1], kLength, functions[0]});
+  if (compute_capability == 90) {
+    constexpr int64_t kWidths[] = {192, 128, 128, 96, 64};
+    for (size_t i = 0; i < functions.size(); ++i)
+      problems.push_back({DType::bf16, kWidths[i % 5], masks[i % 3], kLength, functions[i]});
+  }
 
   std::vector<CudaKernel> kernels;
   for (const SampleProblem& problem : problems)

@@ -1,4 +1,6 @@
 // Plans the gradient of an attention node, in one pass over the keys or in two.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstddef>
 
@@ -58,11 +60,18 @@ bool prefers_two_passes(const FlashShape& shape, const CudaFacts& device) {
          backward_queries_tiles(shape, device)[0].kernel == BackwardKernel::warpgroups;
 }
 
+// An operand of the function whose gradient is taken, and where its sums go.
+struct OperandResult {
+  int operand;
+  TensorView sums;
+};
+
 struct BackwardPlan : FlashPlan {
   FlashBackwardParams params;
   std::array<TensorView, 4> loaded;  // q, k, v, d_out
   bool single_pass;
   std::vector<CudaLaunch> before;  // the planes, where there are any
+  std::vector<OperandResult> operand_results;
 
   BackwardPlan(const CudaCall& call, std::span<const TensorView> tensors)
       : FlashPlan(call, tensors, 4, 6),
@@ -108,23 +117,56 @@ struct BackwardPlan : FlashPlan {
               .key_tiles = 0,
               .padded_queries = static_cast<int>(padded_queries(shape.queries)),
               .heads_at_once = 1,
-              .scale = scale,
+              .scale = gradient_scale(),
               .scale_log2 = scale_log2(),
               .mask_first = mask_first,
               .mask_last = mask_last,
               .operands = {},
-              .operand_sums = nullptr};
+              .sums = {}};
     put_operands(params);
+    const uint32_t wanted = std::get<AttentionSpec>(call.node.attributes.detail).operand_gradients;
+    for (int i = 0; i < static_cast<int>(operands.size()); ++i)
+      if ((wanted >> i & 1) != 0) operand_results.push_back({i, out[3 + operand_results.size()]});
     if (split) before.push_back(planes_launch(planes, loaded));
   }
 
+  // Whether the kernel of these tiles takes the gradient of an operand, too
+  // (flash_operand_sums.cuh). It adds by atomics, and has neither scores nor room for a matrix of
+  // all scores at hand.
+  bool adds_up(const BackwardKeysTile& tile, const OperandResult& result) const {
+    const Shape& own = operands[static_cast<size_t>(result.operand)].shape;
+    return single_pass && tile.kernel == BackwardKernel::warpgroups &&
+           constant_score_gradient(*function) &&
+           !operand_gradient_reads_score(*function, result.operand) && (own[2] == 1 || own[3] == 1);
+  }
+
+  // The gradients of operands for a kernel that takes them; gives their number.
+  int put_operand_sums(const BackwardKeysTile& tile, CudaConstants& constants,
+                       FlashBackwardParams& filled) const {
+    int count = 0;
+    std::string gradients, axes;
+    for (const OperandResult& result : operand_results) {
+      if (!adds_up(tile, result)) continue;
+      const char* comma = count == 0 ? "" : ", ";
+      gradients += fmt::format("{}[&]() -> float {{ {} }}()", comma,
+                               operand_gradient_text(*function, operands, result.operand));
+      axes += comma + operand_axes_text(operands[static_cast<size_t>(result.operand)]);
+      filled.sums[count++] = {result.sums.as<float>(), element_count(result.sums.shape)};
+    }
+    if (count > 0) {
+      constants.emplace_back("OPERAND_GRADIENTS", gradients);
+      constants.emplace_back("OPERAND_AXES", axes);
+    }
+    return count;
+  }
+
   // The kernels before and after the tiles.
-  CudaLaunch rows_launch(const char* entry, const BackwardKeysTile& tile, int64_t threads) const {
-    CudaLaunch result =
-        launch("flash_backward_rows.cu", entry,
-               {constant("QUERIES", tile.queries), constant("SINGLE_PASS", single_pass),
-                constant("COUNTED", is_counted(shape, tile.kernel, single_pass))});
-    FlashBackwardParams filled = params;
+  CudaLaunch rows_launch(const char* entry, const BackwardKeysTile& tile, int64_t threads, int sums,
+                         FlashBackwardParams filled) const {
+    CudaLaunch result = launch(
+        "flash_backward_rows.cu", entry,
+        {constant("QUERIES", tile.queries), constant("SINGLE_PASS", single_pass),
+         constant("COUNTED", is_counted(shape, tile.kernel, single_pass)), constant("SUMS", sums)});
     filled.query_tiles = static_cast<int>(divide_up(shape.queries, tile.queries));
     result.grid[0] = grid_size(divide_up(threads, kRowThreads));
     result.threads = kRowThreads;
@@ -174,6 +216,7 @@ struct BackwardPlan : FlashPlan {
     main.threads = static_cast<uint32_t>(32 * tile.warps);
     main.shared_bytes = static_cast<uint32_t>(tile.shared_bytes(shape, single_pass));
     put_function(main, true);
+    const int sums = put_operand_sums(tile, main.kernel.constants, filled);
     main.set_params(filled);
     if (tile.kernel != BackwardKernel::portable) main.boxed = boxed(tile.queries, tile.keys);
 
@@ -181,13 +224,13 @@ struct BackwardPlan : FlashPlan {
     const int64_t lanes = std::min<int64_t>(
         32, next_power_of_two(divide_up(shape.width * info(shape.dtype).size, 16)));
     std::vector<CudaLaunch> launches = before;
-    launches.push_back(
-        rows_launch("flash_backward_begin", tile, shape.heads * params.padded_queries * lanes));
+    launches.push_back(rows_launch("flash_backward_begin", tile,
+                                   shape.heads * params.padded_queries * lanes, sums, filled));
     launches.push_back(main);
     if (single_pass && !is_counted(shape, tile.kernel, single_pass))
       launches.push_back(
           rows_launch("flash_backward_end", tile,
-                      shape.heads * query_tiles * tile.queries * shape.head_dim() / 16));
+                      shape.heads * query_tiles * tile.queries * shape.head_dim() / 16, 0, filled));
     return launches;
   }
 
@@ -217,7 +260,8 @@ struct BackwardPlan : FlashPlan {
     return main;
   }
 
-  CudaLaunch operand_launch(int operand, const TensorView& sums) const {
+  CudaLaunch operand_launch(const OperandResult& wanted) const {
+    const auto& [operand, sums] = wanted;
     const Shape& own = operands[static_cast<size_t>(operand)].shape;
     CudaLaunch result =
         launch("flash_backward_operands.cu", "flash_backward_operands",
@@ -230,7 +274,7 @@ struct BackwardPlan : FlashPlan {
     FlashBackwardParams filled = params;
     filled.query_tiles = static_cast<int>(divide_up(shape.queries, kScoreTile));
     filled.key_tiles = static_cast<int>(divide_up(shape.keys, kScoreTile));
-    filled.operand_sums = sums.as<float>();
+    filled.sums[0].data = sums.as<float>();
     result.grid[0] = grid_size(int64_t{filled.query_tiles} * filled.key_tiles * own[0] * own[1]);
     result.threads = 32 * kOperandWarps;
     const int64_t rows = 2 * kScoreTile * shape.row_bytes();
@@ -253,8 +297,8 @@ std::vector<CudaLaunch> plan_attention_gradient(const CudaCall& call) {
       backward_keys_tiles(plan.shape, call.device, plan.single_pass);
   const auto candidate = [&](size_t i) { return plan.keys_launches(tiles[i]); };
   const char* kernel = plan.single_pass ? "flash_backward" : "flash_backward_keys";
-  std::vector<CudaLaunch> launches =
-      candidate(call.choose(plan.tuning_key(kernel), tiles.size(), candidate));
+  const size_t chosen = call.choose(plan.tuning_key(kernel), tiles.size(), candidate);
+  std::vector<CudaLaunch> launches = candidate(chosen);
   if (!plan.single_pass) {
     const std::vector<BackwardQueriesTile> query_tiles =
         backward_queries_tiles(plan.shape, call.device);
@@ -264,10 +308,8 @@ std::vector<CudaLaunch> plan_attention_gradient(const CudaCall& call) {
     launches.push_back(second(
         call.choose(plan.tuning_key("flash_backward_queries"), query_tiles.size(), second))[0]);
   }
-  const uint32_t wanted = std::get<AttentionSpec>(call.node.attributes.detail).operand_gradients;
-  size_t sums = 3;
-  for (int i = 0; i < static_cast<int>(plan.operands.size()); ++i)
-    if ((wanted >> i & 1) != 0) launches.push_back(plan.operand_launch(i, call.outputs[sums++]));
+  for (const OperandResult& result : plan.operand_results)
+    if (!plan.adds_up(tiles[chosen], result)) launches.push_back(plan.operand_launch(result));
   return launches;
 }
 

@@ -95,7 +95,7 @@ flash_backward_operands(const __grid_constant__ FlashBackwardParams p) {
   __syncthreads();
 
   const int rows = QUERIES ? p.queries : p.query_tiles, columns = KEYS ? p.keys : p.key_tiles;
-  float* to = p.operand_sums + (static_cast<long long>(own_batch) * own_heads + own_head) * rows * columns;
+  float* to = p.sums[0].data + (static_cast<long long>(own_batch) * own_heads + own_head) * rows * columns;
   const int place = threadIdx.x;
   if (QUERIES && KEYS) {
     for (int i = place; i < kTile * kTile; i += kThreads) {

@@ -4,6 +4,7 @@
 //
 // Constants beside those of flash_common.cuh: QUERIES (of a block), KEYS (a step), STAGES (tiles of keys and of values in
 // shared memory).
+#include "flash_chain.cuh"
 #include "flash_forward_warpgroups.cuh"
 #include "tensor_map.cuh"
 
@@ -100,12 +101,19 @@ flash_backward_queries_warpgroups(const __grid_constant__ FlashBackwardParams p)
       multiply_rows(d_weights, d_out_tile, first_row, value_ring.take(step));
       wait_for_products<1>();
       fence_registers(scores[0]);
-      if (!kWhole)
-        hide(scores, first_query + warp_row, steps.begin + step * kKeys, [&](int row) { return visible.keys_of(row); });
+      const int query = first_query + warp_row, key = steps.begin + step * kKeys;
+      ScoreChain<kScoreTiles> chain;
+      chain.apply(scores[0], [&](int n, int i) {
+        return ScorePlace{p.operands, work.batch, work.head, min(query + row_in_tile(i), p.queries - 1),
+                          min(key + 8 * n + column_in_tile(i), p.keys - 1)};
+      });
+      if (!kWhole) hide(scores, query, key, [&](int row) { return visible.keys_of(row); });
 #pragma unroll
-      for (int n = 0; n < kScoreTiles; ++n)
+      for (int n = 0; n < kScoreTiles; ++n) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) scores[0][n].v[i] = exp2(scores[0][n].v[i] * p.scale_log2 - shift[i / 2]);
+        scores[0][n] = chain.times(n, scores[0][n]);
+      }
       wait_for_products<0>();
       value_ring.release(step);
       fence_registers(d_weights);

@@ -1,8 +1,8 @@
 // What the backward needs per query row before and after the tiles: sum(dO * O), the log-sum-exp in powers
-// of two, zeros for dQ; and dQ brought into rows.
+// of two, zeros for sums; and dQ brought into rows.
 //
 // Constants beside those of flash_common.cuh: QUERIES (a tile of the single-pass kernel), SINGLE_PASS, COUNTED (its last
-// blocks bring dQ into rows themselves).
+// blocks bring dQ into rows themselves), SUMS (of operands, that are to be zeros before the tiles).
 #include "flash_common.cuh"
 #include "flash_query_sums.cuh"
 
@@ -22,7 +22,11 @@ constexpr int kLanes = lanes_per_row();
 extern "C" __global__ void __launch_bounds__(kThreads)
 flash_backward_begin(const __grid_constant__ FlashBackwardParams p) {
   wait_for_earlier_kernels();
-  const long long row = (static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x) / kLanes;
+  const long long thread = static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x;
+  for (int k = 0; k < SUMS; ++k)
+    for (long long i = thread; i < p.sums[k].count; i += static_cast<long long>(gridDim.x) * kThreads)
+      p.sums[k].data[i] = 0;
+  const long long row = thread / kLanes;
   const int part = threadIdx.x % kLanes;
   const long long number = row / p.padded_queries;  // of the head
   const int query = int(row % p.padded_queries);

@@ -7,17 +7,15 @@ namespace ridgeline {
 using Block = BackwardBlock<128, 4 * kGradients, true>;
 
 // Scores and their gradients have registers of their own, and are computed side by side. In wider heads both gradients
-// of 64 keys leave no room for that: gradients follow scores, and of these only weights in 16 bits are left by then.
-constexpr bool kSideBySide = kHeadDim <= 96;
+// of 64 keys leave no room for that: gradients follow scores, and of these only weights in 16 bits are left by then. A function
+// of scores wants registers of its own.
+constexpr bool kSideBySide = kHeadDim <= (kFunction ? 80 : 96);
 
 // Tile `n` of the results that were packed.
 __device__ __forceinline__ Accumulator unpacked(const FragmentA<Element> (&fragments)[kQuerySteps], int n) {
   Accumulator results;
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const unsigned pair = fragments[n / 2].r[0][n % 2 * 2 + i / 2];
-    results.v[i] = widen(Element{static_cast<unsigned short>(i % 2 == 0 ? pair : pair >> 16)});
-  }
+  for (int i = 0; i < 4; ++i) results.v[i] = unpack<Element>(fragments[n / 2].r[0][n % 2 * 2 + i / 2], i % 2);
   return results;
 }
 
@@ -46,10 +44,19 @@ flash_backward_warpgroups(const __grid_constant__ FlashBackwardParams p) {
     if (steps.count > 0) block.v_place.take(0);
     for (int step = 0; step < steps.count; ++step) {
       FragmentA<Element> weights[kQuerySteps], d_scores[kQuerySteps];
+      ScoreChain<kScoreTiles> chain;
+      const FirstScore first = {work.batch, steps.head, steps.tile * kQueries, key};
+      const auto add_up = [&](const Accumulator(&d_values)[kScoreTiles]) {
+        if constexpr (kOperandSums > 0) {
+          FirstScore again = first;
+          again.query = __shfl_sync(~0u, first.query, 0);  // or else the compiler keeps all places since weigh
+          add_operand_gradients(d_values, p, [&](int n, int i) { return again.place(p, n, i); });
+        }
+      };
       const auto q_tile = block.q_ring.take(step);
       const auto weigh_tile = [&](Accumulator(&scores)[1][kScoreTiles]) {
         fence_registers(scores[0]);
-        weigh(scores, p, block.visible, key, steps.tile * kQueries, block.shifts(step));
+        weigh(scores, chain, p, block.visible, first, block.shifts(step));
       };
       Accumulator scores[1][kScoreTiles];
       Block::multiply_rows(scores[0], k_tile, row, q_tile);
@@ -64,7 +71,8 @@ flash_backward_warpgroups(const __grid_constant__ FlashBackwardParams p) {
         weigh_tile(scores);
         wait_for_products<0>();
         fence_registers(d_weights);
-        differentiate(d_weights, block.dots(step), [&](int n) { return scores[0][n]; });
+        differentiate(d_weights, block.dots(step), [&](int n) { return chain.times(n, scores[0][n]); });
+        add_up(d_weights);
         pack(weights, scores[0]);
         Block::add_product(d_v[0], weights, d_out_tile);
         block.pack_and_hand_over(d_scores, d_weights, step, warp_row);
@@ -72,12 +80,20 @@ flash_backward_warpgroups(const __grid_constant__ FlashBackwardParams p) {
         wait_for_products<0>();
         weigh_tile(scores);
         pack(weights, scores[0]);
+        if constexpr (kChained) {
+#pragma unroll
+          for (int n = 0; n < kScoreTiles; ++n) scores[0][n] = chain.times(n, scores[0][n]);
+          pack(d_scores, scores[0]);
+          block.park(d_scores, step, warp_row);
+        }
         const auto d_out_tile = block.d_out_ring.take(step);
         Block::multiply_rows(scores[0], v_tile, row, d_out_tile);
         Block::add_product(d_v[0], weights, d_out_tile);
         wait_for_products<0>();
         fence_registers(scores[0]);
-        differentiate(scores[0], block.dots(step), [&](int n) { return unpacked(weights, n); });
+        if constexpr (kChained) block.unpark(d_scores, step, warp_row);
+        differentiate(scores[0], block.dots(step), [&](int n) { return unpacked(kChained ? d_scores : weights, n); });
+        add_up(scores[0]);
         block.d_out_ring.release(step);
         block.pack_and_hand_over(d_scores, scores[0], step, warp_row);
       }

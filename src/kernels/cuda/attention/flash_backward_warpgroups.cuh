@@ -11,7 +11,9 @@
 // SINGLE_PASS (dQ is computed, too), COUNTED (the last block of a head brings dQ into rows, and no kernel follows).
 #pragma once
 
+#include "flash_chain.cuh"
 #include "flash_common.cuh"
+#include "flash_operand_sums.cuh"
 #include "flash_query_sums.cuh"
 #include "tensor_map.cuh"
 
@@ -62,14 +64,28 @@ struct QuerySteps {
   }
 };
 
-// Scores of a warp's 16 keys from `key` on, keys x queries from `query` on, become weights; `shifts` are those of the
-// queries. Those of queries beyond the last leave no weight, so without a mask only keys beyond the last are hidden.
+// Where the scores of a warp's 16 keys, keys x queries, begin.
+struct FirstScore {
+  int batch, head, query, key;
+
+  // Of number `i` of tile `n`.
+  __device__ __forceinline__ ScorePlace place(const FlashBackwardParams& p, int n, int i) const {
+    return {p.operands, batch, head, min(query + 8 * n + column_in_tile(i), p.queries - 1),
+            min(key + row_in_tile(i), p.keys - 1)};
+  }
+};
+
+// Scores become weights; `shifts` are those of the queries. Scores of queries beyond the last leave no weight, unless a
+// function makes something of them, so without either function or mask only keys beyond the last are hidden.
 template <int kTiles>
-__device__ __forceinline__ void weigh(Accumulator (&scores)[1][kTiles], const FlashBackwardParams& p,
-                                      const Visible& visible, int key, int query, unsigned shifts) {
-  const Span common = {visible.queries_of(key + 15).first, visible.queries_of(key).last};
-  if (key + 16 > p.keys || (kMasked && !common.covers(query, query + 8 * kTiles)))
-    hide(scores, key, kMasked ? query : 0, [&](int row) { return visible.queries_of(row); });
+__device__ __forceinline__ void weigh(Accumulator (&scores)[1][kTiles], ScoreChain<kTiles>& chain,
+                                      const FlashBackwardParams& p, const Visible& visible, FirstScore first,
+                                      unsigned shifts) {
+  chain.apply(scores[0], [&](int n, int i) { return first.place(p, n, i); });
+  constexpr bool kHidesQueries = kMasked || kFunction;
+  const Span common = {visible.queries_of(first.key + 15).first, visible.queries_of(first.key).last};
+  if (first.key + 16 > p.keys || (kHidesQueries && !common.covers(first.query, first.query + 8 * kTiles)))
+    hide(scores, first.key, kHidesQueries ? first.query : 0, [&](int row) { return visible.queries_of(row); });
 #pragma unroll
   for (int n = 0; n < kTiles; ++n) {
     float shift[2];
@@ -275,6 +291,19 @@ struct BackwardBlock {
     for (int q = 0; q < kQuerySteps; ++q)
       multiply_registers<Element>(sum, left[q], right.columns_from(0, q * kStep), true);
     end_products();
+  }
+  // What dS will be multiplied by, of a warp's 16 keys from `row` of the block on, waits for it in the place of dS.
+  __device__ __forceinline__ void park(const FragmentA<Element> (&fragments)[kQuerySteps], int step, int row) const {
+    const auto tile = kSinglePass ? d_score_ring.room(step) : d_score_ring.tile(step);
+#pragma unroll
+    for (int q = 0; q < kQuerySteps; ++q) store_a(tile, row, q * kStep, fragments[q]);
+    __syncwarp();
+  }
+  __device__ __forceinline__ void unpark(FragmentA<Element> (&fragments)[kQuerySteps], int step, int row) const {
+#pragma unroll
+    for (int q = 0; q < kQuerySteps; ++q)
+      load_stored_a(fragments[q], d_score_ring.tile(step), row, q * kStep);
+    __syncwarp();
   }
   // Packs dS of a warp's 16 keys from `row` of the block on, and hands it over to who computes dQ, if anybody does.
   __device__ __forceinline__ void pack_and_hand_over(FragmentA<Element> (&fragments)[kQuerySteps],

@@ -4,7 +4,7 @@
 //   weights     S^T = K Q^T, P = exp(S - shift), dV += P^T dO
 //   d_scores    dP^T = V dO^T, dS = P (dP - dot), dK += dS^T Q
 //
-// P goes from one to the other through shared memory, so that no product is computed twice. See
+// P, times what the gradient of a function of scores asks for, goes from one to the other through shared memory, so that no product is computed twice. See
 // flash_backward_warpgroups.cuh for the other warpgroups, and for the constants.
 #include "flash_backward_warpgroups.cuh"
 
@@ -56,11 +56,12 @@ flash_backward_warpgroups_wide(const __grid_constant__ FlashBackwardParams p) {
       if (step > 0) block.d_out_ring.release(step - 1);
       wait_for_products<0>();
       fence_registers(weights[0]);
-      weigh(weights, p, block.visible, key, steps.tile * kQueries, block.shifts(step));
+      ScoreChain<kScoreTiles> chain;
+      weigh(weights, chain, p, block.visible, {work.batch, steps.head, steps.tile * kQueries, key}, block.shifts(step));
       block.q_ring.release(step);
       const Weights to = weight_place.room(step);
 #pragma unroll
-      for (int n = 0; n < kScoreTiles; ++n) store_accumulator(to.at(n), weights[0][n]);
+      for (int n = 0; n < kScoreTiles; ++n) store_accumulator(to.at(n), chain.times(n, weights[0][n]));
       weight_place.hand_over(step);
       pack(left, weights[0]);
       Block::add_product(sum[0], left, block.d_out_ring.take(step));

@@ -1,7 +1,8 @@
 // The function of scores that an attention node may have, and its gradient. Without one the scores stay as they are.
 //
 // Constants from the host, if there is one: SCORE_VALUE and SCORE_GRADIENT, bodies of functions that read
-// operands by `at.operand<Type>(number)`.
+// operands by `at.operand<Type, axes>(number)`. A gradient that is d_result times a constant has no text: the constant
+// is part of the scale of results.
 #pragma once
 
 #include "elements.cuh"
@@ -10,16 +11,26 @@
 
 namespace ridgeline {
 
+// The axes along which an operand has values of its own; known here, so that a value which several scores share is read
+// once.
+namespace along {
+constexpr unsigned batches = 1, heads = 2, queries = 4, keys = 8;
+}
+
 // A score among [batch, heads, queries, keys].
 struct ScorePlace {
   const FlashOperand* operands;
   int batch, head, query, key;
 
-  template <class Stored>
+  template <class Stored, unsigned kAxes>
   __device__ __forceinline__ auto operand(int number) const {
     const FlashOperand& from = operands[number];
-    return widen(static_cast<const Stored*>(from.data)[batch * from.batch + head * from.head + query * from.query +
-                                                       key * from.key]);
+    const char* at = static_cast<const char*>(from.data);
+    if (kAxes & along::batches) at += batch * from.batch;
+    if (kAxes & along::heads) at += head * from.head;
+    if (kAxes & along::queries) at += static_cast<long long>(query) * from.query;
+    if (kAxes & along::keys) at += static_cast<long long>(key) * from.key;
+    return widen(*reinterpret_cast<const Stored*>(at));
   }
 };
 
@@ -32,8 +43,10 @@ __device__ __forceinline__ float score_value(const ScorePlace&, float score) { r
 #endif
 
 #ifdef SCORE_GRADIENT
+constexpr bool kChained = true;
 __device__ __forceinline__ float score_gradient(const ScorePlace& at, float score, float d_result) { SCORE_GRADIENT }
 #else
+constexpr bool kChained = false;
 __device__ __forceinline__ float score_gradient(const ScorePlace&, float, float d_result) { return d_result; }
 #endif
 

@@ -188,8 +188,14 @@ void FlashPlan::put_function(CudaLaunch& launch, bool with_gradient) const {
   if (function == nullptr) return;
   auto& constants = launch.kernel.constants;
   constants.emplace_back("SCORE_VALUE", score_value_text(*function, operands));
-  if (with_gradient)
+  if (with_gradient && !constant_score_gradient(*function))
     constants.emplace_back("SCORE_GRADIENT", score_gradient_text(*function, operands));
+}
+
+float FlashPlan::gradient_scale() const {
+  const auto factor =
+      function != nullptr ? constant_score_gradient(*function) : std::optional<double>();
+  return scale * static_cast<float>(factor.value_or(1));
 }
 
 CudaLaunch FlashPlan::planes_launch(FlashPlanes planes, std::span<const TensorView> tensors) const {

@@ -76,8 +76,10 @@ struct FlashPlan {
 
   float scale_log2() const;
   CudaLaunch launch(const char* file, const char* entry, CudaConstants constants) const;
-  // For a kernel that knows scores.
+  // For a kernel that knows scores. A gradient that is a constant is part of gradient_scale().
   void put_function(CudaLaunch& launch, bool with_gradient) const;
+  // What sums of gradients of scores times keys or queries are multiplied by.
+  float gradient_scale() const;
   template <class Params>
   void put_operands(Params& params) const {
     for (size_t i = 0; i < operands.size(); ++i) params.operands[i] = flash_operand(operands[i]);

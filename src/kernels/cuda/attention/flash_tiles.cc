@@ -408,8 +408,7 @@ std::vector<ForwardTile> forward_tiles(const FlashShape& shape, const CudaFacts&
 std::vector<BackwardKeysTile> backward_keys_tiles(const FlashShape& shape, const CudaFacts& device,
                                                   bool single_pass) {
   std::vector<BackwardKeysTile> tiles;
-  // The product that a function is differentiated at has no room there.
-  if (serves_warpgroups(shape, device) && !shape.function)
+  if (serves_warpgroups(shape, device))
     tiles = {backward_warpgroup_tile(shape)};
   else
     for (BackwardKeysTile tile : row_for(backward_keys_table(), shape))
@@ -428,10 +427,12 @@ std::vector<BackwardKeysTile> backward_keys_tiles(const FlashShape& shape, const
 
 std::vector<BackwardQueriesTile> backward_queries_tiles(const FlashShape& shape,
                                                         const CudaFacts& device) {
-  // With heads of 112, 128 keys at a time take more registers than there are.
-  if (serves_warpgroups(shape, device) && !shape.function && shape.head_dim() <= 128)
+  // With heads of 112, 128 keys at a time take more registers than there are; with a function, too.
+  if (serves_warpgroups(shape, device) && shape.head_dim() <= 128)
     return {{.queries = 128,
-             .keys = shape.head_dim() == 112 ? 96 : 128,
+             .keys = shape.function            ? 64
+                     : shape.head_dim() == 112 ? 96
+                                               : 128,
              .warps = 12,
              .stages = 2,
              .blocks = 1,

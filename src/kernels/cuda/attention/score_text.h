@@ -17,6 +17,9 @@ std::string score_gradient_text(const ScoreFunction& function,
 std::string operand_gradient_text(const ScoreFunction& function,
                                   std::span<const TensorView> operands, int operand);
 
+// "along::heads | along::keys": the axes along which an operand has values of its own; "0": none.
+std::string operand_axes_text(const TensorView& operand);
+
 FlashOperand flash_operand(const TensorView& view);
 
 }  // namespace ridgeline
