@@ -21,11 +21,13 @@ TOOLS = {
 FLASH = {"impl": "flash", "mode": "hot", "backward": True, "calls_per_sample": 1}
 WIDTHS = [(1, 2, 257, width) for width in (64, 72, 80, 96, 112, 128, 192, 256)]
 ODD = [(1, 2, 200, 64), (2, 3, 130, 72)]
+SHORT = [(1, 66, 140, 128), (1, 66, 140, 224), (1, 66, 140, 40)]  # as many tiles as multiprocessors: blocks that stay
 # Every family of kernels. No length is a multiple of a tile, some widths are padded; both backward algorithms, both
 # element sizes; of whole models vanilla runs the kernels of ops, compiled those that are generated.
 RUNS = {
     "flash on Hopper": ("kernel", dict(FLASH, shape=WIDTHS, dtype="bf16")),
     "flash on Hopper, causal": ("kernel", dict(FLASH, shape=WIDTHS, dtype="bf16", causal=True)),
+    "flash on Hopper, short and narrow": ("kernel", dict(FLASH, shape=SHORT, dtype="bf16")),
     "flash in two passes": ("kernel", dict(FLASH, shape=ODD, dtype="bf16", backward_algorithm="two-pass", causal=True)),
     "flash in fp32": ("kernel", dict(FLASH, shape=ODD, dtype="fp32", backward_algorithm="single-pass", causal=True)),
     "flash in fp32, two passes": ("kernel", dict(FLASH, shape=ODD, dtype="fp32", backward_algorithm="two-pass")),
