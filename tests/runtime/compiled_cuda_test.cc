@@ -88,5 +88,61 @@ TEST(CompiledCuda, RowsAndColumnsOfEveryWidth) {
     }
 }
 
+// Products inside of the kernels that read them: pairs of columns as in a gated unit, single ones,
+// operands that lie either way, sizes that are no multiple of a tile, results that others read,
+// too.
+TEST(CompiledCuda, ProductsInsideOfKernels) {
+  // Without a GPU their plans are looked at.
+  const auto device = testing::why_no_gpu().empty() ? std::make_unique<CudaDevice>()
+                                                    : std::unique_ptr<CudaDevice>();
+  const PlanOptions inside = {
+      .product_kernel = [](const Graph&, const std::vector<Layout>&, const EpilogueOffer&,
+                           const EmitOptions&) { return EpilogueDecision{.takes = true}; }};
+  struct Case {
+    int64_t rows, columns, depth;
+    bool left_deep, right_deep, gated, keeps;
+  };
+  for (const DType dtype : {DType::bf16, DType::f16})
+    for (const Case& c :
+         {Case{256, 320, 192, true, true, true, false}, Case{300, 96, 136, true, true, true, true},
+          Case{136, 512, 640, false, true, true, false},
+          Case{520, 200, 136, true, false, false, false},
+          Case{136, 264, 1000, false, true, false, true},
+          Case{1032, 1160, 128, true, true, false, false}}) {
+      Graph graph;
+      const int64_t width = c.gated ? 2 * c.columns : c.columns;
+      const auto matrix = [&](const char* name, int64_t rows, int64_t columns, bool is_transposed) {
+        const Tensor stored = input(
+            graph, name, {dtype, is_transposed ? Shape{columns, rows} : Shape{rows, columns}});
+        return is_transposed ? transpose(stored) : stored;
+      };
+      const Tensor product = matmul(matrix("a", c.rows, c.depth, !c.left_deep),
+                                    matrix("b", c.depth, width, c.right_deep));
+      const auto wide = [](const Tensor& x) { return cast(x, DType::f32); };
+      // Rows of the other operand lie further apart than the product's, as a gated unit's do.
+      const Tensor addend =
+          slice(input(graph, "c", {dtype, {c.rows, 2 * c.columns}}), 1, 0, c.columns);
+      const Tensor left = c.gated ? slice(product, 1, 0, c.columns) : product;
+      Tensor result = wide(addend) + silu(wide(left));
+      if (c.gated) result = result * wide(slice(product, 1, c.columns, width));
+      graph.mark_output("y", cast(result, dtype).value());
+      if (c.keeps) graph.mark_output("product", product.value());
+      InterpreterInputs inputs;
+      for (const auto& [name, count] : std::map<std::string, int64_t>{
+               {"a", c.rows * c.depth}, {"b", c.depth * width}, {"c", c.rows * 2 * c.columns}})
+        for (int64_t i = 0; i < count; ++i)
+          inputs[name].push_back(
+              round_to(dtype, std::sin(0.37 * static_cast<double>(i * i % 9973)) *
+                                  (name == "a" ? 1 / std::sqrt(c.depth) : 1)));
+      const Plan plan = make_plan(graph, inside);
+      EXPECT_TRUE(std::ranges::any_of(plan.kernels, [](const PlannedKernel& kernel) {
+        return kernel.group.kernel.product.has_value();
+      })) << explain(graph, plan);
+      if (device == nullptr || !device->has_product_kernels()) continue;
+      EXPECT_EQ(testing::fault(graph, inputs, dtype, *device, inside), "")
+          << c.rows << " x " << c.columns << " x " << c.depth << " " << info(dtype).name;
+    }
+}
+
 }  // namespace
 }  // namespace ridgeline::compiled_cuda_test
