@@ -75,7 +75,7 @@ void answer_training(const ReportContext& context, const std::vector<const Recor
                       ? fmt::format("By the medians {} has the shortest step, {}",
                                     shown(strategy_text(*best), 40), ms)
                       : fmt::format("The step of {} takes {}", shown(strategy_text(*best), 40), ms),
-                  exposed ? fmt::format("; the rank that waits longest waits {}",
+                  exposed ? fmt::format("; in it the rank that waits longest waits {}",
                                         quantity_text(Quantity::milliseconds, *exposed))
                           : "");
   section.certainty =
