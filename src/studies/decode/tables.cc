@@ -115,14 +115,14 @@ std::string roof_words(const Record& row) {
   return layer_metric(row, "ridge") ? fmt::format(", so that its roof is {}", whose_roof(row)) : "";
 }
 
-// " and reaches 62 % of memory's roof: memory bounds it", by the rule of the roofline; empty: not
+// ", and reaches 62 % of memory's roof: memory bounds it", by the rule of the roofline; empty: not
 // known.
 std::string reached(const Record& row) {
   const auto least = layer_metric(row, "predicted_ms");
   const auto ms = median_of(row, "forward");
   if (!least || !ms || !(*ms > 0)) return {};
   const double share = *least / *ms;
-  return fmt::format(" and reaches {:.0f} % of {} roof: {}", 100 * share, whose_roof(row),
+  return fmt::format(", and reaches {:.0f} % of {} roof: {}", 100 * share, whose_roof(row),
                      share >= kAtTheRoof ? layer_word(row, "bound") == name(Bound::memory)
                                                ? "memory bounds it"
                                                : "arithmetic bounds it"
