@@ -220,6 +220,19 @@ void SvgPicture::keep_clear(double x, double y) {
   taken_.push_back({x - kReach, y - kReach, x + kReach, y + kReach});
 }
 
+bool SvgPicture::crosses_label(double x, double y, const SvgBox& place) const {
+  constexpr int kSteps = 24;
+  const double end_x = std::clamp(x, place.x1, place.x2), end_y = std::clamp(y, place.y1, place.y2);
+  for (int i = 0; i <= kSteps; ++i) {
+    const double at_x = x + (end_x - x) * i / kSteps, at_y = y + (end_y - y) * i / kSteps;
+    if (std::ranges::any_of(labels_, [&](const SvgBox& label) {
+          return at_x > label.x1 && at_x < label.x2 && at_y > label.y1 && at_y < label.y2;
+        }))
+      return true;
+  }
+  return false;
+}
+
 void SvgPicture::label(double x, double y, const std::string& text, const SvgBox& within) {
   const double width = svg_text_width(text) * 11 / 12, height = 13;
   // Beside the point first, then further away, where a thin line leads to it.
@@ -240,8 +253,9 @@ void SvgPicture::label(double x, double y, const std::string& text, const SvgBox
         return place.x1 < other.x2 && other.x1 < place.x2 && place.y1 < other.y2 &&
                other.y1 < place.y2;
       });
-      if (!is_free) continue;
+      if (!is_free || (away > 8 && crosses_label(x, y, place))) continue;
       taken_.push_back(place);
+      labels_.push_back(place);
       // A ring says which of several close points the line ends at.
       if (away > 8)
         body_ += fmt::format(
@@ -295,6 +309,7 @@ void SvgPicture::label_along(const SvgBox& line, const std::string& text, bool a
       });
       if (!is_free) continue;
       taken_.insert(taken_.end(), boxes.begin(), boxes.end());
+      labels_.insert(labels_.end(), boxes.begin(), boxes.end());
       const double degrees = std::atan2(along_y, along_x) * 180 / std::numbers::pi;
       // The baseline lies below the middle of the letters.
       const double base_x = x - along_y * kReach, base_y = y + along_x * kReach;

@@ -79,9 +79,13 @@ class SvgPicture {
   std::string finish(const Chart& chart, double height) const;
 
  private:
+  // Whether the line from a point to the place of its label would cross another label.
+  bool crosses_label(double x, double y, const SvgBox& place) const;
+
   SvgFrame frame_;
   std::string body_;
   std::vector<SvgBox> taken_;
+  std::vector<SvgBox> labels_;  // of those, what no leader may cross
 };
 
 }  // namespace ridgeline
