@@ -128,7 +128,10 @@ ReportSection ddp_section(const ReportContext& context) {
   }
   if (!section.empty())
     for (const std::string& note : ddp_notes(context.input.records, *context.verdicts))
-      section.sentences.push_back(shown(note, 400));
+      // Of several models a note has its own name.
+      section.sentences.push_back(shown(
+          views.size() == 1 ? named_model(note, views.begin()->second.front()->workload) : note,
+          400));
   return section;
 }
 

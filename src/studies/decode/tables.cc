@@ -186,10 +186,10 @@ void explain_cache(const LayerGroup& group, std::vector<std::string>& notes) {
         return static_cast<double>(row.cost->forward.flops);
       };
       std::string note = fmt::format(
-          "{}, prompt {:.0f}, batch {:.0f}: without a cache a new token costs the layer {:.3g} "
-          "times the FLOPs ({:.3g} MFLOP against {:.3g})",
-          group.name, prompt, batch, flops(*without) / flops(*with), flops(*without) / 1e6,
-          flops(*with) / 1e6);
+          "{}, prompt {:.0f}, batch {:.0f}: without a cache a new token costs the layer {} times "
+          "the FLOPs ({} MFLOP against {})",
+          group.name, prompt, batch, figures_text(flops(*without) / flops(*with)),
+          figures_text(flops(*without) / 1e6), figures_text(flops(*with) / 1e6));
       const auto slow = median_ms(*without), fast = median_ms(*with);
       if (slow && fast && *fast > 0)
         note += fmt::format(" and took {:.3g} times as long ({:.4g} ms against {:.4g})",

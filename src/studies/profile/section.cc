@@ -161,7 +161,9 @@ ReportSection profile_section(const ReportContext& context) {
       if (section.sentences.size() < kMostAnswers)
         section.sentences.push_back(
             shown(named_model(profile_name(record), record.workload) + ": " + answer, 400));
-  for (const std::string& note : profile_notes(rows)) section.sentences.push_back(shown(note, 400));
+  for (const std::string& note : profile_notes(rows))
+    section.sentences.push_back(
+        shown(views.size() == 1 ? named_model(note, rows.front().workload) : note, 400));
   for (const auto& [name, of] : views) {
     if (section.views.size() == kMostViews) break;
     if (Chart chart = category_chart(of); !chart.series.empty())
