@@ -116,6 +116,15 @@ const MemoryCeiling* Roofline::find_memory(Bytes working_set, bool cold) const {
   return fastest;
 }
 
+const MemoryCeiling* Roofline::slope_of(const Record& record, std::string_view series,
+                                        Bytes working_set) const {
+  const Json* of = record.metrics ? record.metrics->find_key(series) : nullptr;
+  if (of && text_of(*of, "memory_probe").starts_with(kReadProbe) && !reads.empty() &&
+      reads.back().capacity == Bytes{})
+    return &reads.back();
+  return find_memory(working_set, text_of(record.settings, "mode").starts_with("cold"));
+}
+
 Roofline Roofline::for_reading() const {
   Roofline roofline = *this;
   for (MemoryCeiling& level : roofline.memory)
@@ -235,8 +244,7 @@ std::vector<RooflinePoint> place(std::span<const Record> records, const Roofline
       if (!top || !cost || cost->bytes.count <= 0 || flops_done(*cost) <= 0) continue;
       const double seconds = series.statistics.median_ms / 1e3;
       if (!std::isfinite(seconds) || seconds <= 0) continue;
-      const bool cold = text_of(record.settings, "mode").starts_with("cold");
-      const MemoryCeiling* slope = roofline.find_memory(cost->bytes, cold);
+      const MemoryCeiling* slope = roofline.slope_of(record, series.name, cost->bytes);
       if (slope == nullptr) continue;
       RooflinePoint point{.record = &record,
                           .phase = series.name,

@@ -61,6 +61,10 @@ struct Roofline {
   // caches were emptied; null: none was measured.
   const MemoryCeiling* find_memory(Bytes working_set, bool cold) const;
   const MemoryCeiling* main_memory() const;
+  // The one that a row is held against, everywhere: loads of the memory where its study took them,
+  // as that of decoding does, else find_memory(). Null: none was measured.
+  const MemoryCeiling* slope_of(const Record& record, std::string_view series,
+                                Bytes working_set) const;
   // The roof of work that reads far more than it writes, such as decoding: levels have the rate of
   // loads alone where it was measured. A copy may be above it: one core that waits for loads can
   // still store.

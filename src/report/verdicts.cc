@@ -120,17 +120,31 @@ void Reasons::add(const Reasons& other) {
     for (int i = 0; i < count; ++i) add(reason);
 }
 
-std::string Reasons::text() const {
-  constexpr size_t kShown = 2;
+std::vector<std::pair<std::string, int>> Reasons::sorted() const {
   auto sorted = counts_;
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });
+  return sorted;
+}
+
+constexpr size_t kReasonsShown = 2;
+
+std::string Reasons::text() const {
+  const auto reasons = sorted();
   std::string text;
-  for (size_t i = 0; i < std::min(kShown, sorted.size()); ++i)
-    text += (i == 0 ? "" : "; ") + sorted[i].first;
-  if (sorted.size() > kShown)
-    text += fmt::format("; {} more {}", sorted.size() - kShown,
-                        sorted.size() - kShown == 1 ? "reason" : "reasons");
+  for (size_t i = 0; i < std::min(kReasonsShown, reasons.size()); ++i)
+    text += (i == 0 ? "" : "; ") + reasons[i].first;
+  if (reasons.size() > kReasonsShown)
+    text += fmt::format("; {} more {}", reasons.size() - kReasonsShown,
+                        reasons.size() - kReasonsShown == 1 ? "reason" : "reasons");
+  return text;
+}
+
+std::string Reasons::all() const {
+  if (counts_.size() <= kReasonsShown) return {};
+  std::string text;
+  for (const auto& [reason, count] : sorted())
+    text += fmt::format("{}{} ({})", text.empty() ? "" : "; ", reason, count);
   return text;
 }
 

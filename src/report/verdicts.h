@@ -59,8 +59,12 @@ class Reasons {
   void add(const Reasons& other);
   bool empty() const { return counts_.empty(); }
   std::string text() const;  // "too few samples: 3, and 6 are needed; ..."
+  // All of them with how often, where there are more than text() tells; else empty.
+  std::string all() const;
 
  private:
+  std::vector<std::pair<std::string, int>> sorted() const;
+
   std::vector<std::pair<std::string, int>> counts_;
 };
 

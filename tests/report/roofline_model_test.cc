@@ -92,6 +92,65 @@ TEST(Roofline, LoadsAloneAreACeilingForWorkThatReads) {
   EXPECT_EQ(reading.find_memory(Bytes{1000}, false)->rate, 40e9) << "below a copy's, too";
 }
 
+// Two roofs gave one row two verdicts: the terminal, the roofline of a report and the section of
+// its study ask the same function.
+TEST(Roofline, ARowThatItsStudyHeldAgainstLoadsIsHeldAgainstThemEverywhere) {
+  std::vector<Record> records = ceilings();
+  records.push_back(memory("memory", 4, 0));
+  records.back().implementation = "read";
+  Record decode = op(10e6, 100'000'000, 40e-3, "decode", "compiled");  // 2.5 GB/s
+  decode.metrics = Json{{"forward", {{"memory_probe", "read"}}}};
+  const Record other = op(10e6, 100'000'000, 40e-3, "model", "compiled");
+  const Roofline roofline = rooflines(records).at(0);
+  EXPECT_EQ(roofline.slope_of(decode, "forward", Bytes{100'000'000})->rate, 4e9);
+  EXPECT_EQ(roofline.slope_of(other, "forward", Bytes{100'000'000})->rate, 10e9);
+  EXPECT_NEAR(place({&decode, 1}, roofline).at(0).share, 2.5 / 4, 1e-9);
+
+  ReportInput input{.records = records};
+  input.records.insert(input.records.end(), {decode, other});
+  const ReportContext context = report_context(input);
+  ASSERT_EQ(context.dots.size(), 2u);
+  EXPECT_EQ(bound_words(context.dots[0]), "memory (62 % of the memory roof of loads)");
+  EXPECT_EQ(bound_words(context.dots[1]), "its own code (25 % of the memory roof)");
+  const ReportSection section = roofline_section(context);
+  EXPECT_NE(section.certainty.why.find("Memory: 10 GB/s; of loads alone 4, for a decoder layer"),
+            std::string::npos)
+      << section.certainty.why << ": both are named in one place";
+  std::set<std::string> labels;
+  for (const ChartSeries& series : section.views.at(0).charts.at(0).series)
+    for (const ChartPoint& point : series.points) labels.insert(point.label);
+  EXPECT_TRUE(labels.contains("memory: 10 GB/s"));
+  EXPECT_TRUE(labels.contains("loads alone: 4 GB/s"));
+}
+
+TEST(Roofline, WhatACacheHoldsIsToldByTheRoofOfTheCache) {
+  ReportInput input{.records = ceilings()};
+  input.records.push_back(op(100e3, 200'000, 10e-6));
+  const ReportContext context = report_context(input);
+  EXPECT_EQ(bound_words(context.dots.at(0)), "its own code (40 % of the L2 roof)");
+}
+
+// A median of +-16 % is no headline where others are known well.
+TEST(Roofline, TheClosestToItsRoofIsOneWhoseMedianIsKnownWell) {
+  ReportInput input{.records = ceilings()};
+  for (const auto& [size, seconds, half_width] :
+       {std::tuple(64, 16e-3, 0.16), {65, 20e-3, 0.01}, {66, 25e-3, 0.01}}) {
+    Record record = op(1e9, 10'000'000, seconds);
+    record.workload["m"] = size;
+    Statistics& of = record.series[0].statistics;
+    of.median_coverage = 0.95;
+    of.median_low_ms = of.median_ms * (1 - half_width);
+    of.median_high_ms = of.median_ms * (1 + half_width);
+    record.series[0].samples_ms.assign(9, of.median_ms);
+    input.records.push_back(record);
+  }
+  const ReportContext context = report_context(input);
+  std::vector<const RooflineDot*> dots;
+  for (const RooflineDot& dot : context.dots) dots.push_back(&dot);
+  EXPECT_NEAR(closest_to_roof(dots)->share(), 0.5, 1e-9);
+  EXPECT_NEAR(closest_to_roof({dots[0]})->share(), 0.625, 1e-9) << "there is no other";
+}
+
 TEST(Roofline, TheRoofIsTheBestProbeAndLevelsGrow) {
   const std::vector<Record> records = ceilings();
   const std::vector<Roofline> all = rooflines(records);
@@ -501,7 +560,7 @@ TEST(RooflineReport, AdvisesFewerBytesOnlyWhereMemoryBounds) {
       << said({by_compute, by_compute});
   const std::string all = said({by_compute, by_memory, by_memory, by_start});
   EXPECT_NE(all.find("Of 4 dots, 2 are bound by memory, where fewer bytes would help (fusion, "
-                     "narrower dtypes), 1 by arithmetic, 1 by their start, likely."),
+                     "narrower dtypes), 1 by arithmetic, 1 by their start (below 10 us), likely."),
             std::string::npos)
       << all;
 }

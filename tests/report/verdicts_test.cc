@@ -148,6 +148,7 @@ TEST(Reasons, TheMostFrequentComesFirst) {
   EXPECT_TRUE(reasons.empty());
   for (const char* reason : {"a", "b", "b", "c"}) reasons.add(reason);
   EXPECT_EQ(reasons.text(), "b; a; 1 more reason");
+  EXPECT_EQ(reasons.all(), "b (2); a (1); c (1)") << "what is not told there is listed";
   Reasons more;
   for (const char* reason : {"c", "c", "d", "e"}) more.add(reason);
   reasons.add(more);

@@ -70,7 +70,49 @@ void keep_readable(std::vector<std::string>& sentences) {
 std::string tick_or_number(const Axis& axis, double value) {
   for (const Tick& tick : axis.ticks)
     if (std::abs(tick.value - value) <= 1e-9 * std::abs(value)) return tick.text;
-  return fmt::format("{:.6g}", value);
+  const bool is_whole = value == std::floor(value) && std::abs(value) < 1e15;
+  return is_whole ? fmt::format("{:.0f}", value) : fmt::format("{:.6g}", value);
+}
+
+constexpr std::string_view kWithinRun = " within-run";
+
+// A cell without what stands at the head of its row or column: of "S 256, 848 us" in the row 256
+// the time. The pointer shows a text alone, where it is needed.
+std::string without_head(std::string text, std::string_view head) {
+  for (const std::string_view join : {", ", ": ", " "}) {
+    const size_t end = text.find(join);
+    // "S 256" of the row 256 ends with it, too.
+    const size_t begin =
+        std::string_view(text).starts_with(std::string(head) + std::string(join))
+            ? head.size() + join.size()
+        : end != text.npos && join == ", " && text.substr(0, end).ends_with(" " + std::string(head))
+            ? end + join.size()
+            : 0;
+    if (!head.empty() && begin > 0) return text.substr(begin);
+  }
+  if (const size_t of = text.rfind(" of "); of != text.npos && of > 0) {
+    const std::string whose = text.substr(of + 4);
+    if (head == whose || head.starts_with(whose + " (") || head.ends_with(", " + whose))
+      return text.substr(0, of);
+  }
+  return text;
+}
+
+// Told once at the head of the table instead of in every cell.
+void move_within_run(Table& table) {
+  for (const std::vector<std::string>& row : table.rows)
+    for (const std::string& text : row)
+      if (text.find(" between runs") != text.npos) return;  // each cell says which it is
+  bool is_told = false;
+  for (std::vector<std::string>& row : table.rows)
+    for (std::string& text : row)
+      if (const size_t at = text.find(kWithinRun); at != text.npos) {
+        text.erase(at, kWithinRun.size());
+        is_told = true;
+      }
+  if (!is_told) return;
+  std::string& head = table.columns.front();
+  head += fmt::format("{}intervals within-run", head.empty() ? "" : "; ");
 }
 
 }  // namespace
@@ -86,7 +128,8 @@ Table chart_table(const Chart& chart) {
   if (!has_lines) {
     table.columns = {"series", "point"};
     for (const ChartSeries& series : chart.series)
-      for (const ChartPoint& point : series.points) table.rows.push_back({series.name, point.text});
+      for (const ChartPoint& point : series.points)
+        table.rows.push_back({series.name, without_head(point.text, series.name)});
     return table;
   }
   table.columns = {chart.kind == Chart::Kind::xy ? chart.x.label : std::string()};
@@ -103,9 +146,10 @@ Table chart_table(const Chart& chart) {
     const bool is_category = chart.kind != Chart::Kind::xy;
     std::vector<std::string> row = {is_category ? chart.categories.at(static_cast<size_t>(x))
                                                 : tick_or_number(chart.x, x)};
-    row.insert(row.end(), cells.begin(), cells.end());
+    for (const std::string& text : cells) row.push_back(without_head(text, row.front()));
     table.rows.push_back(std::move(row));
   }
+  move_within_run(table);
   return table;
 }
 
@@ -119,8 +163,8 @@ std::optional<double> median_of(const Record& record, std::string_view name) {
 
 std::string failure_note(const std::string& name, const Record* record, std::string_view series) {
   if (!record || record->status == Status::ok || median_of(*record, series)) return {};
-  return fmt::format(", {} {}{}", name, status_csv_word(record->status),
-                     was_tried(*record) ? "" : " as predicted");
+  if (!was_tried(*record)) return fmt::format(", {} would not fit (predicted)", name);
+  return fmt::format(", {} {}", name, status_csv_word(record->status));
 }
 
 std::string_view level_name(Certainty::Level level) {

@@ -90,6 +90,7 @@ struct Chart {
   std::vector<std::string> categories = {};
   std::optional<double> reference = {};  // a thin line across the bars
   std::vector<ChartSeries> series = {};
+  std::string key = {};                   // what marks mean: "filled: forward; hollow: others"
   std::optional<Table> numbers = {};      // where a table of all points would not be read
   std::vector<ChartRegion> regions = {};  // behind everything
   bool zooms = false;                     // a timeline: more than one look takes in

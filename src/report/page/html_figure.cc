@@ -65,6 +65,7 @@ std::string legend(const Chart& chart) {
     out +=
         fmt::format("<div class=\"keys\" role=\"group\" aria-label=\"Series shown\">{}{}</div>\n",
                     shown, lines);
+  if (!chart.key.empty()) out += fmt::format("<p class=\"marks\">{}</p>\n", html_escape(chart.key));
   if (more > 0)
     out += fmt::format(
         "<details class=\"more\"><summary>Add other machines' roofs ({})</summary><div "
@@ -107,6 +108,7 @@ Json timeline_json(const Chart& chart) {
     all.push_back({{"name", series.name},
                    {"colour", colour_class(series)},
                    {"area", series.mark == ChartSeries::Mark::area},
+                   {"band", series.palette == ChartSeries::Palette::tensors},
                    {"points", std::move(points)}});
   }
   return {{"tracks", chart.categories},

@@ -121,14 +121,15 @@ std::string answers_html(const ReportDocument& document) {
     out += "</div>\n";
   }
   // A first screen of answers, with how far they hold; of many studies the others are folded.
-  constexpr size_t kLeading = 6;
+  constexpr size_t kLeading = 4;
   std::string others;
   size_t leading = 0, folded = 0;
   out += "<ul class=\"answers\">\n";
   for (const ReportSection& section : document.sections) {
     if (!is_finding(section)) continue;
-    // Kernels by themselves are a closer look at what attention has answered.
-    const bool is_closer_look = section.id == "kernel" && leading > 0;
+    // Kernels by themselves, and lengths that fit, are a closer look at what attention has
+    // answered.
+    const bool is_closer_look = (section.id == "kernel" || section.id == "frontier") && leading > 0;
     const bool is_leading = section.id == "trust" || (leading < kLeading && !is_closer_look);
     ++(is_leading ? leading : folded);
     (is_leading ? out : others) +=

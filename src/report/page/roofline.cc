@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "measure/record_values.h"
 #include "report/page/axis.h"
 #include "report/page/quiet.h"
 #include "report/page/roofline_chart.h"
@@ -58,7 +59,7 @@ std::string bounds_words(const std::vector<const RooflineDot*>& dots, bool with_
       {memory,
        with_advice ? "memory, where fewer bytes would help (fusion, narrower dtypes)" : "memory"},
       {arithmetic, "arithmetic"},
-      {start, "their start, likely"},
+      {start, "their start (below 10 us), likely"},
       {code, disturbed ? "their own code or other work" : "their own code"}};
   std::ranges::stable_sort(parts, std::ranges::greater(), &std::pair<size_t, const char*>::first);
   std::string text;
@@ -77,13 +78,10 @@ size_t placed_among(const std::vector<const RooflineDot*>& dots) {
       std::ranges::count_if(dots, [](const RooflineDot* dot) { return dot->bound.has_value(); }));
 }
 
-// The summary speaks of those above the roof.
-const RooflineDot* closest_of(const std::vector<const RooflineDot*>& dots) {
-  const RooflineDot* best = nullptr;
-  for (const RooflineDot* dot : dots)
-    if (dot->roof && dot->share() <= kCeilingSlack && (!best || dot->share() > best->share()))
-      best = dot;
-  return best;
+// ", +-16 %" of a share whose median is not known well.
+std::string width_words(const RooflineDot& dot) {
+  const auto width = in_run_percent(*dot.record, dot.series);
+  return width && *width > kNarrowPercent ? fmt::format(", +-{:.0f} %", *width) : std::string();
 }
 
 // One sentence per machine and arithmetic: how far from the ceilings, what bounds the dots, and
@@ -93,22 +91,24 @@ std::string in_words(const std::string& machine, const PathDots& path) {
   const std::string view = fmt::format("{}, {}", machine, path.path);
   if (!ceilings.flops_per_s)
     return fmt::format("{}: no ceiling is known for this machine and arithmetic.", view);
-  const RooflineDot* best = closest_of(path.dots);
+  const RooflineDot* best = closest_to_roof(path.dots);
   const auto unknown =
       std::ranges::count_if(path.dots, [](const RooflineDot* dot) { return !dot->path_is_known; });
   std::string text = view + ":";
   if (best)
-    text += fmt::format(" closest to the roof is {} {} ({}) with {:.0f} %.",
-                        shown(best->record->implementation, 40), best->series,
-                        size_words(*best->record), 100 * best->share());
+    text += fmt::format(" closest to the roof is {} {} ({}) with {:.0f} %{}.",
+                        shown(best->record->implementation, 40), pass_words(best->series),
+                        size_words(*best->record), 100 * best->share(), width_words(*best));
   if (const std::string bounds = bounds_words(path.dots, /*with_advice=*/true);
       ceilings.bytes_per_s && !bounds.empty())
     text += fmt::format(" Of {}, {}.", counted(placed_among(path.dots), "dot"), bounds);
   text += fmt::format(" {} roof is {}", best ? "The" : "the",
                       quantity_text(Quantity::flops_per_s, *ceilings.flops_per_s));
   if (ceilings.bytes_per_s)
-    text += fmt::format(" and {:.4g} GB/s, the ridge at {:.3g} FLOP/byte",
-                        *ceilings.bytes_per_s / 1e9, *ceilings.flops_per_s / *ceilings.bytes_per_s);
+    text += fmt::format(" and {:.4g} GB/s{}, the ridge at {:.3g} FLOP/byte",
+                        *ceilings.bytes_per_s / 1e9,
+                        ceilings.memory_probe.empty() ? "" : " by " + ceilings.memory_probe,
+                        *ceilings.flops_per_s / *ceilings.bytes_per_s);
   text += fmt::format(" ({}).", ceilings.source);
   if (unknown > 0)
     text += fmt::format(
@@ -155,6 +155,24 @@ std::string attention_words(const ReportContext& context, const RooflineMachine&
                                     attention_place(context, *dots.front()->record), text);
 }
 
+// " Memory: 60.2 GB/s; of loads alone 38.3, for a decoder layer, which hardly stores."
+std::string memory_roofs(const RooflineMachine& machine) {
+  for (const PathDots& path : machine.paths) {
+    const Ceilings& of = path.ceilings;
+    if (!of.bytes_per_s || of.memory_probe.empty()) continue;
+    const std::string text = fmt::format(" Memory: {:.4g} GB/s", *of.bytes_per_s / 1e9);
+    const auto held = [](const PathDots& each) {
+      return std::ranges::find(each.dots, std::string(kOfLoads), &RooflineDot::slope);
+    };
+    for (const PathDots& other : machine.paths)
+      if (const auto dot = held(other); of.loads && dot != other.dots.end())
+        return fmt::format("{}; of loads alone {:.4g}, for {}, which hardly stores.", text,
+                           of.loads->rate / 1e9, work_of(*(*dot)->record));
+    return text + ".";
+  }
+  return {};
+}
+
 // Of all arithmetic of one machine.
 void answer_roofline(const ReportContext& context, const RooflineMachine& machine,
                      ReportSection& section) {
@@ -164,7 +182,7 @@ void answer_roofline(const ReportContext& context, const RooflineMachine& machin
     all.insert(all.end(), path.dots.begin(), path.dots.end());
     is_measured = is_measured || path.ceilings.source.starts_with("measured");
   }
-  const RooflineDot* best = closest_of(all);
+  const RooflineDot* best = closest_to_roof(all);
   const auto held =
       std::ranges::count_if(all, [](const RooflineDot* dot) { return dot->roof.has_value(); });
   if (held == 0) {
@@ -181,12 +199,14 @@ void answer_roofline(const ReportContext& context, const RooflineMachine& machin
     return;
   }
   section.answer =
-      fmt::format("Of {} {}; the closest reaches {:.0f} % of its roof.{}",
+      fmt::format("Of {} {}; the closest, {} {} ({}), reaches {:.0f} % of {}{}.{}",
                   passes_words(placed_among(all)), bounds_words(all, /*with_advice=*/false),
-                  100 * best->share(), attention_words(context, machine));
+                  shown(best->record->implementation, 40), pass_words(best->series),
+                  shown(short_size(*best->record), 48), 100 * best->share(), dot_bound(*best).roof,
+                  width_words(*best), attention_words(context, machine));
   section.certainty = certainty_of_times(
       context, {},
-      is_measured ? "Below ceilings measured here; bytes are counted."
+      is_measured ? "Roofs: the fastest samples of probes here." + memory_roofs(machine)
                   : "Below data sheets: `ridgeline roofline` measures this machine's ceilings.");
 }
 
@@ -202,9 +222,9 @@ ReportTable bounds_table(const std::vector<RooflineMachine>& machines) {
           table.rows.push_back(
               {{work_of(*dot->record), {}},
                {shown(dot->record->implementation, 60), {}},
-               {shown(dot->series, 40), {}},
+               {pass_words(dot->series), {}},
                {size_words(*dot->record), {}},
-               {fmt::format("{:.3g}", dot->intensity), dot->intensity},
+               {figures_text(dot->intensity), dot->intensity},
                {quantity_text(Quantity::flops_per_s, dot->flops_per_s), dot->flops_per_s},
                {fmt::format("{:.1f}", 100 * dot->share()), 100 * dot->share()},
                {bound_words(*dot), {}}});
@@ -237,8 +257,8 @@ ReportSection roofline_section(const ReportContext& context) {
     section.tables.push_back(std::move(table));
   section.sentences.emplace_back(
       "FLOPs are those of the products that run, an FMA as two, unlike the convention's of the "
-      "tables; bytes count every operand of every kernel once, so that a fused kernel lies "
-      "further to the right.");
+      "tables; bytes count every operand of every kernel once. A pass is held against the memory "
+      "level that its operands fit; rows that were measured with emptied caches, against memory.");
   return section;
 }
 

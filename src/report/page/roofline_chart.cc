@@ -21,14 +21,14 @@ constexpr size_t kMostPoints = 400;  // of one series: more are a cloud
 // Name, size, predicted and measured time, rate, and share of the roof.
 std::string dot_text(const RooflineDot& dot, const ChartPoint& point) {
   const double ms = median_of(*dot.record, dot.series).value_or(0);
-  std::string text =
-      fmt::format("{} {}, {}: ", work_of(*dot.record), dot.series, size_words(*dot.record));
+  std::string text = fmt::format("{} {}, {}: ", work_of(*dot.record), pass_words(dot.series),
+                                 size_words(*dot.record));
   if (dot.roof)
     text += fmt::format("predicted at least {}, ",
                         quantity_text(Quantity::milliseconds, ms * dot.flops_per_s / *dot.roof));
-  text +=
-      fmt::format("measured {}, {} at {:.3g} FLOP/byte", quantity_text(Quantity::milliseconds, ms),
-                  quantity_text(Quantity::flops_per_s, dot.flops_per_s), dot.intensity);
+  text += fmt::format("measured {}, {} at {} FLOP/byte", quantity_text(Quantity::milliseconds, ms),
+                      quantity_text(Quantity::flops_per_s, dot.flops_per_s),
+                      figures_text(dot.intensity));
   if (point.has_interval())
     text += fmt::format(" ({} to {})", quantity_text(Quantity::flops_per_s, point.low),
                         quantity_text(Quantity::flops_per_s, point.high));
@@ -134,6 +134,13 @@ ChartSeries roof_series(const std::string& name, double peak, std::optional<doub
   return series;
 }
 
+bool has_dots_of_loads(const RooflineMachine& machine) {
+  return std::ranges::any_of(machine.paths, [](const PathDots& path) {
+    return std::ranges::any_of(path.dots,
+                               [](const RooflineDot* dot) { return dot->slope == kOfLoads; });
+  });
+}
+
 // The roof of every arithmetic, and the slopes of the caches up to the highest of them: a working
 // set that lives in one may lie above the memory's.
 void add_ceilings(const RooflineMachine& machine, Chart& chart, RooflineRange& range) {
@@ -148,12 +155,25 @@ void add_ceilings(const RooflineMachine& machine, Chart& chart, RooflineRange& r
     lines.back().group = path.path;
     lines.back().points.back().label = fmt::format(
         "{}: {}", path.path, quantity_text(Quantity::flops_per_s, *ceilings.flops_per_s));
+    // All arithmetic shares the slope.
+    if (ceilings.bytes_per_s && !widest)
+      lines.back().points.front().label =
+          fmt::format("memory: {:.4g} GB/s", *ceilings.bytes_per_s / 1e9);
     highest = std::max(highest, *ceilings.flops_per_s);
     if (!widest || ceilings.caches.size() > widest->caches.size()) widest = &ceilings;
   }
   if (lines.empty()) return;
   low = std::min(low, lines.front().points.front().x);
   int colour = -1;
+  if (widest && widest->loads && has_dots_of_loads(machine)) {
+    const double rate = widest->loads->rate;
+    lines.push_back(
+        {.name = "loads alone",
+         .mark = ChartSeries::Mark::line,
+         .colour = colour,
+         .points = {{low, low * rate, "loads alone"}, {highest / rate, highest, "loads alone"}}});
+    lines.back().points.front().label = fmt::format("loads alone: {:.4g} GB/s", rate / 1e9);
+  }
   if (widest)
     for (auto cache = widest->caches.rbegin(); cache != widest->caches.rend(); ++cache) {
       const double ridge = highest / cache->rate;
@@ -192,14 +212,12 @@ std::vector<const RooflineDot*> dots_to_name(const ReportContext& context,
   double most_lost = 0;
   std::vector<const RooflineDot*> named;
   for (const PathDots& path : machine.paths) {
-    const RooflineDot* best = nullptr;
     for (const RooflineDot* dot : path.dots) {
       if (!dot->roof) continue;
       const double lost = median_of(*dot->record, dot->series).value_or(0) * (1 - dot->share());
       if (lost > most_lost) worst = dot, most_lost = lost;
-      if (dot->share() <= kCeilingSlack && (!best || dot->share() > best->share())) best = dot;
     }
-    if (best) named.push_back(best);
+    if (const RooflineDot* best = closest_to_roof(path.dots)) named.push_back(best);
   }
   if (worst) named.push_back(worst);
   for (const RooflineDot* dot : long_attention(context, machine)) named.push_back(dot);
@@ -215,8 +233,8 @@ void name_dots(const ReportContext& context, const RooflineMachine& machine, Cha
       for (ChartPoint& point : series.points)
         if (point.label.empty() && point.x == dot->intensity && point.y == dot->flops_per_s &&
             series.name == shown(dot->record->implementation, 40))
-          point.label = fmt::format("{} {} {}{}", series.name, dot->series,
-                                    shown(short_size(*dot->record), 24),
+          point.label = fmt::format("{} {} {}{}", series.name, pass_words(dot->series),
+                                    shown(short_size(*dot->record), 48),
                                     dot->roof ? fmt::format(", {:.0f} %", 100 * dot->share()) : "");
 }
 
@@ -264,6 +282,7 @@ Chart roofline_chart(const ReportContext& context, const RooflineMachine& machin
   add_regions(machine, chart);
   if (is_kernels) return chart;
   name_dots(context, machine, chart);
+  chart.key = "filled: forward; hollow: others";
   chart.numbers = ceilings_table(machine);
   return chart;
 }

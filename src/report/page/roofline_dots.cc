@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "cost/device_specs.h"
+#include "measure/record_values.h"
 #include "measure/speed_of_light.h"
 #include "report/page/quiet.h"
 #include "report/page/sections.h"
@@ -59,7 +60,12 @@ Ceilings ceilings_of(const ReportContext& context, const Record& record,
     for (const ProductPart& part : arithmetic.parts)
       ceilings.source += " " + shown(measured->find_compute(part.dtype)->probe, 40);
   }
-  if (const MemoryCeiling* memory = measured->main_memory()) ceilings.bytes_per_s = memory->rate;
+  if (const MemoryCeiling* memory = measured->main_memory()) {
+    ceilings.bytes_per_s = memory->rate;
+    ceilings.memory_probe = shown(memory->probe, 40);
+  }
+  for (const MemoryCeiling& level : measured->reads)
+    if (level.capacity == Bytes{}) ceilings.loads = level;
   std::copy_if(measured->memory.begin(), measured->memory.end(),
                std::back_inserter(ceilings.caches),
                [](const MemoryCeiling& level) { return level.capacity > Bytes{}; });
@@ -68,16 +74,22 @@ Ceilings ceilings_of(const ReportContext& context, const Record& record,
 
 namespace {
 
-// What a pass may reach: a working set that lives in a cache has the cache's roof, where measured.
-std::optional<double> roof_of(const ReportContext& context, const Record& record,
-                              const Ceilings& ceilings, double intensity, Bytes working_set) {
+// What a pass may reach: a working set that lives in a cache has the cache's roof, where measured,
+// and a row that was held against loads alone when it was measured keeps that roof, so that every
+// section says the same of it.
+void take_roof(const ReportContext& context, const Ceilings& ceilings, Bytes working_set,
+               RooflineDot& dot) {
+  const Record& record = *dot.record;
+  dot.slope = kOfMemory;
+  dot.roof = ceilings.roof(dot.intensity);
   const Roofline* measured = roofline_of(record, context.rooflines);
-  const MemoryCeiling* level =
-      measured
-          ? measured->find_memory(working_set, text_at(record.settings, "mode").starts_with("cold"))
-          : nullptr;
-  if (level == nullptr || !ceilings.flops_per_s) return ceilings.roof(intensity);
-  return std::min(*ceilings.flops_per_s, intensity * level->rate);
+  if (!measured || !ceilings.flops_per_s) return;
+  const MemoryCeiling* level = measured->slope_of(record, dot.series, working_set);
+  if (level == nullptr) return;
+  dot.slope = level->capacity == Bytes{} && level->probe.starts_with(kReadProbe)
+                  ? kOfLoads
+                  : shown(level->level, 20);
+  dot.roof = std::min(*ceilings.flops_per_s, dot.intensity * level->rate);
 }
 
 }  // namespace
@@ -100,7 +112,7 @@ std::vector<RooflineDot> roofline_dots(const ReportContext& context) {
                       .several_paths = arithmetic.parts.size() > 1};
       dot.intensity = flops_done(*cost) / static_cast<double>(cost->bytes.count);
       dot.flops_per_s = flops_done(*cost) / *median * 1e3;
-      dot.roof = roof_of(context, *record, ceilings, dot.intensity, cost->bytes);
+      take_roof(context, ceilings, cost->bytes, dot);
       if (dot.roof)
         dot.bound =
             bound_of(*median / 1e3, dot.flops_per_s / *dot.roof, *dot.roof < *ceilings.flops_per_s);
@@ -143,24 +155,45 @@ std::string size_words(const Record& record) {
 }
 
 std::string short_size(const Record& record) {
+  // A part of a layer has no size of its own: what tells it from its neighbours does.
+  if (const std::string part = text_at(record.workload, "part"); !part.empty())
+    return fmt::format("{} {}, batch {}{}", part, text_at(record.workload, "phase"),
+                       text_at(record.workload, "batch_size"),
+                       text_at(record.workload, "cache") == "off" ? ", no cache" : "");
   for (const auto& [key, word] :
        {std::pair("seq_len", "S "), {"n", "n "}, {"context_length", "context "}})
     if (const std::string value = text_at(record.workload, key); !value.empty())
       return word + value;
-  const std::string part = text_at(record.workload, "part");
-  return part.empty() ? text_at(record.workload, "phase")
-                      : fmt::format("{} {}", part, text_at(record.workload, "phase"));
+  return text_at(record.workload, "phase");
+}
+
+const RooflineDot* closest_to_roof(const std::vector<const RooflineDot*>& dots) {
+  const auto rank = [](const RooflineDot& dot) {
+    const auto width = in_run_percent(*dot.record, dot.series);
+    return std::pair(width && *width <= kNarrowPercent, dot.share());
+  };
+  const RooflineDot* best = nullptr;
+  for (const RooflineDot* dot : dots)
+    if (dot->roof && dot->share() <= kCeilingSlack && (!best || rank(*dot) > rank(*best)))
+      best = dot;
+  return best;
 }
 
 DotBound dot_bound(const RooflineDot& dot) {
   DotBound bound{.share = fmt::format("{:.{}f} %", 100 * dot.share(), dot.share() < 0.01 ? 1 : 0)};
   if (!dot.bound || *dot.bound == Bound::overhead) {
-    bound.by = "its start, likely";
+    bound.by = "its start (below 10 us), likely";
     bound.roof = "the roof";
     return bound;
   }
-  const std::string which = *dot.bound == Bound::memory ? "memory" : "arithmetic";
-  bound.roof = fmt::format("the {} roof", which);
+  const bool is_memory = *dot.bound == Bound::memory;
+  const bool is_cache = is_memory && dot.slope != kOfMemory && dot.slope != kOfLoads;
+  const std::string which = is_cache    ? "the " + dot.slope + " cache"
+                            : is_memory ? "memory"
+                                        : "arithmetic";
+  bound.roof = is_cache                             ? fmt::format("the {} roof", dot.slope)
+               : is_memory && dot.slope == kOfLoads ? "the memory roof of loads"
+                                                    : fmt::format("the {} roof", which);
   bound.by = dot.share() >= kAtTheRoof   ? which
              : is_disturbed(*dot.record) ? "its own code or other work"
                                          : "its own code";
@@ -177,6 +210,7 @@ std::string short_bound(const RooflineDot& dot) {
   if (!dot.bound) return {};
   const DotBound bound = dot_bound(dot);
   const bool is_own = bound.by.starts_with("its ");
+  if (bound.by.starts_with("its start")) return fmt::format("start, likely, {}", bound.share);
   return fmt::format("{}, {}",
                      !is_own                                ? bound.by
                      : bound.by.ends_with(" or other work") ? "own code or other"

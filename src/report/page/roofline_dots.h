@@ -16,7 +16,9 @@ struct Ceilings {
   std::optional<double> flops_per_s = {};
   std::optional<double> bytes_per_s = {};
   std::string source = {};
-  std::vector<MemoryCeiling> caches = {};  // measured; the smallest first
+  std::vector<MemoryCeiling> caches = {};   // measured; the smallest first
+  std::optional<MemoryCeiling> loads = {};  // of the memory, measured without a store
+  std::string memory_probe = {};            // what reached bytes_per_s; empty: paper
 
   std::optional<double> roof(double intensity) const {
     if (bytes_per_s && flops_per_s) return std::min(*flops_per_s, *bytes_per_s * intensity);
@@ -37,15 +39,23 @@ std::string size_words(const Record& record);
 // The one part of it that people name first: "S 4096".
 std::string short_size(const Record& record);
 
+// Whose bandwidth a roof has, where it is no cache's.
+inline constexpr const char *kOfMemory = "memory", *kOfLoads = "loads";
+
 // What reaches less of its roof than this is held back by its own code, not by the roof.
 inline constexpr double kAtTheRoof = 0.5;
 // What bounds a dot that has a roof.
 struct DotBound {
-  std::string by = {};     // "memory", "arithmetic", "its own code", "its start, likely"
+  std::string by = {};     // "memory", "arithmetic", "its own code", "its start ..."
   std::string share = {};  // "87 %"
   std::string roof = {};   // "the memory roof": of which it is that share
 };
 DotBound dot_bound(const RooflineDot& dot);
+// Whose median is known this well may speak for others: half the width of its interval.
+inline constexpr double kNarrowPercent = 5;
+// With the largest share of its roof, of those whose median is known well if there are any; those
+// above the roof are left out: their ceiling was measured too low. Null: none has a roof.
+const RooflineDot* closest_to_roof(const std::vector<const RooflineDot*>& dots);
 // "memory (87 % of the memory roof)", "its own code or other work (9 % of ...)"; empty: no roof is
 // known.
 std::string bound_words(const RooflineDot& dot);

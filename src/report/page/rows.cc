@@ -189,6 +189,35 @@ std::string named_model(const std::string& text, const Json& workload) {
   return fmt::format("{} layers, d {}, {}", layers, width, text.substr(kCustom.size()));
 }
 
+std::string study_title(std::string_view study) {
+  struct Title {
+    std::string_view study, words;
+  };
+  constexpr Title kTitles[] = {
+      {"attention", "Attention"},         {"comm", "Collectives"},
+      {"cost", "Other machines"},         {"ddp", "Training on several ranks"},
+      {"decode", "A decoder layer"},      {"frontier", "How long a sequence fits"},
+      {"gemm", "Matrix products"},        {"generate", "Text, token by token"},
+      {"kernel", "Attention kernels"},    {"memory", "Memory over a step"},
+      {"model", "Whole transformers"},    {"precision", "Precision"},
+      {"profile", "Where the time goes"}, {"roofline", "Roofline"}};
+  const auto* known = std::ranges::find(kTitles, study, &Title::study);
+  return known == std::end(kTitles) ? shown(study, 40) : std::string(known->words);
+}
+
+std::string pass_words(std::string_view series) {
+  if (series == "fwd_bwd") return "forward and backward";
+  std::string text = shown(series, 40);
+  std::ranges::replace(text, '_', ' ');
+  return text;
+}
+
+std::string figures_text(double value) {
+  const double size = std::abs(value);
+  if (!(size >= 1)) return fmt::format("{:.2g}", value);
+  return fmt::format("{:.{}f}", value, size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2);
+}
+
 std::string counted(size_t count, const char* thing) {
   return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
 }

@@ -29,6 +29,7 @@ struct RooflineDot {
   double flops_per_s = 0;
   std::optional<double> roof = {};  // FLOP/s that the ceilings allow at this intensity
   std::optional<Bound> bound = {};  // of those with a roof
+  std::string slope = {};           // whose bandwidth the roof has: "memory", "L3", "loads"
 
   double share() const { return roof ? flops_per_s / *roof : 0; }  // of the roof
 };
@@ -65,6 +66,12 @@ std::string text_at(const Json& object, const char* key);
 std::optional<int64_t> positive_at(const Json& object, const char* key);
 // "custom context 128 ..." with what the model is: "4 layers, d 256, context 128 ...".
 std::string named_model(const std::string& text, const Json& workload);
+// As the navigation names what a study measures: "Matrix products".
+std::string study_title(std::string_view study);
+// A pass as people say it: "forward and backward" of the series "fwd_bwd".
+std::string pass_words(std::string_view series);
+// Three figures, never in powers of ten: "4030", "85.3", "0.50".
+std::string figures_text(double value);
 // "1 row", "12 rows".
 std::string counted(size_t count, const char* thing);
 

@@ -159,18 +159,19 @@ void about_models(const ReportContext& context, Sentences& out) {
 }
 
 void about_roof(const ReportContext& context, Sentences& out) {
-  const RooflineDot* best = nullptr;
   size_t above = 0, above_unknown = 0;
-  for (const RooflineDot& dot : context.dots)
+  std::vector<const RooflineDot*> dots;
+  for (const RooflineDot& dot : context.dots) {
+    dots.push_back(&dot);
     if (dot.roof && dot.flops_per_s > kCeilingSlack * *dot.roof)
       ++(dot.path_is_known ? above : above_unknown);
-    else if (dot.roof && (!best || dot.flops_per_s / *dot.roof > best->flops_per_s / *best->roof))
-      best = &dot;
+  }
+  const RooflineDot* best = closest_to_roof(dots);
   if (best)
     out.push_back(
         fmt::format("Distance to the roof: the best pass is {} {} with {}, {:.0f} % of what "
                     "the machine allows at its intensity ({}).",
-                    shown(best->record->implementation, 40), shown(best->series, 40),
+                    shown(best->record->implementation, 40), pass_words(best->series),
                     quantity_text(Quantity::flops_per_s, best->flops_per_s),
                     100 * best->flops_per_s / *best->roof, best->path));
   if (above > 0)

@@ -140,8 +140,29 @@ std::string xy_svg(const Chart& chart, const SvgFrame& frame, const std::string&
     if (!series.hidden && (has_marks(series) || chart.zooms))
       for (const ChartPoint& point : series.points)
         picture.keep_clear(plot.x(point.x), plot.y(point.y));
-  const SvgBox within{plot.left + 2, plot.top, frame.width - 4, plot.bottom};
+  const SvgBox within{plot.left + 2, plot.top, plot.right, plot.bottom};
+  const auto is_line = [](const ChartSeries& series) {
+    return series.mark == ChartSeries::Mark::line;
+  };
+  const auto segment = [&](const ChartSeries& series, size_t end) {
+    const ChartPoint &from = series.points[end - 1], &to = series.points[end];
+    return SvgBox{plot.x(from.x), plot.y(from.y), plot.x(to.x), plot.y(to.y)};
+  };
+  for (const ChartSeries& series : chart.series)
+    for (size_t end = 1; is_line(series) && !series.hidden && end < series.points.size(); ++end) {
+      const SvgBox line = segment(series, end);
+      picture.keep_clear_along(line.x1, line.y1, line.x2, line.y2);
+    }
   for (const auto& [series, point] : named_points(chart)) {
+    if (!is_line(*series) || series->points.size() < 2) continue;
+    const bool is_last = point == &series->points.back();
+    picture.begin(*series);
+    picture.label_along(segment(*series, is_last ? series->points.size() - 1 : 1), point->label,
+                        is_last, within);
+    picture.end();
+  }
+  for (const auto& [series, point] : named_points(chart)) {
+    if (is_line(*series) && series->points.size() > 1) continue;
     picture.begin(*series);
     picture.label(plot.x(point->x), plot.y(point->y), point->label, within);
     picture.end();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <set>
 
 #include "report/page/html_escape.h"
@@ -219,6 +220,19 @@ void SvgPicture::keep_clear(double x, double y) {
   taken_.push_back({x - kReach, y - kReach, x + kReach, y + kReach});
 }
 
+bool SvgPicture::crosses_label(double x, double y, const SvgBox& place) const {
+  constexpr int kSteps = 24;
+  const double end_x = std::clamp(x, place.x1, place.x2), end_y = std::clamp(y, place.y1, place.y2);
+  for (int i = 0; i <= kSteps; ++i) {
+    const double at_x = x + (end_x - x) * i / kSteps, at_y = y + (end_y - y) * i / kSteps;
+    if (std::ranges::any_of(labels_, [&](const SvgBox& label) {
+          return at_x > label.x1 && at_x < label.x2 && at_y > label.y1 && at_y < label.y2;
+        }))
+      return true;
+  }
+  return false;
+}
+
 void SvgPicture::label(double x, double y, const std::string& text, const SvgBox& within) {
   const double width = svg_text_width(text) * 11 / 12, height = 13;
   // Beside the point first, then further away, where a thin line leads to it.
@@ -239,16 +253,71 @@ void SvgPicture::label(double x, double y, const std::string& text, const SvgBox
         return place.x1 < other.x2 && other.x1 < place.x2 && place.y1 < other.y2 &&
                other.y1 < place.y2;
       });
-      if (!is_free) continue;
+      if (!is_free || (away > 8 && crosses_label(x, y, place))) continue;
       taken_.push_back(place);
+      labels_.push_back(place);
+      // A ring says which of several close points the line ends at.
       if (away > 8)
         body_ += fmt::format(
-            "<path class=\"leader\" stroke=\"#6b7280\" stroke-width=\"0.8\" d=\"M{:.1f} "
-            "{:.1f}L{:.1f} {:.1f}\"/>\n",
+            "<circle class=\"leader\" cx=\"{0:.1f}\" cy=\"{1:.1f}\" r=\"7\" fill=\"none\" "
+            "stroke=\"#6b7280\" stroke-width=\"0.8\"/>\n"
+            "<path class=\"leader\" stroke=\"#6b7280\" stroke-width=\"0.8\" d=\"M{0:.1f} "
+            "{1:.1f}L{2:.1f} {3:.1f}\"/>\n",
             x, y, std::clamp(x, place.x1, place.x2), std::clamp(y, place.y1, place.y2));
       this->text(place.x1, place.y2 - 3, text, "start",
                  "class=\"name\" font-size=\"11\" paint-order=\"stroke\" stroke=\"#ffffff\" "
                  "stroke-width=\"3\"");
+      return;
+    }
+  }
+}
+
+void SvgPicture::keep_clear_along(double x1, double y1, double x2, double y2) {
+  constexpr double kStep = 4, kReach = 1.5;
+  const int steps = std::max(1, static_cast<int>(std::hypot(x2 - x1, y2 - y1) / kStep));
+  for (int i = 0; i <= steps; ++i) {
+    const double x = x1 + (x2 - x1) * i / steps, y = y1 + (y2 - y1) * i / steps;
+    taken_.push_back({x - kReach, y - kReach, x + kReach, y + kReach});
+  }
+}
+
+void SvgPicture::label_along(const SvgBox& line, const std::string& text, bool at_end,
+                             const SvgBox& within) {
+  constexpr double kReach = 3.5;  // half of the height of letters
+  const double length = std::hypot(line.x2 - line.x1, line.y2 - line.y1);
+  const double width = svg_text_width(text) * 11 / 12;
+  if (!(length > 0) || width + 12 > length) return;
+  const double along_x = (line.x2 - line.x1) / length, along_y = (line.y2 - line.y1) / length;
+  // Of the side above the line, whichever way it climbs; then of the one below.
+  for (const double away : {9.0, -10.0}) {
+    for (const double from_end : {6.0, 30.0, 60.0, 100.0, 150.0}) {
+      const double begin = at_end ? length - from_end - width : from_end;
+      if (begin < 0 || begin + width > length) continue;
+      const double x = line.x1 + along_x * begin + along_y * away,
+                   y = line.y1 + along_y * begin - along_x * away;
+      std::vector<SvgBox> boxes;
+      for (double at = 0; at <= width; at += kReach) {
+        const double mid_x = x + along_x * at, mid_y = y + along_y * at;
+        boxes.push_back({mid_x - kReach, mid_y - kReach, mid_x + kReach, mid_y + kReach});
+      }
+      const bool is_free = std::ranges::all_of(boxes, [&](const SvgBox& box) {
+        return box.x1 >= within.x1 && box.x2 <= within.x2 && box.y1 >= within.y1 &&
+               box.y2 <= within.y2 && std::ranges::none_of(taken_, [&](const SvgBox& other) {
+                 return box.x1 < other.x2 && other.x1 < box.x2 && box.y1 < other.y2 &&
+                        other.y1 < box.y2;
+               });
+      });
+      if (!is_free) continue;
+      taken_.insert(taken_.end(), boxes.begin(), boxes.end());
+      labels_.insert(labels_.end(), boxes.begin(), boxes.end());
+      const double degrees = std::atan2(along_y, along_x) * 180 / std::numbers::pi;
+      // The baseline lies below the middle of the letters.
+      const double base_x = x - along_y * kReach, base_y = y + along_x * kReach;
+      this->text(base_x, base_y, text, "start",
+                 fmt::format("class=\"name\" font-size=\"11\" paint-order=\"stroke\" "
+                             "stroke=\"#ffffff\" stroke-width=\"3\" "
+                             "transform=\"rotate({:.1f} {:.1f} {:.1f})\"",
+                             degrees, base_x, base_y));
       return;
     }
   }

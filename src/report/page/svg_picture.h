@@ -66,6 +66,11 @@ class SvgPicture {
   // Beside a point, or a thin line away from it: where neither a mark nor another label lies.
   void keep_clear(double x, double y);
   void label(double x, double y, const std::string& text, const SvgBox& within);
+  // A line that no label may lie on.
+  void keep_clear_along(double x1, double y1, double x2, double y2);
+  // Above a line, or below it, where no other line lies: from its first point on, or up to its
+  // last one. Nothing where there is no room.
+  void label_along(const SvgBox& line, const std::string& text, bool at_end, const SvgBox& within);
   // Below the axis, on two lines where one is too short.
   void title_of_axis(double from, double to, double y, const Axis& axis);
 
@@ -74,9 +79,13 @@ class SvgPicture {
   std::string finish(const Chart& chart, double height) const;
 
  private:
+  // Whether the line from a point to the place of its label would cross another label.
+  bool crosses_label(double x, double y, const SvgBox& place) const;
+
   SvgFrame frame_;
   std::string body_;
   std::vector<SvgBox> taken_;
+  std::vector<SvgBox> labels_;  // of those, what no leader may cross
 };
 
 }  // namespace ridgeline

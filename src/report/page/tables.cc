@@ -8,8 +8,10 @@
 #include <map>
 #include <set>
 
+#include "measure/record_values.h"
 #include "measure/statistics.h"
 #include "report/page/axis.h"
+#include "report/page/quiet.h"
 #include "report/page/roofline_dots.h"
 #include "report/page/sections.h"
 #include "report/page/short_paths.h"
@@ -40,6 +42,13 @@ const std::vector<StudyColumns>& study_columns() {
 std::string value_at(const Record& record, const std::string& key) {
   const std::string text = text_at(record.workload, key.c_str());
   return text.empty() ? text_at(record.settings, key.c_str()) : text;
+}
+
+// "batch size" of the key "batch_size".
+std::string key_words(const std::string& key) {
+  std::string text = shown(key, 40);
+  std::ranges::replace(text, '_', ' ');
+  return text;
 }
 
 std::vector<std::string> columns_of(const std::string& study,
@@ -105,9 +114,27 @@ std::optional<double> gflops(const Record& record, const Series& series) {
   return static_cast<double>(cost->flops) / *median / 1e6;
 }
 
+// What a probe of a ceiling reached: a roof is its fastest sample, and the time beside it is of the
+// median.
+ReportCell probe_cell(const Record& record, const std::string& of) {
+  if (record.status != Status::ok || !record.metrics) return {};
+  if (const auto rate = number_in(*record.metrics, (of + "gb_per_s").c_str()))
+    return {fmt::format("{:.1f} GB/s", *rate), *rate};
+  if (const auto rate = number_in(*record.metrics, (of + "gflops_per_s").c_str()))
+    return {fmt::format("{:.1f} GFLOP/s", *rate), *rate};
+  return {};
+}
+
+// "0.25 of 2": what others had of the processors; empty: the row ran undisturbed.
+ReportCell beside_cell(const Record& record) {
+  if (!is_disturbed(record)) return {};
+  const double taken = record.disturbance->other_cores + record.disturbance->stolen_cores;
+  return {fmt::format("{:.2g} of {}", taken, record.disturbance->processors), taken};
+}
+
 ReportTable rows_table(const ReportContext& context, const std::string& study,
                        const std::vector<const Record*>& rows) {
-  ReportTable table{.title = study.empty() ? "other" : shown(study, 40)};
+  ReportTable table{.title = study.empty() ? "other" : study_title(study)};
   for (const StudyColumns& listed : study_columns())
     if (study == listed.study) table.title = listed.title;
   // What all rows share stands in the title, not in a column.
@@ -124,25 +151,29 @@ ReportTable rows_table(const ReportContext& context, const std::string& study,
   if (one_device) shared += fmt::format(", {}", shown(rows.front()->device, 20));
   for (const std::string& key : columns_of(study, rows)) {
     const std::string first = value_at(*rows.front(), key);
+    if (first == "custom") continue;  // other columns say what it is
     if (std::all_of(rows.begin(), rows.end(),
                     [&](const Record* record) { return value_at(*record, key) == first; }))
-      shared += fmt::format(", {} {}", shown(key, 40), first);
+      shared += fmt::format(", {} {}", key_words(key), first);
     else
       keys.push_back(key);
   }
   if (!shared.empty()) table.title += fmt::format(" ({})", shared.substr(2));
   table.columns = {"implementation"};
-  for (const std::string& key : keys) table.columns.push_back(shown(key, 40));
+  for (const std::string& key : keys) table.columns.push_back(key_words(key));
   if (!one_device) table.columns.emplace_back("device");
   table.columns.insert(table.columns.end(), {"pass", "median ms", "+-% " + interval_kind(rows),
                                              "GFLOP/s", "peak MiB", "error/tol"});
   if (has_bound) table.columns.emplace_back("bound by");
+  const bool has_probes = study == "roofline";
+  if (has_probes) table.columns.insert(table.columns.end(), {"fastest sample", "median sample"});
+  table.columns.emplace_back("beside other work");
   table.columns.emplace_back("status");
   const auto add = [&](const Record& record, const Series* series) {
     std::vector<ReportCell> row = {{shown(record.implementation, 60), {}}};
     for (const std::string& key : keys) row.push_back(text_cell(value_at(record, key)));
     if (!one_device) row.push_back({shown(record.device, 20), {}});
-    row.push_back({series ? shown(series->name, 40) : "", {}});
+    row.push_back({series ? pass_words(series->name) : "", {}});
     const auto median = series ? median_of(record, series->name) : std::nullopt;
     row.push_back(milliseconds_cell(median));
     row.push_back(number_cell(
@@ -158,6 +189,9 @@ ReportTable rows_table(const ReportContext& context, const std::string& study,
       const RooflineDot* dot = series ? context.dot(record, series->name) : nullptr;
       row.push_back({dot ? short_bound(*dot) : "", {}});
     }
+    if (has_probes)
+      for (const char* of : {"", "median_"}) row.push_back(probe_cell(record, of));
+    row.push_back(beside_cell(record));
     row.push_back({std::string(status_csv_word(record.status)), {}});
     table.rows.push_back(std::move(row));
     table.details.push_back(details_of(record, series));

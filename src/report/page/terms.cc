@@ -17,10 +17,13 @@ struct Explained {
 // In the order in which they are told.
 constexpr Explained kTerms[] = {
     {"roof", "the most FLOP/s that the machine allows"},
-    {"own code", "what keeps it below half of the roof"},
+    {"own code",
+     "below half of every roof: its own instructions hold it (latency, conversions, exp, short "
+     "loops), not measured here"},
     {"intensity", "FLOPs per byte moved"},
     {"ridge point", "the intensity at which the roof turns from memory to arithmetic"},
     {"undecided", "samples cannot tell which is faster; those of more runs (--runs 5) may"},
+    {"in doubt", "other work ran, its speed changed, or nothing tells"},
     {"disturbed", "other work ran on the machine"},
     {"S", "sequence length"},
     {"naive", "of products: a dot product for every element", "gemm"},
@@ -29,7 +32,7 @@ constexpr Explained kTerms[] = {
     {"vanilla", "one kernel per operation"},
     {"fused", "neighbouring operations in one kernel"},
     {"flash", "attention in one kernel, without S x S tensors"},
-    {"compiled", "fused and flash together"},
+    {"compiled", "naive's graph, fused, with flash attention"},
     {"launch graph", "launches recorded once and started together"},
     {"busy time", "what the device needs for its kernels when none waits for the host"},
     {"weights", "the softmax of the scores, S x S"},

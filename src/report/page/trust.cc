@@ -9,6 +9,7 @@
 
 #include "report/page/axis.h"
 #include "report/page/quiet.h"
+#include "report/page/roofline_dots.h"
 #include "report/page/sections.h"
 #include "report/record_cells.h"
 
@@ -49,9 +50,9 @@ Chart quiet_chart(const ReportContext& context) {
                                  : fmt::format("{} of {}", work.disturbed, work.timed);
     series.points.push_back({.x = static_cast<double>(chart.categories.size()),
                              .y = share,
-                             .text = fmt::format("{}: {}", shown(study, 40), text),
+                             .text = fmt::format("{}: {}", study_title(study), text),
                              .value = text});
-    chart.categories.push_back(shown(study, 40));
+    chart.categories.push_back(study_title(study));
   }
   if (!is_known) return chart;  // a picture of nothing but unknowns would say nothing
   chart.series = {std::move(series)};
@@ -71,7 +72,7 @@ ReportTable quiet_table(const ReportContext& context) {
   for (const std::string& study : timed_studies(context)) {
     const OtherWork work = other_work(context, study);
     table.rows.push_back(
-        {{shown(study, 40), {}},
+        {{study_title(study), {}},
          number(work.timed),
          number(work.disturbed),
          work.disturbed > 0
@@ -85,20 +86,46 @@ ReportTable quiet_table(const ReportContext& context) {
   return table;
 }
 
+// Which rows they are, the most disturbed first: figures to measure again.
+ReportTable disturbed_table(const ReportContext& context) {
+  constexpr size_t kMostRows = 500;
+  ReportTable table{.title = "Rows beside other work",
+                    .columns = {"study", "implementation", "size", "processors taken", "by"}};
+  std::vector<const Record*> rows;
+  for (const Record* record : context.rows)
+    if (is_disturbed(*record) && (!record->series.empty() || record->study == "profile"))
+      rows.push_back(record);
+  const auto taken = [](const Record* record) {
+    return record->disturbance->other_cores + record->disturbance->stolen_cores;
+  };
+  std::ranges::stable_sort(rows, std::ranges::greater(), taken);
+  for (const Record* record : rows) {
+    if (table.rows.size() == kMostRows) break;
+    const Disturbance& other = *record->disturbance;
+    table.rows.push_back(
+        {{study_title(record->study), {}},
+         {shown(record->implementation, 60), {}},
+         {size_words(*record), {}},
+         {fmt::format("{:.2g} of {}", taken(record), other.processors), taken(record)},
+         {other.stolen_cores > other.other_cores ? "other virtual machines" : "other processes",
+          {}}});
+    table.details.push_back({{"command", shown(record->command, 2000)}});
+  }
+  return table;
+}
+
 std::vector<std::string> sentences_about_quiet(const ReportContext& context) {
   std::vector<std::string> out;
   const OtherWork work = other_work(context, {});
   if (const std::string words = other_work_words(work); !words.empty()) {
-    const size_t quiet = work.timed - work.disturbed - work.unknown;
     // Who shares a host is not for the reader to stop.
     const auto hosts = std::ranges::count_if(context.rows, [](const Record* record) {
       return is_disturbed(*record) &&
              record->disturbance->stolen_cores > record->disturbance->other_cores;
     });
     out.push_back(
-        fmt::format("Disturbed: {}{}{}.", words,
-                    hosts > 0 ? fmt::format(" ({} by other virtual machines)", hosts) : "",
-                    quiet > 0 ? fmt::format("; {} ran undisturbed", quiet) : ""));
+        fmt::format("Disturbed: {}{}.", words,
+                    hosts > 0 ? fmt::format(" ({} by other virtual machines)", hosts) : ""));
   }
   if (work.disturbed == 0 && work.timed > work.unknown)
     out.push_back(
@@ -186,16 +213,18 @@ ReportSection trust_section(const ReportContext& context) {
   const bool was_checked = std::ranges::any_of(context.rows, [](const Record* record) {
     return record->status == Status::ok && record->verification.checked;
   });
-  const bool is_disturbed = other_work(context, {}).disturbed > 0;
+  const bool any_disturbed = other_work(context, {}).disturbed > 0;
   section.certainty = {
-      .level = is_disturbed ? Certainty::Level::disturbed : Certainty::Level::measured,
-      .why = is_disturbed ? "Counted bytes, FLOPs and launches hold in any case."
+      .level = any_disturbed ? Certainty::Level::disturbed : Certainty::Level::measured,
+      .why = any_disturbed ? "Counted figures hold. Repeat the rows listed below with --runs 5 on "
+                             "a quiet machine."
              : !section.sentences.empty()
                  ? fmt::format("{} to know.", counted(section.sentences.size(), "further thing"))
              : was_checked ? "Nothing speaks against them."
                            : "Know that before quoting one."};
   if (Chart chart = quiet_chart(context); !chart.series.empty()) {
     section.views.push_back({.charts = {std::move(chart)}});
+    if (any_disturbed) section.tables.push_back(disturbed_table(context));
     section.tables.push_back(quiet_table(context));
   }
   return section;

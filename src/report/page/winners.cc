@@ -179,8 +179,7 @@ std::string rivals_words(const Contest& contest, const std::string& base) {
     words.push_back(verdict == Verdict::same
                         ? fmt::format("as fast as {}", rivals[i].name)
                         : fmt::format("{} as {} ({})", times_as_fast(rivals[i].ratio),
-                                      rivals[i].name,
-                                      verdict == Verdict::unclear ? "undecided" : "decided"));
+                                      rivals[i].name, sure_word(rivals[i].judgement)));
   }
   return listed(words);
 }
@@ -228,6 +227,12 @@ Speedup speedup_of(const ReportContext& context, const LengthStudy& study, const
   return speedup;
 }
 
+std::string sure_word(const Judgement& judgement) {
+  return judgement.verdict != Verdict::unclear ? "decided"
+         : judgement.is_apart                  ? "undecided: machine in doubt"
+                                               : "undecided";
+}
+
 void Judged::add(const Judgement& judgement) {
   ++compared;
   if (judgement.verdict != Verdict::unclear) return;
@@ -245,10 +250,10 @@ Certainty certainty_of(const Judged& judged) {
                                       : fmt::format("All {} comparisons are", compared))};
   const std::string in_doubt =
       apart == 0 ? ""
-                 : fmt::format(", {} only because the machine may have made so large a difference",
-                               apart == undecided && apart == 1 ? "but"
-                               : apart == undecided             ? "all of them"
-                                                                : fmt::format("{} of them", apart));
+                 : fmt::format(", {}far apart, the machine in doubt",
+                               apart != undecided ? fmt::format("{} of them ", apart)
+                               : apart == 1       ? ""
+                                                  : "all ");
   return {2 * undecided < compared ? Certainty::Level::partly
           : 2 * apart > undecided  ? Certainty::Level::disturbed
                                    : Certainty::Level::undecided,
@@ -258,6 +263,11 @@ Certainty certainty_of(const Judged& judged) {
                           ? fmt::format("All {} comparisons are", compared)
                           : fmt::format("{} of {} comparisons are", undecided, compared),
                       in_doubt, reasons.text())};
+}
+
+std::string undecided_note(const Judged& judged) {
+  const std::string all = judged.reasons.all();
+  return all.empty() ? all : fmt::format("Why comparisons are undecided (and how many): {}.", all);
 }
 
 FastestAnswer fastest_answer(const ReportContext& context, const LengthStudy& study) {
@@ -299,7 +309,7 @@ FastestAnswer fastest_answer(const ReportContext& context, const LengthStudy& st
   // What is decided of the sizes that are told answers, however many others are not.
   if (certainty.level == Certainty::Level::undecided && text.find("(decided)") != text.npos)
     certainty.level = Certainty::Level::partly;
-  return {text, std::move(certainty)};
+  return {text, std::move(certainty), undecided_note(judged)};
 }
 
 ReportTable fastest_table(const ReportContext& context, const LengthStudy& study) {

@@ -46,6 +46,7 @@ std::string advice_of(std::vector<Contest> contests);
 struct FastestAnswer {
   std::string text = {};  // empty: nothing was compared
   Certainty certainty = {};
+  std::string why_undecided = {};  // undecided_note()
 };
 FastestAnswer fastest_answer(const ReportContext& context, const LengthStudy& study);
 
@@ -63,6 +64,11 @@ struct Judged {
 // "decided" where the engine judged all comparisons, "undecided" where it judged less than half,
 // "disturbed" where most of those are only in doubt because of the machine.
 Certainty certainty_of(const Judged& judged);
+
+// All reasons in one sentence, where the certainty has no room for them; else empty.
+std::string undecided_note(const Judged& judged);
+// "decided", "undecided", "undecided: machine in doubt".
+std::string sure_word(const Judgement& judgement);
 
 // Ratios of all sizes of a study that both have run.
 Speedup speedup_of(const ReportContext& context, const LengthStudy& study, const std::string& base,

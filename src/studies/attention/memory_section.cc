@@ -245,7 +245,7 @@ std::string memory_answer(const LengthStudy& study, const std::vector<LengthFron
       text = fmt::format("{} does not fit at {}", first->implementation, place);
     else  // its error says what was predicted, and the budget
       text = fmt::format(
-          "{} would not fit at {} (not tried): {}", first->implementation, place,
+          "{} would not fit at {}: {}", first->implementation, place,
           shown(std::string_view(told->error).substr(0, told->error.size() - kNotTried.size()),
                 160));
     if (const auto bytes = needed_by(*told); bytes && was_tried(*told))
@@ -304,7 +304,7 @@ ReportSection attention_memory_section(const ReportContext& context) {
   });
   section.certainty = {
       .level = is_counted ? Certainty::Level::counted : Certainty::Level::measured,
-      .why = is_counted ? "What would not fit is predicted; peaks are the ledger's."
+      .why = is_counted ? "Predicted; peaks are the ledger's."
                         : "Peaks by the ledger; tensors, and what does not fit, by the graph."};
   if (ended) section.tables.push_back(frontier_table(all));
   return section;

@@ -8,6 +8,7 @@
 #include "report/page/axis.h"
 #include "report/page/points.h"
 #include "report/page/quiet.h"
+#include "report/page/roofline_dots.h"
 #include "report/page/winners.h"
 #include "report/record_cells.h"
 #include "studies/attention/tables.h"
@@ -122,7 +123,8 @@ void answer_alone(const ReportContext& context, const LengthStudy& study, const 
   section.answer = fmt::format(
       "{} takes {} forward at {}{}.", told->implementation,
       quantity_text(Quantity::milliseconds, *ms_of(*told)), place_of(*group_of, told->seq_len),
-      dot && dot->roof ? fmt::format(", {:.0f} % of the roof", 100 * dot->share()) : "");
+      dot && dot->roof ? fmt::format(", {} of {}", dot_bound(*dot).share, dot_bound(*dot).roof)
+                       : "");
   section.certainty = certainty_of_times(context, study_name, "A median.");
 }
 
@@ -134,6 +136,7 @@ ReportSection time_section(const ReportContext& context, const char* study_name,
   FastestAnswer answer = fastest_answer(context, study);
   section.answer = std::move(answer.text);
   section.certainty = std::move(answer.certainty);
+  if (!answer.why_undecided.empty()) section.sentences.push_back(std::move(answer.why_undecided));
   if (study.implementations.size() == 1 && section.answer.empty())
     answer_alone(context, study, study_name, section);
   if (can_be_compared(study))

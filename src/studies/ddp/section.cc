@@ -75,7 +75,7 @@ void answer_training(const ReportContext& context, const std::vector<const Recor
                       ? fmt::format("By the medians {} has the shortest step, {}",
                                     shown(strategy_text(*best), 40), ms)
                       : fmt::format("The step of {} takes {}", shown(strategy_text(*best), 40), ms),
-                  exposed ? fmt::format("; the rank that waits longest waits {}",
+                  exposed ? fmt::format("; in it the rank that waits longest waits {}",
                                         quantity_text(Quantity::milliseconds, *exposed))
                           : "");
   section.certainty =
@@ -128,7 +128,10 @@ ReportSection ddp_section(const ReportContext& context) {
   }
   if (!section.empty())
     for (const std::string& note : ddp_notes(context.input.records, *context.verdicts))
-      section.sentences.push_back(shown(note, 400));
+      // Of several models a note has its own name.
+      section.sentences.push_back(shown(
+          views.size() == 1 ? named_model(note, views.begin()->second.front()->workload) : note,
+          400));
   return section;
 }
 

@@ -132,9 +132,7 @@ std::string ridge_words(const ReportContext& context, const std::vector<LayerDot
       measured ? measured->ridge(text_at(known->record->workload, "dtype")) : std::nullopt;
   constexpr double kApart = 1.02;
   if (!of_both || std::max(*of_both / *known->ridge, *known->ridge / *of_both) < kApart) return {};
-  return fmt::format(
-      " The ridge of {:.3g} is of loads alone; of copies, as under Roofline, {:.3g}.",
-      *known->ridge, *of_both);
+  return " The ridge is that of loads, as under Roofline.";
 }
 
 }  // namespace
@@ -150,8 +148,9 @@ ReportSection layer_section(const ReportContext& context) {
     if (!dot) continue;
     const Json& work = record->workload;
     views[fmt::format(
-              "{} {}, {} layer, {}, {}", text_at(work, "model_config"), text_at(work, "dtype"),
-              text_at(work, "layer_kind"), shown(record->implementation, 40),
+              "Gemma 3 {} {}, {} layer, random weights, {}, {}", text_at(work, "model_config"),
+              text_at(work, "dtype"), text_at(work, "layer_kind"),
+              shown(record->implementation, 40),
               shown(record->device == "cuda" && record->machine.gpu ? record->machine.gpu->model
                                                                     : "CPU",
                     60))]
@@ -165,8 +164,7 @@ ReportSection layer_section(const ReportContext& context) {
   }
   section.certainty = certainty_of_times(
       context, "decode",
-      "Counted FLOPs and bytes, medians of times." +
-          (views.empty() ? std::string() : ridge_words(context, views.begin()->second)));
+      "Medians." + (views.empty() ? std::string() : ridge_words(context, views.begin()->second)));
   for (const auto& [name, dots] : views) {
     if (section.views.size() == kMostViews) break;
     section.views.push_back({.name = name, .charts = {layer_chart(dots)}});

@@ -7,6 +7,9 @@
 #include <map>
 #include <optional>
 
+#include "measure/roofline_model.h"
+#include "report/page/quiet.h"
+#include "report/page/roofline_dots.h"
 #include "report/record_cells.h"
 
 namespace ridgeline {
@@ -90,26 +93,41 @@ std::vector<LayerGroup> layer_groups(const std::vector<const Record*>& rows) {
   return groups;
 }
 
-// "does 310 FLOPs per byte, above the ridge of 71: compute bounds it"; behind a row of the same
-// ridge: "does 1.2, below it, ...".
+// "arithmetic's": whose roof lies above a row.
+std::string whose_roof(const Record& row) {
+  return layer_word(row, "bound") == name(Bound::memory) ? "memory's" : "arithmetic's";
+}
+
+// "does 310 FLOPs per byte, above the ridge of 71"; behind a row of the same ridge: "does 1.2,
+// below it".
 std::string against_ridge(const Record& row, const Record* before = nullptr) {
   const auto intensity = layer_metric(row, "intensity"), ridge = layer_metric(row, "ridge");
   if (!intensity) return {};
   if (!ridge) return fmt::format("does {:.3g} FLOPs per byte", *intensity);
   if (before && layer_metric(*before, "ridge") == ridge)
-    return fmt::format("does {:.3g}, {} it, so that {} bounds it", *intensity,
-                       *intensity < *ridge ? "below" : "above", layer_word(row, "bound"));
-  return fmt::format("does {:.3g} FLOPs per byte, {} the ridge of {:.3g}, so that {} bounds it",
-                     *intensity, *intensity < *ridge ? "below" : "above", *ridge,
-                     layer_word(row, "bound"));
+    return fmt::format("does {:.3g}, {} it", *intensity, *intensity < *ridge ? "below" : "above");
+  return fmt::format("does {:.3g} FLOPs per byte, {} the ridge of {:.3g}", *intensity,
+                     *intensity < *ridge ? "below" : "above", *ridge);
 }
 
-// ", of which it reaches 43 %": how near it comes to what bounds it; empty: not known.
+// ", so that its roof is arithmetic's"; empty: not known.
+std::string roof_words(const Record& row) {
+  return layer_metric(row, "ridge") ? fmt::format(", so that its roof is {}", whose_roof(row)) : "";
+}
+
+// ", and reaches 62 % of memory's roof: memory bounds it", by the rule of the roofline; empty: not
+// known.
 std::string reached(const Record& row) {
   const auto least = layer_metric(row, "predicted_ms");
   const auto ms = median_of(row, "forward");
-  return least && ms && *ms > 0 ? fmt::format(", of which it reaches {:.0f} %", 100 * *least / *ms)
-                                : "";
+  if (!least || !ms || !(*ms > 0)) return {};
+  const double share = *least / *ms;
+  return fmt::format(", and reaches {:.0f} % of {} roof: {}", 100 * share, whose_roof(row),
+                     share >= kAtTheRoof ? layer_word(row, "bound") == name(Bound::memory)
+                                               ? "memory bounds it"
+                                               : "arithmetic bounds it"
+                     : is_disturbed(row) ? "its own code or other work bounds it"
+                                         : "its own code bounds it");
 }
 
 void explain_bounds(const LayerGroup& group, std::vector<std::string>& notes) {
@@ -119,11 +137,12 @@ void explain_bounds(const LayerGroup& group, std::vector<std::string>& notes) {
       const Record* decode = group.find({"layer", "decode", "on", prompt, batch});
       if (!prefill || !decode) continue;
       notes.push_back(fmt::format(
-          "{}, prompt {:.0f}, batch {:.0f}: prefill of the layer {}: a weight that is read serves "
-          "{:.0f} tokens; decode with a cache {}: it serves {:.0f}, and every sequence reads its "
+          "{}, prompt {:.0f}, batch {:.0f}: prefill of the layer {}{}: a weight that is read "
+          "serves "
+          "{:.0f} tokens; decode with a cache {}{}: it serves {:.0f}, and every sequence reads its "
           "own keys and values",
-          group.name, prompt, batch, against_ridge(*prefill), prompt * batch,
-          against_ridge(*decode), batch));
+          group.name, prompt, batch, against_ridge(*prefill), roof_words(*prefill), prompt * batch,
+          against_ridge(*decode), roof_words(*decode), batch));
       break;  // the smallest batch says it
     }
 }
@@ -167,10 +186,10 @@ void explain_cache(const LayerGroup& group, std::vector<std::string>& notes) {
         return static_cast<double>(row.cost->forward.flops);
       };
       std::string note = fmt::format(
-          "{}, prompt {:.0f}, batch {:.0f}: without a cache a new token costs the layer {:.3g} "
-          "times the FLOPs ({:.3g} MFLOP against {:.3g})",
-          group.name, prompt, batch, flops(*without) / flops(*with), flops(*without) / 1e6,
-          flops(*with) / 1e6);
+          "{}, prompt {:.0f}, batch {:.0f}: without a cache a new token costs the layer {} times "
+          "the FLOPs ({} MFLOP against {})",
+          group.name, prompt, batch, figures_text(flops(*without) / flops(*with)),
+          figures_text(flops(*without) / 1e6), figures_text(flops(*with) / 1e6));
       const auto slow = median_ms(*without), fast = median_ms(*with);
       if (slow && fast && *fast > 0)
         note += fmt::format(" and took {:.3g} times as long ({:.4g} ms against {:.4g})",

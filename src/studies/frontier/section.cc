@@ -115,7 +115,7 @@ ReportSection frontier_section(const ReportContext& context) {
     section.answer = longest_words(context, section.views.front().name);
     if (section.views.size() == 1) section.views.front().name.clear();  // the answer has it
     section.certainty = {.level = Certainty::Level::measured,
-                         .why = "Probed: each length ran, or did not fit."};
+                         .why = "Probed: each length was tried."};
   }
   if (!section.empty())
     for (const std::string& note : frontier_notes(context.input.records))

@@ -7,6 +7,7 @@
 #include "report/page/axis.h"
 #include "report/page/points.h"
 #include "report/page/quiet.h"
+#include "report/page/roofline_dots.h"
 #include "report/page/winners.h"
 #include "studies/gemm/tables.h"
 
@@ -105,7 +106,8 @@ void answer_products(const ReportContext& context, const std::string& setting,
     const RooflineDot* dot = context.dot(record, "forward");
     return fmt::format(
         "{}{}", quantity_text(Quantity::flops_per_s, most / *median_of(record, "forward") * 1e3),
-        dot && dot->roof ? fmt::format(", {:.0f} % of the roof", 100 * dot->share()) : "");
+        dot && dot->roof ? fmt::format(", {} of {}", dot_bound(*dot).share, dot_bound(*dot).roof)
+                         : "");
   };
   section.answer = fmt::format("At n {:.0f} ({}) {} is the fastest of our own by the medians, {}",
                                gemm_edge(*best).value_or(0), setting,
@@ -117,12 +119,12 @@ void answer_products(const ReportContext& context, const std::string& setting,
   }
   const Judgement& judgement = context.verdicts->between(*library, *best, "forward");
   const double ratio = *median_of(*library, "forward") / ms;
-  section.answer +=
-      fmt::format("; the library reaches {}{}.", speed(*library),
-                  judgement.verdict == Verdict::same
-                      ? " (as fast)"
-                      : fmt::format(" ({}{})", times_as_fast(1 / ratio),
-                                    judgement.verdict == Verdict::unclear ? ", undecided" : ""));
+  section.answer += fmt::format(
+      "; the library reaches {}{}.", speed(*library),
+      judgement.verdict == Verdict::same
+          ? " (as fast)"
+          : fmt::format(" ({}{})", times_as_fast(1 / ratio),
+                        judgement.verdict == Verdict::unclear ? ", " + sure_word(judgement) : ""));
   Judged judged;
   judged.add(judgement);
   section.certainty = certainty_of(judged);

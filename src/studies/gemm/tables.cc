@@ -45,6 +45,12 @@ std::string beside_library(const Record& library, const Record& record, Verdicts
                                        shape_of(record), record.implementation);
   const Judgement& judgement = verdicts.between(library, record, kPhase);
   const std::string ratio = times_as_fast(*theirs / *ours);
+  // So far apart that a reader wonders why: the samples are, and the machine is in doubt.
+  if (judgement.verdict == Verdict::unclear && judgement.is_apart)
+    return fmt::format(
+        "{} is {} {} the library by the medians, and there is no verdict, because the machine is "
+        "in doubt: {}",
+        what, ratio, ratio.ends_with("slower") ? "than" : "as", judgement.reason);
   if (judgement.verdict == Verdict::unclear)
     return fmt::format("{} against the library is undecided ({} by the medians): {}", what, ratio,
                        judgement.reason);

@@ -18,6 +18,7 @@ struct BatchPoint {
   double batch = 0, tokens_per_s = 0;
   double low = ChartPoint::kNone, high = ChartPoint::kNone;  // the interval of the samples
   std::optional<double> roof = {};                           // tokens per second
+  std::string roof_of = {};                                  // "the memory roof of loads"
 
   std::optional<double> share() const {
     return roof ? std::optional(100 * tokens_per_s / *roof) : std::nullopt;
@@ -29,6 +30,17 @@ struct BatchView {
   std::map<std::string, std::vector<BatchPoint>> by_implementation;  // growing batches
 };
 
+// What its least time is of: the memory, by loads where they were measured alone, or arithmetic.
+std::string roof_name(const Record& record) {
+  const Json* of = record.metrics ? record.metrics->find_key("decode") : nullptr;
+  if (!of || text_of(*of, "bound").empty()) return "its roof";
+  if (text_of(*of, "bound") != name(Bound::memory)) return "the arithmetic roof";
+  const std::string level = text_of(*of, "roof_level");
+  return text_of(*of, "roof_probe").starts_with(kReadProbe)
+             ? fmt::format("the {} roof of loads", shown(level.empty() ? "memory" : level, 20))
+             : fmt::format("the {} roof", shown(level.empty() ? "memory" : level, 20));
+}
+
 std::map<std::string, BatchView> batch_views(const std::vector<const Record*>& rows) {
   std::map<std::string, BatchView> views;
   for (const Record* record : rows) {
@@ -39,9 +51,10 @@ std::map<std::string, BatchView> batch_views(const std::vector<const Record*>& r
         record->device == "cuda" && record->machine.gpu
             ? record->machine.gpu->model
             : fmt::format("CPU, {} threads", text_at(record->settings, "threads"));
-    const std::string name =
-        fmt::format("{} {}, prompt of {} tokens, {}", text_at(work, "model"),
-                    text_at(work, "dtype"), text_at(work, "prompt_tokens"), shown(device, 60));
+    const std::string name = fmt::format(
+        "Gemma 3 {} {}, {}prompt of {} tokens, {}", text_at(work, "model"), text_at(work, "dtype"),
+        text_at(work, "weights") == "random" ? "random weights, " : "",
+        text_at(work, "prompt_tokens"), shown(device, 60));
     std::vector<BatchPoint>& points =
         views[name].by_implementation[shown(record->implementation, 40)];
     const auto batch = static_cast<double>(positive_at(work, "batch_size").value_or(1));
@@ -52,7 +65,8 @@ std::map<std::string, BatchView> batch_views(const std::vector<const Record*>& r
                       .tokens_per_s = *speed,
                       .low = timed ? timed->low : ChartPoint::kNone,
                       .high = timed ? timed->high : ChartPoint::kNone,
-                      .roof = metric_of(*record, "decode", "roof_tokens_per_s")});
+                      .roof = metric_of(*record, "decode", "roof_tokens_per_s"),
+                      .roof_of = roof_name(*record)});
     std::ranges::stable_sort(points, {}, &BatchPoint::batch);
   }
   return views;
@@ -71,9 +85,10 @@ std::string answer(const BatchView& view) {
   const std::vector<BatchPoint>& points = longest_of(view, implementation);
   const BatchPoint &first = points.front(), &last = points.back();
   const auto share = [&](const BatchPoint& point) {
-    return point.share() ? fmt::format(" ({:.0f} %{})", *point.share(),
-                                       &point == &first ? " of the roofline" : "")
-                         : std::string();
+    if (!point.share()) return std::string();
+    return fmt::format(
+        " ({:.0f} %{})", *point.share(),
+        &point == &first || point.roof_of != first.roof_of ? " of " + point.roof_of : "");
   };
   if (points.size() == 1)
     return fmt::format("{} decodes {:.4g} tokens per second at batch {:.0f}{}.", implementation,
@@ -105,8 +120,9 @@ Chart batch_chart(const ReportContext& context, const BatchView& view) {
       series.points.push_back(
           {point.batch, point.tokens_per_s,
            fmt::format("{:.4g} tokens/s{}", point.tokens_per_s,
-                       point.share() ? fmt::format(", {:.0f} % of the roofline", *point.share())
-                                     : std::string()),
+                       point.share()
+                           ? fmt::format(", {:.0f} % of {}", *point.share(), point.roof_of)
+                           : std::string()),
            point.low, point.high});
       xs.push_back(point.batch);
       ys.push_back(point.tokens_per_s);

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <map>
 
+#include "measure/record_values.h"
 #include "report/page/axis.h"
 #include "studies/memory/recorded_timeline.h"
 #include "studies/memory/timeline_tables.h"
@@ -84,6 +85,36 @@ int64_t named_from(const RecordedTimeline& timeline) {
   return std::max<int64_t>(1, sizes[std::min(kNamed, sizes.size()) - 1]);
 }
 
+// What is there before the step stays for all of it, so that it is a band below the stairs, by
+// kind where the record tells kinds apart. The kinds of what a step makes are known at its peak
+// alone.
+std::vector<ChartSeries> bands_below(const Record& record, const RecordedTimeline& timeline) {
+  const auto stays = [&](const RecordedTimeline::Point& point) {
+    return std::min(point.live, point.predicted) >= timeline.inputs;
+  };
+  const Json* held = record.metrics ? record.metrics->find_key("at_peak") : nullptr;
+  if (!held || !std::ranges::all_of(timeline.points, stays)) return {};
+  std::vector<ChartSeries> bands;
+  double level = 0, rest = number(timeline.inputs);
+  for (const auto& [key, name] : {std::pair("parameters_bytes", "parameters"),
+                                  {"optimizer_state_bytes", "optimizer state"}}) {
+    const double bytes = number_in(*held, key).value_or(0);
+    if (!(bytes > 0) || bytes > rest) continue;
+    level += bytes;
+    rest -= bytes;
+    const std::string text = fmt::format("{} {}", name, quantity_text(Quantity::bytes, bytes));
+    // The higher ones lie behind.
+    bands.insert(bands.begin(),
+                 {.name = name,
+                  .mark = ChartSeries::Mark::area,
+                  .colour = static_cast<int>(bands.size()),
+                  .points = {{static_cast<double>(timeline.points.front().event), level, text},
+                             {static_cast<double>(timeline.points.back().event), level, text}},
+                  .palette = ChartSeries::Palette::tensors});
+  }
+  return bands;
+}
+
 Chart timeline_chart(const ReportContext& context, const Record& record,
                      const RecordedTimeline& timeline) {
   const std::string scenario = text_at(record.workload, "scenario");
@@ -110,6 +141,7 @@ Chart timeline_chart(const ReportContext& context, const Record& record,
     (timeline.is_measured ? measured : predicted).points.back().label = label;
     levels.push_back(number(std::max(point.live, point.predicted)));
   }
+  chart.series = bands_below(record, timeline);
   chart.series.push_back(std::move(predicted));
   if (timeline.is_measured) chart.series.push_back(std::move(measured));
   chart.y = linear_axis("live memory", Quantity::bytes, levels, Better::lower);
@@ -191,15 +223,19 @@ ReportSection timeline_section(const ReportContext& context) {
       .why = rows.front().memory.peak ? "By the ledger, byte by byte."
                                       : "Predicted from graph and plan; nothing was run."};
   for (const Record& record : rows) {
-    std::string text = timeline_name(record) + ":";
+    std::string text = named_model(timeline_name(record), record.workload) + ":";
     for (const std::string& answer : timeline_answers(record)) text += " " + answer;
     if (section.sentences.size() < kMostAnswers) section.sentences.push_back(shown(text, 800));
   }
   for (const std::string& note : timeline_notes(rows))
     section.sentences.push_back(shown(note, 400));
   section.tables.push_back(as_report_table(timeline_peaks(rows)));
+  for (std::vector<ReportCell>& row : section.tables.back().rows)
+    for (const Record& record : rows)
+      if (!row.empty() && row.front().text == timeline_workload_name(record))
+        row.front().text = shown(named_model(row.front().text, record.workload), 120);
   for (const Record& record : rows) {
-    const std::string of = " of " + timeline_name(record);
+    const std::string of = " of " + named_model(timeline_name(record), record.workload);
     for (Table table : {held_at_peak(record, kTop), largest_tensors_of(record, kTop)}) {
       if (section.tables.size() > kMostTables || table.rows.empty()) continue;
       table.title += of;

@@ -184,7 +184,8 @@ std::string ladder_words(const ReportContext& context, const std::vector<const R
   for (size_t i = 1; rungs.size() > 2 && i < rungs.size(); ++i) {
     const Record &from = *rungs[i - 1], &to = *rungs[i];
     const Verdict verdict = context.verdicts->between(from, to, scenario).verdict;
-    text += fmt::format("{} {} {}{}", i == 1 ? ":" : ",", step_words(from, to, scenario),
+    text += fmt::format("{}{} {}{}", i == 1 ? "; step by step, " : ", then ",
+                        step_words(from, to, scenario),
                         verdict == Verdict::same
                             ? "as fast"
                             : times_as_fast(*median_of(from, scenario) / *median_of(to, scenario)),

@@ -235,6 +235,8 @@ void climb(const ReportContext& context, const ModelGroup& group, ReportView& vi
           context.verdicts->between(*rungs.front(), *rungs.back(), scenario.series);
       Judged judged;
       judged.add(judgement);
+      for (size_t step = 1; rungs.size() > 2 && step < rungs.size(); ++step)  // told as well
+        judged.add(context.verdicts->between(*rungs[step - 1], *rungs[step], scenario.series));
       const bool is_unclear = judgement.verdict == Verdict::unclear;
       section.answer =
           fmt::format("Model {}: {}{}.{}", model.name, is_unclear ? "by the medians " : "",

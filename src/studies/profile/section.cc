@@ -84,18 +84,17 @@ std::optional<double> untraced_ms(const Record& record) {
   return record.metrics ? number_in(*record.metrics, "untraced_step_ms") : std::nullopt;
 }
 
-// "A step of vanilla: 172 ms untraced, the time to quote; 165 ms traced; 163 ms in kernels alone,
-// as the bars show.": why one step has several times.
+// "A step of vanilla: 172 ms untraced, the time to quote; 165 ms traced; 163 ms in kernels, the
+// bars.": why one step has several times.
 std::string times_of_step(const Record& record) {
   const auto untraced = untraced_ms(record);
   const auto traced = record.metrics ? number_in(*record.metrics, "traced_step_ms") : std::nullopt;
   const auto busy = metric_in(record.metrics, "device_time", "busy_ms");
   if (!untraced || !traced) return {};
   const auto text = [](double ms) { return quantity_text(Quantity::milliseconds, ms); };
-  return fmt::format(
-      "A step of {}: {} untraced, the time to quote; {} traced{}.",
-      shown(record.implementation, 40), text(*untraced), text(*traced),
-      busy ? fmt::format("; {} in kernels alone, as the bars show", text(*busy)) : "");
+  return fmt::format("A step of {}: {} untraced, the time to quote; {} traced{}.",
+                     shown(record.implementation, 40), text(*untraced), text(*traced),
+                     busy ? fmt::format("; {} in kernels, the bars", text(*busy)) : "");
 }
 
 const Record* row_of(const std::vector<const Record*>& rows, std::string_view implementation) {
@@ -160,8 +159,11 @@ ReportSection profile_section(const ReportContext& context) {
   for (const Record& record : rows)
     for (const std::string& answer : profile_answers(record))
       if (section.sentences.size() < kMostAnswers)
-        section.sentences.push_back(shown(profile_name(record) + ": " + answer, 400));
-  for (const std::string& note : profile_notes(rows)) section.sentences.push_back(shown(note, 400));
+        section.sentences.push_back(
+            shown(named_model(profile_name(record), record.workload) + ": " + answer, 400));
+  for (const std::string& note : profile_notes(rows))
+    section.sentences.push_back(
+        shown(views.size() == 1 ? named_model(note, rows.front().workload) : note, 400));
   for (const auto& [name, of] : views) {
     if (section.views.size() == kMostViews) break;
     if (Chart chart = category_chart(of); !chart.series.empty())
@@ -175,7 +177,7 @@ ReportSection profile_section(const ReportContext& context) {
     if (section.tables.size() > kMostTables) break;
     Table kernels = profile_folds(record, "kernel", kTopKernels);
     if (kernels.rows.empty()) continue;
-    kernels.title = "Kernels of " + profile_name(record);
+    kernels.title = "Kernels of " + named_model(profile_name(record), record.workload);
     section.tables.push_back(as_report_table(kernels));
   }
   return section;

@@ -68,9 +68,9 @@ void show_points(const std::vector<Record>& ops, const Roofline& roofline, bool 
       print("\n{}", roofline_plot(roofline, point.path, points));
 }
 
-class Ceilings final : public Study {
+class CeilingProbes final : public Study {
  public:
-  Ceilings() { shared.protocol = {.warmups = 0, .iterations = 100, .time_budget = "1s"}; }
+  CeilingProbes() { shared.protocol = {.warmups = 0, .iterations = 100, .time_budget = "1s"}; }
 
   void declare(Flags& flags) override {
     flags.add("results", &results_, "results files (.jsonl) whose ops are placed on the roofline",
@@ -238,7 +238,7 @@ StudyInfo roofline_study() {
               "on paper\n"
               "  ridgeline roofline --list                           dense peaks and ridge points "
               "of GPUs",
-          .make = make_study<Ceilings>,
+          .make = make_study<CeilingProbes>,
           .csv = roofline_csv,
           .row_word = "probe",
           .sections = {roofline_section},

@@ -432,6 +432,22 @@ TEST(SvgChart, StepsHoldTheirLevelUntilTheNextPoint) {
   EXPECT_EQ(chart_table(chart).rows.size(), 1u);
 }
 
+TEST(ReportChart, CellsDoNotRepeatWhatTheirHeadSays) {
+  Chart chart{.x = {.label = "sequence length"}};
+  chart.series = {{.name = "flash",
+                   .points = {{256, 1, "S 256, 848 us (833 us to 860 us within-run)"},
+                              {1e6, 2, "S 1000000, 2 ms"}}}};
+  const Table table = chart_table(chart);
+  EXPECT_EQ(table.columns.at(0), "sequence length; intervals within-run");
+  EXPECT_EQ(table.rows.at(0), (std::vector<std::string>{"256", "848 us (833 us to 860 us)"}));
+  EXPECT_EQ(table.rows.at(1), (std::vector<std::string>{"1000000", "2 ms"}));
+  Chart bars{.kind = Chart::Kind::stacked_bars, .categories = {"naive (would not fit)", "fusion"}};
+  bars.series = {{.name = "weights",
+                  .points = {{0, 8, "8.00 GiB of naive"}, {1, 2, "fusion -202 ms: from 3 to 2"}}}};
+  EXPECT_EQ(chart_table(bars).rows.at(0).at(1), "8.00 GiB");
+  EXPECT_EQ(chart_table(bars).rows.at(1).at(1), "-202 ms: from 3 to 2");
+}
+
 TEST(SvgChart, TicksHaveRoomLeftOfTheirAxis) {
   for (const char* tick : {"1", "100 GFLOP/s", "a hundred GFLOP/s"}) {
     Chart chart{.y = {.label = "speed", .ticks = {{0.5, tick}}}};

@@ -45,7 +45,7 @@ TEST(DdpReport, AsksAnswersAndNamesWhatWasTrained) {
   EXPECT_TRUE(
       section.answer.starts_with("By the medians bucketed 25 MB has the shortest step, 8.0"))
       << section.answer;
-  EXPECT_TRUE(section.answer.ends_with("the rank that waits longest waits 2.01 ms."))
+  EXPECT_TRUE(section.answer.ends_with("; in it the rank that waits longest waits 2.01 ms."))
       << section.answer;
   EXPECT_TRUE(section.views.at(0).charts.at(0).series.at(1).points.at(0).has_interval())
       << "of the whole step";

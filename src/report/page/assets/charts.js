@@ -92,11 +92,20 @@ const applySwitches = (figure) => {
   figure.dispatchEvent(new Event("switched"));
 };
 
+// Of arithmetic and kinds of work a click shows one alone, and the next click all of them again.
+const showAlone = (key) => {
+  const keys = [...key.parentElement.querySelectorAll(".key")];
+  const pressed = keys.filter((each) => each.getAttribute("aria-pressed") === "true");
+  const isAlone = pressed.length === 1 && pressed[0] === key;
+  for (const each of keys) each.setAttribute("aria-pressed", String(isAlone || each === key));
+};
+
 for (const figure of figures) {
   for (const plot of figure.querySelectorAll(".plot")) followPointer(plot);
   for (const key of figure.querySelectorAll(".key")) {
     key.addEventListener("click", () => {
-      key.setAttribute("aria-pressed", String(key.getAttribute("aria-pressed") !== "true"));
+      if (key.closest(".groups")) showAlone(key);
+      else key.setAttribute("aria-pressed", String(key.getAttribute("aria-pressed") !== "true"));
       applySwitches(figure);
     });
   }

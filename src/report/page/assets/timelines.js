@@ -243,7 +243,7 @@ class Timeline {
     if (series.area) {
       pen.lineTo(this.x(items.at(-1).to), bottom);
       pen.lineTo(this.x(items[0].from), bottom);
-      pen.globalAlpha = 0.3;
+      pen.globalAlpha = series.band ? 0.7 : 0.3;
       pen.fillStyle = this.inks[s];
       pen.fill();
     } else {
@@ -260,13 +260,16 @@ class Timeline {
         pen.fill();
       }
   }
-  // Tensors that made a step, as far as there is room for their names.
+  // Tensors that made a step, as far as there is room for their names above the stairs.
   drawNames(up) {
     const {pen} = this, taken = [];
+    const highest = (from, to) => this.items.reduce((most, item) =>
+      !this.hidden[item.s] && item.to > from && item.from < to ? Math.max(most, item.level) : most, 0);
     for (const item of this.items) {
       if (!item.label || this.hidden[item.s] || item.from < this.from || item.from > this.to) continue;
-      const width = pen.measureText(item.label).width, y = up(item.level) - 10;
+      const width = pen.measureText(item.label).width;
       const x = Math.min(this.x(item.from) + 4, this.width - 8 - width);
+      const y = up(highest(this.value(x), this.value(x + width))) - 8;
       if (taken.some((box) => x < box.x + box.width + 6 && box.x < x + width + 6 && Math.abs(y - box.y) < 14)) continue;
       taken.push({x, y, width});
       pen.fillStyle = variable("--text");
