@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
+
 #include "base/error.h"
 
 namespace ridgeline {
@@ -25,6 +28,13 @@ std::optional<double> multiple_of_d_result(const Graph& graph, Value value) {
       return *multiple * std::get<Scalar>(other.attributes.detail).value;
   }
   return std::nullopt;
+}
+
+// Whether `value` is computed from `input`.
+bool reads(const Graph& graph, Value value, Value input) {
+  return value == input || std::ranges::any_of(needed_nodes(graph, value), [&](uint32_t number) {
+           return std::ranges::count(graph.nodes()[number].inputs, input) > 0;
+         });
 }
 
 }  // namespace
@@ -68,12 +78,30 @@ std::optional<double> constant_score_gradient(const ScoreFunction& function) {
 
 bool operand_gradient_reads_score(const ScoreFunction& function, int i) {
   const Graph& graph = function.gradient;
-  const Value score = graph.inputs()[0], gradient = *operand_gradient(function, i);
-  if (gradient == score) return true;
-  for (uint32_t number : needed_nodes(graph, gradient))
-    for (Value input : graph.nodes()[number].inputs)
-      if (input == score) return true;
-  return false;
+  return reads(graph, *operand_gradient(function, i), graph.inputs()[0]);
+}
+
+bool reads_input(const ScoreFunction& function, Value value, size_t number) {
+  return reads(function.value, value, function.value.inputs()[number]);
+}
+
+std::vector<ScoreCondition> score_conditions(const ScoreFunction& function) {
+  const Graph& graph = function.value;
+  const auto is_hidden = [&](Value value) {
+    const Node& node = graph.node(value);
+    return node.op == Op::constant && std::get<Scalar>(node.attributes.detail).value ==
+                                          -std::numeric_limits<double>::infinity();
+  };
+  std::vector<ScoreCondition> found;
+  Value value = graph.outputs()[0].value;
+  while (graph.node(value).op == Op::where) {
+    const std::vector<Value>& inputs = graph.node(value).inputs;  // condition, then, else
+    const bool wanted = is_hidden(inputs[2]);
+    if (!wanted && !is_hidden(inputs[1])) break;
+    if (!reads_input(function, inputs[0], 0)) found.push_back({inputs[0], wanted});
+    value = inputs[wanted ? 1 : 2];
+  }
+  return found;
 }
 
 Shape operand_sums(const Shape& operand, int64_t queries, int64_t keys) {

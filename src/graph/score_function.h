@@ -36,6 +36,17 @@ std::optional<double> constant_score_gradient(const ScoreFunction& function);
 // and on operands and positions alone.
 bool operand_gradient_reads_score(const ScoreFunction& function, int i);
 
+// Where f is -infinity for any score, known without the score: unless each of these values of
+// ScoreFunction::value, a condition, is what it is wanted to be.
+struct ScoreCondition {
+  Value condition;
+  bool wanted;
+};
+std::vector<ScoreCondition> score_conditions(const ScoreFunction& function);
+
+// Whether `value` of ScoreFunction::value reads input `number` of it.
+bool reads_input(const ScoreFunction& function, Value value, size_t number);
+
 // An operand is [B, H, Sq, Sk] with ones where it is broadcast. Its gradient is summed over batches
 // and heads where it is broadcast; along queries and keys it comes in one sum for each tile of
 // kScoreTile of them, left for others to add up.

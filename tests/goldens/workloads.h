@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <optional>
 
 #include "autodiff/gradient.h"
@@ -60,12 +61,13 @@ inline GoldenWorkload attention_golden(Target target, std::string_view implement
 
 // softmax(f(q k^T)) v with the gradients of all that f reads.
 inline GoldenWorkload score_golden(Target target, const std::string& name, bool compiled,
-                                   const std::function<Tensor(Graph&, const Tensor&)>& f) {
+                                   const std::function<Tensor(Graph&, const Tensor&)>& f,
+                                   int64_t length = 192) {
   return {fmt::format("attention with {}, {}, {}", name, compiled ? "compiled" : "eager",
                       name_of(target)),
-          target, [compiled, f](RecordingDevice& device) {
+          target, [compiled, f, length](RecordingDevice& device) {
             Graph graph;
-            const TensorType type{DType::bf16, {2, 4, 192, 64}};
+            const TensorType type{DType::bf16, {2, 4, length, 64}};
             const Tensor q = input(graph, "q", type), k = input(graph, "k", type),
                          v = input(graph, "v", type);
             input(graph, "d_output", type);
@@ -272,6 +274,14 @@ inline void add_attention_goldens(std::vector<GoldenWorkload>& all) {
     all.push_back(score_golden(target, "a learned bias", true, bias));
     all.push_back(score_golden(target, "gated scores", true, gate));
   }
+  const auto documents = [](Graph& graph, const Tensor& s) {
+    const Tensor of_queries = input(graph, "of_queries", {DType::f32, {2, 1, 320, 1}});
+    const Tensor of_keys = input(graph, "of_keys", {DType::f32, {2, 1, 1, 320}});
+    return where(equal(of_queries, of_keys), s,
+                 scalar(s, -std::numeric_limits<double>::infinity()));
+  };
+  for (Target target : {ampere, hopper})
+    all.push_back(score_golden(target, "documents", true, documents, 320));
   all.push_back(score_golden(ampere, "gated scores", true, gate));
   all.push_back(score_golden(hopper, "a learned bias", false, bias));
 }

@@ -1,6 +1,7 @@
 // Random softmax(f(Q K^T)) V with its gradients, for tests of attention with a function of scores.
 #pragma once
 
+#include <algorithm>
 #include <random>
 
 #include "autodiff/gradient.h"
@@ -15,34 +16,86 @@ class RandomAttentionMaker {
 
   // The forward only; inputs are q, k, v, d_output and what f reads.
   RandomGraph make() {
-    made_ = {};
     static constexpr int64_t kLengths[] = {1, 7, 33, 64, 65, 130, 200};
     static constexpr int64_t kWidths[] = {8, 16, 24, 64, 80, 128};
     batch_ = 1 + below(2);
     heads_ = 1 + below(3);
     queries_ = kLengths[below(7)];
     keys_ = below(2) == 0 ? queries_ : kLengths[below(7)];
-    const int64_t width = kWidths[below(6)];
-    const Tensor q = enter("q", {batch_, heads_, queries_, width}, dtype_, 0.5);
-    const Tensor k = enter("k", {batch_, heads_, keys_, width}, dtype_, 0.5);
-    const Tensor v = enter("v", {batch_, heads_, keys_, width}, dtype_);
-    Tensor scores = cast(matmul(q, transpose(k)), DType::f32);
-    for (int64_t steps = 1 + below(4); steps > 0; --steps) scores = step(scores);
-    if (below(2) == 0) {
-      const auto [query, key] = positions();
-      scores = where(less_equal(key, query), scores,
-                     scalar(scores, -std::numeric_limits<double>::infinity()));
-    }
-    const Tensor output = matmul(cast(softmax(scores), dtype_), v).named("output");
-    enter("d_output", output.shape(), dtype_);
-    made_.graph.mark_output("output", output.value());
-    return std::move(made_);
+    return make(kWidths[below(6)], [&](Tensor scores) {
+      for (int64_t steps = 1 + below(4); steps > 0; --steps) scores = step(scores);
+      return below(2) == 0 ? causal(scores) : scores;
+    });
+  }
+
+  // Queries see the keys of their own document, if there are any; long enough for kernels to leave
+  // out the rest.
+  RandomGraph make_documents() {
+    static constexpr int64_t kLengths[] = {256, 290, 333, 400};
+    static constexpr int64_t kWidths[] = {32, 64, 96, 128, 192};
+    batch_ = 1 + below(2);
+    heads_ = 1 + below(2);
+    queries_ = kLengths[below(4)];
+    keys_ = below(2) == 0 ? queries_ : kLengths[below(4)];
+    return make(kWidths[below(5)], [&](Tensor scores) {
+      if (below(3) == 0) scores = step(scores);
+      const int64_t when = below(4);  // in the function, in the kernels' own mask, or not at all
+      if (when == 0) scores = causal(scores);
+      const int64_t batches = below(2) == 0 ? 1 : batch_, heads = below(2) == 0 ? 1 : heads_;
+      const Tensor of_queries = enter_documents({batches, heads, queries_, 1});
+      const Tensor of_keys = enter_documents({batches, heads, 1, keys_});
+      const Tensor same = equal(of_queries, of_keys);
+      scores = below(3) == 0 ? where(equal(same, scalar(same, 0)), hidden(scores), scores)
+                             : where(same, scores, hidden(scores));
+      return when == 1 ? causal(scores) : scores;
+    });
   }
 
  private:
   struct Positions {
     Tensor query, key;
   };
+
+  template <class Function>
+  RandomGraph make(int64_t width, Function f) {
+    made_ = {};
+    const Tensor q = enter("q", {batch_, heads_, queries_, width}, dtype_, 0.5);
+    const Tensor k = enter("k", {batch_, heads_, keys_, width}, dtype_, 0.5);
+    const Tensor v = enter("v", {batch_, heads_, keys_, width}, dtype_);
+    const Tensor scores = f(cast(matmul(q, transpose(k)), DType::f32));
+    const Tensor output = matmul(cast(softmax(scores), dtype_), v).named("output");
+    enter("d_output", output.shape(), dtype_);
+    made_.graph.mark_output("output", output.value());
+    return std::move(made_);
+  }
+
+  static Tensor hidden(const Tensor& scores) {
+    return scalar(scores, -std::numeric_limits<double>::infinity());
+  }
+
+  Tensor causal(const Tensor& scores) {
+    const auto [query, key] = positions();
+    return where(less_equal(key, query), scores, hidden(scores));
+  }
+
+  // The documents of queries or keys, in order or in any order. Some may end in places that are in
+  // none, others have a place far from the rest of its document.
+  Tensor enter_documents(const Shape& shape) {
+    const std::string name = "operand" + std::to_string(made_.inputs.size());
+    const int64_t length = shape[2] * shape[3], count = 1 + below(4), kind = below(4);
+    const double none = shape[3] == 1 ? -100 : -200;
+    const auto document = [&] { return static_cast<double>(below(count)); };
+    std::vector<double>& values = made_.inputs[name];
+    for (int64_t row = 0; row < shape[0] * shape[1]; ++row) {
+      std::vector<double> own;
+      for (int64_t i = 0; i < length; ++i) own.push_back(document());
+      if (kind > 0) std::sort(own.begin(), own.end());
+      if (kind == 2) std::fill(own.begin() + below(length), own.end(), none);
+      if (kind == 3) own[static_cast<size_t>(below(length))] = document();
+      values.insert(values.end(), own.begin(), own.end());
+    }
+    return input(made_.graph, name, {DType::f32, shape});
+  }
 
   int64_t below(int64_t bound) {
     return std::uniform_int_distribution<int64_t>(0, bound - 1)(random_);

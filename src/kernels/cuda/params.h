@@ -41,6 +41,19 @@ struct FlashSums {
   long long count;
 };
 
+// Keys [first, last) outside of which the function hides all from a group of queries, or queries
+// from a group of keys; see flash_seen.cu. None: last is 0.
+inline constexpr int kSeenGroup = 32;
+struct FlashSeen {
+  int first, last;
+};
+struct FlashSeenParams {
+  FlashOperand operands[kMaxFlashOperands];
+  FlashSeen* seen;   // [batches, heads, groups], of batches and heads in which the function differs
+  int heads, group;  // `group` query heads share one of `heads`
+  int groups, queries, keys;
+};
+
 struct FlashForwardParams {
   TensorMap q_map, k_map, v_map;  // of the warpgroup kernels
   FlashTensor q, k, v, out;
@@ -52,6 +65,7 @@ struct FlashForwardParams {
   float scale, scale_log2;
   int mask_first, mask_last;  // query q sees the keys [q + first, q + last)
   FlashOperand operands[kMaxFlashOperands];
+  const FlashSeen* seen_keys;  // of groups of queries, where SEEN_AXES is a constant
 };
 
 // Attention over a cache; see cached_attention.cuh.
@@ -84,6 +98,8 @@ struct FlashBackwardParams {
   // Of operands whose gradients are taken: of one, see flash_backward_operands.cu, or of those that
   // are added up beside the gradients of scores, see flash_operand_sums.cuh.
   FlashSums sums[kMaxFlashOperands];
+  // Of groups of queries, and of groups of keys (heads of keys), where SEEN_AXES is a constant.
+  const FlashSeen *seen_keys, *seen_queries;
 };
 
 // ---- pointwise ops, rows, reductions

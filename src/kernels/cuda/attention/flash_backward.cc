@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 
 #include "kernels/cuda/attention/flash_plan.h"
 #include "kernels/cuda/kernels.h"
@@ -21,17 +22,20 @@ int64_t padded_queries(int64_t queries) {
 struct BackwardScratch {
   float *row_shift, *row_dot, *d_q_sum;
   unsigned* blocks_done;
+  FlashSeen *seen_keys, *seen_queries;
   FlashPlanes planes;
   Bytes bytes;
 
-  BackwardScratch(void* memory, const FlashShape& shape, const Shape& q, const Shape& k,
-                  bool single_pass) {
+  BackwardScratch(void* memory, const FlashShape& shape, const AttentionSpec& spec, const Shape& q,
+                  const Shape& k, bool single_pass) {
     ScratchParts scratch(memory);
     const int64_t rows = q[0] * q[1] * padded_queries(q[2]);
     row_shift = scratch.take<float>(rows);
     row_dot = scratch.take<float>(rows);
     d_q_sum = scratch.take<float>(single_pass ? rows * shape.head_dim() : 0);
     blocks_done = scratch.take<unsigned>(single_pass ? k[0] * k[1] : 0);
+    seen_keys = scratch.take<FlashSeen>(seen_count(spec, q, k, q[2]));
+    seen_queries = scratch.take<FlashSeen>(seen_count(spec, q, k, k[2]));
     if (shape.planes() > 0)
       for (const Shape& tensor : {q, k, k, q}) planes.reserve(scratch, shape, tensor);
     bytes = scratch.used();
@@ -79,7 +83,8 @@ struct BackwardPlan : FlashPlan {
         single_pass(is_single_pass(call.node) && !prefers_two_passes(shape, device)) {
     const auto& in = call.inputs;
     const auto& out = call.outputs;
-    const BackwardScratch scratch(call.scratch, shape, in[0].shape, in[1].shape, single_pass);
+    const auto& spec = std::get<AttentionSpec>(call.node.attributes.detail);
+    const BackwardScratch scratch(call.scratch, shape, spec, in[0].shape, in[1].shape, single_pass);
     const FlashPlanes& planes = scratch.planes;
     const bool split = planes.count > 0;
     const auto source = [&](int i, const TensorView& view) {
@@ -122,9 +127,11 @@ struct BackwardPlan : FlashPlan {
               .mask_first = mask_first,
               .mask_last = mask_last,
               .operands = {},
-              .sums = {}};
+              .sums = {},
+              .seen_keys = scratch.seen_keys,
+              .seen_queries = scratch.seen_queries};
     put_operands(params);
-    const uint32_t wanted = std::get<AttentionSpec>(call.node.attributes.detail).operand_gradients;
+    const uint32_t wanted = spec.operand_gradients;
     for (int i = 0; i < static_cast<int>(operands.size()); ++i)
       if ((wanted >> i & 1) != 0) operand_results.push_back({i, out[3 + operand_results.size()]});
     if (split) before.push_back(planes_launch(planes, loaded));
@@ -224,6 +231,10 @@ struct BackwardPlan : FlashPlan {
     const int64_t lanes = std::min<int64_t>(
         32, next_power_of_two(divide_up(shape.width * info(shape.dtype).size, 16)));
     std::vector<CudaLaunch> launches = before;
+    if (tile.kernel != BackwardKernel::portable && skips()) {
+      launches.push_back(seen_launch(true, params.seen_queries));
+      put_seen_axes(main);
+    }
     launches.push_back(rows_launch("flash_backward_begin", tile,
                                    shape.heads * params.padded_queries * lanes, sums, filled));
     launches.push_back(main);
@@ -245,7 +256,7 @@ struct BackwardPlan : FlashPlan {
         {queries, keys, constant("WARPS", tile.warps), stages, constant("BLOCKS", tile.blocks)});
   }
 
-  CudaLaunch queries_launch(const BackwardQueriesTile& tile) const {
+  std::vector<CudaLaunch> queries_launches(const BackwardQueriesTile& tile) const {
     CudaLaunch main = queries_kernel(tile);
     const int64_t tiles = divide_up(shape.queries, tile.queries);
     FlashBackwardParams filled = params;
@@ -256,8 +267,11 @@ struct BackwardPlan : FlashPlan {
     main.shared_bytes = static_cast<uint32_t>(tile.shared_bytes(shape));
     put_function(main, true);
     main.set_params(filled);
-    if (tile.kernel != BackwardKernel::portable) main.boxed = boxed(tile.queries, tile.keys);
-    return main;
+    if (tile.kernel == BackwardKernel::portable) return {main};
+    main.boxed = boxed(tile.queries, tile.keys);
+    if (!skips()) return {main};
+    put_seen_axes(main);
+    return {seen_launch(false, params.seen_keys), main};
   }
 
   CudaLaunch operand_launch(const OperandResult& wanted) const {
@@ -302,11 +316,10 @@ std::vector<CudaLaunch> plan_attention_gradient(const CudaCall& call) {
   if (!plan.single_pass) {
     const std::vector<BackwardQueriesTile> query_tiles =
         backward_queries_tiles(plan.shape, call.device);
-    const auto second = [&](size_t i) {
-      return std::vector<CudaLaunch>{plan.queries_launch(query_tiles[i])};
-    };
-    launches.push_back(second(
-        call.choose(plan.tuning_key("flash_backward_queries"), query_tiles.size(), second))[0]);
+    const auto second = [&](size_t i) { return plan.queries_launches(query_tiles[i]); };
+    const size_t best =
+        call.choose(plan.tuning_key("flash_backward_queries"), query_tiles.size(), second);
+    std::ranges::copy(second(best), std::back_inserter(launches));
   }
   for (const OperandResult& result : plan.operand_results)
     if (!plan.adds_up(tiles[chosen], result)) launches.push_back(plan.operand_launch(result));
@@ -314,8 +327,9 @@ std::vector<CudaLaunch> plan_attention_gradient(const CudaCall& call) {
 }
 
 Bytes attention_gradient_scratch(const Node& node, std::span<const TensorType> inputs) {
-  return BackwardScratch(nullptr, scratch_shape(inputs[0]), inputs[0].shape, inputs[1].shape,
-                         is_single_pass(node))
+  return BackwardScratch(nullptr, scratch_shape(inputs[0]),
+                         std::get<AttentionSpec>(node.attributes.detail), inputs[0].shape,
+                         inputs[1].shape, is_single_pass(node))
       .bytes;
 }
 

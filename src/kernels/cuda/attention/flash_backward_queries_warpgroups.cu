@@ -50,7 +50,7 @@ flash_backward_queries_warpgroups(const __grid_constant__ FlashBackwardParams p)
   const Work work(p.query_tiles, p.heads, p.batches, p.heads_at_once, kMasked);
   const int first_query = work.tile * kRows;
   const Visible visible{p.mask_first, p.mask_last, p.queries, p.keys};
-  const KeySteps<kKeys> steps(visible, first_query, kRows);
+  const KeySteps<kKeys> steps(visible, first_query, kRows, seen_keys<kRows>(p, work));
   const int warpgroup = warpgroup_number();
 
   if (warpgroup == kWarpgroups) {

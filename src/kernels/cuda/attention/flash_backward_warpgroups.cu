@@ -45,7 +45,9 @@ flash_backward_warpgroups(const __grid_constant__ FlashBackwardParams p) {
     for (int step = 0; step < steps.count; ++step) {
       FragmentA<Element> weights[kQuerySteps], d_scores[kQuerySteps];
       ScoreChain<kScoreTiles> chain;
-      const FirstScore first = {work.batch, steps.head, steps.tile * kQueries, key};
+      FirstScore first = {work.batch, steps.head, steps.tile * kQueries, key};
+      // Or else the compiler keeps what it knows of the keys from step to step, more than registers hold.
+      if constexpr (kSkips) asm volatile("" : "+r"(first.key));
       const auto add_up = [&](const Accumulator(&d_values)[kScoreTiles]) {
         if constexpr (kOperandSums > 0) {
           FirstScore again = first;

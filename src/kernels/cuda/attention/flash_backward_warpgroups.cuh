@@ -40,8 +40,13 @@ struct QuerySteps {
 
   __device__ QuerySteps(const FlashBackwardParams& p, const Visible& visible, const Work& work) {
     const int first_key = work.tile * kKeys, last_key = min(first_key + kKeys, p.keys) - 1;
-    begin = visible.queries_of(first_key).first / kQueries;
-    end = (visible.queries_of(last_key).last + kQueries - 1) / kQueries;
+    Span any = {visible.queries_of(first_key).first, visible.queries_of(last_key).last};
+    if constexpr (kSkips) {
+      const Span seen = seen_by<kKeys>(p.seen_queries, work.batch, work.head, p.key_heads, first_key, p.keys, p.queries);
+      any = {max(any.first, seen.first), min(any.last, seen.last)};
+    }
+    begin = any.first / kQueries;
+    end = (any.last + kQueries - 1) / kQueries;
     const int tiles = max(end - begin, 0);
     count = tiles * p.group;
     start = kMasked || tiles == 0 ? begin : begin + work.tile % tiles;

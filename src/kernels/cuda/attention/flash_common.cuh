@@ -2,7 +2,8 @@
 //
 // Constants from the host: ELEMENT (bf16, fp16, tf32, fp32), WIDTH (of a head), HEAD_DIM (WIDTH rounded
 // up to 16, above 128 to 32), ALIGNED (rows can be moved 16 bytes at a time), MASK (0: every key is seen, 1: later keys are
-// hidden, 2: earlier ones too), GROUPED (see Work).
+// hidden, 2: earlier ones too), GROUPED (see Work); SEEN_AXES, if the function hides scores by conditions on operands: which
+// of batches and heads these differ in.
 #pragma once
 
 #include "flash_function.cuh"
@@ -241,6 +242,36 @@ struct Visible {
             MASK == 2 ? clamp(key - first + 1, 0, queries) : queries};
   }
 };
+
+// What the kRows queries or keys from `first` on see through the function's conditions (flash_seen.cu), at least; `seen` is
+// that of groups of them, of `rows` in all. Without conditions all `others` that there are.
+#ifdef SEEN_AXES
+constexpr bool kSkips = true;
+constexpr unsigned kSeenAxes = SEEN_AXES;
+#else
+constexpr bool kSkips = false;
+constexpr unsigned kSeenAxes = 0;
+#endif
+template <int kRows>
+__device__ __forceinline__ Span seen_by(const FlashSeen* seen, int batch, int head, int heads, int first, int rows,
+                                        int others) {
+  Span span = {0, others};
+  if constexpr (kSkips) {
+    static_assert(kRows % kSeenGroup == 0);
+    const int groups = (rows + kSeenGroup - 1) / kSeenGroup;
+    const int number = (kSeenAxes & along::batches ? batch * (kSeenAxes & along::heads ? heads : 1) : 0) +
+                       (kSeenAxes & along::heads ? head : 0);
+    const FlashSeen* of_head = seen + static_cast<long long>(number) * groups;
+    span = {others, 0};
+#pragma unroll
+    for (int i = 0; i < kRows / kSeenGroup; ++i) {
+      const FlashSeen own = of_head[min(first / kSeenGroup + i, groups - 1)];
+      span = {min(span.first, own.first), max(span.last, own.last)};
+    }
+    if (span.last == 0) span.first = 0;
+  }
+  return span;
+}
 
 // Scores outside of the span of their row become -inf. Their rows begin at `row`, columns at `column`.
 template <int kM, int kTiles, class SpanOf>

@@ -27,6 +27,10 @@ CudaLaunch kernel_launch(const FlashPlan& plan, const ForwardTile& tile) {
                      {rows, keys, constant("WARPS", tile.warps), stages, blocks});
 }
 
+bool is_skipping(const FlashPlan& plan, const ForwardTile& tile) {
+  return tile.kernel != ForwardKernel::portable && plan.skips();
+}
+
 // `loaded`: queries, keys and values.
 CudaLaunch forward_launch(const FlashPlan& plan, const ForwardTile& tile,
                           std::span<const TensorView, 3> loaded, FlashForwardParams params) {
@@ -39,6 +43,7 @@ CudaLaunch forward_launch(const FlashPlan& plan, const ForwardTile& tile,
   launch.threads = static_cast<uint32_t>(32 * tile.warps);
   launch.shared_bytes = static_cast<uint32_t>(tile.shared_bytes(plan.shape));
   plan.put_function(launch, false);
+  if (is_skipping(plan, tile)) plan.put_seen_axes(launch);
   plan.put_operands(params);
   launch.set_params(params);
   using Params = FlashForwardParams;
@@ -53,10 +58,13 @@ CudaLaunch forward_launch(const FlashPlan& plan, const ForwardTile& tile,
 // The parts of the forward's scratch.
 struct ForwardScratch {
   FlashPlanes planes;
+  FlashSeen* seen_keys;
   Bytes bytes;
 
-  ForwardScratch(void* memory, const FlashShape& shape, const Shape& q, const Shape& k) {
+  ForwardScratch(void* memory, const FlashShape& shape, const AttentionSpec& spec, const Shape& q,
+                 const Shape& k) {
     ScratchParts scratch(memory);
+    seen_keys = scratch.take<FlashSeen>(seen_count(spec, q, k, q[2]));
     if (shape.planes() > 0)
       for (const Shape& tensor : {q, k, k}) planes.reserve(scratch, shape, tensor);
     bytes = scratch.used();
@@ -66,14 +74,15 @@ struct ForwardScratch {
 }  // namespace
 
 std::vector<CudaLaunch> plan_attention(const CudaCall& call) {
-  if (std::get<AttentionSpec>(call.node.attributes.detail).cached)
-    return plan_cached_attention(call);
+  const auto& spec = std::get<AttentionSpec>(call.node.attributes.detail);
+  if (spec.cached) return plan_cached_attention(call);
   const TensorView &q = call.inputs[0], &k = call.inputs[1], &v = call.inputs[2];
   const std::array<TensorView, 4> tensors = {q, k, v, call.outputs[0]};
   const std::span loaded = std::span(tensors).first<3>();
   const FlashPlan plan(call, tensors, loaded.size(), 3);
   if (element_count(q.shape) == 0) return {};
-  const FlashPlanes planes = ForwardScratch(call.scratch, plan.shape, q.shape, k.shape).planes;
+  const ForwardScratch scratch(call.scratch, plan.shape, spec, q.shape, k.shape);
+  const FlashPlanes& planes = scratch.planes;
   const bool split = planes.count > 0;
   const auto source = [&](int i, const TensorView& view) {
     return split ? planes.tensor(i, plan.shape) : flash_tensor(view);
@@ -100,11 +109,13 @@ std::vector<CudaLaunch> plan_attention(const CudaCall& call) {
                                      .scale_log2 = plan.scale_log2(),
                                      .mask_first = plan.mask_first,
                                      .mask_last = plan.mask_last,
-                                     .operands = {}};
+                                     .operands = {},
+                                     .seen_keys = scratch.seen_keys};
   const std::vector<ForwardTile> tiles = forward_tiles(plan.shape, call.device);
   const auto candidate = [&](size_t i) {
     std::vector<CudaLaunch> launches;
     if (split) launches.push_back(plan.planes_launch(planes, loaded));
+    if (is_skipping(plan, tiles[i])) launches.push_back(plan.seen_launch(false, scratch.seen_keys));
     launches.push_back(forward_launch(plan, tiles[i], loaded, params));
     return launches;
   };
@@ -112,9 +123,10 @@ std::vector<CudaLaunch> plan_attention(const CudaCall& call) {
 }
 
 Bytes attention_scratch(const Node& node, std::span<const TensorType> inputs) {
-  if (std::get<AttentionSpec>(node.attributes.detail).cached)
-    return cached_attention_scratch(inputs);
-  return ForwardScratch(nullptr, scratch_shape(inputs[0]), inputs[0].shape, inputs[1].shape).bytes;
+  const auto& spec = std::get<AttentionSpec>(node.attributes.detail);
+  if (spec.cached) return cached_attention_scratch(inputs);
+  return ForwardScratch(nullptr, scratch_shape(inputs[0]), spec, inputs[0].shape, inputs[1].shape)
+      .bytes;
 }
 
 }  // namespace ridgeline

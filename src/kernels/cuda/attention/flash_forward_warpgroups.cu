@@ -71,7 +71,7 @@ __device__ __forceinline__ void load_tiles(const FlashForwardParams& p, const Vi
   int before = 0;  // steps of earlier tiles
   for (Tiles tiles(p); tiles.more(); tiles.next()) {
     const Work work = tiles.work();
-    const KeySteps<kKeys> steps(visible, work.tile * kRows, kRows);
+    const KeySteps<kKeys> steps(visible, work.tile * kRows, kRows, seen_keys<kRows>(p, work));
     const auto load_keys = [&](const KeyRing& ring, const TensorMap& map, int step) {
       if (step < steps.count)
         ring.fill(before + step, KeyRows::kBytes, [&](KeyRows tile, PhaseBarrier arrived) {
@@ -129,7 +129,7 @@ flash_forward_warpgroups(const __grid_constant__ FlashForwardParams p) {
     const int round = tiles.round;
     const Work work = tiles.work();
     const int first_query = work.tile * kRows;
-    const KeySteps<kKeys> steps(visible, first_query, kRows);
+    const KeySteps<kKeys> steps(visible, first_query, kRows, seen_keys<kRows>(p, work));
     const QueryRows q_tile = query_ring.tile(round);
     const auto weigh = [&](int step, bool whole) {
       return mine.weigh(p, work, visible, first_query + warp_row, steps.begin + step * kKeys, whole);

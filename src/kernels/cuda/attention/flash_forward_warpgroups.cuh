@@ -7,21 +7,29 @@
 namespace ridgeline {
 
 // The keys that any of some queries sees, in steps of kKeys; at least one step, in which perhaps nobody sees anything. In
-// the steps [first_whole, end_whole) every query sees every key.
+// the steps [first_whole, end_whole) no mask hides a key from any query. The function lets them see the keys in `seen`.
 template <int kKeys>
 struct KeySteps {
   int begin, count, first_whole, end_whole;
 
-  __device__ KeySteps(const Visible& visible, int first_query, int queries) {
+  __device__ KeySteps(const Visible& visible, int first_query, int queries, Span seen) {
     const int last_query = min(first_query + queries, visible.queries) - 1;
     const Span first = visible.keys_of(first_query), last = visible.keys_of(last_query);
-    begin = first.first / kKeys * kKeys;
-    count = max(1, (last.last - begin + kKeys - 1) / kKeys);
+    begin = kSkips ? max(first.first, seen.first) : first.first / kKeys * kKeys;
+    const int end = kSkips ? min(last.last, seen.last) : last.last;
+    count = max(1, (end - begin + kKeys - 1) / kKeys);
     first_whole = (last.first - begin + kKeys - 1) / kKeys;
     end_whole = (first.last - begin) / kKeys;
+    if (kSkips) first_whole = min(first_whole, count), end_whole = min(end_whole, count);
   }
   __device__ __forceinline__ bool whole(int step) const { return step >= first_whole && step < end_whole; }
 };
+
+// What the kRows queries of a tile see through the function.
+template <int kRows, class Params>
+__device__ __forceinline__ Span seen_keys(const Params& p, const Work& work) {
+  return seen_by<kRows>(p.seen_keys, work.batch, work.head, p.heads, work.tile * kRows, p.queries, p.keys);
+}
 
 template <int kKeys>
 struct WarpgroupQueries {

@@ -23,7 +23,7 @@ flash_forward_warpgroups_short(const __grid_constant__ FlashForwardParams p) {
   const Inputs keys(p.k, work.batch, key_head);
   const Inputs values(p.v, work.batch, key_head);
   const Visible visible{p.mask_first, p.mask_last, p.queries, p.keys};
-  const KeySteps<kKeys> steps(visible, first_query, kRows);
+  const KeySteps<kKeys> steps(visible, first_query, kRows, seen_keys<kRows>(p, work));
 
   const QueryRows q_tile{shared_address()};
   const unsigned ring = q_tile.address + QueryRows::kBytes;

@@ -15,6 +15,13 @@ namespace {
 constexpr int kFar = 1 << 30;             // beyond every query and key
 constexpr int64_t kMaxGridYZ = 65535;     // blocks that a grid holds along y and z
 constexpr uint32_t kPlanesThreads = 128;  // of flash_planes.cu
+constexpr uint32_t kSeenThreads = 1024;   // of flash_seen.cu
+
+// From this length on a kernel that finds what is seen is made up for by what need not be computed.
+constexpr int64_t kLeastToSkip = 256;
+bool is_long(int64_t queries, int64_t keys) {
+  return std::min(queries, keys) >= kLeastToSkip;
+}
 
 const char* element_type(DType dtype) {
   switch (dtype) {
@@ -150,6 +157,50 @@ FlashPlan::FlashPlan(const CudaCall& call, std::span<const TensorView> tensors, 
   shape.aligned = std::ranges::all_of(tensors, is_aligned);
   shape.boxed = std::ranges::all_of(tensors.first(loaded), can_be_boxed);
   grouped = shape.mask != 0 || std::max(heads, batches) > kMaxGridYZ;
+}
+
+int64_t seen_count(const AttentionSpec& spec, const Shape& q, const Shape& k, int64_t rows) {
+  const bool wanted =
+      spec.function != nullptr && is_long(q[2], k[2]) && !score_conditions(*spec.function).empty();
+  return wanted ? q[0] * q[1] * divide_up(rows, kSeenGroup) : 0;
+}
+
+// Conditions on positions alone that are left beside a mask seldom narrow it.
+bool FlashPlan::skips() const {
+  if (function == nullptr || !is_long(shape.queries, shape.keys)) return false;
+  return std::ranges::any_of(score_conditions(*function), [&](const ScoreCondition& each) {
+    for (size_t i = 0; i < operands.size(); ++i)
+      if (reads_input(*function, each.condition, i + 1)) return true;
+    return shape.mask == 0;
+  });
+}
+
+CudaLaunch FlashPlan::seen_launch(bool of_keys, const FlashSeen* seen) const {
+  const auto [batches_differ, heads_differ] = score_seen_axes(*function, operands);
+  FlashSeenParams params = {};
+  put_operands(params);
+  params.seen = const_cast<FlashSeen*>(seen);
+  params.heads = static_cast<int>(!heads_differ ? 1 : of_keys ? key_heads : heads);
+  params.group = static_cast<int>(heads_differ && of_keys ? heads / key_heads : 1);
+  params.groups = static_cast<int>(divide_up(of_keys ? shape.keys : shape.queries, kSeenGroup));
+  params.queries = static_cast<int>(shape.queries);
+  params.keys = static_cast<int>(shape.keys);
+  CudaLaunch result;
+  result.kernel = {"flash_seen.cu",
+                   of_keys ? "flash_seen_queries" : "flash_seen_keys",
+                   {{"SCORE_SEEN", score_seen_text(*function, operands)}}};
+  result.grid[0] =
+      grid_size(int64_t{params.groups} * params.heads * (batches_differ ? batches : 1));
+  result.threads = kSeenThreads;
+  result.set_params(params);
+  return result;
+}
+
+void FlashPlan::put_seen_axes(CudaLaunch& launch) const {
+  const auto [batches_differ, heads_differ] = score_seen_axes(*function, operands);
+  launch.kernel.constants.emplace_back("SEEN_AXES",
+                                       fmt::format("{}{}", batches_differ ? "along::batches" : "0",
+                                                   heads_differ ? " | along::heads" : ""));
 }
 
 float FlashPlan::scale_log2() const {

@@ -51,6 +51,9 @@ struct FlashPlanes {
   FlashTensor tensor(int i, const FlashShape& shape) const;
 };
 
+// Scratch for what is seen through the function of a node: of groups of queries, or of keys.
+int64_t seen_count(const AttentionSpec& spec, const Shape& q, const Shape& k, int64_t rows);
+
 // cached_attention.cc: of nodes over a cache.
 std::vector<CudaLaunch> plan_cached_attention(const CudaCall& call);
 Bytes cached_attention_scratch(std::span<const TensorType> inputs);
@@ -73,6 +76,12 @@ struct FlashPlan {
   // what the kernels cannot.
   FlashPlan(const CudaCall& call, std::span<const TensorView> tensors, size_t loaded,
             size_t first_operand);
+
+  // Whether kernels of Hopper leave out what the function hides (flash_seen.cu), and what they read
+  // for that: the keys that groups of queries see, or the queries that groups of keys see.
+  bool skips() const;
+  CudaLaunch seen_launch(bool of_keys, const FlashSeen* seen) const;
+  void put_seen_axes(CudaLaunch& launch) const;
 
   float scale_log2() const;
   CudaLaunch launch(const char* file, const char* entry, CudaConstants constants) const;

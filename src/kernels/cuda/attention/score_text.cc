@@ -88,6 +88,30 @@ std::string operand_gradient_text(const ScoreFunction& function,
   return body(function, function.gradient, *operand_gradient(function, operand), operands);
 }
 
+std::string score_seen_text(const ScoreFunction& function, std::span<const TensorView> operands) {
+  std::string text;
+  for (const auto& [condition, wanted] : score_conditions(function))
+    text += fmt::format("{}{}[&]() -> bool {{ {} }}()", text.empty() ? "return " : " && ",
+                        wanted ? "" : "!", body(function, function.value, condition, operands));
+  return text + ";";
+}
+
+std::array<bool, 2> score_seen_axes(const ScoreFunction& function,
+                                    std::span<const TensorView> operands) {
+  std::array<bool, 2> differs = {};
+  for (const ScoreCondition& each : score_conditions(function))
+    for (size_t axis = 0; axis < differs.size(); ++axis) {
+      const auto may_differ = [&](size_t input) {
+        return input < operands.size()
+                   ? operands[input].shape[static_cast<int>(axis)] > 1
+                   : function.positions[input - operands.size()] == static_cast<int>(axis);
+      };
+      for (size_t i = 0; i < operands.size() + function.positions.size(); ++i)
+        if (may_differ(i) && reads_input(function, each.condition, i + 1)) differs[axis] = true;
+    }
+  return differs;
+}
+
 std::string operand_axes_text(const TensorView& operand) {
   constexpr const char* kAxes[] = {"batches", "heads", "queries", "keys"};
   std::string axes;

@@ -1,6 +1,7 @@
 // The function of an attention node's scores as text for the flash kernels.
 #pragma once
 
+#include <array>
 #include <span>
 #include <string>
 
@@ -16,6 +17,11 @@ std::string score_gradient_text(const ScoreFunction& function,
                                 std::span<const TensorView> operands);
 std::string operand_gradient_text(const ScoreFunction& function,
                                   std::span<const TensorView> operands, int operand);
+
+// Bodies for SCORE_SEEN (flash_seen.cu) and the axes, of batches and heads, along which it differs.
+std::string score_seen_text(const ScoreFunction& function, std::span<const TensorView> operands);
+std::array<bool, 2> score_seen_axes(const ScoreFunction& function,
+                                    std::span<const TensorView> operands);
 
 // "along::heads | along::keys": the axes along which an operand has values of its own; "0": none.
 std::string operand_axes_text(const TensorView& operand);

@@ -1,0 +1,76 @@
+// What is seen through a function of scores that hides some by conditions on operands and positions: the keys that any of a
+// group of queries sees, and the queries that any of a group of keys sees, from the first to the last. The kernels of Hopper
+// walk over no others. A block has a group.
+//
+// Constant from the host: SCORE_SEEN, the body of a function as in flash_function.cuh: whether a score is not hidden.
+#include "flash_function.cuh"
+
+namespace ridgeline {
+
+constexpr int kThreads = 1024, kWarps = kThreads / 32;
+constexpr int kTogether = 4;  // scores of a thread, so that what they share is read once
+static_assert(kSeenGroup == 32);
+
+__device__ __forceinline__ bool is_seen(const ScorePlace& at) { SCORE_SEEN }
+
+struct Seen {
+  int first = 1 << 30, last = 0;
+
+  __device__ __forceinline__ void add(int place) { first = min(first, place), last = max(last, place + 1); }
+  __device__ __forceinline__ void reduce() {
+    first = __reduce_min_sync(~0u, first), last = __reduce_max_sync(~0u, last);
+  }
+  // What all threads of the block have seen.
+  __device__ __forceinline__ void write(FlashSeen& to) {
+    __shared__ FlashSeen of_warps[kWarps];
+    reduce();
+    if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = {first, last};
+    __syncthreads();
+    if (threadIdx.x >= 32) return;
+    first = of_warps[threadIdx.x].first, last = of_warps[threadIdx.x].last;
+    reduce();
+    if (threadIdx.x == 0) to = {first, last};
+  }
+};
+
+extern "C" __global__ void __launch_bounds__(kThreads) flash_seen_keys(const __grid_constant__ FlashSeenParams p) {
+  wait_for_earlier_kernels();
+  const int group = blockIdx.x % p.groups, number = blockIdx.x / p.groups;
+  ScorePlace at = {p.operands, number / p.heads, number % p.heads, 0, 0};
+  Seen seen;
+  for (int key = threadIdx.x; key < p.keys; key += kTogether * kThreads) {
+    const auto key_of = [&](int t) { return min(key + t * kThreads, p.keys - 1); };
+    bool any[kTogether] = {};
+#pragma unroll 4
+    for (int i = 0; i < kSeenGroup; ++i) {
+      at.query = min(group * kSeenGroup + i, p.queries - 1);
+#pragma unroll
+      for (int t = 0; t < kTogether; ++t) {
+        at.key = key_of(t);
+        any[t] |= is_seen(at);
+      }
+    }
+#pragma unroll
+    for (int t = 0; t < kTogether; ++t)
+      if (any[t]) seen.add(key_of(t));
+  }
+  seen.write(p.seen[blockIdx.x]);
+}
+
+extern "C" __global__ void __launch_bounds__(kThreads) flash_seen_queries(const __grid_constant__ FlashSeenParams p) {
+  wait_for_earlier_kernels();
+  const int group = blockIdx.x % p.groups, number = blockIdx.x / p.groups, first_head = number % p.heads * p.group;
+  const int key = min(group * kSeenGroup + int(threadIdx.x % 32), p.keys - 1);
+  Seen seen;
+  for (int head = first_head; head < first_head + p.group; ++head)
+    for (int query = threadIdx.x / 32; query < p.queries; query += kTogether * kWarps) {
+#pragma unroll
+      for (int t = 0; t < kTogether; ++t) {
+        const ScorePlace at = {p.operands, number / p.heads, head, min(query + t * kWarps, p.queries - 1), key};
+        if (is_seen(at)) seen.add(at.query);
+      }
+    }
+  seen.write(p.seen[blockIdx.x]);
+}
+
+}  // namespace ridgeline
