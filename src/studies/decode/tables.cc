@@ -147,33 +147,55 @@ void explain_bounds(const LayerGroup& group, std::vector<std::string>& notes) {
     }
 }
 
-// Work grows with the batch, bytes do so from those of the weights on: 2 macs B = ridge (weights +
-// activations B).
-std::string crossing_note(const LayerGroup& group, double prompt) {
+// Where decode's MLP crosses the ridge. Work grows with the batch, bytes do so from those of the
+// weights on: 2 macs B = ridge (weights + activations B).
+struct Crossing {
+  double ridge, weights, flops, bytes;  // FLOP/byte; bytes; FLOPs and bytes of a sequence
+  double first, last;                   // batches that it was found from
+
+  std::optional<double> batch() const {
+    const double gain = flops - ridge * bytes;
+    if (!(gain > 0)) return std::nullopt;
+    return std::ceil(ridge * weights / gain);
+  }
+};
+
+std::optional<Crossing> find_crossing(const LayerGroup& group, double prompt) {
   const Record *few = nullptr, *many = nullptr;
   for (const double batch : group.values("batch_size"))
     if (const Record* row = group.find({"mlp", "decode", "on", prompt, batch}))
       (few ? many : few) = row;
-  if (!few || !many) return {};
+  if (!few || !many) return std::nullopt;
   const auto ridge = layer_metric(*few, "ridge");
-  if (!ridge) return {};
-  const double first = count_of(*few, "batch_size"), last = count_of(*many, "batch_size");
-  const double per_sequence = (bytes_of(*many) - bytes_of(*few)) / (last - first);
-  const double weights = bytes_of(*few) - per_sequence * first;
-  const double flops = 2 * static_cast<double>(few->cost->forward.macs) / first;
-  const double gain = flops - *ridge * per_sequence;
+  if (!ridge) return std::nullopt;
+  Crossing found{.ridge = *ridge,
+                 .weights = 0,
+                 .flops = 0,
+                 .bytes = 0,
+                 .first = count_of(*few, "batch_size"),
+                 .last = count_of(*many, "batch_size")};
+  found.bytes = (bytes_of(*many) - bytes_of(*few)) / (found.last - found.first);
+  found.weights = bytes_of(*few) - found.bytes * found.first;
+  found.flops = 2 * static_cast<double>(few->cost->forward.macs) / found.first;
+  return found;
+}
+
+std::string crossing_note(const LayerGroup& group, double prompt) {
+  const std::optional<Crossing> found = find_crossing(group, prompt);
+  if (!found) return {};
   const std::string most = fmt::format("{}: decode's MLP", group.name);
-  if (!(gain > 0))
+  const std::optional<double> batch = found->batch();
+  if (!batch)
     return fmt::format(
         "{} never crosses the ridge of {:.3g}: a sequence more brings {:.3g} FLOPs "
         "per byte of its own",
-        most, *ridge, flops / per_sequence);
+        most, found->ridge, found->flops / found->bytes);
   return fmt::format(
       "{} crosses the ridge of {:.3g} FLOPs per byte at batch {:.0f}: {:.3g} MB of weights are "
       "read whatever the batch, a sequence brings {:.3g} MFLOP and {:.3g} kB (from batch {:.0f} "
       "and {:.0f})",
-      most, *ridge, std::ceil(*ridge * weights / gain), weights / 1e6, flops / 1e6,
-      per_sequence / 1e3, first, last);
+      most, found->ridge, *batch, found->weights / 1e6, found->flops / 1e6, found->bytes / 1e3,
+      found->first, found->last);
 }
 
 void explain_cache(const LayerGroup& group, std::vector<std::string>& notes) {
@@ -275,7 +297,7 @@ Table layer_csv(std::span<const Record> records) {
 Table layer_summary(std::span<const Record> records) {
   Table table{.title = "parts of a decoder layer; +-% of the median within-run",
               .columns = {"model", "part", "phase", "cache", "prompt", "batch", "impl", "MMAC",
-                          "MiB", "FLOP/byte", "bound", "least ms", "median ms", "+-%", "tokens/s",
+                          "MiB", "FLOP/byte", "roof", "least ms", "median ms", "+-%", "tokens/s",
                           "roof %", "status"},
               .rows = {},
               .spare = {"model", "impl", "MMAC", "MiB", "tokens/s", "+-%"}};
@@ -304,10 +326,14 @@ std::string layer_bounds(std::span<const Record> records) {
       for (const double batch : group.values("batch_size")) {
         const Record* prefill = group.find({"layer", "prefill", "on", prompt, batch});
         const Record* decode = group.find({"layer", "decode", "on", prompt, batch});
-        if (prefill && decode)
-          return fmt::format("prefill {}{}; decode {}{} (prompt {:.0f}, batch {:.0f})",
-                             against_ridge(*prefill), reached(*prefill),
-                             against_ridge(*decode, prefill), reached(*decode), prompt, batch);
+        if (!prefill || !decode) continue;
+        const std::optional<Crossing> crossing = find_crossing(group, prompt);
+        return fmt::format(
+            "prefill {}{}; decode {}{} (prompt {:.0f}, batch {:.0f}){}", against_ridge(*prefill),
+            reached(*prefill), against_ridge(*decode, prefill), reached(*decode), prompt, batch,
+            crossing && crossing->batch()
+                ? fmt::format("; its MLP crosses the ridge at batch {:.0f}", *crossing->batch())
+                : "");
       }
   return {};
 }

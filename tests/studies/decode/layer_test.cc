@@ -197,6 +197,10 @@ TEST(DecodeLayer, TheBatchAtWhichDecodeCrossesTheRidgeIsTheOneThatIsNamed) {
   };
   EXPECT_EQ(bound(batch), "compute");
   EXPECT_EQ(bound(batch - 1), "memory");
+  for (const bool decodes : {false, true})
+    records.push_back(study.describe(small_workload(Gemma3Part::layer, decodes, true), Record()));
+  const std::string answer = layer_bounds(records);
+  EXPECT_TRUE(answer.ends_with("crosses the ridge at batch " + std::to_string(batch))) << answer;
 }
 
 TEST(DecodeLayer, SentencesComeFromTheRows) {
