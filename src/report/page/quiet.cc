@@ -28,6 +28,7 @@ OtherWork other_work(const ReportContext& context, std::string_view study) {
     if (!is_disturbed(*record)) continue;
     const Disturbance& other = *record->disturbance;
     ++work.disturbed;
+    work.stolen += other.stolen_cores > other.other_cores;
     const double taken = other.other_cores + other.stolen_cores;
     if (taken > work.most_processors) {
       work.most_processors = taken;

@@ -12,7 +12,8 @@ namespace ridgeline {
 // Of rows that have times.
 struct OtherWork {
   size_t timed = 0;            // all of them
-  size_t disturbed = 0;        // beside which others used the processors
+  size_t disturbed = 0;        // beside which others used the processors,
+  size_t stolen = 0;           // most of them other virtual machines
   size_t unknown = 0;          // that do not say
   size_t speed_changed = 0;    // whose processors were another speed after the samples than before
   double most_processors = 0;  // that others used in the mean of a row, at most

@@ -119,13 +119,9 @@ std::vector<std::string> sentences_about_quiet(const ReportContext& context) {
   const OtherWork work = other_work(context, {});
   if (const std::string words = other_work_words(work); !words.empty()) {
     // Who shares a host is not for the reader to stop.
-    const auto hosts = std::ranges::count_if(context.rows, [](const Record* record) {
-      return is_disturbed(*record) &&
-             record->disturbance->stolen_cores > record->disturbance->other_cores;
-    });
-    out.push_back(
-        fmt::format("Disturbed: {}{}.", words,
-                    hosts > 0 ? fmt::format(" ({} by other virtual machines)", hosts) : ""));
+    out.push_back(fmt::format(
+        "Disturbed: {}{}.", words,
+        work.stolen > 0 ? fmt::format(" ({} by other virtual machines)", work.stolen) : ""));
   }
   if (work.disturbed == 0 && work.timed > work.unknown)
     out.push_back(

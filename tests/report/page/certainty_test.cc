@@ -60,6 +60,10 @@ TEST(ReportTrust, GathersWhatRanBesideTheRows) {
       "Disturbed: other work took up to 1.5 of 2 processors beside 2 of 3 timed rows."))
       << trust.answer;
   records[1].disturbance->stolen_cores = 1.6;
+  Record counted = attention_record({.implementation = "counted"});  // not timed
+  counted.series.clear();
+  counted.disturbance = records[1].disturbance;
+  records.push_back(counted);
   const ReportSection host = *find_section(report_of_all(records), "trust");
   EXPECT_TRUE(has(host.answer, "beside 2 of 3 timed rows (1 by other virtual machines)."))
       << host.answer;
