@@ -7,6 +7,15 @@
 
 namespace ridgeline {
 
+bool is_timed(const Record& record) {
+  return !record.series.empty() || record.study == "profile";
+}
+
+double processors_taken(const Record& record) {
+  return record.disturbance ? record.disturbance->other_cores + record.disturbance->stolen_cores
+                            : 0;
+}
+
 bool is_disturbed(const Record& record) {
   return record.disturbance && !record.disturbance->quiet();
 }
@@ -14,8 +23,7 @@ bool is_disturbed(const Record& record) {
 OtherWork other_work(const ReportContext& context, std::string_view study) {
   OtherWork work;
   for (const Record* record : context.rows) {
-    const bool is_timed = !record->series.empty() || record->study == "profile";
-    if ((!study.empty() && record->study != study) || !is_timed) continue;
+    if ((!study.empty() && record->study != study) || !is_timed(*record)) continue;
     ++work.timed;
     work.most_load = std::max(work.most_load, record->machine.load_average.value_or(0));
     if (record->speed_before && record->speed_after &&
@@ -29,7 +37,7 @@ OtherWork other_work(const ReportContext& context, std::string_view study) {
     const Disturbance& other = *record->disturbance;
     ++work.disturbed;
     work.stolen += other.stolen_cores > other.other_cores;
-    const double taken = other.other_cores + other.stolen_cores;
+    const double taken = processors_taken(*record);
     if (taken > work.most_processors) {
       work.most_processors = taken;
       work.processors = other.processors;

@@ -21,7 +21,10 @@ struct OtherWork {
   double most_load = 0;        // processes that wanted to run before a study began
 };
 
+bool is_timed(const Record& record);
 bool is_disturbed(const Record& record);
+// That others had beside a row, in the mean; 0: it does not say.
+double processors_taken(const Record& record);
 
 // Of one study; an empty name: of all.
 OtherWork other_work(const ReportContext& context, std::string_view study);

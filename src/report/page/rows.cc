@@ -205,11 +205,14 @@ std::string study_title(std::string_view study) {
   return known == std::end(kTitles) ? shown(study, 40) : std::string(known->words);
 }
 
-std::string pass_words(std::string_view series) {
-  if (series == "fwd_bwd") return "forward and backward";
-  std::string text = shown(series, 40);
+std::string key_words(std::string_view key) {
+  std::string text = shown(key, 40);
   std::ranges::replace(text, '_', ' ');
   return text;
+}
+
+std::string pass_words(std::string_view series) {
+  return series == "fwd_bwd" ? "forward and backward" : key_words(series);
 }
 
 std::string figures_text(double value) {

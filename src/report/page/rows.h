@@ -68,6 +68,8 @@ std::optional<int64_t> positive_at(const Json& object, const char* key);
 std::string named_model(const std::string& text, const Json& workload);
 // As the navigation names what a study measures: "Matrix products".
 std::string study_title(std::string_view study);
+// "batch size" of the key "batch_size".
+std::string key_words(std::string_view key);
 // A pass as people say it: "forward and backward" of the series "fwd_bwd".
 std::string pass_words(std::string_view series);
 // Three figures, never in powers of ten: "4030", "85.3", "0.50".

@@ -44,13 +44,6 @@ std::string value_at(const Record& record, const std::string& key) {
   return text.empty() ? text_at(record.settings, key.c_str()) : text;
 }
 
-// "batch size" of the key "batch_size".
-std::string key_words(const std::string& key) {
-  std::string text = shown(key, 40);
-  std::ranges::replace(text, '_', ' ');
-  return text;
-}
-
 std::vector<std::string> columns_of(const std::string& study,
                                     const std::vector<const Record*>& rows) {
   std::vector<std::string> keys;
@@ -128,7 +121,7 @@ ReportCell probe_cell(const Record& record, const std::string& of) {
 // "0.25 of 2": what others had of the processors; empty: the row ran undisturbed.
 ReportCell beside_cell(const Record& record) {
   if (!is_disturbed(record)) return {};
-  const double taken = record.disturbance->other_cores + record.disturbance->stolen_cores;
+  const double taken = processors_taken(record);
   return {fmt::format("{:.2g} of {}", taken, record.disturbance->processors), taken};
 }
 

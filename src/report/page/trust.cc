@@ -93,20 +93,18 @@ ReportTable disturbed_table(const ReportContext& context) {
                     .columns = {"study", "implementation", "size", "processors taken", "by"}};
   std::vector<const Record*> rows;
   for (const Record* record : context.rows)
-    if (is_disturbed(*record) && (!record->series.empty() || record->study == "profile"))
-      rows.push_back(record);
-  const auto taken = [](const Record* record) {
-    return record->disturbance->other_cores + record->disturbance->stolen_cores;
-  };
-  std::ranges::stable_sort(rows, std::ranges::greater(), taken);
+    if (is_disturbed(*record) && is_timed(*record)) rows.push_back(record);
+  std::ranges::stable_sort(rows, std::ranges::greater(),
+                           [](const Record* record) { return processors_taken(*record); });
   for (const Record* record : rows) {
     if (table.rows.size() == kMostRows) break;
     const Disturbance& other = *record->disturbance;
+    const double taken = processors_taken(*record);
     table.rows.push_back(
         {{study_title(record->study), {}},
          {shown(record->implementation, 60), {}},
          {size_words(*record), {}},
-         {fmt::format("{:.2g} of {}", taken(record), other.processors), taken(record)},
+         {fmt::format("{:.2g} of {}", taken, other.processors), taken},
          {other.stolen_cores > other.other_cores ? "other virtual machines" : "other processes",
           {}}});
     table.details.push_back({{"command", shown(record->command, 2000)}});

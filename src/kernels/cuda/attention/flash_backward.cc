@@ -46,16 +46,6 @@ bool is_single_pass(const Node& node) {
   return std::get<AttentionSpec>(node.attributes.detail).backward == BackwardAlgorithm::single_pass;
 }
 
-// Whether the last block of each head brings dQ into rows, while its sums still lie in the cache: 7
-// % of the time for heads of 128 and 1024 keys on an H200, 1.5 % for heads of 64. Long heads would
-// wait for that block; with a mask, whose last blocks are the shortest, and with wide heads it
-// loses 1 to 7 %.
-bool is_counted(const FlashShape& shape, BackwardKernel kernel, bool single_pass) {
-  constexpr int64_t kLongest = 2048;
-  return single_pass && kernel == BackwardKernel::warpgroups && shape.mask == 0 &&
-         std::max(shape.queries, shape.keys) <= kLongest;
-}
-
 // Whether two passes are faster where one was asked for: with a mask, sums of short sequences cost
 // more to clear, add up and bring into rows than products that are computed twice.
 constexpr int64_t kShortMaskedKeys = 1024;
@@ -167,13 +157,23 @@ struct BackwardPlan : FlashPlan {
     return count;
   }
 
+  // Whether the last block of each head brings dQ into rows, while its sums still lie in the cache:
+  // on an H200 7 % of the time for heads of 128 and 1024 keys, 1.5 % for heads of 64. Long heads
+  // would wait for that block; with a mask, whose last blocks are the shortest, and with wide heads
+  // it loses 1 to 7 %.
+  bool is_counted(const BackwardKeysTile& tile) const {
+    constexpr int64_t kLongest = 2048;
+    return single_pass && tile.kernel == BackwardKernel::warpgroups && shape.mask == 0 &&
+           std::max(shape.queries, shape.keys) <= kLongest;
+  }
+
   // The kernels before and after the tiles.
   CudaLaunch rows_launch(const char* entry, const BackwardKeysTile& tile, int64_t threads, int sums,
                          FlashBackwardParams filled) const {
-    CudaLaunch result = launch(
-        "flash_backward_rows.cu", entry,
-        {constant("QUERIES", tile.queries), constant("SINGLE_PASS", single_pass),
-         constant("COUNTED", is_counted(shape, tile.kernel, single_pass)), constant("SUMS", sums)});
+    CudaLaunch result =
+        launch("flash_backward_rows.cu", entry,
+               {constant("QUERIES", tile.queries), constant("SINGLE_PASS", single_pass),
+                constant("COUNTED", is_counted(tile)), constant("SUMS", sums)});
     filled.query_tiles = static_cast<int>(divide_up(shape.queries, tile.queries));
     result.grid[0] = grid_size(divide_up(threads, kRowThreads));
     result.threads = kRowThreads;
@@ -184,7 +184,7 @@ struct BackwardPlan : FlashPlan {
   CudaLaunch keys_kernel(const BackwardKeysTile& tile) const {
     const auto stages = constant("STAGES", tile.stages),
                passes = constant("SINGLE_PASS", single_pass),
-               counted = constant("COUNTED", is_counted(shape, tile.kernel, single_pass));
+               counted = constant("COUNTED", is_counted(tile));
     switch (tile.kernel) {
       case BackwardKernel::warpgroups:
         return launch("flash_backward_warpgroups.cu", "flash_backward_warpgroups",
@@ -238,7 +238,7 @@ struct BackwardPlan : FlashPlan {
     launches.push_back(rows_launch("flash_backward_begin", tile,
                                    shape.heads * params.padded_queries * lanes, sums, filled));
     launches.push_back(main);
-    if (single_pass && !is_counted(shape, tile.kernel, single_pass))
+    if (single_pass && !is_counted(tile))
       launches.push_back(
           rows_launch("flash_backward_end", tile,
                       shape.heads * query_tiles * tile.queries * shape.head_dim() / 16, 0, filled));
