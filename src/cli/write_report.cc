@@ -101,7 +101,8 @@ ReportInput read_input(const ReportRequest& request) {
   ReportInput input{.made_by = fmt::format("ridgeline {}", build_facts().version),
                     .made_at = utc_now(),
                     .sections = report_sections(),
-                    .unchecked = unchecked_studies()};
+                    .unchecked = unchecked_studies(),
+                    .titles = study_titles()};
   std::vector<std::vector<Record>> sides;
   for (const fs::path& given : request.results) sides.push_back(read_argument(given, input));
   if (std::ranges::all_of(sides, &std::vector<Record>::empty))

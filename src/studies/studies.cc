@@ -52,6 +52,13 @@ std::vector<std::string_view> unchecked_studies() {
   return names;
 }
 
+std::map<std::string_view, std::string_view> study_titles() {
+  std::map<std::string_view, std::string_view> titles;
+  for (const StudyInfo& info : studies())
+    if (!info.in_reports.empty()) titles.emplace(info.name, info.in_reports);
+  return titles;
+}
+
 StudyAxes compare_axes() {
   StudyAxes axes = harness_axes();
   for (const StudyInfo& info : studies()) axes.emplace(info.name, info.setting_axes);

@@ -1,6 +1,7 @@
 // The table of studies: whatever needs to know which ones there are reads it.
 #pragma once
 
+#include <map>
 #include <span>
 #include <string_view>
 
@@ -16,6 +17,8 @@ const StudyInfo* find_study(std::string_view name);  // null: none of this name
 // What a report needs to know of them: the sections of all, and those that check no values.
 std::vector<MakeSection> report_sections();
 std::vector<std::string_view> unchecked_studies();
+// What reports call the rows of each.
+std::map<std::string_view, std::string_view> study_titles();
 // For CompareOptions: axes of every study, and of what harnesses wrote.
 StudyAxes compare_axes();
 

@@ -112,6 +112,7 @@ struct StudyInfo {
   Table (*table)(std::span<const Record>) = nullptr;
   std::vector<std::string> (*notes)(std::span<const Record>) = nullptr;
   std::string_view row_word = "row";       // what --dry-run calls its rows
+  std::string_view in_reports = {};        // what its rows are called there: "Matrix products"
   std::vector<MakeSection> sections = {};  // of reports
   bool checks_values = true;               // false: its rows compute nothing that could be wrong
   // Settings that `compare` takes for axes, as sizes are: rows that differ in one are other rows.

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <limits>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -199,6 +200,7 @@ struct ReportInput {
   std::string made_at = {};
   std::vector<MakeSection> sections = {};        // of studies, in reading order
   std::vector<std::string_view> unchecked = {};  // studies whose rows compute nothing to check
+  std::map<std::string_view, std::string_view> titles = {};  // of studies: "Matrix products"
 };
 
 // Of rows measured twice, the later one counts. Whatever the records hold, this does not throw.

@@ -189,20 +189,9 @@ std::string named_model(const std::string& text, const Json& workload) {
   return fmt::format("{} layers, d {}, {}", layers, width, text.substr(kCustom.size()));
 }
 
-std::string study_title(std::string_view study) {
-  struct Title {
-    std::string_view study, words;
-  };
-  constexpr Title kTitles[] = {
-      {"attention", "Attention"},         {"comm", "Collectives"},
-      {"cost", "Other machines"},         {"ddp", "Training on several ranks"},
-      {"decode", "A decoder layer"},      {"frontier", "How long a sequence fits"},
-      {"gemm", "Matrix products"},        {"generate", "Text, token by token"},
-      {"kernel", "Attention kernels"},    {"memory", "Memory over a step"},
-      {"model", "Whole transformers"},    {"precision", "Precision"},
-      {"profile", "Where the time goes"}, {"roofline", "Roofline"}};
-  const auto* known = std::ranges::find(kTitles, study, &Title::study);
-  return known == std::end(kTitles) ? shown(study, 40) : std::string(known->words);
+std::string study_title(const ReportContext& context, std::string_view study) {
+  const auto known = context.input.titles.find(study);
+  return known == context.input.titles.end() ? shown(study, 40) : std::string(known->second);
 }
 
 std::string key_words(std::string_view key) {

@@ -67,7 +67,7 @@ std::optional<int64_t> positive_at(const Json& object, const char* key);
 // "custom context 128 ..." with what the model is: "4 layers, d 256, context 128 ...".
 std::string named_model(const std::string& text, const Json& workload);
 // As the navigation names what a study measures: "Matrix products".
-std::string study_title(std::string_view study);
+std::string study_title(const ReportContext& context, std::string_view study);
 // "batch size" of the key "batch_size".
 std::string key_words(std::string_view key);
 // A pass as people say it: "forward and backward" of the series "fwd_bwd".

@@ -23,18 +23,15 @@ namespace {
 // Keys of the workload that get a column; of a study that is not listed, all in which rows differ.
 struct StudyColumns {
   const char* study;
-  const char* title;
   std::vector<const char*> keys;
 };
 
 const std::vector<StudyColumns>& study_columns() {
   static const std::vector<StudyColumns> table = {
-      {"attention", "Attention", {"batch_size", "heads", "seq_len", "d_model", "dtype", "causal"}},
-      {"kernel",
-       "Kernels",
-       {"batch_size", "heads", "seq_len", "head_dim", "dtype", "causal", "mode"}},
-      {"gemm", "Matrix products", {"op", "m", "n", "k", "dtype", "mode"}},
-      {"model", "Models", {"model_size", "context_length", "batch_size", "precision"}},
+      {"attention", {"batch_size", "heads", "seq_len", "d_model", "dtype", "causal"}},
+      {"kernel", {"batch_size", "heads", "seq_len", "head_dim", "dtype", "causal", "mode"}},
+      {"gemm", {"op", "m", "n", "k", "dtype", "mode"}},
+      {"model", {"model_size", "context_length", "batch_size", "precision"}},
   };
   return table;
 }
@@ -127,9 +124,7 @@ ReportCell beside_cell(const Record& record) {
 
 ReportTable rows_table(const ReportContext& context, const std::string& study,
                        const std::vector<const Record*>& rows) {
-  ReportTable table{.title = study.empty() ? "other" : study_title(study)};
-  for (const StudyColumns& listed : study_columns())
-    if (study == listed.study) table.title = listed.title;
+  ReportTable table{.title = study.empty() ? "other" : study_title(context, study)};
   // What all rows share stands in the title, not in a column.
   std::vector<std::string> keys;
   std::string shared;

@@ -50,9 +50,9 @@ Chart quiet_chart(const ReportContext& context) {
                                  : fmt::format("{} of {}", work.disturbed, work.timed);
     series.points.push_back({.x = static_cast<double>(chart.categories.size()),
                              .y = share,
-                             .text = fmt::format("{}: {}", study_title(study), text),
+                             .text = fmt::format("{}: {}", study_title(context, study), text),
                              .value = text});
-    chart.categories.push_back(study_title(study));
+    chart.categories.push_back(study_title(context, study));
   }
   if (!is_known) return chart;  // a picture of nothing but unknowns would say nothing
   chart.series = {std::move(series)};
@@ -72,7 +72,7 @@ ReportTable quiet_table(const ReportContext& context) {
   for (const std::string& study : timed_studies(context)) {
     const OtherWork work = other_work(context, study);
     table.rows.push_back(
-        {{study_title(study), {}},
+        {{study_title(context, study), {}},
          number(work.timed),
          number(work.disturbed),
          work.disturbed > 0
@@ -101,7 +101,7 @@ ReportTable disturbed_table(const ReportContext& context) {
     const Disturbance& other = *record->disturbance;
     const double taken = processors_taken(*record);
     table.rows.push_back(
-        {{study_title(record->study), {}},
+        {{study_title(context, record->study), {}},
          {shown(record->implementation, 60), {}},
          {size_words(*record), {}},
          {fmt::format("{:.2g} of {}", taken, other.processors), taken},

@@ -176,6 +176,7 @@ StudyInfo attention_study() {
               "--num-iterations 20",
           .make = make_study<Attention>,
           .csv = attention_csv,
+          .in_reports = "Attention",
           .sections = {attention_time_section, attention_memory_section},
           .takes_turns = true,
           .turn = 6,

@@ -102,6 +102,7 @@ StudyInfo comm_study() {
           .title = "Collectives",
           .table = comm_summary,
           .notes = comm_notes,
+          .in_reports = "Collectives",
           .sections = {comm_section},
           .takes_turns = false,
           .turn = 11};

@@ -168,6 +168,7 @@ StudyInfo cost_study() {
       .make = make_study<Costs>,
       .csv = cost_csv,
       .title = "Costs: counted and calculated, nothing ran",
+      .in_reports = "Other machines",
       .sections = {cost_section},
       .checks_values = false,
       .turn = 10};

@@ -262,6 +262,7 @@ StudyInfo ddp_study() {
       .title = "Training on several ranks",
       .table = ddp_summary,
       .notes = ddp_notes,
+      .in_reports = "Training on several ranks",
       .sections = {ddp_section},
       .takes_turns = true,
       .turn = 14};

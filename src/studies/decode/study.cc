@@ -125,6 +125,7 @@ StudyInfo decode_study() {
           .title = "A decoder layer",
           .table = layer_summary,
           .notes = layer_notes,
+          .in_reports = "A decoder layer",
           .sections = {layer_section},
           .setting_axes = {"mode"},
           .takes_turns = true,

@@ -146,6 +146,7 @@ StudyInfo frontier_study() {
           .title = "Out-of-memory frontier",
           .table = frontier_summary,
           .notes = frontier_notes,
+          .in_reports = "How long a sequence fits",
           .sections = {frontier_section},
           .checks_values = false,
           .turn = 5,

@@ -115,6 +115,7 @@ StudyInfo gemm_study() {
       .title = "GEMM lab",
       .table = gemm_summary,
       .notes = gemm_notes,
+      .in_reports = "Matrix products",
       .sections = {gemm_section},
       .setting_axes = {"mode"},
       .takes_turns = true,

@@ -182,7 +182,7 @@ class Generate final : public Study {
   std::optional<GenerateJob> job_;
   std::optional<Roofline> ceilings_;
   std::optional<GenerateStudy> study_;
-  bool ends_line_ = true;           // what was printed last
+  bool ends_line_ = true;          // what was printed last
   bool is_part_of_study_ = false;  // where a row that does not fit is a row like others
 };
 
@@ -204,6 +204,7 @@ StudyInfo generate_study() {
       .title = "Text generation",
       .table = generate_summary,
       .notes = generate_notes,
+      .in_reports = "Text, token by token",
       .sections = {generate_section},
       .turn = 13};
 }

@@ -181,6 +181,7 @@ StudyInfo kernel_study() {
       .title = "Kernel study",
       .table = kernel_summary,
       .notes = kernel_notes,
+      .in_reports = "Attention kernels",
       .sections = {kernel_section},
       .setting_axes = {"mode"},
       .takes_turns = true,

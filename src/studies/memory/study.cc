@@ -339,6 +339,7 @@ StudyInfo memory_study() {
           .make = make_study<Memory>,
           .csv = timeline_csv,
           .title = "Memory over a step",
+          .in_reports = "Memory over a step",
           .sections = {timeline_section},
           .checks_values = false,
           .turn = 9};

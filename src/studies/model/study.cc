@@ -240,6 +240,7 @@ StudyInfo model_study() {
           .make = make_study<Model>,
           .csv = model_csv,
           .title = "Transformer study",
+          .in_reports = "Whole transformers",
           .sections = {model_section},
           .takes_turns = true,
           .turn = 4};

@@ -216,6 +216,7 @@ StudyInfo precision_study() {
       .make = make_study<Precision>,
       .csv = precision_csv,
       .title = "Precision study",
+      .in_reports = "Precision",
       .sections = {precision_section},
       .turn = 8};
 }

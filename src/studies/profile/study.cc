@@ -226,6 +226,7 @@ StudyInfo profile_study() {
       .make = make_study<ProfileCommand>,
       .csv = profile_csv,
       .title = "Profile",
+      .in_reports = "Where the time goes",
       .sections = {profile_section, step_section},
       .checks_values = false,
       .turn = 7};

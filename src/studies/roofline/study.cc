@@ -241,6 +241,7 @@ StudyInfo roofline_study() {
           .make = make_study<CeilingProbes>,
           .csv = roofline_csv,
           .row_word = "probe",
+          .in_reports = "Roofline",
           .sections = {roofline_section},
           .checks_values = false,
           .turn = 1};  // the others take shares of it

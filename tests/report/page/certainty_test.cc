@@ -20,7 +20,8 @@ namespace {
 ReportDocument report_of_all(std::vector<Record> records) {
   return make_report({.records = std::move(records),
                       .sections = report_sections(),
-                      .unchecked = unchecked_studies()});
+                      .unchecked = unchecked_studies(),
+                      .titles = study_titles()});
 }
 
 const ReportSection* find_section(const ReportDocument& document, const char* id) {
