@@ -47,7 +47,7 @@ CudaText emit_cuda(const FusedKernel& kernel, const CudaShape& shape,
 // For a column kernel: folds what the parts left.
 CudaText emit_cuda_finish(const FusedKernel& kernel);
 
-// For a kernel with a product: all but the product, which product_warpgroups.cuh computes.
+// For a kernel with a product: all but the product, which product_packs.cuh computes.
 // Constants are part of the text.
 CudaText emit_product(const FusedKernel& kernel, const EmitOptions& options = {});
 

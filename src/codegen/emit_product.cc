@@ -1,5 +1,5 @@
 // What becomes of the sums of a product that a kernel computes itself: a function of eight
-// neighbours, followed by product_warpgroups.cuh, which multiplies and calls it.
+// neighbours, followed by product_packs.cuh, which multiplies and calls it.
 #include "codegen/cuda_body.h"
 #include "plan/op_text.h"
 
@@ -19,7 +19,7 @@ class ProductEmitter {
     out_.text("#define PRODUCT_KERNEL ENTRY\n\nnamespace ridgeline {\n\n");
     emit_loads();
     emit_finish();
-    out_.text("}  // namespace ridgeline\n\n#include \"product_warpgroups.cuh\"\n");
+    out_.text("}  // namespace ridgeline\n\n#include \"product_packs.cuh\"\n");
     CudaText result{.text = out_.take()};
     result.entry = name_entry(result.text, kernel_.name);
     return result;

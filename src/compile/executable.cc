@@ -68,6 +68,10 @@ void Executable::plan_fused() {
                                   {.scratch = scratch_of(device_),
                                    .epilogue = epilogue_chooser(device_),
                                    .product_kernel = product_kernel_chooser(device_),
+                                   .update_products =
+                                       [this](std::span<const ProductSize> products) {
+                                         return device_.prefers_update_products(products);
+                                       },
                                    .overlap = rungs().launch_graph && device_.can_record(),
                                    .early_updates = true},
                                   budget());

@@ -1,6 +1,8 @@
 // What an AdamW update computes besides its tensors.
 #pragma once
 
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 
 namespace ridgeline {
@@ -23,9 +25,20 @@ struct AdamWSpec {
   bool scaled = false;
   bool skips = false;   // if scaled: a factor of 0 skips the step, which then changes nothing
   bool copied = false;  // products read the parameters in 16 bits: rounded here, not in every step
+  // Bit i: the update computes gradient i itself, as a product of two matrices in 16 bits, rounded
+  // to 16 bits. The left one stands in the gradient's place, the right ones stand behind all other
+  // inputs, in order. Plans make such nodes (update_products.h); graphs have none.
+  uint64_t products = 0;
 
   uint32_t first_parameter() const { return scaled ? 2 : 1; }
   uint32_t results_of_each() const { return copied ? 4 : 3; }
+  bool is_product(size_t tensor) const { return tensor < 64 && (products >> tensor & 1) != 0; }
+  // Where the right matrix of a gradient stands among the inputs of a node of `count` parameters.
+  size_t right_matrix(size_t tensor, size_t count) const {
+    const uint64_t before = products & ((uint64_t{1} << tensor) - 1);
+    return first_parameter() + (results_of_each() + 1) * count +
+           static_cast<size_t>(std::popcount(before));
+  }
 };
 
 // What changes from step to step is read from memory: an fp32 tensor of these.

@@ -10,8 +10,9 @@ namespace ridgeline {
 namespace {
 
 // Elements that one update takes at least: enough to keep a GPU busy, and few enough that updates
-// can begin while gradients of other layers are still computed.
-constexpr int64_t kLeastOfUpdate = int64_t{1} << 23;
+// can begin while gradients of other layers are still computed. Those of 16-bit gradients may
+// become one kernel with the products that compute these (update_products.h), which wants more.
+constexpr int64_t kLeastOfUpdate = int64_t{1} << 23, kLeastOfProducts = int64_t{1} << 25;
 
 class Rewriter {
  public:
@@ -104,7 +105,8 @@ class Rewriter {
       if (copied) each.copy = copy_of(site, operand(0));
       const DType copy_dtype = copied ? each.copy.dtype() : DType::f32;
       const Dtypes dtypes{each.gradient.dtype(), copy_dtype};
-      Batch& batch = batches[{dtypes, elements[dtypes] / kLeastOfUpdate}];
+      const int64_t least = is_16_bit(each.gradient.dtype()) ? kLeastOfProducts : kLeastOfUpdate;
+      Batch& batch = batches[{dtypes, elements[dtypes] / least}];
       elements[dtypes] += element_count(each.parameter.shape());
       batch.tensors.push_back(each);
       batch.numbers.push_back(i);

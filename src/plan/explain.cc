@@ -28,7 +28,8 @@ std::string why(const Graph& graph, const Group& group) {
     const std::string_view op = info(graph.nodes()[group.node].op).name;
     const std::string more = group.epilogue ? " with epilogue: " + to_string(*group.epilogue)
                              : group.into   ? " that writes fp32"
-                                            : "";
+                             : group.products.empty() ? ""
+                                                      : " that computes gradients itself";
     return fmt::format("a kernel of its own: {}{}", op, more);
   }
   const FusedKernel& kernel = group.kernel;
@@ -50,6 +51,8 @@ std::string nodes_of(const Graph& graph, const Group& group) {
   std::vector<std::string> names;
   if (group.kind == GroupKind::library) {
     names.push_back(graph.name({group.node, 0}));
+    for (uint32_t product : group.products)
+      if (product != Group::kNoProduct) names.push_back(graph.name({product, 0}));
   } else {
     for (const FusedStep& step : group.kernel.steps)
       if (step.kind == FusedStep::Kind::compute || step.kind == FusedStep::Kind::fold)

@@ -20,12 +20,17 @@ namespace ridgeline {
 enum class GroupKind : uint8_t { library, row, column };
 
 struct Group {
+  static constexpr uint32_t kNoProduct = ~0u;
+
   GroupKind kind = GroupKind::library;
   uint32_t stage = 0;
   uint32_t node = 0;  // of a library call; the first node of a fused group
   // What a product writes instead of its result: the same, wider, or what its epilogue gives.
   std::optional<Value> into = {};
   std::optional<Epilogue> epilogue = {};  // of a product
+  // Of an update: by parameter, the product that is its gradient and that the update computes itself
+  // (update_products.h), or kNoProduct. Empty: it computes none.
+  std::vector<uint32_t> products = {};
   FusedKernel kernel;                     // of a fused group
   std::vector<Value> reads = {};          // storages, each once
   std::vector<Value> writes = {};

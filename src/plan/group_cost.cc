@@ -50,10 +50,16 @@ Cost fused_cost(const FusedKernel& kernel) {
 
 }  // namespace
 
-Cost group_cost(const Graph& graph, const Group& group, const Cost& node) {
+Cost group_cost(const Graph& graph, const Group& group, const std::vector<Cost>& nodes) {
   if (group.kind != GroupKind::library) return fused_cost(group.kernel);
-  if (!group.into) return node;
-  Cost cost = node;
+  Cost cost = nodes.empty() ? Cost{} : nodes[group.node];
+  for (uint32_t product : group.products)
+    if (product != Group::kNoProduct) {
+      const auto gradient = static_cast<double>(byte_size(graph.type({product, 0})).count);
+      cost += nodes[product];
+      cost.bytes -= 2 * gradient;  // neither written nor read
+    }
+  if (!group.into) return cost;
   const Node& product = graph.nodes()[group.node];
   const TensorType& result = graph.type(*group.into);
   cost.bytes += static_cast<double>(byte_size(result).count - byte_size(product.outputs[0]).count);

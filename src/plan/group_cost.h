@@ -6,7 +6,8 @@
 
 namespace ridgeline {
 
-// `node`: of a library call by itself; a wider result and an epilogue are added to it.
-Cost group_cost(const Graph& graph, const Group& group, const Cost& node);
+// `nodes`: of library calls by themselves; a wider result, an epilogue and products inside of an
+// update are added to them. Empty: what these alone add.
+Cost group_cost(const Graph& graph, const Group& group, const std::vector<Cost>& nodes);
 
 }  // namespace ridgeline

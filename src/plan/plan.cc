@@ -85,7 +85,7 @@ bool Planner::reads_in_place(const Node& product) const {
   });
 }
 
-// Products, folds of columns and updates whose results no kernel of the main order reads, and whose
+// Products, folds of columns and updates without products, whose results no kernel of the main order reads, and whose
 // operands none of them overwrites.
 void Planner::choose_side() {
   std::vector<bool> is_touched(graph_.value_count()), is_written(graph_.value_count());  // later
@@ -100,7 +100,7 @@ void Planner::choose_side() {
     const Node& node = graph_.nodes()[group.node];
     const bool may_wait = group.kind == GroupKind::column ||
                           (group.kind == GroupKind::library &&
-                           (is_update(node.op) || (node.op == Op::matmul && reads_in_place(node))));
+                           ((is_update(node.op) && group.products.empty()) || (node.op == Op::matmul && reads_in_place(node))));
     kernel.on_side =
         may_wait && !is_last && !any(group.writes, is_touched) && !any(group.reads, is_written);
     kernel.join = std::min(number + kSideDistance, static_cast<uint32_t>(plan_.kernels.size()));
@@ -207,6 +207,7 @@ Plan Planner::run() {
     widen_products(graph_, fused);
     plan_.epilogues =
         take_epilogues(graph_, fused, options_.epilogue, options_.product_kernel, options_.emit);
+    take_update_products(graph_, fused, options_.update_products);
   }
   plan_.emit = options_.emit;
   plan_.layouts = std::move(fused.layouts);
@@ -227,7 +228,7 @@ Plan Planner::run() {
     } else {
       kernel.scratch = fused_scratch(group.kernel);
     }
-    kernel.cost = group_cost(graph_, group, costs[group.node]);
+    kernel.cost = group_cost(graph_, group, costs);
     kernel.is_collective =
         group.kind == GroupKind::library && is_collective(graph_.nodes()[group.node].op);
     kernel.group = std::move(group);

@@ -14,6 +14,7 @@
 #include "plan/arena.h"
 #include "plan/fuse.h"
 #include "plan/take_epilogues.h"
+#include "plan/update_products.h"
 
 namespace ridgeline {
 
@@ -25,6 +26,8 @@ struct PlanOptions {
   ChooseEpilogue epilogue = {};
   // Likewise, where products are computed inside of the kernel behind them.
   ChooseEpilogue product_kernel = {};
+  // Decides which updates compute gradients themselves; empty: none.
+  ChooseUpdateProducts update_products = {};
   // Whether results that only updates and callers wait for may be computed beside the rest.
   bool overlap = false;
   // Whether an update runs as soon as its gradients are there, in whichever stage that is.

@@ -38,6 +38,25 @@ bool is_row_by_row(const FusedOperand& operand, const FusedWalk::Steps& steps) {
 
 }  // namespace
 
+std::optional<ProductMatrices> product_matrices(const Graph& graph,
+                                                const std::vector<Layout>& layouts,
+                                                uint32_t product) {
+  const Node& node = graph.nodes()[product];
+  const Value result{product, 0};
+  const TensorType& type = graph.type(result);
+  if (type.shape.rank() != 2 || !is_16_bit(type.dtype) ||
+      graph.type(node.inputs[0]).dtype != type.dtype || type.shape[0] < kLeastRows ||
+      graph.type(node.inputs[0]).shape[1] < kLeastDepth)
+    return std::nullopt;
+  const auto left = matrix_of(graph, layouts, node.inputs[0], 1);
+  const auto right = matrix_of(graph, layouts, node.inputs[1], 0);
+  const Layout& layout = layouts[graph.index(result)];
+  if (!left || !right || layout.storage != result ||
+      layout.strides != contiguous_strides(type.shape))
+    return std::nullopt;
+  return ProductMatrices{*left, *right};
+}
+
 int64_t paired_column(const FusedKernel& kernel) {
   int64_t furthest = 0;
   for (const FusedOperand& input : kernel.inputs)
@@ -51,30 +70,25 @@ std::optional<Group> with_product(const Graph& graph, const std::vector<Layout>&
   const Value result{product.node, 0};
   const TensorType& type = graph.type(result);
   if (product.epilogue || product.into || reader.kind != GroupKind::row ||
-      reader.kernel.has_folds() || reader.kernel.product || type.shape.rank() != 2 ||
-      !is_16_bit(type.dtype) || graph.type(node.inputs[0]).dtype != type.dtype)
+      reader.kernel.has_folds() || reader.kernel.product)
     return std::nullopt;
-  const auto left = matrix_of(graph, layouts, node.inputs[0], 1);
-  const auto right = matrix_of(graph, layouts, node.inputs[1], 0);
-  const Layout& layout = layouts[graph.index(result)];
-  if (!left || !right || layout.storage != result ||
-      layout.strides != contiguous_strides(type.shape))
-    return std::nullopt;
+  const auto matrices = product_matrices(graph, layouts, product.node);
+  if (!matrices) return std::nullopt;
+  const auto& [left, right] = *matrices;
 
   Group fused = reader;
   FusedKernel& kernel = fused.kernel;
   kernel.product = {.result = result,
                     .dtype = type.dtype,
-                    .left = *left,
-                    .right = *right,
+                    .left = left,
+                    .right = right,
                     .rows = type.shape[0],
                     .columns = type.shape[1],
                     .depth = graph.type(node.inputs[0]).shape[1]};
   const FusedWalk walk = make_walk(kernel);
   const int64_t columns = kernel.product->columns;
-  if (walk.sizes.size() != 1 || walk.rows() != kernel.product->rows ||
-      kernel.product->rows < kLeastRows || kernel.product->depth < kLeastDepth ||
-      !is_whole(walk.columns) || (walk.columns != columns && 2 * walk.columns != columns))
+  if (walk.sizes.size() != 1 || walk.rows() != kernel.product->rows || !is_whole(walk.columns) ||
+      (walk.columns != columns && 2 * walk.columns != columns))
     return std::nullopt;
   const size_t steps = kernel.steps.size();
   for (size_t i = 0; i < kernel.inputs.size(); ++i) {
@@ -85,10 +99,10 @@ std::optional<Group> with_product(const Graph& graph, const std::vector<Layout>&
   }
   for (size_t i = 0; i < kernel.results.size(); ++i)
     if (!is_row_by_row(kernel.results[i].to, walk.results[i]) ||
-        kernel.results[i].to.storage == left->storage ||
-        kernel.results[i].to.storage == right->storage)
+        kernel.results[i].to.storage == left.storage ||
+        kernel.results[i].to.storage == right.storage)
       return std::nullopt;
-  if (2 * walk.columns == columns && (paired_column(kernel) != walk.columns || !right->is_deep))
+  if (2 * walk.columns == columns && (paired_column(kernel) != walk.columns || !right.is_deep))
     return std::nullopt;
   if (is_needed) {
     int64_t written = 0;

@@ -19,6 +19,15 @@ inline constexpr size_t kMostProductOperands = 12;  // of such a kernel, results
 std::optional<Group> with_product(const Graph& graph, const std::vector<Layout>& layouts,
                                   const Group& product, const Group& reader, bool is_needed);
 
+// The matrices of a product as kernels of our own read them, or nothing where their layouts or
+// sizes do not allow it.
+struct ProductMatrices {
+  FusedMatrix left, right;
+};
+std::optional<ProductMatrices> product_matrices(const Graph& graph,
+                                                const std::vector<Layout>& layouts,
+                                                uint32_t product);
+
 // From a column of the domain to the second one that is read of the product; 0: there is none.
 int64_t paired_column(const FusedKernel& kernel);
 

@@ -16,6 +16,7 @@
 #include "kernels/tensor_view.h"
 #include "plan/epilogue.h"
 #include "plan/fused_kernel.h"
+#include "plan/product_size.h"
 #include "runtime/gpu_state.h"
 #include "runtime/ledger.h"
 #include "runtime/rate_probe.h"
@@ -101,6 +102,10 @@ class Device {
   virtual void multiply(const Product& product);
   // Whether compile() takes kernels with a product inside.
   virtual bool has_product_kernels() const { return false; }
+  // Whether run() of an AdamW update is faster with these products, its gradients, inside.
+  virtual bool prefers_update_products(std::span<const ProductSize> /*products*/) const {
+    return false;
+  }
   // The times of several ways to do the same: taken once where this device tunes, and remembered by
   // `key`; infinite where one does not run. Nothing: the device does not tune, and remembers none.
   virtual std::optional<std::vector<double>> compare(

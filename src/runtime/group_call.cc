@@ -1,10 +1,15 @@
 #include "runtime/group_call.h"
 
+#include "plan/update_products.h"
+
 namespace ridgeline {
 
 GroupCall::GroupCall(const Graph& graph, const Group& group, std::unique_ptr<FusedProgram> program,
                      const std::function<TensorView(Value)>& view)
-    : node_(graph.nodes()[group.node]), program_(std::move(program)) {
+    : updated_(group.products.empty() ? nullptr
+                                      : std::make_unique<Node>(update_node(graph, group))),
+      node_(updated_ ? updated_.get() : &graph.nodes()[group.node]),
+      program_(std::move(program)) {
   if (group.kind != GroupKind::library) {
     for (const FusedOperand& input : group.kernel.inputs) {
       const bool has_memory = !input.is_position && !group.kernel.is_computed(input);
@@ -17,9 +22,9 @@ GroupCall::GroupCall(const Graph& graph, const Group& group, std::unique_ptr<Fus
       output_addresses_.push_back(view(result.to.storage).data);
     return;
   }
-  for (Value input : node_.inputs) inputs_.push_back(view(input));
+  for (Value input : node_->inputs) inputs_.push_back(view(input));
   if (!group.epilogue) {
-    for (uint32_t output = 0; output < node_.outputs.size(); ++output)
+    for (uint32_t output = 0; output < node_->outputs.size(); ++output)
       outputs_.push_back(view(group.into.value_or(Value{group.node, output})));
     return;
   }
@@ -30,7 +35,7 @@ GroupCall::GroupCall(const Graph& graph, const Group& group, std::unique_ptr<Fus
                       shape, contiguous_strides(shape)};
   };
   const Epilogue& epilogue = *group.epilogue;
-  const Shape& shape = node_.outputs[0].shape;
+  const Shape& shape = node_->outputs[0].shape;
   product_ = {.a = inputs_[0],
               .b = inputs_[1],
               .out = seen_as(*group.into, 0, shape),
@@ -45,12 +50,13 @@ GroupCall::GroupCall(const Graph& graph, const Group& group, std::unique_ptr<Fus
 void GroupCall::run(Device& device, void* scratch) {
   if (program_) return program_->run(input_addresses_, output_addresses_, scratch);
   if (product_) return device.multiply(*product_);
-  device.run(node_, inputs_, outputs_, scratch);
+  device.run(*node_, inputs_, outputs_, scratch);
 }
 
 KernelRun GroupCall::seen(const Graph& graph, const Group& group) const {
   return {.graph = graph,
           .node = group.node,
+          .updated = updated_.get(),
           .inputs = inputs_,
           .outputs = outputs_,
           .product = product_ ? &*product_ : nullptr,

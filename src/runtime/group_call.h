@@ -20,13 +20,14 @@ class GroupCall {
             const std::function<TensorView(Value)>& view);
 
   void run(Device& device, void* scratch);
-  std::span<const TensorView> inputs() const { return inputs_; }    // of a library call
+  std::span<const TensorView> inputs() const { return inputs_; }  // of a library call
   std::span<const TensorView> outputs() const { return outputs_; }
   // For an observer; `graph` and `group` are those of the constructor.
   KernelRun seen(const Graph& graph, const Group& group) const;
 
  private:
-  const Node& node_;
+  std::unique_ptr<const Node> updated_;  // of an update with products: as the device runs it
+  const Node* node_;                     // that, or the graph's
   std::unique_ptr<FusedProgram> program_;
   std::vector<void*> input_addresses_, output_addresses_;  // of a generated kernel
   std::vector<TensorView> inputs_, outputs_;               // of a library call

@@ -13,6 +13,7 @@ namespace ridgeline {
 struct KernelRun {
   const Graph& graph;
   uint32_t node = 0;                         // that it computes; the first of a generated kernel
+  const Node* updated = nullptr;             // of an update with products: what `inputs` belong to
   std::span<const TensorView> inputs = {};   // of a node
   std::span<const TensorView> outputs = {};  // of a node
   const Product* product = nullptr;          // of a product with an epilogue

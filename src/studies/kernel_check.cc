@@ -140,7 +140,7 @@ std::vector<Dims> KernelChecker::places(const Shape& shape, const ElementWork& w
 }
 
 void KernelChecker::expect_node(const KernelRun& run) {
-  const Node& node = run.graph.nodes()[run.node];
+  const Node& node = run.updated != nullptr ? *run.updated : run.graph.nodes()[run.node];
   std::vector<ElementOperand> operands;
   for (const TensorView& input : run.inputs)
     operands.push_back(operand_of(device_, is_host_, input));

@@ -18,6 +18,7 @@
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/pointwise/fused.h"
 #include "kernels/cuda/pointwise/pointwise.h"
+#include "kernels/cuda/training/product_update.h"
 #include "runtime/device.h"
 
 namespace ridgeline::testing {
@@ -134,6 +135,9 @@ class RecordingDevice : public Device {
     push(std::move(launch));
   }
   bool has_epilogues() const override { return on_gpu(); }
+  bool prefers_update_products(std::span<const ProductSize> products) const override {
+    return on_gpu() && ridgeline::prefers_update_products(products, facts_);
+  }
   void multiply(const Product& product) override {
     RecordedLaunch launch{"matmul with epilogue",
                           fmt::format("scale {} activation {}", exact_text(product.scale),

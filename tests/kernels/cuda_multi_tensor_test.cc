@@ -89,7 +89,7 @@ TEST(CudaMultiTensor, AdamWReplacesEveryElementOnce) {
   for (const CudaLaunch& launch : plan_adamw_update(call_of(node, lists, nullptr))) {
     const auto p = params_of<AdamWParams>(launch);
     const int64_t pack = number(launch, "PACK");
-    EXPECT_EQ(p.scalars, lists.inputs[0].data);
+    EXPECT_EQ(p.numbers.scalars, lists.inputs[0].data);
     for_each_block(launch, p, [&](int slot, int64_t begin, int64_t end) {
       const auto& tensor = p.tensors[slot];
       EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor.gradient) % static_cast<uintptr_t>(4 * pack),

@@ -244,20 +244,32 @@ struct FewRowsParams {
   int tokens, rows, columns;                 // rows of x and of w, and how long they are
 };
 
-// A product and pointwise work on its sums (product_warpgroups.cuh).
-inline constexpr int kProductOperands = 12;
-struct ProductParams {
+// A product of product_warpgroups.cuh.
+struct ProductProblem {
   TensorMap left, right;
   const void *left_data, *right_data;
   int rows, columns, depth;  // `columns` of the work behind the product
   int row_pairs, column_tiles;
-  int pair;  // from a column to the one that is worked on together with it
+};
+
+// A product and pointwise work on its sums.
+inline constexpr int kProductOperands = 12;
+struct ProductParams {
+  ProductProblem products[1];
+  int count;  // of products
+  int pair;   // from a column to the one that is worked on together with it
   struct Operand {
     void* data;
     long long row;  // elements from row to row
   } operands[kProductOperands];
 };
 
+// What an AdamW step has besides its tensors.
+struct AdamWNumbers {
+  const float* scalars;  // learning rate, 1 - beta1^t, 1 - beta2^t
+  const float* gradient_scale;
+  float keep_first, take_first, keep_second, take_second, epsilon, weight_decay;
+};
 struct AdamWParams {
   struct Tensor {
     void* parameter;
@@ -267,10 +279,22 @@ struct AdamWParams {
     long long count, gradient_step;
     int first_block;
   } tensors[62];
-  const float* scalars;  // learning rate, 1 - beta1^t, 1 - beta2^t
-  const float* gradient_scale;
-  float keep_first, take_first, keep_second, take_second, epsilon, weight_decay;
+  AdamWNumbers numbers;
   int count;
+};
+
+// AdamW on parameters whose gradients are products that the kernel computes itself (product_update.cu).
+inline constexpr int kUpdatedProducts = 11;
+struct ProductUpdateParams {
+  ProductProblem products[kUpdatedProducts];
+  int count;
+  int pair;  // 0
+  struct Tensor {
+    void* parameter;
+    float *first_moment, *second_moment;
+    void* copy;
+  } tensors[kUpdatedProducts];
+  AdamWNumbers numbers;
 };
 
 struct LossScaleParams {
@@ -279,7 +303,8 @@ struct LossScaleParams {
   long long growth_interval;  // 0: the scale never changes
 };
 
-static_assert(sizeof(SumOfSquaresParams) <= 4096 && sizeof(AdamWParams) <= 4096);
+static_assert(sizeof(SumOfSquaresParams) <= 4096 && sizeof(AdamWParams) <= 4096 &&
+              sizeof(ProductUpdateParams) <= 4096);
 
 // ---- resident kernels
 

@@ -15,6 +15,20 @@ Bounded plus(const Bounded& a, const Bounded& b) {
   return apply(Op::add, {a, b});
 }
 
+// Of a gradient that the update computes itself.
+Bounded product_element(const ElementCall& call, size_t tensor, const Dims& at) {
+  const auto& spec = std::get<AdamWSpec>(call.node.attributes.detail);
+  const size_t count = call.node.outputs.size() / spec.results_of_each();
+  const ElementOperand matrices[] = {call.inputs[spec.first_parameter() + count + tensor],
+                                     call.inputs[spec.right_matrix(tensor, count)]};
+  Node product;
+  product.op = Op::matmul;
+  const DType dtype = matrices[0].dtype;
+  product.outputs = {{dtype, call.inputs[spec.first_parameter() + tensor].shape}};
+  return element({product, matrices, call.on_tensor_cores},
+                 {.output = 0, .at = at, .dtype = dtype});
+}
+
 }  // namespace
 
 Bounded adamw_element(const ElementCall& call, const ElementPlace& place) {
@@ -34,7 +48,9 @@ Bounded adamw_element(const ElementCall& call, const ElementPlace& place) {
   // A skipped step leaves everything as it was; a copy is the parameter, rounded.
   if (spec.skips && call.inputs[1].read({0}) == 0)
     return what == 1 ? value(2) : what == 2 ? value(3) : stored(value(0), place.dtype);
-  const Bounded gradient = spec.scaled ? times(value(1), {call.inputs[1].read({0}), 0}) : value(1);
+  const Bounded computed =
+      spec.is_product(tensor) ? product_element(call, tensor, place.at) : value(1);
+  const Bounded gradient = spec.scaled ? times(computed, {call.inputs[1].read({0}), 0}) : computed;
 
   const Bounded m =
       plus(times(as_single(spec.beta1), value(2)), times(as_single(1 - spec.beta1), gradient));
@@ -58,6 +74,16 @@ Bounded adamw_element(const ElementCall& call, const ElementPlace& place) {
   const Bounded moved = apply(Op::subtract, {before, step});
   // A weight is stored in the parameter's dtype, and rounded from there if a copy is kept.
   return stored(is_cs336 ? times(moved, decay) : moved, place.dtype);
+}
+
+int64_t adamw_reads(const ElementCall& call, size_t output) {
+  const auto& spec = std::get<AdamWSpec>(call.node.attributes.detail);
+  const size_t count = call.node.outputs.size() / spec.results_of_each(), tensor = output % count;
+  const int64_t gradient =
+      spec.is_product(tensor)
+          ? 2 * call.inputs[spec.first_parameter() + count + tensor].shape.back()
+          : 1;
+  return 4 + gradient;
 }
 
 }  // namespace ridgeline

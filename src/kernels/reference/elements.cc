@@ -318,7 +318,7 @@ ElementWork element_work(const ElementCall& call, size_t output) {
         if (call.node.op == Op::argmax) return 2 * shape[1];
         return call.node.op == Op::scatter_add ? shape[0] : 2;
       case OpClass::multi_tensor: {
-        if (call.node.op == Op::adamw_update) return 5;
+        if (call.node.op == Op::adamw_update) return adamw_reads(call, output);
         int64_t all = 0;
         for (const ElementOperand& input : call.inputs) all += element_count(input.shape);
         return all;

@@ -57,5 +57,6 @@ ElementWork attention_work(const ElementCall& call);
 
 // adamw_elements.cc
 Bounded adamw_element(const ElementCall& call, const ElementPlace& place);
+int64_t adamw_reads(const ElementCall& call, size_t output);  // for one element
 
 }  // namespace ridgeline

@@ -86,6 +86,7 @@ class CudaDevice : public Device {
            std::span<const TensorView> outputs, void* scratch = nullptr) override;
   bool has_epilogues() const override { return true; }
   bool has_product_kernels() const override;
+  bool prefers_update_products(std::span<const ProductSize> products) const override;
   void multiply(const Product& product) override;
   std::optional<std::vector<double>> compare(const std::string& key, size_t ways,
                                              const std::function<double(size_t)>& time_ms) override;

@@ -1,6 +1,7 @@
 // Generated kernels on a GPU, and launch graphs as recorded work.
 #include "kernels/cuda/matmul/product.h"
 #include "kernels/cuda/pointwise/fused.h"
+#include "kernels/cuda/training/product_update.h"
 #include "runtime/cuda/cuda_device.h"
 
 namespace ridgeline {
@@ -51,6 +52,10 @@ class CudaProductProgram : public FusedProgram {
 
 bool CudaDevice::has_product_kernels() const {
   return ridgeline::has_product_kernels(facts_);
+}
+
+bool CudaDevice::prefers_update_products(std::span<const ProductSize> products) const {
+  return ridgeline::prefers_update_products(products, facts_);
 }
 
 // A fold of columns is two functions.

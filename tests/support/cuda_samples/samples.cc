@@ -43,6 +43,7 @@ class Samples {
                           .scratch = reinterpret_cast<void*>(kSomewhere),
                           .choose = choose}));
   }
+  int compute_capability() const { return facts_.compute_capability; }
   std::vector<CudaKernel> take() { return std::move(kernels_); }
 
  private:
@@ -209,6 +210,18 @@ void add_multi_tensor(Samples& samples) {
                             {}});
         }
   }
+  // Updates that compute gradients themselves.
+  for (const bool is_turned : {true, false})
+    for (const AdamWVariant variant : {AdamWVariant::cs336, AdamWVariant::pytorch}) {
+      if (samples.compute_capability() != 90) break;
+      const TensorView numbers = fake(DType::f32, {256, 384}), copy = fake(DType::bf16, {256, 384});
+      const TensorView left =
+          is_turned ? transposed(fake(DType::bf16, {512, 256})) : fake(DType::bf16, {256, 512});
+      const std::vector<TensorView> outputs = {numbers, numbers, numbers, copy};
+      samples.add_node(Op::adamw_update, fake(DType::f32, {3}),
+                       {numbers, left, numbers, numbers, copy, fake(DType::bf16, {512, 384})},
+                       outputs, {AdamWSpec{.variant = variant, .copied = true, .products = 1}, {}});
+    }
   const TensorView state = fake(DType::f32, {kLossScaleState});
   samples.add_node(Op::loss_scale_update, state, {fake(DType::f32, {1})}, {&state, 1},
                    {LossScaleSpec{}, {}});

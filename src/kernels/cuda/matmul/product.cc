@@ -12,12 +12,13 @@
 namespace ridgeline {
 namespace {
 
-// A tile, as product_warpgroups.cuh has it.
-constexpr int64_t kTileRows = 128, kTileColumns = 192, kTileDepth = 64, kRingStages = 4;
-constexpr int64_t kBlockThreads = 512, kClusterBlocks = 2;  // of a cluster
-constexpr int64_t kElementBytes = 2;                        // bytes
-constexpr int64_t kStageBytes = (kTileRows + kTileColumns) * kTileDepth * kElementBytes;
-constexpr int64_t kSumsBytes = kTileRows * (kTileColumns * kElementBytes + 16);
+// As product_warpgroups.cuh has it.
+constexpr int64_t kRingStages = 4;
+constexpr int64_t kBlockThreads = 512, kClusterBlocks = 2;
+constexpr int64_t kElementBytes = 2;
+constexpr int64_t kStageBytes =
+    (ProductTile::kRows + ProductTile::kColumns) * ProductTile::kDepth * kElementBytes;
+constexpr int64_t kSumsBytes = ProductTile::kRows * (ProductTile::kColumns * kElementBytes + 16);
 constexpr int64_t kBarrierBytes = 2 * 8;
 constexpr int64_t kSharedBytes =
     kRingStages * (kStageBytes + kBarrierBytes) + kSumsBytes + kBarrierBytes;
@@ -32,16 +33,18 @@ int64_t together(const FusedKernel& kernel) {
   return std::clamp<int64_t>(kHeld / 2 / std::max<int64_t>(loads, 1), 1, 3);
 }
 
-BoxedTensor boxed(const FusedMatrix& matrix, DType dtype, int64_t rows, int64_t width,
-                  int64_t box_rows, size_t map, size_t address) {
+// Of a matrix: `across` rows or columns, `box` of them at a time.
+BoxedTensor boxed(const ProductMatrix& matrix, DType dtype, int64_t across, int64_t depth,
+                  int64_t box, int64_t depth_box, size_t map, size_t address) {
   const auto stride = static_cast<uint64_t>(matrix.stride * kElementBytes);
-  const uint64_t whole = stride * static_cast<uint64_t>(rows);
+  const auto width = static_cast<uint64_t>(matrix.is_deep ? depth : across),
+             rows = static_cast<uint64_t>(matrix.is_deep ? across : depth);
   return {.map_offset = static_cast<uint32_t>(map),
           .address_offset = static_cast<uint32_t>(address),
           .dtype = dtype,
-          .sizes = {static_cast<uint64_t>(width), static_cast<uint64_t>(rows), 1, 1},
-          .strides_bytes = {stride, whole, whole},
-          .box_rows = static_cast<uint32_t>(box_rows)};
+          .sizes = {width, rows, 1, 1},
+          .strides_bytes = {stride, stride * rows, stride * rows},
+          .box_rows = static_cast<uint32_t>(matrix.is_deep ? box : depth_box)};
 }
 
 }  // namespace
@@ -50,35 +53,74 @@ bool has_product_kernels(const CudaFacts& device) {
   return device.compute_capability == 90 && device.shared_bytes_per_block >= kSharedBytes;
 }
 
+CudaLaunch product_launch(CudaKernel kernel, DType dtype, bool left_deep, bool right_deep,
+                          bool paired) {
+  kernel.constants.emplace_back("ELEMENT", element_name(dtype));
+  for (const auto& [name, value] : {std::pair{"COLUMNS", ProductTile::kColumns},
+                                    {"STAGES", kRingStages},
+                                    {"LEFT_DEEP", int64_t{left_deep}},
+                                    {"RIGHT_DEEP", int64_t{right_deep}},
+                                    {"PAIRED", int64_t{paired}}})
+    kernel.constants.emplace_back(name, std::to_string(value));
+  return {.kernel = std::move(kernel),
+          .threads = static_cast<uint32_t>(kBlockThreads),
+          .shared_bytes = static_cast<uint32_t>(kSharedBytes)};
+}
+
+ProductProblem put_product(CudaLaunch& launch, size_t place, DType dtype, const ProductSpan& span,
+                           const ProductMatrix& left, const ProductMatrix& right) {
+  const bool is_paired = span.worked_columns != span.columns;
+  const int64_t tile_columns = is_paired ? ProductTile::kColumns / 2 : ProductTile::kColumns;
+  launch.boxed.push_back(boxed(left, dtype, span.rows, span.depth, ProductTile::kRows,
+                               ProductTile::kDepth, place + offsetof(ProductProblem, left),
+                               place + offsetof(ProductProblem, left_data)));
+  launch.boxed.push_back(
+      boxed(right, dtype, span.columns, span.depth, ProductTile::kColumns / kClusterBlocks,
+            ProductTile::kDepth / kClusterBlocks, place + offsetof(ProductProblem, right),
+            place + offsetof(ProductProblem, right_data)));
+  return {.left = {},
+          .right = {},
+          .left_data = left.data,
+          .right_data = right.data,
+          .rows = static_cast<int>(span.rows),
+          .columns = static_cast<int>(span.worked_columns),
+          .depth = static_cast<int>(span.depth),
+          .row_pairs = static_cast<int>(divide_up(span.rows, kClusterBlocks * ProductTile::kRows)),
+          .column_tiles = static_cast<int>(divide_up(span.worked_columns, tile_columns))};
+}
+
+void put_grid(CudaLaunch& launch, int64_t tile_pairs, const CudaFacts& device) {
+  const int64_t clusters = std::min<int64_t>(tile_pairs, device.multiprocessors / kClusterBlocks);
+  launch.grid = {static_cast<uint32_t>(kClusterBlocks * clusters), 1, 1};
+}
+
 CudaProductKernel::CudaProductKernel(const FusedKernel& kernel, const EmitOptions& options,
                                      const CudaFacts& device) {
   const FusedProduct& product = *kernel.product;
   const FusedWalk walk = make_walk(kernel);
   const int64_t pair = paired_column(kernel);
-  const int64_t tile_columns = pair > 0 ? kTileColumns / 2 : kTileColumns;
   constexpr int64_t kMost = std::numeric_limits<int>::max();
   if (!has_product_kernels(device) || product.rows > kMost / 2 || product.columns > kMost / 2 ||
       product.depth > kMost / 2)
     throw Error(ErrorKind::unsupported, "products inside of kernels need a GPU like the H100",
                 "products by the library serve everywhere");
   CudaText text = emit_product(kernel, options);
-  launch_.kernel = {.file = text.entry + ".cu",
-                    .entry = text.entry,
-                    .constants = {{"ELEMENT", element_name(product.dtype)}},
-                    .text = std::move(text.text)};
-  for (const auto& [name, value] : {std::pair{"COLUMNS", kTileColumns},
-                                    {"STAGES", kRingStages},
-                                    {"TOGETHER", together(kernel)},
-                                    {"LEFT_DEEP", int64_t{product.left.is_deep}},
-                                    {"RIGHT_DEEP", int64_t{product.right.is_deep}},
-                                    {"PAIRED", int64_t{pair > 0}}})
-    launch_.kernel.constants.emplace_back(name, std::to_string(value));
+  launch_ = product_launch({.file = text.entry + ".cu",
+                            .entry = text.entry,
+                            .constants = {{"TOGETHER", std::to_string(together(kernel))}},
+                            .text = std::move(text.text)},
+                           product.dtype, product.left.is_deep, product.right.is_deep, pair > 0);
+  const auto matrix = [](const FusedMatrix& of) {
+    return ProductMatrix{.data = nullptr, .stride = of.stride, .is_deep = of.is_deep};
+  };
   ProductParams params{};
-  params.rows = static_cast<int>(product.rows);
-  params.columns = static_cast<int>(walk.columns);
-  params.depth = static_cast<int>(product.depth);
-  params.row_pairs = static_cast<int>(divide_up(product.rows, kClusterBlocks * kTileRows));
-  params.column_tiles = static_cast<int>(divide_up(walk.columns, tile_columns));
+  params.products[0] = put_product(launch_, offsetof(ProductParams, products), product.dtype,
+                                   {.rows = product.rows,
+                                    .columns = product.columns,
+                                    .depth = product.depth,
+                                    .worked_columns = walk.columns},
+                                   matrix(product.left), matrix(product.right));
+  params.count = 1;
   params.pair = static_cast<int>(pair);
   size_t operand = 0;
   const auto add = [&](const FusedOperand& of, const FusedWalk::Steps& steps) {
@@ -86,33 +128,17 @@ CudaProductKernel::CudaProductKernel(const FusedKernel& kernel, const EmitOption
     offsets_.push_back(of.offset * info(of.dtype).size);
   };
   for (size_t i = 0; i < kernel.inputs.size(); ++i) add(kernel.inputs[i], walk.inputs[i]);
-  for (const FusedMatrix* matrix : {&product.left, &product.right})
-    offsets_.push_back(matrix->offset * kElementBytes);
+  for (const FusedMatrix* of : {&product.left, &product.right})
+    offsets_.push_back(of->offset * kElementBytes);
   for (size_t i = 0; i < kernel.results.size(); ++i) add(kernel.results[i].to, walk.results[i]);
   launch_.set_params(params);
-
-  clusters_ = params.row_pairs * int64_t{params.column_tiles};
-  launch_.threads = static_cast<uint32_t>(kBlockThreads);
-  launch_.shared_bytes = static_cast<uint32_t>(kSharedBytes);
-  launch_.boxed = {product.left.is_deep
-                       ? boxed(product.left, product.dtype, product.rows, product.depth, kTileRows,
-                               offsetof(ProductParams, left), offsetof(ProductParams, left_data))
-                       : boxed(product.left, product.dtype, product.depth, product.rows, kTileDepth,
-                               offsetof(ProductParams, left), offsetof(ProductParams, left_data)),
-                   product.right.is_deep
-                       ? boxed(product.right, product.dtype, product.columns, product.depth,
-                               kTileColumns / kClusterBlocks, offsetof(ProductParams, right),
-                               offsetof(ProductParams, right_data))
-                       : boxed(product.right, product.dtype, product.depth, product.columns,
-                               kTileDepth / kClusterBlocks, offsetof(ProductParams, right),
-                               offsetof(ProductParams, right_data))};
+  tile_pairs_ = params.products[0].row_pairs * int64_t{params.products[0].column_tiles};
 }
 
 CudaLaunch CudaProductKernel::launch(std::span<void* const> inputs, std::span<void* const> outputs,
                                      const CudaFacts& device) const {
   CudaLaunch launch = launch_;
-  const int64_t clusters = std::min<int64_t>(clusters_, device.multiprocessors / kClusterBlocks);
-  launch.grid = {static_cast<uint32_t>(kClusterBlocks * clusters), 1, 1};
+  put_grid(launch, tile_pairs_, device);
   ProductParams params;
   std::memcpy(&params, launch.params.data(), sizeof params);
   const auto moved = [&](void* base, size_t number) {
@@ -120,8 +146,8 @@ CudaLaunch CudaProductKernel::launch(std::span<void* const> inputs, std::span<vo
   };
   const size_t operands = inputs.size() - 2;
   for (size_t i = 0; i < operands; ++i) params.operands[i].data = moved(inputs[i], i);
-  params.left_data = moved(inputs[operands], operands);
-  params.right_data = moved(inputs[operands + 1], operands + 1);
+  params.products[0].left_data = moved(inputs[operands], operands);
+  params.products[0].right_data = moved(inputs[operands + 1], operands + 1);
   for (size_t i = 0; i < outputs.size(); ++i)
     params.operands[operands + i].data = moved(outputs[i], inputs.size() + i);
   launch.set_params(params);

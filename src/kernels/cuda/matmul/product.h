@@ -1,16 +1,45 @@
-// Generated kernels with a product inside, as launches (product_warpgroups.cuh).
+// Kernels with products inside, as launches (product_warpgroups.cuh): what all of them share, and
+// generated ones (product_packs.cuh).
 #pragma once
 
 #include <span>
 #include <vector>
 
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/params.h"
 #include "plan/fused_kernel.h"
 
 namespace ridgeline {
 
 // Whether a device has the instructions that these kernels stand on.
 bool has_product_kernels(const CudaFacts& device);
+
+// A tile of the products, as product_warpgroups.cuh has it.
+struct ProductTile {
+  static constexpr int64_t kRows = 128, kColumns = 192, kDepth = 64;
+};
+
+// A matrix of a product, of 16 bits: `stride` elements from one run of neighbours to the next.
+struct ProductMatrix {
+  const void* data = nullptr;
+  int64_t stride = 0;
+  bool is_deep = true;  // whether neighbours lie along the depth of the product
+};
+
+// A launch of products whose matrices all lie alike; params, boxed tensors and grid are put by
+// put_product() and put_grid().
+CudaLaunch product_launch(CudaKernel kernel, DType dtype, bool left_deep, bool right_deep,
+                          bool paired);
+
+struct ProductSpan {
+  int64_t rows = 0, columns = 0, depth = 0;
+  int64_t worked_columns = 0;  // of the work behind the product: all, or half of them
+};
+// Number `number` of a launch: what the kernel's parameters have of it, and what is copied in
+// boxes. `place`: where it stands in the parameters.
+ProductProblem put_product(CudaLaunch& launch, size_t place, DType dtype, const ProductSpan& span,
+                           const ProductMatrix& left, const ProductMatrix& right);
+void put_grid(CudaLaunch& launch, int64_t tile_pairs, const CudaFacts& device);
 
 class CudaProductKernel {
  public:
@@ -25,7 +54,7 @@ class CudaProductKernel {
 
  private:
   CudaLaunch launch_;             // but for addresses and grid
-  int64_t clusters_;              // that have a tile to begin with
+  int64_t tile_pairs_;            // tiles of clusters
   std::vector<int64_t> offsets_;  // of inputs, matrices and results, in bytes
 };
 

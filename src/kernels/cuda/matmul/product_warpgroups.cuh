@@ -1,18 +1,22 @@
-// Products of 16-bit matrices on Hopper, with pointwise work on their sums before these reach memory.
+// Products of 16-bit matrices on Hopper, with pointwise work on their sums before these reach memory. A launch may have
+// several products of the same layouts, whose tiles follow each other without a gap.
 //
 // Two blocks of a cluster compute tiles one above the other. Each has its own rows of the left matrix copied, and half of
 // the columns that both need, for both. In a block one thread has tiles copied, as far ahead as there is room, two
 // warpgroups multiply, and other warps work on the sums of a tile while those go on with the next one.
 //
 // Constants: ELEMENT (bf16 or fp16), COLUMNS (of a tile), STAGES (steps in depth in shared memory), LEFT_DEEP and RIGHT_DEEP
-// (1: neighbours in memory lie along the depth, 0: across it), TOGETHER (packs whose operands a thread asks for at once), PAIRED
-// (1: a tile's second half of columns lies p.pair columns behind its first).
+// (1: neighbours in memory lie along the depth, 0: across it), PAIRED (1: a tile's second half of columns lies p.pair columns
+// behind its first).
 //
-// The text before this one declares what becomes of sums (emit_product.cc):
-//   struct Operands;                                      what eight columns read besides their sums
-//   Operands load_operands(const ProductParams&, int64 row, int column);
-//   void finish_pack(const ProductParams&, const Operands&, const char* sums, int64 row, int column);
-// and PRODUCT_KERNEL, the name of the kernel.
+// A kernel calls multiply_and_finish<TileWork>(p), where TileWork says what becomes of sums (product_packs.cuh,
+// product_update.cu):
+//   struct TileWork {                                     made once by each thread that finishes tiles
+//     static constexpr bool kAlongRows;                   the order of tiles
+//     explicit TileWork(const Params& p);                 ProductParams, or one with more products
+//     void begin(int product, int row, int column);       before the sums are there
+//     void run(const char* sums);                         rows of Sums::kRowBytes
+//   };
 #pragma once
 
 #include "cluster.cuh"
@@ -20,12 +24,11 @@
 
 namespace ridgeline {
 
-constexpr int kTileRows = 128, kTileColumns = COLUMNS, kDepth = 64, kPack = 8;
+constexpr int kTileRows = 128, kTileColumns = COLUMNS, kDepth = 64;
 constexpr int kThreads = 4 * kWarpgroup;
 constexpr int kMultiplying = 8, kFinishing = 7;  // warps, followed by the one that has tiles copied
 constexpr int kMultiplyingRegisters = 152, kOtherRegisters = 104;
 constexpr int kBlocks = 2;  // of a cluster
-constexpr int kTogether = TOGETHER;
 
 template <bool kFirst, class A, class B>
 struct Either {
@@ -52,17 +55,39 @@ struct Sums : Tile<ELEMENT, kTileColumns> {
 };
 using SumsRing = TileRing<Sums, 1, true>;
 
-// The tiles of a cluster: pairs, one above the other; those that read the same columns come together.
+// The tiles of a cluster: pairs, one above the other. Those that read the same columns come together, or with kAlongRows those
+// that read the same rows.
+template <bool kAlongRows, class Params>
 struct ClusterTiles {
-  const ProductParams& p;
-  int pair = blockIdx.x / kBlocks;
+  const Params& p;
+  int product = 0;
+  int pair = blockIdx.x / kBlocks;  // of the product
   int round = 0;
 
-  __device__ __forceinline__ explicit ClusterTiles(const ProductParams& params) : p(params) {}
-  __device__ __forceinline__ bool more() const { return pair < p.row_pairs * p.column_tiles; }
-  __device__ __forceinline__ void next() { pair += gridDim.x / kBlocks, ++round; }
-  __device__ __forceinline__ int row() const { return (pair % p.row_pairs * kBlocks + int(blockIdx.x % kBlocks)) * kTileRows; }
-  __device__ __forceinline__ int column() const { return pair / p.row_pairs * (PAIRED ? kTileColumns / 2 : kTileColumns); }
+  __device__ __forceinline__ explicit ClusterTiles(const Params& params) : p(params) { skip_products(); }
+  __device__ __forceinline__ const ProductProblem& of() const { return p.products[product]; }
+  __device__ __forceinline__ bool more() const { return product < p.count; }
+  __device__ __forceinline__ void next() {
+    pair += gridDim.x / kBlocks, ++round;
+    skip_products();
+  }
+  __device__ __forceinline__ int row() const {
+    const int number = kAlongRows ? pair / of().column_tiles : pair % of().row_pairs;
+    return (number * kBlocks + int(blockIdx.x % kBlocks)) * kTileRows;
+  }
+  __device__ __forceinline__ int column() const {
+    const int number = kAlongRows ? pair % of().column_tiles : pair / of().row_pairs;
+    return number * (PAIRED ? kTileColumns / 2 : kTileColumns);
+  }
+
+ private:
+  __device__ __forceinline__ void skip_products() {
+    for (; more(); ++product) {
+      const int pairs = of().row_pairs * of().column_tiles;
+      if (pair < pairs) return;
+      pair -= pairs;
+    }
+  }
 };
 
 // Starts to copy a box to the same place in both blocks of the cluster, and to arrive at the same barrier in each.
@@ -83,7 +108,7 @@ __device__ __forceinline__ void copy_box(unsigned to, const TensorMap& map, int 
       : "memory");
 }
 
-__device__ __forceinline__ void copy_left(Left tile, const ProductParams& p, int row, int depth, PhaseBarrier arrived,
+__device__ __forceinline__ void copy_left(Left tile, const ProductProblem& p, int row, int depth, PhaseBarrier arrived,
                                           unsigned long long policy) {
   if constexpr (LEFT_DEEP) {
     copy_box(tile.address, p.left, depth, row, arrived, policy);
@@ -95,12 +120,12 @@ __device__ __forceinline__ void copy_left(Left tile, const ProductParams& p, int
 }
 
 // This block's half of what both read.
-__device__ __forceinline__ void copy_right(Right tile, const ProductParams& p, int column, int depth, PhaseBarrier arrived,
-                                           unsigned long long policy) {
+__device__ __forceinline__ void copy_right(Right tile, const ProductProblem& p, int column, int pair, int depth,
+                                           PhaseBarrier arrived, unsigned long long policy) {
   const int half = blockIdx.x % kBlocks;
   if constexpr (RIGHT_DEEP) {
     constexpr int kHalf = kTileColumns / kBlocks;
-    const int row = column + half * (PAIRED ? p.pair : kHalf);
+    const int row = column + half * (PAIRED ? pair : kHalf);
     copy_box_to_both(tile.address + half * kHalf * Right::kRowBytes, p.right, depth, row, arrived, policy);
   } else {
     constexpr int kHalf = kDepth / kBlocks;
@@ -112,14 +137,15 @@ __device__ __forceinline__ void copy_right(Right tile, const ProductParams& p, i
 }
 
 // By one thread.
-__device__ __forceinline__ void load_tiles(const ProductParams& p, Ring ring) {
+template <class Tiles, class Params>
+__device__ __forceinline__ void load_tiles(const Params& p, Ring ring) {
   const unsigned long long often = evict_last();
   int step = 0;
-  for (ClusterTiles tiles(p); tiles.more(); tiles.next())
-    for (int depth = 0; depth < p.depth; depth += kDepth, ++step)
+  for (Tiles tiles(p); tiles.more(); tiles.next())
+    for (int depth = 0; depth < tiles.of().depth; depth += kDepth, ++step)
       ring.fill(step, Stage::kBytes, [&](Stage stage, PhaseBarrier arrived) {
-        copy_left(stage.left(), p, tiles.row(), depth, arrived, often);
-        copy_right(stage.right(), p, tiles.column(), depth, arrived, often);
+        copy_left(stage.left(), tiles.of(), tiles.row(), depth, arrived, often);
+        copy_right(stage.right(), tiles.of(), tiles.column(), p.pair, depth, arrived, often);
       });
 }
 
@@ -156,45 +182,8 @@ struct RowSums {
   }
 };
 
-// What becomes of a tile's sums: threads take packs of 8 columns. Operands of the packs to come are on their way before sums are
-// there, and while others are worked on.
-struct TileFinish {
-  static constexpr int kColumns = PAIRED ? kTileColumns / 2 : kTileColumns, kPacks = kColumns / kPack;
-  static constexpr int kWorkers = kFinishing * 32;
-  const ProductParams& p;
-  int first_row, first_column;
-  Operands operands[kTogether];
-
-  // Calls work(k, row, column) for those of kTogether packs from `begin` on that lie inside.
-  template <class Work>
-  __device__ __forceinline__ void each(int begin, Work work) const {
-#pragma unroll
-    for (int k = 0; k < kTogether; ++k) {
-      const int item = begin + k * kWorkers, row = item / kPacks, column = item % kPacks * kPack;
-      if (item < kTileRows * kPacks && first_row + row < p.rows && first_column + column < p.columns) work(k, row, column);
-    }
-  }
-  __device__ __forceinline__ void load(int begin) {
-    each(begin, [&](int k, int row, int column) { operands[k] = load_operands(p, first_row + row, first_column + column); });
-  }
-  __device__ __forceinline__ void finish(int begin, const Operands (&with)[kTogether], const char* sums) const {
-    each(begin, [&](int k, int row, int column) {
-      finish_pack(p, with[k], sums + row * Sums::kRowBytes + column * 2, first_row + row, first_column + column);
-    });
-  }
-  __device__ __forceinline__ void run(int begin, const char* sums) {
-    for (; begin < kTileRows * kPacks; begin += kWorkers * kTogether) {
-      Operands now[kTogether];
-#pragma unroll
-      for (int k = 0; k < kTogether; ++k) now[k] = operands[k];
-      load(begin + kWorkers * kTogether);
-      finish(begin, now, sums);
-    }
-  }
-};
-
-extern "C" __global__ void __cluster_dims__(kBlocks, 1, 1) __launch_bounds__(kThreads, 1)
-PRODUCT_KERNEL(const __grid_constant__ ProductParams p) {
+template <class TileWork, class Params>
+__device__ __forceinline__ void multiply_and_finish(const Params& p) {
   wait_for_earlier_kernels();
   extern __shared__ __align__(1024) char shared[];
   const unsigned begin = static_cast<unsigned>(__cvta_generic_to_shared(shared));
@@ -207,28 +196,28 @@ PRODUCT_KERNEL(const __grid_constant__ ProductParams p) {
   }
   meet_cluster();
   const int warpgroup = warpgroup_number();
+  using Tiles = ClusterTiles<TileWork::kAlongRows, Params>;
 
   if (warpgroup >= kMultiplying / 4) {
     give_registers<kOtherRegisters>();
     if (warp() < kMultiplying + kFinishing) {
-      const int first = threadIdx.x - kMultiplying * 32;
-      for (ClusterTiles tiles(p); tiles.more(); tiles.next()) {
-        TileFinish tile{p, tiles.row(), tiles.column()};
-        tile.load(first);
+      TileWork work(p);
+      for (Tiles tiles(p); tiles.more(); tiles.next()) {
+        work.begin(tiles.product, tiles.row(), tiles.column());
         sums_ring.take(tiles.round);
-        tile.run(first, shared + Ring::kTileBytes);
+        work.run(shared + Ring::kTileBytes);
         sums_ring.release(tiles.round);
       }
     } else if (lane() == 0) {
-      load_tiles(p, ring);
+      load_tiles<Tiles>(p, ring);
     }
   } else {
     take_registers<kMultiplyingRegisters>();
     const int row = 64 * warpgroup;
     int step = 0;
-    for (ClusterTiles tiles(p); tiles.more(); tiles.next()) {
+    for (Tiles tiles(p); tiles.more(); tiles.next()) {
       RowSums mine;  // of zeros: products that ignore what they add to would keep the last tile's registers alive
-      for (const int end = step + (p.depth + kDepth - 1) / kDepth; step < end; ++step) {
+      for (const int end = step + (tiles.of().depth + kDepth - 1) / kDepth; step < end; ++step) {
         mine.multiply(ring.take(step), row);
         wait_for_products<1>();
         if (step > 0) release_in_cluster(ring, step - 1);

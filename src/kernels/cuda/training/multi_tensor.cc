@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/planning.h"
+#include "kernels/cuda/training/product_update.h"
 
 namespace ridgeline {
 namespace {
@@ -25,9 +26,9 @@ struct Split {
 };
 
 template <class FitsPacks>
-Split split(size_t count, FitsPacks fits_packs) {
+Split split(const std::vector<size_t>& tensors, FitsPacks fits_packs) {
   Split result;
-  for (size_t i = 0; i < count; ++i) (fits_packs(i) ? result.packed : result.single).push_back(i);
+  for (size_t i : tensors) (fits_packs(i) ? result.packed : result.single).push_back(i);
   return result;
 }
 
@@ -72,6 +73,17 @@ CudaLaunch launch_of(const char* name, int64_t pack, int64_t piece, int64_t bloc
   return launch;
 }
 
+AdamWNumbers numbers_of(const AdamWSpec& spec, std::span<const TensorView> inputs) {
+  return {.scalars = inputs[0].as<float>(),
+          .gradient_scale = spec.scaled ? inputs[1].as<float>() : nullptr,
+          .keep_first = static_cast<float>(spec.beta1),
+          .take_first = static_cast<float>(1 - spec.beta1),
+          .keep_second = static_cast<float>(spec.beta2),
+          .take_second = static_cast<float>(1 - spec.beta2),
+          .epsilon = static_cast<float>(spec.epsilon),
+          .weight_decay = static_cast<float>(spec.weight_decay)};
+}
+
 }  // namespace
 
 Bytes sum_of_squares_scratch(const Node&, std::span<const TensorType> inputs) {
@@ -84,8 +96,12 @@ std::vector<CudaLaunch> plan_sum_of_squares(const CudaCall& call) {
   const DType dtype = call.inputs[0].dtype;
   const int64_t widest = 16 / info(dtype).size;
   std::vector<int64_t> counts;
-  for (const TensorView& input : call.inputs) counts.push_back(input.shape[0]);
-  const Split tensors = split(counts.size(), [&](size_t i) {
+  std::vector<size_t> all;
+  for (const TensorView& input : call.inputs) {
+    all.push_back(counts.size());
+    counts.push_back(input.shape[0]);
+  }
+  const Split tensors = split(all, [&](size_t i) {
     return step_of(call.inputs[i]) == 1 && is_aligned(call.inputs[i], widest);
   });
   std::vector<CudaLaunch> launches;
@@ -132,13 +148,17 @@ std::vector<CudaLaunch> plan_adamw_update(const CudaCall& call) {
   constexpr int64_t kWidest = 4;  // moments are fp32
   std::vector<int64_t> counts;
   for (const TensorView& gradient : gradients) counts.push_back(gradient.shape[0]);
-  const Split tensors = split(count, [&](size_t i) {
+  std::vector<size_t> given;  // gradients that are
+  for (size_t i = 0; i < count; ++i)
+    if (!spec.is_product(i)) given.push_back(i);
+  const Split tensors = split(given, [&](size_t i) {
     return step_of(gradients[i]) == 1 && is_aligned(gradients[i], kWidest) &&
            is_aligned(call.outputs[i], kWidest) && is_aligned(call.outputs[count + i], kWidest) &&
            is_aligned(call.outputs[2 * count + i], kWidest) &&
            (!spec.copied || is_aligned(call.outputs[3 * count + i], kWidest));
   });
-  std::vector<CudaLaunch> launches;
+  const AdamWNumbers numbers = numbers_of(spec, call.inputs);
+  std::vector<CudaLaunch> launches = plan_product_updates(call, numbers);
   const auto add = [&](const std::vector<size_t>& group, int64_t pack) {
     for_each_launch<AdamWParams>(
         group, counts, kUpdatedPiece,
@@ -151,14 +171,7 @@ std::vector<CudaLaunch> plan_adamw_update(const CudaCall& call) {
           params.tensors[slot].copy = spec.copied ? call.outputs[3 * count + i].data : nullptr;
         },
         [&](AdamWParams& params, int64_t blocks) {
-          params.scalars = call.inputs[0].as<float>();
-          params.gradient_scale = spec.scaled ? call.inputs[1].as<float>() : nullptr;
-          params.keep_first = static_cast<float>(spec.beta1);
-          params.take_first = static_cast<float>(1 - spec.beta1);
-          params.keep_second = static_cast<float>(spec.beta2);
-          params.take_second = static_cast<float>(1 - spec.beta2);
-          params.epsilon = static_cast<float>(spec.epsilon);
-          params.weight_decay = static_cast<float>(spec.weight_decay);
+          params.numbers = numbers;
           CudaLaunch launch = launch_of("adamw", pack, kUpdatedPiece, blocks);
           auto& constants = launch.kernel.constants;
           constants.emplace_back("PARAMETER", element_name(parameter_dtype));
