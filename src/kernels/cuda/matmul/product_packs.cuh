@@ -64,6 +64,7 @@ struct PackedTile {
 
 extern "C" __global__ void __cluster_dims__(kBlocks, 1, 1) __launch_bounds__(kThreads, 1)
 PRODUCT_KERNEL(const __grid_constant__ ProductParams p) {
+  wait_for_earlier_kernels();
   multiply_and_finish<PackedTile>(p);
 }
 

@@ -184,7 +184,6 @@ struct RowSums {
 
 template <class TileWork, class Params>
 __device__ __forceinline__ void multiply_and_finish(const Params& p) {
-  wait_for_earlier_kernels();
   extern __shared__ __align__(1024) char shared[];
   const unsigned begin = static_cast<unsigned>(__cvta_generic_to_shared(shared));
   const Ring ring{begin, begin + Ring::kTileBytes + SumsRing::kTileBytes};

@@ -109,6 +109,7 @@ struct UpdatedTile {
 
 extern "C" __global__ void __cluster_dims__(kBlocks, 1, 1) __launch_bounds__(kThreads, 1)
 product_update(const __grid_constant__ ProductUpdateParams p) {
+  wait_for_earlier_kernels();
   multiply_and_finish<UpdatedTile>(p);
 }
 
