@@ -30,8 +30,6 @@ import ridgeline.torch  # noqa: E402
 from python_sections import checks, cost, models, scores  # noqa: E402
 from python_sections.harness import Bench, Row, in_processes  # noqa: E402
 
-PAIRS = (checks.SIX[:2], checks.SIX[2:4], checks.SIX[4:])
-
 
 def _device(bench):
     """Asked in a process of its own: one that has touched the GPU cannot be forked."""
@@ -50,8 +48,7 @@ def _check_tasks(bench):
 
 def _together(bench):
     """What compiles for long and measures for a moment, and beside it all checks."""
-    return ([(" and ".join(names), scores.scores, (bench, names)) for names in PAIRS] +
-            [("compile", models.compiled, (bench,)), *_check_tasks(bench)])  # fmt: skip
+    return [("compile", models.compiled, (bench,)), *_check_tasks(bench)]
 
 
 # Section: its limit in seconds, how many processes at once, its tasks (name, function, arguments).
@@ -59,6 +56,7 @@ SECTIONS = {
     "cost": (40, 1, lambda bench: [("cost", cost.cost, (bench,))]),
     "activate": (75, 1, lambda bench: [("activate", models.activated, (bench,))]),
     "memory": (20, 1, lambda bench: [("memory", checks.test, (bench, name)) for name in checks.ALONE if bench.real]),
+    "scores": (150, 3, lambda bench: [(name, scores.scores, (bench, (name,))) for name in bench.functions]),
     "together": (150, 12, _together),
 }
 
@@ -78,8 +76,10 @@ def main():
     parser.add_argument("--only", default=",".join(SECTIONS), help="sections, with commas between")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--seconds", type=float, default=600, help="for all of it: later sections get what is left")
+    parser.add_argument("--functions", default=",".join(checks.SIX), help="of the section `scores`, with commas between")
     options = parser.parse_args()
     bench, all_rows, end = Bench(options.device, FOLDER.name), [], time.monotonic() + options.seconds
+    bench.functions = options.functions.split(",")
     ((_, (device,)),) = in_processes([("device", _device, (bench,))], 60)
     print(f"{device.name} {device.value}, PyTorch {torch.__version__}, ridgeline {ridgeline.__version__}", flush=True)
     if device.verdict:

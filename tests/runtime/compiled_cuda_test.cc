@@ -153,50 +153,54 @@ TEST(CompiledCuda, UpdatesThatComputeGradients) {
   const PlanOptions inside = {.update_products = [](std::span<const ProductSize>) { return true; },
                               .early_updates = true};
   const int64_t tokens = 328;
-  for (const DType dtype : {DType::bf16, DType::f16})
-    for (const AdamWVariant variant : {AdamWVariant::cs336, AdamWVariant::pytorch})
-      for (const bool is_copied : {true, false}) {
-        Graph graph;
-        InterpreterInputs inputs;
-        const auto made = [&](const std::string& name, DType of, const Shape& shape, double scale,
-                              double shift = 0) {
-          for (int64_t i = 0; i < element_count(shape); ++i)
-            inputs[name].push_back(round_to(
-                of, shift + scale * std::sin(0.37 * static_cast<double>((i * i + 7 * i) % 9973))));
-          return input(graph, name, {of, shape});
-        };
-        std::vector<AdamWTensors> tensors;
-        const auto add = [&](const std::string& name, const Shape& shape, const Tensor& gradient) {
-          tensors.push_back({.parameter = made("w" + name, DType::f32, shape, 0.5),
-                             .gradient = gradient,
-                             .first_moment = made("m" + name, DType::f32, shape, 0.1),
-                             .second_moment = made("v" + name, DType::f32, shape, 0.1, 0.2)});
-          if (is_copied) tensors.back().copy = made("c" + name, dtype, shape, 0.5);
-        };
-        const double scale = 1 / std::sqrt(static_cast<double>(tokens));
-        for (const auto& [name, shape] : std::map<std::string, Shape>{
-                 {"a", {768, 384}}, {"b", {200, 328}}, {"c", {1000, 72}}, {"d", {136, 1160}}}) {
-          const bool is_turned = name == "d";  // its left matrix lies along the tokens
-          const Tensor x = made("x" + name, dtype, {tokens, shape[1]}, 1);
-          const Tensor left = is_turned
-                                  ? made("y" + name, dtype, {shape[0], tokens}, scale)
-                                  : transpose(made("y" + name, dtype, {tokens, shape[0]}, scale));
-          add(name, shape, matmul(left, x));
-        }
-        add("e", {96, 40}, made("ge", dtype, {96, 40}, 1));
-        inputs["scalars"] = {0.01, 0.1, 0.02};
-        const Tensor scalars = input(graph, "scalars", {DType::f32, {kAdamWScalars}});
-        const auto updated = adamw_update(tensors, scalars, {}, {.variant = variant});
-        for (size_t i = 0; i < updated.size(); ++i) {
-          graph.mark_output("w" + std::to_string(i), updated[i].parameter.value());
-          graph.mark_output("m" + std::to_string(i), updated[i].first_moment.value());
-          graph.mark_output("v" + std::to_string(i), updated[i].second_moment.value());
-          if (is_copied) graph.mark_output("c" + std::to_string(i), updated[i].copy.value());
-        }
-        const Plan plan = make_plan(graph, inside);
-        ASSERT_EQ(plan.kernels.size(), 1u) << explain(graph, plan);
-        EXPECT_EQ(testing::fault(graph, inputs, dtype, device, inside), "");
-      }
+  struct Case {
+    DType dtype;
+    AdamWVariant variant;
+    bool is_copied;
+  };
+  for (const auto& [dtype, variant, is_copied] : {Case{DType::bf16, AdamWVariant::cs336, true},
+                                                  Case{DType::bf16, AdamWVariant::pytorch, false},
+                                                  Case{DType::f16, AdamWVariant::cs336, true}}) {
+    Graph graph;
+    InterpreterInputs inputs;
+    const auto made = [&](const std::string& name, DType of, const Shape& shape, double scale,
+                          double shift = 0) {
+      for (int64_t i = 0; i < element_count(shape); ++i)
+        inputs[name].push_back(round_to(
+            of, shift + scale * std::sin(0.37 * static_cast<double>((i * i + 7 * i) % 9973))));
+      return input(graph, name, {of, shape});
+    };
+    std::vector<AdamWTensors> tensors;
+    const auto add = [&](const std::string& name, const Shape& shape, const Tensor& gradient) {
+      tensors.push_back({.parameter = made("w" + name, DType::f32, shape, 0.5),
+                         .gradient = gradient,
+                         .first_moment = made("m" + name, DType::f32, shape, 0.1),
+                         .second_moment = made("v" + name, DType::f32, shape, 0.1, 0.2)});
+      if (is_copied) tensors.back().copy = made("c" + name, dtype, shape, 0.5);
+    };
+    const double scale = 1 / std::sqrt(static_cast<double>(tokens));
+    for (const auto& [name, shape] : std::map<std::string, Shape>{
+             {"a", {768, 384}}, {"b", {200, 328}}, {"c", {1000, 72}}, {"d", {136, 1160}}}) {
+      const bool is_turned = name == "d";  // its left matrix lies along the tokens
+      const Tensor x = made("x" + name, dtype, {tokens, shape[1]}, 1);
+      const Tensor left = is_turned ? made("y" + name, dtype, {shape[0], tokens}, scale)
+                                    : transpose(made("y" + name, dtype, {tokens, shape[0]}, scale));
+      add(name, shape, matmul(left, x));
+    }
+    add("e", {96, 40}, made("ge", dtype, {96, 40}, 1));
+    inputs["scalars"] = {0.01, 0.1, 0.02};
+    const Tensor scalars = input(graph, "scalars", {DType::f32, {kAdamWScalars}});
+    const auto updated = adamw_update(tensors, scalars, {}, {.variant = variant});
+    for (size_t i = 0; i < updated.size(); ++i) {
+      graph.mark_output("w" + std::to_string(i), updated[i].parameter.value());
+      graph.mark_output("m" + std::to_string(i), updated[i].first_moment.value());
+      graph.mark_output("v" + std::to_string(i), updated[i].second_moment.value());
+      if (is_copied) graph.mark_output("c" + std::to_string(i), updated[i].copy.value());
+    }
+    const Plan plan = make_plan(graph, inside);
+    ASSERT_EQ(plan.kernels.size(), 1u) << explain(graph, plan);
+    EXPECT_EQ(testing::fault(graph, inputs, dtype, device, inside), "");
+  }
 }
 
 }  // namespace
