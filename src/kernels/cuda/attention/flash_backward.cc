@@ -58,7 +58,12 @@ bool prefers_two_passes(const FlashShape& shape, const CudaFacts& device) {
 struct OperandResult {
   int operand;
   TensorView sums;
+  bool along_diagonals;
 };
+
+FlashSums flash_sums(const TensorView& sums) {
+  return {sums.as<float>(), element_count(sums.shape)};
+}
 
 struct BackwardPlan : FlashPlan {
   FlashBackwardParams params;
@@ -123,7 +128,9 @@ struct BackwardPlan : FlashPlan {
     put_operands(params);
     const uint32_t wanted = spec.operand_gradients;
     for (int i = 0; i < static_cast<int>(operands.size()); ++i)
-      if ((wanted >> i & 1) != 0) operand_results.push_back({i, out[3 + operand_results.size()]});
+      if ((wanted >> i & 1) != 0)
+        operand_results.push_back(
+            {i, out[3 + operand_results.size()], (spec.diagonal_gradients >> i & 1) != 0});
     if (split) before.push_back(planes_launch(planes, loaded));
   }
 
@@ -132,12 +139,13 @@ struct BackwardPlan : FlashPlan {
   // all scores at hand.
   bool adds_up(const BackwardKeysTile& tile, const OperandResult& result) const {
     const Shape& own = operands[static_cast<size_t>(result.operand)].shape;
-    return single_pass && tile.kernel == BackwardKernel::warpgroups &&
+    return single_pass && tile.kernel == BackwardKernel::warpgroups && !result.along_diagonals &&
            constant_score_gradient(*function) &&
            !operand_gradient_reads_score(*function, result.operand) && (own[2] == 1 || own[3] == 1);
   }
 
-  // The gradients of operands for a kernel that takes them; gives their number.
+  // The gradients of operands for a kernel that takes them, and sums along diagonals, which other
+  // kernels add to; gives the number of all that are to be zeros before.
   int put_operand_sums(const BackwardKeysTile& tile, CudaConstants& constants,
                        FlashBackwardParams& filled) const {
     int count = 0;
@@ -148,12 +156,14 @@ struct BackwardPlan : FlashPlan {
       gradients += fmt::format("{}[&]() -> float {{ {} }}()", comma,
                                operand_gradient_text(*function, operands, result.operand));
       axes += comma + operand_axes_text(operands[static_cast<size_t>(result.operand)]);
-      filled.sums[count++] = {result.sums.as<float>(), element_count(result.sums.shape)};
+      filled.sums[count++] = flash_sums(result.sums);
     }
     if (count > 0) {
       constants.emplace_back("OPERAND_GRADIENTS", gradients);
       constants.emplace_back("OPERAND_AXES", axes);
     }
+    for (const OperandResult& result : operand_results)
+      if (result.along_diagonals) filled.sums[count++] = flash_sums(result.sums);
     return count;
   }
 
@@ -275,21 +285,25 @@ struct BackwardPlan : FlashPlan {
   }
 
   CudaLaunch operand_launch(const OperandResult& wanted) const {
-    const auto& [operand, sums] = wanted;
+    const auto& [operand, sums, along_diagonals] = wanted;
     const Shape& own = operands[static_cast<size_t>(operand)].shape;
     CudaLaunch result =
         launch("flash_backward_operands.cu", "flash_backward_operands",
                {constant("TILE", static_cast<int>(kScoreTile)), constant("WARPS", kOperandWarps),
                 constant("BATCHES", own[0] > 1), constant("HEADS", own[1] > 1),
-                constant("QUERIES", own[2] > 1), constant("KEYS", own[3] > 1)});
+                constant("QUERIES", own[2] > 1), constant("KEYS", own[3] > 1),
+                constant("DIAGONALS", along_diagonals)});
     auto& constants = result.kernel.constants;
     constants.emplace_back("SCORE_VALUE", score_value_text(*function, operands));
     constants.emplace_back("SCORE_GRADIENT", operand_gradient_text(*function, operands, operand));
     FlashBackwardParams filled = params;
     filled.query_tiles = static_cast<int>(divide_up(shape.queries, kScoreTile));
     filled.key_tiles = static_cast<int>(divide_up(shape.keys, kScoreTile));
-    filled.sums[0].data = sums.as<float>();
-    result.grid[0] = grid_size(int64_t{filled.query_tiles} * filled.key_tiles * own[0] * own[1]);
+    filled.sums[0] = flash_sums(sums);
+    const int64_t query_tiles = filled.query_tiles, key_tiles = filled.key_tiles;
+    result.grid[0] =
+        grid_size((along_diagonals ? query_tiles + key_tiles - 1 : query_tiles * key_tiles) *
+                  own[0] * own[1]);
     result.threads = 32 * kOperandWarps;
     const int64_t rows = 2 * kScoreTile * shape.row_bytes();
     const int64_t exchange = kScoreTile * (kScoreTile + 1) * int64_t{sizeof(float)};
