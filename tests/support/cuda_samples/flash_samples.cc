@@ -195,9 +195,9 @@ std::vector<CudaKernel> flash_samples(int compute_capability) {
     problems.push_back({DType::bf16, 128, masks[0], kLength, functions[5]});
     problems.push_back({DType::bf16, 128, masks[1], kLength, functions[5]});
     // Relative biases: every width at which registers are shared out differently.
-    for (int64_t width : {64, 80, 96, 128})
+    for (int64_t width : {64, 128})
       problems.push_back({DType::bf16, width, masks[0], kLength, functions[7]});
-    problems.push_back({DType::f16, 128, masks[1], kLength, functions[8]});
+    problems.push_back({DType::f16, 96, masks[1], kLength, functions[8]});
   }
 
   std::vector<CudaKernel> kernels;

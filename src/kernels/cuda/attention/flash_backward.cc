@@ -13,6 +13,7 @@ namespace {
 
 constexpr uint32_t kRowThreads = 256;  // of flash_backward_rows.cu
 constexpr int kOperandWarps = static_cast<int>(kScoreTile) / 16;
+constexpr uint32_t kDiagonalBytes = 4 * 96 * 4;  // of flash_diagonal_sums.cuh: sums of four halves
 
 int64_t padded_queries(int64_t queries) {
   return divide_up(queries, kMaxQueryTile) * kMaxQueryTile;
@@ -135,35 +136,43 @@ struct BackwardPlan : FlashPlan {
   }
 
   // Whether the kernel of these tiles takes the gradient of an operand, too
-  // (flash_operand_sums.cuh). It adds by atomics, and has neither scores nor room for a matrix of
-  // all scores at hand.
+  // (flash_operand_sums.cuh, flash_diagonal_sums.cuh). It adds by atomics, and has neither scores
+  // nor room for a matrix of all scores at hand.
   bool adds_up(const BackwardKeysTile& tile, const OperandResult& result) const {
     const Shape& own = operands[static_cast<size_t>(result.operand)].shape;
-    return single_pass && tile.kernel == BackwardKernel::warpgroups && !result.along_diagonals &&
-           constant_score_gradient(*function) &&
-           !operand_gradient_reads_score(*function, result.operand) && (own[2] == 1 || own[3] == 1);
+    if (!single_pass || tile.kernel != BackwardKernel::warpgroups ||
+        !constant_score_gradient(*function))
+      return false;
+    if (result.along_diagonals)
+      return constant_operand_gradient(*function, result.operand).has_value();
+    return !operand_gradient_reads_score(*function, result.operand) && (own[2] == 1 || own[3] == 1);
   }
 
-  // The gradients of operands for a kernel that takes them, and sums along diagonals, which other
-  // kernels add to; gives the number of all that are to be zeros before.
-  int put_operand_sums(const BackwardKeysTile& tile, CudaConstants& constants,
+  // The gradients of operands for a kernel that takes them, and sums along diagonals that another
+  // kernel adds to; gives the number of all that are to be zeros before.
+  int put_operand_sums(const BackwardKeysTile& tile, CudaLaunch& launch,
                        FlashBackwardParams& filled) const {
     int count = 0;
-    std::string gradients, axes;
-    for (const OperandResult& result : operand_results) {
-      if (!adds_up(tile, result)) continue;
-      const char* comma = count == 0 ? "" : ", ";
-      gradients += fmt::format("{}[&]() -> float {{ {} }}()", comma,
-                               operand_gradient_text(*function, operands, result.operand));
-      axes += comma + operand_axes_text(operands[static_cast<size_t>(result.operand)]);
-      filled.sums[count++] = flash_sums(result.sums);
-    }
-    if (count > 0) {
-      constants.emplace_back("OPERAND_GRADIENTS", gradients);
-      constants.emplace_back("OPERAND_AXES", axes);
-    }
+    const auto put = [&](bool along_diagonals, const char* gradients_name, const char* axes_name) {
+      std::string gradients, axes;
+      for (const OperandResult& result : operand_results) {
+        if (result.along_diagonals != along_diagonals || !adds_up(tile, result)) continue;
+        const char* comma = axes.empty() ? "" : ", ";
+        gradients += fmt::format("{}[&]() -> float {{ {} }}()", comma,
+                                 operand_gradient_text(*function, operands, result.operand));
+        axes += comma + operand_axes_text(operands[static_cast<size_t>(result.operand)]);
+        filled.sums[count++] = flash_sums(result.sums);
+      }
+      if (axes.empty()) return false;
+      launch.kernel.constants.emplace_back(gradients_name, gradients);
+      launch.kernel.constants.emplace_back(axes_name, axes);
+      return true;
+    };
+    put(false, "OPERAND_GRADIENTS", "OPERAND_AXES");
+    if (put(true, "DIAGONAL_GRADIENTS", "DIAGONAL_AXES")) launch.shared_bytes += kDiagonalBytes;
     for (const OperandResult& result : operand_results)
-      if (result.along_diagonals) filled.sums[count++] = flash_sums(result.sums);
+      if (result.along_diagonals && !adds_up(tile, result))
+        filled.sums[count++] = flash_sums(result.sums);
     return count;
   }
 
@@ -233,7 +242,7 @@ struct BackwardPlan : FlashPlan {
     main.threads = static_cast<uint32_t>(32 * tile.warps);
     main.shared_bytes = static_cast<uint32_t>(tile.shared_bytes(shape, single_pass));
     put_function(main, true);
-    const int sums = put_operand_sums(tile, main.kernel.constants, filled);
+    const int sums = put_operand_sums(tile, main, filled);
     main.set_params(filled);
     if (tile.kernel != BackwardKernel::portable) main.boxed = boxed(tile.queries, tile.keys);
 
