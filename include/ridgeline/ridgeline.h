@@ -260,7 +260,10 @@ typedef struct rl_attention_backward_params {
   size_t operand_count;
   const rl_tensor* const*
       d_operands; /* the gradients of the operands that are floats, each like its
-                     operand or fp32, and contiguous; NULL, or one NULL: not wanted */
+                     operand or fp32, and contiguous; NULL, or one NULL: not wanted. Of an operand
+                     whose strides along queries and keys are opposite, as of table[h, i - j], also
+                     the sums along its diagonals: [batch, heads, 1, queries + keys - 1], where sum
+                     n belongs to query i and key j with j - i = n - (queries - 1) */
   void* stream;
   int32_t uses_stream;
   int32_t reserved;

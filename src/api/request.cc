@@ -119,6 +119,22 @@ void read_operands(const Params& params, const TensorRules& rules, Request& requ
   }
 }
 
+// Whether neighbours along a diagonal of the scores share an element.
+bool is_read_along_diagonals(const TensorView& operand, const Request& request) {
+  const int64_t queries = request.inputs[0].view.shape[2], keys = request.inputs[1].view.shape[2];
+  if (operand.shape[2] != queries || operand.shape[3] != keys) return false;
+  const int64_t of_query = operand.strides[2], of_key = operand.strides[3];
+  return queries == 1 || keys == 1 || (of_query != 0 && of_query == -of_key);
+}
+
+// Whether a gradient has the shape of sums along diagonals. With one query the operand has that
+// shape, too, and its gradient the same numbers.
+bool asks_for_diagonals(const TensorView& gradient, const TensorView& operand,
+                        const Request& request) {
+  return is_read_along_diagonals(operand, request) && !(gradient.shape == operand.shape) &&
+         gradient.shape == diagonal_sums(operand.shape);
+}
+
 void read_operand_gradients(const rl_attention_backward_params& params, const TensorRules& rules,
                             Request& request) {
   for (size_t i = 0; params.d_operands != nullptr && i < params.operand_count; ++i) {
@@ -129,14 +145,16 @@ void read_operand_gradients(const rl_attention_backward_params& params, const Te
       throw invalid(fmt::format("{} is the gradient of no floating-point operand", gradient.name),
                     "pass null for it");
     const TensorView& operand = request.inputs[6 + i].view;
-    expect_type(gradient, gradient.view.dtype == DType::f32 ? DType::f32 : operand.dtype,
-                operand.shape);
-    if (!(gradient.view.strides == contiguous_strides(operand.shape)))
+    const bool along_diagonals = asks_for_diagonals(gradient.view, operand, request);
+    const Shape shape = along_diagonals ? diagonal_sums(operand.shape) : operand.shape;
+    expect_type(gradient, gradient.view.dtype == DType::f32 ? DType::f32 : operand.dtype, shape);
+    if (!(gradient.view.strides == contiguous_strides(shape)))
       throw Error(ErrorKind::unsupported,
                   fmt::format("{} has strides {}: gradients of operands are contiguous",
                               gradient.name, to_string(gradient.view.strides)),
                   "give it memory of its own");
     request.spec.operand_gradients |= 1u << i;
+    if (along_diagonals) request.spec.diagonal_gradients |= 1u << i;
     request.outputs.add(gradient);
   }
 }
@@ -158,6 +176,7 @@ CallKey Request::key() const {
           8 * static_cast<int64_t>(spec.backward) + (keeps_log_sum_exp ? 64 : 0));
   key.add(spec.mask.window);
   key.add(static_cast<int64_t>(spec.operand_gradients));
+  key.add(static_cast<int64_t>(spec.diagonal_gradients));
   key.add(score == nullptr ? 0 : static_cast<int64_t>(score->id));
   for (const ClaimedTensor& tensor : inputs.span()) add_tensor(key, tensor.view);
   for (const ClaimedTensor& tensor : outputs.span()) add_tensor(key, tensor.view);

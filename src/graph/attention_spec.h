@@ -35,7 +35,8 @@ struct AttentionSpec {
   AttentionMask mask = {};
   BackwardAlgorithm backward = BackwardAlgorithm::single_pass;
   std::shared_ptr<const ScoreFunction> function = {};  // none: the scores as they are
-  uint32_t operand_gradients = 0;  // bit i: the gradient node has a result for operand i of f
+  uint32_t operand_gradients = 0;   // bit i: the gradient node has a result for operand i of f
+  uint32_t diagonal_gradients = 0;  // bit i of these: in sums along diagonals (diagonal_sums)
   // Keys and values are a cache of slots (append, tensor.h) that already holds the newest rows, as
   // many as there are queries. Query i stands at position + i, where the position is a further
   // input, i32 [1], and sees the slots that hold a position of at most its own, with a window w

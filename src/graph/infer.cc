@@ -213,10 +213,16 @@ std::vector<TensorType> attention_gradient(Op op, Types inputs, const Attributes
   const auto& spec = std::get<AttentionSpec>(attributes.detail);
   require_operands(op, inputs, 6, spec);
   std::vector<TensorType> results = {inputs[0], inputs[1], inputs[2]};
-  for (size_t i = 6; i < inputs.size(); ++i)
-    if ((spec.operand_gradients >> (i - 6) & 1) != 0)
-      results.push_back(
-          {DType::f32, operand_sums(inputs[i].shape, inputs[0].shape[2], inputs[1].shape[2])});
+  const int64_t queries = inputs[0].shape[2], keys = inputs[1].shape[2];
+  for (size_t i = 6; i < inputs.size(); ++i) {
+    if ((spec.operand_gradients >> (i - 6) & 1) == 0) continue;
+    const Shape& operand = inputs[i].shape;
+    const bool along_diagonals = (spec.diagonal_gradients >> (i - 6) & 1) != 0;
+    if (along_diagonals && (operand[2] != queries || operand[3] != keys))
+      throw misfit(op, inputs, "operands with all queries and keys where diagonals are added up");
+    results.push_back({DType::f32, along_diagonals ? diagonal_sums(operand)
+                                                   : operand_sums(operand, queries, keys)});
+  }
   return results;
 }
 

@@ -37,6 +37,8 @@ std::string attributes_text(const Node& node) {
       if (spec.function != nullptr) text += fmt::format(", f: {}", spec.function->text());
       if (spec.operand_gradients != 0)
         text += fmt::format(", gradients of operands {:b}", spec.operand_gradients);
+      if (spec.diagonal_gradients != 0)
+        text += fmt::format(", along diagonals {:b}", spec.diagonal_gradients);
       return text;
     }
     std::string operator()(const AdamWSpec& spec) const {

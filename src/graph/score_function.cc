@@ -81,6 +81,10 @@ bool operand_gradient_reads_score(const ScoreFunction& function, int i) {
   return reads(graph, *operand_gradient(function, i), graph.inputs()[0]);
 }
 
+std::optional<double> constant_operand_gradient(const ScoreFunction& function, int i) {
+  return multiple_of_d_result(function.gradient, *operand_gradient(function, i));
+}
+
 bool reads_input(const ScoreFunction& function, Value value, size_t number) {
   return reads(function.value, value, function.value.inputs()[number]);
 }
@@ -109,6 +113,10 @@ Shape operand_sums(const Shape& operand, int64_t queries, int64_t keys) {
     return size == 1 ? (length + kScoreTile - 1) / kScoreTile : size;
   };
   return {operand[0], operand[1], sums(operand[2], queries), sums(operand[3], keys)};
+}
+
+Shape diagonal_sums(const Shape& operand) {
+  return {operand[0], operand[1], 1, operand[2] + operand[3] - 1};
 }
 
 std::vector<uint32_t> needed_nodes(const Graph& graph, Value wanted) {

@@ -36,6 +36,10 @@ std::optional<double> constant_score_gradient(const ScoreFunction& function);
 // and on operands and positions alone.
 bool operand_gradient_reads_score(const ScoreFunction& function, int i);
 
+// The constant that the gradient of f is multiplied by to get that of operand `i`, a float, where
+// it is one constant for all scores.
+std::optional<double> constant_operand_gradient(const ScoreFunction& function, int i);
+
 // Where f is -infinity for any score, known without the score: unless each of these values of
 // ScoreFunction::value, a condition, is what it is wanted to be.
 struct ScoreCondition {
@@ -52,6 +56,10 @@ bool reads_input(const ScoreFunction& function, Value value, size_t number);
 // kScoreTile of them, left for others to add up.
 inline constexpr int64_t kScoreTile = 64;
 Shape operand_sums(const Shape& operand, int64_t queries, int64_t keys);
+
+// The gradient of an operand that has both axes, added up along diagonals: [B, H, 1, Sq + Sk - 1].
+// Sum number n belongs to the scores of query i and key j with j - i = n - (Sq - 1).
+Shape diagonal_sums(const Shape& operand);
 
 // The nodes that `wanted` depends on, in order, without leaves: what a kernel has to compute.
 std::vector<uint32_t> needed_nodes(const Graph& graph, Value wanted);

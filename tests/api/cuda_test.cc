@@ -225,6 +225,36 @@ TEST(Child, DISABLED_ScoreFunctionsRun) {
   rl_score_function_destroy(function);
 }
 
+// A table along diagonals: its gradient needs no more than the sums.
+TEST(Child, DISABLED_SumsAlongDiagonalsRun) {
+  const ContextPointer context = gpu_context();
+  GpuProblem problem;
+  const rl_score_node nodes[] = {
+      {RL_SCORE, {0}, 0}, {RL_SCORE_OPERAND, {0}, 0}, {RL_SCORE_ADD, {0, 1}, 0}};
+  rl_score_function* function = nullptr;
+  EXPECT_OK(rl_score_function_create(nodes, std::size(nodes), &function));
+  const int64_t queries = problem.backward.q->shape[2], keys = problem.backward.k->shape[2];
+  std::vector<float> table(static_cast<size_t>(queries + keys)), d_table(table.size());
+  const int64_t shape[4] = {1, 1, queries, keys}, strides[4] = {0, 0, -1, 1};
+  const int64_t sums[4] = {1, 1, 1, queries + keys - 1};
+  const rl_tensor operand = {
+      table.data() + queries - 1, {RL_CUDA, 0}, 4, {RL_FLOAT, 32, 1}, shape, strides, 0};
+  const rl_tensor gradient = {d_table.data(), {RL_CUDA, 0}, 4, {RL_FLOAT, 32, 1}, sums, nullptr, 0};
+  const rl_tensor *operands[] = {&operand}, *gradients[] = {&gradient};
+  problem.backward.score = function;
+  problem.backward.operands = operands;
+  problem.backward.operand_count = 1;
+  problem.backward.d_operands = gradients;
+  size_t bytes = 0, bytes_without = 0;
+  EXPECT_OK(rl_attention_backward_workspace(context.get(), &problem.backward, &bytes));
+  EXPECT_OK(rl_attention_backward(context.get(), &problem.backward));
+  EXPECT_EQ(counts().launches, 4) << "begin, tiles, end, operand";
+  problem.backward.d_operands = nullptr;
+  EXPECT_OK(rl_attention_backward_workspace(context.get(), &problem.backward, &bytes_without));
+  EXPECT_EQ(bytes, bytes_without);
+  rl_score_function_destroy(function);
+}
+
 void expect_child_passes(const char* name) {
   const testing::StandInGpu gpu;
   const ChildResult child = run_child(name, {{"RIDGELINE_CUDA_LIBRARIES", gpu.path()}});
@@ -249,6 +279,11 @@ TEST(LibraryOnAGpu, LaunchesPreparedCalls) {
 TEST(LibraryOnAGpu, CompilesScoreFunctions) {
   RIDGELINE_NEEDS_NVRTC();
   expect_child_passes("ScoreFunctionsRun");
+}
+
+TEST(LibraryOnAGpu, AddsUpAlongDiagonalsWithoutAMatrix) {
+  RIDGELINE_NEEDS_NVRTC();
+  expect_child_passes("SumsAlongDiagonalsRun");
 }
 
 // Tensors of a problem, moved to a GPU and back.

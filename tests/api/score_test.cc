@@ -4,6 +4,7 @@
 #include <ridgeline/attention.h>
 
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <random>
@@ -406,6 +407,143 @@ TEST(LibraryScores, ReadTablesAlongDiagonals) {
   EXPECT_NE(std::string(rl_last_error()).find("out shares memory with operands[0]"),
             std::string::npos)
       << rl_last_error();
+}
+
+// One problem whose operand is read along diagonals, in either direction, and its gradient in both
+// forms: like the operand, and in sums along diagonals.
+struct AlongDiagonals {
+  int64_t heads, queries, keys, own_heads, direction;
+  Floats q, k, v, out, lse, d_out, d_q, d_k, d_v, table, of_scores, along;
+  std::vector<int64_t> shape, strides;
+  rl_tensor operand;
+  Calls calls;
+  const rl_tensor* operands[1];
+  const rl_tensor* gradients[1];
+
+  AlongDiagonals(int64_t head_count, int64_t key_heads, int64_t query_count, int64_t key_count,
+                 int64_t table_heads, int64_t sign)
+      : heads(head_count),
+        queries(query_count),
+        keys(key_count),
+        own_heads(table_heads),
+        direction(sign),
+        q({1, heads, queries, 8}),
+        k({1, key_heads, keys, 8}),
+        v({1, key_heads, keys, 8}),
+        out({1, heads, queries, 8}),
+        lse({1, heads, queries}),
+        d_out({1, heads, queries, 8}),
+        d_q({1, heads, queries, 8}),
+        d_k({1, key_heads, keys, 8}),
+        d_v({1, key_heads, keys, 8}),
+        table({1, own_heads, 1, queries + keys - 1}),
+        of_scores({1, own_heads, queries, keys}),
+        along({1, own_heads, 1, queries + keys - 1}),
+        shape{1, own_heads, queries, keys},
+        strides{0, queries + keys - 1, direction, -direction},
+        operand(table.tensor),
+        calls(q, k, v, out, lse),
+        operands{&operand},
+        gradients{&of_scores.tensor} {
+    std::mt19937 random(5);
+    std::normal_distribution<float> normal;
+    for (Floats* each : {&q, &k, &v, &d_out, &table})
+      for (float& value : each->values) value = normal(random);
+    operand.data = table.values.data() + (direction > 0 ? keys - 1 : queries - 1);
+    operand.shape = shape.data();
+    operand.strides = strides.data();
+    calls.differentiate(d_out, d_q, d_k, d_v);
+    calls.forward.operands = calls.backward.operands = operands;
+    calls.forward.operand_count = calls.backward.operand_count = 1;
+    calls.backward.d_operands = gradients;
+  }
+};
+
+TEST(LibraryScores, HaveGradientsInSumsAlongDiagonals) {
+  const FunctionPointer bias =
+      function_of({{RL_SCORE, {}, 0}, {RL_SCORE_OPERAND, {0}, 0}, {RL_SCORE_ADD, {0, 1}, 0}});
+  const FunctionPointer factor =
+      function_of({{RL_SCORE, {}, 0}, {RL_SCORE_OPERAND, {0}, 0}, {RL_SCORE_MULTIPLY, {0, 1}, 0}});
+  const ContextPointer context = cpu_context(2);
+  std::mt19937 random(1);
+  const auto below = [&](int64_t bound) {
+    return std::uniform_int_distribution<int64_t>(0, bound - 1)(random);
+  };
+  static constexpr int64_t kLengths[] = {1, 2, 7, 63, 65, 130};
+  for (int round = 0; round < 60; ++round) {
+    const int64_t key_heads = 1 + below(2), heads = key_heads * (1 + below(2));
+    AlongDiagonals problem(heads, key_heads, kLengths[below(6)], kLengths[below(6)],
+                           below(2) == 0 ? 1 : heads, below(2) == 0 ? 1 : -1);
+    auto& [forward, backward] = problem.calls;
+    forward.score = backward.score = below(2) == 0 ? bias.get() : factor.get();
+    forward.causal = backward.causal = static_cast<int32_t>(below(3));
+    if (forward.causal != RL_CAUSAL_NONE)
+      forward.window = backward.window = below(2) == 0 ? 0 : 1 + below(problem.keys);
+    ASSERT_EQ(rl_attention_forward(context.get(), &forward), RL_OK) << rl_last_error();
+    ASSERT_EQ(rl_attention_backward(context.get(), &backward), RL_OK) << rl_last_error();
+    std::vector<double> want(problem.along.values.size());
+    for (int64_t h = 0; h < problem.own_heads; ++h)
+      for (int64_t i = 0; i < problem.queries; ++i)
+        for (int64_t j = 0; j < problem.keys; ++j)
+          want[problem.along.at(0, h, 0, j - i + problem.queries - 1)] +=
+              problem.of_scores.values[problem.of_scores.at(0, h, i, j)];
+    std::fill(problem.along.values.begin(), problem.along.values.end(), -99.0f);
+    problem.gradients[0] = &problem.along.tensor;
+    ASSERT_EQ(rl_attention_backward(context.get(), &backward), RL_OK) << rl_last_error();
+    for (size_t i = 0; i < want.size(); ++i)
+      ASSERT_NEAR(problem.along.values[i], want[i], 2e-5) << round << ", number " << i;
+
+    std::vector<uint16_t> narrow(want.size());
+    rl_tensor in_16_bits = problem.along.tensor, narrow_operand = problem.operand;
+    std::vector<uint16_t> table(want.size());
+    in_16_bits.dtype = narrow_operand.dtype = {RL_BFLOAT, 16, 1};
+    in_16_bits.data = narrow.data();
+    narrow_operand.data =
+        table.data() + (static_cast<float*>(problem.operand.data) - problem.table.values.data());
+    for (size_t i = 0; i < table.size(); ++i) {  // a number that 16 bits hold
+      table[i] = static_cast<uint16_t>(i % 2 == 0 ? 0x3f80 : 0xbf00);
+      problem.table.values[i] = i % 2 == 0 ? 1 : -0.5f;
+    }
+    ASSERT_EQ(rl_attention_forward(context.get(), &forward), RL_OK) << rl_last_error();
+    ASSERT_EQ(rl_attention_backward(context.get(), &backward), RL_OK) << rl_last_error();
+    problem.operands[0] = &narrow_operand;
+    problem.gradients[0] = &in_16_bits;
+    ASSERT_EQ(rl_attention_backward(context.get(), &backward), RL_OK) << rl_last_error();
+    for (size_t i = 0; i < narrow.size(); ++i) {
+      const uint32_t bits = uint32_t{narrow[i]} << 16;
+      float value = 0;
+      std::memcpy(&value, &bits, sizeof value);
+      ASSERT_NEAR(value, problem.along.values[i], 0.01 * std::fabs(value) + 1e-5) << i;
+    }
+  }
+}
+
+TEST(LibraryScores, SumsAlongDiagonalsOfOtherShapesAndOperandsAreRefused) {
+  const FunctionPointer function =
+      function_of({{RL_SCORE, {}, 0}, {RL_SCORE_OPERAND, {0}, 0}, {RL_SCORE_ADD, {0, 1}, 0}});
+  const ContextPointer context = cpu_context(1);
+  AlongDiagonals problem(2, 2, 5, 7, 2, 1);
+  auto& [forward, backward] = problem.calls;
+  forward.score = backward.score = function.get();
+  ASSERT_EQ(rl_attention_forward(context.get(), &forward), RL_OK) << rl_last_error();
+  const auto expect_refused = [&](const rl_tensor& gradient) {
+    problem.gradients[0] = &gradient;
+    EXPECT_EQ(rl_attention_backward(context.get(), &backward), RL_ERROR_INVALID_ARGUMENT);
+    EXPECT_NE(std::string(rl_last_error()).find("d_operands[0] has shape"), std::string::npos)
+        << rl_last_error();
+  };
+  expect_refused(Floats({1, 2, 1, 10}).tensor);
+  expect_refused(Floats({1, 2, 1, 12}).tensor);
+  expect_refused(Floats({1, 2, 11, 1}).tensor);
+  expect_refused(Floats({1, 1, 1, 11}).tensor);
+  // Of an operand that is read otherwise there are no such sums.
+  problem.operand = problem.of_scores.tensor;
+  expect_refused(problem.along.tensor);
+  const int64_t along_keys[] = {0, 11, 0, 1};
+  problem.operand = problem.table.tensor;
+  problem.operand.shape = problem.shape.data();
+  problem.operand.strides = along_keys;
+  expect_refused(problem.along.tensor);
 }
 
 TEST(LibraryScores, ComeFromCpp) {

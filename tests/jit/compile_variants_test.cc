@@ -82,6 +82,10 @@ bool has_operand_gradients(const CudaKernel& kernel) {
   return has_constant(kernel, "OPERAND_GRADIENTS");
 }
 
+bool adds_up_diagonals(const CudaKernel& kernel) {
+  return has_constant(kernel, "DIAGONAL_GRADIENTS");
+}
+
 #define SKIP_WITHOUT_NVRTC()   \
   if (nvrtc_version().empty()) \
   GTEST_SKIP() << "NVRTC is not installed: " << cuda_library("nvrtc").how_to_get
@@ -208,6 +212,8 @@ TEST(CompileVariants, BackwardWithAFunctionOfScoresOnHopper) {
   EXPECT_GE(kernels.size(), 18u);
   // Two functions have operands whose gradients are added up there.
   EXPECT_GE(std::ranges::count_if(kernels, has_operand_gradients), 2);
+  // And a relative bias, whose gradient is added up along diagonals, at every width that matters.
+  EXPECT_GE(std::ranges::count_if(kernels, adds_up_diagonals), 5);
   expect_no_spills(kArchs.back(), kernels);
 }
 

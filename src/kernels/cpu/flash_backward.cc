@@ -254,6 +254,7 @@ class Backward {
         for (int64_t each = first_head; each < first_head + heads_at_once; ++each)
           add_operands(batch, each, key_range, scratch_.of(thread));
     });
+    function.add_up_diagonals(pool_);
   }
 
   void add_operands(int64_t batch, int64_t index, FlashRange key_range, float* scratch) {

@@ -92,10 +92,21 @@ ScoreTiles::ScoreTiles(const AttentionSpec& spec, std::span<const TensorView> op
   for (const TensorView& operand : operands) operands_.push_back(broadcast(operand));
   size_t next = 0;
   for (int i = 0; i < static_cast<int>(operands.size()) && next < sums.size(); ++i)
-    if ((spec.operand_gradients >> i & 1) != 0)
+    if ((spec.operand_gradients >> i & 1) != 0) {
       sums_.push_back({{spec.function->gradient, *operand_gradient(*spec.function, i)},
                        sums[next++],
                        operands[static_cast<size_t>(i)].shape});
+      if ((spec.diagonal_gradients >> i & 1) != 0) give_tiles_sums(sums_.back());
+    }
+}
+
+void ScoreTiles::give_tiles_sums(OperandSum& each) {
+  each.diagonals = each.sums;
+  Shape& shape = each.sums.shape;
+  shape[2] = (each.operand[3] + kScoreTile - 1) / kScoreTile;
+  each.memory = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(element_count(shape)));
+  each.sums.data = each.memory.get();
+  each.sums.strides = contiguous_strides(shape);
 }
 
 FlashFunction ScoreTiles::of_head(int64_t batch, int64_t head) const {
@@ -109,6 +120,22 @@ FlashFunction ScoreTiles::adding(int64_t batch, int64_t head) const {
 void ScoreTiles::clear_sums() const {
   for (const OperandSum& each : sums_)
     std::fill_n(each.sums.as<float>(), element_count(each.sums.shape), 0.0f);
+}
+
+void ScoreTiles::add_up_diagonals(ThreadPool& pool) const {
+  constexpr int64_t kGrain = 4096;
+  for (const OperandSum& each : sums_) {
+    if (each.memory == nullptr) continue;
+    const int64_t tiles = each.sums.shape[2], length = each.sums.shape[3];
+    pool.for_range(element_count(each.diagonals.shape), kGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const float* from = each.memory.get() + i / length * tiles * length + i % length;
+        float sum = 0;
+        for (int64_t tile = 0; tile < tiles; ++tile) sum += from[tile * length];
+        each.diagonals.as<float>()[i] = sum;
+      }
+    });
+  }
 }
 
 bool ScoreTiles::sums_over(int axis) const {
@@ -195,11 +222,14 @@ void ScoreTiles::add(const FlashFunction& function, const FlashScores& place, co
     const auto kept = [&](int axis, int64_t position) {
       return each.operand[axis] == 1 ? 0 : position;
     };
+    const bool along_diagonals = each.memory != nullptr;
     const auto along = [&](int axis, int64_t position) {
+      if (along_diagonals)
+        return axis == 2 ? -position : position / kScoreTile * strides[2] + position;
       return strides[axis] * (each.operand[axis] == 1 ? position / kScoreTile : position);
     };
     float* head = each.sums.as<float>() + strides[0] * kept(0, function.batch) +
-                  strides[1] * kept(1, function.head);
+                  strides[1] * kept(1, function.head) + (along_diagonals ? each.operand[2] - 1 : 0);
     self.for_each_part(each.program, function, place, scores, gradients,
                        [&](int64_t row, int64_t count, const float* result) {
                          for (int64_t r = 0; r < count / place.stride; ++r) {

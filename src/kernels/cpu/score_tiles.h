@@ -3,12 +3,14 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "graph/score_function.h"
 #include "kernels/cpu/simd/flash_kernels.h"
 #include "kernels/cpu/simd_kernels.h"
+#include "kernels/cpu/thread_pool.h"
 #include "kernels/tensor_view.h"
 
 namespace ridgeline {
@@ -54,14 +56,21 @@ class ScoreTiles {
   // The same, but gradients of f are added to the sums of the operands and left as they are. Two
   // threads must not meet in the same sums.
   FlashFunction adding(int64_t batch, int64_t head) const;
+  // After all tiles were added.
+  void add_up_diagonals(ThreadPool& pool) const;
 
  private:
   struct OperandSum {
     ScoreProgram program;
     TensorView sums;
     Shape operand;
+    // Along diagonals each tile of keys has sums of its own, [B, H, tiles, Sq + Sk - 1] in
+    // `memory`; they are added up to the result afterwards.
+    TensorView diagonals = {};
+    std::unique_ptr<float[]> memory = {};
   };
 
+  static void give_tiles_sums(OperandSum& each);
   template <class Use>
   void for_each_part(const ScoreProgram& program, const FlashFunction& function,
                      const FlashScores& place, const float* scores, const float* gradients,

@@ -67,6 +67,9 @@ __device__ __forceinline__ float load_float(unsigned address) {
 __device__ __forceinline__ void load_floats(float& x, float& y, unsigned address) {
   asm volatile("ld.shared.v2.f32 {%0,%1}, [%2];" : "=f"(x), "=f"(y) : "r"(address));
 }
+__device__ __forceinline__ void load_words(unsigned& x, unsigned& y, unsigned address) {
+  asm volatile("ld.shared.v2.u32 {%0,%1}, [%2];" : "=r"(x), "=r"(y) : "r"(address));
+}
 __device__ __forceinline__ unsigned short load_half(unsigned address) {
   unsigned short value;
   asm volatile("ld.shared.u16 %0, [%1];" : "=h"(value) : "r"(address));

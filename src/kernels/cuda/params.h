@@ -96,7 +96,8 @@ struct FlashBackwardParams {
   int mask_first, mask_last;
   FlashOperand operands[kMaxFlashOperands];
   // Of operands whose gradients are taken: of one, see flash_backward_operands.cu, or of those that
-  // are added up beside the gradients of scores, see flash_operand_sums.cuh.
+  // are added up beside the gradients of scores, see flash_operand_sums.cuh, then
+  // flash_diagonal_sums.cuh.
   FlashSums sums[kMaxFlashOperands];
   // Of groups of queries, and of groups of keys (heads of keys), where SEEN_AXES is a constant.
   const FlashSeen *seen_keys, *seen_queries;

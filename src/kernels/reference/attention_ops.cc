@@ -145,6 +145,10 @@ Results attention_gradient(const Call& call) {
       Dims to = at;
       for (int axis = 0; axis < 4; ++axis)
         if (operand[axis] == 1) to[axis] = axis < 2 ? 0 : at[axis] / kScoreTile;
+      if ((spec.diagonal_gradients >> number & 1) != 0) {
+        to[2] = 0;
+        to[3] = at[3] - at[2] + operand[2] - 1;
+      }
       const Value gradient = *operand_gradient(*spec.function, number);
       const Shape& sums = call.node.outputs[result].shape;
       results[result++][static_cast<size_t>(flat_index(sums, to))] +=

@@ -17,6 +17,7 @@ namespace {
 struct SampleFunction {
   std::shared_ptr<const ScoreFunction> function = {};
   std::vector<TensorView> operands = {};
+  uint32_t diagonals = 0;  // operands whose gradients are added up along diagonals
 };
 
 constexpr int64_t kBatches = 2, kHeads = 4, kLength = 1024;
@@ -42,7 +43,8 @@ struct Inputs {
 };
 
 template <class Formula>
-SampleFunction sample_function(std::vector<TensorView> operands, Formula formula) {
+SampleFunction sample_function(std::vector<TensorView> operands, Formula formula,
+                               uint32_t diagonals = 0) {
   Graph graph;
   Inputs inputs = {
       .score = input(graph, "score", {DType::f32, {}}), .operands = {}, .query = {}, .key = {}};
@@ -53,7 +55,7 @@ SampleFunction sample_function(std::vector<TensorView> operands, Formula formula
   inputs.query = input(graph, "query", {DType::i32, {}});
   inputs.key = input(graph, "key", {DType::i32, {}});
   graph.mark_output("result", formula(inputs).value());
-  return {make_score_function(graph, {2, 3}), std::move(operands)};
+  return {make_score_function(graph, {2, 3}), std::move(operands), diagonals};
 }
 
 // Functions that people ask for, with operands of every kind.
@@ -95,6 +97,13 @@ std::vector<SampleFunction> sample_functions() {
                         return where(where(recent, scalar(recent, 1), sink), in.score * 0.125,
                                      hidden(in.score));
                       }),
+      // A relative bias, and one of each head beside it.
+      sample_function(
+          {of_all}, [](const Inputs& in) { return in.score * 0.125 + in.operands[0]; }, 1),
+      sample_function(
+          {of_all, of_heads},
+          [](const Inputs& in) { return in.score * 0.125 + in.operands[0] + in.operands[1] * 2; },
+          1),
   };
 }
 
@@ -117,15 +126,17 @@ std::vector<CudaLaunch> launches(const SampleProblem& problem, const CudaFacts& 
     if (is_floating(operands[i].dtype)) gradients |= 1u << i;
   const auto plan = [&](Op op, BackwardAlgorithm backward, const std::vector<TensorView>& inputs,
                         const std::vector<TensorView>& outputs) {
-    const Node node{.op = op,
-                    .inputs = {},
-                    .attributes = {.detail = AttentionSpec{.mask = problem.mask,
-                                                           .backward = backward,
-                                                           .function = problem.score.function,
-                                                           .operand_gradients = gradients},
-                                   .target = {}},
-                    .outputs = {},
-                    .name = {}};
+    const Node node{
+        .op = op,
+        .inputs = {},
+        .attributes = {.detail = AttentionSpec{.mask = problem.mask,
+                                               .backward = backward,
+                                               .function = problem.score.function,
+                                               .operand_gradients = gradients,
+                                               .diagonal_gradients = problem.score.diagonals},
+                       .target = {}},
+        .outputs = {},
+        .name = {}};
     const std::vector<CudaLaunch> chosen = cuda_op(op).plan({.node = node,
                                                              .inputs = inputs,
                                                              .outputs = outputs,
@@ -183,6 +194,10 @@ std::vector<CudaKernel> flash_samples(int compute_capability) {
     problems.push_back({DType::bf16, 64, masks[0], kLength, functions[5]});
     problems.push_back({DType::bf16, 128, masks[0], kLength, functions[5]});
     problems.push_back({DType::bf16, 128, masks[1], kLength, functions[5]});
+    // Relative biases: every width at which registers are shared out differently.
+    for (int64_t width : {64, 128})
+      problems.push_back({DType::bf16, width, masks[0], kLength, functions[7]});
+    problems.push_back({DType::f16, 96, masks[1], kLength, functions[8]});
   }
 
   std::vector<CudaKernel> kernels;

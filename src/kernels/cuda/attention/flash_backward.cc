@@ -13,6 +13,7 @@ namespace {
 
 constexpr uint32_t kRowThreads = 256;  // of flash_backward_rows.cu
 constexpr int kOperandWarps = static_cast<int>(kScoreTile) / 16;
+constexpr uint32_t kDiagonalBytes = 4 * 96 * 4;  // of flash_diagonal_sums.cuh: sums of four halves
 
 int64_t padded_queries(int64_t queries) {
   return divide_up(queries, kMaxQueryTile) * kMaxQueryTile;
@@ -58,7 +59,12 @@ bool prefers_two_passes(const FlashShape& shape, const CudaFacts& device) {
 struct OperandResult {
   int operand;
   TensorView sums;
+  bool along_diagonals;
 };
+
+FlashSums flash_sums(const TensorView& sums) {
+  return {sums.as<float>(), element_count(sums.shape)};
+}
 
 struct BackwardPlan : FlashPlan {
   FlashBackwardParams params;
@@ -123,37 +129,50 @@ struct BackwardPlan : FlashPlan {
     put_operands(params);
     const uint32_t wanted = spec.operand_gradients;
     for (int i = 0; i < static_cast<int>(operands.size()); ++i)
-      if ((wanted >> i & 1) != 0) operand_results.push_back({i, out[3 + operand_results.size()]});
+      if ((wanted >> i & 1) != 0)
+        operand_results.push_back(
+            {i, out[3 + operand_results.size()], (spec.diagonal_gradients >> i & 1) != 0});
     if (split) before.push_back(planes_launch(planes, loaded));
   }
 
   // Whether the kernel of these tiles takes the gradient of an operand, too
-  // (flash_operand_sums.cuh). It adds by atomics, and has neither scores nor room for a matrix of
-  // all scores at hand.
+  // (flash_operand_sums.cuh, flash_diagonal_sums.cuh). It adds by atomics, and has neither scores
+  // nor room for a matrix of all scores at hand.
   bool adds_up(const BackwardKeysTile& tile, const OperandResult& result) const {
     const Shape& own = operands[static_cast<size_t>(result.operand)].shape;
-    return single_pass && tile.kernel == BackwardKernel::warpgroups &&
-           constant_score_gradient(*function) &&
-           !operand_gradient_reads_score(*function, result.operand) && (own[2] == 1 || own[3] == 1);
+    if (!single_pass || tile.kernel != BackwardKernel::warpgroups ||
+        !constant_score_gradient(*function))
+      return false;
+    if (result.along_diagonals)
+      return constant_operand_gradient(*function, result.operand).has_value();
+    return !operand_gradient_reads_score(*function, result.operand) && (own[2] == 1 || own[3] == 1);
   }
 
-  // The gradients of operands for a kernel that takes them; gives their number.
-  int put_operand_sums(const BackwardKeysTile& tile, CudaConstants& constants,
+  // The gradients of operands for a kernel that takes them, and sums along diagonals that another
+  // kernel adds to; gives the number of all that are to be zeros before.
+  int put_operand_sums(const BackwardKeysTile& tile, CudaLaunch& launch,
                        FlashBackwardParams& filled) const {
     int count = 0;
-    std::string gradients, axes;
-    for (const OperandResult& result : operand_results) {
-      if (!adds_up(tile, result)) continue;
-      const char* comma = count == 0 ? "" : ", ";
-      gradients += fmt::format("{}[&]() -> float {{ {} }}()", comma,
-                               operand_gradient_text(*function, operands, result.operand));
-      axes += comma + operand_axes_text(operands[static_cast<size_t>(result.operand)]);
-      filled.sums[count++] = {result.sums.as<float>(), element_count(result.sums.shape)};
-    }
-    if (count > 0) {
-      constants.emplace_back("OPERAND_GRADIENTS", gradients);
-      constants.emplace_back("OPERAND_AXES", axes);
-    }
+    const auto put = [&](bool along_diagonals, const char* gradients_name, const char* axes_name) {
+      std::string gradients, axes;
+      for (const OperandResult& result : operand_results) {
+        if (result.along_diagonals != along_diagonals || !adds_up(tile, result)) continue;
+        const char* comma = axes.empty() ? "" : ", ";
+        gradients += fmt::format("{}[&]() -> float {{ {} }}()", comma,
+                                 operand_gradient_text(*function, operands, result.operand));
+        axes += comma + operand_axes_text(operands[static_cast<size_t>(result.operand)]);
+        filled.sums[count++] = flash_sums(result.sums);
+      }
+      if (axes.empty()) return false;
+      launch.kernel.constants.emplace_back(gradients_name, gradients);
+      launch.kernel.constants.emplace_back(axes_name, axes);
+      return true;
+    };
+    put(false, "OPERAND_GRADIENTS", "OPERAND_AXES");
+    if (put(true, "DIAGONAL_GRADIENTS", "DIAGONAL_AXES")) launch.shared_bytes += kDiagonalBytes;
+    for (const OperandResult& result : operand_results)
+      if (result.along_diagonals && !adds_up(tile, result))
+        filled.sums[count++] = flash_sums(result.sums);
     return count;
   }
 
@@ -223,7 +242,7 @@ struct BackwardPlan : FlashPlan {
     main.threads = static_cast<uint32_t>(32 * tile.warps);
     main.shared_bytes = static_cast<uint32_t>(tile.shared_bytes(shape, single_pass));
     put_function(main, true);
-    const int sums = put_operand_sums(tile, main.kernel.constants, filled);
+    const int sums = put_operand_sums(tile, main, filled);
     main.set_params(filled);
     if (tile.kernel != BackwardKernel::portable) main.boxed = boxed(tile.queries, tile.keys);
 
@@ -275,21 +294,25 @@ struct BackwardPlan : FlashPlan {
   }
 
   CudaLaunch operand_launch(const OperandResult& wanted) const {
-    const auto& [operand, sums] = wanted;
+    const auto& [operand, sums, along_diagonals] = wanted;
     const Shape& own = operands[static_cast<size_t>(operand)].shape;
     CudaLaunch result =
         launch("flash_backward_operands.cu", "flash_backward_operands",
                {constant("TILE", static_cast<int>(kScoreTile)), constant("WARPS", kOperandWarps),
                 constant("BATCHES", own[0] > 1), constant("HEADS", own[1] > 1),
-                constant("QUERIES", own[2] > 1), constant("KEYS", own[3] > 1)});
+                constant("QUERIES", own[2] > 1), constant("KEYS", own[3] > 1),
+                constant("DIAGONALS", along_diagonals)});
     auto& constants = result.kernel.constants;
     constants.emplace_back("SCORE_VALUE", score_value_text(*function, operands));
     constants.emplace_back("SCORE_GRADIENT", operand_gradient_text(*function, operands, operand));
     FlashBackwardParams filled = params;
     filled.query_tiles = static_cast<int>(divide_up(shape.queries, kScoreTile));
     filled.key_tiles = static_cast<int>(divide_up(shape.keys, kScoreTile));
-    filled.sums[0].data = sums.as<float>();
-    result.grid[0] = grid_size(int64_t{filled.query_tiles} * filled.key_tiles * own[0] * own[1]);
+    filled.sums[0] = flash_sums(sums);
+    const int64_t query_tiles = filled.query_tiles, key_tiles = filled.key_tiles;
+    result.grid[0] =
+        grid_size((along_diagonals ? query_tiles + key_tiles - 1 : query_tiles * key_tiles) *
+                  own[0] * own[1]);
     result.threads = 32 * kOperandWarps;
     const int64_t rows = 2 * kScoreTile * shape.row_bytes();
     const int64_t exchange = kScoreTile * (kScoreTile + 1) * int64_t{sizeof(float)};

@@ -1,9 +1,11 @@
 // The gradient of one operand of the function of scores. A block has one tile of scores and goes through the
 // batches and heads over which the operand is broadcast; then it adds up along queries and keys if it is broadcast
-// there too. So every sum has one writer and one order.
+// there too. So every sum has one writer and one order. Sums along diagonals are zeros before: a block has the tiles along a
+// diagonal of tiles then, and each sum gets something from two blocks at most, in an order that does not matter.
 //
 // Constants beside those of flash_common.cuh: TILE (queries and keys of a block), WARPS, and whether the operand
-// has its own BATCHES, HEADS, QUERIES, KEYS. SCORE_GRADIENT gives the gradient of the operand here.
+// has its own BATCHES, HEADS, QUERIES, KEYS; DIAGONALS (it has both, and sums along diagonals are wanted). SCORE_GRADIENT gives
+// the gradient of the operand here.
 #include "flash_common.cuh"
 
 namespace ridgeline {
@@ -26,26 +28,29 @@ __device__ __forceinline__ float add_up(const float* from) {
 extern "C" __global__ void __launch_bounds__(kThreads)
 flash_backward_operands(const __grid_constant__ FlashBackwardParams p) {
   wait_for_earlier_kernels();
-  // Blocks count key tiles, query tiles, then the operand's own heads and batches.
+  // Blocks count tiles, keys first, or diagonals of tiles; then the operand's own heads and batches.
   unsigned number = blockIdx.x;
-  const int key_tile = int(number % p.key_tiles);
-  number /= p.key_tiles;
-  const int query_tile = int(number % p.query_tiles);
-  number /= p.query_tiles;
+  const int tiles = DIAGONALS ? p.query_tiles + p.key_tiles - 1 : p.query_tiles * p.key_tiles;
+  const int tile = int(number % tiles);
+  number /= tiles;
   const int own_heads = HEADS ? p.heads : 1;
   const int own_head = int(number % own_heads), own_batch = int(number / own_heads);
-  const int first_query = query_tile * kTile, first_key = key_tile * kTile;
+  const int query_tile = DIAGONALS ? max(p.query_tiles - 1 - tile, 0) : tile / p.key_tiles;
+  const int key_tile = DIAGONALS ? max(tile - (p.query_tiles - 1), 0) : tile % p.key_tiles;
+  const int count = DIAGONALS ? min(p.query_tiles - query_tile, p.key_tiles - key_tile) : 1;
   const Visible visible{p.mask_first, p.mask_last, p.queries, p.keys};
-  const int last_query = min(first_query + kTile, p.queries) - 1;
-  const bool any = visible.keys_of(first_query).first < first_key + kTile &&
-                   first_key < visible.keys_of(last_query).last;
 
   const Rows left{shared_address()}, right{shared_address() + kTileBytes};
   const int warp_row = warp() * 16;
-  const int warp_query = first_query + warp_row;
   Accumulator sums[kTiles] = {};
-  const int rounds = any ? (BATCHES ? 1 : p.batches) * (HEADS ? 1 : p.heads) : 0;
-  for (int round = 0; round < rounds; ++round) {
+  const int rounds = (BATCHES ? 1 : p.batches) * (HEADS ? 1 : p.heads);
+  for (int step = 0; step < count * rounds; ++step) {
+    const int round = step % rounds;
+    const int first_query = (query_tile + step / rounds) * kTile, first_key = (key_tile + step / rounds) * kTile;
+    const int warp_query = first_query + warp_row, last_query = min(first_query + kTile, p.queries) - 1;
+    const bool any = visible.keys_of(first_query).first < first_key + kTile &&
+                     first_key < visible.keys_of(last_query).last;
+    if (!any) continue;
     const int batch = BATCHES ? own_batch : round / (HEADS ? 1 : p.heads);
     const int head = HEADS ? own_head : round % p.heads;
     const int head_number = batch * p.heads + head;
@@ -94,9 +99,20 @@ flash_backward_operands(const __grid_constant__ FlashBackwardParams p) {
     for (int i = 0; i < 4; ++i) shared[(warp_row + row_in_tile(i)) * kRow + 8 * n + column_in_tile(i)] = sums[n].v[i];
   __syncthreads();
 
+  const int place = threadIdx.x;
+  if (DIAGONALS) {
+    // Thread `place` has the scores of this tile whose key is as many places after their query.
+    const int after = place - (kTile - 1);
+    float sum = 0;
+    for (int row = max(-after, 0); row < min(kTile - after, kTile); ++row) sum += shared[row * kRow + row + after];
+    const int length = p.queries + p.keys - 1, at = (key_tile - query_tile) * kTile + after + p.queries - 1;
+    if (after < kTile && at >= 0 && at < length)
+      atomicAdd(p.sums[0].data + (static_cast<long long>(own_batch) * own_heads + own_head) * length + at, sum);
+    return;
+  }
+  const int first_query = query_tile * kTile, first_key = key_tile * kTile;
   const int rows = QUERIES ? p.queries : p.query_tiles, columns = KEYS ? p.keys : p.key_tiles;
   float* to = p.sums[0].data + (static_cast<long long>(own_batch) * own_heads + own_head) * rows * columns;
-  const int place = threadIdx.x;
   if (QUERIES && KEYS) {
     for (int i = place; i < kTile * kTile; i += kThreads) {
       const int query = first_query + i / kTile, key = first_key + i % kTile;

@@ -1,7 +1,8 @@
 // What the backward kernels of Hopper that keep keys share. A block keeps keys and walks over the queries that see them.
 // Two of its warpgroups compute the gradients of its keys and values, however they share them; one computes dQ = dS K
 // from what they hand over, and adds it to the sums of all blocks; one has tiles copied, as far ahead as there is room.
-// So nobody waits for additions or loads, and whoever waits leaves the tensor cores to the others. In the first of two
+// So nobody waits for additions or loads, and whoever waits leaves the tensor cores to the others. Where gradients are added up
+// along diagonals (flash_diagonal_sums.cuh), two warps of the warpgroup that loads do that. In the first of two
 // passes nobody computes dQ; flash_backward_queries_warpgroups.cu does.
 //
 // As in flash_backward_keys.cu scores are computed transposed, keys x queries, so that weights and their gradients are
@@ -13,6 +14,7 @@
 
 #include "flash_chain.cuh"
 #include "flash_common.cuh"
+#include "flash_diagonal_sums.cuh"
 #include "flash_operand_sums.cuh"
 #include "flash_query_sums.cuh"
 #include "tensor_map.cuh"
@@ -27,7 +29,8 @@ constexpr int kQuerySteps = kQueries / kStep;
 // The first kGradients warpgroups compute gradients of keys and values, the next one dQ; number kLoads loads.
 constexpr int kGradients = 2, kLoads = kGradients + 1, kThreads = (kLoads + 1) * kWarpgroup;
 // Of a thread; together what a multiprocessor has.
-constexpr int kGradientRegisters = 208, kDQueriesRegisters = 72, kLoadsRegisters = 24;
+constexpr int kGradientRegisters = 208, kDQueriesRegisters = kDiagonals > 0 ? 64 : 72;
+constexpr int kLoadsRegisters = kDiagonals > 0 ? 32 : 24;
 static_assert(kWarpgroup * (kGradients * kGradientRegisters + kDQueriesRegisters + kLoadsRegisters) <= 65536);
 
 // Tiles of queries of one head, then of the next one of the group. Blocks of one head start at different tiles, so that
@@ -131,7 +134,7 @@ struct BackwardBlock {
   using QueryRows = Panels<kQueries, kHeadDim>;
   using KeyPlace = TileRing<KeyRows, 1>;
   using QueryRing = TileRing<QueryRows, kStages, true>;  // shifts and dots lie beside
-  using DScoreRing = TileRing<Panels<kKeys, kQueries>, 2>;
+  using DScoreRing = TileRing<Panels<kKeys, kQueries>, 2, (kDiagonals > 0)>;  // diagonals are read by plain loads
   // dQ is computed a panel at a time.
   static constexpr int kPanelTiles = (kHeadDim < kPanel ? kHeadDim : kPanel) / 8;
   static constexpr int kLastPanelTiles = (kWidthTiles - 1) % kPanelTiles + 1;
@@ -146,7 +149,7 @@ struct BackwardBlock {
   const QueryRing q_ring = ring_after<QueryRing>(v_place), d_out_ring = ring_after<QueryRing>(q_ring);
   const DScoreRing d_score_ring = ring_after<DScoreRing>(d_out_ring);
   const unsigned numbers = d_score_ring.barriers + DScoreRing::kBarrierBytes;  // one for each query of a stage
-  const unsigned end = numbers + 2 * kStages * 4 * kQueries;
+  const unsigned end = numbers + 2 * kStages * 4 * kQueries;  // the sums along diagonals, if there are any, lie behind
 
   __device__ __forceinline__ explicit BackwardBlock(const FlashBackwardParams& params)
       : p(params), visible{p.mask_first, p.mask_last, p.queries, p.keys} {}
@@ -157,7 +160,7 @@ struct BackwardBlock {
     v_place.set_up(1, 4 * kGradients);
     q_ring.set_up(1, 4 * kGradients);
     d_out_ring.set_up(1, 4 * kGradients);
-    d_score_ring.set_up(kWriters, 4);
+    d_score_ring.set_up(kWriters * DScoreRing::kLanes, 4 + (kDiagonals > 0 ? kDiagonalWarps : 0));
     publish_barriers();
   }
 
@@ -172,7 +175,13 @@ struct BackwardBlock {
   __device__ __forceinline__ void serve(int warpgroup) const {
     if (warpgroup == kLoads) {
       give_registers<kLoadsRegisters>();
-      if (threadIdx.x % kWarpgroup == 0) load_all();
+      const int number = __shfl_sync(~0u, warp() % 4, 0);  // known to be the same for a whole warp
+      if (number == 0) {
+        if (lane() == 0) load_all();
+      } else if constexpr (kDiagonals > 0) {
+        static_assert(kSinglePass && kKeys == kDiagonalWarps * DiagonalSums::kKeys);
+        if (number <= kDiagonalWarps) add_diagonals((number - 1) * DiagonalSums::kKeys);
+      }
     } else {
       give_registers<kDQueriesRegisters>();
       if (kSinglePass) add_d_queries();
@@ -200,6 +209,25 @@ struct BackwardBlock {
       load_queries(q_ring, step, p.q_map, p.row_shift, shifts(step));
       if (step == 0) load_keys(v_place, p.v_map);
       load_queries(d_out_ring, step, p.d_out_map, p.row_dot, dots(step));
+      steps.next();
+    }
+  }
+
+  // Of the warp's keys, from `row` of the block on.
+  __device__ __forceinline__ void add_diagonals(int row) const {
+    const Work mine = work();
+    Steps steps(p, visible, mine);
+    DiagonalSums sums{end + row / DiagonalSums::kKeys * DiagonalSums::kBytes};
+    for (int step = 0; step < steps.count; ++step) {
+      sums.add_up(d_score_ring.take(step), row, [&] { d_score_ring.release(step); });
+      const int first = mine.tile * kKeys + row - steps.tile * kQueries + p.queries - kQueries;
+#pragma unroll
+      for (int part = 0; part < 4; ++part) {
+        const int number = 32 * part + lane(), place = first + number;
+        const float sum = sums.sum(number);
+        if (place >= 0 && place < p.queries + p.keys - 1) add_to_diagonal(p, mine.batch, steps.head, place, sum);
+      }
+      __syncwarp();
       steps.next();
     }
   }
