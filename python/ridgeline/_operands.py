@@ -160,7 +160,9 @@ class Diagonals:
 
     dtype = property(lambda self: self.tensor.dtype)
     device = property(lambda self: self.tensor.device)
-    sum_dtype = property(lambda self: sys.modules["torch"].float32)  # of the gradient of all scores
+    # Of the gradient that the kernels give: sums along diagonals, in the order of j - i.
+    sum_dtype = property(lambda self: sys.modules["torch"].float32)
+    sum_shape = property(lambda self: (*self.shape[:2], 1, self.shape[2] + self.shape[3] - 1))
 
     def stride(self):
         return self._strides
@@ -169,21 +171,23 @@ class Diagonals:
         address = self.tensor.data_ptr()
         return address and address + self._offset * self.tensor.element_size()
 
-    def gradient(self, d_scores):
-        """The gradient of the table for that of all scores: sums along diagonals, in fp32."""
-        torch = sys.modules["torch"]
+    def gradient(self, sums):
+        """The gradient of the table for the sums along diagonals."""
         sign, constant = self.index.shift
-        batch, heads, queries, keys = self.shape
-        windows = d_scores.flip(-1 if sign > 0 else -2)  # now neighbours across the diagonal share a value
-        rows = torch.ops.aten.unfold_backward(windows, [batch, heads, queries + keys - 1], 2, keys, 1)
-        made = torch.zeros(self.tensor.shape, dtype=self.tensor.dtype, device=rows.device)
+        _, _, queries, keys = self.shape
         begin = constant - (keys - 1 if sign > 0 else queries - 1)
         places, axes = [], []
         for x in self.index[:-1]:
             places.append(_whole(x.value) if x.op == _CONSTANT else slice(0, self.shape[x.value]))
             axes += [x.value] if x.op == _POSITION else []
-        rows = rows.permute(*axes, *(axis for axis in (0, 1) if axis not in axes), 2)
-        made[(*places, slice(begin, begin + queries + keys - 1))] = rows.reshape([self.shape[axis] for axis in axes] + [-1])
+        rows = sums.permute(*axes, *(axis for axis in range(3) if axis not in axes), 3)
+        rows = rows.reshape([self.shape[axis] for axis in axes] + [queries + keys - 1])
+        if sign > 0:
+            rows = rows.flip(-1)
+        if rows.shape == self.tensor.shape:  # all of it is read
+            return rows.to(self.tensor.dtype)
+        made = sys.modules["torch"].zeros(self.tensor.shape, dtype=self.tensor.dtype, device=rows.device)
+        made[(*places, slice(begin, begin + queries + keys - 1))] = rows
         return made
 
 

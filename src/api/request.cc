@@ -122,9 +122,8 @@ void read_operands(const Params& params, const TensorRules& rules, Request& requ
 // Whether neighbours along a diagonal of the scores share an element.
 bool is_read_along_diagonals(const TensorView& operand, const Request& request) {
   const int64_t queries = request.inputs[0].view.shape[2], keys = request.inputs[1].view.shape[2];
-  if (operand.shape[2] != queries || operand.shape[3] != keys) return false;
-  const int64_t of_query = operand.strides[2], of_key = operand.strides[3];
-  return queries == 1 || keys == 1 || (of_query != 0 && of_query == -of_key);
+  return operand.shape[2] == queries && operand.shape[3] == keys &&
+         (queries == 1 || keys == 1 || operand.strides[2] == -operand.strides[3]);
 }
 
 // Whether a gradient has the shape of sums along diagonals. With one query the operand has that

@@ -144,6 +144,50 @@ def test_tables_along_diagonals_have_gradients_whatever_stands_before_and_make_n
     close(lambda s, b, h, i, j: s + ints[h, i - j + n], lambda s: s + ints[heads, AT - TO + n])
 
 
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("queries, keys", [(37, 37), (70, 130), (130, 70), (1, 9), (9, 1), (1, 1), (300, 257)])
+def test_gradients_along_diagonals_are_sums_and_take_no_matrix(queries, keys, dtype, device):
+    torch.manual_seed(0)
+    heads, key_heads, width, length = 4, 2, 64, queries + keys - 1
+    at, to = torch.arange(queries, device=device)[:, None], torch.arange(keys, device=device)
+    for sign, spare, causal, own in [(1, 0, False, True), (-1, 0, True, True), (1, 5, True, False), (-1, 3, False, True)]:
+        begin = 0 if spare == 0 else 2
+        shift = begin + (keys if sign > 0 else queries) - 1
+        table = torch.randn(heads if own else 1, length + spare).to(dtype).to(device).requires_grad_()
+        d_out, q = (torch.randn(2, heads, queries, width).to(dtype).to(device) for _ in range(2))
+        k, v = (torch.randn(2, key_heads, keys, width).to(dtype).to(device) for _ in range(2))
+
+        def score(s, b, h, i, j, table=table, sign=sign, shift=shift, own=own, causal=causal):
+            distance = i - j + shift if sign > 0 else j - i + shift
+            value = s + (table[h, distance] if own else table[0, distance])
+            return where(i >= j, value, -math.inf) if causal else value
+
+        def reference(precision, rounding, table=table, sign=sign, shift=shift, causal=causal, q=q, k=k, v=v, d_out=d_out):
+            own_table = table.detach().to(precision).requires_grad_()
+            distance = sign * (at - to) + shift
+            hidden = (at < to) if causal else torch.zeros(1, 1, dtype=torch.bool, device=device)
+            value, _ = plain(*(x.to(precision) for x in (q, k, v)), dtype=rounding,
+                             score=lambda s: (s + own_table[:, distance]).masked_fill(hidden, -math.inf))  # fmt: skip
+            return torch.autograd.grad(value, own_table, d_out.to(precision))[0]
+
+        got = torch.autograd.grad(ridgeline.attention(q, k, v, score=score, enable_gqa=True), table, d_out)[0]
+        assert got.shape == table.shape and got.dtype == dtype
+        exact, theirs = reference(torch.float64, None), reference(torch.float32, dtype)
+        assert_within_twice(got, theirs, exact, dtype, f"{sign}, {spare}", rounded_output(q, k))
+        assert (got[:, :begin] == 0).all() and (got[:, begin + length :] == 0).all()
+
+
+def test_gradients_along_diagonals_of_a_table_that_is_expanded():
+    q, k, v = small()
+    row = torch.randn(HEADS, 1, requires_grad=True)
+    table = row.expand(HEADS, 2 * LENGTH)
+    out = ridgeline.attention(q, k, v, score=lambda s, b, h, i, j: s * table[h, i - j + LENGTH])
+    expected, _ = plain(q, k, v, score=lambda s: s * row[:, None])
+    (got,), (right,) = (torch.autograd.grad(x.square().sum(), row) for x in (out, expected))
+    assert torch.allclose(got, right, rtol=1e-4, atol=1e-3)
+
+
 def test_operators_mean_what_they_mean_on_tensors():
     close(lambda s, b, h, i, j: abs(-s) ** 2 / 4 - 1, lambda s: s**2 / 4 - 1)
     close(lambda s, b, h, i, j: torch.clamp(s, -1, 1) + torch.maximum(s, i * 0.01), lambda s: s.clamp(-1, 1) + torch.maximum(

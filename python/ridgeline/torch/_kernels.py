@@ -157,8 +157,8 @@ class Gradient:
 
     def __init__(self, q, k, v, out, lse, d_out, options, operands=(), wanted=()):
         results = [torch.empty_like(x) for x in (q, k, v)]
-        sums = [torch.empty(x.shape, dtype=getattr(x, "sum_dtype", x.dtype), device=q.device) if want else None
-                for x, want in zip(operands, wanted)]  # fmt: skip
+        sums = [torch.empty(getattr(x, "sum_shape", x.shape), dtype=getattr(x, "sum_dtype", x.dtype), device=q.device)
+                if want else None for x, want in zip(operands, wanted)]  # fmt: skip
         call = _prepared((q, k, v, out, lse, d_out, *results), options, True, operands, sums)
         empty, stream, number = _means(q.device)
         shape, keys, dtype = tuple(q.shape), tuple(k.shape), q.dtype
