@@ -35,8 +35,8 @@ struct ProductSpan {
   int64_t rows = 0, columns = 0, depth = 0;
   int64_t worked_columns = 0;  // of the work behind the product: all, or half of them
 };
-// Number `number` of a launch: what the kernel's parameters have of it, and what is copied in
-// boxes. `place`: where it stands in the parameters.
+// Adds a product to a launch: its matrices, which are copied in boxes. Gives what belongs at `place`
+// of the kernel's parameters.
 ProductProblem put_product(CudaLaunch& launch, size_t place, DType dtype, const ProductSpan& span,
                            const ProductMatrix& left, const ProductMatrix& right);
 void put_grid(CudaLaunch& launch, int64_t tile_pairs, const CudaFacts& device);

@@ -14,7 +14,7 @@ namespace ridgeline {
 // their way. Nothing branches in between, so that all of them are computed side by side: packs beyond the ends read what lies
 // at the ends, and are not stored.
 struct UpdatedTile {
-  static constexpr bool kAlongRows = true;  // so that rows of parameters move as a whole, which DRAM likes
+  static constexpr bool kAlongRows = true;  // whole rows of parameters move at a time, from fewer pages of DRAM
   static constexpr int kPack = 4, kPacksOfRow = kTileColumns / kPack, kWorkers = 32 * kFinishing;
   static constexpr int kTogether = TOGETHER, kAhead = AHEAD;
   struct Numbers {
