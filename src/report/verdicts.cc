@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/sort_by.h"
 #include "report/page/sections.h"
 
 namespace ridgeline {
@@ -123,7 +122,8 @@ void Reasons::add(const Reasons& other) {
 
 std::vector<std::pair<std::string, int>> Reasons::sorted() const {
   auto sorted = counts_;
-  sort_by_falling(sorted, [](const auto& each) { return each.second; });
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
   return sorted;
 }
 

@@ -6,7 +6,6 @@
 #include <functional>
 #include <map>
 
-#include "base/sort_by.h"
 #include "measure/record_values.h"
 #include "studies/memory/model.h"
 #include "studies/memory/recorded_timeline.h"
@@ -279,7 +278,7 @@ std::string kinds_at_peak(const Record& record) {
     kinds.emplace_back(bytes, kind.summary);
     sum += bytes;
   }
-  sort_by_falling(kinds, std::identity());
+  std::ranges::sort(kinds, std::ranges::greater());
   std::string text;
   for (const auto& [bytes, name] : kinds)
     if (bytes >= kLeastShare * sum)

@@ -9,7 +9,6 @@
 #include <limits>
 
 #include "base/error.h"
-#include "base/sort_by.h"
 
 namespace ridgeline {
 namespace {
@@ -132,7 +131,9 @@ std::vector<ModelWorkload> workloads_of(const ModelAxes& axes) {
 std::vector<Scenario> scenarios_of(const ModelAxes& axes) {
   std::vector<Scenario> scenarios;
   for (const std::string& text : axes.scenarios) scenarios.push_back(parse_scenario(text));
-  return distinct(std::move(scenarios));
+  std::sort(scenarios.begin(), scenarios.end());
+  scenarios.erase(std::unique(scenarios.begin(), scenarios.end()), scenarios.end());
+  return scenarios;
 }
 
 AdamWOptions optimizer_of(const ModelAxes& axes) {

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <map>
 
-#include "base/sort_by.h"
 #include "report/page/axis.h"
 #include "report/record_cells.h"
 #include "studies/precision/tables.h"
@@ -48,7 +47,8 @@ Chart finished(const std::string& op, ErrorChart errors) {
   for (auto& [name, line] : errors.lines) {
     if (chart.series.size() == kMostImplementations) break;
     line.name = name;
-    sort_by(line.points, &ChartPoint::x);
+    std::stable_sort(line.points.begin(), line.points.end(),
+                     [](const ChartPoint& a, const ChartPoint& b) { return a.x < b.x; });
     chart.series.push_back(std::move(line));
   }
   chart.x = log_axis("length", Quantity::length, errors.lengths);
