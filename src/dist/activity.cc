@@ -18,7 +18,7 @@ namespace ridgeline {
 
 // Written by one thread at a time, read by anybody: a reader may see half of a new text, never
 // anything beyond the slot.
-struct Activity::Slot {
+struct RankActivity::Slot {
   static constexpr size_t kLength = 248;
   std::atomic<int64_t> began_ns;  // of the collective under way; 0: none is
   std::atomic<CollectiveKind> kind;
@@ -49,9 +49,9 @@ void* shared_slot(int file, size_t bytes) {
 
 }  // namespace
 
-Activity::Activity() : slot_(static_cast<Slot*>(shared_slot(-1, sizeof(Slot)))) {}
+RankActivity::RankActivity() : slot_(static_cast<Slot*>(shared_slot(-1, sizeof(Slot)))) {}
 
-Activity::Activity(const std::filesystem::path& file) {
+RankActivity::RankActivity(const std::filesystem::path& file) {
   const FileDescriptor opened = open_file(file, O_RDWR | O_CREAT, "write");
   if (ftruncate(opened.get(), sizeof(Slot)) != 0)
     throw Error(ErrorKind::environment,
@@ -59,17 +59,17 @@ Activity::Activity(const std::filesystem::path& file) {
   slot_ = static_cast<Slot*>(shared_slot(opened.get(), sizeof(Slot)));
 }
 
-Activity::~Activity() {
+RankActivity::~RankActivity() {
   munmap(static_cast<void*>(slot_), sizeof(Slot));
 }
 
-void Activity::set(std::string_view words) {
+void RankActivity::set(std::string_view words) {
   const size_t length = std::min(words.size(), Slot::kLength - 1);
   for (size_t i = 0; i < length; ++i) slot_->text[i].store(words[i], std::memory_order_relaxed);
   slot_->text[length].store(0, std::memory_order_relaxed);
 }
 
-std::string Activity::words() const {
+std::string RankActivity::words() const {
   std::string words = words_of(slot_->text, Slot::kLength);
   if (slot_->began_ns == 0) return words;
   const CollectiveKind kind = slot_->kind;
@@ -78,12 +78,12 @@ std::string Activity::words() const {
   return words.empty() ? collective : fmt::format("{}, in its {}", words, collective);
 }
 
-double Activity::in_collective_s() const {
+double RankActivity::in_collective_s() const {
   const int64_t began = slot_->began_ns;
   return began == 0 ? 0 : static_cast<double>(monotonic_ns() - began) / 1e9;
 }
 
-Activity::Scope::Scope(Activity* activity, const Collective& what) : activity_(activity) {
+RankActivity::Scope::Scope(RankActivity* activity, const Collective& what) : activity_(activity) {
   if (activity_ == nullptr) return;
   if (!what.name.empty()) activity_->set(what.name);
   activity_->slot_->kind = what.kind;
@@ -91,14 +91,14 @@ Activity::Scope::Scope(Activity* activity, const Collective& what) : activity_(a
   activity_->slot_->began_ns = monotonic_ns();
 }
 
-Activity::Scope::~Scope() {
+RankActivity::Scope::~Scope() {
   if (activity_ != nullptr) activity_->slot_->began_ns = 0;
 }
 
 std::string activity_in(const std::filesystem::path& file) {
   std::error_code missing;
   if (!std::filesystem::exists(file, missing)) return {};
-  return Activity(file).words();
+  return RankActivity(file).words();
 }
 
 }  // namespace ridgeline

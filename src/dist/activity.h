@@ -12,13 +12,13 @@
 
 namespace ridgeline {
 
-class Activity {
+class RankActivity {
  public:
-  Activity();                                            // seen by this process alone
-  explicit Activity(const std::filesystem::path& file);  // throws an environment error
-  ~Activity();
-  Activity(const Activity&) = delete;
-  Activity& operator=(const Activity&) = delete;
+  RankActivity();                                            // seen by this process alone
+  explicit RankActivity(const std::filesystem::path& file);  // throws an environment error
+  ~RankActivity();
+  RankActivity(const RankActivity&) = delete;
+  RankActivity& operator=(const RankActivity&) = delete;
 
   void set(std::string_view words);  // cut to what the slot holds
   std::string words() const;
@@ -28,13 +28,13 @@ class Activity {
   // Names a collective while it is under way. `activity` may be null.
   class Scope {
    public:
-    Scope(Activity* activity, const Collective& what);
+    Scope(RankActivity* activity, const Collective& what);
     ~Scope();
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
    private:
-    Activity* activity_;
+    RankActivity* activity_;
   };
 
  private:

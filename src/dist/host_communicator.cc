@@ -57,7 +57,7 @@ namespace {
 
 class HostCommunicator final : public Communicator {
  public:
-  HostCommunicator(std::unique_ptr<HostBackend> backend, Activity* activity)
+  HostCommunicator(std::unique_ptr<HostBackend> backend, RankActivity* activity)
       : backend_(std::move(backend)), activity_(activity) {}
 
   ~HostCommunicator() override {
@@ -109,7 +109,7 @@ class HostCommunicator final : public Communicator {
   std::exception_ptr run_one(const Collective& what) {
     if (failure_) return failure_;
     try {
-      const Activity::Scope scope(activity_, what);
+      const RankActivity::Scope scope(activity_, what);
       backend_->run(what);
     } catch (...) {
       failure_ = std::current_exception();
@@ -144,7 +144,7 @@ class HostCommunicator final : public Communicator {
   }
 
   std::unique_ptr<HostBackend> backend_;
-  Activity* activity_;
+  RankActivity* activity_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Queued> queue_;
@@ -156,7 +156,7 @@ class HostCommunicator final : public Communicator {
 }  // namespace
 
 std::unique_ptr<Communicator> make_host_communicator(std::unique_ptr<HostBackend> backend,
-                                                     Activity* activity) {
+                                                     RankActivity* activity) {
   return std::make_unique<HostCommunicator>(std::move(backend), activity);
 }
 

@@ -19,7 +19,7 @@ class HostBackend {
 
 // `activity` is told what is under way, and may be null; it must outlive the communicator.
 std::unique_ptr<Communicator> make_host_communicator(std::unique_ptr<HostBackend> backend,
-                                                     Activity* activity = nullptr);
+                                                     RankActivity* activity = nullptr);
 
 // An event that a host thread sets.
 class HostEvent final : public Event {

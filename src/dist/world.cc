@@ -110,8 +110,8 @@ World::World(const LaunchedRank& launched, WorldOptions options)
     : launched_(launched), options_(std::move(options)), exceptions_(std::uncaught_exceptions()) {
   std::signal(SIGPIPE, SIG_IGN);  // libraries write to ranks that are gone
   const std::string activity = environment(kActivityVariable);
-  activity_ =
-      activity.empty() ? std::make_unique<Activity>() : std::make_unique<Activity>(activity);
+  activity_ = activity.empty() ? std::make_unique<RankActivity>()
+                               : std::make_unique<RankActivity>(activity);
   activity_->set("joining the other ranks");
   RankFacts mine = rank_facts(launched_.rank, launched_.size);
   mine.run_id = launched_.run_id;

@@ -42,7 +42,7 @@ class World {
   StoreClient& store() { return *store_; }
   // Of this rank, by which the others reach it.
   const std::string& address() const { return address_; }
-  Activity& activity() { return *activity_; }
+  RankActivity& activity() { return *activity_; }
 
   // By "gloo", "openmpi" or "mpich" (plugin_backend.h).
   std::unique_ptr<Communicator> communicator(const std::string& backend);
@@ -53,7 +53,7 @@ class World {
 
   LaunchedRank launched_;
   WorldOptions options_;
-  std::unique_ptr<Activity> activity_;
+  std::unique_ptr<RankActivity> activity_;
   std::unique_ptr<StoreServer> server_;  // on rank 0
   std::unique_ptr<StoreClient> store_;
   std::unique_ptr<Watch> watch_;
