@@ -13,7 +13,7 @@
 namespace ridgeline {
 
 // What a gate says of a row, or of the whole.
-struct Judgement {
+struct GateJudgement {
   enum class Outcome { passed, failed, undecided };
   Outcome outcome = Outcome::passed;
   std::string why = {};
@@ -24,13 +24,13 @@ struct GateRule {
   bool takes_limit;
   std::string_view help;
   // Differences of the comparison's tolerance are negligible to every gate. Null: nothing to say.
-  Judgement (*of_row)(const RowComparison&, double limit, double tolerance);
-  Judgement (*of_all)(const Comparison&, double limit);
+  GateJudgement (*of_row)(const RowComparison&, double limit, double tolerance);
+  GateJudgement (*of_all)(const Comparison&, double limit);
 };
 
 namespace {
 
-using Outcome = Judgement::Outcome;
+using Outcome = GateJudgement::Outcome;
 
 bool both_ran(const RowComparison& row) {
   return row.base.status == Status::ok && row.next.status == Status::ok;
@@ -38,34 +38,34 @@ bool both_ran(const RowComparison& row) {
 
 // A slowdown by an interval: failed where one was seen and is larger than the limit, passed where
 // none as large could have been missed.
-Judgement slowdown(const Shift& log_time, double limit, double tolerance) {
+GateJudgement slowdown(const Shift& log_time, double limit, double tolerance) {
   const double at_most = std::log1p(std::max(limit, tolerance));
   if (log_time.low > std::log1p(tolerance) && log_time.estimate > std::log1p(limit))
-    return {Outcome::failed, fmt::format("by {:.1f} %, at least by {:.1f} %",
-                                         100 * std::expm1(log_time.estimate),
-                                         100 * std::expm1(log_time.low))};
+    return {Outcome::failed,
+            fmt::format("by {:.1f} %, at least by {:.1f} %", 100 * std::expm1(log_time.estimate),
+                        100 * std::expm1(log_time.low))};
   if (log_time.high <= at_most) return {};
-  return {Outcome::undecided,
-          fmt::format("a slowdown of up to {} could not have been seen",
-                      percent_text(std::expm1(log_time.high)))};
+  return {Outcome::undecided, fmt::format("a slowdown of up to {} could not have been seen",
+                                          percent_text(std::expm1(log_time.high)))};
 }
 
-Judgement slower(const RowComparison& row, double limit, double tolerance) {
+GateJudgement slower(const RowComparison& row, double limit, double tolerance) {
   if (!row.verdict)
-    return both_ran(row) ? Judgement{Outcome::undecided, row.note} : Judgement{};
+    return both_ran(row) ? GateJudgement{Outcome::undecided, row.note} : GateJudgement{};
   // A note against a verdict leaves the interval what it is, but nobody may rest on it.
-  const Judgement found = slowdown(row.log_time, limit, tolerance);
+  const GateJudgement found = slowdown(row.log_time, limit, tolerance);
   if (found.outcome == Outcome::failed && row.verdict == Verdict::unclear)
     return {Outcome::undecided, row.note};
-  return found.outcome == Outcome::failed ? Judgement{found.outcome, "SLOWER " + found.why} : found;
+  return found.outcome == Outcome::failed ? GateJudgement{found.outcome, "SLOWER " + found.why}
+                                          : found;
 }
 
-Judgement unclear(const RowComparison& row, double, double) {
+GateJudgement unclear(const RowComparison& row, double, double) {
   if (row.verdict == Verdict::unclear) return {Outcome::failed, "UNCLEAR: " + row.note};
-  return both_ran(row) && !row.verdict ? Judgement{Outcome::failed, row.note} : Judgement{};
+  return both_ran(row) && !row.verdict ? GateJudgement{Outcome::failed, row.note} : GateJudgement{};
 }
 
-Judgement memory(const RowComparison& row, double limit, double) {
+GateJudgement memory(const RowComparison& row, double limit, double) {
   if (!both_ran(row)) return {};
   const auto base = row.base.memory.peak, next = row.next.memory.peak;
   if (!base || !next || base->count <= 0)
@@ -76,17 +76,17 @@ Judgement memory(const RowComparison& row, double limit, double) {
                                        to_string(*base), to_string(*next))};
 }
 
-Judgement geomean(const Comparison& comparison, double limit) {
+GateJudgement geomean(const Comparison& comparison, double limit) {
   const std::optional<Shift> mean = comparison.mean_log_time();
   if (!mean) return {Outcome::undecided, "no row was measured on both sides"};
   for (const RowComparison& row : comparison.rows)
     if (row.in_doubt) return {Outcome::undecided, "the machine may have made it, " + row.note};
-  Judgement found = slowdown(*mean, limit, comparison.tolerance);
+  GateJudgement found = slowdown(*mean, limit, comparison.tolerance);
   if (found.outcome == Outcome::failed) found.why = "slower in the geometric mean " + found.why;
   return found;
 }
 
-Judgement missing(const Comparison& comparison, double) {
+GateJudgement missing(const Comparison& comparison, double) {
   if (comparison.missing.empty()) return {};
   return {Outcome::failed, fmt::format("{} rows or phases of the base are missing, such as {}",
                                        comparison.missing.size(), comparison.missing.front())};
@@ -142,7 +142,7 @@ Gate parse_gate(std::string_view text) {
 
 GateResult judge(const Gate& gate, const Comparison& comparison) {
   GateResult result;
-  const auto take = [&](const Judgement& found, const std::string& where) {
+  const auto take = [&](const GateJudgement& found, const std::string& where) {
     if (found.outcome == Outcome::passed) return;
     auto& list = found.outcome == Outcome::failed ? result.failures : result.undecided;
     list.push_back(fmt::format("{}: {}{}", gate.text, where, found.why));

@@ -1,11 +1,12 @@
 // Folders of src/ use only themselves and those before them, as docs/architecture.md lists them,
-// and those after runtime/ know devices by their interface alone.
+// share no name of a class, and those after runtime/ know devices by their interface alone.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <regex>
 #include <set>
 #include <string>
@@ -56,6 +57,28 @@ TEST(Folders, IncludeOnlyThemselvesAndThoseBeforeThem) {
   }
   EXPECT_EQ(folders.size(), kOrder.size());
   EXPECT_GT(seen, 500u);
+}
+
+// The linker takes one constructor for both of two classes of the same name, whichever comes first.
+TEST(Folders, ShareNoNameOfAClass) {
+  const std::regex named("^(?:struct|class) (\\w+)(?: final)?(?: : .*)? \\{"),
+      space("^namespace ([\\w:]+) \\{");
+  std::map<std::string, fs::path> defined_in;
+  for (const fs::path& file : sources_under(kRoot)) {
+    std::ifstream text(file);
+    std::string inside;
+    bool is_own = false;  // in an unnamed namespace
+    for (std::string line; std::getline(text, line);) {
+      std::smatch found;
+      if (line == "namespace {" || line == "}  // namespace") is_own = line == "namespace {";
+      if (std::regex_search(line, found, space)) inside = found[1];
+      if (is_own || !std::regex_search(line, found, named)) continue;
+      const auto [other, is_new] = defined_in.emplace(inside + "::" + found[1].str(), file);
+      EXPECT_TRUE(is_new) << other->first << " is a class of " << other->second << " and of "
+                          << file;
+    }
+  }
+  EXPECT_GT(defined_in.size(), 500u);
 }
 
 TEST(Folders, AfterRuntimeNoneAsksWhichDeviceItHas) {

@@ -62,7 +62,7 @@ struct Operands {
   Doubles x, y;  // y: of a dot product
 };
 
-Operands drawn(const Reduction& reduction) {
+Operands drawn(const RoundedReduction& reduction) {
   NormalRandom random(reduction.seed, info(reduction.op).name);
   Operands operands;
   const auto length = static_cast<size_t>(reduction.length);
@@ -98,7 +98,7 @@ ExactSum exact_sum(const Doubles& x, const Doubles& y) {
   return exact;
 }
 
-ErrorParts error_of_sum(const Reduction& reduction) {
+ErrorParts error_of_sum(const RoundedReduction& reduction) {
   const Operands operands = drawn(reduction);
   const Doubles x = stored(operands.x, reduction.values);
   const Doubles y = stored(operands.y, reduction.values);
@@ -179,7 +179,7 @@ double root_mean_square(const Values& values) {
 }
 
 // Whole vectors of results, whose distances are the parts.
-ErrorParts error_of_vector(const Reduction& reduction) {
+ErrorParts error_of_vector(const RoundedReduction& reduction) {
   const Doubles x = drawn(reduction).x;
   const Doubles kept = stored(x, reduction.values);
   const bool is_norm = info(reduction.op).is_norm;
@@ -251,7 +251,7 @@ double RoundingArithmetic::add(double a, double b) {
   return (*this)(format_ == FloatFormat::fp64 ? a + b : sum_to_odd(a, b));
 }
 
-ErrorParts error_of(const Reduction& reduction) {
+ErrorParts error_of(const RoundedReduction& reduction) {
   const bool is_vector = info(reduction.op).is_norm || reduction.op == ReducedOp::softmax;
   return is_vector ? error_of_vector(reduction) : error_of_sum(reduction);
 }

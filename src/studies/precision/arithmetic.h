@@ -54,7 +54,7 @@ struct ReducedOpInfo {
 std::span<const ReducedOpInfo> reduced_ops();
 const ReducedOpInfo& info(ReducedOp op);
 
-struct Reduction {
+struct RoundedReduction {
   ReducedOp op = ReducedOp::sum;
   FloatFormat values = FloatFormat::fp32;       // what operands are stored in
   FloatFormat accumulator = FloatFormat::fp32;  // what every operation on them rounds to
@@ -75,6 +75,6 @@ struct ErrorParts {
   int64_t stalled_at = 0;     // of sums: no later term changed the result; 0: the last ones did
   bool overflowed = false;
 };
-ErrorParts error_of(const Reduction& reduction);
+ErrorParts error_of(const RoundedReduction& reduction);
 
 }  // namespace ridgeline

@@ -23,7 +23,7 @@ std::string_view part_name(const PrecisionWorkload& workload) {
   return kParts[static_cast<size_t>(part_of(workload))].name;
 }
 
-Json workload_of(const Reduction& reduction) {
+Json workload_of(const RoundedReduction& reduction) {
   return {{"part", part_name(reduction)},
           {"op", info(reduction.op).name},
           {"value_dtype", info(reduction.values).name},
@@ -72,12 +72,12 @@ std::span<const PrecisionPartInfo> precision_parts() {
 PrecisionPart part_of(const PrecisionWorkload& workload) {
   if (std::holds_alternative<ModelWorkload>(workload)) return PrecisionPart::compare;
   if (std::holds_alternative<TrainingRun>(workload)) return PrecisionPart::training;
-  const auto* reduction = std::get_if<Reduction>(&workload);
+  const auto* reduction = std::get_if<RoundedReduction>(&workload);
   if (reduction == nullptr) return PrecisionPart::flow;
   return info(reduction->op).is_norm ? PrecisionPart::norm : PrecisionPart::accumulate;
 }
 
-std::string pair_name(const Reduction& reduction) {
+std::string pair_name(const RoundedReduction& reduction) {
   return fmt::format("{}/{}", info(reduction.values).name, info(reduction.accumulator).name);
 }
 
@@ -87,7 +87,7 @@ std::string label(const PrecisionWorkload& workload) {
     return fmt::format("{} under {} autocast", info(flow->model).name, info(flow->autocast).name);
   if (const auto* training = std::get_if<TrainingRun>(&workload))
     return fmt::format("training in {}", info(training->variant).name);
-  const auto& reduction = std::get<Reduction>(workload);
+  const auto& reduction = std::get<RoundedReduction>(workload);
   return fmt::format("{} length={} magnitude={} {}", info(reduction.op).name, reduction.length,
                      reduction.magnitude, pair_name(reduction));
 }
@@ -127,7 +127,7 @@ Record PrecisionStudy::describe(const PrecisionWorkload& workload, const Record&
                          {"context_length", model.context_length},
                          {"num_params", parameter_count(model)}};
   } else {
-    const auto& reduction = std::get<Reduction>(workload);
+    const auto& reduction = std::get<RoundedReduction>(workload);
     implementation = pair_name(reduction);
     identity.workload = workload_of(reduction);
   }
@@ -142,7 +142,7 @@ double PrecisionStudy::expected_s(const PrecisionWorkload& workload,
     return models_.expected_s(*model, described);
   if (const auto* training = std::get_if<TrainingRun>(&workload))
     return kTrainingStepS * static_cast<double>(training->steps);
-  const auto* reduction = std::get_if<Reduction>(&workload);
+  const auto* reduction = std::get_if<RoundedReduction>(&workload);
   return reduction ? kTermS * static_cast<double>(reduction->length) : kFlowS;
 }
 
@@ -158,7 +158,7 @@ std::optional<Record> PrecisionStudy::run(const PrecisionWorkload& workload, Rec
       run.seed = options_.seed;
       return take(train(run, device_, options_.interrupted), metrics);
     }
-    Reduction reduction = std::get<Reduction>(workload);
+    RoundedReduction reduction = std::get<RoundedReduction>(workload);
     reduction.seed = options_.seed;
     take(error_of(reduction), metrics);
   });

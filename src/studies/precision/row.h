@@ -28,12 +28,12 @@ struct PrecisionPartInfo {
 std::span<const PrecisionPartInfo> precision_parts();
 
 // The alternative says which part it belongs to; a reduction's op does so for the first two.
-using PrecisionWorkload = std::variant<Reduction, DtypeFlow, ModelWorkload, TrainingRun>;
+using PrecisionWorkload = std::variant<RoundedReduction, DtypeFlow, ModelWorkload, TrainingRun>;
 PrecisionPart part_of(const PrecisionWorkload& workload);
 std::string label(const PrecisionWorkload& workload);
 
 // "fp16/fp32": values in fp16, every operation on them rounded to fp32.
-std::string pair_name(const Reduction& reduction);
+std::string pair_name(const RoundedReduction& reduction);
 
 class PrecisionStudy {
  public:

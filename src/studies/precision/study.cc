@@ -166,11 +166,11 @@ class Precision final : public Study {
       for (const std::string& pair : pairs)
         for (const int64_t length : lengths) {
           const auto [values, accumulator] = parse_pair(pair);
-          workloads_.emplace_back(Reduction{.op = op,
-                                            .values = values,
-                                            .accumulator = accumulator,
-                                            .length = length,
-                                            .magnitude = parse_magnitude(magnitude)});
+          workloads_.emplace_back(RoundedReduction{.op = op,
+                                                   .values = values,
+                                                   .accumulator = accumulator,
+                                                   .length = length,
+                                                   .magnitude = parse_magnitude(magnitude)});
         }
   }
 
@@ -180,7 +180,7 @@ class Precision final : public Study {
     if (const auto* flow = std::get_if<DtypeFlow>(&workload))
       return fmt::format("--part flow --autocast {}", info(flow->autocast).name);
     if (std::holds_alternative<TrainingRun>(workload)) return "--part training";
-    const auto& reduction = std::get<Reduction>(workload);
+    const auto& reduction = std::get<RoundedReduction>(workload);
     std::string words = fmt::format("--part {} --op {} --pair {}",
                                     info(reduction.op).is_norm ? "norm" : "accumulate",
                                     info(reduction.op).name, pair_name(reduction));

@@ -45,7 +45,7 @@ TEST_F(PrecisionRows, TellBothPartsOfAnErrorAndAnswerTheQuestion) {
   std::vector<Record> records;
   for (const FloatFormatInfo& values : float_formats())
     for (const FloatFormatInfo& sums : float_formats())
-      records.push_back(run(Reduction{
+      records.push_back(run(RoundedReduction{
           .op = ReducedOp::repeated, .values = values.format, .accumulator = sums.format}));
   for (const Record& record : records) EXPECT_EQ(record.status, Status::ok);
   const Table csv = precision_csv(records);
@@ -54,12 +54,12 @@ TEST_F(PrecisionRows, TellBothPartsOfAnErrorAndAnswerTheQuestion) {
   const std::string notes = joined(precision_notes(records));
   EXPECT_NE(notes.find("fp16 values in fp16 sums give 9.953125"), std::string::npos) << notes;
   EXPECT_NE(notes.find("stops at 4 after 350"), std::string::npos) << notes;
-  EXPECT_EQ(
-      cause_of(run(Reduction{.op = ReducedOp::repeated, .values = fp16, .accumulator = fp32})),
-      "representation");
-  EXPECT_EQ(
-      cause_of(run(Reduction{.op = ReducedOp::repeated, .values = fp16, .accumulator = fp16})),
-      "accumulation");
+  EXPECT_EQ(cause_of(run(
+                RoundedReduction{.op = ReducedOp::repeated, .values = fp16, .accumulator = fp32})),
+            "representation");
+  EXPECT_EQ(cause_of(run(
+                RoundedReduction{.op = ReducedOp::repeated, .values = fp16, .accumulator = fp16})),
+            "accumulation");
 }
 
 TEST_F(PrecisionRows, NormsExplainRangeAndPrecision) {
@@ -69,11 +69,11 @@ TEST_F(PrecisionRows, NormsExplainRangeAndPrecision) {
     for (const int64_t length : {64, 4096})
       for (const auto& [values, sums] :
            {std::pair{fp16, fp16}, {fp16, fp32}, {bf16, bf16}, {bf16, fp32}})
-        records.push_back(run(Reduction{.op = ReducedOp::rms_norm,
-                                        .values = values,
-                                        .accumulator = sums,
-                                        .length = length,
-                                        .magnitude = magnitude}));
+        records.push_back(run(RoundedReduction{.op = ReducedOp::rms_norm,
+                                               .values = values,
+                                               .accumulator = sums,
+                                               .length = length,
+                                               .magnitude = magnitude}));
   const std::string notes = joined(precision_notes(records));
   EXPECT_NE(notes.find("Why norms stay in fp32, range: rms_norm of 64"), std::string::npos)
       << notes;
@@ -114,9 +114,9 @@ TEST_F(PrecisionRows, AReportHasChartsOfErrorsAndTables) {
   using enum FloatFormat;
   ReportInput input;
   for (const int64_t length : {64, 512}) {
-    input.records.push_back(run(
-        Reduction{.op = ReducedOp::sum, .values = bf16, .accumulator = bf16, .length = length}));
-    input.records.push_back(run(Reduction{
+    input.records.push_back(run(RoundedReduction{
+        .op = ReducedOp::sum, .values = bf16, .accumulator = bf16, .length = length}));
+    input.records.push_back(run(RoundedReduction{
         .op = ReducedOp::rms_norm, .values = bf16, .accumulator = bf16, .length = length}));
   }
   input.records.push_back(run(DtypeFlow{}));
