@@ -335,6 +335,49 @@ void check_many_heads(CudaDevice& device, const Config& config) {
         << "head " << head;
 }
 
+// From 1024 keys on, one pass with a mask has blocks that bring dQ into rows themselves. Queries of
+// the bottom-right mask that see nothing get zeros from nobody's additions.
+TEST_F(CudaFlash, BringsQueryGradientsOfMaskedSequencesIntoRows) {
+  for (int64_t width : {64, 96, 128})
+    for (const AttentionMask& mask :
+         {AttentionMask{.causal = true},
+          {.causal = true, .alignment = Alignment::bottom_right},
+          {.causal = true, .alignment = Alignment::bottom_right, .window = 200},
+          {.window = 90}})
+      for (auto [queries, keys] : {std::pair{1030, 1024}, {1400, 1100}, {70, 1500}})
+        check(device(), {.heads = 2,
+                         .key_heads = 1,
+                         .queries = queries,
+                         .keys = keys,
+                         .head_dim = width,
+                         .mask = mask,
+                         .dtype = DType::bf16});
+}
+
+// So many heads that later ones take over the sums of dQ of earlier ones, again and again. The
+// oracle would take minutes; two passes share no sums.
+TEST_F(CudaFlash, HeadsThatShareSumsDoNotMixThem) {
+  for (int64_t width : {64, 128})
+    for (int64_t key_heads : {150, 300}) {
+      const Config config{.heads = 300,
+                          .key_heads = key_heads,
+                          .queries = 1024,
+                          .keys = 1024 + 64 * (key_heads / 300),
+                          .head_dim = width,
+                          .mask = {.causal = true, .window = 700},
+                          .dtype = DType::f16};
+      SCOPED_TRACE(describe(config));
+      const Inputs in = random_inputs(config, 11);
+      const auto d_q = [&](BackwardAlgorithm algorithm) {
+        return run_flash(device(), config, in, algorithm).d_q.fetch().values();
+      };
+      const std::vector<double> expected = d_q(BackwardAlgorithm::two_pass);
+      for (int again = 0; again < 3; ++again)
+        EXPECT_LE(distance(d_q(BackwardAlgorithm::single_pass), expected),
+                  4 * info(config.dtype).epsilon * largest(expected));
+    }
+}
+
 class CudaFlashWidth : public CudaFlash, public ::testing::WithParamInterface<int64_t> {};
 
 TEST_P(CudaFlashWidth, MatchesTheOracleWithMoreTilesThanMultiprocessors) {

@@ -1,4 +1,5 @@
 // Plans of the CUDA kernels, walked on the host as the kernels walk them on the device.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -81,6 +82,61 @@ void copy_on_host(const CudaLaunch& launch) {
     for (int64_t i = 0; i < count; ++i)
       static_cast<int*>(to.data)[out + i] = static_cast<int*>(from.data)[at + (packed ? i : 0)];
   }
+}
+
+// What is started to take gradients of attention in one pass, on a GPU like the H200.
+std::vector<CudaLaunch> backward_launches(const Shape& q, const Shape& k,
+                                          const AttentionMask& mask) {
+  CudaFacts facts{.compute_capability = 90, .multiprocessors = 132};
+  facts.shared_bytes_per_block = 227 << 10;
+  facts.l2_bytes = 60 << 20;
+  static const CudaChooser first = [](const auto&, size_t, const auto&) { return size_t{0}; };
+  const auto view = [](const Shape& shape, DType dtype = DType::bf16) {
+    return TensorView{reinterpret_cast<void*>(uintptr_t{1} << 40), dtype, shape,
+                      contiguous_strides(shape)};
+  };
+  const TensorView inputs[] = {
+      view(q), view(k), view(k), view(q), view({q[0], q[1], q[2]}, DType::f32), view(q)};
+  const TensorView outputs[] = {view(q), view(k), view(k)};
+  Node node = node_of(Op::attention_gradient, {DType::bf16, q});
+  node.attributes.detail =
+      AttentionSpec{.scale = 0.125, .mask = mask, .backward = BackwardAlgorithm::single_pass};
+  return plan_attention_gradient({.node = node,
+                                  .inputs = inputs,
+                                  .outputs = outputs,
+                                  .device = facts,
+                                  .scratch = reinterpret_cast<void*>(uintptr_t{1} << 41),
+                                  .choose = first});
+}
+
+// A block waits for the head that had its sums before, so all blocks of that head have to be
+// started before it: heads that are worked on at once have sums of their own.
+TEST(CudaPlanners, HeadsOfABackwardPassShareSumsOnlyWithEarlierOnes) {
+  int sharing = 0;
+  for (int64_t heads : {1, 3, 40, 300, 5000})
+    for (int64_t group : {1, 4})
+      for (int64_t length : {64, 200, 1024, 1100, 2048, 2049, 9000})
+        for (int64_t width : {32, 64, 128, 256})
+          for (bool causal : {false, true}) {
+            const Shape q = {1, heads * group, length, width}, k = {1, heads, length, width};
+            if (element_count(q) > int64_t{1} << 31) continue;
+            const std::vector<CudaLaunch> launches = backward_launches(q, k, {.causal = causal});
+            for (const CudaLaunch& launch : launches) {
+              if (launch.kernel.entry != "flash_backward_warpgroups" ||
+                  number(launch, "COUNTED") == 0)
+                continue;
+              const auto p = params_of<FlashBackwardParams>(launch);
+              SCOPED_TRACE(fmt::format("{} heads in groups of {}, {} x {}, causal {}", heads, group,
+                                       length, width, causal));
+              EXPECT_GE(int64_t{p.part_tiles} * kQueryParts, p.query_tiles);
+              EXPECT_LE(p.sum_heads, heads);
+              if (p.sum_heads == heads) continue;
+              ++sharing;
+              EXPECT_GT(p.sum_heads, 2 * p.heads_at_once);
+              EXPECT_EQ(constant(launch, "GROUPED"), "1") << "the order of blocks counts on it";
+            }
+          }
+  EXPECT_GT(sharing, 5);
 }
 
 TEST(CudaPlanners, CopiesReachEveryElementOfAnyView) {

@@ -137,7 +137,7 @@ TEST(DiagonalGradients, OnTheCpu) {
 TEST(DiagonalGradients, OnTheGpu) {
   RIDGELINE_NEEDS_GPU();
   CudaDevice device;
-  expect_right(device, graphs_wanted(24), kAll);
+  expect_right(device, graphs_wanted(8), kAll);  // each compiles kernels of its own
 }
 
 TEST(DiagonalGradients, AreTheSameForAnyNumberOfThreads) {

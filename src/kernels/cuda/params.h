@@ -80,6 +80,9 @@ struct CachedAttentionParams {
   float scale;
 };
 
+inline constexpr int kQueryParts = 32;  // of a head at most: one for each lane of a warp
+inline constexpr int kCountsOfHead = 4 * (kQueryParts + 1);
+
 struct FlashBackwardParams {
   TensorMap q_map, k_map, v_map, d_out_map;  // of the warpgroup kernels
   FlashTensor q, k, v, out, d_out, d_q, d_k, d_v;
@@ -89,7 +92,11 @@ struct FlashBackwardParams {
   // Scratch. Per row of [batch, heads, padded_queries]: log-sum-exp in powers of two, sum(dO * O).
   float *row_shift, *row_dot;
   float* d_q_sum;  // [batch, heads, query_tiles, QUERIES * HEAD_DIM], see flash_query_sums.cuh
-  unsigned* blocks_done;  // of each head of keys, where the last block brings dQ into rows
+  // Where blocks bring dQ into rows, COUNTED, for each head of keys and each of the four warps that
+  // add to dQ: how many blocks have added to each part of its queries, then how many parts are
+  // done. Heads `sum_heads` apart share sums.
+  unsigned* part_counts;
+  int part_tiles, sum_heads;
   int batches, heads, key_heads, group, queries, keys;
   int query_tiles, key_tiles, padded_queries, heads_at_once;
   float scale, scale_log2;
@@ -284,7 +291,8 @@ struct AdamWParams {
   int count;
 };
 
-// AdamW on parameters whose gradients are products that the kernel computes itself (product_update.cu).
+// AdamW on parameters whose gradients are products that the kernel computes itself
+// (product_update.cu).
 inline constexpr int kUpdatedProducts = 11;
 struct ProductUpdateParams {
   ProductProblem products[kUpdatedProducts];

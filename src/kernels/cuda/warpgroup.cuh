@@ -307,13 +307,22 @@ __device__ __forceinline__ void load_stored_a(FragmentA<E>& a, From tile, int ro
 // With kPublished whoever sees what the warp writes from now on sees them, too.
 template <bool kPublished = false>
 __device__ __forceinline__ void wait_for_additions() {
-  if constexpr (kPublished) {
-    if (lane() == 0) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
-    __threadfence();
-  } else {
-    if (lane() == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+  if (lane() == 0) {
+    if constexpr (kPublished)
+      asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+    else
+      asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
   }
   __syncwarp();
+  if constexpr (kPublished) __threadfence();
+}
+
+// Between accesses of other threads to global memory, which this one knows to have ended, and its additions there.
+__device__ __forceinline__ void publish_global() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
+__device__ __forceinline__ unsigned load_acquire(const unsigned* from) {
+  unsigned value;
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
+  return value;
 }
 
 // Adds the first kCount accumulators of a warp to kCount * 128 floats at `to`, through as many at `staging`.

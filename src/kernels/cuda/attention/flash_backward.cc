@@ -22,7 +22,7 @@ int64_t padded_queries(int64_t queries) {
 // The parts of the backward's scratch.
 struct BackwardScratch {
   float *row_shift, *row_dot, *d_q_sum;
-  unsigned* blocks_done;
+  unsigned* part_counts;
   FlashSeen *seen_keys, *seen_queries;
   FlashPlanes planes;
   Bytes bytes;
@@ -34,7 +34,7 @@ struct BackwardScratch {
     row_shift = scratch.take<float>(rows);
     row_dot = scratch.take<float>(rows);
     d_q_sum = scratch.take<float>(single_pass ? rows * shape.head_dim() : 0);
-    blocks_done = scratch.take<unsigned>(single_pass ? k[0] * k[1] : 0);
+    part_counts = scratch.take<unsigned>(single_pass ? k[0] * k[1] * kCountsOfHead : 0);
     seen_keys = scratch.take<FlashSeen>(seen_count(spec, q, k, q[2]));
     seen_queries = scratch.take<FlashSeen>(seen_count(spec, q, k, k[2]));
     if (shape.planes() > 0)
@@ -107,7 +107,9 @@ struct BackwardPlan : FlashPlan {
               .row_shift = scratch.row_shift,
               .row_dot = scratch.row_dot,
               .d_q_sum = scratch.d_q_sum,
-              .blocks_done = scratch.blocks_done,
+              .part_counts = scratch.part_counts,
+              .part_tiles = 0,
+              .sum_heads = 0,
               .batches = static_cast<int>(batches),
               .heads = static_cast<int>(heads),
               .key_heads = static_cast<int>(key_heads),
@@ -176,14 +178,29 @@ struct BackwardPlan : FlashPlan {
     return count;
   }
 
-  // Whether the last block of each head brings dQ into rows, while its sums still lie in the cache:
-  // on an H200 7 % of the time for heads of 128 and 1024 keys, 1.5 % for heads of 64. Long heads
-  // would wait for that block; with a mask, whose last blocks are the shortest, and with wide heads
-  // it loses 1 to 7 %.
+  // Whether blocks bring dQ into rows themselves, while its sums still lie in the cache. Without a
+  // mask the last block of a head brings all of it, for which long heads would wait.
   bool is_counted(const BackwardKeysTile& tile) const {
     constexpr int64_t kLongest = 2048;
-    return single_pass && tile.kernel == BackwardKernel::warpgroups && shape.mask == 0 &&
+    return single_pass && tile.kernel == BackwardKernel::warpgroups &&
            std::max(shape.queries, shape.keys) <= kLongest;
+  }
+
+  // With a mask few heads are worked on at once, and they share sums with later ones, so that these
+  // stay in the cache. No block waits for one that is started after it, as heads that are worked on
+  // at once have sums of their own.
+  void put_counted(const BackwardKeysTile& tile, FlashBackwardParams& filled) const {
+    filled.part_tiles =
+        static_cast<int>(divide_up(int64_t{filled.query_tiles}, int64_t{kQueryParts}));
+    filled.sum_heads = static_cast<int>(shape.key_heads);
+    if (shape.mask == 0) return;
+    filled.heads_at_once =
+        std::min<int>(filled.heads_at_once, std::max(1, device.multiprocessors / filled.key_tiles));
+    const int64_t head_bytes = int64_t{filled.group} * filled.query_tiles * tile.queries *
+                               shape.head_dim() * int64_t{sizeof(float)};
+    const int64_t fitting = device.l2_bytes / 2 / head_bytes, at_once = filled.heads_at_once;
+    filled.sum_heads = static_cast<int>(
+        std::min(shape.key_heads, std::clamp<int64_t>(fitting, 2 * at_once + 1, 4 * at_once)));
   }
 
   // The kernels before and after the tiles.
@@ -238,6 +255,7 @@ struct BackwardPlan : FlashPlan {
     filled.query_tiles = static_cast<int>(query_tiles);
     filled.key_tiles = static_cast<int>(tiles);
     filled.heads_at_once = heads_at_once(tiles, shape.key_heads);
+    if (is_counted(tile)) put_counted(tile, filled);
     main.grid = grid(tiles, key_heads);
     main.threads = static_cast<uint32_t>(32 * tile.warps);
     main.shared_bytes = static_cast<uint32_t>(tile.shared_bytes(shape, single_pass));

@@ -1,7 +1,7 @@
 // What the backward needs per query row before and after the tiles: sum(dO * O), the log-sum-exp in powers
 // of two, zeros for sums; and dQ brought into rows.
 //
-// Constants beside those of flash_common.cuh: QUERIES (a tile of the single-pass kernel), SINGLE_PASS, COUNTED (its last
+// Constants beside those of flash_common.cuh: QUERIES (a tile of the single-pass kernel), SINGLE_PASS, COUNTED (its
 // blocks bring dQ into rows themselves), SUMS (of operands, that are to be zeros before the tiles).
 #include "flash_common.cuh"
 #include "flash_query_sums.cuh"
@@ -26,6 +26,7 @@ flash_backward_begin(const __grid_constant__ FlashBackwardParams p) {
   for (int k = 0; k < SUMS; ++k)
     for (long long i = thread; i < p.sums[k].count; i += static_cast<long long>(gridDim.x) * kThreads)
       p.sums[k].data[i] = 0;
+  if (COUNTED && thread < static_cast<long long>(p.batches) * p.key_heads * kCountsOfHead) p.part_counts[thread] = 0;
   const long long row = thread / kLanes;
   const int part = threadIdx.x % kLanes;
   const long long number = row / p.padded_queries;  // of the head
@@ -57,9 +58,8 @@ flash_backward_begin(const __grid_constant__ FlashBackwardParams p) {
     const float sum = query < p.queries ? p.log_sum_exp[number * p.queries + query] : -infinity();
     p.row_shift[row] = sum == -infinity() ? infinity() : sum * kLog2e;
     p.row_dot[row] = dot;
-    if (COUNTED && query == 0 && number < static_cast<long long>(p.batches) * p.key_heads) p.blocks_done[number] = 0;
   }
-  if (SINGLE_PASS)
+  if (SINGLE_PASS && (!COUNTED || number < static_cast<long long>(p.sum_heads) * p.group))
     for (int i = part * 4; i < kHeadDim; i += kLanes * 4)
       *reinterpret_cast<float4*>(p.d_q_sum + row * kHeadDim + i) = make_float4(0, 0, 0, 0);
 }

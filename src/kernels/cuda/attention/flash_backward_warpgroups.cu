@@ -117,7 +117,6 @@ flash_backward_warpgroups(const __grid_constant__ FlashBackwardParams p) {
   __syncwarp();
   store_rows<16>(k_tile, d_k_out, first_key, p.keys, warp_row);
   store_rows<16>(v_tile, d_v_out, first_key, p.keys, warp_row);
-  block.finish_d_queries(work);
 }
 
 }  // namespace ridgeline

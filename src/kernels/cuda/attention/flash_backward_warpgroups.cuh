@@ -9,7 +9,8 @@
 // left operands in registers for dV = P^T dO and dK = dS^T Q.
 //
 // Constants beside those of flash_common.cuh: STAGES (tiles of queries, and of gradients of outputs, in shared memory),
-// SINGLE_PASS (dQ is computed, too), COUNTED (the last block of a head brings dQ into rows, and no kernel follows).
+// SINGLE_PASS (dQ is computed, too), COUNTED (the last block that adds to some queries brings their dQ into rows, and no
+// kernel follows).
 #pragma once
 
 #include "flash_chain.cuh"
@@ -41,11 +42,16 @@ struct QuerySteps {
   int count;
   int tile, head;  // of the step at hand
 
+  // Those that the mask lets see any key of a tile.
+  __device__ __forceinline__ static Span seeing(const Visible& visible, int tile) {
+    const int first_key = tile * kKeys, last_key = min(first_key + kKeys, visible.keys) - 1;
+    return {visible.queries_of(first_key).first, visible.queries_of(last_key).last};
+  }
+
   __device__ QuerySteps(const FlashBackwardParams& p, const Visible& visible, const Work& work) {
-    const int first_key = work.tile * kKeys, last_key = min(first_key + kKeys, p.keys) - 1;
-    Span any = {visible.queries_of(first_key).first, visible.queries_of(last_key).last};
+    Span any = seeing(visible, work.tile);
     if constexpr (kSkips) {
-      const Span seen = seen_by<kKeys>(p.seen_queries, work.batch, work.head, p.key_heads, first_key, p.keys, p.queries);
+      const Span seen = seen_by<kKeys>(p.seen_queries, work.batch, work.head, p.key_heads, work.tile * kKeys, p.keys, p.queries);
       any = {max(any.first, seen.first), min(any.last, seen.last)};
     }
     begin = any.first / kQueries;
@@ -68,7 +74,13 @@ struct QuerySteps {
   }
   // Where the tile's sums of dQ begin.
   __device__ __forceinline__ float* sums(const FlashBackwardParams& p, const Work& work) const {
-    return p.d_q_sum + (static_cast<long long>(head_number(p, work)) * p.query_tiles + tile) * (kQueries * kHeadDim);
+    return sums_of(p, work, head - work.head * p.group) + tile * (kQueries * kHeadDim);
+  }
+  // Where those of a head of the group begin.
+  __device__ __forceinline__ static float* sums_of(const FlashBackwardParams& p, const Work& work, int head) {
+    const int number = work.batch * p.key_heads + work.head;
+    const long long place = kCounted ? number % p.sum_heads : number;
+    return p.d_q_sum + (place * p.group + head) * p.query_tiles * (kQueries * kHeadDim);
   }
 };
 
@@ -237,6 +249,7 @@ struct BackwardBlock {
     const Work mine = work();
     const KeyRows k_tile = k_place.take(0);
     Steps steps(p, visible, mine);
+    if constexpr (kCounted) wait_for_sums(mine);
     const auto add = [&]<int kTiles>(float* to, const Accumulator(&d_q)[kPanelTiles]) {
       if constexpr (kStaged)
         add_shared<kTiles>(to, d_q, staging + warp() % 4 * kWarpSums);
@@ -268,44 +281,88 @@ struct BackwardBlock {
     }
     wait_for_additions<kCounted>();
     barrier_arrive(kDone, kDoneThreads);
+    if constexpr (kCounted) finish_d_queries(mine);  // while the others bring their results into rows
   }
 
   // By those that compute gradients, when their products are done: keys and values make room for results then.
   __device__ __forceinline__ void wait_for_all() const { barrier_wait(kDone, kDoneThreads); }
   static constexpr int kDone = 1, kDoneThreads = (kGradients + kSinglePass) * kWarpgroup;
 
-  // By the same, in the end: who finishes a head brings its dQ into rows, while the sums still lie in the cache.
-  __device__ __forceinline__ void finish_d_queries(const Work& mine) const {
-    if constexpr (!kCounted) return;
-    auto* before = reinterpret_cast<unsigned*>(shared_memory + (numbers - shared_address()));
-    if (threadIdx.x == 0) {
-      __threadfence();
-      *before = atomicAdd(p.blocks_done + mine.batch * p.key_heads + mine.head, 1u);
+  // Queries of a head in parts of whole tiles. Which blocks add to a part is the mask's to say, so that each warp, which has 16
+  // rows of every tile, knows when it is the last of its number to add to them.
+  __device__ __forceinline__ int parts() const { return (p.query_tiles + p.part_tiles - 1) / p.part_tiles; }
+  __device__ __forceinline__ bool adds_to(int tile, int part) const {
+    const Span queries = Steps::seeing(visible, tile);
+    const int rows = p.part_tiles * kQueries;
+    return queries.first < min(queries.last, (part + 1) * rows) && queries.last > part * rows;
+  }
+  __device__ __forceinline__ unsigned* part_counts(int head_number) const {
+    return p.part_counts + (head_number * 4 + warp() % 4) * (kQueryParts + 1);
+  }
+  __device__ __forceinline__ int head_number(const Work& mine) const { return mine.batch * p.key_heads + mine.head; }
+
+  // Waits for the head that had the same sums before. Its blocks were started before this one.
+  __device__ __forceinline__ void wait_for_sums(const Work& mine) const {
+    const int before = head_number(mine) - p.sum_heads;
+    if (before < 0) return;
+    while (load_acquire(part_counts(before) + kQueryParts) < unsigned(parts())) {
     }
-    barrier_wait(kCount, kGradients * kWarpgroup);
-    if (*before + 1 < unsigned(p.key_tiles)) return;
+    publish_global();  // zeros, to the additions
+  }
+
+  // The warp's rows of parts to which no block has more to add are brought into the result, while their sums still lie in
+  // the cache. They leave zeros behind for a later head.
+  __device__ __forceinline__ void finish_d_queries(const Work& mine) const {
+    const int part = lane();
+    unsigned adding = 0;
+    for (int tile = 0; tile < p.key_tiles; ++tile) adding += adds_to(tile, part);
+    unsigned* counts = part_counts(head_number(mine));
+    bool is_last = adding == 0 && mine.tile == 0;  // nobody adds to it: zeros
+    if (adds_to(mine.tile, part)) is_last = atomicAdd(counts + part, 1u) + 1 == adding;
+    const unsigned found = __ballot_sync(~0u, is_last && part < parts());
+    if (found == 0) return;
     __threadfence();
-    constexpr int kTogether = 4, kAcross = (kWidthTiles + kTogether - 1) / kTogether;
-    for (int head = mine.head * p.group; head < (mine.head + 1) * p.group; ++head) {
-      const Outputs d_q(p.d_q, mine.batch, head);
-      const float4* sums = reinterpret_cast<const float4*>(
-          p.d_q_sum + (static_cast<long long>(mine.batch) * p.heads + head) * p.query_tiles * (kQueries * kHeadDim));
-      const int pieces = (p.queries + 15) / 16 * kAcross;
-#pragma unroll 2
-      for (int piece = warp(); piece < pieces; piece += 4 * kGradients) {
-        const int row = piece / kAcross * 16, tile = piece % kAcross * kTogether;
-        Accumulator results[kTogether] = {};
+    const bool shared_later = head_number(mine) + p.sum_heads < p.batches * p.key_heads;
+    for (unsigned rest = found; rest != 0; rest &= rest - 1)
+      for (int head = 0; head < p.group; ++head) bring_into_rows(mine, head, __ffs(int(rest)) - 1, shared_later);
+    if (!shared_later) return;
+    __syncwarp();
+    if (lane() == 0) {
+      __threadfence();
+      atomicAdd(counts + kQueryParts, unsigned(__popc(found)));
+    }
+  }
+
+  // All loads of a few pieces of 16 x 32 first, then all stores: a store waits for a load of the same place.
+  __device__ __forceinline__ void bring_into_rows(const Work& mine, int head, int part, bool clears) const {
+    constexpr int kTogether = 4, kAcross = (kWidthTiles + kTogether - 1) / kTogether, kPieces = 2;
+    const Outputs d_q(p.d_q, mine.batch, mine.head * p.group + head);
+    float4* sums = reinterpret_cast<float4*>(Steps::sums_of(p, mine, head)) + lane();
+    const int first = part * p.part_tiles, end = min(first + p.part_tiles, p.query_tiles);
+    for (int piece = first * kAcross; piece < end * kAcross; piece += kPieces) {
+      const auto row = [&](int i) { return (piece + i) / kAcross * kQueries + 16 * (warp() % 4); };
+      const auto tile = [&](int i) { return (piece + i) % kAcross * kTogether; };
+      const auto has = [&](int i, int t) { return piece + i < end * kAcross && tile(i) + t < kWidthTiles; };
+      const auto place = [&](int i, int t) { return sums + place_of_sum(row(i), 8 * (tile(i) + t)) / 4; };
+      Accumulator results[kPieces][kTogether] = {};
+#pragma unroll
+      for (int i = 0; i < kPieces; ++i)
 #pragma unroll
         for (int t = 0; t < kTogether; ++t)
-          if (tile + t < kWidthTiles) {
-            const float4 sum = __ldcg(sums + place_of_sum(row, 8 * (tile + t)) / 4 + lane());
-            results[t] = {sum.x, sum.y, sum.z, sum.w};
+          if (has(i, t)) {
+            const float4 sum = __ldcg(place(i, t));
+            results[i][t] = {sum.x, sum.y, sum.z, sum.w};
           }
-        store_results(results, d_q, row, p.queries, [&](int) { return p.scale; }, 8 * tile);
+#pragma unroll
+      for (int i = 0; i < kPieces; ++i) {
+        if (has(i, 0)) store_results(results[i], d_q, row(i), p.queries, [&](int) { return p.scale; }, 8 * tile(i));
+        if (!clears) continue;
+#pragma unroll
+        for (int t = 0; t < kTogether; ++t)
+          if (has(i, t)) __stcg(place(i, t), make_float4(0, 0, 0, 0));
       }
     }
   }
-  static constexpr int kCount = 2;
 
   // result = A B^T of 64 keys from `row` on and all queries.
   __device__ __forceinline__ static void multiply_rows(Accumulator (&result)[kScoreTiles], KeyRows keys, int row,
