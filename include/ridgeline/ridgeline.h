@@ -31,8 +31,9 @@
  *
  * Every function that can fail returns a status and leaves a message for its thread. No function
  * prints, throws or ends the process. A context may be used from several threads at once: their
- * calls run one after the other. Memory that a tensor claims (shape, strides) has to be there:
- * that is the one thing that cannot be checked.
+ * calls run one after the other, but kernels of several calls are compiled at the same time, and
+ * calls that are prepared do not wait for that. Memory that a tensor claims (shape, strides) has to
+ * be there: that is the one thing that cannot be checked.
  */
 #ifndef RIDGELINE_RIDGELINE_H
 #define RIDGELINE_RIDGELINE_H

@@ -29,15 +29,21 @@ void* const* stream_of(const Params& params) {
 
 using Entry = PreparedCalls::Entry;
 
-std::shared_ptr<Entry> find(rl_context& context, const Request& request, bool ready) {
+// What the context keeps of a call, whether that is prepared or not.
+std::shared_ptr<Entry> find(rl_context& context, const Request& request) {
   const CallKey key = request.key();
   std::shared_ptr<Entry> entry = context.calls.find(key);
-  if (entry != nullptr && (entry->call != nullptr || !ready)) return entry;
-  const AttentionCall call = request.call();
-  Entry made;
-  made.scratch = context.runs->scratch(call);
-  if (ready) made.call = context.runs->prepare(call);
-  return context.calls.add(key, std::move(made));
+  if (entry != nullptr) return entry;
+  return context.calls.add(key, {context.runs->scratch(request.call()), nullptr});
+}
+
+// The same, prepared. Other threads may have turns before it returns.
+std::shared_ptr<Entry> find_ready(ContextTurn& turn, const Request& request) {
+  std::shared_ptr<Entry> entry = find(turn.context(), request);
+  if (entry->call != nullptr) return entry;
+  std::unique_ptr<PreparedCall> made = turn.context().runs->prepare(request.call(), turn);
+  if (entry->call == nullptr) entry->call = std::move(made);
+  return entry;
 }
 
 struct Workspace {
@@ -80,10 +86,9 @@ rl_status run(rl_context* given_context, const Params* given) noexcept {
   return guarded([&] {
     rl_context& context = require(given_context);
     const Params params = read_params(given, "params");
-    const std::lock_guard lock(context.mutex);
     const Request request = read_request(params, {.device = context.device});
-    const DeviceScope scope(*context.runs, stream_of(params));
-    const std::shared_ptr<Entry> entry = find(context, request, true);
+    ContextTurn turn(context, stream_of(params));
+    const std::shared_ptr<Entry> entry = find_ready(turn, request);
     start(context, request, *entry, {params.workspace, params.workspace_bytes});
   });
 }
@@ -94,10 +99,10 @@ rl_status workspace(rl_context* given_context, const Params* given, size_t* byte
     rl_context& context = require(given_context);
     const Params params = read_params(given, "params");
     if (bytes == nullptr) throw invalid("bytes is null", "pass where the size is to be stored");
-    const std::lock_guard lock(context.mutex);
     const Request request = read_request(params, {.device = context.device, .needs_data = false});
-    *bytes = static_cast<size_t>(
-        (request.log_sum_exp_room() + find(context, request, false)->scratch).count);
+    const std::lock_guard lock(context.mutex);
+    *bytes =
+        static_cast<size_t>((request.log_sum_exp_room() + find(context, request)->scratch).count);
   });
 }
 
@@ -106,10 +111,9 @@ rl_status warm_up(rl_context* given_context, const Params* given) noexcept {
   return guarded([&] {
     rl_context& context = require(given_context);
     const Params params = read_params(given, "params");
-    const std::lock_guard lock(context.mutex);
     const Request request = read_request(params, {.device = context.device, .needs_data = false});
-    const DeviceScope scope(*context.runs, stream_of(params));
-    const std::shared_ptr<Entry> entry = find(context, request, true);
+    ContextTurn turn(context, stream_of(params));
+    const std::shared_ptr<Entry> entry = find_ready(turn, request);
     if (params.workspace == nullptr)
       workspace_of(context, {.bytes = params.workspace_bytes}, request,
                    request.log_sum_exp_room() + entry->scratch);
@@ -162,13 +166,12 @@ rl_status prepare(rl_context* given_context, const Params* given,
     *call = nullptr;
     rl_context& context = require(given_context);
     const Params params = read_params(given, "params");
-    const std::lock_guard lock(context.mutex);
     auto made = std::make_unique<rl_attention_call>();
     made->context = &context;
     made->request = read_request(params, {.device = context.device, .needs_data = false});
     made->uses_stream = params.uses_stream != 0;
-    const DeviceScope scope(*context.runs, stream_of(params));
-    made->entry = find(context, made->request, true);
+    ContextTurn turn(context, stream_of(params));
+    made->entry = find_ready(turn, made->request);
     list_tensors(*made);
     *call = made.release();
   });
@@ -202,14 +205,19 @@ rl_status run_again(const rl_attention_run* run) noexcept {
       throw invalid(fmt::format("run.size is {}, expected {} for {} tensors", run->size, expected,
                                 call.tensor_count),
                     "give as many addresses as the call was prepared with tensors");
-    const std::lock_guard lock(call.context->mutex);
-    bool same = true;
-    for (size_t i = 0; i < call.tensor_count; ++i)
-      same &= move(*call.tensors[i], run->data[i], call.remainders[i]);
+    ContextTurn turn(*call.context, call.uses_stream ? &run->stream : nullptr);
+    const auto move_all = [&] {
+      bool same = true;
+      for (size_t i = 0; i < call.tensor_count; ++i)
+        same &= move(*call.tensors[i], run->data[i], call.remainders[i]);
+      return same;
+    };
+    const bool same = move_all();
     expect_apart(call.request.outputs.span(), call.request.inputs.span());
-    const DeviceScope scope(*call.context->runs, call.uses_stream ? &run->stream : nullptr);
     if (!same) {
-      call.entry = find(*call.context, call.request, true);
+      const std::shared_ptr<Entry> entry = find_ready(turn, call.request);
+      move_all();  // another thread may have run the call meanwhile
+      call.entry = entry;
       list_tensors(call);
     }
     start(*call.context, call.request, *call.entry, {run->workspace, run->workspace_bytes});

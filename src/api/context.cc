@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <exception>
+
 #include "api/border.h"
 #include "base/error.h"
 
@@ -26,6 +28,20 @@ std::unique_ptr<AttentionDevice> open(const rl_context_params& params) {
 }
 
 }  // namespace
+
+void ContextTurn::outside(const std::function<void()>& work) {
+  scope_.reset();
+  lock_.unlock();
+  std::exception_ptr problem;
+  try {
+    work();
+  } catch (...) {
+    problem = std::current_exception();
+  }
+  lock_.lock();
+  scope_.emplace(*context_.runs, stream_);
+  if (problem) std::rethrow_exception(problem);
+}
 
 }  // namespace ridgeline
 
@@ -56,8 +72,7 @@ rl_status rl_context_synchronize(rl_context* context) {
     if (context == nullptr)
       throw ridgeline::Error(ridgeline::ErrorKind::usage, "context is null",
                              "make one with rl_context_create");
-    const std::lock_guard lock(context->mutex);
-    const ridgeline::DeviceScope scope(*context->runs, nullptr);
+    const ridgeline::ContextTurn turn(*context, nullptr);
     context->runs->synchronize();
   });
 }

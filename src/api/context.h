@@ -4,8 +4,10 @@
 
 #include <ridgeline/ridgeline.h>
 
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -24,6 +26,8 @@ struct AttentionCall {
   std::vector<TensorView> inputs, outputs;
 };
 
+class ContextTurn;
+
 // The few things that the library asks of a device. The whole Device is not used for the CPU: its
 // table of kernels would bring OpenBLAS into every program that links the library.
 class AttentionDevice {
@@ -34,7 +38,8 @@ class AttentionDevice {
   virtual void leave() noexcept = 0;
   // Memory that a call needs while it runs, beyond its tensors.
   virtual Bytes scratch(const AttentionCall& call) const = 0;
-  virtual std::unique_ptr<PreparedCall> prepare(const AttentionCall& call) = 0;
+  // May let others have the turn while it compiles.
+  virtual std::unique_ptr<PreparedCall> prepare(const AttentionCall& call, ContextTurn& turn) = 0;
   // Memory of the context's own, valid until the next call on this stream.
   virtual void* workspace(Bytes bytes) = 0;
   virtual void synchronize() = 0;
@@ -56,6 +61,8 @@ class DeviceScope {
 
 std::unique_ptr<AttentionDevice> open_cpu(const rl_context_params& params);
 std::unique_ptr<AttentionDevice> open_cuda(const rl_context_params& params);
+struct CudaOptions;
+std::unique_ptr<AttentionDevice> open_cuda(const CudaOptions& options);
 
 }  // namespace ridgeline
 
@@ -65,3 +72,25 @@ struct rl_context {
   ridgeline::PreparedCalls calls = {};
   std::mutex mutex = {};
 };
+
+namespace ridgeline {
+
+// A call's turn on a context: its lock, and the device on the stream of the call.
+class ContextTurn {
+ public:
+  ContextTurn(rl_context& context, void* const* stream)
+      : context_(context), stream_(stream), lock_(context.mutex) {
+    scope_.emplace(*context.runs, stream);
+  }
+  rl_context& context() { return context_; }
+  // Does what needs neither lock nor device, while other calls have their turns.
+  void outside(const std::function<void()>& work);
+
+ private:
+  rl_context& context_;
+  void* const* stream_;
+  std::unique_lock<std::mutex> lock_;
+  std::optional<DeviceScope> scope_;
+};
+
+}  // namespace ridgeline

@@ -98,7 +98,7 @@ class Cpu : public AttentionDevice {
   void leave() noexcept override {}
   // The kernels take by themselves what else they need.
   Bytes scratch(const AttentionCall& call) const override { return operand_sums_of(call).bytes; }
-  std::unique_ptr<PreparedCall> prepare(const AttentionCall& call) override {
+  std::unique_ptr<PreparedCall> prepare(const AttentionCall& call, ContextTurn&) override {
     return std::make_unique<CpuCall>(call, threads_, isa_);
   }
   void* workspace(Bytes bytes) override {

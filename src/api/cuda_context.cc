@@ -1,8 +1,9 @@
 // GPUs behind the C interface: nodes that are planned and loaded once, started on the stream of the
-// context or of a call.
+// context or of a call. Calls take turns, but for the compilation of their kernels.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <future>
 #include <map>
 #include <optional>
 
@@ -123,6 +124,7 @@ class DeviceSteps {
 
 class CudaCallReady : public PreparedCall {
  public:
+  // Planned, and not loaded yet.
   CudaCallReady(const AttentionCall& call, CudaDevice& device) : device_(device) {
     const DeviceSteps all(call, device);
     for (const DeviceStep& step : all.list()) {
@@ -131,8 +133,10 @@ class CudaCallReady : public PreparedCall {
       places_.push_back(step.places);
       addresses_.resize(std::max(addresses_.size(), step.places.size()));
     }
-    device.load(nodes_);
   }
+
+  std::span<const PreparedNode> nodes() const { return nodes_; }
+  void load() { device_.load(nodes_); }
 
   void run(std::span<void* const> inputs, std::span<void* const> outputs, void* scratch) override {
     for (size_t step = 0; step < nodes_.size(); ++step) {
@@ -153,6 +157,63 @@ class CudaCallReady : public PreparedCall {
   std::vector<PreparedNode> nodes_;
   std::vector<std::vector<Place>> places_;  // of each node
   std::vector<void*> addresses_;
+};
+
+// Kernels that calls compile at the moment, outside of their turns.
+class CompiledNow {
+ public:
+  // Loads the kernels of a call. Another call that compiles one of them is waited for; if that
+  // fails, this one tries, too.
+  void load(CudaDevice& device, std::span<const PreparedNode> nodes, ContextTurn& turn) {
+    for (;;) {
+      const Work* others = nullptr;
+      std::vector<CudaKernel> own;
+      for (const CudaKernel& kernel : device.missing(nodes)) {
+        const Work* found = work_on(kernel);
+        if (found == nullptr) own.push_back(kernel);
+        if (found != nullptr) others = found;
+      }
+      if (!own.empty()) {
+        const Work work(works_, own);
+        std::vector<MachineCode> codes;
+        turn.outside([&] { codes = device.jit().machine_codes(own); });
+        device.load(own, codes);
+      } else if (others != nullptr) {
+        turn.outside([ended = others->ended] { ended.wait(); });
+      } else {
+        return;
+      }
+    }
+  }
+
+ private:
+  // Made and ended within a turn.
+  struct Work {
+    Work(std::vector<const Work*>& works, const std::vector<CudaKernel>& list)
+        : all(works), kernels(list) {
+      all.push_back(this);
+    }
+    ~Work() {
+      std::erase(all, this);
+      end.set_value();
+    }
+    Work(const Work&) = delete;
+    Work& operator=(const Work&) = delete;
+
+    std::vector<const Work*>& all;
+    const std::vector<CudaKernel>& kernels;
+    std::promise<void> end = {};
+    std::shared_future<void> ended = end.get_future();
+  };
+
+  const Work* work_on(const CudaKernel& kernel) const {
+    for (const Work* work : works_)
+      if (std::find(work->kernels.begin(), work->kernels.end(), kernel) != work->kernels.end())
+        return work;
+    return nullptr;
+  }
+
+  std::vector<const Work*> works_;
 };
 
 class Cuda : public AttentionDevice {
@@ -193,9 +254,12 @@ class Cuda : public AttentionDevice {
   Bytes scratch(const AttentionCall& call) const override {
     return DeviceSteps(call, *device_).scratch();
   }
-  std::unique_ptr<PreparedCall> prepare(const AttentionCall& call) override {
+  std::unique_ptr<PreparedCall> prepare(const AttentionCall& call, ContextTurn& turn) override {
     expect_no_capture("kernels of this call are not loaded");
-    return std::make_unique<CudaCallReady>(call, *device_);
+    auto ready = std::make_unique<CudaCallReady>(call, *device_);
+    compiled_now_.load(*device_, ready->nodes(), turn);
+    ready->load();
+    return ready;
   }
   void* workspace(Bytes bytes) override {
     CudaBuffer& buffer = (*workspaces_)[queue_.stream()];
@@ -217,6 +281,7 @@ class Cuda : public AttentionDevice {
 
   std::unique_ptr<CudaDevice> device_;
   CudaQueue& queue_;
+  CompiledNow compiled_now_;
   // By the stream that orders the users of each.
   using Workspaces = std::map<cuda::Stream, CudaBuffer>;
   std::unique_ptr<Workspaces> workspaces_ = std::make_unique<Workspaces>();
@@ -230,8 +295,12 @@ class Cuda : public AttentionDevice {
 std::unique_ptr<AttentionDevice> open_cuda(const rl_context_params& params) {
   set_cache_warnings(false);
   check_cache(params.cache_dir);
+  return open_cuda(options_of(params));
+}
+
+std::unique_ptr<AttentionDevice> open_cuda(const CudaOptions& options) {
   const CurrentContext restored_at_the_end;
-  return std::make_unique<Cuda>(options_of(params));
+  return std::make_unique<Cuda>(options);
 }
 
 }  // namespace ridgeline

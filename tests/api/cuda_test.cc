@@ -8,32 +8,13 @@
 #include <vector>
 
 #include "api/described.h"
-#include "jit/cuda_libraries.h"
-#include "jit/run_child.h"
+#include "api/stand_in_calls.h"
 #include "support/gpu.h"
-#include "support/stand_in_gpu.h"
 
 namespace ridgeline::cuda_test {
 namespace {
 
-using api_testing::ContextPointer;
-
-constexpr int64_t kLength = 128, kWidth = 64;
-
-struct Counts {
-  long long launches = 0, loads = 0, allocations = 0;
-};
-
-template <class Function>
-Function* stand_in(const char* name) {
-  return reinterpret_cast<Function*>(cuda_library("cuda").symbol(name));
-}
-
-Counts counts() {
-  Counts all;
-  stand_in<void(long long*)>("fake_gpu_counts")(&all.launches);
-  return all;
-}
+using namespace api_testing;
 
 ContextPointer gpu_context() {
   rl_context_params params = {};
@@ -44,45 +25,6 @@ ContextPointer gpu_context() {
   EXPECT_EQ(rl_context_create(&params, &context), RL_OK) << rl_last_error();
   return ContextPointer(context);
 }
-
-// Tensors whose memory nobody touches, as kernels of the stand-in do nothing.
-struct GpuProblem {
-  explicit GpuProblem(rl_dtype type = {RL_BFLOAT, 16, 1}) : dtype(type) {
-    for (size_t i = 0; i < tensors.size(); ++i) {
-      memory[i].resize(shape[1] * kLength * kWidth * 4 + 256);
-      const auto address = reinterpret_cast<uintptr_t>(memory[i].data());
-      const rl_dtype own = i == 4 ? rl_dtype{RL_FLOAT, 32, 1} : dtype;
-      tensors[i] = {reinterpret_cast<void*>((address + 255) / 256 * 256),
-                    {RL_CUDA, 0},
-                    i == 4 ? 3 : 4,
-                    own,
-                    shape,
-                    nullptr,
-                    0};
-    }
-    forward.size = sizeof forward;
-    backward.size = sizeof backward;
-    forward.q = backward.q = &tensors[0];
-    forward.k = backward.k = &tensors[1];
-    forward.v = backward.v = &tensors[2];
-    forward.out = backward.out = &tensors[3];
-    forward.log_sum_exp = backward.log_sum_exp = &tensors[4];
-    backward.d_out = &tensors[5];
-    backward.d_q = &tensors[6];
-    backward.d_k = &tensors[7];
-    backward.d_v = &tensors[8];
-  }
-  GpuProblem(const GpuProblem&) = delete;
-
-  rl_dtype dtype;
-  int64_t shape[4] = {1, 2, kLength, kWidth};
-  std::array<std::vector<char>, 9> memory;
-  std::array<rl_tensor, 9> tensors;
-  rl_attention_forward_params forward = {};
-  rl_attention_backward_params backward = {};
-};
-
-#define EXPECT_OK(call) EXPECT_EQ(call, RL_OK) << rl_last_error()
 
 TEST(Child, DISABLED_CallsAreLookedUpAndLaunched) {
   const ContextPointer context = gpu_context();
@@ -253,12 +195,6 @@ TEST(Child, DISABLED_SumsAlongDiagonalsRun) {
   EXPECT_OK(rl_attention_backward_workspace(context.get(), &problem.backward, &bytes_without));
   EXPECT_EQ(bytes, bytes_without);
   rl_score_function_destroy(function);
-}
-
-void expect_child_passes(const char* name) {
-  const testing::StandInGpu gpu;
-  const ChildResult child = run_child(name, {{"RIDGELINE_CUDA_LIBRARIES", gpu.path()}});
-  EXPECT_EQ(child.exit_code, 0) << child.out << child.err;
 }
 
 TEST(LibraryOnAGpu, PlansACallOnceAndThenLaunchesIt) {

@@ -141,9 +141,11 @@ int attribute(int which) {
 constexpr size_t kMemory = size_t{1} << 32;
 
 thread_local Context current = nullptr;
+thread_local StreamCaptureMode capture_mode = {};
 Stream captured = nullptr;  // by the program that uses the library
 Stream last_stream = nullptr;
 long long launches = 0, loads = 0, allocations = 0;
+void (*launch_watch)(void** parameters) = nullptr;
 
 }  // namespace
 
@@ -157,6 +159,9 @@ extern "C" void fake_gpu_counts(long long* counts) {
 }
 extern "C" void* fake_gpu_last_stream() {
   return last_stream;
+}
+extern "C" void fake_gpu_watch_launches(void (*watch)(void** parameters)) {
+  launch_watch = watch;
 }
 extern "C" void fake_gpu_capture(void* stream) {
   captured = static_cast<Stream>(stream);
@@ -274,6 +279,9 @@ FAKE(cuStreamSynchronize)(Stream) {
 FAKE(cuStreamBeginCapture_v2)(Stream, StreamCaptureMode) {
   return broken;
 }
+FAKE(cuThreadExchangeStreamCaptureMode)(StreamCaptureMode* mode) {
+  return std::swap(*mode, capture_mode), kSuccess;
+}
 FAKE(cuStreamIsCapturing)(Stream stream, StreamCaptureStatus* status) {
   return *status = static_cast<StreamCaptureStatus>(captured != nullptr && stream == captured),
          kSuccess;
@@ -343,8 +351,8 @@ FAKE(cuFuncSetAttribute)(Function, FunctionAttribute, int) {
   return broken;
 }
 FAKE(cuTensorMapEncodeTiled)
-(ridgeline::TensorMap*, TensorMapType, unsigned, void*, const uint64_t*, const uint64_t*, const unsigned*,
- const unsigned*, int, TensorMapSwizzle, TensorMapPromotion, int) {
+(ridgeline::TensorMap*, TensorMapType, unsigned, void*, const uint64_t*, const uint64_t*,
+ const unsigned*, const unsigned*, int, TensorMapSwizzle, TensorMapPromotion, int) {
   return broken;
 }
 FAKE(cuLaunchKernel)
@@ -362,5 +370,6 @@ FAKE(cuLaunchKernelEx)
 (const LaunchConfig* config, Function function, void** parameters, void** extra) {
   ++launches;
   last_stream = config->stream;
+  if (launch_watch != nullptr) launch_watch(parameters);
   return cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, nullptr, parameters, extra);
 }

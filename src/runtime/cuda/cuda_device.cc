@@ -216,11 +216,15 @@ PreparedNode CudaDevice::prepare(const Node& node, std::span<const TensorView> i
   return prepared;
 }
 
-void CudaDevice::load(std::span<PreparedNode> prepared) {
+std::vector<CudaKernel> CudaDevice::missing(std::span<const PreparedNode> prepared) const {
   std::vector<CudaKernel> kernels;
   for (const PreparedNode& node : prepared)
     for (const CudaLaunch& launch : node.plan.launches) kernels.push_back(launch.kernel);
-  kernels_.load(kernels);
+  return kernels_.missing(kernels);
+}
+
+void CudaDevice::load(std::span<PreparedNode> prepared) {
+  kernels_.load(missing(prepared));
   for (PreparedNode& node : prepared)
     for (const CudaLaunch& launch : node.plan.launches)
       node.functions.push_back(kernels_.function(launch));

@@ -139,6 +139,12 @@ class CudaDevice : public Device {
                        std::span<const TensorView> outputs, void* scratch);
   // Loads the kernels of nodes that are prepared; those that are new are compiled in parallel.
   void load(std::span<PreparedNode> prepared);
+  // Kernels of prepared nodes that are not loaded. Whoever does not want load() to compile has
+  // jit() do it, on any thread, and hands over the codes.
+  std::vector<CudaKernel> missing(std::span<const PreparedNode> prepared) const;
+  void load(std::span<const CudaKernel> kernels, std::span<const MachineCode> codes) {
+    kernels_.load(kernels, codes);
+  }
   // Starts it: `addresses` of inputs, outputs and scratch. The context has to be current.
   void start(PreparedNode& prepared, std::span<void* const> addresses);
   // Starts kernels directly, for work that is no node of a graph.

@@ -43,7 +43,7 @@ enum FunctionAttribute : int {
 };
 
 enum StreamFlags : unsigned { kStreamNonBlocking = 1 };
-enum StreamCaptureMode : int { kCaptureThreadLocal = 1 };
+enum StreamCaptureMode : int { kCaptureThreadLocal = 1, kCaptureRelaxed = 2 };
 enum StreamCaptureStatus : int { kNoCapture = 0 };
 // In a capture: the event is recorded anew by every launch, for whoever is outside of the graph.
 enum EventRecordFlags : unsigned { kRecordExternal = 1 };
@@ -102,6 +102,7 @@ enum TensorMapPromotion : int { kPromoteTo128Bytes = 2 };
   X(cuStreamDestroy_v2, Result, (Stream stream))                                                   \
   X(cuStreamSynchronize, Result, (Stream stream))                                                  \
   X(cuStreamBeginCapture_v2, Result, (Stream stream, StreamCaptureMode mode))                      \
+  X(cuThreadExchangeStreamCaptureMode, Result, (StreamCaptureMode * mode))                         \
   X(cuStreamIsCapturing, Result, (Stream stream, StreamCaptureStatus * status))                    \
   X(cuStreamEndCapture, Result, (Stream stream, LaunchGraph * graph))                              \
   X(cuGraphInstantiateWithFlags, Result,                                                           \

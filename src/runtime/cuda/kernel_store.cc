@@ -3,6 +3,25 @@
 #include <algorithm>
 
 namespace ridgeline {
+namespace {
+
+// While another thread captures a stream, the driver refuses to load modules, and that thread's
+// capture is lost. It lets threads do so that say that it is no part of a capture.
+class OutsideOfCaptures {
+ public:
+  explicit OutsideOfCaptures(const cuda::Driver& driver) : driver_(driver) { exchange(); }
+  ~OutsideOfCaptures() { exchange(); }
+  OutsideOfCaptures(const OutsideOfCaptures&) = delete;
+  OutsideOfCaptures& operator=(const OutsideOfCaptures&) = delete;
+
+ private:
+  void exchange() { driver_.cuThreadExchangeStreamCaptureMode(&mode_); }
+
+  const cuda::Driver& driver_;
+  cuda::StreamCaptureMode mode_ = cuda::kCaptureRelaxed;
+};
+
+}  // namespace
 
 size_t KernelStore::Hash::operator()(const CudaKernel& kernel) const {
   const std::hash<std::string> hash;
@@ -18,6 +37,7 @@ KernelStore::~KernelStore() {
 cuda::Function KernelStore::function(const CudaLaunch& launch) {
   Loaded& loaded = find(launch.kernel);
   if (launch.shared_bytes > loaded.shared_bytes) {
+    const OutsideOfCaptures outside(queue_.driver());  // a driver may have put off the loading
     queue_.check(queue_.driver().cuFuncSetAttribute(loaded.function, cuda::kMaxDynamicSharedBytes,
                                                     static_cast<int>(launch.shared_bytes)),
                  "asking for more shared memory than 48 KiB");
@@ -31,10 +51,10 @@ void KernelStore::run(const CudaLaunch& launch) {
 }
 
 void KernelStore::run(std::span<const CudaLaunch> launches) {
-  std::vector<CudaKernel> missing;
+  std::vector<CudaKernel> wanted;
   for (const CudaLaunch& launch : launches)
-    if (!loaded_.contains(launch.kernel)) missing.push_back(launch.kernel);
-  load(missing);
+    if (!loaded_.contains(launch.kernel)) wanted.push_back(launch.kernel);
+  load(wanted);
   for (const CudaLaunch& launch : launches) run(launch);
 }
 
@@ -46,22 +66,31 @@ KernelStore::Loaded& KernelStore::find(const CudaKernel& kernel) {
   return add(kernel, jit_.machine_code(kernel));
 }
 
-void KernelStore::load(std::span<const CudaKernel> kernels) {
+std::vector<CudaKernel> KernelStore::missing(std::span<const CudaKernel> kernels) const {
   std::vector<CudaKernel> wanted;
   for (const CudaKernel& kernel : kernels)
     if (!loaded_.contains(kernel) &&
         std::find(wanted.begin(), wanted.end(), kernel) == wanted.end())
       wanted.push_back(kernel);
+  return wanted;
+}
+
+void KernelStore::load(std::span<const CudaKernel> kernels) {
+  const std::vector<CudaKernel> wanted = missing(kernels);
   if (wanted.empty()) return;
   queue_.require_no_capture("loading a kernel");
   const SetupClock::Scope setup(queue_.setup());
-  const std::vector<MachineCode> codes = jit_.machine_codes(wanted);
-  for (size_t i = 0; i < wanted.size(); ++i) add(wanted[i], codes[i]);
+  load(wanted, jit_.machine_codes(wanted));
+}
+
+void KernelStore::load(std::span<const CudaKernel> kernels, std::span<const MachineCode> codes) {
+  for (size_t i = 0; i < kernels.size(); ++i) add(kernels[i], codes[i]);
 }
 
 KernelStore::Loaded& KernelStore::add(const CudaKernel& kernel, const MachineCode& code) {
   Loaded loaded;
   queue_.make_current();
+  const OutsideOfCaptures outside(queue_.driver());
   queue_.check(queue_.driver().cuModuleLoadData(&loaded.module, code.cubin.data()),
                "loading a kernel");
   const cuda::Result result =

@@ -24,8 +24,12 @@ class KernelStore {
   void run(std::span<const CudaLaunch> launches);
   // The loaded function of a launch, allowed the shared memory that the launch asks for.
   cuda::Function function(const CudaLaunch& launch);
+  // Those that are not loaded, each once.
+  std::vector<CudaKernel> missing(std::span<const CudaKernel> kernels) const;
   // Loads several kernels, compiled in parallel.
   void load(std::span<const CudaKernel> kernels);
+  // Loads kernels of which jit() has made these codes.
+  void load(std::span<const CudaKernel> kernels, std::span<const MachineCode> codes);
 
  private:
   struct Hash {
