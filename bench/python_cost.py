@@ -26,10 +26,10 @@ def stand_in(driver):
     places = [os.path.join(path, "nvidia", "*", "lib") for path in sys.path]
     places += ["/usr/local/cuda*/lib*", "/usr/lib/x86_64-linux-gnu"]
     for place in places:
-        found = [path for path in glob.glob(os.path.join(place, "libnvrtc*.so.*")) if ".alt." not in path]
-        if found:
-            for path in found:
-                os.symlink(path, os.path.join(folder.name, os.path.basename(path)))
+        found = {os.path.basename(path): path for path in glob.glob(os.path.join(place, "libnvrtc*.so.*")) if ".alt." not in path}
+        if found:  # by names: /usr/local/cuda is often a link to another of these folders
+            for name, path in found.items():
+                os.symlink(path, os.path.join(folder.name, name))
             return folder
     sys.exit("no NVRTC on this machine: pip install nvidia-cuda-nvrtc")
 
