@@ -1,5 +1,7 @@
 """Our kernels on PyTorch tensors: memory from PyTorch's allocator, its current stream, strides as they are."""
 
+import threading
+
 import torch
 
 from .. import _library
@@ -23,6 +25,7 @@ _current_device = getattr(torch._C, "_cuda_getDevice", None)
 _current_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 _threads = torch.get_num_threads
 _plans, _gradients = Kept(), Kept()
+_ahead = Kept()  # threads that prepare the first backward, by its plan
 
 
 def check_tensors(named):
@@ -74,6 +77,11 @@ def _prepared(tensors, options, backward=False, operands=(), d_operands=()):
                 backward, len(operands), _current_stream(device.index))  # fmt: skip
 
 
+def _results(q):
+    """The output and the log-sum-exp as they will lie, without memory."""
+    return torch.empty_like(q, device="meta"), torch.empty(q.shape[:-1], dtype=torch.float32, device="meta")
+
+
 def _means(device):
     """What a call needs of its device: a function of (shape, strides, dtype) that takes memory, one of the device's number
     that gives the current stream, and the number."""
@@ -98,7 +106,7 @@ class Plan:
     __slots__ = ("call", "empty", "options", "run")
 
     def __init__(self, q, k, v, options, operands=()):
-        out, lse = torch.empty_like(q), torch.empty(q.shape[:-1], dtype=torch.float32, device=q.device)
+        out, lse = _results(q)
         call = _prepared((q, k, v, out, lse), options, operands=operands)
         empty, stream, number = _means(q.device)
         shape, strides, dtype = tuple(q.shape), out.stride(), q.dtype
@@ -131,7 +139,7 @@ def plan(q, k, v, scale, causal, window, deterministic, shares_heads=True, refus
             return reason
         check_tensors((("q", q), ("k", k), ("v", v)))
         check_shapes(q.shape, k.shape, v.shape, shares_heads)
-        found = _plans.add(key, Plan(q, k, v, Options(scale, causal, window, deterministic)))
+        found = _add_plan(key, q, k, v, Options(scale, causal, window, deterministic))
     return found
 
 
@@ -146,7 +154,18 @@ def scored_plan(q, k, v, options, operands):
            options.window, options.deterministic, options.program, _layouts(operands),
            0 if q.is_cuda else _threads())  # fmt: skip
     found = _plans.get(key)
-    return _plans.add(key, Plan(q, k, v, options, operands)) if found is None else found
+    return _add_plan(key, q, k, v, options, operands) if found is None else found
+
+
+def _add_plan(key, q, k, v, options, operands=()):
+    """A new plan. Where gradients are wanted, their kernels are compiled at the same time."""
+    wanted = tuple(getattr(x, "tensor", x).requires_grad for x in operands)  # Diagonals have a tensor
+    wants = q.requires_grad or k.requires_grad or v.requires_grad or any(wanted)
+    ahead = _start_ahead(q, k, v, options, operands, wanted) if wants and torch.is_grad_enabled() else None
+    made = _plans.add(key, Plan(q, k, v, options, operands))
+    if ahead is not None:
+        _ahead.add(made, ahead)
+    return made
 
 
 class Gradient:
@@ -156,8 +175,8 @@ class Gradient:
     __slots__ = ("call", "run")
 
     def __init__(self, q, k, v, out, lse, d_out, options, operands=(), wanted=()):
-        results = [torch.empty_like(x) for x in (q, k, v)]
-        sums = [torch.empty(getattr(x, "sum_shape", x.shape), dtype=getattr(x, "sum_dtype", x.dtype), device=q.device)
+        results = [torch.empty_like(x, device="meta") for x in (q, k, v)]
+        sums = [torch.empty(getattr(x, "sum_shape", x.shape), dtype=getattr(x, "sum_dtype", x.dtype), device="meta")
                 if want else None for x, want in zip(operands, wanted)]  # fmt: skip
         call = _prepared((q, k, v, out, lse, d_out, *results), options, True, operands, sums)
         empty, stream, number = _means(q.device)
@@ -184,19 +203,66 @@ class Gradient:
         self.call, self.run = call, run
 
 
+class _Ahead(threading.Thread):
+    """Makes the Gradient of a new plan while that is made and run, for a gradient that lies as the output does. Python waits
+    for such threads before it ends, as nothing else can stop a compiler."""
+
+    def __init__(self, q, k, v, options, operands, wanted):
+        super().__init__(name="ridgeline-backward")
+        out, lse = _results(q)
+        self.key = _gradient_key(None, out, q, k, v, out, lse, operands, wanted)
+        self.gradient, self._arguments = None, (q, k, v, out, lse, out, options, operands, wanted)
+
+    def run(self):
+        try:
+            self.gradient = Gradient(*self._arguments)
+        except Exception:  # the backward makes it, then, and meets the error
+            pass
+        del self._arguments
+
+
+def _compiles(device):
+    """Whether a new call compiles kernels there, and may do so now."""
+    return device.type == "cuda" and not torch.cuda.is_current_stream_capturing()
+
+
+def _start_ahead(q, *others):
+    if not _compiles(q.device):
+        return None
+    made = _Ahead(q, *others)
+    try:
+        made.start()
+    except RuntimeError:  # no more threads to be had
+        return None
+    return made
+
+
+def _made_ahead(plan, key):
+    """The Gradient that a thread makes, or None: there is none, or it is for another layout, or making it failed."""
+    ahead = _ahead.pop(plan, None)
+    if ahead is None or ahead.key[1:] != key[1:]:
+        return None
+    ahead.join()
+    return ahead.gradient
+
+
+def _gradient_key(plan, d_out, q, k, v, out, lse, operands, wanted):
+    key = (plan, d_out.stride(), q.stride(), k.stride(), v.stride(), out.stride(), lse.stride(), wanted)
+    return key + _layouts(operands) if operands else key
+
+
 def gradients(plan, d_out, q, k, v, out, lse, operands=(), wanted=()):
     """Of tensors that a plan ran on. They may lie otherwise than they did, where hooks saved them elsewhere meanwhile."""
     if d_out.is_neg():
         d_out = d_out.resolve_neg()
-    key = (plan, d_out.stride(), q.stride(), k.stride(), v.stride(), out.stride(), lse.stride(), wanted)
-    if operands:
-        key += _layouts(operands)
+    key = _gradient_key(plan, d_out, q, k, v, out, lse, operands, wanted)
     found = _gradients.get(key)
     if found is None:
         if 0 in d_out.stride() and not d_out.is_contiguous():  # the gradient of a sum is one element that is expanded
             return gradients(plan, d_out.contiguous(), q, k, v, out, lse, operands, wanted)
         check_tensors((("q", q), ("k", k), ("v", v), ("out", out), ("the gradient of out", d_out)))
-        found = _gradients.add(key, Gradient(q, k, v, out, lse, d_out, plan.options, operands, wanted))
+        made = _made_ahead(plan, key) or Gradient(q, k, v, out, lse, d_out, plan.options, operands, wanted)
+        found = _gradients.add(key, made)
     return found.run(q, k, v, out, lse, d_out, operands)
 
 
