@@ -13,15 +13,14 @@ runs counts. Exit code: 0 no bar was missed, 1 one was, 2 no GPU.
 """
 
 import argparse
-import os
 import sys
 import tempfile
 import time
 
+from python_sections import use_new_caches
+
 FOLDER = tempfile.TemporaryDirectory()
-for variable in ("RIDGELINE_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
-    os.environ[variable] = os.path.join(FOLDER.name, variable)
-    os.makedirs(os.environ[variable], mode=0o700)
+use_new_caches(FOLDER.name)
 
 import torch  # noqa: E402
 
@@ -51,12 +50,18 @@ def _together(bench):
     return [("compile", models.compiled, (bench,)), *_check_tasks(bench)]
 
 
+def _score_tasks(bench):
+    """A process for each function and size, in which neither side has compiled anything."""
+    return [(name, scores.scores, (bench, name, size)) for name in bench.functions
+            for size in bench.size(scores.SIZES, scores.TINY)]  # fmt: skip
+
+
 # Section: its limit in seconds, how many processes at once, its tasks (name, function, arguments).
 SECTIONS = {
     "cost": (40, 1, lambda bench: [("cost", cost.cost, (bench,))]),
     "activate": (75, 1, lambda bench: [("activate", models.activated, (bench,))]),
     "memory": (20, 1, lambda bench: [("memory", checks.test, (bench, name)) for name in checks.ALONE if bench.real]),
-    "scores": (150, 3, lambda bench: [(name, scores.scores, (bench, (name,))) for name in bench.functions]),
+    "scores": (180, 3, _score_tasks),
     "together": (150, 12, _together),
 }
 

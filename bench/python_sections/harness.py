@@ -39,11 +39,11 @@ class Bench:
     sections themselves, and its figures mean nothing."""
 
     def __init__(self, device, folder):
-        self.device, self.real, self._folder = device, device == "cuda", folder
+        self.device, self.real, self.folder = device, device == "cuda", folder
 
     @contextlib.contextmanager
     def _lock(self, name, how):
-        with open(os.path.join(self._folder, name), "w") as file:
+        with open(os.path.join(self.folder, name), "w") as file:
             fcntl.flock(file, how)
             yield
 
