@@ -96,7 +96,7 @@ class Events {
   void add(fmt::format_string<Args...> format, Args&&... args) {
     raw(is_first_ ? "" : ",\n");
     is_first_ = false;
-    fmt::vformat_to(std::back_inserter(text_), format, fmt::make_format_args(args...));
+    text_ += fmt::vformat(format, fmt::make_format_args(args...));  // vformat_to compiles all of fmt
   }
 
   const Append& out_;

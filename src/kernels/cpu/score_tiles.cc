@@ -123,11 +123,11 @@ void ScoreTiles::clear_sums() const {
 }
 
 void ScoreTiles::add_up_diagonals(ThreadPool& pool) const {
-  constexpr int64_t kGrain = 4096;
+  constexpr int64_t kAtOnce = 4096;
   for (const OperandSum& each : sums_) {
     if (each.memory == nullptr) continue;
     const int64_t tiles = each.sums.shape[2], length = each.sums.shape[3];
-    pool.for_range(element_count(each.diagonals.shape), kGrain, [&](int64_t begin, int64_t end) {
+    pool.for_range(element_count(each.diagonals.shape), kAtOnce, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const float* from = each.memory.get() + i / length * tiles * length + i % length;
         float sum = 0;

@@ -7,10 +7,6 @@
 namespace ridgeline {
 namespace {
 
-Bounded times(const Bounded& a, const Bounded& b) {
-  return apply(Op::multiply, {a, b});
-}
-
 Bounded plus(const Bounded& a, const Bounded& b) {
   return apply(Op::add, {a, b});
 }

@@ -16,10 +16,6 @@ const AttentionSpec& spec_of(const ElementCall& call) {
   return std::get<AttentionSpec>(call.node.attributes.detail);
 }
 
-Bounded times(const Bounded& a, const Bounded& b) {
-  return apply(Op::multiply, {a, b});
-}
-
 // The heads and rows that one score belongs to.
 struct Pair {
   int64_t batch, head, query, key;

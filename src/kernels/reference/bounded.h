@@ -31,6 +31,9 @@ Bounded apply(Op op, std::span<const Bounded> operands, DType dtype = DType::f32
 inline Bounded apply(Op op, std::initializer_list<Bounded> operands, DType dtype = DType::f32) {
   return apply(op, std::span(operands.begin(), operands.size()), dtype);
 }
+inline Bounded times(const Bounded& a, const Bounded& b) {
+  return apply(Op::multiply, {a, b});
+}
 
 // A sum in fp32, in any order.
 class BoundedSum {
