@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/file_io.h"
 #include "base/print.h"
+#include "base/sort_by.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/open_device.h"
@@ -46,7 +47,7 @@ std::vector<const StudyInfo*> parts_in_turn() {
   std::vector<const StudyInfo*> parts;
   for (const StudyInfo& info : studies())
     if (info.turn > 0) parts.push_back(&info);
-  std::ranges::sort(parts, {}, &StudyInfo::turn);
+  sort_by(parts, &StudyInfo::turn);
   return parts;
 }
 

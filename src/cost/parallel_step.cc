@@ -6,6 +6,8 @@
 #include <map>
 #include <numeric>
 
+#include "base/sort_by.h"
+
 namespace ridgeline {
 namespace {
 
@@ -142,7 +144,7 @@ PredictedStep predict_step(const StepTimes& times, const StepTraffic& traffic,
 PredictedStep predict_step(double compute_s, std::vector<StepCollective> collectives, int ranks,
                            const CollectiveTime& time_of) {
   PredictedStep result{.compute_s = compute_s, .collectives = static_cast<int>(collectives.size())};
-  std::ranges::stable_sort(collectives, {}, &StepCollective::started_s);
+  sort_by(collectives, &StepCollective::started_s);
   // By when its result is read: when each is done. Collectives that start behind a wait start later
   // by as much as was waited.
   std::multimap<double, double> done_by_need;

@@ -18,6 +18,7 @@
 #include "base/file_io.h"
 #include "base/print.h"
 #include "base/sha256.h"
+#include "base/sort_by.h"
 #include "base/temporary.h"
 
 namespace ridgeline {
@@ -133,9 +134,8 @@ bool is_entry(const Listed& file) {
   return file.name.ends_with(kSuffix);
 }
 
-bool used_before(const Listed& a, const Listed& b) {
-  return a.used.tv_sec != b.used.tv_sec ? a.used.tv_sec < b.used.tv_sec
-                                        : a.used.tv_nsec < b.used.tv_nsec;
+std::pair<time_t, long> used_at(const Listed& file) {
+  return {file.used.tv_sec, file.used.tv_nsec};
 }
 
 std::atomic<bool> warns = true;
@@ -212,7 +212,7 @@ std::optional<CacheEntry> DiskCache::read_newest(const std::string& prefix) cons
   std::vector<Listed> files = list(directory_fd_);
   std::erase_if(
       files, [&](const Listed& file) { return !is_entry(file) || !file.name.starts_with(prefix); });
-  std::sort(files.rbegin(), files.rend(), used_before);
+  sort_by_falling(files, used_at);
   for (const Listed& file : files)
     if (auto entry = read(file.name.substr(0, file.name.size() - kSuffix.size()))) return entry;
   return std::nullopt;
@@ -246,7 +246,7 @@ void DiskCache::clean() const {
     if (file.name.starts_with(kTemporary) && file.used.tv_sec + kAbandonedSeconds < now)
       unlinkat(directory_fd_, file.name.c_str(), 0);
   std::erase_if(files, [](const Listed& file) { return !is_entry(file); });
-  std::sort(files.begin(), files.end(), used_before);
+  sort_by(files, used_at);
   int64_t total = 0;
   for (const Listed& file : files) total += file.size;
   for (size_t i = 0; i < files.size() && total > limit_.count; ++i) {

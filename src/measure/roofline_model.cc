@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "base/sort_by.h"
 #include "measure/record_values.h"
 
 namespace ridgeline {
@@ -165,8 +166,8 @@ std::vector<Roofline> rooflines(std::span<const Record> records) {
   }
   for (Roofline& roofline : all)
     for (std::vector<MemoryCeiling>* levels : {&roofline.memory, &roofline.reads})
-      std::sort(levels->begin(), levels->end(), [](const MemoryCeiling& a, const MemoryCeiling& b) {
-        return a.capacity > Bytes{} && (b.capacity == Bytes{} || a.capacity < b.capacity);
+      sort_by(*levels, [](const MemoryCeiling& each) {
+        return std::pair(each.capacity == Bytes{}, each.capacity);
       });
   return all;
 }

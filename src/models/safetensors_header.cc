@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/sort_by.h"
 #include "models/safetensors.h"
 
 namespace ridgeline {
@@ -170,10 +171,9 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, int64_t data_b
       throw bad(fmt::format("gives '{}' {} bytes, but its shape has {}", shown_name(tensor.name),
                             tensor.end - tensor.begin, expected_bytes(tensor)));
   }
-  std::sort(header.tensors.begin(), header.tensors.end(),
-            [](const StoredTensor& a, const StoredTensor& b) {
-              return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
-            });
+  sort_by(header.tensors, [](const StoredTensor& tensor) {
+    return std::tie(tensor.begin, tensor.end, tensor.name);
+  });
   int64_t covered = 0;
   for (const StoredTensor& tensor : header.tensors) {
     if (tensor.begin != covered)

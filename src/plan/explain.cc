@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "base/sort_by.h"
 #include "plan/plan.h"
 
 namespace ridgeline {
@@ -103,8 +104,7 @@ std::string time_by_kind(const Graph& graph, const Plan& plan, std::span<const d
     total += kernel_ms[i];
   }
   std::vector<std::pair<std::string, Kind>> sorted(kinds.begin(), kinds.end());
-  std::sort(sorted.begin(), sorted.end(),
-            [](const auto& a, const auto& b) { return a.second.ms > b.second.ms; });
+  sort_by_falling(sorted, [](const auto& each) { return each.second.ms; });
   std::string text =
       fmt::format("time of all kernels, each repeated by itself: {:.3f} ms\n", total);
   for (const auto& [name, kind] : sorted)

@@ -6,6 +6,7 @@
 #include <span>
 #include <unordered_map>
 
+#include "base/sort_by.h"
 #include "graph/scope.h"
 #include "profile/memory_timeline.h"
 
@@ -65,7 +66,7 @@ std::vector<TensorGroup> groups_at_peak(const MemoryTimeline& timeline) {
   for (const LiveTensor& each : alive_at(timeline, timeline.peak_event))
     tensors.push_back(each.tensor);
   std::vector<TensorGroup> groups = groups_of(timeline, tensors);
-  std::ranges::stable_sort(groups, std::ranges::greater(), &TensorGroup::total);
+  sort_by_falling(groups, &TensorGroup::total);
   return groups;
 }
 
@@ -74,8 +75,7 @@ std::vector<TensorGroup> largest_tensors(const MemoryTimeline& timeline, size_t 
   for (uint32_t i = 0; i < timeline.tensors.size(); ++i)
     if (!is_input(timeline.tensors[i])) tensors.push_back(i);
   std::vector<TensorGroup> groups = groups_of(timeline, tensors);
-  std::ranges::stable_sort(groups, std::ranges::greater(),
-                           [](const TensorGroup& group) { return group.of.bytes; });
+  sort_by_falling(groups, [](const TensorGroup& group) { return group.of.bytes; });
   groups.resize(std::min(most, groups.size()));
   return groups;
 }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/closest.h"
+#include "base/sort_by.h"
 #include "graph/scope.h"
 
 namespace ridgeline {
@@ -151,7 +152,7 @@ std::vector<Fold> fold(const Profile& profile, FoldBy by, const KeepInvocation& 
     if (!growing.all_predicted) row.predicted_us.reset();
     result.push_back(std::move(row));
   }
-  std::ranges::stable_sort(result, std::ranges::greater(), &Fold::total_ns);
+  sort_by_falling(result, &Fold::total_ns);
   return result;
 }
 

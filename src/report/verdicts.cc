@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/sort_by.h"
 #include "report/page/sections.h"
 
 namespace ridgeline {
@@ -122,8 +123,7 @@ void Reasons::add(const Reasons& other) {
 
 std::vector<std::pair<std::string, int>> Reasons::sorted() const {
   auto sorted = counts_;
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  sort_by_falling(sorted, [](const auto& each) { return each.second; });
   return sorted;
 }
 

@@ -8,6 +8,7 @@
 #include "base/closest.h"
 #include "base/error.h"
 #include "base/print.h"
+#include "base/sort_by.h"
 #include "studies/attention/workload.h"
 #include "studies/host_tensors.h"
 #include "studies/model/metrics.h"
@@ -55,10 +56,8 @@ std::vector<Runner> runners_of(const StepAxes& axes) {
     else if (std::ranges::find(others, name, &Runner::peer) == others.end())
       others.push_back({.peer = name});
   }
-  std::ranges::sort(own);
-  own.erase(std::unique(own.begin(), own.end()), own.end());
   std::vector<Runner> runners;
-  for (const Mode mode : own) runners.push_back({.mode = mode});
+  for (const Mode mode : distinct(std::move(own))) runners.push_back({.mode = mode});
   runners.insert(runners.end(), others.begin(), others.end());
   return runners;
 }

@@ -10,6 +10,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/sort_by.h"
 #include "report/page/axis.h"
 #include "report/page/density.h"
 #include "report/page/sections.h"
@@ -91,7 +92,7 @@ std::vector<NamedLine> by_change(const Comparison& comparison) {
     const RowComparison& row = comparison.rows[i];
     if (row.verdict && std::isfinite(row.log_time.estimate)) rows.push_back({&row, names[i]});
   }
-  std::ranges::stable_sort(rows, std::ranges::greater(), [](const NamedLine& row) {
+  sort_by_falling(rows, [](const NamedLine& row) {
     return std::tuple(row->judged() && row->verdict != Verdict::same, row->in_doubt,
                       std::abs(row->log_time.estimate));
   });

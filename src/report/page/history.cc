@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/sort_by.h"
 #include "measure/record_text.h"
 #include "report/history_lines.h"
 #include "report/page/axis.h"
@@ -97,7 +98,7 @@ ReportDocument history_report(const HistoryInput& input) {
   // Rows that changed come first.
   std::vector<const HistoryLine*> order;
   for (const HistoryLine& line : lines) order.push_back(&line);
-  std::ranges::stable_sort(order, std::ranges::greater(), [](const HistoryLine* line) {
+  sort_by_falling(order, [](const HistoryLine* line) {
     return std::ranges::count_if(line->points, is_change);
   });
   for (const HistoryLine* line : order) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/sort_by.h"
 #include "measure/record_values.h"
 #include "report/page/axis.h"
 #include "report/page/quiet.h"
@@ -34,8 +35,7 @@ std::vector<RooflineMachine> machines_of(const ReportContext& context) {
     known->dots.push_back(&dot);
   }
   for (RooflineMachine& each : machines)
-    std::ranges::stable_sort(each.paths, std::ranges::greater(),
-                             [](const PathDots& path) { return path.dots.size(); });
+    sort_by_falling(each.paths, [](const PathDots& path) { return path.dots.size(); });
   for (const Record* record : context.rows)
     if (record->study == "profile" && record->metrics && record->metrics->is_object() &&
         std::ranges::count(machines, machine_name(*record), &RooflineMachine::name) > 0)
@@ -61,7 +61,7 @@ std::string bounds_words(const std::vector<const RooflineDot*>& dots, bool with_
       {arithmetic, "arithmetic"},
       {start, "their start (below 10 us), likely"},
       {code, disturbed ? "their own code or other work" : "their own code"}};
-  std::ranges::stable_sort(parts, std::ranges::greater(), &std::pair<size_t, const char*>::first);
+  sort_by_falling(parts, &std::pair<size_t, const char*>::first);
   std::string text;
   for (const auto& [count, words] : parts)
     if (count > 0)

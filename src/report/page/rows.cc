@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "base/printable.h"
+#include "base/sort_by.h"
 #include "report/page/palette.h"
 #include "report/page/roofline_dots.h"
 #include "report/record_cells.h"
@@ -283,13 +284,10 @@ LengthStudy length_study(const ReportContext& context, std::string_view study) {
   }
   name_groups(out);
   for (LengthGroup& group : out.groups)
-    std::stable_sort(group.rows.begin(), group.rows.end(),
-                     [](const LengthRow& a, const LengthRow& b) { return a.seq_len < b.seq_len; });
-  std::stable_sort(out.groups.begin(), out.groups.end(),
-                   [](const LengthGroup& a, const LengthGroup& b) {
-                     return std::pair(a.implementations.size(), a.lengths().size()) >
-                            std::pair(b.implementations.size(), b.lengths().size());
-                   });
+    sort_by(group.rows, &LengthRow::seq_len);
+  sort_by_falling(out.groups, [](const LengthGroup& group) {
+    return std::pair(group.implementations.size(), group.lengths().size());
+  });
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/sort_by.h"
 #include "report/page/svg_picture.h"
 #include "report/page/svg_rows.h"
 
@@ -113,8 +114,7 @@ std::vector<std::pair<const ChartSeries*, const ChartPoint*>> named_points(const
     for (const ChartPoint& point : series.points)
       if (!point.label.empty()) named.emplace_back(&series, &point);
   if (!chart.zooms) return named;
-  std::ranges::stable_sort(named, std::ranges::greater(),
-                           [](const auto& each) { return each.second->y; });
+  sort_by_falling(named, [](const auto& each) { return each.second->y; });
   std::set<std::string_view> known;
   std::erase_if(named, [&](const auto& each) { return !known.insert(each.second->label).second; });
   if (named.size() > kMostOfATimeline) named.resize(kMostOfATimeline);

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "base/sort_by.h"
 #include "report/page/axis.h"
 #include "report/page/quiet.h"
 #include "report/page/roofline_dots.h"
@@ -94,8 +95,7 @@ ReportTable disturbed_table(const ReportContext& context) {
   std::vector<const Record*> rows;
   for (const Record* record : context.rows)
     if (is_disturbed(*record) && is_timed(*record)) rows.push_back(record);
-  std::ranges::stable_sort(rows, std::ranges::greater(),
-                           [](const Record* record) { return processors_taken(*record); });
+  sort_by_falling(rows, [](const Record* record) { return processors_taken(*record); });
   for (const Record* record : rows) {
     if (table.rows.size() == kMostRows) break;
     const Disturbance& other = *record->disturbance;

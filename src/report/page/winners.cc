@@ -8,6 +8,7 @@
 #include <map>
 #include <span>
 
+#include "base/sort_by.h"
 #include "report/page/axis.h"
 #include "report/page/roofline_dots.h"
 #include "report/page/sections.h"
@@ -116,7 +117,7 @@ std::string wins_words(const std::vector<Contest>& contests, const char* phase) 
   if (sizes == 0) return {};
   std::vector<std::pair<int, std::string>> order;
   for (const auto& [name, count] : wins) order.emplace_back(-count, name);
-  std::sort(order.begin(), order.end());
+  sort_by(order, std::identity());
   if (order.size() == 1 && -order[0].first == sizes)
     return fmt::format("{} is the fastest {} at {}", order[0].second, phase,
                        sizes == 1 ? "the one size" : fmt::format("all {} sizes", sizes));
@@ -128,8 +129,7 @@ std::string wins_words(const std::vector<Contest>& contests, const char* phase) 
 }
 
 std::string advice_of(std::vector<Contest> contests) {
-  std::stable_sort(contests.begin(), contests.end(),
-                   [](const Contest& a, const Contest& b) { return a.seq_len < b.seq_len; });
+  sort_by(contests, &Contest::seq_len);
   const auto count = [&](auto holds) {
     return std::count_if(contests.begin(), contests.end(), holds);
   };
@@ -171,8 +171,7 @@ std::string quickest_words(const std::vector<Contest>& contests) {
 std::string rivals_words(const Contest& contest, const std::string& base) {
   constexpr size_t kMostRivals = 3;
   std::vector<Rival> rivals = contest.rivals;
-  std::ranges::stable_sort(
-      rivals, {}, [&](const Rival& rival) { return std::pair(rival.name != base, rival.ratio); });
+  sort_by(rivals, [&](const Rival& rival) { return std::pair(rival.name != base, rival.ratio); });
   std::vector<std::string> words;
   for (size_t i = 0; i < std::min(kMostRivals, rivals.size()); ++i) {
     const Verdict verdict = rivals[i].judgement.verdict;

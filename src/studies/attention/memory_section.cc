@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/sort_by.h"
 #include "report/page/axis.h"
 #include "studies/attention/tables.h"
 #include "studies/attention/workload.h"
@@ -214,8 +215,7 @@ ReportTable frontier_table(const std::vector<LengthFrontier>& all) {
 // "scores and weights (64.0 MiB each) and output (1.00 MiB)": the largest of them.
 std::string largest_words(std::vector<MemoryItem> tensors) {
   constexpr size_t kMostNamed = 3;
-  std::ranges::stable_sort(tensors, std::ranges::greater(),
-                           [](const MemoryItem& tensor) { return tensor.bytes.count; });
+  sort_by_falling(tensors, [](const MemoryItem& tensor) { return tensor.bytes.count; });
   if (tensors.size() > kMostNamed) tensors.resize(kMostNamed);
   std::vector<std::string> groups;
   for (size_t i = 0; i < tensors.size();) {

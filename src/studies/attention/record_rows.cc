@@ -6,6 +6,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "base/sort_by.h"
 #include "report/record_cells.h"
 
 namespace ridgeline {
@@ -58,10 +59,7 @@ AttentionRows attention_rows(std::span<const Record> records) {
   const auto rank = [&](const AttentionRow& row) {
     return std::find(out.implementations.begin(), out.implementations.end(), row.implementation);
   };
-  std::stable_sort(out.rows.begin(), out.rows.end(),
-                   [&](const AttentionRow& a, const AttentionRow& b) {
-                     return a.size != b.size ? a.size < b.size : rank(a) < rank(b);
-                   });
+  sort_by(out.rows, [&](const AttentionRow& row) { return std::pair(row.size, rank(row)); });
   return out;
 }
 

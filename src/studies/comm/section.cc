@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/sort_by.h"
 #include "report/page/axis.h"
 #include "report/page/points.h"
 #include "report/page/quiet.h"
@@ -64,8 +65,7 @@ Chart comm_chart(const ReportContext& context, const std::vector<const Record*>&
   for (auto& [name, series] : by_name) {
     if (chart.series.size() == kMostImplementations) break;
     series.name = name;
-    std::stable_sort(series.points.begin(), series.points.end(),
-                     [](const ChartPoint& a, const ChartPoint& b) { return a.x < b.x; });
+    sort_by(series.points, &ChartPoint::x);
     chart.series.push_back(std::move(series));
   }
   chart.x = log_axis("bytes of a rank's buffer", Quantity::bytes, xs);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/sort_by.h"
 #include "measure/record_values.h"
 #include "report/page/axis.h"
 #include "studies/cost/tables.h"
@@ -69,7 +70,7 @@ Chart paper_chart(const std::string& dtype, PaperRoofs& roofs) {
     roof.points.push_back(
         {roof.ridge(), roof.flops_per_s, fmt::format("the ridge: {:.3g} FLOP/byte", roof.ridge())});
     roof.points.push_back({high, roof.flops_per_s, "compute peak"});
-    std::ranges::stable_sort(roof.points, {}, &ChartPoint::x);
+    sort_by(roof.points, &ChartPoint::x);
     for (const ChartPoint& point : roof.points) {
       xs.push_back(point.x);
       ys.push_back(point.y);

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/clock.h"
+#include "base/sort_by.h"
 #include "studies/ranks/tasks.h"
 
 namespace ridgeline {
@@ -104,7 +105,7 @@ SilentSample run_silently(Communicator& host, const SilentStep& silent, bool alo
     sample.collectives = silent.collectives();
     if (i >= kWarmups) samples.push_back(std::move(sample));
   }
-  std::ranges::sort(samples, {}, &SilentSample::together_s);
+  sort_by(samples, &SilentSample::together_s);
   return std::move(samples[samples.size() / 2]);
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 
+#include "base/sort_by.h"
 #include "measure/roofline_model.h"
 #include "report/page/quiet.h"
 #include "report/page/roofline_dots.h"
@@ -68,9 +69,7 @@ struct LayerGroup {
   std::vector<double> values(const char* key) const {
     std::vector<double> found;
     for (const Record* row : rows) found.push_back(count_of(*row, key));
-    std::ranges::sort(found);
-    found.erase(std::unique(found.begin(), found.end()), found.end());
-    return found;
+    return distinct(std::move(found));
   }
 };
 

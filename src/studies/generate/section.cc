@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/sort_by.h"
 #include "measure/record_values.h"
 #include "report/page/axis.h"
 #include "report/page/points.h"
@@ -67,7 +68,7 @@ std::map<std::string, BatchView> batch_views(const std::vector<const Record*>& r
                       .high = timed ? timed->high : ChartPoint::kNone,
                       .roof = metric_of(*record, "decode", "roof_tokens_per_s"),
                       .roof_of = roof_name(*record)});
-    std::ranges::stable_sort(points, {}, &BatchPoint::batch);
+    sort_by(points, &BatchPoint::batch);
   }
   return views;
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/printable.h"
+#include "base/sort_by.h"
 #include "measure/record_values.h"
 
 namespace ridgeline {
@@ -194,7 +195,7 @@ std::optional<RecordedTimeline> recorded_timeline(const Record& record) {
   for_each_in(*json, "points", 2 * kMostPoints, [&](const Json& each) {
     if (const auto point = read_point(each)) timeline.points.push_back(*point);
   });
-  std::ranges::stable_sort(timeline.points, {}, &RecordedTimeline::Point::event);
+  sort_by(timeline.points, &RecordedTimeline::Point::event);
   for (const auto& [key, list] :
        {std::pair("held", &timeline.held), std::pair("largest", &timeline.largest)})
     for_each_in(*json, key, kMostTensors, [&](const Json& each) {

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <map>
 
+#include "base/sort_by.h"
 #include "measure/record_values.h"
 #include "report/page/axis.h"
 #include "studies/memory/recorded_timeline.h"
@@ -80,7 +81,7 @@ int64_t named_from(const RecordedTimeline& timeline) {
   std::vector<int64_t> sizes;
   for (const RecordedTimeline::Point& point : timeline.points)
     if (point.change.count > 0) sizes.push_back(point.change.count);
-  std::ranges::sort(sizes, std::ranges::greater());
+  sort_by_falling(sizes, std::identity());
   if (sizes.empty()) return 1;
   return std::max<int64_t>(1, sizes[std::min(kNamed, sizes.size()) - 1]);
 }

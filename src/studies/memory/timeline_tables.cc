@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 
+#include "base/sort_by.h"
 #include "measure/record_values.h"
 #include "studies/memory/model.h"
 #include "studies/memory/recorded_timeline.h"
@@ -278,7 +279,7 @@ std::string kinds_at_peak(const Record& record) {
     kinds.emplace_back(bytes, kind.summary);
     sum += bytes;
   }
-  std::ranges::sort(kinds, std::ranges::greater());
+  sort_by_falling(kinds, std::identity());
   std::string text;
   for (const auto& [bytes, name] : kinds)
     if (bytes >= kLeastShare * sum)

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/sort_by.h"
 
 namespace ridgeline {
 namespace {
@@ -131,9 +132,7 @@ std::vector<ModelWorkload> workloads_of(const ModelAxes& axes) {
 std::vector<Scenario> scenarios_of(const ModelAxes& axes) {
   std::vector<Scenario> scenarios;
   for (const std::string& text : axes.scenarios) scenarios.push_back(parse_scenario(text));
-  std::sort(scenarios.begin(), scenarios.end());
-  scenarios.erase(std::unique(scenarios.begin(), scenarios.end()), scenarios.end());
-  return scenarios;
+  return distinct(std::move(scenarios));
 }
 
 AdamWOptions optimizer_of(const ModelAxes& axes) {

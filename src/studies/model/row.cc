@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/print.h"
+#include "base/sort_by.h"
 #include "graph/stages.h"
 #include "studies/busy_time.h"
 #include "studies/device_facts.h"
@@ -57,8 +58,7 @@ ModelStudy::ModelStudy(Device& device, ModelStudyOptions options)
                .loss_scale = options_.optimizer.loss_scaling.value_or(LossScaling{}).initial}) {
   std::vector<Scenario>& chosen = options_.scenarios;
   if (chosen.empty()) throw Error(ErrorKind::usage, "no scenario to measure", "use full-step");
-  std::sort(chosen.begin(), chosen.end());
-  chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
+  chosen = distinct(std::move(chosen));
   options_.protocol.time_budget_s /= static_cast<double>(chosen.size());
   // Weights that are saved were trained for as many steps as asked for, on any machine.
   if (!options_.save_weights.empty()) options_.protocol.min_warmup_s = 0;

@@ -6,6 +6,7 @@
 
 #include "base/closest.h"
 #include "base/error.h"
+#include "base/sort_by.h"
 #include "models/accumulate.h"
 
 namespace ridgeline {
@@ -73,9 +74,7 @@ Scenario parse_scenario(std::string_view name) {
 std::vector<ModelWorkload> expand_matrix(const ModelMatrix& matrix) {
   check_micro_batches(matrix.batch_size, matrix.micro_batches);
   std::vector<ModelWorkload> workloads;
-  std::vector<Mode> modes = matrix.modes;
-  std::sort(modes.begin(), modes.end());
-  modes.erase(std::unique(modes.begin(), modes.end()), modes.end());
+  const std::vector<Mode> modes = distinct(matrix.modes);
   for (const ModelPrecision precision : matrix.precisions)
     for (const std::string& size : matrix.sizes)
       for (const int64_t context_length : matrix.context_lengths) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "base/sort_by.h"
 #include "report/page/axis.h"
 #include "report/record_cells.h"
 #include "studies/precision/tables.h"
@@ -47,8 +48,7 @@ Chart finished(const std::string& op, ErrorChart errors) {
   for (auto& [name, line] : errors.lines) {
     if (chart.series.size() == kMostImplementations) break;
     line.name = name;
-    std::stable_sort(line.points.begin(), line.points.end(),
-                     [](const ChartPoint& a, const ChartPoint& b) { return a.x < b.x; });
+    sort_by(line.points, &ChartPoint::x);
     chart.series.push_back(std::move(line));
   }
   chart.x = log_axis("length", Quantity::length, errors.lengths);

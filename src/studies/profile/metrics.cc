@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/printable.h"
+#include "base/sort_by.h"
 #include "studies/profile/recorded_step.h"
 
 namespace ridgeline {
@@ -28,7 +29,7 @@ class Folds {
         row.share *= phase.share;
         rows.push_back(std::move(row));
       }
-    std::ranges::stable_sort(rows, std::ranges::greater(), &Fold::total_ns);
+    sort_by_falling(rows, &Fold::total_ns);
     return json(std::move(rows));
   }
 

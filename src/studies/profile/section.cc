@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/sort_by.h"
 #include "report/page/axis.h"
 #include "report/page/quiet.h"
 #include "report/record_cells.h"
@@ -17,7 +18,7 @@ namespace {
 std::vector<FoldRow> phases_in_order(const Record& record) {
   constexpr std::string_view kOrder[] = {"forward", "backward", "optimizer"};
   std::vector<FoldRow> phases = fold_rows(record, "phase");
-  std::ranges::stable_sort(phases, {}, [&](const FoldRow& phase) {
+  sort_by(phases, [&](const FoldRow& phase) {
     return std::ranges::find(kOrder, std::string_view(phase.key)) - std::begin(kOrder);
   });
   return phases;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/sort_by.h"
 #include "report/page/axis.h"
 #include "report/page/quiet.h"
 #include "report/record_cells.h"
@@ -54,7 +55,7 @@ Table longest_work(const RecordedStep& step, const std::string& title) {
       .title = title, .columns = {"kernel", "phase", "part of the model", "us"}, .rows = {}};
   std::vector<const RecordedStep::Work*> sorted;
   for (const RecordedStep::Work& work : step.work) sorted.push_back(&work);
-  std::ranges::stable_sort(sorted, std::ranges::greater(), &RecordedStep::Work::us);
+  sort_by_falling(sorted, &RecordedStep::Work::us);
   for (size_t i = 0; i < std::min(kTop, sorted.size()); ++i)
     table.rows.push_back({sorted[i]->name, sorted[i]->phase, sorted[i]->scope,
                           fmt::format("{:.4g}", sorted[i]->us)});
