@@ -71,8 +71,8 @@ void write_and_sync(const fs::path& path, int fd,
 }
 
 // What stands at a path that shall be written.
-struct Target {
-  explicit Target(const fs::path& path) : place(path) {
+struct WriteTarget {
+  explicit WriteTarget(const fs::path& path) : place(path) {
     struct stat existing = {};
     exists = stat(path.c_str(), &existing) == 0;
     if (!exists && errno != ENOENT) throw cannot_open("write", path, errno);
@@ -97,7 +97,7 @@ struct Target {
 };
 
 // A device, or a pipe that somebody reads from; one without a reader would be waited for, for ever.
-FileDescriptor open_special(const fs::path& path, const Target& target) {
+FileDescriptor open_special(const fs::path& path, const WriteTarget& target) {
   FileDescriptor file(open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
   if (file.get() < 0 && errno == ENXIO && S_ISFIFO(target.mode))
     throw Error(ErrorKind::usage,
@@ -213,7 +213,7 @@ void write_file_atomically(const fs::path& path, std::string_view text) {
 
 void write_file_atomically(const fs::path& path,
                            const std::function<void(const Append&)>& content) {
-  const Target target(path);
+  const WriteTarget target(path);
   if (target.is_special()) {
     write_and_sync(path, open_special(path, target).get(), content);
     return;
@@ -226,7 +226,7 @@ void write_file_atomically(const fs::path& path,
 }
 
 FileDescriptor check_writable(const fs::path& path) {
-  const Target target(path);
+  const WriteTarget target(path);
   if (target.is_special())
     return S_ISFIFO(target.mode) ? open_special(path, target) : FileDescriptor();
   std::error_code missing;

@@ -96,7 +96,8 @@ class Events {
   void add(fmt::format_string<Args...> format, Args&&... args) {
     raw(is_first_ ? "" : ",\n");
     is_first_ = false;
-    text_ += fmt::vformat(format, fmt::make_format_args(args...));  // vformat_to compiles all of fmt
+    // Not by vformat_to, which would compile all of fmt here.
+    text_ += fmt::vformat(format, fmt::make_format_args(args...));
   }
 
   const Append& out_;

@@ -18,6 +18,7 @@ using namespace flash_testing;
 using api_testing::ContextPointer;
 using api_testing::cpu_context;
 using api_testing::Problem;
+using flash_testing::Layout;  // not that of plans
 using Alignment = AttentionMask::Alignment;
 
 void expect_right_results(rl_context* context, const Config& config, uint32_t seed,

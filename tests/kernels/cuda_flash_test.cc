@@ -14,6 +14,8 @@ namespace ridgeline::cuda_flash_test {
 namespace {
 
 using namespace flash_testing;
+using flash_testing::Layout;  // not those of graphs
+using flash_testing::Tensor;
 using Alignment = AttentionMask::Alignment;
 
 // A host tensor and its copy on the GPU, with the same strides.

@@ -16,7 +16,8 @@ namespace ridgeline::flash_test {
 namespace {
 
 using namespace flash_testing;
-using flash_testing::Tensor;  // not the Tensor of graphs
+using flash_testing::Layout;  // not those of graphs
+using flash_testing::Tensor;
 using Alignment = AttentionMask::Alignment;
 
 Outcome run_flash(const Config& config, const Inputs& in, CpuContext context,

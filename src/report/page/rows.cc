@@ -283,8 +283,7 @@ LengthStudy length_study(const ReportContext& context, std::string_view study) {
     group.by_size[{*seq_len, name}] = record;
   }
   name_groups(out);
-  for (LengthGroup& group : out.groups)
-    sort_by(group.rows, &LengthRow::seq_len);
+  for (LengthGroup& group : out.groups) sort_by(group.rows, &LengthRow::seq_len);
   sort_by_falling(out.groups, [](const LengthGroup& group) {
     return std::pair(group.implementations.size(), group.lengths().size());
   });

@@ -166,12 +166,12 @@ std::vector<std::string> gemm_notes(std::span<const Record> records, Verdicts& v
       notes.push_back(note);
   };
   // The largest problem of each op, dtype and mode: how far the rungs are from the library there.
-  struct Group {
+  struct Alike {
     int64_t macs = 0;
     std::vector<const Record*> rows;
     const Record* highest = nullptr;  // above the roof of memory
   };
-  std::map<std::string, Group> groups;
+  std::map<std::string, Alike> groups;
   bool has_ceilings = false;
   for (const Record* record : gemm_rows(records)) {
     if (metric_of(*record, kPhase, "ceiling_share")) has_ceilings = true;
@@ -181,7 +181,7 @@ std::vector<std::string> gemm_notes(std::span<const Record> records, Verdicts& v
          {text_of(record->workload, "op"), text_of(record->workload, "dtype"), record->device,
           text_of(record->settings, "mode"), text_of(record->settings, "threads")})
       key += part + '\n';
-    Group& group = groups[key + record->machine.fingerprint];
+    Alike& group = groups[key + record->machine.fingerprint];
     const int64_t macs = record->cost->forward.macs;
     const auto over_memory = [&](const Record& row) {
       return metric_of(row, kPhase, "memory_ceiling_share").value_or(0);
