@@ -51,7 +51,7 @@ inline void check(rl_status status) {
   if (status != RL_OK) throw Error(status, rl_last_error());
 }
 
-// 16-bit elements, as they lie in memory.
+// 16-bit elements, as stored in memory.
 struct bf16 {
   uint16_t bits;
 };
@@ -59,7 +59,7 @@ struct fp16 {
   uint16_t bits;
 };
 
-// The dtype of elements of a type; types without one do not compile.
+// The dtype of an element type; other types do not compile.
 template <class T>
 constexpr rl_dtype dtype_of() {
   static_assert(std::is_same_v<T, float> || std::is_same_v<T, bf16> || std::is_same_v<T, fp16> ||
@@ -96,11 +96,11 @@ class Sizes {
   int32_t count_;
 };
 
-// A view of memory that belongs to somebody else. Default: no tensor.
+// A non-owning view of memory. Default: no tensor.
 class TensorView {
  public:
   TensorView() = default;
-  // All of a contiguous buffer of the host, the last axis innermost.
+  // A contiguous host buffer, the last axis innermost.
   template <std::ranges::contiguous_range Buffer>
   TensorView(Buffer&& buffer, const Sizes& shape)
       : TensorView(std::ranges::data(buffer), shape, shape, {RL_CPU, 0}) {
@@ -119,7 +119,7 @@ class TensorView {
     tensor_.dtype = dtype_of<std::remove_const_t<T>>();
   }
 
-  // What the C interface takes, valid while this object stays where it is; null: no tensor.
+  // For the C interface; valid until this object is moved or destroyed. Null: no tensor.
   const rl_tensor* get() const {
     if (tensor_.data == nullptr) return nullptr;
     tensor_.ndim = shape_.count();
@@ -136,8 +136,8 @@ class TensorView {
 
 struct ContextOptions {
   rl_device device = {RL_CPU, 0};
-  int threads = 0;             // 0: as many as the machine gives
-  bool uses_stream = false;    // a GPU's work is queued on `stream`
+  int threads = 0;             // 0: as many as are available
+  bool uses_stream = false;    // GPU work is queued on `stream`
   void* stream = nullptr;      // null: CUDA's default stream
   std::string cache_dir = {};  // of GPU kernels; empty: the user's cache
 };
@@ -166,7 +166,7 @@ class Context {
   std::unique_ptr<rl_context, Destroy> context_;
 };
 
-// f of softmax(f(scale q k^T) + mask) v, from nodes as rl_score_function_create takes them.
+// The f of softmax(f(scale q k^T) + mask) v; nodes as for rl_score_function_create.
 class ScoreFunction {
  public:
   explicit ScoreFunction(std::span<const rl_score_node> nodes) {
@@ -188,19 +188,19 @@ struct AttentionOptions {
   rl_causal causal = RL_CAUSAL_NONE;
   int64_t window = 0;
   bool deterministic = false;
-  std::span<std::byte> workspace = {};  // memory of the device; none: the context takes its own
+  std::span<std::byte> workspace = {};  // device memory; empty: the context uses its own
   const ScoreFunction* score = nullptr;
-  bool uses_stream = false;  // this call is queued on `stream`, whatever the context says
+  bool uses_stream = false;  // this call is queued on `stream`, not on the context's
   void* stream = nullptr;
 };
 
-// Operands of a score function, or their gradients, of which some may be no tensor.
+// Operands of a score function, or their gradients; entries may be empty.
 inline constexpr size_t kMaxOperands = 6;
 using Operands = std::array<TensorView, kMaxOperands>;
 
 struct ForwardTensors {
   TensorView q, k, v, out;
-  TensorView log_sum_exp = {};  // none: not wanted
+  TensorView log_sum_exp = {};  // none: not computed
   Operands operands = {};
 };
 
@@ -209,7 +209,7 @@ struct BackwardTensors {
   Operands operands = {}, d_operands = {};
 };
 
-// A call as the C interface takes it, with the lists that it points to.
+// Parameters of the C interface, with the arrays that they point to.
 template <class Params>
 struct Call {
   Params params = {};
@@ -264,7 +264,7 @@ inline void attention_backward(Context& context, const BackwardTensors& tensors,
   check(rl_attention_backward(context.get(), &call.params));
 }
 
-// Gets what the same call needs before it starts, such as compiled kernels.
+// Prepares what the same call needs, such as compiled kernels.
 inline void warm_up(Context& context, const ForwardTensors& tensors,
                     const AttentionOptions& options = {}) {
   const ForwardCall call(tensors, options);

@@ -1,5 +1,5 @@
-// Measures any callable the way Ridgeline measures its own: checked values, warm-ups, samples, an
-// interval of the median, a record on the disk, several callables in turns, and a verdict against
+// Measures any callable as Ridgeline measures its own kernels: checked values, warm-ups, samples, a
+// confidence interval of the median, a record on disk, interleaved callables, and a verdict against
 // an earlier run.
 //
 //   #include <ridgeline/harness.h>
@@ -30,19 +30,19 @@ struct HarnessOptions {
   std::filesystem::path results = "results/own.jsonl";  // records are appended; empty: none
   int warmups = 10;
   int iterations = 100;
-  // Seconds for one row instead of a number of samples; it ends early when the median is known to
-  // 1 %. 0: none.
+  // Seconds for one row instead of a number of samples; sampling ends early when the median is
+  // known to 1 %. 0: no budget.
   double time_budget_s = 0;
-  // Which of several runs of the program this is, from 1: together they carry verdicts on small
-  // differences. 0: the only one.
+  // Which of several runs of the program this is, from 1: verdicts on small differences need
+  // several. 0: the only one.
   int run = 0;
 };
 
-// Runs the work once and gives its time in milliseconds by a clock of its own, such as a GPU's.
+// Runs the work once and returns its time in milliseconds by another clock, such as a GPU's.
 using CallClock = std::function<double(const std::function<void()>& work)>;
 
-// A GPU's own clock: events on a stream around the work, which has to be queued there. The driver
-// is opened when this is called; throws ridgeline::Error where there is none.
+// A GPU's clock: events on a stream around the work, which must be queued there. Opens the driver
+// when called; throws ridgeline::Error if there is none.
 struct CudaClockOptions {
   int device = 0;
   void* stream = nullptr;   // a CUstream or cudaStream_t; null: the default stream
@@ -59,16 +59,16 @@ struct CheckedResult {
 
 struct Callable {
   std::string name = {};                      // of the workload
-  std::string implementation = "default";     // of it: what is compared with what
-  std::map<std::string, int64_t> sizes = {};  // that identify the workload
+  std::string implementation = "default";     // of it; comparisons are between these
+  std::map<std::string, int64_t> sizes = {};  // identify the workload
   std::string device = "cpu";
-  double flops = 0;  // of one call, by your own convention; 0: not known
+  double flops = 0;  // of one call, by your own convention; 0: unknown
   double bytes = 0;
-  std::string convention = {};  // of both, for people: "an FMA as two, every operand once"
+  std::string convention = {};  // of both, for readers: "an FMA as two, every operand once"
   std::function<void()> run = {};
   CallClock time_ms = {};  // empty: the host's monotonic clock around run()
-  // Called after one run, before anything is timed. A result beyond its tolerance, or one that is
-  // NaN, ends the measurement: there is no time of a wrong result.
+  // Called after one run, before anything is timed. A result beyond its tolerance, or a NaN, ends
+  // the measurement: wrong results are not timed.
   std::function<std::vector<CheckedResult>()> check = {};
   // The host's caches are overwritten before every sample. For a GPU: CudaClockOptions.
   bool cold_cache = false;
@@ -78,9 +78,9 @@ struct Timing {
   int64_t count = 0;
   double median_ms = 0, median_low_ms = 0, median_high_ms = 0;  // with its interval
   double mean_ms = 0, std_ms = 0, min_ms = 0, max_ms = 0, p95_ms = 0, p99_ms = 0;
-  double flops_per_s = 0, bytes_per_s = 0;  // from the median; 0: not known
+  double flops_per_s = 0, bytes_per_s = 0;  // from the median; 0: unknown
   std::vector<double> samples_ms = {};
-  std::string wrong = {};  // what the check found; then there are no times. Empty: it is right
+  std::string wrong = {};  // what the check found; then there are no times. Empty: correct
 };
 
 // The time of a callable over that of the first, round by round.
@@ -97,11 +97,10 @@ class Harness {
  public:
   explicit Harness(HarnessOptions options = {});
   // Throws ridgeline::Error (a std::runtime_error) for options that make no sense or a file that
-  // cannot be written; what the callable throws passes through.
+  // cannot be written; exceptions of the callable propagate.
   Timing measure(const Callable& callable);
-  // Takes samples of several callables in turns, A B B A, so that what disturbs the machine
-  // disturbs all of them: one round is one sample of each. Those whose values are wrong take no
-  // turns.
+  // Interleaves samples of several callables, A B B A, so that disturbances of the machine affect
+  // all of them: one round is one sample of each. Callables with wrong values are not sampled.
   Turns measure_in_turns(const std::vector<Callable>& callables);
 
  private:
@@ -115,7 +114,7 @@ struct BaselineRow {
   double speedup = 0, speedup_low = 0, speedup_high = 0;  // baseline over now
   double improvement_percent = 0;                         // of time saved
   std::string note;
-  std::string phase = {};  // of the row: "call" for what the harness measured
+  std::string phase = {};  // of the row: "call" for rows of the harness
 };
 
 // Compares two files of records row by row, as `ridgeline compare` does. Throws for files from
@@ -123,8 +122,8 @@ struct BaselineRow {
 std::vector<BaselineRow> compare_with_baseline(const std::filesystem::path& baseline,
                                                const std::filesystem::path& results);
 
-// The same with the noise floors that `ridgeline noise` stored, results/history.sqlite say. A
-// program that calls this one links SQLite, too.
+// The same with the noise floors that `ridgeline noise` stored, for example in
+// results/history.sqlite. A program that calls this overload also links SQLite.
 std::vector<BaselineRow> compare_with_baseline(const std::filesystem::path& baseline,
                                                const std::filesystem::path& results,
                                                const std::filesystem::path& history);

@@ -1,5 +1,5 @@
-/* The harness for languages that speak C: warm-ups, samples, an interval of the median, callables
- * in turns and records on the disk, as <ridgeline/harness.h> has them for C++.
+/* The harness for callers from C: warm-ups, samples, a confidence interval of the median,
+ * interleaved callables and records on disk, as in <ridgeline/harness.h> for C++.
  *
  *   #include <ridgeline/measure.h>
  *
@@ -26,47 +26,47 @@ extern "C" {
 
 typedef struct rl_callable {
   const char* name;           /* of the workload */
-  const char* implementation; /* of it: what is compared with what; NULL: "default" */
+  const char* implementation; /* of the workload; NULL: "default" */
   const char* device;         /* NULL: "cpu" */
-  const char* convention;     /* of FLOPs and bytes, for people; NULL: its author's */
-  double flops;               /* of one call; 0: not known */
+  const char* convention;     /* of FLOPs and bytes, for readers; NULL: the author's */
+  double flops;               /* of one call; 0: unknown */
   double bytes;
   const char* const* size_names; /* of the sizes that identify the workload */
   const int64_t* sizes;
   size_t size_count;
-  /* Runs the work once and returns its time in milliseconds, by a clock of its own choice. What is
-   * no time (negative, NaN, infinite) ends the measurement with an error. */
+  /* Runs the work once and returns its time in milliseconds, by any clock. An invalid time
+   * (negative, NaN, infinite) ends the measurement with an error. */
   double (*time_ms)(void* user);
-  void* user; /* handed to time_ms */
+  void* user; /* passed to time_ms */
 } rl_callable;
 
 typedef struct rl_measure_params {
   size_t size;
-  const rl_callable* callables; /* several take turns, A B B A */
+  const rl_callable* callables; /* several are interleaved, A B B A */
   size_t callable_count;
   const char* study;    /* of the records; NULL: "own" */
-  const char* results;  /* a file that a record of each is appended to; NULL: none */
+  const char* results;  /* a file to which one record per callable is appended; NULL: none */
   int32_t warmups;      /* 0: none */
   int32_t iterations;   /* samples of each, without a time budget */
-  double time_budget_s; /* seconds for all, instead; ends early when every median is known to 1 %.
-                           0: none */
+  double time_budget_s; /* seconds for all callables, instead of a number of samples; ends early
+                           when every median is known to 1 %. 0: none */
   int32_t run;          /* which of several runs of the program this is, from 1; 0: the only one */
   int32_t reserved;     /* 0 */
 } rl_measure_params;
 
-/* NaN: not known. */
+/* NaN: unknown. */
 typedef struct rl_timing {
   size_t size;
   int64_t count;                                   /* of samples */
-  double median_ms, median_low_ms, median_high_ms; /* with its interval of 95 % */
+  double median_ms, median_low_ms, median_high_ms; /* with its 95 % confidence interval */
   double mean_ms, std_ms, min_ms, max_ms, p95_ms, p99_ms;
-  double flops_per_s, bytes_per_s;     /* from the median; 0: not known */
+  double flops_per_s, bytes_per_s;     /* from the median; 0: unknown */
   double ratio, ratio_low, ratio_high; /* time over that of the first callable, round by round */
-  double* samples_ms;                  /* set by the caller: where samples go; NULL: nowhere */
-  size_t sample_capacity;              /* of it, likewise; the first samples that fit are written */
+  double* samples_ms;     /* set by the caller: where samples are written; NULL: nowhere */
+  size_t sample_capacity; /* set by the caller; the first samples that fit are written */
 } rl_timing;
 
-/* `timings` has an element for each callable. */
+/* `timings` has one element per callable. */
 RL_API rl_status rl_measure(const rl_measure_params* params, rl_timing* timings);
 
 #ifdef __cplusplus

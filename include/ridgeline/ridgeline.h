@@ -27,13 +27,13 @@
  *   if (rl_attention_backward(context, &backward) != RL_OK) return fail(rl_last_error());
  *   rl_context_destroy(context);
  *
- * examples/attention_c is the whole program; docs/library.md says what is served and what is not.
+ * examples/attention_c is the whole program; docs/library.md lists what is supported.
  *
- * Every function that can fail returns a status and leaves a message for its thread. No function
- * prints, throws or ends the process. A context may be used from several threads at once: their
- * calls run one after the other, but kernels of several calls are compiled at the same time, and
- * calls that are prepared do not wait for that. Memory that a tensor claims (shape, strides) has to
- * be there: that is the one thing that cannot be checked.
+ * Every function that can fail returns a status and sets an error message for its thread. No
+ * function prints, throws or terminates the process. A context may be used from several threads at
+ * once: their calls are serialized, but kernels of different calls compile concurrently, and
+ * prepared calls do not wait for compilation. The memory that a tensor describes (shape, strides)
+ * must exist: that is the one thing that cannot be checked.
  */
 #ifndef RIDGELINE_RIDGELINE_H
 #define RIDGELINE_RIDGELINE_H
@@ -47,25 +47,25 @@ extern "C" {
 
 #define RL_API __attribute__((visibility("default")))
 
-/* 10000 major + 100 minor + patch, of this header; rl_version() gives that of the library. */
+/* 10000 major + 100 minor + patch, of this header; rl_version() returns that of the library. */
 #define RL_VERSION 100
 RL_API uint32_t rl_version(void);
 
 typedef enum rl_status {
   RL_OK = 0,
   RL_ERROR_INVALID_ARGUMENT = 1, /* a null pointer, a shape, a stride, a dtype, a wrong device */
-  RL_ERROR_UNSUPPORTED = 2,      /* a valid request that this library or device does not serve */
+  RL_ERROR_UNSUPPORTED = 2,      /* a valid request that this library or device does not support */
   RL_ERROR_OUT_OF_MEMORY = 3,
   RL_ERROR_DEVICE = 4,   /* the GPU, its driver or the operating system failed */
-  RL_ERROR_INTERNAL = 5, /* a bug of the library */
+  RL_ERROR_INTERNAL = 5, /* a bug in the library */
   RL_ERROR_NOT_READY = 6 /* the stream is captured, and the call needs a kernel that is not compiled
-                            or memory that is not there: warm it up before the capture */
+                            or memory that is not allocated: warm it up before the capture */
 } rl_status;
 
-/* "RL_ERROR_UNSUPPORTED"; of a number that is no status: "RL_ERROR_UNKNOWN". */
+/* "RL_ERROR_UNSUPPORTED"; "RL_ERROR_UNKNOWN" for a number that is not a status. */
 RL_API const char* rl_status_name(rl_status status);
-/* What went wrong in the last call of this thread that failed: what was found, what was expected.
- * Empty before the first. Valid until the next failure in this thread. */
+/* Describes the last call of this thread that failed: what was found, what was expected. Empty
+ * before the first failure. Valid until the next failure in this thread. */
 RL_API const char* rl_last_error(void);
 
 /* Tensors have the layout and the codes of DLPack: a DLTensor can be passed as it is. */
@@ -75,7 +75,7 @@ enum { RL_INT = 0, RL_FLOAT = 2, RL_BFLOAT = 4, RL_BOOL = 6 };
 
 typedef struct rl_device {
   int32_t type;
-  int32_t id; /* number of the GPU as CUDA counts; 0 for the CPU */
+  int32_t id; /* CUDA's device ordinal; 0 for the CPU */
 } rl_device;
 
 typedef struct rl_dtype {
@@ -100,27 +100,26 @@ typedef struct rl_tensor {
 typedef struct rl_context_params {
   size_t size;
   rl_device device;
-  int32_t threads;     /* of the CPU, the caller's included; 0: as many as the machine gives */
-  int32_t uses_stream; /* 1: a GPU's work is queued on `stream`; 0: on a stream of the context */
-  void* stream; /* a CUstream or cudaStream_t, which outlives the context; NULL: the default. A call
-                   may name another one */
-  const char* cache_dir; /* where GPU kernels are kept; NULL: the user's cache; "off": nowhere */
+  int32_t threads;     /* CPU threads, including the caller's; 0: as many as are available */
+  int32_t uses_stream; /* 1: GPU work is queued on `stream`; 0: on the context's own stream */
+  void* stream; /* a CUstream or cudaStream_t that outlives the context; NULL: the default stream. A
+                   call may pass another one */
+  const char* cache_dir; /* of compiled GPU kernels; NULL: the user's cache; "off": none */
 } rl_context_params;
 
 typedef struct rl_context rl_context;
 
-/* Without params: the CPU with all its threads. */
+/* NULL params: the CPU with all its threads. */
 RL_API rl_status rl_context_create(const rl_context_params* params, rl_context** context);
-/* Waits for work of the context that is queued on a GPU. NULL is allowed. No other call may be
- * under way. */
+/* Waits for the context's GPU work. NULL is allowed. No other call may be in flight. */
 RL_API void rl_context_destroy(rl_context* context);
-/* Waits until the work on the context's stream is done; streams that calls named are the caller's
- * to wait for. On the CPU work is done when a call returns. */
+/* Waits until the work on the context's stream is done; the caller synchronizes streams that it
+ * passed to calls. On the CPU, work is done when a call returns. */
 RL_API rl_status rl_context_synchronize(rl_context* context);
 
-/* A function of single scores, as a list of nodes that read nodes before them; the last one is the
- * result. What attention makes of it: softmax(f(scale q k^T) + mask) v. ALiBi, a learned slope per
- * head times the distance:
+/* A pointwise function f of scores, as a list of nodes that read earlier nodes; the last one is the
+ * result. Attention computes softmax(f(scale q k^T) + mask) v. For example ALiBi, a learned slope
+ * per head times the distance:
  *
  *   const rl_score_node alibi[] = {{RL_SCORE, {0}, 0},           // 0: scale q k^T
  *                                  {RL_SCORE_OPERAND, {0}, 0},   // 1: slopes, [1, heads, 1, 1]
@@ -132,20 +131,20 @@ RL_API rl_status rl_context_synchronize(rl_context* context);
  *   rl_score_function* function = NULL;
  *   if (rl_score_function_create(alibi, 7, &function) != RL_OK) return fail(rl_last_error());
  *
- * Numbers are fp32. Positions and integers become numbers where arithmetic reads them; conditions
- * are results of comparisons, of and, or and not, or operands. A score of -infinity hides the key.
+ * Numbers are fp32. Arithmetic converts positions and integers to numbers; conditions are results
+ * of comparisons, of AND, OR and NOT, or operands. A score of -infinity masks the key.
  */
 typedef enum rl_score_op {
   RL_SCORE = 0,
   RL_SCORE_CONSTANT = 1, /* `value` */
-  RL_SCORE_BATCH = 2,    /* the four positions of the score, as integers */
+  RL_SCORE_BATCH = 2,    /* BATCH to KEY: the indices of the score, as integers */
   RL_SCORE_HEAD = 3,
   RL_SCORE_QUERY = 4,
   RL_SCORE_KEY = 5,
-  RL_SCORE_OPERAND = 6, /* number inputs[0] of the call's operands: fp32, bf16 or fp16 */
+  RL_SCORE_OPERAND = 6, /* operand inputs[0] of the call: fp32, bf16 or fp16 */
   RL_SCORE_INT_OPERAND = 7,
   RL_SCORE_BOOL_OPERAND = 8,
-  /* of a number */
+  /* unary arithmetic */
   RL_SCORE_NEGATE = 16,
   RL_SCORE_EXP = 17,
   RL_SCORE_LOG = 18,
@@ -156,25 +155,25 @@ typedef enum rl_score_op {
   RL_SCORE_TANH = 23,
   RL_SCORE_SIGMOID = 24,
   RL_SCORE_ABS = 25,
-  /* of two numbers */
+  /* binary arithmetic */
   RL_SCORE_ADD = 32,
   RL_SCORE_SUBTRACT = 33,
   RL_SCORE_MULTIPLY = 34,
   RL_SCORE_DIVIDE = 35,
   RL_SCORE_MAXIMUM = 36,
   RL_SCORE_MINIMUM = 37,
-  /* of two numbers or two integers: a condition */
+  /* comparisons of two numbers or two integers */
   RL_SCORE_LESS = 48,
   RL_SCORE_LESS_EQUAL = 49,
   RL_SCORE_EQUAL = 50,
   RL_SCORE_NOT_EQUAL = 51,
   RL_SCORE_GREATER = 52,
   RL_SCORE_GREATER_EQUAL = 53,
-  /* of conditions */
+  /* on conditions */
   RL_SCORE_AND = 64,
   RL_SCORE_OR = 65,
   RL_SCORE_NOT = 66,
-  RL_SCORE_WHERE = 67 /* inputs[0] a condition: inputs[1] where it holds, else inputs[2] */
+  RL_SCORE_WHERE = 67 /* inputs[1] where the condition inputs[0] holds, else inputs[2] */
 } rl_score_op;
 
 typedef struct rl_score_node {
@@ -185,13 +184,13 @@ typedef struct rl_score_node {
 
 typedef struct rl_score_function rl_score_function;
 
-/* The nodes are copied. A function belongs to no context, may be used by several threads at once,
- * and may be destroyed while calls that read it are under way on a GPU. */
+/* The nodes are copied. A function is not tied to a context, may be used by several threads at
+ * once, and may be destroyed while calls that use it are running on a GPU. */
 RL_API rl_status rl_score_function_create(const rl_score_node* nodes, size_t count,
                                           rl_score_function** function);
 RL_API void rl_score_function_destroy(rl_score_function* function);
 
-/* Which keys a query may see. Query i stands at key position i, or at i + keys - queries. */
+/* Which keys a query may see. Query i has key position i, or i + keys - queries. */
 typedef enum rl_causal {
   RL_CAUSAL_NONE = 0,        /* all */
   RL_CAUSAL_TOP_LEFT = 1,    /* those up to its position i */
@@ -209,36 +208,36 @@ typedef struct rl_attention_forward_params {
   const rl_tensor* k;
   const rl_tensor* v;
   const rl_tensor* out;
-  const rl_tensor* log_sum_exp; /* NULL: not wanted; a backward needs it */
+  const rl_tensor* log_sum_exp; /* NULL: not computed; the backward needs it */
   double scale;                 /* of the scores; 0: 1 / sqrt(head_dim) */
   int64_t window; /* a query sees this many keys, the last one at its position; 0: no window. Needs
                      `causal` */
   int32_t causal; /* rl_causal */
-  int32_t deterministic; /* 0 or 1: a forward gives the same bits from run to run either way */
-  void* workspace; /* memory of the device, aligned to 256 bytes; NULL: the context takes its own */
+  int32_t deterministic; /* 0 or 1: the forward is bitwise reproducible either way */
+  void* workspace;       /* device memory, aligned to 256 bytes; NULL: the context uses its own */
   size_t workspace_bytes;
-  const rl_score_function* score;   /* NULL: the scores as they are */
+  const rl_score_function* score;   /* NULL: the identity */
   const rl_tensor* const* operands; /* of the score function, each [batch, heads, queries, keys]
-                                       with 1 where it is the same for all; their strides may be
-                                       negative: table[h, i - j] is read where it lies */
+                                       with size 1 where it broadcasts; their strides may be
+                                       negative: table[h, i - j] is read in place */
   size_t operand_count;
-  void* stream;        /* of a GPU, for this call; see uses_stream */
-  int32_t uses_stream; /* 1: the call is queued on `stream`; 0: where the context says */
+  void* stream;        /* the GPU stream of this call; see uses_stream */
+  int32_t uses_stream; /* 1: the call is queued on `stream`; 0: on the context's stream */
   int32_t reserved;    /* 0 */
 } rl_attention_forward_params;
 
 RL_API rl_status rl_attention_forward(rl_context* context,
                                       const rl_attention_forward_params* params);
-/* How much workspace the same call needs; may be 0. Reads no element. */
+/* How much workspace the same call needs; may be 0. Reads no elements. */
 RL_API rl_status rl_attention_forward_workspace(rl_context* context,
                                                 const rl_attention_forward_params* params,
                                                 size_t* bytes);
-/* Gets everything that the same call needs before it starts: compiles and loads kernels, and takes
- * the context's workspace. Starts nothing and reads no element; `data` of tensors may be NULL. */
+/* Prepares everything that the same call needs: compiles and loads kernels, and allocates the
+ * context's workspace. Launches nothing and reads no elements; `data` of tensors may be NULL. */
 RL_API rl_status rl_attention_forward_warm_up(rl_context* context,
                                               const rl_attention_forward_params* params);
 
-/* The gradients of q, k and v for the gradient d_out of out, given what the forward left. */
+/* The gradients of q, k and v, given the gradient d_out of out and the forward's results. */
 typedef struct rl_attention_backward_params {
   size_t size;
   const rl_tensor* q;
@@ -253,18 +252,18 @@ typedef struct rl_attention_backward_params {
   double scale; /* these three as in the forward */
   int64_t window;
   int32_t causal;
-  int32_t deterministic; /* 1: the same bits from run to run, on a GPU at some cost; 0: any order */
+  int32_t deterministic; /* 1: bitwise reproducible, on a GPU at some cost; 0: any order of sums */
   void* workspace;
   size_t workspace_bytes;
   const rl_score_function* score; /* these three as in the forward */
   const rl_tensor* const* operands;
   size_t operand_count;
   const rl_tensor* const*
-      d_operands; /* the gradients of the operands that are floats, each like its
-                     operand or fp32, and contiguous; NULL, or one NULL: not wanted. Of an operand
-                     whose strides along queries and keys are opposite, as of table[h, i - j], also
-                     the sums along its diagonals: [batch, heads, 1, queries + keys - 1], where sum
-                     n belongs to query i and key j with j - i = n - (queries - 1) */
+      d_operands; /* gradients of the floating-point operands, contiguous, each like its operand or
+                     in fp32; NULL, or a NULL entry: not computed. That of an operand with opposite
+                     strides along queries and keys, such as table[h, i - j], may also be the sums
+                     along its diagonals: [batch, heads, 1, queries + keys - 1], where sum n belongs
+                     to query i and key j with j - i = n - (queries - 1) */
   void* stream;
   int32_t uses_stream;
   int32_t reserved;
@@ -278,18 +277,18 @@ RL_API rl_status rl_attention_backward_workspace(rl_context* context,
 RL_API rl_status rl_attention_backward_warm_up(rl_context* context,
                                                const rl_attention_backward_params* params);
 
-/* A forward or backward that is made again and again on tensors of one layout: parameters are
- * checked and kernels loaded once, and a call names addresses. For callers to whom a microsecond
- * counts:
+/* A forward or backward that runs repeatedly on tensors of one layout: parameters are checked and
+ * kernels loaded once, and each run passes only addresses. For latency-critical callers:
  *
  *   rl_attention_call* call = NULL;
  *   if (rl_attention_forward_prepare(context, &forward, &call) != RL_OK) ...
  *   rl_attention_run run = {sizeof run, call, stream, NULL, 0, {q, k, v, out, log_sum_exp}};
  *   if (rl_attention_call_run(&run) != RL_OK) ...
  *
- * Parameters that are behind pointers are copied, the score function is not: it and the context
- * outlive the call. `data` of the tensors may be NULL, or addresses like those of the runs: where a
- * remainder by 16 bytes differs, a run prepares the call again, which compiles at worst. */
+ * What the parameters point to is copied, except the score function: it and the context must
+ * outlive the call. `data` of the tensors may be NULL, or addresses with the alignment of the runs:
+ * where an address modulo 16 bytes differs, a run prepares the call again, which may compile
+ * kernels. */
 typedef struct rl_attention_call rl_attention_call;
 RL_API rl_status rl_attention_forward_prepare(rl_context* context,
                                               const rl_attention_forward_params* params,
@@ -297,18 +296,19 @@ RL_API rl_status rl_attention_forward_prepare(rl_context* context,
 RL_API rl_status rl_attention_backward_prepare(rl_context* context,
                                                const rl_attention_backward_params* params,
                                                rl_attention_call** call);
-/* No run of the call may be under way. NULL is allowed. */
+/* No run of the call may be in flight. NULL is allowed. */
 RL_API void rl_attention_call_destroy(rl_attention_call* call);
 
 enum { RL_MOST_TENSORS = 21 }; /* of a backward with all operands and their gradients */
 typedef struct rl_attention_run {
-  size_t size; /* sizeof of the struct, or up to the last address that the call has */
+  size_t size; /* sizeof the struct, or the bytes up to the last address that the call uses */
   rl_attention_call* call;
-  void* stream;    /* where the call was prepared with uses_stream */
+  void* stream;    /* read if the call was prepared with uses_stream */
   void* workspace; /* both as in the parameters */
   size_t workspace_bytes;
-  /* First elements, in the order of the parameters: q, k, v, out and log_sum_exp, if it was given;
-   * for a backward d_out, d_q, d_k and d_v; then operands; then their gradients that were given. */
+  /* Addresses of first elements, in the order of the parameters: q, k, v, out and log_sum_exp, if
+   * it was given; for a backward d_out, d_q, d_k and d_v; then operands; then their gradients that
+   * were given. */
   void* data[RL_MOST_TENSORS];
 } rl_attention_run;
 RL_API rl_status rl_attention_call_run(const rl_attention_run* run);
