@@ -1,4 +1,4 @@
-// The front door: a graph in, something that runs out.
+// The main entry point: compiles a graph into something that runs.
 //
 //   const Trace trace = [&](const Rewrite& forward) {
 //     return attention_training_graph(config, AttentionForm::plain, forward);
@@ -9,7 +9,7 @@
 //   executable.run();                                                  // or stage by stage
 //   device.download(executable.output("d_q"), d_q.data());
 //
-// It prints nothing: what a caller may want to tell its user goes to CompileOptions::message.
+// It prints nothing: messages for the user go to CompileOptions::message.
 #pragma once
 
 #include <functional>
@@ -31,8 +31,8 @@
 
 namespace ridgeline {
 
-// The caller's memory for inputs and outputs, by their names: contiguous, of the type that the
-// graph says, and there for as long as the executable runs.
+// The caller's memory for inputs and outputs, by their names: contiguous, of the type in the graph,
+// and valid for as long as the executable runs.
 using Bindings = std::map<std::string, void*, std::less<>>;
 
 class Executable {
@@ -43,34 +43,34 @@ class Executable {
   Executable& operator=(const Executable&) = delete;
 
   const Graph& graph() const { return graph_; }
-  // One of them: eager ones have a schedule and its memory, fused ones a plan.
+  // Eager executables have a schedule and its memory profile, fused ones a plan.
   const Schedule* schedule() const { return schedule_ ? &*schedule_ : nullptr; }
   const MemoryProfile* profile() const { return profile_ ? &*profile_ : nullptr; }
   const Plan* plan() const { return schedule_ ? nullptr : &*plan_; }
 
-  // Of what will run: once prepare() had to fall back, eagerly.
+  // These describe what will run: the eager schedule, once prepare() has fallen back to it.
   Bytes predicted_peak() const;
-  Bytes predicted_after(size_t stage) const;  // what lives once a stage is done
+  Bytes predicted_after(size_t stage) const;  // live bytes once a stage is done
   int64_t launches() const;
   int64_t eager_launches() const;                    // of the same graph without fusion
-  size_t recomputed() const { return recomputed_; }  // results that are computed again to fit
+  size_t recomputed() const { return recomputed_; }  // results recomputed to fit the budget
   const CheckpointReport& checkpoint() const { return checkpoint_; }
-  std::vector<Cost> kernel_costs() const;  // one after the other
+  std::vector<Cost> kernel_costs() const;  // in run order
   std::vector<Cost> stage_costs() const;
-  // Of the last run: what ranks did together, and when.
+  // The collectives of the last run, with their times.
   std::vector<CollectiveRun> collectives() const;
-  // Of a fused one: what was recognised, every kernel and why, memory, refusals. With `timed` also
-  // how long each takes, if it was prepared and the device can tell.
+  // For fused executables: recognised patterns, every kernel and why, memory, refusals. With
+  // `timed` also the time of each kernel, if it was prepared and the device can measure it.
   std::string explain(bool timed = false);
 
-  // Compiles kernels and allocates what is not bound; once more: from the beginning. A fused
-  // executable whose kernels cannot be compiled here runs eagerly from now on.
+  // Compiles kernels and allocates what is not bound; a second call starts over. A fused executable
+  // whose kernels cannot be compiled here runs eagerly from then on.
   void prepare(const Bindings& bindings = {});
   void release();  // what prepare() allocated
-  // Tensors of the caller's graph, also those that passes keep in one input with others.
+  // Tensors of the caller's graph, including those that passes merged into one input.
   TensorView input(std::string_view name) const;
   bool has_input(std::string_view name) const;
-  // What this rank has of an input, or of a parameter in one: all of it, or what lies in its shard.
+  // The part of an input, or of a parameter in one, that this rank holds: all of it, or its shard.
   struct Held {
     TensorView view;
     int64_t begin = 0, count = 0;  // elements of the tensor that `view` shows, as one axis
@@ -80,28 +80,28 @@ class Executable {
   bool has_output(std::string_view name) const;
 
   void run();
-  // So many runs of a graph that goes on from what it stored, such as one that decodes a token.
+  // Repeated runs of a graph that continues from its stored state, such as one that decodes a
+  // token.
   void run_times(int times);
   void run_stage(size_t stage);  // in order
-  // From now on every result is poisoned before its kernel runs; for runs that are verified.
+  // Poisons every result before its kernel runs, from now on; for verification runs.
   void set_poison(bool poison);
-  void set_observer(KernelObserver* observer);  // of every kernel from now on; null: nobody
+  void set_observer(KernelObserver* observer);  // of every kernel from now on; null: none
 
-  // Whether what was prepared begins with a kernel that stays on the GPU (plan/resident.h), and why
-  // not.
+  // Whether the prepared plan begins with a persistent kernel (plan/resident.h), and why not.
   bool is_resident() const { return compiled_ && compiled_->is_resident(); }
   std::string why_not_resident() const {
     return compiled_ ? compiled_->why_not_resident() : std::string();
   }
-  const std::string& fallback() const { return fallback_; }  // why it runs eagerly; empty: as asked
-  // Tracing, passes, planning and code generation, of the first time.
+  const std::string& fallback() const { return fallback_; }  // why it runs eagerly, if it does
+  // Tracing, passes, planning and code generation, when first done.
   double compile_seconds() const { return traced_seconds_ + kernels_seconds_; }
 
  private:
   struct Part {
     std::string input;
     int64_t begin = 0, end = 0;  // rows
-    int ranks = 1;               // that have a shard of the input each
+    int ranks = 1;               // each with a shard of the input
   };
 
   void plan_fused();
@@ -125,7 +125,7 @@ class Executable {
   size_t recomputed_ = 0;
   std::optional<EagerExecutor> eager_;
   std::optional<CompiledExecutor> compiled_;
-  std::unique_ptr<NvtxScopes> nvtx_;  // null: no outside profiler
+  std::unique_ptr<NvtxScopes> nvtx_;  // null: no external profiler
   std::string fallback_;
   double traced_seconds_ = 0, kernels_seconds_ = 0;
 };

@@ -1,4 +1,4 @@
-// Which generated functions the kernels of a plan are, under the names that --dump-kernels uses.
+// Which generated functions implement the kernels of a plan, under the names in --dump-kernels.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace ridgeline {
 
-// A line for each text: its function, and the numbers of the kernels that it serves, as in
-// explain(). Empty if nothing is generated.
+// One line per text: its function, and the numbers of the kernels that use it, as in explain().
+// Empty if nothing is generated.
 std::string generated_functions(const Plan& plan, const Device& device);
 
 }  // namespace ridgeline

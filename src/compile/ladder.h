@@ -15,10 +15,10 @@ struct ModeInfo {
   std::string_view summary;
   bool fuse = false;          // generated kernels over one arena; else one kernel per node
   bool flash = false;         // softmax(f(Q K^T)) V becomes one attention node
-  bool launch_graph = false;  // what was run before is started at once, where the device can
+  bool launch_graph = false;  // repeated work is captured once and replayed, where supported
 };
 
-std::span<const ModeInfo> modes();  // from the lowest rung on
+std::span<const ModeInfo> modes();  // lowest rung first
 const ModeInfo& info(Mode mode);
 Mode parse_mode(std::string_view name);  // throws a usage error that lists them
 

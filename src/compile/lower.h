@@ -1,4 +1,4 @@
-// From a traced graph to the one that is planned: every pass, in order.
+// Lowers a traced graph to the one that is planned: runs every pass, in order.
 #pragma once
 
 #include <functional>
@@ -14,41 +14,41 @@
 
 namespace ridgeline {
 
-// From a graph to an equal one.
+// A function from a graph to an equal graph.
 using Rewrite = std::function<Graph(const Graph&)>;
 
-// Builds a graph, and applies `forward` to its forward part before gradients are taken of it.
+// Builds a graph, and applies `forward` to its forward part before taking gradients.
 using Trace = std::function<Graph(const Rewrite& forward)>;
 
 struct CompileOptions {
   Mode mode = Mode::vanilla;
-  // What matrix products compute in: bf16 and fp16 by casts, as autocast inserts them; tf32 where
-  // the graph has fp32. None: what the graph says.
+  // The dtype of matrix products: bf16 and fp16 by autocast's casts; tf32 where the graph has fp32.
+  // None: as in the graph.
   std::optional<DType> products = {};
-  // How attentions that flash found take their gradient.
+  // The backward of the attention nodes that flash finds.
   BackwardAlgorithm backward = BackwardAlgorithm::single_pass;
-  // What ranks do together; none: one rank alone.
+  // How the step is distributed over ranks; none: a single rank.
   std::optional<Distribution> distribution = {};
-  Communicator* communicator = nullptr;  // of the ranks; needed to run, and outlives what runs
-  // Activation checkpointing: backward computes so many blocks in a row again from what entered
-  // them; 0: it has everything that it reads.
+  Communicator* communicator = nullptr;  // of the ranks; needed to run; outlives the executable
+  // Activation checkpointing: backward recomputes this many consecutive layers from their input; 0:
+  // no recomputation.
   int64_t checkpoint_blocks = 0;
-  // What a fused one is fitted to by computing results again; none: the device's.
+  // The memory budget that fused plans meet by recomputing results; none: the device's.
   std::optional<Bytes> budget = {};
-  // Told what begins: "trace", "passes", "plan", "kernels".
+  // Called as compilation reaches "trace", "passes", "plan", "kernels".
   std::function<void(std::string_view)> stage = {};
-  // Told a fallback, in a sentence.
+  // Called with a sentence that explains a fallback.
   std::function<void(const std::string&)> message = {};
 };
 
 struct Lowered {
   Graph graph;
-  FlashReport flash;            // what became of attentions
-  CheckpointReport checkpoint;  // what backward computes again
+  FlashReport flash;            // which attentions were recognised
+  CheckpointReport checkpoint;  // what backward recomputes
 };
 
-// Autocast and flash on the forward part, gradients as the trace takes them, then what only fused
-// graphs need. No device has a say.
+// Autocast and flash on the forward part, gradients as the trace takes them, then the passes that
+// only fused graphs need. Does not depend on the device.
 Lowered lower(const Trace& trace, const CompileOptions& options);
 
 }  // namespace ridgeline
