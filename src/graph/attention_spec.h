@@ -1,5 +1,4 @@
-// What an attention node computes besides its inputs: scale, function of scores, mask, and how its
-// gradient is taken.
+// The attributes of an attention node: scale, score function, mask and backward algorithm.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +7,8 @@
 
 namespace ridgeline {
 
-// Which keys a query may see. With Sq != Sk, query i stands at key position i (top left) or at
-// i + Sk - Sq (bottom right); window w keeps the keys at positions (p - w, p], 0 keeps all.
+// Which keys a query may see. With Sq != Sk, query i has key position p = i (top left) or i + Sk -
+// Sq (bottom right); window w keeps the keys at positions (p - w, p], 0 keeps all.
 struct AttentionMask {
   enum class Alignment : uint8_t { top_left, bottom_right };
   bool causal = false;
@@ -19,10 +18,9 @@ struct AttentionMask {
   bool operator==(const AttentionMask&) const = default;
 };
 
-// Two passes give the same bits from run to run everywhere; one pass does on the CPU.
+// Two passes are bitwise reproducible everywhere; one pass only on the CPU.
 enum class BackwardAlgorithm : uint8_t {
-  two_pass,     // dQ by query tiles, then dK and dV by key tiles: 7 products, no tile waits for
-                // another
+  two_pass,     // dQ by query tiles, then dK and dV by key tiles: 7 products, independent tiles
   single_pass,  // all three by key tiles: 5 products; key tiles add to dQ in turn on the CPU, by
                 // atomics on a GPU
 };
@@ -34,13 +32,13 @@ struct AttentionSpec {
   double scale = 1;
   AttentionMask mask = {};
   BackwardAlgorithm backward = BackwardAlgorithm::single_pass;
-  std::shared_ptr<const ScoreFunction> function = {};  // none: the scores as they are
+  std::shared_ptr<const ScoreFunction> function = {};  // null: the identity
   uint32_t operand_gradients = 0;   // bit i: the gradient node has a result for operand i of f
-  uint32_t diagonal_gradients = 0;  // bit i of these: in sums along diagonals (diagonal_sums)
+  uint32_t diagonal_gradients = 0;  // bit i of these: summed along diagonals (diagonal_sums)
   // Keys and values are a cache of slots (append, tensor.h) that already holds the newest rows, as
-  // many as there are queries. Query i stands at position + i, where the position is a further
-  // input, i32 [1], and sees the slots that hold a position of at most its own, with a window w
-  // only the last w. The rest of the mask is not read; there is no f and no gradient.
+  // many as there are queries. Query i is at position + i, where the position is an additional
+  // input, i32 [1]. It sees the slots that hold positions up to its own, with a window w only the
+  // last w. The rest of the mask is ignored; there is no f and no gradient.
   bool cached = false;
 };
 
@@ -50,7 +48,7 @@ struct KeyRange {
   int64_t last = 0;
 };
 KeyRange visible_keys(const AttentionMask& mask, int64_t query, int64_t queries, int64_t keys);
-// Over all queries; as fast for any number of them.
+// Their number over all queries, in constant time.
 double visible_pairs(const AttentionMask& mask, int64_t queries, int64_t keys);
 
 }  // namespace ridgeline

@@ -1,4 +1,4 @@
-// What ranks do together, by name, and how buffers are cut among ranks.
+// The kinds of collectives by name, and how buffers are sharded over ranks.
 #pragma once
 
 #include <cstdint>
@@ -19,18 +19,18 @@ struct CollectiveInfo {
 std::span<const CollectiveInfo> collective_kinds();  // those that move data
 std::string_view name(CollectiveKind kind);
 CollectiveKind parse_collective(std::string_view name);  // throws a usage error
-CollectiveKind collective_kind(Op op);                   // of an op of that class
+CollectiveKind collective_kind(Op op);                   // of a collective op
 
 // A part of a buffer, in elements.
 struct Shard {
   int64_t begin = 0, count = 0;
 };
-// Equal cuts of ceil(count / ranks) elements; the last ones are shorter, or empty. A buffer that is
-// padded to a multiple of the ranks has equal shards, as NCCL needs them.
+// Shards of ceil(count / ranks) elements; the last ones are shorter, or empty. A buffer padded to a
+// multiple of the ranks has equal shards, which NCCL needs.
 Shard shard_of(int64_t count, int rank, int ranks);
 
-// Bytes that a rank must send for each byte of the buffer, by the convention of nccl-tests:
-// bus bandwidth = bytes / time x this factor, whatever the number of ranks.
+// Bytes that a rank must send for each byte of the buffer, by the convention of nccl-tests: bus
+// bandwidth = bytes / time x this factor, whatever the number of ranks.
 double bus_factor(CollectiveKind kind, int ranks);
 
 }  // namespace ridgeline

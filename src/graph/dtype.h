@@ -6,13 +6,13 @@
 
 namespace ridgeline {
 
-// tf32 is stored as fp32; only products differ, whose operands are rounded to ten bits of mantissa.
+// tf32 is stored as fp32; only products differ: they round their operands to ten mantissa bits.
 enum class DType : uint8_t { f32, bf16, f16, i32, boolean, tf32 };
 
 struct DTypeInfo {
   std::string_view name;  // as users write it: fp32, tf32, bf16, fp16
   int size;               // bytes per element
-  double epsilon;         // distance from 1 to the next value; 0 for types that are exact
+  double epsilon;         // distance from 1 to the next value; 0 for exact types
 };
 
 constexpr DTypeInfo info(DType dtype) {

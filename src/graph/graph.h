@@ -37,7 +37,7 @@ struct Value {
   bool operator==(const Value&) const = default;
 };
 
-// What an op needs beyond its inputs; which alternative an op carries is fixed (see infer.cc).
+// What an op needs beyond its inputs; each op uses a fixed alternative (see infer.cc).
 struct Scalar {
   double value = 0;
 };
@@ -53,10 +53,10 @@ struct Range {  // slice: [begin, end) of an axis; pad: zeros so that the input 
 struct RowCount {  // advance: how far; ring_positions: how many were appended at the position
   int64_t count = 0;
 };
-struct Again {};  // a pointwise node that computes once more what an equal node has computed
+struct Again {};  // marks a pointwise node that recomputes the result of an equal node
 struct Ranks {    // of a collective
   int count = 1;
-  std::string purpose = {};  // "bucket 3": collectives that differ in it are not the same
+  std::string purpose = {};  // "bucket 3": collectives with different purposes are not merged
 };
 struct Target {  // the type that an input, constant, iota, cast, reshape, expand, pad, scatter_add,
                  // place, ring_positions or all_gather results in
@@ -76,14 +76,14 @@ struct Node {
   Attributes attributes;
   std::vector<TensorType> outputs;
   std::string name;          // given by the model ("scores"); may be empty
-  uint32_t scope = 0;        // the part of the model that it belongs to; see Graph::scope_path
+  uint32_t scope = 0;        // its part of the model; see Graph::scope_path
   uint32_t first_value = 0;  // dense number of output 0 among all values of the graph
 };
 
-// The input whose storage an output of an update shares; none: the output has memory of its own.
+// The input whose storage an output of an update shares; none: the output has separate memory.
 std::optional<uint32_t> updated_input(const Node& node, uint32_t output);
 
-// How many ranks a collective has.
+// The number of ranks in a collective.
 inline int rank_count(const Node& collective) {
   return std::get<Ranks>(collective.attributes.detail).count;
 }
@@ -102,17 +102,16 @@ struct Output {
 
 class Graph {
  public:
-  // Appends a node, or returns the equal one that is already there. Throws a usage error when the
-  // inputs do not fit the op.
+  // Appends a node, or returns an existing equal one. Throws a usage error when the inputs do not
+  // fit the op.
   Value add(Op op, std::vector<Value> inputs, Attributes attributes = {});
   Value input(InputInfo input, TensorType type);  // throws a usage error if the name is taken
   Value constant(double value, DType dtype);
 
   void set_name(Value value, std::string name);
-  // Nodes that are added from here on belong to this part of the model:
-  // "layers.3.attention.scores". Scopes are for people: they change neither what nodes compute nor
-  // which of them are equal. A node that is already there keeps its own. Builders use ScopeGuard
-  // (scope.h).
+  // Nodes added from here on belong to this part of the model: "layers.3.attention.scores". Scopes
+  // are for readers: they affect neither what nodes compute nor which of them are equal. An
+  // existing node keeps its scope. Builders use ScopeGuard (scope.h).
   void enter_scope(std::string_view path);
   const std::string& current_scope() const { return scopes_[scope_]; }
   const std::string& scope_path(const Node& node) const { return scopes_[node.scope]; }
@@ -146,23 +145,23 @@ class Graph {
   std::vector<Node> nodes_;
   std::vector<std::string> scopes_ = {""};
   std::unordered_map<std::string, uint32_t> scope_numbers_ = {{"", 0}};
-  uint32_t scope_ = 0;  // of nodes that are added now
+  uint32_t scope_ = 0;  // of newly added nodes
   std::vector<Output> outputs_;
   std::vector<Stage> stages_;
   std::unordered_map<std::string, uint32_t> known_;  // node text -> node, for hash-consing
   uint32_t value_count_ = 0;
 };
 
-// The types of a node's results; throws a usage error that names the op and the types it met.
+// The types of a node's results; throws a usage error that names the op and the types it got.
 std::vector<TensorType> infer_types(Op op, std::span<const TensorType> inputs,
                                     const Attributes& attributes);
 
-// One line a node, in the order of the nodes: "%3 scores = matmul(%0, %2) : fp32[8, 256, 256]".
+// One line per node, in order: "%3 scores = matmul(%0, %2) : fp32[8, 256, 256]".
 std::string to_text(const Graph& graph);
 std::string attributes_text(const Node& node);
 
 // Throws an internal error when an invariant is broken: order, types, names, stages, outputs, and
-// that nobody reads a value after its storage was updated.
+// that no value is read after its storage was updated.
 void verify(const Graph& graph);
 
 }  // namespace ridgeline

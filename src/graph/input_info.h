@@ -9,7 +9,7 @@
 namespace ridgeline {
 
 enum class Role : uint8_t {
-  data,  // what a caller brings: tokens, targets, tables
+  data,  // provided by the caller: tokens, targets, tables
   parameter,
   first_moment,  // of parameters, kept by the optimizer
   second_moment,
@@ -21,11 +21,11 @@ enum class Role : uint8_t {
 struct RoleInfo {
   std::string_view name;
   std::string_view prefix;  // "m.": the first moment of w is called m.w
-  bool has_parts = false;   // whether inputs of this role hold parameters, or belong to them
+  bool has_parts = false;   // whether its inputs hold parameters or their optimizer state
 };
 const RoleInfo& info(Role role);
 
-// A parameter in an input: so many rows, below those of the parts before it.
+// A parameter in an input: this many rows, below those of the preceding parts.
 struct InputPart {
   std::string parameter;
   int64_t rows = 0;
@@ -35,12 +35,12 @@ struct InputInfo {
   std::string name;
   Role role = Role::data;
   std::vector<InputPart> parts = {};  // several: parameters that one product reads together
-  // Above 1: a rank's shard of a buffer in which the parts lie one after the other, so that their
-  // rows are elements (shard_of in collective_kind.h); behind its end there are zeros.
+  // Above 1: a rank's shard of a buffer of concatenated parts, whose rows are then elements
+  // (shard_of in collective_kind.h); zeros pad its end.
   int ranks = 1;
 };
 
-// "m.w": what belongs to a parameter in this role, as inputs and outputs are called.
+// "m.w": the name of a parameter's tensor in this role, for inputs and outputs.
 std::string tensor_name(Role role, std::string_view parameter);
 
 // The name of an input that holds all the parts: "m.q+k+v".

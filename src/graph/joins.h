@@ -1,4 +1,4 @@
-// Where the work that runs beside a collective has to wait for it.
+// Where work that overlaps a collective has to wait for it.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@ namespace ridgeline {
 struct Touched {
   std::vector<uint32_t> reads = {}, writes = {};
   bool is_collective = false;
-  bool holds_operand = false;  // of a collective: memory that could be given back once it is done
+  bool holds_operand = false;  // of a collective: memory that can be released once it is done
 };
 
-// By step: the first one that waits for it. That is the first which reads or writes what a
-// collective writes, or writes what it reads; for one that holds memory at the latest the next of
-// them, so that no more than two operands wait; and for all the last step. A step that is no
-// collective, and a collective in the last step, wait for themselves.
+// By step: the first step that waits for it. For a collective that is the first step that reads or
+// writes what it writes, or writes what it reads; if it holds memory, at the latest the next such
+// collective, so that at most two operands are held; and always at the latest the last step. Other
+// steps, and a collective in the last step, map to themselves.
 std::vector<uint32_t> find_joins(std::span<const Touched> steps);
 
 }  // namespace ridgeline

@@ -1,4 +1,4 @@
-// What an update of a loss scale computes besides its tensors.
+// The attributes of a loss scale update: everything but its tensors.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ struct LossScaleSpec {
   int64_t growth_interval = 2000;  // 0: the scale never changes
 };
 
-// The state is an fp32 tensor of these.
+// The elements of the state, an fp32 tensor.
 enum class LossScaleState : uint8_t {
   scale,
   good_steps,  // since the scale changed

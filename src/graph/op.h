@@ -1,5 +1,4 @@
-// The operations of the graph, at the granularity of PyTorch eager: what it runs as one kernel is
-// one op.
+// The operations of the graph, at the granularity of PyTorch eager: one of its kernels is one op.
 #pragma once
 
 #include <array>
@@ -28,7 +27,7 @@ enum class Op : uint8_t {
   softmax_gradient,
   log_softmax,
   log_softmax_gradient,
-  // over given axes, which stay with size 1
+  // over given axes, which are kept with size 1
   sum,
   mean,
   max,
@@ -37,32 +36,32 @@ enum class Op : uint8_t {
   // gradient
   attention,
   attention_gradient,
-  // rows of a table, or one element of each row, by i32 index; each beside its gradient
+  // rows of a table, or one element of each row, by i32 index; each followed by its gradient
   gather,
   scatter_add,
   pick,
   place,
-  // where the largest element of each row is
+  // the index of the largest element of each row
   argmax,
-  // over many tensors at once, as PyTorch's foreach
+  // over many tensors at once, like PyTorch's foreach ops
   sum_of_squares,
   adamw_update,
-  // dynamic loss scaling, as PyTorch's GradScaler
+  // dynamic loss scaling, like PyTorch's GradScaler
   loss_scale_update,
   // a cache of rows such as keys and values: rows stored in place, the position after them, and
   // which position each slot holds
   append,
   advance,
   ring_positions,
-  // the same elements seen otherwise; a reshape that strides cannot express copies
+  // views of the same elements; a reshape that strides cannot express copies
   reshape,
   permute,
   expand,
   slice,
-  // results that are put together from parts: tensors side by side, zeros around
+  // results assembled from parts: concatenated tensors, zero padding
   concat,
   pad,
-  // what all ranks do together: the sum of all, this rank's shard of the sum, the shards of all
+  // collectives: the sum over ranks, this rank's shard of the sum, the shards of all ranks
   all_reduce,
   reduce_scatter,
   all_gather,
@@ -70,7 +69,7 @@ enum class Op : uint8_t {
 
 inline constexpr size_t kOpCount = static_cast<size_t>(Op::all_gather) + 1;
 
-// Which operands a pointwise op takes, and of which type its result is.
+// The operands of a pointwise op, and the type of its result.
 enum class PointwiseKind : uint8_t { unary, binary, comparison, cast, where };
 
 struct PointwiseRow {
@@ -83,7 +82,7 @@ struct PointwiseRow {
     if (kind == PointwiseKind::where) return 3;
     return kind == PointwiseKind::unary || kind == PointwiseKind::cast ? 1 : 2;
   }
-  // What kernels call it.
+  // Its function in kernels.
   constexpr std::string_view function() const {
     return says.function.empty() ? name : says.function;
   }
@@ -113,7 +112,7 @@ inline constexpr PointwiseRow kPointwiseOps[] = {
 // Null for ops that are not pointwise.
 constexpr const PointwiseRow* pointwise_row(Op op) {
   constexpr auto kFirst = static_cast<size_t>(kPointwiseOps[0].op);
-  const size_t place = static_cast<size_t>(op) - kFirst;  // wraps around for earlier ones
+  const size_t place = static_cast<size_t>(op) - kFirst;  // wraps around for earlier ops
   return place < std::size(kPointwiseOps) ? &kPointwiseOps[place] : nullptr;
 }
 
@@ -124,7 +123,7 @@ class OpTable {
   using Rows = std::initializer_list<std::pair<Op, T>>;
 
   consteval OpTable(Rows rows) { add(rows); }
-  // Pointwise ops get of_pointwise(PointwiseRow), unless they have a row of their own.
+  // Pointwise ops get of_pointwise(PointwiseRow), unless `rows` has a row for them.
   template <class OfPointwise>
   consteval OpTable(OfPointwise of_pointwise, Rows rows) {
     for (const PointwiseRow& row : kPointwiseOps)

@@ -1,18 +1,18 @@
 // The list of pointwise ops, one row each: their names, types, builders (tensor.h), costs,
-// precisions and the texts of kernels all come from here. A new op is a row, and maths in four
-// other places (docs/add-an-op.md).
+// precisions and the texts of kernels all come from here. A new op is one row here, and its maths
+// in four other places (docs/add-an-op.md).
 #pragma once
 
 #include <string_view>
 
 namespace ridgeline {
 
-// What a row says. Bodies are statements of C that end by returning; x and y are the operands.
+// The fields of a row. Bodies are C statements that end in a return; x and y are the operands.
 struct PointwiseOp {
   double flops = 1;                  // of one element
-  int weight = 1;                    // arithmetic of one element, in additions, as fusion weighs it
-  bool in_fp32 = false;              // under autocast: not in the dtype of its operand
-  std::string_view function = {};    // in the texts of kernels; empty: the op's own name
+  int weight = 1;                    // cost of one element in additions, for fusion decisions
+  bool in_fp32 = false;              // under autocast: not in its operand's dtype
+  std::string_view function = {};    // in the texts of kernels; empty: the op's name
   std::string_view expression = {};  // in generated kernels, {0} the operand; empty: a call
   std::string_view body = {};        // of the function, where all languages write it alike;
   std::string_view cuda = {};        // else for GPUs, and for CPUs, or neither where it is
@@ -21,7 +21,7 @@ struct PointwiseOp {
 
 }  // namespace ridgeline
 
-// Of one floating-point tensor.
+// Ops on one floating-point tensor.
 #define RIDGELINE_UNARY_OPS(ROW)                                                                 \
   ROW(negate, .expression = "-{0}")                                                              \
   ROW(exp, .weight = 4, .in_fp32 = true, .function = "exponential", .cuda = "return expf(x);")   \
@@ -46,7 +46,7 @@ struct PointwiseOp {
           "const float t = 1.0f + hyperbolic_tangent(inner);"                                    \
           "return t == 0.0f ? 0.0f : 0.5f * x * t;")
 
-// Of two floating-point tensors of one dtype, which broadcast.
+// Ops on two floating-point tensors of one dtype, which broadcast.
 #define RIDGELINE_BINARY_OPS(ROW)                               \
   ROW(add, .expression = "{0} + {1}")                           \
   ROW(subtract, .expression = "{0} - {1}")                      \
@@ -57,14 +57,14 @@ struct PointwiseOp {
   ROW(silu_gradient, .flops = 8, .weight = 7,                   \
       .body = "const float s = sigmoid(x); return y * (silu(x) * (1.0f - s) + s);")
 
-// Of two tensors of one dtype, which broadcast; the result is boolean.
+// Comparisons of two tensors of one dtype, which broadcast; the result is boolean.
 #define RIDGELINE_COMPARISONS(ROW)            \
   ROW(less, .expression = "{0} < {1}")        \
   ROW(less_equal, .expression = "{0} <= {1}") \
   ROW(equal, .expression = "{0} == {1}")
 
-// Those with types of their own: to the dtype of Attributes::target; of a condition and two
-// tensors.
+// Ops with other types: a cast to the dtype of Attributes::target; a choice by a condition between
+// two tensors.
 #define RIDGELINE_CAST(ROW) ROW(cast, .flops = 0, .function = "same", .expression = "{0}")
 #define RIDGELINE_WHERE(ROW) \
   ROW(where, .flops = 0, .function = "choose", .expression = "{0} ? {1} : {2}")

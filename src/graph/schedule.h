@@ -1,4 +1,4 @@
-// The order in which nodes run and the moment each piece of memory is given back.
+// The order in which nodes run and when each storage is released.
 #pragma once
 
 #include <vector>
@@ -10,8 +10,8 @@ namespace ridgeline {
 
 struct Step {
   uint32_t node = 0;
-  std::vector<Value> releases;  // storages nobody reads after this step
-  // Collectives that are done before this step begins; one that is this step itself: before it ends.
+  std::vector<Value> releases;  // storages that are not read after this step
+  // Collectives to wait for before this step begins; if it is this step itself, before it ends.
   std::vector<uint32_t> joins = {};
 };
 
@@ -21,8 +21,8 @@ struct Schedule {
   std::vector<Stage> stages;  // begin and end count steps
 };
 
-// The eager schedule: nodes as they were added, freed at last use. Inputs belong to the caller and
-// outputs stay until the next run.
+// The eager schedule: nodes in the order they were added, results freed at last use. Inputs belong
+// to the caller; outputs are kept until the next run.
 Schedule eager_schedule(const Graph& graph);
 
 }  // namespace ridgeline

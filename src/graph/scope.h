@@ -1,5 +1,4 @@
-// Parts of a model, as builders name them: nodes that are added inside of a guard belong to its
-// scope.
+// Scopes name the parts of a model: nodes added while a guard is alive belong to its scope.
 //
 //   const ScopeGuard layer(graph, "layers.3");
 //   {
@@ -16,15 +15,15 @@
 
 namespace ridgeline {
 
-// Leaves that say what kind of work a scope holds, whatever the model.
+// Leaf names that tell the kind of work in a scope, for any model.
 inline constexpr std::string_view kSoftmaxScope = "softmax";
 inline constexpr std::string_view kNormScope = "norm";
 
 class ScopeGuard {
  public:
-  // A scope inside of the current one; the same name once more adds nothing, so that a part can be
-  // built by itself or inside of a larger one. The graph must outlive the guard, and must not be
-  // replaced by another one meanwhile.
+  // Enters a scope inside the current one. Repeating the current name adds nothing, so that a part
+  // can be built alone or inside a larger one. The graph must outlive the guard, and must not be
+  // replaced in the meantime.
   ScopeGuard(Graph& graph, std::string_view name);
   ~ScopeGuard() { graph_.enter_scope(before_); }
   ScopeGuard(const ScopeGuard&) = delete;
@@ -41,7 +40,7 @@ std::vector<std::string> scope_parts(std::string_view path);
 // "scores" of "layers.3.attention.scores".
 std::string_view scope_leaf(std::string_view path);
 
-// "layers.3.attention" of that and of "layers.3.attention.values": what both are parts of.
+// "layers.3.attention" of "layers.3.attention.scores" and "layers.3.attention.values".
 std::string_view common_scope(std::string_view a, std::string_view b);
 
 // "layers.3" of "layers.3.attention.scores"; empty where a path has no numbered part.

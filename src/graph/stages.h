@@ -1,5 +1,4 @@
-// Stages by name: a graph may go through forward and backward several times, once for each
-// micro-batch.
+// Stages by name: a graph may have several forward and backward stages, one pair per micro-batch.
 #pragma once
 
 #include <string_view>
