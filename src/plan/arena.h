@@ -1,4 +1,4 @@
-// Offsets in one piece of memory for blocks that live for a while: those that live at the same time
+// Assigns offsets in one allocation to blocks with lifetimes: blocks that are live at the same time
 // do not overlap.
 #pragma once
 
@@ -11,17 +11,17 @@ namespace ridgeline {
 
 struct ArenaBlock {
   Bytes bytes;
-  uint32_t first = 0;  // moments between which it lives, both included
+  uint32_t first = 0;  // its lifetime, both ends included
   uint32_t last = 0;
   int64_t offset = 0;  // filled in
 };
 
 inline constexpr int64_t kArenaAlignment = 256;
 
-// Largest first, each into the smallest gap that holds it. Gives the size of the whole.
+// Largest first, each into the smallest gap that fits. Returns the size of the arena.
 Bytes place_blocks(std::vector<ArenaBlock>& blocks);
 
-// The least that any placement needs: the most that lives at one moment.
+// A lower bound for any placement: the most bytes that are live at once.
 Bytes most_alive(const std::vector<ArenaBlock>& blocks);
 
 }  // namespace ridgeline

@@ -1,5 +1,5 @@
-// A fused group under construction: steps that are found again by what they compute, and that can
-// be taken back when a node turns out not to fit.
+// A fused group under construction: steps are looked up by what they compute, and are rolled back
+// when a node turns out not to fit.
 #pragma once
 
 #include <unordered_map>
@@ -31,9 +31,9 @@ class Draft {
   void name_step(const SeenValue& seen, uint32_t step);
   uint32_t add(FusedStep step);
   uint32_t add_input(FusedOperand operand, Value value);
-  // Whether the value is read or computed here, however it is seen.
+  // Whether the value is read or computed here, through any view.
   bool mentions(uint32_t value) const { return mentioned_.contains(value); }
-  // Whether what is seen covers the domain in order: all of it, or one element per row.
+  // Whether the view covers the domain in order: all of it, or one element per row.
   bool covers_all(const SeenValue& seen) const;
   bool covers_rows(const SeenValue& seen) const;
 
@@ -44,18 +44,18 @@ class Draft {
     return {group.kernel.steps.size(), group.kernel.inputs.size(), named_.size()};
   }
   void roll_back(const Mark& mark);
-  // What was named since: for the fuser, which notes where values live.
+  // All named steps; the fuser records where values are computed.
   const std::vector<std::pair<SeenValue, uint32_t>>& named() const { return named_; }
 
  private:
   std::unordered_map<SeenValue, uint32_t, SeenValueHash> steps_;
   std::unordered_map<uint32_t, int> mentioned_;
   std::vector<std::pair<SeenValue, uint32_t>> named_;
-  Strides all_, rows_;  // how a value that covers the domain is seen
+  Strides all_, rows_;  // the strides of a value that covers the domain
 };
 
-// Completes a fused group whose results are known: drops steps and inputs that none of them needs,
-// names the kernel after its ops, and notes what it reads and writes.
+// Completes a fused group whose results are known: drops unused steps and inputs, names the kernel
+// after its ops, and records what it reads and writes.
 void complete(Group& group);
 
 }  // namespace ridgeline

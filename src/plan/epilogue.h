@@ -23,8 +23,8 @@ struct EpilogueOperand {
 // result = activation(scale * sum + addend + bias), in fp32 and rounded once.
 struct Epilogue {
   double scale = 1;
-  std::optional<EpilogueOperand> addend = {};  // one element for each of the result, of its dtype
-  std::optional<EpilogueOperand> bias = {};    // one for each column, likewise
+  std::optional<EpilogueOperand> addend = {};  // of the result's size and dtype
+  std::optional<EpilogueOperand> bias = {};    // one element per column, likewise
   Activation activation = Activation::none;
 
   bool does_nothing() const {

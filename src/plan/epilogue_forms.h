@@ -1,4 +1,4 @@
-// What of a generated kernel a product's epilogue could do.
+// Which steps of a generated kernel a product's epilogue can compute.
 #pragma once
 
 #include <optional>
@@ -13,8 +13,8 @@ namespace ridgeline {
 bool lies_in_order(const Shape& domain, const FusedOperand& operand, int64_t period);
 
 // By step: the epilogue whose result the step is, where the product is what step `product` loads
-// and has rows of `columns` elements. It does not matter how an activation is written: functions
-// are told by their values.
+// and has rows of `columns` elements. Activations are recognised by their values, however they are
+// written.
 std::vector<std::optional<Epilogue>> epilogue_forms(const FusedKernel& kernel, uint32_t product,
                                                     int64_t columns);
 

@@ -1,10 +1,10 @@
 // Which nodes share a kernel: Graph -> groups, in the order in which they run.
 //
-// Nodes are visited once, in order. Pointwise nodes wait until somebody needs them: a fused
-// consumer computes them again from their operands where that moves fewer bytes than keeping the
-// result, everybody else has them written by a group that computes them anyway. A node may join a
-// group only if all that it reads is computed in that group or in an earlier one, so no search for
-// cycles is needed.
+// Nodes are visited once, in order. Pointwise nodes are deferred until they are needed: a fused
+// consumer recomputes them from their operands where that moves fewer bytes than storing the
+// result; for other consumers, a group that computes them anyway stores them. A node may join a
+// group only if everything it reads is computed in that group or in an earlier one, so no search
+// for cycles is needed.
 #pragma once
 
 #include <optional>
@@ -25,14 +25,15 @@ struct Group {
   GroupKind kind = GroupKind::library;
   uint32_t stage = 0;
   uint32_t node = 0;  // of a library call; the first node of a fused group
-  // What a product writes instead of its result: the same, wider, or what its epilogue gives.
+  // What a product writes instead of its result: the result in a wider dtype, or that of its
+  // epilogue.
   std::optional<Value> into = {};
   std::optional<Epilogue> epilogue = {};  // of a product
-  // Of an update: by parameter, the product that is its gradient and that the update computes itself
-  // (update_products.h), or kNoProduct. Empty: it computes none.
+  // Of an update: by parameter, the product that computes its gradient inside the update
+  // (update_products.h), or kNoProduct. Empty: none.
   std::vector<uint32_t> products = {};
-  FusedKernel kernel;                     // of a fused group
-  std::vector<Value> reads = {};          // storages, each once
+  FusedKernel kernel;             // of a fused group
+  std::vector<Value> reads = {};  // storages, each once
   std::vector<Value> writes = {};
 };
 
@@ -50,7 +51,7 @@ enum class FusionRefusal : uint8_t {
 };
 std::string_view text_of(FusionRefusal refusal);
 
-// A node that did not become part of a group, or that no group could take (group == kNoGroup).
+// A node that did not join a group, or that fits no group (group == kNoGroup).
 struct RefusalNote {
   static constexpr uint32_t kNoGroup = ~0u;
   Value value;
@@ -60,13 +61,13 @@ struct RefusalNote {
 
 struct FusedGraph {
   std::vector<Layout>
-      layouts;                // by Graph::index; values inside kernels have no memory all the same
+      layouts;  // by Graph::index; also of values inside kernels, which have no memory
   std::vector<Group> groups;  // in the order in which they run
   std::vector<RefusalNote> refusals;
 };
 
 struct FuseOptions {
-  bool enabled = true;  // false: every node a kernel of its own
+  bool enabled = true;  // false: one kernel per node
 };
 
 FusedGraph fuse(const Graph& graph, const FuseOptions& options = {});

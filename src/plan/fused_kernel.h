@@ -1,5 +1,5 @@
-// What one generated kernel computes, as data: operands that are read over a domain of rows and
-// columns, a straight program on their elements, and the values that are written.
+// What one generated kernel computes, as data: operands over a domain of rows and columns, a
+// straight-line program on their elements, and the results.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@ namespace ridgeline {
 
 enum class FusedKind : uint8_t {
   row,     // pointwise work, and folds along the last axis of the domain
-  column,  // folds over all axes but the last, in parts that are folded again
+  column,  // folds over all axes but the last, as partial folds that are then combined
 };
 
-// A tensor as the kernel sees it: steps over the axes of the domain, 0 where it broadcasts.
+// A tensor as the kernel sees it: strides along the axes of the domain, 0 where it broadcasts.
 struct FusedOperand {
-  Value storage;  // whose memory; nobody's for positions
+  Value storage;  // the owner of the memory; none for positions
   DType dtype = DType::f32;
   int64_t offset = 0;        // in elements
   Strides strides;           // in elements
@@ -34,7 +34,7 @@ struct FusedStep {
   std::vector<uint32_t> inputs = {};  // earlier steps
   uint32_t operand = 0;               // of a load
   double constant = 0;
-  Value value;  // of the graph, which this step computes or reads
+  Value value;  // of the graph, computed or read by this step
 };
 
 struct FusedResult {
@@ -42,16 +42,16 @@ struct FusedResult {
   FusedOperand to;  // over the domain; a fold of columns: over its last axis alone
 };
 
-// A matrix as a product reads it: rows, or columns, of neighbours.
+// A matrix as a product reads it: contiguous rows or contiguous columns.
 struct FusedMatrix {
   Value storage;
   int64_t offset = 0;   // in elements
-  int64_t stride = 0;   // between neighbours' beginnings, in elements
-  bool is_deep = true;  // whether neighbours lie along the depth of the product
+  int64_t stride = 0;   // between contiguous rows or columns, in elements
+  bool is_deep = true;  // contiguous along the depth of the product
 };
 
 // A product that the kernel computes itself. Its result has no memory, unless the kernel writes it:
-// loads of it give its sums, rounded as they would be there.
+// loads of it return its sums, rounded as they would be in memory.
 struct FusedProduct {
   Value result;  // [rows, columns], contiguous
   DType dtype = DType::bf16;
@@ -86,13 +86,13 @@ struct FusedKernel {
 };
 
 struct EmitOptions {
-  // Whether 16-bit results are rounded inside a kernel as they would be in memory: equal to eager,
-  // and independent of what is fused; costs arithmetic.
+  // Whether 16-bit intermediates are rounded inside a kernel as they would be in memory: equal to
+  // eager, and independent of fusion, at the cost of arithmetic.
   bool round_intermediates = true;
-  bool keep_in_registers = true;  // values that a later pass uses; else they are computed again
+  bool keep_in_registers = true;  // values that a later pass uses; else recomputed
 };
 
-// The same kernel over as few axes as its operands allow; sizes and steps become arguments.
+// The kernel's loops over as few axes as its operands allow; sizes and strides become arguments.
 struct FusedWalk {
   std::vector<int64_t> sizes;  // of the rows' axes, at least one
   int64_t columns = 1;
@@ -107,20 +107,20 @@ struct FusedWalk {
 // Kernels with folds keep their columns; others may merge them with rows.
 FusedWalk make_walk(const FusedKernel& kernel);
 
-// Two operands that lie between each other, as the even and the odd elements of a rotary embedding
-// do: one access serves both. By operand: the number of the other one, or kAlone.
+// Two interleaved operands, such as the even and odd elements of a rotary embedding: one access
+// serves both. By operand: the index of the other one, or kAlone.
 inline constexpr int kAlone = -1;
 struct Interleaving {
   std::vector<int> inputs, results;
-  // Whether operand `i` of a pair is the one whose elements come first.
+  // Whether an operand of a pair is the one whose elements come first.
   static bool is_first(const FusedOperand& of) { return of.offset % 2 == 0; }
 };
 Interleaving find_interleaving(const FusedKernel& kernel, const FusedWalk& walk);
 
-// A fold of columns works on this many parts of the rows, whatever the number of threads, so that
-// results are equal from run to run and from machine to machine.
+// A column fold splits the rows into this many parts for any number of threads, so that results are
+// reproducible between runs and machines.
 int64_t column_parts(const FusedKernel& kernel);
-// What a kernel needs while it runs: one fp32 row per part and fold.
+// The scratch of a kernel: one fp32 row per part and fold.
 Bytes fused_scratch(const FusedKernel& kernel);
 
 }  // namespace ridgeline

@@ -10,16 +10,16 @@
 
 namespace ridgeline {
 
-inline constexpr int32_t kNowhere = -2;  // homes of values: no group computes it yet,
-inline constexpr int32_t kGiven = -1;  // it is there before the first group, or the group's number
+inline constexpr int32_t kNowhere = -2;  // home of a value that no group computes yet
+inline constexpr int32_t kGiven = -1;    // home of a value that exists before the first group
 inline constexpr double kImpossible = 1e300;
 
-inline constexpr int kWaitingWeight = 32;     // a pointwise expression that waits gets no larger,
-inline constexpr int kRecomputedWeight = 16;  // and one that is computed a second time is smaller
+inline constexpr int kWaitingWeight = 32;     // limit of a deferred pointwise expression
+inline constexpr int kRecomputedWeight = 16;  // limit of one that is recomputed
 inline constexpr size_t kMostInputs = 40;     // of one kernel
 inline constexpr size_t kMostSteps = 160;
 inline constexpr size_t kCandidates = 6;  // groups that a node tries to join
-inline constexpr uint32_t kRecent = 8;    // a group that merely reads the same tensor is this young
+inline constexpr uint32_t kRecent = 8;    // maximum age of a group that only shares an input
 
 class Fuser {
  public:
@@ -32,11 +32,11 @@ class Fuser {
     int32_t home = kNowhere;
     uint32_t step = 0;  // there
     bool stored = false;
-    int32_t last_reader = kNowhere;  // a fused group that reads it
+    int32_t last_reader = kNowhere;  // the last fused group that reads it
     int32_t updated = kNowhere;      // the group that overwrote its storage
-    int waiting_weight = 0;  // of pointwise values and nested concatenations that nobody needs yet
+    int waiting_weight = 0;          // of deferred pointwise values and nested concatenations
   };
-  // What a node computes over: a domain, and how the node's own elements lie in it.
+  // What a node computes over: a domain, and the kind of group it needs.
   struct Work {
     Shape domain;
     GroupKind kind = GroupKind::row;
@@ -53,9 +53,9 @@ class Fuser {
     return value;
   }
 
-  // Whether generated code can compute the value from its operands' elements, one by one.
+  // Whether generated code can compute the value elementwise from its operands.
   bool is_pointwise(Value value) const;
-  // Of those: whether it is its operand as it is.
+  // Whether a pointwise node just copies its operand.
   bool is_copy(const Node& node) const {
     return node.op == Op::reshape || info(node.op).kind == OpClass::reduction;
   }
@@ -78,7 +78,7 @@ class Fuser {
 
   void store(Value value);
   // Concatenations, in fuse_concat.cc.
-  struct Filling {  // a value that is computed straight into a concatenation
+  struct Filling {  // a value that is computed directly into a concatenation
     Value source;
     Layout region;
     std::optional<FusedOperand> to = {};  // by a generated kernel; none: by a library call
@@ -103,7 +103,7 @@ class Fuser {
   FusedGraph result_;
   std::vector<Facts> facts_;     // by Graph::index
   std::vector<Value> values_;    // likewise
-  std::vector<uint32_t> uses_;   // likewise: how often it is read
+  std::vector<uint32_t> uses_;   // likewise: number of reads
   std::vector<bool> is_nested_;  // by node: a concatenation that is only a part of another one
   std::vector<bool> feeds_collective_;  // by node: a bucket of gradients, if it is a concatenation
   std::vector<std::unique_ptr<Draft>> drafts_;

@@ -1,4 +1,4 @@
-// What one kernel of a plan computes and moves.
+// The FLOPs and bytes of one kernel of a plan.
 #pragma once
 
 #include "cost/cost.h"
@@ -6,8 +6,8 @@
 
 namespace ridgeline {
 
-// `nodes`: of library calls by themselves; a wider result, an epilogue and products inside of an
-// update are added to them. Empty: what these alone add.
+// `nodes`: the costs of library calls alone, to which a wider result, an epilogue and products
+// inside an update are added. Empty: only what these add.
 Cost group_cost(const Graph& graph, const Group& group, const std::vector<Cost>& nodes);
 
 }  // namespace ridgeline

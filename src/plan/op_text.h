@@ -1,5 +1,4 @@
-// What kernels call dtypes, and the pointwise ops that generated ones know: their text, and how
-// much work they are.
+// The names of dtypes in kernels, and the text and cost of pointwise ops in generated ones.
 #pragma once
 
 #include <string>
@@ -12,7 +11,7 @@ namespace ridgeline {
 
 // The type of elements.cuh and of codegen/host_preamble.cc that stores a dtype.
 const char* element_name(DType dtype);
-// The fold of kernels/cuda/groups.cuh that a reduction takes.
+// The fold of kernels/cuda/groups.cuh that a reduction uses.
 const char* fold_name(Op op);
 
 struct FusedOp {
@@ -25,7 +24,7 @@ struct FusedOp {
 // codegen/host_preamble.cc write by hand.
 FusedOp fused_op(Op op);
 
-// Functions in fp32 of the list of pointwise ops, as kernels of a language have them.
+// The fp32 functions of the pointwise ops, in the language of the kernels.
 enum class KernelLanguage { cuda, host };
 std::string pointwise_functions(KernelLanguage language);
 // For GPUs: the ops that are expressions as functions, since pointwise.cu calls its op by name.

@@ -1,4 +1,4 @@
-// What runs, in which order, and where everything lies: Graph -> Plan.
+// What runs, in which order, and where results are stored: Graph -> Plan.
 //
 //   const Plan plan = make_plan(graph);
 //   fmt::print("{}", explain(graph, plan));
@@ -22,15 +22,15 @@ struct PlanOptions {
   FuseOptions fuse = {};
   EmitOptions emit = {};
   ScratchOf scratch = {};  // of library calls; empty: nothing
-  // Decides where products take work of the kernel behind them; empty: nowhere.
+  // Decides which products take over work of the following kernel; empty: none.
   ChooseEpilogue epilogue = {};
-  // Likewise, where products are computed inside of the kernel behind them.
+  // Likewise, which products are computed inside the following kernel.
   ChooseEpilogue product_kernel = {};
   // Decides which updates compute gradients themselves; empty: none.
   ChooseUpdateProducts update_products = {};
-  // Whether results that only updates and callers wait for may be computed beside the rest.
+  // Whether results that only updates and callers need may be computed concurrently with the rest.
   bool overlap = false;
-  // Whether an update runs as soon as its gradients are there, in whichever stage that is.
+  // Whether an update runs as soon as its gradients are ready, in any stage.
   bool early_updates = false;
 };
 
@@ -39,9 +39,9 @@ struct PlannedKernel {
   Cost cost;
   Bytes scratch = {};
   int64_t scratch_offset = 0;  // in the arena, if it needs some
-  bool on_side = false;        // runs beside the kernels that follow,
-  bool is_collective = false;  // so does a collective,
-  uint32_t join = 0;           // and they wait for it from this one on; itself: at once
+  bool on_side = false;        // overlaps the kernels that follow
+  bool is_collective = false;  // likewise overlaps them
+  uint32_t join = 0;           // the first kernel that waits for it; itself: no overlap
 };
 
 struct Plan {
@@ -51,12 +51,12 @@ struct Plan {
   std::vector<Layout> layouts;         // by Graph::index
   std::vector<PlannedKernel> kernels;  // in the order in which they run
   std::vector<Stage> stages;           // begin and end count kernels
-  std::vector<int64_t> offsets;        // by Graph::index: where a storage lies in the arena
+  std::vector<int64_t> offsets;        // by Graph::index: of a storage in the arena
   std::vector<ArenaBlock> blocks;      // of the arena
-  std::vector<bool> in_place;          // by Graph::index: lies where an operand of its kernel lay
+  std::vector<bool> in_place;  // by Graph::index: reuses the memory of an operand of its kernel
   std::vector<RefusalNote> refusals;
   std::vector<EpilogueNote> epilogues;  // one for each product
-  uint32_t eager_launches = 0;          // that the same graph takes without fusion
+  uint32_t eager_launches = 0;          // of the same graph without fusion
   Bytes inputs, arena;
   Bytes least_arena;  // that any placement would need
 
@@ -67,7 +67,7 @@ struct Plan {
 Plan make_plan(const Graph& graph, const PlanOptions& options = {});
 
 // Every kernel with its nodes, bytes and FLOPs; memory; and what was not fused, with reasons.
-// `kernel_ms`: measured times, which are summed up by kind of kernel; or none.
+// `kernel_ms`: measured times, which are summed by kind of kernel; may be empty.
 std::string explain(const Graph& graph, const Plan& plan, std::span<const double> kernel_ms = {});
 
 }  // namespace ridgeline

@@ -1,5 +1,5 @@
 // A fused kernel in the order in which generated text computes it: passes over the columns of a
-// row, each of which ends in folds, and the last of which writes.
+// row, each of which ends in folds; the last one writes.
 #pragma once
 
 #include <string>
@@ -12,15 +12,15 @@ namespace ridgeline {
 struct ProgramStep {
   std::string name;      // of its variable: "multiply_3"
   std::string type;      // "float" or "int"
-  bool per_row = false;  // the same in all columns of a row
-  int depth = 0;         // folds that have to be done before it
+  bool per_row = false;  // constant along a row
+  int depth = 0;         // number of dependent folds before it
   bool is_kept = false;  // computed in one pass over the columns and used in a later one
 };
 
 struct ColumnPass {
   std::vector<uint32_t> kept;             // steps that an earlier pass computed
   std::vector<uint32_t> loads, computes;  // per column, in order
-  std::vector<uint32_t> folds;            // that this pass ends in
+  std::vector<uint32_t> folds;            // at the end of this pass
   std::vector<uint32_t> stores;           // results, by number
   std::vector<uint32_t> row_computes;     // per row, after the folds
 };
@@ -40,7 +40,7 @@ Program make_program(const FusedKernel& kernel, const EmitOptions& options);
 // Where a row begins in an operand: "at0 * inputs[1].rows[0] + at1 * inputs[1].rows[1]".
 std::string row_offset(const Program& program, const std::string& operand);
 
-// A constant as a kernel has it.
+// A constant as a kernel stores it.
 float as_stored(const FusedStep& constant);
 
 // "round_bf16(x)" where the options ask for it.

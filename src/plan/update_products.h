@@ -1,6 +1,6 @@
 // Updates that compute gradients themselves: products whose results only an AdamW update reads
-// become part of it, so that gradients never reach memory, and parameters and moments move while
-// products are computed.
+// become part of it, so that gradients never reach memory, and traffic of parameters and moments
+// overlaps the products.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@
 
 namespace ridgeline {
 
-// Whether an update is faster with these products inside; all in 16 bits, side by side in one
+// Whether an update is faster with these products inside: all in 16 bits, concurrently in one
 // kernel.
 using ChooseUpdateProducts = std::function<bool(std::span<const ProductSize> products)>;
 
