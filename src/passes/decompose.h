@@ -1,4 +1,4 @@
-// Lowers composite ops to pointwise ops and reductions, which fusion then puts together again.
+// Lowers composite ops to pointwise ops and reductions, which fusion then combines again.
 #pragma once
 
 #include "graph/graph.h"

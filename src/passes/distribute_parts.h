@@ -18,7 +18,7 @@ Graph shard(const Graph& graph, const Distribution& how);
 // The name of the first parameter that an input holds.
 std::string first_parameter(const Graph& graph, Value input);
 
-// An update of other tensors by the scalars of the node.
+// An update of other tensors with the scalars of the node.
 std::vector<AdamWTensors> updated_tensors(const Site& site,
                                           const std::vector<AdamWTensors>& tensors);
 

@@ -1,4 +1,4 @@
-// Finds softmax(f(Q K^T)) V and makes it one attention node.
+// Finds softmax(f(Q K^T)) V and replaces it by one attention node.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace ridgeline {
 
-// A softmax between two products that stayed as it was, and why; for --explain.
+// A softmax between two products that was not replaced, and why; for --explain.
 struct FlashRefusal {
   std::string node;
   std::string reason;
@@ -25,11 +25,11 @@ struct FlashOptions {
 };
 
 // f may be anything pointwise, with tensors that broadcast to the scores: factors, biases, caps,
-// masks by position or by tensor. Causal masks and windows outside of it become the node's mask, by
-// which kernels skip what is hidden; a scale alone becomes its scale; everything else its function.
-// A query whose scores are all -inf gets 0, where softmax gives NaN. Leading axes may be any; key
-// heads that are expanded to query heads are read as they are. Casts between the products fall
-// away, since the kernels keep scores in fp32. To be applied before gradient().
+// masks by position or by tensor. Causal masks and windows outside f become the node's mask, which
+// lets kernels skip masked tiles; a scale alone becomes its scale; everything else its function. A
+// query whose scores are all -inf gets 0, where softmax gives NaN. Any leading axes are allowed;
+// key heads that are expanded to query heads are read unexpanded. Casts between the products are
+// dropped, since the kernels keep scores in fp32. Apply before gradient().
 Graph flash(const Graph& forward, FlashOptions options = {}, FlashReport* report = nullptr);
 
 }  // namespace ridgeline

@@ -1,4 +1,4 @@
-// Pointwise ops on constants, computed at compile time with the bits that the kernels would give.
+// Pointwise ops on constants, computed at compile time, bitwise equal to the kernels' results.
 #pragma once
 
 #include <optional>
@@ -7,12 +7,11 @@
 
 namespace ridgeline {
 
-// The one value that all elements of `x` have, if that is known: a constant, or a view of one.
+// The value that all elements of `x` share, if known: `x` is a constant, or a view of one.
 std::optional<double> constant_value(const Graph& graph, Value x);
 
-// The value of every element of y = op(constants...). None where an operand is no constant, where
-// kernels may differ in the last bit (exp, log, sin, ...) or where the result is not a normal
-// number.
+// The value of every element of y = op(constants...). None if an operand is not constant, if
+// kernels may differ in the last bit (exp, log, sin, ...) or if the result is not a normal number.
 std::optional<double> fold(const Graph& graph, Value y);
 
 }  // namespace ridgeline

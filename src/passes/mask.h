@@ -8,7 +8,7 @@
 
 namespace ridgeline {
 
-// low <= key - query <= high; a missing bound does not bind.
+// low <= key - query <= high; a missing bound is no limit.
 struct Band {
   std::optional<int64_t> low;
   std::optional<int64_t> high;
@@ -18,8 +18,8 @@ struct Band {
 // two axes (queries, keys) and constants. None for anything else.
 std::optional<Band> band_where(const Graph& graph, Value condition, int64_t queries, int64_t keys);
 
-// The mask that shows exactly the keys in `band` of `queries` x `keys` scores; else why there is
-// none.
+// The mask that shows exactly the keys in `band` of `queries` x `keys` scores; else why none
+// exists.
 struct MaskChoice {
   AttentionMask mask;
   std::string refusal;

@@ -5,10 +5,9 @@
 
 namespace ridgeline {
 
-// x A^T, x B^T, ... for weights that are parameters and that nobody else reads become parts of
-// x W^T, where the input W holds A, B, ... below each other, as its parts. A small product leaves
-// most of a GPU idle; and when gradients are taken of the result, those of the weights and of x are
-// single products too. For forward graphs.
+// x A^T, x B^T, ... for weights that are parameters without other readers become parts of x W^T,
+// where the input W stacks A, B, ... as its parts. A small product leaves most of a GPU idle; and
+// in the gradients, those of the weights and of x become single products too. For forward graphs.
 Graph pack(const Graph& forward);
 
 }  // namespace ridgeline

@@ -12,9 +12,9 @@ namespace ridgeline {
 // How often each rule was applied, by its name.
 using SimplifyReport = std::map<std::string_view, int>;
 
-// Arithmetic with neutral constants, casts that lose nothing, chains of views, reductions over one
-// element, constant conditions, constants folded as the kernels would compute them. One walk
-// reaches the fixpoint: simplify(simplify(g)) is simplify(g).
+// Removes arithmetic with neutral constants, lossless casts, chains of views, reductions over one
+// element and constant conditions, and folds constants as the kernels would. One walk reaches the
+// fixpoint: simplify(simplify(g)) is simplify(g).
 Graph simplify(const Graph& graph, SimplifyReport* report = nullptr);
 
 // The names of all rules, in the order in which they are tried.

@@ -5,7 +5,7 @@
 
 namespace ridgeline {
 
-// tf32 is stored as fp32 is: only products differ. To be applied before gradient().
+// tf32 is stored as fp32: only products differ. Apply before gradient().
 Graph tf32_products(const Graph& forward);
 
 }  // namespace ridgeline
