@@ -23,25 +23,25 @@ class CompiledExecutor {
   // An input to be filled through Device::upload before the first run.
   TensorView input(std::string_view name) const;
 
-  // Runs one stage; they have to run in order, and the first one begins a new run. The second run
-  // of a stage is recorded where the device can, and later ones start what was recorded.
+  // Runs one stage; stages must run in order, and the first one begins a new run. The second run of
+  // a stage is recorded where the device supports it, and later ones replay the recording.
   void run_stage(size_t stage);
   void run_all();
-  // As run_all() so many times, with one start where a kernel stays.
+  // Repeats run_all(), with a single launch if the kernel is persistent.
   void run_times(int times);
 
   // An output of the last run, contiguous or not. Throws a usage error if there is none.
   TensorView output(std::string_view name) const;
 
-  // From now on every result is poisoned before its kernel runs; for runs that are verified.
+  // Poisons every result before its kernel runs, from now on; for verification runs.
   void set_poison(bool poison);
 
-  // From now on told of every kernel, of which none is started as a recording unless it takes
-  // recordings; null: nobody is.
+  // Called for every kernel from now on; recordings are replayed only if the observer takes them.
+  // Null: no observer.
   void set_observer(KernelObserver* observer);
 
-  // Whether the beginning of the plan runs as one kernel that stays on the GPU (plan/resident.h);
-  // while somebody observes kernels, or results are poisoned, it does not.
+  // Whether the beginning of the plan runs as one persistent kernel (plan/resident.h), unless
+  // kernels are observed or results are poisoned.
   bool is_resident() const { return resident_ != nullptr; }
   int64_t launches() const {
     const auto kernels = static_cast<int64_t>(plan_.kernels.size());
@@ -52,15 +52,15 @@ class CompiledExecutor {
   // The collectives of the last run.
   std::vector<CollectiveRun> collectives() const { return collectives_.runs(); }
 
-  // The time of every kernel of the plan, each repeated by itself; none where the device cannot
-  // record. Results are not meaningful afterwards.
+  // The time of every kernel of the plan, each repeated alone; empty where the device cannot
+  // record. Invalidates the results.
   std::vector<double> kernel_ms();
 
  private:
   struct Call {
     GroupCall group;
     void* scratch = nullptr;
-    std::vector<TensorView> fresh = {};  // results that may be poisoned
+    std::vector<TensorView> fresh = {};  // results to poison
     std::vector<uint32_t> joins = {};    // collectives that it waits for
   };
   struct Recording {
@@ -83,14 +83,14 @@ class CompiledExecutor {
   bool poison_ = false;
   KernelObserver* observer_ = nullptr;
   std::vector<Allocation> inputs_;   // by Graph::index
-  std::vector<void*> bound_;         // by Graph::index: memory of the caller
+  std::vector<void*> bound_;         // by Graph::index: the caller's memory
   std::vector<uint64_t> constants_;  // by Graph::index: the scalar in its own dtype
   Allocation arena_;
   std::vector<Call> calls_;
   Collectives collectives_;
   std::optional<ResidentPlan> resident_plan_;
-  std::unique_ptr<ResidentWork> resident_;  // null: every kernel is started by itself
-  std::vector<Recording> recordings_;       // one per stage, then one of all
+  std::unique_ptr<ResidentWork> resident_;  // null: every kernel is launched separately
+  std::vector<Recording> recordings_;       // one per stage, then one for all
   size_t stages_run_ = 0;
 };
 

@@ -56,7 +56,7 @@ class CpuDevice : public Device {
   ThreadPool pool_;
   HostMemory memory_;
   Ledger ledger_;
-  std::shared_ptr<HostCompiler> compiler_;  // programs keep it, as their code lies in it
+  std::shared_ptr<HostCompiler> compiler_;  // shared with programs, whose code it holds
 };
 
 }  // namespace ridgeline

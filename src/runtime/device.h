@@ -1,5 +1,5 @@
-// What executors and studies need of a device: memory, a kernel for every op, clocks, and probes of
-// its speed.
+// The interface of a device for executors and studies: memory, a kernel for every op, clocks, and
+// speed probes.
 #pragma once
 
 #include <functional>
@@ -23,7 +23,7 @@
 
 namespace ridgeline {
 
-// What stands beside a figure, and what bounds it.
+// The facts reported with a measurement, and those that bound it.
 struct DeviceFacts {
   std::string kind;        // "cpu", "cuda"
   std::string isa;         // "avx512", "sm_90a"
@@ -32,9 +32,9 @@ struct DeviceFacts {
   int multiprocessors = 0;
   int64_t l2_bytes = 0;        // of a GPU
   double max_clock_hz = 0;     // of a GPU
-  int ordinal = 0;             // of a GPU, as CUDA counts
-  std::string bus_id = {};     // of a GPU: which one it is, whoever counts
-  bool deterministic = false;  // a GPU that was told to give the same bits from run to run
+  int ordinal = 0;             // of a GPU, in CUDA's order
+  std::string bus_id = {};     // of a GPU, whatever the numbering
+  bool deterministic = false;  // a GPU set to be bitwise reproducible
 
   bool is_gpu() const { return multiprocessors > 0; }
 };
@@ -44,12 +44,12 @@ class FusedProgram {
  public:
   virtual ~FusedProgram() = default;
   // Addresses of the kernel's storages, in its order; null for operands that are positions.
-  // `scratch`: as much as fused_scratch() says.
+  // `scratch`: of fused_scratch() bytes.
   virtual void run(std::span<void* const> inputs, std::span<void* const> outputs,
                    void* scratch) = 0;
 };
 
-// Work that was recorded and can be started at once.
+// Recorded work that replays with one launch.
 class RecordedWork {
  public:
   virtual ~RecordedWork() = default;
@@ -63,7 +63,7 @@ struct ResidentPlan;
 class ResidentWork {
  public:
   virtual ~ResidentWork() = default;
-  // Several turns where the plan repeats: each goes on from what the one before stored.
+  // Several turns where the plan repeats: each continues from what the previous one stored.
   virtual void run(int turns) = 0;
 };
 
@@ -72,7 +72,7 @@ struct Product {
   TensorView a, b, out;  // `out` is contiguous
   double scale = 1;
   std::optional<TensorView> addend = {};  // contiguous, of the type of `out`
-  std::optional<TensorView> bias = {};    // one element for each column of `out`, of its dtype
+  std::optional<TensorView> bias = {};    // one element per column of `out`, of its dtype
   Activation activation = Activation::none;
 };
 
@@ -83,37 +83,38 @@ class Device {
   virtual ~Device() = default;
 
   virtual std::string name() const = 0;         // "cpu", "cuda"
-  virtual std::string description() const = 0;  // for people: threads, instruction set, libraries
+  virtual std::string description() const = 0;  // for readers: threads, instruction set, libraries
   virtual DeviceFacts facts() const = 0;
   virtual Ledger& ledger() = 0;
   virtual const Ledger& ledger() const = 0;
-  // Whether the ledger's memory is apart from the host's, which cannot read it.
+  // Whether the ledger's memory is separate from the host's, which cannot read it.
   virtual bool has_own_memory() const { return false; }
-  // Whether work waits in a queue of the device's own, so that run() returns before it is done, and
-  // a queue that has run dry waits for the next launch.
+  // Whether the device runs asynchronously: run() returns before work is done, and an empty queue
+  // waits for the next launch.
   virtual bool has_queue() const { return false; }
 
   // Starts the kernel of a node.
-  // `scratch`: as much memory as scratch() says; null: the device takes it of the ledger.
+  // `scratch`: scratch() bytes of memory; null: the device allocates it from the ledger.
   virtual void run(const Node& node, std::span<const TensorView> inputs,
                    std::span<const TensorView> outputs, void* scratch = nullptr) = 0;
-  // Whether products take an epilogue; else multiply() throws.
+  // Whether products support epilogues; else multiply() throws.
   virtual bool has_epilogues() const { return false; }
   virtual void multiply(const Product& product);
-  // Whether compile() takes kernels with a product inside.
+  // Whether compile() supports kernels with a product inside.
   virtual bool has_product_kernels() const { return false; }
   // Whether run() of an AdamW update is faster with these products, its gradients, inside.
   virtual bool prefers_update_products(std::span<const ProductSize> /*products*/) const {
     return false;
   }
-  // The times of several ways to do the same: taken once where this device tunes, and remembered by
-  // `key`; infinite where one does not run. Nothing: the device does not tune, and remembers none.
+  // The times of several ways to do the same: measured once where this device tunes, and cached by
+  // `key`; infinite for a way that does not run. Empty: the device does not tune, and has none
+  // cached.
   virtual std::optional<std::vector<double>> compare(
       const std::string& /*key*/, size_t /*ways*/,
       const std::function<double(size_t)>& /*time_ms*/) {
     return std::nullopt;
   }
-  // Which arithmetic makes the products of an op: what its ceiling is.
+  // The arithmetic that computes the products of an op, which determines its ceiling.
   virtual ProductPath product_path(Op /*op*/, DType dtype) const { return {dtype, 1}; }
   // Memory that a node needs while it runs, beyond its outputs.
   virtual Bytes scratch(const Node& node, std::span<const TensorType> inputs) const = 0;
@@ -123,72 +124,72 @@ class Device {
   // Compiles generated kernels, several at a time. Throws an unsupported error without a compiler.
   virtual std::vector<std::unique_ptr<FusedProgram>> compile(
       std::span<const FusedKernel* const> kernels, const EmitOptions& options) = 0;
-  // Records what `work` starts, so that it can be started again without this program's help. Null:
-  // the device cannot, and nothing was run.
+  // Records what `work` launches, so that it can be replayed without running host code. Null: the
+  // device cannot record, and nothing was run.
   virtual bool can_record() const { return false; }
   virtual std::unique_ptr<RecordedWork> record(const std::function<void()>& /*work*/) {
     return nullptr;
   }
-  // Compiles the beginning of a plan as one kernel. `address` gives the memory of inputs, and of
-  // what it leaves for others. Null: the device has none, and `why` says so where that is worth a
-  // line.
+  // Compiles the beginning of a plan as one kernel. `address` returns the memory of inputs, and of
+  // results that others read. Null: not supported, and `why` may give the reason.
   virtual std::unique_ptr<ResidentWork> prepare_resident(
       const Graph& /*graph*/, const Plan& /*plan*/, const ResidentPlan& /*resident*/,
       const std::function<void*(Value)>& /*address*/, std::string& /*why*/) {
     return nullptr;
   }
-  // While work is recorded: what is started between begin_side() and end_side() comes after all
-  // that was started before, but what follows need not wait for it until join_side(). Elsewhere
-  // everything runs in order.
+  // While work is recorded: what is launched between begin_side() and end_side() runs after all
+  // earlier work, but later work need not wait for it until join_side(). Otherwise everything runs
+  // in order.
   virtual void begin_side() {}
   virtual size_t end_side() { return 0; }  // a mark for join_side()
   virtual void join_side(size_t /*mark*/) {}
-  // The work that was started so far, as a communicator can wait for it; null: it is done.
+  // An event after the work launched so far, for communicators to wait on; null: it is done.
   virtual EventRef queued_work() { return nullptr; }
-  // What is started from now on comes after the event.
+  // Work launched from now on waits for the event.
   virtual void wait_for(Event& event) { event.wait(); }
-  // The queue beside the kernels on which ranks communicate this device's memory; null: its memory
-  // is the host's, and so are collectives.
+  // The queue for collectives on this device's memory, concurrent with the kernels; null: the
+  // memory is the host's, which also runs the collectives.
   virtual DeviceQueue* communication_queue() { return nullptr; }
-  // Kernels that are started from now on leave so many multiprocessors to collectives, as far as
-  // their number is chosen: products, and kernels that stay until their work is done.
+  // Kernels launched from now on leave this many multiprocessors to collectives, as far as their
+  // grid size is a choice: products, and persistent kernels.
   virtual void leave_free(int /*multiprocessors*/) {}
   virtual void synchronize() = 0;
-  // Runs `work` and gives its time in milliseconds by the device's own clock.
+  // Runs `work` and returns its time in milliseconds by the device's clock.
   double time_ms(const std::function<void()>& work) { return time_each_ms({&work, 1})[0]; }
-  // The same of works that follow each other; nothing waits between them.
+  // The same for consecutive works, without waits in between.
   virtual std::vector<double> time_each_ms(std::span<const std::function<void()>> works) = 0;
-  // Runs `work` and gives the milliseconds that the device itself is busy with it, without waits
-  // for the host. Empty: the host was too slow to tell this time, or the device is the host, and
+  // Runs `work` and returns the milliseconds that the device is busy with it, without waits for the
+  // host. Empty: the host was too slow to measure it this time, or the device is the host, and
   // nothing was run.
   virtual std::optional<double> busy_ms(const std::function<void()>& /*work*/) {
     return std::nullopt;
   }
-  // Moments between the works of a device's queue, for timelines: mark() adds one, take_marks_ms()
-  // waits for all and gives each in milliseconds after the first. Without a queue there are none.
+  // Time stamps in a device's queue, for timelines: mark() adds one, take_marks_ms() waits for all
+  // and returns each in milliseconds after the first. Without a queue there are none.
   virtual void mark() {}
   virtual std::vector<double> take_marks_ms() { return {}; }
-  // A function that overwrites a cache of this size, so that whatever is started next finds nothing
-  // in it: by a memset that is queued on a GPU, by a walk of all threads over a buffer on a CPU.
+  // A function that overwrites a cache of this size, so that the next work starts with a cold
+  // cache: by a queued memset on a GPU, by all threads writing a buffer on a CPU.
   virtual std::function<void()> cache_flush(Bytes cache) = 0;
-  // The rungs of the GEMM lab that the device has, and what starts a product by one of them. Throws
-  // an unsupported error for a rung that it has not.
+  // The rungs of the GEMM lab that the device supports, and a function that launches a product with
+  // one of them. Throws an unsupported error for other rungs.
   virtual bool has_gemm(GemmRung rung) const { return rung == GemmRung::library; }
   virtual std::function<void()> prepare_gemm(GemmRung rung, const GemmOperands& operands);
-  // What the roofline times on registers alone for a dtype: the arithmetic that no product exceeds.
+  // Register-only probes of the roofline for a dtype: the arithmetic rate that no product exceeds.
   virtual std::vector<ArithmeticProbe> arithmetic_probes(DType /*dtype*/) { return {}; }
   // The ways to move a stream through memory, our own loop or kernel first.
   virtual std::vector<StreamProbe> stream_probes() { return {}; }
-  // How long it has worked so far on what happens once: compiling and loading kernels when they are
-  // met first, choosing algorithms, recording launch graphs. 0 where all of that is done before.
+  // Seconds spent so far on one-time work: compiling and loading kernels on first use, choosing
+  // algorithms, recording launch graphs. 0 where all of that is done before.
   virtual double setup_seconds() const { return 0; }
-  // The device's own threads, for work of the host while nothing runs; null: it has none.
+  // The device's threads, for host work while nothing runs; null: it has none.
   virtual ThreadPool* host_threads() { return nullptr; }
-  // Clocks, power and temperature now; empty: the device cannot tell.
+  // Clocks, power and temperature now; empty: unknown.
   virtual std::optional<GpuState> state() const { return std::nullopt; }
-  // What the driver says is in use, by everybody; empty on a CPU, where the process is asked.
+  // Device memory in use by all processes, as the driver reports it; empty on a CPU, where the
+  // process's memory counts.
   virtual std::optional<Bytes> driver_memory_in_use() const = 0;
-  // Fills memory with a pattern that reads as NaN, so that what a kernel left unwritten shows.
+  // Fills memory with a pattern that reads as NaN, to reveal what a kernel left unwritten.
   virtual void poison(const TensorView& view) = 0;                    // contiguous
   virtual void clear(const TensorView& view) = 0;                     // contiguous: zeros
   virtual void upload(const TensorView& to, const void* from) = 0;    // contiguous

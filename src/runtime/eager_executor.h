@@ -1,4 +1,4 @@
-// Runs a graph node by node: results allocated as they come, freed at last use.
+// Runs a graph node by node: results are allocated when computed and freed at last use.
 #pragma once
 
 #include <string>
@@ -13,10 +13,10 @@
 namespace ridgeline {
 
 struct ExecutorOptions {
-  // By Graph::index of storages: memory of the caller; null, or none at all: the executor
+  // By Graph::index of storages: the caller's memory; null, or an empty list: the executor
   // allocates.
   std::vector<void*> bound = {};
-  bool record = true;  // what is run again is recorded, where the device can; of compiled executors
+  bool record = true;  // compiled executors record repeated work, where the device can
   Communicator* communicator = nullptr;  // of the graph's collectives; outlives the executor
 };
 
@@ -29,7 +29,7 @@ class EagerExecutor {
   // An input to be filled through Device::upload before the first run.
   TensorView input(std::string_view name) const;
 
-  // Runs one stage. The first stage begins a new run: whatever the last one left is released.
+  // Runs one stage. The first stage begins a new run and releases the results of the last one.
   // After an error everything but the inputs is released, and the executor can run again.
   void run_stage(size_t stage);
   void run_all();
@@ -37,10 +37,10 @@ class EagerExecutor {
   // An output of the last run, contiguous or not. Throws a usage error if there is none.
   TensorView output(std::string_view name) const;
 
-  // From now on every result is poisoned before its kernel runs; for runs that are verified.
+  // Poisons every result before its kernel runs, from now on; for verification runs.
   void set_poison(bool poison) { poison_ = poison; }
 
-  // From now on told of every kernel; null: nobody is. Outlives the runs that it sees.
+  // Called for every kernel from now on; null: none. Must outlive the runs that it observes.
   void set_observer(KernelObserver* observer) { observer_ = observer; }
 
   // Frees everything but the inputs.
@@ -63,12 +63,12 @@ class EagerExecutor {
   Device& device_;
   bool poison_ = false;
   KernelObserver* observer_ = nullptr;
-  std::vector<Allocation> storage_;           // by Graph::index; empty for views and the dead
-  std::vector<void*> bound_;                  // by Graph::index: memory of the caller
+  std::vector<Allocation> storage_;           // by Graph::index; empty for views and released ones
+  std::vector<void*> bound_;                  // by Graph::index: the caller's memory
   std::vector<uint64_t> constants_;           // by Graph::index: the scalar in its own dtype
   std::vector<std::string> names_;            // by Graph::index, for the ledger
-  std::vector<TensorView> inputs_, outputs_;  // of the step under way
-  Collectives collectives_;                   // behind the memory that they work on
+  std::vector<TensorView> inputs_, outputs_;  // of the current step
+  Collectives collectives_;                   // declared after the memory that they use
 };
 
 }  // namespace ridgeline

@@ -1,4 +1,4 @@
-// One kernel of a plan together with the memory that it works on, ready to run.
+// One kernel of a plan bound to its memory, ready to run.
 #pragma once
 
 #include <functional>
@@ -14,8 +14,8 @@ namespace ridgeline {
 
 class GroupCall {
  public:
-  // `program`: of a generated kernel; null for a library call. `view` gives memory to values. The
-  // graph must outlive the call.
+  // `program`: of a generated kernel; null for a library call. `view` returns the memory of values.
+  // The graph must outlive the call.
   GroupCall(const Graph& graph, const Group& group, std::unique_ptr<FusedProgram> program,
             const std::function<TensorView(Value)>& view);
 
@@ -26,12 +26,12 @@ class GroupCall {
   KernelRun seen(const Graph& graph, const Group& group) const;
 
  private:
-  std::unique_ptr<const Node> updated_;  // of an update with products: as the device runs it
-  const Node* node_;                     // that, or the graph's
+  std::unique_ptr<const Node> updated_;  // of an update with products: the node that runs
+  const Node* node_;                     // updated_, or the graph's node
   std::unique_ptr<FusedProgram> program_;
   std::vector<void*> input_addresses_, output_addresses_;  // of a generated kernel
   std::vector<TensorView> inputs_, outputs_;               // of a library call
-  std::optional<Product> product_;                         // of one with an epilogue
+  std::optional<Product> product_;                         // of a product with an epilogue
 };
 
 }  // namespace ridgeline

@@ -1,12 +1,12 @@
-// Memory of this machine, asked for before it is taken, so that the kernel never has to kill
-// anybody.
+// Host memory, whose availability is checked before it is allocated, so that the OOM killer never
+// acts.
 #pragma once
 
 #include "runtime/ledger.h"
 
 namespace ridgeline {
 
-// What is available now, less a margin for everybody else.
+// What is available now, less a margin for other processes.
 Bytes default_host_budget();
 
 class HostMemory : public MemorySource {

@@ -1,4 +1,4 @@
-// Whoever looks at kernels as they run: at what goes into each, and what comes out.
+// Observes kernels as they run: the inputs and outputs of each.
 #pragma once
 
 #include <span>
@@ -9,12 +9,12 @@
 
 namespace ridgeline {
 
-// One kernel and the memory that it works on.
+// One kernel and the memory that it uses.
 struct KernelRun {
   const Graph& graph;
-  uint32_t node = 0;                         // that it computes; the first of a generated kernel
-  const Node* updated = nullptr;             // of an update with products: what `inputs` belong to
-  std::span<const TensorView> inputs = {};   // of a node
+  uint32_t node = 0;                        // the node it computes; the first of a generated kernel
+  const Node* updated = nullptr;            // of an update with products: what `inputs` belong to
+  std::span<const TensorView> inputs = {};  // of a node
   std::span<const TensorView> outputs = {};  // of a node
   const Product* product = nullptr;          // of a product with an epilogue
   const FusedKernel* fused = nullptr;        // of a generated kernel: its storages, in its order
@@ -25,11 +25,11 @@ struct KernelRun {
 class KernelObserver {
  public:
   virtual ~KernelObserver() = default;
-  virtual void before(const KernelRun& run) = 0;  // all inputs are there, the kernel has not begun
-  virtual void after(const KernelRun& run) = 0;   // it was started; downloads wait for it
+  virtual void before(const KernelRun& run) = 0;  // all inputs are ready, the kernel has not begun
+  virtual void after(const KernelRun& run) = 0;   // it was launched; downloads wait for it
 
-  // Whether recorded work stays recorded work. Then kernels are seen once, while they are recorded
-  // and not run, and each start of the recording as a whole; else kernels are started one by one.
+  // Whether recordings may be replayed. Then the observer sees each kernel once, while it is
+  // recorded and not run, and each replay as a whole; else kernels are launched one by one.
   virtual bool takes_recordings() const { return false; }
   virtual void begin_recording() {}
   virtual void end_recording() {}

@@ -1,5 +1,5 @@
-// The one account of memory: who holds how much, the peak, and the budget that turns too much into
-// an error.
+// The account of all tensor memory: live allocations, the peak, and a budget beyond which
+// allocations fail.
 #pragma once
 
 #include <functional>
@@ -12,11 +12,11 @@
 
 namespace ridgeline {
 
-// Where memory really comes from. Device memory and tests bring their own.
+// The allocator below the ledger; each device and some tests have their own.
 class MemorySource {
  public:
   virtual ~MemorySource() = default;
-  // Null when there is no more; `reason` then says why.
+  // Null when out of memory; `reason` then says why.
   virtual void* acquire(Bytes bytes, std::string& reason) = 0;
   virtual void give_back(void* data, Bytes bytes) = 0;
 };
@@ -25,10 +25,10 @@ struct LedgerEvent {
   std::string name;
   Bytes change;                // negative: released
   Bytes live;                  // afterwards
-  const void* data = nullptr;  // where it lies
+  const void* data = nullptr;  // its address
 };
 
-// What was asked of the source so far.
+// Totals acquired from the source so far.
 struct Acquired {
   Bytes bytes;
   double seconds = 0;
@@ -36,7 +36,7 @@ struct Acquired {
 
 class Ledger;
 
-// A piece of memory that goes back to its ledger when it goes out of scope.
+// Owns a block of memory and returns it to its ledger on destruction.
 class Allocation {
  public:
   Allocation() = default;
@@ -54,24 +54,23 @@ class Allocation {
 
   Ledger* ledger_ = nullptr;
   void* data_ = nullptr;
-  Bytes bytes_;  // asked for
-  Bytes block_;  // given
+  Bytes bytes_;  // requested
+  Bytes block_;  // allocated
   std::string name_;
 };
 
 struct LedgerOptions {
   Bytes budget{INT64_MAX};
   bool keep_events = false;
-  // How far cached blocks may lift the process above the peak of its live tensors: at least this,
-  // or 2 %.
+  // How far cached blocks may raise the process above the peak of its live tensors: this, or 2 % if
+  // more.
   Bytes cache_slack{int64_t{32} << 20};
   // Called before every allocation; tests make it throw to inject failures.
   std::function<void(const std::string& name, Bytes bytes)> before_allocation = {};
 };
 
-// Blocks are cached for reuse, as a fresh mapping costs a page fault per page. The cache hardly
-// makes the process larger than its live tensors have been, live + cached <= peak of live + slack,
-// until it is told to keep them all.
+// Blocks are cached for reuse, as a fresh mapping costs a page fault per page. The cache is bounded
+// by live + cached <= peak of live + slack, until keep_blocks().
 class Ledger {
  public:
   Ledger(MemorySource& source, LedgerOptions options);
@@ -87,14 +86,14 @@ class Ledger {
   const Acquired& acquired() const { return acquired_; }
   Bytes budget() const { return options_.budget; }
   const std::vector<LedgerEvent>& events() const { return events_; }
-  // Whether events are kept from now on; those that were kept stay until start_over().
+  // Whether events are recorded from now on; earlier ones are kept until start_over().
   void keep_events(bool keep) { options_.keep_events = keep; }
 
-  // Starts a new account: frees the cache, forgets the events, and the peak becomes what is live.
+  // Starts a new account: frees the cache, forgets the events, and resets the peak to what is live.
   void start_over();
 
-  // Until start_over() the cache keeps every block, up to the budget, so that a loop soon asks the
-  // source for nothing: for runs that are timed, and whose memory was looked at before.
+  // Until start_over() the cache keeps every block, up to the budget, so that a loop soon needs
+  // nothing from the source: for timed runs, whose memory was measured before.
   void keep_blocks() { keeps_blocks_ = true; }
 
  private:
@@ -107,9 +106,9 @@ class Ledger {
 
   MemorySource& source_;
   LedgerOptions options_;
-  Bytes live_, peak_;  // as asked for
+  Bytes live_, peak_;  // as requested
   Bytes held_, cached_,
-      most_held_;  // in whole blocks: handed out, kept, and the most ever handed out
+      most_held_;  // in whole blocks: in use, cached, and the peak in use
   Acquired acquired_;
   bool keeps_blocks_ = false;
   std::multimap<int64_t, void*> free_;  // block size -> block

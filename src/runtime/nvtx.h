@@ -1,5 +1,5 @@
-// Ranges for an outside profiler (NVTX): the phase and the scopes of every kernel, around the call
-// that starts it.
+// NVTX ranges for an external profiler: the phase and the scopes of every kernel, around the call
+// that launches it.
 //
 //   NVTX_INJECTION64_PATH=libmine.so ridgeline model ...    # profilers set it themselves
 //
@@ -16,13 +16,13 @@ namespace ridgeline {
 
 class NvtxScopes : public KernelObserver {
  public:
-  // Null: no profiler asks for ranges; or one does and cannot be served, as `why_not` then says.
+  // Null: no profiler is attached; or its library cannot be used, and `why_not` says why.
   static std::unique_ptr<NvtxScopes> open(std::string& why_not);
   ~NvtxScopes() override;
 
-  // Whoever else looks at kernels; null: nobody.
+  // Another observer to forward to; null: none.
   void set_next(KernelObserver* next) { next_ = next; }
-  void close();  // at the end of a run: what is still open
+  void close();  // closes open ranges at the end of a run
 
   void before(const KernelRun& run) override;
   void after(const KernelRun& run) override;

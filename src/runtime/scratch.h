@@ -1,4 +1,4 @@
-// The device's scratch, as accounts of memory ask for it.
+// Adapts Device::scratch to the interface of the memory account.
 #pragma once
 
 #include "cost/memory.h"

@@ -1,5 +1,5 @@
-// How long a device has worked on what happens once: compiling and loading kernels, choosing
-// algorithms, recording launch graphs.
+// The time a device has spent on one-time work: compiling and loading kernels, choosing algorithms,
+// recording launch graphs.
 #pragma once
 
 #include "base/clock.h"
@@ -8,7 +8,7 @@ namespace ridgeline {
 
 class SetupClock {
  public:
-  // Counts until it goes out of scope; within another one it counts nothing of its own.
+  // Counts time until it goes out of scope; nested scopes are not counted twice.
   class Scope {
    public:
     explicit Scope(SetupClock& clock) : clock_(clock) {
