@@ -1,10 +1,10 @@
 // How long a GPU is busy with work, without its waits for the host.
 //
-// Events around a launch do not tell: on an empty stream the first one is reached at once, and the
-// host's own launch time lies between the two. So work is cut into windows. Before each the stream
-// is held up, and the host queues launches behind the hold for as long as that surely lasts; then
-// the GPU runs them with nothing to wait for, and two events around all of them give their time,
-// with the short gaps that a GPU itself makes between kernels.
+// Events around a launch do not measure that: on an empty stream the first one is reached at once,
+// so the interval includes the host's launch time. So work is split into windows. Before each
+// window a kernel holds the stream, and the host queues launches behind it for as long as the hold
+// is sure to last; then the GPU runs them without waiting, and two events around all of them
+// measure their time, including the short gaps of the GPU between kernels.
 #pragma once
 
 #include <functional>
@@ -16,14 +16,14 @@ namespace ridgeline {
 
 class BusyClock : private QueueWatch {
  public:
-  // `hold(ms)` starts a kernel on the queue's stream that lasts at least so long.
+  // `hold(ms)` launches a kernel on the queue's stream that lasts at least that long.
   BusyClock(CudaQueue& queue, std::function<void(double ms)> hold);
   ~BusyClock() override;
   BusyClock(const BusyClock&) = delete;
   BusyClock& operator=(const BusyClock&) = delete;
 
-  // Runs `work` once. Empty: in some window the host was late, so that the GPU may have waited; the
-  // next holds last longer.
+  // Runs `work` once. Empty: in some window the host was late, so the GPU may have waited; later
+  // holds last longer.
   std::optional<double> time_ms(const std::function<void()>& work);
 
  private:
@@ -35,7 +35,7 @@ class BusyClock : private QueueWatch {
 
   CudaQueue& queue_;
   std::function<void(double ms)> hold_;
-  cuda::Event begin_ = nullptr, end_ = nullptr;  // made when they are used first
+  cuda::Event begin_ = nullptr, end_ = nullptr;  // created on first use
   double hold_ms_;
   double opened_s_ = 0;
   double busy_ms_ = 0;

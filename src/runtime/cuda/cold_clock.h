@@ -1,5 +1,4 @@
-// Times work behind a last cache that holds nothing of its operands, as the kernels of a whole
-// model find it.
+// Times work with an L2 that is cold for its operands, as it is for the kernels of a whole model.
 #pragma once
 
 #include <functional>
@@ -12,7 +11,7 @@ namespace ridgeline {
 class ColdClock {
  public:
   ColdClock(CudaQueue& queue, int64_t l2_bytes);
-  double best_ms(const std::function<void()>& work) const;  // of a few
+  double best_ms(const std::function<void()>& work) const;  // of a few repetitions
 
  private:
   CudaQueue& queue_;

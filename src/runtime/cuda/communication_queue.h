@@ -1,5 +1,5 @@
-// The stream beside a GPU's kernels on which ranks communicate, and events that tell when they were
-// reached by the host's clock.
+// The stream for collectives, concurrent with a GPU's kernels, and events that report when they
+// were reached on the host's clock.
 #pragma once
 
 #include <mutex>
@@ -10,7 +10,7 @@
 
 namespace ridgeline {
 
-// Moments of the streams of one device, from any thread. No event outlives its device.
+// Events on the streams of one device, for any thread. No event outlives its device.
 class CudaEvents {
  public:
   explicit CudaEvents(CudaQueue& queue) : queue_(queue) {}
@@ -18,8 +18,8 @@ class CudaEvents {
   CudaEvents(const CudaEvents&) = delete;
   CudaEvents& operator=(const CudaEvents&) = delete;
 
-  // After all that the stream was given. While work is captured, the event is part of the launch
-  // graph, and tells the time of the latest replay.
+  // Records an event after all work queued on the stream. During capture, the event is part of the
+  // launch graph, and reports the time of the latest replay.
   EventRef record(cuda::Stream stream, const EventRef& began = nullptr);
 
  private:
@@ -33,7 +33,7 @@ class CudaEvents {
   CudaQueue& queue_;
   std::mutex mutex_;
   std::vector<cuda::Event> all_, free_;
-  cuda::Event anchor_ = nullptr;  // whose time by the host's clock is known
+  cuda::Event anchor_ = nullptr;  // an event with a known time on the host's clock
   int64_t anchored_ns_ = 0;
 };
 

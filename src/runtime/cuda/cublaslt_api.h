@@ -1,5 +1,5 @@
 // The part of cuBLASLt that Ridgeline uses, declared here so that building needs no toolkit.
-// tests/runtime/cuda_headers_test.cc holds it against the real cublasLt.h where there is one.
+// tests/runtime/cuda_headers_test.cc checks it against the real cublasLt.h where available.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,7 @@ enum PreferenceAttribute : int {
   kMinAlignmentD = 8,
 };
 
-// Of parts of a sum that are computed side by side. The others add up in the output's type.
+// How partial sums of split-K are reduced. The other schemes add up in the output's type.
 enum ReductionScheme : int { kReduceInComputeType = 2 };
 
 struct Algorithm {
@@ -88,13 +88,13 @@ struct Api {
 #undef RIDGELINE_MEMBER
 };
 
-// Opens the library once. Throws an unsupported error that says where it was looked for.
+// Opens the library once. Throws an unsupported error that lists where it searched.
 const Api& api();
 
 // "13.0"; empty: no cuBLASLt was found.
 std::string version();
 
-// Throws when `status` is no success; `what` says what was being done.
+// Throws unless `status` is success; `what` describes the operation.
 void check(Status status, const char* what);
 
 }  // namespace ridgeline::cublaslt

@@ -26,21 +26,21 @@ namespace ridgeline {
 
 struct CudaOptions {
   int ordinal = 0;
-  std::optional<Bytes> budget = {};  // unless given: the GPU's free memory less a margin
+  std::optional<Bytes> budget = {};  // none: the GPU's free memory less a margin
   Tuning tuning = Tuning::off;
-  // Products by the library's first proposal instead of the one that was fastest today: the same
-  // bits from run to run.
+  // Uses the first of the library's algorithms instead of the fastest measured one: bitwise
+  // reproducible.
   bool deterministic = false;
   std::optional<size_t> variant =
-      {};  // of kernels that have several: always this one, or their last
-  // The caller's stream, which outlives the device; none: one of the device's own.
+      {};  // of kernels that have several: forces this one, or the last if fewer
+  // The caller's stream, which outlives the device; none: the device creates one.
   std::optional<cuda::Stream> stream = {};
-  JitOptions jit = {};        // `arch` is the GPU's own, whatever stands there
+  JitOptions jit = {};        // `arch` is ignored: it is the GPU's
   LedgerOptions ledger = {};  // its budget is `budget`
 };
 
-// Work that was recorded and can be started at once. It must not outlive its device, and uses the
-// memory that it was recorded with: nothing else may be allocated between its launches.
+// Recorded work that replays with one launch. It must not outlive its device, and uses the memory
+// that it was recorded with: nothing else may be allocated between its launches.
 class CudaGraph {
  public:
   CudaGraph() = default;
@@ -61,16 +61,16 @@ class CudaGraph {
   cuda::LaunchGraphExec executable_ = nullptr;
 };
 
-// A node whose launches are planned.
+// A node with planned launches.
 struct PreparedNode {
   MovableLaunches plan;
-  std::vector<cuda::Function> functions;  // of each launch, once they are loaded
+  std::vector<cuda::Function> functions;  // of each launch, once loaded
 };
 
 class CudaDevice : public Device {
  public:
   // Throws an unsupported error when there is no driver or GPU, a usage error when there is no GPU
-  // of that number.
+  // with that ordinal.
   explicit CudaDevice(CudaOptions options = {});
   ~CudaDevice() override;
 
@@ -117,7 +117,7 @@ class CudaDevice : public Device {
   std::optional<double> busy_ms(const std::function<void()>& work) override;
   void mark() override;
   std::vector<double> take_marks_ms() override;
-  // Writes twice as much as the L2 holds, whatever size was asked for.
+  // Writes twice the size of the L2, whatever size was requested.
   std::function<void()> cache_flush(Bytes cache) override;
   bool has_gemm(GemmRung rung) const override { return rung != GemmRung::simd; }
   std::function<void()> prepare_gemm(GemmRung rung, const GemmOperands& operands) override;
@@ -130,27 +130,26 @@ class CudaDevice : public Device {
   void upload(const TensorView& to, const void* from) override;
   void download(const TensorView& from, void* to) const override;
 
-  // The driver's own copy between two tensors of as many contiguous bytes, in the order of our
-  // work.
+  // The driver's copy between two contiguous tensors of equal size, in stream order.
   void copy(const TensorView& from, const TensorView& to);
-  // Plans a node without constants and products. `scratch`: memory as scratch() says, or any
-  // address that is aligned as that.
+  // Plans a node without constants and products. `scratch`: scratch() bytes, or any address with
+  // the same alignment.
   PreparedNode prepare(const Node& node, std::span<const TensorView> inputs,
                        std::span<const TensorView> outputs, void* scratch);
-  // Loads the kernels of nodes that are prepared; those that are new are compiled in parallel.
+  // Loads the kernels of prepared nodes; new ones are compiled in parallel.
   void load(std::span<PreparedNode> prepared);
-  // Kernels of prepared nodes that are not loaded. Whoever does not want load() to compile has
-  // jit() do it, on any thread, and hands over the codes.
+  // Kernels of prepared nodes that are not loaded. To keep load() from compiling, compile them with
+  // jit() on any thread, and pass the codes.
   std::vector<CudaKernel> missing(std::span<const PreparedNode> prepared) const;
   void load(std::span<const CudaKernel> kernels, std::span<const MachineCode> codes) {
     kernels_.load(kernels, codes);
   }
-  // Starts it: `addresses` of inputs, outputs and scratch. The context has to be current.
+  // Launches it with `addresses` of inputs, outputs and scratch. The context must be current.
   void start(PreparedNode& prepared, std::span<void* const> addresses);
-  // Starts kernels directly, for work that is no node of a graph.
+  // Launches a kernel directly, for work that is not a node of a graph.
   void launch(const CudaLaunch& launch);
-  // Records what `work` starts instead of running it. Throws a usage error when that needs memory
-  // of the driver, a new kernel or a new algorithm: run it once before.
+  // Records what `work` launches instead of running it. Throws a usage error if that needs memory
+  // from the driver, a new kernel or a new algorithm: run it once before.
   CudaGraph capture(const std::function<void()>& work);
   void launch(const CudaGraph& graph) { graph.launch(); }
 
@@ -169,7 +168,7 @@ class CudaDevice : public Device {
   int ordinal_;
   bool deterministic_;
   CudaFacts facts_;
-  CudaFacts usable_;  // the same, less the multiprocessors that are left free
+  CudaFacts usable_;  // facts_ less the multiprocessors that are left free
   std::string bus_id_, driver_version_;
   CudaMemory memory_;
   Ledger ledger_;
@@ -180,7 +179,7 @@ class CudaDevice : public Device {
   BusyClock busy_clock_;
   CudaBuffer flush_buffer_;
   CudaEvents events_;
-  std::unique_ptr<CudaCommunicationQueue> communication_;  // made when it is used first
+  std::unique_ptr<CudaCommunicationQueue> communication_;  // created on first use
 };
 
 }  // namespace ridgeline

@@ -1,4 +1,4 @@
-// Memory of a GPU, straight from its driver; the ledger caches on top of it.
+// GPU memory directly from the driver; the ledger caches on top of it.
 #pragma once
 
 #include <utility>
@@ -14,7 +14,7 @@ struct CudaMemoryFacts {
 };
 CudaMemoryFacts cuda_memory_facts();  // of the current context's GPU
 
-// What is free now, less a margin for kernels, libraries and fragments.
+// What is free now, less a margin for kernels, libraries and fragmentation.
 Bytes default_cuda_budget();
 
 class CudaMemory : public MemorySource {
@@ -22,11 +22,11 @@ class CudaMemory : public MemorySource {
   explicit CudaMemory(CudaQueue& queue) : queue_(queue) {}
   ~CudaMemory() override { free_deferred(); }
 
-  // Throws while work is captured: what the driver gives out then would not be there at replay.
+  // Throws during capture: memory that the driver allocates then would not exist at replay.
   void* acquire(Bytes bytes, std::string& reason) override;
-  // The driver waits for the GPU before it frees, so that no kernel loses what it works on.
+  // The driver synchronizes before it frees, so no running kernel loses its memory.
   void give_back(void* data, Bytes bytes) override;
-  // Frees what was given back during a capture.
+  // Frees what was released during a capture.
   void free_deferred();
 
  private:
@@ -34,7 +34,7 @@ class CudaMemory : public MemorySource {
   std::vector<void*> deferred_;
 };
 
-// A buffer of the device itself, outside the ledger.
+// A buffer for internal use of the device, outside the ledger.
 class CudaBuffer {
  public:
   CudaBuffer() = default;

@@ -1,8 +1,8 @@
 // The part of CUPTI that Ridgeline uses, declared here so that building needs no toolkit.
-// tests/profile/cupti_headers_test.cc holds it against the real headers where there are some.
+// tests/profile/cupti_headers_test.cc checks it against the real headers where available.
 //
-// A library fills the newest form of each record that it knows. New fields are appended only, so
-// these beginnings serve libcupti.so.12 and .13; their size says nothing.
+// A library fills the newest version of each record that it knows. New fields are only appended, so
+// these prefixes work with libcupti.so.12 and .13; do not rely on their size.
 #pragma once
 
 #include <cstddef>
@@ -116,7 +116,7 @@ using BufferRequested = void (*)(uint8_t** buffer, size_t* size, size_t* most_re
 using BufferCompleted = void (*)(Context context, uint32_t stream, uint8_t* buffer, size_t size,
                                  size_t valid);
 
-// name in the library, arguments; all give a Result
+// name in the library, arguments; all return a Result
 #define RIDGELINE_CUPTI_FUNCTIONS(X)                                                         \
   X(cuptiGetVersion, (uint32_t * version))                                                   \
   X(cuptiGetResultString, (Result result, const char** text))                                \

@@ -1,5 +1,5 @@
 // The part of the CUDA driver that Ridgeline uses, declared here so that building needs no toolkit.
-// tests/runtime/cuda_headers_test.cc holds it against the real cuda.h where there is one.
+// tests/runtime/cuda_headers_test.cc checks it against the real cuda.h where available.
 #pragma once
 
 #include <cstddef>
@@ -45,7 +45,7 @@ enum FunctionAttribute : int {
 enum StreamFlags : unsigned { kStreamNonBlocking = 1 };
 enum StreamCaptureMode : int { kCaptureThreadLocal = 1, kCaptureRelaxed = 2 };
 enum StreamCaptureStatus : int { kNoCapture = 0 };
-// In a capture: the event is recorded anew by every launch, for whoever is outside of the graph.
+// In a capture: every launch of the graph records the event again, for waits outside the graph.
 enum EventRecordFlags : unsigned { kRecordExternal = 1 };
 
 struct LaunchAttribute {
@@ -54,7 +54,7 @@ struct LaunchAttribute {
   int value;
   alignas(8) char rest[56] = {};
 };
-// The kernel may be started while the one before it in its stream still ends.
+// The kernel may start while its predecessor in the stream is still finishing.
 inline constexpr int kProgrammaticStreamSerialization = 6;
 
 struct LaunchConfig {
@@ -146,8 +146,8 @@ struct Driver {
 // driver library, a symbol too old, no GPU) and what to do.
 const Driver& driver();
 
-// Throws when `result` is no success: out_of_memory for that, environment for everything else.
-// `what` says what was being done: "copying 4 KiB to the GPU".
+// Throws unless `result` is success: out_of_memory for that, environment for everything else.
+// `what` describes the operation: "copying 4 KiB to the GPU".
 void check(Result result, const char* what);
 
 }  // namespace ridgeline::cuda

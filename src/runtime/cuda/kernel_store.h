@@ -1,4 +1,4 @@
-// Kernels that are loaded on a GPU: compiled or read from disk on first use, then found by a look.
+// Kernels loaded on a GPU: compiled or read from disk on first use, then looked up.
 #pragma once
 
 #include <span>
@@ -18,17 +18,17 @@ class KernelStore {
 
   const CudaJit& jit() const { return jit_; }
 
-  // Starts a launch, and loads its kernel before if that is new.
+  // Runs a launch, loading its kernel first if it is new.
   void run(const CudaLaunch& launch);
-  // Starts them in their order; those that are new are loaded together.
+  // Runs them in order; new kernels are loaded together.
   void run(std::span<const CudaLaunch> launches);
-  // The loaded function of a launch, allowed the shared memory that the launch asks for.
+  // The loaded function of a launch, with the launch's shared memory enabled.
   cuda::Function function(const CudaLaunch& launch);
   // Those that are not loaded, each once.
   std::vector<CudaKernel> missing(std::span<const CudaKernel> kernels) const;
   // Loads several kernels, compiled in parallel.
   void load(std::span<const CudaKernel> kernels);
-  // Loads kernels of which jit() has made these codes.
+  // Loads kernels from the codes that jit() compiled.
   void load(std::span<const CudaKernel> kernels, std::span<const MachineCode> codes);
 
  private:
@@ -38,7 +38,7 @@ class KernelStore {
   struct Loaded {
     cuda::Module module = nullptr;
     cuda::Function function = nullptr;
-    uint32_t shared_bytes = 48 << 10;  // dynamic shared memory that the driver lets it have
+    uint32_t shared_bytes = 48 << 10;  // the limit of its dynamic shared memory
   };
 
   Loaded& find(const CudaKernel& kernel);

@@ -1,5 +1,5 @@
-// Matrix products by cuBLASLt, and by a kernel of our own where a few rows meet many: the algorithm
-// of a shape is timed once and remembered.
+// Matrix products by cuBLASLt, and by our own kernel for products of few rows: the algorithm for a
+// shape is timed once and cached.
 #pragma once
 
 #include <memory>
@@ -13,12 +13,12 @@
 
 namespace ridgeline {
 
-enum class AlgorithmChoice { fastest, first };  // of what the library proposes
+enum class AlgorithmChoice { fastest, first };  // of the library's algorithms
 
 class CudaMatmul {
  public:
-  // Takes the library's workspace from the driver, once; the library itself is opened by the first
-  // product, which also takes a workspace for products that run beside others.
+  // Allocates the library's workspace from the driver, once; the first product opens the library
+  // and allocates a workspace for products on the side stream.
   CudaMatmul(CudaQueue& queue, KernelStore& kernels, Ledger& ledger, const CudaFacts& facts,
              AlgorithmChoice choice);
   ~CudaMatmul();
@@ -35,7 +35,7 @@ class CudaMatmul {
   const CudaFacts& facts_;
   AlgorithmChoice choice_;
   CudaBuffer workspace_;
-  CudaBuffer side_workspace_;  // of products that run beside others
+  CudaBuffer side_workspace_;  // of products on the side stream
   std::unique_ptr<Library> library_;
 };
 

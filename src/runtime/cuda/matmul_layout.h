@@ -1,5 +1,5 @@
-// How a batched product of strided tensors becomes calls of a library that knows leading dimensions
-// and one batch stride. Needs no GPU.
+// Maps a batched product of strided tensors to library calls with leading dimensions and one batch
+// stride. Needs no GPU.
 #pragma once
 
 #include <vector>
@@ -10,14 +10,14 @@ namespace ridgeline {
 
 // A row-major matrix [rows, columns] inside a tensor, or its transpose.
 struct MatmulOperand {
-  bool transposed = false;   // columns are neighbours, not rows' elements
-  int64_t leading = 0;       // from one run of neighbours to the next
-  int64_t batch_stride = 0;  // 0: all matrices of the batch are this one
+  bool transposed = false;   // columns are contiguous, not rows
+  int64_t leading = 0;       // between contiguous rows or columns
+  int64_t batch_stride = 0;  // 0: one matrix for the whole batch
   bool operator==(const MatmulOperand&) const = default;
 };
 
-// One call: batch products [m, k] x [k, n] -> [m, n], the results one after another or further
-// apart.
+// One call: batch products [m, k] x [k, n] -> [m, n], the results contiguous or with a larger
+// stride.
 struct BatchedGemm {
   DType dtype = DType::f32;      // of a and b
   DType out_dtype = DType::f32;  // the same, or fp32
@@ -27,7 +27,7 @@ struct BatchedGemm {
   bool operator==(const BatchedGemm&) const = default;
 };
 
-// Where a call finds its operands, in elements.
+// The offsets of a call's operands, in elements.
 struct GemmOffsets {
   int64_t a = 0, b = 0, out = 0;
 };
@@ -37,7 +37,7 @@ struct MatmulCalls {
   std::vector<GemmOffsets> offsets;  // one call each
 };
 
-// Whether the library can read the last two axes as they lie.
+// Whether the library can read the last two axes without a copy.
 bool library_can_read(const TensorView& view);
 
 // Both inputs must be readable; `out` is contiguous. Leading axes broadcast.

@@ -1,4 +1,4 @@
-// Clocks, power and temperature of a GPU, read through NVML where it is there. Only ever reads.
+// Clocks, power and temperature of a GPU, read through NVML where available. Read-only.
 #pragma once
 
 #include <optional>
@@ -8,13 +8,13 @@
 
 namespace ridgeline {
 
-// `ordinal` as CUDA counts, after CUDA_VISIBLE_DEVICES. Empty: no driver, no NVML, no such GPU.
+// `ordinal` is CUDA's, after CUDA_VISIBLE_DEVICES. Empty: no driver, no NVML, no such GPU.
 std::optional<GpuState> gpu_state(int ordinal);
 
-// "580.65.06"; empty: not known.
+// "580.65.06"; empty: unknown.
 std::string nvidia_driver_version();
 
-// Split out for tests: "sw_power_cap hw_slowdown" of the bits of NVML.
+// Exposed for tests: "sw_power_cap hw_slowdown" for NVML's bits.
 std::string clock_reasons_text(unsigned long long reasons);
 
 }  // namespace ridgeline

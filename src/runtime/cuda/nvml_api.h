@@ -1,6 +1,6 @@
-// The part of NVML that Ridgeline reads, declared here so that building needs no toolkit. Nothing
-// that changes a setting is declared. tests/runtime/cuda_headers_test.cc holds it against the real
-// nvml.h where there is one.
+// The part of NVML that Ridgeline uses, declared here so that building needs no toolkit. No
+// function that changes a setting is declared. tests/runtime/cuda_headers_test.cc checks it against
+// the real nvml.h where available.
 #pragma once
 
 #include <cstddef>
@@ -20,11 +20,11 @@ inline constexpr unsigned kDriverVersionBytes = 80;
 
 // Share of the last sample period, which is a sixth of a second to a second, in percent.
 struct UtilizationRates {
-  unsigned gpu = 0;     // in which at least one kernel ran
-  unsigned memory = 0;  // in which memory was read or written
+  unsigned gpu = 0;     // with at least one kernel running
+  unsigned memory = 0;  // with memory being read or written
 };
 
-// Counters of Hopper and later: two samples, and what happened between them.
+// Counters on Hopper and later: metrics between two samples.
 using GpmSample = struct GpmSampleTag*;
 struct GpmSupport {
   unsigned version = 1;
@@ -37,8 +37,8 @@ struct GpmMetric {
   double value = 0;
   const char *short_name = nullptr, *long_name = nullptr, *unit = nullptr;
 };
-// A library reads and writes the first `count` metrics; how many there is room for differs between
-// versions, all below this.
+// A library reads and writes the first `count` metrics; the capacity differs between versions and
+// is always below this.
 inline constexpr size_t kGpmRoom = 512;
 struct GpmMetricsGet {
   unsigned version = 1;
@@ -90,9 +90,9 @@ struct Api {
 #undef RIDGELINE_MEMBER
 };
 
-// Started when it is asked for first; all null where NVML is not there or does not start.
+// Initialised on first use; all null where NVML is missing or fails to initialise.
 const Api& api();
-// `ordinal` as CUDA counts. Empty: no driver, no NVML, no such GPU.
+// `ordinal` is CUDA's. Empty: no driver, no NVML, no such GPU.
 std::optional<Device> device_of(int ordinal);
 
 }  // namespace ridgeline::nvml

@@ -1,9 +1,9 @@
 // The part of CUPTI that samples a GPU's counters while work runs, declared here so that building
-// needs no toolkit. tests/profile/cupti_headers_test.cc holds it against the real headers where
-// there are some.
+// needs no toolkit. tests/profile/cupti_headers_test.cc checks it against the real headers where
+// available.
 //
-// Every function takes one struct that begins with its own size, by which a library knows the
-// fields that its caller knows.
+// Every function takes one struct that begins with its size, which tells the library the fields
+// that its caller knows.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ using HostObject = struct HostObjectTag*;
 using SamplingObject = struct SamplingObjectTag*;
 
 enum ProfilerType : int { kPmSampling = 1 };
-// Intervals in cycles of the system's clock, or in nanoseconds, which GA100 does not have.
+// Intervals in cycles of the system clock, or in nanoseconds, which GA100 does not support.
 enum TriggerMode : int { kSysclkInterval = 0, kTimeInterval = 1 };
 enum AppendMode : int { kKeepLatest = 1 };
 
@@ -121,7 +121,7 @@ struct SamplingGetSampleParams : Params {
   uint64_t begin = 0, end = 0;
 };
 
-// What CUPTI takes for the size of a struct: up to the end of its last field, without padding.
+// The size of a struct as CUPTI counts it: up to the end of its last field, without padding.
 template <class P>
 inline constexpr size_t kParamsBytes = sizeof(P);
 template <>
@@ -129,7 +129,7 @@ inline constexpr size_t kParamsBytes<SamplingDecodeParams> = sizeof(SamplingDeco
                                                              alignof(SamplingDecodeParams) +
                                                              sizeof(int) + sizeof(uint8_t);
 
-// name in the library, arguments; all give a Result
+// name in the library, arguments; all return a Result
 #define RIDGELINE_PM_SAMPLING_FUNCTIONS(X)                                       \
   X(cuptiProfilerInitialize, (ProfilerInitializeParams*))                        \
   X(cuptiDeviceGetChipName, (GetChipNameParams*))                                \

@@ -1,5 +1,5 @@
-// The stream on which a device's work runs in order, a second one beside it while work is captured,
-// and the errors that surface on them.
+// The stream on which a device's work runs in order, a side stream during capture, and the errors
+// that surface on them.
 #pragma once
 
 #include <functional>
@@ -15,10 +15,10 @@
 
 namespace ridgeline {
 
-// The context that a process shares per GPU, with PyTorch too where it is in the same process.
+// The primary context of a GPU, shared by the whole process, including PyTorch.
 class PrimaryContext {
  public:
-  // Throws a usage error when there is no GPU of that number.
+  // Throws a usage error when there is no GPU with that ordinal.
   explicit PrimaryContext(int ordinal);
   ~PrimaryContext();
   PrimaryContext(const PrimaryContext&) = delete;
@@ -27,7 +27,7 @@ class PrimaryContext {
   cuda::DeviceHandle device() const { return device_; }
   cuda::Context handle() const { return context_; }
   void make_current() const;
-  // For destructors, which must not throw even where the context is lost.
+  // For destructors, which must not throw even if the context is lost.
   bool try_make_current() const noexcept;
 
  private:
@@ -35,10 +35,10 @@ class PrimaryContext {
   cuda::Context context_ = nullptr;
 };
 
-// Makes a context current in this thread, and the one that was there again at the end.
+// Makes a context current in this thread, and restores the previous one at the end.
 class CurrentContext {
  public:
-  // Without a context: whatever becomes current meanwhile.
+  // Without a context: only restores the current one at the end.
   CurrentContext();
   explicit CurrentContext(const PrimaryContext& context);
   ~CurrentContext();
@@ -50,7 +50,7 @@ class CurrentContext {
   bool changed_ = false;
 };
 
-// Is told what a queue is about to do, outside of captures.
+// Is called before a queue acts, except during captures.
 class QueueWatch {
  public:
   virtual ~QueueWatch() = default;
@@ -60,7 +60,7 @@ class QueueWatch {
 
 class CudaQueue {
  public:
-  // On a stream of its own, or on the caller's, which outlives it.
+  // On a new stream, or on the caller's, which outlives the queue.
   explicit CudaQueue(const PrimaryContext& context, std::optional<cuda::Stream> given = {});
   ~CudaQueue();
   CudaQueue(const CudaQueue&) = delete;
@@ -69,18 +69,18 @@ class CudaQueue {
   const cuda::Driver& driver() const { return driver_; }
   cuda::Stream stream() const { return on_side_ ? side_stream_ : main_stream(); }
   cuda::Stream main_stream() const { return redirected_ ? *redirected_ : stream_; }
-  // All that follows goes to a stream of the caller's; none: to the queue's own again.
+  // Later work goes to the caller's stream; none: back to the queue's own.
   void redirect(std::optional<cuda::Stream> stream) { redirected_ = stream; }
   const PrimaryContext& context() const { return context_; }
   void make_current() const { context_.make_current(); }
   bool try_make_current() const noexcept { return context_.try_make_current(); }
 
-  // What is about to run: asynchronous errors name the node that was started last.
+  // Records the node about to run: asynchronous errors name the last one.
   void note(const Node& node);
   void launch(cuda::Function function, const CudaLaunch& launch);
   void synchronize();
-  // Whoever starts work on stream() or makes the host wait other than through this class says so
-  // first. A watch is there while the busy time is measured; null ends it.
+  // Code that launches work on stream() or waits for it without this class calls these first. A
+  // watch is set while busy time is measured; null removes it.
   void before_start() {
     if (watch_ != nullptr && !capturing_) [[unlikely]]
       watch_->before_start();
@@ -93,10 +93,10 @@ class CudaQueue {
   // Runs `work` between two events and waits for the second. `work` may time parts of itself, as
   // the choice of an algorithm does.
   double time_ms(const std::function<void()>& work) { return time_each_ms({&work, 1})[0]; }
-  // The same of works that follow each other, with one event between two of them.
+  // The same for consecutive works, with one event between two of them.
   std::vector<double> time_each_ms(std::span<const std::function<void()>> works);
 
-  // Of all that uses this queue; see Device::setup_seconds().
+  // Shared by all users of this queue; see Device::setup_seconds().
   SetupClock& setup() { return setup_; }
   const SetupClock& setup() const { return setup_; }
 
@@ -105,26 +105,26 @@ class CudaQueue {
   std::vector<double> take_marks_ms();
 
   // Throws for anything but success. After an error that breaks the context every call throws, and
-  // says since when.
+  // names that error.
   void check(cuda::Result result, const char* what) {
     if (result != cuda::kSuccess) fail(result, what);
   }
   bool lost() const { return !lost_since_.empty(); }
 
-  // Between begin and end, work is recorded and not run. Null: `end_capture` was told to drop it.
+  // Between begin and end, work is recorded and not run. Returns null if `keep` is false.
   void begin_capture();
   cuda::LaunchGraphExec end_capture(bool keep);
   bool capturing() const { return capturing_; }
-  // Whether the caller captures the stream that it gave.
+  // Whether the caller is capturing the stream that it passed.
   bool caller_captures() const;
-  // While work is captured: a second order of work, see Device::begin_side().
+  // During capture: a second stream of work, see Device::begin_side().
   void begin_side();
   size_t end_side();
   void join_side(size_t mark);
   bool on_side() const { return on_side_; }
-  // What is started from now on, in both orders, comes after an event of another stream.
+  // Work launched from now on, on both streams, waits for an event of another stream.
   void wait_for(cuda::Event event);
-  // Throws when a capture is under way, ours or the caller's, in which `what` cannot be done.
+  // Throws during a capture, ours or the caller's, in which `what` is not possible.
   void require_no_capture(const char* what) const;
 
  private:
@@ -140,24 +140,24 @@ class CudaQueue {
   cuda::Stream stream_ = nullptr;
   bool owns_stream_ = true;
   std::optional<cuda::Stream> redirected_;
-  cuda::Stream side_stream_ = nullptr;  // made when it is used first
+  cuda::Stream side_stream_ = nullptr;  // created on first use
   int least_priority_ = 0;
-  bool starts_early_ = false;  // the GPU starts a kernel while the one before it ends
+  bool starts_early_ = false;  // the GPU can start a kernel while its predecessor finishes
   bool on_side_ = false;
-  std::vector<cuda::Event> capture_events_;  // used again by the next capture
+  std::vector<cuda::Event> capture_events_;  // reused by the next capture
   size_t capture_events_used_ = 0;
-  std::vector<cuda::Event> side_marks_;  // of the capture under way
-  std::vector<cuda::Event> events_;      // of timings; those of nested ones come after
-  size_t events_used_ = 0;               // by timings under way
-  std::vector<cuda::Event> marks_;       // used again by later timelines
+  std::vector<cuda::Event> side_marks_;  // of the current capture
+  std::vector<cuda::Event> events_;      // of timings, nested ones last
+  size_t events_used_ = 0;               // by current timings
+  std::vector<cuda::Event> marks_;       // reused by later timelines
   size_t marks_used_ = 0;
   bool capturing_ = false;
   QueueWatch* watch_ = nullptr;
   Op last_op_ = Op::input;
   std::string last_name_;
   SetupClock setup_;
-  std::vector<std::byte> encoded_params_;  // of the launch at hand
-  std::string lost_since_;  // what broke the context; empty: nothing did
+  std::vector<std::byte> encoded_params_;  // of the current launch
+  std::string lost_since_;                 // what broke the context; empty: intact
 };
 
 }  // namespace ridgeline

@@ -1,5 +1,5 @@
-// Picks the fastest of several ways to do the same work by timing them, and remembers it: in the
-// process, and on the disk per device, driver and text of the kernels.
+// Picks the fastest of several ways to do the same work by timing them, and caches the choice: in
+// the process, and on disk per device, driver and text of the kernels.
 #pragma once
 
 #include <filesystem>
@@ -20,14 +20,14 @@ enum class Tuning { off, quick, full };
 struct TunerOptions {
   Tuning tuning = Tuning::off;
   std::string device;               // name and driver: what a choice depends on besides its key
-  std::filesystem::path cache_dir;  // empty: nothing is kept on disk
+  std::filesystem::path cache_dir;  // empty: no disk cache
 };
 
 class CudaTuner {
  public:
   CudaTuner(CudaQueue& queue, KernelStore& kernels, TunerOptions options);
 
-  // As CudaChooser. Without tuning: what was remembered, else the first.
+  // As CudaChooser. Without tuning: the cached choice, else the first.
   size_t choose(const std::string& key, size_t count,
                 const std::function<std::vector<CudaLaunch>(size_t)>& candidate);
   // As Device::compare.
