@@ -1,4 +1,4 @@
-// How sizes are cut into parts.
+// Splits sizes into parts.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ inline int64_t divide_up(int64_t a, int64_t b) {
 struct Part {
   int64_t begin, size;
 };
-// One of `parts` that are as even as they can be.
+// One of `parts` parts that are as even as possible.
 inline Part part_of(int64_t size, int64_t which, int64_t parts) {
   const int64_t begin = size * which / parts;
   return {begin, size * (which + 1) / parts - begin};

@@ -7,14 +7,14 @@
 namespace ridgeline {
 
 // out[m, n] = a[m, k] b[k, n], all contiguous and of one dtype, sums in fp32. With n = 1 it is a
-// matrix times a vector, and each rung has a loop of its own for that.
+// matrix times a vector, and each rung has a separate loop for that.
 struct GemmOperands {
   TensorView a, b, out;
 };
 
 enum class GemmRung {
   naive,    // a dot product per element, down the columns of b
-  tiled,    // blocks that stay in the first-level cache, or in shared memory and registers
+  tiled,    // tiles that fit the first-level cache, or shared memory and registers
   simd,     // packed panels and a tile of sums in vector registers
   library,  // OpenBLAS or cuBLASLt
 };

@@ -9,7 +9,7 @@
 
 namespace ridgeline {
 
-// The element `offset` elements behind `data`.
+// The element at `offset` from `data`, in elements.
 inline float load_one(DType dtype, const void* data, int64_t offset) {
   switch (dtype) {
     case DType::f32:

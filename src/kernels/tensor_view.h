@@ -1,4 +1,4 @@
-// What a kernel sees of a tensor: where it lies and how to walk it.
+// A tensor as kernels see it: its address, shape and strides.
 #pragma once
 
 #include "graph/dtype.h"

@@ -13,13 +13,12 @@ struct Walk {
   std::vector<Strides> strides;  // per tensor, 0 where it broadcasts
 
   int64_t outer_count() const;  // product of all axes but the last
-  // Where element `flat`, or row `outer` of the last axis, of a tensor lies, in elements.
+  // The offset of element `flat`, or of row `outer` along the last axis, of a tensor, in elements.
   int64_t element_offset(int tensor, int64_t flat) const;
   int64_t row_offset(int tensor, int64_t outer) const;
 };
 
-// All tensors broadcast to `shape`. Neighbouring axes merge where every tensor steps evenly over
-// them.
+// All tensors broadcast to `shape`. Adjacent axes merge where the strides of every tensor allow it.
 Walk make_walk(const Shape& shape, std::span<const TensorView> tensors);
 
 // The address of an element, whatever the dtype.
@@ -27,7 +26,7 @@ inline char* element_address(const TensorView& view, int64_t offset) {
   return static_cast<char*>(view.data) + offset * info(view.dtype).size;
 }
 
-// The axes before the last two: the batch of a matrix product, as a view of its own.
+// The axes before the last two: the batch of a matrix product, as a separate view.
 inline TensorView batch_of(TensorView view) {
   const auto leading = static_cast<size_t>(view.shape.rank() - 2);
   view.shape = Shape(view.shape.span().first(leading));

@@ -1,5 +1,5 @@
-// One row per op: all that the CUDA device needs to know to run a node. Matmuls are the library's
-// and have no planner (runtime/cuda/matmul.h).
+// One row per op: what the CUDA device needs to run a node. Matmuls go to the library and have no
+// planner (runtime/cuda/matmul.h).
 #pragma once
 
 #include "cost/product_paths.h"
@@ -8,19 +8,19 @@
 namespace ridgeline {
 
 struct CudaOp {
-  // What is started; null for inputs, constants, pure views and matmul.
+  // The launches; null for inputs, constants, pure views and matmul.
   std::vector<CudaLaunch> (*plan)(const CudaCall&) = nullptr;
   // Device memory that a node needs while it runs, beyond inputs and outputs; null: none.
   Bytes (*scratch)(const Node& node, std::span<const TensorType> inputs) = nullptr;
-  // Whether the planner takes constants by value; else they have to be in device memory.
+  // Whether the planner takes constants by value; else they must be in device memory.
   bool takes_values = false;
 };
 const CudaOp& cuda_op(Op op);
 
-// Which arithmetic makes the products of an op, by the library or by the flash kernels.
+// The arithmetic that computes the products of an op, in the library or in the flash kernels.
 ProductPath cuda_product_path(Op op, DType dtype);
 
-// What the row of a node's op says of its scratch.
+// The scratch of a node, by the row of its op.
 Bytes cuda_scratch(const Node& node, std::span<const TensorType> inputs);
 
 std::vector<CudaLaunch> plan_iota(const CudaCall& call);

@@ -1,5 +1,5 @@
-// What running a CUDA kernel takes, as data: its text and constants, its grid, its argument.
-// Nothing here needs a GPU; the runtime compiles and starts what it is handed.
+// The launch of a CUDA kernel as data: its text and constants, its grid, its argument. Nothing here
+// needs a GPU; the runtime compiles and launches it.
 #pragma once
 
 #include <array>
@@ -19,11 +19,11 @@
 
 namespace ridgeline {
 
-// One specialised kernel. Two that are equal are the same machine code.
+// One specialised kernel. Equal ones have the same machine code.
 struct CudaKernel {
   std::string file;   // an embedded text: "flash_forward.cu"
   std::string entry;  // its extern "C" __global__ function
-  // Written before the text as #define NAME VALUE.
+  // Prepended to the text as #define NAME VALUE.
   std::vector<std::pair<std::string, std::string>> constants = {};
   std::string text = {};  // generated source, used instead of an embedded text
 
@@ -31,11 +31,11 @@ struct CudaKernel {
 };
 
 // A tensor [batch, heads, rows, width] of 16-bit elements that a kernel copies in boxes
-// (tensor_map.cuh): what the runtime writes into a TensorMap of the parameters.
+// (tensor_map.cuh): the runtime encodes it as a TensorMap in the parameters.
 inline constexpr unsigned kBoxColumns = 64;  // kPanel of warpgroup.cuh: 128 bytes, swizzled
 struct BoxedTensor {
   uint32_t map_offset = 0;      // of the TensorMap, in the parameters
-  uint32_t address_offset = 0;  // of the tensor's address there, so that launches can be moved
+  uint32_t address_offset = 0;  // of the tensor's address there, for movable launches
   DType dtype = DType::bf16;
   std::array<uint64_t, 4> sizes = {};          // the width first
   std::array<uint64_t, 3> strides_bytes = {};  // of rows, heads, batches
@@ -49,7 +49,8 @@ struct CudaLaunch {
   std::array<uint32_t, 3> grid = {1, 1, 1};
   uint32_t threads = 128;
   uint32_t shared_bytes = 0;  // dynamic shared memory
-  // Whether it may start while the kernel before it ends; it waits for its results itself.
+  // Whether it may start while its predecessor finishes; the kernel then waits for its results
+  // itself.
   bool starts_early = true;
   std::vector<std::byte> params = {};  // the kernel's one parameter: a struct of params.h
   std::vector<BoxedTensor> boxed = {};
@@ -66,8 +67,8 @@ struct CudaLaunch {
 struct CudaFacts {
   std::string name = {};                   // "NVIDIA H200"
   int compute_capability = 80;             // 90: 9.0
-  int multiprocessors = 1;                 // that a launch may count on,
-  int reserved_multiprocessors = 0;        // beside those that it leaves to collectives
+  int multiprocessors = 1;                 // available to a launch
+  int reserved_multiprocessors = 0;        // left to collectives
   int64_t shared_bytes_per_block = 49152;  // with opt-in
   int64_t shared_bytes_per_multiprocessor = 102400;
   int64_t l2_bytes = 0;
@@ -79,7 +80,7 @@ struct CudaFacts {
 };
 
 // Picks one of `count` ways to do the same work: the first without tuning, else the fastest, which
-// is remembered under `key`.
+// is cached under `key`.
 using CudaChooser =
     std::function<size_t(const std::string& key, size_t count,
                          const std::function<std::vector<CudaLaunch>(size_t)>& candidate)>;
@@ -90,7 +91,7 @@ struct CudaCall {
   std::span<const TensorView> inputs;
   std::span<const TensorView> outputs;  // contiguous
   const CudaFacts& device;
-  void* scratch = nullptr;  // as many bytes as the op's scratch function asks for
+  void* scratch = nullptr;  // of as many bytes as the op's scratch function returns
   const CudaChooser& choose;
 };
 

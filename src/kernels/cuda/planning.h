@@ -16,11 +16,11 @@ namespace ridgeline {
 
 static_assert(kMaxAxes >= kMaxRank);
 
-// "unsigned" as long as it can count `count` things, else the 64-bit type, whose division is slow.
+// "unsigned" if it can count to `count`, else the 64-bit type, whose division is slow.
 const char* index_name(int64_t count);
 
-// The most elements that one access of at most 16 bytes may move: narrowed by every fact about the
-// addresses that it must serve.
+// The most elements that one access of at most 16 bytes may move: every fact about its addresses
+// narrows it.
 class PackWidth {
  public:
   explicit PackWidth(DType dtype) { limit_to(16 / info(dtype).size); }
@@ -43,7 +43,7 @@ class PackWidth {
 
 // Writes the sizes of a walk; the last axis counts packs.
 void write_sizes(const Walk& walk, int64_t pack, unsigned long long (&sizes)[kMaxAxes]);
-// Writes the steps of one of its tensors from pack to pack.
+// Writes the strides of one of its tensors between packs.
 void write_steps(const Strides& strides, int64_t pack, long long (&steps)[kMaxAxes]);
 
 int64_t next_power_of_two(int64_t value);

@@ -1,5 +1,5 @@
-// An attention node as the flash kernels see it: sizes, mask, memory of 32-bit elements in planes,
-// and what all their launches have in common.
+// An attention node as the flash kernels see it: sizes, mask, scratch for 32-bit elements split
+// into planes, and what all their launches share.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ FlashTensor flash_tensor(const TensorView& view);
 // `tensor_offset`; boxes are `rows` high.
 BoxedTensor boxed_tensor(const TensorView& view, size_t map_offset, size_t tensor_offset, int rows);
 
-// Hands out parts of the scratch memory; without memory it only counts.
+// Suballocates scratch memory; without memory it only counts.
 class ScratchParts {
  public:
   explicit ScratchParts(void* memory) : memory_(static_cast<char*>(memory)) {}
@@ -39,7 +39,7 @@ class ScratchParts {
   int64_t used_ = 0;
 };
 
-// Tensors of 32-bit elements on their way into planes (flash_planes.cu).
+// Tensors of 32-bit elements to be split into planes (flash_planes.cu).
 struct FlashPlanes {
   FlashPlanesParams params = {};
   int count = 0;
@@ -65,29 +65,29 @@ struct FlashPlan {
   int64_t batches, heads, key_heads;  // heads of one batch
   float scale;
   int mask_first, mask_last;
-  bool grouped;  // blocks lie along x, long tiles of several heads first (flash_common.cuh, Work)
+  bool grouped;  // blocks along x, long tiles of several heads first (flash_common.cuh, Work)
   const CudaFacts& device;
 
   const ScoreFunction* function;         // may be null
   std::span<const TensorView> operands;  // of the function
 
-  // `tensors`: all that the main kernels touch, the `loaded` ones that they read tile by tile
-  // first; operands are the inputs from `first_operand` on. Throws an unsupported error that says
-  // what the kernels cannot.
+  // `tensors`: all tensors of the main kernels, beginning with the `loaded` ones that they read
+  // tile by tile; operands are the inputs from `first_operand` on. Throws an unsupported error that
+  // names what the kernels do not support.
   FlashPlan(const CudaCall& call, std::span<const TensorView> tensors, size_t loaded,
             size_t first_operand);
 
-  // Whether kernels of Hopper leave out what the function hides (flash_seen.cu), and what they read
-  // for that: the keys that groups of queries see, or the queries that groups of keys see.
+  // Whether Hopper kernels skip what the function masks (flash_seen.cu), and what they read for
+  // that: the keys that groups of queries see, or the queries that groups of keys see.
   bool skips() const;
   CudaLaunch seen_launch(bool of_keys, const FlashSeen* seen) const;
   void put_seen_axes(CudaLaunch& launch) const;
 
   float scale_log2() const;
   CudaLaunch launch(const char* file, const char* entry, CudaConstants constants) const;
-  // For a kernel that knows scores. A gradient that is a constant is part of gradient_scale().
+  // For a kernel that computes scores. A constant gradient is part of gradient_scale().
   void put_function(CudaLaunch& launch, bool with_gradient) const;
-  // What sums of gradients of scores times keys or queries are multiplied by.
+  // The factor of sums of score gradients times keys or queries.
   float gradient_scale() const;
   template <class Params>
   void put_operands(Params& params) const {
@@ -95,12 +95,12 @@ struct FlashPlan {
   }
   CudaLaunch planes_launch(FlashPlanes planes, std::span<const TensorView> tensors) const;
   std::array<uint32_t, 3> grid(int64_t tiles, int64_t heads_of_batch) const;
-  // Heads whose keys and values fit the cache together are worked on at once.
+  // The number of heads processed together, such that their keys and values fit the cache.
   int heads_at_once(int64_t tiles, int64_t all_heads) const;
   std::string tuning_key(const char* kernel) const;
 };
 
-// The width is all that scratch depends on besides the shapes of the tensors.
+// Scratch depends only on the width and the shapes of the tensors.
 FlashShape scratch_shape(const TensorType& q);
 
 uint32_t grid_size(int64_t blocks);

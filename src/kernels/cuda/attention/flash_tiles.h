@@ -1,4 +1,4 @@
-// Which tiles the flash kernels may be cut into: candidates as data, filtered by named constraints.
+// The tile sizes of the flash kernels: candidates as data, filtered by named constraints.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct FlashShape {
   bool boxed = true;      // inputs can be copied in boxes (tensor_map.cuh)
 
   int head_dim() const;  // the width of tiles: WIDTH padded
-  // fp16 planes that an element of 32 bits is cut into (flash_planes.cu); 0 for 16-bit elements.
+  // fp16 planes that a 32-bit element is split into (flash_planes.cu); 0 for 16-bit elements.
   int planes() const;
   int64_t row_bytes() const;  // of a row in shared memory
 };
@@ -38,8 +38,8 @@ struct ForwardTile {
   int rows, keys, warps, stages, blocks;
   ForwardKernel kernel = ForwardKernel::portable;
   int query_stages = 1;
-  bool persistent = false;  // a block works on one tile after the other
-  bool direct = false;      // its results leave from registers
+  bool persistent = false;  // a block processes several tiles in turn
+  bool direct = false;      // results are stored directly from registers
   int64_t shared_bytes(const FlashShape& shape) const;
 };
 
@@ -62,7 +62,7 @@ struct BackwardQueriesTile {
   int64_t shared_bytes(const FlashShape& shape) const;
 };
 
-// Those that this device can run, the likely best one first; never empty. Throws an unsupported
+// The tiles that this device can run, the likely best one first; never empty. Throws an unsupported
 // error for heads wider than kMaxFlashWidth.
 std::vector<ForwardTile> forward_tiles(const FlashShape& shape, const CudaFacts& device);
 std::vector<BackwardKeysTile> backward_keys_tiles(const FlashShape& shape, const CudaFacts& device,

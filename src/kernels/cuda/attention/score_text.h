@@ -1,4 +1,4 @@
-// The function of an attention node's scores as text for the flash kernels.
+// The score function of an attention node as text for the flash kernels.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ std::string score_seen_text(const ScoreFunction& function, std::span<const Tenso
 std::array<bool, 2> score_seen_axes(const ScoreFunction& function,
                                     std::span<const TensorView> operands);
 
-// "along::heads | along::keys": the axes along which an operand has values of its own; "0": none.
+// "along::heads | along::keys": the axes along which an operand varies; "0": none.
 std::string operand_axes_text(const TensorView& operand);
 
 FlashOperand flash_operand(const TensorView& view);

@@ -8,8 +8,8 @@ namespace ridgeline {
 
 enum class CudaGemm { naive, tiled };
 
-// out[m, n] = a[m, k] b[k, n], contiguous, one dtype; n = 1 has kernels of its own. Throws an
-// unsupported error for tf32, which is a matter of tensor cores.
+// out[m, n] = a[m, k] b[k, n], contiguous, one dtype; n = 1 has separate kernels. Throws an
+// unsupported error for tf32, which needs tensor cores.
 CudaLaunch plan_gemm(CudaGemm which, const TensorView& a, const TensorView& b,
                      const TensorView& out, const CudaFacts& device);
 
@@ -18,7 +18,7 @@ CudaLaunch plan_gemm(CudaGemm which, const TensorView& a, const TensorView& b,
 CudaLaunch plan_stream(const TensorView& a, const TensorView* b, const TensorView& to,
                        int64_t passes = 1);
 
-// Occupies one thread for that long, and with it the stream.
+// Runs one thread for that long, which blocks the stream.
 CudaLaunch plan_hold(double milliseconds);
 
 // For tests that compile them.

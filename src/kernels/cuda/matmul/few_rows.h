@@ -1,5 +1,5 @@
-// Products of a few rows by the many rows of a matrix, as decoding has them: bound by the bytes of
-// the matrix. Needs clusters of blocks (Hopper).
+// Products of a few rows with a large matrix, as in decoding: bound by the bytes of the matrix.
+// Needs clusters of blocks (Hopper).
 #pragma once
 
 #include <vector>
@@ -16,12 +16,12 @@ struct FewRowsProduct {
   int64_t x_stride = 0, w_stride = 0, out_stride = 0;
   int64_t tokens = 0, rows = 0, columns = 0;
   DType dtype = DType::bf16;      // of all three
-  bool weights_are_kept = false;  // nobody writes them: they are read before x is there
+  bool weights_are_kept = false;  // never written, so they can be read before x is ready
 };
 
 FewRowsParams few_rows_params(const FewRowsProduct& product);
 
-// The ways to do it, of which the fastest has to be found. None: the kernel does not serve it.
+// The candidate ways, for tuning. Empty: the kernel does not support the product.
 std::vector<CudaLaunch> plan_few_rows(const FewRowsProduct& product, const CudaFacts& device);
 
 }  // namespace ridgeline

@@ -11,32 +11,32 @@
 
 namespace ridgeline {
 
-// Whether a device has the instructions that these kernels stand on.
+// Whether a device has the instructions that these kernels need.
 bool has_product_kernels(const CudaFacts& device);
 
-// A tile of the products, as product_warpgroups.cuh has it.
+// The tile of the products in product_warpgroups.cuh.
 struct ProductTile {
   static constexpr int64_t kRows = 128, kColumns = 192, kDepth = 64;
 };
 
-// A matrix of a product, of 16 bits: `stride` elements from one run of neighbours to the next.
+// A matrix of a product, of 16 bits: `stride` elements between contiguous rows or columns.
 struct ProductMatrix {
   const void* data = nullptr;
   int64_t stride = 0;
-  bool is_deep = true;  // whether neighbours lie along the depth of the product
+  bool is_deep = true;  // whether it is contiguous along the depth of the product
 };
 
-// A launch of products whose matrices all lie alike; params, boxed tensors and grid are put by
-// put_product() and put_grid().
+// A launch of products whose matrices share one layout; put_product() and put_grid() set params,
+// boxed tensors and grid.
 CudaLaunch product_launch(CudaKernel kernel, DType dtype, bool left_deep, bool right_deep,
                           bool paired);
 
 struct ProductSpan {
   int64_t rows = 0, columns = 0, depth = 0;
-  int64_t worked_columns = 0;  // of the work behind the product: all, or half of them
+  int64_t worked_columns = 0;  // of the work after the product: all, or half of them
 };
-// Adds a product to a launch: its matrices, which are copied in boxes. Gives what belongs at `place`
-// of the kernel's parameters.
+// Adds a product to a launch: its matrices, which are copied in boxes. Returns what belongs at
+// `place` in the kernel's parameters.
 ProductProblem put_product(CudaLaunch& launch, size_t place, DType dtype, const ProductSpan& span,
                            const ProductMatrix& left, const ProductMatrix& right);
 void put_grid(CudaLaunch& launch, int64_t tile_pairs, const CudaFacts& device);
@@ -48,12 +48,12 @@ class CudaProductKernel {
 
   const CudaKernel& kernel() const { return launch_.kernel; }
 
-  // Addresses of storages as in FusedProgram::run: behind those of the inputs come the matrices'.
+  // Addresses of storages as in FusedProgram::run: the matrices' follow those of the inputs.
   CudaLaunch launch(std::span<void* const> inputs, std::span<void* const> outputs,
                     const CudaFacts& device) const;
 
  private:
-  CudaLaunch launch_;             // but for addresses and grid
+  CudaLaunch launch_;             // without addresses and grid
   int64_t tile_pairs_;            // tiles of clusters
   std::vector<int64_t> offsets_;  // of inputs, matrices and results, in bytes
 };

@@ -26,9 +26,9 @@ class CudaFusedKernel {
  private:
   CudaLaunch main_, finish_;
   bool has_finish_ = false;
-  std::vector<uint64_t> words_;                     // of the argument, but for addresses
-  std::vector<size_t> input_words_, output_words_;  // where addresses go,
-  std::vector<int64_t> input_offsets_;              // and what is added to them, in bytes
+  std::vector<uint64_t> words_;                     // of the argument, without addresses
+  std::vector<size_t> input_words_, output_words_;  // the words of addresses
+  std::vector<int64_t> input_offsets_;              // added to addresses, in bytes
   std::vector<bool> is_position_;
   std::vector<int64_t> output_offsets_;
   int64_t rows_ = 0, columns_ = 0, parts_ = 0;

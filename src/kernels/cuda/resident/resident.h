@@ -1,4 +1,4 @@
-// A resident kernel as a launch: its tables, and how shared memory is cut.
+// A resident kernel as a launch: its tables, and the layout of its shared memory.
 #pragma once
 
 #include <functional>
@@ -16,11 +16,11 @@ struct CudaResident {
   CudaLaunch launch;  // without its argument
   std::vector<ResidentItem> items;
   std::vector<ResidentVector> vectors;  // kResidentSides of each item
-  int64_t words = 0;                    // of 8 bytes, that have to be 0 before the first run
+  int64_t words = 0;                    // of 8 bytes, zero before the first run
 };
 
-// `address` gives the memory of inputs and of values outside of the kernel. Nothing where the GPU
-// has no room for it, or is no Hopper; `why` then says so.
+// `address` returns the memory of inputs and of values outside the kernel. None if the kernel does
+// not fit the GPU, or the GPU is not Hopper; `why` then says so.
 std::optional<CudaResident> plan_resident(const Graph& graph, const Plan& plan,
                                           const ResidentPlan& resident, const CudaFacts& facts,
                                           const std::function<void*(Value)>& address,

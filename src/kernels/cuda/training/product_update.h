@@ -11,8 +11,7 @@
 
 namespace ridgeline {
 
-// Whether one kernel with these products takes less time than products of the library and an
-// update.
+// Whether one kernel with these products is faster than library products and an update.
 bool prefers_update_products(std::span<const ProductSize> products, const CudaFacts& device);
 
 // For the parameters of an adamw_update node whose gradients are products.
