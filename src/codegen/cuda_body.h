@@ -1,6 +1,6 @@
-// What a thread does with its part of a row in CUDA text: loads, steps, folds, stores. Those who
-// write kernels put it between declarations of from0, from1, ..., to0, to1, ... (where the row
-// begins in each operand), lane, kColumns and `present` (whether there is a row).
+// The CUDA text for a thread's part of a row: loads, steps, folds, stores. Emitters of kernels
+// place it after declarations of from0, from1, ..., to0, to1, ... (where the row begins in each
+// operand), lane, kColumns and `present` (whether there is a row).
 #pragma once
 
 #include <optional>
@@ -28,12 +28,12 @@ class CudaBody {
   virtual ~CudaBody() = default;
 
  protected:
-  // The step from column to column, where it is not 1, and a fold over all threads of a row.
+  // The stride between columns, where it is not 1, and a fold over all threads of a row.
   virtual std::string input_step(uint32_t i) const = 0;
   virtual std::string result_step(uint32_t i) const = 0;
   virtual std::string fold_text(uint32_t fold) const = 0;
 
-  void emit_registers();  // that keep what several passes need
+  void emit_registers();  // for values that several passes need
   void emit_row_loads();
   void emit_row_steps(const std::vector<uint32_t>& computes);
   void emit_loads(const ColumnPass& pass, std::vector<bool>& loaded);
@@ -55,9 +55,10 @@ class CudaBody {
     options.keep_in_registers = shape.chunks > 0;
     return options;
   }
-  // Whether what is loaded stays in registers from one pass to the next.
+  // Whether a loaded value is kept in registers between passes.
   bool stays(uint32_t step) const { return folds_rows_ && shape_.chunks > 0 && loads_[step] > 1; }
-  // Of an operand in a pair that is loaded or stored at once: the number of the pair's first one.
+  // For an operand in a pair that is loaded or stored in one access: the index of the pair's first
+  // one.
   std::optional<uint32_t> pair_of(const std::vector<int>& partners, uint32_t i,
                                   const FusedOperand& operand) const {
     if (shape_.pack == 1 || partners[i] == kAlone) return std::nullopt;
@@ -74,7 +75,7 @@ class CudaBody {
   void emit_stores(const ColumnPass& pass);
 };
 
-// A constant as generated text has it.
+// A constant in generated text.
 std::string constant_text(float value);
 
 }  // namespace ridgeline

@@ -3,9 +3,9 @@
 //   HostText text = emit_host(kernel);      // extern "C" void <entry>(HostArguments...)
 //   CudaText text = emit_cuda(kernel, {});  // extern "C" __global__ void <entry>(Params)
 //
-// Dtypes, the widths of rows that are folded, and how operands lie along a row are part of the
-// text; everything else is an argument. So layers share kernels, and sweeps over batch and length
-// compile nothing.
+// Dtypes, the widths of folded rows, and the layout of operands along a row are part of the text;
+// everything else is an argument. So layers share kernels, and sweeps over batch and length need no
+// compilation.
 #pragma once
 
 #include <string>
@@ -25,13 +25,13 @@ HostText emit_host(const FusedKernel& kernel, const EmitOptions& options = {});
 
 // How threads share the work of a CUDA kernel.
 struct CudaShape {
-  int pack = 1;    // neighbouring columns that a thread reads in one access
-  int group = 32;  // threads that share a row which is folded
+  int pack = 1;    // adjacent columns that a thread reads in one access
+  int group = 32;  // threads that share a folded row
   int chunks = 1;  // packs of a row that a thread holds in registers; 0: rows are read again
   int threads = 256;
   bool wide_index = false;  // rows or items do not fit 31 bits
 };
-// A block of a column kernel: lanes side by side along the columns, and lines that share the rows.
+// A block of a column kernel: lanes along the columns, and lines that share the rows.
 inline constexpr int kColumnLanes = 32, kColumnLines = 8;
 
 struct CudaText {
@@ -40,31 +40,31 @@ struct CudaText {
   std::vector<float> constants = {};
 };
 // The argument is a struct of 8-byte words: rows, columns, parts, the address of the parts; sizes
-// of the rows' axes; constants in pairs; and per operand its address, its step from column to
-// column, and its steps along the rows' axes.
+// of the rows' axes; constants in pairs; and per operand its address, its stride between columns,
+// and its strides along the rows' axes.
 CudaText emit_cuda(const FusedKernel& kernel, const CudaShape& shape,
                    const EmitOptions& options = {});
-// For a column kernel: folds what the parts left.
+// For a column kernel: folds the results of the parts.
 CudaText emit_cuda_finish(const FusedKernel& kernel);
 
-// For a kernel with a product: all but the product, which product_packs.cuh computes.
+// For a kernel with a product: everything except the product, which product_packs.cuh computes.
 // Constants are part of the text.
 CudaText emit_product(const FusedKernel& kernel, const EmitOptions& options = {});
 
 struct Plan;
 struct ResidentPlan;
 
-// A resident kernel: what its generated steps do, followed by resident_kernel.cuh.
+// A resident kernel: the text of its generated steps, followed by resident_kernel.cuh.
 struct ResidentText {
   std::string entry = {};
   std::string text = {};
-  // Of each step of the plan: which generated text serves it, of a local step, or makes one number
-  // of two rows, of a product that does.
+  // By step of the plan: the generated text of a local step, or of a product that combines two rows
+  // into one number.
   std::vector<int> numbers = {};
 };
 ResidentText emit_resident(const Plan& plan, const ResidentPlan& resident);
 
-// Functions and types that all host texts use; comes once in front of any number of them.
+// Functions and types that all host texts use; precedes any number of them once.
 const std::string& host_preamble();
 
 }  // namespace ridgeline

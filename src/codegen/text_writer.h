@@ -1,4 +1,4 @@
-// Indented text, line by line; for generated source.
+// Writes indented lines of generated source.
 #pragma once
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ class TextWriter {
   void line(fmt::format_string<Args...> format, Args&&... args) {
     text_ += std::string(2 * depth_, ' ') + fmt::format(format, std::forward<Args>(args)...) + '\n';
   }
-  // "for (...) {" and what it holds, until close().
+  // Opens a scope such as "for (...) {", until close().
   template <class... Args>
   void open(fmt::format_string<Args...> format, Args&&... args) {
     line("{} {{", fmt::format(format, std::forward<Args>(args)...));
@@ -36,7 +36,7 @@ class TextWriter {
   size_t depth_ = 0;
 };
 
-// Puts a name in the place of ENTRY and gives it; equal texts have equal names (FNV-1a).
+// Replaces ENTRY by a name and returns it; equal texts have equal names (FNV-1a).
 inline std::string name_entry(std::string& text, std::string_view name) {
   uint64_t hash = 0xcbf29ce484222325ull;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
