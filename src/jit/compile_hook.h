@@ -1,4 +1,4 @@
-// How compilers tell how far they are, and what they are given instead of a text.
+// Hooks of the compilers: progress reports, and replacement of texts.
 #pragma once
 
 #include <cstddef>
@@ -7,11 +7,11 @@
 
 namespace ridgeline {
 
-// Called as kernels become ready, beginning with none; never by two threads at once.
+// Called as kernels become ready, first with 0; never by two threads at once.
 using CompileHook = std::function<void(size_t ready, size_t wanted)>;
 
-// Tests plant faults with it: what is compiled instead of the text of the kernel `entry`. May be
-// called by several threads at once.
+// Returns what is compiled instead of the text of the kernel `entry`; tests inject faults with it.
+// May be called by several threads at once.
 using TextHook = std::function<std::string(const std::string& entry, const std::string& text)>;
 
 }  // namespace ridgeline

@@ -1,4 +1,4 @@
-// CUDA text to machine code for one exact GPU: compiled by NVRTC, kept on disk.
+// Compiles CUDA text to machine code for one exact GPU with NVRTC, and caches it on disk.
 //
 //   CudaJit jit({.arch = "sm_90a"});
 //   MachineCode code = jit.machine_code(launch.kernel);  // cuModuleLoadData(code.cubin)
@@ -21,19 +21,19 @@ class DiskCache;
 struct JitOptions {
   std::string arch = "sm_80";
   std::filesystem::path cache_dir = {};  // empty: the user's own (default_jit_cache()); "off": none
-  std::filesystem::path dump_dir = {};   // not empty: source, PTX, SASS of every kernel go there
-  CompileHook compiled = {};             // told of kernels that are asked for together
-  TextHook rewrite = {};                 // of every source; none: compiled as they are
+  std::filesystem::path dump_dir = {};   // of source, PTX and SASS of every kernel; empty: none
+  CompileHook compiled = {};             // for kernels that are requested together
+  TextHook rewrite = {};                 // of every source; none: unchanged
 };
 
 struct MachineCode {
   std::string cubin;
-  std::string log;  // the compiler's; holds registers and spills when it was compiled here
+  std::string log;  // the compiler's; has registers and spills if compiled here
   bool from_cache = false;
-  double seconds = 0;  // that it took to get
+  double seconds = 0;  // to obtain it
 };
 
-// What ptxas said of the entry; read out of MachineCode::log.
+// What ptxas reported for the entry; parsed from MachineCode::log.
 struct KernelResources {
   int registers = 0;
   int spill_bytes = 0;  // stores and loads
@@ -47,7 +47,7 @@ std::string kernel_source(const CudaKernel& kernel);
 // Short and readable, unique per process: "flash_forward.cu:flash_forward HEAD_DIM=64 ...".
 std::string kernel_key(const CudaKernel& kernel);
 
-// Safe to be used by several threads at once.
+// Thread-safe.
 class CudaJit {
  public:
   explicit CudaJit(JitOptions options);
@@ -67,8 +67,8 @@ class CudaJit {
   std::shared_ptr<const DiskCache> cache_;
 };
 
-// $RIDGELINE_CACHE_DIR, $XDG_CACHE_HOME/ridgeline or ~/.cache/ridgeline. "off": the variable says
-// so. Empty: there is no home.
+// $RIDGELINE_CACHE_DIR, $XDG_CACHE_HOME/ridgeline or ~/.cache/ridgeline. "off": set by the
+// variable. Empty: there is no home directory.
 std::filesystem::path default_jit_cache();
 
 // "13.0"; empty: no NVRTC was found.

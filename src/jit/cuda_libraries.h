@@ -22,28 +22,28 @@ struct CudaLibrary {
   std::string how_to_get;          // "apt install ...; pip install nvidia-cuda-nvrtc"
 
   explicit operator bool() const { return handle != nullptr; }
-  void* symbol(const char* name) const;  // null: not there
+  void* symbol(const char* name) const;  // null: not found
 };
 
-// One that Ridgeline can use, for lists.
+// A library that Ridgeline can use, for listings.
 struct CudaLibraryFacts {
   std::string_view stem;     // "nvrtc"
   std::string_view purpose;  // "compiles the kernels"
 };
 std::span<const CudaLibraryFacts> cuda_library_list();
 
-// "cuda" (the driver), "nvrtc", "cublasLt", "cupti", "nvidia-ml". Opened once, kept open for good.
+// "cuda" (the driver), "nvrtc", "cublasLt", "cupti", "nvidia-ml". Opened once and never closed.
 const CudaLibrary& cuda_library(std::string_view stem);
 
-// What the search depends on, so that tests can bring a machine of their own.
+// What the search depends on, so that tests can simulate a machine.
 struct CudaSearch {
   std::function<std::string(const char*)> variable;  // of the environment; "" where not set
   std::filesystem::path root = "/";
-  bool system_loader = true;  // may the loader look for the plain name (ld.so.cache and so on)?
-  int driver_major = 0;       // newest CUDA that the driver serves; 0: not known
+  bool system_loader = true;  // whether the loader may search for the plain name (ld.so.cache etc.)
+  int driver_major = 0;       // newest CUDA that the driver supports; 0: unknown
 };
 
-// The search behind cuda_library, without its memory.
+// The search behind cuda_library, uncached.
 CudaLibrary find_cuda_library(std::string_view stem, const CudaSearch& search);
 
 // A program of the toolkit ("cuobjdump"): on PATH, in a toolkit, in a wheel. Empty: not found.

@@ -1,6 +1,6 @@
-// Compiled kernels on the disk, in a private directory. Nothing that goes wrong there breaks a run:
-// what cannot be read or trusted is not there, what cannot be written is not kept, and one line per
-// process says so.
+// Compiled kernels on disk, in a private directory. Failures there never break a run: what cannot
+// be read or trusted counts as missing, what cannot be written is not cached, and one line per
+// process reports it.
 #pragma once
 
 #include <cstddef>
@@ -18,12 +18,12 @@ struct CacheEntry {
   std::string log;
 };
 
-// Safe to be used by several threads and processes at once.
+// Safe for concurrent use by several threads and processes.
 class DiskCache {
  public:
   static constexpr Bytes kDefaultLimit = {512ll << 20};
 
-  // Creates the directory, for its owner only. An empty path is a cache that keeps nothing.
+  // Creates the directory, for its owner only. With an empty path nothing is cached.
   explicit DiskCache(const std::filesystem::path& directory, Bytes limit = kDefaultLimit);
   ~DiskCache();
   DiskCache(const DiskCache&) = delete;
@@ -32,13 +32,13 @@ class DiskCache {
   // Whether the directory exists and belongs to this user alone.
   bool usable() const { return directory_fd_ >= 0; }
 
-  // The entry of `key`, or nothing if there is none that is whole, ours, and of that key.
+  // The entry of `key`, or none unless one is complete, owned by us, and of that key.
   std::optional<CacheEntry> read(const std::string& key) const;
-  // The last written of those whose key starts with `prefix`.
+  // The most recently written entry whose key starts with `prefix`.
   std::optional<CacheEntry> read_newest(const std::string& prefix) const;
 
-  // Then removes the least recently used entries beyond the limit, and temporaries of writers that
-  // were killed.
+  // Afterwards removes the least recently used entries beyond the limit, and temporary files of
+  // killed writers.
   void write(const std::string& key, const CacheEntry& entry) const;
 
  private:
@@ -55,7 +55,7 @@ Bytes cache_size(const std::filesystem::path& directory);
 
 // One line on stderr; only the first of a process is printed.
 void warn_about_cache(const std::string& text);
-// Off: they are not printed, as in a program that uses Ridgeline as a library. On unless set.
+// Off: warnings are not printed, as when Ridgeline is used as a library. On by default.
 void set_cache_warnings(bool on);
 
 }  // namespace ridgeline

@@ -1,4 +1,5 @@
-// Generated C++ to functions of this process: compiled by the machine's own compiler, kept on disk.
+// Compiles generated C++ to functions of this process with the host's compiler, and caches them on
+// disk.
 //
 //   HostCompiler compiler({});
 //   std::vector<void*> functions = compiler.functions(preamble, {{"add", "extern \"C\" void
@@ -22,13 +23,13 @@ class DiskCache;
 
 struct HostCompilerOptions {
   std::filesystem::path cache_dir = {};  // empty: the user's own (default_jit_cache()); "off": none
-  std::filesystem::path dump_dir = {};   // not empty: every source goes there, as <entry>.cc
+  std::filesystem::path dump_dir = {};   // not empty: every source is written there, as <entry>.cc
   // Empty: $CXX, or the first of c++, g++ and clang++ on PATH.
   std::string compiler = {};
-  CompileHook compiled = {};               // told of kernels that were not on disk
-  double limit_s = 600;                    // for all compilers of one call; then they are ended
-  std::function<bool()> interrupted = {};  // asked while they run; see Interrupted
-  TextHook rewrite = {};  // of every source, and of kPreambleEntry; none: compiled as they are
+  CompileHook compiled = {};               // for kernels that were not on disk
+  double limit_s = 600;                    // for all compilers of one call; then they are stopped
+  std::function<bool()> interrupted = {};  // polled while they run; see Interrupted
+  TextHook rewrite = {};  // of every source, and of kPreambleEntry; none: unchanged
 };
 
 inline constexpr const char* kPreambleEntry = "preamble";
@@ -38,19 +39,19 @@ struct HostSource {
   std::string text;
 };
 
-// Safe to be used by several threads at once. Functions stay loaded as long as it lives.
+// Thread-safe. Functions remain loaded for its lifetime.
 class HostCompiler {
  public:
   explicit HostCompiler(HostCompilerOptions options);
   ~HostCompiler();
 
-  // The functions of the sources. Those that are new are compiled together, by several processes at
-  // once. Throws an unsupported error when there is neither a cached result nor a compiler that
-  // runs, an internal error with the compiler's words when a text does not compile, Interrupted
-  // when it was.
+  // The functions of the sources. New ones are compiled together, by several processes in parallel.
+  // Throws an unsupported error when there is neither a cached result nor a compiler that runs, an
+  // internal error with the compiler's output when a text does not compile, Interrupted when
+  // interrupted.
   std::vector<void*> functions(const std::string& preamble, std::span<const HostSource> sources);
 
-  double seconds() const { return seconds_; }    // that compilers have run for it, all together
+  double seconds() const { return seconds_; }    // total run time of its compilers
   size_t compiled() const { return compiled_; }  // functions that were neither loaded nor on disk
 
  private:

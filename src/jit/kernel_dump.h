@@ -1,5 +1,4 @@
-// Writes what a kernel is, for people to read: source, PTX, machine code, and SASS where a
-// disassembler is found.
+// Dumps a kernel for inspection: source, PTX, machine code, and SASS where a disassembler is found.
 #pragma once
 
 #include <filesystem>
@@ -15,10 +14,10 @@ struct KernelDump {
   const std::string& cubin;
 };
 
-// Creates the directory and writes the headers there, so that the sources compile where they are.
+// Creates the directory and writes the headers there, so that the sources compile in place.
 void prepare_dump(const std::filesystem::path& directory);
 
-// Throws when the directory cannot be written to: somebody asked for these files.
+// Throws if the directory is not writable, since the user asked for these files.
 void dump_kernel(const KernelDump& dump);
 
 }  // namespace ridgeline

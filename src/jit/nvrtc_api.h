@@ -1,5 +1,5 @@
 // The part of NVRTC that Ridgeline uses, declared here so that building needs no toolkit.
-// tests/runtime/cuda_headers_test.cc holds it against the real nvrtc.h where there is one.
+// tests/runtime/cuda_headers_test.cc checks it against the real nvrtc.h where available.
 #pragma once
 
 #include <cstddef>
@@ -38,10 +38,10 @@ struct Api {
 #undef RIDGELINE_MEMBER
 };
 
-// Null: no NVRTC was found, or one that lacks a function above.
+// Null: no NVRTC was found, or it lacks a function above.
 const Api* api();
 
-// As api(), but throws an unsupported error that says where it was looked for and how to get it.
+// As api(), but throws an unsupported error that says where it searched and how to get it.
 const Api& require_api();
 
 }  // namespace ridgeline::nvrtc

@@ -1,4 +1,4 @@
-// One text through NVRTC.
+// Compiles one text with NVRTC.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@ struct CompileRequest {
   const std::string& source;
   const std::string& name;  // of the text, in messages: "flash_forward.cu"
   std::string target;       // "sm_90a": machine code; "compute_90a": PTX
-  // Not ours but the user's: what does not compile is a usage error, and toolkit headers are found
-  // where there are any.
+  // The user's text: a compile error is a usage error, and toolkit headers are available if
+  // installed.
   bool users = false;
 };
 
@@ -19,8 +19,8 @@ struct Compiled {
   std::string log;
 };
 
-// Everything but the source and the target that decides what comes out: options and headers, as a
-// hash.
+// A hash of everything but the source and the target that determines the output: options and
+// headers.
 const std::string& compiler_settings_hash();
 
 // Throws an internal error with the log when the text does not compile (a usage error when it is
