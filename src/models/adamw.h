@@ -1,4 +1,4 @@
-// AdamW with gradient clipping, and the learning rate over the steps of a training.
+// AdamW with gradient clipping, and learning rate schedules.
 #pragma once
 
 #include <array>
@@ -30,17 +30,19 @@ struct TrainedParameter {
   Tensor gradient;
 };
 
-// "d_w": as outputs that are gradients of parameters are called.
+// "d_w": the output name of a parameter's gradient.
 std::string gradient_name(std::string_view parameter);
 
-// Marks `whole`, which lies as the input `parameter` does, as outputs: every part p as prefix + p.
+// Marks `whole`, which has the layout of the input `parameter`, as outputs: every part p as prefix
+// + p.
 void mark_outputs(std::string_view prefix, const Tensor& parameter, const Tensor& whole);
 
-// Appends the step. Makes the inputs "optimizer.scalars" and the moments of every parameter input;
-// marks the new values as outputs under the parameters' names, their moments as "m.p" and "v.p"
-// (tensor_name), and with clipping or a scaled loss the norm before clipping as "gradient_norm".
-// All of these lie where the old values were. With a scaled loss a step whose norm is not finite
-// changes nothing but the state of the scale, which is an output under the name of its input.
+// Appends the optimizer step. Creates the inputs "optimizer.scalars" and the moments of every
+// parameter input; marks the new values as outputs under the parameters' names, their moments as
+// "m.p" and "v.p" (tensor_name), and with clipping or a scaled loss the norm before clipping as
+// "gradient_norm". New values and moments are updated in place. With a scaled loss a step whose
+// norm is not finite changes nothing but the state of the scale, which is an output under the name
+// of its input.
 void add_adamw_step(Graph& graph, const std::vector<TrainedParameter>& parameters,
                     const AdamWOptions& options);
 

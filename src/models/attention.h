@@ -26,18 +26,18 @@ enum class AttentionForm {
 // to i.
 Tensor plain_attention(const Tensor& q, const Tensor& k, const Tensor& v, bool causal);
 
-// The whole study's workload in either form.
-// Inputs q, k, v and d_output of shape [batch * heads, S, d] (no axis of its own for heads: they
-// are independent problems); output "output" in the stage "forward" (in the fused form also
+// The study's workload in either form.
+// Inputs q, k, v and d_output of shape [batch * heads, S, d] (heads have no separate axis: they are
+// independent problems); output "output" in the stage "forward" (in the fused form also
 // "log_sum_exp", [batch * heads, 1, S]), outputs "d_q", "d_k", "d_v" in the stage "backward".
-// `forward_pass`, if given, rewrites the forward graph before gradients are taken of it.
-// Throws a usage error for sizes below 1 or too large to count.
+// `forward_pass`, if given, rewrites the forward graph before gradients are taken of it. Throws a
+// usage error for sizes below 1 or too large to count.
 Graph attention_training_graph(const AttentionConfig& config,
                                AttentionForm form = AttentionForm::plain,
                                const std::function<Graph(const Graph&)>& forward_pass = {});
 
-// One new query of every problem over the keys and values of all seq_len tokens, as decoding has
-// it: inputs q [batch * heads, 1, d], k and v [batch * heads, S, d]; output "output".
+// One new query of every problem over the keys and values of all seq_len tokens, as in decoding:
+// inputs q [batch * heads, 1, d], k and v [batch * heads, S, d]; output "output".
 Graph attention_decoding_graph(const AttentionConfig& config,
                                AttentionForm form = AttentionForm::plain);
 

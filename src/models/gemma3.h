@@ -17,8 +17,8 @@
 
 namespace ridgeline {
 
-// Names, shapes and beginnings, as Hugging Face's text models have them. Throws a usage error for a
-// configuration that makes no model.
+// Names, shapes and initial values, as in Hugging Face's text models. Throws a usage error for an
+// invalid configuration.
 std::vector<Parameter> gemma3_parameters(const Gemma3Config& config);
 int64_t parameter_count(const Gemma3Config& config);
 
@@ -26,8 +26,8 @@ int64_t parameter_count(const Gemma3Config& config);
 // frequencies and angles are fp32 numbers, as in the reference.
 RopeValues gemma3_rope_values(const Gemma3Config& config, Gemma3Layer layer, int64_t positions);
 
-// The inputs "rope.full.cos", "rope.full.sin", "rope.sliding.cos" and "rope.sliding.sin"; those of
-// a kind that no layer is of are missing.
+// The inputs "rope.full.cos", "rope.full.sin", "rope.sliding.cos" and "rope.sliding.sin"; tables of
+// a kind without layers are missing.
 struct Gemma3Tables {
   RopeTables full, sliding;
   const RopeTables& of(Gemma3Layer layer) const {
@@ -42,11 +42,11 @@ struct Gemma3LayerWeights {
   Tensor input_norm, post_attention_norm, pre_feedforward_norm, post_feedforward_norm;
 };
 
-// From a layer's own tensors, in the order of gemma3_parameters().
+// From the tensors of one layer, in the order of gemma3_parameters().
 inline constexpr size_t kGemma3LayerTensors = 13;
 Gemma3LayerWeights gemma3_layer_weights(std::span<const Tensor> of_layer);
 
-// What attention does with queries [B, heads, L, head_dim], keys and values [B, key_heads, L,
+// Computes attention of queries [B, heads, L, head_dim], keys and values [B, key_heads, L,
 // head_dim] of layer number `layer`; the result is like the queries.
 using Gemma3Attend =
     std::function<Tensor(int64_t layer, const Tensor& q, const Tensor& k, const Tensor& v)>;
@@ -57,22 +57,21 @@ Tensor gemma3_layer(const Gemma3Config& config, int64_t layer, int64_t batch, co
                     const Gemma3LayerWeights& weights, const Gemma3Tables& tables,
                     const Gemma3Attend& attend);
 
-// Its two parts, one after the other: each with the norm before it, the norm behind it and the
-// residual.
+// The two parts of a layer, in order: each with the norms before and after it and the residual.
 Tensor gemma3_attention_part(const Gemma3Config& config, int64_t layer, int64_t batch,
                              const Tensor& x, const Gemma3LayerWeights& weights,
                              const Gemma3Tables& tables, const Gemma3Attend& attend);
 Tensor gemma3_mlp_part(const Gemma3Config& config, int64_t layer, const Tensor& x,
                        const Gemma3LayerWeights& weights);
 
-// Attention in single nodes; `mask` hides scores [B, key_heads, groups, queries, keys].
+// Attention as separate nodes; `mask` masks scores [B, key_heads, groups, queries, keys].
 Tensor gemma3_plain_attention(const Gemma3Config& config, const Tensor& q, const Tensor& k,
                               const Tensor& v, const std::function<Tensor(const Tensor&)>& mask);
 
 // Attention of tokens at positions 0, 1, ... over themselves.
 Gemma3Attend gemma3_self_attention(const Gemma3Config& config, AttentionForm form);
 
-// What every graph of a model begins with: inputs in the order tokens, tables, weights.
+// The inputs of every graph of a model, in the order tokens, tables, weights.
 struct Gemma3Inputs {
   Tensor tokens;                // i32 [B, L]
   Gemma3Tables tables;          // [positions, head_dim / 2]
@@ -89,7 +88,7 @@ Tensor gemma3_logits(const Gemma3Config& config, const Gemma3Inputs& inputs,
 struct Gemma3Options {
   int64_t batch_size = 1;
   int64_t tokens = 128;
-  int64_t positions = 0;      // of the tables, from 0 on; 0: as many as there are tokens
+  int64_t positions = 0;      // of the tables, from 0 on; 0: one per token
   DType dtype = DType::bf16;  // of parameters, tables and activations
   AttentionForm attention = AttentionForm::plain;
   bool last_only = false;

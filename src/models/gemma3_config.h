@@ -29,7 +29,7 @@ struct Gemma3Rope {
   bool operator==(const Gemma3Rope&) const = default;
 };
 
-// Defaults are those of the family's class, which sparse files rely on.
+// Defaults are those of the Hugging Face class, which sparse files rely on.
 struct Gemma3Config {
   std::string name = "custom";
   int64_t vocabulary = 262208;
@@ -48,7 +48,7 @@ struct Gemma3Config {
   double initializer_range = 0.02;
   std::optional<double> score_cap = {};  // cap tanh(x / cap) of scores, and of logits
   std::optional<double> logit_cap = {};
-  bool tied_head = true;  // logits by the embedding's own weight
+  bool tied_head = true;  // logits use the embedding's weight
   DType dtype = DType::bf16;
   std::optional<int64_t> bos = 2;
   std::vector<int64_t> eos = {1};  // any of them ends a text
@@ -65,16 +65,16 @@ std::span<const Gemma3Config> gemma3_sizes();
 // Throws a usage error that lists the names.
 Gemma3Config gemma3_config(std::string_view name);
 
-// Throws a usage error that names the key, what it has and what was expected, for anything that
-// would compute something else than these graphs do.
+// Throws a usage error that names the key, what it has and what was expected, for any setting that
+// these graphs do not implement.
 Gemma3Config parse_gemma3_config(const Json& json);
 Gemma3Config read_gemma3_config(const std::filesystem::path& path);
-// As transformers reads it, and parse_gemma3_config().
+// In the format of transformers and of parse_gemma3_config().
 Json gemma3_config_json(const Gemma3Config& config);
-// What a user names: one of the sizes, or a config.json, which is called by its file's name.
+// Looks up what a user types: a named size, or a config.json, which is named after its file.
 Gemma3Config find_gemma3_config(const std::string& word);
 
-// Throws a usage error for a configuration that makes no model, or one too large to count.
+// Throws a usage error for an invalid configuration, or one too large to count.
 void check(const Gemma3Config& config);
 
 // Every sixth layer is full for a pattern of 6.

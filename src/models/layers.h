@@ -10,14 +10,14 @@
 
 namespace ridgeline {
 
-// A learned tensor: its name in a weights file, its shape, and how it begins.
+// A learned tensor: its name in a weights file, its shape, and its initialisation.
 struct Parameter {
   enum class Beginning {
     linear,     // truncated normal, std sqrt(2 / (d_in + d_out)), cut at 3 std
     embedding,  // truncated normal, std 1, cut at 3
     ones,
     zeros,
-    normal,  // of the given deviation, not cut
+    normal,  // of the given deviation, not truncated
   };
   std::string name;
   Shape shape;
@@ -35,7 +35,7 @@ Tensor embedding(const Tensor& tokens, const Tensor& weight);
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double epsilon);
 
 // (x - mean(x)) / sqrt(variance(x) + epsilon) * weight + bias. Its means are sums, so that autocast
-// computes it in fp32 whatever comes in, as PyTorch does its own.
+// computes it in fp32 for any input, like PyTorch's layer norm.
 struct LayerNormWeights {
   Tensor weight, bias;
 };
@@ -48,7 +48,7 @@ struct SwiGluWeights {
 Tensor swiglu(const Tensor& x, const SwiGluWeights& weights);
 
 // cos and sin of position * theta^(-2k / head_dim), [positions, head_dim / 2]: tables that are
-// computed once and kept, as PyTorch keeps buffers.
+// computed once and kept, like PyTorch's buffers.
 struct RopeTables {
   Tensor cos, sin;
 };
@@ -63,7 +63,7 @@ Tensor rope(const Tensor& x, const RopeTables& tables);
 // [..., head_dim / 2].
 Tensor rope_of_halves(const Tensor& x, const RopeTables& tables);
 
-// The values that a parameter begins with; the same seed and name give the same values everywhere.
+// The initial values of a parameter; the same seed and name give the same values on any machine.
 std::vector<float> beginning_of(const Parameter& parameter, uint64_t seed);
 
 }  // namespace ridgeline

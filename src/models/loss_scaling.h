@@ -1,5 +1,5 @@
 // Dynamic loss scaling, for gradients that are too small for fp16: the loss is multiplied by a
-// scale, the optimizer divides gradients by it, and the scale follows what fp16 can hold.
+// scale, the optimizer divides gradients by it, and the scale adapts to the range of fp16.
 #pragma once
 
 #include "graph/tensor.h"
@@ -15,13 +15,13 @@ struct LossScaling {
   int64_t growth_interval = 2000;  // good steps after which the scale doubles; 0: it never changes
 };
 
-// The factor of the loss, fp32 [1]; the input is made when it is asked for first.
+// The factor of the loss, fp32 [1]; the input is created on first use.
 Tensor loss_scale(Graph& graph);
 
-// `factor`, or 0 where the norm is not finite: what makes AdamW skip a step.
+// `factor`, or 0 where the norm is not finite: which makes AdamW skip a step.
 Tensor zero_unless_finite(const Tensor& factor, const Tensor& norm);
 
-// Appends what the scale becomes after a step whose gradients have this norm.
+// Appends the update of the scale after a step whose gradients have this norm.
 void add_loss_scale_update(Graph& graph, const Tensor& norm, const LossScaling& scaling);
 
 }  // namespace ridgeline

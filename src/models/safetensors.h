@@ -1,4 +1,4 @@
-// Weights in files of the safetensors format, read with suspicion and written atomically:
+// Weights in files of the safetensors format, validated on reading and written atomically:
 //
 //   const SafetensorsFile file("model.safetensors");
 //   const std::vector<float> weight = file.read_floats(file.find("lm_head.weight"));
@@ -35,12 +35,11 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
 };
 
-// Throws a usage error for anything but a whole and honest header of `data_bytes` bytes of tensors:
-// unknown dtypes, sizes that do not fit or overflow, names given twice, gaps, overlaps.
+// Throws a usage error for anything but a complete and consistent header of `data_bytes` bytes of
+// tensors: unknown dtypes, sizes that do not fit or overflow, names given twice, gaps, overlaps.
 SafetensorsHeader parse_safetensors_header(std::string_view text, int64_t data_bytes);
 
-// A name from a file as messages have it, since it comes from a stranger: short, and nothing that a
-// terminal would obey.
+// A name from an untrusted file, for messages: shortened, and without terminal escapes.
 std::string shown_name(std::string_view name);
 
 // The header of a file of these tensors in fp32, padded so that they are aligned.
@@ -70,8 +69,8 @@ class SafetensorsFile {
 // Throws a usage error for a dtype that is none of F32, BF16 and F16.
 void expect_floats(const std::filesystem::path& path, const StoredTensor& tensor);
 
-// Writes fp32 tensors; `values_of` is asked for one after the other. The file is there whole or as
-// it was before. Creates parent directories; writes to existing devices and pipes directly.
+// Writes fp32 tensors; `values_of` is called for one after the other. The file is replaced
+// atomically. Creates parent directories; writes to existing devices and pipes directly.
 void save_weights(const std::filesystem::path& path, std::span<const Parameter> parameters,
                   const std::function<std::vector<float>(const Parameter&)>& values_of,
                   const std::map<std::string, std::string>& metadata = {});

@@ -1,5 +1,5 @@
-// ToyModel, on which the mixed-precision part of CS336's second assignment asks for dtypes: two
-// linear layers with a ReLU and a layer norm between them, and a cross entropy.
+// ToyModel from the mixed-precision part of CS336's second assignment, which asks for its dtypes:
+// two linear layers with a ReLU and a layer norm between them, and a cross entropy.
 #pragma once
 
 #include <functional>

@@ -36,8 +36,8 @@ std::span<const TransformerConfig> transformer_sizes();
 // Throws a usage error that lists the names.
 TransformerConfig transformer_config(std::string_view name);
 
-// Names, shapes and beginnings, in the order of the reference. Throws a usage error for a
-// configuration that makes no model.
+// Names, shapes and initial values, in the order of the reference. Throws a usage error for an
+// invalid configuration.
 std::vector<Parameter> transformer_parameters(const TransformerConfig& config);
 int64_t parameter_count(const TransformerConfig& config);
 
@@ -48,14 +48,14 @@ struct KeyValueCache {
 
 // Logits [batch * context, vocabulary] of i32 tokens [batch, context]. `weights` in the order of
 // transformer_parameters(). With `caches`, one per layer, the tokens are the newest ones: they see
-// all that is cached, their own keys and values among it, and the mask is gone.
+// the whole cache, including their own keys and values, without a mask.
 Tensor transformer_logits(const TransformerConfig& config, const Tensor& tokens,
                           std::span<const Tensor> weights, const RopeTables& rope_tables,
                           AttentionForm form, std::span<const KeyValueCache> caches = {});
 
 enum class InferencePhase {
   prefill,  // all tokens of the context at once
-  decode,   // one token more of every sequence, behind a cache that then holds the context
+  decode,   // one more token of every sequence, with a cache that then holds the context
 };
 
 struct InferenceOptions {
@@ -66,7 +66,7 @@ struct InferenceOptions {
 
 // Inputs: "tokens", i32 [batch, context or 1], "rope.cos" and "rope.sin" of their positions, every
 // parameter; for decode "layers.N.keys" and "layers.N.values". Outputs: "logits" of all tokens; for
-// decode the new "layers.N.key" and "layers.N.value", whose place is in the cache.
+// decode the new "layers.N.key" and "layers.N.value", which belong in the cache.
 Graph inference_graph(const TransformerConfig& config, const InferenceOptions& options);
 
 enum class Scenario {
@@ -82,11 +82,11 @@ struct TrainingOptions {
   // Gradients are those of the loss times this: with 1 / n, sums over n equal batches are those of
   // the mean over all of them.
   double loss_weight = 1;
-  // Equal parts of the batch that go through forward and backward one after another; see
-  // accumulate(). Of the forward scenario, which has no gradients, nothing.
+  // Equal parts of the batch that go through forward and backward in turn; see accumulate().
+  // Ignored in the forward scenario, which has no gradients.
   int64_t micro_batches = 1;
-  // Applied to the forward graph before its gradient is taken: autocast, flash, pack. Keeps the
-  // names of outputs, and all parameters, be they parts of other inputs.
+  // Applied to the forward graph before its gradient is taken: autocast, flash, pack. Must keep the
+  // names of outputs, and all parameters, possibly as parts of other inputs.
   std::function<Graph(const Graph&)> forward_pass = {};
 };
 
@@ -94,8 +94,8 @@ struct TrainingOptions {
 // [context, head_dim / 2]; every parameter under its name; for a scaled loss the state of
 // its scale, kLossScaleInput, by which gradients are multiplied; those of add_adamw_step().
 // Outputs: those of the scenario and of add_adamw_step(). Stages: "forward" and "backward", of each
-// micro-batch, and "optimizer". Logits are an output of the forward scenario only: whoever trains
-// gives them back as soon as they are used.
+// micro-batch, and "optimizer". Logits are an output of the forward scenario only: training
+// releases them as soon as they are used.
 Graph training_graph(const TransformerConfig& config, const TrainingOptions& options);
 
 }  // namespace ridgeline

@@ -37,8 +37,8 @@ class WeightFiles {
   std::vector<std::byte> read(std::string_view name) const;
   std::vector<float> read_floats(std::string_view name) const;
 
-  // Tensors are called what `name_of` makes of their names from now on; those that get no name are
-  // left out. Throws a usage error if two get the same.
+  // Renames tensors with `name_of`; those that get an empty name are dropped. Throws a usage error
+  // if two get the same.
   void rename(const std::function<std::string(const std::string&)>& name_of);
   std::vector<std::string> names() const;
 
@@ -60,7 +60,7 @@ class WeightFiles {
 // another shape or of a dtype that is none of F32, BF16 and F16.
 void check_weights(const WeightFiles& files, std::span<const Parameter> parameters);
 
-// The tensors of a model, each handed over as it is read, once all of them are checked.
+// Passes each tensor of a model to `use` as it is read, after checking all of them.
 using UseWeights = std::function<void(const Parameter&, std::span<const float>)>;
 void load_weights(const WeightFiles& files, std::span<const Parameter> parameters,
                   const UseWeights& use);
