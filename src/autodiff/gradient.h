@@ -8,7 +8,7 @@
 
 namespace ridgeline {
 
-// An output of the graph and the gradient that arrives there.
+// An output of the graph and its incoming gradient.
 struct Cotangent {
   Tensor output;
   Tensor gradient;
@@ -16,8 +16,8 @@ struct Cotangent {
 
 // The gradients of sum over cotangents of <output, gradient> with respect to each of `sources`, in
 // their order and types. A source that no output depends on gets zeros. Only paths that lead to a
-// source are differentiated; comparisons end a path. Throws a usage error for what has no gradient on
-// such a path: gradients of attention, its log-sum-exps, updates.
+// source are differentiated; comparisons end a path. Throws a usage error for ops without a
+// gradient on such a path: gradients of attention, its log-sum-exps, updates.
 std::vector<Tensor> gradient(std::span<const Cotangent> cotangents,
                              std::span<const Tensor> sources);
 

@@ -10,13 +10,13 @@ namespace ridgeline {
 struct GradientContext {
   const Node& node;
   std::vector<Tensor> inputs;
-  Tensor output;  // of a node with several results the first one, as is the gradient that arrives
+  Tensor output;  // the first one of several results, as is d_output
   Tensor d_output;
-  std::vector<bool> wanted;  // which inputs need a gradient; a rule may leave out the others
+  std::vector<bool> wanted;  // which inputs need a gradient; a rule may skip the others
 };
 
-// One gradient per input, each summed down to the input's shape by the caller; an empty Tensor
-// where there is none.
+// One gradient per input, which the caller sums to the input's shape; an empty Tensor where there
+// is none.
 using GradientRule = std::vector<Tensor> (*)(const GradientContext&);
 
 // Null for ops without a gradient: leaves, comparisons, updates, and the gradient of attention.
