@@ -2,6 +2,7 @@
 Python's side."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -33,6 +34,7 @@ def python_facts():
 
 def main():
     arguments = sys.argv[1:]
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `doctor | head` ends as other programs do
     if arguments == ["doctor"]:
         print("Python")
         for what, finding in python_facts():

@@ -43,6 +43,13 @@ def test_versions_of_package_and_library_agree():
         assert f"VERSION {ridgeline.__version__} " in file.read()
 
 
+def test_doctor_ends_quietly_where_nobody_reads_on():
+    with subprocess.Popen([sys.executable, "-m", "ridgeline", "doctor"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          env={**os.environ, "PYTHONPATH": PYTHON}) as run:  # fmt: skip
+        run.stdout.close()
+        assert run.stderr.read() == b""
+
+
 def test_doctor_tells_of_python_and_runs_the_program():
     done = subprocess.run([sys.executable, "-m", "ridgeline", "doctor"], capture_output=True, text=True, timeout=60,
                           env={**os.environ, "PYTHONPATH": PYTHON, "RIDGELINE_PROGRAM": "/bin/echo"})  # fmt: skip
