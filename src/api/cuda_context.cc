@@ -170,8 +170,10 @@ class CompiledNow {
       std::vector<CudaKernel> own;
       for (const CudaKernel& kernel : device.missing(nodes)) {
         const Work* found = work_on(kernel);
-        if (found == nullptr) own.push_back(kernel);
-        if (found != nullptr) others = found;
+        if (found != nullptr)
+          others = found;
+        else
+          own.push_back(kernel);
       }
       if (!own.empty()) {
         const Work work(works_, own);

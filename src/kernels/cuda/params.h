@@ -81,7 +81,8 @@ struct CachedAttentionParams {
 };
 
 inline constexpr int kQueryParts = 32;  // of a head at most: one for each lane of a warp
-inline constexpr int kCountsOfHead = 4 * (kQueryParts + 1);
+inline constexpr int kAddingWarps = 4;  // of a block, to dQ
+inline constexpr int kCountsOfHead = kAddingWarps * (kQueryParts + 1);
 
 struct FlashBackwardParams {
   TensorMap q_map, k_map, v_map, d_out_map;  // of the warpgroup kernels

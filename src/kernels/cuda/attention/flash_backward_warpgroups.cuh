@@ -68,6 +68,9 @@ struct QuerySteps {
   __device__ __forceinline__ int head_number(const FlashBackwardParams& p, const Work& work) const {
     return work.batch * p.heads + head;
   }
+  __device__ __forceinline__ static int key_head_number(const FlashBackwardParams& p, const Work& work) {
+    return work.batch * p.key_heads + work.head;
+  }
   // Where log-sum-exps and dots of the tile's queries begin.
   __device__ __forceinline__ long long row(const FlashBackwardParams& p, const Work& work) const {
     return static_cast<long long>(head_number(p, work)) * p.padded_queries + tile * kQueries;
@@ -78,7 +81,7 @@ struct QuerySteps {
   }
   // Where those of a head of the group begin.
   __device__ __forceinline__ static float* sums_of(const FlashBackwardParams& p, const Work& work, int head) {
-    const int number = work.batch * p.key_heads + work.head;
+    const int number = key_head_number(p, work);
     const long long place = kCounted ? number % p.sum_heads : number;
     return p.d_q_sum + (place * p.group + head) * p.query_tiles * (kQueries * kHeadDim);
   }
@@ -296,14 +299,13 @@ struct BackwardBlock {
     const int rows = p.part_tiles * kQueries;
     return queries.first < min(queries.last, (part + 1) * rows) && queries.last > part * rows;
   }
-  __device__ __forceinline__ unsigned* part_counts(int head_number) const {
-    return p.part_counts + (head_number * 4 + warp() % 4) * (kQueryParts + 1);
+  __device__ __forceinline__ unsigned* part_counts(int key_head) const {
+    return p.part_counts + (key_head * kAddingWarps + warp() % kAddingWarps) * (kQueryParts + 1);
   }
-  __device__ __forceinline__ int head_number(const Work& mine) const { return mine.batch * p.key_heads + mine.head; }
 
   // Waits for the head that had the same sums before. Its blocks were started before this one.
   __device__ __forceinline__ void wait_for_sums(const Work& mine) const {
-    const int before = head_number(mine) - p.sum_heads;
+    const int before = Steps::key_head_number(p, mine) - p.sum_heads;
     if (before < 0) return;
     while (load_acquire(part_counts(before) + kQueryParts) < unsigned(parts())) {
     }
@@ -316,13 +318,13 @@ struct BackwardBlock {
     const int part = lane();
     unsigned adding = 0;
     for (int tile = 0; tile < p.key_tiles; ++tile) adding += adds_to(tile, part);
-    unsigned* counts = part_counts(head_number(mine));
+    unsigned* counts = part_counts(Steps::key_head_number(p, mine));
     bool is_last = adding == 0 && mine.tile == 0;  // nobody adds to it: zeros
     if (adds_to(mine.tile, part)) is_last = atomicAdd(counts + part, 1u) + 1 == adding;
     const unsigned found = __ballot_sync(~0u, is_last && part < parts());
     if (found == 0) return;
     __threadfence();
-    const bool shared_later = head_number(mine) + p.sum_heads < p.batches * p.key_heads;
+    const bool shared_later = Steps::key_head_number(p, mine) + p.sum_heads < p.batches * p.key_heads;
     for (unsigned rest = found; rest != 0; rest &= rest - 1)
       for (int head = 0; head < p.group; ++head) bring_into_rows(mine, head, __ffs(int(rest)) - 1, shared_later);
     if (!shared_later) return;
