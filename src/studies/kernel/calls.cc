@@ -49,7 +49,7 @@ struct Problem {
 
   Graph graph;
   Value forward, backward;
-  std::map<uint32_t, std::string> names;  // by Graph::index: every tensor there is
+  std::map<uint32_t, std::string> names;  // by Graph::index, of every tensor
 };
 
 // Copies start on their own cache lines and at the alignment of vector loads.
@@ -150,7 +150,7 @@ class FusedCalls : public KernelCalls {
   Device& device_;
   Problem problem_;
   std::map<uint32_t, Slot> slots_;             // by Graph::index
-  std::vector<Arguments> forward_, backward_;  // by copy: made once, as a call is to cost little
+  std::vector<Arguments> forward_, backward_;  // by copy; built once, so that a call costs little
 };
 
 class PlainCalls : public KernelCalls {

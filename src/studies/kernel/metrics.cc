@@ -76,7 +76,7 @@ void add_kernel_metrics(const KernelWorkload& workload, const Device& device, Re
     metrics[pass.name] = std::move(of);
 
     Achieved achieved{.flops_per_s = needed};
-    // Reads of an empty cache must come from memory, so its bandwidth bounds them where it is
+    // With a flushed cache, reads come from memory and are bounded by its bandwidth, if that is
     // known; writes may still be in the cache.
     if (workload.mode == KernelMode::cold)
       achieved.bytes_per_s = 0.75 * counted_bytes(config, false) / seconds;

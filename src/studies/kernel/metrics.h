@@ -1,4 +1,4 @@
-// What the kernel study derives from a row's times, whoever ran it.
+// Metrics of the kernel study that derive from a row's times, for any implementation.
 #pragma once
 
 #include <string>
@@ -13,13 +13,13 @@ namespace ridgeline {
 // "forward", "forward_host", and the same of backward: the series of a row.
 std::vector<std::string> kernel_series(bool backward);
 
-// Bytes that the convention of GB/s counts.
+// The bytes that gb_per_s counts by convention.
 double counted_bytes(const AttentionConfig& config, bool backward);
 
-// Rates and shares from the medians, and the speed-of-light guard, which makes a row invalid.
+// Adds rates and shares from the medians; a row faster than the speed of light becomes invalid.
 void add_kernel_metrics(const KernelWorkload& workload, const Device& device, Record& record);
 
-// What a worker is told of a described row: how its samples are taken.
+// The request to a worker process: how it takes the samples of a described row.
 Json kernel_request(const Record& described, const Device& device);
 
 }  // namespace ridgeline

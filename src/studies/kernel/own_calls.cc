@@ -51,7 +51,7 @@ OwnKernelCalls::OwnKernelCalls(CudaDevice& device, const OwnKernelCode& code,
     return memory_.back().data();
   };
   banded_ = take(bytes_ + 2 * kBandBytes, "output and its bands");
-  // All copies of a tensor in one piece and in one upload: a short sequence has very many.
+  // One allocation and one upload for all copies of a tensor: a short sequence has very many.
   const int64_t step = (bytes_ + kAlignment - 1) / kAlignment * kAlignment;
   const int64_t all = step * problem.copies;
   copies_.resize(static_cast<size_t>(problem.copies));

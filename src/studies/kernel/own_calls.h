@@ -1,5 +1,5 @@
-// The user's kernel on tensors that are already there, with bands around its output that it must
-// not touch.
+// Runs the user's kernel on preallocated tensors, with guard bands around its output that detect
+// out-of-bounds writes.
 #pragma once
 
 #include <filesystem>
@@ -19,15 +19,14 @@ struct OwnKernelProblem {
 
 class OwnKernelCalls : public KernelCalls {
  public:
-  // Throws a usage error for a launch that this GPU cannot make.
+  // Throws a usage error for a launch that this GPU does not support.
   OwnKernelCalls(CudaDevice& device, const OwnKernelCode& code, const std::string& entry,
                  const OwnLaunch& launch, const OwnKernelProblem& problem);
   ~OwnKernelCalls() override;
 
   void forward(int64_t copy) override;
   void backward(int64_t copy) override;
-  // Also checks the bands around the output and that the inputs are unchanged: a wrong_result
-  // error.
+  // Also checks that the guard bands and the inputs are unchanged; throws wrong_result otherwise.
   void run_poisoned(bool backward) override;
   std::vector<double> read(const char* tensor, int64_t head) const override;
   bool has_log_sum_exp() const override { return false; }
@@ -50,7 +49,7 @@ class OwnKernelCalls : public KernelCalls {
   cuda::Function function_ = nullptr;
   std::vector<Allocation> memory_;
   std::vector<Tensors> copies_;
-  void* banded_ = nullptr;  // the first output with its bands
+  void* banded_ = nullptr;  // the first copy's output with its guard bands
 };
 
 }  // namespace ridgeline

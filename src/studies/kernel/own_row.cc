@@ -24,7 +24,7 @@ std::string read_source(const std::filesystem::path& path) {
   return text;
 }
 
-// One shape in one dtype, whatever the mode.
+// Identifies one shape in one dtype, for all modes.
 std::string problem_of(KernelWorkload workload) {
   workload.mode = KernelMode::hot;
   return label(workload);

@@ -1,4 +1,4 @@
-// Rows of the kernel study that a kernel of the user's runs, in a process of its own.
+// Rows of the kernel study for the user's kernel, which runs in a separate process.
 #pragma once
 
 #include <filesystem>
@@ -26,8 +26,8 @@ class OwnKernelStudy {
   // Throws a usage error for a source that cannot be read.
   OwnKernelStudy(Device& device, OwnKernel kernel, KernelStudyOptions options);
 
-  // What does not compile, hangs, faults, or writes where it must not is a status of the record
-  // with its reason; so are wrong values. Empty when interrupted.
+  // Compile errors, hangs, faults, out-of-bounds writes and wrong values become statuses of the
+  // record, with the reason. Returns nullopt if interrupted.
   std::optional<Record> run(const KernelWorkload& workload, Record described);
 
  private:
@@ -40,7 +40,7 @@ class OwnKernelStudy {
   std::string source_;
   WorkerTensors tensors_;
   std::unique_ptr<Worker> worker_;
-  std::map<std::string, Error> hopeless_;  // problems that are not tried again: why
+  std::map<std::string, Error> hopeless_;  // problems that are not retried, with the reason
 };
 
 }  // namespace ridgeline

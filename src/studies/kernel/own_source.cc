@@ -49,7 +49,7 @@ class Evaluator {
   }
 
  private:
-  static constexpr int kDeepest = 100;  // parentheses
+  static constexpr int kDeepest = 100;  // nested parentheses
 
   Error wrong(std::string_view expected) const {
     return Error(ErrorKind::usage,
@@ -137,7 +137,7 @@ struct Directive {
   int line = 0;
 };
 
-// Comments of the form "// ridgeline: name = value", wherever they stand.
+// Returns all comments of the form "// ridgeline: name = value".
 std::vector<Directive> directives(std::string_view source) {
   std::vector<Directive> found;
   for (int line = 1; !source.empty(); ++line) {
@@ -159,7 +159,7 @@ std::vector<Directive> directives(std::string_view source) {
 
 struct Rule {
   std::string_view name;
-  size_t most;  // numbers
+  size_t most;  // the most numbers it takes
   bool required;
   int64_t smallest;
   std::array<int64_t, 3> largest;
@@ -210,7 +210,7 @@ std::string_view element_type(DType dtype) {
   }
 }
 
-// The entries that ptxas reported.
+// The entry points that ptxas reported.
 std::vector<std::string> entries(const std::string& log) {
   constexpr std::string_view kBefore = "Compiling entry function '";
   std::vector<std::string> found;
@@ -266,7 +266,7 @@ OwnKernelCode compile_own_kernel(const std::string& source, const std::string& f
                     {"ELEMENT", std::string(element_type(config.dtype))},
                     {"ELEMENT_IS_BF16", flag(DType::bf16)},
                     {"ELEMENT_IS_FP16", flag(DType::f16)}},
-      .text = source};  // whose lines the log counts, not those of the constants before it
+      .text = source};  // the log counts its lines, without those of the constants
   const nvrtc::Compiled compiled = nvrtc::compile(
       {.source = kernel_source(kernel), .name = file_name, .target = arch, .users = true});
   const std::vector<std::string> found = entries(compiled.log);

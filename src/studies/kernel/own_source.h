@@ -1,4 +1,4 @@
-// A kernel of the user's: its text, the launch it asks for in comments, and its compilation.
+// The user's kernel: its source, the launch that its comments request, and its compilation.
 //
 //   // ridgeline: grid = (seq_len + 63) / 64, heads, batch
 //   // ridgeline: block = 128
@@ -7,7 +7,7 @@
 //                                           Element* output, int batch, int heads, int seq_len,
 //                                           int head_dim, float scale, int causal)
 //
-// docs/own-kernels.md has the whole contract.
+// docs/own-kernels.md describes the whole contract.
 #pragma once
 
 #include <array>
@@ -21,8 +21,8 @@
 
 namespace ridgeline {
 
-// Whole numbers, names, + - * / and parentheses; division rounds down to zero. Throws a usage error
-// for anything else, a name that is not known, division by zero, and numbers beyond 63 bits.
+// Evaluates integers, names, + - * / and parentheses; division truncates toward zero. Throws a
+// usage error for anything else, unknown names, divisors 0 and -1, and numbers beyond 63 bits.
 int64_t evaluate(std::string_view expression,
                  const std::map<std::string, int64_t, std::less<>>& names);
 
@@ -34,8 +34,8 @@ struct OwnLaunch {
   bool operator==(const OwnLaunch&) const = default;
 };
 
-// The launch that the comments of `source` ask for. Throws a usage error that names the line for
-// what is missing, repeated, malformed, or more than CUDA can start.
+// Returns the launch that the comments of `source` request. Throws a usage error that names the
+// line of a repeated, malformed or too large value, or the value that is missing.
 OwnLaunch own_launch(std::string_view source, const AttentionConfig& config);
 
 struct OwnKernelCode {
@@ -44,8 +44,8 @@ struct OwnKernelCode {
   int spill_bytes = 0;
 };
 
-// Throws a usage error with NVRTC's log, in the user's own line numbers, for what does not compile
-// or has no such entry; an unsupported error without NVRTC.
+// Throws a usage error with NVRTC's log, in the line numbers of the user's file, if the source does
+// not compile or has no such entry; an unsupported error without NVRTC.
 OwnKernelCode compile_own_kernel(const std::string& source, const std::string& file_name,
                                  const std::string& entry, const AttentionConfig& config,
                                  const std::string& arch);

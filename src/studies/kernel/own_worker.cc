@@ -32,7 +32,7 @@ AttentionConfig config_of(const Json& request) {
 
 class OwnKernelWorker {
  public:
-  // Compiles, and keeps the code for the rows that follow.
+  // Compiles the kernel and keeps its code for later rows.
   Json compile(const Json& request) {
     if (!device_) {
       device_ = std::make_unique<CudaDevice>(
@@ -87,7 +87,7 @@ class OwnKernelWorker {
     return {{"samples", std::move(samples)}};
   }
 
-  // What the kernel did in later calls counts, too.
+  // Checks the bounds again, after all later calls.
   Json close(const Json&) {
     device_->synchronize();
     calls_->check_bounds();
@@ -133,13 +133,13 @@ void serve_own_kernel(std::istream& requests, std::ostream& answers) {
       const Json request = Json::parse(line);
       answer = (worker.*kHandlers.at(request.at("do").text()))(request);
     } catch (const Error& error) {
-      // After a fault the GPU does nothing more for this process.
+      // A CUDA context is unusable after a fault.
       const bool fault = error.kind() == ErrorKind::environment;
       answer = {{"failed", refusal_word(error.kind())},
                 {"error", fault ? "it faults: " + error.message() : error.message()},
                 {"next_step", error.next_step()},
                 {"leave", fault}};
-    } catch (const std::exception& error) {  // a request that makes no sense
+    } catch (const std::exception& error) {  // a malformed request
       answer = {{"failed", "invalid"}, {"error", error.what()}, {"leave", true}};
     }
     answers << answer.dump() << '\n' << std::flush;

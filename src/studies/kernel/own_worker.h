@@ -1,14 +1,14 @@
-// The process that runs a kernel of the user's, so that nothing else is harmed by it.
+// The process that runs the user's kernel, isolated from the rest of the measurement.
 #pragma once
 
 #include <iosfwd>
 
 namespace ridgeline {
 
-// Not for people: the command of the program that runs a kernel of the user's.
+// An internal command of this program: it starts the process that runs the user's kernel.
 inline constexpr const char* kOwnKernelWorkerCommand = "own-kernel-worker";
 
-// Answers the protocol of docs/peers.md, line by line, until the input ends.
+// Answers requests in the protocol of docs/peers.md, one per line, until the input ends.
 void serve_own_kernel(std::istream& requests, std::ostream& answers);
 
 }  // namespace ridgeline

@@ -22,13 +22,13 @@
 namespace ridgeline {
 namespace {
 
-// Twice the cache, so that nothing of a copy is left when its turn comes again.
+// Copies that fill twice the cache, so that a copy has been evicted when it is used again.
 int64_t rotation_copies(const AttentionConfig& config, bool backward, Bytes cache) {
   const Bytes inputs = fused_bytes(config, backward).inputs;
   return std::max<int64_t>(2, (2 * cache.count + inputs.count - 1) / inputs.count);
 }
 
-// One node, ours or whatever an own kernel or a peer makes of it; else a node per step.
+// Whether attention is one node (ours, the user's kernel, or a peer) rather than a node per step.
 bool is_fused(const KernelWorkload& workload) {
   return workload.origin != Origin::ridgeline ||
          find_attention_implementation(workload.implementation).form == AttentionForm::fused;
@@ -47,7 +47,7 @@ Record KernelStudy::describe(const KernelWorkload& workload, const Record& blank
   // Own kernels have a forward only.
   const bool backward = options_.backward && workload.origin != Origin::own;
   const bool rotates = workload.mode == KernelMode::cold_rotate;
-  // Naive attention frees in its backward what its forward made: the two take turns, one by one.
+  // Naive attention frees in backward what forward allocated, so the two passes alternate per call.
   const bool one_by_one = workload.mode == KernelMode::cold || !fused;
   Record record = describe_row({.study = "kernel",
                                 .implementation = workload.implementation,
@@ -74,7 +74,7 @@ Record KernelStudy::describe(const KernelWorkload& workload, const Record& blank
   const Graph graph =
       attention_training_graph(config, fused ? AttentionForm::fused : AttentionForm::plain);
   record.cost = attention_cost(config, graph);
-  if (workload.origin != Origin::ridgeline) return record;  // its memory is not ours to predict
+  if (workload.origin != Origin::ridgeline) return record;  // its memory cannot be predicted
   record.error = refusal(config, fused ? AttentionForm::fused : AttentionForm::plain);
   if (!record.error.empty()) {
     record.status = Status::unsupported;

@@ -1,4 +1,4 @@
-// One row of the kernel study: one attention kernel, one shape, one way of measuring.
+// One row of the kernel study: one attention kernel, one shape, one measurement mode.
 //
 //   KernelStudy study(device, {.backward = true});
 //   Record record = study.run(workload, study.describe(workload, blank)).value();
@@ -23,11 +23,11 @@ struct KernelStudyOptions {
   uint64_t seed = 42;
   bool verify = true;
   bool backward = false;  // time the gradient too
-  // A sample of back-to-back calls is this many of them, so that a GPU's queue stays filled and the
-  // time is the kernel's, not that of its launch. 0: 10 on a GPU, 1 on a CPU.
+  // Back-to-back calls per sample: several keep a GPU's queue filled, so that the time is the
+  // kernel's and not its launch latency. 0: 10 on a GPU, 1 on a CPU.
   int calls_per_sample = 0;
   int graph_calls = 20;            // in one launch graph
-  Json settings = Json::object();  // what else identifies a row, such as how kernels were tuned
+  Json settings = Json::object();  // what else identifies a row, such as the tuning settings
   std::function<bool()> interrupted = {};  // asked between samples
 };
 
@@ -35,16 +35,16 @@ class KernelStudy {
  public:
   KernelStudy(Device& device, KernelStudyOptions options);
 
-  // The row without results: what identifies it, and what was predicted. `blank` brings the facts
-  // that all rows share; the caches of a CPU are among them.
+  // Returns the row without results: its identity and its predictions. `blank` holds the facts that
+  // all rows share, such as the cache sizes of a CPU.
   Record describe(const KernelWorkload& workload, const Record& blank) const;
 
-  // Of the run, for progress lines.
+  // The expected duration of the run, for progress lines.
   double expected_s(const KernelWorkload& workload, const Record& described) const;
 
-  // Verifies, measures and fills in the results. Out of memory, modes and dtypes that the device
-  // lacks, wrong values and impossible speeds are statuses of the record. Empty when interrupted.
-  // The check against the oracle is made once for consecutive modes of one problem.
+  // Verifies, measures and fills in the results; nullopt if interrupted. Out of memory, modes and
+  // dtypes that the device lacks, wrong values and impossible speeds become statuses of the record.
+  // Consecutive modes of one problem share one check against the oracle.
   std::optional<Record> run(const KernelWorkload& workload, Record described);
 
  private:
@@ -53,7 +53,7 @@ class KernelStudy {
   Device& device_;
   KernelStudyOptions options_;
   UtilisationMeter meter_;
-  std::string verified_problem_;  // the label of what `verification_` is about
+  std::string verified_problem_;  // the label of the problem that `verification_` belongs to
   Verification verification_;
 };
 

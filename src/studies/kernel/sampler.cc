@@ -18,7 +18,7 @@ KernelRow::KernelRow(std::unique_ptr<KernelCalls> calls, Device& device, KernelR
 }
 
 void KernelRow::prepare() {
-  // A backward reads what the forward of its copy has written.
+  // Backward reads what forward of the same copy writes.
   for (int64_t copy = 1; options_.backward && copy < options_.copies; ++copy) calls_->forward(copy);
   if (options_.mode != KernelMode::graph) return;
   if (!calls_->can_be_captured())
@@ -63,8 +63,8 @@ std::function<void()> KernelRow::repeatable(size_t pass) {
   return [this, pass] { start(pass); };
 }
 
-// A queue that has run dry waits for the next launch, which would count as the kernel's time. The
-// same work before the timed one keeps the GPU busy; where a sample is long, the wait is nothing.
+// An empty queue waits for the next launch, and that wait would count as kernel time. Untimed calls
+// first keep the GPU busy; in long samples the wait is negligible.
 bool KernelRow::lead_in(size_t pass) const {
   constexpr double kLongSampleMs = 2;
   return device_.has_queue() && !flush_ && last_ms_[pass] < kLongSampleMs && options_.can_repeat;

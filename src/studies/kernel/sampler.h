@@ -1,4 +1,5 @@
-// How one sample of a kernel is taken: back to back, after a flush, over copies, in a launch graph.
+// Takes one sample of a kernel: back to back, after a cache flush, over copies, or in a launch
+// graph.
 #pragma once
 
 #include <array>
@@ -16,9 +17,9 @@ struct KernelRowOptions {
   KernelMode mode = KernelMode::hot;
   bool backward = false;
   int64_t copies = 1;
-  int calls = 1;           // in one sample
-  bool can_repeat = true;  // a pass without the other
-  Bytes cache = {};        // that a cold sample must not find filled
+  int calls = 1;           // per sample
+  bool can_repeat = true;  // whether a pass can run without the other
+  Bytes cache = {};        // the cache that is flushed before a cold sample
 };
 
 class KernelRow {
@@ -27,18 +28,18 @@ class KernelRow {
 
   KernelCalls& calls() { return *calls_; }
 
-  // After the first run, so that a capture finds every kernel loaded.
+  // Call this after the first run, so that every kernel is loaded before a capture.
   void prepare();
 
-  // Forward and, with a backward, backward: the time of one call on the device and the host's until
-  // it returns, in milliseconds, as kernel_series() names them.
+  // For forward and, if timed, backward: the device time of one call and the host time until it
+  // returns, in milliseconds, in the order of kernel_series().
   void sample(std::span<double> times_ms);
 
   size_t passes() const { return options_.backward ? 2 : 1; }
-  // Of one call of a pass, see Device::busy_ms().
+  // The busy time of one call of a pass, see Device::busy_ms().
   std::optional<double> busy_ms(size_t pass);
-  // The calls of a sample, to be started over and over. Empty: something has to come between them,
-  // the flush of a cache or the other pass.
+  // Returns the calls of a sample as a function that can be called repeatedly, or an empty one if a
+  // cache flush or the other pass has to run in between.
   std::function<void()> repeatable(size_t pass);
 
  private:
@@ -48,7 +49,7 @@ class KernelRow {
   };
   Times sample_pass(size_t pass);
   bool lead_in(size_t pass) const;
-  void start(size_t pass);  // the calls of one sample
+  void start(size_t pass);  // starts the calls of one sample
 
   std::unique_ptr<KernelCalls> calls_;
   Device& device_;

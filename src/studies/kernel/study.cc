@@ -123,7 +123,6 @@ class Kernel final : public Study {
     return matrix;
   }
 
-  // The flags that all rows share.
   std::string shared_command(const StudyRun& run) const {
     std::string command = "ridgeline kernel" + shared_words(run, shared);
     if (calls_per_sample_ > 0) command += fmt::format(" --calls-per-sample {}", calls_per_sample_);

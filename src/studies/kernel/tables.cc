@@ -50,7 +50,7 @@ constexpr StatisticColumn kStatistics[] = {
 constexpr std::array kPassMetrics = {"gflops_per_s", "gb_per_s", "queries_per_s", "peak_share",
                                      "host_us"};
 
-// Older records call the share of the peak sm_utilization.
+// Older records name the metric sm_utilization.
 std::optional<double> metric(const Record& record, std::string_view pass, std::string_view name) {
   const std::optional<double> found = metric_of(record, pass, name.data());
   return found || name != "peak_share" ? found : metric_of(record, pass, "sm_utilization");

@@ -1,4 +1,4 @@
-// The kernel study as people read it: CSV and a terminal table.
+// The kernel study's tables: CSV, terminal summary and notes.
 #pragma once
 
 #include <span>
@@ -21,10 +21,9 @@ Table kernel_csv(std::span<const Record> records);
 // For the terminal, in microseconds.
 Table kernel_summary(std::span<const Record> records);
 
-// What the figures mean: conventions and modes that were measured, one line each.
+// One line each for the conventions and modes behind the figures, and for failed rows.
 std::vector<std::string> kernel_notes(std::span<const Record> records);
 
-// Of reports.
 ReportSection kernel_section(const ReportContext& context);
 
 }  // namespace ridgeline

@@ -1,4 +1,4 @@
-// What the kernel study measures: shapes, modes of measuring, and every combination of them.
+// What the kernel study measures: shapes, measurement modes, and every combination of them.
 #pragma once
 
 #include <span>
@@ -22,7 +22,7 @@ std::span<const KernelModeInfo> kernel_modes();
 const KernelModeInfo& info(KernelMode mode);
 KernelMode parse_kernel_mode(std::string_view name);  // throws a usage error that lists them
 
-// All that a device has: launch graphs are a GPU's.
+// Returns all modes that the device supports; launch graphs exist on GPUs only.
 std::vector<KernelMode> modes_of(const Device& device);
 
 struct KernelShape {
@@ -35,7 +35,7 @@ struct KernelShape {
 };
 KernelShape parse_kernel_shape(std::string_view text);  // "32,8,128,64"; throws a usage error
 
-// Who runs a row: this program, another library, or a kernel of the user's.
+// Which code runs a row: this program, another library, or the user's kernel.
 enum class Origin { ridgeline, peer, own };
 
 struct KernelWorkload {
@@ -54,15 +54,15 @@ struct KernelMatrix {
   std::vector<std::string> dtypes = {"fp16", "bf16"};
   std::vector<KernelMode> modes = {KernelMode::hot};
   bool causal = false;
-  // Where gradients are timed, of implementations that have a choice: one row each.
+  // With gradients: one row per algorithm, for implementations that have a choice.
   std::vector<BackwardAlgorithm> backward = {BackwardAlgorithm::single_pass};
 };
 
-// Throws a usage error for a name that is neither ours nor a peer's. Modes of one problem follow
-// each other.
+// Throws a usage error for a name that is neither ours nor a peer's. The modes of one problem are
+// consecutive.
 std::vector<KernelWorkload> expand_matrix(const KernelMatrix& matrix);
 
-// "flash (32,8,128,64) bf16 causal, cold"; a backward in two passes is named, too.
+// "flash (32,8,128,64) bf16 causal, cold"; a two-pass backward is named as well.
 std::string label(const KernelWorkload& workload);
 
 }  // namespace ridgeline
