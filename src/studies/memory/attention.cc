@@ -11,7 +11,7 @@
 namespace ridgeline {
 namespace {
 
-// Tensors of the workload's graph -> the group they are counted under.
+// Assigns tensors of the workload's graph to the group that counts them.
 struct Grouping {
   std::string_view tensor;
   std::string_view group;
@@ -68,7 +68,7 @@ Table breakdown(const std::string& title, const std::vector<MemoryItem>& items) 
   return table;
 }
 
-// Names for the nodes that differentiation appended: the gradient of a named tensor has its type.
+// Names tensors that differentiation adds, which have no name in the graph.
 std::string backward_name(const Graph& graph, const Lifetime& lifetime) {
   const Node& node = graph.node(lifetime.value);
   if (!node.name.empty()) return lifetime.name;
@@ -78,7 +78,7 @@ std::string backward_name(const Graph& graph, const Lifetime& lifetime) {
     case Op::attention_gradient:
       return lifetime.value.output == 0 ? "d_q" : lifetime.value.output == 1 ? "d_k" : "d_v";
     case Op::matmul:
-      // The gradient of k arrives transposed; only the number of elements tells it from that of the
+      // The gradient of k is transposed here; only its size distinguishes it from that of the
       // weights.
       return lifetime.bytes == byte_size(graph.type(graph.inputs()[0])) ? "d_k" : "d_weights";
     default:
@@ -95,7 +95,7 @@ std::string scaling_table(const AttentionConfig& config, const ScratchOf& scratc
   for (int64_t seq_len = std::max<int64_t>(config.seq_len / 16, 1); seq_len <= config.seq_len * 4;
        seq_len *= 2) {
     if (heads * static_cast<double>(seq_len) * static_cast<double>(seq_len) > 0x1p52)
-      break;  // beyond counting
+      break;  // too many elements to count
     AttentionConfig scaled = config;
     scaled.seq_len = seq_len;
     const AttentionMemory naive = account_attention(scaled, AttentionForm::plain, scratch);
@@ -174,12 +174,12 @@ RecomputeEffect recompute_weights(const AttentionConfig& config, const ScratchOf
   const Tensor d_output = input(graph, "d_output", type);
   const Tensor output = plain_attention(sources[0], sources[1], sources[2], config.causal);
 
-  // Forward alone keeps nothing but its output.
+  // Forward alone keeps only its output.
   Graph forward = graph;
   forward.mark_output("output", output.value());
   const MemoryProfile before = memory(forward, eager_schedule(forward), scratch);
 
-  // Backward begins by running forward again, while the first output is still held.
+  // Backward first runs forward again, while the first output is still live.
   const Cotangent cotangent{output, d_output};
   for (const Tensor& d_source : gradient({&cotangent, 1}, sources))
     graph.mark_output("gradient", d_source.value());

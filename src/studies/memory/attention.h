@@ -12,34 +12,34 @@
 
 namespace ridgeline {
 
-// A group of tensors under the name that people use for it.
+// A group of tensors under a common name.
 struct MemoryItem {
   std::string name;
   Bytes bytes;
 };
 
 struct AttentionMemory {
-  std::vector<MemoryItem> forward;   // inputs, scores, weights, output: all that forward produces
-  std::vector<MemoryItem> backward;  // gradients of the same
-  std::vector<MemoryItem> saved;     // what backward needs of forward
-  std::vector<MemoryItem> at_peak;   // what lives in the worst moment
-  std::string peak_moment;           // the node that runs then
+  std::vector<MemoryItem> forward;   // inputs, scores, weights, output: all that forward computes
+  std::vector<MemoryItem> backward;  // their gradients
+  std::vector<MemoryItem> saved;     // what backward needs from forward
+  std::vector<MemoryItem> at_peak;   // live at the peak
+  std::string peak_moment;           // the node that runs at the peak
   Bytes before_backward;
   Bytes peak;
 };
 
-// `scratch` is what the kernels of a device take while they run (Device::scratch); empty: nothing.
+// `scratch` returns the memory that a kernel needs while it runs (Device::scratch); empty: none.
 AttentionMemory account_attention(const AttentionConfig& config, AttentionForm form,
                                   const ScratchOf& scratch = {});
 
-// With the weights computed again in backward instead of kept: what is saved, and the peak.
+// The effect of recomputing the weights in backward instead of keeping them.
 struct RecomputeEffect {
   Bytes before_backward;
   Bytes peak;
 };
 RecomputeEffect recompute_weights(const AttentionConfig& config, const ScratchOf& scratch = {});
 
-// What a run really took, when one was made.
+// The memory that a run took.
 struct MeasuredMemory {
   Bytes peak;
   std::optional<Bytes> process_growth = {};  // on a CPU

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kUsualContext = 4096;
 
-// Rows of one model, which share their sentences.
+// Whether two rows are of one model and share its sentences.
 bool is_same_model(const CacheWorkload& a, const CacheWorkload& b) {
   return a.config_word == b.config_word && a.dtype == b.dtype && a.mode == b.mode;
 }

@@ -1,5 +1,5 @@
-// What a Gemma-3 model takes while it writes: weights, keys and values of a context, and working
-// memory; and how long a context fits. Nothing is allocated.
+// The memory of a Gemma-3 model that generates text: weights, keys and values of a context, working
+// memory, and the longest context that fits. Nothing is allocated.
 //
 //   const CacheAccount account = account_cache({.config = config, .context = 32768}, device);
 #pragma once
@@ -19,10 +19,10 @@ namespace ridgeline {
 
 struct CacheWorkload {
   Gemma3Config config;
-  std::string config_word = "270m";  // as it was given: a size or a file
+  std::string config_word = "270m";  // as given: a size or a file
   int64_t batch_size = 1;
-  int64_t context = 1024;  // tokens that the caches have room for
-  int64_t prompt = 128;    // of them those that are taken in at once, at most
+  int64_t context = 1024;  // tokens that the caches can hold
+  int64_t prompt = 128;    // tokens that one prefill takes in, at most `context`
   DType dtype = DType::bf16;
   Mode mode = Mode::compiled;
 };
@@ -30,14 +30,14 @@ struct CacheWorkload {
 struct CacheAccount {
   CacheWorkload workload;
   Bytes weights, cache;
-  Bytes working;  // activations, tables and the like, at the peak
+  Bytes working;  // everything else at the peak: activations, tables
   Bytes peak;
   Gemma3TokenBytes per_token;
 };
 
-// As `ridgeline generate` would run it on this device.
+// Predicts the memory of `ridgeline generate` on this device.
 CacheAccount account_cache(const CacheWorkload& workload, Device& device);
-// The longest context, up to the model's positions, whose peak is within the budget; 0: none is.
+// Returns the longest context, up to the model's positions, whose peak fits the budget, or 0.
 int64_t longest_context(const CacheWorkload& workload, Device& device, Bytes budget);
 
 struct CacheAxes {
@@ -48,14 +48,15 @@ struct CacheAxes {
   std::string dtype = "bf16";
   Words modes = {"compiled"};
 };
-// Throws a usage error for a context that no model was made for.
+// Throws a usage error for a context beyond the positions of a model, or a dtype other than bf16
+// and fp32.
 std::vector<CacheWorkload> expand_caches(const CacheAxes& axes);
 
-// The accounts of `ridgeline memory --model-config`, on the terminal and in files.
 struct CacheAccountOptions {
   OutputFlags output = {};
   bool dry_run = false;  // writes no files
 };
+// Prints and writes the accounts of `ridgeline memory --model-config`.
 void account_caches(StudyRun& run, const std::vector<CacheWorkload>& workloads,
                     const CacheAccountOptions& options);
 

@@ -44,8 +44,8 @@ MemoryKind kind_of_input(Role role) {
   return MemoryKind::optimizer_state;
 }
 
-// Marks what only reshapes, casts, scales or joins gradients of parameters, up to the kernels that
-// computed them.
+// By value: whether it is a parameter's gradient, or becomes one by views, casts, scaling and
+// concatenation alone.
 std::vector<bool> parameter_gradients(const Graph& graph) {
   std::vector<bool> marked(graph.value_count());
   std::unordered_set<std::string> names;
@@ -65,14 +65,14 @@ std::vector<bool> parameter_gradients(const Graph& graph) {
     const bool passes =
         is_view(node.op) || node.op == Op::concat || info(node.op).kind == OpClass::pointwise;
     if (!passes || !marked[graph.index({number, 0})]) continue;
-    for (Value input : node.inputs)  // a factor is no gradient
+    for (Value input : node.inputs)  // a scalar factor is not a gradient
       if (element_count(graph.type(input).shape) > 1) marked[graph.index(input)] = true;
   }
   return marked;
 }
 
-// By node: those of forward, and those that backward computes again. These begin with a pointwise
-// node that says so, and read nothing else of backward.
+// By node: whether forward computes it, or backward recomputes it. A recomputed part begins with
+// nodes marked Again and reads nothing else of backward.
 std::vector<bool> computed_in_forward(const Graph& graph) {
   std::vector<bool> computed = nodes_of_stages(graph, kForwardStage);
   std::vector<bool> again(graph.nodes().size(), false);
@@ -89,7 +89,7 @@ std::vector<bool> computed_in_forward(const Graph& graph) {
   return computed;
 }
 
-// After the last backward: the beginning of the optimizer, or the end.
+// Returns the index of the last backward stage, or 0 if there is none.
 size_t last_backward(const std::vector<Stage>& stages) {
   size_t last = 0;
   for (size_t stage = 0; stage < stages.size(); ++stage)
@@ -97,7 +97,7 @@ size_t last_backward(const std::vector<Stage>& stages) {
   return last;
 }
 
-// The arena of a plan, moment by moment.
+// The contents of a plan's arena over time.
 class Arena {
  public:
   Arena(const Graph& graph, const Plan& plan, const std::vector<MemoryKind>& kinds)
@@ -119,9 +119,9 @@ class Arena {
     return found;
   }
 
-  // What lies in the blocks that live before as well as after the moment between two kernels.
+  // The blocks that are live in both kernels, by the kind of their last occupant.
   HeldMemory between(uint32_t before, uint32_t after) const {
-    std::unordered_map<int64_t, MemoryKind> occupants;  // by offset: the last that came
+    std::unordered_map<int64_t, MemoryKind> occupants;  // by offset: the latest
     for (uint32_t number = 0; number <= before; ++number) {
       const PlannedKernel& kernel = plan_.kernels[number];
       for (Value storage : kernel.group.writes)

@@ -1,4 +1,4 @@
-// Where the memory of a whole model goes in its worst moment: from graph and plan alone.
+// Where the memory of a whole model goes at its peak: from graph and plan alone.
 //
 //   const ModelMemory memory = model_memory(executable);
 //   memory.at_peak[MemoryKind::activations];
@@ -33,11 +33,11 @@ inline constexpr size_t kMemoryKinds = 10;
 struct MemoryKindInfo {
   MemoryKind kind;
   std::string_view column;   // in records and CSV, before "_bytes"
-  std::string_view summary;  // for people
+  std::string_view summary;  // in tables
 };
 std::span<const MemoryKindInfo> memory_kinds();
 
-// What lives at one moment.
+// Live bytes at one moment.
 struct HeldMemory {
   std::array<Bytes, kMemoryKinds> bytes = {};  // by MemoryKind
 
@@ -50,18 +50,18 @@ struct ModelMemory {
   HeldMemory at_peak;
   std::string worst_moment;                    // "matmul of backward"
   HeldMemory at_begin;                         // before the first kernel
-  HeldMemory before_backward, after_backward;  // of the forward scenario: as after it
+  HeldMemory before_backward, after_backward;  // in the scenario forward: after forward
 
-  size_t recomputed = 0;  // results that a plan computes again to fit the budget
+  size_t recomputed = 0;  // results that a plan recomputes to fit the budget
 
   Bytes peak() const { return at_peak.total(); }
   Bytes saved() const { return before_backward[MemoryKind::activations]; }
 };
 
-// What each value is that owns memory, by Graph::index.
+// The kind of each value that owns memory, by Graph::index.
 std::vector<MemoryKind> memory_kinds_of(const Graph& graph);
 
-// Of a graph that a model_trace() became; run eagerly, or by a plan.
+// Accounts for a graph of model_trace() that is run eagerly, or by a plan.
 ModelMemory account_model(const Graph& graph, const Schedule& schedule,
                           const MemoryProfile& profile);
 ModelMemory account_model(const Graph& graph, const Plan& plan);

@@ -12,7 +12,7 @@
 namespace ridgeline {
 namespace {
 
-// Rows of one size, context and precision, which share a text.
+// Rows of one size, context and precision, which one text describes.
 using RowsOfModel = std::vector<ModelMemoryRow>;
 
 bool is_same_model(const ModelWorkload& a, const ModelWorkload& b) {
@@ -40,7 +40,7 @@ class ModelAccounts {
   }
 
  private:
-  // One step of each row that fits; the account stands without it.
+  // Runs one step of each row that fits the budget.
   void measure(RowsOfModel& group) {
     for (ModelMemoryRow& row : group) {
       if (row.memory.peak() > run_.device.ledger().budget()) continue;
@@ -77,7 +77,7 @@ class ModelAccounts {
     write_output(options_.output, records, model_memory_csv(rows_, run_.device.ledger().budget()));
   }
 
-  // As the transformer study describes the row, with the account as its result.
+  // The row as the model study describes it, with the account as its result.
   Record record_of(const ModelMemoryRow& row) const {
     const ModelStudy study(run_.device, {.scenarios = {row.scenario}, .optimizer = optimizer_});
     Record record = study.describe(row.workload, run_.blank);

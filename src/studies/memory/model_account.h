@@ -1,4 +1,4 @@
-// The accounts of whole models that `ridgeline memory --model-size` prints and writes.
+// The memory accounts of whole models that `ridgeline memory --model-size` prints and writes.
 #pragma once
 
 #include <optional>
@@ -19,7 +19,7 @@ struct ModelAccountOptions {
 // Throws Interrupted.
 void account_models(StudyRun& run, const ModelAxes& axes, const ModelAccountOptions& options);
 
-// What a row measured, if it did.
+// Returns the measured memory of a row, or nullopt if it was not measured.
 std::optional<MeasuredMemory> measured_memory(const Record& record);
 
 }  // namespace ridgeline

@@ -15,7 +15,7 @@ namespace {
 
 constexpr Bytes kUnlimited{std::numeric_limits<int64_t>::max()};
 
-// Moments side by side: gradients come as activations go.
+// Shows several moments side by side: gradients appear while activations are released.
 Table breakdown(const ModelMemoryRow& row) {
   const ModelMemory& memory = row.memory;
   Table table{.title = fmt::format("{}, {}: the worst moment, {}", info(row.workload.mode).name,
@@ -60,8 +60,7 @@ std::string breakdown_text(const ModelMemoryRow& row, Bytes budget) {
   return text;
 }
 
-// Growth and changes are shown without the budget, so that nothing is recomputed for its sake: what
-// each way needs by itself.
+// Predicts growth and alternatives without the budget, so that nothing is recomputed to fit it.
 class Alternatives {
  public:
   Alternatives(const ModelMemoryRow& row, Device& device, const AdamWOptions& optimizer)
@@ -73,7 +72,7 @@ class Alternatives {
     workload.config.context_length = context_length;
     return memory(workload, kUnlimited);
   }
-  // Of the row's model, by other means than the row's.
+  // How the row's model runs instead.
   struct Means {
     Mode mode = Mode::compiled;
     int64_t checkpoint_blocks = 0;
@@ -161,12 +160,12 @@ class Alternatives {
   }
 
  private:
-  // As many blocks in a run as there are runs: what enters runs and what one run has are balanced.
+  // sqrt(layers) blocks per checkpoint: as many checkpoints as blocks that one of them covers.
   int64_t balanced_blocks() const {
     return std::lround(std::sqrt(static_cast<double>(row_.workload.config.layers)));
   }
 
-  // Of the product that gives logits, in forward: no block has it.
+  // FLOPs of the logits in forward, which no block computes.
   static double head_flops(const TransformerConfig& config) {
     return 2.0 * static_cast<double>(config.batch_size * config.context_length) *
            static_cast<double>(config.d_model * config.vocabulary);

@@ -1,5 +1,4 @@
-// The memory of whole models for people and for scripts: breakdown, growth, and what would change
-// it.
+// The memory of whole models as text and CSV: breakdown, growth with the context, and alternatives.
 #pragma once
 
 #include <optional>
@@ -22,16 +21,17 @@ struct ModelMemoryRow {
   std::optional<MeasuredMemory> measured = {};
 };
 
-// As `ridgeline model` would run it on this device within its budget; nothing is run.
+// Predicts the memory as `ridgeline model` would run the row on this device within its budget.
 ModelMemoryRow predict_memory(const ModelWorkload& workload, Scenario scenario, Device& device,
                               const AdamWOptions& optimizer);
 
-// Of rows of one size, context and precision: a breakdown of each, how both modes grow with the
-// context in the largest scenario, and what flash attention and recomputation change.
+// For rows of one size, context and precision: a breakdown of each, the growth of vanilla and
+// compiled with the context in the largest scenario, and the effect of flash attention,
+// recomputation, checkpoints and micro-batches.
 std::string model_memory_analysis(const std::vector<ModelMemoryRow>& rows, Device& device,
                                   const AdamWOptions& optimizer);
 
-// A row each, in bytes.
+// One line per row, in bytes.
 Table model_memory_csv(const std::vector<ModelMemoryRow>& rows, Bytes budget);
 
 }  // namespace ridgeline

@@ -12,7 +12,7 @@
 namespace ridgeline {
 namespace {
 
-constexpr size_t kMostPoints = 320;  // as wide as a chart can show
+constexpr size_t kMostPoints = 320;  // as many as a chart can resolve
 constexpr size_t kMostTensors = 24, kMostStairs = 512, kMostPhases = 16;
 constexpr size_t kLongestName = 120;
 
@@ -69,7 +69,7 @@ Json to_json(const std::vector<RecordedTimeline::Tensors>& list) {
   return json;
 }
 
-// A whole number within what can be counted; 0: there is none.
+// Truncates to an integer of at most 60 bits; 0 if `number` is not finite.
 int64_t whole(double number) {
   constexpr double kMost = 0x1p60;
   return std::isfinite(number) ? static_cast<int64_t>(std::clamp(number, -kMost, kMost)) : 0;
@@ -82,7 +82,7 @@ Bytes bytes_in(const Json& json, const char* name) {
 }
 
 RecordedTimeline::Tensors read_tensors(const Json& json) {
-  constexpr int64_t kMostAlike = 1 << 20, kMostBytes = int64_t{1} << 42;  // a product can be had
+  constexpr int64_t kMostAlike = 1 << 20, kMostBytes = int64_t{1} << 42;  // no overflow in total()
   const auto text = [&](const char* key) { return plain(text_of(json, key)); };
   return {.name = text("name"),
           .type = text("type"),
@@ -93,7 +93,7 @@ RecordedTimeline::Tensors read_tensors(const Json& json) {
           .each = {std::min(bytes_in(json, "bytes").count, kMostBytes)}};
 }
 
-// The objects of a list, at most so many.
+// Calls `read` with the first `most` elements of a list.
 template <class Read>
 void for_each_in(const Json& json, const char* key, size_t most, const Read& read) {
   const Json* list = json.find_key(key);

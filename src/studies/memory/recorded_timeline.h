@@ -1,4 +1,4 @@
-// A memory timeline as records carry it: the points of its drawing, and what it adds up to.
+// A memory timeline in the form that records hold: the points of its chart, and its totals.
 //
 //   record.metrics = Json{{"timeline", to_json(recorded(timeline, /*is_measured=*/true))}};
 //   if (const auto timeline = recorded_timeline(record)) timeline->largest.front().name;
@@ -41,9 +41,9 @@ struct RecordedTimeline {
   int64_t events = 0;
   Bytes peak = {};                       // of live tensors
   Bytes gaps = {};                       // of a plan's arena, at the peak
-  Bytes inputs = {};                     // there before the first kernel
-  Tensors at_peak = {};                  // what was made when the peak came
-  std::optional<Tensors> residual = {};  // of a model: what one layer hands to the next
+  Bytes inputs = {};                     // live before the first kernel
+  Tensors at_peak = {};                  // the tensor whose allocation reaches the peak
+  std::optional<Tensors> residual = {};  // of a model: the tensor between two layers
   std::vector<Phase> phases = {};
   std::vector<Point> points = {};
   std::vector<Tensors> held = {}, largest = {};  // at the peak; of all but inputs
@@ -52,7 +52,8 @@ struct RecordedTimeline {
 
 RecordedTimeline recorded(const MemoryTimeline& timeline, bool is_measured);
 Json to_json(const RecordedTimeline& timeline);
-// Empty: the record has none. Records come from files, so nothing is taken for granted.
+// Returns nullopt if the record has no timeline. Records come from files, so every value is
+// checked.
 std::optional<RecordedTimeline> recorded_timeline(const Record& record);
 
 }  // namespace ridgeline

@@ -1,5 +1,5 @@
-// The memory study: where the memory of attention, or of a whole model, goes. An account is a text;
-// timelines are rows of a sweep.
+// The memory study: where the memory of attention, or of a whole model, goes. Accounts are printed
+// as text; timelines are rows of a sweep.
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -193,7 +193,7 @@ class Memory final : public Study {
     return written;
   }
 
-  // A second's worth.
+  // Sizes that run in about a second.
   bool set_up(const StudySetup& setup) override {
     timeline_ = measure_ = true;
     axes_.sizes = {"small"};
@@ -218,7 +218,7 @@ class Memory final : public Study {
   }
 
  private:
-  // The axes of `profile` are those of a timeline.
+  // Timelines have the same axes as `profile`.
   StepAxes timeline_axes() const {
     const bool of_attention = axes_.sizes.empty();
     StepAxes axes{.model = axes_,
@@ -229,7 +229,7 @@ class Memory final : public Study {
                   .head_dims = {config_.head_dim},
                   .dtypes = {dtype_},
                   .causal = config_.causal};
-    if (of_attention) axes.model.sizes = {"small"};  // of no consequence
+    if (of_attention) axes.model.sizes = {"small"};  // ignored for attention
     if (!gave_scenarios_)
       axes.model.scenarios = {"forward", of_attention ? "fwd-bwd" : "full-step"};
     return axes;
@@ -270,7 +270,7 @@ class Memory final : public Study {
   }
 
   void account_attention_memory(StudyRun& run) {
-    // Flags of models that attention has, too, under another meaning or default.
+    // Flags of models that have another meaning or default for attention.
     if (gave_batch_size_) config_.batch_size = axes_.batch_size;
     if (axes_.overrides.heads > 0) config_.heads = axes_.overrides.heads;
     if (axes_.overrides.d_model > 0) config_.head_dim = axes_.overrides.d_model;
@@ -286,7 +286,7 @@ class Memory final : public Study {
     print("\nWritten to {}.\n", path.string());
   }
 
-  // One run of forward and backward, if it fits; the account stands without it.
+  // Runs forward and backward once, or returns nullopt if that does not fit the budget.
   std::optional<MeasuredMemory> measure_once(StudyRun& run) const {
     const AttentionStudyOptions options{.protocol = {.warmups = 0, .iterations = 1},
                                         .verify = false,

@@ -17,8 +17,8 @@ size_t stages_of(const StepWorkload& workload) {
   return workload.scenario == Scenario::forward ? 1 : kAllStages;
 }
 
-// By kind of tensor. What a forward pass overwrites in place stays of its kind; of whole steps the
-// account knows what lies in a block at every moment.
+// Live bytes at the peak, by kind of tensor. For forward alone, memory that is overwritten in place
+// keeps its first kind; for whole steps, model_memory() knows the tensor in every block.
 ModelMemory at_peak_of(const Executable& executable, const MemoryTimeline& timeline,
                        const StepWorkload& workload) {
   if (workload.scenario != Scenario::forward) return model_memory(executable);
@@ -35,7 +35,7 @@ ModelMemory at_peak_of(const Executable& executable, const MemoryTimeline& timel
   return memory;
 }
 
-// The figures are worth more than the files.
+// A file that cannot be written does not fail the row.
 void write_one(Json& metrics, const std::string& key, const std::filesystem::path& path,
                const std::function<void()>& write) {
   if (path.empty()) return;

@@ -1,5 +1,5 @@
 // One row of `ridgeline memory --timeline`: memory over the forward pass or a whole step, predicted
-// and, where that is asked for and fits, measured.
+// and, if requested and within the budget, measured.
 //
 //   TimelineStudy study(device, {.measure = true});
 //   Record record = study.run(workload, {.snapshot = "memory.pickle"}, described).value();
@@ -25,26 +25,26 @@ struct TimelineOptions {
   bool measure = false;                                // runs one step of every row that fits
   Json settings = Json::object();                      // what else identifies a row
   Bytes keep_on_host = {};                             // see ModelInputOptions::keep
-  std::function<bool()> interrupted = {};              // asked before a row is measured
-  std::function<void(const std::string&)> stage = {};  // told what a row is at
+  std::function<bool()> interrupted = {};              // checked before a row is measured
+  std::function<void(const std::string&)> stage = {};  // reports what a row is doing
 };
 
-// Where the events of a row go; empty: nowhere.
+// The files that receive the events of a row; an empty path: none.
 struct TimelineFiles {
   std::filesystem::path events;    // CSV
   std::filesystem::path snapshot;  // see write_memory_snapshot()
 };
 
-// The forward scenario of a timeline is that of training: it keeps what backward needs.
+// In timelines the scenario forward is that of training: it keeps what backward needs.
 class TimelineStudy {
  public:
   TimelineStudy(Device& device, TimelineOptions options);
 
-  Record describe(const StepWorkload& workload, const Record& blank) const;  // nothing is traced
+  Record describe(const StepWorkload& workload, const Record& blank) const;  // traces nothing
   Bytes predicted_peak(const StepWorkload& workload) const;
   double expected_s(const StepWorkload& workload, const Record& described) const;
-  // A row that is to be measured and does not fit is out of memory, with what was predicted. A file
-  // that cannot be written is said in the record. Empty: interrupted.
+  // A row that cannot be measured within the budget is out of memory and keeps its predictions. The
+  // record names files that could not be written. Returns nullopt if interrupted.
   std::optional<Record> run(const StepWorkload& workload, const TimelineFiles& files,
                             Record described);
 
@@ -57,7 +57,7 @@ class TimelineStudy {
   ModelInputs inputs_;
 };
 
-// Every event: event, node, scope, phase, bytes (negative: released), live_bytes,
+// One line per event: event, node, scope, phase, bytes (negative: released), live_bytes,
 // predicted_live_bytes, op, type.
 Table timeline_events(const MemoryTimeline& timeline);
 

@@ -1,5 +1,5 @@
-// Memory over a step in reports: live bytes event by event, predicted beside measured, and tables
-// of peaks, of what lives there, and of the largest tensors.
+// The report section on memory over a step: live bytes event by event, predicted and measured, and
+// tables of peaks, of the tensors that are live there, and of the largest tensors.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ std::string point_text(const RecordedTimeline::Point& point) {
                200);
 }
 
-// Phases are what people look for along the events; those that are short have no room for a name.
+// Ticks are the beginnings of phases; a tick too close to the one before it is left out.
 Axis event_axis(const RecordedTimeline& timeline) {
   constexpr double kApart = 0.12;
   const auto first = static_cast<double>(timeline.points.front().event);
@@ -49,7 +49,7 @@ Axis event_axis(const RecordedTimeline& timeline) {
   return axis;
 }
 
-// What stands for hundreds of points where there are only numbers.
+// The table of the chart: a few moments instead of hundreds of points.
 Table numbers_of(const RecordedTimeline& timeline, const std::string& title) {
   Table table{.title = title, .columns = {"moment", "live", "kept"}, .rows = {}};
   table.rows.push_back({"inputs", level_text(timeline.inputs), ""});
@@ -62,8 +62,8 @@ Table numbers_of(const RecordedTimeline& timeline, const std::string& title) {
   return table;
 }
 
-// "scores" of "scores fp32[4, 32, 512, 512] of layers.3.attention.scores by matmul"; of a tensor
-// that has only a number, "matmul_12", the part of the model.
+// Returns "scores" for "scores fp32[4, 32, 512, 512] of layers.3.attention.scores by matmul"; for a
+// tensor with only a numbered name such as "matmul_12", the scope in the model.
 std::string short_name(const std::string& tensor) {
   const std::string name = tensor.substr(0, tensor.find(' '));
   const size_t number = name.rfind('_'), scope = tensor.find(" of ");
@@ -75,7 +75,7 @@ std::string short_name(const std::string& tensor) {
   return shown(tensor.substr(begin, tensor.find(' ', begin) - begin), 28);
 }
 
-// The steps of the largest tensors have names on the stairs.
+// Returns the size from which allocations are labelled: that of the 24th largest.
 int64_t named_from(const RecordedTimeline& timeline) {
   constexpr size_t kNamed = 24;
   std::vector<int64_t> sizes;
@@ -86,9 +86,8 @@ int64_t named_from(const RecordedTimeline& timeline) {
   return std::max<int64_t>(1, sizes[std::min(kNamed, sizes.size()) - 1]);
 }
 
-// What is there before the step stays for all of it, so that it is a band below the stairs, by
-// kind where the record tells kinds apart. The kinds of what a step makes are known at its peak
-// alone.
+// Inputs are live for the whole step, so the chart shows them as bands below the curve, by kind if
+// the record has kinds. The kinds of other tensors are known at the peak only.
 std::vector<ChartSeries> bands_below(const Record& record, const RecordedTimeline& timeline) {
   const auto stays = [&](const RecordedTimeline::Point& point) {
     return std::min(point.live, point.predicted) >= timeline.inputs;
@@ -104,7 +103,7 @@ std::vector<ChartSeries> bands_below(const Record& record, const RecordedTimelin
     level += bytes;
     rest -= bytes;
     const std::string text = fmt::format("{} {}", name, quantity_text(Quantity::bytes, bytes));
-    // The higher ones lie behind.
+    // Higher bands are drawn first, behind the lower ones.
     bands.insert(bands.begin(),
                  {.name = name,
                   .mark = ChartSeries::Mark::area,
@@ -158,7 +157,7 @@ std::string view_name(const Record& record) {
       120);
 }
 
-// The row with the highest peak; null: none has a timeline.
+// Returns the row with the highest peak, or null if no row has a timeline.
 const Record* highest_of(const std::vector<Record>& rows) {
   const Record* most = nullptr;
   Bytes peak;
@@ -169,7 +168,7 @@ const Record* highest_of(const std::vector<Record>& rows) {
   return most;
 }
 
-// When the peak of a row comes, and what takes most of it.
+// Describes when the peak of a row occurs and which tensors take most of it.
 std::string peak_words(const Record& record) {
   const auto told = recorded_timeline(record);
   std::string text = fmt::format("{}, context {}: the peak of {} comes in {}",
@@ -210,12 +209,12 @@ ReportSection timeline_section(const ReportContext& context) {
       section.views[place->second].charts.push_back(timeline_chart(context, *record, *timeline));
   }
   if (rows.empty()) return section;
-  // The largest scenario is the picture.
+  // The largest scenario is shown first.
   for (ReportView& view : section.views) std::ranges::reverse(view.charts);
   section.sentences.push_back("Forward is that of training: it keeps what backward needs.");
   if (const Record* highest = highest_of(rows)) {
     section.answer = peak_words(*highest);
-    // What the answer tells of is what the picture shows.
+    // The view of the row that the answer describes is shown first.
     const auto view = std::ranges::find(section.views, view_name(*highest), &ReportView::name);
     if (view != section.views.end()) std::rotate(section.views.begin(), view, view + 1);
   }

@@ -17,7 +17,7 @@ namespace {
 
 std::vector<const Record*> rows_of(std::span<const Record> records) {
   std::vector<const Record*> rows = rows_of_study(records, "memory");
-  // Accounts of models are of the same study.
+  // Records of models' accounts are of the same study, but have no timeline.
   std::erase_if(rows, [](const Record* record) {
     return record->status == Status::ok && !recorded_timeline(*record);
   });
@@ -58,7 +58,7 @@ Table tensors_table(std::string title, const std::vector<RecordedTimeline::Tenso
   return table;
 }
 
-// The peak of a forward pass alone, within an arena that backward needs as well; empty: there is no
+// The peak of the forward pass within an arena that serves backward as well; nullopt if there is no
 // such arena.
 std::optional<Bytes> peak_within_arena(const Record& record) {
   if (text_of(record.workload, "scenario") != "forward") return std::nullopt;
@@ -67,7 +67,7 @@ std::optional<Bytes> peak_within_arena(const Record& record) {
   return timeline->peak;
 }
 
-// What all layers keep, if they are alike, or the least and the most.
+// What each layer keeps: the median layer, and the extremes if layers differ.
 std::string stairs_sentence(const RecordedTimeline& timeline) {
   if (timeline.stairs.size() < 2) return {};
   const auto [least, most] =
@@ -94,7 +94,7 @@ std::vector<std::string> mixed_sentences(const std::vector<const Record*>& rows)
     workload["precision"] = "";
     return workload.dump() + record.implementation;
   };
-  std::map<std::string, const Record*> full;  // rows in fp32, by what else they are
+  std::map<std::string, const Record*> full;  // fp32 rows, by the rest of their identity
   for (const Record* record : rows)
     if (text_of(record->workload, "precision") == "fp32") full[key(*record)] = record;
   std::vector<std::pair<std::string, std::string>> sentences;  // their beginning, and the rest
@@ -211,7 +211,7 @@ Table timeline_peaks(std::span<const Record> records) {
   const std::vector<const Record*> rows = rows_of(records);
   const bool any_measured = std::ranges::any_of(
       rows, [](const Record* record) { return record->memory.peak.has_value(); });
-  std::map<std::string, size_t> columns;  // of scenarios: where they begin
+  std::map<std::string, size_t> columns;  // the first column of each scenario
   for (const char* scenario : kScenarios)
     if (std::ranges::any_of(rows, [&](const Record* record) {
           return text_of(record->workload, "scenario") == scenario;

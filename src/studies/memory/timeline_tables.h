@@ -1,4 +1,4 @@
-// Memory timelines as people read them: CSV, peaks side by side, what lives at a peak, sentences.
+// Tables and sentences about memory timelines: CSV, peaks, what is live at a peak, notes.
 #pragma once
 
 #include <span>
@@ -16,26 +16,26 @@ Table timeline_csv(std::span<const Record> records);
 
 // One line per model and implementation: the peak of each scenario, predicted and measured.
 Table timeline_peaks(std::span<const Record> records);
-// Of one record, at most `top` lines: groups of tensors at the peak, and the largest of all.
+// Of one record, at most `top` lines: groups of tensors at the peak, and the largest of all
+// tensors.
 Table held_at_peak(const Record& record, size_t top);
 Table largest_tensors_of(const Record& record, size_t top);
 
-// "2.7B context 512 batch 4 fp32", whatever scenario and mode.
+// "2.7B context 512 batch 4 fp32", without scenario and mode.
 std::string timeline_workload_name(const Record& record);
 // "2.7B context 512 batch 4 fp32 full-step, vanilla".
 std::string timeline_name(const Record& record);
 
-// When the peak comes and what is made then, what each layer keeps, the largest tensors, the
-// residual stream. None where the record does not carry it.
-// "parameters 12.7 GiB, activations 20.4 GiB, optimizer state 25.4 GiB": what lives at the peak,
-// the largest first, without what does not count; empty: the record does not say.
+// "parameters 12.7 GiB, activations 20.4 GiB, optimizer state 25.4 GiB": the kinds of tensors at
+// the peak, largest first, without negligible ones. Empty if the record does not have them.
 std::string kinds_at_peak(const Record& record);
 
+// Sentences on when the peak occurs and which tensor is allocated then, what each layer keeps, the
+// largest tensors, and the residual stream; none for what the record does not have.
 std::vector<std::string> timeline_answers(const Record& record);
-// What mixed precision changes, which rows were not measured or failed, files that are missing.
+// The effect of mixed precision, rows that were not measured or failed, and missing files.
 std::vector<std::string> timeline_notes(std::span<const Record> records);
 
-// Of reports.
 ReportSection timeline_section(const ReportContext& context);
 
 }  // namespace ridgeline
