@@ -67,7 +67,7 @@ std::optional<Bytes> peak_within_arena(const Record& record) {
   return timeline->peak;
 }
 
-// What each layer keeps: the median layer, and the extremes if layers differ.
+// What each layer keeps: that of the middle layer, and the extremes if layers differ.
 std::string stairs_sentence(const RecordedTimeline& timeline) {
   if (timeline.stairs.size() < 2) return {};
   const auto [least, most] =

@@ -1,5 +1,5 @@
-// What the first steps of a model cost beside those that follow: each with what happened in it
-// once.
+// The cost of the first steps of a model: setup, allocations and page faults that later steps do
+// not have.
 //
 //   FirstSteps first(device);
 //   first.take([&] { return device.time_ms(step); });
@@ -18,12 +18,12 @@ class FirstSteps {
  public:
   explicit FirstSteps(const Device& device) : device_(device) {}
 
-  // Runs a step that tells its milliseconds; of the first few the costs are kept.
+  // Runs a step, which returns its milliseconds, and records the costs of the first few.
   void take(const std::function<double()>& step);
 
-  // An object per step: ms; setup_ms (Device::setup_seconds) and allocation_ms, in which
-  // allocated_bytes were asked of the driver or the system; page_faults and system_ms of the whole
-  // process, the system's time on all its threads.
+  // One object per step: ms; setup_ms (Device::setup_seconds); allocation_ms, spent on getting
+  // allocated_bytes from the driver or the system; page_faults and system_ms (system time over all
+  // threads) of the whole process.
   const Json& json() const { return steps_; }
 
  private:

@@ -1,4 +1,4 @@
-// What the first steps of a model took beside those that follow, and what they spent it on.
+// Tables and sentences about a model's first steps: their time beside later steps, and its causes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ std::vector<const Record*> rows_without_warmups(std::span<const Record> records)
   return rows;
 }
 
-// What the first step of a scenario cost; null: the record does not say.
+// The costs of the first step of a scenario, or null if the record has none.
 const Json* first_step(const Record& record, std::string_view scenario) {
   const Json* of = record.metrics ? record.metrics->find_key(scenario) : nullptr;
   const Json* steps = of != nullptr && of->is_object() ? of->find_key("first_steps") : nullptr;
@@ -44,7 +44,7 @@ std::string words_of(const Record& record) {
                      text_of(record.workload, "precision"), record.implementation);
 }
 
-// How much longer the first step of a scenario took than its median; 0: not known, or not longer.
+// How much longer the first step of a scenario took than the median; 0: unknown, or not longer.
 double extra_ms(const Record& record, const char* scenario) {
   const Series* series = record.find_series(scenario);
   if (series == nullptr || series->samples_ms.size() < 2 || !first_step(record, scenario)) return 0;

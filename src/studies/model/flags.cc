@@ -14,7 +14,7 @@
 namespace ridgeline {
 namespace {
 
-// The flags that take the place of a named size's own.
+// Flags that override a size of the named model.
 struct OverrideFlag {
   const char* flag;
   int64_t ModelOverrides::*size;
@@ -28,7 +28,7 @@ constexpr OverrideFlag kOverrides[] = {
     {"--vocabulary", &ModelOverrides::vocabulary, "number of tokens"},
 };
 
-// NaN for what is no number.
+// NaN if the text is not a number.
 double number_in(const std::string& text) {
   double value = 0;
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -182,7 +182,7 @@ std::string to_command(const ModelWorkload& workload) {
 }
 
 std::string to_command(const ModelWorkload& workload, std::string_view implementation) {
-  // What was overridden is in the shared flags.
+  // Overrides are among the shared flags.
   return fmt::format(" --model-size {} --context-length {} --precision {} --impl {}", workload.size,
                      workload.config.context_length, info(workload.precision).name, implementation);
 }

@@ -1,4 +1,4 @@
-// Flags that say which models: sizes, lengths, precisions, modes, scenarios.
+// Flags that select models: sizes, context lengths, precisions, modes, scenarios.
 #pragma once
 
 #include <string>
@@ -25,13 +25,13 @@ struct ModelAxes {
 };
 
 void add_model_axes(Flags& flags, ModelAxes* axes);
-// Of these only which models: --model-size, --context-length, --batch-size and what overrides them.
+// Only the flags of model sizes: --model-size, --context-length, --batch-size and the overrides.
 void add_model_sizes(Flags& flags, ModelAxes* axes);
 
-// --accumulate: micro-batches that a step's batch is cut into.
+// --accumulate: the number of micro-batches in the batch of a step.
 void add_accumulate(Flags& flags, int64_t* micro_batches);
 
-// Throw usage errors for names that there are not.
+// These throw usage errors for unknown names.
 std::vector<ModelWorkload> workloads_of(const ModelAxes& axes);
 std::vector<Scenario> scenarios_of(const ModelAxes& axes);  // sorted, each once
 AdamWOptions optimizer_of(const ModelAxes& axes);
@@ -39,7 +39,7 @@ AdamWOptions optimizer_of(const ModelAxes& axes);
 // Throws a usage error that names the flag if no full step is among the scenarios.
 void expect_full_step(const ModelAxes& axes, const char* flag);
 
-// The flags that all workloads share, written so that they can be pasted, and those of one.
+// Return flags that can be pasted: those that all workloads share, and those of one workload.
 std::string to_command(const ModelAxes& axes);
 std::string to_command(const ModelOverrides& overrides);
 std::string to_command(const ModelWorkload& workload);

@@ -16,7 +16,7 @@
 namespace ridgeline {
 namespace {
 
-constexpr const char* kHeadsKey = "heads";  // of a file's metadata
+constexpr const char* kHeadsKey = "heads";  // in the metadata of a file
 
 }  // namespace
 
@@ -25,7 +25,7 @@ Bytes room_to_keep(const Device& device) {
   return {collect_machine_facts().memory_available.count / 4};
 }
 
-// Shapes do not tell heads, so what we save says it beside them.
+// Shapes do not determine the number of heads, so saved files hold it in their metadata.
 void check_model_weights(const std::filesystem::path& path, const TransformerConfig& config) {
   const WeightFiles files(path);
   check_weights(files, transformer_parameters(config));
@@ -157,7 +157,7 @@ void ModelInputs::fill(const Executable& executable, const TransformerConfig& co
     else if (whole == kLossScaleInput)
       set_loss_scale(executable, device_, options_.loss_scale);
     else if (ranks > 1)
-      continue;  // filled before
+      continue;  // filled above
     else if (role == Role::first_moment || role == Role::second_moment)
       for (const InputPart& part : parts)
         fill_with(executable.input(tensor_name(role, part.parameter)), zeros);

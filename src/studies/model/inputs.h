@@ -1,5 +1,5 @@
-// Reproducible inputs of a model: tokens, targets, parameters as they begin or as a file has them,
-// moments of zero.
+// Reproducible inputs of a model: tokens, targets, parameters drawn by a seed or read from a file,
+// and moments of zero.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,15 @@ namespace ridgeline {
 
 struct ModelInputOptions {
   uint64_t seed = 42;
-  // Parameters of the last model stay in host memory up to this much, as drawing billions of them
-  // takes longer than running the model. Nothing where the device's memory is the host's.
+  // The parameters of the last model stay in host memory if they fit into this, because drawing
+  // billions of them takes longer than running the model.
   Bytes keep = {};
-  std::filesystem::path weights = {};  // where the parameters are from; empty: drawn by the seed
+  std::filesystem::path weights = {};         // a file of parameters; empty: drawn by the seed
   double loss_scale = LossScaling{}.initial;  // before the first step
 };
 
-// What may stay there: beside a GPU a quarter of the host's memory, which is free; on a CPU
-// nothing, as parameters would be there twice.
+// Returns a value for `keep`: a quarter of the available host memory beside a GPU; 0 on a CPU,
+// which would hold the parameters twice.
 Bytes room_to_keep(const Device& device);
 
 // Throws a usage error if the file does not hold the parameters of this model.
@@ -34,27 +34,28 @@ class ModelInputs {
  public:
   ModelInputs(Device& device, ModelInputOptions options);
 
-  // Fills every input of a prepared executable; the optimizer stands before its first step.
+  // Fills every input of a prepared executable; the optimizer is before its first step.
   void fill(const Executable& executable, const TransformerConfig& config);
 
-  // The same, but nothing is all alike: what begins as ones scatters around 1, and every other
-  // element of the moments is not 0. For looking at kernels, to which it must matter what they
-  // read.
+  // Like fill(), but without constant tensors: parameters that are initialised to 1 scatter around
+  // it, and every other element of the moments is not 0. Kernel checks need this to notice wrong
+  // reads.
   void fill_unevenly(const Executable& executable, const TransformerConfig& config);
 
-  // Replaces a parameter, and the copy of it that products read.
+  // Replaces a parameter and its copy that products read.
   void upload_parameter(const Executable& executable, const std::string& name,
                         std::span<const float> values);
 
-  // The optimizer's scalars of step `step`, counted from 1; nothing where there is no optimizer.
+  // Sets the optimizer's scalars for step `step`, counted from 1; without an optimizer does
+  // nothing.
   void set_step(const Executable& executable, int64_t step, const AdamWOptions& optimizer);
 
-  // Writes the parameters as they are now, in fp32, whatever precision products read them in.
+  // Writes the current parameters in fp32, independent of the precision of products.
   void save_weights(const Executable& executable, const TransformerConfig& config, int64_t steps,
                     const std::filesystem::path& path) const;
 
-  // Writes `tokens` [batch, context] and the `logits` [batch, context, vocabulary] that the last
-  // forward made of them, all as fp32.
+  // Writes `tokens` [batch, context] and the `logits` [batch, context, vocabulary] of the last
+  // forward, both as fp32.
   void save_logits(const Executable& executable, const TransformerConfig& config,
                    const std::filesystem::path& path) const;
 
@@ -65,12 +66,12 @@ class ModelInputs {
   using TakeValues = std::function<void(const Parameter&, std::span<const float>)>;
 
   void fill_parameters(const Executable& executable, const TransformerConfig& config);
-  // Draws the parameters, or has them still.
+  // Draws the parameters, or reuses the kept ones.
   void draw(const TransformerConfig& config, const RangeRunner& in_parallel,
             const TakeValues& take);
   void upload_parameter(const Executable& executable, const std::string& name,
                         std::span<const float> values, const RangeRunner& in_parallel);
-  // Repeats `values`, fp32 like the view.
+  // Fills the fp32 view with repetitions of `values`.
   void fill_with(const TensorView& view, std::span<const float> values);
 
   Device& device_;

@@ -17,7 +17,7 @@ namespace {
 
 using Figure = std::optional<double>;
 
-// What is compared from rung to rung.
+// A figure that is compared from rung to rung.
 struct LadderFigure {
   const char* id;
   const char* title;
@@ -42,12 +42,12 @@ constexpr LadderFigure kLadderFigures[] = {
      }},
 };
 
-// It was recorded and started at once, as a GPU does.
+// Whether the row ran as a launch graph, which CPUs do not have.
 bool has_launch_graph(const Record& record, const std::string& scenario) {
   return metric_of(record, scenario, "graph_launches").has_value();
 }
 
-// "flash attention": what stands between two rungs.
+// "flash attention": what a rung adds to the one below.
 std::string step_words(const Record& before, const Record& after, const std::string& scenario) {
   const ModeInfo &low = info(parse_mode(before.implementation)),
                  &high = info(parse_mode(after.implementation));
@@ -66,7 +66,7 @@ std::string figure_text(Quantity quantity, double value) {
                                      : quantity_text(quantity, value);
 }
 
-// What a step took away or added, from one rung to the next.
+// The change of a figure from one rung to the next.
 ChartPoint step_point(const LadderFigure& figure, double at, const Record& before,
                       const Record& after, const std::string& scenario) {
   const double from = *figure.of(before, scenario), to = *figure.of(after, scenario);
@@ -85,7 +85,7 @@ ChartPoint step_point(const LadderFigure& figure, double at, const Record& befor
   if (figure.quantity != Quantity::milliseconds) return point;
   const auto low = timed_point(at, before, scenario), high = timed_point(at, after, scenario);
   if (!low || !high || !low->has_interval() || !high->has_interval()) return point;
-  // What the intervals of both medians allow.
+  // The interval that those of both medians allow.
   point.low = std::max(0.0, from + high->low - low->high);
   point.high = from + high->high - low->low;
   return point;
@@ -180,7 +180,7 @@ std::string ladder_words(const ReportContext& context, const std::vector<const R
       fmt::format("{} takes {} for a {} where {} takes {}, {}", high.implementation,
                   quantity_text(Quantity::milliseconds, after), words, low.implementation,
                   quantity_text(Quantity::milliseconds, before), times_as_fast(before / after));
-  // What each of several steps brought belongs to the answer.
+  // With several steps, the sentence names the effect of each.
   for (size_t i = 1; rungs.size() > 2 && i < rungs.size(); ++i) {
     const Record &from = *rungs[i - 1], &to = *rungs[i];
     const Verdict verdict = context.verdicts->between(from, to, scenario).verdict;

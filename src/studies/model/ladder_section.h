@@ -1,4 +1,4 @@
-// The ladder of a model as a waterfall: what each rung brought in time, in launches and in memory.
+// The ladder of a model as waterfall charts: the effect of each rung on time, launches and memory.
 #pragma once
 
 #include <string>
@@ -9,18 +9,18 @@
 
 namespace ridgeline {
 
-// Rows of one model in one scenario, from the lowest rung on: those that were measured, and that
-// differ from the one below. Where a device has no launch graphs, compiled is flash once more.
+// Returns the measured rows of one model in one scenario, lowest rung first, without rows that
+// equal the one below: on a device without launch graphs, compiled equals flash.
 std::vector<const Record*> rungs_of(const std::vector<const Record*>& rows,
                                     const std::string& scenario);
 
-// Of two rungs or more; steps that the verdict engine does not decide are a series of their own.
+// Needs at least two rungs. Steps without a verdict form a series of their own.
 std::vector<Chart> ladder_charts(const ReportContext& context,
                                  const std::vector<const Record*>& rungs,
                                  const std::string& scenario, const std::string& words);
 
-// "compiled takes 9.1 ms for a full training step where vanilla takes 21.3 ms, 2.34x as fast:
-// fusion 1.50x as fast, ... Launches go from 1893 to 210 and memory to 71 %".
+// "compiled takes 9.1 ms for a full training step where vanilla takes 21.3 ms, 2.34x as fast; step
+// by step, fusion 1.50x as fast, ... Launches go from 1893 to 210 and memory to 71 %".
 std::string ladder_words(const ReportContext& context, const std::vector<const Record*>& rungs,
                          const std::string& scenario, const std::string& words);
 

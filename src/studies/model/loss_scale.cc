@@ -10,7 +10,7 @@
 namespace ridgeline {
 namespace {
 
-// All of a gradient, or rows that lie evenly over a large one.
+// Reads all of a gradient, or evenly spaced rows of a large one.
 std::vector<double> some_values(const Device& device, const TensorView& gradient) {
   constexpr int64_t kMost = 1 << 20;
   const int64_t count = element_count(gradient.shape), rows = gradient.shape[0];

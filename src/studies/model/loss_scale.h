@@ -16,23 +16,23 @@ struct LossScale {
   int64_t skipped_steps = 0;
 };
 
-// What the device holds of an executable whose loss is scaled.
+// Reads the state from the device; the executable must have a scaled loss.
 LossScale read_loss_scale(const Executable& executable, const Device& device);
-// The state before the first step.
+// Sets the state before the first step.
 void set_loss_scale(const Executable& executable, Device& device, double scale);
 
 struct Underflow {     // in records: "underflow"
   std::string tensor;  // the gradient that loses most: "d_lm_head.weight"
-  double share = 0;    // of its elements: 0 without a scale, and not 0 with this one
-  double scale = 1;    // on top of the weight
+  double share = 0;    // of its elements that are 0 without the scale, and not 0 with it
+  double scale = 1;    // without `weight`
 };
 
 Json to_json(const Underflow& underflow);
 
-// Runs forward and backward by `run` without a scale, and with the largest power of two up to 65536
-// that leaves all gradients finite. Of large gradients some rows are looked at. Empty: there
-// is no such power. The scale is what it was afterwards. `weight`: a factor that the loss has
-// anyway, as that of a micro-batch.
+// Runs forward and backward with `run`, without a scale and with the largest power of two up to
+// 65536 that keeps all gradients finite; nullopt if there is none. Large gradients are sampled by
+// rows. Restores the scale. `weight` is a constant factor of every scale, such as that of a
+// micro-batch.
 std::optional<Underflow> find_underflow(const Executable& executable, Device& device,
                                         const std::function<void()>& run, double weight = 1);
 

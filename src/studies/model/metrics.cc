@@ -16,7 +16,7 @@ constexpr const char* kReady =
     "compile seconds: tracing, passes, planning, code generation and compiling of kernels that "
     "neither this process nor its cache on disk had yet";
 
-// Products that no way of computing the model can do without.
+// FLOPs of the products that every implementation of the model needs.
 double needed_flops(const TransformerConfig& config, Scenario scenario) {
   const auto multiplied =
       static_cast<double>(parameter_count(config) - config.vocabulary * config.d_model);
@@ -24,7 +24,7 @@ double needed_flops(const TransformerConfig& config, Scenario scenario) {
          (scenario == Scenario::forward ? 1 : 3);
 }
 
-// The dense peak of the data sheet, or what the device can do at the clock that was seen.
+// The dense peak from the data sheet, or the device's peak at the clock seen after the samples.
 std::optional<double> dense_peak(const Device& device, const Record& record,
                                  std::string_view dtype) {
   const DeviceFacts facts = device.facts();

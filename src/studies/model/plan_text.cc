@@ -1,4 +1,4 @@
-// What `model --explain` prints: the plan of each scenario, beside what was measured.
+// The text of `model --explain`: the plan of each scenario, beside the measured figures.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace ridgeline {
 namespace {
 
-// ", peak memory 1.00 GiB"; records come from files, so nothing is taken for granted.
+// ", peak memory 1.00 GiB"; records come from files, so every value is checked.
 std::string measured_peak(const Record& record, std::string_view series) {
   const Json all = record.metrics.value_or(Json::object());
   const auto of = all.find(series);
@@ -19,7 +19,7 @@ std::string measured_peak(const Record& record, std::string_view series) {
   return ", peak memory " + to_string(Bytes{peak->get<int64_t>()});
 }
 
-// The least time that the kernels, one after the other, can take under these peaks; 0: not known.
+// A lower bound for the kernels' time, run one after another under these peaks; 0: not known.
 double roofline_seconds(const Executable& executable, const Peaks& peaks) {
   double seconds = 0;
   for (const Cost& cost : executable.kernel_costs()) {
@@ -58,7 +58,7 @@ std::string ModelStudy::explain(const ModelWorkload& workload, const Record* rec
                             ? fmt::format("{} as launch graphs", parts_of(executable).size())
                             : "no launch graph");
     const bool timed = series != nullptr && device_.can_record();
-    if (timed) {  // kernels by themselves, over inputs that make sense
+    if (timed) {  // each kernel alone, over realistic inputs
       executable.prepare();
       ModelInputs inputs(device_, {.seed = options_.seed});
       inputs.fill(executable, workload.config);

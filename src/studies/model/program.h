@@ -1,4 +1,4 @@
-// What the transformer study gives to the front door, and what it asks of the result.
+// How the model study traces and compiles a model, and the memory that the result needs.
 #pragma once
 
 #include "compile/executable.h"
@@ -9,16 +9,16 @@ namespace ridgeline {
 
 Trace model_trace(const ModelWorkload& workload, Scenario scenario,
                   const AdamWOptions& optimizer = {});
-// With a scaled loss where the precision needs one, and only there.
+// Adds loss scaling if the precision needs it, and removes it otherwise.
 AdamWOptions optimizer_of(const ModelWorkload& workload, AdamWOptions optimizer);
-// The workload's mode and precision.
+// The options for the workload's mode and precision.
 CompileOptions model_options(const ModelWorkload& workload);
-// Besides, gradients of attention as the device takes them.
+// Also selects the algorithm for attention's gradients on this device.
 CompileOptions model_options(const ModelWorkload& workload, const Device& device);
 
-// Of an executable that was made of a model_trace().
+// Returns the scenario of an executable that was compiled from a model_trace().
 Scenario scenario_of(const Executable& executable);
-// What lives in the worst moment, without running anything.
+// Live memory at the predicted peak; nothing is run.
 ModelMemory model_memory(const Executable& executable);
 
 }  // namespace ridgeline

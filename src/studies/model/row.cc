@@ -24,13 +24,13 @@
 namespace ridgeline {
 namespace {
 
-// Of a sample: the step, and of fwd-bwd its backward alone.
+// The series of a scenario: the step and, for fwd-bwd, backward alone.
 std::vector<std::string> all_series_of(Scenario scenario) {
   if (scenario != Scenario::forward_backward) return {series_of(scenario)};
   return {series_of(scenario), "backward"};
 }
 
-// A model whatever the mode, for what the modes share.
+// Identifies a model across its modes.
 std::string model_key(const ModelWorkload& workload) {
   return label({workload.config, workload.precision, Mode::vanilla}) +
          fmt::format(" {} {} {} {} {}", workload.config.d_model, workload.config.d_ff,
@@ -60,7 +60,7 @@ ModelStudy::ModelStudy(Device& device, ModelStudyOptions options)
   if (chosen.empty()) throw Error(ErrorKind::usage, "no scenario to measure", "use full-step");
   chosen = distinct(std::move(chosen));
   options_.protocol.time_budget_s /= static_cast<double>(chosen.size());
-  // Weights that are saved were trained for as many steps as asked for, on any machine.
+  // Saved weights are the result of exactly the requested steps, on any machine.
   if (!options_.save_weights.empty()) options_.protocol.min_warmup_s = 0;
 }
 
@@ -91,7 +91,7 @@ Bytes ModelStudy::predicted_peak(const ModelWorkload& workload) const {
 }
 
 double ModelStudy::expected_s(const ModelWorkload& workload, const Record& described) const {
-  constexpr double kDrawS = 12e-9;  // of one parameter on the host
+  constexpr double kDrawS = 12e-9;  // per parameter, on the host
   constexpr double kRunsBesideSamples = 2;
   const TransformerConfig& config = workload.config;
   const auto parameters = static_cast<double>(parameter_count(config));
@@ -119,7 +119,7 @@ std::optional<ModelSample> ModelStudy::reference(const ModelWorkload& workload, 
   const bool is_forward = scenario == Scenario::forward;
   if (remembered_model_ == model_key(workload) && remembered_.contains(is_forward))
     return remembered_.at(is_forward);
-  // A run of vanilla for comparison only; where it does not fit, there is none.
+  // Run vanilla for comparison only, if it fits.
   Scenario wanted = is_forward ? Scenario::forward : Scenario::forward_backward;
   if (!is_forward && options_.optimizer.max_norm > 0) wanted = Scenario::full_step;  // has the norm
   const TransformerConfig& config = workload.config;
@@ -155,7 +155,7 @@ ModelSample ModelStudy::first_sample(const Executable& executable, const ModelSa
       throw Error(ErrorKind::wrong_result,
                   fmt::format("gradients are not finite with a loss scale of {:g}", scale),
                   "use a smaller --loss-scale, or dynamic, which finds one");
-    // A full step has halved it.
+    // A full step halves the scale itself.
     if (scenario_of(executable) != Scenario::full_step)
       set_loss_scale(executable, device_, scale / 2);
   }
@@ -187,11 +187,11 @@ void ModelStudy::predict(const Executable& executable, Bytes before, Record& rec
   expect_within_budget(predicted, device_);
 }
 
-// After all others, as it changes parameters and moments.
+// Runs last, because it changes parameters and moments.
 void ModelStudy::check_kernels(Executable& executable, const ModelWorkload& workload,
                                Verification& verification) {
-  constexpr int64_t kStep = 3;         // whose corrections are neither 1 nor 1 - beta
-  constexpr double kLossScale = 1024;  // that fp16 can bear
+  constexpr int64_t kStep = 3;         // its bias corrections are neither 1 nor 1 - beta
+  constexpr double kLossScale = 1024;  // within the range of fp16
   begin(scenario_of(executable), "verifying, kernel by kernel");
   inputs_.fill_unevenly(executable, workload.config);
   inputs_.set_step(executable, kStep, options_.optimizer);
@@ -232,7 +232,7 @@ void ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, 
   inputs_.fill(executable, config);
   watch.after_fill();
   int64_t step = 0;
-  // One that is timed part by part is launched so, too: a launch graph for each of its parts.
+  // A step that is timed in parts is launched in parts: one launch graph for each.
   const std::vector<std::function<void()>> parts = parts_of(executable);
   const std::vector<Stage> stages = executable.graph().stages();
   const bool scales_loss = executable.has_input(kLossScaleInput);
@@ -248,11 +248,11 @@ void ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, 
     if (!scales_loss) return parts_ms;
     const int64_t skipped_before = loss_scale.skipped_steps;
     loss_scale = read_loss_scale(executable, device_);
-    if (loss_scale.skipped_steps > skipped_before) --step;  // it did not count
+    if (loss_scale.skipped_steps > skipped_before) --step;  // a skipped step does not count
     return parts_ms;
   };
-  // The run that is looked at: over poisoned results, from parameters as they begin. Without
-  // warm-ups it comes last, so that the first sample is the first run.
+  // The verified run, over poisoned results and from the initial parameters. Without warm-ups it
+  // comes last, so that the first sample is the first run.
   const auto look = [&] {
     std::optional<ModelSampler> sampler;
     if (options_.verify)
@@ -284,7 +284,8 @@ void ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, 
   if (look_first) {
     begin(scenario, device_.can_record() ? "first step, choosing algorithms" : "first step");
     look();
-    // A compiled one allocates nothing more, but launch graphs that it records take memory.
+    // Compiled runs allocate nothing later, but recording launch graphs takes memory: measured
+    // below.
     if (workload.mode == Mode::vanilla || ran_eagerly) {
       watch.after_run(memory);
       device_.ledger().keep_blocks();
@@ -358,7 +359,7 @@ void ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, 
   if (options_.verify) check_kernels(executable, workload, record.verification);
 }
 
-// What a scenario failed of; the others keep their figures.
+// Adds the failure of a scenario to the record; the others keep their figures.
 void ModelStudy::fail(const ModelWorkload& workload, Scenario scenario, const Error& error,
                       Record& record) const {
   const std::optional<Status> status =

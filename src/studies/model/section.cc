@@ -1,4 +1,4 @@
-// Whole transformers: the ladder, step times of all scenarios, and memory by model.
+// The report section on whole transformers: the ladder, step times of all scenarios, and memory.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -60,7 +60,7 @@ std::vector<ModelGroup> model_groups(const ReportContext& context) {
   return groups;
 }
 
-// One category of the charts: a scenario of a model, with what failed there.
+// One category of the charts: a scenario of a model, with the failures in its name.
 struct ScenarioCase {
   const ModelCase* model;
   const NamedScenario* scenario;
@@ -82,7 +82,7 @@ std::vector<ScenarioCase> scenario_cases(const ModelGroup& group) {
   return cases;
 }
 
-// A figure per scenario and implementation.
+// Adds a point for each scenario and implementation.
 template <class Point>
 void add_scenarios(const ReportContext& context, const ModelGroup& group, Chart& chart,
                    std::vector<double>& values, Point point_of) {
@@ -141,7 +141,7 @@ Chart speedups_chart(const ReportContext& context, const ModelGroup& group,
   return chart;
 }
 
-// What a row holds in the worst moment of its largest scenario; null: it does not say.
+// Live bytes by kind at the peak of the row's largest scenario, or null if the record has none.
 const Json* at_peak_of(const Record& record) {
   if (!record.metrics || !record.metrics->is_object()) return nullptr;
   for (size_t i = kNamedScenarios.size(); i-- > 0;) {
@@ -206,7 +206,8 @@ Chart memory_by_kind_chart(const ModelGroup& group) {
   return chart;
 }
 
-// Where compiled runs what flash runs, its time says how far two measurements of it lie apart.
+// Without launch graphs compiled equals flash, so its time shows how much two measurements of the
+// same work differ.
 std::string without_graph_words(const ModelCase& model, const std::vector<const Record*>& rungs,
                                 const NamedScenario& scenario) {
   const auto compiled = model.rows.find("compiled");
@@ -217,7 +218,8 @@ std::string without_graph_words(const ModelCase& model, const std::vector<const 
                      rungs.back()->implementation, quantity_text(Quantity::milliseconds, *again));
 }
 
-// The ladder of the first model whose largest scenario has two rungs, and what it comes to.
+// Adds the ladder of the first model that has two rungs, in its largest such scenario, and the
+// section's answer.
 void climb(const ReportContext& context, const ModelGroup& group, ReportView& view,
            ReportSection& section) {
   for (const ModelCase& model : group.cases)
@@ -235,7 +237,7 @@ void climb(const ReportContext& context, const ModelGroup& group, ReportView& vi
           context.verdicts->between(*rungs.front(), *rungs.back(), scenario.series);
       Judged judged;
       judged.add(judgement);
-      for (size_t step = 1; rungs.size() > 2 && step < rungs.size(); ++step)  // told as well
+      for (size_t step = 1; rungs.size() > 2 && step < rungs.size(); ++step)  // also named
         judged.add(context.verdicts->between(*rungs[step - 1], *rungs[step], scenario.series));
       const bool is_unclear = judgement.verdict == Verdict::unclear;
       section.answer =

@@ -1,4 +1,4 @@
-// The transformer study: whole models, vanilla against compiled, from forward to a training step.
+// The model study: whole transformers, vanilla against compiled, from forward to a training step.
 #include "studies/study.h"
 
 #include <fmt/format.h>
@@ -38,7 +38,7 @@ class Model final : public Study {
     flags.add("--weights", &weights_, "begin with the parameters in this safetensors file");
     flags.add("--save-weights", &save_weights_,
               "write the parameters there after the last full step; of one row",
-              {.excludes = {"--resume"}});  // which may leave nothing to be run
+              {.excludes = {"--resume"}});  // --resume may leave no row to run
     flags.add("--save-logits", &save_logits_,
               "write the tokens and their logits there as safetensors, to hold another "
               "implementation against; of one row",
@@ -62,7 +62,7 @@ class Model final : public Study {
            listed(modes(), kNameWidth) + "precisions:\n" + listed(model_precisions(), kNameWidth);
   }
 
-  // Files of weights are looked at before the work; one file can hold one model.
+  // Checks files of weights before the run; one file can hold one model.
   void check() override {
     workloads_ = workloads_of(axes_);
     if (!weights_.empty())
@@ -91,7 +91,7 @@ class Model final : public Study {
     });
   }
 
-  // Nothing is traced before it has to be.
+  // Traces the models, which rows() does not do.
   Table planned(const StudyRun& run, const std::vector<StudyRow>& rows) override {
     std::vector<StudyRow> traced = rows;
     for (size_t i = 0; i < rows.size(); ++i) {
@@ -139,10 +139,10 @@ class Model final : public Study {
     return {{"--save-weights", save_weights_}, {"--save-logits", save_logits_}};
   }
 
-  // From the size that the study is about down to what a few hundred MiB hold.
+  // From the largest size down to one that fits in a few hundred MiB.
   bool set_up(const StudySetup& setup) override {
     const bool on_gpu = setup.device.facts().is_gpu();
-    axes_.modes = {"vanilla", "fused", "flash", "compiled"};  // the report climbs the ladder
+    axes_.modes = {"vanilla", "fused", "flash", "compiled"};  // the report shows the whole ladder
     if (on_gpu)
       axes_.precisions = {"mixed"};
     else
@@ -203,7 +203,7 @@ class Model final : public Study {
     }
   }
 
-  // Rows of one command grow with their sizes: the first that did not fit is where to look.
+  // Prints the command that explains the smallest row that did not fit.
   void point_at_smallest_oom(const StudyRun& run, const std::vector<Record>& records) const {
     const Record* smallest = nullptr;
     for (const Record& record : records)

@@ -16,13 +16,13 @@ namespace ridgeline {
 namespace {
 
 constexpr std::array kScenarioSeries = {"forward", "fwd_bwd", "full_step"};  // the largest last
-// What is timed: the scenarios, and backward alone as a part of fwd_bwd.
+// The series: scenarios, and backward alone as a part of fwd_bwd.
 constexpr std::array kSeries = {"forward", "backward", "fwd_bwd", "full_step"};
 constexpr std::array kModes = {"vanilla", "compiled"};
 
 using Number = std::optional<double>;
 
-// Both modes of one model; null: not among the records.
+// Both modes of one model; null if not among the records.
 struct Pair {
   const Record* vanilla = nullptr;
   const Record* compiled = nullptr;
@@ -37,7 +37,7 @@ bool is_model(const Record& record) {
          std::find(kModes.begin(), kModes.end(), record.implementation) != kModes.end();
 }
 
-// In the order in which the models come first.
+// In the order in which models first appear.
 std::vector<Pair> pairs_of(std::span<const Record> records) {
   std::vector<Pair> pairs;
   for (const Record& record : records) {
@@ -51,7 +51,7 @@ std::vector<Pair> pairs_of(std::span<const Record> records) {
   return pairs;
 }
 
-// Results of scenarios that fit stand even if a larger one was out of memory.
+// Results of scenarios that fit are valid even if a larger one was out of memory.
 bool has_results(const Record* record) {
   return record && (record->status == Status::ok || record->status == Status::oom);
 }
@@ -96,14 +96,14 @@ std::string speedup_text(const Pair& pair, std::string_view scenario) {
   return ratio && *ratio > 0 ? times_text(*ratio) : std::string();
 }
 
-// The same by what the GPU itself was busy for.
+// The same from the GPU's busy times.
 Number kernel_speedup(const Pair& pair, std::string_view scenario) {
   const Number before = busy_ms(pair.vanilla, scenario), after = busy_ms(pair.compiled, scenario);
   if (!before || !after || *after <= 0) return std::nullopt;
   return *before / *after;
 }
 
-// "vanilla, compiled": the modes whose time is the host's.
+// "vanilla, compiled": the modes that are host-bound.
 std::string host_bound_modes(const Pair& pair, std::string_view scenario) {
   std::string modes;
   for (const char* mode : kModes)
@@ -120,7 +120,7 @@ std::vector<std::string> busy_cells(const Pair& pair, std::string_view scenario)
           host_bound_modes(pair, scenario)};
 }
 
-// What a time that is the host's does not say, and what the GPU's own says instead.
+// Names host-bound times, and the ratio of the GPU's busy times.
 std::string host_bound_sentence(const Pair& pair) {
   std::string parts;
   for (const char* scenario : kScenarioSeries) {
@@ -146,10 +146,10 @@ std::string host_bound_sentence(const Pair& pair) {
                      text_of(workload, "context_length"), text_of(workload, "precision"), parts);
 }
 
-// Whether the study tried what has this series, or would have if what came before had not failed.
+// Whether the scenario of this series was requested.
 bool was_asked_for(const Record* record, std::string_view series) {
   if (record == nullptr) return false;
-  if (series == "backward" && !record->find_series(series)) return false;  // an older record's
+  if (series == "backward" && !record->find_series(series)) return false;  // an older record
   const std::string_view scenario = series == "backward" ? "fwd_bwd" : series;
   std::string names = "," + text_of(record->settings, "scenarios") + ",";
   std::replace(names.begin(), names.end(), '-', '_');
@@ -162,7 +162,7 @@ std::string millions(const Json& workload) {
   return fmt::format("{:.2f}", found->get<double>() / 1e6);
 }
 
-// Over all scenarios, since one compiles what the next finds.
+// Summed over scenarios, because later ones reuse what earlier ones compiled.
 Number compile_seconds(const Record* record) {
   Number total;
   for (const char* scenario : kScenarioSeries)
@@ -177,7 +177,7 @@ std::string counted(double steps) {
   return steps == 1 ? "1 step was" : fmt::format("{:.0f} steps were", steps);
 }
 
-// What became of the loss scale, and what fp16 loses without one.
+// The final loss scale, and what fp16 loses without one.
 std::string loss_scale_sentence(const Record& record) {
   std::string text;
   const Number scale = metric(&record, "full_step", "loss_scale");
@@ -202,7 +202,7 @@ std::string loss_scale_sentence(const Record& record) {
                      text_of(record.workload, "precision"), record.implementation, text);
 }
 
-// Figures that each mode has a column of, as <name>_vanilla and <name>_compiled.
+// Figures with one column per mode: <name>_vanilla and <name>_compiled.
 struct ModeColumn {
   const char* name;
   Number (*value)(const Record* record);
@@ -301,7 +301,7 @@ Table model_summary(std::span<const Record> records) {
   bool scales_loss = false;
   for (const Pair& pair : pairs_of(records)) {
     const Json& workload = pair.any().workload;
-    // The figures after the times are the compiled model's, or vanilla's where that stands alone.
+    // Figures other than times are compiled's, or vanilla's if compiled has no time.
     for (const char* scenario : kSeries) {
       if (!was_asked_for(pair.vanilla, scenario) && !was_asked_for(pair.compiled, scenario))
         continue;

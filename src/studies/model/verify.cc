@@ -14,11 +14,11 @@
 namespace ridgeline {
 namespace {
 
-constexpr int64_t kComparedTokens = 16;       // whose logits are looked at
-constexpr int64_t kWholeParameter = 1024;     // elements: all gradients are looked at
-constexpr size_t kElementsPerParameter = 32;  // of larger ones
-constexpr double kRoundings = 4;              // of the largest gradient that no gradient is above
-constexpr double kVanishing = 0.01;           // of the largest gradient: a smaller one may vanish
+constexpr int64_t kComparedTokens = 16;       // whose logits are sampled
+constexpr int64_t kWholeParameter = 1024;     // elements: up to here all gradients are compared
+constexpr size_t kElementsPerParameter = 32;  // of larger parameters
+constexpr double kRoundings = 4;              // epsilons of the largest gradient: mere rounding
+constexpr double kVanishing = 0.01;           // of the largest gradient: smaller ones may vanish
 
 double read_one(const Device& device, const TensorView& view, int64_t element) {
   int64_t offset = 0;
@@ -45,8 +45,8 @@ bool all_finite(const std::vector<double>& values) {
   return std::ranges::all_of(values, [](double value) { return std::isfinite(value); });
 }
 
-// |a - b| / |b|. Where b vanishes beside `largest`, as the gradient of a query with one key, sums
-// in fp32 leave their roundings: such a distance is measured against a share of `largest`.
+// |a - b| / |b|. Where b vanishes beside `largest`, like the gradient of a query with one key, only
+// the rounding of fp32 sums is left: then the distance is relative to a share of `largest`.
 double relative_distance(const std::vector<double>& a, const std::vector<double>& b,
                          double largest = 0) {
   if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
@@ -96,7 +96,7 @@ ModelSampler::ModelSampler(const Executable& executable, const Device& device,
     return static_cast<int64_t>(random.next_bits() % static_cast<uint64_t>(count));
   };
   if (scenario_of(executable) == Scenario::forward) {
-    // One of each stretch, so that none counts twice.
+    // One token from each of equal intervals, so that none is sampled twice.
     const auto all = static_cast<int64_t>(targets_.size()), count = std::min(kComparedTokens, all);
     for (int64_t i = 0; i < count; ++i) {
       const int64_t begin = i * all / count, end = (i + 1) * all / count;
@@ -147,7 +147,7 @@ double ModelSampler::clipped_norm() const {
 void ModelSampler::sample_gradients(ModelSample& sample) const {
   sample.loss = read_values(device_, executable_.output("loss"))[0];
   const bool updates = scenario_of(executable_) == Scenario::full_step;
-  // After the first step the first moment tells the clipped gradient.
+  // After the first step the first moment is 1 - beta1 times the clipped gradient.
   double share = updates ? 1 - optimizer_.beta1 : 1;
   if (!updates && executable_.has_input(kLossScaleInput))
     share *= read_loss_scale(executable_, device_).scale;
@@ -183,7 +183,7 @@ bool has_finite_gradients(const ModelSample& sample) {
 ExpectedLoss expected_loss(const TransformerConfig& config, int64_t tokens) {
   const double variance = logit_variance(config);
   const double uniform = std::log(static_cast<double>(config.vocabulary));
-  // The targets' logits scatter around 0; the rest is what a model this small has of its own.
+  // The targets' logits scatter around 0; the other terms allow for deviations of small models.
   const double scatter = 5 * std::sqrt(variance / static_cast<double>(tokens));
   return {uniform + variance / 2, scatter + 0.02 * uniform + variance / 4};
 }
@@ -230,12 +230,12 @@ void compare_samples(const ModelWorkload& workload, Scenario scenario, const Mod
   const bool is_forward = scenario == Scenario::forward;
   const int64_t all = config.batch_size * config.context_length;
   const int64_t tokens =
-      is_forward ? std::min(kComparedTokens, all) : all;  // that the loss is a mean of
+      is_forward ? std::min(kComparedTokens, all) : all;  // that the loss averages
   const ExpectedLoss expected = expected_loss(config, tokens);
   if (sample.is_drawn)
     add("initial_loss", std::abs(sample.loss - expected.loss), expected.tolerance);
   if (sample.clipping_error) add("clipping", *sample.clipping_error, 1e-4);
-  if (!reference) {  // then nothing else would see them
+  if (!reference) {  // nothing else would detect non-finite values
     const auto expect_finite = [&](const char* what, const std::vector<double>& values) {
       if (!all_finite(values)) add(what, std::numeric_limits<double>::quiet_NaN(), 0);
     };
@@ -246,7 +246,7 @@ void compare_samples(const ModelWorkload& workload, Scenario scenario, const Mod
       expect_finite(gradient_name(name).c_str(), values);
     return;
   }
-  // Products round to their dtype; sums in fp32 may be taken in another order.
+  // Products round to their dtype; fp32 sums may be added in another order.
   const double epsilon = info(info(workload.precision).products).epsilon;
   add("loss", std::abs(sample.loss - reference->loss) / std::max(1.0, std::abs(reference->loss)),
       epsilon * std::max(0.5, 2 / std::sqrt(tokens)) + 5e-6);
@@ -259,7 +259,7 @@ void compare_samples(const ModelWorkload& workload, Scenario scenario, const Mod
         8 * epsilon + 1e-4);
   const GradientDistance gradients = gradient_distance(sample, *reference);
   add("gradients", gradients.typical, 8 * epsilon + 1e-4);
-  // The smallest gradients of fp16 are subnormal on their way, where roundings are coarser.
+  // The smallest fp16 gradients pass through subnormals, where rounding is coarser.
   const bool underflows = info(workload.precision).products == DType::f16;
   add("worst_gradient", gradients.worst, (underflows ? 48 : 32) * epsilon + 1e-3);
 }

@@ -1,6 +1,6 @@
-// Whether a model computes what it should: the loss that its beginning implies, the same values
-// compiled as vanilla, at seeded samples of logits and gradients, and clipping that happened.
-// Kernels are checked one by one besides: kernel_check.h.
+// Checks that a model computes the right values: the expected initial loss, equal values from
+// compiled and vanilla at seeded samples of logits and gradients, and gradient clipping.
+// kernel_check.h checks kernels one by one.
 #pragma once
 
 #include <map>
@@ -13,28 +13,28 @@
 
 namespace ridgeline {
 
-// What one run of one step showed, from parameters as they begin.
+// Values from one step that starts with the initial parameters.
 struct ModelSample {
-  bool is_drawn = true;             // the parameters: by the seed, so that their loss is known
-  double loss = 0;                  // of the forward scenario: over the sampled tokens
-  std::vector<double> logits = {};  // forward: of the sampled tokens
-  std::map<std::string, std::vector<double>> gradients = {};  // of the others, by parameter
-  // Full step with clipping or a scaled loss: the norm before it, as are the gradients; with
-  // clipping how far the norm that the moments show is from the one that it makes of it, relative.
+  bool is_drawn = true;             // the seed drew the parameters, so that the loss is known
+  double loss = 0;                  // in the scenario forward: over the sampled tokens
+  std::vector<double> logits = {};  // forward: those of the sampled tokens
+  std::map<std::string, std::vector<double>> gradients = {};  // other scenarios, by parameter
+  // Full step with clipping or a scaled loss: the norm before clipping, as are the gradients. With
+  // clipping: the relative error of the norm after it, which the moments show.
   std::optional<double> gradient_norm = {}, clipping_error = {};
 };
 
-// Takes the sample of a first step.
+// Samples the first step.
 class ModelSampler {
  public:
-  // `targets`: the ids that the loss compares with.
+  // `targets` are the ids that the loss compares with.
   ModelSampler(const Executable& executable, const Device& device, const TransformerConfig& config,
                std::vector<int32_t> targets, uint64_t seed, const AdamWOptions& optimizer);
 
   ModelSample after_run() const;
 
  private:
-  struct Places {  // elements that are looked at
+  struct Places {  // sampled elements
     std::string parameter;
     std::vector<int64_t> elements;  // none: all
   };
@@ -42,7 +42,7 @@ class ModelSampler {
   void sample_logits(ModelSample& sample) const;
   void sample_gradients(ModelSample& sample) const;
   std::vector<double> values(const Places& places, const std::string& output) const;
-  // Of the gradients that reached the optimizer, over all parameters.
+  // The norm over all parameters of the gradients that reached the optimizer.
   double clipped_norm() const;
 
   const Executable& executable_;
@@ -56,7 +56,7 @@ class ModelSampler {
 
 bool has_finite_gradients(const ModelSample& sample);
 
-// The loss of random targets at the beginning: logits are normal, and so log V plus half of their
+// The loss of random targets at initialisation: logits are normal, so it is log V plus half their
 // variance.
 struct ExpectedLoss {
   double loss = 0;
@@ -64,13 +64,13 @@ struct ExpectedLoss {
 };
 ExpectedLoss expected_loss(const TransformerConfig& config, int64_t tokens);
 
-// How far from `optimizer` in step `step` the settings are that the executable's updates read:
-// relative, infinite where one differs that does not round.
+// Returns the relative error of the settings that the executable's updates read, against
+// `optimizer` in step `step`; infinite if a setting differs that is not rounded.
 double update_settings_error(const Executable& executable, const Device& device,
                              const AdamWOptions& optimizer, int64_t step);
 
-// Adds what was compared to `verification`, as "fwd_bwd.loss" and so on. Without a reference the
-// sample is held against the expected loss, and has to be finite.
+// Adds the comparisons to `verification`, as "fwd_bwd.loss" and so on. Without a reference the
+// sample must have the expected loss and be finite.
 void compare_samples(const ModelWorkload& workload, Scenario scenario, const ModelSample& sample,
                      const std::optional<ModelSample>& reference, Verification& verification);
 

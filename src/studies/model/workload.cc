@@ -81,7 +81,7 @@ std::vector<ModelWorkload> expand_matrix(const ModelMatrix& matrix) {
         TransformerConfig config = overridden(transformer_config(size), matrix.overrides);
         config.batch_size = matrix.batch_size;
         config.context_length = context_length;
-        transformer_parameters(config);  // throws for what makes no model
+        transformer_parameters(config);  // throws for an invalid model
         for (const Mode mode : modes)
           workloads.push_back(
               {config, precision, mode, size, matrix.micro_batches, matrix.checkpoint_blocks});

@@ -1,4 +1,4 @@
-// What the transformer study measures: sizes, lengths, precisions, modes, and every combination.
+// What the model study measures: sizes, context lengths, precisions, modes, and every combination.
 #pragma once
 
 #include <span>
@@ -17,9 +17,9 @@ enum class ModelPrecision : uint8_t { fp32, tf32, mixed, mixed_fp16 };
 struct ModelPrecisionInfo {
   ModelPrecision precision;
   std::string_view name;
-  DType products;  // the dtype in which matrix products run
+  DType products;  // the dtype of matrix products
   std::string_view summary;
-  bool scales_loss = false;  // as gradients would be too small for the dtype
+  bool scales_loss = false;  // because gradients would underflow in this dtype
 };
 std::span<const ModelPrecisionInfo> model_precisions();
 const ModelPrecisionInfo& info(ModelPrecision precision);
@@ -31,7 +31,7 @@ struct ScenarioInfo {
   std::string_view series;  // in records and CSV: "fwd_bwd"
   std::string_view summary;
 };
-std::span<const ScenarioInfo> scenarios();  // the largest last
+std::span<const ScenarioInfo> scenarios();  // in ascending order
 const ScenarioInfo& info(Scenario scenario);
 Scenario parse_scenario(std::string_view name);
 
@@ -39,12 +39,12 @@ struct ModelWorkload {
   TransformerConfig config;
   ModelPrecision precision = ModelPrecision::fp32;
   Mode mode = Mode::vanilla;
-  std::string size = {};          // the named size that gave what was not overridden
+  std::string size = {};          // the named size before overrides
   int64_t micro_batches = 1;      // of a step, see TrainingOptions
   int64_t checkpoint_blocks = 0;  // see CompileOptions
 };
 
-// Sizes that take the place of a named model's own; 0: its own.
+// Sizes that replace those of a named model; 0: not replaced.
 struct ModelOverrides {
   int64_t d_model = 0;
   int64_t d_ff = 0;
@@ -65,21 +65,20 @@ struct ModelMatrix {
   std::vector<Mode> modes = {Mode::vanilla, Mode::compiled};
   int64_t micro_batches = 1;
   int64_t checkpoint_blocks = 0;
-  // A size that is overridden is called "custom-small", or "custom" where nothing of it is left.
+  // An overridden model is named "custom-small", or "custom" if nothing of the named size is left.
   ModelOverrides overrides = {};
 };
 
-// Modes of one model follow each other, vanilla first. Throws a usage error for sizes that make no
-// model.
+// The modes of one model are consecutive, vanilla first. Throws a usage error for invalid sizes.
 std::vector<ModelWorkload> expand_matrix(const ModelMatrix& matrix);
 
-// What identifies the model in records, whatever the mode.
+// What identifies the model in records, without the mode.
 Json workload_json(const ModelWorkload& workload);
 
 // "small context=512 batch=4 mixed, compiled".
 std::string label(const ModelWorkload& workload);
 
-// FLOPs of one forward by the convention of kModelFlops.
+// FLOPs of one forward pass by the convention of kModelFlops.
 double model_forward_flops(const TransformerConfig& config);
 inline constexpr const char* kModelFlops =
     "forward: 2 N FLOPs per token, N the parameters without the embedding table, which is looked "
