@@ -9,7 +9,7 @@
 namespace ridgeline {
 namespace {
 
-constexpr size_t kLongestReason = 4000;  // a compiler's log is long, a record's line bounded
+constexpr size_t kLongestReason = 4000;  // compiler logs are long, lines of records bounded
 constexpr size_t kLongestFacts = size_t{64} << 10;
 constexpr int64_t kMostBytes = int64_t{1} << 60;
 

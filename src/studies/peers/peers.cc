@@ -35,7 +35,7 @@ fs::path find_peers() {
       environment("RIDGELINE_PEERS"),
       problem ? fs::path() : program.parent_path().parent_path() / "share/ridgeline/peers",
       RIDGELINE_SOURCE_DIR "/peers"};
-  if (!candidates[0].empty()) return candidates[0];  // whatever is wrong with it will be said
+  if (!candidates[0].empty()) return candidates[0];  // errors in it are reported later
   for (const fs::path& candidate : candidates)
     if (!candidate.empty() && fs::exists(candidate / "__main__.py", problem)) return candidate;
   return {};
@@ -44,12 +44,12 @@ fs::path find_peers() {
 Record describe_peer_attention(const AttentionWorkload& workload, Device& device,
                                const AttentionStudyOptions& options, const Record& blank) {
   AttentionWorkload problem = workload;
-  problem.implementation = "flash";  // the fewest products and bytes
+  problem.implementation = "flash";  // needs the fewest products and bytes
   Record record = AttentionRunner(device, options).describe(problem, blank);
   record.implementation = workload.implementation;
   record.settings.erase("backward");
   record.memory = {};
-  record.status = Status::ok;  // whatever our own kernels refuse
+  record.status = Status::ok;  // even if our own kernels refuse the problem
   record.error.clear();
   record.cost->convention = kPeerConvention;
   return record;
@@ -84,7 +84,7 @@ std::optional<Record> Peers::run(const PeerImplementation& peer, Record describe
   device_.ledger().start_over();
   try {
     return row(worker(peer), described);
-  } catch (const Error& error) {  // there is no worker to ask
+  } catch (const Error& error) {  // the worker could not be started
     described.time = utc_now();
     fail_worker_row(described, error);
     return described;

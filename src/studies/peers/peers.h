@@ -1,5 +1,5 @@
-// Rows of the attention, kernel, profile and generate studies that another library runs, in a
-// process of its own.
+// Rows of the attention, kernel, profile and generate studies that another library runs in a
+// separate process.
 //
 //   Peers peers(device, {.interrupted = interrupted});
 //   Record described = describe_peer_attention(workload, device, options, blank);
@@ -25,8 +25,8 @@
 
 namespace ridgeline {
 
-// The row without results. A peer's memory is not predicted, and its products are counted as the
-// fewest that the problem needs.
+// Returns the row without results. A peer's memory is not predicted, and the cost counts the fewest
+// products that the problem needs.
 Record describe_peer_attention(const AttentionWorkload& workload, Device& device,
                                const AttentionStudyOptions& options, const Record& blank);
 
@@ -34,13 +34,13 @@ struct PeersOptions {
   std::function<bool()> interrupted = {};
 };
 
-// The workers of one run: one process per library, started when a row first needs it.
+// The workers of one run: one process per library, started on first use.
 class Peers {
  public:
   Peers(Device& device, PeersOptions options);
 
-  // No interpreter, no library and libraries that refuse are statuses of the record, with the next
-  // step in its error. Empty when interrupted.
+  // A missing interpreter, a missing library and refusals become statuses of the record, with the
+  // next step in its error. Return nullopt if interrupted.
   std::optional<Record> run_attention(const AttentionWorkload& workload,
                                       const AttentionStudyOptions& options, Record described);
   std::optional<Record> run_kernel(const KernelWorkload& workload,
@@ -51,7 +51,7 @@ class Peers {
 
  private:
   Worker& worker(const PeerImplementation& peer);
-  // What `row` makes of the worker of `peer` and a record, with the GPU's memory left to it.
+  // Calls `row` with the worker of `peer`, after releasing our own device memory.
   using RunRow = std::function<std::optional<Record>(Worker&, Record)>;
   std::optional<Record> run(const PeerImplementation& peer, Record described, const RunRow& row);
   std::optional<Record> run(const PeerImplementation& peer, const WorkerRow& row,
@@ -63,8 +63,8 @@ class Peers {
   std::map<std::string, std::unique_ptr<Worker>, std::less<>> workers_;  // by library
 };
 
-// The folder with the peers' programs: $RIDGELINE_PEERS, beside the installed program, or in the
-// tree that it was built from. Empty: none of them.
+// Returns the folder with the peers' programs: $RIDGELINE_PEERS, beside the installed program, or
+// in the source tree of the build. Empty if there is none.
 std::filesystem::path find_peers();
 
 }  // namespace ridgeline

@@ -1,4 +1,4 @@
-// What a worker answers about the steps that it has profiled, as a profile of ours.
+// Parses a worker's answers about the steps that it has profiled into a Profile.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace ridgeline {
 namespace {
 
-// Sums over all pieces fit 64 bits.
+// Limits that keep the sums over all pieces within 64 bits.
 constexpr size_t kMostPieces = 2'000'000;
 constexpr int64_t kLongestNs = 1'000'000'000'000, kLatestNs = 1000 * kLongestNs;
 constexpr const char* kPeerPhases[] = {"forward", "backward", "optimizer"};
@@ -57,7 +57,7 @@ double ms_in(const Json& object, const char* key) {
   return value->get<double>();
 }
 
-// Texts of a step by their number.
+// The names of a step, by number.
 class NameList {
  public:
   explicit NameList(const Json& list) : list_(list) {
@@ -73,7 +73,8 @@ class NameList {
   const Json& list_;
 };
 
-// What the host did to start work. A CPU runs what it starts.
+// Reads the host's calls that start work. On a CPU there are none: each piece of work is its own
+// call.
 void read_calls(const Json& list, const NameList& names, uint32_t step, Profile& profile) {
   for (const Json& call : list) {
     row_of(call, 3, "a call");

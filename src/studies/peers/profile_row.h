@@ -1,4 +1,4 @@
-// One row of the profile study that a worker runs under its library's own profiler.
+// One row of the profile study that a worker runs under its library's profiler.
 #pragma once
 
 #include <filesystem>
@@ -16,12 +16,12 @@ struct PeerProfileOptions {
   ProfileSchedule schedule = {};
   uint64_t seed = 42;
   double max_norm = 0;               // see AdamWOptions
-  std::filesystem::path trace = {};  // where the library's own trace goes; empty: nowhere
+  std::filesystem::path trace = {};  // file for the library's own trace; empty: none
 };
 
-// Fills in the results of `record`, with the metrics of our own rows. Shapes, dtypes and arithmetic
-// are those of ours; values of a model's parameters are not, and nothing is verified. Whatever the
-// worker refuses, and its end, are statuses. Empty when interrupted.
+// Fills in the results of `record`, with the same metrics as our own rows; nullopt if interrupted.
+// Shapes, dtypes and arithmetic equal ours; parameter values of a model do not, and nothing is
+// verified. Refusals and the end of the worker become statuses.
 std::optional<Record> run_worker_profile(Worker& worker, WorkerTensors& tensors, Device& device,
                                          const StepWorkload& workload,
                                          const PeerProfileOptions& options, Record described);

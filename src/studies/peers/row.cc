@@ -29,7 +29,7 @@ void WorkerSamples::fetch() {
   left_ = std::max(1, left_ - count_);
   const double each = (monotonic_s() - begin) / count_;
   count_ = static_cast<int>(std::clamp(kBatchSeconds / each, 1.0, 1000.0));
-  count_ = is_led() ? 1 : std::min(count_, left_);  // turns are taken sample by sample
+  count_ = is_led() ? 1 : std::min(count_, left_);  // turns alternate after each sample
 }
 
 Json ask_worker(Worker& worker, const Json& request) {

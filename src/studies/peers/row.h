@@ -1,4 +1,4 @@
-// One row that a worker runs: inputs from us, results checked by us, samples by our protocol.
+// One row that a worker runs: on our inputs, with results that we verify, under our protocol.
 #pragma once
 
 #include <functional>
@@ -18,10 +18,10 @@ namespace ridgeline {
 
 struct WorkerRow {
   AttentionConfig config;
-  bool gradients = true;            // backward too
-  std::vector<std::string> series;  // what one sample has, in the worker's order
-  Json request = Json::object();    // of "open": what the worker needs beyond the problem
-  const char* facts_key = "peer";   // where in the record's metrics its own account goes
+  bool gradients = true;            // also computes backward
+  std::vector<std::string> series;  // the times in one sample, in the worker's order
+  Json request = Json::object();    // what "open" has beyond the problem
+  const char* facts_key = "peer";   // the key of the worker's facts in the metrics
 };
 
 struct WorkerRowOptions {
@@ -31,14 +31,14 @@ struct WorkerRowOptions {
   std::function<bool()> interrupted = {};
 };
 
-// What every "open" has, and what one of attention has besides, once its inputs are provided.
+// The members of every "open", and those for attention, whose inputs must be provided first.
 Json open_request(const Device& device);
 Json attention_request(const AttentionConfig& config, const WorkerTensors& tensors);
 
-// The answer to a request; throws Interrupted beside what Worker::ask throws.
+// Returns the answer to a request. Throws Interrupted, and what Worker::ask throws.
 Json ask_worker(Worker& worker, const Json& request);
 
-// Samples come in batches, so that the worker runs one after the other without waiting for us.
+// Requests samples in batches, so that the worker does not wait for us between them.
 class WorkerSamples {
  public:
   WorkerSamples(Worker& worker, size_t series, const Protocol& protocol);
@@ -49,14 +49,14 @@ class WorkerSamples {
 
   Worker& worker_;
   size_t series_;
-  int left_;  // that the protocol can still ask for
+  int left_;  // samples that the protocol may still request
   int count_ = 1;
   std::vector<std::vector<double>> batch_;
   size_t at_ = 0;
 };
 
-// Fills in the results of `record`. Whatever the worker refuses, and its end, are statuses. Empty
-// when interrupted.
+// Fills in the results of `record`; nullopt if interrupted. Refusals and the end of the worker
+// become statuses.
 std::optional<Record> run_worker_row(Worker& worker, WorkerTensors& tensors, Device& device,
                                      const WorkerRow& row, const WorkerRowOptions& options,
                                      Record record);

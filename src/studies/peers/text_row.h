@@ -1,4 +1,4 @@
-// One row of generate that a worker runs: the same weights, the same prompt, greedy tokens.
+// One row of the generate study that a worker runs: same weights, same prompt, greedy decoding.
 #pragma once
 
 #include <filesystem>
@@ -21,11 +21,11 @@ struct PeerText {
   int64_t batch_size = 1;
   int64_t capacity = 64;
   DType dtype = DType::bf16;
-  Protocol protocol = {};  // of the prompt
+  Protocol protocol = {};  // of the prefill
   std::function<bool()> interrupted = {};
 };
 
-// Fills in series, memory and tokens. Empty when interrupted.
+// Fills in series, memory and tokens; nullopt if interrupted.
 std::optional<Record> run_worker_text(Worker& worker, Device& device, const PeerText& text,
                                       Record described);
 

@@ -11,7 +11,7 @@
 namespace ridgeline {
 namespace {
 
-// The last line of an error stream, which is where Python says what happened.
+// The last line of stderr, where Python names the exception.
 std::string last_line(std::string text) {
   while (!text.empty() && text.back() == '\n') text.pop_back();
   const size_t newline = text.rfind('\n');
@@ -32,7 +32,7 @@ void Worker::lost(const std::string& how) {
 }
 
 std::optional<Json> Worker::ask(const Json& request, double patience_s) {
-  process_.write_line(request.dump());  // that it has ended shows when there is no answer
+  process_.write_line(request.dump());  // if it has ended, the missing answer shows that
   const ChildProcess::Reply reply = process_.read_line(
       {.seconds = patience_s, .interrupted = options_.interrupted, .most_bytes = kMaxLineBytes});
   switch (reply.outcome) {
@@ -65,8 +65,8 @@ namespace {
 Status worker_status(const Error& error) {
   for (const WorkerRefusal& refusal : worker_refusals())
     if (refusal.kind == error.kind()) return refusal.status;
-  if (error.kind() == ErrorKind::usage) return Status::invalid;  // files that it has spoilt
-  throw error;                                                   // ours, not the worker's
+  if (error.kind() == ErrorKind::usage) return Status::invalid;  // it corrupted its files
+  throw error;                                                   // an error of this program
 }
 
 std::string worker_reason(const Error& error) {
@@ -79,7 +79,7 @@ std::string worker_reason(const Error& error) {
 void fail_worker_row(Record& record, const Error& error, const std::string&) {
   record.status = worker_status(error);
   record.error = worker_reason(error);
-  record.series.clear();  // of one that failed at its end
+  record.series.clear();  // the row may have failed after its samples
 }
 
 }  // namespace ridgeline

@@ -1,5 +1,5 @@
-// A child process that runs attention for us and answers in JSON lines: a peer's library, or a
-// kernel of the user's. docs/peers.md has the protocol.
+// A child process that computes for us and answers in JSON lines: a peer's library, or the user's
+// kernel. docs/peers.md describes the protocol.
 #pragma once
 
 #include <functional>
@@ -19,7 +19,7 @@ struct WorkerOptions {
   std::string name;                // in messages: "the torch worker"
   std::vector<std::string> words;  // its command line
   std::map<std::string, std::string> environment = {};
-  double patience_s = 600;  // for one answer; then it is ended
+  double patience_s = 600;  // limit for one answer; then the process is ended
   std::function<bool()> interrupted = {};
 };
 
@@ -27,13 +27,14 @@ class Worker {
  public:
   explicit Worker(WorkerOptions options);
 
-  // Sends one request and waits for the answer; empty when interrupted, after which the worker is
-  // gone. What the worker refuses is thrown: out_of_memory, unsupported, wrong_result, or
-  // environment for a row that could not be measured. So is its end, and silence beyond patience.
+  // Sends one request and returns the answer, or nullopt if interrupted, which ends the worker.
+  // Throws the worker's refusals: out_of_memory, unsupported, wrong_result, or environment for a
+  // row that could not be measured. Throws environment if the worker ends or exceeds its time
+  // limit.
   std::optional<Json> ask(const Json& request) { return ask(request, options_.patience_s); }
   std::optional<Json> ask(const Json& request, double patience_s);
-  // What `read` makes of an answer; an answer that it refuses is thrown with the worker's name, and
-  // ends the worker.
+  // Returns the result of `read`, which parses an answer. If it throws, the worker is unusable and
+  // the error names it.
   template <class Read>
   auto understood(const Read& read) {
     try {
@@ -53,7 +54,7 @@ class Worker {
   bool usable_ = true;
 };
 
-// The status of a row that ended in an error of a worker, and its reason with the next step.
+// Sets the status of a row that failed with a worker's error, and its reason with the next step.
 void fail_worker_row(Record& record, const Error& error, const std::string& label = {});
 
 }  // namespace ridgeline
