@@ -51,7 +51,7 @@ class Peers {
 
  private:
   Worker& worker(const PeerImplementation& peer);
-  // Calls `row` with the worker of `peer`, after releasing our own device memory.
+  // Calls `row` with the worker of `peer`, after freeing the memory that our ledger caches.
   using RunRow = std::function<std::optional<Record>(Worker&, Record)>;
   std::optional<Record> run(const PeerImplementation& peer, Record described, const RunRow& row);
   std::optional<Record> run(const PeerImplementation& peer, const WorkerRow& row,

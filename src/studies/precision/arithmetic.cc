@@ -35,8 +35,8 @@ constexpr double kNormEpsilon = 1e-5;
 using Doubles = std::vector<double>;
 using Exact = std::vector<long double>;
 
-// A value that was rounded to odd on the way is rounded rightly to anything a few bits narrower:
-// its last bit says that there was more.
+// Avoids double rounding: a value that is first rounded to odd rounds correctly to a format a few
+// bits narrower, because its last bit marks it as inexact.
 template <class Float, class Bits>
 Float to_odd(Float nearest, bool above, bool below) {
   if (!(above || below) || !std::isfinite(nearest) || (std::bit_cast<Bits>(nearest) & 1) != 0)
@@ -59,7 +59,7 @@ double sum_to_odd(double a, double b) {
 
 // The operands of a reduction before they are stored.
 struct Operands {
-  Doubles x, y;  // y: of a dot product
+  Doubles x, y;  // y: only for a dot product
 };
 
 Operands drawn(const RoundedReduction& reduction) {
@@ -81,7 +81,7 @@ Doubles stored(const Doubles& values, FloatFormat format) {
   return result;
 }
 
-// Terms in exact arithmetic, which 64 bits of mantissa are for what is compared with it.
+// Sums in long double, whose 64-bit mantissa is exact enough for the comparison.
 struct ExactSum {
   long double sum = 0, magnitude = 0;
 
@@ -108,7 +108,7 @@ ErrorParts error_of_sum(const RoundedReduction& reduction) {
   RoundingArithmetic arithmetic(reduction.accumulator);
   ErrorParts parts;
   double sum = 0;
-  size_t last_change = 0;  // the term after it
+  size_t last_change = 0;  // one past its index
   for (size_t i = 0; i < x.size(); ++i) {
     const double next = arithmetic.add(sum, y.empty() ? x[i] : arithmetic(x[i] * y[i]));
     if (next != sum) last_change = i + 1;
@@ -178,7 +178,7 @@ double root_mean_square(const Values& values) {
   return static_cast<double>(std::sqrt(squares / static_cast<long double>(values.size())));
 }
 
-// Whole vectors of results, whose distances are the parts.
+// The error of ops whose result is a vector: the parts are distances between vectors.
 ErrorParts error_of_vector(const RoundedReduction& reduction) {
   const Doubles x = drawn(reduction).x;
   const Doubles kept = stored(x, reduction.values);
@@ -195,7 +195,7 @@ ErrorParts error_of_vector(const RoundedReduction& reduction) {
     for (size_t i = 0; i < a.size(); ++i) {
       const long double error = std::abs(static_cast<long double>(a[i]) - b[i]);
       sum += error;
-      if (!(error <= most)) most = error;  // a NaN stays one: no later error is above it
+      if (!(error <= most)) most = error;  // a NaN stays: no later error is above it
       if (std::isnan(error)) break;
     }
     return static_cast<double>(is_norm ? most / scale : sum);

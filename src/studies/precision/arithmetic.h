@@ -1,5 +1,5 @@
 // Sums, softmaxes and norms in emulated arithmetic, where every operation rounds to a chosen float
-// format, and what of their error is whose fault:
+// format, and the causes of their error:
 //
 //   const ErrorParts parts = error_of({.op = ReducedOp::repeated, .values = FloatFormat::fp16,
 //                                      .accumulator = FloatFormat::fp16, .length = 1000});
@@ -26,17 +26,17 @@ struct FloatFormatInfo {
 std::span<const FloatFormatInfo> float_formats();
 const FloatFormatInfo& info(FloatFormat format);
 
-// To nearest, ties to even, in one rounding.
+// Rounds to nearest, ties to even, in one rounding.
 double rounded(double value, FloatFormat format);
 
-// One operation after the other, each rounded to `format`.
+// A sequence of operations, each rounded to `format`.
 class RoundingArithmetic {
  public:
   explicit RoundingArithmetic(FloatFormat format) : format_(format) {}
 
-  double operator()(double value);  // one that is exact in fp64, or all but
+  double operator()(double value);  // a result that is exact, or nearly so, in fp64
   double add(double a, double b);
-  bool overflowed() const { return overflowed_; }  // a finite result became infinite
+  bool overflowed() const { return overflowed_; }  // whether a finite result became infinite
 
  private:
   FloatFormat format_;
@@ -56,23 +56,22 @@ const ReducedOpInfo& info(ReducedOp op);
 
 struct RoundedReduction {
   ReducedOp op = ReducedOp::sum;
-  FloatFormat values = FloatFormat::fp32;       // what operands are stored in
-  FloatFormat accumulator = FloatFormat::fp32;  // what every operation on them rounds to
+  FloatFormat values = FloatFormat::fp32;       // the format that operands are stored in
+  FloatFormat accumulator = FloatFormat::fp32;  // the format that every operation rounds to
   int64_t length = 1000;
   double magnitude = 1;  // of norms: the standard deviation of the operands
   uint64_t seed = 42;
 };
 
-// Of a sum and a dot product: signed, in parts of the sum of the terms' magnitudes, and
-// total = representation + accumulation. Of a softmax: sums of |p - exact p|. Of a norm: the
-// largest error of an element, in parts of the elements' root mean square.
+// Sums and dot products: signed, relative to the sum of the terms' magnitudes, and total =
+// representation + accumulation. Softmax: the sum of |p - exact p|. Norms: the largest error of an
+// element, relative to the root mean square of the elements.
 struct ErrorParts {
-  double result = 0, exact = 0;  // the sums; of a softmax the sum of its results; of a norm their
-                                 // root mean square
+  double result = 0, exact = 0;  // the sum; for a softmax that of its results; for a norm their RMS
   double total = 0;
   double representation = 0;  // exact arithmetic on rounded operands against exact operands
   double accumulation = 0;    // rounded arithmetic against exact arithmetic on the same operands
-  int64_t stalled_at = 0;     // of sums: no later term changed the result; 0: the last ones did
+  int64_t stalled_at = 0;     // of sums: the last term that changes the result; 0: all do
   bool overflowed = false;
 };
 ErrorParts error_of(const RoundedReduction& reduction);

@@ -18,7 +18,7 @@ constexpr FlowModelInfo kModels[] = {
     {FlowModel::transformer, "transformer", "TransformerLM with AdamW; its size changes no dtype"},
 };
 
-// Which values belong to a stage. The first that is found names it.
+// Selects the values of a stage; the first of them names the tensor.
 struct StageRule {
   const char* stage;
   std::function<bool(const Graph&, Value)> holds;
@@ -44,7 +44,7 @@ auto is_op(Op op, std::string scope) {
   };
 }
 
-// Whether a value is an output whose name begins so.
+// Whether a value is an output whose name begins with "d_".
 bool is_gradient(const Graph& graph, Value value) {
   for (const Output& output : graph.outputs())
     if (output.value == value && output.name.starts_with("d_")) return true;

@@ -1,4 +1,4 @@
-// The dtype of every stage of a training step under autocast, read from the graph that is compiled.
+// The dtype of every stage of a training step under autocast, from the graph that is compiled.
 #pragma once
 
 #include <span>
@@ -27,11 +27,11 @@ struct DtypeFlow {
 
 struct FlowStage {
   std::string stage;   // "first linear"
-  std::string tensor;  // the one that was looked at, by its name in the graph
+  std::string tensor;  // the first of the stage, by its name in the graph
   DType dtype = DType::f32;
 };
-// In the order of a training step. All tensors of a stage that has several have one dtype; throws
-// an internal error where they do not.
+// In the order of a training step. Throws an internal error if the tensors of a stage have
+// different dtypes.
 std::vector<FlowStage> stages_of(const DtypeFlow& flow);
 
 }  // namespace ridgeline

@@ -17,14 +17,14 @@ Number median_ms(const Record& record, const char* series) {
   return statistic(record, series, &Statistics::median_ms);
 }
 
-// The first loss from the same parameters and tokens, in whichever scenario had one.
+// The first loss, from equal parameters and tokens, of the first scenario that has one.
 Number first_loss(const Record& record) {
   for (const char* series : {"fwd_bwd", "full_step"})
     if (const Number loss = metric_of(record, series, "loss")) return loss;
   return std::nullopt;
 }
 
-// A model whatever its precision.
+// Identifies a model across its precisions.
 std::string model_key(const Record& record) {
   std::string key = record.implementation + '\n' + record.device + '\n';
   for (const char* name : {"model_size", "context_length", "batch_size", "num_params", "layers"})

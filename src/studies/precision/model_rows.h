@@ -1,4 +1,4 @@
-// Models of the precision study: what each took in its precision, beside fp32.
+// Models of the precision study: times, memory and loss in each precision, beside fp32.
 #pragma once
 
 #include <optional>
@@ -12,9 +12,9 @@ namespace ridgeline {
 
 struct PrecisionModelRow {
   const Record* record = nullptr;
-  const Record* full = nullptr;  // the same model in fp32; null: there is none
+  const Record* full = nullptr;  // the same model in fp32, or null
   std::optional<double> forward_ms = {}, backward_ms = {};
-  std::optional<double> optimizer_ms = {};  // a full step less forward and backward
+  std::optional<double> optimizer_ms = {};  // a full step minus forward and backward
   std::optional<double> peak_mib = {};
   std::optional<double> loss = {};
   std::optional<double> loss_error = {};  // |loss - fp32's| / fp32's, of the first step

@@ -34,7 +34,7 @@ Json workload_of(const RoundedReduction& reduction) {
 
 void take(const ErrorParts& parts, Json& metrics) {
   metrics = {{"overflowed", parts.overflowed}};
-  // What is no finite number is left out, for JSON has none.
+  // JSON has no non-finite numbers, so these are left out.
   for (const auto& [name, value] : {std::pair{"result", parts.result},
                                     {"exact", parts.exact},
                                     {"total_error", parts.total},

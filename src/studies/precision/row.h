@@ -27,7 +27,7 @@ struct PrecisionPartInfo {
 };
 std::span<const PrecisionPartInfo> precision_parts();
 
-// The alternative says which part it belongs to; a reduction's op does so for the first two.
+// The alternative determines the part; a reduction's op distinguishes the first two.
 using PrecisionWorkload = std::variant<RoundedReduction, DtypeFlow, ModelWorkload, TrainingRun>;
 PrecisionPart part_of(const PrecisionWorkload& workload);
 std::string label(const PrecisionWorkload& workload);
@@ -37,7 +37,7 @@ std::string pair_name(const RoundedReduction& reduction);
 
 class PrecisionStudy {
  public:
-  // `options` are those of the models that are compared.
+  // `options` apply to the models of the part compare.
   PrecisionStudy(Device& device, ModelStudyOptions options);
 
   Record describe(const PrecisionWorkload& workload, const Record& blank) const;

@@ -1,4 +1,4 @@
-// The precision study in reports: errors against length, losses in training, and its tables.
+// The report section of the precision study: errors by length, losses in training, and its tables.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ void add_point(const ReportContext& context, const Record& record, ErrorChart& c
   };
   const auto length = positive_at(record.workload, "length");
   const double error = of("total_error");
-  if (!length || !std::isfinite(error) || error <= 0) return;  // no place on a logarithmic axis
+  if (!length || !std::isfinite(error) || error <= 0) return;  // not on a logarithmic axis
   ChartSeries& line = chart.lines[shown(record.implementation, 40)];
   line.colour = context.colour(record.implementation);
   line.implementation = shown(record.implementation, 60);
@@ -92,7 +92,7 @@ ReportSection precision_section(const ReportContext& context) {
   for (const std::string& note : precision_notes(rows))
     section.sentences.push_back(shown(note, 400));
   if (!section.sentences.empty()) {
-    // What follows from all sums, where it was measured; else the first of them.
+    // The answer is the conclusion from all sums, if there is one, else the first sentence.
     const auto rule = std::ranges::find_if(section.sentences, [](const std::string& note) {
       return note.starts_with("The accumulator matters");
     });

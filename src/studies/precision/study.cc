@@ -1,4 +1,4 @@
-// The precision study: where 16 bits lose digits, which dtypes autocast gives, what that buys.
+// The precision study: where 16 bits lose digits, which dtypes autocast selects, and what it gains.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace ridgeline {
 namespace {
 
-constexpr int64_t kRepeats = 1000;  // of 0.01, as the assignment has it
+constexpr int64_t kRepeats = 1000;  // of 0.01, as in the assignment
 constexpr int64_t kLongest = int64_t{1} << 24;
 
 struct FormatPair {
@@ -52,7 +52,7 @@ Words all_pairs() {
   return pairs;
 }
 
-// Those that differ in what they teach: one format for all, and 16-bit values in fp32 sums.
+// The pairs that differ most: one format for all, and 16-bit values in fp32 sums.
 Words few_pairs() {
   return {"fp32/fp32", "fp16/fp16", "bf16/bf16", "fp16/fp32", "bf16/fp32"};
 }

@@ -33,7 +33,7 @@ Rows rows_of_part(std::span<const Record> records, std::string_view part) {
   return rows;
 }
 
-// Rows that tell an error.
+// Rows that have an error.
 Rows reductions(std::span<const Record> records) {
   Rows rows = rows_of_study(records, kStudy);
   std::erase_if(rows, [](const Record* record) {
@@ -42,7 +42,7 @@ Rows reductions(std::span<const Record> records) {
   return rows;
 }
 
-// NaN where overflow left no number.
+// NaN if overflow left no number.
 double error_in(const Record& record, const char* name = "total_error") {
   return metric(record, name).value_or(std::nan(""));
 }
@@ -75,7 +75,7 @@ const Record* find_reduction(const Rows& rows, std::string_view op, std::string_
   return nullptr;
 }
 
-// 1000 x 0.01 in every combination.
+// 1000 x 0.01 for every pair of formats.
 Table repeated_table(const Rows& rows) {
   Table table{.title = "1000 x 0.01 = 10, one addition after the other; errors in percent of 10",
               .columns = {"values", "sum", "result", "error", "representation", "accumulation",
@@ -180,7 +180,7 @@ Table compare_table(std::span<const Record> records) {
   return table;
 }
 
-// The three sentences that 1000 x 0.01 is about.
+// Sentences on 1000 x 0.01.
 void about_repeated(const Rows& rows, std::vector<std::string>& notes) {
   const auto sentence = [&](const char* pair) -> std::string {
     const Record* record = find_reduction(rows, "repeated", pair);
@@ -212,7 +212,7 @@ void about_repeated(const Rows& rows, std::vector<std::string>& notes) {
         error_in(*stalled, "result"), *at));
 }
 
-// The longest reduction of an op: 16-bit sums beside fp32 sums of the same values.
+// For the longest reduction of each op: 16-bit sums beside fp32 sums of the same values.
 void about_lengths(const Rows& rows, std::vector<std::string>& notes) {
   for (const char* op : {"sum", "dot", "softmax"}) {
     double longest = 0;
@@ -236,7 +236,7 @@ void about_lengths(const Rows& rows, std::vector<std::string>& notes) {
 }
 
 void about_norms(const Rows& rows, std::vector<std::string>& notes) {
-  // The first overflow, and how the error of bf16 grows where nothing overflows.
+  // The first overflow, and the growth of bf16's error without overflow.
   for (const Record* record : rows) {
     if (word(*record, "part") != "norm" || text_of(*record->metrics, "overflowed") != "True")
       continue;

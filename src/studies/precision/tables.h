@@ -1,4 +1,4 @@
-// The precision study as people read it: CSV, tables, sentences and a section of reports.
+// Tables, notes and the report section of the precision study.
 #pragma once
 
 #include <span>
@@ -11,7 +11,7 @@
 
 namespace ridgeline {
 
-// One row per record, of flow one per stage; cells that a part does not have are empty: part, op,
+// One row per record, for flow one per stage; cells that a part does not have are empty: part, op,
 // value_dtype, accumulator_dtype, length, magnitude, result, exact, total_error,
 // representation_error, accumulation_error, cause, stalled_at, overflowed, model, autocast, stage,
 // tensor, dtype, size, precision, implementation, context_length, batch_size, forward_ms,
@@ -19,18 +19,16 @@ namespace ridgeline {
 // skipped_steps, flushed_tensor, flushed_share.
 Table precision_csv(std::span<const Record> records);
 
-// Those that the records have rows of: 1000 x 0.01, errors by length, dtypes by stage, models,
-// trainings.
+// The tables that have rows: 1000 x 0.01, errors by length, dtypes by stage, models, trainings.
 std::vector<Table> precision_tables(std::span<const Record> records);
 
 // The answers to the assignment's questions, computed from the records.
 std::vector<std::string> precision_notes(std::span<const Record> records);
 
-// Which part of an error is the larger one: "representation", "accumulation", "both" where neither
-// is twice the other, "none"; empty: the record tells no error.
+// The larger part of an error: "representation", "accumulation", "both" if neither is twice the
+// other, or "none"; empty if the record has no error.
 std::string cause_of(const Record& record);
 
-// Of reports.
 ReportSection precision_section(const ReportContext& context);
 
 }  // namespace ridgeline

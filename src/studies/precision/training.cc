@@ -22,7 +22,7 @@ constexpr TrainingVariantInfo kVariants[] = {
      {.initial = 1, .growth_interval = 0}},
 };
 
-// A batch of random tokens whose targets are the tokens before them.
+// Uploads a batch of random tokens; the target of each is the previous token.
 void take_batch(const Executable& executable, Device& device, uint64_t seed, int64_t number) {
   const TransformerConfig& config = trained_model();
   NormalRandom random(seed, fmt::format("batch {}", number));
@@ -66,7 +66,7 @@ const TransformerConfig& trained_model() {
 
 TrainingResult train(const TrainingRun& run, Device& device,
                      const std::function<bool()>& interrupted) {
-  // What the loss is multiplied by anyway; AdamW does not see it, as the optimizer divides by it.
+  // The weight is part of the loss scale, so the optimizer divides gradients by it.
   constexpr double kWeight = micro_batch_weight(kMicroBatches);
   const TrainingVariantInfo& variant = info(run.variant);
   const TransformerConfig& config = trained_model();
@@ -96,7 +96,7 @@ TrainingResult train(const TrainingRun& run, Device& device,
   }
   result.loss_scale.scale /= scales_loss ? kWeight : 1;
 
-  // One more batch, for the loss and the gradients after the last step.
+  // One more batch gives the loss and the gradients after the last step.
   Executable gradients = made(Scenario::forward_backward);
   gradients.prepare();
   inputs.fill(gradients, config);

@@ -1,5 +1,5 @@
-// Trains a tiny model in fp32 and in 16 bits, with and without loss scaling: what becomes of its
-// loss, and which gradients fp16 flushes to 0.
+// Trains a tiny model in fp32 and in 16 bits, with and without loss scaling: its losses, and the
+// gradients that fp16 flushes to 0.
 //
 //   const TrainingResult scaled = train({.variant = TrainingVariant::fp16_scaled}, device);
 #pragma once
@@ -22,14 +22,14 @@ struct TrainingVariantInfo {
   std::string_view name;
   std::string_view summary;
   ModelPrecision precision;
-  LossScaling loss_scaling = {};  // of a precision that scales its loss
+  LossScaling loss_scaling = {};  // for a precision that scales its loss
 };
 std::span<const TrainingVariantInfo> training_variants();
 const TrainingVariantInfo& info(TrainingVariant variant);
 
-// The model learns to repeat the token before: attention has to find it. Its loss is that of one
-// micro-batch, divided by how many of them make up a batch, as where gradients are accumulated: the
-// gradients are as small as those of a batch of kMicroBatches times as many tokens.
+// The model learns to repeat the previous token, which attention has to find. Its loss has the
+// weight of one of kMicroBatches micro-batches, so that gradients are as small as those of gradient
+// accumulation over a batch that many times as large.
 inline constexpr int64_t kMicroBatches = 256;
 const TransformerConfig& trained_model();
 
@@ -41,12 +41,12 @@ struct TrainingRun {
 };
 
 struct TrainingResult {
-  std::vector<double> losses;  // before each step, and after the last; not divided
+  std::vector<double> losses;  // before each step, and after the last; without the weight
   LossScale loss_scale = {};
-  std::optional<Underflow> underflow = {};  // of fp16, after the last step
+  std::optional<Underflow> underflow = {};  // in fp16, after the last step
 };
 
-// Throws Interrupted when `interrupted` says so between two steps.
+// Throws Interrupted if `interrupted` returns true before a step.
 TrainingResult train(const TrainingRun& run, Device& device,
                      const std::function<bool()>& interrupted = {});
 

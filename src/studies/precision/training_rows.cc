@@ -10,7 +10,7 @@
 namespace ridgeline {
 namespace {
 
-// Of the losses that a table and a chart show: every so many steps.
+// The interval in steps between the losses that the table and the chart show.
 constexpr size_t kTableSteps = 50, kChartSteps = 10;
 
 const TrainingRow* find(const std::vector<TrainingRow>& rows, std::string_view variant) {

@@ -1,4 +1,4 @@
-// The training part of the precision study as people read it.
+// Table, notes and chart of the precision study's trainings.
 #pragma once
 
 #include <span>
@@ -13,7 +13,7 @@ namespace ridgeline {
 
 struct TrainingRow {
   const Record* record = nullptr;
-  std::vector<double> losses = {};        // NaN where a loss was not finite
+  std::vector<double> losses = {};        // NaN if a loss was not finite
   std::optional<double> loss_error = {};  // |loss - fp32's| / fp32's after the last step
   std::optional<double> loss_scale = {}, skipped_steps = {};
   std::string flushed_tensor = {};  // the gradient that loses most without a scale
@@ -23,7 +23,7 @@ std::vector<TrainingRow> training_rows(std::span<const Record> records);
 
 Table training_table(std::span<const Record> records);
 std::vector<std::string> training_notes(std::span<const Record> records);
-// Losses by step, a line per variant; without series where there are no such rows.
+// Losses by step, one line per variant; without series if there are no such rows.
 Chart training_chart(const ReportContext& context, std::span<const Record> records);
 
 }  // namespace ridgeline
