@@ -1,4 +1,4 @@
-// The questions that are asked of a profile, answered in sentences from one record.
+// Answers common questions about a profile in sentences, from one record.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -19,11 +19,11 @@ double total_of(const std::vector<FoldRow>& rows) {
   return total;
 }
 
-// The kernel that takes most of a phase, and how much of it.
+// The kernel that takes most of a phase.
 struct Top {
   std::string key;
-  double share = 0;        // of the phase
-  double invocations = 0;  // of a step
+  double share = 0;        // of the phase's time
+  double invocations = 0;  // per step
 };
 
 std::optional<Top> top_of(const Record& record, std::string_view phase) {
@@ -154,7 +154,7 @@ void about_threads(const Record& record, std::vector<std::string>& out) {
       cycles && instructions && *cycles > 0)
     sentence += fmt::format("; {:.2f} instructions a cycle", *instructions / *cycles);
   out.push_back(std::move(sentence));
-  constexpr double kNoise = 1;  // in a step
+  constexpr double kNoise = 1;  // per step
   if (*forced >= kNoise)
     out.push_back(fmt::format(
         "noise: {:.4g} times a step other work took a processor from a thread of this one",

@@ -19,7 +19,7 @@ class Folds {
 
   Json of(FoldBy by) const { return json(fold(profile_, by)); }
 
-  // Folds of each phase by itself, with shares of the time of all.
+  // Folds within each phase, with shares of the whole time.
   Json of_each_phase(FoldBy by) const {
     std::vector<Fold> rows;
     for (const Fold& phase : fold(profile_, FoldBy::phase))
@@ -85,8 +85,8 @@ class Folds {
   const double steps_;
 };
 
-// Whether the device waits is seen where kernels are started as they are without tracing: events
-// between kernels keep launch graphs apart.
+// Waits are visible only if kernels start as they do without tracing: events between kernels would
+// split launch graphs.
 bool sees_waiting(const Profile& profile) {
   return profile.has_queue && !profile.launches.empty();
 }
@@ -104,7 +104,7 @@ Json device_time_json(const Profile& profile) {
   return json;
 }
 
-// Of one step; what could not be counted is named with the reason.
+// Per step; events that could not be counted are listed with the reason.
 Json cpu_events_json(const CpuCounts& seen, size_t steps) {
   const double per_step = 1 / std::max<double>(1, static_cast<double>(steps));
   Json json = {{"forced_switches", seen.forced_switches * per_step}};
@@ -127,7 +127,7 @@ Json cpu_events_json(const CpuCounts& seen, size_t steps) {
   return json;
 }
 
-// How often the host started something in a step: a kernel, or a whole launch graph.
+// How often per step the host starts a kernel or a launch graph.
 double starts_per_step(const Profile& profile) {
   const auto in_steps = std::ranges::count_if(
       profile.calls, [](const HostCall& call) { return call.step != kNobody; });

@@ -1,4 +1,4 @@
-// A profile as it stands in records: folds of bounded number, and what they add up to.
+// A profile in the form that records hold: a bounded number of folds, and totals.
 #pragma once
 
 #include "base/json.h"
@@ -6,13 +6,13 @@
 
 namespace ridgeline {
 
-// Rows of one fold in a record at most; what is left out is summed up as one more row.
+// The most rows of one fold in a record; the last of them sums up what is left out.
 inline constexpr size_t kMostFolds = 100;
 inline constexpr const char* kOtherFolds = "(all others)";
-inline constexpr const char* kNoNode = "(no node)";    // the key of work that belongs to none
-inline constexpr const char* kNoPhase = "(no phase)";  // of other libraries' work outside of phases
+inline constexpr const char* kNoNode = "(no node)";    // the key of work outside of nodes
+inline constexpr const char* kNoPhase = "(no phase)";  // the key of peers' work outside of phases
 
-// Times and invocations are those of one step, the mean over the steps that were kept.
+// Times and invocations are per step, averaged over the steps that were kept.
 Json profile_metrics(const Profile& profile);
 
 }  // namespace ridgeline

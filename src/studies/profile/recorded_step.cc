@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kLongestText = 120;
 constexpr size_t kMostTracks = 32;
 
-// Texts repeat, so that pieces name their places in a list.
+// Stores each text once; pieces refer to texts by index.
 class StepWords {
  public:
   size_t of(std::string_view text) {

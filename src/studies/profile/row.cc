@@ -16,8 +16,8 @@
 namespace ridgeline {
 namespace {
 
-// The least time of a kernel below the measured ceilings: its arithmetic at the rate of its dtype,
-// its bytes at that of the fastest cache that holds them.
+// The least time of a kernel under the measured ceilings: its FLOPs at the rate of its dtype, its
+// bytes at the rate of the fastest cache that holds them.
 std::optional<double> below_ceilings(const ProfiledKernel& kernel, const Roofline& roofline) {
   Roofs roofs;
   if (const ComputeCeiling* compute = roofline.find_compute(info(kernel.dtype).name))
@@ -105,7 +105,7 @@ std::optional<Record> ProfileStudy::run(const StepWorkload& workload, const Prof
     const auto predict = [&](const ProfiledKernel& kernel) -> std::optional<double> {
       if (options_.roofline) return below_ceilings(kernel, *options_.roofline);
       const Peaks peaks = device_peaks(device_.facts(), record.machine, info(kernel.dtype).name);
-      // A kernel whose bytes are not bounded may take any time.
+      // Without a bound on the bandwidth there is no prediction.
       if (!peaks.bytes_per_s) return std::nullopt;
       return least_us(kernel.cost, {.flops_per_s = peaks.flops_per_s.value_or(0),
                                     .bytes_per_s = *peaks.bytes_per_s});
@@ -141,7 +141,7 @@ std::optional<Record> ProfileStudy::run(const StepWorkload& workload, const Prof
                        .elapsed_s = monotonic_s() - begin_s};
     if (how.trace.empty()) return;
     begin("writing the trace");
-    // The figures are worth more than the file.
+    // A trace that cannot be written does not fail the row.
     try {
       const MemoryTimeline memory =
           predict_memory(*executable, device_, is_forward_of_both ? 1 : kAllStages);

@@ -1,4 +1,4 @@
-// One row of the profile study: build, run under a schedule, fold, and write the trace.
+// One row of the profile study: builds, runs under a schedule, folds, and writes the trace.
 //
 //   ProfileStudy study(device, {.tracer = tracer.get()});
 //   Record record = study.run(workload, {.trace = "trace.json.gz"}, study.describe(workload,
@@ -24,18 +24,18 @@ struct ProfileStudyOptions {
   AdamWOptions optimizer = {};
   uint64_t seed = 42;
   Json settings = Json::object();          // what else identifies a row
-  ActivityTracer* tracer = nullptr;        // of a GPU, opened before the device; null: none
-  std::string why_not = {};                // there is none
-  std::string why_not_counters = {};       // CUPTI must not sample them; empty: it may
+  ActivityTracer* tracer = nullptr;        // of a GPU, opened before the device; or null
+  std::string why_not = {};                // why there is no tracer
+  std::string why_not_counters = {};       // why CUPTI must not sample counters; empty: it may
   const Roofline* roofline = nullptr;      // measured ceilings; null: peaks of data sheets
   Bytes keep_on_host = {};                 // see ModelInputOptions::keep
-  std::function<bool()> interrupted = {};  // asked between steps
-  std::function<void(const std::string&)> stage = {};  // told what a row is at
+  std::function<bool()> interrupted = {};  // checked between steps
+  std::function<void(const std::string&)> stage = {};  // reports what a row is doing
 };
 
 struct ProfileRowOptions {
-  std::filesystem::path trace = {};  // where it goes; empty: nowhere
-  // No row follows. A tracer can be stopped once in a process, so only then is its cost measured.
+  std::filesystem::path trace = {};  // the file to write; empty: none
+  // A tracer can be stopped only once in a process, so only the last row measures its cost.
   bool is_last = true;
 };
 
@@ -43,11 +43,11 @@ class ProfileStudy {
  public:
   ProfileStudy(Device& device, ProfileStudyOptions options);
 
-  Record describe(const StepWorkload& workload, const Record& blank) const;  // nothing is traced
-  // Nothing is predicted of other libraries.
+  Record describe(const StepWorkload& workload, const Record& blank) const;  // builds no graph
+  // nullopt for other libraries.
   std::optional<Bytes> predicted_peak(const StepWorkload& workload) const;
   double expected_s(const StepWorkload& workload, const Record& described) const;
-  // Empty: interrupted.
+  // Returns nullopt if interrupted.
   std::optional<Record> run(const StepWorkload& workload, const ProfileRowOptions& how,
                             Record described);
 

@@ -1,4 +1,4 @@
-// Where the time goes: categories of work by phase and mode, and the kernels that take most.
+// The report section on where the time goes: categories by phase and mode, and the top kernels.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace ridgeline {
 namespace {
 
-// As they run in a step; others behind them.
+// In the order of a step; other phases follow.
 std::vector<FoldRow> phases_in_order(const Record& record) {
   constexpr std::string_view kOrder[] = {"forward", "backward", "optimizer"};
   std::vector<FoldRow> phases = fold_rows(record, "phase");
@@ -63,7 +63,7 @@ Chart category_chart(const std::vector<const Record*>& rows) {
   return chart;
 }
 
-// The kind of work and the kernel that take most of a step.
+// Names the category and the kernel that take most of a step.
 std::string most_words(const Record& record) {
   const std::vector<FoldRow> kinds = fold_rows(record, "category"),
                              kernels = fold_rows(record, "kernel");
@@ -86,7 +86,7 @@ std::optional<double> untraced_ms(const Record& record) {
 }
 
 // "A step of vanilla: 172 ms untraced, the time to quote; 165 ms traced; 163 ms in kernels, the
-// bars.": why one step has several times.
+// bars.": explains the different times of one step.
 std::string times_of_step(const Record& record) {
   const auto untraced = untraced_ms(record);
   const auto traced = record.metrics ? number_in(*record.metrics, "traced_step_ms") : std::nullopt;
@@ -103,8 +103,7 @@ const Record* row_of(const std::vector<const Record*>& rows, std::string_view im
   return found == rows.end() ? nullptr : *found;
 }
 
-// Compiled beside vanilla here, and where the section on whole transformers shows the other
-// direction.
+// Compares compiled with vanilla, and says if the section on whole transformers shows the opposite.
 std::string modes_words(const ReportContext& context, const std::vector<const Record*>& rows) {
   const Record *low = row_of(rows, "vanilla"), *high = row_of(rows, "compiled");
   const auto before = low ? untraced_ms(*low) : std::nullopt,

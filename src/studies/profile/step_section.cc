@@ -1,4 +1,4 @@
-// What runs when: the kernels of one step on the tracks of its device, to be zoomed and searched.
+// The report section on what runs when: the kernels of one step on tracks, with zoom and search.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -48,7 +48,7 @@ Chart step_chart(const RecordedStep& step) {
   return chart;
 }
 
-// The longest pieces: a list of all would not be read.
+// Only the longest pieces: a list of all would be too long to read.
 Table longest_work(const RecordedStep& step, const std::string& title) {
   constexpr size_t kTop = 12;
   Table table{

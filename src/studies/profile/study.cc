@@ -55,7 +55,7 @@ class ProfileCommand final : public Study {
     if (!trace_.empty()) trace_file_ = check_file_of_one_row(workloads_, "--trace", trace_);
   }
 
-  // CUPTI has to see contexts and modules from their beginning.
+  // CUPTI must be open before contexts and modules are created.
   void before_device() override {
     const bool may_be_gpu = shared.device.device != "cpu" && cuda_library("cuda");
     if (is_part_)
@@ -85,7 +85,7 @@ class ProfileCommand final : public Study {
     return rows;
   }
 
-  // Nothing is traced before it has to be.
+  // Builds the graphs, which rows() does not do.
   Table planned(const StudyRun& run, const std::vector<StudyRow>& rows) override {
     return Study::planned(run, with_predicted_peaks(rows, workloads_, *study_));
   }
@@ -123,7 +123,7 @@ class ProfileCommand final : public Study {
     return files;
   }
 
-  // A few seconds' worth.
+  // Sizes that run in a few seconds.
   bool set_up(const StudySetup& setup) override {
     is_part_ = true;
     schedule_ = "wait=1,warmup=1,active=3";
@@ -183,8 +183,8 @@ class ProfileCommand final : public Study {
     return options;
   }
 
-  // Kernels of later rows would go unseen: records of CUPTI's activity stop while it samples.
-  // Where CUPTI did not open for tracing, another profiler may be at work, too.
+  // Sampling counters stops CUPTI's activity records, so that kernels of later rows would be
+  // missed. If CUPTI could not be opened for tracing, another profiler may be active.
   std::string why_not_counters() const {
     if (!tracer_) return is_part_ ? "" : why_not_;
     if (std::ranges::count_if(workloads_, is_ours) <= 1) return {};
@@ -194,7 +194,7 @@ class ProfileCommand final : public Study {
 
   StepAxes axes_ = {.takes_peers = true};
   std::string schedule_ = to_string(ProfileSchedule{});
-  std::string by_, trace_;  // empty: several tables; a file per row
+  std::string by_, trace_;  // empty: several tables; one file per row
   int top_ = 10;
   bool is_part_ = false;  // of `ridgeline study`
   std::string why_not_;

@@ -30,7 +30,7 @@ double sum_of(const std::vector<FoldRow>& rows, std::optional<double> FoldRow::*
   return sum;
 }
 
-// Folds leave some of many out, so that only older records are counted by them.
+// Only older records are counted by their folds, which may leave kernels out.
 double kernel_names(const Record& record) {
   if (const auto kernels = number_in(*record.metrics, "kernels")) return *kernels;
   std::set<std::string> names;
@@ -96,13 +96,12 @@ Table profile_csv(std::span<const Record> records) {
 
 namespace {
 
-// A column of a table of folds.
 struct FoldColumn {
   std::string name;
   std::function<std::string(const FoldRow&)> text;
 };
 
-// What a narrow screen may go without, those that are missed least first.
+// Columns that a narrow terminal may drop, least important first.
 constexpr const char* kSpareColumns[] = {"imbalance %", "GB/s",         "kernels",
                                          "GFLOP/s",     "category",     "scope",
                                          "roof %",      "predicted us", "error %"};
@@ -141,7 +140,7 @@ std::vector<FoldColumn> fold_columns(std::string_view by, const std::vector<Fold
   return columns;
 }
 
-// "not counted: cycles, instructions (the processor offers no such counter here)"; empty: all is.
+// "not counted: cycles, instructions (the processor offers no such counter here)"; empty: none.
 std::string not_counted(const Json* unsupported) {
   if (unsupported == nullptr || !unsupported->is_object()) return {};
   std::map<std::string, std::string> names;  // by reason
@@ -177,7 +176,7 @@ Table profile_folds(const Record& record, std::string_view by, size_t top) {
 
 Table profile_modes(std::span<const Record> records) {
   const std::vector<const Record*> rows = profile_rows(records);
-  // A CPU runs what it starts, so nothing waits there.
+  // A CPU runs its work itself, so nothing waits there.
   const bool can_wait = std::ranges::any_of(rows, [](const Record* record) {
     return time_of(*record, "waited_for_host_ms").has_value();
   });
