@@ -11,7 +11,7 @@ namespace {
 
 std::optional<LaunchedRank> launcher_of_several() {
   const std::optional<LaunchedRank> found = launched_rank();
-  return found && found->size > 1 ? found : std::nullopt;  // one alone starts ranks itself
+  return found && found->size > 1 ? found : std::nullopt;  // a single process starts ranks itself
 }
 
 WorldOptions world_options(const StudyRun& run, const std::string& configuration) {

@@ -1,4 +1,4 @@
-// Which ranks a study uses: --ranks and --backend, and what a launcher has decided.
+// Flags that select ranks, --ranks and --backend, and what a launcher has decided instead.
 #pragma once
 
 #include <optional>
@@ -14,25 +14,25 @@ namespace ridgeline {
 
 class RankFlags {
  public:
-  // `ranks`: where none were asked for.
+  // `ranks` is the default of --ranks.
   explicit RankFlags(std::vector<int64_t> ranks) : ranks_(std::move(ranks)) {}
 
   void declare(Flags& flags, const std::string& ranks_help = "how many");
-  std::string list_backends() const;  // with how to get those that are missing
+  std::string list_backends() const;  // says how to install missing ones
 
-  // The launcher that has started this process beside others; empty: there is none.
+  // The launcher that has started this process together with others, or nullopt.
   const std::optional<LaunchedRank>& find_launcher();
   const std::optional<LaunchedRank>& launched() const { return launched_; }
-  // The rank's part of a launcher's run, if it is not rank 0, which leads: serves rows until the
-  // end.
+  // On ranks other than 0 of a launcher: serves rows until rank 0 stops it, and returns the exit
+  // code. Elsewhere returns nullopt.
   std::optional<int> serve(const StudyRun& run, const std::string& configuration, bool dry_run);
-  // On rank 0 of a launcher: the world; elsewhere null.
+  // Returns the world on rank 0 of a launcher, otherwise null.
   World* join(const StudyRun& run, const std::string& configuration);
 
-  // As asked for, or all that are here and serve the memory of a device; null: of the host. Throws
-  // an unsupported error where none is.
+  // Returns the requested backends, or all that are available and support the memory of `device`
+  // (null: host memory). Throws an unsupported error if there is none.
   std::vector<std::string> backends(Device* device) const;
-  // As asked for; those of a launcher. Throws a usage error where both differ.
+  // Returns the requested numbers of ranks, or the launcher's. Throws a usage error if both differ.
   std::vector<int64_t> ranks() const;
   bool gave_ranks() const { return gave_ranks_; }
 

@@ -29,7 +29,7 @@ constexpr RankBackend kRankBackends[] = {
 
 constexpr size_t kMostAnswer = size_t{64} << 20;
 
-// What a rank has answered in a line; false: a line of a library's own.
+// Reads a rank's answer from a line; returns false if a library printed the line.
 bool take_line(const std::string& line, Record& record) {
   const std::optional<Json> json = Json::try_parse(line);
   if (!json || !json->is_object()) return false;
@@ -55,7 +55,7 @@ class ThreadRanks final : public RankGroup {
       } catch (...) {
         failures[rank] = std::current_exception();
       }
-      communicators[rank].reset();  // others that wait for it learn of its end
+      communicators[rank].reset();  // ends the waits of other ranks for it
     };
     std::vector<std::thread> threads;
     for (size_t rank = 1; rank < communicators.size(); ++rank) threads.emplace_back(one, rank);
@@ -98,7 +98,7 @@ class OwnProcesses final : public RankGroup {
 std::vector<std::string> mpi_command(const std::string& backend, int ranks) {
   std::vector<std::string> words;
   if (backend == "openmpi")
-    // As many ranks as were asked for, as whoever runs this: in a container that is often root.
+    // Allows more ranks than cores, and root, which is common in containers.
     words = {find_program("mpirun.openmpi").string(), "--oversubscribe", "--allow-run-as-root"};
   else
     words = {find_program("mpiexec.hydra").string()};
@@ -108,7 +108,7 @@ std::vector<std::string> mpi_command(const std::string& backend, int ranks) {
   return words;
 }
 
-// Ranks behind a launcher of MPI, whose stdin and stdout are those of rank 0.
+// Ranks under an MPI launcher, whose stdin and stdout are those of rank 0.
 class MpiProcesses final : public RankGroup {
  public:
   MpiProcesses(const std::string& backend, int ranks, const RankGroupOptions& options)
@@ -149,7 +149,7 @@ class LaunchedProcesses final : public RankGroup {
     try {
       ranks_.stop();
     } catch (const Error&) {
-      // The run is lost, and the watch says so.
+      // The run is lost, and the watch reports it.
     }
   }
 

@@ -1,5 +1,5 @@
-// Ranks that run the rows of one backend and size of group: threads of this process, processes that
-// we start, or those that a launcher has started together with this one.
+// Ranks that run the rows of one backend and group size: threads of this process, processes that it
+// starts, or those that a launcher has started together with it.
 #pragma once
 
 #include <algorithm>
@@ -20,41 +20,41 @@ struct RankBackend {
   std::string_view summary;
 };
 std::span<const RankBackend> rank_backends();
-void check_backend(const std::string& name);  // throws a usage error for one that is none
+void check_backend(const std::string& name);  // throws a usage error for an unknown name
 
 class RankGroup {
  public:
   virtual ~RankGroup() = default;
-  // Fills in the results of a row. Throws Interrupted, and an environment error that names the rank
-  // that was lost.
+  // Fills in the results of a row. Throws Interrupted, or an environment error that names the lost
+  // rank.
   virtual void run(const Json& request, Record& record) = 0;
 };
 
-// Of the failures of ranks, by rank and null of those that have none: the first one that is more
-// than the loss of another rank, else the first; null: none has failed.
+// Given the failures of ranks, by rank and null if there is none: returns the first that is more
+// than the loss of another rank, else the first; null if no rank failed.
 std::exception_ptr cause_of(std::span<const std::exception_ptr> failures);
 
 struct RankGroupOptions {
   std::function<bool()> interrupted = {};
-  double patience_s = 3600;  // for one row
+  double patience_s = 3600;  // the time limit of one row
 };
-// Throws an unsupported error for a backend that is not here.
+// Throws an unsupported error for a backend that is not available.
 std::unique_ptr<RankGroup> make_rank_group(const std::string& backend, int ranks,
                                            const RankGroupOptions& options);
 std::unique_ptr<RankGroup> make_rank_group(World& world, const RankGroupOptions& options);
 
-// The ranks of the row under way: those that a launcher has started, or a group that is started
+// The ranks of the current row: those that a launcher has started, or a group that is restarted
 // when the backend or the number of ranks changes.
 class RankGroups {
  public:
-  // `world`: null where this program starts the ranks; else the others wait from now on, be it for
-  // nothing but the end.
+  // `world` is null if this program starts the ranks. Otherwise the other ranks wait for requests
+  // from now on, until the destructor stops them.
   RankGroups(World* world, RankGroupOptions options);
 
-  // Fills in the results of a row; throws an unsupported error where the backend is not here.
+  // Fills in the results of a row; throws an unsupported error if the backend is not available.
   void run(const Json& request, const std::string& backend, int ranks, Record& record);
 
-  // Of so many ranks, those that share this host: all, unless a launcher says that there are fewer.
+  // How many of `ranks` share this host: all, unless the launcher reports fewer.
   int ranks_of_host(int ranks) const {
     const int local = world_ ? world_->launched().local_size : 0;
     return local > 0 ? std::min(local, ranks) : ranks;
@@ -68,12 +68,12 @@ class RankGroups {
   std::string group_name_;
 };
 
-// By whom hosts talk to each other: the backend itself, or beside NCCL threads of one process, the
-// launcher's MPI, or Gloo.
+// The backend of host-side communication: the backend itself, or for NCCL the threads of one
+// process, the launcher's MPI, or Gloo.
 std::string host_backend(const std::string& backend, const LaunchedRank* launched);
 
-// Why a backend cannot serve here, as a record says it; empty: it can. `launched`: null without a
-// launcher.
+// Returns why a backend is not available, in the words of a record; empty: it is. `launched` is
+// null without a launcher.
 std::string missing_backend(const std::string& backend, const LaunchedRank* launched);
 
 }  // namespace ridgeline

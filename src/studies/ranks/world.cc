@@ -14,7 +14,7 @@
 namespace ridgeline {
 namespace {
 
-constexpr double kNextRequestS = 1e6;  // the watch sees whether rank 0 is still there
+constexpr double kNextRequestS = 1e6;  // the watch detects the end of rank 0
 constexpr const char* kStopWord = "stop";
 constexpr const char* kWaiting = "waiting for the next row";
 

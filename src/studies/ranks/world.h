@@ -1,5 +1,5 @@
-// Ranks that are processes and take the rows of studies one after the other: rank 0 sends a request
-// through the store of the run, and all carry it out together.
+// Ranks that are processes and run the rows of studies one after another: rank 0 puts a request
+// into the store of the run, and all ranks execute it together.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@ class RankWorld {
   explicit RankWorld(World& world) : world_(world) {}
   Record ask(const Json& request, const std::function<bool()>& interrupted = {});
   void stop();
-  void serve();  // on all other ranks, until they are stopped
+  void serve();  // on all other ranks, until stop()
 
  private:
   Record run(const Json& request, const std::function<bool()>& interrupted);
@@ -28,8 +28,8 @@ class RankWorld {
   std::unique_ptr<Communicator> communicator_;
 };
 
-// The command of a rank that a study has started: rank 0 reads requests in lines and answers each
-// with a record in a line. Returns the exit code.
+// The command of a rank that a study has started: rank 0 reads one request per line and answers
+// each with one line, a record. Returns the exit code.
 inline constexpr const char* kRankCommand = "study-rank";
 int serve_rank(const std::string& build, std::istream& requests, std::ostream& answers);
 
