@@ -1,4 +1,4 @@
-// What bounds an op that was placed on a roofline, and what would help it.
+// Explains what bounds an op on the roofline, and what would help it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kCloseToTheRoof = 0.7;
 
-enum class Near { any, close, far };  // to the roof
+enum class Near { any, close, far };  // the roof
 
 struct Advice {
   const char* study;           // empty: any
@@ -21,7 +21,7 @@ struct Advice {
   const char* text;
 };
 
-// The first row that fits is what would help.
+// The first row that matches gives the advice.
 constexpr Advice kAdvice[] = {
     {"attention", "naive", "", Bound::memory, Near::any,
      "flash never stores the S x S scores, which moves it right"},

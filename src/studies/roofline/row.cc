@@ -22,12 +22,12 @@ constexpr const char* kRateIs =
     "of the fastest sample once clocks had settled: others can only be in the way of a ceiling; "
     "median_ is of the median sample, burst_ of the fastest before that";
 constexpr double kSettleWindowS = 0.25;
-constexpr double kSettled = 0.01;  // two windows that differ less
+constexpr double kSettled = 0.01;  // windows that differ by less have settled
 constexpr double kSampleMs = 2;    // at least; shorter work is repeated
 
-constexpr int64_t kLine = 64;  // numbers, and the granularity of streams
+constexpr int64_t kLine = 64;  // floats: the granularity of streams
 
-// Large enough that the edges do not count, small enough for a sample in reasonable time.
+// Large enough that edges are negligible, small enough for a sample in reasonable time.
 std::vector<int64_t> product_sizes(const DeviceFacts& facts) {
   if (facts.is_gpu()) return {4096, 8192};
   return {1024, 2048};
@@ -45,19 +45,19 @@ int arrays_of(const CeilingProbe& probe) {
   return 0;
 }
 
-// A buffer of whole lines, of which the budget holds one more than there are arrays.
+// Rounds down to whole lines. The budget holds one more buffer than there are arrays.
 Bytes whole_lines(int64_t wanted, Bytes budget, int arrays) {
   return {std::min(wanted, budget.count / (arrays + 1)) / (kLine * 4) * (kLine * 4)};
 }
 
-// Half of a cache, so that code, tables and neighbours do not push the arrays out.
+// Half of a cache, so that code and other data do not evict the arrays.
 Bytes cache_buffer(Bytes capacity, Bytes budget, int arrays) {
   return whole_lines(capacity.count / 2 / arrays, budget, arrays);
 }
 
-// Four times the last cache, as STREAM asks for, within what may be used.
+// Four times the last cache, as STREAM requires, within the budget.
 Bytes memory_buffer(const Device& device, Bytes last, int arrays) {
-  const int64_t least = int64_t{1} << (device.has_queue() ? 30 : 28);  // a launch is nothing then
+  const int64_t least = int64_t{1} << (device.has_queue() ? 30 : 28);  // hides launch overhead
   return whole_lines(std::max(4 * last.count, least), device.ledger().budget(), arrays);
 }
 
@@ -70,7 +70,7 @@ TensorView floats(const Allocation& memory) {
 
 RooflineStudy::RooflineStudy(Device& device, RooflineStudyOptions options)
     : device_(device), options_(std::move(options)) {
-  options_.protocol.target_precision = 1e-4;  // the fastest sample counts: more of them are better
+  options_.protocol.target_precision = 1e-4;  // more samples improve the minimum
 }
 
 double RooflineStudy::expected_s(const CeilingProbe&, const Record&) const {
@@ -104,7 +104,7 @@ std::vector<CeilingProbe> RooflineStudy::probes(const std::vector<std::string>& 
   if (facts.l2_bytes > 0) {
     levels.push_back({"L2", Bytes{facts.l2_bytes}});
   } else {
-    // The last level is shared, the others are each core's own.
+    // The last level is shared; each core has its own of the others.
     int last = 0;
     for (const Cache& cache : blank.machine.caches) last = std::max(last, cache.level);
     for (const Cache& cache : blank.machine.caches)
@@ -183,7 +183,7 @@ RateProbe RooflineStudy::prepare_stream(const CeilingProbe& probe) {
   for (int array = 0; array < arrays; ++array) {
     memory->push_back(
         device_.ledger().allocate(probe.buffer, fmt::format("stream array {}", array)));
-    device_.poison(floats(memory->back()));  // pages come into being before they are timed
+    device_.poison(floats(memory->back()));  // touches the pages before they are timed
   }
   StreamArrays moved{.a = floats(memory->front()),
                      .to = floats(memory->back()),
@@ -198,7 +198,7 @@ std::optional<Record> RooflineStudy::run(const CeilingProbe& probe, Record descr
   return try_row(std::move(described), label(probe), [&](Record& record) {
     device_.ledger().start_over();
     const RateProbe work = prepare(probe);
-    work.start();  // meets every kernel
+    work.start();  // loads every kernel
     device_.synchronize();
     const auto one = [&] { return device_.time_ms([&] { work.start(); }); };
     const double first_ms = std::max(1e-4, one());
@@ -208,7 +208,7 @@ std::optional<Record> RooflineStudy::run(const CeilingProbe& probe, Record descr
         for (int call = 0; call < calls; ++call) work.start();
       }) / calls;
     };
-    // Clocks fall under load until heat and power balance; what counts is the rate after that.
+    // Clocks fall under load until heat and power balance; the rate after that counts.
     const double begin = monotonic_s();
     double burst_ms = INFINITY, last_ms = INFINITY;
     while (monotonic_s() - begin < options_.settle_s) {
@@ -247,7 +247,8 @@ void RooflineStudy::add_rates(const CeilingProbe& probe, const RateProbe& work, 
   metrics["rate_is"] = kRateIs;
   if (probe.within_cache) metrics["within_cache"] = true;
   if (probe.capacity > Bytes{}) metrics["capacity_bytes"] = probe.capacity.count;
-  // By the series, as all studies have it, for readers that look for a roof: no cache is one.
+  // Also under the name of the series, as in all studies, for readers of roofs; a cache is not a
+  // roof.
   if (probe.is_compute())
     metrics["probe"] = {{"flops_per_s", 1e9 * rate(times.min_ms)}};
   else if (probe.capacity == Bytes{})

@@ -1,4 +1,4 @@
-// The ceilings of a device, measured: products in registers or large enough, and streams through
+// Measures the ceilings of a device: arithmetic in registers, large products, and streams through
 // each level of memory, all at settled clocks.
 //
 //   RooflineStudy study(device, {});
@@ -19,25 +19,25 @@ namespace ridgeline {
 
 struct CeilingProbe {
   enum class Kind { product, arithmetic, stream } kind;
-  std::string
-      implementation;      // in records: "library", "simd", "fma", "dots", "amx", "copy", "triad", "read"
-  std::string dtype = {};  // of products
-  int64_t size = 0;        // of a product: [size, size] x [size, size]
-  std::string level = {};  // of a stream: "L1", "L2", "L3", "memory"
-  Bytes capacity = {};     // of that level, for all threads together; 0: the memory itself
-  Bytes buffer = {};       // of each of a stream's arrays, for all threads together
-  bool within_cache = false;  // a stream of memory whose arrays the budget keeps that small
-  std::function<RateProbe()> arithmetic = {};                 // what prepares arithmetic
-  std::function<RateProbe(const StreamArrays&)> stream = {};  // and what prepares a stream
+  // In records: "library", "simd", "fma", "dots", "amx", "copy", "triad", "read".
+  std::string implementation;
+  std::string dtype = {};     // of products and arithmetic
+  int64_t size = 0;           // of a product: [size, size] x [size, size]
+  std::string level = {};     // of a stream: "L1", "L2", "L3", "memory"
+  Bytes capacity = {};        // of that level, over all threads; 0: main memory
+  Bytes buffer = {};          // of each array of a stream, over all threads
+  bool within_cache = false;  // arrays in memory that the budget keeps as small as the cache
+  std::function<RateProbe()> arithmetic = {};                 // prepares arithmetic
+  std::function<RateProbe(const StreamArrays&)> stream = {};  // prepares a stream
 
   bool is_compute() const { return kind != Kind::stream; }
 };
 
 struct RooflineStudyOptions {
   double settle_s = 3;  // at most, until two windows of samples agree
-  // Of each probe, after that: its rate is that of the fastest sample.
+  // Of each probe, after the clocks have settled: its rate is that of the fastest sample.
   Protocol protocol = {.warmups = 0, .time_budget_s = 1};
-  std::vector<int64_t> sizes = {};  // of products; empty: large enough that edges do not count
+  std::vector<int64_t> sizes = {};  // of products; empty: large enough that edges are negligible
   uint64_t seed = 42;
   Json settings = Json::object();
   std::function<bool()> interrupted = {};
@@ -47,13 +47,13 @@ class RooflineStudy {
  public:
   RooflineStudy(Device& device, RooflineStudyOptions options);
 
-  // All that this device can be asked. `blank` brings the caches of a CPU.
+  // Returns all probes that this device supports. `blank` has the caches of a CPU.
   std::vector<CeilingProbe> probes(const std::vector<std::string>& dtypes,
                                    const Record& blank) const;
   Record describe(const CeilingProbe& probe, const Record& blank) const;
-  // Of the run, for progress lines.
+  // The expected duration of the run, for progress lines.
   double expected_s(const CeilingProbe& probe, const Record& described) const;
-  // Empty when interrupted.
+  // Returns nullopt if interrupted.
   std::optional<Record> run(const CeilingProbe& probe, Record described);
 
  private:

@@ -1,4 +1,4 @@
-// The roofline: measured ceilings beside the data sheet's, and measured ops below them.
+// The roofline study: measured ceilings beside those of data sheets, and measured ops below them.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -22,7 +22,7 @@
 namespace ridgeline {
 namespace {
 
-// Ops to be placed: ceilings are what they are placed under.
+// Reads the ops to be placed; records of ceilings are left out.
 std::vector<Record> read_ops(const Words& paths) {
   std::vector<Record> records;
   for (const std::string& path : paths) {
@@ -173,8 +173,8 @@ class CeilingProbes final : public Study {
     return cost_rows(expand_matrix(matrix), data_sheets_of(gpus_), std::nullopt);
   }
 
-  // Roofs of data sheets, with the default works of the cost study on them. Its records go to a
-  // file of their own: those of measured ceilings stay.
+  // Shows roofs of data sheets with the default workloads of the cost study. Their records go to a
+  // separate file, so that those of measured ceilings remain.
   void show_on_paper(StudyRun& run) const {
     const auto outputs = check_output(shared.output);
     const CostStudy study(run.device, row_options<CostStudyOptions>(run, shared));
@@ -244,7 +244,7 @@ StudyInfo roofline_study() {
           .in_reports = "Roofline",
           .sections = {roofline_section},
           .checks_values = false,
-          .turn = 1};  // the others take shares of it
+          .turn = 1};  // the others refer to its ceilings
 }
 
 }  // namespace ridgeline

@@ -25,8 +25,8 @@ std::string giga(double rate) {
   return rate > 0 ? fmt::format("{:.1f}", rate / 1e9) : std::string();
 }
 
-// Whether the ceilings can be trusted is for the reader to say: half a core's worth of other work
-// may halve a probe on one thread, and mean nothing to a GPU.
+// The reader judges whether the ceilings can be trusted: other load of half a core may halve a
+// probe on one thread, and not affect a GPU.
 std::string beside_load(const Roofline& roofline) {
   if (roofline.load <= 0 || roofline.cores <= 0) return {};
   return fmt::format(", measured beside a load of {:.1f} on {} cores", roofline.load,
@@ -158,8 +158,8 @@ std::string roofline_plot(const Roofline& roofline, std::string_view path,
     high = std::max(high, point.rate * 1.5);
   }
   std::vector<std::string> lines(kHeight, std::string(kWidth, ' '));
-  // Where `value` lies between two others on a logarithmic axis of so many cells; a value that has
-  // no place there, as infinity, goes to an end.
+  // The position of `value` between two others on a logarithmic axis of so many cells; values
+  // without a position, such as infinity, go to an end.
   const auto cell_of = [](double value, double least, double most, int cells) {
     const double at = cells * std::log(value / least) / std::log(most / least);
     return at >= 0 ? static_cast<int>(std::min(at, cells - 1.0)) : 0;

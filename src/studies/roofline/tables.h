@@ -1,4 +1,5 @@
-// The roofline as people read it: ceilings, spec sheets, placed ops, and a plot in characters.
+// Tables and text of the roofline study: ceilings, data sheets, placed ops, and a plot in
+// characters.
 #pragma once
 
 #include <span>
@@ -18,18 +19,18 @@ Table roofline_csv(std::span<const Record> records);
 Table compute_ceilings(const Roofline& roofline);
 Table memory_ceilings(const Roofline& roofline);
 
-// Dense peaks, bandwidth and ridge points on paper: of all GPUs that have a row, or of some.
+// Dense peaks, bandwidth and ridge points from the data sheets of these GPUs.
 Table gpu_spec_table(std::span<const GpuSpec> specs = gpu_specs());
 
-// One row per op and phase: what it is, where it stands, what bounds it.
+// One row per op and phase: its intensity, its rate against the roof, and its bound.
 Table roofline_points(std::span<const RooflinePoint> points);
 
-// Log-log in characters: the roof of one arithmetic (RooflinePoint::path) and its ops as letters;
-// empty without any.
+// A log-log plot in characters: the roof of one path (RooflinePoint::path) and its ops as letters;
+// empty without ops.
 std::string roofline_plot(const Roofline& roofline, std::string_view path,
                           std::span<const RooflinePoint> points);
 
-// What bounds it and what would help, in one sentence.
+// One sentence on what bounds the op and what would help.
 std::string sentence(const RooflinePoint& point);
 
 }  // namespace ridgeline
