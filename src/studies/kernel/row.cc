@@ -44,7 +44,7 @@ KernelStudy::KernelStudy(Device& device, KernelStudyOptions options)
 Record KernelStudy::describe(const KernelWorkload& workload, const Record& blank) const {
   const AttentionConfig& config = workload.config;
   const bool fused = is_fused(workload);
-  // Own kernels have a forward only.
+  // The user's kernel has only a forward pass.
   const bool backward = options_.backward && workload.origin != Origin::own;
   const bool rotates = workload.mode == KernelMode::cold_rotate;
   // Naive attention frees in backward what forward allocated, so the two passes alternate per call.

@@ -28,7 +28,7 @@ struct KernelStudyOptions {
   int calls_per_sample = 0;
   int graph_calls = 20;            // in one launch graph
   Json settings = Json::object();  // what else identifies a row, such as the tuning settings
-  std::function<bool()> interrupted = {};  // asked between samples
+  std::function<bool()> interrupted = {};  // checked between samples
 };
 
 class KernelStudy {

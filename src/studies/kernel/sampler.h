@@ -1,5 +1,4 @@
-// Takes one sample of a kernel: back to back, after a cache flush, over copies, or in a launch
-// graph.
+// Takes one sample of a kernel: back to back, after a flush, over copies, or in a launch graph.
 #pragma once
 
 #include <array>

@@ -78,8 +78,7 @@ std::string backward_name(const Graph& graph, const Lifetime& lifetime) {
     case Op::attention_gradient:
       return lifetime.value.output == 0 ? "d_q" : lifetime.value.output == 1 ? "d_k" : "d_v";
     case Op::matmul:
-      // The gradient of k is transposed here; only its size distinguishes it from that of the
-      // weights.
+      // The gradient of k is transposed here; only its size tells it from that of the weights.
       return lifetime.bytes == byte_size(graph.type(graph.inputs()[0])) ? "d_k" : "d_weights";
     default:
       return "d_scores";

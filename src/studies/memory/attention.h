@@ -1,5 +1,4 @@
-// Where the memory of attention goes, tensor by tensor, and how it grows: computed from the graph
-// alone.
+// Where the memory of attention goes, tensor by tensor, and how it grows, from the graph alone.
 #pragma once
 
 #include <optional>

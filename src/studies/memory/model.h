@@ -50,7 +50,7 @@ struct ModelMemory {
   HeldMemory at_peak;
   std::string worst_moment;                    // "matmul of backward"
   HeldMemory at_begin;                         // before the first kernel
-  HeldMemory before_backward, after_backward;  // in the scenario forward: after forward
+  HeldMemory before_backward, after_backward;  // without backward: after forward
 
   size_t recomputed = 0;  // results that a plan recomputes to fit the budget
 

@@ -52,8 +52,7 @@ struct RecordedTimeline {
 
 RecordedTimeline recorded(const MemoryTimeline& timeline, bool is_measured);
 Json to_json(const RecordedTimeline& timeline);
-// Returns nullopt if the record has no timeline. Records come from files, so every value is
-// checked.
+// Returns nullopt if the record has no timeline. Values from files are checked.
 std::optional<RecordedTimeline> recorded_timeline(const Record& record);
 
 }  // namespace ridgeline

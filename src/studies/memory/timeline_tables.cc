@@ -87,7 +87,7 @@ std::string kinds_sentence(const Record& record) {
 }
 
 // What mixed precision changes, a sentence for each model, scenario and mode over its contexts:
-// "Mixed precision, forward of 2.7B, vanilla: +27.6 % at context 128, ...".
+// "Mixed precision, forward of 2.7B, vanilla: predicted peak +27.60 % at context 128, ...".
 std::vector<std::string> mixed_sentences(const std::vector<const Record*>& rows) {
   const auto key = [](const Record& record) {
     Json workload = record.workload;

@@ -16,8 +16,7 @@ Table timeline_csv(std::span<const Record> records);
 
 // One line per model and implementation: the peak of each scenario, predicted and measured.
 Table timeline_peaks(std::span<const Record> records);
-// Of one record, at most `top` lines: groups of tensors at the peak, and the largest of all
-// tensors.
+// Of one record, at most `top` lines: groups of tensors at the peak, and the largest tensors.
 Table held_at_peak(const Record& record, size_t top);
 Table largest_tensors_of(const Record& record, size_t top);
 

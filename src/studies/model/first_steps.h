@@ -1,5 +1,4 @@
-// The cost of the first steps of a model: setup, allocations and page faults that later steps do
-// not have.
+// The cost of the first steps of a model: setup, allocations and page faults, unlike later steps.
 //
 //   FirstSteps first(device);
 //   first.take([&] { return device.time_ms(step); });

@@ -37,17 +37,15 @@ class ModelInputs {
   // Fills every input of a prepared executable; the optimizer is before its first step.
   void fill(const Executable& executable, const TransformerConfig& config);
 
-  // Like fill(), but without constant tensors: parameters that are initialised to 1 scatter around
-  // it, and every other element of the moments is not 0. Kernel checks need this to notice wrong
-  // reads.
+  // Like fill(), but without constant tensors, so that kernel checks notice wrong reads: parameters
+  // that are initialised to 1 scatter around it, and every other element of the moments is not 0.
   void fill_unevenly(const Executable& executable, const TransformerConfig& config);
 
   // Replaces a parameter and its copy that products read.
   void upload_parameter(const Executable& executable, const std::string& name,
                         std::span<const float> values);
 
-  // Sets the optimizer's scalars for step `step`, counted from 1; without an optimizer does
-  // nothing.
+  // Sets the optimizer's scalars for step `step`, counted from 1; no-op without an optimizer.
   void set_step(const Executable& executable, int64_t step, const AdamWOptions& optimizer);
 
   // Writes the current parameters in fp32, independent of the precision of products.

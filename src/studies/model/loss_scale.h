@@ -30,9 +30,8 @@ struct Underflow {     // in records: "underflow"
 Json to_json(const Underflow& underflow);
 
 // Runs forward and backward with `run`, without a scale and with the largest power of two up to
-// 65536 that keeps all gradients finite; nullopt if there is none. Large gradients are sampled by
-// rows. Restores the scale. `weight` is a constant factor of every scale, such as that of a
-// micro-batch.
+// 65536 that keeps all gradients finite; nullopt if there is none. Samples rows of large gradients.
+// Restores the scale. `weight` is a constant factor of all scales, such as that of a micro-batch.
 std::optional<Underflow> find_underflow(const Executable& executable, Device& device,
                                         const std::function<void()>& run, double weight = 1);
 

@@ -284,8 +284,7 @@ void ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, 
   if (look_first) {
     begin(scenario, device_.can_record() ? "first step, choosing algorithms" : "first step");
     look();
-    // Compiled runs allocate nothing later, but recording launch graphs takes memory: measured
-    // below.
+    // Compiled runs allocate nothing later, but their launch graphs take memory: measured below.
     if (workload.mode == Mode::vanilla || ran_eagerly) {
       watch.after_run(memory);
       device_.ledger().keep_blocks();

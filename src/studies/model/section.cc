@@ -206,8 +206,7 @@ Chart memory_by_kind_chart(const ModelGroup& group) {
   return chart;
 }
 
-// Without launch graphs compiled equals flash, so its time shows how much two measurements of the
-// same work differ.
+// Without launch graphs compiled equals flash, so its time is a second measurement of the same.
 std::string without_graph_words(const ModelCase& model, const std::vector<const Record*>& rungs,
                                 const NamedScenario& scenario) {
   const auto compiled = model.rows.find("compiled");

@@ -73,8 +73,7 @@ class NameList {
   const Json& list_;
 };
 
-// Reads the host's calls that start work. On a CPU there are none: each piece of work is its own
-// call.
+// Reads the host's calls that start work. On a CPU there are none: work is its own call.
 void read_calls(const Json& list, const NameList& names, uint32_t step, Profile& profile) {
   for (const Json& call : list) {
     row_of(call, 3, "a call");

@@ -1,5 +1,4 @@
-// Tensors that are exchanged with a worker as files of raw elements: inputs for it, results from
-// it.
+// Tensors exchanged with a worker as files of raw elements: inputs for it, and its results.
 #pragma once
 
 #include <filesystem>

@@ -29,8 +29,7 @@ class Worker {
 
   // Sends one request and returns the answer, or nullopt if interrupted, which ends the worker.
   // Throws the worker's refusals: out_of_memory, unsupported, wrong_result, or environment for a
-  // row that could not be measured. Throws environment if the worker ends or exceeds its time
-  // limit.
+  // row that could not be measured; also environment if the worker ends or exceeds its limit.
   std::optional<Json> ask(const Json& request) { return ask(request, options_.patience_s); }
   std::optional<Json> ask(const Json& request, double patience_s);
   // Returns the result of `read`, which parses an answer. If it throws, the worker is unusable and

@@ -71,7 +71,7 @@ struct ErrorParts {
   double total = 0;
   double representation = 0;  // exact arithmetic on rounded operands against exact operands
   double accumulation = 0;    // rounded arithmetic against exact arithmetic on the same operands
-  int64_t stalled_at = 0;     // of sums: the last term that changes the result; 0: all do
+  int64_t stalled_at = 0;     // of sums: the last term with an effect; 0: the final one has
   bool overflowed = false;
 };
 ErrorParts error_of(const RoundedReduction& reduction);

@@ -21,7 +21,7 @@ struct PrecisionModelRow {
 };
 std::vector<PrecisionModelRow> precision_model_rows(std::span<const Record> records);
 
-// "small, context 128, compiled: mixed takes ...".
+// "small, context 128, compiled: mixed against fp32, by the medians: ...".
 std::vector<std::string> precision_model_notes(std::span<const Record> records);
 
 }  // namespace ridgeline

@@ -1,5 +1,4 @@
-// Reads the folds in a record of the profile study. Records come from files, so every value is
-// checked.
+// Reads folds from records of the profile study, which come from files: every value is checked.
 #pragma once
 
 #include <optional>

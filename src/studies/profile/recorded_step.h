@@ -1,5 +1,4 @@
-// One step of a profile in the form that records hold, piece by piece: the data of a timeline
-// chart.
+// One step of a profile in the form that records hold, piece by piece: the data of a timeline.
 //
 //   record.metrics["step"] = step_json(profile);
 //   if (const auto step = recorded_step(record)) step->work.front().name;

@@ -30,7 +30,7 @@ double sum_of(const std::vector<FoldRow>& rows, std::optional<double> FoldRow::*
   return sum;
 }
 
-// Only older records are counted by their folds, which may leave kernels out.
+// Older records lack the count, and their folds may leave kernels out.
 double kernel_names(const Record& record) {
   if (const auto kernels = number_in(*record.metrics, "kernels")) return *kernels;
   std::set<std::string> names;

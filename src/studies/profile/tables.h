@@ -13,8 +13,7 @@
 namespace ridgeline {
 
 // One line per fold of a record (`by`: phase, category, scope, kernel); a row without a profile has
-// one line with its status. Times and invocations are per step. Unknown values are empty, never
-// zero.
+// one line with its status. Times and invocations are per step. Unknown values are empty.
 Table profile_csv(std::span<const Record> records);
 
 // The `top` largest folds of one record by phase, category, scope or kernel, largest first.
@@ -35,7 +34,7 @@ std::vector<std::string> profile_answers(const Record& record);
 // changes from inference to training.
 std::vector<std::string> inference_against_training(std::span<const Record> records);
 
-// The sources of times and predictions, the cost of tracing, and losses; each once.
+// The sources of times and predictions, the cost of tracing, and lost records; each once.
 std::vector<std::string> profile_notes(std::span<const Record> records);
 
 ReportSection profile_section(const ReportContext& context);

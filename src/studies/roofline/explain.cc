@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kCloseToTheRoof = 0.7;
 
-enum class Near { any, close, far };  // the roof
+enum class Near { any, close, far };  // distance to the roof
 
 struct Advice {
   const char* study;           // empty: any

@@ -247,8 +247,7 @@ void RooflineStudy::add_rates(const CeilingProbe& probe, const RateProbe& work, 
   metrics["rate_is"] = kRateIs;
   if (probe.within_cache) metrics["within_cache"] = true;
   if (probe.capacity > Bytes{}) metrics["capacity_bytes"] = probe.capacity.count;
-  // Also under the name of the series, as in all studies, for readers of roofs; a cache is not a
-  // roof.
+  // Also under the name of the series, for readers that look for a roof, which a cache is not.
   if (probe.is_compute())
     metrics["probe"] = {{"flops_per_s", 1e9 * rate(times.min_ms)}};
   else if (probe.capacity == Bytes{})

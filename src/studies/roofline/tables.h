@@ -1,5 +1,4 @@
-// Tables and text of the roofline study: ceilings, data sheets, placed ops, and a plot in
-// characters.
+// Tables and text of the roofline study: ceilings, data sheets, placed ops, and a text plot.
 #pragma once
 
 #include <span>
