@@ -9,7 +9,7 @@
 namespace ridgeline {
 namespace {
 
-constexpr int64_t kMostProducts = 64;  // a file may say anything
+constexpr int64_t kMostProducts = 64;  // guards against malformed files
 constexpr size_t kMostParts = 16;
 
 std::string asked_for(const Record& record) {
@@ -19,7 +19,7 @@ std::string asked_for(const Record& record) {
   return precision.empty() ? text_of(record.workload, "dtype") : precision;
 }
 
-// Adds the parts of one pass, with counts for shares; false: they cannot be read.
+// Adds the parts of one pass, with multiply-adds as shares. Returns false if they are malformed.
 bool add_parts(const Json& pass, std::vector<ProductPart>& parts) {
   if (!pass.is_array() || pass.size() > kMostParts) return false;
   for (const Json& each : pass) {

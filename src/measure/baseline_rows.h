@@ -1,4 +1,4 @@
-// Verdicts of the engine (compare.h) in the words of the public harness.
+// Comparisons (compare.h) as rows of the public harness.
 #pragma once
 
 #include <filesystem>
@@ -9,7 +9,7 @@
 
 namespace ridgeline {
 
-// Of records that a harness wrote, whatever it calls its study: whether caches were cold.
+// The axes of records that a harness wrote, under any study name: whether caches were cold.
 StudyAxes harness_axes();
 
 std::vector<BaselineRow> baseline_rows(const std::filesystem::path& baseline,

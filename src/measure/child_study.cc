@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kSecondsToEnd = 60;
-constexpr Bytes kLongestReport = {int64_t{16} << 20};  // all samples of a turn in one line
+constexpr Bytes kLongestReport = {int64_t{16} << 20};  // one line holds all samples of a turn
 
 Command with_results(Command command, const fs::path& directory) {
   const fs::path program = find_program(command.front());
@@ -26,7 +26,7 @@ Command with_results(Command command, const fs::path& directory) {
   return command;
 }
 
-// The one results file that the study left below its directory.
+// Returns the results file under `directory`, or an empty path unless there is exactly one.
 fs::path find_records(const fs::path& directory) {
   std::vector<fs::path> found;
   for (const auto& entry : fs::recursive_directory_iterator(directory))
@@ -44,7 +44,7 @@ ChildStudy::ChildStudy(const Command& command, Options options)
                   {kTurnsVariable, std::string(options_.lead == Lead::turns ? "1" : "")}}}) {}
 
 void ChildStudy::give(const Turn& turn) {
-  child_.write_line(turn_line(turn));  // one that does not listen any more has ended: see below
+  child_.write_line(turn_line(turn));  // a failed write means that the child ended: next_report()
 }
 
 std::optional<TurnReport> ChildStudy::next_report() {
@@ -75,11 +75,11 @@ std::optional<std::vector<Record>> ChildStudy::finish() {
   if (interrupted_) return std::nullopt;
   const std::string ending = child_.end(kSecondsToEnd);
   const fs::path records = find_records(directory_.path());
-  // A study may end with another code than 0 although every row is recorded: a wrong value, say.
+  // The exit code may be nonzero although every row is recorded, for example after a wrong result.
   if (records.empty()) {
     const std::string& errors = child_.last_errors();
     const std::string said = printable(errors.substr(0, errors.find('\n')), 400);
-    // Its bad usage is ours: we were given its arguments.
+    // The user gave the child's arguments, so this is a usage error here as well.
     if (ending == fmt::format("exit code {}", exit_code(ErrorKind::usage)))
       throw Error(ErrorKind::usage, fmt::format("'{}' refused its arguments: {}", name_, said),
                   "correct the study or its flags");

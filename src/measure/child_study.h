@@ -1,4 +1,4 @@
-// A study run by a child process: started, led by turns or left alone, and its records read back.
+// Runs a study in a child process, in turns (turns.h) or uncontrolled, and reads its records.
 #pragma once
 
 #include <filesystem>
@@ -21,19 +21,19 @@ class ChildStudy {
   enum class Lead { turns, none };
   struct Options {
     Lead lead = Lead::turns;
-    double patience_s = 600;                 // for one answer: setting up, or one turn
-    std::function<bool()> interrupted = {};  // Ctrl-C is ours to answer; the child is ended then
+    double patience_s = 600;                 // timeout of one report: setup, or one turn
+    std::function<bool()> interrupted = {};  // polled while waiting; true ends the wait
   };
 
-  // Results go to a temporary directory. Throws an environment error if it cannot be started.
+  // Results go to a temporary directory. Throws an environment error if the program cannot start.
   ChildStudy(const Command& command, Options options);
 
   void give(const Turn& turn);
-  // The next thing it says; empty: it has ended, or we were interrupted.
+  // Returns the next report, or nullopt if the child has ended or the wait was interrupted.
   std::optional<TurnReport> next_report();
 
-  // Waits for its end and reads the records; empty: interrupted. Throws an environment error that
-  // quotes it when it failed, a usage error when it refused its arguments.
+  // Waits for the child to end and returns its records, or nullopt if interrupted. Throws a usage
+  // error if the child refused its arguments, and else an environment error that quotes it.
   std::optional<std::vector<Record>> finish();
 
  private:

@@ -11,8 +11,8 @@ constexpr int kTries = 10;
 constexpr int kBlocks = 20'000;
 constexpr int kAdditionsPerBlock = 64;
 
-// Both operands are registers: additions of small constants are folded away by the renaming stage
-// of recent cores and would show several times the clock.
+// Both operands are registers: the rename stage of recent cores folds additions of small constants,
+// which would show several times the clock rate.
 uint64_t dependent_additions(uint64_t sum, uint64_t step) {
   for (int block = 0; block < kBlocks; ++block) {
 #pragma GCC unroll 64

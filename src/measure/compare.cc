@@ -15,16 +15,16 @@
 namespace ridgeline {
 namespace {
 
-// A verdict on single runs asks for as many samples as an interval of a median does.
+// A verdict on single runs needs as many samples as the interval of a median.
 constexpr size_t kMinSamples = kMinIntervalSamples;
-// Pooled runs tell their spread from so many degrees of freedom on.
+// The fewest pooled degrees of freedom for an estimate of the spread of runs.
 constexpr int kMinDegrees = 2 * (kFewestRuns - 1);
-// Four runs against five have it by their ranks, with 98.4 %; five against five have 99.2 %.
+// Four runs against five reach it by their ranks, with 98.4 %; five against five have 99.2 %.
 constexpr double kRankConfidence = 0.98;
-// How much of a run's samples its centre holds, where two single runs are told apart.
+// The central share of a single run's samples that must not overlap with the other run's.
 constexpr double kCentre = 0.9;
-// The shift of the medians and that of the quickest samples, as far into them as the rounds go, or
-// of the quickest runs: further apart than this a side has two modes.
+// A side is bimodal if the shift of the medians and that of the first decile (kQuickest, as in
+// rounds) differ by more than kTwoModes.
 constexpr double kTwoModes = 0.1, kQuickest = 0.1;
 
 constexpr std::pair<Verdict, std::string_view> kVerdicts[] = {{Verdict::same, "SAME"},
@@ -50,7 +50,7 @@ Record without_samples(Record record) {
   return record;
 }
 
-// Empty: these samples are times.
+// Returns why the samples are unusable, or an empty string.
 std::string defect(std::span<const double> samples, size_t fewest) {
   for (const double sample : samples)
     if (!std::isfinite(sample) || sample < 0)
@@ -60,7 +60,7 @@ std::string defect(std::span<const double> samples, size_t fewest) {
   return {};
 }
 
-// What one side tells of a phase.
+// The times of a phase on one side.
 struct SideFigures {
   std::vector<double> log_medians = {};  // one per run
   std::vector<double> samples = {};      // sorted
@@ -81,7 +81,7 @@ double mean_of(const std::vector<double>& figures) {
   return std::accumulate(figures.begin(), figures.end(), 0.0) / static_cast<double>(figures.size());
 }
 
-// Empty, with the reason in `problem`: the side tells nothing.
+// Returns nullopt, with the reason in `problem`, if the samples are unusable.
 std::optional<SideFigures> figures_of(const Record& record, const std::string& phase,
                                       std::string& problem) {
   const std::vector<double>& samples = record.find_series(phase)->samples_ms;
@@ -95,7 +95,6 @@ std::optional<SideFigures> figures_of(const Record& record, const std::string& p
   return out;
 }
 
-// How far apart the hours of two sides may put them, beyond what their runs show.
 double drift_of(double shorter_ms) {
   return std::log1p(kDrift + kStartMs / shorter_ms);
 }
@@ -104,8 +103,8 @@ Shift around(double estimate, double half_width) {
   return {estimate, estimate - half_width, estimate + half_width};
 }
 
-// How far the mean of one side's runs may lie from the other's, by Student's t with the spread of
-// both; empty: too few runs.
+// Returns the half-width of the interval of the difference of means, by Student's t with pooled
+// variance, or nullopt if there are too few runs.
 std::optional<double> spread_of_runs(const SideFigures& base, const SideFigures& next,
                                      double confidence) {
   double squares = 0, inverse_counts = 0;
@@ -122,11 +121,11 @@ std::optional<double> spread_of_runs(const SideFigures& base, const SideFigures&
          std::sqrt(squares / degrees * inverse_counts);
 }
 
-// Between the nearest and the furthest runs of the two sides: the interval of rank sums, which no
-// outlier widens. Infinite: too few runs for its confidence, or runs that were disturbed, which
-// resemble their neighbours.
+// Returns the rank-sum interval, from the smallest to the largest difference between a run of each
+// side. It is infinite if there are too few runs for kRankConfidence, or if runs were disturbed,
+// as consecutive disturbed runs are not independent.
 Shift range_of_runs(const RowPair& pair, const SideFigures& base, const SideFigures& next) {
-  double orders = 1;  // of all runs, that tell the sides apart
+  double orders = 1;  // ways to distribute the ranks of all runs between the sides
   for (size_t i = 1; i <= next.samples.size(); ++i)
     orders *= static_cast<double>(base.samples.size() + i) / static_cast<double>(i);
   Shift range{.low = -INFINITY, .high = INFINITY};
@@ -143,8 +142,8 @@ Shift range_of_runs(const RowPair& pair, const SideFigures& base, const SideFigu
 
 constexpr const char *kBase = "the base", *kNew = "the new side";
 
-// Whether the machine was as fast beside one side as beside the other, in words; empty: it was, or
-// nothing tells.
+// Describes a difference in processor speed or GPU clock between the sides; empty if there is none
+// or it is not recorded.
 std::string speed_doubt(const RowPair& pair) {
   const auto base = speed_beside(*pair.base), next = speed_beside(*pair.next);
   if (base && next) {
@@ -155,7 +154,7 @@ std::string speed_doubt(const RowPair& pair) {
   const auto clock = [](const Record* side) {
     return side->device_after ? side->device_after->clock_mhz.value_or(0) : 0;
   };
-  // That of before may be an idle GPU's.
+  // The clock before the samples may be that of an idle GPU.
   const double base_mhz = clock(pair.base), next_mhz = clock(pair.next);
   if (base_mhz > 0 && next_mhz > 0 &&
       std::max(base_mhz, next_mhz) > kSpeedApart * std::min(base_mhz, next_mhz))
@@ -164,7 +163,7 @@ std::string speed_doubt(const RowPair& pair) {
   return {};
 }
 
-// Why two single runs are not told apart, however far apart they are; empty: they may be.
+// Returns why two single runs get no verdict, however far apart; empty if they may get one.
 std::string single_doubt(const RowPair& pair) {
   for (const auto& [side, record] : {std::pair(kBase, pair.base), {kNew, pair.next}}) {
     if (!record->disturbance)
@@ -197,7 +196,7 @@ void judge_in_turns(RowComparison& row, const RowPair& pair, const CompareOption
   row.new_ms = summarize(pair.rounds->new_ms).median_ms;
   row.log_time = paired_shift(pair.rounds->log_ratios, confidence);
   row.verdict = decide(row.log_time, options.tolerance, options.tolerance);
-  // The rounds are of the quickest samples.
+  // The log ratios of rounds are those of the fastest samples.
   const double by_medians = std::log(row.new_ms / row.base_ms);
   row.two_modes = std::abs(by_medians - row.log_time.estimate) > kTwoModes &&
                   (by_medians < row.log_time.low || by_medians > row.log_time.high);
@@ -226,11 +225,11 @@ void judge_apart(RowComparison& row, const RowPair& pair, const CompareOptions& 
   row.two_modes = std::abs(next->log_quickest() - base->log_quickest() - estimate) > kTwoModes;
   const auto spread = spread_of_runs(*base, *next, confidence);
   if (options.noise) row.noise = options.noise(*pair.base, pair.phase);
-  std::string machine;  // why it may have made the difference
+  std::string machine;  // how it may explain the difference
   if (spread) {
     row.evidence = Evidence::runs;
     const Shift range = range_of_runs(pair, *base, *next);
-    // Beside other work the speed is of the moment, and the spread of the runs has it.
+    // Beside other work the speed fluctuates, which the spread of the runs already includes.
     if (is_quiet(*pair.base) && is_quiet(*pair.next)) machine = speed_doubt(pair);
     const double drift = drift_of(std::min(row.base_ms, row.new_ms));
     row.log_time = {.estimate = estimate,
@@ -269,7 +268,6 @@ RowComparison compare_pair(const RowPair& pair, double confidence, const Compare
   return row;
 }
 
-// What all ways of comparing end with.
 Comparison compare_pairs(const std::vector<RowPair>& pairs, Pairing pairing,
                          const CompareOptions& options) {
   Comparison comparison;
@@ -344,7 +342,7 @@ Verdict decide(const Shift& log_time, double tolerance, double same) {
 }
 
 std::string percent_text(double fraction) {
-  constexpr double kWhole = 10;  // percent from which digits behind the point tell nothing
+  constexpr double kWhole = 10;  // percent from which decimals are dropped
   return 100 * fraction < kWhole ? fmt::format("{:.2g} %", 100 * fraction)
                                  : fmt::format("{:.0f} %", 100 * fraction);
 }
@@ -388,7 +386,7 @@ std::vector<bool> settled_rows(const std::vector<PairedRow>& rows, const Compare
                                const std::function<bool(const RowComparison&)>& decided) {
   const Comparison comparison = compare_interleaved(rows, options);
   std::vector<bool> settled;
-  auto phase = comparison.rows.begin();  // in the order of rows, each with its phases
+  auto phase = comparison.rows.begin();  // comparison.rows lists the phases row by row
   for (const PairedRow& row : rows) {
     const auto compared =
         std::count_if(row.phases.begin(), row.phases.end(),

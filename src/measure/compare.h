@@ -1,23 +1,23 @@
-// Is it faster? Verdicts per row from two sets of runs, or from rounds in which both took turns.
+// Compares two sets of runs, or interleaved rounds of two programs, and gives a verdict per row.
 //
 //   Comparison comparison = compare_records(base, next, {.noise = noise_of(history)});
 //   for (const RowComparison& row : comparison.rows) ...
 //
-// The rule, on logarithms of time: an interval of the shift that holds all that is uncertain, and
-// three bands. An interval wholly beyond `tolerance` is FASTER or SLOWER, one wholly inside the
-// band of SAME is SAME, any other UNCLEAR. Where the interval comes from (evidence_name):
+// The verdict follows from an interval of the shift in log time that includes all uncertainty. An
+// interval wholly beyond `tolerance` is FASTER or SLOWER, one wholly inside the SAME band is SAME,
+// any other UNCLEAR. Sources of the interval (evidence_name):
 //
-//   rounds   sides in turns: one figure per round, by signed ranks
-//   runs     several fresh runs a side: Student's t on the logarithms of their medians, whose
-//            spread the runs themselves show, or where it is narrower the interval of rank sums,
-//            widened by how far two hours lie apart (kDrift, kStartMs); runs that other work
-//            disturbed, or whose processors were slower, are left out where three others are there
-//   floor    one run a side, and a noise floor of that very row
-//   single   one run a side and no floor: kSingleSpread, and a verdict only where both ran on a
+//   rounds   interleaved sides: one log ratio per round, Wilcoxon's signed ranks
+//   runs     several fresh runs per side: Student's t on the logarithms of their medians, or the
+//            rank-sum interval where it is narrower, widened by the drift over hours (kDrift,
+//            kStartMs); disturbed runs and runs on slower processors are left out where at least
+//            three others remain
+//   floor    one run per side, and a noise floor of the same row
+//   single   one run per side and no floor: kSingleSpread, and a verdict only where both ran on a
 //            quiet machine and the central 90 % of their samples do not overlap
 //
-// Sides apart whose processors were not as fast (processor_speed.h), or whose GPUs had other
-// clocks, have no verdict: neither would twice the work look different.
+// Separately measured sides whose processor speeds (processor_speed.h) or GPU clocks differ get
+// UNCLEAR: a slow machine looks like more work.
 #pragma once
 
 #include <functional>
@@ -44,36 +44,36 @@ std::string_view pairing_name(Pairing pairing);  // "interleaved", "separate"
 enum class Evidence { rounds, runs, floor, single };
 std::string_view evidence_name(Evidence evidence);  // "rounds", ...
 
-// By how much two single runs of one row lie apart when nothing differs, at most.
+// Upper bound on the difference between two single runs of the same row.
 struct NoiseFloor {
   double fraction = 0;
-  std::string source;  // for people: "12 runs"
+  std::string source;  // as displayed: "12 runs"
 };
-// Of one phase of that row; empty: none was measured of it.
+// Returns the noise floor of one phase of a row, or nullopt if none was measured.
 using NoiseLookup = std::function<std::optional<NoiseFloor>(const Record&, std::string_view phase)>;
 
-// Two single runs without a noise floor are told apart from this factor on. Of runs of one binary
-// on a quiet shared host, 1 % of neighbours lay further apart than that.
+// Half-width of the interval between two single runs without a noise floor, as a fraction. Of
+// consecutive runs of one binary on a quiet shared host, 1 % differed by more.
 inline constexpr double kSingleSpread = 0.5;
-// What several runs of a side do not show, because they follow each other: another hour, and the
-// start of threads, which for minutes at a time takes a virtual machine so much longer.
+// Variation that consecutive runs of a side do not show: drift over hours, as a fraction, and
+// thread start, which takes a virtual machine this much longer for minutes at a time.
 inline constexpr double kDrift = 0.05, kStartMs = 0.025;
-// Inside of this two sides measured apart are SAME; in turns it is the tolerance.
+// The SAME band of separately measured sides; for interleaved sides it is the tolerance.
 inline constexpr double kSameApart = 0.15;
 
-// Settings that are axes of a study, as its sizes are, by the study's name: rows that differ in one
-// of them are never compared, whatever is forced. Under "": those of all studies not named.
+// Settings that are axes of a study, as its sizes are, by study name; "" applies to all studies not
+// named. Rows that differ in an axis are never compared, even with `force`.
 using StudyAxes = std::map<std::string, std::vector<std::string>, std::less<>>;
 
 struct CompareOptions {
   StudyAxes axes = {};
   NoiseLookup noise = {};   // empty: no floors
-  double tolerance = 0.01;  // smaller differences are negligible, even where they can be seen
+  double tolerance = 0.01;  // smaller differences are negligible, even if significant
   bool force = false;       // compare across machines and settings
   // Compares these two implementations with each other instead of each with itself.
   std::optional<std::pair<std::string, std::string>> implementations = {};
-  // Of the whole comparison, for those who ask about a part of it at a time (lines_between): the
-  // verdict on a row is then what it is among all. 0: this is the whole.
+  // Lines of the whole comparison (lines_between) if this is a part of one: the confidence of each
+  // row then accounts for all of them. 0: this is the whole comparison.
   size_t lines = 0;
 };
 
@@ -81,64 +81,65 @@ struct RowComparison {
   Record base, next;  // without their samples
   int base_runs = 1, new_runs = 1;
   std::string phase;
-  // Medians; of several runs their geometric mean.
+  // Medians; for several runs, the geometric mean of their medians.
   double base_ms = Statistics::kUnknown, new_ms = Statistics::kUnknown;
-  Shift log_time;  // of new over base; its interval holds all that is uncertain
+  Shift log_time;  // log(new / base) with its confidence interval
   Evidence evidence = Evidence::single;
   std::optional<NoiseFloor> noise = {};
   std::optional<Verdict> verdict;  // empty: not measured on both sides
-  std::string note;                // why there is no verdict, or none that decides
-  bool in_doubt = false;           // the machine may have made the difference, as the note says
-  // The medians and the quickest samples, or runs, tell of different shifts: a side has two modes.
+  std::string note;                // why there is no verdict, or why it is UNCLEAR
+  bool in_doubt = false;           // the machine may explain the difference; the note says how
+  // The medians and the fastest samples (or runs) show different shifts: a side is bimodal.
   bool two_modes = false;
 
   double speedup() const;  // base over new, of the two medians
   double speedup_low() const;
   double speedup_high() const;
-  double improvement_percent() const;  // of time saved; negative: slower
-  double slowdown() const;             // new over base less one: 0.05 for 5 % slower
-  double visible() const;              // the smallest slowdown that would have been seen; 0.05: 5 %
+  double improvement_percent() const;  // time saved; negative: slower
+  double slowdown() const;             // new over base minus one: 0.05 for 5 % slower
+  double visible() const;              // smallest detectable slowdown: 0.05 for 5 %
   bool judged() const;                 // has a verdict other than UNCLEAR
   bool broke() const;                  // ok in the base, not ok now
 };
 
 struct Comparison {
   std::vector<RowComparison> rows;
-  std::vector<std::string> missing = {};  // rows and phases that only the base has, in words
-  std::vector<std::string> notes = {};    // what a reader should know: --force, other work
+  std::vector<std::string> missing = {};  // descriptions of rows and phases only in the base
+  std::vector<std::string> notes = {};    // differences that --force accepted
   Pairing pairing = Pairing::separate;
   double confidence = 0;  // of each row's interval
   double tolerance = 0;
-  // Of the rows that were measured on both sides; empty: none was. Its bounds are the means of
-  // theirs and hold whenever those do, whatever disturbed all rows alike.
+  // Returns the mean shift over rows measured on both sides, or nullopt if there are none. Its
+  // bounds are the means of the rows' bounds, so they hold whenever those do, even under a
+  // disturbance that all rows share.
   std::optional<Shift> mean_log_time() const;
 };
 
-// Pairs rows by study, implementation, device, workload and settings; runs are merged first. Throws
-// a usage error for different machines or settings unless forced, and when no row is in both.
+// Pairs rows by study, implementation, device, workload and settings, after merging runs. Throws a
+// usage error for different machines or settings unless forced, and if no row is in both.
 Comparison compare_records(std::span<const Record> base, std::span<const Record> next,
                            const CompareOptions& options);
 
-// How many lines of a comparison are measured on both sides, of rows whose runs are merged: their
-// number says how sure each has to be.
+// Returns how many lines of a comparison are measured on both sides, which determines the
+// confidence of each. The runs of each row must have been merged.
 size_t lines_between(std::span<const Record> base, std::span<const Record> next,
                      const CompareOptions& options);
 
-// Sides that were measured in turns differ in what the user asked for: nothing is refused.
+// Accepts all differences in settings: the user chose the two interleaved commands.
 Comparison compare_interleaved(const std::vector<PairedRow>& rows, const CompareOptions& options);
 
-// Whether all phases of a row have a verdict, or can have none, and `decided` says so too of each:
-// for RoundOptions::settled. One answer per row.
+// For RoundOptions::settled. Returns, per row, whether no phase is UNCLEAR and `decided` holds for
+// all of them.
 std::vector<bool> settled_rows(const std::vector<PairedRow>& rows, const CompareOptions& options,
                                const std::function<bool(const RowComparison&)>& decided);
 
-// The rule itself.
+// The verdict of an interval; `same` is the half-width of the SAME band.
 Verdict decide(const Shift& log_time, double tolerance, double same);
 
 // "4.2 %", "150 %".
 std::string percent_text(double fraction);
 
-// Series that are compared: not those of the host, which time how long a call took to return.
+// False for series "*_host", which time how long calls take to return.
 bool is_compared(std::string_view phase);
 
 }  // namespace ridgeline

@@ -18,9 +18,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kQuietShare = 0.05;   // of the processors
-// The kernel counts in ticks of 10 ms: a window of a second tells a twentieth of a processor, one
-// of a quarter whether a process runs beside this one.
+constexpr double kQuietShare = 0.05;  // of the processors
+// The kernel counts in ticks of 10 ms: a window of a second resolves 5 % of a processor, a quarter
+// of a second suffices to detect another running process.
 constexpr double kWindowS = 1, kShortestWindowS = 0.25;
 
 double ticks_per_second() {
@@ -31,12 +31,12 @@ double seconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
 }
 
-// User and system time of a process that runs, in ticks; 0: it is gone.
+// Returns user and system time of a running process in ticks, or 0 if it has ended.
 double ticks_of(const fs::path& stat) {
   std::ifstream file(stat);
   std::string text;
   std::getline(file, text);
-  const size_t name_end = text.rfind(')');  // the name may hold anything
+  const size_t name_end = text.rfind(')');  // the name may contain spaces and parentheses
   if (name_end == text.npos) return 0;
   std::istringstream fields(text.substr(name_end + 1));
   std::string skipped;
@@ -46,8 +46,7 @@ double ticks_of(const fs::path& stat) {
   return user + system;
 }
 
-// Of the processes that one has started and that run, and of those that they have started: a
-// launcher of MPI starts the ranks for us.
+// Returns the ticks of all running descendants of a process, such as ranks under an MPI launcher.
 double ticks_below(const fs::path& root, const std::string& process) {
   double total = 0;
   std::error_code gone;
@@ -59,7 +58,7 @@ double ticks_below(const fs::path& root, const std::string& process) {
   return total;
 }
 
-// Of this process, of children that ended, and of those that run (workers of peers, ranks).
+// Processor time of this process and of its ended and running children (workers of peers, ranks).
 double own_seconds(const fs::path& root) {
   double total = 0;
   for (const int who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
@@ -77,7 +76,7 @@ std::optional<DisturbanceWatch::Snapshot> look(const fs::path& root) {
   for (std::string line; std::getline(file, line) && line.starts_with("cpu");) {
     std::istringstream fields(line.substr(3));
     int processor = -1;
-    if (line[3] == ' ' || !(fields >> processor)) continue;  // the line of all processors
+    if (line[3] == ' ' || !(fields >> processor)) continue;  // the total of all processors
     if (std::find(allowed.begin(), allowed.end(), processor) == allowed.end()) continue;
     double user = 0, nice = 0, system = 0, idle = 0, io = 0, irq = 0, soft_irq = 0, stolen = 0;
     fields >> user >> nice >> system >> idle >> io >> irq >> soft_irq >> stolen;
@@ -116,7 +115,7 @@ std::optional<Disturbance> DisturbanceWatch::row_done() {
   if (short_s > 0) std::this_thread::sleep_for(std::chrono::duration<double>(short_s));
   const auto now = look(root_);
   if (!now) return std::nullopt;
-  // The row before ended last; an earlier end makes the window long enough.
+  // Drop snapshots older than the latest one that makes the window long enough.
   while (snapshots_.size() > 1 && now->time_s - snapshots_[1].time_s >= kWindowS)
     snapshots_.erase(snapshots_.begin());
   const Snapshot& begin =

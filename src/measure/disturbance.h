@@ -1,5 +1,5 @@
-// What else ran on this process's processors while a row was measured: other processes' time, and
-// time that a hypervisor gave to other machines.
+// Measures what else ran on this process's processors beside a row: the time of other processes,
+// and the time that a hypervisor gave to other virtual machines.
 //
 //   DisturbanceWatch watch;
 //   ... a row is measured ...
@@ -14,26 +14,26 @@
 namespace ridgeline {
 
 struct Disturbance {
-  double window_s = 0;      // that was looked at: the row, and what came before a short one
+  double window_s = 0;      // observed time: the row, and the time before a short row
   int processors = 0;       // that this process may run on
-  double other_cores = 0;   // busy with other processes, in the mean
-  double stolen_cores = 0;  // given to other virtual machines, in the mean
+  double other_cores = 0;   // mean number busy with other processes
+  double stolen_cores = 0;  // mean number given to other virtual machines
 
-  // Whether the row was measured on a quiet machine: others had at most a twentieth of its
-  // processors, and one tick of the kernel's clock on each.
+  // Whether others used at most 5 % of the processor time, plus one kernel tick per processor.
   bool quiet() const;
   bool operator==(const Disturbance&) const = default;
 };
 
-// "other processes used 1.3 of 2 processors"; empty: quiet.
+// "other processes used 1.3 of 2 processors"; empty if quiet.
 std::string disturbance_text(const Disturbance& disturbance);
 
 class DisturbanceWatch {
  public:
-  // Reads /proc below `root` ("/" but for tests). What is missing there leaves rows without facts.
+  // Reads /proc under `root` ("/" except in tests).
   explicit DisturbanceWatch(std::filesystem::path root = "/");
-  // Since the row before; rows shorter than a second share the second before their end. Waits where
-  // there has been too little time to tell, up to a quarter of a second after the start.
+  // Returns the disturbance since the previous row ended, or over about the last second if the row
+  // was shorter; nullopt if /proc lacks the counters. Waits until the window has a quarter of a
+  // second.
   std::optional<Disturbance> row_done();
 
   struct Snapshot {
@@ -44,7 +44,7 @@ class DisturbanceWatch {
 
  private:
   std::filesystem::path root_;
-  std::vector<Snapshot> snapshots_;  // ends of rows, the oldest first
+  std::vector<Snapshot> snapshots_;  // at the ends of rows, oldest first
 };
 
 }  // namespace ridgeline

@@ -12,7 +12,7 @@
 
 namespace ridgeline {
 
-// What a gate says of a row, or of the whole.
+// The judgement of a gate on a row, or on the whole comparison.
 struct GateJudgement {
   enum class Outcome { passed, failed, undecided };
   Outcome outcome = Outcome::passed;
@@ -23,7 +23,7 @@ struct GateRule {
   std::string_view name;
   bool takes_limit;
   std::string_view help;
-  // Differences of the comparison's tolerance are negligible to every gate. Null: nothing to say.
+  // Every gate ignores differences within the comparison's tolerance. Null: not judged.
   GateJudgement (*of_row)(const RowComparison&, double limit, double tolerance);
   GateJudgement (*of_all)(const Comparison&, double limit);
 };
@@ -36,8 +36,8 @@ bool both_ran(const RowComparison& row) {
   return row.base.status == Status::ok && row.next.status == Status::ok;
 }
 
-// A slowdown by an interval: failed where one was seen and is larger than the limit, passed where
-// none as large could have been missed.
+// Fails if a slowdown is significant and its estimate exceeds the limit; passes if the interval
+// excludes a slowdown above the limit.
 GateJudgement slowdown(const Shift& log_time, double limit, double tolerance) {
   const double at_most = std::log1p(std::max(limit, tolerance));
   if (log_time.low > std::log1p(tolerance) && log_time.estimate > std::log1p(limit))
@@ -52,7 +52,7 @@ GateJudgement slowdown(const Shift& log_time, double limit, double tolerance) {
 GateJudgement slower(const RowComparison& row, double limit, double tolerance) {
   if (!row.verdict)
     return both_ran(row) ? GateJudgement{Outcome::undecided, row.note} : GateJudgement{};
-  // A note against a verdict leaves the interval what it is, but nobody may rest on it.
+  // An UNCLEAR row may have an interval that fails the gate; its note says why it does not count.
   const GateJudgement found = slowdown(row.log_time, limit, tolerance);
   if (found.outcome == Outcome::failed && row.verdict == Verdict::unclear)
     return {Outcome::undecided, row.note};

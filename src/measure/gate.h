@@ -1,4 +1,4 @@
-// Conditions that a comparison must meet, as a continuous integration writes them: "slower:3%".
+// Gates: conditions on a comparison for continuous integration, such as "slower:3%".
 #pragma once
 
 #include <string>
@@ -17,22 +17,22 @@ struct Gate {
   std::string text;  // as given
 };
 
-// One line per kind of gate, for --help.
+// A comma-separated list of all gates, for --help.
 std::string gate_help();
 
-// "slower:3%", "slower" (any), "geomean:1%", "memory:5%", "unclear", "missing". Throws a usage
-// error that lists them.
+// Accepts "slower:3%", "slower" (by any amount), "geomean:1%", "memory:5%", "unclear", "missing".
+// Throws a usage error that lists them.
 Gate parse_gate(std::string_view text);
 
-// What a gate found, in words; both empty: judged, and passed.
+// Descriptions of what a gate found; it passed if both are empty.
 struct GateResult {
   std::vector<std::string> failures = {};   // regressions
-  std::vector<std::string> undecided = {};  // rows in which one could not have been seen
+  std::vector<std::string> undecided = {};  // rows in which a regression may have gone undetected
 };
-// A row that was ok in the base and is no longer fails every gate.
+// A row that was ok in the base and is not ok now fails every gate.
 GateResult judge(const Gate& gate, const Comparison& comparison);
 
-// Whether more samples of this row would change nothing for the gate.
+// Whether the gate needs no more samples of this row.
 bool is_decided(const Gate& gate, const RowComparison& row, double tolerance);
 
 }  // namespace ridgeline

@@ -42,7 +42,7 @@ std::string exponents(double least, double most, size_t curves, std::string_view
   return text;
 }
 
-// "S 256" or "S 256 to 1024": sizes that curves may differ in.
+// "S 256" or "S 256 to 1024".
 std::string sizes(double least, double most, std::string_view variable) {
   return least == most ? fmt::format("{} {:.0f}", variable, least)
                        : fmt::format("{} {:.0f} to {:.0f}", variable, least, most);
@@ -58,7 +58,7 @@ std::pair<double, double> extent(std::span<const Growth> curves, Value value) {
   return {low, high};
 }
 
-// A round exponent is named only where no other is possible.
+// Names an integer exponent only if the interval excludes every other.
 const char* round_name(double low, double high) {
   constexpr double kClose = 0.2;
   const auto near = [&](double exponent) {
@@ -67,15 +67,14 @@ const char* round_name(double low, double high) {
   return near(2) ? ", close to quadratic" : near(1) ? ", close to linear" : "";
 }
 
-// Coefficients of the chosen terms by least squares on relative deviations, and the largest of
-// those.
+// Least-squares fit of the relative deviations.
 struct Fit {
   std::array<double, 3> coefficients = {};
-  double worst = kInfinity;
+  double worst = kInfinity;  // the largest relative deviation
 };
 
 Fit fit_terms(const std::vector<Observation>& curve, const std::vector<size_t>& terms) {
-  // Sizes in parts of the largest, values in their own: all numbers are near one.
+  // Sizes are relative to the largest and values to themselves, which keeps the system well scaled.
   const double largest = curve.back().x;
   const auto term = [&](const Observation& o, size_t power) {
     return std::pow(o.x / largest, static_cast<double>(power)) / o.y;
@@ -87,7 +86,7 @@ Fit fit_terms(const std::vector<Observation>& curve, const std::vector<size_t>& 
       for (size_t j = 0; j < n; ++j) rows[i][j] += term(o, terms[i]) * term(o, terms[j]);
       rows[i][n] += term(o, terms[i]);
     }
-  for (size_t i = 0; i < n; ++i)  // Gauss and Jordan; the matrix is positive definite
+  for (size_t i = 0; i < n; ++i)  // Gauss-Jordan without pivots: the matrix is positive definite
     for (size_t k = 0; k < n; ++k) {
       if (k == i) continue;
       const double factor = rows[k][i] / rows[i][i];

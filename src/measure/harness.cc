@@ -1,4 +1,4 @@
-// The public harness: callables through a check and the protocol into records.
+// The public harness: checks callables, measures them by the protocol, and writes records.
 #include "ridgeline/harness.h"
 
 #include <fmt/format.h>
@@ -32,7 +32,7 @@ int64_t whole(double count) {
   return count > 0 ? static_cast<int64_t>(std::min(count, kMost)) : 0;
 }
 
-// Overwrites more than the largest cache of the machine holds, line by line.
+// Writes to every line of a buffer twice as large as the machine's largest cache.
 class HostCacheFlush {
  public:
   explicit HostCacheFlush(const MachineFacts& machine) {
@@ -50,13 +50,13 @@ class HostCacheFlush {
   std::vector<char> buffer_;
 };
 
-// What a measurement saw of the machine beside it.
+// The state of the machine beside a measurement.
 struct Surroundings {
   std::optional<ProcessorSpeed> speed_before = {}, speed_after = {};
   std::optional<Disturbance> disturbance = {};
 };
 
-// One callable on its way into a record.
+// One callable and the record that it fills.
 class Row {
  public:
   Row(const Callable& callable, const HarnessOptions& options)
@@ -83,7 +83,7 @@ class Row {
     if (callable.cold_cache) flush_.emplace_back(record_.machine);
   }
 
-  // Runs once and asks the check; false: the values are wrong.
+  // Runs the callable once and checks its results. Returns false if they are wrong.
   bool check() {
     if (!callable_.check) return true;
     callable_.run();
@@ -146,7 +146,7 @@ class Row {
   const Callable& callable_;
   CallClock clock_;
   Record record_;
-  std::vector<HostCacheFlush> flush_;  // one, or none
+  std::vector<HostCacheFlush> flush_;  // at most one
 };
 
 TimeRatio ratio_of(std::span<const double> base_ms, std::span<const double> ms) {
@@ -188,10 +188,10 @@ Turns Harness::measure_in_turns(const std::vector<Callable>& callables) {
     backwards = !backwards;
   };
   if (!right.empty()) {
-    const int threads = available_threads();  // how many the callables have is theirs to know
+    const int threads = available_threads();  // those of the callables are unknown
     measurement = ridgeline::measure(
         {.warmups = options_.warmups,
-         .min_warmup_s = 0,  // its user says how many
+         .min_warmup_s = 0,  // the user sets the number of warm-ups
          .iterations = options_.iterations,
          .time_budget_s = options_.time_budget_s},
         phases, sample, {.warm = [&] { surroundings.speed_before = processor_speed(threads); }});

@@ -1,4 +1,4 @@
-// A GPU's clock for the harness: events of the driver, which is opened at run time.
+// A GPU's clock for the harness: CUDA events, through the driver that is opened at run time.
 #include <fmt/format.h>
 
 #include <memory>

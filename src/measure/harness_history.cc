@@ -1,4 +1,4 @@
-// The part of the harness that asks the history, and so SQLite; whoever does not call it links
+// The part of the harness that needs the history and SQLite; programs that do not call it link
 // neither.
 #include "measure/baseline_rows.h"
 #include "measure/history.h"

@@ -13,7 +13,7 @@
 namespace ridgeline {
 namespace {
 
-// Floors of single runs, in the column `pairing`; what else it may hold was measured in other ways.
+// The value of the column `pairing` for floors of single runs; other values are ignored.
 constexpr std::string_view kFloorOfRuns = "runs";
 
 constexpr int64_t kHistoryVersion = 1;

@@ -1,4 +1,4 @@
-// Named baselines with everything that was ever saved under their names, and the machine's noise.
+// A database of named baselines, with every run ever saved under a name, and of noise floors.
 //
 //   History history("results/history.sqlite", Database::Open::create);
 //   history.save("main", records);
@@ -20,7 +20,7 @@
 
 namespace ridgeline {
 
-// One saving of a baseline; a name may have many, and the newest is what the name stands for.
+// One saved run of a baseline; a name may have several, and refers to the newest.
 struct SavedRun {
   int64_t id = 0;
   std::string name;
@@ -34,33 +34,33 @@ struct SavedRecord {
   Record record;
 };
 
-// Throws a usage error: names are plain text of at most 100 characters.
+// Throws a usage error unless the name has 1 to 100 printable ASCII characters.
 void check_baseline_name(const std::string& name);
 
 class History {
  public:
-  // The file below a directory of results.
+  // The file in a results directory.
   static std::filesystem::path file_in(const std::filesystem::path& results_dir);
   // Throws a usage error for a file that is not a history, or one of another version.
   History(const std::filesystem::path& file, Database::Open open);
 
-  // All records or none. Names are text without control characters, of at most 100 bytes.
+  // Saves all records or none, under a name that check_baseline_name() accepts.
   SavedRun save(const std::string& name, std::span<const Record> records);
-  // The newest saved under `name`. Throws a usage error that lists the names there are.
+  // The newest run under `name`. Throws a usage error that lists the known names.
   ReadResult baseline(const std::string& name) const;
   std::vector<SavedRun> runs() const;  // oldest first
-  // What can be read of one, and the rows that cannot, counted from 1.
+  // Returns the readable records of a run, and a problem for each unreadable row, counted from 1.
   ReadResult read(const SavedRun& run) const;
 
   void save_noise(const MeasuredNoise& noise);
-  // Of this very row on this machine, the newest; empty: none was measured.
+  // The newest floor of this row on this machine; nullopt if none was measured.
   std::optional<NoiseFloor> noise(const Record& record, std::string_view phase) const;
 
  private:
   Database database_;
 };
 
-// For CompareOptions: what the history holds. It must outlive the lookup; null: there is none.
+// A lookup for CompareOptions. The history must outlive it; null: no noise floors.
 NoiseLookup noise_of(const History* history);
 
 }  // namespace ridgeline

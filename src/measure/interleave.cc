@@ -19,18 +19,18 @@ namespace {
 
 constexpr double kMaxTurnSamples = 200;
 constexpr double kMinQuads = 2, kMaxQuads = 40;
-// On a busy machine many short rounds tell more than a few long ones: one outlier may be among
-// them.
+// Many short rounds limit the weight of an outlier on a busy machine: a round gets about
+// 1 / kRoundsInBudget of a row's time budget.
 constexpr int kRoundsInBudget = 100;
-constexpr int kQuadsOfAMedian = 5;  // of these two may be outliers
+constexpr int kQuadsOfAMedian = 5;  // the median tolerates two outliers
 
-// Where a led program stands: it waits in measurement `measurement` of row `row`, or has ended.
+// The progress of a led program: it waits in measurement `measurement` of row `row`, or has ended.
 struct Position {
   size_t row = 0;
   size_t measurement = 0;
   bool ended = false;
 
-  // Programs that have ended are beyond every row.
+  // Ended programs come after every row.
   auto order() const { return std::tuple(ended, row, measurement); }
 };
 
@@ -45,7 +45,8 @@ class Player {
   const Position& position() const { return position_; }
   const std::vector<std::string>& phases() const { return phases_; }
 
-  // Takes samples: one list per phase. Nothing: it was interrupted or failed; finish() says.
+  // Returns the samples of one turn per phase, or nullopt if the program was interrupted or failed,
+  // which finish() reports.
   std::optional<std::vector<std::vector<double>>> take(const Turn& turn) {
     child_.give(turn);
     auto report = child_.next_report();
@@ -60,7 +61,7 @@ class Player {
     return std::move(report->samples_ms);
   }
 
-  // Ends the measurement and goes on to the next one.
+  // Ends the measurement and advances to the next one.
   void stop() {
     if (position_.ended) return;
     child_.give({.kind = Turn::Kind::stop});
@@ -88,11 +89,11 @@ class Player {
   std::vector<std::string> phases_;
 };
 
-// Both sides, started anew and led through their rows together.
+// Restarts both sides and leads them through their rows together.
 class Round {
  public:
   struct Setting {
-    bool base_first = true;            // who is started first, and so lies first in memory
+    bool base_first = true;            // which side starts first and takes the outer turns of quads
     std::vector<int> processors = {};  // empty: all
   };
 
@@ -105,7 +106,7 @@ class Round {
     if (!base_) base_ = std::make_unique<Player>(base, options);
   }
 
-  // `measure` leads both through a measurement of a row.
+  // Calls `measure` for each measurement that both sides have.
   void lead(const std::function<void(Round&, size_t row)>& measure) {
     while (!base_->position().ended || !next_->position().ended) {
       const auto base_at = base_->position().order(), next_at = next_->position().order();
@@ -115,13 +116,13 @@ class Round {
                       "give both the same study and passes");
         measure(*this, base_->position().row);
       } else {
-        // The other side has no such measurement (out of memory, say).
+        // The other side lacks this measurement, for example because it is out of memory.
         sample_once(base_at < next_at ? *base_ : *next_);
       }
     }
   }
 
-  // Enough for a valid record.
+  // One sample each suffices for a valid record.
   void sample_both_once() {
     sample_once(*base_);
     sample_once(*next_);
@@ -131,7 +132,7 @@ class Round {
     Player& first = base_first_ ? *base_ : *next_;
     Player& second = base_first_ ? *next_ : *base_;
     const double first_ms = warm_up(first), second_ms = warm_up(second);
-    // As many samples on both sides: the quickest of many is quicker than that of a few.
+    // The same number of samples on both sides, because the minimum falls with their number.
     const double samples_each = std::clamp(
         std::ceil(options_.turn_ms / std::max(first_ms, second_ms)), 1.0, kMaxTurnSamples);
     const double quad_ms = 2 * samples_each * (first_ms + second_ms);
@@ -151,7 +152,7 @@ class Round {
       for (const bool outer : {true, false, false, true}) {
         Player& player = outer ? first : second;
         const auto samples = player.take(turn);
-        if (!samples) return;  // ended or interrupted: finish() says
+        if (!samples) return;  // ended or interrupted, as finish() reports
         for (size_t phase = 0; phase < quads.size(); ++phase) {
           Quad& quad = quads[phase].back();
           std::vector<double>& side = &player == base_.get() ? quad.base_ms : quad.new_ms;
@@ -165,7 +166,7 @@ class Round {
     next_->stop();
   }
 
-  // The records of both sides; empty: interrupted.
+  // Returns the records of both sides, or nullopt if interrupted.
   std::optional<std::pair<std::vector<Record>, std::vector<Record>>> finish() {
     auto base = base_->finish();
     auto next = next_->finish();
@@ -185,8 +186,8 @@ class Round {
 
   bool over() const { return options_.interrupted && options_.interrupted(); }
 
-  // How long a sample takes, by the quickest of a few: on a busy machine the others tell of other
-  // work.
+  // Returns the duration of a sample in ms, summed over phases: the fastest of five, because other
+  // work only adds time.
   static double warm_up(Player& player) {
     const auto samples = player.take({.kind = Turn::Kind::warm_up, .count = 5});
     double total_ms = 0;
@@ -200,7 +201,7 @@ class Round {
   const InterleaveOptions& options_;
 };
 
-// The most threads that a row computes with; nothing where no processor does the work.
+// Returns the largest number of threads of any row; 0 if no row computes on the CPU.
 int threads_of(const std::vector<PairedRow>& rows) {
   int most = 0;
   for (const PairedRow& row : rows)
@@ -249,7 +250,7 @@ Interleaved interleave(const Command& base, const Command& next, const Interleav
     if (!records) return false;
     for (size_t row = 0; row < records->first.size() && row < rows.size(); ++row) {
       if (settled[row]) continue;
-      // A round sees the processors it is given; the machine has all of them.
+      // A round sees only the processors it runs on; the record describes the whole machine.
       records->first[row].machine = rows[row].base.machine;
       records->second[row].machine = rows[row].next.machine;
       result.base.push_back(std::move(records->first[row]));
@@ -263,7 +264,7 @@ Interleaved interleave(const Command& base, const Command& next, const Interleav
 
 std::optional<std::vector<Record>> run_alone(const Command& command,
                                              const std::function<bool()>& interrupted) {
-  constexpr double kADay = 86400;  // a study that is left alone says nothing before its end
+  constexpr double kADay = 86400;  // seconds; a study without turns reports nothing before its end
   ChildStudy child(command, {.lead = ChildStudy::Lead::none,
                              .patience_s = kADay,
                              .interrupted = interrupted});

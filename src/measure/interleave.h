@@ -1,11 +1,11 @@
-// Measures two programs in turns, A B B A, so that whatever disturbs the machine disturbs both.
+// Measures two programs in turns, A B B A, so that disturbances of the machine affect both.
 //
 //   const Interleaved result = interleave({"old/ridgeline", "attention", "--impl", "flash"},
 //                                         {"new/ridgeline", "attention", "--impl", "flash"}, {});
 //
-// First both run once to check values against the oracle. Then rounds (rounds.h): both are started
-// anew, because where tensors come to lie in memory changes figures, on the same processors,
-// because no two are equally undisturbed.
+// First both run once to check values against the oracle. Each round (rounds.h) then restarts both,
+// because the placement of tensors in memory changes times, and runs them on the same processors,
+// because processors are not equally disturbed.
 #pragma once
 
 #include <functional>
@@ -20,11 +20,11 @@ namespace ridgeline {
 
 struct InterleaveOptions {
   RoundOptions rounds = {};
-  // A turn is as many samples as fill this time on the slower side, at least one; a round has as
-  // many quads of a row as fill that time, at least two and at most 40.
+  // A turn takes as many samples as fill turn_ms on the slower side, at least one. A round takes as
+  // many quads of a row as fill round_ms, 2 to 40.
   double turn_ms = 4, round_ms = 250;
   std::function<bool()> interrupted = {};
-  // Told before each measurement: 0 for the check, then the round from 1; and the row from 0.
+  // Called before each measurement with the round (0 for the check) and the row, from 0.
   std::function<void(int round, size_t row)> progress = {};
 };
 
@@ -34,12 +34,12 @@ struct Interleaved {
   bool interrupted = false;
 };
 
-// Each command must be a study of this program (or of another build of it) and expand to as many
-// rows as the other; they are paired in order. Throws an environment error with what a program said
-// when it fails.
+// Each command must be a study of this program or of another build of it. Both must expand to the
+// same number of rows, which are paired in order. Throws an environment error that quotes a program
+// if it fails.
 Interleaved interleave(const Command& base, const Command& next, const InterleaveOptions& options);
 
-// One run of a study by itself: its records; empty: interrupted.
+// Runs one study without turns. Returns its records, or nullopt if interrupted.
 std::optional<std::vector<Record>> run_alone(const Command& command,
                                              const std::function<bool()>& interrupted);
 

@@ -1,4 +1,4 @@
-// Facts about this machine that stand beside every figure; nothing that names its owner.
+// Facts about this machine that every record holds; none of them identify its owner.
 #pragma once
 
 #include <filesystem>
@@ -31,32 +31,32 @@ struct GpuFacts {
 
 struct MachineFacts {
   std::string cpu_model;
-  int logical_cores = 0;                  // those this process may run on
-  std::optional<double> cpu_quota_cores;  // a container's share, where it has one
-  std::vector<std::string> isa;           // of interest to kernels: avx2, avx512f, amx_bf16, ...
+  int logical_cores = 0;                  // that this process may run on
+  std::optional<double> cpu_quota_cores;  // the container's quota, if any
+  std::vector<std::string> isa;           // extensions that kernels use: avx2, avx512f, amx_bf16
   std::vector<Cache> caches;              // of the first core
-  Bytes memory_total;                     // the machine's, or the container's if that is less
+  Bytes memory_total;                     // of the machine, or the container's limit if less
   Bytes memory_available;
   std::string kernel;
   std::string os;
   std::optional<double> max_clock_mhz;
-  std::string max_clock_source;  // "cpufreq", or "cpuinfo" where virtual machines hide it
-  std::optional<double> measured_clock_mhz;  // a timed chain of dependent additions
+  std::string max_clock_source;  // "cpufreq", or "cpuinfo" where virtual machines hide the former
+  std::optional<double> measured_clock_mhz;  // clock_rate.h
   std::optional<std::string> governor;
   std::optional<double> load_average;  // of the last minute
   std::string fingerprint;
-  std::optional<GpuFacts> gpu = {};  // the one that ran; empty for figures of the CPU
+  std::optional<GpuFacts> gpu = {};  // the GPU that ran the row; empty for rows of the CPU
 
   bool operator==(const MachineFacts&) const = default;
 };
 
-// Takes a few milliseconds. Reads /proc and /sys below `root` ("/" but for tests); what is missing
-// there stays empty.
+// Takes a few milliseconds. Reads /proc and /sys under `root` ("/" except in tests); facts that are
+// missing there stay empty.
 MachineFacts collect_machine_facts(const std::filesystem::path& root = "/");
 
-// Equal for machines whose figures may be compared: a hash over the processor (model, cores, quota,
-// instruction sets, caches), the memory in GiB, and the GPU that ran (model, multiprocessors). The
-// kernel, software, clocks and load are left out.
+// Equal for machines whose times may be compared: a hash of the processor (model, cores, quota,
+// instruction sets, caches), the memory in GiB, and the GPU that ran (model, architecture,
+// multiprocessors), but not of the kernel, software, clocks and load.
 std::string fingerprint(const MachineFacts& facts);
 
 }  // namespace ridgeline

@@ -9,14 +9,14 @@ namespace {
 
 using Runs = std::vector<const Record*>;
 
-// In the order of the first run of each row.
+// Ordered by the first run of each row.
 std::vector<Runs> runs_by_row(std::span<const Record> records) {
   std::vector<Runs> rows;
   std::map<std::string, size_t> places;
   for (const Record& record : records) {
     const std::string key = workload_key(record);
     const auto place = places.find(key);
-    // What is no further run of the same --runs is a row of its own, as are runs merged before.
+    // A record that is not the next run of the same --runs begins a row, as do merged runs.
     if (place == places.end() || record.run < 2 || record.merged_runs > 0 ||
         record.run != rows[place->second].back()->run + 1) {
       places[key] = rows.size();
@@ -36,13 +36,13 @@ std::optional<ProcessorSpeed> median_speed(const Runs& runs) {
   return median_rates(speeds);
 }
 
-// As long as enough are left.
+// Does nothing if fewer than kFewestRuns would remain.
 void leave_out(Runs& runs, const std::function<bool(const Record*)>& is_unusual) {
   const auto unusual = std::count_if(runs.begin(), runs.end(), is_unusual);
   if (std::ssize(runs) - unusual >= kFewestRuns) std::erase_if(runs, is_unusual);
 }
 
-// Disturbed runs first, whose speed is not that of the processors.
+// Disturbed runs first, because other work lowers their measured speed.
 void leave_out_unusual(Runs& runs) {
   leave_out(runs, [](const Record* run) { return !is_quiet(*run); });
   const std::optional<ProcessorSpeed> usual = median_speed(runs);
@@ -71,7 +71,7 @@ std::vector<Record> runs_merged(std::span<const Record> records) {
     leave_out_unusual(runs);
     if (runs.size() > 1 && merged.status == Status::ok) {
       merged.merged_runs = static_cast<int>(runs.size());
-      // As quiet as the least quiet of them.
+      // The disturbance of the first disturbed run, if any.
       const auto disturbed = std::find_if_not(runs.begin(), runs.end(),
                                               [](const Record* run) { return is_quiet(*run); });
       merged.disturbance = (disturbed == runs.end() ? runs.back() : *disturbed)->disturbance;

@@ -1,4 +1,4 @@
-// Several fresh runs of a row as one record, and what of a run says whether it counts.
+// Merges several fresh runs of a row into one record, leaving out disturbed ones.
 #pragma once
 
 #include <optional>
@@ -9,19 +9,18 @@
 
 namespace ridgeline {
 
-// Runs of a side tell their spread from so many on.
+// The fewest runs of a side for an estimate of their spread.
 inline constexpr int kFewestRuns = 3;
 
-// Whether it says so; one that does not say is not quiet.
+// False if the disturbance was not recorded.
 bool is_quiet(const Record& record);
 
-// The slower of the looks before and after the samples; empty: there was none.
+// Returns the slower of the speeds before and after the samples; nullopt if none was recorded.
 std::optional<ProcessorSpeed> speed_beside(const Record& record);
 
-// The runs of each row as one record, whose samples are the medians of the runs and whose speed of
-// processors is theirs in the median. Those that other work disturbed, or whose processors were not
-// as fast as in the median, are left out where kFewestRuns others are there. Rows that ran once
-// stay as they are.
+// Merges the runs of each row into one record, whose samples are the medians of the runs and whose
+// processor speed is their median. Leaves out disturbed runs, and runs whose processor speed
+// differs from the median, as long as kFewestRuns others remain. Rows with one run are unchanged.
 std::vector<Record> runs_merged(std::span<const Record> records);
 
 }  // namespace ridgeline

@@ -12,9 +12,9 @@
 namespace ridgeline {
 namespace {
 
-constexpr double kPairs = 0.99;       // of two runs that the floor covers
-constexpr double kConfidence = 0.95;  // of the standard deviation's bound
-constexpr double kLeast = 0.001;      // clocks and rounding of times differ by as much
+constexpr double kPairs = 0.99;       // share of pairs of runs that the floor covers
+constexpr double kConfidence = 0.95;  // of the bound on the standard deviation
+constexpr double kLeast = 0.001;      // the resolution of clocks and rounded times
 
 struct Seen {
   const Record* record = nullptr;
@@ -28,7 +28,7 @@ double floor_of(const std::vector<double>& figures) {
   for (const double figure : figures) squares += (figure - mean) * (figure - mean);
   const double deviation =
       std::sqrt(squares / chi_square_quantile(1 - kConfidence, static_cast<int>(count) - 1));
-  constexpr int kMany = 100'000;  // where Student's t is the normal distribution
+  constexpr int kMany = 100'000;  // degrees at which Student's t is the normal distribution
   const double two_runs = student_t_quantile((1 + kPairs) / 2, kMany) * std::sqrt(2.0) * deviation;
   return std::max(kLeast, std::expm1(two_runs));
 }

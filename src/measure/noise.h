@@ -1,4 +1,4 @@
-// The noise floor: how far two single runs of one row lie apart when nothing differs.
+// Computes noise floors: upper bounds on the difference between two single runs of the same row.
 #pragma once
 
 #include <span>
@@ -10,22 +10,22 @@
 
 namespace ridgeline {
 
-// A floor needs at least so many runs: fewer do not bound their own spread.
+// With fewer runs, the bound on their spread is too loose.
 inline constexpr int kFewestFloorRuns = 11;
 
-// Of one phase of one row.
+// The noise floor of one phase of one row.
 struct MeasuredNoise {
   std::string fingerprint, device, implementation, row_key, phase;
-  std::string row = {};  // for people
+  std::string row = {};  // as displayed
   double fraction = 0;   // an upper bound, never 0
   int runs = 0;
 
   bool operator==(const MeasuredNoise&) const = default;
 };
 
-// Two runs lie further apart than the floor in 1 % of cases, if logarithms of runs' medians are
-// normal; their standard deviation is taken at its upper bound of 95 %. Rows with fewer than
-// kFewestFloorRuns good runs have none.
+// Two runs differ by more than the floor in 1 % of cases, if the logarithms of the medians of runs
+// are normal. Uses the upper 95 % confidence bound of their standard deviation. Rows with fewer
+// than kFewestFloorRuns runs that are ok get no floor.
 std::vector<MeasuredNoise> measured_noise(std::span<const std::vector<Record>> runs);
 
 }  // namespace ridgeline

@@ -1,5 +1,4 @@
-// The resident size of this process as the kernel counts it: the outside check on the memory
-// ledger.
+// The resident size of this process as the kernel counts it, an independent check of the ledger.
 #pragma once
 
 #include <optional>
@@ -8,12 +7,12 @@
 
 namespace ridgeline {
 
-// Empty where the kernel does not tell (/proc not mounted).
+// Both return nullopt if /proc is not mounted.
 std::optional<Bytes> current_rss();
-std::optional<Bytes> peak_rss();  // since the start of the process, or since the last reset
+std::optional<Bytes> peak_rss();  // since the process started, or since the last reset
 
-// Sets the peak to the current size, so that peak_rss() covers one workload only. False where the
-// kernel refuses.
+// Sets the peak to the current size, so that peak_rss() covers one workload only. Returns false if
+// the kernel refuses.
 bool reset_peak_rss();
 
 }  // namespace ridgeline

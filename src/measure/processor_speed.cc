@@ -18,27 +18,27 @@
 namespace ridgeline {
 namespace {
 
-// A burst is 5 to 30 microseconds of work, and the best of several counts: an interrupt takes one
-// or two of them, a shared core all. Where others take the processors away, they end early.
+// A burst is 5 to 30 microseconds of work, and the best of several counts: an interrupt affects one
+// or two of them, a shared core all. Bursts end early after kLongestNs.
 constexpr int kBursts = 7;
 constexpr int64_t kLongestNs = 3'000'000;
 constexpr auto kSpinning = std::chrono::milliseconds(30);
 constexpr int kSteps = 10'000;
-constexpr int kChains = 12;  // that do not wait for each other: more than the units hold
+constexpr int kChains = 12;  // independent; more than the units can have in flight
 constexpr size_t kLine = 64, kReadBytes = size_t{64} << 10;
 
 constexpr struct {
   double ProcessorSpeed::*rate;
   std::string_view what;
-  double from;  // smaller factors between two looks are those of a moment
+  double from;  // smaller factors between two measurements are fluctuations
 } kRates[] = {{&ProcessorSpeed::together_gflops, "threads together computed", 1},
               {&ProcessorSpeed::alone_gflops, "one thread alone computed", 1},
               {&ProcessorSpeed::memory_gb_per_s, "memory was read", 1.5}};
 
 struct Burst {
   std::atomic<int> missing = 0;       // threads that have not arrived
-  std::atomic<int64_t> begin_ns = 0;  // when the last one did
-  std::atomic<int64_t> end_ns = 0;    // when the last one had done its work
+  std::atomic<int64_t> begin_ns = 0;  // when the last thread arrived
+  std::atomic<int64_t> end_ns = 0;    // when the last thread finished
   std::atomic<bool> is_last = false;
 };
 
@@ -47,16 +47,15 @@ void raise_to(std::atomic<int64_t>& most, int64_t value) {
   }
 }
 
-// What every thread does in a burst: `prepare`, and when all have done so, `slice`, whose `work` is
-// that of one thread.
+// In a burst every thread calls `prepare`, waits at a barrier, and calls `slice`.
 struct Task {
-  double work = 0;
+  double work = 0;  // FLOPs or bytes of one slice
   std::function<void(int thread)> slice;
   std::function<void(int thread)> prepare = [](int) {};
 };
 
-// Work of a thread per nanosecond, until the last thread has done its own: as slow as the slowest,
-// and slower still where two threads take turns on one processor.
+// Returns work per thread and nanosecond until the last thread finishes, so that the slowest thread
+// decides, and two threads that share one processor show.
 double rate_at_once(int threads, const OnThreads& on_threads, const Task& task) {
   std::array<Burst, kBursts> bursts;
   for (Burst& burst : bursts) burst.missing = threads;
@@ -83,15 +82,15 @@ double rate_at_once(int threads, const OnThreads& on_threads, const Task& task) 
   return best;
 }
 
-// Enough independent chains to fill the arithmetic units, so that two threads of one core halve
-// each other's rate; a single chain would leave room for both.
+// Enough independent chains to saturate the arithmetic units, so that two threads on one core halve
+// each other's rate; with a single chain both would run at full rate.
 float multiply_and_add(float factor, float term) {
   const __m128 by = _mm_set1_ps(factor), plus = _mm_set1_ps(term);
   __m128 chains[kChains];  // in registers, as every loop over them is unrolled
 #pragma GCC unroll 12
   for (int i = 0; i < kChains; ++i) {
     chains[i] = by;
-    asm volatile("" : "+x"(chains[i]));  // keeps the compiler from computing them as one
+    asm volatile("" : "+x"(chains[i]));  // keeps the compiler from merging the chains
   }
   for (int step = 0; step < kSteps; ++step) {
 #pragma GCC unroll 12
@@ -115,7 +114,7 @@ struct alignas(kLine) Line {
   std::array<char, kLine> bytes = {};
 };
 
-// Lines that were flushed out of all caches come from memory; the row's own stay where they are.
+// Reads lines after flushing just these from all caches, so that the row's own data stays cached.
 Task reading(const std::vector<Line>& lines) {
   const auto part = [&lines](int thread) {
     return lines.front().bytes.data() + kReadBytes * static_cast<size_t>(thread);
@@ -140,7 +139,7 @@ Task reading(const std::vector<Line>& lines) {
 }
 
 ProcessorSpeed look(int threads, const OnThreads& on_threads) {
-  static std::vector<Line> lines;  // kept, so that rows see no memory come and go
+  static std::vector<Line> lines;  // kept allocated, so that the memory of rows does not change
   lines.resize(std::max(lines.size(), kReadBytes / kLine * static_cast<size_t>(threads)));
   const OnThreads here = [](const auto& work) { work(0); };
   return {.threads = threads,
@@ -154,8 +153,8 @@ ProcessorSpeed look(int threads, const OnThreads& on_threads) {
 ProcessorSpeed processor_speed(int threads, const OnThreads& on_threads) {
   const ProcessorSpeed first = look(threads, on_threads);
   if (first.together_gflops * kSpeedApart >= first.alone_gflops) return first;
-  // Threads of other libraries spin for some milliseconds after their last work, here as in a
-  // peer's process; what lasts longer is the state of the machine.
+  // Threads of other libraries, here or in a peer's process, spin for some milliseconds after their
+  // last work; a slowdown that lasts longer is the state of the machine.
   std::this_thread::sleep_for(kSpinning);
   const ProcessorSpeed second = look(threads, on_threads);
   return second.together_gflops > first.together_gflops ? second : first;
@@ -164,7 +163,7 @@ ProcessorSpeed processor_speed(int threads, const OnThreads& on_threads) {
 ProcessorSpeed processor_speed(int threads) {
   const std::vector<int> processors = allowed_processors();
   return processor_speed(threads, [&](const std::function<void(int)>& work) {
-    // The system may begin two of them on one processor, where a short look would leave them.
+    // The scheduler may start two threads on one processor and keep them there for so short a time.
     const auto in_place = [&](int thread) {
       const OnProcessors here(some_processors(processors, 1, thread));
       work(thread);

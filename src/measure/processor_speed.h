@@ -1,8 +1,8 @@
-// How fast the processors themselves are beside a row, by work that is always the same.
+// Measures the speed of the processors beside a row with fixed work.
 //
-// Virtual processors that share a core, or share it with another machine, take twice as long for
-// everything, and so do threads that the system keeps on one processor. Nothing in /proc tells: a
-// row of such a moment looks like twice the work.
+// Virtual processors that share a core, possibly with another machine, take twice as long for
+// everything, and so do threads that the scheduler keeps on one processor. /proc does not show
+// this: a row measured then looks like twice the work.
 //
 //   record.speed_before = processor_speed(pool.threads(), on_threads);
 //   ... samples ...
@@ -16,29 +16,29 @@
 
 namespace ridgeline {
 
-// Rates of a thread; a look takes about a millisecond.
+// Rates per thread, measured in about a millisecond.
 struct ProcessorSpeed {
-  int threads = 0;             // that worked at once
-  double alone_gflops = 0;     // one thread's arithmetic, on registers
-  double together_gflops = 0;  // the same while all work, by the time of the last one
-  double memory_gb_per_s = 0;  // the same of reading what no cache holds
+  int threads = 0;             // that ran concurrently
+  double alone_gflops = 0;     // one thread, arithmetic on registers
+  double together_gflops = 0;  // the same with all threads, until the last one finishes
+  double memory_gb_per_s = 0;  // reads of uncached memory with all threads
 
   bool operator==(const ProcessorSpeed&) const = default;
 };
 
-// Calls its argument with 0 to threads - 1, all at the same time.
+// Calls its argument concurrently with 0 to threads - 1.
 using OnThreads = std::function<void(const std::function<void(int thread)>&)>;
 
 ProcessorSpeed processor_speed(int threads, const OnThreads& on_threads);
 ProcessorSpeed processor_speed(int threads);  // on threads that it starts
 
-// Rates further apart than this factor are those of processors in another state.
+// Rates that differ by more than this factor indicate a different state of the machine.
 inline constexpr double kSpeedApart = 1.25;
 
-// The rate that differs most.
+// The largest difference between the rates of two speeds.
 struct SpeedGap {
-  double factor = 1;           // at least 1; infinite: a rate is none
-  bool second_slower = false;  // which of the two
+  double factor = 1;           // at least 1; infinite: a rate is 0 or not finite
+  bool second_slower = false;
   std::string_view what = {};  // "threads together computed"
 
   bool is_apart() const { return !(factor <= kSpeedApart); }
@@ -46,7 +46,7 @@ struct SpeedGap {
 };
 SpeedGap speed_gap(const ProcessorSpeed& first, const ProcessorSpeed& second);
 
-// Rate by rate: the least of two, and the median of at least one.
+// The minimum of two speeds, and the median of at least one, for each rate separately.
 ProcessorSpeed slower_rates(const ProcessorSpeed& first, const ProcessorSpeed& second);
 ProcessorSpeed median_rates(std::span<const ProcessorSpeed> speeds);
 

@@ -39,7 +39,7 @@ void check(const Protocol& p) {
         p.target_precision, "a fraction such as 0.01");
 }
 
-// The state of one measurement; `measure` reads as the protocol does.
+// The state of one measurement.
 class Sampler {
  public:
   Sampler(const Protocol& protocol, const std::vector<std::string>& phases,
@@ -85,7 +85,7 @@ class Sampler {
     return std::nullopt;
   }
 
-  // The latest samples of every phase.
+  // The last `count` samples of every phase.
   std::vector<std::vector<double>> latest(int count) const {
     std::vector<std::vector<double>> out;
     for (const Series& s : series_)
@@ -111,8 +111,8 @@ class Sampler {
                                                      series_[i].name, phase_ms_[i]));
   }
 
-  // Looked at whenever the samples have grown by a tenth: sorting after each one would cost more
-  // than a short workload, and every extra look is one more chance to stop on a lucky streak.
+  // Tested whenever the number of samples has grown by a tenth: sorting after each one would cost
+  // more than a short workload, and each extra test is another chance to stop too early.
   bool precise_enough() {
     if (iterations_ < next_look_) return false;
     next_look_ = iterations_ + std::max(1, iterations_ / 10);
@@ -132,7 +132,7 @@ class Sampler {
   int next_look_ = 0;
 };
 
-// Another program says when to take samples and how many; warm-ups follow the protocol here too.
+// Takes samples when the leading program (turns.h) asks for them; warm-ups follow the protocol.
 Measurement measure_in_turns(Sampler& sampler, const std::vector<std::string>& phases) {
   report_to_leader({.kind = TurnReport::Kind::measurement, .names = phases});
   while (true) {

@@ -1,4 +1,4 @@
-// How often a workload is run: warm-ups, then a fixed number of samples or a time budget.
+// The measurement protocol: warm-ups, then a fixed number of samples or a time budget.
 //
 //   Measurement m = measure({.time_budget_s = 2}, {"forward", "backward"},
 //                           [&](std::span<double> phase_ms) {
@@ -20,22 +20,21 @@ namespace ridgeline {
 
 struct Protocol {
   int warmups = 10;  // at least; 0: none
-  // Warm-ups also last at least this long: the system moves a thread away from another's processor
-  // only after some of its ticks, and until then a short row took three times as long.
+  // Warm-ups also last at least this long: the scheduler migrates a thread away from a shared
+  // processor only after several ticks, and until then a short row took three times as long.
   double min_warmup_s = 0.05;
   int iterations = 100;  // samples taken when there is no time budget
 
   // With a budget (seconds of wall time, warm-ups included; 0: none), sampling ends when the median
   // of every series is known to within `target_precision`, or when the budget is spent. Warm-ups
-  // may use half of the budget; `min_iterations` samples are taken even beyond it: with fewer, no
-  // interval of a median and no verdict can be given.
+  // may use half of the budget; `min_iterations` samples are taken even beyond it, because a
+  // confidence interval of the median and a verdict need them.
   double time_budget_s = 0;
   int min_iterations = kMinIntervalSamples;
   double target_precision = 0.01;
 };
 
-// The most samples of one measurement: raw samples are kept, and a record is one line of bounded
-// length.
+// The most samples of one measurement: a record holds all of them in a line of bounded length.
 inline constexpr int kMaxIterations = 20'000;
 
 enum class StoppingRule {
@@ -49,13 +48,13 @@ enum class StoppingRule {
 std::string_view stopping_rule_name(StoppingRule rule);  // "iterations_done", ...
 std::optional<StoppingRule> parse_stopping_rule(std::string_view name);
 
-// What really happened, for the record.
+// How a measurement ran, for the record.
 struct ProtocolFacts {
   int warmups = 0;
   int iterations = 0;
   StoppingRule stopping_rule = StoppingRule::iterations_done;
   double elapsed_s = 0;
-  // From the first call to its result: a GPU compiles or loads code in it. By the study, not here.
+  // Duration of the first call, in which a GPU compiles or loads code; set by the study.
   std::optional<double> first_run_s = {};
 
   bool operator==(const ProtocolFacts&) const = default;
@@ -65,21 +64,20 @@ struct Measurement {
   std::vector<Series> series;  // one per phase, in the order of the names given
   ProtocolFacts protocol;
 
-  // An interrupted measurement holds the samples so far, perhaps none: not a result to be recorded.
+  // An interrupted measurement holds the samples so far, if any, and must not be recorded.
   bool interrupted() const { return protocol.stopping_rule == StoppingRule::interrupted; }
 };
 
-// Runs one iteration and writes the time of each phase in milliseconds. Which clock: the callable's
-// choice.
+// Runs one iteration and writes the time of each phase in milliseconds, by a clock of its choice.
 using TimedIteration = std::function<void(std::span<double> phase_ms)>;
 
 struct MeasureHooks {
-  std::function<bool()> interrupted = {};  // asked before every iteration; empty: never
+  std::function<bool()> interrupted = {};  // polled before every iteration; empty: never
   std::function<void()> warm = {};         // called after the warm-ups, before the samples
   std::function<double()> now_s = {};      // the clock of the budget; empty: a monotonic clock
 };
 
-// Throws a usage error for a protocol that makes no sense; what `iteration` throws passes through.
+// Throws a usage error for values out of range; exceptions of `iteration` propagate.
 Measurement measure(const Protocol& protocol, const std::vector<std::string>& phases,
                     const TimedIteration& iteration, const MeasureHooks& hooks = {});
 

@@ -6,7 +6,7 @@
 namespace ridgeline {
 namespace {
 
-// Where a rising function meets `target`, between two bounds.
+// Returns where an increasing function equals `target`, by bisection between two bounds.
 double solve(const std::function<double(double)>& rising, double target, double low, double high) {
   constexpr int kHalvings = 100;
   for (int i = 0; i < kHalvings; ++i) {
@@ -16,8 +16,8 @@ double solve(const std::function<double(double)>& rising, double target, double 
   return (low + high) / 2;
 }
 
-// Both distributions have finite sums for whole degrees of freedom (Abramowitz and Stegun, 26.7.3
-// and 26.4.4-5).
+// For whole degrees of freedom both distribution functions are finite sums (Abramowitz and Stegun,
+// 26.7.3 and 26.4.4-5).
 double student_t_below(double t, int degrees) {
   const double angle = std::atan(t / std::sqrt(degrees));
   const double cosine = std::cos(angle), sine = std::sin(angle);

@@ -1,13 +1,10 @@
-// Quantiles of the distributions that intervals of a few runs need.
+// Quantiles of Student's t and chi-square, for confidence intervals from a few runs.
 #pragma once
 
 namespace ridgeline {
 
-// Below which a variable of Student's t distribution lies with that probability; one degree of
-// freedom or more.
+// Both need at least one degree of freedom.
 double student_t_quantile(double probability, int degrees);
-
-// The same for chi-square.
 double chi_square_quantile(double probability, int degrees);
 
 }  // namespace ridgeline

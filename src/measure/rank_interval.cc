@@ -13,8 +13,8 @@ namespace {
 constexpr double kFamilyError = 0.05;
 constexpr double kRowError = 0.01;
 
-// In how many of the 2^n equally likely cases the ranks of positive differences sum to s: the
-// coefficients of the product of (1 + q^i).
+// Returns, for each s, how many of the 2^n equally likely sign patterns have positive ranks that
+// sum to s: the coefficients of the product of (1 + q^i).
 std::vector<double> signed_rank_counts(size_t n) {
   std::vector<double> counts(n * (n + 1) / 2 + 1, 0.0);
   counts[0] = 1;
@@ -23,13 +23,13 @@ std::vector<double> signed_rank_counts(size_t n) {
   return counts;
 }
 
-// The interval between two order statistics of `candidates`, as far inwards as both tails of the
-// null distribution allow.
+// Returns the interval between two order statistics of `candidates`, the narrowest that both tails
+// of the null distribution allow.
 Shift between_ranks(std::vector<double> candidates, const std::vector<double>& counts,
                     double confidence) {
   std::sort(candidates.begin(), candidates.end());
   const double total = std::accumulate(counts.begin(), counts.end(), 0.0);
-  size_t inwards = 0;  // candidates left outside on each side, plus one
+  size_t inwards = 0;  // candidates outside of the interval on each side, plus one
   for (double tail = 0; inwards < candidates.size() / 2; ++inwards) {
     tail += counts[inwards];
     if (2 * tail > (1 - confidence) * total) break;

@@ -1,5 +1,4 @@
-// How far two sets of figures lie apart, by ranks: no distribution is assumed, outliers weigh
-// little.
+// Estimates a shift by ranks, which is robust to outliers and assumes no particular distribution.
 //
 //   Shift shift = paired_shift(log_ratios, 0.99);
 //   fmt::print("{:+.1f} % [{:+.1f}, {:+.1f}]\n", ...);
@@ -10,8 +9,8 @@
 
 namespace ridgeline {
 
-// An estimate and the interval that holds the true shift with the confidence asked for. Too few
-// figures cannot promise it: then the interval is infinite.
+// An estimate with its confidence interval, which is infinite if there are too few values for the
+// requested confidence.
 struct Shift {
   double estimate = 0;
   double low = 0;
@@ -20,19 +19,19 @@ struct Shift {
   bool operator==(const Shift&) const = default;
 };
 
-// Of differences, each of one pair and each as likely above the true shift as below it by the same:
-// Hodges and Lehmann's estimate, the median of all averages of two, and the interval of Wilcoxon's
-// signed ranks. At most kMaxPairs, whose exact null distribution fits into a double.
+// The Hodges-Lehmann estimate (the median of all averages of two) of paired differences, which are
+// assumed symmetric around the true shift, and the interval of Wilcoxon's signed ranks. Takes at
+// most kMaxPairs differences, whose exact null distribution fits into a double.
 inline constexpr int kMaxPairs = 400;
 Shift paired_shift(std::span<const double> differences, double confidence);
 
-// Of times, so that shifts are factors; one below the clock's step counts as a billionth.
+// Logarithms of times, whose shifts are factors; times below 1e-9 count as 1e-9.
 std::vector<double> logarithms(std::span<const double> times);
 
-// Each interval of `rows` together: all hold with 95 %, and each with at least 99 %, at each of
-// several looks at figures that keep coming in.
+// Returns the confidence of each interval such that all `rows` hold jointly with 95 % and each with
+// at least 99 %, corrected for `looks` interim analyses of growing data.
 double confidence_for(size_t rows, int looks = 1);
 
-double median_of(std::vector<double> values);  // of at least one
+double median_of(std::vector<double> values);  // at least one value
 
 }  // namespace ridgeline

@@ -23,8 +23,7 @@ bool blank(std::string_view line) {
   return line.find_first_not_of(" \t\r") == std::string::npos;
 }
 
-// Collects one line at a time from chunks of the file; a line that is too long is skipped, not
-// held.
+// Splits chunks of the file into lines, and skips lines that are too long without buffering them.
 class LineCollector {
  public:
   explicit LineCollector(ReadResult& result) : result_(result) {}

@@ -1,5 +1,4 @@
-// Reads a results file of JSON lines, whatever is in it: good records, and a list of what was not
-// good.
+// Reads a results file of JSON lines: its valid records, and a list of its invalid lines.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +14,7 @@ namespace ridgeline {
 
 struct LineProblem {
   int64_t line_number = 0;  // counted from 1
-  std::string reason;       // in words, printable, bounded
+  std::string reason;       // printable, of bounded length
 };
 
 struct ReadResult {
@@ -25,15 +24,15 @@ struct ReadResult {
 
 inline constexpr size_t kMaxLineBytes = size_t{4} << 20;
 
-// Throws a usage error if the file cannot be read; never because of what it contains. Blank lines
-// are passed over. A last line without a newline counts if it is a whole record.
+// Throws an error if the file cannot be read, but never because of its content. Skips blank lines.
+// A last line without a newline counts if it is a whole record.
 ReadResult read_results(const std::filesystem::path& path);
 
-// One line without its newline: the record, or what is wrong with it (line_number is left at 0).
+// A record, or the problem of its line, with line_number 0.
 struct ParsedLine {
   std::optional<Record> record;
   LineProblem problem;
 };
-ParsedLine parse_line(std::string_view line);
+ParsedLine parse_line(std::string_view line);  // without the newline
 
 }  // namespace ridgeline

@@ -78,7 +78,7 @@ bool was_tried(const Record& record) {
 }
 
 std::string workload_key(const Record& record) {
-  // Sorted, so that the text does not depend on who wrote the keys.
+  // Sorted, so that the key does not depend on the order in which members were written.
   return Json::array({record.study, record.implementation, record.device, record.workload.sorted(),
                       record.settings.sorted()})
       .dump();

@@ -1,4 +1,4 @@
-// One measured row: what ran, how fast, how much memory, how wrong, where, and how to run it again.
+// The record of a measured row: what ran where, its times, memory and errors, and its command.
 //
 //   Record record;
 //   record.study = "attention";
@@ -33,8 +33,8 @@ enum class Status { ok, oom, unsupported, wrong, invalid, skipped };
 
 std::string_view status_name(Status status);                // in records: "ok", "oom", ...
 std::string_view status_csv_word(Status status);            // in CSV: "success", "OOM", ...
-std::optional<Status> parse_status(std::string_view word);  // either of the two
-// The status of a row that ended in an error; empty: an error that ends the study.
+std::optional<Status> parse_status(std::string_view word);  // accepts both
+// The status of a row that failed with this error; nullopt if the error ends the study.
 std::optional<Status> status_of(const Error& error);
 
 struct MemoryFacts {
@@ -43,8 +43,8 @@ struct MemoryFacts {
   std::optional<Bytes> predicted_before_backward = {};
   std::optional<Bytes> predicted_peak = {};
   std::optional<Bytes>
-      predicted_quadratic;  // of the predicted peak: tensors that grow with S squared
-  // The count from outside: the resident size by the kernel, the memory in use by the GPU's driver.
+      predicted_quadratic;  // the part of the predicted peak that grows with S squared
+  // Independent of the ledger: the resident size by the kernel, the memory in use by the driver.
   std::optional<Bytes> process_peak_growth = {};
   std::optional<Bytes> driver_peak_growth = {};
 
@@ -84,14 +84,14 @@ struct CostFacts {
   bool operator==(const CostFacts&) const = default;
 };
 
-// How a GPU was doing at one moment; what its management library does not tell stays empty.
+// The state of a GPU at one moment; values that its management library does not report stay empty.
 struct DeviceState {
   std::optional<double> clock_mhz = {};  // of the multiprocessors
   std::optional<double> memory_clock_mhz = {};
   std::optional<bool> clocks_locked = {};
   std::optional<double> power_w = {};
   std::optional<double> temperature_c = {};
-  std::string throttle_reasons = {};  // "sw_power_cap hw_slowdown", "none"; empty: not known
+  std::string throttle_reasons = {};  // "sw_power_cap hw_slowdown", "none"; empty: unknown
 
   bool operator==(const DeviceState&) const = default;
 };
@@ -107,8 +107,7 @@ struct BuildFacts {
 };
 
 struct Record {
-  // Copies and destructors are many members' work, done once, in record.cc, not wherever one is
-  // held.
+  // Defined in record.cc, so that users do not compile copies and destructors of all members.
   Record();
   Record(const Record& other);
   Record(Record&& other) noexcept;
@@ -130,12 +129,12 @@ struct Record {
   Verification verification;
   std::optional<CostFacts> cost;
   std::optional<Json> metrics;                             // derived by the study: rates, shares
-  std::optional<DeviceState> device_before, device_after;  // the samples
-  std::optional<ProcessorSpeed> speed_before = {}, speed_after = {};  // of a CPU
-  std::optional<Disturbance> disturbance = {};                        // what else ran meanwhile
-  int run = 0;  // of several runs in fresh processes, from 1; 0: there was one
-  // So many runs were merged into this record, whose samples are their medians (runs_merged); 0:
-  // samples of one run. Not in files.
+  std::optional<DeviceState> device_before, device_after;  // before and after the samples
+  std::optional<ProcessorSpeed> speed_before = {}, speed_after = {};  // rows of the CPU only
+  std::optional<Disturbance> disturbance = {};
+  int run = 0;  // number of the run with --runs, from 1; 0: the only run
+  // Number of runs merged into this record, whose samples are then their medians (runs_merged); 0:
+  // the samples are those of one run. Not written to files.
   int merged_runs = 0;
   MachineFacts machine;
   BuildFacts build;
@@ -145,16 +144,15 @@ struct Record {
   bool operator==(const Record& other) const;
 };
 
-// Makes the error the status of the row; one that ends the study is thrown on, with `place` named.
+// Stores the error and its status in the record; rethrows it with `place` if it ends the study.
 void fail_row(Record& record, const Error& error, const std::string& place);
 
-// The end of the error of a row that was out of memory by its prediction alone.
+// Ends the error of a row that did not run because its predicted memory exceeds the budget.
 inline constexpr std::string_view kNotTried = "; not tried";
-// Whether a row ran, or tried to.
+// False for such a row.
 bool was_tried(const Record& record);
 
-// Identifies a row for --resume: study, implementation, device, workload and settings, whatever the
-// order of their keys; no times, no results.
+// Identifies a row by study, implementation, device, workload and settings, in any key order.
 std::string workload_key(const Record& record);
 
 // "2026-01-31T12:34:56Z".

@@ -1,4 +1,4 @@
-// The fields of a record, struct by struct: one table serves the JSON writer and the reader.
+// The fields of a record, struct by struct, for both the JSON writer and the reader.
 #pragma once
 
 #include <concepts>
@@ -13,7 +13,7 @@ namespace ridgeline::record_fields {
 template <class T, class U>
 concept Is = std::same_as<std::remove_const_t<T>, U>;
 
-// `f` is called with each field's JSON key and a reference to it.
+// fields() calls `f` with the JSON key of each field and a reference to it.
 
 void fields(auto& f, Is<Statistics> auto& s) {
   f("count", s.count);

@@ -18,7 +18,7 @@ using record_fields::enum_name;
 using record_fields::fields;
 using record_fields::parse_enum;
 
-// Elements with a name make an object keyed by it; others make an array.
+// A vector of elements with a name becomes an object keyed by it; others become arrays.
 template <class T>
 concept Named = requires(T element) {
   element.name;
@@ -97,7 +97,7 @@ class Reader {
   }
 
  private:
-  // Names come from the file: bounded and made printable before they reach a message.
+  // Keys come from the file, so they are bounded and made printable for messages.
   static std::string join(const std::string& parent, const std::string& key) {
     return printable(parent.empty() ? key : parent + "." + key, 80);
   }
@@ -180,7 +180,7 @@ class Reader {
 }  // namespace
 
 Json to_json(const Record& record) {
-  // The schema comes first: results files recognise a line, even a cut one, by it.
+  // The schema comes first, because ResultsFile recognises even a truncated line by it.
   Json out = {{"schema", kSchemaVersion}};
   out.update(Writer::json(record));
   return out;

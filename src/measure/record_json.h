@@ -1,4 +1,4 @@
-// Records as JSON: one line each, read back exactly as written.
+// Records as JSON lines, which are read back exactly as written.
 #pragma once
 
 #include <string>
@@ -10,12 +10,12 @@ namespace ridgeline {
 // JSON has no NaN or infinity: such numbers become null, and null is read back as NaN.
 Json to_json(const Record& record);
 
-// Ignores keys it does not know and leaves optional ones at their defaults. Throws a usage error
-// that names the field for what is missing, of the wrong type, out of range or of another schema
-// version.
+// Ignores unknown keys and leaves missing optional fields at their defaults. Throws a usage error
+// for another schema version, and one that names a field that is missing, of the wrong type or out
+// of range.
 Record record_from_json(const Json& json);
 
-// One line with its newline. Text that is not UTF-8 has its bad bytes replaced.
+// One line with its newline. Invalid UTF-8 bytes are replaced.
 std::string to_line(const Record& record);
 
 }  // namespace ridgeline

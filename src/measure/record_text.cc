@@ -14,7 +14,7 @@ std::string value_text(const Json& value) {
 }
 
 std::string values_text(const Json& object) {
-  constexpr size_t kLong = 180;  // a file may say anything
+  constexpr size_t kLong = 180;  // bounds malformed files
   std::string text;
   for (const auto& [key, value] : object.items()) {
     if (text.size() > kLong) break;

@@ -1,5 +1,5 @@
-// What tables, sentences and rooflines read out of records. Those come from files, so nothing is
-// taken for granted.
+// Reads values out of records for tables, sentences and rooflines. Records come from files, so any
+// value may be missing or have another type.
 #pragma once
 
 #include <optional>
@@ -12,25 +12,25 @@
 
 namespace ridgeline {
 
-// A member as text, whole: "True" and "False" for booleans; empty: there is none.
+// A scalar member as text, not truncated, with booleans as "True" and "False"; empty if missing.
 std::string text_of(const Json& object, const char* key);
 
-// A number in the metrics of a phase, such as {"forward": {"mfu": 0.4}}; empty: there is none.
+// A number in the metrics of a phase, such as {"forward": {"mfu": 0.4}}; nullopt if missing.
 std::optional<double> metric_in(const std::optional<Json>& metrics, std::string_view phase,
                                 const char* name);
 std::optional<double> number_in(const Json& object, const char* name);
-// The same, and a statistic, of a row that is ok.
+// A metric or a statistic of a phase; nullopt also if the row is not ok.
 std::optional<double> metric_of(const Record& record, std::string_view phase, const char* name);
 std::optional<double> statistic(const Record& record, std::string_view phase,
                                 double Statistics::*which);
-// Half the width of the interval of the median, in percent of it: what the samples of this run
-// tell, not how far other runs may lie apart. Empty: no such row or series, or too few samples.
+// Half the width of the median's within-run interval, in percent of the median; nullopt if there is
+// no such series or too few samples.
 std::optional<double> in_run_percent(const Record& record, std::string_view phase);
 
-// The largest error of any tensor in parts of its tolerance, NaN if one is; empty: not checked.
+// The largest ratio of error to tolerance over all tensors, NaN if one is; nullopt if not checked.
 std::optional<double> worst_error(const Record& record);
 
-// Those of a study, with a workload to read.
+// The records of a study whose workload is an object.
 std::vector<const Record*> rows_of_study(std::span<const Record> records, std::string_view study);
 
 }  // namespace ridgeline

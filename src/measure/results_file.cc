@@ -17,7 +17,7 @@
 namespace ridgeline {
 namespace {
 
-// Every line of ours starts like this; anything else at the end of a file is not ours to remove.
+// Every record starts like this; any other text at the end of a file must not be removed.
 constexpr std::string_view kLineStart = R"({"schema":)";
 
 std::string read_range(int fd, int64_t from, int64_t to) {
@@ -27,7 +27,7 @@ std::string read_range(int fd, int64_t from, int64_t to) {
   return text;
 }
 
-// The offset after the last newline, or 0.
+// Returns the offset after the last newline, or 0.
 int64_t last_line_start(int fd, int64_t size) {
   constexpr int64_t kBlock = 1 << 16;
   for (int64_t end = size; end > 0;) {
@@ -55,7 +55,7 @@ ResultsFile::ResultsFile(std::filesystem::path path, Use use) : path_(std::move(
   create_parent_directories(path_);
   file_ = open_file(path_, O_RDWR | O_APPEND | O_CREAT, "write");
   struct stat facts = {};
-  if (fstat(file_.get(), &facts) == 0 && S_ISFIFO(facts.st_mode))  // which keeps nothing
+  if (fstat(file_.get(), &facts) == 0 && S_ISFIFO(facts.st_mode))
     throw Error(ErrorKind::usage, fmt::format("cannot write '{}': it is a pipe", path_.string()),
                 "remove it, or give another place for the results");
   if (flock(file_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)

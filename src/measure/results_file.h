@@ -1,4 +1,4 @@
-// The results file being written: JSON lines, each on the disk before the next measurement starts.
+// Writes a results file of JSON lines, each flushed to the disk before the next measurement starts.
 //
 //   ResultsFile results("results/attention/attention.jsonl");
 //   if (results.repair()) fmt::print(stderr, "{}\n", *results.repair());
@@ -18,16 +18,16 @@ class ResultsFile {
  public:
   enum class Use { append, move };
 
-  // Opens the file, creating parent directories, and locks out a second writer. To append, removes
-  // the last line if it was cut off (a killed run). Throws a usage error for a path that cannot be
-  // written, and for appending to a file that holds something else than records.
+  // Opens the file, creating parent directories, and locks it. Use::append repairs a last line that
+  // a killed run left incomplete. Throws a usage error if the path cannot be written, if another
+  // run holds the lock, or if the last line of a file to append to is not a record.
   explicit ResultsFile(std::filesystem::path path, Use use = Use::append);
 
-  // What opening had to mend, in words; empty: nothing.
+  // A description of the repair on opening; nullopt if none was needed.
   const std::optional<std::string>& repair() const { return repair_; }
 
-  // One write, then a flush to the disk. On failure (a full disk) takes back a partial line and
-  // throws an environment error; the records before it are safe.
+  // Writes the record and flushes it to the disk. On failure (a full disk), truncates the partial
+  // line and throws an environment error; earlier records are safe.
   void append(const Record& record);
 
  private:

@@ -92,7 +92,7 @@ std::string workload_of(const Record& record) {
   return text;
 }
 
-// So short a call is mostly its start, if its roof explains less than half of it.
+// A shorter call is mostly launch overhead if its roof explains less than half of its time.
 constexpr double kOverheadSeconds = 10e-6;
 constexpr double kMostlyOverhead = 0.5;
 

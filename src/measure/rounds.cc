@@ -11,11 +11,11 @@
 namespace ridgeline {
 namespace {
 
-// With the first one the signed ranks of a few rows can just give an interval.
+// At the first look, signed ranks are just able to give a few rows an interval.
 constexpr int kLooksBeforeTheEnd[] = {kFirstLook, 14, 20, 28, 40, 56, 80, 112};
 static_assert(std::size(kLooksBeforeTheEnd) + 1 == kLooks);
 
-// A clock may be too coarse for a sample; a nanosecond stands for nothing.
+// Samples of 0 ms, from a coarse clock, count as a nanosecond.
 double log_quickest(std::vector<double> samples) {
   if (samples.empty()) throw Error(ErrorKind::internal, "a quad without samples");
   const auto decile = samples.begin() + static_cast<ptrdiff_t>(samples.size() / 10);

@@ -1,9 +1,8 @@
-// What two sides in turns tell: quads A B B A, rounds of quads, and when there are enough rounds.
+// Interleaved measurements: quads A B B A, rounds of quads, and when there are enough rounds.
 //
-// A round is what is independent: in each both programs are started anew, and a coin decides who
-// goes first. So if the sides are the same, a round favours either with even chances, whatever the
-// noise of the machine is, and the signs of rounds are independent. The verdict rests on one figure
-// per round and on nothing else.
+// Rounds are independent: each restarts both programs, and a coin decides which goes first. If the
+// sides are equal, a round therefore favours either with probability 1/2, for any noise of the
+// machine, and the signs of rounds are independent. The verdict uses only one log ratio per round.
 #pragma once
 
 #include <functional>
@@ -23,41 +22,40 @@ struct Quad {
 // One phase of one row on both sides.
 struct PairedPhase {
   std::string name;
-  std::vector<double> log_ratios;       // of time, new over base: one per round
+  std::vector<double> log_ratios;       // log(new / base), one per round
   std::vector<double> base_ms, new_ms;  // all samples
 
-  // The round's figure is the median of its quads. Other work only ever adds time, so in a quad a
-  // side speaks by its quickest sample, or the first decile of many.
+  // Adds the median log ratio of the quads. Within a quad, a side counts by its fastest sample, or
+  // the first decile of many, because other work only adds time.
   void add_round(std::span<const Quad> quads);
 };
 
 struct PairedRow {
-  Record base, next;  // of the run that checks the values
-  std::vector<PairedPhase>
-      phases;  // empty: at least one side was not measured, its status says why
+  Record base, next;                // of the run that checks the values
+  std::vector<PairedPhase> phases;  // empty: a side was not measured; its status says why
 
-  PairedPhase& phase(const std::string& name);  // added if it is not there
+  PairedPhase& phase(const std::string& name);  // added if missing
 };
 
-// Figures are looked at after 10, 14, 20, 28, 40, 56, 80 and 112 rounds, and at the end. Each look
-// is a chance to be wrong, so each has its share of the error that is allowed (confidence_for).
+// Interim analyses take place after 10, 14, 20, 28, 40, 56, 80 and 112 rounds, and at the end. Each
+// adds a chance of error, so the allowed error is divided between them (confidence_for).
 inline constexpr int kLooks = 9, kFirstLook = 10;
 bool is_look(int rounds);
 
 struct RoundOptions {
-  int rounds = 160;           // the most
-  double time_budget_s = 60;  // per row; those before the first look are done in any case
-  // Asked at each look; one answer per row. What is settled is not measured any more; rounds end
-  // when all is. Empty: never.
+  int rounds = 160;           // at most
+  double time_budget_s = 60;  // per row; rounds before the first look run in any case
+  // Called at each look; returns, per row, whether it is settled. Settled rows are not measured any
+  // more, and rounds end when all are. Empty: no row is ever settled.
   std::function<std::vector<bool>(const std::vector<PairedRow>&)> settled = {};
   std::function<double()> now_s = {};  // the clock of the budget; empty: a monotonic clock
 };
 
-// Measures the rows that are not settled yet; false: interrupted.
+// Measures one round of the rows that are not settled. Returns false if interrupted.
 using MeasureRound =
     std::function<bool(int round, const std::vector<bool>& settled, std::vector<PairedRow>& rows)>;
 
-// False: interrupted.
+// Returns false if interrupted.
 bool take_rounds(std::vector<PairedRow>& rows, const RoundOptions& options,
                  const MeasureRound& measure);
 

@@ -19,7 +19,8 @@ std::string describe(const Record& record) {
          values_text(record.workload);
 }
 
-// "threads 1 against 2", or nothing. What one side alone has counts unless implementations differ.
+// Returns "threads 1 against 2", or an empty string. A setting that only one side has counts as a
+// difference unless the implementations differ.
 std::string setting_difference(const Record& base, const Record& next) {
   const bool same_kind = base.implementation == next.implementation;
   for (const auto& [key, value] : base.settings.items()) {
@@ -34,7 +35,7 @@ std::string setting_difference(const Record& base, const Record& next) {
   return {};
 }
 
-// Rows by what identifies them, in the order of first sight.
+// Rows by key, and the keys in the order of their first rows.
 struct Keyed {
   std::vector<std::string> order;
   std::map<std::string, const Record*> by_key;
@@ -58,8 +59,8 @@ std::span<const std::string> axes_of(const Record& record, const StudyAxes& axes
   return found->second;
 }
 
-// Names that stand for both of two implementations that are compared with each other. Of settings
-// it has all, or only those that are axes.
+// The key by which rows are paired; nullopt if the row is not of `implementation`. It includes all
+// settings or only the axes, and omits the implementation if one is given.
 std::optional<std::string> row_key(const Record& record, bool with_settings, const StudyAxes& axes,
                                    const std::optional<std::string>& implementation) {
   if (implementation && record.implementation != *implementation) return std::nullopt;
@@ -88,7 +89,7 @@ void add_lines(const Record& base, const Record& next, RowPairs& out) {
       out.missing.push_back(fmt::format("{} of {}", printable(series.name, 40), describe(base)));
     }
   }
-  // A row that was not timed on one side still has to be told.
+  // A row that was not timed on one side is still reported.
   if (!any) out.lines.push_back({&base, &next, ""});
 }
 

@@ -1,4 +1,4 @@
-// Which rows and phases of two sides are compared with each other, and whether they may be.
+// Pairs the rows and phases of two sides, and checks that they are comparable.
 #pragma once
 
 #include <span>
@@ -16,7 +16,7 @@ struct RowPair {
   const Record* base;
   const Record* next;
   std::string phase;                    // empty: no phase is timed on both sides
-  const PairedPhase* rounds = nullptr;  // of sides in turns
+  const PairedPhase* rounds = nullptr;  // of interleaved sides; null: measured separately
 
   bool is_measured() const {
     return !phase.empty() && base->status == Status::ok && next->status == Status::ok;
@@ -26,19 +26,19 @@ size_t measured_in(std::span<const RowPair> lines);
 
 struct RowPairs {
   std::vector<RowPair> lines = {};
-  std::vector<std::string> missing = {};  // rows and phases that only the base has, in words
+  std::vector<std::string> missing = {};  // descriptions of rows and phases only in the base
 };
 
-// Rows of the same settings where there are such, else of the same workload. Runs are merged
-// before; records must stay where they are.
+// Pairs rows with the same settings, else with the same workload and axes. Runs must be merged; the
+// result points into the records.
 RowPairs pair_rows(std::span<const Record> base, std::span<const Record> next,
                    const CompareOptions& options);
 
-// Throws a usage error that names a row of each side when no row is in both.
+// Throws a usage error that names a row of each side if no row is in both.
 void refuse_nothing_to_compare(const RowPairs& pairs, std::span<const Record> base,
                                std::span<const Record> next, const CompareOptions& options);
 
-// Throws a usage error for different machines or settings; forced, it gives the differences.
+// Throws a usage error for different machines or settings; with `force`, returns the differences.
 std::vector<std::string> check_comparable(std::span<const RowPair> lines, bool force);
 
 }  // namespace ridgeline

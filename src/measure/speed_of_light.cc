@@ -48,7 +48,7 @@ std::optional<std::string> faster_than_light(const Achieved& achieved, const Pea
 }
 
 Peaks cpu_peaks(const CpuPeakInputs& inputs) {
-  // Records of before `amx` was an instruction set of its own say avx512.
+  // Older records say avx512 for kernels that used AMX.
   const bool amx = inputs.isa == "avx512" && inputs.dtype == "bf16" &&
                    std::find(inputs.features.begin(), inputs.features.end(), "amx_bf16") !=
                        inputs.features.end();

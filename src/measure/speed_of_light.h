@@ -1,5 +1,4 @@
-// The speed-of-light guard: a row faster than the hardware can be is a broken measurement, not a
-// result.
+// The speed-of-light check: a row faster than the hardware's peak is a broken measurement.
 #pragma once
 
 #include <optional>
@@ -12,22 +11,20 @@
 
 namespace ridgeline {
 
-// Upper bounds, derived generously; empty: no bound is known. `derivation` says how they came
-// about.
+// Generous upper bounds; nullopt: no bound is known. `derivation` explains them.
 struct Peaks {
   std::optional<double> flops_per_s = {};
   std::optional<double> bytes_per_s = {};
   std::string derivation = {};
 };
 
-// Give bytes only for cold runs or traffic beyond the caches: a cache has no business with DRAM's
-// peak.
+// Set bytes only for cold runs or traffic beyond the caches: DRAM's peak does not bound a cache.
 struct Achieved {
   std::optional<double> flops_per_s = {};
   std::optional<double> bytes_per_s = {};
 };
 
-// The reason why the row is invalid, or nothing. Rates that are not finite are invalid too.
+// Returns why the row is invalid, or nullopt. Rates that are not finite are invalid too.
 std::optional<std::string> faster_than_light(const Achieved& achieved, const Peaks& peaks);
 
 struct CpuPeakInputs {
@@ -38,15 +35,15 @@ struct CpuPeakInputs {
   std::span<const std::string> features = {};  // of the processor: MachineFacts::isa
 };
 
-// threads x clock x FLOPs per cycle; no bound for an isa and dtype that are not in the table. Peaks
-// of bf16 on a processor with AMX are those of its tiles.
+// threads x clock x FLOPs per cycle; no bound for an isa and dtype that are not in the table. The
+// bf16 peak of a processor with AMX is that of its tiles.
 Peaks cpu_peaks(const CpuPeakInputs& inputs);
 
-// The higher of the data sheet's dense peak and the architecture's at the clock given, which should
-// be the highest that the GPU can have; 5 % on top for memory, whose clock data sheets round.
+// The higher of the data sheet's dense peak and the architecture's at the given clock, which should
+// be the GPU's maximum. Bandwidth gets 5 % on top, as data sheets round memory clocks.
 Peaks gpu_peaks(const GpuLimits& limits, std::string_view dtype);
 
-// The higher of the reported and the measured clock, and 10% on top for turbo that neither showed.
+// The higher of the reported and the measured clock, plus 10 % for turbo that neither showed.
 double generous_max_clock_hz(const MachineFacts& machine);
 
 }  // namespace ridgeline

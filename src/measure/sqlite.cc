@@ -9,7 +9,7 @@
 namespace ridgeline {
 namespace {
 
-// Long enough for another run to write what it has; nobody waits for ever.
+// Long enough for another run to finish its write.
 constexpr int kPatienceMs = 10'000;
 
 }  // namespace
@@ -99,7 +99,7 @@ Transaction::~Transaction() {
   if (!open_) return;
   try {
     database_.run("ROLLBACK");
-  } catch (const Error&) {  // the error that led here is the one to be told
+  } catch (const Error&) {  // the error that caused the rollback is the one to report
   }
 }
 

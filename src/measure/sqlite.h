@@ -1,4 +1,4 @@
-// SQLite as far as this program needs it: a file, statements, values, transactions.
+// A small SQLite wrapper: a file, statements, values, transactions.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace ridgeline {
 
 class Database;
 
-// A prepared statement with its values bound; step() until it says false.
+// A prepared statement with bound values; call step() until it returns false.
 class Statement {
  public:
   bool step();
@@ -43,9 +43,9 @@ class Database {
   // Throws a usage error for a file that is not a database or not readable.
   Database(const std::filesystem::path& file, Open open);
 
-  // One statement with a value for every question mark. The texts must outlive the statement.
+  // One statement with a value for every question mark. Bound texts must outlive the statement.
   Statement prepare(std::string_view sql, std::initializer_list<SqlValue> values = {}) const;
-  // Runs it to its end.
+  // Prepares a statement and steps it to completion.
   void run(std::string_view sql, std::initializer_list<SqlValue> values = {}) const;
   int64_t last_insert_id() const;
 

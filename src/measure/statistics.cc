@@ -23,8 +23,8 @@ struct MedianRanks {
   double coverage;
 };
 
-// The count of samples below the true median is binomial(n, 1/2), whatever the distribution. The
-// interval moves inwards from the extremes for as long as both tails together allow it.
+// The number of samples below the true median is binomial(n, 1/2) for any distribution. The
+// interval shrinks from the extremes for as long as both tails together allow it.
 MedianRanks median_ranks(size_t n) {
   double log_term = -static_cast<double>(n) * std::log(2.0);
   double tail = std::exp(log_term);

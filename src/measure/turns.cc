@@ -15,7 +15,7 @@
 namespace ridgeline {
 namespace {
 
-// Tells reports from the tables that studies print.
+// Distinguishes reports from the tables that studies print.
 constexpr std::string_view kPrefix = "turns: ";
 constexpr size_t kMaxCount = 100'000;
 

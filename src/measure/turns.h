@@ -1,8 +1,8 @@
 // Lets another process lead a measurement, so that two programs can take samples in turns: A B B A.
 //
-// The leader (interleave.h) starts programs with kTurnsVariable set. A program that finds it
-// reports each row and each measurement as a line of its stdout, and then waits on its stdin to be
-// told how many samples to take. Studies need not know: measure() asks for turns by itself.
+// The leader (interleave.h) starts programs with kTurnsVariable set. A led program reports each row
+// and each measurement as a line on stdout, and then reads from stdin how many samples to take.
+// Studies need no code for this: measure() handles it.
 #pragma once
 
 #include <optional>
@@ -14,20 +14,20 @@ namespace ridgeline {
 
 inline constexpr const char* kTurnsVariable = "RIDGELINE_TURNS";
 
-// What the leader says.
+// A command of the leader.
 struct Turn {
   enum class Kind { warm_up, sample, stop } kind = Kind::stop;
-  int count = 0;  // of samples; warm-ups before them are as many as the protocol has
+  int count = 0;  // of samples; warm_up first runs the warm-ups of the protocol
 };
 std::string turn_line(const Turn& turn);  // without a newline
 std::optional<Turn> parse_turn(std::string_view line);
 
-// What a led program says.
+// A report of a led program.
 struct TurnReport {
   enum class Kind {
     row,          // begins row `index`
-    measurement,  // has set up and waits; `names` are the phases
-    samples,      // took what it was told to; `samples_ms` per phase
+    measurement,  // is set up and waits for turns; `names` are the phases
+    samples,      // finished a turn; `samples_ms` per phase
   } kind = Kind::row;
   size_t index = 0;
   std::vector<std::string> names = {};
@@ -36,11 +36,11 @@ struct TurnReport {
   bool operator==(const TurnReport&) const = default;
 };
 std::string report_line(const TurnReport& report);
-std::optional<TurnReport> parse_report(std::string_view line);  // empty: other output
+std::optional<TurnReport> parse_report(std::string_view line);  // nullopt: other output
 
-// Whether this process is led, and its side of the conversation.
+// The side of a led program.
 bool is_led();
 void report_to_leader(const TurnReport& report);
-Turn wait_for_turn();  // throws an environment error when the leader is gone
+Turn wait_for_turn();  // throws an environment error if the leader is gone
 
 }  // namespace ridgeline
