@@ -23,7 +23,7 @@ double parse_bandwidth(std::string_view text) {
     try {
       bytes = static_cast<double>(parse_bytes(is_bits ? amount + "b" : amount).count) /
               (is_bits ? 8 : 1);
-    } catch (const Error&) {  // said below, as a bandwidth
+    } catch (const Error&) {  // reported below
     }
   }
   if (bytes > 0) return bytes;

@@ -1,4 +1,4 @@
-// Bytes per second and decimal sizes, as data sheets of links and devices give them.
+// Bandwidths and decimal sizes, in the units of data sheets.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace ridgeline {
 
-// Bytes per second: accepts 450GB/s, 25GiB/s, and bits as 400Gbit/s; not 0. Throws a usage error
+// Returns bytes per second; accepts 450GB/s, 25GiB/s and 400Gbit/s, but not 0. Throws a usage error
 // that names `text`.
 double parse_bandwidth(std::string_view text);
 std::string format_bandwidth(double bytes_per_s);  // "450 GB/s"

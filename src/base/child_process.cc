@@ -24,8 +24,8 @@ namespace ridgeline {
 namespace {
 
 constexpr size_t kKeptErrors = 8192;
-constexpr double kBetweenQuestions = 0.1;  // seconds
-constexpr double kBetweenEnds = 0.01;      // seconds between looks at whether it has ended
+constexpr double kBetweenQuestions = 0.1;  // seconds between polls of `interrupted`
+constexpr double kBetweenEnds = 0.01;      // seconds between calls of has_ended()
 
 struct Pipe {
   int read_end = -1, write_end = -1;
@@ -154,7 +154,7 @@ bool ChildProcess::read_some(double seconds) {
 
 bool ChildProcess::has_ended() {
   if (process_ >= 0 && waitpid(process_, &status_, WNOHANG) == process_) {
-    kill(-process_, SIGKILL);  // what it has left behind
+    kill(-process_, SIGKILL);  // descendants in its process group
     process_ = -1;
   }
   return process_ < 0;
@@ -162,7 +162,7 @@ bool ChildProcess::has_ended() {
 
 ChildProcess::Reply ChildProcess::read_line(const Patience& patience) {
   const double deadline = monotonic_s() + patience.seconds;
-  size_t searched = 0;  // long lines come in pieces
+  size_t searched = 0;  // bytes of pending_ without a newline
   while (true) {
     const size_t newline = pending_.find('\n', searched);
     if (std::min(newline, pending_.size()) > patience.most_bytes) return {Outcome::too_long};
@@ -201,14 +201,14 @@ ChildProcess::Everything ChildProcess::read_all(const Patience& patience) {
 }
 
 std::string ChildProcess::end(double seconds) {
-  close_once(input_);  // a worker ends when nobody asks any more
+  close_once(input_);  // a worker exits at the end of its input
   const double deadline = monotonic_s() + seconds;
   while (!has_ended() && monotonic_s() < deadline) {
     if (!read_some(kBetweenEnds)) sleep_s(kBetweenEnds);
-    pending_.clear();  // nobody reads it any more
+    pending_.clear();  // unread output is discarded
   }
   if (process_ >= 0) {
-    kill(-process_, SIGKILL);  // the group: what it has started goes with it
+    kill(-process_, SIGKILL);  // its whole process group
     while (waitpid(process_, &status_, 0) < 0 && errno == EINTR) continue;
     process_ = -1;
   }
@@ -216,7 +216,7 @@ std::string ChildProcess::end(double seconds) {
   return ending_text(status_);
 }
 
-// What is left in the pipes of a child that has ended; whoever else holds them is not waited for.
+// Reads what an ended child left in its pipes, without waiting for others that hold them open.
 void ChildProcess::drain() {
   while (output_ >= 0 || error_ >= 0) {
     pollfd polled[] = {{output_, POLLIN, 0}, {error_, POLLIN, 0}};

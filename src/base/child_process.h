@@ -1,5 +1,5 @@
-// A child process with a limit to our patience: spoken to in lines, or run to its end. It and what
-// it starts end with this object.
+// A child process, used line by line or run to completion, with timeouts. The destructor kills it
+// and all processes it started.
 //
 //   ChildProcess child({"/usr/bin/python3", "peers"});
 //   child.write_line("{\"do\": \"hello\"}");
@@ -19,61 +19,61 @@
 
 namespace ridgeline {
 
-// The program of that name: a path as it is, a plain name as PATH has it. Empty: there is none that
-// can be run.
+// Returns the path of an executable; a name without a slash is searched in PATH. Empty if there is
+// none.
 std::filesystem::path find_program(std::string_view name);
 
 class ChildProcess {
  public:
   struct Options {
-    std::map<std::string, std::string> environment = {};  // added to ours
-    bool merge_errors = false;  // stderr goes where stdout goes, in the order of writing
+    std::map<std::string, std::string> environment = {};  // overrides inherited ones
+    bool merge_errors = false;  // stderr goes to the same pipe as stdout
   };
-  // Starts a program without a shell, in a process group of its own, so that Ctrl-C on a terminal
-  // is ours to answer. Throws an environment error.
+  // Starts a program without a shell, in its own process group, so that Ctrl-C on a terminal
+  // reaches only this process. Throws an environment error.
   explicit ChildProcess(const std::vector<std::string>& words, const Options& options);
   explicit ChildProcess(const std::vector<std::string>& words) : ChildProcess(words, Options{}) {}
-  ~ChildProcess();  // ends it, and whatever it has started
+  ~ChildProcess();
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
 
-  bool write_line(std::string_view line);  // false: it does not listen any more
+  bool write_line(std::string_view line);  // false: the child no longer reads
 
   struct Patience {
-    double seconds = 60;                     // until a whole line, or the end, is there
-    std::function<bool()> interrupted = {};  // asked several times a second
-    size_t most_bytes = size_t{4} << 20;     // of a line, or of everything
+    double seconds = 60;                     // for a whole line, or for the end
+    std::function<bool()> interrupted = {};  // polled several times a second
+    size_t most_bytes = size_t{4} << 20;     // of a line, or of all output
   };
   enum class Outcome { line, ended, too_slow, interrupted, too_long };
   struct Reply {
     Outcome outcome;
-    std::string line = {};  // without its end
+    std::string line = {};  // without the newline
   };
   Reply read_line(const Patience& patience);
 
-  // What it writes until it ends; beyond `most_bytes` it is read and dropped. Asks nothing more of
-  // it: its stdin is closed.
+  // Closes the child's stdin and returns its output until it ends; output beyond `most_bytes` is
+  // discarded.
   struct Everything {
     Outcome outcome;
     std::string text = {};
   };
   Everything read_all(const Patience& patience);
 
-  // Waits for its end, kills it after `seconds`, and says how it ended: "exit code 3",
+  // Waits for the child to end, kills it after `seconds`, and returns how it ended: "exit code 3",
   // "signal 11 (Segmentation fault)".
   std::string end(double seconds);
-  bool has_ended();                                           // without waiting
-  int id() const { return process_; }                         // below 0: its end was seen
-  const std::string& last_errors() const { return errors_; }  // the end of what it wrote to stderr
+  bool has_ended();                                           // does not wait
+  int id() const { return process_; }                         // negative once reaped
+  const std::string& last_errors() const { return errors_; }  // the last part of stderr
 
  private:
-  bool read_some(double seconds);  // false: both streams have ended
+  bool read_some(double seconds);  // false: both streams are closed
   void drain();
 
-  int process_ = -1;  // below 0: its end was seen
-  int status_ = 0;    // how it ended, as waitpid says it
+  int process_ = -1;  // negative once reaped
+  int status_ = 0;    // of waitpid
   int input_ = -1, output_ = -1, error_ = -1;
-  std::string pending_;  // of stdout: the start of a line
+  std::string pending_;  // stdout that was read but not returned
   std::string errors_;
 };
 

@@ -1,12 +1,12 @@
-// The clock that intervals are taken by.
+// The monotonic clock.
 #pragma once
 
 #include <cstdint>
 
 namespace ridgeline {
 
-// Seconds since some moment in the past; never goes back.
+// Both read the same clock, whose epoch is arbitrary.
 double monotonic_s();
-int64_t monotonic_ns();  // the same clock
+int64_t monotonic_ns();
 
 }  // namespace ridgeline

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kLongestShown = 60;
 
-// Letters that are wrong, missing, too many or swapped with their neighbour.
+// Edit distance with substitutions, insertions, deletions and adjacent transpositions.
 size_t distance(const std::string& a, const std::string& b) {
   std::vector<size_t> before_last, last(b.size() + 1), row(b.size() + 1);
   std::iota(last.begin(), last.end(), size_t{0});
@@ -34,9 +34,9 @@ size_t distance(const std::string& a, const std::string& b) {
 }  // namespace
 
 std::string closest(std::string_view word, const std::vector<std::string>& known) {
-  constexpr size_t kLongest = 100;        // names are short, and the table of distances is not
-  constexpr size_t kShortestPart = 3;     // "fp" is a part of too much
-  constexpr size_t kLettersPerError = 3;  // of which one may be wrong
+  constexpr size_t kLongest = 100;        // bounds the quadratic edit distance
+  constexpr size_t kShortestPart = 3;     // shorter parts, such as "fp", match too many names
+  constexpr size_t kLettersPerError = 3;  // one error per three letters
   const std::string met = lower_case(word);
   if (met.empty() || met.size() > kLongest) return {};
   const std::string* best = nullptr;

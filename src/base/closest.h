@@ -1,4 +1,4 @@
-// Which known name a mistyped one may have meant, and the error that says so.
+// Suggests a known name for a mistyped one, and makes the error that does so.
 #pragma once
 
 #include <string>
@@ -9,24 +9,24 @@
 
 namespace ridgeline {
 
-// The known name that differs by a letter or two, or else the shortest that contains `word` or is
-// contained in it; empty: none is near. Upper and lower case are the same.
+// Returns the known name with the smallest edit distance if it is small, else the shortest one that
+// contains `word` or is contained in it; empty if there is none. Ignores case.
 std::string closest(std::string_view word, const std::vector<std::string>& known);
 
-// "did you mean 'flash'? ", to be followed by more; empty: no name is near.
+// "did you mean 'flash'? ", with a trailing space; empty if there is no suggestion.
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& known);
 
 struct KnownNames {
   std::string_view what;                 // "an attention implementation"
-  std::vector<std::string> names;        // that are listed
-  std::vector<std::string> others = {};  // that are suggested, too
-  std::string_view more = {};            // said after the list: where there are others
+  std::vector<std::string> names;        // listed and suggested
+  std::vector<std::string> others = {};  // suggested only
+  std::string_view more = {};            // text after the list, such as where to find others
 };
 
 // A usage error: "'flush' is not an attention implementation", with the names as the next step.
 Error unknown_name(std::string_view name, const KnownNames& known);
 
-// The same of a table whose rows have a `name`.
+// The same for a table whose rows have a `name`.
 template <class Table>
 Error unknown_name(std::string_view name, std::string_view what, const Table& table) {
   KnownNames known{.what = what, .names = {}};
@@ -34,7 +34,7 @@ Error unknown_name(std::string_view name, std::string_view what, const Table& ta
   return unknown_name(name, known);
 }
 
-// The row of this name; throws that error where there is none.
+// Returns the row of this name; throws unknown_name() if there is none.
 template <class Table>
 const auto& find_named(const Table& table, std::string_view name, std::string_view what) {
   for (const auto& row : table)

@@ -1,4 +1,4 @@
-// A text file that travels in the binary. The build writes tables of them (cmake/embed_text.cmake).
+// A text file embedded in the binary. The build generates tables of them (cmake/embed_text.cmake).
 #pragma once
 
 #include <string_view>

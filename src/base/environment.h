@@ -1,11 +1,11 @@
-// Variables of the environment.
+// Environment variables.
 #pragma once
 
 #include <string>
 
 namespace ridgeline {
 
-// Empty: not set, or set to nothing.
+// Returns an empty string if the variable is not set.
 std::string environment(const char* name);
 
 }  // namespace ridgeline

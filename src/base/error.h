@@ -8,14 +8,14 @@ namespace ridgeline {
 
 enum class ErrorKind {
   usage,          // bad flags, shapes or files given by the user
-  out_of_memory,  // an expected result of a sweep, never the end of it
+  out_of_memory,  // an expected result of a row, which does not end a sweep
   unsupported,    // a valid request that this build or device cannot serve
   wrong_result,   // a kernel disagreed with the oracle
   environment,    // the device, the disk or the operating system failed
-  internal,       // a broken invariant: a bug of ours
+  internal,       // a broken invariant: a bug in Ridgeline
 };
 
-// `what()` names the value that was met and what was expected; `next_step` may be empty.
+// The message names the actual value and the expected one; what() appends the next step, if any.
 class Error : public std::runtime_error {
  public:
   Error(ErrorKind kind, std::string message, std::string next_step = {});
@@ -24,7 +24,7 @@ class Error : public std::runtime_error {
   const std::string& message() const { return message_; }
   const std::string& next_step() const { return next_step_; }
 
-  // Puts the place in front of the message as an error travels up: "row 3: <message>".
+  // Returns the error with a place in front of the message: "row 3: <message>".
   Error at(const std::string& place) const;
 
  private:
@@ -33,8 +33,8 @@ class Error : public std::runtime_error {
   std::string next_step_;
 };
 
-// Thrown out of a wait that Ctrl-C, or the end that a batch system asks for, has cut short. Nothing
-// failed, so it is no Error, and no row takes it for its result.
+// Thrown by a wait that Ctrl-C or a batch system's termination signal interrupts. It is not an
+// Error, so that no row records it as its result.
 struct Interrupted {};
 
 // 0 ok, 1 a gate failed, 2 bad usage or input, 3 a result was wrong, 4 the environment failed.

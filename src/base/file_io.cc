@@ -28,8 +28,8 @@ ErrorKind kind_of(int error) {
 }
 
 // A write beyond `ulimit -f` raises SIGXFSZ in the writing thread, one to a pipe without a reader
-// SIGPIPE; either would end the process. Blocked there and taken back, they are EFBIG and EPIPE and
-// no more, whatever other threads do meanwhile.
+// SIGPIPE; either would end the process. This blocks both in the thread and consumes pending ones,
+// so that writes only fail with EFBIG or EPIPE, independently of other threads.
 class BlockWriteSignals {
  public:
   BlockWriteSignals() {
@@ -70,7 +70,7 @@ void write_and_sync(const fs::path& path, int fd,
   check(sync_data(fd));
 }
 
-// What stands at a path that shall be written.
+// The file that a path to be written refers to.
 struct WriteTarget {
   explicit WriteTarget(const fs::path& path) : place(path) {
     struct stat existing = {};
@@ -85,7 +85,7 @@ struct WriteTarget {
     mode = existing.st_mode;
     if (S_ISDIR(mode)) throw cannot_open("write", path, EISDIR);
     if (exists && access(path.c_str(), W_OK) != 0) throw cannot_open("write", path, errno);
-    // Through links, so that the file they name is replaced and not the link.
+    // Follow links, so that the rename replaces the file and not the link.
     if (S_ISREG(mode)) place = fs::canonical(path);
   }
 
@@ -96,7 +96,7 @@ struct WriteTarget {
   fs::path place;
 };
 
-// A device, or a pipe that somebody reads from; one without a reader would be waited for, for ever.
+// Opens a device or pipe; refuses a pipe without a reader, on which opening would block.
 FileDescriptor open_special(const fs::path& path, const WriteTarget& target) {
   FileDescriptor file(open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
   if (file.get() < 0 && errno == ENXIO && S_ISFIFO(target.mode))
@@ -104,12 +104,12 @@ FileDescriptor open_special(const fs::path& path, const WriteTarget& target) {
                 fmt::format("cannot write '{}': nobody reads from this pipe", path.string()),
                 "start its reader first");
   if (file.get() < 0) throw cannot_open("write", path, errno);
-  fcntl(file.get(), F_SETFL, O_WRONLY);  // from here on it waits for a slow reader
+  fcntl(file.get(), F_SETFL, O_WRONLY);  // writes block until a slow reader catches up
   return file;
 }
 
-// A new file in a folder; gone with this unless it was renamed. Errors name `path`, which it is
-// for.
+// A new file in a folder, which the destructor removes unless it was renamed. Errors name `path`,
+// the final file.
 class Temporary {
  public:
   Temporary(const fs::path& folder, const fs::path& path)
@@ -154,7 +154,7 @@ FileDescriptor open_file(const fs::path& path, int flags, std::string_view purpo
 }
 
 std::string read_file(const fs::path& path, int64_t most) {
-  // Not blocking: a pipe is refused below, not waited for.
+  // O_NONBLOCK, so that opening a pipe does not wait; it is refused below.
   const FileDescriptor file = open_file(path, O_RDONLY | O_NONBLOCK, "read");
   struct stat facts = {};
   if (fstat(file.get(), &facts) != 0) throw cannot_open("read", path, errno);
@@ -170,7 +170,7 @@ std::string read_file(const fs::path& path, int64_t most) {
     const ssize_t got = read(file.get(), text.data() + done, size - done);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw cannot_open("read", path, errno);
-    if (got == 0) break;  // cut meanwhile
+    if (got == 0) break;  // truncated while being read
     done += static_cast<size_t>(got);
   }
   text.resize(done);
@@ -240,7 +240,7 @@ FileDescriptor check_writable(const fs::path& path) {
                   fmt::format("create it first: mkdir -p '{}'", folder.string()));
     folder = above;
   }
-  // A byte, so that a full disk is seen as well.
+  // Writing a byte detects a full disk as well.
   const Temporary probe(folder, path);
   if (const int error = write_all(probe.get(), "?")) throw cannot_write(path, error);
   return FileDescriptor();

@@ -1,4 +1,4 @@
-// Files on a disk that may be full: owned descriptors, whole writes, atomic replacement.
+// File I/O that handles full disks: owned descriptors, complete writes, atomic replacement.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace ridgeline {
 
-// Closes its descriptor.
+// Owns a descriptor.
 class FileDescriptor {
  public:
   explicit FileDescriptor(int fd = -1) : fd_(fd) {}
@@ -22,12 +22,12 @@ class FileDescriptor {
   int fd_;
 };
 
-// Opens with close-on-exec. Throws a usage error for a path that cannot be used, an environment
-// error where the system is at fault; `purpose` is the verb of the message ("write").
+// Opens with close-on-exec. Throws an environment error if the system is at fault (a full disk, too
+// many files), else a usage error; `purpose` is the verb of the message ("write").
 FileDescriptor open_file(const std::filesystem::path& path, int flags, std::string_view purpose);
 
-// All of a regular file. Throws a usage error for a pipe or device, and for more than `most` bytes,
-// so that nothing is waited for or read without end.
+// Returns the content of a regular file. Throws a usage error for a pipe or device, which might
+// block, and for more than `most` bytes.
 std::string read_file(const std::filesystem::path& path, int64_t most);
 
 // Writes all of `text` and returns 0, or the errno that stopped it; a part may have been written.
@@ -35,7 +35,7 @@ std::string read_file(const std::filesystem::path& path, int64_t most);
 // neither kills the process.
 int write_all(int fd, std::string_view text);
 
-// Flushes to the disk; 0 or an errno. Pipes and devices that cannot be flushed count as flushed.
+// Flushes to the disk and returns 0 or an errno. Pipes and devices that cannot be flushed return 0.
 int sync_data(int fd);
 
 // "No space left on device".
@@ -43,22 +43,22 @@ std::string errno_text(int error);
 
 void create_parent_directories(const std::filesystem::path& path);
 
-// A reader sees the old content or the new, never a part: a temporary beside it, then a rename.
-// Creates parent directories. Existing devices and pipes are written to directly.
+// Writes a temporary file in the same folder and renames it, so that a reader sees the old content
+// or the new. Creates parent directories. Writes to existing devices and pipes directly.
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
-// The same of content that comes in pieces: `content` hands each to the function it is given. What
-// it throws leaves the file as it was.
+// The same for content in pieces: `content` passes each to its argument. If it throws, the file is
+// unchanged.
 using Append = std::function<void(std::string_view)>;
 void write_file_atomically(const std::filesystem::path& path,
                            const std::function<void(const Append&)>& content);
 
-// Throws what would keep a file that the user named from being written, and changes nothing, so
-// that it can be asked long before there is something to write. Of folders that are not there, the
-// last one may be missing; more of them are more likely a slip than a wish. Gives what keeps a pipe
-// open: its reader would take the first close for the end.
+// Throws the error that writing this file would cause, without changing anything, so that it is
+// reported before a long run. The file's folder may be missing, but not that folder's parent: that
+// is probably a typing error. For a pipe, returns a descriptor that keeps it open, as its reader
+// would take the first close for the end.
 [[nodiscard]] FileDescriptor check_writable(const std::filesystem::path& path);
 
-// Whether both paths lead to one file, through links as well; it need not exist yet.
+// Whether both paths refer to the same file after following links; it need not exist yet.
 bool is_same_file(const std::filesystem::path& a, const std::filesystem::path& b);
 
 }  // namespace ridgeline

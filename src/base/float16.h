@@ -1,5 +1,4 @@
-// The two 16-bit float formats as storage, and tf32 as an operand: scalar conversions that round to
-// nearest even.
+// Scalar conversions between fp32 and fp16, bf16 and tf32, rounding to nearest even.
 #pragma once
 
 #include <bit>
@@ -40,7 +39,7 @@ inline uint16_t float_to_f16(float value) {
   return static_cast<uint16_t>(sign | (rounded >> 13));
 }
 
-// The fp32 value that a tensor core sees of `value`: ten bits of mantissa.
+// Returns the fp32 value that a tensor core uses for `value`: ten bits of mantissa.
 inline float float_to_tf32(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   if ((bits & 0x7f800000u) == 0x7f800000u) return value;  // infinities and NaN

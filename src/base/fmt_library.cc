@@ -1,5 +1,5 @@
-// The implementation of fmt, compiled once (cmake/fmt.cmake says why). Which templates its headers
-// only declare depends on the version.
+// The implementation of fmt, compiled once (see cmake/fmt.cmake). Which templates its headers only
+// declare depends on the version.
 #ifndef FMT_HEADER_ONLY
 #include <fmt/format-inl.h>
 

@@ -12,7 +12,7 @@ namespace {
 
 using Library = nlohmann::ordered_json;
 
-// Builds a value from the library's events, within the limits that text may ask for.
+// Builds a value from the library's SAX events and enforces the limits on text.
 class Builder : public nlohmann::json_sax<Library> {
  public:
   explicit Builder(std::span<const Json::Streamed> streamed) : streamed_(streamed) {}
@@ -43,8 +43,8 @@ class Builder : public nlohmann::json_sax<Library> {
   struct Open {
     Json value;
     const Json::Streamed* streamed;
-    std::string key = {};  // of the member to come
-    int keys = 0;          // so far
+    std::string key = {};  // of the next member
+    int keys = 0;          // number so far
   };
 
   bool add(Json value) {
@@ -64,7 +64,7 @@ class Builder : public nlohmann::json_sax<Library> {
     open_.push_back({std::move(value), streamed_here()});
     return true;
   }
-  // What the value that opens now is streamed by; null: it is kept.
+  // The Streamed whose path matches the value being opened; null: the value is kept.
   const Json::Streamed* streamed_here() const {
     const auto is_here = [&](const Json::Streamed& each) {
       return std::ranges::equal(each.path, open_, {}, {}, &Open::key);
@@ -86,7 +86,7 @@ class Builder : public nlohmann::json_sax<Library> {
 Library to_library(const Json& json) {
   if (json.is_object()) {
     Library out = Library::object();
-    // Keys are unique already, and the library's own insertion would compare with all before it.
+    // Keys are unique already; the library's own insertion would compare each with all before it.
     auto& members = out.get_ref<Library::object_t&>();
     members.reserve(json.size());
     for (const auto& [key, value] : json.items())
@@ -253,7 +253,7 @@ void Json::erase(std::string_view key) {
     std::erase_if(*members, [&](const Member& member) { return member.key == key; });
 }
 
-// Scalars have no elements to walk over.
+// The range is empty for scalars.
 Json::const_iterator Json::begin() const {
   if (const Object* members = std::get_if<Object>(&value_)) return {nullptr, members->data()};
   const Array* elements = std::get_if<Array>(&value_);
@@ -324,7 +324,7 @@ Json Json::sorted() const {
 
 bool Json::operator==(const Json& other) const {
   if (value_.index() == other.value_.index()) return value_ == other.value_;
-  // 1 and 1.0 are one number.
+  // 1 equals 1.0.
   return is_number() && other.is_number() && get<double>() == other.get<double>();
 }
 

@@ -1,12 +1,12 @@
-// A JSON value: what records, peers' answers and reports carry between text and code.
+// A JSON value, for records, answers of peers and reports.
 //
 //   Json workload = {{"batch_size", 8}, {"dtype", "fp32"}};
 //   workload["seq_len"] = 1024;
 //   const int batch = workload.value("batch_size", 0);
 //   const std::string line = workload.dump();
 //
-// Objects keep the order in which keys were added. The library that parses and writes text is seen
-// by json.cc alone, because including it everywhere made up a third of the build.
+// Objects keep the order in which keys were added. Only json.cc includes the library that parses
+// and writes text, because including it everywhere took a third of the build time.
 #pragma once
 
 #include <array>
@@ -26,11 +26,11 @@
 
 namespace ridgeline {
 
-// Text that is not JSON, or is nested deeper or has more keys than parse() allows.
+// Thrown for text that is not JSON, is nested too deep or has too many keys.
 class JsonError : public std::runtime_error {
  public:
   JsonError(const std::string& what, size_t position) : runtime_error(what), byte(position) {}
-  size_t byte;  // where the text stops being JSON; 0: not known
+  size_t byte;  // where the text stops being JSON; 0: unknown
 };
 
 class Json {
@@ -39,13 +39,13 @@ class Json {
   using Array = std::vector<Json>;
   using Object = std::vector<Member>;
 
-  // What hostile text may ask for: a stack frame per level, a comparison per earlier
-  // key of the same object.
+  // Limits on hostile text: a level costs a stack frame, a key a comparison with each earlier key
+  // of its object.
   static constexpr int kMaxDepth = 64;
   static constexpr int kMaxKeys = 10'000;
 
-  // Defined in json.cc: inlined, copies and destructors of the variant made up a large part of
-  // every file that fills in records.
+  // Defined in json.cc: inlined, copies and destructors of the variant were a large part of every
+  // file that fills in records.
   Json();
   Json(const Json& other);
   Json(Json&& other) noexcept;
@@ -64,7 +64,7 @@ class Json {
   Json(const std::vector<T>& elements);
   template <class T, size_t N>
   Json(const std::array<T, N>& elements);
-  // A list of pairs whose first is text makes an object, any other list an array.
+  // A list of pairs whose first elements are strings makes an object, any other list an array.
   Json(std::initializer_list<Json> list);
 
   static Json array(std::initializer_list<Json> list = {});
@@ -72,11 +72,11 @@ class Json {
   // Throws JsonError.
   static Json parse(std::string_view text);
   static std::optional<Json> try_parse(std::string_view text);
-  // Elements of a member that is too large to keep, such as {"model", "vocab"}: each is handed over
-  // as it is read, and the member itself stays empty. Its keys are neither counted nor compared.
+  // A member that is too large to keep, such as {"model", "vocab"}: each element is passed to `use`
+  // as it is parsed, and the member itself stays empty. Its keys are neither counted nor compared.
   struct Streamed {
     std::vector<std::string> path;
-    std::function<void(const std::string& key, const Json& element)> use;  // no key in an array
+    std::function<void(const std::string& key, const Json& element)> use;  // arrays: no key
   };
   static Json parse(std::string_view text, std::span<const Streamed> streamed);
 
@@ -90,25 +90,25 @@ class Json {
   bool is_object() const { return std::holds_alternative<Object>(value_); }
   const char* type_name() const;  // "object", "number", ...
 
-  // The value as a T; throws a usage Error where it is none.
+  // The value as a T; throws a usage error if it has another type.
   template <class T>
   T get() const;
   const std::string& text() const;
 
-  // ---- arrays and objects; other values have no elements.
+  // ---- arrays and objects; iteration over other values visits nothing.
 
-  size_t size() const;
+  size_t size() const;  // 0 for null, 1 for other scalars
   bool empty() const { return size() == 0; }
   bool contains(std::string_view key) const { return find_key(key) != nullptr; }
-  // Null where there is no such member.
+  // Null if there is no such member.
   const Json* find_key(std::string_view key) const;
-  // Of an object; added where it is not there. A null becomes an object.
+  // A member of an object, added if missing. A null becomes an object.
   Json& operator[](std::string_view key);
   template <size_t N>
   Json& operator[](const char (&key)[N]) {
     return (*this)[std::string_view(key)];
   }
-  // These throw a usage Error where there is no such element.
+  // These throw a usage error if there is no such element.
   const Json& operator[](std::string_view key) const { return at(key); }
   template <size_t N>
   const Json& operator[](const char (&key)[N]) const {
@@ -119,7 +119,7 @@ class Json {
   const Json& at(std::string_view key) const;
   const Json& at(size_t index) const;
   Json& at(std::string_view key);
-  // The member as a T; `otherwise` where there is none, or one of another kind.
+  // The member as a T, or `otherwise` if it is missing or has another type.
   template <class T>
   T value(std::string_view key, T otherwise) const;
   std::string value(std::string_view key, const char* otherwise) const {
@@ -145,17 +145,17 @@ class Json {
   // for (const auto& [key, value] : json.items())
   const Object& items() const;
 
-  // One line, or with an indent one line per element; what is not UTF-8 is replaced.
+  // One line, or one line per element if indented; invalid UTF-8 is replaced.
   std::string dump(int indent = -1) const;
   std::string dump_ascii() const;
-  Json sorted() const;  // the same with the keys of all objects in order
+  Json sorted() const;  // with the keys of all objects sorted
 
   bool operator==(const Json& other) const;
 
  private:
   Json(std::in_place_t, bool value);
   Json(std::in_place_t, int64_t value);
-  Json(std::in_place_t, uint64_t value);  // a signed one wherever it can be
+  Json(std::in_place_t, uint64_t value);  // stored as signed if it fits
   Json(std::in_place_t, double value);
   [[noreturn]] void refuse(const char* expected) const;
 

@@ -1,9 +1,9 @@
-// The larger of two numbers as errors and reductions need it.
+// A maximum that propagates NaN.
 #pragma once
 
 namespace ridgeline {
 
-// NaN if either is, where std::max depends on the order: a NaN must not pass for a small error.
+// Returns NaN if either is NaN, unlike std::max, so that a NaN cannot pass for a small error.
 template <class Number>
 constexpr Number larger(Number a, Number b) {
   return a > b || a != a ? a : b;

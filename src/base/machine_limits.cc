@@ -13,14 +13,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Where each version keeps the same facts. A line of /proc/self/cgroup reads "id:controllers:path";
+// The files of each cgroup version. A line of /proc/self/cgroup reads "id:controllers:path";
 // version 2 names no controllers.
 struct MemoryFiles {
   const char* controller;
   const char* mount;
   const char* limit;
   const char* usage;
-  const char* reclaimable;  // a key of memory.stat: page cache that the kernel drops under pressure
+  const char* reclaimable;  // key in memory.stat: page cache that the kernel drops under pressure
 };
 
 constexpr MemoryFiles kMemoryFiles[] = {
@@ -34,7 +34,7 @@ struct CpuFiles {
   const char* controller;
   const char* mount;
   const char* quota;
-  const char* period;  // null: the quota's file holds both
+  const char* period;  // null: the quota file holds both
 };
 
 constexpr CpuFiles kCpuFiles[] = {
@@ -66,8 +66,8 @@ bool names_controller(const std::string& list, const std::string& wanted) {
   return false;
 }
 
-// The directories from the process's own group up to the mount point. A group outside of the
-// visible tree (a container without its own namespace) leaves the mount point alone.
+// The directories from the process's own group up to the mount point; only the mount point for a
+// group outside of the visible tree (a container without its own namespace).
 std::vector<fs::path> group_directories(const fs::path& root, const std::string& controller,
                                         const fs::path& mount) {
   std::vector<fs::path> directories;
@@ -105,7 +105,7 @@ void read_cpu(const fs::path& root, const CpuFiles& files, CgroupLimits& limits)
   for (const fs::path& group : group_directories(root, files.controller, files.mount)) {
     std::ifstream file(group / files.quota);
     double quota_us = 0, period_us = 0;
-    if (!(file >> quota_us) || quota_us <= 0) continue;  // "max", or -1 for none
+    if (!(file >> quota_us) || quota_us <= 0) continue;  // no limit: "max" or -1
     if (files.period)
       period_us = first_number<double>(group / files.period).value_or(0);
     else

@@ -1,5 +1,5 @@
-// What of the machine this process may use: cores and memory, within its control groups
-// (containers, batch systems).
+// The cores and memory that this process may use within its control groups (containers, batch
+// systems).
 #pragma once
 
 #include <filesystem>
@@ -9,14 +9,14 @@
 
 namespace ridgeline {
 
-// The tightest limit on the way from the process's own group to the root; empty: no limit.
+// The tightest limits from the process's own group up to the root; nullopt: no limit.
 struct CgroupLimits {
   std::optional<Bytes> memory;
-  std::optional<Bytes> memory_left;  // the limit less what is used and cannot be reclaimed
+  std::optional<Bytes> memory_left;  // the limit minus used memory that cannot be reclaimed
   std::optional<double> cpu_cores;
 };
 
-// Reads versions 1 and 2 below `root` ("/" but for tests).
+// Reads versions 1 and 2 under `root` ("/" except in tests).
 CgroupLimits read_cgroup_limits(const std::filesystem::path& root = "/");
 
 struct MachineMemory {
@@ -24,10 +24,10 @@ struct MachineMemory {
   Bytes available;  // without swapping
 };
 
-// The memory now, within the limits of control groups.
+// The current memory, within the limits of control groups.
 MachineMemory machine_memory(const std::filesystem::path& root = "/");
 
-// Hardware threads of the affinity mask, and no more than the quota of the control group.
+// Hardware threads of the affinity mask, limited by the quota of the control group.
 int available_threads();
 
 }  // namespace ridgeline

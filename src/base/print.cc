@@ -16,8 +16,8 @@ void write_text(std::FILE* stream, std::string_view text) {
 void prepare_standard_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(stream, F_GETFD) >= 0) continue;
-    // The lowest free number is this one. Without /dev/null, as in a bare chroot, anything that
-    // cannot be written to does.
+    // open() returns the lowest free descriptor, which is this one. Without /dev/null, as in a bare
+    // chroot, a descriptor that cannot be written to suffices.
     if (open("/dev/null", O_RDWR) < 0) open("/", O_PATH);
   }
   std::signal(SIGXFSZ, SIG_IGN);

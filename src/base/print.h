@@ -1,7 +1,7 @@
-// Text for people, on stdout and stderr. A stream that cannot be written to throws nothing and ends
-// nothing: what was measured is worth more than the message.
+// Prints messages to stdout and stderr. A failed write neither throws nor ends the process, because
+// measurements are worth more than a message.
 //
-//   print("{} rows\n", rows.size());                // stdout; main() reports it if that fails
+//   print("{} rows\n", rows.size());                // stdout; main() reports failed writes
 //   say("kept the earlier results as {}", aside);   // stderr: "ridgeline: kept ...", one line
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace ridgeline {
 
-// Writes what it can; `stream` remembers that it failed (std::ferror).
+// A failed write sets the error flag of `stream` (std::ferror).
 void write_text(std::FILE* stream, std::string_view text);
 
 template <class... Args>
@@ -26,12 +26,12 @@ void say(fmt::format_string<Args...> format, Args&&... args) {
   write_text(stderr, "ridgeline: " + fmt::vformat(format, fmt::make_format_args(args...)) + "\n");
 }
 
-// The same line once in a process, however often it is told.
+// Prints a given text only once per process.
 void say_once(const std::string& text);
 
-// To be called before anything is opened. A closed stdin, stdout or stderr becomes /dev/null, so
-// that no file takes its number and with it the messages; writing beyond `ulimit -f` becomes an
-// error of the write and no more the end of the process.
+// Call this before opening any file. Opens a closed stdin, stdout or stderr as /dev/null, so that
+// no other file gets its descriptor and with it the messages, and ignores SIGXFSZ, so that writes
+// beyond `ulimit -f` fail instead of ending the process.
 void prepare_standard_streams();
 
 }  // namespace ridgeline

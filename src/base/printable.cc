@@ -17,7 +17,7 @@ std::string escaped(char c) {
 std::string printable(std::string_view text, size_t max_length) {
   constexpr std::string_view kEllipsis = "...";
   std::string out;
-  size_t last_cut = 0;  // the longest prefix of whole escapes that leaves room for the ellipsis
+  size_t last_cut = 0;  // longest prefix of whole escapes that leaves room for the ellipsis
   for (const char c : text) {
     out += escaped(c);
     if (out.size() > max_length) return out.substr(0, last_cut).append(kEllipsis);

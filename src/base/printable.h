@@ -1,4 +1,4 @@
-// Makes text from files and errors safe to show: one line, plain ASCII, bounded length.
+// Makes text from files and errors safe to print: one line, plain ASCII, bounded length.
 #pragma once
 
 #include <cstddef>
@@ -7,11 +7,11 @@
 
 namespace ridgeline {
 
-// Control characters and bytes beyond ASCII become \n, \t or \xNN; text longer than `max_length`
-// ends in "...".
+// Escapes control characters and bytes beyond ASCII as \n, \t or \xNN, and truncates text longer
+// than `max_length`, which then ends in "...".
 std::string printable(std::string_view text, size_t max_length = 200);
 
-// ASCII's capital letters become small ones.
+// Converts ASCII letters only.
 std::string lower_case(std::string_view text);
 
 }  // namespace ridgeline

@@ -1,4 +1,4 @@
-// The processors that this thread and the programs it starts may run on.
+// The processor affinity of this thread and of the programs it starts.
 //
 //   const OnProcessors here(some_processors(allowed_processors(), 1, round));
 //   ChildProcess child(command);   // runs on that one processor
@@ -8,13 +8,13 @@
 
 namespace ridgeline {
 
-std::vector<int> allowed_processors();  // empty: the system does not tell
+std::vector<int> allowed_processors();  // empty: unknown
 
-// `count` neighbours of `all`, the next ones for the next `turn`; all of them if there are no more.
+// Returns `count` consecutive elements of `all`, the next ones for each `turn`; at most all.
 std::vector<int> some_processors(const std::vector<int>& all, int count, int turn);
 
-// Restricts this thread while it lives. A restriction that the system refuses is none: it makes
-// figures steadier, and nothing rests on it.
+// Restricts this thread to processors for the lifetime of the object. Failures are ignored: the
+// restriction only makes times steadier.
 class OnProcessors {
  public:
   explicit OnProcessors(const std::vector<int>& processors);

@@ -1,4 +1,4 @@
-// SHA-256 (FIPS 180-4): the names of compiled kernels, and the checksums of their files.
+// SHA-256 (FIPS 180-4), for the names of compiled kernels and the checksums of their files.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ class Sha256 {
   using Digest = std::array<uint8_t, 32>;
 
   void add(std::string_view bytes);
-  // Its length goes in too, so that ("ab", "c") and ("a", "bc") differ.
+  // Hashes the length as well, so that ("ab", "c") and ("a", "bc") differ.
   void add_field(std::string_view bytes);
   Digest finish();
 

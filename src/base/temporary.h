@@ -1,5 +1,4 @@
-// New files and folders under names that nobody can foresee, so that nobody can put a link in their
-// way.
+// New files and folders with unpredictable names, so that nobody can place a link there in advance.
 #pragma once
 
 #include <sys/types.h>
@@ -13,16 +12,16 @@
 namespace ridgeline {
 
 struct NewFile {
-  FileDescriptor file = FileDescriptor();  // for writing; below 0: see error
+  FileDescriptor file = FileDescriptor();  // for writing; negative: see error
   std::string name = {};
   int error = 0;  // an errno
 };
 
-// A file that was not there before, in an open folder (or AT_FDCWD). `prefix` may have folders in
-// it; random digits follow. Never follows a link, never takes a file that exists.
+// Creates a file in an open folder (or AT_FDCWD), named `prefix`, which may contain folders, and
+// random digits. Never follows a link or reuses an existing file.
 NewFile create_new_file(int folder, std::string_view prefix, mode_t mode);
 
-// A folder in $TMPDIR (else /tmp) that only this user can enter, removed with everything in it.
+// A folder in $TMPDIR (else /tmp) that only this user can enter; removed with its content.
 class TemporaryDirectory {
  public:
   TemporaryDirectory();  // throws an environment error

@@ -1,4 +1,4 @@
-// Bytes as a type of its own, and sizes and durations as people write them ("4GiB", "1.5 ms").
+// A strong type for bytes, and sizes and durations as text ("4GiB", "1.5 ms").
 #pragma once
 
 #include <compare>
@@ -8,8 +8,7 @@
 
 namespace ridgeline {
 
-// Sums and differences of counts that files may hold, which can be anything: too large stays the
-// largest.
+// Saturating sums and differences, for counts from files, which may have any value.
 constexpr int64_t bounded_sum(int64_t a, int64_t b) {
   int64_t sum = 0;
   if (!__builtin_add_overflow(a, b, &sum)) return sum;
@@ -20,7 +19,7 @@ constexpr int64_t bounded_difference(int64_t a, int64_t b) {
   if (!__builtin_sub_overflow(a, b, &difference)) return difference;
   return a < 0 ? INT64_MIN : INT64_MAX;
 }
-// The whole part of a number that may be anything; NaN is 0.
+// The integer part, saturated; NaN becomes 0.
 constexpr int64_t bounded_integer(double value) {
   if (value >= 0x1p63) return INT64_MAX;
   if (value < -0x1p63) return INT64_MIN;
