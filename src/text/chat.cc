@@ -12,7 +12,7 @@
 namespace ridgeline {
 namespace {
 
-// What the template's trim takes away: Python's whitespace.
+// Python's whitespace, which the template's trim removes.
 bool is_whitespace(std::string_view character) {
   if (character.size() == 1) {
     const char c = character.front();

@@ -1,4 +1,4 @@
-// The prompt that models trained to chat expect (Gemma's "-it").
+// Builds the prompt that models trained to chat expect (Gemma's "-it").
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace ridgeline {
 
-// <bos><start_of_turn>user\n{text}<end_of_turn>\n<start_of_turn>model\n, the text without the
-// whitespace around it, as Gemma's template has it. The turns are made here only: "<end_of_turn>"
-// within `text` stays text, so that what a user pastes cannot speak as the model. Throws an
-// unsupported error where the tokenizer lacks one of the pieces.
+// Returns <bos><start_of_turn>user\n{text}<end_of_turn>\n<start_of_turn>model\n with the text
+// trimmed, as in Gemma's template. "<end_of_turn>" within `text` is encoded as ordinary text, so
+// that pasted text cannot speak as the model. Throws an unsupported error if the tokenizer lacks
+// one of the pieces.
 std::vector<int32_t> chat_prompt(const Tokenizer& tokenizer, std::string_view text);
 
 }  // namespace ridgeline

@@ -1,4 +1,4 @@
-// From text to ids, by one of two kinds of models.
+// Encodes text as ids with one of two kinds of models.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The loop of byte-pair encoding: of all neighbours that can merge, the best pair does, until none
-// is left. It takes n log n steps for n symbols.
+// The loop of byte-pair encoding: merges the best adjacent pair until none can merge, in
+// O(n log n) for n symbols.
 #pragma once
 
 #include <cstddef>
@@ -11,18 +11,18 @@
 namespace ridgeline {
 
 struct Symbol {
-  size_t begin = 0, length = 0;  // bytes of the text
-  int32_t id = -1;               // below 0: not known yet
+  size_t begin = 0, length = 0;  // in bytes of the text
+  int32_t id = -1;               // negative: not known yet
   bool frozen = false;           // never merges
 };
 
 struct PairMerge {
-  double priority;  // the largest merges first; of equals, the leftmost
+  double priority;  // the highest merges first; of equal ones, the leftmost
   int32_t id;
 };
 
-// `find(left, right)` gives what two neighbours merge to, as an optional PairMerge. Symbols that
-// were merged into the one before them are gone afterwards.
+// `find(left, right)` returns what two adjacent symbols merge to, as an optional PairMerge. Removes
+// symbols that merged into the one before them.
 template <class Find>
 void merge_symbols(std::vector<Symbol>& symbols, const Find& find) {
   constexpr size_t kNone = SIZE_MAX;
@@ -52,7 +52,7 @@ void merge_symbols(std::vector<Symbol>& symbols, const Find& find) {
     const Candidate best = candidates.top();
     candidates.pop();
     Symbol &left = symbols[best.left], &right = symbols[best.right];
-    // One of the two has merged meanwhile.
+    // Skip outdated candidates: one of the two symbols has merged since.
     if (left.length == 0 || right.length == 0 || left.length + right.length != best.length)
       continue;
     left.length = best.length;

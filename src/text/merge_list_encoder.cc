@@ -1,5 +1,5 @@
-// Encodes as the library `tokenizers` does from tokenizer.json: added tokens first, then merges in
-// the order of their list.
+// Encodes text as the library `tokenizers` does with a tokenizer.json: added tokens first, then
+// merges in the order of their list.
 #include <unordered_map>
 #include <utility>
 
@@ -84,7 +84,7 @@ class MergeListEncoder : public Encoder {
     return out;
   }
 
-  // Added tokens of normalized text, and characters, as one symbol or as one per byte.
+  // Adds the symbols of normalized text: added tokens, known characters, bytes of unknown ones.
   template <class IsAllowed>
   void add_run(std::string_view run, const IsAllowed& is_allowed,
                std::vector<Symbol>& symbols) const {

@@ -1,4 +1,4 @@
-// Finds pieces that stand literally in a text, the longest first.
+// Finds the longest piece that a text begins with.
 #pragma once
 
 #include <array>
@@ -12,16 +12,16 @@ namespace ridgeline {
 class PieceMatcher {
  public:
   struct Entry {
-    std::string_view text;  // outlives this
+    std::string_view text;  // must outlive the matcher
     int32_t id;
   };
   explicit PieceMatcher(std::vector<Entry> entries = {});
 
   struct Match {
-    size_t length = 0;  // 0: there is none
+    size_t length = 0;  // 0: no match
     int32_t id = 0;
   };
-  // The longest entry that `text` begins with, of those that `accept` takes.
+  // The longest entry that `text` begins with and for whose id `accept` returns true.
   template <class Accept>
   Match longest(std::string_view text, const Accept& accept) const;
 
@@ -29,11 +29,11 @@ class PieceMatcher {
   struct Range {
     size_t begin = 0, end = 0;
   };
-  // Of entries that have their first `depth` bytes in common: those with `byte` there.
+  // Narrows entries with a common prefix of `depth` bytes to those with `byte` next.
   Range narrowed(Range range, size_t depth, char byte) const;
 
-  std::vector<Entry> entries_;         // in the order of their texts
-  std::array<Range, 256> by_first_{};  // nearly all places of a text are done after this
+  std::vector<Entry> entries_;         // sorted by text
+  std::array<Range, 256> by_first_{};  // by first byte, which rules out most positions of a text
 };
 
 template <class Accept>

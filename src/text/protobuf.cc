@@ -14,7 +14,7 @@ Error not_a_message(const std::string& problem) {
           "the file is damaged or not what it says; get it again"};
 }
 
-// What is left of a message.
+// The unread part of a message.
 class Rest {
  public:
   explicit Rest(std::string_view message) : rest_(message) {}
@@ -58,7 +58,7 @@ class Rest {
 void for_each_field(std::string_view message,
                     const std::function<void(const ProtobufField&)>& use) {
   using Wire = ProtobufField::Wire;
-  constexpr uint64_t kLargestNumber = (uint64_t{1} << 29) - 1;  // the format's own
+  constexpr uint64_t kLargestNumber = (uint64_t{1} << 29) - 1;  // the limit of the format
   Rest rest(message);
   while (!rest.empty()) {
     const uint64_t key = rest.take_varint();

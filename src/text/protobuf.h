@@ -1,4 +1,4 @@
-// The wire format of protobuf, read with suspicion:
+// Reads the protobuf wire format from untrusted files:
 //
 //   for_each_field(bytes, [&](const ProtobufField& field) {
 //     if (field.number == 1) name = field.bytes();
@@ -17,7 +17,7 @@ class ProtobufField {
 
   uint32_t number = 0;
 
-  // The value as what the schema says that it is; a usage error where it was written otherwise.
+  // The value as the schema's type; throws a usage error if its wire type is another.
   std::string_view bytes() const;
   float number_fp32() const;
   bool boolean() const;
@@ -32,8 +32,8 @@ class ProtobufField {
   std::string_view bytes_;
 };
 
-// The fields in the order of the message. Throws a usage error for what is no message: fields that
-// are cut off, numbers of more than 64 bits, groups, the field 0.
+// Calls `use` for each field in order. Throws a usage error for a malformed message: truncated
+// fields, varints of more than 64 bits, groups, field numbers out of range.
 void for_each_field(std::string_view message, const std::function<void(const ProtobufField&)>& use);
 
 }  // namespace ridgeline

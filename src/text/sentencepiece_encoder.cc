@@ -1,4 +1,4 @@
-// Encodes as sentencepiece does, id by id: its normalizer, its BPE, its bytes for what is unknown.
+// Encodes text to the same ids as sentencepiece: its normalizer, its BPE, its byte fallback.
 #include <unordered_map>
 #include <utility>
 
@@ -19,7 +19,7 @@ class SentencePieceEncoder : public Encoder {
       const auto id = static_cast<int32_t>(i);
       if (piece.kind == PieceKind::unknown) unknown_ = id;
       if (piece.kind == PieceKind::user_defined) user_defined.push_back({piece.text, id});
-      // Control pieces, bytes and the unknown piece are never found in a text.
+      // Control pieces, byte pieces and the unknown piece are never matched in a text.
       if (piece.kind == PieceKind::normal || piece.kind == PieceKind::user_defined ||
           piece.kind == PieceKind::unused)
         ids_.emplace(piece.text, id);
@@ -50,7 +50,7 @@ class SentencePieceEncoder : public Encoder {
   }
 
  private:
-  // The bytes on the left of the last pair that was found to make an unused piece.
+  // By the text of an unused piece: bytes of the left part of the last pair that forms it.
   using SplitOfUnused = std::unordered_map<std::string_view, size_t>;
 
   const std::vector<Piece>& pieces() const { return model_.vocabulary.pieces; }
@@ -66,8 +66,8 @@ class SentencePieceEncoder : public Encoder {
     return user_defined_.longest(text, [&](int32_t id) { return is_allowed(id, special); }).length;
   }
 
-  // User-defined pieces are copied, but their spaces are escaped like all others. So one with a
-  // plain space in it is not found again in the result; sentencepiece has it so.
+  // Copies user-defined pieces, but escapes their spaces like all others. One that contains a space
+  // therefore does not match in the result, as in sentencepiece.
   std::string normalize(std::string_view text, SpecialPieces special) const {
     struct Part {
       std::string_view text;
@@ -103,7 +103,7 @@ class SentencePieceEncoder : public Encoder {
     return out;
   }
 
-  // User-defined pieces, and the characters between them.
+  // Splits text into user-defined pieces and the characters between them.
   std::vector<Symbol> split(std::string_view text, SpecialPieces special) const {
     std::vector<Symbol> symbols;
     for (size_t at = 0; at < text.size(); at += symbols.back().length) {
@@ -116,7 +116,7 @@ class SentencePieceEncoder : public Encoder {
     return symbols;
   }
 
-  // The ids of one symbol: its own, those of its parts where it is unused, or those of its bytes.
+  // Adds the ids of one symbol: its own, those of its parts if it is unused, or those of its bytes.
   void add(std::string_view symbol, SpecialPieces special, const SplitOfUnused& split_of_unused,
            bool& was_unknown, std::vector<int32_t>& ids) const {
     std::vector<std::string_view> parts = {symbol};
@@ -133,7 +133,7 @@ class SentencePieceEncoder : public Encoder {
       const bool is_unknown = id == unknown_;
       if (is_unknown && model_.byte_fallback)
         for (const char byte : part) ids.push_back(bytes_[static_cast<unsigned char>(byte)]);
-      else if (!is_unknown || !was_unknown)  // neighbours that are unknown are one
+      else if (!is_unknown || !was_unknown)  // adjacent unknown symbols share one id
         ids.push_back(id);
       was_unknown = is_unknown;
     }

@@ -14,7 +14,7 @@
 namespace ridgeline {
 namespace {
 
-// Numbers of fields in sentencepiece_model.proto.
+// Field numbers of sentencepiece_model.proto.
 enum ModelField { kPieces = 1, kTrainer = 2, kNormalizer = 3, kSelfTest = 4, kDenormalizer = 5 };
 enum PieceField { kText = 1, kScore = 2, kType = 3 };
 enum TrainerField {
@@ -43,7 +43,7 @@ Error not_here(const std::string& problem) {
           "only BPE models without a map of characters are read; Gemma's are such"};
 }
 
-// A field that a later version of the format may have added.
+// For a field that a later version of the format may have added.
 Error not_known(const char* where, const ProtobufField& field) {
   return not_here(
       fmt::format("has the field {} in {}, whose meaning is not known here", field.number, where));
@@ -77,7 +77,7 @@ struct Trainer {
   std::string bos = "<s>", eos = "</s>";
 };
 
-// Most fields say how the model was trained, and nothing about how it is used.
+// Ignores most fields, which describe how the model was trained, not how it is used.
 void read_trainer(std::string_view message, Trainer& trainer, SentencePieceModel& model) {
   for_each_field(message, [&](const ProtobufField& field) {
     switch (field.number) {

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Gemma's files have 5 and 33 MB.
+// Gemma's files are 5 MB and 33 MB.
 constexpr int64_t kLargestFile = int64_t{256} << 20;
 
 }  // namespace

@@ -1,10 +1,10 @@
-// Text to the ids that a language model reads, and back:
+// Converts text to the token ids of a language model, and back:
 //
 //   const Tokenizer tokenizer = Tokenizer::from_folder("gemma-3-270m");
-//   std::vector<int32_t> ids = tokenizer.encode("Why is the sky blue?");  // bos is not among them
+//   std::vector<int32_t> ids = tokenizer.encode("Why is the sky blue?");  // without bos
 //   const std::string text = tokenizer.decode(ids);
 //
-//   StreamDecoder stream(tokenizer);  // while ids are made
+//   StreamDecoder stream(tokenizer);  // while ids are generated
 //   print(stream.add(id));
 //   print(stream.finish());
 //
@@ -24,16 +24,16 @@ namespace ridgeline {
 
 class Encoder;
 
-// What "<end_of_turn>" in a text becomes, and others that give structure to a prompt.
+// How special pieces such as "<end_of_turn>" in a text are encoded.
 enum class SpecialPieces {
-  matched,  // the piece of that name, where the library that wrote the file does so
-  as_text   // ordinary pieces: text of a stranger cannot end its turn
+  matched,  // as the special piece, if the library of the file's format does so
+  as_text   // as ordinary pieces, so that untrusted text cannot end its turn
 };
 
 class Tokenizer {
  public:
-  // Reads tokenizer.model, or tokenizer.json where there is none. Throws a usage error for damaged
-  // files, and an unsupported one that names what a file needs and is not here.
+  // Reads tokenizer.model, or tokenizer.json if there is none. Throws a usage error for damaged
+  // files, and an unsupported error that names a feature that is not implemented.
   static Tokenizer from_folder(const std::filesystem::path& folder);
   // A file whose name ends in .json is a tokenizer.json, any other a tokenizer.model.
   static Tokenizer from_file(const std::filesystem::path& path);
@@ -41,17 +41,17 @@ class Tokenizer {
   Tokenizer& operator=(Tokenizer&&) noexcept;
   ~Tokenizer();
 
-  // Bytes that are no UTF-8 become U+FFFD each.
+  // Each byte that is not UTF-8 becomes U+FFFD.
   std::vector<int32_t> encode(std::string_view text,
                               SpecialPieces special = SpecialPieces::matched) const;
-  // Control pieces stand for no text. Throws a usage error for an id that is not below size().
+  // Control pieces decode to no text. Throws a usage error for an id outside of 0 to size() - 1.
   std::string decode(std::span<const int32_t> ids) const;
 
   int32_t size() const;
   // The id of a piece by its text.
   std::optional<int32_t> find(std::string_view piece) const;
   std::optional<int32_t> bos() const, eos() const;
-  // Of models that were trained to chat.
+  // Only in models that were trained to chat.
   std::optional<int32_t> start_of_turn() const { return start_of_turn_; }
   std::optional<int32_t> end_of_turn() const { return end_of_turn_; }
 
@@ -63,19 +63,19 @@ class Tokenizer {
   std::optional<int32_t> start_of_turn_, end_of_turn_;
 };
 
-// Decodes id by id. A character that comes in several byte pieces is given once it is whole.
+// Decodes id by id. A character split into several byte pieces is returned once it is complete.
 class StreamDecoder {
  public:
-  explicit StreamDecoder(const Tokenizer& tokenizer);  // which outlives this
+  explicit StreamDecoder(const Tokenizer& tokenizer);  // which must outlive the decoder
 
   std::string add(int32_t id);
-  std::string finish();  // bytes that no character was made of, as U+FFFD
+  std::string finish();  // the bytes of an incomplete character, each as U+FFFD
 
  private:
   std::string whole_characters(bool all);
 
   const Tokenizer& tokenizer_;
-  std::string bytes_;  // of byte pieces, not given yet
+  std::string bytes_;  // of byte pieces, not returned yet
   bool at_start_ = true, dropped_space_ = false, has_text_ = false;
 };
 

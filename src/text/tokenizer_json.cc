@@ -1,5 +1,5 @@
-// Reads tokenizer.json of the library `tokenizers`: a BPE model whose vocabulary and merges are
-// hundreds of thousands of entries, so they are taken one by one as the text is parsed.
+// Reads tokenizer.json of the library `tokenizers`: a BPE model. Its vocabulary and merges have
+// hundreds of thousands of entries, so they are streamed while the text is parsed.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -46,7 +46,7 @@ void refuse_unknown_keys(const Json& object, std::string_view where,
                                         printable(key, 40), where));
 }
 
-// Which is all that a normalizer may do here.
+// Returns whether there is a normalizer; the only supported one replaces spaces.
 bool replaces_spaces(const Json& normalizer) {
   if (normalizer.is_null()) return false;
   if (is_same(normalizer, R"({"type":"Replace","pattern":{"String":" "},"content":"▁"})"))
@@ -56,13 +56,13 @@ bool replaces_spaces(const Json& normalizer) {
 
 void check_components(const Json& root, bool escapes) {
   const Json& splitter = member(root, "pre_tokenizer");
-  // It splits at spaces, of which the normalizer has left none.
+  // A splitter at spaces has no effect, because the normalizer replaces all of them.
   const bool never_splits = escapes && splitter.value("type", "") == "Split" &&
                             is_same(member(splitter, "pattern"), R"({"String":" "})") &&
                             splitter.value("invert", true) == false;
   if (!splitter.is_null() && !never_splits)
     throw not_implemented(fmt::format("has the pre_tokenizer {}", as_shown(splitter)));
-  // It adds <bos>, which is the caller's to add.
+  // TemplateProcessing adds <bos>; here the caller does.
   const Json& processor = member(root, "post_processor");
   if (!processor.is_null() && processor.value("type", "") != "TemplateProcessing")
     throw not_implemented(fmt::format("has the post_processor {}", as_shown(processor)));
@@ -100,7 +100,7 @@ int32_t id_from(const Json& json) {
   return json.get<int32_t>();
 }
 
-// Tokens by their texts while the file is read.
+// Maps texts to ids while the file is read.
 class Tokens {
  public:
   void add(const std::string& text, int32_t id) {
@@ -115,7 +115,7 @@ class Tokens {
     if (const int32_t* id = find(text)) return *id;
     throw damaged_json(fmt::format("merges '{}', which is not in its vocab", printable(text, 40)));
   }
-  // Every id from 0 on belongs to one token.
+  // Throws unless each id from 0 to the number of tokens - 1 occurs once.
   std::vector<Piece> pieces() const {
     std::vector<Piece> pieces(ids_.size());
     for (const auto& [text, id] : ids_) {

@@ -1,6 +1,6 @@
-// What files of tokenizers hold: pieces by their ids, and how text becomes pieces. The readers
-// refuse by name whatever would need an algorithm that is not here, because ids that are silently
-// wrong cost more than a refusal.
+// The content of tokenizer files: pieces by id, and the rules that turn text into pieces. The
+// readers reject any feature that is not implemented and name it, because silently wrong ids would
+// be worse.
 #pragma once
 
 #include <array>
@@ -12,13 +12,13 @@
 
 namespace ridgeline {
 
-// The numbers are those of sentencepiece's files.
+// Numbered as in sentencepiece's files.
 enum class PieceKind {
   normal = 1,
   unknown = 2,
-  control = 3,       // stands for no text
-  user_defined = 4,  // matched in the text before anything is merged
-  unused = 5,        // merged, then taken apart again
+  control = 3,       // decodes to no text
+  user_defined = 4,  // matched in the text before merging
+  unused = 5,        // merged, then split again
   byte = 6           // <0xNN>
 };
 
@@ -26,28 +26,27 @@ struct Piece {
   std::string text;
   float score = 0;
   PieceKind kind = PieceKind::normal;
-  bool special = false;  // gives structure to a prompt: begin, end, turns
+  bool special = false;  // structures a prompt: begin, end, turns
 };
 
 struct Vocabulary {
   std::vector<Piece> pieces;            // by id
-  std::string unknown_surface;          // what the unknown piece is decoded to
-  bool drops_first_space = false;       // decoding leaves out the space that encoding added
-  bool drops_all_first_spaces = false;  // or those that encoding dropped
+  std::string unknown_surface;          // text of the unknown piece when decoded
+  bool drops_first_space = false;       // decoding drops the space that encoding prepends
+  bool drops_all_first_spaces = false;  // or all leading spaces, if encoding trims text
   std::optional<int32_t> bos = {}, eos = {};
 
-  // Throws a usage error for pieces that are empty or no UTF-8.
+  // Throws a usage error for pieces that are empty or not UTF-8.
   void check() const;
-  std::optional<int32_t> find(std::string_view text) const;  // looks at all of them
-  // The ids of <0x00> to <0xFF>; a usage error names the first that is missing.
+  std::optional<int32_t> find(std::string_view text) const;  // a linear search
+  // The ids of <0x00> to <0xFF>. Throws a usage error that names the first missing one.
   std::array<int32_t, 256> byte_ids() const;
 };
 
-// The byte of a piece "<0xNN>".
+// The byte of a piece "<0xNN>"; nullopt for other pieces.
 std::optional<uint8_t> byte_of(std::string_view piece);
 
-// A model of sentencepiece: the pair of neighbours that makes the piece of the highest score merges
-// first.
+// A BPE model of sentencepiece: the adjacent pair whose piece has the highest score merges first.
 struct SentencePieceModel {
   Vocabulary vocabulary;
   bool byte_fallback = false;
@@ -58,8 +57,8 @@ struct SentencePieceModel {
 };
 SentencePieceModel read_sentencepiece_model(std::string_view bytes);
 
-// A model of the library `tokenizers`: a list of merges, best first, and tokens that are found in
-// the text before.
+// A BPE model of the library `tokenizers`: a list of merges, best first, and added tokens that are
+// matched in the text before merging.
 struct MergeListModel {
   struct Merge {
     int32_t left, right, merged;
@@ -67,7 +66,7 @@ struct MergeListModel {
   struct Added {
     std::string text;
     int32_t id;
-    bool normalized;  // found in the text after spaces were replaced
+    bool normalized;  // matched after spaces are replaced
   };
   Vocabulary vocabulary;
   std::vector<Merge> merges;
