@@ -1,4 +1,4 @@
-// Gloo over TCP behind the interface of plugins.
+// The plugin for Gloo over TCP.
 #include <gloo/allgatherv.h>
 #include <gloo/allreduce.h>
 #include <gloo/barrier.h>
@@ -20,10 +20,10 @@
 
 namespace {
 
-constexpr uint8_t kOwnSlots = 0x40;  // a prefix that Gloo's own messages do not have
+constexpr uint8_t kOwnSlots = 0x40;  // slot prefix that Gloo's own collectives do not use
 constexpr size_t kLongestValue = size_t{1} << 20;
 
-// Gloo's ranks find each other through the program's own store.
+// Gloo's rendezvous through the program's own store.
 class Store final : public gloo::rendezvous::Store {
  public:
   Store(const RidgelinePluginStore& calls, double timeout_s)
@@ -57,7 +57,7 @@ class Store final : public gloo::rendezvous::Store {
 struct State {
   std::shared_ptr<gloo::rendezvous::Context> context;
   uint32_t tag = 0;
-  std::vector<char> received;  // of all ranks, by small sums
+  std::vector<char> received;  // operands of all ranks in a small all-reduce
   std::string error;
 };
 
@@ -65,7 +65,7 @@ State& of(void* state) {
   return *static_cast<State*>(state);
 }
 
-// What Gloo throws becomes an error of the call.
+// Runs `call`. Returns 1 and stores the message if it throws, else 0.
 template <class Call>
 int guarded(void* state, const Call& call) {
   try {
@@ -89,11 +89,12 @@ __attribute__((target_clones("avx512f", "avx2", "default"))) void add_floats(voi
   for (size_t i = 0; i < count; ++i) to[i] = left[i] + right[i];
 }
 
-// Up to so many bytes one message to each other rank takes less time than the 2(n - 1) messages of
-// a ring, of which each waits for the one before.
+// Up to this size, sending the whole buffer to every rank is faster than a ring, whose 2(n - 1)
+// messages are sequential.
 constexpr int64_t kDirectBytes = 16 << 10;
 
-// Sends `bytes` to every other rank; `received` has those of all, this rank's own among them.
+// All-gather in one message per pair of ranks: `received` gets `bytes` of every rank, this one's
+// included, in rank order.
 void exchange_whole(State& state, const void* mine, size_t bytes, std::vector<char>& received) {
   using Buffer = std::unique_ptr<gloo::transport::UnboundBuffer>;
   const int size = state.context->size, rank = state.context->rank;
@@ -213,8 +214,8 @@ extern "C" int ridgeline_plugin_open(const RidgelinePluginOptions* options,
   }
   try {
     auto state = std::make_unique<State>();
-    // The address is given, because Gloo would resolve the host's name and may get an interface
-    // that leads nowhere.
+    // Passes the address explicitly: Gloo would resolve the host name, possibly to an interface
+    // that other ranks cannot reach.
     gloo::transport::tcp::attr attributes(options->local_address);
     std::shared_ptr<gloo::transport::Device> device =
         gloo::transport::tcp::CreateDevice(attributes);

@@ -1,6 +1,7 @@
-// MPI behind the interface of plugins; built once for each implementation that is installed (Open
-// MPI, MPICH), because their types have no common layout.
-// The C++ bindings of both would ask for libraries of their own.
+// The plugin for MPI, built once per installed implementation (Open MPI, MPICH), because their
+// types have different layouts.
+
+// Leaves out the C++ bindings, which need further libraries.
 #define OMPI_SKIP_MPICXX
 #define MPICH_SKIP_MPICXX
 #include <mpi.h>
@@ -15,7 +16,7 @@
 
 namespace {
 
-// The types of counts and offsets are int.
+// Most elements or bytes per MPI call, whose counts and offsets are of type int.
 constexpr int64_t kMostElements = int64_t{1} << 30;
 
 struct State {
@@ -62,8 +63,8 @@ int reduce_scatter_f32(void* opaque, const float* in, float* out, const int64_t*
     each[static_cast<size_t>(rank)] = static_cast<int>(counts[rank]);
     if (rank < state.rank) before += counts[rank];
   }
-  // MPI's own form in place leaves the shard at the beginning of the buffer, which is not where a
-  // shard of ours lies; the shard is reduced aside, then.
+  // MPI_IN_PLACE would leave the shard at the beginning of the buffer instead of at this rank's
+  // offset, so a reduction in place goes through a temporary buffer.
   std::vector<float> aside;
   float* to = out;
   if (out == in + before) {
@@ -168,7 +169,8 @@ std::string library_name() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
   int length = 0;
   MPI_Get_library_version(text, &length);
-  std::string name;  // "MPICH Version:\t4.0.2\n...": the first line, single spaces
+  // MPICH returns "MPICH Version:\t4.0.2\n...": keeps the first line, with spaces for tabs.
+  std::string name;
   for (const char* c = text; *c != 0 && *c != '\n'; ++c)
     if (*c != '\t' && *c != ':')
       name += *c;
@@ -192,7 +194,7 @@ extern "C" int ridgeline_plugin_open(const RidgelinePluginOptions* options,
   MPI_Initialized(&ready);
   if (!ready) {
     int given = 0;
-    // One thread at a time calls, but not always the same.
+    // Calls are serialized, but come from different threads.
     if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &given) != MPI_SUCCESS ||
         given < MPI_THREAD_SERIALIZED) {
       std::snprintf(error, error_bytes, "MPI_Init_thread gives thread level %d, and %d is needed",

@@ -13,18 +13,18 @@ constexpr CollectiveAlgorithmInfo kAlgorithms[] = {
     {CollectiveAlgorithm::hierarchical, "hierarchical", "within nodes, then a shard between them"},
 };
 
-double levels(int ranks) {  // of a binary tree: ceil(log2 ranks)
+double levels(int ranks) {  // depth of a binary tree: ceil(log2 ranks)
   return ranks > 1 ? std::bit_width(static_cast<unsigned>(ranks - 1)) : 0;
 }
 
-// How often a collective goes around: an all-reduce is a reduce-scatter and an all-gather.
+// Passes over all ranks: an all-reduce is a reduce-scatter and an all-gather.
 double rounds(CollectiveKind kind) {
   return kind == CollectiveKind::all_reduce ? 2 : 1;
 }
 
 double time_of(const CollectiveCost& cost, const Network& network) {
-  // Links inside and between nodes work at the same time where the same chunks go through both;
-  // a hierarchy finishes one before the other.
+  // In one ring or tree, the same chunks go through links inside and between nodes, which transfer
+  // at the same time. hierarchical() adds up the times of its two levels itself.
   return cost.steps_inside * network.inside.latency_s +
          cost.steps_between * network.between.latency_s +
          std::max(cost.bytes_inside / network.inside.bytes_per_s,

@@ -12,11 +12,11 @@ enum class CountedOver { nothing, output, input, last_input, all_inputs, product
 
 struct CostRule {
   CountedOver over = CountedOver::nothing;
-  double flops =
-      0;  // per element of what it is counted over; for products and pairs, per multiply-accumulate
+  // Per element of what it is counted over; for products and pairs, per multiply-accumulate.
+  double flops = 0;
   double products = 1;    // matrix products over the visible query-key pairs
   bool looks_up = false;  // reads only as much of the first input as it writes
-  bool appends = false;   // touches only as much of the first input as the second one has
+  bool appends = false;   // accesses only as much of the first input as the second one has
 };
 
 constexpr CostRule kFree = {};
@@ -41,7 +41,7 @@ constexpr OpTable<CostRule> kRules = {
         {Op::matmul, {CountedOver::products, 2}},
         {Op::attention, {CountedOver::visible_pairs, 2, 2}},
         {Op::attention_gradient,
-         {CountedOver::visible_pairs, 2, 5}},  // the fewest: a two-pass kernel does 7
+         {CountedOver::visible_pairs, 2, 5}},  // the minimum; a two-pass kernel does 7
         {Op::gather, {.over = CountedOver::output, .looks_up = true}},
         {Op::scatter_add, {CountedOver::last_input, 1}},
         {Op::pick, {.over = CountedOver::output, .looks_up = true}},
@@ -69,7 +69,7 @@ double elements(const TensorType& type) {
   return static_cast<double>(element_count(type.shape));
 }
 
-// Bytes behind a view: a broadcast axis (stride 0) holds one element, however often it is read.
+// Bytes that a view refers to: a broadcast axis (stride 0) counts as one element.
 double bytes_read(const TensorType& type, const Strides& strides) {
   double count = info(type.dtype).size;
   for (int axis = 0; axis < type.shape.rank(); ++axis)
@@ -77,7 +77,7 @@ double bytes_read(const TensorType& type, const Strides& strides) {
   return count;
 }
 
-// Of rows that are stored: no more than the cache has slots.
+// Bytes of the appended rows that are stored: at most as many rows as the cache has slots.
 double appended_bytes(const Graph& graph, const Node& node) {
   const Shape &cache = graph.type(node.inputs[0]).shape, &rows = graph.type(node.inputs[1]).shape;
   const auto stored = static_cast<double>(std::min(cache.back(1), rows.back(1)));
@@ -85,7 +85,7 @@ double appended_bytes(const Graph& graph, const Node& node) {
          static_cast<double>(rows.back(1));
 }
 
-// Slots of a cache that hold rows.
+// The number of slots of a cache that hold rows.
 int64_t filled_slots(const Graph& graph, const Node& node, const CostOptions& options) {
   const int64_t slots = graph.type(node.inputs[1]).shape[2];
   return std::min(slots, options.cached_length.value_or(slots));
@@ -104,7 +104,7 @@ double visible_pairs(const Graph& graph, const Node& node, const CostOptions& op
   return visible_pairs(mask, q[2], filled_slots(graph, node, options)) * heads;
 }
 
-// The part of its keys and values that attention over a cache reads.
+// The fraction of the slots of a cache that attention reads.
 double cached_share(const Graph& graph, const Node& node, const CostOptions& options) {
   const auto& spec = std::get<AttentionSpec>(node.attributes.detail);
   int64_t read = filled_slots(graph, node, options);

@@ -1,4 +1,4 @@
-// Work of a graph by arithmetic: FLOPs, multiply-accumulates and the fewest bytes moved, per node.
+// Analytic work of a graph per node: FLOPs, multiply-accumulates and the minimum of bytes moved.
 #pragma once
 
 #include <cstdint>
@@ -20,15 +20,14 @@ struct Cost {
 };
 
 struct CostOptions {
-  // Rows that caches have seen after the step, for attention over them. None: caches are full, so
-  // bytes are those of their whole capacity.
+  // Rows that caches have seen after the step, for attention over them. Empty: caches are full, and
+  // attention reads their whole capacity.
   std::optional<int64_t> cached_length = {};
 };
 
 // One entry per node. Views and constants cost nothing; a broadcast operand is read once.
 std::vector<Cost> node_costs(const Graph& graph, const CostOptions& options = {});
 
-// The sum over the nodes of one stage.
 Cost stage_cost(const Graph& graph, const Stage& stage, const CostOptions& options = {});
 
 }  // namespace ridgeline

@@ -11,9 +11,9 @@
 namespace ridgeline {
 namespace {
 
-// Each row names its source, a publication of NVIDIA. Where a table gives figures with sparsity
-// only, half of them is the dense one. GeForce cards sum in fp32 at half the rate of their
-// professional sisters. Of several that fit a short name, such as A100, the last one is meant.
+// Each row names its source, an NVIDIA publication. Where that gives figures with sparsity only,
+// the dense rate is half of them. GeForce cards accumulate in fp32 at half the rate of professional
+// cards. Order matters: parse_gpu() picks the last row that matches a short name such as A100.
 constexpr GpuSpec kSpecs[] = {
     // T4 data sheet: "mixed precision" and "single precision".
     {.name = "T4",
@@ -47,7 +47,7 @@ constexpr GpuSpec kSpecs[] = {
      .fp32 = 15.7,
      .gigabytes_per_s = 900,
      .memory_gigabytes = 32},
-    // A100 data sheets (40 GB, 80 GB): dense beside sparse.
+    // A100 data sheets (40 GB, 80 GB): dense and sparse.
     {.name = "A100 PCIe 40 GB",
      .words = {"A100", "PCIE-40GB"},
      .fp16 = 312,
@@ -137,7 +137,7 @@ constexpr GpuSpec kSpecs[] = {
      .fp8 = 4500,
      .gigabytes_per_s = 8000,
      .memory_gigabytes = 180},
-    // L40S data sheet: dense beside sparse.
+    // L40S data sheet: dense and sparse.
     {.name = "L40S",
      .words = {"L40S", ""},
      .fp16 = 362.05,
@@ -166,7 +166,7 @@ constexpr GpuSpec kSpecs[] = {
      .fp32 = 38.7,
      .gigabytes_per_s = 768,
      .memory_gigabytes = 48},
-    // A10 data sheet: dense beside sparse.
+    // A10 data sheet: dense and sparse.
     {.name = "A10",
      .words = {"NVIDIA A10", ""},
      .fp16 = 125,
@@ -175,7 +175,7 @@ constexpr GpuSpec kSpecs[] = {
      .fp32 = 31.2,
      .gigabytes_per_s = 600,
      .memory_gigabytes = 24},
-    // The paper "Ampere GA102 GPU Architecture": dense, sums in fp32.
+    // The paper "Ampere GA102 GPU Architecture": dense, accumulation in fp32.
     {.name = "RTX 3090",
      .words = {"RTX 3090", ""},
      .fp16 = 71,
@@ -184,7 +184,7 @@ constexpr GpuSpec kSpecs[] = {
      .fp32 = 35.6,
      .gigabytes_per_s = 936,
      .memory_gigabytes = 24},
-    // The paper "Ada GPU Architecture": dense, sums in fp32.
+    // The paper "Ada GPU Architecture": dense, accumulation in fp32.
     {.name = "RTX 4090",
      .words = {"RTX 4090", ""},
      .fp16 = 165.2,
@@ -196,7 +196,6 @@ constexpr GpuSpec kSpecs[] = {
      .memory_gigabytes = 24},
 };
 
-// The rates of one row, per dtype.
 struct Rates {
   double fp16 = 0, bf16 = 0, tf32 = 0, fp32 = 0, fp8 = 0;
 };
@@ -217,13 +216,13 @@ constexpr Rates kAda = with_bf16({.fp16 = 1024, .tf32 = 512, .fp32 = 256, .fp8 =
 constexpr Rates kHopper = with_bf16({.fp16 = 4096, .tf32 = 2048, .fp32 = 256, .fp8 = 8192});
 constexpr Rates kBlackwell = with_bf16({.fp16 = 8192, .tf32 = 4096, .fp32 = 256, .fp8 = 16384});
 
-// Of the best card of each architecture: as a bound, generous for GeForce.
+// Rates of the fastest card of each architecture: an upper bound, loose for GeForce.
 constexpr Architecture kArchitectures[] = {
     {70, kVolta}, {75, kVolta},  {80, kLargeAmpere}, {86, kAmpere},     {87, kAmpere},
     {89, kAda},   {90, kHopper}, {100, kBlackwell},  {103, kBlackwell}, {120, kAda},
 };
 
-// Whole words: "L4" is not an L40, "A10" neither an A100 nor an A10G, "H200" not a GH200.
+// Matches whole words: "L4" is not in "L40", "A10" not in "A100" or "A10G", "H200" not in "GH200".
 bool contains_word(std::string_view text, std::string_view word) {
   const auto is_alphanumeric = [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
@@ -237,7 +236,7 @@ bool contains_word(std::string_view text, std::string_view word) {
   return false;
 }
 
-// "a100", "sxm", "80" of "A100-SXM-80GB" and of "A100 SXM 80 GB".
+// Returns "a100", "sxm", "80" for both "A100-SXM-80GB" and "A100 SXM 80 GB".
 std::vector<std::string> name_parts(std::string_view text) {
   std::vector<std::string> parts;
   std::string part;

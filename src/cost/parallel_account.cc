@@ -5,12 +5,12 @@
 namespace ridgeline {
 namespace {
 
-constexpr double kMaster = 4;         // bytes of fp32
+constexpr double kMaster = 4;         // bytes per element in fp32
 constexpr double kMoments = 2;        // of Adam
-constexpr double kUnitsAtATime = 2;   // that fsdp has gathered
-constexpr double kBackwardFlops = 2;  // of those of forward
+constexpr double kUnitsAtATime = 2;   // gathered by fsdp
+constexpr double kBackwardFlops = 2;  // relative to forward
 
-// By a reduce-scatter or an all-gather of all parameters.
+// Bytes that a rank sends in a reduce-scatter or an all-gather of all parameters.
 double sent_once(const TrainedModel& model, int ranks) {
   if (ranks < 2) return 0;
   return bus_factor(CollectiveKind::all_gather, ranks) * model.compute_bytes *
@@ -61,7 +61,7 @@ double spread_bytes(const TrainedModel& model, int64_t ranks, double tokens,
 std::optional<int64_t> fewest_ranks(double memory_bytes, int64_t most_ranks,
                                     const std::function<double(int64_t)>& bytes_of_rank) {
   if (bytes_of_rank(most_ranks) > memory_bytes) return std::nullopt;
-  int64_t too_few = 0, enough = most_ranks;  // no rank needs more when there are more of them
+  int64_t too_few = 0, enough = most_ranks;  // bytes per rank do not increase with ranks
   while (enough - too_few > 1) {
     const int64_t middle = too_few + (enough - too_few) / 2;
     (bytes_of_rank(middle) > memory_bytes ? too_few : enough) = middle;
@@ -71,7 +71,7 @@ std::optional<int64_t> fewest_ranks(double memory_bytes, int64_t most_ranks,
 
 double sent_per_step(const TrainedModel& model, ParallelStrategy strategy, int ranks,
                      int64_t micro_batches) {
-  // An all-reduce is a reduce-scatter and an all-gather; fsdp gathers twice in a micro-batch.
+  // An all-reduce is a reduce-scatter and an all-gather; fsdp gathers twice per micro-batch.
   const double gathers =
       info(strategy).shards_parameters ? 2 * static_cast<double>(micro_batches) : 1;
   return (gathers + 1) * sent_once(model, ranks);
@@ -109,9 +109,9 @@ std::optional<double> hiding_tokens(const TrainedModel& model, ParallelStrategy 
 }
 
 MeshBound mesh_bound(const Mesh& mesh, int64_t d_ff, double compute_bytes, const RankRates& rates) {
-  // A layer with weights [D, F] takes 2 B D F / (X Y) FLOPs on each rank. Gathering its weights
-  // along X moves D F / Y elements over the links of X, and gathering activations along Y moves
-  // B D / X elements over those of Y.
+  // With B tokens, X fsdp ranks and Y tensor-parallel ranks, a layer with weights [D, F] takes
+  // 2 B D F / (X Y) FLOPs per rank. Gathering its weights along X moves D F / Y elements over the
+  // links of X, and gathering activations along Y moves B D / X elements over the links of Y.
   const double flops_per_element = rates.flops_per_s / rates.bytes_per_s * compute_bytes / 2;
   MeshBound bound;
   bound.tokens = mesh.fsdp * flops_per_element / mesh.fsdp_links;

@@ -11,7 +11,8 @@
 namespace ridgeline {
 namespace {
 
-// Two streams that work on their own, but for what waits for the other.
+// A stream of computation and one of communication, which run concurrently except for explicit
+// waits.
 class Timeline {
  public:
   Timeline(const StepTraffic& traffic, const CollectiveTime& time_of)
@@ -44,7 +45,7 @@ class Timeline {
  private:
   const StepTraffic& traffic_;
   const CollectiveTime& time_of_;
-  double computed_ = 0, communicated_ = 0;  // when each stream has done what it was given
+  double computed_ = 0, communicated_ = 0;  // when each stream becomes idle
   PredictedStep result_;
 };
 
@@ -67,7 +68,7 @@ void replicated_step(const StepTimes& times, const StepTraffic& traffic, Timelin
     line.communicate(CollectiveKind::all_gather, bucket.bytes, line.now());
 }
 
-// A unit is gathered while the one before it computes, and at most two are there at a time.
+// A unit is gathered while the previous one computes; at most two are gathered at a time.
 class ShardedPass {
  public:
   ShardedPass(const StepTraffic& traffic, Timeline& line) : traffic_(traffic), line_(line) {
@@ -85,7 +86,7 @@ class ShardedPass {
     double gathered = units.empty() ? 0 : gather(units.front(), line_.now());
     for (size_t i = 0; i < units.size(); ++i) {
       const double is_there = gathered;
-      // The next one may come as soon as the unit before this one has been computed.
+      // The next gather may start as soon as the previous unit has been computed.
       if (i + 1 < units.size()) gathered = gather(units[i + 1], line_.now());
       const double done =
           line_.compute(total_ > 0 ? seconds * units[i].bytes / total_ : 0, is_there);
@@ -145,8 +146,8 @@ PredictedStep predict_step(double compute_s, std::vector<StepCollective> collect
                            const CollectiveTime& time_of) {
   PredictedStep result{.compute_s = compute_s, .collectives = static_cast<int>(collectives.size())};
   sort_by(collectives, &StepCollective::started_s);
-  // By when its result is read: when each is done. Collectives that start behind a wait start later
-  // by as much as was waited.
+  // When each collective is done, by when its result is read. A wait delays all collectives that
+  // start after it.
   std::multimap<double, double> done_by_need;
   double waited = 0, communicated = 0;
   const auto wait_until = [&](double moment) {

@@ -1,5 +1,5 @@
-// How ranks that each have a part of the batch keep one model: what is communicated when, and what
-// each rank holds of parameters, gradients and moments.
+// The strategies of data-parallel training: what is communicated when, and which parts of
+// parameters, gradients and moments a rank holds.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@ struct ParallelStrategyInfo {
   std::string_view name;
   std::string_view summary;
   bool overlaps = false;           // communicates while backward runs
-  bool shards_moments = false;     // a rank updates its shard alone
-  bool shards_parameters = false;  // and has no more of parameters and gradients than that
+  bool shards_moments = false;     // a rank updates its shard only
+  bool shards_parameters = false;  // a rank holds only its shard of parameters and gradients
 };
 std::span<const ParallelStrategyInfo> parallel_strategies();  // in the order of the enumerators
 const ParallelStrategyInfo& info(ParallelStrategy strategy);
 ParallelStrategy parse_parallel_strategy(std::string_view name);  // throws a usage error
 
-// Bytes from which on a bucket takes no further gradient. The first one closes early, so that
-// communication begins; without a cap (infinite) all gradients are in it.
+// The size from which bucket `number` takes no further gradient. The first bucket is smaller, so
+// that communication starts early, unless there is no cap (infinite).
 double bucket_cap(size_t number, double asked_bytes);
 
 }  // namespace ridgeline

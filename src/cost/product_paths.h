@@ -1,5 +1,5 @@
-// Which arithmetic makes the products of a graph: a device may make one of fp32 out of three of
-// fp16.
+// Which arithmetic computes the products of a graph: a device may emulate an fp32 product by three
+// fp16 products.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@
 
 namespace ridgeline {
 
-// `products` of `dtype` for one of the dtype that the graph asks for.
+// The number of products of `dtype` per product that the graph asks for.
 struct ProductPath {
   DType dtype = DType::f32;
   int products = 1;
@@ -17,7 +17,7 @@ struct ProductPath {
   bool operator==(const ProductPath&) const = default;
 };
 
-// A device's way to the products of an op whose operands have a dtype.
+// The path by which a device computes products of an op with operands of a dtype.
 using ProductPathOf = std::function<ProductPath(Op op, DType dtype)>;
 
 struct PathMacs {
@@ -25,7 +25,7 @@ struct PathMacs {
   double macs = 0;  // of the dtype asked for
 };
 
-// By path, in the order of first use; empty: the stage multiplies no matrices.
+// Multiply-accumulates of a stage by path, in the order of first use; empty: it has no products.
 std::vector<PathMacs> product_paths(const Graph& graph, const Stage& stage,
                                     const ProductPathOf& path_of);
 
