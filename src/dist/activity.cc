@@ -16,11 +16,11 @@
 
 namespace ridgeline {
 
-// Written by one thread at a time, read by anybody: a reader may see half of a new text, never
-// anything beyond the slot.
+// Written by one thread at a time, read by any process: a reader may see a partly written text, but
+// never reads beyond the slot.
 struct RankActivity::Slot {
   static constexpr size_t kLength = 248;
-  std::atomic<int64_t> began_ns;  // of the collective under way; 0: none is
+  std::atomic<int64_t> began_ns;  // of the running collective; 0: none
   std::atomic<CollectiveKind> kind;
   std::atomic<int64_t> bytes;
   std::atomic<char> text[kLength];

@@ -1,5 +1,5 @@
-// What a rank is doing, in words, where others can read it even after the rank was killed: a slot
-// in a file that the launcher shares with the rank, or memory of its own.
+// A text that says what a rank is doing, which others can read even after the rank was killed: it
+// lies in a file that the launcher shares with the rank, or in private memory.
 #pragma once
 
 #include <atomic>
@@ -14,18 +14,18 @@ namespace ridgeline {
 
 class RankActivity {
  public:
-  RankActivity();                                            // seen by this process alone
+  RankActivity();                                            // visible to this process only
   explicit RankActivity(const std::filesystem::path& file);  // throws an environment error
   ~RankActivity();
   RankActivity(const RankActivity&) = delete;
   RankActivity& operator=(const RankActivity&) = delete;
 
-  void set(std::string_view words);  // cut to what the slot holds
+  void set(std::string_view words);  // truncated to the slot
   std::string words() const;
-  // Seconds that the collective which is under way has lasted; 0: none is.
+  // Seconds since the running collective began; 0: none is running.
   double in_collective_s() const;
 
-  // Names a collective while it is under way. `activity` may be null.
+  // Marks a collective as running during the scope. `activity` may be null.
   class Scope {
    public:
     Scope(RankActivity* activity, const Collective& what);
@@ -42,7 +42,7 @@ class RankActivity {
   Slot* slot_;
 };
 
-// The words of the file of a rank that may be gone; empty: there are none.
+// Reads the file of a rank that may have ended; empty: no text.
 std::string activity_in(const std::filesystem::path& file);
 
 }  // namespace ridgeline

@@ -1,4 +1,4 @@
-// One collective as a value: what a rank hands to its communicator.
+// Describes one collective of one rank.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +9,15 @@
 
 namespace ridgeline {
 
-// One collective of one rank, on plain pointers of the device that the communicator serves.
+// The pointers are those of the device that the communicator serves.
 struct Collective {
   CollectiveKind kind = CollectiveKind::barrier;
   DType dtype = DType::f32;
-  int64_t count = 0;  // elements of the whole buffer, also where a rank has a shard of it
-  // all_reduce: `count` elements each, and `in` may be `out`.
-  // reduce_scatter: `in` is whole, `out` is this rank's shard, which may be the one within `in`.
-  // all_gather: `in` is this rank's shard, which may be the one within `out`; `out` is whole.
-  // broadcast: `in` counts on the root alone, and may be `out`.
+  int64_t count = 0;  // elements of the whole buffer, even where a rank has a shard of it
+  // all_reduce: both have `count` elements; `in` may be `out`.
+  // reduce_scatter: `in` is whole, `out` is this rank's shard and may lie at its place in `in`.
+  // all_gather: `in` is this rank's shard and may lie at its place in `out`, which is whole.
+  // broadcast: `in` is read on the root only, and may be `out`.
   const void* in = nullptr;
   void* out = nullptr;
   int root = 0;

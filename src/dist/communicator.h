@@ -1,15 +1,15 @@
-// Collectives of one rank, whoever carries them out: threads of this process, MPI, Gloo, NCCL.
+// The interface to collectives of one rank, for all backends: threads, MPI, Gloo, NCCL.
 //
-//   EventRef reduced = communicator.start({.kind = CollectiveKind::all_reduce, .dtype =
-//   DType::bf16,
-//                                          .count = n, .in = gradients, .out = gradients},
-//                                         {{backward_done}});
-//   ...                       // compute goes on
-//   reduced->wait();          // or hand it to whatever must come after
+//   EventRef reduced = communicator.start(
+//       {.kind = CollectiveKind::all_reduce, .dtype = DType::bf16, .count = n, .in = gradients,
+//        .out = gradients},
+//       {{backward_done}});
+//   ...                       // computation continues
+//   reduced->wait();          // or pass it to work that must run after it
 //
-// An executor starts a collective as it starts a kernel: after events, giving an event. Collectives
-// of one communicator run one after the other, in the order in which they were started, which must
-// be the same on all ranks.
+// An executor starts a collective asynchronously: it runs after given events and returns an event.
+// Collectives of one communicator run one after another, in the order in which they were started,
+// which must be the same on all ranks.
 #pragma once
 
 #include <memory>
@@ -21,33 +21,33 @@
 
 namespace ridgeline {
 
-// When work ran, by the host's monotonic clock.
+// When work ran, on the host's monotonic clock.
 struct EventSpan {
   int64_t began_ns = 0, ended_ns = 0;
 };
 
-// A moment in the work of the host or of a device that others can wait for.
+// Completion of work of the host or of a device.
 class Event {
  public:
   virtual ~Event() = default;
-  // Holds up the calling thread; throws what the work that it stands for has thrown.
+  // Blocks the calling thread; rethrows an exception of the work.
   virtual void wait() = 0;
   virtual bool is_done() const = 0;
-  // The device's own event (a CUevent), which its queues wait for without the host; null: none.
+  // The CUevent, for which streams wait without the host; null: none.
   virtual void* device_event() const { return nullptr; }
-  // Of the work that it stands for, once it is done; of a moment its end alone. Empty: nobody has
-  // timed it.
+  // The span of the work, once it is done; only its end is meaningful for an event that marks a
+  // point in a queue. Empty: not timed.
   virtual std::optional<EventSpan> span() const { return std::nullopt; }
 };
 using EventRef = std::shared_ptr<Event>;
 
 struct CommunicatorFacts {
   std::string backend;  // "threads", "openmpi", "mpich", "gloo", "nccl"
-  std::string library;  // that served, with its version: "Open MPI 4.1.4"
+  std::string library;  // with its version: "Open MPI 4.1.4"
   int rank = 0, size = 1;
-  // Collectives wait in the queue of a device, so that a launch graph can have them.
+  // Collectives are enqueued on a stream of the device, so that a launch graph can contain them.
   bool is_queued = false;
-  int multiprocessors = 0;  // of a device, that kernels of collectives keep busy
+  int multiprocessors = 0;  // of a device, occupied by kernels of collectives
 };
 
 class Communicator {
@@ -58,19 +58,19 @@ class Communicator {
   int rank() const { return facts().rank; }
   int size() const { return facts().size; }
 
-  // Starts after all of `after` are done and all that was started before. The memory must stay
-  // until the event is done. Throws a usage error for what no rank could run.
+  // Starts a collective, which runs after the events in `after` and after all earlier collectives.
+  // Its buffers must stay valid until the returned event is done. Throws as check_collective().
   virtual EventRef start(const Collective& what, std::vector<EventRef> after) = 0;
   EventRef start(const Collective& what) { return start(what, {}); }
 
-  // The same and waits. Where nothing else is under way a host's backend runs it on the calling
-  // thread, which saves two switches of threads.
+  // Starts and waits. A host backend that is idle runs the collective on the calling thread, which
+  // saves two context switches.
   virtual void run(const Collective& what) { start(what)->wait(); }
   void barrier() { run({}); }
 };
 
-// Throws a usage error for a collective that none can run: a sum of a type without one, a root that
-// is no rank, a missing buffer.
+// Throws a usage error for an invalid collective: a sum of integers, a root that is not a rank, a
+// missing buffer.
 void check_collective(const Collective& what, int ranks);
 
 }  // namespace ridgeline

@@ -6,7 +6,7 @@
 namespace ridgeline {
 namespace {
 
-// How much of a collective's operands a rank has: all of the buffer, or its shard.
+// Bytes of the operands on a rank: of the whole buffer, or of its shard.
 struct OperandBytes {
   size_t in = 0, out = 0;
 };
@@ -30,7 +30,7 @@ OperandBytes operand_bytes(const Collective& what, int rank, int ranks) {
   return {};
 }
 
-// Copies to the host, the collective there, copies back: each ends before the next begins.
+// Copies operands to the host, runs the collective there, and copies the result back, in sequence.
 class StagedBackend final : public HostBackend {
  public:
   StagedBackend(Communicator& host, DeviceQueue& queue)
@@ -63,7 +63,7 @@ class StagedBackend final : public HostBackend {
     std::shared_ptr<void> memory;
     size_t bytes = 0;
 
-    // Never null: a communicator takes no null for a shard that is empty.
+    // Never returns null, which a communicator would reject even for an empty shard.
     void* at_least(DeviceQueue& queue, size_t wanted) {
       if (!memory || wanted > bytes) {
         memory.reset();

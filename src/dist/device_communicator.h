@@ -1,11 +1,10 @@
-// Collectives over the memory of a device, for ranks that can already talk to each other by a
-// communicator of their hosts.
+// Makes communicators over device memory, for ranks that already share a host communicator.
 //
 //   const auto over_gpus = make_device_communicator(host, *device.communication_queue(), "nccl");
 //
-// nccl: NCCL moves the data, in the device's own queue; each rank needs a GPU of its own. Any other
-// backend is that of `host`, and tensors are staged: copied to page-locked memory of the host,
-// communicated there, and copied back, which serves ranks that share a GPU as well.
+// With "nccl", NCCL moves the data on a stream of the device; each rank needs its own GPU. With any
+// other backend, `host` communicates tensors staged through page-locked host memory, which also
+// works for ranks that share a GPU.
 #pragma once
 
 #include <memory>

@@ -89,7 +89,7 @@ class HostCommunicator final : public Communicator {
       start(what, {})->wait();
       return;
     }
-    busy_ = true;  // what is started meanwhile waits for its turn
+    busy_ = true;  // collectives started meanwhile are queued
     lock.unlock();
     const std::exception_ptr failure = run_one(what);
     lock.lock();
@@ -105,7 +105,7 @@ class HostCommunicator final : public Communicator {
     std::shared_ptr<HostEvent> done;
   };
 
-  // A rank that failed once is out of step with the others, so that all that follows fails, too.
+  // After one failure a rank is out of step with the others, so all later collectives fail too.
   std::exception_ptr run_one(const Collective& what) {
     if (failure_) return failure_;
     try {
@@ -148,8 +148,8 @@ class HostCommunicator final : public Communicator {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Queued> queue_;
-  bool busy_ = false, closing_ = false;  // busy: some thread is inside of the backend
-  std::exception_ptr failure_;           // touched by whoever is busy
+  bool busy_ = false, closing_ = false;  // busy: a thread is inside the backend
+  std::exception_ptr failure_;           // accessed only by the thread that set busy_
   std::thread thread_;
 };
 

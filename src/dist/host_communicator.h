@@ -1,5 +1,5 @@
-// A communicator over host memory: a backend that blocks, and a communication thread that runs what
-// was started for later.
+// A communicator over host memory: a blocking backend, and a thread that runs collectives started
+// asynchronously.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace ridgeline {
 
-// What a library of the host offers. One thread at a time calls it.
+// The blocking interface to a library. One thread at a time calls it.
 class HostBackend {
  public:
   virtual ~HostBackend() = default;
@@ -17,7 +17,8 @@ class HostBackend {
   virtual void run(const Collective& what) = 0;  // returns when this rank's part is done
 };
 
-// `activity` is told what is under way, and may be null; it must outlive the communicator.
+// The communicator records its running collective in `activity`, which may be null and must outlive
+// it.
 std::unique_ptr<Communicator> make_host_communicator(std::unique_ptr<HostBackend> backend,
                                                      RankActivity* activity = nullptr);
 

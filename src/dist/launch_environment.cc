@@ -23,7 +23,7 @@ struct LauncherRow {
   void (*find_address)(const Variables& variable, LaunchedRank& found);
 };
 
-constexpr int kFirstPort = 61440;  // above the range that systems hand out by themselves
+constexpr int kFirstPort = 61440;  // above the default range of ephemeral ports
 constexpr int kPorts = 4096;
 
 int derived_port(const std::string& from) {
@@ -38,7 +38,7 @@ std::optional<int> number(const std::string& text) {
   return value;
 }
 
-// The processes of one host have the launcher's own process, or its helper, as their parent.
+// Ranks on one host have the same parent: the launcher or its proxy.
 std::string parent_id() {
   return fmt::format("{}", getppid());
 }
@@ -65,7 +65,7 @@ void of_open_mpi(const Variables& variable, LaunchedRank& found) {
   if (found.run_id.empty()) found.run_id = variable("OMPI_MCA_ess_base_jobid");
   found.port = derived_port(found.run_id + variable("OMPI_MCA_orte_hnp_uri"));
   local_address(found);
-  // "2113273856.0;tcp://10.0.0.1,172.17.0.1:41093": where mpirun itself runs.
+  // The host of mpirun: "2113273856.0;tcp://10.0.0.1,172.17.0.1:41093".
   const std::string uri = variable("OMPI_MCA_orte_hnp_uri");
   const size_t at = uri.find("tcp://");
   if (found.address.empty() && at != uri.npos)
@@ -95,7 +95,7 @@ constexpr LauncherRow kLaunchers[] = {
     {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE", nullptr, of_open_mpi},
     {"mpiexec", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", nullptr, of_hydra},
-    // Within the shell of salloc the other variables are set, too.
+    // The other variables are also set in a shell of salloc.
     {"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE",
      "SLURM_STEP_ID", of_slurm},
 };
@@ -127,7 +127,7 @@ std::optional<LaunchedRank> launched_rank(const Variables& variable) {
     if (row.also_needs != nullptr && variable(row.also_needs).empty()) continue;
     LaunchedRank found{.launcher = row.name};
     const char* size_name = row.size;
-    // srun may start fewer tasks than the job has.
+    // A job step may have fewer tasks than the job.
     if (row.rank == std::string_view("SLURM_PROCID") && !variable("SLURM_STEP_NUM_TASKS").empty())
       size_name = "SLURM_STEP_NUM_TASKS";
     found.size = expected_number(variable, size_name, 1, 1 << 20);

@@ -1,5 +1,5 @@
-// Which launcher has started this process as one of several ranks, by its environment: one table,
-// and the first row that matches wins.
+// Detects by environment variables which launcher started this process as one of several ranks: the
+// first matching row of a table.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@
 
 namespace ridgeline {
 
-// "" where a variable is not set.
+// Returns the value of a variable, "" if it is not set.
 using Variables = std::function<std::string(const char*)>;
 
 struct LaunchedRank {
@@ -20,16 +20,16 @@ struct LaunchedRank {
   int local_size = 0;          // ranks on this host; 0: the launcher does not say
   std::string address = {};    // of rank 0
   int port = 0;                // 0: see port_file
-  std::string port_file = {};  // where rank 0 writes the port that it was given
-  std::string run_id = {};     // the same on all ranks of a run, and on no others
+  std::string port_file = {};  // where rank 0 writes its port
+  std::string run_id = {};     // identifies the run; the same on all its ranks
 };
 
-// Empty: nobody has; this process is alone. Throws a usage error for an environment that
-// contradicts itself, such as a rank that is not below the size.
+// Empty: no launcher, a single process. Throws a usage error for an inconsistent environment, such
+// as a rank that is not below the size.
 std::optional<LaunchedRank> launched_rank(const Variables& variable);
-std::optional<LaunchedRank> launched_rank();  // by the environment of this process
+std::optional<LaunchedRank> launched_rank();  // reads the environment of this process
 
-// The first host of what Slurm writes: "node[001-015],x" has "node001".
+// The first host of a Slurm node list: "node001" of "node[001-015],x".
 std::string first_host(std::string_view node_list);
 
 inline constexpr const char* kPortVariable = "RIDGELINE_PORT";

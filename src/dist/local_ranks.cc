@@ -15,8 +15,8 @@
 namespace ridgeline {
 namespace {
 
-constexpr double kLookS = 0.02;    // between looks at whether a rank has ended
-constexpr double kOthersS = 0.25;  // in which the rank that caused the end of others is seen, too
+constexpr double kLookS = 0.02;    // polling interval for ranks that have ended
+constexpr double kOthersS = 0.25;  // time to find the rank that made the others end
 constexpr size_t kShownErrors = 400;
 
 std::filesystem::path activity_file(const std::filesystem::path& folder, int rank) {
@@ -37,7 +37,7 @@ LocalRanks::LocalRanks(LocalRanksOptions options) : options_(std::move(options))
         {"RIDGELINE_PORT_FILE", (folder_.path() / "port").string()},
         {"RIDGELINE_RUN_ID", folder_.path().filename().string()},
         {kActivityVariable, activity_file(folder_.path(), rank).string()},
-        // Not those of a launcher around us.
+        // Clears the variables of an enclosing launcher.
         {"MASTER_ADDR", ""},
         {kPortVariable, ""},
     });
@@ -73,7 +73,7 @@ std::optional<std::string> LocalRanks::read_line(const ChildProcess::Patience& p
       throw Error(
           ErrorKind::environment,
           fmt::format("rank 0 has written a line of more than {} bytes", patience.most_bytes));
-    for (size_t rank = 1; rank < ranks_.size(); ++rank)  // nobody reads what the others print
+    for (size_t rank = 1; rank < ranks_.size(); ++rank)  // discards the output of other ranks
       while (ranks_[rank]->read_line({.seconds = 0}).outcome == Outcome::line) continue;
     if (std::ranges::any_of(ranks_, [](const auto& each) { return each->has_ended(); }))
       report_end();
@@ -89,8 +89,8 @@ std::optional<std::string> LocalRanks::read_line(const ChildProcess::Patience& p
   }
 }
 
-// The rank that ended first is the one whose end the others did not cause: they end with exit code
-// 4 when they see it.
+// Reports the rank that ended first. The others exit with code 4 when they notice its end, so the
+// culprit is a rank with another exit status if there is one.
 void LocalRanks::report_end() {
   const double deadline = monotonic_s() + kOthersS;
   size_t culprit = ranks_.size();
@@ -106,7 +106,7 @@ void LocalRanks::report_end() {
     if (culprit == ranks_.size())
       std::this_thread::sleep_for(std::chrono::duration<double>(kLookS));
   }
-  if (culprit == ranks_.size()) {  // it does not listen, but has not ended
+  if (culprit == ranks_.size()) {  // rank 0 does not read its input, but no rank has ended
     culprit = 0;
     how = ranks_[0]->end(0);
   }

@@ -1,5 +1,5 @@
-// Starts all ranks of a run on this machine, talks to rank 0 in lines, and ends them all when one
-// of them ends early.
+// Starts all ranks of a run on this machine, exchanges lines with rank 0, and ends all ranks when
+// one of them ends early.
 //
 //   LocalRanks ranks({.ranks = 4, .words = {"/usr/bin/ridgeline", "study-rank"}});
 //   ranks.write_line("...");
@@ -21,26 +21,26 @@ namespace ridgeline {
 struct LocalRanksOptions {
   int ranks = 1;
   std::vector<std::string> words;                       // the command of every rank
-  std::map<std::string, std::string> environment = {};  // beside what says which rank it is
+  std::map<std::string, std::string> environment = {};  // in addition to the launcher's variables
 };
 
 class LocalRanks {
  public:
   explicit LocalRanks(LocalRanksOptions options);
-  ~LocalRanks();  // ends all that still run
+  ~LocalRanks();  // ends all running ranks
 
   void write_line(std::string_view line);  // to rank 0
-  // A line of rank 0; empty: interrupted, and all ranks have been ended. Throws an environment
-  // error that says which rank ended and what it was doing, after all others have been ended.
+  // Returns a line of rank 0, or nullopt if interrupted, with all ranks ended. If a rank ends
+  // early, ends the others and throws an environment error that names the rank and its activity.
   std::optional<std::string> read_line(const ChildProcess::Patience& patience);
 
-  std::vector<int> processes() const;  // by rank; below 0: has ended
+  std::vector<int> processes() const;  // process ids by rank; negative: has ended
 
  private:
   [[noreturn]] void report_end();
 
   LocalRanksOptions options_;
-  TemporaryDirectory folder_;  // of the port and of activities
+  TemporaryDirectory folder_;  // holds the port and activity files
   std::vector<std::unique_ptr<ChildProcess>> ranks_;
 };
 

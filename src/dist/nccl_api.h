@@ -1,5 +1,5 @@
-// The part of NCCL that Ridgeline uses, declared here so that building needs no toolkit.
-// tests/dist/nccl_headers_test.cc holds it against the real nccl.h where there is one.
+// Declares the part of NCCL that Ridgeline uses, so that building needs no toolkit.
+// tests/dist/nccl_headers_test.cc compares it with nccl.h where that is installed.
 #pragma once
 
 #include <climits>
@@ -17,13 +17,13 @@ struct UniqueId {
   char bytes[128];
 };
 
-// What a communicator is asked for, as NCCL 2.17 knew it; newer versions go by the size.
+// ncclConfig_t of NCCL 2.17; newer versions recognize it by its size.
 inline constexpr int kUndefined = INT_MIN;
 struct Config {
   size_t size = sizeof(Config);
   unsigned magic = 0xcafebeef, version = 21700;
   int blocking = kUndefined, cluster_size = kUndefined;
-  int min_blocks = kUndefined, max_blocks = kUndefined;  // of its kernels, each on a multiprocessor
+  int min_blocks = kUndefined, max_blocks = kUndefined;  // of its kernels, one per multiprocessor
   const char* net_name = nullptr;
 };
 
@@ -62,7 +62,7 @@ struct Api {
 #undef RIDGELINE_MEMBER
 };
 
-// Throws an unsupported error that says where it was looked for and how to get it.
+// Opens the library. Throws an unsupported error that lists the paths tried and how to get it.
 const Api& require_api();
 
 }  // namespace ridgeline::nccl

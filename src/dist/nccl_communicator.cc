@@ -64,8 +64,8 @@ nccl::DataType nccl_type(DType dtype) {
               "NCCL serves fp32, bf16, fp16 and i32 here");
 }
 
-// Kernels beside a collective leave as many multiprocessors free. A guess: which number is best
-// takes several GPUs to measure.
+// Kernels that overlap with a collective leave this many multiprocessors free. A guess: finding the
+// best number takes measurements on several GPUs.
 constexpr int kMaxBlocks = 16;
 
 class NcclCommunicator final : public Communicator {
@@ -98,7 +98,7 @@ class NcclCommunicator final : public Communicator {
     if (failed == nccl::kSuccess)
       api_.ncclCommDestroy(comm_);
     else
-      api_.ncclCommAbort(comm_);  // destroying would wait for ranks that are gone
+      api_.ncclCommAbort(comm_);  // ncclCommDestroy would wait for ranks that have ended
   }
 
   const CommunicatorFacts& facts() const override { return facts_; }
@@ -160,7 +160,7 @@ class NcclCommunicator final : public Communicator {
     return static_cast<const char*>(data) + element * info(dtype).size;
   }
 
-  // NCCL's own collectives have equal shards: others are one call for each rank's, started at once.
+  // NCCL's collectives need equal shards; unequal ones take one call per shard, in one group.
   template <class Call>
   void for_each_shard(const Collective& what, const Call& call) const {
     check(what, api_.ncclGroupStart());

@@ -1,4 +1,4 @@
-// Ranks that are GPUs, by NCCL, which is opened at run time.
+// A communicator over GPUs by NCCL, which is opened at run time.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace ridgeline {
 
-// The bytes by which ranks find each other: made by rank 0, and sent to all.
+// The ncclUniqueId: made by rank 0, and sent to all ranks.
 inline constexpr size_t kNcclIdBytes = 128;
 std::string make_nccl_id();
 
@@ -17,10 +17,10 @@ struct NcclOptions {
   int rank = 0, size = 1;
   std::string id = {};
 };
-// All ranks call it together, each with a GPU of its own, whose queue outlives the communicator.
-// NCCL refuses two ranks on one GPU. Throws an unsupported error where NCCL is not found, an
-// environment error where it fails. Collectives can be captured into a launch graph, which has to
-// be gone before the communicator is. Sums in 16 bits are NCCL's own.
+// All ranks call it together, each with its own GPU, as NCCL refuses two ranks on one GPU; the
+// queue must outlive the communicator. Throws an unsupported error if NCCL is not found, an
+// environment error if it fails. Collectives can be captured into a launch graph, which must be
+// destroyed before the communicator. NCCL determines how sums in 16 bits are rounded.
 std::unique_ptr<Communicator> make_nccl_communicator(const NcclOptions& options,
                                                      DeviceQueue& queue);
 

@@ -1,6 +1,5 @@
-/* The C interface between the program and its plugins, which are built where a library with headers
- * of its own (MPI, Gloo) is installed, and opened at run time. Plain C, so that the two need not
- * share a C++ library. */
+/* The C interface between the program and its plugins, which are built where MPI or Gloo is
+ * installed, and opened at run time. Plain C, so that both may use different C++ libraries. */
 #pragma once
 
 #include <stddef.h>
@@ -12,39 +11,37 @@ extern "C" {
 
 enum { RIDGELINE_PLUGIN_ABI = 1 };
 
-/* Keys and values that all ranks share while they find each other. */
+/* Keys and values shared by all ranks, for rendezvous. */
 typedef struct RidgelinePluginStore {
   void* context;
-  /* 0: done. */
+  /* Returns 0 on success. */
   int (*set)(void* context, const char* key, const void* value, size_t bytes);
-  /* Waits for the key; the length of its value, of which up to `capacity` bytes are copied, or -1.
-   */
+  /* Waits for the key and copies up to `capacity` bytes. Returns the value's length, or -1. */
   long (*get)(void* context, const char* key, void* value, size_t capacity, double timeout_s);
 } RidgelinePluginStore;
 
 typedef struct RidgelinePluginOptions {
   int abi;
   int rank, size;
-  const char* local_address; /* of this rank, by which the others reach it */
+  const char* local_address; /* at which other ranks reach this one */
   double timeout_s;          /* for one operation */
   RidgelinePluginStore store;
 } RidgelinePluginOptions;
 
-/* Blocking calls; one thread at a time makes them. Each gives 0, or another number, after which
- * last_error says why. */
+/* Blocking calls, made by one thread at a time. Each returns 0 on success; otherwise last_error
+ * returns the reason. */
 typedef struct RidgelinePluginCalls {
   int abi;
-  int rank, size;    /* as the library counts them */
+  int rank, size;    /* in the library's numbering */
   char library[128]; /* "Open MPI 4.1.4" */
   void* state;
   int (*all_reduce_f32)(void* state, const float* in, float* out, int64_t count);
-  /* Null: there is none, and exchange() serves. `counts` by rank. */
+  /* Null: not available, and exchange() is used instead. `counts` by rank. */
   int (*reduce_scatter_f32)(void* state, const float* in, float* out, const int64_t* counts);
-  /* `in` is this rank's part, perhaps already within `out`; `bytes` by rank. */
+  /* `in` is this rank's part, and may lie at its place in `out`; `bytes` by rank. */
   int (*all_gather)(void* state, const void* in, void* out, const int64_t* bytes);
   int (*broadcast)(void* state, void* data, int64_t bytes, int root);
-  /* Sends to and receives from each other rank; what stands at this rank's place is not looked at.
-   */
+  /* Sends to and receives from every other rank; this rank's own entries are ignored. */
   int (*exchange)(void* state, const void* const* send, const int64_t* send_bytes,
                   void* const* receive, const int64_t* receive_bytes);
   int (*barrier)(void* state);
@@ -52,7 +49,7 @@ typedef struct RidgelinePluginCalls {
   void (*close)(void* state);
 } RidgelinePluginCalls;
 
-/* 0: `calls` is filled in; else `error` says why. */
+/* Returns 0 and fills in `calls`; otherwise `error` gets the reason. */
 typedef int RidgelinePluginOpen(const RidgelinePluginOptions* options, RidgelinePluginCalls* calls,
                                 char* error, size_t error_bytes);
 int ridgeline_plugin_open(const RidgelinePluginOptions* options, RidgelinePluginCalls* calls,

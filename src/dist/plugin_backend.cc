@@ -27,8 +27,8 @@ constexpr PluginFacts kPlugins[] = {
      "Debian: apt install mpich libmpich-dev, then configure and build again", "mpiexec"},
 };
 
-// Elements of each rank's shard that are exchanged at a time, so that the memory beside the buffers
-// stays small and warm.
+// Bytes of each rank's shard that are exchanged at a time, so that the receive buffer stays small
+// and in cache.
 constexpr int64_t kPieceBytes = 1 << 20;
 
 class PluginBackend final : public HostBackend {
@@ -83,8 +83,8 @@ class PluginBackend final : public HostBackend {
           return check(calls_.all_reduce_f32(calls_.state, static_cast<const float*>(what.in),
                                              static_cast<float*>(what.out), what.count),
                        what);
-        // Libraries of the host round after every addition in 16 bits, if they add them at all.
-        // This moves as many bytes as a ring and rounds once.
+        // Host libraries round 16-bit sums after every addition, if they support them at all. This
+        // sends as many bytes as a ring and rounds once.
         const Shard mine = shard_of(what.count, facts_.rank, facts_.size);
         char* shard = static_cast<char*>(what.out) + mine.begin * info(what.dtype).size;
         exchange_and_sum(what, shard);
@@ -134,7 +134,7 @@ class PluginBackend final : public HostBackend {
           what);
   }
 
-  // Each rank gets its shard of every buffer and adds them in the order of ranks.
+  // Each rank receives its shard of every buffer and adds them in rank order.
   void exchange_and_sum(const Collective& what, void* out) {
     const int size = info(what.dtype).size, ranks = facts_.size;
     const int64_t piece = kPieceBytes / size;
@@ -194,7 +194,7 @@ fs::path plugin_file(std::string_view name) {
   } else {
     std::error_code problem;
     const fs::path program = fs::read_symlink("/proc/self/exe", problem).parent_path();
-    // The tests lie in a folder below the program's.
+    // Tests are in a folder below that of the program.
     folders = {program, program / ".." / "lib" / "ridgeline", program / ".."};
   }
   for (const fs::path& folder : folders) {
@@ -212,7 +212,7 @@ std::unique_ptr<HostBackend> open_plugin_backend(std::string_view name,
     throw Error(ErrorKind::unsupported,
                 fmt::format("this build has no plugin for {} (libridgeline_{}.so)", name, name),
                 std::string(plugin.how_to_get));
-  // MPI loads parts of its own that look for its symbols among all.
+  // MPI loads components that look up its symbols in the global scope.
   void* handle = dlopen(file.c_str(), RTLD_NOW | (plugin.launcher.empty() ? 0 : RTLD_GLOBAL));
   const char* why = handle == nullptr ? dlerror() : "it has no entry point";
   auto* open = handle == nullptr

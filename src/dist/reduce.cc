@@ -9,7 +9,7 @@
 namespace ridgeline {
 namespace {
 
-// Two of them, the sum and a widened part, stay in a core's first cache.
+// Elements per chunk: two chunks, the sum and a widened part, fit in the L1 cache.
 constexpr int64_t kChunk = 2048;
 
 const void* at(const void* data, int64_t element, int size) {

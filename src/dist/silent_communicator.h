@@ -1,5 +1,5 @@
-// A communicator whose collectives move nothing and are done at once: with it a step takes the time
-// of its computation alone, and tells when it would have communicated.
+// A communicator whose collectives move no data and complete at once, to measure the computation of
+// a step alone, and when it would have communicated.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,8 @@
 
 namespace ridgeline {
 
-// `other`: in whose place it stands. What a launch graph could have of it, it can have of this one.
+// `other`: the facts of the communicator that it replaces, of which it keeps all but backend and
+// library.
 std::unique_ptr<Communicator> make_silent_communicator(const CommunicatorFacts& other);
 
 }  // namespace ridgeline

@@ -23,9 +23,9 @@ namespace ridgeline {
 namespace {
 
 constexpr double kBetweenTriesS = 0.05;
-constexpr int kWaiting = 1024;  // connections that are not accepted yet
+constexpr int kWaiting = 1024;  // backlog of connections that are not accepted yet
 
-// Waits until the socket can be read or written; false: not before the deadline.
+// Waits until the socket is ready for `events`. Returns false after the deadline or an error.
 bool wait_until_ready(int socket, short events, double deadline) {
   while (true) {
     const double left = deadline - monotonic_s();

@@ -12,7 +12,7 @@ namespace {
 
 using namespace store_message;
 
-constexpr double kAnswerS = 10;  // beyond what a request itself may wait
+constexpr double kAnswerS = 10;  // added to the time for which the request itself may wait
 constexpr size_t kShownReason = 600;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The store's server: one thread that serves all connections, so that none can hold up the others.
+// The store's server: one thread serves all connections without blocking on any of them.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <poll.h>
@@ -46,7 +46,7 @@ class StoreServer::Impl {
     double began = 0;
     std::string received = {};
     std::string to_send = {};
-    int rank = -1;  // below 0: has not said who it is
+    int rank = -1;  // negative: no hello yet
     bool is_watch = false, left = false, closing = false;
     double last_heard = 0;
   };
@@ -120,7 +120,7 @@ class StoreServer::Impl {
     if (sent > 0) connection.to_send.erase(0, static_cast<size_t>(sent));
   }
 
-  // What is sent to a connection that is dropped goes out at once or not at all.
+  // Sends the last message if the socket accepts it at once, and closes the connection.
   void drop(Connection& connection, std::string_view last_message = {}) {
     connection.to_send += last_message;
     write_some(connection);
@@ -143,7 +143,8 @@ class StoreServer::Impl {
     while (connection.rank >= 0 && !connection.closing && read_one(connection)) continue;
   }
 
-  // The length and the type of a message that has come in whole; false: not yet.
+  // Takes the first message from the received bytes. Returns false if it is not complete yet, or if
+  // its length exceeds `longest` (garbage).
   static bool take_message(Connection& connection, size_t longest, char& type, std::string& rest,
                            bool& is_garbage) {
     std::string& bytes = connection.received;
@@ -237,7 +238,7 @@ class StoreServer::Impl {
     const std::string first = rest.substr(0, cut);
     const std::string second = cut < rest.size() ? rest.substr(cut + 1) : std::string();
     if (type == kLeave) {
-      for (const auto& each : connections_)  // whichever of them ends first
+      for (const auto& each : connections_)  // both of the rank's, in whichever order they close
         if (each->rank == connection.rank) each->left = true;
       if (!first.empty()) {
         died(connection.rank, "has failed; its own message says why");
@@ -278,7 +279,7 @@ class StoreServer::Impl {
       one.who->to_send += framed(kAnswer, one.is_barrier ? std::string() : value->second);
       return true;
     });
-    if (all_here) arrived_.erase(arrived);  // the same name may be used again
+    if (all_here) arrived_.erase(arrived);  // so that the name can be reused
   }
 
   std::string too_late(const Waiting& one) const {
@@ -330,7 +331,7 @@ class StoreServer::Impl {
     }
   }
 
-  // A rank's watch decides, unless it died before it had one.
+  // A rank counts as dead when its watch ends, or its store connection if it has no watch yet.
   bool is_watched(int rank) const {
     return std::ranges::any_of(
         connections_, [&](const auto& each) { return each->is_watch && each->rank == rank; });
@@ -340,9 +341,8 @@ class StoreServer::Impl {
     fail_run(fmt::format("{} {}", ranks_[static_cast<size_t>(rank)].label(), how));
   }
 
-  // All ranks learn of it: those that wait, those that ask later, and those that watch; of these
-  // rank 0 last, as its watch ends this process at once, and the others would hear of its end
-  // first.
+  // Sends the failure to all ranks: to pending and later requests, and to watches. The watch of
+  // rank 0 comes last: it ends this process, which the others would otherwise report as the cause.
   void fail_run(const std::string& why) {
     if (!failure_.empty()) return;
     failure_ = why;
@@ -374,7 +374,7 @@ class StoreServer::Impl {
   int strangers_ = 0;
   double last_beat_ = 0;
   std::atomic<bool> stop_{false};
-  std::mutex mutex_;  // of what other threads look at:
+  std::mutex mutex_;  // for leaves_ and has_failed_, which other threads read
   std::condition_variable changed_;
   int leaves_ = 0;
   bool has_failed_ = false;

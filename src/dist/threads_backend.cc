@@ -28,14 +28,14 @@ struct ThreadGroup::State {
   int arrived = 0;
   std::atomic<uint64_t> generation{0};
   std::atomic<int> who_left{-1};
-  std::vector<Collective> posted;  // by rank; read between the two waits of a collective
+  std::vector<Collective> posted;  // by rank; read between the two barriers of a collective
   std::vector<bool> taken;
 };
 
 namespace {
 
 constexpr int64_t kSpinNs = 20'000;
-constexpr int64_t kSliceElements = 64;  // slices begin on lines of their own
+constexpr int64_t kSliceElements = 64;  // granularity of slices, so that none share a cache line
 
 class ThreadsBackend final : public HostBackend {
  public:
@@ -61,7 +61,7 @@ class ThreadsBackend final : public HostBackend {
       case CollectiveKind::barrier:
         break;
       case CollectiveKind::all_reduce: {
-        // Only this rank touches its slice, in all buffers.
+        // This rank reduces one slice and writes it to the buffers of all ranks.
         const int64_t unit = (what.count + kSliceElements - 1) / kSliceElements;
         const Shard units = shard_of(unit, facts_.rank, group_->size);
         const int64_t begin = std::min(what.count, units.begin * kSliceElements);

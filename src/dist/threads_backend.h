@@ -1,4 +1,4 @@
-// Ranks that are threads of this process: sums in the order of ranks, each rank a slice of them.
+// A backend for ranks that are threads of this process: each rank sums a slice, in rank order.
 //
 //   ThreadGroup group(4);
 //   std::unique_ptr<Communicator> mine = group.communicator(rank);   // on the thread of that rank
@@ -16,7 +16,7 @@ class ThreadGroup {
   explicit ThreadGroup(int size, double deadline_s = 300);
   ~ThreadGroup();
 
-  // Once for each rank. A rank whose communicator is gone has left: others that wait for it throw.
+  // Call it once per rank. Destroying the communicator leaves the group: ranks that wait throw.
   std::unique_ptr<Communicator> communicator(int rank);
 
   struct State;

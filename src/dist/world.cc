@@ -25,9 +25,9 @@ using namespace store_message;
 constexpr std::string_view kLoop = "127.";
 constexpr double kWatchTickS = 0.2;
 constexpr useconds_t kWatchUs = 1'000'000;
-constexpr double kLeaveS = 10;  // that rank 0 waits for the others at the end
+constexpr double kLeaveS = 10;  // for which rank 0 waits for the others at the end
 
-// Rank 0 has been given any free port, and writes it where the others look for it.
+// Waits for the port in a file, which rank 0 writes when it listens on any free port.
 int port_in(const std::string& file, double deadline_s) {
   const double deadline = monotonic_s() + deadline_s;
   while (true) {
@@ -48,7 +48,7 @@ int port_in(const std::string& file, double deadline_s) {
 
 }  // namespace
 
-// A connection to rank 0 whose end means that a rank is gone, and a thread that waits for it.
+// A connection to rank 0 with heartbeats, and a thread that reports the end or failure of a rank.
 class World::Watch {
  public:
   Watch(const World& world, FileDescriptor socket)
@@ -108,7 +108,7 @@ class World::Watch {
 
 World::World(const LaunchedRank& launched, WorldOptions options)
     : launched_(launched), options_(std::move(options)), exceptions_(std::uncaught_exceptions()) {
-  std::signal(SIGPIPE, SIG_IGN);  // libraries write to ranks that are gone
+  std::signal(SIGPIPE, SIG_IGN);  // libraries may write to ranks that have ended
   const std::string activity = environment(kActivityVariable);
   activity_ = activity.empty() ? std::make_unique<RankActivity>()
                                : std::make_unique<RankActivity>(activity);
@@ -126,7 +126,7 @@ World::World(const LaunchedRank& launched, WorldOptions options)
   } else if (launched_.port == 0) {
     launched_.port = port_in(launched_.port_file, options_.join_s);
   }
-  // Whoever runs on the host of rank 0 need not find a way to it by its name.
+  // Rank 0 reaches itself without resolving its host name.
   const std::string address = rank() == 0 ? "127.0.0.1" : launched_.address;
   store_ = std::make_unique<StoreClient>(mine, address, launched_.port, options_.join_s);
   FileDescriptor watched = say_hello(mine, "watch", address, launched_.port, options_.join_s);
@@ -136,8 +136,8 @@ World::World(const LaunchedRank& launched, WorldOptions options)
   activity_->set("");
 }
 
-// Rank 0 has reached itself by the host's own loop, and learns from the others how they reach it.
-// A rank that has reached it by that loop is on the same host, and has the same address.
+// Rank 0 connects to itself by loopback, and learns its address from the ranks that reach it by
+// another one. A rank that reaches it by loopback is on the same host, and has the same address.
 void World::find_address() {
   constexpr const char* kOfRankZero = "address of rank 0";
   address_ = store_->local_address();
@@ -165,8 +165,8 @@ std::unique_ptr<Communicator> World::communicator(const std::string& backend) {
                                     .timeout_s = options_.collective_s,
                                     .prefix = fmt::format("{}/{}/", backend, communicators_++),
                                     .store = store_.get(),
-                                    // A library that fails mostly does so because a rank is gone:
-                                    // the watch names it and ends this process.
+                                    // A library mostly fails because a rank has ended: gives the
+                                    // watch time to name it and to end this process.
                                     .before_failing = [] { usleep(kWatchUs); }});
   activity_->set("");
   return make_host_communicator(std::move(opened), activity_.get());

@@ -1,5 +1,5 @@
-// All ranks of a run as one of them sees them: found, agreed and watched. A rank whose peer is gone
-// ends at once with exit code 4, because its collectives would never return.
+// Joins the ranks of a run, checks that they agree, and watches them. A rank ends at once with exit
+// code 4 when another one has ended, because its collectives would never return.
 //
 //   World world(*launched_rank(), {.build = "0.1.0 abc", .configuration = "comm --dtype fp32"});
 //   std::unique_ptr<Communicator> communicator = world.communicator("gloo");
@@ -17,21 +17,22 @@
 namespace ridgeline {
 
 struct WorldOptions {
-  std::string build;  // ranks that differ in one of the two are named
-  std::string configuration;
-  double join_s = 60;         // until all ranks are there
-  double collective_s = 600;  // for one collective
+  std::string build;          // must be the same on all ranks
+  std::string configuration;  // must be the same on all ranks
+  double join_s = 60;         // timeout until all ranks have joined
+  double collective_s = 600;  // timeout of one collective
   StoreOptions store = {};
-  // Called, on a thread of its own, when the run is lost. If it is empty the process ends.
+  // Called on the watching thread when a rank has ended or a collective has timed out. Empty: the
+  // process exits.
   std::function<void(const std::string& why)> lost = {};
 };
 
 class World {
  public:
-  // Throws an environment error: who is missing, who disagrees and in what.
+  // Throws an environment error that names missing ranks, or one that disagrees and in what.
   World(const LaunchedRank& launched, WorldOptions options);
-  // Leaves; if an exception is on its way, others are told that this rank has failed. Rank 0 waits
-  // for the others to leave.
+  // Leaves the run, or reports this rank as failed if an exception is propagating. Rank 0 waits for
+  // the others to leave.
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
@@ -40,11 +41,11 @@ class World {
   int size() const { return launched_.size; }
   const LaunchedRank& launched() const { return launched_; }
   StoreClient& store() { return *store_; }
-  // Of this rank, by which the others reach it.
+  // At which other ranks reach this one.
   const std::string& address() const { return address_; }
   RankActivity& activity() { return *activity_; }
 
-  // By "gloo", "openmpi" or "mpich" (plugin_backend.h).
+  // `backend`: "gloo", "openmpi" or "mpich" (plugin_backend.h).
   std::unique_ptr<Communicator> communicator(const std::string& backend);
 
  private:
@@ -59,7 +60,7 @@ class World {
   std::unique_ptr<Watch> watch_;
   std::string address_;
   int communicators_ = 0;
-  int exceptions_;  // that were on their way when it was made
+  int exceptions_;  // uncaught exceptions at construction
 };
 
 inline constexpr const char* kActivityVariable = "RIDGELINE_ACTIVITY";
