@@ -10,9 +10,9 @@
 namespace ridgeline {
 
 struct Cost {
-  double flops = 0;  // an FMA counts as two; a pointwise op as one per element; see cost.cc
-  double macs = 0;   // multiply-accumulates of matmuls
-  double bytes = 0;  // every input element read once, every output element written once
+  double flops = 0;         // an FMA counts as two; a pointwise op as one per element; see cost.cc
+  double macs = 0;          // multiply-accumulates of matmuls
+  double bytes = 0;         // every input element read once, every output element written once
   double communicated = 0;  // bytes that a rank must send to others (bus_factor)
 
   Cost& operator+=(const Cost& other);

@@ -14,8 +14,8 @@ struct NamePart {
   Category category;
 };
 
-// The first part that a name contains decides: attention by CUTLASS is no gemm, and what Triton
-// fused around a softmax is named after it.
+// The first row whose part occurs in a name decides, so specific parts come first: attention by
+// CUTLASS is not a gemm, and a Triton kernel named after a softmax counts as one.
 constexpr NamePart kNameParts[] = {
     {"nccl", Category::communication},
     {"memcpy", Category::memory},
@@ -48,7 +48,7 @@ constexpr NamePart kNameParts[] = {
     {"copy", Category::memory},
     {"fill", Category::memory},
     {"elementwise", Category::elementwise},
-    // Operations of PyTorch on a CPU.
+    // PyTorch ops on a CPU.
     {"aten::mm", Category::gemm},
     {"aten::bmm", Category::gemm},
     {"aten::addmm", Category::gemm},

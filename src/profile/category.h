@@ -1,4 +1,4 @@
-// What kind of work a kernel does: from its nodes where it is ours, from its name where it is not.
+// Classifies kernels by the kind of work: our own by their nodes, others by their name.
 #pragma once
 
 #include <array>
@@ -25,12 +25,13 @@ inline constexpr std::array kCategories = {
     Category::elementwise, Category::memory,    Category::communication, Category::other};
 std::string_view name(Category category);
 
-// Of the kernel of one node. A reduction is part of the softmax or norm whose scope it is in.
+// The category of a single node's kernel. A reduction belongs to the softmax or norm that its scope
+// names.
 Category category_of(const Graph& graph, const Node& node);
-// Of a kernel of a plan: of the library call, or of what a generated kernel folds; without folds it
-// is elementwise work, and without any arithmetic a copy.
+// The category of a kernel of a plan: that of the library call, or of the folds of a generated
+// kernel; without folds it is elementwise, and without arithmetic a copy.
 Category category_of(const Graph& graph, const Group& group);
-// Of a kernel of anybody else, such as "nvjet_hsh_256x128_64x4_1x2_h_bz_coopA_NNT": a gemm.
+// The category of a foreign kernel: "nvjet_hsh_256x128_64x4_1x2_h_bz_coopA_NNT" is a gemm.
 Category category_of_name(std::string_view kernel);
 
 }  // namespace ridgeline

@@ -21,8 +21,8 @@ struct Kind {
   const char* name;
   uint32_t type;
   uint64_t config;
-  bool happens_in_kernel;  // and is seen there only, which the system may not allow
-  // The same of the whole process, where threads may not be counted one by one; null: nothing is.
+  bool happens_in_kernel;  // counted in the OS kernel only, which the system may not permit
+  // The count of the whole process, where counting by thread is not permitted; null: none.
   double (*of_process)(const rusage& usage);
 };
 
@@ -43,7 +43,7 @@ constexpr std::array kKinds = {
     Kind{"cache_misses", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_MISSES, false, nullptr},
 };
 
-// Every thread waits for the others, so that each takes one index.
+// Every thread waits for the others, so that each runs exactly one index.
 std::vector<pid_t> thread_ids(ThreadPool& pool) {
   const int threads = pool.threads();
   std::vector<pid_t> ids(static_cast<size_t>(threads));
@@ -61,7 +61,7 @@ FileDescriptor open_event(const Kind& kind, pid_t thread, int group) {
   attributes.size = sizeof attributes;
   attributes.type = kind.type;
   attributes.config = kind.config;
-  attributes.disabled = group < 0;  // members follow their leader
+  attributes.disabled = group < 0;  // only the leader; members are enabled with it
   attributes.exclude_kernel = !kind.happens_in_kernel;
   attributes.exclude_hv = 1;
   attributes.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
@@ -78,7 +78,7 @@ std::string why_refused(int error) {
   return fmt::format("perf_event_open gave {}", errno_text(error));
 }
 
-// Counters that shared the hardware with others ran for a part of the time.
+// Reads a count, extrapolated if the counter was multiplexed and ran for part of the time only.
 std::optional<double> scaled(const FileDescriptor& event) {
   struct {
     uint64_t value, enabled, running;
@@ -99,7 +99,7 @@ const CpuCount* CpuCounts::find(std::string_view name) const {
 
 CpuEvents::CpuEvents(ThreadPool& pool) : events_(kKinds.size()) {
   for (const pid_t thread : thread_ids(pool)) {
-    std::array<int, 2> leaders = {-1, -1};  // of hardware and software events
+    std::array<int, 2> leaders = {-1, -1};  // group leaders of hardware and software events
     static_assert(PERF_TYPE_HARDWARE == 0 && PERF_TYPE_SOFTWARE == 1);
     for (size_t i = 0; i < kKinds.size(); ++i) {
       if (!events_[i].why_not.empty()) continue;

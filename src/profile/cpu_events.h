@@ -1,5 +1,5 @@
-// What happened to a CPU's threads while they worked: time, page faults and switches, and cycles,
-// instructions and cache misses where the machine counts them for its programs.
+// Counts perf events of CPU threads: time, page faults and context switches, and cycles,
+// instructions and cache misses where the machine permits.
 //
 //   CpuEvents events(pool);
 //   events.start();  ...  const CpuCounts counts = events.stop();
@@ -18,27 +18,27 @@ namespace ridgeline {
 
 struct CpuCount {
   std::string name;             // "task_clock_ns", "cycles"
-  std::optional<double> total;  // of all threads; empty: `why_not` says in words why
+  std::optional<double> total;  // of all threads; empty: `why_not` gives the reason
   std::string why_not;
-  std::vector<double> by_thread;  // of the pool; empty where only the process is counted
+  std::vector<double> by_thread;  // of the pool; empty if only the process is counted
 };
 
 struct CpuCounts {
   std::vector<CpuCount> counts;
-  double forced_switches = 0;  // another thread or process took the processor
+  double forced_switches = 0;  // involuntary context switches
 
   const CpuCount* find(std::string_view name) const;
 };
 
 class CpuEvents {
  public:
-  explicit CpuEvents(ThreadPool& pool);  // between calls of the pool
+  explicit CpuEvents(ThreadPool& pool);  // while the pool is idle
   void start();
   CpuCounts stop();
 
  private:
   struct Event {
-    std::vector<FileDescriptor> threads;  // empty: not to be had
+    std::vector<FileDescriptor> threads;  // empty: not available
     std::string why_not;
   };
   std::vector<Event> events_;

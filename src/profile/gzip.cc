@@ -7,7 +7,7 @@
 namespace ridgeline {
 namespace {
 
-// Of the deflate format (RFC 1951).
+// Constants of the deflate format (RFC 1951).
 constexpr size_t kWindow = 32768;
 constexpr uint32_t kShortestMatch = 3, kLongestMatch = 258;
 constexpr uint32_t kEndOfBlock = 256;
@@ -23,8 +23,8 @@ constexpr std::array<uint8_t, 30> kDistanceBits = {0, 0, 0,  0,  1,  1,  2,  2, 
                                                    4, 4, 5,  5,  6,  6,  7,  7,  8,  8,
                                                    9, 9, 10, 10, 11, 11, 12, 12, 13, 13};
 
-constexpr size_t kBlock = size_t{256} << 10;  // of input that is compressed together
-constexpr size_t kOutput = size_t{64} << 10;  // of output that is handed on together
+constexpr size_t kBlock = size_t{256} << 10;  // input bytes per deflate block
+constexpr size_t kOutput = size_t{64} << 10;  // output bytes per call of the sink
 constexpr int kHashBits = 15;
 
 constexpr std::array<uint32_t, 256> kCheckTable = [] {

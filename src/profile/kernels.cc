@@ -10,7 +10,7 @@ class Describer {
   explicit Describer(const Executable& executable)
       : graph_(executable.graph()), costs_(node_costs(graph_)), stages_(graph_.stages()) {}
 
-  // One of `deciders` gives the kernel its node, scope and phase.
+  // The kernel gets the node, scope and phase of the decider with the most FLOPs.
   ProfiledKernel describe(size_t number, const std::vector<uint32_t>& nodes,
                           const std::vector<uint32_t>& deciders) const {
     ProfiledKernel kernel{.number = number, .node = deciders.front()};
@@ -46,7 +46,7 @@ class Describer {
       if (step.kind == FusedStep::Kind::compute || step.kind == FusedStep::Kind::fold)
         nodes.push_back(step.value.node);
     if (nodes.empty()) nodes.push_back(group.node);  // it only copies
-    // A softmax or a norm is listed as one, whatever else was fused with its folds.
+    // The folds of a softmax or a norm decide, whatever else is fused with them.
     const Category category = category_of(graph_, group);
     std::vector<uint32_t> folds;
     for (const FusedStep& step : group.kernel.steps)

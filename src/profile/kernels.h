@@ -1,4 +1,4 @@
-// The kernels of an executable as a profile names them: node, scope, phase, category, cost.
+// Describes the kernels of an executable for a profile: node, scope, phase, category, cost.
 #pragma once
 
 #include <functional>
@@ -13,30 +13,30 @@ namespace ridgeline {
 
 struct ProfiledKernel {
   size_t number = 0;           // as KernelRun::number
-  uint32_t node = 0;           // the one that decides: its fold, or the node of the most FLOPs
+  uint32_t node = 0;           // representative: the fold, or the node with the most FLOPs
   std::string node_name = {};  // "scores", "matmul_12"
   std::string label = {};      // its op, or the name of a generated kernel
-  std::string scope = {};      // of the node that decides
-  std::vector<std::string> scopes = {};  // of all its nodes, each once, in their order
+  std::string scope = {};      // of the representative node
+  std::vector<std::string> scopes = {};  // of all its nodes, without duplicates, in order
   std::string phase = {};                // "forward", "backward", "optimizer"
   Category category = Category::other;
-  DType dtype = DType::f32;  // of what it reads first: what its arithmetic works on
+  DType dtype = DType::f32;  // of its first input, which its arithmetic works on
   Cost cost = {};
   std::optional<double> predicted_us = {};
 };
 
-// The least time of a kernel on the machine at hand, in microseconds; empty: not known.
+// The predicted minimum time of a kernel in microseconds; empty: not known.
 using PredictKernel = std::function<std::optional<double>(const ProfiledKernel&)>;
 
-// In the order in which they run; of eager execution only nodes that start kernels.
+// In execution order; in eager execution, only nodes that launch kernels.
 std::vector<ProfiledKernel> profiled_kernels(const Executable& executable,
                                              const PredictKernel& predict = {});
 
-// The higher of arithmetic and traffic over their roofs; a roof of 0 is not known.
 struct Roofs {
-  double flops_per_s = 0;
-  double bytes_per_s = 0;
+  double flops_per_s = 0;  // 0: not known
+  double bytes_per_s = 0;  // 0: not known
 };
+// The roofline time: the larger of FLOPs and bytes over their roofs; empty: no roof is known.
 std::optional<double> least_us(const Cost& cost, const Roofs& roofs);
 
 }  // namespace ridgeline

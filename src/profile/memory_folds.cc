@@ -1,4 +1,4 @@
-// What a memory timeline adds up to: the peak, the largest tensors, stairs, a track over time.
+// Summaries of a memory timeline: tensors at the peak, largest tensors, stairs, a counter track.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ bool is_input(const MemoryTensor& tensor) {
   return tensor.op == info(Op::input).name;
 }
 
-// Names that differentiation gives carry the number of their node: "matmul_123".
+// Names from autodiff contain the number of their node: "matmul_123".
 std::string name_of_any_layer(const MemoryTensor& tensor) {
   const std::string numbered = fmt::format("{}_{}", tensor.op, tensor.node);
   if (tensor.name.starts_with(numbered)) return tensor.op + tensor.name.substr(numbered.size());
@@ -83,7 +83,7 @@ std::vector<TensorGroup> largest_tensors(const MemoryTimeline& timeline, size_t 
 std::vector<size_t> telling_events(const MemoryTimeline& timeline, size_t most) {
   std::vector<size_t> found;
   const size_t begin = timeline.inputs > 0 ? timeline.inputs - 1 : 0, end = timeline.events.size();
-  // Two of each stretch, and both ends.
+  // Keeps the lowest and highest event of each stretch, and both ends.
   const size_t stretches = std::max<size_t>(most / 2, 2) - 1;
   const size_t length = end - begin <= most ? 1 : (end - begin + stretches - 1) / stretches;
   const auto live = [&](size_t event) { return timeline.events[event].live; };
@@ -105,7 +105,7 @@ std::vector<size_t> telling_events(const MemoryTimeline& timeline, size_t most) 
 
 std::vector<MemoryStair> memory_stairs(const MemoryTimeline& timeline) {
   std::vector<MemoryStair> stairs;
-  // Inputs have layers, too: copies of parameters in 16 bits.
+  // Skips the inputs, which may have layers too: copies of parameters in 16 bits.
   for (size_t i = timeline.inputs; i < timeline.events.size(); ++i) {
     const MemoryEvent& event = timeline.events[i];
     const MemoryTensor& tensor = timeline.tensors[event.tensor];
@@ -115,7 +115,7 @@ std::vector<MemoryStair> memory_stairs(const MemoryTimeline& timeline) {
       stairs.push_back({.layer = std::string(layer), .live = {}, .kept = {}});
     stairs.back().event = i;
   }
-  // A layer is left when the next one begins, after its last releases.
+  // A layer ends with the releases that follow its last allocation.
   Bytes before = timeline.inputs > 0 ? timeline.events[timeline.inputs - 1].live : Bytes{};
   for (size_t i = 0; i < stairs.size(); ++i) {
     MemoryStair& stair = stairs[i];
@@ -148,7 +148,7 @@ CounterTrack memory_track(const MemoryTimeline& timeline, const Profile& profile
   int64_t at = INT64_MIN;
   for (size_t step = 0; step < profile.steps.size(); ++step) {
     at = std::max(at, profile.steps[step].begin_ns);
-    // Inputs stay from step to step.
+    // At the beginning of a step only the inputs are live.
     if (timeline.inputs > 0) add(at, timeline.events[timeline.inputs - 1].live);
     for (size_t i = timeline.inputs; i < timeline.events.size(); ++i) {
       const MemoryEvent& event = timeline.events[i];

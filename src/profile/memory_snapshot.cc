@@ -1,7 +1,7 @@
-// A timeline as the pickle that PyTorch's memory_viz opens.
+// Writes a memory timeline as a pickle for PyTorch's memory_viz.
 //
-// The page reads the opcodes of Python's protocol 2 that are used here and few others. Tensors are
-// named in frames: the file is the scope, the line the node, the function the tensor and its type.
+// That page reads only a few opcodes of pickle protocol 2 beyond those used here. A tensor is shown
+// as a stack frame: the file is its scope, the line its node, the function its name and type.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -32,8 +32,8 @@ class Pickle {
     little_endian(value.size(), 4);
     text_ += value;
   }
-  // Each of `count` elements is written by item(i). In pieces, as Python does: the page's stack
-  // takes no more than some hundred thousand at once.
+  // item(i) writes element i. Elements are appended in batches, as Python does: the page's stack
+  // holds only some hundred thousand.
   template <class Item>
   void list(size_t count, Item item) {
     constexpr size_t kTogether = 1000;
@@ -71,15 +71,15 @@ class Pickle {
   std::string text_;
 };
 
-// Valid UTF-8 out of any bytes, and nothing that the page takes for frames of Python's own.
+// Makes valid UTF-8 of any bytes, and a nonempty text.
 std::string shown(std::string_view text) {
   const std::string json = json_text(text);
   const std::string inner = json.substr(1, json.size() - 2);
   return inner.empty() ? "model" : inner;
 }
 
-// Hands out addresses, the lowest that are free first, so that those of released tensors are used
-// again: one segment then holds all that ever lives, as the page's history of the allocator wants.
+// Assigns the lowest free addresses, reusing those of released tensors, so that one segment holds
+// all tensors, as the page's allocator history requires.
 class Addresses {
  public:
   static constexpr int64_t kBegin = int64_t{1} << 32;
@@ -116,7 +116,7 @@ class Addresses {
   static int64_t aligned(int64_t bytes) { return std::max<int64_t>((bytes + 511) / 512, 1) * 512; }
 
   int64_t end_ = kBegin;
-  std::map<int64_t, int64_t> gaps_;  // by address
+  std::map<int64_t, int64_t> gaps_;  // free bytes by address
 };
 
 class Snapshot {
@@ -165,7 +165,7 @@ class Snapshot {
     });
   }
 
-  // Blocks fill it without a gap: what is live at the end, and what is free between that.
+  // Blocks cover the segment without gaps: tensors live at the end, and the free space between.
   struct SegmentBlock {
     int64_t address, bytes;
     std::optional<uint32_t> tensor;
@@ -212,7 +212,7 @@ class Snapshot {
   }
 
   void trace() {
-    // A release is a pair of events.
+    // The format has two events per release.
     std::vector<std::pair<const MemoryEvent*, const char*>> entries;
     for (const MemoryEvent& event : timeline_.events) {
       entries.emplace_back(&event, event.is_allocation ? "alloc" : "free_requested");

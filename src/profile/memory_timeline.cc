@@ -10,7 +10,7 @@
 namespace ridgeline {
 namespace {
 
-// Grows a timeline by one event after the other.
+// Builds a timeline event by event.
 class Builder {
  public:
   explicit Builder(const Graph& graph, const Plan* plan = nullptr)
@@ -74,20 +74,20 @@ class Builder {
   MemoryTimeline timeline_;
 };
 
-// Where the last of the first stages ends, in steps or kernels.
+// The end of the first `count` stages, in steps or kernels.
 uint32_t end_of(const std::vector<Stage>& stages, size_t count) {
   return stages[std::min(count, stages.size()) - 1].end;
 }
 
-// What the schedule says will happen, in order: the other side of the comparison.
+// An allocation or release predicted from the schedule.
 struct PredictedEvent {
   uint32_t kernel;             // during or after which it happens
-  std::optional<Value> value;  // none: scratch of the kernel
+  std::optional<Value> value;  // empty: scratch of the kernel
   Bytes change;
   Bytes live;  // afterwards
 };
 
-// Inputs are not among them: they are there from the beginning.
+// In order, without the inputs, which are live from the beginning.
 std::vector<PredictedEvent> predicted_events(const Executable& executable, const Device& device,
                                              size_t stages) {
   const Graph& graph = executable.graph();
@@ -119,12 +119,12 @@ std::vector<PredictedEvent> predicted_events(const Executable& executable, const
   return events;
 }
 
-// Notes which events of the ledger belong to which kernel.
+// Records which events of the ledger occur during which kernel.
 class EventNotes : public KernelObserver {
  public:
   struct Note {
     uint32_t kernel;
-    size_t before, after;  // events that the ledger had
+    size_t before, after;  // number of ledger events before and after the kernel
   };
   explicit EventNotes(const Ledger& ledger) : ledger_(ledger) {}
   void before(const KernelRun& run) override {
@@ -138,7 +138,7 @@ class EventNotes : public KernelObserver {
   const Ledger& ledger_;
 };
 
-// Keeps a ledger's events for as long as it lives.
+// Makes a ledger keep its events during the scope.
 class KeptEvents {
  public:
   explicit KeptEvents(Ledger& ledger) : ledger_(ledger) { ledger_.keep_events(true); }
@@ -150,8 +150,7 @@ class KeptEvents {
   Ledger& ledger_;
 };
 
-// Walks the ledger's events beside the predicted ones. An event that nobody predicted keeps the
-// predicted level.
+// Matches the ledger's events with the predicted ones.
 class EagerWalk {
  public:
   EagerWalk(const Executable& executable, const Device& device, size_t stages)
@@ -169,8 +168,8 @@ class EagerWalk {
         ++note;
         next_output = 0;
       }
-      // Results are allocated before their kernel; what comes while it runs is scratch; releases
-      // that follow belong to the kernel before.
+      // Results are allocated before their kernel, scratch during it. Releases between two kernels
+      // belong to the first.
       const bool is_inside = note < notes.size() && i >= notes[note].before;
       const LedgerEvent& event = events[i];
       if (event.change.count < 0) {
@@ -212,7 +211,7 @@ class EagerWalk {
 
   void release(const LedgerEvent& event, uint32_t kernel) {
     const auto found = live_.find(event.data);
-    if (found == live_.end()) return;  // of an earlier run
+    if (found == live_.end()) return;  // allocated in an earlier run
     const auto [tensor, value] = found->second;
     follow(value, kernel, event.change);
     builder_.add({.tensor = tensor,
@@ -223,9 +222,9 @@ class EagerWalk {
     live_.erase(found);
   }
 
-  // Moves along what was predicted to this event; one that was not predicted moves nothing.
+  // Advances to the prediction of this event; an unpredicted one leaves the predicted level as is.
   void follow(std::optional<Value> value, uint32_t kernel, Bytes change) {
-    constexpr size_t kNearby = 64;  // releases after one kernel may come in another order
+    constexpr size_t kNearby = 64;  // releases after one kernel may be in another order
     const size_t end = std::min(predicted_.size(), next_ + kNearby);
     for (size_t i = next_; i < end; ++i) {
       const PredictedEvent& each = predicted_[i];
@@ -255,7 +254,7 @@ MemoryTimeline eager_prediction(const Executable& executable, const Device& devi
   const Graph& graph = executable.graph();
   Builder builder(graph);
   std::unordered_map<uint32_t, uint32_t> tensors;  // by Graph::index
-  uint32_t scratch = 0;                            // of the kernel under way
+  uint32_t scratch = 0;                            // of the current kernel
   for (const PredictedEvent& event : predicted_events(executable, device, stages)) {
     const bool is_allocation = event.change.count > 0;
     uint32_t tensor = scratch;
@@ -277,7 +276,7 @@ MemoryTimeline eager_prediction(const Executable& executable, const Device& devi
   return builder.take();
 }
 
-// Blocks of the arena, by the kernels between which they live.
+// The timeline of the arena's blocks, from the first to the last kernel that uses each.
 MemoryTimeline planned_timeline(const Executable& executable, size_t stages) {
   const Graph& graph = executable.graph();
   const Plan& plan = *executable.plan();
@@ -319,8 +318,8 @@ MemoryTimeline planned_timeline(const Executable& executable, size_t stages) {
   return builder.take();
 }
 
-// By cost/memory, and not by the events: what they are held against. A plan's arena is there as a
-// whole from the beginning.
+// From cost/memory and not from the events, which are compared with it. A plan's arena is allocated
+// as a whole at the beginning.
 Bytes predicted_peak(const Executable& executable, size_t stages) {
   if (executable.plan()) return executable.predicted_peak();
   const std::vector<Bytes>& live = executable.profile()->live;
@@ -328,7 +327,7 @@ Bytes predicted_peak(const Executable& executable, size_t stages) {
   return std::ranges::max(std::span(live).first(end));
 }
 
-// Sets an observer for as long as it lives.
+// Sets an observer during the scope.
 class Observed {
  public:
   Observed(Executable& executable, KernelObserver* observer) : executable_(executable) {

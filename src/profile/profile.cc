@@ -34,7 +34,7 @@ std::string key_of(const Profile& profile, const Invocation& each, FoldBy by) {
   return {};
 }
 
-// A row of a fold while it grows.
+// A row of a fold under construction.
 struct Growing {
   Fold row;
   std::set<std::string_view> names;
@@ -42,7 +42,7 @@ struct Growing {
   bool all_predicted = true;
 };
 
-// Keeps what all have in common.
+// Keeps `common` only while all values are equal.
 void agree(std::string& common, std::string_view each, bool is_first) {
   if (is_first)
     common = each;
@@ -177,7 +177,7 @@ DeviceTime device_time(const Profile& profile) {
       sum += each->duration_ns();
       const int64_t gap = each->work.begin_ns - end_ns;
       if (gap > 0) {
-        // What was started after the work before it had ended was waited for.
+        // Work that was launched after the previous work had ended made the device wait.
         const int64_t started = each->call == kNobody ? end_ns : profile.calls[each->call].end_ns;
         const int64_t late = std::clamp<int64_t>(started - end_ns, 0, gap);
         time.waited_for_host_ns += late;

@@ -1,4 +1,4 @@
-// What a run of an executable did, kernel by kernel, and what that adds up to.
+// The profile of a run of an executable, kernel by kernel, and its summaries.
 //
 //   const Profile profile = record_profile(executable, device, tracer, {});   // recorder.h
 //   for (const Fold& row : fold(profile, FoldBy::category)) ... row.key, row.total_ns
@@ -21,56 +21,56 @@ namespace ridgeline {
 
 inline constexpr uint32_t kNobody = std::numeric_limits<uint32_t>::max();
 
-// One piece of work of the device.
+// One piece of device work.
 struct Invocation {
   DeviceWork work;
-  uint32_t kernel = kNobody;  // in Profile::kernels; nobody: it could not be mapped
-  uint32_t step = kNobody;    // in Profile::steps
-  uint32_t call = kNobody;    // in Profile::calls: what started it
+  uint32_t kernel = kNobody;  // index in Profile::kernels; kNobody: it could not be mapped
+  uint32_t step = kNobody;    // index in Profile::steps
+  uint32_t call = kNobody;    // index in Profile::calls: the call that launched it
   Category category = Category::other;
-  // The longest of a kernel's pieces in a step. A library call may be several kernels of the
-  // device; its cost counts once.
+  // Whether it is the longest device kernel of `kernel` in its step. A library call may launch
+  // several; its cost counts once.
   bool leads = false;
-  double imbalance = 0;  // of the CPU's threads: the busiest one over their mean, less one
+  double imbalance = 0;  // of the CPU's threads: busy time of the busiest over the mean, less one
 
   int64_t duration_ns() const { return work.end_ns - work.begin_ns; }
 };
 
-// What the host did: it started a kernel, or all that was recorded.
+// A call of the host that launched a kernel or a launch graph.
 struct HostCall {
-  uint32_t kernel = kNobody;  // nobody: the start of a launch graph
+  uint32_t kernel = kNobody;  // kNobody: a launch graph
   uint32_t step = kNobody;
   int64_t begin_ns = 0, end_ns = 0;
 };
 
 struct ProfileStep {
-  int number = 0;  // of the schedule, from 0 on
+  int number = 0;  // in the schedule, from 0
   int64_t begin_ns = 0, end_ns = 0;
 };
 
 struct Profile {
-  std::string device;      // "cuda: NVIDIA H200, ...", for people
+  std::string device;      // for display: "cuda: NVIDIA H200, ..."
   std::string source;      // of times: "CUPTI 13.0", "CUDA events", "the host's clock"
-  std::string why_not;     // where it is not the best source: why, in a sentence
-  bool has_queue = false;  // whether the device can wait for the host
-  bool has_nodes = true;   // kernels belong to nodes of a graph: their scopes and costs are known
+  std::string why_not;     // why this is not the best source, in a sentence
+  bool has_queue = false;  // whether the device runs asynchronously and can wait for the host
+  bool has_nodes = true;   // kernels belong to nodes of a graph, with known scopes and costs
   std::vector<ProfiledKernel> kernels;
-  std::vector<Invocation> invocations;  // in the order of their beginning
+  std::vector<Invocation> invocations;  // ordered by start time
   std::vector<HostCall> calls;
-  std::vector<LaunchCall> launches;              // of the driver, where the source tells them
+  std::vector<LaunchCall> launches;              // driver calls, where the source has them
   std::vector<std::vector<ThreadSpan>> threads;  // of the CPU's pool, by thread
   std::vector<ProfileStep> steps;
   std::optional<CpuCounts> cpu;  // of the CPU's threads, over all steps
-  size_t unmapped = 0;           // invocations of kernels that belong to no node
-  size_t captured = 0;   // pieces of work that launch graphs were recorded with; 0: none was
-  size_t dropped = 0;    // records that were lost
-  size_t not_timed = 0;  // records without times
+  size_t unmapped = 0;           // invocations without a kernel
+  size_t captured = 0;           // nodes captured into launch graphs; 0: no launch graph
+  size_t dropped = 0;            // records that were lost
+  size_t not_timed = 0;          // records without times
 
-  double traced_step_ms = 0;      // by the host, the median
-  double untraced_step_ms = 0;    // the same without tracing; 0: it could not be had
-  double untraced_device_ms = 0;  // of one step, all of it queued before it begins; 0: likewise
+  double traced_step_ms = 0;      // median wall time
+  double untraced_step_ms = 0;    // median wall time without tracing; 0: not available
+  double untraced_device_ms = 0;  // median busy time of a step without tracing; 0: not available
 
-  // What tracing costs: 0.03 is 3 % of a step.
+  // The overhead of tracing: 0.03 is 3 % of a step.
   std::optional<double> tracing_cost() const;
   std::string_view phase(const Invocation& each) const;
   std::string_view scope(const Invocation& each) const;
@@ -78,40 +78,40 @@ struct Profile {
 
 enum class FoldBy : uint8_t { phase, category, scope, layer_scope, kernel, node };
 std::string_view name(FoldBy by);
-FoldBy parse_fold_by(std::string_view name);  // throws a usage error that lists them
+FoldBy parse_fold_by(std::string_view name);  // throws a usage error that lists the names
 
-// The invocations with one key, over all steps of the profile.
+// The sum over all invocations with one key, in all steps of the profile.
 struct Fold {
   std::string key;
-  std::string category, phase, scope;  // of all of them; empty where they differ
-  size_t kernels = 0;                  // of different names
+  std::string category, phase, scope;  // empty where invocations differ
+  size_t kernels = 0;                  // number of distinct names
   size_t invocations = 0;
-  int64_t total_ns = 0;  // summed: what overlaps counts twice
-  double share = 0;      // of the sum over all
+  int64_t total_ns = 0;  // overlapping work counts twice
+  double share = 0;      // of the total of all rows
   Cost cost;
-  std::optional<double> predicted_us = {};  // of all invocations; none if it is not known of one
-  double imbalance = 0;                     // mean over time
+  std::optional<double> predicted_us = {};  // of all invocations; empty if one is not known
+  double imbalance = 0;                     // weighted by time
 
   double mean_us() const;
   double flops_per_s() const;
   double bytes_per_s() const;
-  // What was measured over what was predicted, less one: 0.5 is half as long again.
+  // Measured over predicted time, less one: 0.5 is 50 % longer.
   std::optional<double> prediction_error() const;
 };
 
 using KeepInvocation = std::function<bool(const Invocation&)>;
-// Largest total first; phases and categories too. `keep`: which ones; empty: all.
+// Sorted by total, largest first. `keep` selects invocations; empty: all.
 std::vector<Fold> fold(const Profile& profile, FoldBy by, const KeepInvocation& keep = {});
 
-// ---- what the device did with its time
+// ---- how the device spent its time
 
-// Of each step the device was busy from its first work on to its last, or waited.
+// Summed over steps, each from the beginning of its first work to the end of its last.
 struct DeviceTime {
-  int64_t span_ns = 0;             // from the first beginning to the last end, summed over steps
-  int64_t busy_ns = 0;             // the union of intervals
-  int64_t overlap_ns = 0;          // the sum of intervals less their union
-  int64_t waited_for_host_ns = 0;  // nothing ran, and what runs next had not been started yet
-  int64_t own_gaps_ns = 0;         // nothing ran, and the next work was already queued
+  int64_t span_ns = 0;
+  int64_t busy_ns = 0;             // union of the intervals of work
+  int64_t overlap_ns = 0;          // their sum less their union
+  int64_t waited_for_host_ns = 0;  // idle, with the next work not launched yet
+  int64_t own_gaps_ns = 0;         // idle, with the next work already queued
 
   int64_t waited_ns() const { return span_ns - busy_ns; }
 };
@@ -120,24 +120,24 @@ int64_t union_ns(const Profile& profile);  // of all invocations
 
 struct LaunchVerdict {
   bool launch_bound = false;
-  double waited_share = 0;  // for the host, of the span
+  double waited_share = 0;  // fraction of the span spent waiting for the host
   std::string sentence;
 };
-// Nothing for a device without a queue.
+// Empty for a device without a queue.
 std::optional<LaunchVerdict> launch_verdict(const Profile& profile);
 
 // ---- the questions of the assignment
 
 struct MatmulShare {
-  double forward = 0;  // of the forward phase's time
-  double step = 0;     // of all phases' time
+  double forward = 0;  // fraction of the forward phase
+  double step = 0;     // fraction of all phases
 };
 std::optional<MatmulShare> matmul_share(const Profile& profile);
 
-// Inside of attention, forward: the softmax against the two products around it. Nothing where one
-// kernel does both.
+// The softmax and the two products of attention in the forward phase; empty where one kernel
+// computes both.
 struct SoftmaxAgainstMatmul {
-  double softmax_us = 0, matmul_us = 0;  // of one step
+  double softmax_us = 0, matmul_us = 0;  // per step
   double softmax_flops = 0, matmul_flops = 0;
 };
 std::optional<SoftmaxAgainstMatmul> softmax_against_matmul(const Profile& profile);

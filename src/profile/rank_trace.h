@@ -1,5 +1,5 @@
-// A step of several ranks as a trace that chrome://tracing and Perfetto open: for each rank a track
-// of what it computes and one of what it communicates.
+// Writes a step of several ranks as a trace for chrome://tracing and Perfetto, with a track of
+// computation and one of communication per rank.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,9 @@ namespace ridgeline {
 struct RankSlice {
   std::string name;
   std::string category;              // "kernel", "wait", "collective"
-  int64_t begin_ns = 0, end_ns = 0;  // behind the moment in which all ranks began the step
+  int64_t begin_ns = 0, end_ns = 0;  // since the common beginning of the step
 };
-// Slices of a track come one after the other: one that would begin before the last one has ended is
-// cut.
+// Slices of a track must not overlap: a slice that begins before the previous one ends is cut.
 struct RankTimeline {
   std::vector<RankSlice> computation, communication;
 };

@@ -17,7 +17,7 @@ int64_t to_ns(double ms) {
 
 constexpr int kTries = 3;
 
-// Sees kernels as they are started or recorded, and gives each a mark that is its place in calls().
+// Observes kernels as they are launched or captured, and marks each with its index in calls().
 class CallLog : public KernelObserver {
  public:
   CallLog(const std::vector<ProfiledKernel>& kernels, Device& device, ActivityTracer* tracer)
@@ -29,7 +29,7 @@ class CallLog : public KernelObserver {
   bool places_events() const { return places_events_; }
   const std::vector<HostCall>& calls() const { return calls_; }
 
-  // Calls belong to this step from now on; kNobody: to none that is kept.
+  // Assigns later calls to this step; kNobody: a step that is not kept.
   void set_step(uint32_t step) { step_ = step; }
 
   void before(const KernelRun& run) override { begin(by_number_.at(run.number)); }
@@ -63,7 +63,7 @@ class CallLog : public KernelObserver {
   bool is_recording_ = false;
 };
 
-// The call of the host during which a call of the driver was made.
+// The host call during which a driver call was made.
 uint32_t call_around(const std::vector<HostCall>& calls, const LaunchCall& launch) {
   auto after = std::ranges::upper_bound(calls, launch.begin_ns, {}, &HostCall::begin_ns);
   if (after == calls.begin()) return kNobody;
@@ -71,15 +71,15 @@ uint32_t call_around(const std::vector<HostCall>& calls, const LaunchCall& launc
   return launch.begin_ns <= after->end_ns ? static_cast<uint32_t>(after - calls.begin()) : kNobody;
 }
 
-// The step in which something began; kNobody: before, between or after them.
+// The step at a time; kNobody: before, between or after the steps.
 uint32_t step_at(const std::vector<ProfileStep>& steps, int64_t ns) {
   for (uint32_t i = 0; i < steps.size(); ++i)
     if (ns >= steps[i].begin_ns && ns <= steps[i].end_ns) return i;
   return kNobody;
 }
 
-// Which call started a piece of work, and which kernel of ours it is. What was started by none of
-// our calls stays, as nobody's.
+// Maps device work to the calls that launched it and to our kernels. Work that none of our calls
+// launched is kept without a kernel.
 void map_activity(Profile& profile, Activity activity, const std::vector<HostCall>& calls,
                   size_t captured_before) {
   std::unordered_map<uint32_t, const LaunchCall*> launches;
@@ -92,7 +92,7 @@ void map_activity(Profile& profile, Activity activity, const std::vector<HostCal
       each.call = call_around(calls, *found->second);
     each.step =
         each.call == kNobody ? step_at(profile.steps, work.begin_ns) : calls[each.call].step;
-    if (each.step == kNobody) continue;  // of a step that is not kept
+    if (each.step == kNobody) continue;  // outside of the kept steps
     if (const auto mark = activity.owner(work); mark && *mark < calls.size())
       each.kernel = calls[static_cast<size_t>(*mark)].kernel;
     else if (work.graph_node == 0 && each.call != kNobody)
@@ -106,7 +106,7 @@ void map_activity(Profile& profile, Activity activity, const std::vector<HostCal
   profile.not_timed = activity.not_timed;
 }
 
-// One piece of work for each call, by the given times.
+// Adds one invocation per call, with the times of `work_of`.
 void add_calls(Profile& profile, const std::vector<HostCall>& calls,
                const std::function<DeviceWork(const HostCall&)>& work_of) {
   for (uint32_t i = 0; i < calls.size(); ++i) {
@@ -119,8 +119,8 @@ void add_calls(Profile& profile, const std::vector<HostCall>& calls,
 }
 
 void find_categories(Profile& profile) {
-  // A call of a library may start several pieces: the longest kernel is what the cost is of, and
-  // not the memset before it.
+  // A library call may launch several pieces of work: its cost belongs to the longest kernel, not
+  // to a memset before it.
   std::vector<std::vector<Invocation*>> leaders(profile.steps.size(),
                                                 std::vector<Invocation*>(profile.kernels.size()));
   const auto rank = [](const Invocation& each) {
@@ -143,8 +143,8 @@ void find_categories(Profile& profile) {
       if (leader != nullptr) leader->leads = true;
 }
 
-// How unevenly the threads shared each kernel. Kernels of a CPU follow each other, as do the spans
-// of each thread.
+// Computes the load imbalance of threads per kernel. Kernels of a CPU and the spans of a thread are
+// in order and do not overlap.
 void find_imbalance(Profile& profile) {
   std::vector<size_t> at(profile.threads.size());
   for (Invocation& each : profile.invocations) {
@@ -164,7 +164,7 @@ void find_imbalance(Profile& profile) {
   }
 }
 
-// Has what a run changes in an executable and a device put back, whatever happens.
+// Sets the observer and the recording of thread spans, and resets both at the end of the scope.
 class Attached {
  public:
   Attached(Executable& executable, Device& device, CallLog& log)
@@ -190,7 +190,7 @@ Profile record_profile(Executable& executable, Device& device, ActivityTracer* t
                        const RecordOptions& options) {
   const auto run = options.step ? options.step : [&] { executable.run(); };
   const ProfileSchedule& schedule = options.schedule;
-  if (!device.has_queue()) tracer = nullptr;  // what a CPU runs is no GPU's activity
+  if (!device.has_queue()) tracer = nullptr;  // a CPU's kernels are not GPU activity
   Profile profile;
   profile.device = fmt::format("{}: {}", device.name(), device.description());
   profile.source = "the host's clock";
@@ -262,7 +262,7 @@ Profile record_profile(Executable& executable, Device& device, ActivityTracer* t
       host_ms.push_back(1e-6 * static_cast<double>(monotonic_ns() - begin_ns));
     }
     profile.untraced_step_ms = median_of(host_ms);
-    // The first tries may tell nothing: the device learns how long the host needs.
+    // The first tries may return nothing, while the device learns how long the host takes.
     for (int i = 0; i < schedule.active + kTries && device.has_queue(); ++i)
       if (const auto ms = device.busy_ms(run)) device_ms.push_back(*ms);
     if (!device_ms.empty()) profile.untraced_device_ms = median_of(device_ms);

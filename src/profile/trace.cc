@@ -16,11 +16,11 @@
 namespace ridgeline {
 namespace {
 
-// Processes and tracks of the file. GPUs are processes of their own number, as in Kineto.
+// Process and track ids of the file. The process id of a GPU is its number, as in Kineto.
 constexpr uint32_t kHost = 100'000;
 constexpr uint32_t kCallsTrack = 1, kScopesTrack = 2, kFirstThreadTrack = 10;
 constexpr uint32_t kLanesPerStream = 100;
-constexpr uint32_t kLaunchGraph = 0;  // no stream has this number
+constexpr uint32_t kLaunchGraph = 0;  // not a stream id
 constexpr uint32_t kGpuScopesTrack = 10'000'000;
 
 struct Track {
@@ -96,7 +96,7 @@ class Events {
   void add(fmt::format_string<Args...> format, Args&&... args) {
     raw(is_first_ ? "" : ",\n");
     is_first_ = false;
-    // Not by vformat_to, which would compile all of fmt here.
+    // Avoids vformat_to, which would compile all of fmt here.
     text_ += fmt::vformat(format, fmt::make_format_args(args...));
   }
 
@@ -106,13 +106,12 @@ class Events {
   std::string text_;
 };
 
-// Slices of one track in order, each inside of the ones around it: what would stick out of its
-// parent is cut there.
+// Writes the slices of one track in order; a slice that would end after its parent is cut there.
 void write_nested(Events& events, const Track& track, std::vector<Slice> slices) {
   std::ranges::stable_sort(slices, [](const Slice& a, const Slice& b) {
     return a.begin_ns != b.begin_ns ? a.begin_ns < b.begin_ns : a.end_ns > b.end_ns;
   });
-  std::vector<int64_t> open;  // ends of the slices around
+  std::vector<int64_t> open;  // ends of the enclosing slices
   for (Slice& slice : slices) {
     slice.end_ns = std::max(slice.end_ns, slice.begin_ns + 1);
     while (!open.empty() && open.back() <= slice.begin_ns) open.pop_back();
@@ -122,8 +121,8 @@ void write_nested(Events& events, const Track& track, std::vector<Slice> slices)
   }
 }
 
-// The driver gives each branch of a launch graph a stream of its own, dozens that say nothing: its
-// works share lanes as if they had one.
+// The stream under which work is shown. The driver runs each branch of a launch graph on its own
+// stream, often dozens, so all work of launch graphs is shown as that of one stream.
 uint32_t shown_stream(const DeviceWork& work) {
   return work.graph_node == 0 ? work.stream : kLaunchGraph;
 }
@@ -161,7 +160,7 @@ std::string_view category_of_work(DeviceWork::Kind kind) {
   return kNames[static_cast<size_t>(kind)];
 }
 
-// Phases, and in them scopes, as slices around the kernels of a profile.
+// Slices for phases and nested scopes that enclose the kernels of a profile.
 std::vector<Slice> scope_slices(const Profile& profile, std::string_view category) {
   struct Open {
     std::string part;
@@ -220,7 +219,7 @@ class TraceFile {
     else
       write_threads();
     for (const CounterTrack& track : options_.counters) {
-      // Kineto names a process of counters by a text, where others have numbers.
+      // In Kineto the process of counters is a text, other processes are numbers.
       const std::string process = track.process.empty()
                                       ? fmt::to_string(profile_.has_queue ? 0 : kHost)
                                       : json_text(track.process);
@@ -293,7 +292,7 @@ class TraceFile {
     write_nested(events_, {0, kGpuScopesTrack}, scope_slices(profile_, "gpu_user_annotation"));
   }
 
-  // Which thread worked when, named by the kernel at that moment.
+  // When each thread was busy, named by the kernel.
   void write_threads() {
     for (uint32_t thread = 0; thread < profile_.threads.size(); ++thread) {
       const Track track{kHost, kFirstThreadTrack + thread};

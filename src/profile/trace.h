@@ -1,9 +1,9 @@
-// Writes a profile as a trace that chrome://tracing, Perfetto and tools for PyTorch's traces open.
+// Writes a profile as a trace for chrome://tracing, Perfetto and tools for PyTorch traces.
 //
 //   write_trace(profile, "results/profile/trace_small.json.gz", {.name = "small"});
 //
-// Names of categories and arguments are those of Kineto, PyTorch's tracer. Viewers drop slices that
-// overlap on one track without nesting, and kernels of one stream may overlap, so each stream has
+// Categories and arguments have the names that Kineto, PyTorch's tracer, uses. Viewers drop slices
+// of a track that overlap without nesting, and kernels of one stream may overlap, so a stream has
 // as many lanes as it needs.
 #pragma once
 
@@ -18,22 +18,22 @@
 
 namespace ridgeline {
 
-// A value over time beside the slices.
+// A value over time.
 struct CounterTrack {
   struct Point {
-    int64_t at_ns = 0;  // by the profile's clock
+    int64_t at_ns = 0;  // on the profile's clock
     double value = 0;
   };
   std::string name;    // "memory", "SM active"
   std::string series;  // "bytes", "%"
   std::vector<Point> points;
-  std::string process = {};  // under which it stands; empty: the device
+  std::string process = {};  // that the viewer lists it under; empty: the device
 };
 
-// A stretch of time beside the steps, among the calls of the host.
+// An annotated interval on the track of host calls.
 struct TraceMark {
   std::string name;
-  int64_t begin_ns = 0, end_ns = 0;  // by the profile's clock
+  int64_t begin_ns = 0, end_ns = 0;  // on the profile's clock
 };
 
 struct TraceOptions {
@@ -42,25 +42,23 @@ struct TraceOptions {
   std::vector<TraceMark> marks = {};
 };
 
-// Compressed if the path ends in .gz; streamed, and the file is there whole or not at all. Throws a
-// usage or environment error for a path that cannot be written and for a full disk.
+// Compresses if the path ends in .gz. Streams to a file that appears only when complete. Throws a
+// usage or environment error for a path that cannot be written or a full disk.
 void write_trace(const Profile& profile, const std::filesystem::path& path,
                  const TraceOptions& options = {});
 
-// What a GPU's counters told over time, as tracks of the process "GPU 0 Counters", and a mark over
-// the time in which they were read: as much of it as the steps of the profile take, so that those
-// stay in sight. `offset_ns`: the profile's clock less monotonic_ns().
+// Adds a GPU's counters over time as tracks of the process "GPU 0 Counters", and a mark over the
+// interval in which they were sampled, cut to the length of the profile's steps so that these stay
+// visible. `offset_ns`: the profile's clock less monotonic_ns().
 void add_utilisation(TraceOptions& options, const Utilisation& seen, int ordinal, int64_t offset_ns,
                      const Profile& profile);
 
-// As many numbers as there are invocations: on which lane of its stream, or of the launch graph,
-// each is.
+// The lane of each invocation within its stream, or within the launch graph.
 std::vector<uint32_t> lanes_of(const Profile& profile);
-// "stream 7", "launch graph (overlap 1)": the track of a piece of work on such a lane.
+// The track of work on a lane: "stream 7", "launch graph (overlap 1)".
 std::string track_name(const DeviceWork& work, uint32_t lane);
 
-// Text as JSON, in quotes: control characters and quotes are escaped, and bytes that are no UTF-8
-// become U+FFFD.
+// Returns text as a JSON string in quotes, with invalid UTF-8 replaced by U+FFFD.
 std::string json_text(std::string_view text);
 
 }  // namespace ridgeline

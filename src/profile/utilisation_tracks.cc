@@ -1,4 +1,4 @@
-// Counters of a GPU as tracks of a trace.
+// Adds hardware counters of a GPU to a trace, as counter tracks.
 #include <fmt/format.h>
 
 #include "profile/trace.h"
