@@ -1,4 +1,4 @@
-// Where the other side of a comparison comes from: a results file, or a baseline of the history.
+// Reads one side of a comparison: a results file, or a baseline of the history.
 #pragma once
 
 #include <filesystem>
@@ -11,13 +11,14 @@
 
 namespace ridgeline {
 
-// Null: nothing was saved there yet.
+// Opens the history; null: there is none yet.
 std::unique_ptr<History> history_if_any(const std::filesystem::path& results_dir);
 
-// The records of a file; says which lines are none. Throws a usage error where it holds no record.
+// Returns the records of a file and reports invalid lines. Throws a usage error if it has no
+// record.
 std::vector<Record> read_side(const std::filesystem::path& path);
 
-// The same of a baseline; throws a usage error where there is none of this name.
+// Does the same for a baseline; throws a usage error if none has this name.
 std::vector<Record> read_baseline(const std::string& name, const History* history,
                                   const std::filesystem::path& results_dir);
 

@@ -1,4 +1,4 @@
-// Which build this is, as recorded beside every figure.
+// Facts of this build, which every record contains.
 #pragma once
 
 #include "measure/record.h"
@@ -8,7 +8,7 @@ namespace ridgeline {
 
 BuildFacts build_facts();
 
-// What every record of this process carries: machine, with the GPU that runs, and build.
+// A record with the facts that all records of this process share: machine, GPU in use, and build.
 Record blank_record(const Device& device);
 
 }  // namespace ridgeline

@@ -7,8 +7,8 @@
 namespace ridgeline {
 namespace {
 
-// Values that the parser does not check itself, because the studies do. Commands that are no study
-// share the flags of devices.
+// The declared flags of a command, for choices that the studies check and the parser does not know.
+// Commands other than studies have device flags.
 Flags declared_flags(const std::string& command) {
   if (const StudyInfo* info = find_study(command)) return DeclaredStudy(*info).flags;
   Flags flags;
@@ -17,7 +17,7 @@ Flags declared_flags(const std::string& command) {
   return flags;
 }
 
-// "TEXT:{off,quick,full}" has its choices in it.
+// Extracts the choices of a type such as "TEXT:{off,quick,full}".
 Words choices_in(const std::string& type) {
   const size_t open = type.find('{'), close = type.find('}');
   if (open == type.npos || close == type.npos || close < open) return {};

@@ -1,4 +1,4 @@
-// What the parser knows, as plain data: the source of shell completions and of the manual page.
+// The commands and options of the parser as plain data, for shell completions and the manual page.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ struct OptionFacts {
   std::string description;
   std::string type = {};             // "TEXT", "INT"; empty: a flag without a value
   std::string default_value = {};    // as shown in --help
-  std::vector<std::string> choices;  // values that can be completed; empty: anything
+  std::vector<std::string> choices;  // values to complete; empty: any
   bool many = false;                 // takes a list
 
   bool takes_value() const { return !type.empty(); }

@@ -1,4 +1,4 @@
-// The commands of the program; each adds itself to the parser and returns what runs it.
+// The commands of the program; each function adds one to the parser and returns its action.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -19,7 +19,7 @@ Run add_compare_command(CLI::App& app);
 Run add_noise_command(CLI::App& app);
 Run add_history_command(CLI::App& app);
 
-// Not for people: what other programs read, and child processes of studies.
+// Hidden commands: facts for other programs, and child processes of studies.
 Run add_facts_command(CLI::App& app);
 Run add_frontier_probe_command(CLI::App& app);
 Run add_own_kernel_worker_command(CLI::App& app);

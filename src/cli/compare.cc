@@ -1,4 +1,4 @@
-// ridgeline compare: is it faster, by how much, and is that noise.
+// ridgeline compare: verdicts on two results files, or on two programs measured in turns.
 #include <fmt/format.h>
 
 #include <memory>
@@ -26,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kGateFailedExit = 1;
-constexpr int kGateUndecidedExit = 5;  // no regression was seen, but a row could not be judged
+constexpr int kGateUndecidedExit = 5;  // no regression was found, but a row could not be judged
 
 struct CompareFlags {
   std::vector<std::string> inputs;  // BASE NEW, or a study's command with --interleave
@@ -45,7 +45,7 @@ struct CompareFlags {
 
 double parse_tolerance(const std::string& text) {
   try {
-    return parse_gate("slower:" + text).limit;  // a gate has the one parser for percentages
+    return parse_gate("slower:" + text).limit;  // reuses the gates' parser for percentages
   } catch (const Error&) {
     throw Error(ErrorKind::usage, fmt::format("--tolerance '{}' is not a percentage", text),
                 "expected something like 1%");
@@ -71,7 +71,7 @@ void keep(const fs::path& file, const std::vector<Record>& records) {
   write_file_atomically(file, lines);
 }
 
-// Empty: interrupted.
+// Returns nullopt if interrupted.
 std::optional<Comparison> compare_in_turns(const CompareFlags& flags, const CompareOptions& options,
                                            const std::vector<Gate>& gates,
                                            const fs::path& directory) {

@@ -1,4 +1,4 @@
-// ridgeline completion: completions for bash, zsh and fish, made from what the parser knows.
+// ridgeline completion: generates completions for bash, zsh and fish from the parser's commands.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -26,7 +26,7 @@ std::vector<std::string> command_names(const ProgramFacts& program) {
   return names;
 }
 
-// Cases of a shell's `case "$command $option" in`: each option that takes a value.
+// Cases for a shell's `case "$command $option" in`, one per option that takes a value.
 std::string value_cases(const ProgramFacts& program, const std::string& with_choices,
                         const std::string& with_anything) {
   std::string text;
@@ -84,7 +84,7 @@ std::string bash(const ProgramFacts& program) {
          "complete -F _ridgeline ridgeline\n";
 }
 
-// Inside single quotes of a shell.
+// Escapes text for single quotes of a shell.
 std::string quoted(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -96,7 +96,7 @@ std::string quoted(const std::string& text) {
   return out;
 }
 
-// In zsh's option descriptions, brackets and colons have a meaning.
+// Also escapes brackets and colons, which are special in zsh's option descriptions.
 std::string zsh_text(const std::string& text) {
   std::string out;
   for (const char c : quoted(text)) {
@@ -148,7 +148,7 @@ std::string fish_option(const std::string& condition, const OptionFacts& option)
   if (option.takes_value() && !option.names.empty()) text += " -r";
   if (!option.choices.empty()) {
     const std::string words = fmt::format("{}", fmt::join(option.choices, " "));
-    // A list such as naive,fl: its last piece is completed.
+    // Completes the last item of a list such as naive,fl.
     text += option.many && !option.names.empty()
                 ? fmt::format(" -f -a '(__fish_append , {})'", words)
                 : fmt::format(" -f -a '{}'", words);

@@ -1,4 +1,4 @@
-// ridgeline doctor: what this machine offers, what is missing, and how to get it.
+// ridgeline doctor: what was found on this machine, what is missing, and how to get it.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -16,8 +16,8 @@ namespace ridgeline {
 namespace {
 
 int run_command(DeviceFlags flags) {
-  parse_device(flags.device);  // refuses what is no device
-  flags.device = "cpu";        // the other is looked at without starting work on it
+  parse_device(flags.device);  // throws for an unknown device
+  flags.device = "cpu";        // a GPU is inspected without opening it
   const MachineFacts machine = collect_machine_facts();
   const BuildFacts build = build_facts();
   const std::unique_ptr<Device> device = open_device(flags);

@@ -21,7 +21,7 @@
 namespace ridgeline {
 namespace {
 
-// "CUDA 13.0" of 13000.
+// Returns "CUDA 13.0" for 13000.
 std::string cuda_version(int number) {
   return fmt::format("CUDA {}.{}", number / 1000, number % 1000 / 10);
 }
@@ -41,7 +41,7 @@ std::string library_version(std::string_view stem) {
   if (stem != "cublasLt") return "";
   try {
     return cublaslt::version();
-  } catch (const Error&) {  // too old; using it says so
+  } catch (const Error&) {  // too old; an error is reported when it is used
     return "of unknown version";
   }
 }
@@ -114,7 +114,7 @@ void print_cache() {
   doctor_line("kernel cache", text);
 }
 
-// Empty: nothing stands in the way.
+// The libraries that are missing for --device cuda; empty: none.
 std::string obstacle() {
   std::string missing;
   for (const char* stem : {"nvrtc", "cublasLt"})

@@ -3,8 +3,8 @@
 
 namespace ridgeline {
 
-// Prints driver, libraries, GPUs and kernel cache, and ends with one line: does --device cuda work
-// here? Changes nothing, and a missing part is a line, never an error.
+// Prints driver, libraries, GPUs and kernel cache, and a last line that says whether --device cuda
+// works. Changes nothing; a missing part is reported as a line, not as an error.
 void print_cuda_facts();
 
 }  // namespace ridgeline

@@ -9,7 +9,7 @@
 
 namespace ridgeline {
 
-// Without a name, the line goes on with the one above.
+// An empty `what` continues the line above.
 inline void doctor_line(const std::string& what, const std::string& found) {
   print("  {:<22}{}\n", what, found);
 }

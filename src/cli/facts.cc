@@ -1,5 +1,5 @@
-// ridgeline facts: what the program knows, as JSON, for programs that start it. The Python package
-// reads commands and flags, data sheets of GPUs and sizes of models here instead of having its own.
+// ridgeline facts: commands and flags, GPU data sheets and model sizes as JSON, so that the Python
+// package needs no copy of them.
 #include "base/json.h"
 #include "base/print.h"
 #include "cli/build_facts.h"

@@ -1,4 +1,4 @@
-// Why rows of others have no figures, in full: tables have room for a word only.
+// Reports in full why rows of peers and user kernels failed, as tables only show one word.
 #pragma once
 
 #include <span>
@@ -8,7 +8,7 @@
 
 namespace ridgeline {
 
-// On stderr, each reason once: rows that peers or the user's own kernel (by its entry) ran.
+// Prints each reason once, on stderr. `own_entry`: the implementation name of the user's kernel.
 void say_failures(std::span<const Record> records, std::string_view own_entry = {});
 
 }  // namespace ridgeline

@@ -1,4 +1,4 @@
-// Commands that are not for people: child processes of studies, which answer in lines.
+// Hidden commands: child processes of studies, which communicate in lines.
 #include <sys/prctl.h>
 
 #include <csignal>

@@ -1,4 +1,4 @@
-// ridgeline history: saved baselines, and what became of a workload over time and commits.
+// ridgeline history: lists saved baselines, and the results of a workload over time and commits.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ struct HistoryFlags {
   std::string results_dir = "results";
 };
 
-// "seq_len=1024" holds for a record whose workload or settings say so.
+// Whether the workload or the settings of a record match a condition such as "seq_len=1024".
 bool holds(const std::string& condition, const Record& record) {
   const size_t equals = condition.find('=');
   if (equals == std::string::npos || equals == 0)

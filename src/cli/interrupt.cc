@@ -9,7 +9,7 @@ namespace {
 std::atomic<bool> interrupt_seen{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "set from a signal handler");
 
-constexpr int kSignals[] = {SIGINT, SIGTERM};  // Ctrl-C; timeout, batch systems, containers
+constexpr int kSignals[] = {SIGINT, SIGTERM};  // by Ctrl-C; by timeout, batch system, container
 
 void on_interrupt(int) {
   interrupt_seen = true;

@@ -1,9 +1,9 @@
-// Ctrl-C, or the end that a batch system asks for, as a question that a sweep can ask.
+// Turns SIGINT (Ctrl-C) and SIGTERM into a flag that sweeps poll.
 #pragma once
 
 namespace ridgeline {
 
-// From here on the first SIGINT or SIGTERM is only noted; a second one ends the process at once.
+// From now on the first SIGINT or SIGTERM only sets the flag; a second one ends the process.
 void watch_for_interrupts();
 bool interrupted();
 

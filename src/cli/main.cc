@@ -1,4 +1,4 @@
-// By itself, so that tests can link the commands.
+// The entry point, in its own file so that tests can link the commands.
 #include "cli/program.h"
 
 int main(int argc, char** argv) {

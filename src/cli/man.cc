@@ -1,4 +1,4 @@
-// ridgeline man: the manual page in roff, made from what the parser knows.
+// ridgeline man: generates the manual page in roff from the parser's commands.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -14,7 +14,7 @@
 namespace ridgeline {
 namespace {
 
-// Backslashes, dashes, and dots and quotes at the start of a line have a meaning in roff.
+// Escapes backslashes, dashes, and dots and quotes at the start of a line, which roff interprets.
 std::string roff(std::string_view text) {
   std::string out;
   bool line_start = true;
@@ -42,7 +42,7 @@ std::string option_text(const OptionFacts& option) {
   if (!option.default_value.empty())
     text += fmt::format(" (default: {})", roff(option.default_value));
   text += "\n";
-  // Where the type or the description already shows them, they need no second mention.
+  // Lists the choices unless the type or the description already shows them.
   const auto is_shown = [&](const std::string& choice) {
     return (option.type + option.description).find(choice) != std::string::npos;
   };

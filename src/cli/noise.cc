@@ -1,4 +1,4 @@
-// ridgeline noise: how far a study lies from itself on this machine, stored for compare.
+// ridgeline noise: measures the noise floor of a study on this machine and stores it for compare.
 #include <fmt/format.h>
 
 #include <memory>
@@ -23,7 +23,7 @@ struct NoiseFlags {
   std::string results_dir = "results";
 };
 
-// A table per row: they are sorted by it.
+// One table per row of the study; `noise` is sorted by row.
 std::vector<Table> noise_tables(const std::vector<MeasuredNoise>& noise) {
   std::vector<Table> tables;
   for (const MeasuredNoise& entry : noise) {

@@ -77,7 +77,7 @@ std::unique_ptr<Device> open_device(const DeviceFlags& flags, const StageHook& s
                               error.next_step(), error.next_step().empty() ? "" : "; or "));
     }
   }
-  // A machine without a driver has no GPU to be missed.
+  // Without a driver there is no GPU whose absence needs a message.
   if (!cuda_library("cuda")) return open_cpu(flags, stage);
   try {
     return open_cuda(flags, 0, stage);

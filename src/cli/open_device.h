@@ -17,9 +17,9 @@ struct DeviceChoice {
 };
 DeviceChoice parse_device(const std::string& text);  // throws a usage error
 
-// "auto" is a GPU that can be driven, else the CPU; one line on stderr says why a GPU whose driver
-// is there was passed over. Throws an unsupported error for a device that cannot be driven.
-// `stage` is told how many kernels are compiled of how many, whenever there are some to compile.
+// "auto" selects a usable GPU, else the CPU; if a driver is present, a line on stderr says why the
+// GPU is not used. Throws an unsupported error for a device that cannot be used. `stage` is called
+// with the progress of compiling kernels.
 std::unique_ptr<Device> open_device(const DeviceFlags& flags, const StageHook& stage = {});
 
 }  // namespace ridgeline

@@ -18,7 +18,7 @@ std::vector<const CLI::App*> commands_of(const CLI::App& program) {
   return program.get_subcommands([](const CLI::App*) { return true; });
 }
 
-// The command whose flags were being read.
+// The command that was being parsed.
 const CLI::App& command_of(const CLI::App& program) {
   for (const CLI::App* command : commands_of(program))
     if (command->parsed() || command->remaining_size() > 0) return *command;
@@ -29,7 +29,7 @@ bool is(const CLI::ParseError& error, CLI::ExitCodes what) {
   return error.get_exit_code() == static_cast<int>(what);
 }
 
-// "--seq-len" without its dashes, as a typing error may be in them, too.
+// Removes the dashes of "--seq-len", which may be mistyped too, and a value after "=".
 std::string bare(const std::string& flag) {
   const size_t begin = std::min(flag.find_first_not_of('-'), flag.size());
   return flag.substr(begin, flag.find('=') - begin);
@@ -44,7 +44,7 @@ std::string flag_meant_by(const std::string& word, const CLI::App& command) {
   return near.empty() ? near : fmt::format("did you mean --{}? ", near);
 }
 
-// The parser's own sentences, where they are not ours.
+// Rewrites messages of the parser in the style of our own.
 std::string in_our_words(const CLI::ParseError& error) {
   const std::string text = error.what();
   constexpr std::string_view kNoNumber = "Could not convert: ";
@@ -63,8 +63,8 @@ std::string in_our_words(const CLI::ParseError& error) {
   return printable(lower, 400);
 }
 
-// A value that stands twice in a list would make the same row twice. Options that take no list with
-// spaces are no such axes: `compare --binary A,A` has a meaning.
+// Refuses a value given twice in a list, which would make the same row twice. Options that take no
+// space-separated list are not axes: `compare --binary A,A` is valid.
 void refuse_repetitions(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options()) {
     std::vector<std::string> values = option->results();
@@ -78,7 +78,7 @@ void refuse_repetitions(const CLI::App& command) {
   }
 }
 
-// CLI11 takes any number for a flag's value; a flag is on or off.
+// Refuses values of boolean flags other than on and off; CLI11 accepts any number.
 void refuse_odd_flag_values(const CLI::App& command) {
   constexpr std::string_view kWords[] = {"true", "false", "1", "0", "yes", "no", "on", "off"};
   for (const CLI::Option* option : command.get_options())

@@ -1,5 +1,4 @@
-// What the parser refuses, in the words of all other errors, with the flag that may have been
-// meant.
+// Turns parser errors into our usage errors, which suggest the flag or command that was meant.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -9,14 +8,13 @@
 
 namespace ridgeline {
 
-// Throws a usage error for a word that is none of the commands.
+// Throws a usage error for a word that is not a command.
 void expect_command(const CLI::App& program, const std::string& name);
 
-// Of an error that the parser has thrown.
 Error usage_error(const CLI::ParseError& error, const CLI::App& program);
 
-// Throws a usage error for what the parser takes and no command does: a value that stands twice in
-// a list, a flag that is neither on nor off.
+// Throws a usage error for input that only the parser accepts: a value given twice in a list, or a
+// boolean flag with a value other than on and off.
 void refuse_odd_values(const CLI::App& command);
 
 }  // namespace ridgeline

@@ -44,7 +44,7 @@ struct AddOption {
     return flag.rules.splits ? option->delimiter(',') : option;
   }
 
-  // One that may stand without any value, which the parser gives as "{}".
+  // An option whose values may be left out, which the parser passes as "{}".
   CLI::Option* optional_list(Words* words) const {
     const auto take = [words](const Words& given) {
       for (const std::string& word : given)

@@ -1,4 +1,4 @@
-// Declared flags as options of the parser.
+// Adds declared flags to the parser as options.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -9,10 +9,10 @@
 
 namespace ridgeline {
 
-// The targets of the flags, and whatever else they point at, live as long as the command.
+// Everything that the flags point at must outlive the command.
 void add_flags(CLI::App& command, const Flags& flags);
 
-// Refuses what is none of the names, and says which may have been meant.
+// Accepts only these names, and suggests the closest one otherwise.
 CLI::Validator one_of(std::vector<std::string> names);
 
 }  // namespace ridgeline

@@ -50,7 +50,7 @@ constexpr const char* kFooter =
     "or\n"
     "environment failed, 130 interrupted.";
 
-// CLI11 would take the next word for the value of `--flag=`, be it another flag.
+// Refuses `--flag=`, for which CLI11 would take the next word as the value, even another flag.
 void refuse_missing_values(int argc, char** argv) {
   for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
     const std::string_view word = argv[i];
@@ -60,7 +60,7 @@ void refuse_missing_values(int argc, char** argv) {
   }
 }
 
-// A folder that was asked for and stays empty needs a word.
+// Explains why the folder of --dump-kernels is empty.
 void say_if_nothing_was_dumped(const CLI::App& command) {
   const CLI::Option* option = command.get_option_no_throw("--dump-kernels");
   if (option == nullptr || option->count() == 0) return;

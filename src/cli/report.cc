@@ -1,4 +1,4 @@
-// ridgeline report: results files as one page to read, as Markdown, or as figures for a paper.
+// ridgeline report: renders results files as an HTML page, as Markdown, or as figures.
 #include <fmt/format.h>
 
 #include <memory>

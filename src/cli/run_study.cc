@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// An own implementation that gives no figures is a failed run, not a gap in a table.
+// An invalid result of the user's own implementation makes the run fail.
 int exit_code(const SweepResult& result, const std::string& own) {
   const int code = exit_code(result);
   const auto failed = [&](const Record& record) {

@@ -1,4 +1,4 @@
-// Runs any study of the table: its command, its rows, and what is shown of them.
+// Runs a study: opens the device, measures its rows, and prints the results.
 #pragma once
 
 #include <filesystem>
@@ -7,8 +7,8 @@
 
 namespace ridgeline {
 
-// The exit code. `folder` takes the place of the study's own in the results folder; empty: none
-// does.
+// Returns the exit code. `folder` receives the results; empty: the study's folder in the results
+// folder.
 int run_study(const StudyInfo& info, Study& study, const std::filesystem::path& folder = {});
 
 }  // namespace ridgeline

@@ -37,12 +37,12 @@ fs::path csv_of(const fs::path& records) {
   return fs::path(records).replace_extension(".csv");
 }
 
-// What an earlier run left is never overwritten: without --resume it moves aside under the time of
-// its last change, and its table with it.
+// Renames earlier results and their table by the time of their last change, as results are never
+// overwritten.
 void set_aside(const fs::path& path) {
-  std::error_code problem;  // whatever stands in the way is reported by ResultsFile
+  std::error_code problem;  // ignored here; ResultsFile reports it
   if (fs::file_size(path, problem) == 0 || problem) return;
-  const ResultsFile held(path, ResultsFile::Use::move);  // refuses while another run writes it
+  const ResultsFile held(path, ResultsFile::Use::move);  // throws while another run writes it
   const auto changed = std::chrono::system_clock::to_time_t(
       std::chrono::time_point_cast<std::chrono::system_clock::duration>(
           std::chrono::file_clock::to_sys(fs::last_write_time(path))));
@@ -59,17 +59,16 @@ void set_aside(const fs::path& path) {
   }
 }
 
-// A row that ran out of memory under a smaller budget deserves another try, where its need is
-// known.
+// Whether a row that ran out of memory is predicted to fit the current budget.
 bool fits_now(const Record& record, Bytes budget) {
   const std::optional<Bytes>& predicted = record.memory.predicted_peak;
   return record.status == Status::oom && predicted && *predicted <= budget;
 }
 
-// What a results file holds, by what identifies a row.
+// The rows of a results file, by workload_key().
 struct HeldRows {
-  std::map<std::string, Record> here;            // to be kept
-  std::map<std::string, std::string> elsewhere;  // the fingerprints of other machines
+  std::map<std::string, Record> here;            // of this machine, to be kept
+  std::map<std::string, std::string> elsewhere;  // fingerprints of the other machines
 };
 
 HeldRows held_rows(const SweepPlan& plan, const std::vector<StudyRow>& rows,
@@ -100,21 +99,21 @@ std::vector<double> expected_seconds(const std::vector<StudyRow>& rows,
   return expected_s;
 }
 
-// What the group hears of a sweep that is still to come.
+// Adds the expected time of a sweep that has not run yet to the group.
 void note_expected(SweepGroup& group, const SweepPlan& plan, const std::vector<StudyRow>& rows) {
   HeldRows held;
   if (has_rows_to_keep(plan)) held = held_rows(plan, rows, read_results(plan.records).records);
   group.note(plan.records, expected_seconds(rows, held.here));
 }
 
-// What the file holds of `rows`, with words about what becomes of them.
+// Returns the records of `rows` that the file holds, and prints how many are kept or run again.
 std::map<std::string, Record> records_to_keep(const SweepPlan& plan,
                                               const std::vector<StudyRow>& rows) {
   if (rows.empty() || !has_rows_to_keep(plan)) return {};
   auto [kept, elsewhere] = held_rows(
       plan, rows,
       say_problems(read_results(plan.records), plan.records.string(), "that row runs again"));
-  const Record& here = rows.front().described;  // all of them carry this machine and this build
+  const Record& here = rows.front().described;  // machine and build are the same in all rows
   int of_machine = 0, of_build = 0, of_this = 0, fewest = 0, most = 0;
   std::string machine, commit;
   for (const StudyRow& row : rows) {
@@ -145,8 +144,8 @@ std::map<std::string, Record> records_to_keep(const SweepPlan& plan,
   return kept;
 }
 
-// The folder of the results is made with all that is above it, so that there is nothing to look at
-// while it is missing.
+// Checks that the table can be written. A missing results folder is created later, with its
+// parents, and needs no check.
 void check_beside(const fs::path& records) {
   std::error_code missing;
   if (!fs::exists(records.parent_path(), missing)) return;
@@ -154,7 +153,7 @@ void check_beside(const fs::path& records) {
   const FileDescriptor pipe = check_writable(csv);
 }
 
-// Shows stages for as long as there is a line to show them in.
+// Connects stages to the progress line during the scope.
 class ShownStages {
  public:
   ShownStages(Progress& progress, Stages* stages) : stages_(stages) {
@@ -179,8 +178,8 @@ std::vector<std::string>& fresh_arguments() {
   return arguments;
 }
 
-// This program and its arguments as it was started, without those that say where results go, and
-// with the further ones.
+// The command line of this process without --runs and the flags for outputs, plus the fresh
+// arguments.
 Command own_command() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -202,8 +201,8 @@ Command own_command() {
   return command;
 }
 
-// All rows, run after run, each run in a process of its own: where memory comes to lie, and on
-// which processors threads start, differs from run to run and not within one.
+// Runs all rows several times, each time in a fresh process: memory layout and the placement of
+// threads vary between processes, not within one.
 SweepResult run_in_fresh_processes(const SweepPlan& plan, ResultsFile& file) {
   const Command command = own_command();
   SweepResult result;
@@ -226,7 +225,7 @@ SweepResult run_in_fresh_processes(const SweepPlan& plan, ResultsFile& file) {
   return result;
 }
 
-// Gives what kept a file from being written.
+// Returns the error if a file could not be written.
 std::optional<Error> write_tables(const SweepPlan& plan, const std::vector<Record>& records) {
   if (records.empty()) return std::nullopt;
   try {
@@ -254,8 +253,8 @@ SweepResult run_sweep(const std::vector<StudyRow>& rows, const SweepPlan& plan) 
     note_expected(*group, plan, rows);
     return {};
   }
-  // A name, a history or a file that cannot be used is told before hours of measuring, and before
-  // anything moves aside.
+  // Reports unusable names and files before hours of measuring, and before earlier results are set
+  // aside.
   std::vector<WrittenFile> files = {{"the records", plan.records},
                                     {"the table", csv_of(plan.records)},
                                     {"--output", plan.output.table},
@@ -308,10 +307,10 @@ SweepResult run_sweep(const std::vector<StudyRow>& rows, const SweepPlan& plan) 
       std::optional<Record> record;
       try {
         record = rows[i].run();
-      } catch (const Interrupted&) {  // the same as a row without a result
+      } catch (const Interrupted&) {  // treated like a row without a record
       }
       if (record) {
-        // Rows whose samples are not this process's, such as those of ranks, have no look yet.
+        // Rows that other processes measured, such as ranks, have no speed of the processors yet.
         if (!is_led() && record->device == "cpu" && !record->series.empty() && !record->speed_after)
           record->speed_after = processor_speed(available_threads());
         if (!is_led()) record->disturbance = watch.row_done();
@@ -322,7 +321,7 @@ SweepResult run_sweep(const std::vector<StudyRow>& rows, const SweepPlan& plan) 
     }
   } catch (...) {
     progress.clear();
-    // Whatever ended the sweep, the rows so far are on the disk; the tables follow if they can.
+    // The records so far are on disk; writes their tables if possible.
     write_tables(plan, result.records);
     throw;
   }

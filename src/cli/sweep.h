@@ -15,16 +15,16 @@
 
 namespace ridgeline {
 
-// Under which name the rows of a sweep are kept in the history of its results; no name: not at all.
+// Saves the rows of a sweep in the history under a name; empty: not saved.
 struct SaveBaseline {
   std::string name = {};
   std::filesystem::path results_dir = {};
 };
 
-// Where rows, and the device that they run on, say what they are at. Shown while a sweep runs.
+// Receives the current activity of rows and of their device, and shows it while a sweep runs.
 struct Stages {
   StageHook shown = {};
-  std::function<void()> hidden = {};  // the line that shows them goes away, until the next stage
+  std::function<void()> hidden = {};  // hides the progress line until the next stage
   StageHook hook() {
     return [this](const std::string& what) {
       if (shown) shown(what);
@@ -32,12 +32,12 @@ struct Stages {
   }
 };
 
-// Throws a usage error where two of them are the same file, be it by a link or by another way to
-// write its path: the second to be written would destroy the first.
+// Throws a usage error if two of them are the same file, also by a link or another spelling of the
+// path: the second write would destroy the first.
 void refuse_same_files(const std::vector<WrittenFile>& files);
 
-// While this lives, the fresh processes of --runs get these further arguments: for a command that
-// runs several sweeps, of which each process is to run one.
+// During its scope the fresh processes of --runs get these further arguments, so that each process
+// of a command with several sweeps runs one of them.
 class FreshArguments {
  public:
   explicit FreshArguments(std::vector<std::string> arguments);
@@ -47,30 +47,30 @@ class FreshArguments {
 };
 
 struct SweepPlan {
-  std::filesystem::path records;  // the results file: JSON lines; its table goes beside, as .csv
+  std::filesystem::path records;  // the results file (JSON lines); its table is next to it (.csv)
   OutputFlags output = {};        // further files
-  bool resume = false;            // keep what it holds of this machine, run the rest
+  bool resume = false;            // keep the rows of this machine, run the rest
   int runs = 1;                   // of all rows, each in a fresh process
-  Bytes budget;                   // for tensors: rows that were out of memory and fit now run again
-  SaveBaseline baseline = {};     // saved once all rows are there
-  Stages* stages = nullptr;       // what rows are at; none: only which of them runs
-  std::function<Table(const std::vector<Record>&)> table;  // the study's own, for both files
-  std::filesystem::path array = {};  // a study's own file of records as one JSON array; none: empty
+  Bytes budget;                   // for tensors: oom rows that fit it now run again
+  SaveBaseline baseline = {};     // saved after all rows
+  Stages* stages = nullptr;       // activity of rows; null: progress shows row labels only
+  std::function<Table(const std::vector<Record>&)> table;  // for .csv and --output
+  std::filesystem::path array = {};  // a file of all records as one JSON array; empty: none
   std::vector<WrittenFile> also_written = {};  // by its rows
 };
 
 struct SweepResult {
-  std::vector<Record> records;  // kept and new, in the order of the rows; several runs merged
+  std::vector<Record> records;  // kept and new, in row order; several runs merged
   bool interrupted = false;
   std::optional<Error> unwritten = {};  // why a table could not be written; exit_code throws it
 };
 
-// Each record is on the disk before the next row starts; tables are written at the end, whatever
-// ended the sweep. What cannot be written is told before the first row, as far as one can know.
+// Each record is on disk before the next row starts; tables are written at the end, even after an
+// error. Files that cannot be written are reported before the first row where possible.
 SweepResult run_sweep(const std::vector<StudyRow>& rows, const SweepPlan& plan);
 
-// 0, or 3 when a row was wrong, 4 when the device could serve none, 130 when interrupted. To be
-// asked once all is shown.
+// 0, or 3 if a row was wrong, 4 if the device supports none, 130 if interrupted. Throws the error
+// of an unwritten table, so call it after the results are shown.
 int exit_code(const SweepResult& result);
 
 }  // namespace ridgeline

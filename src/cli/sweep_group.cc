@@ -28,7 +28,7 @@ void SweepGroup::expect(const std::function<void()>& sweeps) {
   try {
     sweeps();
   } catch (const Error&) {
-    // Told by the sweep that runs.
+    // Reported when the sweep runs.
   }
   expecting_ = false;
 }

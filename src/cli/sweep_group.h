@@ -1,8 +1,8 @@
-// Sweeps that share one progress line, such as all that `ridgeline study` runs.
+// Sweeps that share one progress line, such as those of `ridgeline study`.
 //
 //   SweepGroup group;
-//   group.expect([&] { run_every_study(); });   // run_sweep only says how long its rows may take
-//   run_every_study();                          // one line and one estimate over all of them
+//   group.expect([&] { run_every_study(); });   // run_sweep only notes the expected time of rows
+//   run_every_study();                          // one line and one estimate for all
 #pragma once
 
 #include <filesystem>
@@ -17,18 +17,18 @@ namespace ridgeline {
 class SweepGroup {
  public:
   explicit SweepGroup(ProgressOptions options = terminal_progress());
-  ~SweepGroup();  // the group before is the current one again
+  ~SweepGroup();  // restores the previous group
   SweepGroup(const SweepGroup&) = delete;
   SweepGroup& operator=(const SweepGroup&) = delete;
 
-  // The group that a sweep belongs to; null: it is one of its own.
+  // The group of the current sweep; null: the sweep is alone.
   static SweepGroup* current();
 
-  // Whatever `sweeps` throws or gives is of no interest here: it comes again when they run.
+  // Collects the expected times of `sweeps`. Ignores errors, which occur again when they run.
   void expect(const std::function<void()>& sweeps);
   bool is_expecting() const { return expecting_; }
 
-  // For run_sweep: what it expects of its rows, by its results file.
+  // For run_sweep: the expected times of its rows, by results file.
   void note(const std::filesystem::path& records, const std::vector<double>& expected_s);
   Progress& enter(const std::filesystem::path& records, const std::vector<double>& expected_s);
   Progress& progress() { return progress_; }
@@ -44,7 +44,7 @@ class SweepGroup {
   bool expecting_ = false;
 };
 
-// Asked between samples: whether to stop. Brings the progress line up to date besides.
+// Whether to stop; polled between samples. Also updates the progress line.
 bool sweep_interrupted();
 
 }  // namespace ridgeline

@@ -15,7 +15,8 @@
 namespace ridgeline {
 namespace {
 
-// Rows of the others are not samples of time, or no oracle checks them: they cannot be led.
+// Studies that can be measured in turns. Rows of the others are not samples of time, or no oracle
+// checks them.
 Words studies_in_turns() {
   Words names;
   for (const StudyInfo& info : studies())

@@ -1,4 +1,4 @@
-// Flags of `compare --interleave`, and the study that stands after -- there and in `noise`.
+// The flags of `compare --interleave`, and the study after -- there and in `noise`.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -18,16 +18,16 @@ struct TurnFlags {
 };
 void add_turn_flags(CLI::App& command, TurnFlags& flags);
 
-// The check and the rounds are steps of the progress. Rounds end when every row has its verdict by
-// `compare` and `gates` are decided, or with Ctrl-C.
+// The check of values and each round are steps of the progress. Rounds end when every row has its
+// verdict by `compare` and all `gates` are decided, or on Ctrl-C.
 InterleaveOptions turn_options(const TurnFlags& flags, const CompareOptions& compare,
                                const std::vector<Gate>& gates, Progress& progress);
 
-// This program's own file, to be run again.
+// The path of this program.
 std::string own_program();
 
-// Throws a usage error for no study, one that does not take turns, and flags that say where its
-// results go or that `taken` has: those are given here.
+// The command line of a study. Throws a usage error for no study, for one that does not take turns,
+// for flags of outputs, and for flags in `taken`, which the caller sets itself.
 Command study_command(const std::string& program, const std::vector<std::string>& study,
                       const std::vector<std::string>& more = {},
                       const std::vector<std::string>& taken = {});

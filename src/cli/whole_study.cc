@@ -1,4 +1,4 @@
-// ridgeline study: all studies at a size that fits this machine, in a few minutes, and one report.
+// ridgeline study: runs all studies at a size that fits this machine, and writes one report.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
@@ -32,7 +32,7 @@ namespace fs = std::filesystem;
 struct WholeStudyFlags {
   DeviceFlags device;
   ProtocolFlags protocol{.warmups = 3, .time_budget = "1s"};
-  bool gave_warmups = false;  // what each study takes otherwise is its own
+  bool gave_warmups = false;  // otherwise each study uses its own default
   std::string results_dir = "results";
   std::string output, json;  // a further report, all records as one array; empty: none
   std::string save_baseline;
@@ -42,7 +42,7 @@ struct WholeStudyFlags {
   bool dry_run = false;
 };
 
-// In the order of their turns.
+// The studies that are part of it, ordered by StudyInfo::turn.
 std::vector<const StudyInfo*> parts_in_turn() {
   std::vector<const StudyInfo*> parts;
   for (const StudyInfo& info : studies())
@@ -51,10 +51,10 @@ std::vector<const StudyInfo*> parts_in_turn() {
   return parts;
 }
 
-// A part as it is run: the usual size, or the largest that fits.
+// A study at its usual size, or at the largest that fits.
 struct Part {
   std::unique_ptr<DeclaredStudy> declared;
-  std::string said = {};  // where it is not the usual size
+  std::string said = {};  // a message if the size is not the usual one
 };
 
 class WholeStudy {
@@ -74,7 +74,7 @@ class WholeStudy {
   int run() {
     print("All studies on {}\nbudget for tensors {}\n", device_->description(),
           to_string(device_->ledger().budget()));
-    SweepGroup group;  // one progress line over everything; runs in fresh processes show their own
+    SweepGroup group;  // one progress line for all; runs in fresh processes show their own
     if (!flags_.dry_run && flags_.runs == 1)
       for (const StudyInfo* info : parts_)
         group.expect([&] { run_study(*info, *part_of(*info).declared->study, folder_of(*info)); });
@@ -91,7 +91,7 @@ class WholeStudy {
   }
 
  private:
-  // The first that did not go well decides, but for an interruption, which ends everything.
+  // Keeps the first nonzero code, except that an interruption takes precedence.
   void note(int code) { code_ = code_ == 0 || code == kInterruptedExit ? code : code_; }
 
   fs::path folder_of(const StudyInfo& info) const {
@@ -129,7 +129,7 @@ class WholeStudy {
       protocol.iterations = protocol_.iterations;
     if (flags_.gave_warmups) protocol.warmups = protocol_.warmups;
     shared.device = flags_.device;
-    shared.device.device = device_name();  // what "auto" came to is said once
+    shared.device.device = device_name();  // resolves "auto" once, with one message
     if (info.budget && *info.budget < device_->ledger().budget())
       shared.device.memory_budget = fmt::format("{}B", info.budget->count);
     shared.results_dir = directory_.string();
@@ -143,7 +143,7 @@ class WholeStudy {
     return facts.ordinal > 0 ? fmt::format("{}:{}", facts.kind, facts.ordinal) : facts.kind;
   }
 
-  // A study that cannot run here is told; the others go on.
+  // Reports a study that cannot run, so that the others continue.
   int run_part(const StudyInfo& info) const {
     const Part part = part_of(info);
     ridgeline::print("{}\n== ridgeline {} {}\n", part.said, info.name,
@@ -181,7 +181,7 @@ class WholeStudy {
       print("\nJSON:    {}\n", flags_.json);
     }
     const WrittenReports written = write_reports({.results = results_, .outputs = reports});
-    // The story, and below it, where the eye stays, the path of the page.
+    // Prints the report's path last, where it is seen.
     print("\n== What it comes to\n{}", story_text(written.document, terminal_width(STDOUT_FILENO)));
     for (const fs::path& path : written.files)
       print("\nReport:  {}   (open it in a browser)\n", path.string());
@@ -191,8 +191,8 @@ class WholeStudy {
   const fs::path directory_;
   const Protocol protocol_;
   const std::unique_ptr<Device> device_;
-  std::vector<FileDescriptor>
-      held_;  // outputs that are pipes: their readers see no end before the work is done
+  // Outputs that are pipes, kept open so that their readers see no end of file before the end.
+  std::vector<FileDescriptor> held_;
   std::vector<const StudyInfo*> parts_;
   std::vector<fs::path> results_;
   int code_ = 0;

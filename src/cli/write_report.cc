@@ -28,7 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A folder stands for all results files below it, oldest names first.
+// Replaces a folder by all results files below it, sorted by path.
 std::vector<fs::path> results_files(const std::vector<fs::path>& given) {
   std::vector<fs::path> files;
   for (const fs::path& path : given) {
@@ -50,7 +50,7 @@ std::vector<fs::path> results_files(const std::vector<fs::path>& given) {
   return files;
 }
 
-// What one argument of the command names, its runs merged.
+// Reads the records of one argument of the command, with runs merged.
 std::vector<Record> read_argument(const fs::path& given, ReportInput& input) {
   std::vector<Record> records;
   for (const fs::path& file : results_files({given})) {
@@ -72,8 +72,8 @@ bool share_rows(const std::vector<Record>& base, const std::vector<Record>& next
       next, [&](const Record& record) { return keys.contains(workload_key(record)); });
 }
 
-// Arguments that hold the same rows are compared, each with the first; the last is what the other
-// sections show. What cannot be compared is shown side by side, as ever.
+// Compares each argument that shares rows with the first one against it. Arguments that cannot be
+// compared are only shown side by side.
 void compare_arguments(const ReportRequest& request, const std::vector<std::vector<Record>>& sides,
                        ReportInput& input) {
   std::vector<std::string> names;
@@ -111,7 +111,7 @@ ReportInput read_input(const ReportRequest& request) {
   if (!request.base.empty() && !request.baseline.empty())
     throw Error(ErrorKind::usage, "--base and --baseline are two bases", "give one of them");
   const std::shared_ptr<History> history = history_if_any(request.results_dir);
-  // Lives as long as the report asks for floors.
+  // Keeps the history open while the report looks up noise floors.
   input.noise = [history, of = noise_of(history.get())](const auto&... row) { return of(row...); };
   const bool has_base = !request.base.empty() || !request.baseline.empty();
   if (!has_base) compare_arguments(request, sides, input);
@@ -133,7 +133,7 @@ ReportInput read_input(const ReportRequest& request) {
   return input;
 }
 
-// "fp32, d 64" -> "fp32-d-64"
+// Returns "fp32-d-64" for "fp32, d 64".
 std::string file_name_part(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -146,7 +146,7 @@ std::string file_name_part(const std::string& text) {
   return out.substr(0, 60);
 }
 
-// Every chart is a file of its own: report.svg gives report-latency-forward-d-64.svg and so on.
+// Writes every chart to its own file: report-latency-forward-d-64.svg and so on for report.svg.
 std::vector<fs::path> write_figures(const ReportDocument& document, const fs::path& output,
                                     const std::string& figure) {
   std::vector<fs::path> written;
@@ -161,7 +161,7 @@ std::vector<fs::path> write_figures(const ReportDocument& document, const fs::pa
         path.replace_filename(
             fmt::format("{}-{}{}{}{}", output.stem().string(), chart.id, several ? "-" : "",
                         several ? file_name_part(view.name) : "", output.extension().string()));
-        // Names that differ only in what a file name cannot hold get a number.
+        // Numbers the names that differ only in characters that were replaced.
         for (int i = 2; std::find(written.begin(), written.end(), path) != written.end(); ++i)
           path.replace_filename(
               fmt::format("{}-{}{}", path.stem().string(), i, path.extension().string()));
@@ -223,7 +223,7 @@ std::vector<fs::path> write_document(const ReportDocument& document, const fs::p
 }
 
 WrittenReports write_reports(const ReportRequest& request) {
-  for (const fs::path& output : request.outputs)  // before the work
+  for (const fs::path& output : request.outputs)  // checked before reading the results
     if (shape_of(output).write != write_figures && !request.figure.empty())
       throw Error(ErrorKind::usage,
                   fmt::format("--figure is about .svg and .png, and '{}' is a whole page",
@@ -232,7 +232,7 @@ WrittenReports write_reports(const ReportRequest& request) {
   std::vector<FileDescriptor> pipes;
   for (const fs::path& output : request.outputs) pipes.push_back(check_writable(output));
   const ReportInput input = read_input(request);
-  for (const fs::path& output : request.outputs)  // a link may lead there
+  for (const fs::path& output : request.outputs)  // an output may be a link to a results file
     for (const std::string& source : input.sources)
       refuse_same_files({{"the results", source}, {"--output", output}});
   WrittenReports written{.document = make_report(input)};

@@ -1,4 +1,4 @@
-// Makes a report of results files and writes it in the shapes that were asked for.
+// Makes a report of results files and writes it in the requested formats.
 #pragma once
 
 #include <filesystem>
@@ -13,9 +13,9 @@ namespace ridgeline {
 struct ReportRequest {
   std::vector<std::filesystem::path> results = {};  // files, or folders searched for .jsonl
   std::vector<std::filesystem::path> outputs = {};  // .html, .md, .svg, .png
-  std::string figure = {};                          // of .svg and .png: only this one; empty: all
+  std::string figure = {};                          // for .svg and .png, only this one; empty: all
   std::filesystem::path base = {};                  // a results file to compare with; empty: none
-  std::string baseline = {};  // or a saved one, of the history in `results_dir`
+  std::string baseline = {};  // or a saved baseline of the history in `results_dir`
   std::filesystem::path results_dir = "results";
   bool force = false;  // compare across machines and settings
 };
@@ -25,15 +25,15 @@ struct WrittenReports {
   ReportDocument document = {};
 };
 
-// Says on stderr what could not be read.
+// Reports lines that could not be read on stderr.
 WrittenReports write_reports(const ReportRequest& request);
 
-// A document that is there already, in the shape of the ending. Returns the files.
+// Writes a document in the format of the file extension. Returns the files.
 std::vector<std::filesystem::path> write_document(const ReportDocument& document,
                                                   const std::filesystem::path& output,
                                                   const std::string& figure = {});
 
-// Throws a usage error for a file that no report can be written to; before the work.
+// Throws a usage error for a file that no report can be written to; call it before measuring.
 [[nodiscard]] FileDescriptor check_report_output(const std::filesystem::path& output);
 
 }  // namespace ridgeline
