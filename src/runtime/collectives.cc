@@ -88,7 +88,7 @@ void Collectives::join(uint32_t number) {
   started.needed = device_.queued_work();
   started.run.needed_ns = monotonic_ns();
   const bool waits = !started.needed && !started.done->is_done();
-  device_.wait_for(*started.done);  // throws what it has thrown
+  device_.wait_for(*started.done);  // rethrows an error of the collective
   if (waits) started.run.waited_ns = monotonic_ns() - started.run.needed_ns;
 }
 
@@ -100,7 +100,7 @@ void Collectives::drop_all() noexcept {
   for (const auto& [number, started] : pending_) try {
       started_[started].done->wait();
     } catch (...) {
-      // What it has thrown is the caller's other error, or comes after it.
+      // Ignored: the caller already reports the first error.
     }
   pending_.clear();
   device_.leave_free(0);

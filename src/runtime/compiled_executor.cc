@@ -11,7 +11,7 @@
 
 namespace ridgeline {
 
-// Compiles first: what cannot be compiled shall not have taken memory.
+// Compiles before it allocates, so that a failed compilation leaves no memory in use.
 CompiledExecutor::CompiledExecutor(const Graph& graph, const Plan& plan, Device& device,
                                    const ExecutorOptions& options)
     : graph_(graph),
@@ -39,8 +39,9 @@ CompiledExecutor::CompiledExecutor(const Graph& graph, const Plan& plan, Device&
           scalar_bits(node.outputs[0].dtype, std::get<Scalar>(node.attributes.detail).value);
   if (plan_.arena.count > 0) arena_ = device_.ledger().allocate(plan_.arena, "arena");
 
-  // The first kernel of a stage may start while one of another graph ends, which may write
-  // anything.
+  // An operand is kept if no kernel of the plan writes it: it may be read before the previous
+  // kernel ends. Not so for the first kernel of a stage: work of another graph may precede it and
+  // write anything.
   std::vector<bool> is_written(graph_.value_count());
   for (const PlannedKernel& planned : plan_.kernels)
     for (Value storage : planned.group.writes) is_written[graph_.index(storage)] = true;
@@ -150,7 +151,7 @@ void CompiledExecutor::run_kernel(size_t number) {
 
 void CompiledExecutor::run_kernels(size_t begin, size_t end) try {
   if (begin == 0) collectives_.begin_run();
-  std::deque<std::pair<uint32_t, size_t>> beside;  // who waits for it, and its mark
+  std::deque<std::pair<uint32_t, size_t>> beside;  // side work: the kernel that joins it, its mark
   if (resident_ && begin == 0 && !poison_ && !observer_) {
     resident_->run(1);
     begin = resident_plan_->kernels;
@@ -176,8 +177,7 @@ void CompiledExecutor::run_kernels(size_t begin, size_t end) try {
   throw;
 }
 
-// The first run loads libraries, chooses algorithms and takes scratch, none of which can be
-// recorded.
+// The first run is not recorded: it loads libraries, chooses algorithms and allocates scratch.
 void CompiledExecutor::run_recorded(Recording& recording, size_t begin, size_t end) {
   if (observer_ && !observer_->takes_recordings()) return run_kernels(begin, end);
   const int runs = recording.runs++;
@@ -196,7 +196,7 @@ void CompiledExecutor::run_recorded(Recording& recording, size_t begin, size_t e
 std::vector<double> CompiledExecutor::kernel_ms() {
   constexpr int kTogether = 10;
   constexpr int kRepetitions = 3;
-  // Ranks would have to repeat their collectives together.
+  // A rank cannot repeat a collective alone.
   if (std::ranges::any_of(plan_.kernels, &PlannedKernel::is_collective)) return {};
   std::vector<double> times;
   for (size_t i = 0; i < calls_.size(); ++i) {

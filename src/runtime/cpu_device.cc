@@ -74,10 +74,10 @@ std::vector<std::string> CpuDevice::functions_of(const FusedKernel& kernel,
 
 std::function<void()> CpuDevice::cache_flush(Bytes cache) {
   constexpr int64_t kLine = 64;
-  constexpr int64_t kGrain = 1024;  // lines worth handing to another thread
+  constexpr int64_t kGrain = 1024;  // minimum cache lines per thread
   auto buffer = std::make_shared<std::vector<char>>(static_cast<size_t>(cache.count));
   return [this, buffer] {
-    // Line by line, not by memset: large ones go past the cache.
+    // Writes line by line, as a large memset would bypass the cache.
     const int64_t lines = static_cast<int64_t>(buffer->size()) / kLine;
     pool_.for_range(lines, kGrain, [&](int64_t begin, int64_t end) {
       for (int64_t line = begin; line < end; ++line) ++(*buffer)[static_cast<size_t>(line * kLine)];

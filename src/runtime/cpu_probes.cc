@@ -11,10 +11,10 @@
 namespace ridgeline {
 namespace {
 
-constexpr int64_t kRepetitions = 4000;           // of arithmetic in one sample: milliseconds
-constexpr int64_t kTileRepetitions = 400;        // the same time on tiles
-constexpr int64_t kLine = 64;                    // numbers; each thread streams whole lines
-constexpr int64_t kStreamed = int64_t{8} << 20;  // bytes that each thread moves in a sample, about
+constexpr int64_t kRepetitions = 4000;           // of arithmetic per sample, which takes some ms
+constexpr int64_t kTileRepetitions = 400;        // for as much time on tiles
+constexpr int64_t kLine = 64;                    // elements; parts of threads are multiples of it
+constexpr int64_t kStreamed = int64_t{8} << 20;  // approximate bytes per thread and sample
 
 using Copy = void (*)(const float* from, float* to, int64_t count);
 using Read = float (*)(const float* from, int64_t count);
@@ -24,7 +24,7 @@ void copy_by_library(const float* from, float* to, int64_t count) {
   std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
 }
 
-// `work` gives the FLOPs that it did.
+// `work` returns the number of its FLOPs.
 RateProbe on_every_thread(ThreadPool& pool, const std::function<int64_t()>& work) {
   const auto run = [&pool, work] {
     std::vector<int64_t> flops(static_cast<size_t>(pool.threads()));
@@ -65,7 +65,7 @@ RateProbe read_by(ThreadPool& pool, Read read, const TensorView& from) {
   const float* data = from.as<float>();
   const auto start = [=, &pool] {
     pool.for_each(threads, [&](int64_t index, int) {
-      // What is read must look as if it were of use.
+      // Keeps the compiler from removing the reads.
       volatile float sink = 0;
       for (int64_t repeat = 0; repeat < repeats; ++repeat) sink = read(data + index * part, part);
       static_cast<void>(sink);

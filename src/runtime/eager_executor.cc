@@ -43,7 +43,7 @@ TensorView EagerExecutor::view(Value value) const {
   const TensorType& type = graph_.type(value);
   const uint32_t storage = graph_.index(layout.storage);
   if (graph_.node(layout.storage).op == Op::constant) {
-    // Kernels take a constant as a tensor that broadcasts one element.
+    // A constant is a tensor with strides of 0 that broadcasts one element.
     auto* scalar = const_cast<uint64_t*>(&constants_[storage]);
     return {scalar, type.dtype, type.shape, Dims::filled(type.shape.rank(), 0), true};
   }
@@ -73,7 +73,7 @@ void EagerExecutor::run_step(const Step& step) {
   for (uint32_t collective : step.joins)
     if (collective != step.node) collectives_.join(collective);
   if (runs_kernel(graph_, schedule_.layouts, step.node)) {
-    const bool updates = is_update(node.op);  // then the results lie where inputs are
+    const bool updates = is_update(node.op);  // results are in the memory of inputs
     inputs_.clear();
     outputs_.clear();
     for (uint32_t output = 0; output < node.outputs.size() && !updates; ++output)

@@ -15,11 +15,11 @@
 namespace ridgeline {
 namespace {
 
-constexpr int kTogether = 10;  // runs of a form that are timed as one
+constexpr int kTogether = 10;  // runs of a form per timing
 constexpr int kMeasuredRounds = 5;
-constexpr double kWorthwhile = 0.98;  // of the time; less is noise, and kernels stay as they are
+constexpr double kWorthwhile = 0.98;  // fuses only below this fraction of the split time
 
-// What runs: a product, and the kernels behind it.
+// The groups of one form: the product and the kernels after it.
 std::vector<const Group*> form_of(const EpilogueOffer& offer, bool fused) {
   std::vector<const Group*> groups = {fused ? &offer.fused : &offer.product};
   for (const Group& kernel : fused ? offer.rests : offer.kernels)
@@ -27,7 +27,8 @@ std::vector<const Group*> form_of(const EpilogueOffer& offer, bool fused) {
   return groups;
 }
 
-// Storages of both forms, filled with numbers of a usual size: what products take depends on them.
+// Storages of both forms, filled with normally distributed numbers, as the time of products depends
+// on the values.
 class Memory {
  public:
   Memory(const Graph& graph, const std::vector<Layout>& layouts, const EpilogueOffer& offer,
@@ -166,13 +167,14 @@ ChooseEpilogue chooser(Device& device) {
       try {
         return time_form(form == 1, graph, layouts, offer, emit, device);
       } catch (const Error& error) {
-        // No algorithm, compiler or memory for it: then this form is not the fastest.
+        // No algorithm, compiler or memory for this form: the other one is used.
         if (error.kind() == ErrorKind::internal) throw;
         return std::numeric_limits<double>::infinity();
       }
     };
     const auto times = device.compare(epilogue_key(graph, layouts, offer, emit), 2, time);
-    // Fewer bytes are no promise: measured, additions in the library cost more than they save.
+    // Without times the form stays split: fewer bytes do not mean less time, as additions in the
+    // library's epilogue were measured to cost more than they save.
     if (!times) return EpilogueDecision{};
     const double split = (*times)[0], fused = (*times)[1];
     return EpilogueDecision{

@@ -6,9 +6,9 @@
 
 namespace ridgeline {
 
-// For PlanOptions. Where the device tunes or has cached times, both forms run as a whole on
-// separate memory; else the bytes moved decide. Empty for devices without epilogues. The device
-// must outlive it.
+// For PlanOptions. Where the device tunes, both forms are timed as a whole on separate memory.
+// Without times, measured or cached, the kernels stay separate. Empty for devices without
+// epilogues. The device must outlive it.
 ChooseEpilogue epilogue_chooser(Device& device);
 // Likewise for kernels with a product inside; empty for devices without.
 ChooseEpilogue product_kernel_chooser(Device& device);

@@ -28,7 +28,8 @@ GroupCall::GroupCall(const Graph& graph, const Group& group, std::unique_ptr<Fus
       outputs_.push_back(view(group.into.value_or(Value{group.node, output})));
     return;
   }
-  // What an epilogue reads and writes may have other axes than the product, in the same order.
+  // Operands and results of an epilogue may have other axes than the product, but have the same
+  // element order.
   const auto seen_as = [&](Value storage, int64_t offset, const Shape& shape) {
     const TensorView whole = view(storage);
     return TensorView{static_cast<char*>(whole.data) + offset * info(whole.dtype).size, whole.dtype,

@@ -23,7 +23,7 @@ Bytes default_host_budget() {
 }
 
 void* HostMemory::acquire(Bytes bytes, std::string& reason) {
-  // Small pieces are not worth a look at the machine; the budget's margin covers them.
+  // Small blocks are not checked, as the budget's margin covers them.
   if (bytes > kMargin) {
     const Bytes available = machine_memory().available;
     if (bytes + kMargin > available) {
@@ -31,7 +31,7 @@ void* HostMemory::acquire(Bytes bytes, std::string& reason) {
       return nullptr;
     }
   }
-  // Huge pages need an aligned start: map more and cut both ends off.
+  // Huge pages need an aligned start: maps more and unmaps both ends.
   const bool huge = bytes.count >= kHugePage;
   const auto length = static_cast<size_t>(bytes.count + kPage);
   const size_t slack = huge ? kHugePage : 0;
@@ -57,10 +57,10 @@ void HostMemory::give_back(void* data, Bytes bytes) {
   munmap(begin, static_cast<size_t>(bytes.count + kPage));
 }
 
-// Tensors that all begin at the same place of a page make the processor take a load from one for a
-// load of what was just stored to another. A different start for each costs at most a page.
+// Returns a different offset within a page for each block, at the cost of at most a page. Otherwise
+// loads and stores of different tensors at equal page offsets would alias (4K aliasing).
 int64_t HostMemory::next_shift() {
-  constexpr int64_t kStep = 320;  // cache lines apart, and far from repeating within a page
+  constexpr int64_t kStep = 320;  // whole cache lines; repeats only after many blocks
   return shift_ = (shift_ + kStep) % kPage;
 }
 

@@ -102,7 +102,7 @@ void* Ledger::acquire(Bytes block, std::string& reason) {
 void* Ledger::reuse(Bytes wanted, Bytes& block) {
   const auto found = free_.lower_bound(wanted.count);
   if (found == free_.end() || found->first > wanted.count + wanted.count / 8) return nullptr;
-  // A larger block than asked for must not lift the process above its peak either.
+  // A block that is larger than requested must not exceed the ceiling either.
   if (held_ + Bytes{found->first} > ceiling(wanted)) return nullptr;
   void* data = found->second;
   block = {found->first};
@@ -111,14 +111,14 @@ void* Ledger::reuse(Bytes wanted, Bytes& block) {
   return data;
 }
 
-// How large the process may be once it holds `block`, too.
+// The maximum of live and cached bytes after `block` is allocated.
 Bytes Ledger::ceiling(Bytes block) const {
   const Bytes needed = std::max(most_held_, held_ + block);
   if (keeps_blocks_) return std::max(needed, options_.budget);
   return needed + std::max(options_.cache_slack, Bytes{most_held_.count / 50});
 }
 
-// Gives cached blocks back, largest first, until at most `allowance` is kept.
+// Releases cached blocks to the source, largest first, until at most `allowance` is cached.
 void Ledger::trim(Bytes allowance) {
   while (cached_ > allowance) {
     const auto largest = std::prev(free_.end());

@@ -23,7 +23,7 @@ Nvtx load() {
   const std::string injected = environment("NVTX_INJECTION64_PATH");
   if (injected.empty()) return nvtx;
   CudaLibrary library;
-  for (const char* stem : {"nvtx3interop", "nvToolsExt"}) {  // of CUDA 13 and of 12
+  for (const char* stem : {"nvtx3interop", "nvToolsExt"}) {  // in CUDA 13, in CUDA 12
     library = find_cuda_library(stem, {.variable = environment});
     if (library) break;
   }
@@ -42,7 +42,7 @@ const Nvtx& nvtx() {
   return instance;
 }
 
-// "forward", "layers", "3", "attention", "scores".
+// Returns the phase and the scopes: "forward", "layers", "3", "attention", "scores".
 std::vector<std::string> parts_of(const KernelRun& run) {
   std::vector<std::string> parts = {run.graph.stages()[run.graph.stage_of(run.node)].name};
   std::ranges::move(scope_parts(run.graph.scope_path(run.graph.nodes()[run.node])),
@@ -62,7 +62,7 @@ NvtxScopes::~NvtxScopes() {
   close();
 }
 
-// Ranges that go on stay open.
+// Ranges that the new parts share stay open.
 void NvtxScopes::enter(std::vector<std::string> parts) {
   size_t same = 0;
   while (same < open_.size() && same < parts.size() && open_[same] == parts[same]) ++same;

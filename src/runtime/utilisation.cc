@@ -11,15 +11,15 @@
 namespace ridgeline {
 namespace {
 
-// Work is queued for about so long before it is waited for: the wait for the host at the end of it
-// is then nothing beside the work.
+// Work queued before each synchronization, long enough that the wait for the host at its end is
+// negligible.
 constexpr double kQueuedS = 0.05;
 constexpr double kMostCalls = 20'000;
 
 class Repeated {
  public:
   Repeated(Device& device, const std::function<void()>& work) : device_(device), work_(work) {
-    work_();  // what is done once is done
+    work_();  // does one-time work
     device_.synchronize();
     const double begin_s = monotonic_s();
     work_();
@@ -39,7 +39,7 @@ class Repeated {
   double once_s_ = 0, calls_ = 1;
 };
 
-// A profiler that is attached would miss kernels while counters are sampled in this process.
+// An attached profiler would miss kernels while this process samples counters.
 std::string outside_profiler() {
   for (const char* name : {"CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"})
     if (!environment(name).empty())
@@ -86,7 +86,7 @@ Utilisation UtilisationMeter::measure(Device& device, const std::function<void()
         seen.passed_over = passed_over_;
         return seen;
       }
-    } catch (...) {  // of the work: interrupted, out of memory
+    } catch (...) {  // thrown by the work: interrupted, out of memory
       source_.reset();
       throw;
     }

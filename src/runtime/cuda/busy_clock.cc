@@ -7,9 +7,9 @@
 namespace ridgeline {
 namespace {
 
-constexpr double kFirstHoldMs = 0.5;  // dozens of launches
+constexpr double kFirstHoldMs = 0.5;  // enough for dozens of launches
 constexpr double kLongestHoldMs = 16;
-// A window takes launches for this share of its hold; the rest is for one that is slow to return.
+// A window accepts launches for this fraction of its hold; the rest is slack for a slow launch.
 constexpr double kShareForLaunches = 0.5;
 
 }  // namespace
@@ -67,8 +67,8 @@ void BusyClock::open() {
   is_open_ = true;
 }
 
-// The hold began after the window was opened, so whatever was queued within its time was queued
-// before the GPU came to the first event.
+// The hold began after the window was opened, so launches queued within its duration were queued
+// before the GPU reached the first event.
 void BusyClock::close() {
   is_open_ = false;
   queue_.check(queue_.driver().cuEventRecord(end_, queue_.stream()), "recording an event");

@@ -7,19 +7,19 @@
 namespace ridgeline {
 namespace {
 
-// Times are told as single-precision milliseconds from the anchor: a young one keeps them sharp.
+// The driver reports times as single-precision milliseconds since the anchor, which is renewed at
+// this age to keep them precise.
 constexpr int64_t kAnchorNs = 1'000'000'000;
 
 }  // namespace
 
 class CudaEvent final : public Event {
  public:
-  // `order`: what other streams wait for, `time`: what tells the time; outside of captures one
-  // event does both.
+  // Other streams wait for `order`; `time` gives the time. Outside of captures both are one event.
   CudaEvent(CudaEvents& events, cuda::Event order, cuda::Event time, EventRef began)
       : events_(events), order_(order), time_(time), began_(std::move(began)) {}
   ~CudaEvent() override {
-    if (order_ == time_) events_.give_back(time_);  // a launch graph keeps those of its capture
+    if (order_ == time_) events_.give_back(time_);  // a launch graph keeps its captured events
   }
 
   void wait() override { events_.wait(time_); }
@@ -63,7 +63,8 @@ EventRef CudaEvents::record(cuda::Stream stream, const EventRef& began) {
   const cuda::Event order = take();
   cuda::Event time = order;
   if (queue_.capturing()) {
-    // Before the other one: who waits for that waits for all of the stream, which a capture demands.
+    // Recorded before `order`, so that a stream that waits for `order` joins all captured work, as
+    // a capture requires.
     time = take();
     queue_.check(queue_.driver().cuEventRecordWithFlags(time, stream, cuda::kRecordExternal),
                  "recording an event in a launch graph");
@@ -105,7 +106,7 @@ int64_t CudaEvents::host_ns(cuda::Event event) {
 
 CudaCommunicationQueue::CudaCommunicationQueue(CudaQueue& queue, CudaEvents& events)
     : queue_(queue), events_(events) {
-  // Others wait for what is communicated: it goes before kernels that have not started yet.
+  // Communication gets the highest priority, as kernels wait for it.
   int least = 0, greatest = 0;
   queue_.make_current();
   queue_.check(queue_.driver().cuCtxGetStreamPriorityRange(&least, &greatest),

@@ -127,7 +127,7 @@ CudaDevice::CudaDevice(CudaOptions options)
       busy_clock_(queue_, [this](double ms) { kernels_.run(plan_hold(ms)); }),
       events_(queue_) {}
 
-// Kernels may still use what the members are about to free.
+// Waits for kernels that may still use memory of the members.
 CudaDevice::~CudaDevice() {
   cuda::driver().cuStreamSynchronize(queue_.stream());
 }
@@ -241,7 +241,8 @@ void CudaDevice::multiply(const Product& product) {
   matmul_.run(product);
 }
 
-// What was fastest today may not be tomorrow, and other forms round otherwise.
+// Deterministic devices do not compare: the fastest form may vary between runs, and forms round
+// differently.
 std::optional<std::vector<double>> CudaDevice::compare(
     const std::string& key, size_t ways, const std::function<double(size_t)>& time_ms) {
   if (deterministic_) return std::nullopt;
@@ -318,7 +319,7 @@ void CudaDevice::clear(const TensorView& view) {
   fill(view, 0, "filling memory with zeros");
 }
 
-// The driver's plain copies run beside our stream, so that both have to be waited for.
+// The driver's synchronous copies are not ordered with our stream, so it waits for both.
 void CudaDevice::upload(const TensorView& to, const void* from) {
   queue_.make_current();
   queue_.synchronize();

@@ -10,8 +10,8 @@ namespace ridgeline {
 namespace {
 
 constexpr Bytes kLeastMargin{int64_t{512} << 20};
-// The driver maps device memory in such pieces; asking for whole ones makes the ledger's sizes and
-// the driver's count agree. Small blocks share a piece.
+// The granularity in which the driver maps device memory. Requests are multiples of it, so that the
+// sizes of ledger and driver agree; small blocks share a piece.
 constexpr int64_t kPiece = int64_t{2} << 20;
 
 cuda::DevicePointer address_of(void* data) {

@@ -6,7 +6,7 @@
 namespace ridgeline {
 namespace {
 
-// Of one launch: a single pass over a cache is shorter than a launch.
+// Passes per launch: a single pass over a cache is shorter than a launch.
 constexpr int64_t kCachedPasses = 50;
 
 double bytes_of(const StreamArrays& arrays) {

@@ -1,9 +1,8 @@
-// Tracing of GPUs by CUPTI's activity records.
+// Traces GPUs with CUPTI's activity records.
 //
-// Kernels that are started one by one carry the mark of their call as an external correlation.
-// Those of a launch graph do not: the records of every start carry the number of their node in the
-// executable graph, a clone of the node that was captured. CUPTI tells of both moments, so that a
-// node's mark is the one under which its original was captured.
+// Records of kernels launched one by one have the mark of their call as an external correlation.
+// Records of a launch graph only have the id of their node in the executable graph, a clone of the
+// captured node. CUPTI reports captures and clones, so a node gets the mark of its original.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,7 +21,7 @@ constexpr size_t kBufferBytes = size_t{4} << 20;  // CUPTI asks for 1 to 10 MiB
 constexpr size_t kBufferAlignment = 8;
 constexpr uint32_t kFirstWithoutDeadlock = 130001;  // cuptiActivityDisable of 13.0 may never return
 constexpr uint32_t kFirstOfLongNumbers = 130000;
-// Calls of both interfaces: cuBLASLt starts its kernels through the runtime.
+// Calls of driver and runtime: cuBLASLt launches its kernels through the runtime.
 constexpr ActivityKind kKinds[] = {kExternalCorrelation, kDriver, kRuntime, kMemcpy, kMemset,
                                    kConcurrentKernel};
 
@@ -33,8 +32,8 @@ struct Buffer {
   uint32_t stream = 0;
 };
 
-// CUPTI's callbacks for buffers have no argument of ours, so what they fill is the process's. CUPTI
-// is never called while the mutex is held: it has locks of its own.
+// Global, as CUPTI's buffer callbacks have no user argument. CUPTI must not be called while the
+// mutex is held, because it has its own locks.
 struct FilledBuffers {
   std::mutex mutex;
   std::vector<Buffer> buffers;
@@ -70,7 +69,7 @@ class CuptiTracer : public ActivityTracer {
     if (subscriber_ != nullptr) api_.cuptiUnsubscribe(subscriber_);
   }
 
-  // What failed, in a sentence; empty: nothing did.
+  // Returns what failed, in a sentence; empty: success.
   std::string start() {
     if (const Result result = api_.cuptiSubscribe(&subscriber_, on_callback, this);
         result != kSuccess) {
@@ -86,7 +85,7 @@ class CuptiTracer : public ActivityTracer {
     if (const Result result = api_.cuptiActivityRegisterCallbacks(request_buffer, complete_buffer);
         result != kSuccess)
       return explain("giving buffers to CUPTI", result);
-    is_running_ = true;  // the destructor stops what has begun
+    is_running_ = true;  // the destructor stops a partial start, too
     for (const ActivityKind kind : kKinds)
       if (const Result result = api_.cuptiActivityEnable(kind); result != kSuccess)
         return explain("tracing by CUPTI", result);
@@ -152,8 +151,7 @@ class CuptiTracer : public ActivityTracer {
     return explain_cupti(api_.cuptiGetResultString, what, result);
   }
 
-  // Nodes are created and cloned by the thread that captures and instantiates, which is also the
-  // one that marks.
+  // Called on the thread that captures and instantiates, which is also the one that sets marks.
   static void on_callback(void* user, CallbackDomain domain, uint32_t callback, const void* data) {
     if (domain != kResource || data == nullptr) return;
     auto& self = *static_cast<CuptiTracer*>(user);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kDoctor = "`ridgeline doctor` lists what was found";
 
-// What to do about the failures that have a usual cause.
+// The next step for errors that have a usual cause.
 struct Advice {
   Result result;
   const char* next_step;
@@ -58,7 +58,7 @@ const char* advice(Result result) {
   return kDoctor;
 }
 
-// "CUDA_ERROR_NO_DEVICE (100: no CUDA-capable device is detected)"
+// Returns "CUDA_ERROR_NO_DEVICE (100: no CUDA-capable device is detected)".
 std::string describe(const Driver& api, Result result) {
   const char* name = nullptr;
   const char* text = nullptr;

@@ -58,7 +58,7 @@ bool CudaDevice::prefers_update_products(std::span<const ProductSize> products) 
   return ridgeline::prefers_update_products(products, facts_);
 }
 
-// A fold of columns is two functions.
+// A kernel may have several functions: a fold of columns has two.
 std::vector<std::string> CudaDevice::functions_of(const FusedKernel& kernel,
                                                   const EmitOptions& options) const {
   if (kernel.product) return {CudaProductKernel(kernel, options, facts_).kernel().entry};

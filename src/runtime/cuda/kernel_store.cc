@@ -5,8 +5,8 @@
 namespace ridgeline {
 namespace {
 
-// While another thread captures a stream, the driver refuses to load modules, and that thread's
-// capture is lost. It lets threads do so that say that it is no part of a capture.
+// Allows this thread to load modules while another thread captures a stream, by relaxing its
+// capture mode. Otherwise the driver refuses, and invalidates that capture.
 class OutsideOfCaptures {
  public:
   explicit OutsideOfCaptures(const cuda::Driver& driver) : driver_(driver) { exchange(); }
@@ -37,7 +37,7 @@ KernelStore::~KernelStore() {
 cuda::Function KernelStore::function(const CudaLaunch& launch) {
   Loaded& loaded = find(launch.kernel);
   if (launch.shared_bytes > loaded.shared_bytes) {
-    const OutsideOfCaptures outside(queue_.driver());  // a driver may have put off the loading
+    const OutsideOfCaptures outside(queue_.driver());  // the driver may load lazily here
     queue_.check(queue_.driver().cuFuncSetAttribute(loaded.function, cuda::kMaxDynamicSharedBytes,
                                                     static_cast<int>(launch.shared_bytes)),
                  "asking for more shared memory than 48 KiB");

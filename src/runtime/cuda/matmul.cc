@@ -23,24 +23,24 @@ namespace {
 using cublaslt::check;
 
 constexpr Bytes kWorkspace{int64_t{32} << 20};
-constexpr int kAlgorithms = 8;        // of the library's list, best guess first
-constexpr int kRepetitions = 3;       // timed for each, the best counts
-constexpr double kWindowMs = 0.2;     // short products are timed several at a time
-constexpr double kWorthwhile = 0.97;  // of the time; less is noise, and the guess stays
+constexpr int kAlgorithms = 8;        // requested from the library's heuristic, best guess first
+constexpr int kRepetitions = 3;       // timings per algorithm, of which the best counts
+constexpr double kWindowMs = 0.2;     // short products are repeated to fill this time
+constexpr double kWorthwhile = 0.97;  // replaces the best only below this fraction of its time
 constexpr int64_t kMaxAlignment = 256;
-// What a kernel gains that reads a matrix while the one before it ends, which a timing of one does
-// not show.
+// The gain of our kernel from reading weights while the previous kernel ends, which timing it alone
+// does not show.
 constexpr double kEarlyReadsMs = 0.001;
 
-// All that a prepared product depends on.
+// Everything that a prepared product depends on.
 struct Request {
   BatchedGemm gemm;
   std::array<int64_t, 4> alignments{};   // of a, b, out and addend, in bytes
-  int epilogue = cublaslt::kNoEpilogue;  // bits of the library
+  int epilogue = cublaslt::kNoEpilogue;  // the library's bits
   int64_t bias_alignment = 0;
   bool adds = false;
-  bool is_plain = true;     // nothing but the product
-  bool b_is_kept = false;   // no kernel of the graph writes it
+  bool is_plain = true;     // without scale and epilogue
+  bool b_is_kept = false;   // no kernel of the graph writes it (TensorView::is_kept)
   int multiprocessors = 0;  // at most; 0: all
   bool operator==(const Request&) const = default;
 };
@@ -81,12 +81,12 @@ cublaslt::DataType data_type(DType dtype) {
   return cublaslt::kReal32;
 }
 
-// fp32 is never TF32 behind its name.
+// Products of fp32 never use TF32.
 cublaslt::ComputeType compute_type(DType dtype) {
   return dtype == DType::tf32 ? cublaslt::kCompute32FastTf32 : cublaslt::kCompute32;
 }
 
-// An object of the library that is destroyed with this.
+// Owns an object of the library.
 template <class Object, cublaslt::Status (*cublaslt::Api::*destroy)(Object)>
 struct Owned {
   Object object = nullptr;
@@ -104,25 +104,25 @@ using OwnedLayout = Owned<cublaslt::MatrixLayout, &cublaslt::Api::cublasLtMatrix
 using OwnedPreference =
     Owned<cublaslt::Preference, &cublaslt::Api::cublasLtMatmulPreferenceDestroy>;
 
-// The library counts in columns: a row-major product is its transpose, with the operands swapped.
-// So `first` is b and `second` is a.
+// The library is column-major, and a row-major product is its transpose with swapped operands: so
+// `first` is b and `second` is a.
 struct Prepared {
   OwnedDesc desc;
   OwnedLayout first, second, out;
   cublaslt::Algorithm algorithm{};
   size_t workspace_bytes = 0;
-  std::optional<CudaLaunch> own = {};  // that is faster
+  std::optional<CudaLaunch> own = {};  // our kernel, if it is faster
 };
 
 struct Addresses {
   const void* a;
   const void* b;
   void* out;
-  const void* addend;  // or `out`, which is not read then
-  const void* bias;    // or null
+  const void* addend;  // `out` if there is none, which is not read
+  const void* bias;    // null: none
 };
 
-// The factors of the product and of what is added to it.
+// The factors of the product and of the addend (alpha, beta).
 struct Factors {
   float scale, addend;
 };
@@ -178,7 +178,7 @@ void describe(Prepared& prepared, const Request& request, const void* bias) {
     set_attribute(prepared.desc, cublaslt::kEpilogue, static_cast<uint32_t>(request.epilogue));
   if (request.multiprocessors > 0)
     set_attribute(prepared.desc, cublaslt::kMultiprocessors, int32_t{request.multiprocessors});
-  // Which algorithms there are depends on how the address is aligned.
+  // Set already here, as the available algorithms depend on the alignment of the address.
   if (bias != nullptr) set_attribute(prepared.desc, cublaslt::kBiasPointer, bias);
   make_layout(prepared.first, gemm.dtype, gemm.batch, gemm.n, gemm.k, gemm.b);
   make_layout(prepared.second, gemm.dtype, gemm.batch, gemm.k, gemm.m, gemm.a);
@@ -186,7 +186,7 @@ void describe(Prepared& prepared, const Request& request, const void* bias) {
               {.leading = gemm.n, .batch_stride = gemm.out_batch_stride});
 }
 
-// The largest power of two that divides an address and every step from it.
+// The largest power of two, up to kMaxAlignment, that divides an address and its steps in bytes.
 int64_t alignment(const void* data, std::initializer_list<int64_t> steps, DType dtype) {
   auto bits = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(data)) | kMaxAlignment;
   for (int64_t step : steps) bits |= static_cast<uint64_t>(step * info(dtype).size);
@@ -245,7 +245,7 @@ struct CudaMatmul::Library {
             "asking for algorithms");
     };
     set(cublaslt::kMaxWorkspaceBytes, static_cast<uint64_t>(workspace.bytes().count));
-    // A sum is rounded to 16 bits once, at its end.
+    // Partial sums are reduced in fp32, so that a sum is rounded to 16 bits once.
     set(cublaslt::kReductionSchemes, static_cast<uint32_t>(cublaslt::kReduceInComputeType));
     set(cublaslt::kMinAlignmentA, static_cast<uint32_t>(request.alignments[1]));
     set(cublaslt::kMinAlignmentB, static_cast<uint32_t>(request.alignments[0]));
@@ -274,7 +274,7 @@ struct CudaMatmul::Library {
     return results;
   }
 
-  // Times what the library proposes. Its guess stays unless another is clearly faster.
+  // Times the library's proposals. An earlier one stays unless a later one is clearly faster.
   cublaslt::Algorithm fastest(const Prepared& product, const Request& request,
                               const Addresses& addresses, const Factors& factors,
                               const CudaBuffer& workspace, CudaQueue& queue) const {
@@ -299,7 +299,7 @@ struct CudaMatmul::Library {
           chosen = &proposal.algorithm;
         }
       } catch (const Error&) {
-        if (queue.lost()) throw;  // else a proposal that does not run is no choice
+        if (queue.lost()) throw;  // otherwise skips a proposal that does not run
       }
     }
     if (chosen == nullptr)
@@ -309,11 +309,11 @@ struct CudaMatmul::Library {
   }
 };
 
-// Rows up to which the kernel of our own is tried. It computes up to 64, but no GPU has checked
-// more than these.
+// The most rows for which our own kernel is tried. It supports up to 64, but was checked on a GPU
+// for these only.
 constexpr int64_t kMostTriedRows = 16;
 
-// The kernel of our own, if one of its ways is faster than the library.
+// Returns the fastest way of our own kernel, or nullopt if the library is faster.
 static std::optional<CudaLaunch> faster_launch(const Request& request, const Addresses& addresses,
                                                const std::function<void()>& by_library,
                                                const CudaFacts& facts, CudaQueue& queue,
@@ -369,7 +369,7 @@ void CudaMatmul::run(const Product& product) {
   const MatmulCalls calls = matmul_calls(operands[0], operands[1], out);
   const BatchedGemm& gemm = calls.gemm;
   if (gemm.m == 0 || gemm.n == 0 || gemm.batch == 0) return;
-  if (gemm.k == 0) {  // the planner gives no epilogue to it
+  if (gemm.k == 0) {  // the planner gives it no epilogue
     queue_.before_start();
     queue_.check(queue_.driver().cuMemsetD8Async(
                      reinterpret_cast<cuda::DevicePointer>(out.data), 0,

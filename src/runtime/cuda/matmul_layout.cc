@@ -16,7 +16,7 @@ Matrix matrix_of(const TensorView& view) {
   return {view.shape.back(1), view.shape.back(0), view.strides.back(1), view.strides.back(0)};
 }
 
-// Elements of a row are neighbours, and rows do not overlap. The step of an axis of size 1 is moot.
+// Whether rows are contiguous and do not overlap; the step of an axis of size 1 does not matter.
 bool by_rows(const Matrix& m) {
   return (m.column_step == 1 || m.columns == 1) && (m.row_step >= m.columns || m.rows == 1);
 }
@@ -30,7 +30,7 @@ MatmulOperand operand_of(const TensorView& view) {
   return {true, m.columns == 1 ? m.rows : m.column_step};
 }
 
-// Products with one and the same b are one product with a taller a.
+// Merges a batch of products with a common b into one product with more rows.
 void merge_batch_into_rows(BatchedGemm& gemm) {
   const bool rows_continue =
       gemm.m == 1 ? gemm.a.batch_stride >= gemm.k : gemm.a.batch_stride == gemm.m * gemm.a.leading;
@@ -53,7 +53,7 @@ bool library_can_read(const TensorView& view) {
 MatmulCalls matmul_calls(const TensorView& a, const TensorView& b, const TensorView& out) {
   const std::array batches = {batch_of(a), batch_of(b), batch_of(out)};
   const Walk walk = make_walk(batches[2].shape, batches);
-  // The longest axis becomes the library's batch; whatever others could not be merged are a loop.
+  // The longest axis becomes the library's batch; other axes that cannot be merged become a loop.
   const int64_t* longest = std::max_element(walk.shape.begin(), walk.shape.end());
   const int batched = static_cast<int>(longest - walk.shape.begin());
 

@@ -7,8 +7,8 @@
 namespace ridgeline {
 namespace {
 
-// Stand-ins for addresses. Parameters hold sizes and strides that are not negative, masks from
-// -2^30 on and scales, so that no eight bytes of them begin like this.
+// The tag of placeholder addresses. Other parameters are non-negative sizes and strides, masks from
+// -2^30 up and scales, so that none of them has these upper bits.
 constexpr uint64_t kStandIn = 0x9A5C'0000'0000'0000;
 constexpr int kTensorShift = 40;  // a tensor has up to 2^40 bytes
 constexpr uint64_t kTagMask = 0xFFFF'0000'0000'0000;

@@ -27,7 +27,7 @@ Api load() {
   return api.nvmlInit_v2 && api.nvmlInit_v2() == nvml::kSuccess ? api : Api{};
 }
 
-// Calls a function of NVML that may be missing; empty where it is or fails.
+// Calls a function of NVML; empty if it is missing or fails.
 template <class Value, class Function, class... Arguments>
 std::optional<Value> ask(Function function, Arguments... arguments) {
   Value value = {};
@@ -61,13 +61,13 @@ std::optional<bool> clocks_locked(Device device, std::optional<unsigned long lon
 
 }  // namespace
 
-// Started once and never shut down: others in the process may use it too.
+// Initialised once and never shut down, as other code in the process may use NVML too.
 const Api& nvml::api() {
   static const Api instance = load();
   return instance;
 }
 
-// The two libraries count GPUs differently, so that the address on the bus tells which it is.
+// Matches GPUs by PCI bus id, as CUDA and NVML number them differently.
 std::optional<Device> nvml::device_of(int ordinal) {
   if (!api().nvmlDeviceGetHandleByPciBusId_v2) return std::nullopt;
   try {
@@ -79,7 +79,7 @@ std::optional<Device> nvml::device_of(int ordinal) {
         driver.cuDeviceGetPCIBusId(id, sizeof id, handle) == cuda::kSuccess &&
         api().nvmlDeviceGetHandleByPciBusId_v2(id, &device) == nvml::kSuccess)
       return device;
-  } catch (const Error&) {  // no driver: no GPU to ask about
+  } catch (const Error&) {  // no driver
   }
   return std::nullopt;
 }

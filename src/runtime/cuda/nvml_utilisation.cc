@@ -1,5 +1,5 @@
-// What NVML tells of how busy a GPU is: counters (GPM, Hopper and later), else the share of time
-// with any kernel. Other profilers may be attached meanwhile.
+// Utilisation from NVML: counters (GPM, Hopper and later), or the share of time with any kernel.
+// Other profilers may be attached meanwhile.
 #include <fmt/format.h>
 
 #include <array>
@@ -14,9 +14,9 @@ namespace {
 using nvml::api;
 
 constexpr double kLeastGpmS = 0.3;
-constexpr double kGpmLeadInS = 0.3;          // a sample may be as old as that
-constexpr double kBetweenGpmSamplesS = 0.1;  // NVML asks for at least so much
-// Longer than the longest sample period, so that the reading is of this work alone.
+constexpr double kGpmLeadInS = 0.3;          // maximum age of a sample
+constexpr double kBetweenGpmSamplesS = 0.1;  // the minimum that NVML requires
+// Longer than the longest sample period, so that the reading covers only this work.
 constexpr double kLeastUtilisationS = 1.2;
 
 std::string explain(const char* what, nvml::Result result) {
@@ -24,7 +24,7 @@ std::string explain(const char* what, nvml::Result result) {
   return fmt::format("{} gave {} ({})", what, text ? text : "an error", result);
 }
 
-// The clock as it is read while work runs.
+// Averages readings of the SM clock while work runs.
 class ClockReadings {
  public:
   explicit ClockReadings(nvml::Device device) : device_(device) {}
@@ -46,7 +46,7 @@ class ClockReadings {
   double sum_hz_ = 0, count_ = 0;
 };
 
-// Bytes a second at the clock of now: two transfers in a cycle over the whole bus.
+// Peak bytes per second at the current memory clock: two transfers per cycle over the whole bus.
 std::optional<double> peak_dram_bytes_per_s(nvml::Device device) {
   unsigned bits = 0, mhz = 0;
   if (!api().nvmlDeviceGetMemoryBusWidth || !api().nvmlDeviceGetClockInfo ||
@@ -76,7 +76,7 @@ class Gpm : public UtilisationSource {
   double least_s() const override { return kLeastGpmS; }
   double lead_in_s() const override { return kGpmLeadInS; }
 
-  // Three samples: that of the beginning, that of the last look, and a new one.
+  // Uses three samples: the first, that of the last look(), and a new one.
   std::string start() override {
     clock_.clear();
     intervals_.clear();

@@ -1,9 +1,8 @@
-// Counters of a GPU over time by CUPTI's PM sampling.
+// Samples a GPU's counters over time with CUPTI's PM sampling.
 //
-// The hardware writes a record at every interval into a buffer, which is decoded once, after the
-// work: an image that fills up in between loses records for good, so buffer and image hold the
-// whole pass, with room for one that takes twice as long. Sampling is disabled between passes, so
-// that what is timed there runs as it does without.
+// The hardware writes a record per interval into a buffer, which is decoded once, after the work. A
+// full buffer or image loses records, so both hold the whole pass, with room for one that takes
+// twice as long. Sampling is disabled between passes, so that it does not affect timings there.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,11 +20,11 @@ using namespace cupti;
 constexpr double kLeastS = 0.1;
 constexpr double kPlannedSamples = 2000;
 constexpr uint32_t kMostSamples = 4000;
-constexpr size_t kSampleBytes = size_t{128} << 20;  // about 7 KiB a sample on GH100
-constexpr double kSysclkHz = 1.4e9;                 // about; where intervals are cycles
+constexpr size_t kSampleBytes = size_t{128} << 20;  // a sample takes about 7 KiB on GH100
+constexpr double kSysclkHz = 1.4e9;                 // approximate, for intervals in cycles
 constexpr std::string_view kChipWithoutTimeIntervals = "GA100";
 
-// What is counted in a sample.
+// The counters of one sample.
 struct Counts {
   double sm_active = 0, tensor_active = 0;  // percent
   double dram_read = 0, dram_write = 0;     // bytes
@@ -36,8 +35,8 @@ struct Metric {
   const char* name;
   double Counts::*count;
 };
-// One pass of the hardware on GA100, GA102, AD102, GH100 and GB100. A chip may lack some, as GB202
-// does those of memory: then the rest serves.
+// They take one hardware pass on GA100, GA102, AD102, GH100 and GB100. Those that a chip lacks, as
+// GB202 lacks those of memory, are left out.
 constexpr Metric kMetrics[] = {
     {"sm__cycles_active.avg.pct_of_peak_sustained_elapsed", &Counts::sm_active},
     {"sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed", &Counts::tensor_active},
@@ -46,7 +45,7 @@ constexpr Metric kMetrics[] = {
     {"sm__cycles_elapsed.avg", &Counts::sm_cycles},
 };
 
-// "": all functions are there.
+// Loads the functions. Returns why that failed; empty: success.
 std::string load(const CudaLibrary& library, SamplingApi& api) {
   if (!library)
     return fmt::format("no CUPTI was found (tried {}); {}", tried_text(library),
@@ -69,7 +68,7 @@ P params() {
   return made;
 }
 
-// The host's part: which counters belong to which metrics of a chip. It needs no GPU.
+// Maps metrics to the counters of a chip, on the host; needs no GPU.
 class CounterConfig {
  public:
   explicit CounterConfig(const SamplingApi& api) : api_(api) {}
@@ -77,7 +76,7 @@ class CounterConfig {
   CounterConfig(const CounterConfig&) = delete;
   CounterConfig& operator=(const CounterConfig&) = delete;
 
-  // Of metrics that the chip knows, all at once: each further call would add a pass.
+  // Configures all metrics that the chip supports in one call, as further calls would add passes.
   std::string configure(const char* chip, const uint8_t* availability) {
     metrics_.assign(std::begin(kMetrics), std::end(kMetrics));
     std::string why_not = add(chip, availability);
@@ -236,7 +235,7 @@ class PmSampler : public UtilisationSource {
     std::string why = decode(seen.samples);
     disable();
     if (!why.empty()) return why;
-    // The GPU's clock counts from elsewhere: the last sample ended when sampling was stopped.
+    // Converts from the GPU's clock: the last sample ended when sampling was stopped.
     const int64_t offset_ns = stopped_ns - seen.samples.back().end_ns;
     for (UtilisationSample& sample : seen.samples) {
       sample.begin_ns += offset_ns;
@@ -274,7 +273,7 @@ class PmSampler : public UtilisationSource {
     info.bytes = data_.size();
     if (const Result result = api_.cuptiPmSamplingGetCounterDataInfo(&info); result != kSuccess)
       return explain("counting CUPTI's samples", result);
-    // The first one began before the others, at the start of sampling: CUPTI says to leave it out.
+    // Skips the first sample, as CUPTI's documentation says: it began before the others.
     for (size_t index = 1; index < info.completed; ++index)
       if (std::string why = read(index, samples); !why.empty()) return why;
     std::ranges::stable_sort(samples, {}, &UtilisationSample::begin_ns);
@@ -290,7 +289,7 @@ class PmSampler : public UtilisationSource {
     if (const Result result = api_.cuptiPmSamplingCounterDataGetSampleInfo(&when);
         result != kSuccess)
       return explain("reading the time of CUPTI's samples", result);
-    if (when.begin == 0 || when.end <= when.begin) return {};  // covers no time
+    if (when.begin == 0 || when.end <= when.begin) return {};  // an empty interval
     std::vector<double> values(config_.names().size());
     auto evaluate = params<HostEvaluateParams>();
     evaluate.host = config_.host();
@@ -317,7 +316,7 @@ class PmSampler : public UtilisationSource {
     return {};
   }
 
-  // Means over time.
+  // Averages the samples, weighted by duration.
   static void summarise(Utilisation& seen) {
     using Field = std::optional<double> UtilisationSample::*;
     for (const Field field :

@@ -12,7 +12,7 @@
 namespace ridgeline {
 namespace {
 
-// Results after which the driver refuses everything: the context is gone.
+// Results that break the context: the driver refuses all later calls.
 constexpr cuda::Result kContextLost[] = {214, 220, 700, 702, 710, 714,
                                          715, 716, 717, 718, 719, 721};
 
@@ -65,17 +65,17 @@ CurrentContext::~CurrentContext() {
 
 CudaQueue::CudaQueue(const PrimaryContext& context, std::optional<cuda::Stream> given)
     : context_(context), driver_(cuda::driver()), owns_stream_(!given) {
-  // Blocks of the main order go first; what runs beside them fills the gaps.
+  // The main stream has the highest priority; the side stream fills the gaps.
   int greatest_priority = 0;
   check(driver_.cuCtxGetStreamPriorityRange(&least_priority_, &greatest_priority),
         "asking for the priorities of streams");
-  constexpr int kGraphsOfEarlyStarts = 12030;  // the first driver that captures them
+  constexpr int kGraphsOfEarlyStarts = 12030;  // the first driver that captures early starts
   int major = 0, version = 0;
   check(driver_.cuDeviceGetAttribute(&major, cuda::kComputeCapabilityMajor, context.device()),
         "asking for the compute capability");
   check(driver_.cuDriverGetVersion(&version), "asking for the driver's version");
   if (given) {
-    stream_ = *given;  // kernels of others are on it: nothing starts early
+    stream_ = *given;  // also runs kernels of the caller, so nothing starts early
     return;
   }
   starts_early_ = major >= 9 && version >= kGraphsOfEarlyStarts;
@@ -270,7 +270,7 @@ cuda::LaunchGraphExec CudaQueue::end_capture(bool keep) {
 bool CudaQueue::caller_captures() const {
   if (owns_stream_ && !redirected_) return false;
   cuda::StreamCaptureStatus status = cuda::kNoCapture;
-  // An error says that the default stream was asked about while another one is captured.
+  // The query fails for the default stream while another stream is captured.
   return driver_.cuStreamIsCapturing(stream(), &status) != cuda::kSuccess ||
          status != cuda::kNoCapture;
 }

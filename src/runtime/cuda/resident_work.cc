@@ -1,4 +1,4 @@
-// Resident kernels on a GPU: their tables and words in memory, and their start.
+// Resident kernels on a GPU: uploads their tables and words, and launches them.
 #include <cstring>
 
 #include "base/error.h"

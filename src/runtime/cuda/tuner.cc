@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kQuickCandidates = 4;
 constexpr int kTimedCalls = 5;
 
-// Of the texts that all candidates are made from: a choice among older kernels is worth nothing.
+// Hashes the texts of all kernels, as choices among older kernels are invalid.
 std::string hash_of_texts() {
   Sha256 all;
   for (const EmbeddedText& file : cuda_texts()) {
@@ -56,13 +56,13 @@ size_t CudaTuner::choose(const std::string& key, size_t count,
                          const std::function<std::vector<CudaLaunch>(size_t)>& candidate) {
   if (count < 2) return 0;
   Choice& choice = known(key, count);
-  // A full search is not content with what a quick one found.
+  // A full search repeats a choice found by a quick one.
   if (choice.found_by >= options_.tuning) return std::min(choice.index, count - 1);
   queue_.require_no_capture("tuning");
   const SetupClock::Scope setup(queue_.setup());
   const std::optional<size_t> fastest = tune(count, candidate);
   choice = {fastest.value_or(0), options_.tuning};
-  if (fastest) remember(key, count, choice);  // else whatever hindered them may be gone next time
+  if (fastest) remember(key, count, choice);  // otherwise a later run may succeed
   return choice.index;
 }
 
@@ -76,14 +76,14 @@ std::optional<std::vector<double>> CudaTuner::compare(
   Choice timed{.index = 0, .found_by = options_.tuning};
   for (size_t i = 0; i < ways; ++i) timed.ms.push_back(time_ms(i));
   const auto least = std::min_element(timed.ms.begin(), timed.ms.end());
-  if (!std::isfinite(*least)) return std::nullopt;  // none of them runs, here and now
+  if (!std::isfinite(*least)) return std::nullopt;  // none of them runs
   timed.index = static_cast<size_t>(least - timed.ms.begin());
   choice = std::move(timed);
   remember(key, ways, choice);
   return choice.ms;
 }
 
-// "index count found_by", and the times in ms where there are some.
+// Writes "index count found_by" and the times in ms, if any.
 void CudaTuner::remember(const std::string& key, size_t count, const Choice& choice) {
   std::string text =
       fmt::format("{} {} {}", choice.index, count, static_cast<int>(choice.found_by));
@@ -124,7 +124,7 @@ std::optional<size_t> CudaTuner::tune(
   }
   try {
     kernels_.load(kernels);
-  } catch (const Error&) {  // one of them does not compile or load; below it is left out by itself
+  } catch (const Error&) {  // one of them does not compile or load; it is skipped below
   }
   std::optional<size_t> fastest;
   double best = std::numeric_limits<double>::infinity();
@@ -148,7 +148,7 @@ double CudaTuner::time_ms(const std::vector<CudaLaunch>& launches) {
   const auto work = [&] {
     for (const CudaLaunch& launch : launches) kernels_.run(launch);
   };
-  queue_.time_ms(work);  // loads, and warms caches and clocks
+  queue_.time_ms(work);  // loads the kernels, and warms up caches and clocks
   std::vector<double> times;
   for (int i = 0; i < kTimedCalls; ++i) times.push_back(queue_.time_ms(work));
   std::nth_element(times.begin(), times.begin() + kTimedCalls / 2, times.end());
