@@ -50,7 +50,7 @@ struct ProfileStep {
 
 struct Profile {
   std::string device;      // for display: "cuda: NVIDIA H200, ..."
-  std::string source;      // of times: "CUPTI 13.0", "CUDA events", "the host's clock"
+  std::string source;      // of times: "CUPTI 13.0", "the host's clock"
   std::string why_not;     // why this is not the best source, in a sentence
   bool has_queue = false;  // whether the device runs asynchronously and can wait for the host
   bool has_nodes = true;   // kernels belong to nodes of a graph, with known scopes and costs
