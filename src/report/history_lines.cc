@@ -5,12 +5,13 @@
 namespace ridgeline {
 namespace {
 
-// A verdict on two savings is what it would be among all their rows in `ridgeline compare`.
+// Compares each point with the previous one, at the confidence level that `ridgeline compare` uses
+// for all rows of the two savings.
 void judge_points(std::vector<HistoryLine>& lines, const NoiseLookup& noise) {
   const auto both_ok = [](const HistoryPoint& point) {
     return point.before->record.status == Status::ok && point.saved->record.status == Status::ok;
   };
-  std::map<std::pair<int64_t, int64_t>, size_t> shared;  // lines of two savings
+  std::map<std::pair<int64_t, int64_t>, size_t> shared;  // comparisons of two savings
   for (const HistoryLine& line : lines)
     for (const HistoryPoint& point : line.points)
       if (point.before && both_ok(point)) ++shared[{point.before->run.id, point.saved->run.id}];

@@ -1,5 +1,5 @@
-// Saved rows over time: one line per phase of a row and machine, each point judged against the one
-// before it by the rule of compare for separate runs.
+// The history of saved rows: one line per row, phase and machine, in which each point is compared
+// with the previous one by the rule of `compare` for separate runs.
 #pragma once
 
 #include <optional>
@@ -12,12 +12,12 @@
 
 namespace ridgeline {
 
-// One phase of one saved record, beside the one before it.
+// One phase of one saved record, and its comparison with the previous point of the line.
 struct HistoryPoint {
   const SavedRecord* saved;
   const Series* series;                       // null: the row was not measured
   const SavedRecord* before = nullptr;        // null: this is the first, or not measured
-  std::optional<RowComparison> against = {};  // the one before
+  std::optional<RowComparison> against = {};  // the comparison with `before`
 };
 
 struct HistoryLine {
@@ -25,10 +25,10 @@ struct HistoryLine {
   std::vector<HistoryPoint> points;
 };
 
-// The runs of one saving are one row. Lines point into them.
+// Merges the runs of each saving into one row.
 std::vector<SavedRecord> saved_rows(std::span<const SavedRecord> records);
 
-// In the order of first sight. Rows of different machines never share a line.
+// Returns lines that point into `rows`. Rows of different machines never share a line.
 std::vector<HistoryLine> history_lines(std::span<const SavedRecord> rows, const NoiseLookup& noise);
 
 }  // namespace ridgeline

@@ -10,7 +10,7 @@
 namespace ridgeline {
 namespace {
 
-constexpr double kWellKnown = 0.05;  // half the width of a median's interval over the median
+constexpr double kWellKnown = 0.05;  // largest half-width of a median's interval over the median
 
 size_t rows_with(std::span<const Record* const> rows,
                  bool (*holds)(const Record&, const Statistics&)) {
@@ -22,7 +22,7 @@ size_t rows_with(std::span<const Record* const> rows,
   }));
 }
 
-// Verdicts on several runs need fewer of them than an interval of their median does.
+// Merged runs are exempt: a verdict needs fewer runs than an interval of their median does.
 bool is_too_short(const Record& record, const Statistics& statistics) {
   return record.merged_runs == 0 && statistics.count < kMinIntervalSamples;
 }

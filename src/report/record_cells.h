@@ -1,4 +1,4 @@
-// Cells of tables and notes below them, out of records.
+// Makes table cells, and the notes below tables, from records.
 #pragma once
 
 #include <map>
@@ -15,18 +15,18 @@ namespace ridgeline {
 
 std::optional<double> mebibytes(const std::optional<Bytes>& bytes);
 
-// A member of a record's metrics as text; empty: there is none.
+// Returns a member of the record's metrics as text, or an empty string if there is none.
 std::string metric_text(const Record& record, const char* key);
 
-// Empty where there is no value.
+// Formats factor * value; returns an empty string if there is no value.
 std::string cell(std::optional<double> value, const char* format = "{:.6g}", double factor = 1);
 
-// What the intervals of these rows are: "within-run", from the samples of one run, "between runs",
-// from the medians of several, or both.
+// Returns what the intervals of these rows cover: "within-run" (the samples of one run), "between
+// runs" (the medians of several), or both.
 std::string interval_kind(std::span<const Record* const> rows);
 
-// What tells apart rows that one name stands for: "flash (two-pass)" among those of a study, whose
-// rows of that name have several algorithms; else the name alone.
+// Names rows of a study: "flash (two-pass)" if its rows of `flash` use several backward algorithms,
+// else the name of the implementation.
 class VariantNames {
  public:
   explicit VariantNames(std::span<const Record> records, std::string_view study);
@@ -36,8 +36,8 @@ class VariantNames {
   std::map<std::string, std::set<std::string>> variants_;
 };
 
-// How well medians are known: "Noisy: in 2 rows ...", "Too few samples: 1 row
-// ..."; of rows that are ok. Empty: all are well known.
+// Counts ok rows whose medians are not well known: "Noisy: in 2 rows ...", "Too few samples in 1
+// row: ...". Returns an empty string if there are none.
 std::string noise_note(std::span<const Record* const> rows);
 
 }  // namespace ridgeline

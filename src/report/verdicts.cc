@@ -16,7 +16,7 @@ Judgement unclear(std::string reason) {
   return {Verdict::unclear, std::move(reason)};
 }
 
-// Empty: there are enough of them.
+// Returns why there are too few samples for a verdict, or an empty string.
 std::string too_few(const Record& base, const Record& next, std::string_view phase) {
   size_t fewest = kMinIntervalSamples;
   for (const Record* record : {&base, &next})
@@ -26,7 +26,7 @@ std::string too_few(const Record& base, const Record& next, std::string_view pha
   return fmt::format("too few samples: {}, and {} are needed", fewest, kMinIntervalSamples);
 }
 
-// Of two implementations none is a base to those who read it.
+// Replaces the names of the sides: neither of two implementations is a base to the reader.
 std::string why(const RowComparison& row) {
   std::string text = doubt_words(row);
   for (const std::string_view side : {"the base", "the new side", "the new one"})
@@ -35,7 +35,7 @@ std::string why(const RowComparison& row) {
   return text;
 }
 
-// The same reason with other figures.
+// Returns whether two reasons differ only in their figures.
 bool is_alike(std::string_view a, std::string_view b) {
   const auto is_figure = [](char c) { return (c >= '0' && c <= '9') || c == '.'; };
   while (true) {
@@ -61,7 +61,7 @@ Judgement verdict_between(const Record& base, const Record& next, std::string_vi
                           const NoiseLookup& noise, size_t lines) {
   if (std::string few = too_few(base, next, phase); !few.empty()) return unclear(std::move(few));
   try {
-    // Sides are chosen by those who ask: settings that differ are what is compared.
+    // The caller chose the sides: settings that differ are what is compared.
     const Comparison comparison =
         compare_records({&base, 1}, {&next, 1},
                         {.noise = noise,

@@ -1,5 +1,5 @@
-// Who is faster, for every sentence and figure of a report: asked of the engine behind `ridgeline
-// compare` (measure/compare.h) and of nothing else.
+// Verdicts for the sentences and figures of a report. All of them come from the engine of
+// `ridgeline compare` (measure/compare.h).
 #pragma once
 
 #include <map>
@@ -17,21 +17,21 @@ namespace ridgeline {
 struct Judgement {
   Verdict verdict = Verdict::unclear;  // of `next` against `base`
   std::string reason = {};             // why it is UNCLEAR; else empty
-  bool is_apart = false;  // UNCLEAR only because the machine may have made so large a difference
+  bool is_apart = false;  // UNCLEAR only because the machine may explain so large a difference
 };
 
-// What a doubt says where each side ran once: how far apart such runs lie is assumed, and wide.
+// Begins the reason if each side ran once: the spread between such runs is assumed, and wide.
 inline constexpr std::string_view kOneRunEach = "of one run each";
-// Why a line of a comparison is UNCLEAR.
+// Returns why a line of a comparison is UNCLEAR.
 std::string doubt_words(const RowComparison& row);
 
-// Of two rows that differ in what is compared only, one of `lines` that are (CompareOptions).
-// Whatever they hold, this does not throw.
+// Compares one phase of two rows that differ only in what is compared. `lines` is the number of
+// lines of the whole comparison (CompareOptions). An Error becomes an UNCLEAR verdict's reason.
 Judgement verdict_between(const Record& base, const Record& next, std::string_view phase,
                           const NoiseLookup& noise = {}, size_t lines = 0);
 
-// Those of `ridgeline compare --impl A,B` on the same rows, remembered: a report asks about a pair
-// in several places. Records must stay where they are, and their runs are merged.
+// The verdicts of `ridgeline compare --impl A,B` on the same rows, cached because a report needs a
+// pair in several places. Records must not move, and their runs must be merged already.
 class Verdicts {
  public:
   explicit Verdicts(std::span<const Record> rows = {}, NoiseLookup noise = {})
@@ -43,23 +43,23 @@ class Verdicts {
 
   std::span<const Record> rows_;
   NoiseLookup noise_;
-  std::map<std::pair<std::string, std::string>, size_t> lines_;  // of two implementations
+  std::map<std::pair<std::string, std::string>, size_t> lines_;  // by implementations
   std::map<std::tuple<const Record*, const Record*, std::string>, Judgement> known_;
 };
 
-// A ratio of times, base over new, as people say it: "2.31x" and "3.20x slower".
+// Formats a ratio of times, base over new: "2.31x", "3.20x slower".
 std::string times_text(double speedup, int decimals = 2);
 std::string times_as_fast(double speedup);  // "2.31x as fast", "3.20x slower"
 
-// Why comparisons are undecided, the most frequent reason first; of those that differ in figures
-// only, the first.
+// Counts the reasons why comparisons are undecided. Reasons that differ only in figures count as
+// one, which shows the figures of the first.
 class Reasons {
  public:
   void add(const std::string& reason);
   void add(const Reasons& other);
   bool empty() const { return counts_.empty(); }
-  std::string text() const;  // "too few samples: 3, and 6 are needed; ..."
-  // All of them with how often, where there are more than text() tells; else empty.
+  std::string text() const;  // the most frequent: "too few samples: 3, and 6 are needed; ..."
+  // Returns all reasons with their counts if text() leaves any out, else an empty string.
   std::string all() const;
 
  private:
@@ -68,12 +68,12 @@ class Reasons {
   std::vector<std::pair<std::string, int>> counts_;
 };
 
-// Ratios of the same sizes in two implementations, and what the engine says of each.
+// Speedups of one implementation over another at several sizes, with the verdict on each.
 class Speedup {
  public:
   explicit Speedup(Verdicts& verdicts) : verdicts_(&verdicts) {}
 
-  // Nothing where one of the two did not run. `place` names the size.
+  // Ignores a size at which either row was not measured. `place` names the size.
   void add(const Record* base, const Record* next, std::string_view phase,
            const std::string& place);
 
@@ -94,7 +94,7 @@ class Speedup {
   Verdicts* verdicts_;
   double log_sum_ = 0;
   int count_ = 0, undecided_ = 0;
-  bool same_ = false;  // the verdict of the only size
+  bool same_ = false;  // whether the last verdict is SAME; used if there is one size
   Extreme least_, most_;
   Reasons reasons_;
 };

@@ -10,7 +10,7 @@
 namespace ridgeline {
 
 std::optional<double> busy_ms(const Record* record, std::string_view series) {
-  // What fitted stands even if a larger part of the row was out of memory.
+  // A row that ran out of memory keeps the series that fitted.
   if (!record || (record->status != Status::ok && record->status != Status::oom))
     return std::nullopt;
   return metric_in(record->metrics, series, "busy_ms");

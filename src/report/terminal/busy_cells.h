@@ -1,4 +1,4 @@
-// The device's busy time beside the wall time: what tables and sentences read of it out of records.
+// The device's busy time beside the wall time, read from records for tables and sentences.
 #pragma once
 
 #include <optional>
@@ -12,21 +12,22 @@
 
 namespace ridgeline {
 
-// Empty: the row does not tell. Null: there is no row.
+// Returns nullopt if the busy time was not recorded or `record` is null.
 std::optional<double> busy_ms(const Record* record, std::string_view series);
 bool is_host_bound(const Record* record, std::string_view series);
-// "True" or "False"; empty where the row does not tell.
+// Returns "True" or "False", or an empty string if the busy time was not recorded.
 std::string host_bound_cell(const Record* record, std::string_view series);
 
-// Whether any row of the study tells.
+// Returns whether any row of the study has a busy time.
 bool tells_busy_time(std::span<const Record> records, std::string_view study);
 
-// Puts cells behind a column of every row; `cells` has a row for each of the table's. A narrow
-// terminal may leave the new columns out.
+// Inserts columns after `column`; `cells` has one entry per row of the table. The new columns are
+// spare: a narrow terminal may leave them out.
 void insert_after(Table& table, std::string_view column, const std::vector<std::string>& columns,
                   const std::vector<std::vector<std::string>>& cells);
 
-// "Host-bound: in 2 of 8 rows ... (flash forward, ...)"; of rows that are ok. Empty: in none.
+// Names the ok rows that are host-bound: "Host-bound: in 2 of 8 rows ... (flash forward, ...)".
+// Returns an empty string if there are none.
 std::string host_bound_note(std::span<const Record* const> rows);
 
 }  // namespace ridgeline

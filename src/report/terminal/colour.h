@@ -1,4 +1,4 @@
-// Colour on terminals: sparing, and off where NO_COLOR or the terminal says so.
+// Colours of statuses and verdicts on terminals.
 #pragma once
 
 #include <cstdio>
@@ -7,17 +7,16 @@
 
 namespace ridgeline {
 
-// Whether `stream` is a terminal that shows colours, and nobody asked for none (NO_COLOR not empty,
-// TERM=dumb).
+// Returns whether `stream` is a terminal and colour is not disabled by NO_COLOR (not empty) or TERM
+// (empty or "dumb").
 bool shows_colour(std::FILE* stream);
 
 enum class Tone { plain, good, bad, caution, faint };
 
-// The tone of a word that is a status or a verdict, such as "OOM", "wrong" or "FASTER"; of
-// everything else plain.
+// Returns the tone of a status or verdict, such as "OOM" or "FASTER"; plain for any other word.
 Tone tone_of(std::string_view word);
 
-// The text in its colour, whatever it is shown on.
+// Returns the text between the escape codes of its tone, whatever the output is.
 std::string painted(Tone tone, std::string_view text);
 
 }  // namespace ridgeline

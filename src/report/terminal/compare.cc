@@ -15,11 +15,11 @@
 namespace ridgeline {
 namespace {
 
-// Records come from anywhere: their keys become columns, but not any number of them.
+// Limits on the keys of records that become columns, and on their texts: files may hold anything.
 constexpr size_t kMaxKeys = 24;
 constexpr size_t kMaxText = 100;
 
-// One thing that says which row this is: a name, and its value on each side.
+// A column that identifies rows: its name, and its value for a record.
 struct Column {
   std::string name;
   std::function<std::string(const Record&)> value;
@@ -253,7 +253,7 @@ std::vector<std::string> comparison_sentences(const Comparison& comparison) {
 std::string comparison_markdown(const Comparison& comparison) {
   std::string text = "# Comparison\n\n" + to_markdown(comparison_table(comparison)) + "\n";
   for (const std::string& sentence : comparison_sentences(comparison)) {
-    // The table's own escaping, in a cell of its own.
+    // A table of one cell escapes the sentence.
     const std::string line = to_markdown({.columns = {sentence}});
     text += "- " + line.substr(2, line.find(" |\n") - 2) + "\n";
   }

@@ -1,4 +1,4 @@
-// Verdicts for people and for scripts: a table for the terminal, comparison.csv, comparison.md.
+// A comparison as a table for the terminal, as comparison.csv and as comparison.md.
 #pragma once
 
 #include <string>
@@ -9,16 +9,15 @@
 
 namespace ridgeline {
 
-// One line per row and phase; what all rows have in common stands in the title.
+// Makes one line per row and phase; values that all rows share are in the title.
 Table comparison_table(const Comparison& comparison);
 
-// Every figure of every row, with the names of the workload as columns.
+// Makes a table of all figures, with the keys of workload and settings as columns.
 Table comparison_csv(const Comparison& comparison);
 
-// How many rows got which verdict, the geometric mean, what is missing, and what to know.
+// Says how many rows got which verdict, the geometric mean, what is missing, and the notes.
 std::vector<std::string> comparison_sentences(const Comparison& comparison);
 
-// The table and the sentences as one Markdown page.
 std::string comparison_markdown(const Comparison& comparison);
 
 }  // namespace ridgeline

@@ -5,7 +5,7 @@ namespace {
 
 constexpr const char* kReason = "ran_eagerly_because";
 
-// Studies with several scenarios have metrics of each.
+// Searches nested objects, too: studies with several scenarios have metrics for each.
 std::string reason_in(const Json& metrics) {
   if (!metrics.is_object()) return {};
   if (const auto found = metrics.find(kReason); found != metrics.end() && found->is_string())
@@ -20,7 +20,7 @@ std::string reason_in(const Json& metrics) {
 std::string ran_eagerly(const Record& record) {
   std::string reason = reason_in(record.metrics.value_or(Json::object()));
   if (reason.empty()) return {};
-  const size_t line_end = reason.find('\n');  // then comes the next step
+  const size_t line_end = reason.find('\n');  // the next step follows
   if (line_end != reason.npos)
     reason.replace(line_end, reason.find_first_not_of("\n ", line_end) - line_end, "; ");
   return "ran eagerly: " + reason;

@@ -1,4 +1,4 @@
-// What a row that should have run compiled says where it did not.
+// Why a row that should have run compiled ran eagerly.
 #pragma once
 
 #include <string>
@@ -7,7 +7,8 @@
 
 namespace ridgeline {
 
-// "ran eagerly: no C++ compiler was found; next step: install g++"; empty: nothing fell back.
+// Returns "ran eagerly: no C++ compiler was found; next step: install g++", or an empty string if
+// nothing fell back.
 std::string ran_eagerly(const Record& record);
 
 }  // namespace ridgeline

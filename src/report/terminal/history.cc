@@ -42,7 +42,7 @@ std::string speedup(const HistoryPoint& point) {
   return fmt::format("{:.3f}x", point.against->speedup());
 }
 
-// The same for people.
+// The speedup in words: "1.250x", "3.170x slower".
 std::string change(const HistoryPoint& point) {
   if (!point.against || !point.against->verdict) return "";
   return times_text(point.against->speedup(), 3);

@@ -1,4 +1,4 @@
-// Workloads over time: one table per row and machine, one line per saved run.
+// Saved rows over time: one table per row, phase and machine, one line per saving.
 #pragma once
 
 #include <span>
@@ -11,14 +11,13 @@
 
 namespace ridgeline {
 
-// Oldest first; each line against the one before it, by the rule of compare for separate runs.
-// Phases are lines of their own.
+// Lists savings from the oldest on, each compared with the previous one by the rule of `compare`
+// for separate runs.
 std::vector<Table> history_tables(std::span<const SavedRecord> records, const NoiseLookup& noise);
 
-// The same as one table for scripts: every figure, and what identifies the row.
+// The same as one table for scripts, with columns that identify the row.
 Table history_csv(std::span<const SavedRecord> records, const NoiseLookup& noise);
 
-// The baselines there are: name, when, commit, rows.
 Table baselines_table(std::span<const SavedRun> runs);
 
 }  // namespace ridgeline

@@ -19,14 +19,14 @@ using Number = std::optional<double>;
 
 constexpr size_t kFewestRungs = 3;
 
-// A study's rungs from the lowest on, and what is timed of them.
+// The rungs of a study from the lowest on, and their timed series.
 struct Ladder {
   std::string_view study;
   std::vector<std::string_view> rungs;
-  std::string_view beside = {};  // no rung, but told below them: the kernel by itself
+  std::string_view beside = {};  // not a rung, but shown below them: the kernel alone
   std::vector<std::string_view> timed;
-  bool adds_up = false;                          // times of all that is timed are one figure
-  std::vector<const char*> words, numbers = {};  // of the workload, for its name
+  bool adds_up = false;                          // the times of all series add up to one figure
+  std::vector<const char*> words, numbers = {};  // keys of the workload that make its name
 };
 
 std::vector<std::string_view> rungs_of_models() {
@@ -140,7 +140,7 @@ Table ladder_table(std::span<const Record> records, std::string_view study) {
     if (std::ranges::count_if(ladder.rungs, is_there) < static_cast<int64_t>(kFewestRungs))
       continue;
     for (std::string_view timed : ladder.timed) {
-      // A part of another scenario: there only if that was measured.
+      // Backward is a part of another scenario: it exists only if that was measured.
       const auto has_part = [&](const Record* row) { return row->find_series(timed) != nullptr; };
       if (timed == "backward" && std::ranges::none_of(rows, has_part)) continue;
       add_rows(rows, ladder, timed, table);

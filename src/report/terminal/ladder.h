@@ -1,4 +1,4 @@
-// What each rung of the ladder brought: launches, time and memory, one below the other.
+// The table of the ladder: launches, time and memory of each rung, and its speedups.
 #pragma once
 
 #include <span>
@@ -9,8 +9,8 @@
 
 namespace ridgeline {
 
-// Of "attention" or "model". Workloads of which fewer than three rungs were measured are left out:
-// two stand side by side in the study's own table.
+// Makes the table of "attention" or "model". Leaves out workloads with fewer than three measured
+// rungs: the study's own table compares two.
 Table ladder_table(std::span<const Record> records, std::string_view study);
 
 }  // namespace ridgeline

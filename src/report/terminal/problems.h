@@ -1,4 +1,4 @@
-// What of a results file could not be read, in words.
+// Messages about lines of a results file that could not be read.
 #pragma once
 
 #include <string_view>
@@ -11,8 +11,8 @@ namespace ridgeline {
 
 inline constexpr const char* kWhereRecordsAre = "a study's records are in its .jsonl";
 
-// The records; says on stderr which lines of `where` are none and what follows (`so`): the first
-// few of them, and one sentence where no line is one, as in a table.
+// Returns the records. Prints to stderr which lines of `where` are not records and what happens to
+// them (`so`): the first few, or one sentence if no line is a record, as in a CSV file.
 std::vector<Record> say_problems(ReadResult result, std::string_view where,
                                  std::string_view so = "passed over");
 

@@ -105,8 +105,7 @@ void Progress::show() {
   const auto room_beside = [&](size_t taken) {
     return options_.width > taken ? options_.width - taken : 0;
   };
-  // One column stays free: a full line makes some terminals wrap. What changes is seen; the label
-  // has the rest.
+  // One column stays free, as some terminals wrap a full line. The label is cut before the stage.
   const size_t fixed = head.size() + tail.size() + 1;
   const std::string now = printable(stage, room_beside(fixed));
   *options_.out << kEraseLine << head << printable(label_, room_beside(fixed + now.size())) << now

@@ -1,10 +1,9 @@
-// A progress line on stderr for people who watch; nothing when the output goes elsewhere.
+// A progress line on stderr, shown only if that is a terminal.
 //
 //   Progress progress(terminal_progress());
 //   progress.enter(progress.add_part(expected_s));
-//   progress.begin(2, "naive S=4096");   // [3/20] naive S=4096 ... ##........ 40 s left
-//   progress.stage("plan");              // [3/20] naive S=4096: plan, 0.2 s ... ##........ 40 s
-//   left
+//   progress.begin(2, "naive S=4096");  // [3/20] naive S=4096 ... ##........ 40 s left
+//   progress.stage("plan");  // [3/20] naive S=4096: plan, 0.2 s ... ##........ 40 s left
 #pragma once
 
 #include <functional>
@@ -16,7 +15,7 @@
 
 namespace ridgeline {
 
-using StageHook = std::function<void(const std::string&)>;  // told what begins
+using StageHook = std::function<void(const std::string&)>;  // called when a stage begins
 
 struct ProgressOptions {
   std::ostream* out = nullptr;  // null: show nothing
@@ -25,41 +24,40 @@ struct ProgressOptions {
   std::function<double()> now_s = {};  // empty: a monotonic clock
 };
 
-// Shown on stderr only if that is a terminal that can rewrite a line; colour unless NO_COLOR is
-// set.
+// Writes to stderr if that is a terminal that can rewrite a line; in colour unless NO_COLOR is set.
 ProgressOptions terminal_progress();
 
 class Progress {
  public:
-  // Of parts that are added, with what is expected in seconds.
+  // For parts that are added later, with expected times in seconds.
   explicit Progress(ProgressOptions options);
-  // Of one part, with weights in any unit of expected time (FLOPs will do).
+  // For one part, with expected times in any unit, such as FLOPs.
   Progress(std::vector<double> weights, ProgressOptions options);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // All parts make one line; those that are known before the first step begins make it a good one.
+  // All parts share one line. The estimate covers only the parts added so far.
   size_t add_part(std::vector<double> expected_s);
   void replace_part(size_t part, std::vector<double> expected_s);
-  void enter(size_t part) { part_ = part; }  // steps are counted in it from here on
+  void enter(size_t part) { part_ = part; }  // later steps are steps of this part
 
-  // Step `index` (from 0) starts; those before it are done. Steps passed over by --resume are
-  // declared with `skip`, so that they count as neither time spent nor time left.
+  // Step `index` (from 0) begins; those before it are done. skip() marks a step that --resume
+  // passes over: it counts neither as time spent nor as time left.
   void begin(size_t index, const std::string& label);
   void skip(size_t index);
 
-  // What the step that was begun last is at, with the time since it began.
+  // Shows what the current step is doing, with the time since it began.
   void stage(const std::string& what);
 
-  // Brings the line up to date, at most once a second; for the pauses between samples, as a clock
-  // that ticked by itself would disturb what is measured.
+  // Updates the line, at most once a second. Called between samples, because a timer thread would
+  // disturb the measurement.
   void tick();
 
-  // Takes the line away while the step goes on; the next stage brings it back.
+  // Erases the line while the step continues; the next stage() shows it again.
   void hide();
-  // Takes the line away, so that other output can be written; the next `begin` brings it back. No
-  // step is under way after it.
+  // Ends the step and erases the line, so that other output can be written; the next begin() shows
+  // it again.
   void clear();
 
  private:
@@ -68,7 +66,7 @@ class Progress {
   TimeLeft left_;
   ProgressOptions options_;
   size_t part_ = 0;
-  size_t index_ = 0;  // of the step that was begun last,
+  size_t index_ = 0;  // of the step that began last
   std::string label_;
   std::string stage_;
   double begun_s_ = 0;
@@ -76,7 +74,7 @@ class Progress {
   bool shown_ = false;
 };
 
-// "5 s", "40 s", "3 min", "1 h 20 min": as exact as an estimate is.
+// Rounds up to the precision of an estimate: "5 s", "40 s", "3 min", "1 h 20 min".
 std::string rough_duration(double seconds);
 
 }  // namespace ridgeline

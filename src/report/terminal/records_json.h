@@ -1,4 +1,4 @@
-// Records as one JSON array, raw samples included, for programs that read no JSON lines.
+// Records as one JSON array, raw samples included, for programs that cannot read JSON lines.
 #pragma once
 
 #include <span>

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kIndent = 2;
 
-// A paragraph whose lines behind the first are indented.
+// Wraps a paragraph; lines after the first are indented.
 std::vector<std::string> wrapped(const std::string& text, size_t width) {
   std::vector<std::string> lines = {""};
   for (size_t at = 0; at < text.size();) {
@@ -32,7 +32,7 @@ std::vector<std::string> wrapped(const std::string& text, size_t width) {
 std::string story_text(const ReportDocument& document, size_t width, size_t lines) {
   struct Paragraph {
     std::vector<std::string> lines;
-    bool is_trust;  // how far the others hold is told whatever else has no room
+    bool is_trust;  // says how far the others can be trusted, so it is always shown
   };
   width = std::clamp<size_t>(width, 40, 160);
   std::vector<Paragraph> paragraphs;

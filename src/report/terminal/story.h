@@ -1,4 +1,4 @@
-// The answers of a report on a terminal: the same story as the page, in a screenful.
+// The answers of a report for a terminal, in one screen.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace ridgeline {
 
-// At most so many lines of that width: a question and the first sentence of its answer, whole. The
-// sections that a report leads with come first; those that find no room are left to the page.
+// Returns the question and the first sentence of the answer of each section, in the order of the
+// report. Leaves out sections that do not fit into `lines`, except the one on trust.
 inline constexpr size_t kStoryLines = 20;
 std::string story_text(const ReportDocument& document, size_t width, size_t lines = kStoryLines);
 

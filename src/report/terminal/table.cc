@@ -20,21 +20,21 @@
 namespace ridgeline {
 namespace {
 
-constexpr size_t kMaxCellWidth = 60;  // beside other cells on a screen
+constexpr size_t kMaxCellWidth = 60;  // of a table that is too wide for the screen
 constexpr size_t kCellWidthsOfNarrowScreens[] = {40, 25, 15};
-constexpr size_t kMaxCellText = 400;  // of anything: a file may say more
+constexpr size_t kMaxCellText = 400;  // of any table: a file may hold more
 
 constexpr std::pair<std::string_view, OutputFormat> kEndings[] = {
     {".csv", OutputFormat::csv}, {".md", OutputFormat::markdown}, {".jsonl", OutputFormat::jsonl}};
 
-// "1024", "-0.5", "1.85x", "20.0 MiB", "526 -> 111"; no sentence that begins with one.
+// Matches "1024", "-0.5", "1.85x", "20.0 MiB", "526 -> 111", but no sentence that begins with one.
 bool looks_like_a_number(std::string_view cell) {
   if (cell.starts_with('-') || cell.starts_with('+')) cell.remove_prefix(1);
   return !cell.empty() && std::isdigit(static_cast<unsigned char>(cell.front())) &&
          std::count(cell.begin(), cell.end(), ' ') <= 2;
 }
 
-// A state in the place of a number: "OOM", "unsupported", "-".
+// Matches a status in place of a number: "OOM", "unsupported", "-".
 bool looks_like_a_state(std::string_view cell) {
   return cell.size() <= 12 && cell.find(' ') == std::string_view::npos;
 }
@@ -103,7 +103,7 @@ std::string markdown_text(std::string_view text) {
         out += c;
         break;
       default:
-        // Bytes of UTF-8 sequences pass; control characters would end the row.
+        // Escapes control characters, which would end the row; keeps bytes of UTF-8 sequences.
         if (static_cast<unsigned char>(c) >= 0x80)
           out += c;
         else
@@ -136,7 +136,7 @@ bool fits(const Table& table, size_t width) {
   return width == 0 || taken <= width + kGap.size();
 }
 
-// Cells longer than `limit`, which is not less than their column's name, give way to numbers.
+// Moves cells longer than `limit` and their column's name to `taken`, leaving numbers in brackets.
 void take_long_cells(Table& table, size_t limit, std::vector<std::string>& taken) {
   for (auto& row : table.rows)
     for (size_t i = 0; i < row.size(); ++i) {
@@ -162,7 +162,7 @@ Table without(Table table, const std::vector<std::string>& names) {
   return table;
 }
 
-// Breaks a sentence between words, so that no line is longer than the width.
+// Breaks a sentence between words into lines of at most `width` characters.
 std::string folded(const std::string& text, size_t width) {
   std::string out, line;
   for (size_t at = 0; at < text.size();) {
@@ -196,7 +196,7 @@ std::string to_text(const Table& whole, const TextOptions& options) {
   std::vector<std::string> below, left_out;
   if (!fits(table, options.width)) take_long_cells(table, kMaxCellWidth, below);
   if (!fits(table, options.width)) {
-    // What is missed most comes back first, for as long as there is room.
+    // Removes all spare columns, then restores those that fit, the most important first.
     left_out = whole.spare;
     for (size_t i = left_out.size(); i-- > 0;) {
       std::vector<std::string> fewer = left_out;

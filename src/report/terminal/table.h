@@ -1,4 +1,4 @@
-// A table of text and its three shapes: aligned for a terminal, Markdown, CSV.
+// A table of text, and its three formats: aligned for a terminal, Markdown, CSV.
 #pragma once
 
 #include <filesystem>
@@ -13,47 +13,46 @@ struct Table {
   std::string title = {};
   std::vector<std::string> columns = {};
   std::vector<std::vector<std::string>> rows = {};  // each as long as `columns`
-  // Columns that a narrow screen may go without, those that are missed least first. All others are
-  // always shown.
+  // Columns that a narrow screen may leave out, the least important first.
   std::vector<std::string> spare = {};
 };
 
 struct TextOptions {
-  size_t width = 0;           // of a line; 0: as wide as it takes
-  std::string whole_in = {};  // where columns that are left out can be read: "results/gemm.csv"
-  bool colour = false;        // of statuses and verdicts
+  size_t width = 0;           // of a line; 0: unlimited
+  std::string whole_in = {};  // the file that has the columns left out: "results/gemm.csv"
+  bool colour = false;        // for statuses and verdicts
 };
 
-// Plain ASCII; columns of numbers (and single words among them, such as OOM) are aligned right;
-// other characters are escaped. Ends in a newline.
+// Returns ASCII text that ends in a newline; other characters are escaped. Columns of numbers (and
+// of single words among them, such as OOM) are right-aligned.
 //
-// A table that is wider than the width never wraps: long cells, such as reasons, stand below it,
-// numbered; then spare columns are left out, and a line says which.
+// A table wider than `width` does not wrap: long cells, such as reasons, move to numbered lines
+// below it; then spare columns are left out, and a line names them.
 std::string to_text(const Table& table, const TextOptions& options = {});
-// The same for stdout, with its width, and in colour if it shows any.
+// The same for stdout, with its width, and in colour if it is a terminal that shows colour.
 std::string to_terminal(const Table& table, const std::filesystem::path& whole_in = {});
 
-// COLUMNS, if that is a number; else the width of the terminal; else kWidthElsewhere.
+// Returns COLUMNS if that is a number, else the width of the terminal, else kWidthElsewhere.
 size_t terminal_width(int descriptor);
 inline constexpr size_t kWidthElsewhere = 120;  // where the output is a file or a pipe
 
-// A pipe table below the title; whatever Markdown or HTML would act upon is escaped.
+// Returns a pipe table below the title; characters special to Markdown or HTML are escaped.
 std::string to_markdown(const Table& table);
 
-// Text for a Markdown paragraph or cell: what Markdown or HTML would act upon is escaped.
+// Escapes characters special to Markdown or HTML, for a paragraph or a cell.
 std::string markdown_text(std::string_view text);
 
-// RFC 4180 quoting, lines ended by \n as pandas writes them, no title. Control characters other
-// than tab and line ends, which no CSV reader is bound to accept, are escaped as \xNN.
+// Quotes as RFC 4180 does, ends lines with \n as pandas does, and writes no title. Control
+// characters other than tab and line ends are escaped as \xNN, as CSV readers may reject them.
 std::string to_csv(const Table& table);
 
 enum class OutputFormat { csv, markdown, jsonl };
 
-// By the ending: .csv, .md, .jsonl. Throws a usage error that names the three for any other.
+// Returns the format of an extension (.csv, .md, .jsonl). Throws a usage error for any other.
 OutputFormat output_format(const std::filesystem::path& path);
 
-// Writes CSV or Markdown by the ending, so that a reader sees the old file or the new one. JSONL
-// holds records, not tables: asking for it here is an internal error.
+// Writes CSV or Markdown by the extension, atomically. JSONL holds records, not tables: it is an
+// internal error here.
 void write_table(const std::filesystem::path& path, const Table& table);
 
 }  // namespace ridgeline

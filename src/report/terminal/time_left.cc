@@ -8,14 +8,14 @@
 namespace ridgeline {
 namespace {
 
-// How much is expected, in parts of the whole, before what was seen outweighs what was assumed.
+// Weight of the assumption that expected seconds are right, as a fraction of the expected total.
 constexpr double kTrustInExpected = 0.02;
-// A part borrows the factor of all until as many of its steps have ended.
+// Weight of the factor of all parts in the factor of one part, in mean steps of that part.
 constexpr double kStepsOfAll = 2;
-// A step that takes longer than expected will take longer still, by this part of what it is late.
+// A step that is late is expected to take longer by this fraction of its lateness.
 constexpr double kOfLateness = 0.5;
-// In parts of the time spent or left, whichever is less: how fast what is shown follows what was
-// learnt.
+// Time constant with which the shown value follows the estimate, as a fraction of the time spent or
+// left, whichever is less.
 constexpr double kPace = 0.15;
 constexpr double kLeastPaceS = 2;
 
@@ -36,7 +36,7 @@ void TimeLeft::replace_part(size_t part, std::vector<double> expected) {
 void TimeLeft::begin(Place place, double now_s) {
   if (is_running(place)) return;
   end(now_s);
-  // Steps that were passed over have ended with the one before them.
+  // Earlier steps that never began count as ended, in no time.
   std::vector<Step>& part = parts_.at(place.part);
   for (size_t i = 0; i < place.step; ++i)
     if (!part.at(i).took_s) part[i].took_s = 0;
@@ -72,7 +72,7 @@ size_t TimeLeft::number(Place place) const {
 }
 
 std::optional<double> TimeLeft::learnt(double now_s) const {
-  // What was expected of steps that have ended, and what they took.
+  // Sums over steps that have ended: expected and actual time.
   struct Sums {
     double expected = 0, took_s = 0;
     void add(double more, double more_s) {
@@ -109,7 +109,7 @@ std::optional<double> TimeLeft::learnt(double now_s) const {
     const double expected = parts_[running_->part][running_->step].expected;
     const double spent_s = now_s - begun_s_, late_s = spent_s - factor(running_->part) * expected;
     left = std::max(-late_s, kOfLateness * late_s);
-    if (late_s > 0) {  // then it counts among those that have ended
+    if (late_s > 0) {  // the factors count it as ended
       ended[running_->part].add(expected, spent_s);
       all.add(expected, spent_s);
     }

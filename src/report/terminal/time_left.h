@@ -1,9 +1,9 @@
-// An estimate of the time that many steps still take, which learns from those that have ended.
+// Estimates the time that the remaining steps take, from expected times and the steps that ended.
 //
 //   TimeLeft left(TimeLeft::Unit::seconds);
 //   left.add_part({1, 1, 4});                  // expected, before anything runs
 //   left.begin({.part = 0, .step = 0}, now_s);
-//   left.seconds(now_s);                       // of all parts
+//   left.seconds(now_s);                       // left, of all parts
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@ namespace ridgeline {
 
 class TimeLeft {
  public:
-  // What is expected is in seconds, and then trusted until steps end; or in a unit of its own, such
-  // as FLOPs, and then nothing is known before the first step has ended.
+  // The unit of expected times. Seconds are trusted to some degree; any other unit, such as FLOPs,
+  // is scaled by the times of ended steps alone.
   enum class Unit { seconds, any };
   explicit TimeLeft(Unit unit) : unit_(unit) {}
 
@@ -23,22 +23,23 @@ class TimeLeft {
     size_t part = 0, step = 0;
   };
 
-  // Steps of one kind, such as the rows of one study: they are wrong by the same factor.
+  // Adds steps of one kind, such as the rows of one study, whose expected times are off by the same
+  // factor. Returns the number of the part.
   size_t add_part(std::vector<double> expected);
-  // In the place of what was said before; steps that have ended are forgotten.
+  // Replaces the steps of a part, including those that have ended.
   void replace_part(size_t part, std::vector<double> expected);
 
-  // The step that was under way has ended, and this one begins; the same one goes on.
+  // Ends the running step and begins this one; does nothing if this one is running already.
   void begin(Place place, double now_s);
-  void end(double now_s);  // nothing is under way now
-  void skip(Place place);  // it takes no time
+  void end(double now_s);  // ends the running step
+  void skip(Place place);  // counts the step as ended, in no time
 
   size_t steps() const;
   size_t number(Place place) const;  // among all steps, from 1
 
-  // Empty: not known yet. Moves towards what was learnt without jumps.
+  // Returns the time left, or nullopt before a step has ended. Follows the estimate without jumps.
   std::optional<double> seconds(double now_s);
-  // Of the whole, by the estimate; from 0 to 1, never going back.
+  // Returns the share of the whole that is done by the estimate, from 0 to 1; it never decreases.
   double share_done(double now_s);
 
  private:

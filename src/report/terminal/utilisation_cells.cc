@@ -56,7 +56,7 @@ void insert_utilisation(Table& table, std::span<const Json* const> utilizations)
   if (!tells) return;
   const std::vector<std::string> kept = table.spare;
   insert_after(table, kPeak, {kUtilisationColumns.begin(), kUtilisationColumns.end()}, cells);
-  // On a narrow screen they go before the share of the peak does.
+  // A narrow screen leaves them out before the share of the peak.
   table.spare = kept;
   table.spare.insert(std::ranges::find(table.spare, kPeak), kUtilisationColumns.rbegin(),
                      kUtilisationColumns.rend());
