@@ -13,8 +13,8 @@ bool is_finding(const ReportSection& section) {
 }
 
 std::string first_sentence(const std::string& answer) {
-  constexpr size_t kFewest = 24;  // characters: "All sizes fit." has no answer yet
-  int depth = 0;                  // of parentheses, which are never cut
+  constexpr size_t kFewest = 24;  // characters: "All sizes fit." does not answer yet
+  int depth = 0;                  // of parentheses, inside which no sentence ends
   for (size_t at = 0; at + 1 < answer.size(); ++at) {
     if (depth == 0 && at >= kFewest && std::string_view(answer).substr(at, 2) == ". ")
       return answer.substr(0, at + 1);

@@ -1,4 +1,4 @@
-// What of a section goes to the page of answers, and to those of Markdown and the terminal.
+// Selects the sections and sentences for the list of answers, in HTML, Markdown and the terminal.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace ridgeline {
 
-// It asks and answers something about what was measured: not a list of rows, of machines, or of
-// lines that were not read.
+// Returns whether the section answers a question about the measurements, unlike the lists of rows,
+// of machines and of unread lines.
 bool is_finding(const ReportSection& section);
 
-// An answer begins with a sentence that stands by itself: the section has the rest.
+// Returns the first sentence of an answer, which makes sense alone; the section shows the rest.
 std::string first_sentence(const std::string& answer);
 
 }  // namespace ridgeline

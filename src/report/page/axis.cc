@@ -123,7 +123,7 @@ Axis log_axis(std::string label, Quantity quantity, std::span<const double> valu
   std::vector<double> ticks;
   const std::set<double> distinct(good.begin(), good.end());
   if (quantity == Quantity::length && distinct.size() <= kFew) {
-    // Lengths that lie side by side would be written over each other.
+    // Leaves out lengths whose texts would overlap.
     const double apart = std::pow(axis.max / axis.min, 0.06);
     for (const double length : distinct)
       if (ticks.empty() || length > ticks.back() * apart) ticks.push_back(length);
@@ -140,7 +140,7 @@ Axis linear_axis(std::string label, Quantity quantity, std::span<const double> v
   double high = 0;
   for (const double value : usable(values, false)) high = std::max(high, value);
   if (high <= 0) high = 1;
-  // Bytes are divided in their own unit, or ticks would read 953.7 MiB.
+  // Bytes are rounded in binary units, or ticks would read 953.7 MiB.
   double unit = 1;
   if (quantity == Quantity::bytes)
     for (const Prefix& prefix : kBytes)

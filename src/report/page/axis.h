@@ -1,4 +1,4 @@
-// Axes of charts: their range, and ticks with round numbers in the unit that people use.
+// Axes of charts: their range, and ticks at round numbers in common units.
 #pragma once
 
 #include <span>
@@ -8,7 +8,7 @@
 
 namespace ridgeline {
 
-// What a number on an axis, or in a cell, is.
+// What a number on an axis or in a cell measures.
 enum class Quantity {
   milliseconds,
   bytes,
@@ -23,12 +23,11 @@ enum class Quantity {
 // "1.25 ms", "3.00 GiB", "4096", "2.31x", "1.20 TFLOP/s", "0.25", "4.50 GB/s", "417".
 std::string quantity_text(Quantity quantity, double value);
 
-// Over the values that are positive and finite. Ticks of lengths are the lengths themselves while
-// there are few of them.
+// Covers the values that are positive and finite. Lengths are their own ticks if there are few.
 Axis log_axis(std::string label, Quantity quantity, std::span<const double> values,
               Better better = Better::neither);
 
-// From zero to the largest value.
+// Covers zero to the largest value.
 Axis linear_axis(std::string label, Quantity quantity, std::span<const double> values,
                  Better better = Better::neither);
 

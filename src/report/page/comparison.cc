@@ -1,5 +1,5 @@
-// The section of verdicts: what changed against a base, the samples behind it, and what else
-// changed.
+// The section of verdicts: changes against a base, the samples of both sides, and what changed in
+// machine and build.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,8 +20,7 @@
 namespace ridgeline {
 namespace {
 
-// Sorted by the number that it begins with, as "0.953x" and "3.20x slower" do: what is slower by
-// more comes further down.
+// The sort key is the number that the text begins with, negated for "3.20x slower".
 ReportCell cell_of(const std::string& text) {
   ReportCell cell{text, {}};
   double number = 0;
@@ -32,7 +31,7 @@ ReportCell cell_of(const std::string& text) {
   return cell;
 }
 
-// A value with the name of its column, where it is none by itself: "seq_len 4096", "not causal".
+// Adds the name of the column to a value that means nothing alone: "seq_len 4096", "not causal".
 std::string named_value(const std::string& column, const std::string& value) {
   if (value == "True") return column;
   if (value == "False") return "not " + column;
@@ -40,11 +39,10 @@ std::string named_value(const std::string& column, const std::string& value) {
   return is_number ? fmt::format("{} {}", column, value) : value;
 }
 
-// What tells the lines of a comparison apart: "flash, seq_len 4096, d_model 64, forward". The
-// table's first columns are what differs, up to the phase; of them those in which the lines of a
-// study differ.
+// Names the lines of a comparison: "flash, seq_len 4096, d_model 64, forward". A name consists of
+// study, implementation and phase, and of the columns in which lines of the study differ.
 std::vector<std::string> line_names(const Comparison& comparison) {
-  constexpr size_t kLongest = 90;  // of what comes before the phase, which is never cut
+  constexpr size_t kLongest = 90;  // characters before the phase, which is never cut
   const Table table = comparison_table(comparison);
   const auto column_of = [&](const char* name) {
     return static_cast<size_t>(std::ranges::find(table.columns, name) - table.columns.begin());
@@ -75,7 +73,6 @@ std::vector<std::string> line_names(const Comparison& comparison) {
   return names;
 }
 
-// A line with its name.
 struct NamedLine {
   const RowComparison* row;
   std::string name;
@@ -83,8 +80,8 @@ struct NamedLine {
   const RowComparison* operator->() const { return row; }
 };
 
-// Those with a verdict: what is decided, then large differences of a machine in doubt, then the
-// rest, the largest first.
+// Returns the lines with a verdict: decided changes, then large differences in doubt because of the
+// machine, then the rest, each from the largest on.
 std::vector<NamedLine> by_change(const Comparison& comparison) {
   std::vector<NamedLine> rows;
   const std::vector<std::string> names = line_names(comparison);
@@ -111,7 +108,7 @@ Chart changes_chart(const std::vector<NamedLine>& rows, const Comparison& compar
                   "logarithmic axis; left of the line is slower.",
                   100 * comparison.confidence),
               .reference = 1.0};
-  // What only the machine puts in doubt is not as close as what cannot be seen.
+  // Differences in doubt because of the machine are large; the other UNCLEAR ones are too close.
   struct Kind {
     Verdict verdict;
     bool in_doubt;
@@ -164,7 +161,6 @@ const Series* samples_of(std::span<const Record> records, const Record& row,
   return nullptr;
 }
 
-// What only one side has in common with itself.
 ReportTable changed_facts(const Record& base, const Record& next) {
   ReportTable table{.title = "What changed in machine and build",
                     .columns = {"fact", "base", "new"}};
@@ -194,7 +190,7 @@ ReportTable changed_facts(const Record& base, const Record& next) {
   return table;
 }
 
-// "3 are SLOWER, 1 is FASTER and 8 are UNCLEAR, 2 of them far apart".
+// "3 are SLOWER, 1 is FASTER and 8 are UNCLEAR (2 of them far apart)".
 std::string counts_words(const Comparison& comparison) {
   std::map<std::string_view, int> counts;
   int in_doubt = 0;
@@ -212,7 +208,7 @@ std::string counts_words(const Comparison& comparison) {
   return text;
 }
 
-// The plain answer: "Slower in 3 of 12 comparisons".
+// The answer in a word or two: "Slower", "Both", "Nothing is decided".
 std::string direction_words(const Comparison& comparison) {
   size_t slower = 0, faster = 0, same = 0, unclear = 0;
   for (const RowComparison& row : comparison.rows)
@@ -228,7 +224,7 @@ std::string direction_words(const Comparison& comparison) {
   return same > 0 ? "Neither" : "Nothing was compared";
 }
 
-// How many got which verdict, the change that weighs most, and what could be seen.
+// Says how many lines got which verdict, the largest change, and the slowdown that can be seen.
 std::string compared_words(const Comparison& comparison, const std::vector<NamedLine>& rows,
                            const std::string& of_side) {
   if (comparison.rows.empty()) return fmt::format("Nothing can be compared{}.", of_side);
@@ -301,7 +297,7 @@ ReportSection comparison_section(const ReportContext& context) {
     add_side(context, side, section);
     if (!section.answer.empty()) continue;
     const std::vector<NamedLine> rows = by_change(side.comparison);
-    // The first pair that has a verdict answers, and is named beside others.
+    // The first side with a verdict gives the answer, with its name if there are several sides.
     std::string words = compared_words(
         side.comparison, rows,
         context.input.sides.size() > 1 ? fmt::format(" ({})", shown(side.name, 160)) : "");
@@ -315,7 +311,7 @@ ReportSection comparison_section(const ReportContext& context) {
       judged.add(
           {.verdict = *row->verdict, .reason = doubt_words(*row.row), .is_apart = row->in_doubt});
     section.certainty = certainty_of(judged);
-    // What is decided answers, however many others are not.
+    // Any decided line makes the answer at least partly decided.
     if (judged.undecided < judged.compared &&
         section.certainty.level == Certainty::Level::undecided)
       section.certainty.level = Certainty::Level::partly;

@@ -1,4 +1,4 @@
-// The samples of two sides as smooth densities over time: how far they lie apart, and how many
+// The samples of two sides as kernel densities, which show how far apart they are and how many
 // modes each has.
 #pragma once
 
@@ -10,12 +10,12 @@
 
 namespace ridgeline {
 
-// At equal distances over the range of both, each side with an area of 1; empty where a side has
-// fewer than three samples, or all samples are one.
+// Evaluates both densities, each with an area of 1, at equal distances over the joint range. Has no
+// series if a side has fewer than three samples or no spread.
 Chart density_chart(const std::string& title, std::span<const double> base_ms,
                     std::span<const double> new_ms);
 
-// A Gaussian kernel over the samples, its width by Silverman's rule.
+// Returns the density at each value of `at`: a Gaussian kernel with Silverman's bandwidth.
 std::vector<double> densities_at(std::span<const double> samples, std::span<const double> at);
 
 }  // namespace ridgeline

@@ -15,7 +15,7 @@
 namespace ridgeline {
 namespace {
 
-// "attention and kernel study of NVIDIA H200, 2026-11-15"
+// "12 rows (attention, kernel) on NVIDIA H200, 2026-11-15."
 std::string subtitle_of(const ReportContext& context) {
   std::set<std::string> studies, machines, days;
   for (const Record* record : context.rows) {
@@ -58,7 +58,7 @@ std::string footer_of(const ReportContext& context) {
   return text;
 }
 
-// More sentences than that are a log, not a text.
+// Cuts a list of sentences to a readable length.
 void keep_readable(std::vector<std::string>& sentences) {
   constexpr size_t kMost = 24;
   if (sentences.size() <= kMost) return;
@@ -76,12 +76,12 @@ std::string tick_or_number(const Axis& axis, double value) {
 
 constexpr std::string_view kWithinRun = " within-run";
 
-// A cell without what stands at the head of its row or column: of "S 256, 848 us" in the row 256
-// the time. The pointer shows a text alone, where it is needed.
+// Removes from a cell what the head of its row or column says: "S 256, 848 us" in the row 256
+// becomes "848 us". Only tooltips need the whole text.
 std::string without_head(std::string text, std::string_view head) {
   for (const std::string_view join : {", ", ": ", " "}) {
     const size_t end = text.find(join);
-    // "S 256" of the row 256 ends with it, too.
+    // The first part may also end with the head: "S 256" in the row 256.
     const size_t begin =
         std::string_view(text).starts_with(std::string(head) + std::string(join))
             ? head.size() + join.size()
@@ -98,7 +98,7 @@ std::string without_head(std::string text, std::string_view head) {
   return text;
 }
 
-// Told once at the head of the table instead of in every cell.
+// Moves "within-run" from the cells to the head of the table.
 void move_within_run(Table& table) {
   for (const std::vector<std::string>& row : table.rows)
     for (const std::string& text : row)
@@ -154,7 +154,7 @@ Table chart_table(const Chart& chart) {
 }
 
 std::optional<double> median_of(const Record& record, std::string_view name) {
-  // A model that was out of memory in its full step keeps the times of the steps that fitted.
+  // A model whose full step ran out of memory keeps the times of the scenarios that fitted.
   const bool counts = record.status == Status::ok || record.status == Status::oom;
   const Series* series = counts ? record.find_series(name) : nullptr;
   if (!series || !std::isfinite(series->statistics.median_ms)) return std::nullopt;

@@ -1,5 +1,5 @@
-// A report before it has a shape: sections of sentences, charts and tables, made from records.
-// HTML, Markdown and SVG are written from it, so that all of them say the same.
+// A report before it is rendered: sections of sentences, charts and tables, made from records.
+// HTML, Markdown and SVG are rendered from it, so that they agree.
 //
 //   const ReportDocument document = make_report({.records = read.records});
 //   write_file_atomically("report.html", to_html(document));
@@ -26,11 +26,10 @@ struct Tick {
   std::string text = {};
 };
 
-// Which end of an axis is the good one.
 enum class Better { neither, lower, higher };
 
 struct Axis {
-  std::string label = {};  // what it is, in words; the ticks carry the unit
+  std::string label = {};  // in words; the ticks carry the unit
   bool log = false;
   double min = 0;
   double max = 1;
@@ -43,11 +42,11 @@ struct ChartPoint {
 
   double x = 0;  // of bars, dots and tracks: the index of the category
   double y = 0;
-  std::string text = {};             // what a reader sees who points at it
-  double low = kNone, high = kNone;  // the interval of y; none: counted, or too few samples
-  double from = 0;                   // of floating bars and tracks: where they begin
-  std::string value = {};            // at the end of a bar, where the text is longer than that
-  std::string label = {};            // written beside it: for points that matter
+  std::string text = {};             // tooltip
+  double low = kNone, high = kNone;  // interval of y; kNone: counted, or too few samples
+  double from = 0;                   // start of floating bars and tracks
+  std::string value = {};            // written at the end of a bar; empty: `text`
+  std::string label = {};            // written beside the point; empty: nothing
 
   bool has_interval() const { return low <= high; }
 };
@@ -55,23 +54,23 @@ struct ChartPoint {
 struct ChartSeries {
   // Steps hold a level until the next point; an area is filled below them.
   enum class Mark { line_and_points, line, points, rings, crosses, steps, area };
-  // Implementations have one colour each in all charts; tensors, and kinds of work, have others.
+  // An implementation has the same colour in all charts; tensors and kinds of work have others.
   enum class Palette { implementations, tensors };
 
   std::string name = {};  // series of one name are shown and hidden together
   Mark mark = Mark::line_and_points;
-  // Into the palette. -1: grey; -2, ...: paler.
+  // Index into the palette. -1: grey; -2, ...: paler.
   int colour = 0;
   std::vector<ChartPoint> points = {};
   Palette palette = Palette::implementations;
-  std::string implementation = {};  // whose points they are; empty: nobody's
-  std::string group = {};           // shown and hidden together, too: "bf16"
-  std::string work = {};            // and so are those of one kind of work: "attention"
-  bool hidden = false;              // until it is asked for
-  bool dashed = false;              // lies on another one, which shows through the gaps
+  std::string implementation = {};  // that the points belong to; empty: none
+  std::string group = {};           // series of one arithmetic are toggled together: "bf16"
+  std::string work = {};            // and those of one kind of work: "attention"
+  bool hidden = false;              // until the reader turns it on
+  bool dashed = false;              // coincides with another line, which shows through the gaps
 };
 
-// A part of the x axis with a meaning of its own: "memory bounds".
+// A labelled range of the x axis: "memory bounds".
 struct ChartRegion {
   double from = 0, to = 0;
   std::string text = {};
@@ -85,30 +84,30 @@ struct Chart {
   Kind kind = Kind::xy;
   std::string id = {};           // "latency-forward", also the name of its file
   std::string title = {};        // "Forward time"
-  std::string description = {};  // one sentence for those who cannot see it
+  std::string description = {};  // one sentence, for screen readers
   Axis x = {};                   // of bars: unused
   Axis y = {};                   // of bars: along the bars
   std::vector<std::string> categories = {};
   std::optional<double> reference = {};  // a thin line across the bars
   std::vector<ChartSeries> series = {};
   std::string key = {};                   // what marks mean: "filled: forward; hollow: others"
-  std::optional<Table> numbers = {};      // where a table of all points would not be read
-  std::vector<ChartRegion> regions = {};  // behind everything
-  bool zooms = false;                     // a timeline: more than one look takes in
-  bool is_tall = false;                   // many points, one above the other
+  std::optional<Table> numbers = {};      // shown in place of a table of all points
+  std::vector<ChartRegion> regions = {};  // painted first
+  bool zooms = false;                     // a timeline that the reader can zoom
+  bool is_tall = false;                   // many points lie above each other
 
   bool has_categories() const { return kind != Kind::xy; }
 };
 
-// The numbers of a chart as a table: its own, or a row per x or category and a column per series;
-// charts whose points share no x have a row per point.
+// Returns the numbers of a chart: its own table, or one with a row per x or category and a column
+// per series. A chart without lines has a row per point.
 Table chart_table(const Chart& chart);
 
-// One selection of the data, such as "fp32, d 64"; all charts of a view belong together.
+// The charts of one selection of the data, such as "fp32, d 64".
 struct ReportView {
   std::string name = {};
   std::vector<Chart> charts = {};
-  size_t pictures = 1;  // so many of them are the picture, side by side; the others are folded
+  size_t pictures = 1;  // how many are shown, side by side; the others are folded
 };
 
 struct ReportCell {
@@ -116,7 +115,7 @@ struct ReportCell {
   std::optional<double> number = {};  // to sort by; empty: by the text
 };
 
-// What stands behind a row: "command", "error", "measured at"; in the order to be shown.
+// Labels and texts of a row's details in display order: "command", "why", "measured".
 using RowDetails = std::vector<std::pair<std::string, std::string>>;
 
 struct ReportTable {
@@ -126,12 +125,12 @@ struct ReportTable {
   std::vector<RowDetails> details = {};  // one per row, or none at all
 };
 
-// How far an answer holds.
+// How certain an answer is.
 struct Certainty {
-  // decided, partly, undecided: what the verdict engine says of the comparisons behind the answer.
-  // disturbed: differences that are large enough, or times that nothing is compared with, of a
-  // machine that other work disturbed. measured: figures of this machine that nothing is compared
-  // with. counted: from graphs and data sheets, without a run.
+  // decided, partly, undecided: the share of comparisons that the verdict engine decided.
+  // disturbed: large differences, or times without a comparison, from a disturbed machine.
+  // measured: figures of this machine without a comparison.
+  // counted: from graphs and data sheets, without a run.
   enum class Level { decided, partly, undecided, disturbed, measured, counted };
   Level level = Level::measured;
   std::string why = {};  // "12 of 12 comparisons"
@@ -142,15 +141,14 @@ struct Term {
   std::string word = {}, meaning = {};
 };
 
-// What every section is: a question, one sentence of answer with its certainty, and one picture;
-// everything else is folded.
+// A question, its answer and certainty, and one picture; everything else is folded.
 struct ReportSection {
   std::string id = {};
   std::string title = {};  // short, for the navigation
   std::string question = {};
   std::string answer = {};  // empty: the rows do not answer it
   Certainty certainty = {};
-  std::vector<ReportView> views = {};  // the first is shown at first, in print and in figures
+  std::vector<ReportView> views = {};  // the first is the default, also in print and figures
   std::vector<std::string> sentences = {};
   std::vector<ReportTable> tables = {};
   std::vector<Term> terms = {};  // that appear here for the first time
@@ -160,7 +158,7 @@ struct ReportSection {
   }
 };
 
-// A figure that the eye should meet first.
+// A headline figure.
 struct KeyFigure {
   std::string value = {};  // "2.31x"
   std::string what = {};   // "flash over naive, forward"
@@ -183,18 +181,18 @@ struct ReportProblem {
 struct ReportContext;
 using MakeSection = ReportSection (*)(const ReportContext&);
 
-// Two sides that were compared, with the samples that a comparison leaves out.
+// A comparison of two sides, and their records, because a Comparison has no samples.
 struct ComparedSide {
   std::string name = {};  // "new.jsonl against base.jsonl"
   Comparison comparison = {};
-  std::vector<Record> base = {}, next = {};  // no `next`: the records of the report
+  std::vector<Record> base = {}, next = {};  // empty `next`: the records of the report
 };
 
 struct ReportInput {
   std::vector<Record> records = {};
   std::vector<ReportProblem> problems = {};
   std::vector<std::string> sources = {};  // the files that were read
-  std::vector<ComparedSide> sides = {};   // of the records with a base
+  std::vector<ComparedSide> sides = {};   // comparisons of the records with a base
   NoiseLookup noise = {};                 // of this machine; empty: assumed
   std::string made_by = {};               // "ridgeline 0.1.0"
   std::string made_at = {};
@@ -203,7 +201,7 @@ struct ReportInput {
   std::map<std::string_view, std::string_view> titles = {};  // of studies: "Matrix products"
 };
 
-// Of rows measured twice, the later one counts. Whatever the records hold, this does not throw.
+// If a row was measured twice, the later record counts. Does not throw, whatever records hold.
 ReportDocument make_report(const ReportInput& input);
 
 }  // namespace ridgeline

@@ -45,7 +45,7 @@ std::string name_of(const HistoryLine& line) {
                120);
 }
 
-// Savings along x in their order: their times may lie anywhere.
+// Savings are equidistant along x, in their order, whatever their times are.
 Chart line_chart(const HistoryLine& line) {
   Chart chart{.id = "history",
               .title = name_of(line),

@@ -1,4 +1,4 @@
-// Saved rows over commits as a report: one chart per row, with the points where a verdict changed.
+// Saved rows over commits as a report: one chart per row and phase, which marks the changes.
 #pragma once
 
 #include <span>

@@ -1,5 +1,5 @@
-// The style and the scripts of the report as text, in the binary. The build writes the table
-// (cmake/embed_text.cmake), so that a report needs nothing on the machine it is made on.
+// The style sheet and the scripts of the report, which the build embeds into the binary
+// (cmake/embed_text.cmake), so that making a report needs no other file.
 #pragma once
 
 #include <span>
@@ -8,6 +8,6 @@
 
 namespace ridgeline {
 
-std::span<const EmbeddedText> report_assets();  // by the name of its file: "report.css"
+std::span<const EmbeddedText> report_assets();  // named by file: "report.css"
 
 }  // namespace ridgeline

@@ -34,8 +34,8 @@ std::string html_escape(std::string_view text) {
 }
 
 std::string script_safe_json(std::string_view json) {
-  // <, > and & occur only inside JSON strings, where an escape stands for the same character; so do
-  // U+2028 and U+2029, which end a line in old scripts.
+  // <, > and & occur only inside JSON strings, where an escape means the same character; so do
+  // U+2028 and U+2029, which end a line in old versions of JavaScript.
   std::string out;
   out.reserve(json.size() + json.size() / 16);
   for (size_t i = 0; i < json.size(); ++i) {

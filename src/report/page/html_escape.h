@@ -1,4 +1,4 @@
-// Text made safe for the place it goes to: HTML, and JSON inside a script element.
+// Escapes text for HTML, and JSON for a script element.
 #pragma once
 
 #include <string>
@@ -6,10 +6,10 @@
 
 namespace ridgeline {
 
-// For text and for attributes in quotes. Control characters but tab and newline become U+FFFD.
+// For text and quoted attributes. Control characters other than tab and newline become U+FFFD.
 std::string html_escape(std::string_view text);
 
-// JSON text as the content of a script element: nothing in it can end the element or the line.
+// Escapes JSON so that nothing in it can end the script element or a line.
 std::string script_safe_json(std::string_view json);
 
 }  // namespace ridgeline

@@ -16,7 +16,7 @@
 namespace ridgeline {
 namespace {
 
-// A switch of the legend.
+// The button of the legend that shows and hides a series.
 std::string series_button(const ChartSeries& series) {
   using enum ChartSeries::Mark;
   const char* look = series.mark == rings                   ? " ring"
@@ -31,7 +31,7 @@ std::string series_button(const ChartSeries& series) {
       html_escape(series.name));
 }
 
-// Switches of what several series share: "bf16", "attention".
+// Buttons for properties that several series share: "bf16", "attention".
 std::string shared_switches(const Chart& chart, const char* kind, const char* label,
                             std::string ChartSeries::*what) {
   std::vector<std::string> all;
@@ -50,7 +50,7 @@ std::string shared_switches(const Chart& chart, const char* kind, const char* la
 
 std::string legend(const Chart& chart) {
   std::set<std::string> names;
-  std::string shown, lines, hidden;  // what was measured comes before the lines it lies below
+  std::string shown, lines, hidden;  // measured series come before the roofs above them
   size_t more = 0;
   for (const ChartSeries& series : chart.series) {
     if (!names.insert(series.name).second) continue;
@@ -74,7 +74,7 @@ std::string legend(const Chart& chart) {
   return out;
 }
 
-// Texts that repeat, such as the names of kernels, are written once.
+// Stores texts that repeat, such as the names of kernels, once.
 class TextTable {
  public:
   size_t of(const std::string& text) {
@@ -95,7 +95,7 @@ Json axis_json(const Axis& axis) {
   return {{"label", axis_title(axis)}, {"min", axis.min}, {"max", axis.max}, {"ticks", ticks}};
 }
 
-// What a canvas draws: rectangles on tracks, or steps.
+// The data that the canvas draws: rectangles on tracks, or steps.
 Json timeline_json(const Chart& chart) {
   TextTable texts;
   Json all = Json::array();
@@ -134,15 +134,15 @@ std::string canvas(const Chart& chart) {
       script_safe_json(timeline_json(chart).dump()));
 }
 
-// Of a timeline: nobody points at it.
+// A static picture of a timeline, without tooltips.
 std::string still_picture(Chart chart) {
   for (ChartSeries& series : chart.series)
     for (ChartPoint& point : series.points) point.text.clear();
   return to_page_svg(chart, SvgFrame::kWide);
 }
 
-// Views that are not the first are shown by the script alone, so only the first one has a
-// timeline's picture for print and for readers without scripts.
+// Only the first view has a static picture of a timeline, for print and readers without scripts:
+// the other views are shown by the script alone.
 std::string figure(const Chart& chart, bool is_first_view) {
   std::string out = fmt::format("<figure class=\"chart\" data-chart=\"{}\"><h3>{}</h3>\n{}",
                                 html_escape(chart.id), html_escape(chart.title), legend(chart));

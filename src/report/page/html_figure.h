@@ -1,5 +1,5 @@
-// Charts of a section in the page: pictures that answer the pointer, keys and switches, timelines
-// on a canvas, and their numbers as tables.
+// The charts of a section as HTML: SVG with tooltips, legends with switches, timelines on a canvas,
+// and their numbers as tables.
 #pragma once
 
 #include <string>
@@ -8,8 +8,7 @@
 
 namespace ridgeline {
 
-// The list of views, where there are several, and the charts of each: the pictures, and the others
-// folded.
+// Returns the selector of views if there are several, and the charts of each, some of them folded.
 std::string views_html(const ReportSection& section);
 
 }  // namespace ridgeline

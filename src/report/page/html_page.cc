@@ -20,7 +20,7 @@ std::string_view asset(std::string_view name) {
   throw Error(ErrorKind::internal, fmt::format("the build embedded no '{}'", name));
 }
 
-// In the order in which they need each other.
+// Joins the scripts in order of their dependencies.
 std::string script() {
   std::string text = "(() => {\n\"use strict\";\n";
   for (const char* name : {"charts.js", "timelines.js", "tables.js", "page.js"})
@@ -28,7 +28,7 @@ std::string script() {
   return text + "})();\n";
 }
 
-// The only script that the page lets run is this one, whatever text gets into it.
+// The hash of the script for the Content-Security-Policy, which lets no other script run.
 std::string script_source(std::string_view text) {
   constexpr std::string_view kDigits =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -47,7 +47,7 @@ std::string notes_html(const std::vector<std::string>& sentences) {
   if (sentences.empty()) return {};
   std::string out = "<ul class=\"notes\">\n";
   for (const std::string& sentence : sentences) {
-    // What a sentence is about stands out: "Attention: ...".
+    // The subject of a sentence is bold: "Attention: ...".
     constexpr size_t kLongestLead = 24;
     const size_t colon = sentence.find(": ");
     const size_t lead = colon <= kLongestLead ? colon + 1 : 0;
@@ -72,13 +72,13 @@ std::string terms_html(const std::vector<Term>& terms) {
   return out + ".</p>\n";
 }
 
-// "Who is fastest at which size, 2 more tables": what a reader finds there.
+// The summary of the folded part: "Who is fastest at which size, 2 more tables".
 std::string details_words(const ReportSection& section) {
   constexpr size_t kLongestTitle = 36;
   const size_t tables = section.tables.size();
   if (tables == 0) return "Notes";
   const std::string& title = section.tables.front().title;
-  // Up to what explains it.
+  // Cuts the explanation off the title.
   std::string out = title.substr(0, title.find_first_of(";,("));
   if (out.size() > kLongestTitle) out = out.substr(0, kLongestTitle) + "...";
   while (out.ends_with(' ')) out.pop_back();
@@ -108,7 +108,7 @@ std::string section_html(const ReportSection& section) {
          "</section>\n";
 }
 
-// Questions with their answers, each a link to its evidence.
+// Questions with their answers, each linked to its section.
 std::string answers_html(const ReportDocument& document) {
   std::string out =
       "<section id=\"answers\" aria-labelledby=\"answers-title\">\n<h2 id=\"answers-title\">"
@@ -120,15 +120,14 @@ std::string answers_html(const ReportDocument& document) {
                          html_escape(each.what));
     out += "</div>\n";
   }
-  // A first screen of answers, with how far they hold; of many studies the others are folded.
+  // The first answers fill one screen; the others are folded.
   constexpr size_t kLeading = 4;
   std::string others;
   size_t leading = 0, folded = 0;
   out += "<ul class=\"answers\">\n";
   for (const ReportSection& section : document.sections) {
     if (!is_finding(section)) continue;
-    // Kernels by themselves, and lengths that fit, are a closer look at what attention has
-    // answered.
+    // The sections on kernels and on lengths that fit detail the answer on attention.
     const bool is_closer_look = (section.id == "kernel" || section.id == "frontier") && leading > 0;
     const bool is_leading = section.id == "trust" || (leading < kLeading && !is_closer_look);
     ++(is_leading ? leading : folded);

@@ -1,4 +1,4 @@
-// A report as one HTML file that needs nothing but a browser: no network, no other file.
+// A report as one HTML file that needs neither a network nor other files.
 #pragma once
 
 #include <string>

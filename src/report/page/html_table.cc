@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kRowsInPage = 100;
 constexpr size_t kFewColumns = 6;   // that fit a window of 768 pixels
-constexpr size_t kManyColumns = 9;  // more need smaller letters at 1280
+constexpr size_t kManyColumns = 9;  // more need a smaller font at 1280 pixels
 
 std::string details_cell(const RowDetails& details) {
   std::string out = "<td><details><summary>command</summary><dl>";
@@ -22,7 +22,7 @@ std::string details_cell(const RowDetails& details) {
   return out + "</dl></details></td>";
 }
 
-// A column of numbers is aligned right and sorted as such.
+// Finds the columns of numbers, which are right-aligned and sorted by value.
 std::vector<bool> number_columns(const ReportTable& table) {
   std::vector<bool> is_number(table.columns.size(), false);
   for (const auto& row : table.rows)
@@ -39,7 +39,7 @@ std::string facts_card(const ReportTable& table) {
   return out + "</dl></div>\n";
 }
 
-// Every row as [texts, numbers, details]; the script makes elements of those that it shows.
+// Every row as [texts, numbers, details]; the script creates elements for those that it shows.
 std::string rows_json(const ReportTable& table) {
   Json rows = Json::array();
   for (size_t r = 0; r < table.rows.size(); ++r) {
@@ -55,7 +55,7 @@ std::string rows_json(const ReportTable& table) {
   return script_safe_json(rows.dump());
 }
 
-// Long names of kernels and scopes may break behind their parts.
+// Lets long names of kernels and scopes break after their parts.
 std::string breakable(const std::string& escaped) {
   constexpr size_t kLong = 20;
   if (escaped.size() < kLong) return escaped;

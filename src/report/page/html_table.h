@@ -1,4 +1,4 @@
-// Tables of a report in the page: plain ones, cards of facts, and rows that sort and filter.
+// Tables of a report as HTML: plain tables, cards of facts, and tables that sort and filter.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@ namespace ridgeline {
 
 std::string plain_table(const Table& table);
 
-// Facts and values as a card; anything else sorts and filters. Of many rows the first are in the
-// page, and all of them as data, so that a browser lays out what it shows.
+// Returns facts and values as a card, any other table as one that sorts and filters. If there are
+// many rows, the page holds the first, and all as JSON, so that it lays out only what it shows.
 std::string table_html(const ReportTable& table);
 
 }  // namespace ridgeline

@@ -13,7 +13,7 @@ std::string list(const std::vector<std::string>& sentences) {
   return out.empty() ? out : out + "\n";
 }
 
-// The command is the last column: it is what a reader copies.
+// Of the details, only the command is kept, as the last column.
 Table plain(const ReportTable& table) {
   Table out{.title = table.title, .columns = table.columns};
   if (!table.details.empty()) out.columns.emplace_back("command");
@@ -28,7 +28,7 @@ Table plain(const ReportTable& table) {
   return out;
 }
 
-// What a pull request shows folded.
+// A block that pull requests show folded.
 std::string folded(const std::string& summary, const std::string& text) {
   if (text.empty()) return {};
   return fmt::format("<details><summary>{}</summary>\n\n{}</details>\n\n", summary, text);
@@ -48,7 +48,7 @@ std::string answer_of(const ReportSection& section) {
   return out + "*\n\n";
 }
 
-// The picture's numbers are in sight; other charts, settings, notes and tables are folded.
+// Shows the numbers of the picture; folds other charts, other views, notes and tables.
 std::string section_text(const ReportSection& section) {
   std::string out = fmt::format(
       "## {}\n\n", markdown_text(section.question.empty() ? section.title : section.question));

@@ -8,14 +8,14 @@
 namespace ridgeline {
 namespace {
 
-// The first is the ordinary one; each further one steps back behind the one before.
+// From the ordinary grey on, each fainter than the one before.
 constexpr SeriesColour kGreys[] = {
     {"#6b7280", "#9aa3af"}, {"#979ea9", "#78818c"}, {"#b3b9c2", "#616973"}, {"#cbd0d7", "#4d545d"}};
 constexpr SeriesColour kImplementations[] = {
     {"#b4530a", "#f2a65a"}, {"#1d5fa8", "#6db1f2"}, {"#0f7b5f", "#4fd0a5"},
     {"#8a3d8f", "#d996dd"}, {"#a3820a", "#e6cf5c"}, {"#b3305a", "#f08aa9"},
     {"#4c5560", "#b6bfca"}, {"#3f7d1e", "#9bd66f"}, {"#5a4fcf", "#a9a2ff"}};
-// Muted: they fill areas.
+// Muted, as they fill areas.
 constexpr SeriesColour kTensors[] = {
     {"#7c9cc4", "#4f6f99"}, {"#d9a878", "#96714a"}, {"#8fb58a", "#5c8257"}, {"#c48fa4", "#8d5b70"},
     {"#b3a9d3", "#746a9b"}, {"#cfc27a", "#8e834a"}, {"#86bcbd", "#4f8586"}, {"#c9b5a0", "#84705c"},

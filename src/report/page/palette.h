@@ -1,4 +1,4 @@
-// Colours of series, on paper and on a dark screen; told apart by most colour-blind readers.
+// Colours of series on light and dark grounds, which most colour-blind readers can tell apart.
 #pragma once
 
 #include <span>
@@ -14,18 +14,18 @@ struct SeriesColour {
   std::string_view dark;
 };
 
-// Of implementations; of tensors and kinds of work, which are never confused with them.
+// Tensors and kinds of work share a palette of their own.
 std::span<const SeriesColour> implementation_colours();
 std::span<const SeriesColour> tensor_colours();
 
 const SeriesColour& colour_of(const ChartSeries& series);
-// "c3", "t0", "g1": the class of its marks in a page.
+// The CSS class of the series: "c3", "t0", "g1".
 std::string colour_class(const ChartSeries& series);
-// The rules of a page for these classes, light and dark.
+// The CSS rules of these classes, light and dark.
 std::string palette_css();
 
-// The colour that names which are often side by side have in every report, in README and docs; -1:
-// any that is left.
+// Returns the colour that a common implementation has in every report, README and docs, or -1 if it
+// has none.
 int own_colour(std::string_view implementation);
 
 }  // namespace ridgeline

@@ -23,9 +23,9 @@ void add_interval(ChartPoint& point, double low, double high) {
   point.high = std::max(low, high);
 }
 
-// How much of a line lies on an earlier one, as the eye sees it.
+// Returns whether at least half of the points of `above` visibly coincide with points of `below`.
 bool lies_on(const Chart& chart, const ChartSeries& above, const ChartSeries& below) {
-  constexpr double kApart = 0.012;  // of the height
+  constexpr double kApart = 0.012;  // fraction of the plot's height
   size_t together = 0;
   for (const ChartPoint& point : above.points)
     together += std::ranges::any_of(below.points, [&](const ChartPoint& other) {

@@ -1,4 +1,4 @@
-// Points of charts out of samples: a median with its interval, and the ratio of two.
+// Points of charts from samples: a median with its interval, and the ratio of two medians.
 #pragma once
 
 #include <functional>
@@ -10,23 +10,24 @@
 
 namespace ridgeline {
 
-// The median of a phase with the interval of its samples. `of` makes another figure of
-// milliseconds, such as FLOP/s. Empty: not measured.
+// Returns the median of a phase with its interval, or nullopt if it was not measured. `of` converts
+// milliseconds to another figure, such as FLOP/s.
 std::optional<ChartPoint> timed_point(double x, const Record& record, std::string_view phase,
                                       Quantity quantity = Quantity::milliseconds,
                                       const std::function<double(double)>& of = {});
 
-// How many times as fast as the base; the interval is what those of both medians allow.
+// Returns the speedup over the base; its interval follows from those of both medians.
 std::optional<ChartPoint> speedup_point(double x, const Record& base, const Record& next,
                                         std::string_view phase);
 
-// A figure that was counted, or of which one value is known.
+// Returns a point without an interval.
 ChartPoint counted_point(double x, double value, Quantity quantity);
 
-// Makes room for intervals that reach beyond an axis.
+// Extends the y axis to include all intervals.
 void hold_intervals(Chart& chart);
 
-// Lines that lie on another one become dashed, so that both are seen, and the description says so.
+// Dashes lines that coincide with an earlier one, so that both are visible, and says so in the
+// description.
 void show_coinciding(Chart& chart);
 
 }  // namespace ridgeline

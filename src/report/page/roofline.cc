@@ -1,5 +1,5 @@
-// The roofline: every measured pass and every kernel of a profiled step by its arithmetic
-// intensity, below the ceilings of its machine, all arithmetic in one chart.
+// The roofline section: measured phases and kernels of profiled steps by arithmetic intensity,
+// below the ceilings of their machine, all arithmetic in one chart.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ std::vector<RooflineMachine> machines_of(const ReportContext& context) {
     const std::string path = dot.path.empty() ? "dtype unknown" : dot.path;
     auto known = std::ranges::find(paths, path, &PathDots::path);
     if (known == paths.end()) {
-      if (paths.size() == kMostPaths) continue;  // records come from files
+      if (paths.size() == kMostPaths) continue;  // files may hold any number
       known = paths.insert(paths.end(), PathDots{.path = path});
       known->ceilings = ceilings_of(context, *dot.record, arithmetic_of(*dot.record, dot.series));
     }
@@ -43,7 +43,7 @@ std::vector<RooflineMachine> machines_of(const ReportContext& context) {
   return machines;
 }
 
-// "88 are bound by their own code, 6 by memory, 6 by arithmetic"; empty: no bound is known.
+// "88 are bound by their own code, 6 by memory, 6 by arithmetic"; empty if no bound is known.
 std::string bounds_words(const std::vector<const RooflineDot*>& dots, bool with_advice) {
   size_t memory = 0, arithmetic = 0, code = 0, start = 0;
   bool disturbed = false;
@@ -78,14 +78,14 @@ size_t placed_among(const std::vector<const RooflineDot*>& dots) {
       std::ranges::count_if(dots, [](const RooflineDot* dot) { return dot->bound.has_value(); }));
 }
 
-// ", +-16 %" of a share whose median is not known well.
+// ", +-16 %" for a share whose median is not well known, else empty.
 std::string width_words(const RooflineDot& dot) {
   const auto width = in_run_percent(*dot.record, dot.series);
   return width && *width > kNarrowPercent ? fmt::format(", +-{:.0f} %", *width) : std::string();
 }
 
-// One sentence per machine and arithmetic: how far from the ceilings, what bounds the dots, and
-// what the ceilings are.
+// One sentence per machine and arithmetic: the dot closest to the roof, what bounds the dots, and
+// the ceilings.
 std::string in_words(const std::string& machine, const PathDots& path) {
   const Ceilings& ceilings = path.ceilings;
   const std::string view = fmt::format("{}, {}", machine, path.path);
@@ -122,7 +122,7 @@ std::string passes_words(size_t count) {
   return fmt::format("{} measured {}", count, count == 1 ? "pass" : "passes");
 }
 
-// "S 4096, d 16", as the section on attention names it.
+// The size as the section on attention names it: "S 4096, d 16".
 std::string attention_place(const ReportContext& context, const Record& record) {
   for (const LengthGroup& group : length_study(context, record.study).groups)
     for (const LengthRow& row : group.rows)
@@ -130,12 +130,12 @@ std::string attention_place(const ReportContext& context, const Record& record) 
   return short_size(record);
 }
 
-// " Attention forward at S 4096 is bound by memory (naive 87 % of that roof) and by ..."; empty:
-// none.
+// " Attention forward at S 4096 is bound by memory (naive 87 % of the memory roof) and by ...";
+// empty if there is no such dot.
 std::string attention_words(const ReportContext& context, const RooflineMachine& machine) {
   constexpr size_t kMostNamed = 6;
   const std::vector<const RooflineDot*> dots = long_attention(context, machine);
-  using ByBound = std::pair<std::string, std::string>;  // with those that it bounds
+  using ByBound = std::pair<std::string, std::string>;  // a bound, and the dots that it bounds
   std::vector<ByBound> by_bound;
   for (size_t i = 0; i < std::min(dots.size(), kMostNamed); ++i) {
     const DotBound bound = dot_bound(*dots[i]);
@@ -173,7 +173,7 @@ std::string memory_roofs(const RooflineMachine& machine) {
   return {};
 }
 
-// Of all arithmetic of one machine.
+// Answers for all arithmetic of one machine.
 void answer_roofline(const ReportContext& context, const RooflineMachine& machine,
                      ReportSection& section) {
   std::vector<const RooflineDot*> all;
@@ -210,7 +210,7 @@ void answer_roofline(const ReportContext& context, const RooflineMachine& machin
                   : "Below data sheets: `ridgeline roofline` measures this machine's ceilings.");
 }
 
-// One line per pass, so that any of them can be looked up.
+// One line per phase.
 ReportTable bounds_table(const std::vector<RooflineMachine>& machines) {
   ReportTable table{.title = "What bounds each pass",
                     .columns = {"work", "implementation", "pass", "size", "FLOP/byte", "speed",

@@ -16,9 +16,9 @@
 namespace ridgeline {
 namespace {
 
-constexpr size_t kMostPoints = 400;  // of one series: more are a cloud
+constexpr size_t kMostPoints = 400;  // of one series
 
-// Name, size, predicted and measured time, rate, and share of the roof.
+// The tooltip: work, size, predicted and measured time, rate, and what bounds the dot.
 std::string dot_text(const RooflineDot& dot, const ChartPoint& point) {
   const double ms = median_of(*dot.record, dot.series).value_or(0);
   std::string text = fmt::format("{} {}, {}: ", work_of(*dot.record), pass_words(dot.series),
@@ -33,14 +33,14 @@ std::string dot_text(const RooflineDot& dot, const ChartPoint& point) {
     text += fmt::format(" ({} to {})", quantity_text(Quantity::flops_per_s, point.low),
                         quantity_text(Quantity::flops_per_s, point.high));
   if (const std::string bound = bound_words(dot); !bound.empty()) text += ", bound by " + bound;
-  // Parts in several ways differ in their shares, so that each has a roof of its own.
+  // With several paths the roof depends on their shares, so that each dot has its own.
   if (dot.roof && dot.several_paths)
     text +=
         fmt::format(", a roof of its own at {}", quantity_text(Quantity::flops_per_s, *dot.roof));
   return text;
 }
 
-// What an axis has to hold.
+// The values that the axes must include.
 struct RooflineRange {
   std::vector<double> xs = {}, ys = {};
 
@@ -54,11 +54,11 @@ struct RooflineRange {
   double high() const { return *std::ranges::max_element(xs) * 2; }
 };
 
-// Of one implementation, work and arithmetic; forward is filled, other passes are rings.
+// Adds a series per implementation and kind of work; forward is filled, other phases are rings.
 void add_dots(const ReportContext& context, const PathDots& path, Chart& chart,
               RooflineRange& range) {
   using Key = std::tuple<std::string, std::string, bool>;
-  std::map<Key, ChartSeries> by_name;  // forward before other passes
+  std::map<Key, ChartSeries> by_name;  // forward before other phases
   for (const RooflineDot* dot : path.dots) {
     const bool is_forward = dot->series == "forward";
     const std::string name = shown(dot->record->implementation, 40), work = work_of(*dot->record);
@@ -83,7 +83,7 @@ void add_dots(const ReportContext& context, const PathDots& path, Chart& chart,
   }
 }
 
-// The kernels of a profiled step: rates are means over its steps.
+// Adds the kernels of profiled steps, with their mean rates.
 void add_kernels(const ReportContext& context, const RooflineMachine& machine, Chart& chart,
                  RooflineRange& range) {
   constexpr size_t kMostKernels = 40, kMostProfiles = 8;
@@ -141,8 +141,8 @@ bool has_dots_of_loads(const RooflineMachine& machine) {
   });
 }
 
-// The roof of every arithmetic, and the slopes of the caches up to the highest of them: a working
-// set that lives in one may lie above the memory's.
+// Adds the roof of every arithmetic, and the slopes of the caches up to the highest roof: a working
+// set in a cache may lie above the slope of memory.
 void add_ceilings(const RooflineMachine& machine, Chart& chart, RooflineRange& range) {
   double low = range.low(), high = range.high(), highest = 0;
   const Ceilings* widest = nullptr;
@@ -155,7 +155,7 @@ void add_ceilings(const RooflineMachine& machine, Chart& chart, RooflineRange& r
     lines.back().group = path.path;
     lines.back().points.back().label = fmt::format(
         "{}: {}", path.path, quantity_text(Quantity::flops_per_s, *ceilings.flops_per_s));
-    // All arithmetic shares the slope.
+    // All arithmetic shares the slope, so that it is labelled once.
     if (ceilings.bytes_per_s && !widest)
       lines.back().points.front().label =
           fmt::format("memory: {:.4g} GB/s", *ceilings.bytes_per_s / 1e9);
@@ -190,7 +190,7 @@ void add_ceilings(const RooflineMachine& machine, Chart& chart, RooflineRange& r
                       std::make_move_iterator(lines.end()));
 }
 
-// What bounds work left and right of the ridge points; between them it depends on the arithmetic.
+// Adds what bounds work left and right of the ridge points; between them the arithmetic decides.
 void add_regions(const RooflineMachine& machine, Chart& chart) {
   std::vector<double> ridges;
   for (const PathDots& path : machine.paths)
@@ -203,8 +203,8 @@ void add_regions(const RooflineMachine& machine, Chart& chart) {
   chart.regions.push_back({*last, chart.x.max, "arithmetic bounds"});
 }
 
-// The dots that matter: of each arithmetic the closest to its roof, of all the one that loses most
-// time below it, and attention at a long sequence.
+// Selects the dots to label: for each arithmetic the one closest to its roof, the one that loses
+// most time below its roof, and attention at a long sequence.
 std::vector<const RooflineDot*> dots_to_name(const ReportContext& context,
                                              const RooflineMachine& machine) {
   constexpr size_t kMostNames = 10;
@@ -238,7 +238,7 @@ void name_dots(const ReportContext& context, const RooflineMachine& machine, Cha
                                     dot->roof ? fmt::format(", {:.0f} %", 100 * dot->share()) : "");
 }
 
-// The table of all passes has the dots.
+// The chart's numbers are its ceilings, as the table of all phases has the dots.
 Table ceilings_table(const RooflineMachine& machine) {
   Table table{.title = "Ceilings of " + machine.name,
               .columns = {"arithmetic", "FLOP/s", "memory GB/s", "ridge FLOP/byte", "from"}};
@@ -297,7 +297,7 @@ Chart beside_others(const RooflineMachine& machine, Chart chart) {
   chart.title = fmt::format("Roofline: {}, beside the {} roofs of other machines (data sheets)",
                             machine.name, dtype);
   RooflineRange range;
-  // What a dot is is enough here: the first view has its figures.
+  // Tooltips only name the dot here: the first view has its figures.
   for (ChartSeries& series : chart.series) {
     range.add(series);
     for (ChartPoint& point : series.points) {
@@ -333,7 +333,7 @@ std::string machine_name(const Record& record) {
 
 std::vector<const RooflineDot*> long_attention(const ReportContext& context,
                                                const RooflineMachine& machine) {
-  // Of the setting that the section on attention leads with: both tell of the same rows.
+  // Tries groups in the order of the section on attention, so that both show the same rows.
   for (const LengthGroup& group : length_study(context, "attention").groups) {
     std::map<int64_t, std::vector<const RooflineDot*>> by_length;
     for (const LengthRow& row : group.rows) {

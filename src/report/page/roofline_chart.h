@@ -1,4 +1,4 @@
-// The picture of a roofline: dots of one machine below its ceilings, and below those of others.
+// The chart of a roofline: dots of one machine below its ceilings, and below those of others.
 #pragma once
 
 #include <string>
@@ -8,34 +8,32 @@
 
 namespace ridgeline {
 
-// What was measured in one arithmetic, and its ceilings.
+// The dots of one arithmetic, and its ceilings.
 struct PathDots {
   std::string path;
   std::vector<const RooflineDot*> dots = {};
   Ceilings ceilings = {};
 };
 
-// One machine: a chart.
 struct RooflineMachine {
   std::string name;
   std::vector<PathDots> paths = {};          // those with the most dots first
-  std::vector<const Record*> profiles = {};  // whose kernels are dots, too
+  std::vector<const Record*> profiles = {};  // profiled steps, whose kernels are dots
 };
 
-// Of what the dots are: every measured pass, or every kernel of profiled steps.
+// What the dots are: measured phases, or kernels of profiled steps.
 enum class RooflineOf { passes, kernels };
 Chart roofline_chart(const ReportContext& context, const RooflineMachine& machine, RooflineOf of);
 
-// The same dots below the roofs of GPUs on paper, of which a few are shown until more are asked
-// for.
+// The same dots below the data-sheet roofs of GPUs, most of which are hidden at first.
 Chart beside_others(const RooflineMachine& machine, Chart chart);
 
-// The dots of attention that people ask about: forward of every implementation, at the longest of
-// the sizes that most of them run.
+// Returns the dots of attention forward, one per implementation, at the longest of the lengths that
+// most of them ran.
 std::vector<const RooflineDot*> long_attention(const ReportContext& context,
                                                const RooflineMachine& machine);
 
-// What a chart of its rows is called.
+// The name of the record's machine, in the title of its chart.
 std::string machine_name(const Record& record);
 
 }  // namespace ridgeline

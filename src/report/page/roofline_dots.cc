@@ -14,7 +14,7 @@
 namespace ridgeline {
 namespace {
 
-// On paper, in one dtype.
+// Peaks on paper, in one dtype.
 Peaks spec_peaks(const Record& record, std::string_view dtype) {
   if (record.machine.gpu) {
     const GpuFacts& gpu = *record.machine.gpu;
@@ -48,7 +48,6 @@ Ceilings spec_ceilings(const Record& record, const Arithmetic& arithmetic) {
 
 }  // namespace
 
-// Measured on the same machine where `ridgeline roofline` ran there, else from paper.
 Ceilings ceilings_of(const ReportContext& context, const Record& record,
                      const Arithmetic& arithmetic) {
   Ceilings ceilings = spec_ceilings(record, arithmetic);
@@ -74,9 +73,8 @@ Ceilings ceilings_of(const ReportContext& context, const Record& record,
 
 namespace {
 
-// What a pass may reach: a working set that lives in a cache has the cache's roof, where measured,
-// and a row that was held against loads alone when it was measured keeps that roof, so that every
-// section says the same of it.
+// Sets the roof of a dot: that of a measured cache if the working set fits it, or of loads alone if
+// the row was compared with that when it was measured, so that all sections agree.
 void take_roof(const ReportContext& context, const Ceilings& ceilings, Bytes working_set,
                RooflineDot& dot) {
   const Record& record = *dot.record;
@@ -155,7 +153,7 @@ std::string size_words(const Record& record) {
 }
 
 std::string short_size(const Record& record) {
-  // A part of a layer has no size of its own: what tells it from its neighbours does.
+  // A part of a layer has no size of its own: part, phase and batch identify it.
   if (const std::string part = text_at(record.workload, "part"); !part.empty())
     return fmt::format("{} {}, batch {}{}", part, text_at(record.workload, "phase"),
                        text_at(record.workload, "batch_size"),

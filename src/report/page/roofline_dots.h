@@ -1,5 +1,4 @@
-// Every measured pass by its arithmetic intensity, what bounds it, and the ceilings that it is held
-// against.
+// Measured phases by arithmetic intensity, what bounds them, and the ceilings of their machines.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +16,8 @@ struct Ceilings {
   std::optional<double> bytes_per_s = {};
   std::string source = {};
   std::vector<MemoryCeiling> caches = {};   // measured; the smallest first
-  std::optional<MemoryCeiling> loads = {};  // of the memory, measured without a store
-  std::string memory_probe = {};            // what reached bytes_per_s; empty: paper
+  std::optional<MemoryCeiling> loads = {};  // of memory, measured with loads alone
+  std::string memory_probe = {};            // that reached bytes_per_s; empty: on paper
 
   std::optional<double> roof(double intensity) const {
     if (bytes_per_s && flops_per_s) return std::min(*flops_per_s, *bytes_per_s * intensity);
@@ -26,38 +25,38 @@ struct Ceilings {
   }
 };
 
-// Measured on the same machine where `ridgeline roofline` ran there, else from paper.
+// Returns measured ceilings if `ridgeline roofline` ran on the machine, else those on paper.
 Ceilings ceilings_of(const ReportContext& context, const Record& record,
                      const Arithmetic& arithmetic);
 
 std::vector<RooflineDot> roofline_dots(const ReportContext& context);
 
-// "attention", "a decoder layer": whose passes are dots together.
+// The kind of work that the legend toggles: "attention", "a decoder layer".
 std::string work_of(const Record& record);
-// "S 4096, d 64, batch 8", "attention, decode, prompt 128, batch 1": the size of a row.
+// The size of a row: "S 4096, d 64, batch 8", "attention, decode, prompt 128, batch 1".
 std::string size_words(const Record& record);
-// The one part of it that people name first: "S 4096".
+// Its most important part: "S 4096".
 std::string short_size(const Record& record);
 
-// Whose bandwidth a roof has, where it is no cache's.
+// RooflineDot::slope, if it is not a cache.
 inline constexpr const char *kOfMemory = "memory", *kOfLoads = "loads";
 
-// What reaches less of its roof than this is held back by its own code, not by the roof.
+// A dot below this share of its roof is bound by its own code, not by the roof.
 inline constexpr double kAtTheRoof = 0.5;
 // What bounds a dot that has a roof.
 struct DotBound {
   std::string by = {};     // "memory", "arithmetic", "its own code", "its start ..."
   std::string share = {};  // "87 %"
-  std::string roof = {};   // "the memory roof": of which it is that share
+  std::string roof = {};   // that the share refers to: "the memory roof"
 };
 DotBound dot_bound(const RooflineDot& dot);
-// Whose median is known this well may speak for others: half the width of its interval.
+// A median is well known if half the width of its interval is at most this.
 inline constexpr double kNarrowPercent = 5;
-// With the largest share of its roof, of those whose median is known well if there are any; those
-// above the roof are left out: their ceiling was measured too low. Null: none has a roof.
+// Returns the dot with the largest share of its roof, preferably with a well-known median. Ignores
+// dots above the roof, whose ceiling was measured too low. Null if there is none.
 const RooflineDot* closest_to_roof(const std::vector<const RooflineDot*>& dots);
-// "memory (87 % of the memory roof)", "its own code or other work (9 % of ...)"; empty: no roof is
-// known.
+// "memory (87 % of the memory roof)", "its own code or other work (9 % of ...)"; empty without a
+// roof.
 std::string bound_words(const RooflineDot& dot);
 // For a column: "memory, 87 %", "own code or other, 9 %".
 std::string short_bound(const RooflineDot& dot);

@@ -18,7 +18,7 @@
 namespace ridgeline {
 namespace {
 
-// A part of a workload by which rows are told apart, in the order in which people say it.
+// One part of the name of a group of rows; kParts has them in the order of the name.
 struct Part {
   std::string (*text)(const Record&);
 };
@@ -54,7 +54,7 @@ constexpr Part kParts[] = {
     }},
     {[](const Record& r) { return text_at(r.settings, "mode"); }},
 };
-constexpr size_t kThreads = 2;  // told as "2 threads", and left out where it does not differ
+constexpr size_t kThreads = 2;  // index of the threads in kParts, written as "2 threads"
 
 std::vector<std::string> parts_of(const Record& record) {
   std::vector<std::string> parts;
@@ -77,7 +77,7 @@ void name_groups(LengthStudy& study) {
     std::set<std::string> distinct;
     for (const LengthGroup& group : study.groups) distinct.insert(group.parts[i]);
     if (distinct.size() == 1) {
-      // The fingerprint says nothing to people unless there are two machines.
+      // The fingerprint is shown only if there are several machines.
       if (!distinct.begin()->starts_with("machine ")) shared.push_back(*distinct.begin());
       continue;
     }
@@ -87,8 +87,8 @@ void name_groups(LengthStudy& study) {
   study.shared = joined(shared);
 }
 
-// Names that are often side by side have a colour of their own in every report; others take those
-// that are left, in the order of the rows, probes of the roofline last.
+// Common implementations have fixed colours (own_colour); others get the free ones in the order of
+// the rows, probes of the roofline last.
 std::map<std::string, int> colours_of(const std::vector<const Record*>& rows) {
   std::map<std::string, int> colours;
   std::set<int> taken;
@@ -220,7 +220,7 @@ ReportContext report_context(const ReportInput& input) {
       .input = input, .rows = {}, .colours = {}, .rooflines = rooflines(input.records)};
   std::unordered_map<std::string, size_t> row_of_key;
   for (const Record& record : input.records) {
-    // Rows of another machine are other rows, though --resume does not look at that.
+    // Rows of another machine are other rows, though --resume ignores the machine.
     const std::string key = workload_key(record) + record.machine.fingerprint;
     const auto [entry, is_new] = row_of_key.try_emplace(key, context.rows.size());
     if (is_new) {

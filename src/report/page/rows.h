@@ -1,5 +1,5 @@
-// What the sections of a report start from: the rows that count, and those of them that sweep a
-// sequence length, in groups that differ in nothing else.
+// The input of the sections of a report: the rows that count, and groups of rows that differ only
+// in implementation and sequence length.
 #pragma once
 
 #include <cstdint>
@@ -18,61 +18,62 @@
 
 namespace ridgeline {
 
-// One dot of a roofline: a pass of a row.
+// One dot of a roofline: a phase of a row.
 struct RooflineDot {
   const Record* record = nullptr;
   std::string series;
   std::string path;            // of its products: "fp32 by 3 fp16 products"
-  bool path_is_known = true;   // false: by its dtype, which may not be how it ran
-  bool several_paths = false;  // not all of its products are made alike
+  bool path_is_known = true;   // false: assumed from the dtype
+  bool several_paths = false;  // its products use more than one path
   double intensity = 0;        // FLOPs per byte
   double flops_per_s = 0;
   std::optional<double> roof = {};  // FLOP/s that the ceilings allow at this intensity
-  std::optional<Bound> bound = {};  // of those with a roof
-  std::string slope = {};           // whose bandwidth the roof has: "memory", "L3", "loads"
+  std::optional<Bound> bound = {};  // empty if there is no roof
+  std::string slope = {};           // bandwidth that the roof uses: "memory", "L3", "loads"
 
   double share() const { return roof ? flops_per_s / *roof : 0; }  // of the roof
 };
 
 struct ReportContext {
   const ReportInput& input;
-  std::vector<const Record*> rows;          // of rows measured twice the later one
+  std::vector<const Record*> rows;          // without those that a later one replaced
   std::map<std::string, int> colours;       // of implementations
   std::vector<Roofline> rooflines;          // measured ceilings, by machine and device
-  int superseded = 0;                       // rows that a later one replaced
+  int superseded = 0;                       // number of rows that a later one replaced
   std::shared_ptr<Verdicts> verdicts = {};  // of pairs of these rows
   std::vector<RooflineDot> dots = {};       // of these rows, in their order
   std::map<const Record*, size_t> first_dot = {};
 
   int colour(const std::string& implementation) const;
-  // Null: the row has no cost or no time.
+  // Returns null if the row has no cost or no time.
   const RooflineDot* dot(const Record& record, std::string_view series) const;
 };
 
 ReportContext report_context(const ReportInput& input);
 
-// Text from a record, safe to show: printable ASCII on one line, cut.
+// Makes text from a record safe to show: printable ASCII on one line, truncated.
 std::string shown(std::string_view text, size_t max_length = 80);
 
-// With its number, where the text is one.
+// Returns a cell that sorts as a number if the text is one.
 ReportCell text_cell(const std::string& text);
-// Takes columns away whose rows all have one text, if `is_spare` says so of it.
+// Removes columns in which all rows have the same text, if `is_spare` accepts that text.
 void drop_columns(ReportTable& table, const std::function<bool(const std::string&)>& is_spare);
-// A table of a terminal, safe to show. What all rows share stands in the title of a wide one.
+// Converts a table of a terminal, safe to show. Columns in which all rows agree move to the title
+// if the table is wide.
 ReportTable as_report_table(const Table& table);
 
-// A value of the workload or the settings as text, safe to show; empty: there is none.
+// Returns a value of the workload or the settings, safe to show, or an empty string.
 std::string text_at(const Json& object, const char* key);
 std::optional<int64_t> positive_at(const Json& object, const char* key);
-// "custom context 128 ..." with what the model is: "4 layers, d 256, context 128 ...".
+// Replaces "custom" by the model's sizes: "4 layers, d 256, context 128 ...".
 std::string named_model(const std::string& text, const Json& workload);
-// As the navigation names what a study measures: "Matrix products".
+// The name of a study in the navigation: "Matrix products".
 std::string study_title(const ReportContext& context, std::string_view study);
 // "batch size" of the key "batch_size".
 std::string key_words(std::string_view key);
-// A pass as people say it: "forward and backward" of the series "fwd_bwd".
+// The words for a phase: "forward and backward" for the series "fwd_bwd".
 std::string pass_words(std::string_view series);
-// Three figures, never in powers of ten: "4030", "85.3", "0.50".
+// From 1 on at least three significant figures, else two: "4030", "85.3", "0.25".
 std::string figures_text(double value);
 // "1 row", "12 rows".
 std::string counted(size_t count, const char* thing);
@@ -99,22 +100,22 @@ struct LengthGroup {
   std::vector<int64_t> lengths() const;
 };
 
-// More lines than that in a chart, or names in a sentence, would not be read.
+// Limit on the lines of a chart and the names in a sentence.
 inline constexpr size_t kMostImplementations = 16;
 
 struct LengthStudy {
   std::string shared;               // the parts that all groups share: "CPU, fp32, batch 8"
-  std::vector<LengthGroup> groups;  // those with the most rows first
+  std::vector<LengthGroup> groups;  // those with the most implementations, then lengths, first
   std::vector<std::string> implementations;
   bool all_shown = true;  // false: groups leave implementations out
 };
 
 LengthStudy length_study(const ReportContext& context, std::string_view study);
 
-// What speedups are told against: naive or vanilla where it is there, else the first.
+// Returns the implementation that speedups refer to: naive or vanilla if present, else the first.
 std::string baseline_of(const std::vector<std::string>& implementations);
 
-// "S 4096" or "S 4096, d 64": a size of a group.
+// The name of a size: "S 4096" or "S 4096, d 64".
 std::string place_of(const LengthGroup& group, int64_t seq_len);
 
 }  // namespace ridgeline

@@ -1,5 +1,5 @@
-// The sections of a report that no study owns, and what those of studies share. A section is a
-// function from the rows, left out when empty.
+// The sections of a report that belong to no study, and helpers for all sections. A section is a
+// function of the rows, left out when empty.
 #pragma once
 
 #include <optional>
@@ -18,22 +18,22 @@ ReportSection rows_section(const ReportContext& context);
 ReportSection machine_section(const ReportContext& context);
 ReportSection problems_section(const ReportContext& context);
 
-// All findings: who wins where and by how much, where memory ends, what to do, and what not to
-// trust.
+// All findings: which implementation wins where and by how much, where memory ends, advice, and the
+// sentences on trust.
 std::vector<std::string> summary_sentences(const ReportContext& context);
-// Of these, what was checked, what failed and what is noisy.
+// What was checked, what failed, what was disturbed and what is noisy.
 std::vector<std::string> trust_sentences(const ReportContext& context);
 std::vector<KeyFigure> key_figures(const ReportContext& context);
 
-// Views of one section at most: a results file may hold any number of settings.
+// Limit on the views of a section: a results file may hold any number of settings.
 inline constexpr size_t kMostViews = 48;
 
-// The median of a series in milliseconds; empty unless the row is good, or was out of memory only
-// in a later series.
+// Returns the median of a series in milliseconds, or nullopt if it was not measured or the row
+// failed; a row that ran out of memory keeps the series that fitted.
 std::optional<double> median_of(const Record& record, std::string_view series);
 
-// ", naive OOM": why a row has no bar for this series, to follow the name of the category; empty:
-// it was measured.
+// Says why a row has no bar for this series, to be appended to the name of the category: ", naive
+// OOM". Returns an empty string if it was measured.
 std::string failure_note(const std::string& name, const Record* record, std::string_view series);
 
 }  // namespace ridgeline

@@ -1,5 +1,5 @@
-// Paths as a page shows them: without the folders that all of them share, which are those of a
-// machine and not of the results.
+// Shortens paths for a page: removes the folders that all of them share, which belong to the
+// machine and not to the results.
 #pragma once
 
 #include <string>

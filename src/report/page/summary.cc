@@ -1,4 +1,5 @@
-// The first screen of a report: conclusions in sentences, each only if the records support it.
+// The findings of a report as sentences, each only if the records support it, and its headline
+// figures.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +19,7 @@ namespace {
 
 using Sentences = std::vector<std::string>;
 
-// Who is fastest, by how much, and why the rest is undecided: once for both passes.
+// Says which implementation is fastest, by how much, and why the rest is undecided.
 void about_speed(const ReportContext& context, const char* study_name, const char* words,
                  Sentences& out) {
   const LengthStudy study = length_study(context, study_name);
@@ -44,7 +45,7 @@ void about_speed(const ReportContext& context, const char* study_name, const cha
     out.push_back(fmt::format("{}: why comparisons are undecided: {}.", words, reasons.text()));
 }
 
-// Where one implementation is out of memory, and whether another still runs.
+// Says where an implementation runs out of memory, and which others still run there.
 void about_memory(const ReportContext& context, Sentences& out) {
   const LengthStudy study = length_study(context, "attention");
   if (study.implementations.size() > kMostImplementations) return;
@@ -72,7 +73,7 @@ void about_memory(const ReportContext& context, Sentences& out) {
   }
 }
 
-// At the longest length of the baseline, what the leanest of those that ran it needs.
+// Compares peaks at the longest length of the baseline: its own, and the least of the others.
 void about_memory_ratio(const ReportContext& context, Sentences& out) {
   const LengthStudy study = length_study(context, "attention");
   if (!can_be_compared(study)) return;
@@ -187,7 +188,7 @@ void about_roof(const ReportContext& context, Sentences& out) {
         counted(above_unknown, "timing")));
 }
 
-// "2.50x flash over naive, forward at S 4096, d 16"; empty: nothing is decided.
+// The largest decided speedup: "2.50x", "flash over naive, forward at S 4096, d 16".
 std::optional<KeyFigure> largest_decided(const ReportContext& context, const LengthStudy& study,
                                          const std::string& base, const char* phase) {
   double most = 1;
@@ -248,7 +249,7 @@ std::vector<KeyFigure> key_figures(const ReportContext& context) {
         if (speedup.mostly_decided() && speedup.mean() > best)
           best = speedup.mean(), best_name = other;
       }
-      // No mean is decided: the largest of the sizes that are, of one pass.
+      // If no mean is decided, shows the largest decided speedup, of forward only.
       if (best == 0 && phase == std::string_view("forward"))
         if (const auto decided = largest_decided(context, study, base, phase))
           figures.push_back(*decided);

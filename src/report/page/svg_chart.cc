@@ -13,16 +13,16 @@ namespace ridgeline {
 namespace {
 
 constexpr double kPlotHeight = 300, kTallPlotHeight = 400, kBelow = 58;
-constexpr double kRegionName = 18;  // the height of a strip with names of regions, above the plot
-constexpr size_t kMostMarks = 150;  // of one line: more are a line
+constexpr double kRegionName = 18;  // height of the strip with names of regions, above the plot
+constexpr size_t kMostMarks = 150;  // of one line; longer ones mark only some points
 
-// Single points are what names must not hide.
+// Returns whether the series consists of single points, which labels must not hide.
 bool has_marks(const ChartSeries& series) {
   using enum ChartSeries::Mark;
   return series.mark == points || series.mark == rings || series.mark == crosses;
 }
 
-// Where values lie in the plot.
+// Maps values to coordinates of the plot.
 struct Plot {
   const Chart& chart;
   double left, right, top, bottom;
@@ -36,7 +36,7 @@ void draw_axes(SvgPicture& picture, const Plot& plot) {
   for (size_t i = 0; i < chart.regions.size(); ++i) {
     const ChartRegion& region = chart.regions[i];
     const double from = plot.x(region.from), to = plot.x(region.to);
-    // The first and the last are opposites; what lies between is neither.
+    // Only the first and the last region are shaded.
     if (i == 0 || i + 1 == chart.regions.size())
       picture.region(from, plot.top - kRegionName, to - from, plot.bottom - plot.top + kRegionName,
                      i == 0);
@@ -55,7 +55,7 @@ void draw_axes(SvgPicture& picture, const Plot& plot) {
   picture.title_of_axis(plot.left, plot.right, plot.bottom + 40, chart.x);
 }
 
-// The corners of a line; one with steps holds its level until the next point.
+// The vertices of a line; a stepped one holds its level until the next point.
 std::string corners(const Plot& plot, const ChartSeries& series, bool is_stepped) {
   std::string points;
   for (size_t i = 0; i < series.points.size(); ++i) {
@@ -67,7 +67,7 @@ std::string corners(const Plot& plot, const ChartSeries& series, bool is_stepped
   return points;
 }
 
-// Intervals of a line with very many points.
+// The intervals of a line with very many points, as one polygon.
 std::string band(const Plot& plot, const ChartSeries& series) {
   std::string above, below;
   for (const ChartPoint& point : series.points) {
@@ -105,8 +105,8 @@ void draw_series(SvgPicture& picture, const Plot& plot, const ChartSeries& serie
   picture.end();
 }
 
-// The points with a name. A timeline has one for every large tensor, which a reader zooms to: its
-// picture has a few, the highest of each name.
+// Returns the labelled points. A timeline labels every large tensor for readers who zoom; its
+// picture shows a few labels, each at its highest point.
 std::vector<std::pair<const ChartSeries*, const ChartPoint*>> named_points(const Chart& chart) {
   constexpr size_t kMostOfATimeline = 8;
   std::vector<std::pair<const ChartSeries*, const ChartPoint*>> named;

@@ -1,4 +1,4 @@
-// A chart as an SVG picture: for papers and slides, and for the page, which brings it to life.
+// A chart as SVG: for papers and slides, and for the page, whose scripts make it interactive.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace ridgeline {
 
-// A whole document with a white ground, ready for a file. `caption` is written below the title,
-// such as "fp32, d 64"; empty: nothing.
+// Returns a standalone document on a white ground. `caption`, such as "fp32, d 64", is written
+// below the title.
 std::string to_svg(const Chart& chart, const std::string& caption = {});
 
-// The plot alone, in so many pixels: the page has the title, the legend and the colours.
+// Returns the plot alone: the page has the title, the legend and the colours.
 std::string to_page_svg(const Chart& chart, double width);
 
 }  // namespace ridgeline

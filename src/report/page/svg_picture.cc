@@ -13,10 +13,10 @@
 namespace ridgeline {
 namespace {
 
-constexpr double kCharacter = 6.4;  // the width of a character of 12 pixels, on average
+constexpr double kCharacter = 6.4;  // mean width of a character at a font size of 12 pixels
 constexpr double kEdge = 16, kLegendLine = 18;
 
-// What a page shows to a reader who points at the mark. The wide picture has the texts of both.
+// The attributes of a mark with a tooltip. The wide picture holds the texts of the narrow one, too.
 std::string hover(const ChartPoint* point, const SvgFrame& frame) {
   if (point == nullptr || point->text.empty() || frame.is_figure) return {};
   return frame.is_narrow() ? " class=\"p\""
@@ -124,7 +124,7 @@ void SvgPicture::begin(const ChartSeries& series) {
   if (!series.work.empty()) body_ += fmt::format(" data-work=\"{}\"", html_escape(series.work));
   if (!series.implementation.empty())
     body_ += fmt::format(" data-implementation=\"{}\"", html_escape(series.implementation));
-  // A figure has no switch that would show it.
+  // A figure has no switch that would show a hidden series.
   if (series.hidden && frame_.is_figure) body_ += " display=\"none\"";
   body_ += ">\n";
 }
@@ -235,7 +235,7 @@ bool SvgPicture::crosses_label(double x, double y, const SvgBox& place) const {
 
 void SvgPicture::label(double x, double y, const std::string& text, const SvgBox& within) {
   const double width = svg_text_width(text) * 11 / 12, height = 13;
-  // Beside the point first, then further away, where a thin line leads to it.
+  // Tries places beside the point, then farther away with a leader line.
   for (const double away : {8.0, 24.0, 42.0, 62.0, 84.0}) {
     const SvgBox places[] = {{x + away, y - height / 2, x + away + width, y + height / 2},
                              {x - away - width, y - height / 2, x - away, y + height / 2},
@@ -256,7 +256,7 @@ void SvgPicture::label(double x, double y, const std::string& text, const SvgBox
       if (!is_free || (away > 8 && crosses_label(x, y, place))) continue;
       taken_.push_back(place);
       labels_.push_back(place);
-      // A ring says which of several close points the line ends at.
+      // A ring marks the point at which the leader ends, as others may be close.
       if (away > 8)
         body_ += fmt::format(
             "<circle class=\"leader\" cx=\"{0:.1f}\" cy=\"{1:.1f}\" r=\"7\" fill=\"none\" "
@@ -288,7 +288,7 @@ void SvgPicture::label_along(const SvgBox& line, const std::string& text, bool a
   const double width = svg_text_width(text) * 11 / 12;
   if (!(length > 0) || width + 12 > length) return;
   const double along_x = (line.x2 - line.x1) / length, along_y = (line.y2 - line.y1) / length;
-  // Of the side above the line, whichever way it climbs; then of the one below.
+  // Tries the side above the line, then the one below.
   for (const double away : {9.0, -10.0}) {
     for (const double from_end : {6.0, 30.0, 60.0, 100.0, 150.0}) {
       const double begin = at_end ? length - from_end - width : from_end;
@@ -374,7 +374,7 @@ std::string SvgPicture::finish(const Chart& chart, double height) const {
                 "<title>{0}</title>\n<desc>{1}</desc>\n"
                 "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n",
                 html_escape(chart.title), html_escape(chart.description), frame_.width, height)
-          // The page names it.
+          // The page has the accessible name.
           : fmt::format("class=\"{}\" aria-hidden=\"true\">\n",
                         frame_.is_narrow() ? "narrow" : "wide");
   return fmt::format(

@@ -12,7 +12,7 @@
 namespace ridgeline {
 namespace {
 
-// Declared here, as the headers of both libraries are not needed to build.
+// Declared here, so that building does not need the headers of either library.
 struct RsvgRectangle {
   double x, y, width, height;
 };

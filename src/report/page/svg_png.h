@@ -1,4 +1,4 @@
-// SVG to PNG by the system's librsvg and cairo, opened when asked for: the program links neither.
+// Converts SVG to PNG with the system's librsvg and cairo, which are opened at run time.
 #pragma once
 
 #include <filesystem>
@@ -6,8 +6,8 @@
 
 namespace ridgeline {
 
-// `pixels_per_unit` 2 gives a picture of 1440 pixels from an SVG of 720 units. Throws an
-// unsupported error that names the package where a library is missing.
+// With 2 `pixels_per_unit`, an SVG of 720 units becomes 1440 pixels wide. Throws an unsupported
+// error that names the package if a library is missing.
 void write_png(const std::filesystem::path& path, const std::string& svg,
                double pixels_per_unit = 2);
 

@@ -8,17 +8,17 @@
 namespace ridgeline {
 namespace {
 
-constexpr double kLine = 15, kGap = 12, kThick = 22;  // of a bar among others, of one by itself
+constexpr double kLine = 15, kGap = 12, kThick = 22;  // bar among others, gap, single bar
 
 constexpr double kNameLine = 14;
 constexpr size_t kMostNameLines = 3;
 
-// Names stand left of their rows, on a phone above them.
+// Names are left of their rows, on a phone above them.
 struct RowLayout {
   const Chart& chart;
   double left = 0, right = 0, top = 0, name_height = 0, row_height = 0;
   std::vector<std::vector<std::string>> names = {};  // of the categories, line by line
-  bool is_shared = false;  // all series lie on one line: no category has points of two
+  bool is_shared = false;  // no category has points of two series, so that all share one line
 
   double row(double category) const {
     return top + category * (name_height + row_height + kGap) + name_height + kGap / 2;
@@ -75,13 +75,13 @@ void draw_frame(SvgPicture& picture, const RowLayout& layout) {
   if (chart.reference)
     picture.rule(layout.along(*chart.reference), layout.top, layout.along(*chart.reference), bottom,
                  /*is_dashed=*/true);
-  // Names above their rows would lie on the axis.
+  // A continuous axis would cross names that are above their rows.
   if (layout.name_height == 0) picture.rule(layout.left, layout.top, layout.left, bottom);
   for (size_t i = 0; layout.name_height > 0 && i < chart.categories.size(); ++i) {
     const double row = layout.row(static_cast<double>(i));
     picture.rule(layout.left, row - 1, layout.left, row + layout.row_height + 1);
   }
-  // Names above their rows lie on lines.
+  // Names above their rows cross grid lines.
   constexpr const char* kHalo =
       "class=\"row-name\" paint-order=\"stroke\" stroke=\"#ffffff\" stroke-width=\"3\"";
   for (size_t i = 0; i < chart.categories.size(); ++i) {
@@ -100,7 +100,7 @@ void draw_frame(SvgPicture& picture, const RowLayout& layout) {
   }
 }
 
-// The value itself at its end: a bar's text may be a sentence.
+// Writes the short value, if there is one: the text of a bar may be a sentence.
 void draw_value(SvgPicture& picture, double x, double y, const ChartPoint& point) {
   picture.text(x + 6, y, point.value.empty() ? point.text : point.value, "start",
                "font-size=\"11\"");

@@ -1,5 +1,5 @@
-// Charts with a row per category, inside svg_chart.cc's dispatch: bars, stacked bars, dots,
-// waterfalls and tracks.
+// Draws charts with a row per category, for svg_chart.cc: bars, stacked bars, dots, waterfalls and
+// tracks.
 #pragma once
 
 #include <string>

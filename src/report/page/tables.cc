@@ -1,5 +1,4 @@
-// The tables of a report: every row with the command behind it, the machines, and what was not
-// read.
+// The tables of a report: all rows with their commands, the machines, and the unread lines.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +19,7 @@
 namespace ridgeline {
 namespace {
 
-// Keys of the workload that get a column; of a study that is not listed, all in which rows differ.
+// Keys of the workload that get a column; a study that is not listed gets the first keys found.
 struct StudyColumns {
   const char* study;
   std::vector<const char*> keys;
@@ -65,7 +64,7 @@ ReportCell number_cell(std::optional<double> value, const char* format) {
   return {fmt::format(fmt::runtime(format), *value), *value};
 }
 
-// Four figures, never in powers of ten.
+// Four significant figures from 1 on, else four decimals.
 ReportCell milliseconds_cell(std::optional<double> value) {
   if (!value || !std::isfinite(*value)) return {};
   const double size = std::abs(*value);
@@ -96,7 +95,7 @@ RowDetails details_of(const Record& record, const Series* series) {
   return details;
 }
 
-// By the convention of the record.
+// FLOPs are counted by the convention of the record.
 std::optional<double> gflops(const Record& record, const Series& series) {
   const auto cost = cost_of(record, series.name);
   const auto median = median_of(record, series.name);
@@ -104,8 +103,8 @@ std::optional<double> gflops(const Record& record, const Series& series) {
   return static_cast<double>(cost->flops) / *median / 1e6;
 }
 
-// What a probe of a ceiling reached: a roof is its fastest sample, and the time beside it is of the
-// median.
+// The rate of a probe: of its fastest sample, which is the roof, or if `of` is "median_" of its
+// median sample.
 ReportCell probe_cell(const Record& record, const std::string& of) {
   if (record.status != Status::ok || !record.metrics) return {};
   if (const auto rate = number_in(*record.metrics, (of + "gb_per_s").c_str()))
@@ -115,7 +114,7 @@ ReportCell probe_cell(const Record& record, const std::string& of) {
   return {};
 }
 
-// "0.25 of 2": what others had of the processors; empty: the row ran undisturbed.
+// The processors that other work used: "0.25 of 2". Empty if the row is undisturbed.
 ReportCell beside_cell(const Record& record) {
   if (!is_disturbed(record)) return {};
   const double taken = processors_taken(record);
@@ -125,7 +124,7 @@ ReportCell beside_cell(const Record& record) {
 ReportTable rows_table(const ReportContext& context, const std::string& study,
                        const std::vector<const Record*>& rows) {
   ReportTable table{.title = study.empty() ? "other" : study_title(context, study)};
-  // What all rows share stands in the title, not in a column.
+  // Values that all rows share are in the title, not in a column.
   std::vector<std::string> keys;
   std::string shared;
   const auto has_bound = std::ranges::any_of(rows, [&](const Record* record) {
@@ -187,7 +186,7 @@ ReportTable rows_table(const ReportContext& context, const std::string& study,
   for (const Record* record : rows) {
     bool shown_once = false;
     for (const Series& series : record->series) {
-      // The time until a call returned is in the CSV of the kernel study.
+      // The host time of a call is only in the CSV of the kernel study.
       if (series.name.ends_with("_host")) continue;
       add(*record, &series);
       shown_once = true;
@@ -224,7 +223,7 @@ std::string clock_text(const MachineFacts& machine) {
   return text;
 }
 
-// The range of a figure of the GPU around the samples.
+// The range of a reading of the GPU before and after the samples of all rows.
 std::string state_range(const std::vector<const Record*>& rows,
                         std::optional<double> DeviceState::*which, const char* unit) {
   std::optional<double> low, high;

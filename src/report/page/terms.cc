@@ -11,10 +11,10 @@ namespace {
 
 struct Explained {
   std::string_view word, meaning;
-  std::string_view section = {};  // the word means this in the section of that id only
+  std::string_view section = {};  // id of the only section with this meaning; empty: all
 };
 
-// In the order in which they are told.
+// In display order; a meaning for one section precedes the general one.
 constexpr Explained kTerms[] = {
     {"roof", "the most FLOP/s that the machine allows"},
     {"own code",

@@ -1,4 +1,4 @@
-// Words of the field that a report explains where they appear for the first time.
+// Terms that a report explains where they appear for the first time.
 #pragma once
 
 #include <set>
@@ -9,8 +9,8 @@
 
 namespace ridgeline {
 
-// Those in the question, the answer or the first picture that `explained` does not hold yet; they
-// are added to it.
+// Returns the terms in the question, the answer or the first picture that are not in `explained`,
+// and adds them to it.
 std::vector<Term> new_terms(const ReportSection& section, std::set<std::string>& explained);
 
 }  // namespace ridgeline

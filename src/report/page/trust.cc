@@ -1,5 +1,4 @@
-// How far the figures of a report can be trusted: what was checked, what failed, what ran beside,
-// what is noisy.
+// How far the figures of a report can be trusted: what was checked, failed, disturbed, and noisy.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +16,7 @@
 namespace ridgeline {
 namespace {
 
-// Studies in the order of their rows.
+// Studies with timed rows, in the order of the rows.
 std::vector<std::string> timed_studies(const ReportContext& context) {
   constexpr size_t kMostStudies = 24;
   std::vector<std::string> studies;
@@ -55,7 +54,7 @@ Chart quiet_chart(const ReportContext& context) {
                              .value = text});
     chart.categories.push_back(study_title(context, study));
   }
-  if (!is_known) return chart;  // a picture of nothing but unknowns would say nothing
+  if (!is_known) return chart;  // there is nothing to show
   chart.series = {std::move(series)};
   chart.y = {.label = "share of timed rows", .min = 0, .max = 100, .better = Better::lower};
   for (const int percent : {0, 25, 50, 75, 100})
@@ -87,7 +86,7 @@ ReportTable quiet_table(const ReportContext& context) {
   return table;
 }
 
-// Which rows they are, the most disturbed first: figures to measure again.
+// The rows to measure again, the most disturbed first.
 ReportTable disturbed_table(const ReportContext& context) {
   constexpr size_t kMostRows = 500;
   ReportTable table{.title = "Rows beside other work",
@@ -116,7 +115,7 @@ std::vector<std::string> sentences_about_quiet(const ReportContext& context) {
   std::vector<std::string> out;
   const OtherWork work = other_work(context, {});
   if (const std::string words = other_work_words(work); !words.empty()) {
-    // Who shares a host is not for the reader to stop.
+    // The reader cannot stop other virtual machines, so these rows are counted separately.
     out.push_back(fmt::format(
         "Disturbed: {}{}.", words,
         work.stolen > 0 ? fmt::format(" ({} by other virtual machines)", work.stolen) : ""));
@@ -150,7 +149,7 @@ std::vector<std::string> trust_sentences(const ReportContext& context) {
       first.try_emplace(record->status, record);
       continue;
     }
-    // A row without samples is an error that was measured, and has none of its own.
+    // A row without samples reports a measured error, and has no result to check.
     if (!record->series.empty() && !std::ranges::count(context.input.unchecked, record->study))
       ++checkable;
     if (record->verification.checked) ++checked;
@@ -162,7 +161,7 @@ std::vector<std::string> trust_sentences(const ReportContext& context) {
         ++throttled;
   }
   std::vector<std::string> quiet = sentences_about_quiet(context);
-  // What speaks against the figures comes first.
+  // Disturbance comes first.
   if (!quiet.empty() && quiet.front().starts_with("Disturbed")) {
     out.push_back(std::move(quiet.front()));
     quiet.erase(quiet.begin());
@@ -196,7 +195,7 @@ ReportSection trust_section(const ReportContext& context) {
   const std::vector<std::string> sentences = trust_sentences(context);
   if (sentences.empty()) return section;
   section.question = "How far can these figures be trusted?";
-  // Results and the quiet of the machine answer; what else there is to know follows.
+  // Correctness and disturbance are the answer; the other sentences are notes.
   for (size_t i = 0; i < sentences.size(); ++i) {
     const std::string& sentence = sentences[i];
     if (i == 0 || sentence.starts_with("Checked") || sentence.starts_with("Quiet"))

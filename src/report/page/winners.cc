@@ -16,8 +16,8 @@
 namespace ridgeline {
 namespace {
 
-// Whatever else is measured, this implementation cannot be used there. A broken measurement or a
-// row that was not tried says nothing.
+// Returns whether the implementation cannot be used at this size. A broken measurement or a row
+// that was not tried does not show that.
 bool cannot_run(const Record& record) {
   return record.status == Status::oom || record.status == Status::unsupported ||
          record.status == Status::wrong;
@@ -46,14 +46,15 @@ Contest contest_of(const std::vector<std::pair<std::string, const Record*>>& ran
   return contest;
 }
 
-// Who wins more than half of these and is beaten in none; empty: nobody.
+// Returns the implementation that wins more than half of these and is beaten in none, or an empty
+// string.
 std::string winner_of(std::span<const Contest> contests) {
   std::map<std::string, size_t> wins;
   for (const Contest& contest : contests)
     if (contest.won()) ++wins[contest.unbeaten[0]];
   if (wins.size() != 1) return {};
   const auto& [name, count] = *wins.begin();
-  // Named again: Clang 14 captures no structured binding.
+  // Captured under another name, because Clang 14 cannot capture a structured binding.
   const auto unbeaten = [&winner = name](const Contest& each) {
     return std::find(each.unbeaten.begin(), each.unbeaten.end(), winner) != each.unbeaten.end();
   };
@@ -147,7 +148,7 @@ std::string advice_of(std::vector<Contest> contests) {
 
 namespace {
 
-// Where the engine names no winner: whose medians are the smallest.
+// Without a winner: names the implementation that most often has the smallest median.
 std::string quickest_words(const std::vector<Contest>& contests) {
   std::map<std::string, size_t> counts;
   for (const Contest& contest : contests) ++counts[contest.unbeaten.front()];
@@ -167,7 +168,7 @@ std::string quickest_words(const std::vector<Contest>& contests) {
 }
 
 // "2.50x as fast as naive (decided) and 1.07x as fast as compiled (undecided)": the baseline first,
-// then those that come closest.
+// then the closest.
 std::string rivals_words(const Contest& contest, const std::string& base) {
   constexpr size_t kMostRivals = 3;
   std::vector<Rival> rivals = contest.rivals;
@@ -183,7 +184,7 @@ std::string rivals_words(const Contest& contest, const std::string& base) {
   return listed(words);
 }
 
-// Where there is no rule: who is ahead at the longest of the lengths that most run, and of whom.
+// Without a rule: names the fastest at the longest of the lengths that most ran, and its rivals.
 std::string longest_words(const ReportContext& context, const LengthStudy& study) {
   std::string text;
   LengthStudy first;
@@ -305,7 +306,7 @@ FastestAnswer fastest_answer(const ReportContext& context, const LengthStudy& st
   if (judged.compared == 0)
     return {text, {.level = Certainty::Level::measured, .why = "At no size do two of them run."}};
   Certainty certainty = certainty_of(judged);
-  // What is decided of the sizes that are told answers, however many others are not.
+  // A decided comparison in the text makes the answer at least partly decided.
   if (certainty.level == Certainty::Level::undecided && text.find("(decided)") != text.npos)
     certainty.level = Certainty::Level::partly;
   return {text, std::move(certainty), undecided_note(judged)};

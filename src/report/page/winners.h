@@ -1,4 +1,4 @@
-// Who is fastest at which length, and which rule follows from that.
+// Which implementation is fastest at which length, and the rule that follows.
 #pragma once
 
 #include <string>
@@ -9,40 +9,40 @@
 
 namespace ridgeline {
 
-// One that the fastest of a pass is compared with.
+// An implementation that the fastest one is compared with.
 struct Rival {
   std::string name = {};
-  double ratio = 0;  // so many times as fast is the fastest by the medians
+  double ratio = 0;  // its median over that of the fastest
   Judgement judgement = {};
 };
 
-// One pass of one size that several implementations tried.
+// One phase at one size that several implementations tried.
 struct Contest {
   int64_t seq_len = 0;
-  // The one with the smallest median, and those that it is not FASTER than. One: it wins, because
-  // it is FASTER than every other, or the others cannot run at all.
+  // The one with the smallest median, then those that it is not FASTER than. A single one wins: it
+  // is FASTER than every other, or the others cannot run.
   std::vector<std::string> unbeaten = {};
   std::vector<Rival> rivals = {};  // all others that were measured
   size_t ran = 0;                  // how many were measured
-  Reasons reasons = {};   // of the comparisons that are undecided; empty beside rivals: as fast
-  double lead = 0;        // so many times as fast as the next one by the medians; 0: there is none
-  bool is_apart = false;  // undecided, though all that were measured lie far enough behind
+  Reasons reasons = {};   // of undecided comparisons; if empty, all in `unbeaten` are as fast
+  double lead = 0;        // median of the next one over that of the fastest; 0: there is none
+  bool is_apart = false;  // undecided only because the machine is in doubt
 
   bool won() const { return unbeaten.size() == 1; }
 };
 
-// Sizes that at least two have tried, and at least one has run.
+// Returns the sizes that at least two implementations tried and at least one ran.
 std::vector<Contest> contests_of(const LengthStudy& study, const char* phase, Verdicts& verdicts);
 
-// "flash is the fastest forward at all 4 sizes"; empty: no size has two that ran.
+// "flash is the fastest forward at all 4 sizes"; empty if two ran at no size.
 std::string wins_words(const std::vector<Contest>& contests, const char* phase);
 
-// "use naive at S 256, and flash from S 1024 to 4096": a rule for all lengths, or one that changes
-// once, which no size and no pass speaks against and more than half of them decide. What there is
-// instead is said; empty: nothing is decided.
+// Returns a rule for all lengths, or one that changes once: "use naive at S 256, and flash from S
+// 1024 to 4096". No contest contradicts it, and more than half decide it. Without a rule, says so;
+// returns an empty string if nothing is decided.
 std::string advice_of(std::vector<Contest> contests);
 
-// The same as the answer of a section: what to do, by how much, and how sure.
+// The answer of a section: what to use, by how much it is faster, and how certain that is.
 struct FastestAnswer {
   std::string text = {};  // empty: nothing was compared
   Certainty certainty = {};
@@ -50,31 +50,31 @@ struct FastestAnswer {
 };
 FastestAnswer fastest_answer(const ReportContext& context, const LengthStudy& study);
 
-// One line per size and pass: who is fastest, who is not slower than that, and why it is undecided.
+// One line per size and phase: the fastest, the others in `unbeaten`, and why it is undecided.
 ReportTable fastest_table(const ReportContext& context, const LengthStudy& study);
 
-// What the engine says of several comparisons.
+// Counts of verdicts on several comparisons.
 struct Judged {
   size_t compared = 0, undecided = 0;
-  size_t apart = 0;  // of those undecided: large differences of a machine in doubt
+  size_t apart = 0;  // undecided only because the machine is in doubt
   Reasons reasons = {};
 
   void add(const Judgement& judgement);
 };
-// "decided" where the engine judged all comparisons, "undecided" where it judged less than half,
-// "disturbed" where most of those are only in doubt because of the machine.
+// decided: all comparisons are; partly: more than half are; disturbed: most of the undecided are so
+// only because of the machine; else undecided.
 Certainty certainty_of(const Judged& judged);
 
-// All reasons in one sentence, where the certainty has no room for them; else empty.
+// Returns all reasons in one sentence if the certainty leaves any out, else an empty string.
 std::string undecided_note(const Judged& judged);
 // "decided", "undecided", "undecided: machine in doubt".
 std::string sure_word(const Judgement& judgement);
 
-// Ratios of all sizes of a study that both have run.
+// Returns the speedups at all sizes of a study that both implementations ran.
 Speedup speedup_of(const ReportContext& context, const LengthStudy& study, const std::string& base,
                    const std::string& other, const char* phase);
 
-// Two or more, and not so many that no sentence could name them.
+// Returns whether there are at least two implementations and at most kMostImplementations.
 bool can_be_compared(const LengthStudy& study);
 
 }  // namespace ridgeline

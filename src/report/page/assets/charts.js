@@ -1,5 +1,5 @@
-// Brings the pictures of charts to life: what a point is, which series are shown, which setting. Every text and every
-// position is in the page already.
+// Makes charts interactive: tooltips, switches of series, and the choice of view. All texts and
+// positions are in the page already.
 
 const figures = [...document.querySelectorAll("figure.chart")];
 const tip = document.getElementById("tip"), spoken = document.getElementById("spoken");
@@ -8,9 +8,9 @@ document.documentElement.classList.add("js");
 const seriesOf = (mark) => mark.closest("g.series");
 const isShown = (mark) => !seriesOf(mark).classList.contains("off");
 
-// ---- What a point is ----
+// ---- Tooltips ----
 
-// The wide picture has the texts of both, in the same order.
+// The narrow picture takes its texts from the wide one, whose marks have the same order.
 const textOf = (mark) => {
   if (mark.dataset.text) return mark.dataset.text;
   const [wide, narrow] = ["wide", "narrow"].map((width) => [...mark.closest(".plot").querySelectorAll(`svg.${width} .p`)]);
@@ -35,7 +35,7 @@ const markAt = (plot, mark) => {
   showTip(mark, mark.getBoundingClientRect());
 };
 
-// The mark next to the pointer, and nothing if it is far from all.
+// Returns the mark nearest to the pointer, or null if all are far away.
 const nearest = (plot, event) => {
   const within = 32;
   let best = null, least = within * within;
@@ -81,7 +81,7 @@ const followPointer = (plot) => {
   });
 };
 
-// ---- Which series are shown ----
+// ---- Switches of series ----
 
 const applySwitches = (figure) => {
   const off = (kind) => new Set([...figure.querySelectorAll(`.key[data-${kind}][aria-pressed=false]`)].map((key) => key.dataset[kind]));
@@ -92,7 +92,7 @@ const applySwitches = (figure) => {
   figure.dispatchEvent(new Event("switched"));
 };
 
-// Of arithmetic and kinds of work a click shows one alone, and the next click all of them again.
+// Among arithmetic or kinds of work, a click shows one alone, and the next click all of them again.
 const showAlone = (key) => {
   const keys = [...key.parentElement.querySelectorAll(".key")];
   const pressed = keys.filter((each) => each.getAttribute("aria-pressed") === "true");
@@ -111,7 +111,7 @@ for (const figure of figures) {
   }
 }
 
-// ---- Which setting ----
+// ---- Choice of view ----
 
 for (const select of document.querySelectorAll("select[data-views]")) {
   select.addEventListener("change", () => {

@@ -1,6 +1,6 @@
-// What concerns the whole page: the implementation that stands out, the navigation, and links into folded parts.
+// Behaviour of the whole page: the highlighted implementation, and the navigation.
 
-// ---- One implementation stands out, in all charts and tables ----
+// ---- Highlighting of one implementation in all charts and tables ----
 
 const banner = document.getElementById("filtered");
 
@@ -27,7 +27,7 @@ const openMenu = (open) => menu.setAttribute("aria-expanded", String(open));
 menu.addEventListener("click", () => openMenu(menu.getAttribute("aria-expanded") !== "true"));
 for (const link of links) link.addEventListener("click", () => openMenu(false));
 
-// The section that begins above the middle of the window is the current one.
+// The current section is the last one that begins in the top third of the window or above it.
 const sections = links.map((link) => document.getElementById(link.hash.slice(1)));
 const mark = () => {
   let current = 0;

@@ -4,7 +4,7 @@ const collator = new Intl.Collator("en", {numeric: true});
 const plain = (text) => text.toLowerCase().replace(/[^a-z0-9]/g, "");
 const element = (tag, text, properties = {}) => Object.assign(document.createElement(tag), {textContent: text}, properties);
 
-// "flash -causal seq_len>1000 status=OOM" -> tests of a row.
+// Turns a filter such as "flash -causal seq_len>1000 status=OOM" into predicates on a row.
 const conditions = (text, columns) => text.trim().split(/\s+/).filter(Boolean).map((word) => {
   const parts = /^(-?)([^<>=]+)(>=|<=|>|<|=)(.+)$/.exec(word);
   const column = parts ? columns.indexOf(plain(parts[2])) : -1;
@@ -37,14 +37,14 @@ class RowTable {
     this.rows = this.read(block.querySelector("script"));
     this.order = this.rows;
     this.most = 100;
-    this.only = null;  // an implementation that was chosen in a chart
+    this.only = null;  // the implementation highlighted in a chart
     this.heads.forEach((head, column) => head.querySelector("button").addEventListener("click", () => this.sortBy(column)));
     this.input.addEventListener("input", () => this.show());
     this.button.addEventListener("click", () => { this.most = Infinity; this.show(); });
     this.show();
   }
 
-  // All rows are data where there are many; else they are in the page.
+  // Reads rows from JSON if there are many, else from the page.
   read(script) {
     const rows = script
       ? JSON.parse(script.textContent).map(([texts, numbers, details]) => ({texts, numbers, details, cells: null}))
@@ -96,7 +96,7 @@ class RowTable {
     this.button.hidden = !long;
   }
 
-  // Numbers are sorted as they are, texts by their place among the distinct ones; empty cells come last.
+  // Numbers sort by value, texts by their rank among the distinct ones; empty cells come last.
   sortKeys(column) {
     const texts = [...new Set(this.rows.map((row) => row.texts[column]))].sort(collator.compare);
     const places = new Map(texts.map((text, place) => [text, place]));
@@ -121,7 +121,7 @@ class RowTable {
   }
 }
 
-// A table is read when it is opened for the first time: most stay folded.
+// A table is set up when it is first opened, as most stay folded.
 const tables = [];
 const enliven = (block) => {
   if (block.table) return;

@@ -1,4 +1,4 @@
-// Timelines on a canvas: kernels on tracks, and memory in steps. Both zoom, move, and find names.
+// Timelines on a canvas: kernels on tracks, and memory as steps, with zoom, pan and search.
 
 const inkOf = (name) => {
   const probe = document.createElement("i");
@@ -11,7 +11,7 @@ const inkOf = (name) => {
 };
 const variable = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-// Milliseconds along the tracks.
+// Formats a time in milliseconds for an axis with ticks every `step` milliseconds.
 const timeText = (ms, step) => {
   const [value, unit, size] = step < 1e-3 ? [ms * 1e6, "ns", step * 1e6] : step < 1 ? [ms * 1e3, "us", step * 1e3] : [ms, "ms", step];
   return `${value.toFixed(size < 1 ? 1 : 0)} ${unit}`;
@@ -39,7 +39,7 @@ class Timeline {
     new ResizeObserver(() => this.draw()).observe(this.canvas);
   }
 
-  // Tracks: [track, begin, end, text]; steps: [x, level, text, label].
+  // Points are [track, begin, end, text] or [x, level, text, label]; texts and labels are indices.
   itemOf(series, s, point, i) {
     const {texts} = this.data;
     if (this.isTracks) return {s, track: point[0], from: point[1], to: point[2], text: texts[point[3]], label: ""};
@@ -107,7 +107,7 @@ class Timeline {
     this.found.textContent = this.words ? `${this.matches.length} of ${this.items.length}` : "";
     this.draw();
   }
-  // Brings the next one that was found into sight.
+  // Scrolls to the next match.
   next() {
     if (!this.matches.length) return;
     this.current = (this.current + 1) % this.matches.length;
@@ -260,7 +260,7 @@ class Timeline {
         pen.fill();
       }
   }
-  // Tensors that made a step, as far as there is room for their names above the stairs.
+  // Names the tensors of large steps above the steps, where there is room.
   drawNames(up) {
     const {pen} = this, taken = [];
     const highest = (from, to) => this.items.reduce((most, item) =>
