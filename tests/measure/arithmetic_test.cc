@@ -1,4 +1,4 @@
-// The path of an implementation's products, as its record says, and the ceiling of that path.
+// The path of an implementation's products, read from its record, and the ceiling of that path.
 #include "measure/arithmetic.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ Json part(const char* dtype, int products, int64_t macs) {
   return {{"dtype", dtype}, {"products", products}, {"macs", macs}};
 }
 
-// As flash in fp32 on a GPU writes it.
+// A record of flash in fp32 on a GPU.
 Record by_three_products() {
   Record record = attention_record({.implementation = "flash"});
   record.device = "cuda";
@@ -50,7 +50,7 @@ TEST(Arithmetic, ItsOwnDtypeNeedsNoWords) {
   EXPECT_EQ(arithmetic_of(record, "forward").name(), "tf32 by fp16 products");
 }
 
-// As a compiled model in fp32: products of the library, and attention by three.
+// A compiled model in fp32 uses fp32 products of the library, and three fp16 products in attention.
 TEST(Arithmetic, PartsTakeTheirTimeOneAfterTheOther) {
   Record record = by_three_products();
   record.study = "model";

@@ -1,4 +1,4 @@
-// Verdicts on sides whose processors were not as fast.
+// Verdicts on sides whose processors had different speeds.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,7 +10,7 @@
 namespace ridgeline {
 namespace {
 
-// As where two virtual processors share a core: no steal, no other process, twice the time.
+// Two virtual processors that share a core: no steal time, no other process, but slower threads.
 Record at_speed(double ms, double factor) {
   Record record = measured(around(ms));
   for (auto* look : {&record.speed_before, &record.speed_after}) (*look)->together_gflops /= factor;
@@ -71,7 +71,7 @@ TEST(SingleRuns, OfAGpuItsClockTells) {
   EXPECT_EQ(compared(on_gpu(1, 1980), silent).verdict, Verdict::slower) << "nothing tells";
 }
 
-// Whatever the speeds: a verdict on two single runs is given where they are alike, and only there.
+// Two single runs get a verdict if and only if their speeds are alike.
 TEST(SingleRuns, AVerdictNeedsSpeedsWithinTheStatedFactor) {
   std::mt19937 random(9);
   std::uniform_real_distribution<double> log_factor(-1, 1), log_time(0.6, 2);
@@ -112,7 +112,7 @@ TEST(SeveralRuns, OneOnSlowerProcessorsIsLeftOutWhereEnoughOthersAreThere) {
   EXPECT_EQ(compared(base, next).base_runs, 4);
 }
 
-// The speed beside disturbed runs is not the usual one, even where most runs are.
+// Disturbed runs do not define the usual speed, even if most runs are disturbed.
 TEST(SeveralRuns, DisturbedOnesDoNotDecideWhatSpeedIsUsual) {
   auto base = runs_at({1.00, 1.01, 1.00, 1.90, 1.91, 1.92, 1.93});
   for (size_t i = 3; i < base.size(); ++i) {
@@ -132,7 +132,7 @@ TEST(SeveralRuns, SidesWhoseProcessorsWereNotAsFastGiveNoVerdict) {
   for (Record& run : next) slow_down(run);
   EXPECT_EQ(compared(base, next).verdict, Verdict::unclear);
   EXPECT_EQ(compared(base, next).note, "threads together computed 1.9x slower beside the new side");
-  // Most of them: those that are left out are the quicker ones.
+  // If most runs are slow, the quick one is left out.
   next[0] = runs_at({1.00})[0];
   next[0].run = 1;
   EXPECT_EQ(compared(base, next).new_runs, 4);
@@ -150,8 +150,8 @@ TEST(SeveralRuns, OfOldRecordsTheirSpreadDecidesAlone) {
   EXPECT_EQ(compared(base, next).verdict, Verdict::slower);
 }
 
-// States of the machine that last for seconds: the speed says which run is in which, and the same
-// binary is hardly ever told apart, but more work is.
+// The machine changes between two states that last for seconds. The measured speed identifies the
+// state of a run: equal binaries rarely get a verdict, more work does.
 TEST(SeveralRuns, OnProcessorsThatShareACoreNowAndThenAreRarelyWrong) {
   std::mt19937 random(13);
   std::normal_distribution<double> normal;

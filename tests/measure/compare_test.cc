@@ -11,21 +11,21 @@
 namespace ridgeline {
 namespace {
 
-// Timings as a shared machine gives them: a floor, jitter, drift that neighbours share, and other
-// work that takes the processor away for a while.
+// Timings of a shared machine: a floor, jitter, drift that adjacent samples share, and bursts of
+// other work.
 class NoisyMachine {
  public:
   explicit NoisyMachine(unsigned seed) : random_(seed) {}
 
   double sample(double ms) {
     drift_ = 0.98 * drift_ + 0.01 * normal_(random_);
-    if (uniform_(random_) < 0.05) busy_ = 8;  // samples that other work lasts for
+    if (uniform_(random_) < 0.05) busy_ = 8;  // other work lasts for so many samples
     const double taken = busy_-- > 0 ? uniform_(random_) * 2 : 0;
     return ms * std::exp(drift_ + 0.01 * std::abs(normal_(random_))) * (1 + taken);
   }
 
   std::vector<double> run(double ms, int samples) {
-    const double layout = 0.004 * normal_(random_);  // where memory came to lie
+    const double layout = 0.004 * normal_(random_);  // effect of the memory layout of a process
     std::vector<double> out;
     for (int i = 0; i < samples; ++i) out.push_back(sample(ms * std::exp(layout)));
     return out;
@@ -67,7 +67,7 @@ TEST(SingleRuns, ABusyOrUnknownMachineGivesNoVerdict) {
             "other processes used 1.2 of 2 processors beside the new side");
   EXPECT_EQ(compared(unknown, slow).verdict, Verdict::unclear);
   EXPECT_NE(compared(unknown, slow).note.find("does not say"), std::string::npos);
-  // A load average tells nothing: back-to-back runs of one's own raise it.
+  // The load average is ignored: successive runs of this program raise it.
   Record loaded = quick;
   loaded.machine.load_average = 8;
   EXPECT_EQ(compared(slow, loaded).verdict, Verdict::faster);
@@ -81,7 +81,7 @@ TEST(SingleRuns, SamplesThatOverlapGiveNoVerdict) {
   EXPECT_EQ(row.note, "samples of the two runs overlap");
 }
 
-// A side that is sometimes slower: its quickest samples are those of the other side, its median is
+// One side is sometimes slower: its quickest samples equal those of the other side, its median does
 // not, and the printed speedup is that of the medians.
 TEST(SidesApart, TwoModesAreMarked) {
   std::vector<double> sometimes = around(1);
@@ -150,8 +150,8 @@ TEST(SeveralRuns, OfOneBinaryAreRarelyToldApart) {
   EXPECT_GE(slower, 0.95 * kTries);
 }
 
-// A binary that takes another path in some processes: the mean is not well known, but no run of it
-// is as quick as the slowest of the other.
+// A binary takes another code path in some processes: its mean is poorly known, but all its runs
+// are slower than all runs of the other.
 TEST(SeveralRuns, SidesThatDoNotOverlapAreToldApartWhateverTheirSpread) {
   const auto steady = runs_at({0.86, 0.85, 0.85, 0.87, 0.86});
   auto two_paths = runs_at({1.18, 2.31, 1.17, 2.30, 1.18});
@@ -195,7 +195,7 @@ TEST(CompareRecords, AFileComparedWithItselfIsSame) {
   EXPECT_EQ(compared(runs, runs).verdict, Verdict::same);
 }
 
-// All rows of one run share its drift, so the mean of many is no surer than that of one.
+// All rows of a run share its drift, so that a mean over rows is as uncertain as one row.
 TEST(Gates, TheGeometricMeanDoesNotFailOnNoise) {
   NoisyMachine machine(11);
   int wrong = 0, found = 0;
@@ -219,7 +219,7 @@ TEST(Gates, TheGeometricMeanDoesNotFailOnNoise) {
   EXPECT_GE(found, 0.95 * kTries);
 }
 
-// A row in which both sides ran, with this interval.
+// A row measured on both sides, with this interval.
 RowComparison row_with(Shift log_time, double tolerance = 0.01) {
   RowComparison row;
   row.log_time = log_time;
@@ -378,7 +378,7 @@ TEST(CompareRecords, APhaseThatOnlyTheBaseHasIsMissing) {
   ASSERT_EQ(comparison.missing.size(), 1u);
   EXPECT_NE(comparison.missing[0].find("backward of attention naive"), std::string::npos);
   EXPECT_FALSE(judge(parse_gate("missing"), comparison).failures.empty());
-  // What only the new side has is no loss, and a row that failed is told as such.
+  // Rows that only the new side has are not missing, nor are rows that failed.
   EXPECT_TRUE(compare_records({&next, 1}, {&base, 1}, {}).missing.empty());
   next.status = Status::wrong;
   EXPECT_TRUE(compare_records({&base, 1}, {&next, 1}, {}).missing.empty());
@@ -436,7 +436,7 @@ TEST(Gates, FailOnWhatTheyNameOnly) {
   EXPECT_FALSE(fails("memory:15%", grown));
 }
 
-// A gate that saw nothing has not been passed.
+// A gate without a comparison does not pass.
 TEST(Gates, AreUndecidedWhereNothingCouldBeJudged) {
   const Record five = measured(std::vector<double>(5, 1.0));
   Record later = five;
@@ -450,7 +450,7 @@ TEST(Gates, AreUndecidedWhereNothingCouldBeJudged) {
   EXPECT_FALSE(judge(parse_gate("unclear"), none).failures.empty());
   const GateResult missing = judge(parse_gate("missing"), none);
   EXPECT_TRUE(missing.failures.empty() && missing.undecided.empty());
-  // One row that can be judged does not make up for another.
+  // One row with a verdict does not make up for one without.
   std::vector<Record> two = {measured(around(1)), five};
   two[1].workload["seq_len"] = 512;
   std::vector<Record> again = two;

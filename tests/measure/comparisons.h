@@ -1,4 +1,4 @@
-// What tests of verdicts share: made-up runs of one row, and the verdict on two sides of them.
+// Helpers for tests of verdicts: synthetic runs of one row, and the comparison of two sides.
 #pragma once
 
 #include <string_view>
@@ -19,7 +19,7 @@ inline NoiseLookup floor_of(double fraction) {
   return [fraction](const Record&, std::string_view) { return NoiseFloor{fraction, "test"}; };
 }
 
-// Runs of one --runs.
+// Numbered runs of one row, as --runs makes them.
 inline std::vector<Record> runs_of(const std::vector<std::vector<double>>& samples) {
   std::vector<Record> out;
   for (const std::vector<double>& run : samples) {

@@ -43,7 +43,7 @@ TEST(DisturbanceWatch, OwnWorkIsNotADisturbance) {
   ASSERT_TRUE(found);
   EXPECT_GE(found->window_s, 0.25);
   EXPECT_GE(found->processors, 1);
-  // Whatever else this machine does: what this process used is not counted again as others'.
+  // Time used by this process does not count as time of other processes, whatever else runs.
   EXPECT_LE(found->other_cores + own / found->window_s, found->processors + 0.15);
 }
 

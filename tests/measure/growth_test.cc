@@ -1,4 +1,4 @@
-// Growth at the end of a curve: exponents with their intervals, and where fixed costs decide.
+// Growth at the end of a curve: exponents with their intervals, and where fixed costs dominate.
 #include "measure/growth.h"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ std::vector<double> doublings(double first, int count) {
   return sizes;
 }
 
-// a + b x^p, as counted.
+// a + b x^p, without noise.
 std::vector<Observation> curve(const std::vector<double>& sizes, double a, double b, double p) {
   std::vector<Observation> out;
   for (const double x : sizes) out.push_back(exactly(x, a + b * std::pow(x, p)));
@@ -31,7 +31,7 @@ std::string said(const std::vector<Observation>& of) {
   return growth ? in_words({&*growth, 1}, "S") : "";
 }
 
-// The slope of one line through all of them, as it was told before.
+// The slope of one line through all observations.
 double one_fit(const std::vector<Observation>& of) {
   double mean_x = 0, mean_y = 0, covariance = 0, variance = 0;
   const auto n = static_cast<double>(of.size());
@@ -69,7 +69,7 @@ TEST(Growth, LeavesOutWhatHasNoLogarithm) {
   EXPECT_NEAR(growth_at_end(points)->exponent, 2, 1e-12);
 }
 
-// The shape of flash forward on an H200: launches up to 1024, the square of S beyond.
+// The shape of flash forward on an H200: launches dominate up to 1024, the square of S beyond.
 TEST(Growth, LaunchesAreNotPartOfTheLaw) {
   const std::vector<Observation> flash = curve(doublings(128, 8), 0.012, 1.03e-9, 2);
   EXPECT_LT(one_fit(flash), 1.1) << "the average holds nowhere";
@@ -81,7 +81,7 @@ TEST(Growth, LaunchesAreNotPartOfTheLaw) {
   EXPECT_EQ(text.find("close to"), std::string::npos) << text;
 }
 
-// The shape of torch.sdpa's memory there: a workspace, and so many bytes for each position.
+// The shape of torch.sdpa's memory on an H200: a workspace, and a number of bytes per position.
 TEST(Growth, AWorkspaceIsNotPartOfTheLaw) {
   const double workspace = 8.5 * (1 << 20);
   const std::vector<Observation> sdpa = curve(doublings(128, 10), workspace, 2048, 1);
@@ -143,9 +143,8 @@ TEST(Growth, SeveralCurvesHaveOneRange) {
   EXPECT_FALSE(all.ends_with("of them")) << all;
 }
 
-// Whatever the curve and its noise: the exponent that is told lies in the interval that is told,
-// the interval holds the true slope as often as its medians promise, and what is called fixed is
-// more than half.
+// For random curves and noise, the exponent lies in its interval, the interval covers the true
+// slope as often as promised, and a part that is called fixed is more than half.
 TEST(Growth, ClaimsHoldForNoisyCurves) {
   std::mt19937_64 random(20260115);
   const auto uniform = [&](double low, double high) {
@@ -162,7 +161,7 @@ TEST(Growth, ClaimsHoldForNoisyCurves) {
     const auto truth = [&](double x) { return a + b * std::pow(x, p); };
     for (const double x : doublings(128, 8)) {
       std::vector<double> samples;
-      for (size_t i = 0; i < count; ++i)  // with a long tail; its median is the truth
+      for (size_t i = 0; i < count; ++i)  // a long tail, with the truth as its median
         samples.push_back(truth(x) * std::exp(std::normal_distribution<double>(0, noise)(random)));
       points.push_back(median_at(x, summarize(samples)));
     }
@@ -189,7 +188,7 @@ TEST(Growth, ClaimsHoldForNoisyCurves) {
       wrongly_fixed += a < b * std::pow(*growth->fixed_until, p);
     }
   }
-  EXPECT_GE(held, kTrials * 9 / 10);  // two intervals of 95 %
+  EXPECT_GE(held, kTrials * 9 / 10);  // from two intervals of 95 %
   EXPECT_GT(named, 20);
   EXPECT_LE(wrongly_named, named / 10);
   EXPECT_GT(fixed, 20);

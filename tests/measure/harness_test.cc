@@ -13,7 +13,7 @@
 namespace ridgeline {
 namespace {
 
-// A clock that says what it is told.
+// Work whose measured times are given.
 Callable scripted(std::vector<double> times_ms) {
   auto next = std::make_shared<size_t>(0);
   return {.name = "work",
@@ -65,7 +65,7 @@ TEST(Harness, ComparesWithABaseline) {
     std::vector<double> times;
     for (int i = 0; i < 40; ++i) times.push_back(factor * (10 + 0.001 * (i % 7)));
     Harness({.results = directory / file, .warmups = 0, .iterations = 40}).measure(scripted(times));
-    // The times are scripted, and so is the quiet machine that they need for a verdict.
+    // The times are scripted, and so is the quiet machine that a verdict needs.
     Record record = read_results(directory / file).records.at(0);
     EXPECT_TRUE(record.disturbance && record.speed_before && record.speed_after);
     be_quiet(record);
@@ -122,7 +122,7 @@ TEST(Harness, ChecksValuesBeforeItTimesThem) {
   EXPECT_TRUE(records[1].series.empty());
 }
 
-// A B B A, warm-ups included, and one record for each.
+// Takes turns in the order A B B A, and writes one record for each.
 TEST(Harness, TakesTurns) {
   const TempDir directory;
   std::string order;

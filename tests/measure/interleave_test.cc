@@ -1,5 +1,4 @@
-// interleave() with programs that are scripts: they take turns as studies do, in times that are
-// known.
+// interleave() with shell scripts in place of studies, whose times are known.
 #include "measure/interleave.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +41,7 @@ done
 mv "$results/rows" "$results/study.jsonl"
 )sh";
 
-// Studies that take --ms per sample in each of --rows, and log how they were started.
+// Scripts that report --ms per sample for each of --rows, and log how they were started.
 class FakeStudies {
  public:
   explicit FakeStudies(int threads = 1) {
@@ -119,7 +118,7 @@ TEST(Interleave, RoundsHaveAsManyProcessorsAsThreadsAndACoinDecidesWhoIsFirst) {
     EXPECT_EQ(starts[i].processors, 1u);
     base_first += i % 2 == 0 && starts[i].ms == "1";
   }
-  // All the same way happens once in eight million runs.
+  // The same side is first in all rounds once in eight million runs.
   EXPECT_GT(base_first, 0);
   EXPECT_LT(base_first, 24);
 }
@@ -134,7 +133,7 @@ TEST(Interleave, ARowThatIsSettledIsLeftAloneAndTheLastOneEndsIt) {
       interleave(study, study, {.rounds = {.settled = settled}, .round_ms = 1});
   EXPECT_EQ(result.rows[0].phases[0].log_ratios.size(), 10u);
   EXPECT_EQ(result.rows[1].phases[0].log_ratios.size(), 14u);
-  EXPECT_EQ(result.base.size(), 24u);  // no records of what was left alone
+  EXPECT_EQ(result.base.size(), 24u);  // settled rows have no more records
 }
 
 TEST(Interleave, ProgramsThatFallOverOrDoNotMatchAreTold) {

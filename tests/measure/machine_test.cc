@@ -87,7 +87,7 @@ TEST(Machine, FingerprintHoldsStillForWhatDoesNotMatterAndMovesForWhatDoes) {
   same.load_average = 9;
   same.measured_clock_mhz = 1;
   same.memory_available = {};
-  same.memory_total -= Bytes{50 << 20};  // kernels reserve a little more or less
+  same.memory_total -= Bytes{50 << 20};  // kernels differ in what they reserve
   EXPECT_EQ(fingerprint(same), facts.fingerprint);
   MachineFacts other = facts;
   other.logical_cores += 1;
@@ -174,7 +174,7 @@ TEST(ProcessMemory, ThePeakKeepsWhatWasFreedUntilItIsReset) {
   constexpr int64_t kBlock = 64 << 20;
   if (!reset_peak_rss()) GTEST_SKIP() << "this kernel does not reset the peak";
   const Bytes before = *current_rss();
-  // Straight from the kernel: an allocator may keep what it is given back.
+  // Uses mmap directly, as an allocator may keep freed memory.
   void* block = mmap(nullptr, kBlock, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(block, MAP_FAILED);
   std::memset(block, 1, kBlock);

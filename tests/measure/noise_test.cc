@@ -33,7 +33,7 @@ TEST(MeasuredNoise, BoundsHowFarTwoRunsLieApart) {
     const auto noise = measured_noise(runs_with(medians));
     ASSERT_EQ(noise.size(), 1u);
     EXPECT_EQ(noise[0].runs, 20);
-    // 99 % of two runs lie within 2.576 standard deviations of their difference.
+    // 99 % of differences of two runs are within 2.576 of their standard deviations.
     below += noise[0].fraction < std::expm1(2.576 * std::sqrt(2.0) * kDeviation);
   }
   EXPECT_LE(below, 0.1 * kTries) << "an upper bound, with a confidence of 95 %";

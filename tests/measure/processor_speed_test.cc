@@ -42,7 +42,7 @@ TEST(ProcessorSpeed, EveryThreadWorksAndAllOfThemAtOnce) {
   }
 }
 
-// Which takes them twice as long as one processor each, whatever else runs here.
+// Two threads on one processor take twice as long as on one each, whatever else runs.
 TEST(ProcessorSpeed, ThreadsThatTakeTurnsOnOneProcessorAreSeen) {
   const std::vector<int> processors = allowed_processors();
   ASSERT_FALSE(processors.empty());
@@ -50,15 +50,15 @@ TEST(ProcessorSpeed, ThreadsThatTakeTurnsOnOneProcessorAreSeen) {
   int calls = 0;
   const ProcessorSpeed speed = processor_speed(2, [&](const auto& work) {
     ++calls;
-    std::jthread other(work, 1);  // where its parent is
+    std::jthread other(work, 1);  // inherits the processor of its parent
     work(0);
   });
   EXPECT_LT(speed.together_gflops * kSpeedApart, speed.alone_gflops);
   EXPECT_EQ(calls, 4) << "looked at again, as it might pass";
 }
 
-// Many chains fill the units of a core, one after the other would leave most of them empty: else
-// two threads of one core would not slow each other down, and nothing would be seen.
+// Independent chains fill the units of a core, so that two threads of one core slow each other
+// down; a single dependent chain would leave most units idle and hide that.
 TEST(ProcessorSpeed, TheArithmeticIsBoundByThroughput) {
   const volatile float factor = 0.999F, term = 0.001F;
   double chained = 0, of_one_number = 0;
@@ -71,7 +71,7 @@ TEST(ProcessorSpeed, TheArithmeticIsBoundByThroughput) {
       asm volatile("" : "+x"(value));
     }
     chained = std::max(chained, 2.0 * kSteps / static_cast<double>(monotonic_ns() - begin));
-    // It computes four at a time.
+    // The probe computes four numbers at a time.
     of_one_number = std::max(of_one_number, processor_speed(1).alone_gflops / 4);
   }
   EXPECT_GT(of_one_number, 4 * chained);
@@ -100,7 +100,7 @@ TEST(SpeedGap, IsThatOfTheRateThatDiffersMostWhicheverSideIsNamedFirst) {
     if (const double memory = factor(&ProcessorSpeed::memory_gb_per_s); memory > 1.5)
       widest = std::max(widest, memory);
     EXPECT_NEAR(forth.factor, widest, 1e-9 * widest);
-    // The slower of two is never faster than either, and no rate of a median is outside.
+    // The slower of two is never faster than either, and medians lie between the extremes.
     const ProcessorSpeed slower = slower_rates(a, b);
     for (const ProcessorSpeed& each : {a, b}) {
       const SpeedGap gap = speed_gap(each, slower);
@@ -129,7 +129,7 @@ TEST(SpeedGap, NamesWhatWasSlower) {
   EXPECT_FALSE(speed_gap(free, beside).second_slower);
 }
 
-// A file may hold anything.
+// Rates from a file may be any number.
 TEST(SpeedGap, ARateThatIsNoneIsNeverTheSame) {
   const ProcessorSpeed good{
       .threads = 2, .alone_gflops = 31, .together_gflops = 31, .memory_gb_per_s = 8};

@@ -9,7 +9,7 @@
 namespace ridgeline {
 namespace {
 
-// A workload on a clock of its own: each run takes `seconds[run % size]`.
+// A workload with a simulated clock: each run takes `seconds[run % size]`.
 struct FakeWorkload {
   std::vector<double> seconds;
   double clock_s = 0;
@@ -75,7 +75,7 @@ TEST(Protocol, WithABudgetStopsOnceTheMedianIsPrecise) {
   const Measurement m =
       measure({.warmups = 2, .time_budget_s = 100}, {"forward"}, work.iteration(), work.hooks());
   EXPECT_EQ(m.protocol.stopping_rule, StoppingRule::precision_reached);
-  EXPECT_EQ(m.protocol.iterations, 6);  // the fewest samples that can promise 95%
+  EXPECT_EQ(m.protocol.iterations, 6);  // the fewest samples for a 95 % interval
 }
 
 TEST(Protocol, PrecisionIsAskedOfEverySeries) {
@@ -105,7 +105,7 @@ TEST(Protocol, TakesTheLeastIterationsEvenBeyondTheBudget) {
   FakeWorkload work{.seconds = {60}};
   const Measurement m = measure({.warmups = 10, .time_budget_s = 1, .min_iterations = 3},
                                 {"forward"}, work.iteration(), work.hooks());
-  EXPECT_EQ(m.protocol.warmups, 1);  // one is enough to see that the budget is gone
+  EXPECT_EQ(m.protocol.warmups, 1);  // a single one exceeds the budget
   EXPECT_EQ(m.protocol.iterations, 3);
   EXPECT_EQ(m.protocol.stopping_rule, StoppingRule::budget_spent);
 }

@@ -11,7 +11,7 @@ struct Known {
   double quantile;
 };
 
-// From printed tables.
+// Values from printed tables.
 TEST(Quantiles, OfStudentsTAreThoseOfTheTables) {
   for (const Known& known : {Known{0.975, 1, 12.7062}, {0.975, 2, 4.3027}, {0.995, 8, 3.3554},
                              {0.95, 9, 1.8331}, {0.9995, 30, 3.6460}, {0.5, 7, 0}})

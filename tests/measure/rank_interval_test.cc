@@ -14,10 +14,10 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Tables of the signed-rank statistic: for ten pairs, 8 is the largest value with a two-sided
-// probability of at most 5 %, so the interval runs from the 9th average to the 9th from above.
+// In tables of the signed-rank statistic for ten pairs, 8 is the largest value with a two-sided
+// p-value of at most 5 %, so that the interval is from the 9th smallest average to the 9th largest.
 TEST(PairedShift, AgreesWithTheTablesOfSignedRanks) {
-  std::vector<double> differences;  // alternating, so that neighbours are not alike
+  std::vector<double> differences;  // alternating, so that adjacent ones differ
   for (const double d : {1, 10, 2, 9, 3, 8, 4, 7, 5, 6}) differences.push_back(d);
   std::vector<double> averages;
   for (size_t i = 0; i < differences.size(); ++i)
@@ -36,7 +36,7 @@ TEST(Shifts, TooFewFiguresPromiseNothing) {
 
 TEST(Shifts, TheIntervalHoldsAsOftenAsItSays) {
   std::mt19937 random(42);
-  // Heavy tails on one side, as timings have them.
+  // One-sided heavy tails, like those of timings.
   std::lognormal_distribution<double> noise(0, 1);
   for (const double confidence : {0.9, 0.99}) {
     constexpr int kRounds = 2000;
@@ -49,7 +49,7 @@ TEST(Shifts, TheIntervalHoldsAsOftenAsItSays) {
     }
     const double allowed = kRounds * (1 - confidence);
     EXPECT_LE(misses, allowed + 3 * std::sqrt(allowed));
-    EXPECT_GE(misses, allowed / 8);  // an interval of everything would be no interval
+    EXPECT_GE(misses, allowed / 8);  // an unbounded interval would be useless
   }
 }
 

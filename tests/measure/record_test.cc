@@ -11,7 +11,7 @@
 namespace ridgeline {
 namespace {
 
-// Every field differs from its default, so that a row dropped from the tables is noticed.
+// Every field differs from its default, so that a field dropped from the tables is noticed.
 Record full_record() {
   Record r = attention_record({});
   r.settings = {{"threads", 2}, {"isa", "avx512"}, {"seed", 42}};
@@ -52,7 +52,7 @@ TEST(Record, ReadsBackExactlyWhatWasWritten) {
   EXPECT_EQ(record_from_json(Json::parse(to_line(record))), record);
 }
 
-// Files written before GPUs were measured have none of their fields.
+// Files from before GPUs were measured have no GPU fields.
 TEST(Record, WhatOnlyAGpuHasIsOptional) {
   const std::string line = to_line(attention_record({}));
   for (const char* field : {"gpu", "metrics", "device_before", "driver_peak_growth_bytes"})

@@ -22,7 +22,7 @@ TEST(RecordText, IsShortAndPlainWhateverARecordHolds) {
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
 }
 
-// One workload, written by a gate and in a sentence.
+// An error, a gate and a sentence write the same workload alike.
 TEST(RecordText, AllThatCompareSaysWritesItTheSameWay) {
   Record base = attention_record({}), next = base;
   const std::string words = values_text(base.workload);

@@ -47,7 +47,7 @@ TEST(ResultsFile, EachRecordIsInTheFileWhenAppendReturns) {
   EXPECT_EQ(read_text(dir / "r.jsonl"), to_line(numbered(0)));
 }
 
-// The cut falls all along the last line.
+// Cuts the last line at many positions.
 TEST(ResultsFile, ALineCutOffAnywhereIsRemovedOnOpening) {
   const TempDir dir;
   const std::string first = to_line(numbered(0)), second = to_line(numbered(1));
@@ -167,7 +167,7 @@ TEST(ResultsFile, KillsAtRandomMomentsLoseAtMostTheRecordBeingWritten) {
       ResultsFile file(path);
       for (int number = next;; ++number) {
         Record record = numbered(number);
-        record.error = std::string(50'000, 'x');  // many pages, so that a kill can fall between two
+        record.error = std::string(50'000, 'x');  // many pages, so that a kill may split the write
         file.append(record);
         if (write(acknowledgements[1], &number, sizeof number) < 0) _exit(1);
       }
@@ -183,7 +183,7 @@ TEST(ResultsFile, KillsAtRandomMomentsLoseAtMostTheRecordBeingWritten) {
     }
     close(acknowledgements[0]);
 
-    if (!std::filesystem::exists(path)) continue;  // killed before it was made
+    if (!std::filesystem::exists(path)) continue;  // killed before the file was created
     ResultsFile resumed(path);
     const ReadResult result = read_results(path);
     EXPECT_TRUE(result.problems.empty());

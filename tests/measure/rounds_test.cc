@@ -1,4 +1,4 @@
-// How often verdicts in turns are wrong, and how often they find 5 %, under noise that is made up.
+// How often verdicts from rounds are wrong, and how often they find 5 %, under synthetic noise.
 #include "measure/rounds.h"
 
 #include <gtest/gtest.h>
@@ -14,17 +14,17 @@
 namespace ridgeline {
 namespace {
 
-// What a machine adds to a workload of one unit of time. All that is left at 0 is absent.
+// The noise that a machine adds to a workload of one unit of time.
 struct Noise {
   const char* name;
-  double jitter = 0.01;     // of a sample, only ever upwards
-  double tail = 0;          // chance of a sample with a Pareto tail of infinite variance
-  double drift = 0;         // a step of the level that samples of both sides share
-  double burst = 0;         // chance that other work begins, which takes up to two thirds of time
-  double neighbour = 0;     // how much slower while a neighbour shares the core: it comes and goes
-  double layout = 0;        // of a process, for as long as it lives
-  double advantage = 0;     // of whoever is started first
-  bool starts_anew = true;  // false: the same two processes all along
+  double jitter = 0.01;     // of each sample, only upwards
+  double tail = 0;          // probability of a sample with a Pareto tail of infinite variance
+  double drift = 0;         // random step of the level that both sides share
+  double burst = 0;         // probability that other work begins, which takes up to 2/3 of the time
+  double neighbour = 0;     // slowdown while a neighbour shares the core, now and then
+  double layout = 0;        // of a process, constant during its lifetime
+  double advantage = 0;     // of the side that starts first
+  bool starts_anew = true;  // false: the same two processes in all rounds
 };
 
 constexpr Noise kNoises[] = {
@@ -50,7 +50,7 @@ class Machine {
   double layout() { return noise_.layout * normal_(random_); }
 
   double sample(double ms) {
-    // The level comes back to where it was in the long run, over hundreds of samples.
+    // The level reverts to its mean over hundreds of samples.
     drift_ = 0.995 * drift_ + noise_.drift * normal_(random_);
     if (uniform_(random_) < noise_.burst) busy_ = 8;
     if (uniform_(random_) < 0.05) shared_ = !shared_;
@@ -71,7 +71,7 @@ class Machine {
   bool shared_ = false;
 };
 
-// As interleave() measures: 12 quads of turns of two samples a round.
+// Measures as interleave() does: 12 quads per round, in turns of two samples.
 PairedPhase measured(const Noise& noise, double ratio, unsigned seed) {
   Machine machine(noise, seed);
   std::vector<PairedRow> rows = {{attention_record({}), attention_record({}), {}}};
@@ -139,7 +139,7 @@ INSTANTIATE_TEST_SUITE_P(Rounds, UnderNoise, ::testing::ValuesIn(kNoises), [](co
   return name;
 });
 
-// Right at the edge of the band SLOWER is as wrong as can be: at most in half of the error allowed.
+// SLOWER is wrong most often at the edge of the band: there in at most half of the allowed error.
 TEST(Rounds, TheEdgeOfTheBandIsHardlyEverCrossed) {
   constexpr unsigned kTries = 500;
   const Tally edge = tally({.name = "edge", .layout = 0.01}, 1.01, kTries);
@@ -147,21 +147,22 @@ TEST(Rounds, TheEdgeOfTheBandIsHardlyEverCrossed) {
   EXPECT_EQ(edge.faster, 0);
 }
 
-// Why both are started anew: these figures could not tell that their processes were lucky.
+// Why both sides are restarted: without that, the luck of a process looks like a difference.
 TEST(Rounds, WithoutFreshStartsALuckyProcessIsADifference) {
   constexpr unsigned kTries = 100;
   const Tally stuck = tally({.name = "stuck", .layout = 0.01, .starts_anew = false}, 1, kTries);
   EXPECT_GE(stuck.faster + stuck.slower, 0.1 * kTries);
 }
 
-// Why a coin decides who goes first: what the first one gains is no side's.
+// Why the side that starts is random: an advantage of the first must not favour one side.
 TEST(Rounds, AnAdvantageOfTheFirstIsNoSides) {
   constexpr unsigned kTries = 300;
   const Tally unfair = tally({.name = "unfair", .drift = 0.01, .advantage = 0.1}, 1, kTries);
   EXPECT_LE(unfair.faster + unfair.slower, 0.01 * kTries);
 }
 
-// Whether any look's interval misses the truth, with the confidence of one look or of its share.
+// Counts trials in which any look's interval misses the truth, if each look uses the whole allowed
+// error and if the looks share it.
 TEST(Rounds, LooksShareTheErrorThatIsAllowed) {
   std::mt19937 random(42);
   std::normal_distribution<double> normal;
@@ -185,11 +186,11 @@ TEST(Rounds, LooksShareTheErrorThatIsAllowed) {
     each += missed_each;
   }
   EXPECT_LE(shared, 0.01 * kTries);
-  EXPECT_GE(shared, 0.001 * kTries);  // an interval of everything would be no interval
+  EXPECT_GE(shared, 0.001 * kTries);  // an unbounded interval would be useless
   EXPECT_GE(each, 0.015 * kTries);
 }
 
-// What each round did, by number of the round and row.
+// Simulates rounds, and counts how often each row is measured.
 struct Script {
   int rounds_run = 0;
   std::vector<int> measured = {0, 0};
@@ -223,7 +224,7 @@ TEST(TakeRounds, TheBudgetEndsItAfterTheFirstLookAndNotBefore) {
   take_rounds(rows, {.time_budget_s = 10, .now_s = now(slow)}, slow.measure(100));
   EXPECT_EQ(slow.rounds_run, 10);
   take_rounds(rows, {.time_budget_s = 10, .now_s = now(quick)}, quick.measure(1));
-  EXPECT_EQ(quick.rounds_run, 20);  // two rows have twice the time
+  EXPECT_EQ(quick.rounds_run, 20);  // the budget is per row, and there are two
   take_rounds(rows, {.rounds = 40, .time_budget_s = 10, .now_s = now(endless)},
               endless.measure(0.01));
   EXPECT_EQ(endless.rounds_run, 40);
@@ -244,7 +245,7 @@ TEST(PairedPhase, ASideSpeaksByItsQuickestSampleAndARoundByTheMedianOfItsQuads) 
   ASSERT_EQ(phase.log_ratios.size(), 1u);
   EXPECT_DOUBLE_EQ(phase.log_ratios[0], std::log(2));
   EXPECT_EQ(phase.base_ms, (std::vector<double>{1, 7, 1, 1, 1, 7}));
-  // Of many samples the first decile: one that is too short to be true does not count.
+  // Uses the first decile of many samples, so that one that is impossibly short does not count.
   Quad many{.base_ms = std::vector<double>(20, 3), .new_ms = std::vector<double>(20, 6)};
   many.base_ms[4] = 1e-9;
   phase.add_round(std::vector<Quad>{many});

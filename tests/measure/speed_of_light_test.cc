@@ -52,7 +52,7 @@ GpuLimits h200(double clock_hz) {
           .clock_hz = clock_hz};
 }
 
-// The data sheet's peak holds at its boost clock; a card that may clock higher may be faster.
+// The peak of the data sheet is that at the boost clock; a card with a higher clock may exceed it.
 TEST(GpuPeaks, AreTheHigherOfTheDataSheetAndTheMaximumClock) {
   EXPECT_DOUBLE_EQ(*gpu_peaks(h200(1.2e9), "bf16").flops_per_s, 989.4e12);
   EXPECT_NEAR(*gpu_peaks(h200(1.98e9), "bf16").flops_per_s, 132 * 1.98e9 * 4096, 1e6);

@@ -1,5 +1,4 @@
-// What the tests of measure/ and report/ share: a directory of their own, records to start from,
-// children.
+// Helpers for tests of measure/ and report/: temporary directories, records, child processes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -51,7 +50,7 @@ inline void write_text(const std::filesystem::path& path, const std::string& tex
   std::ofstream(path, std::ios::binary) << text;
 }
 
-// Runs `body` in a child process, which ends with the value it returns; gives the wait status.
+// Runs `body` in a child process, which exits with its result; returns the wait status.
 template <class Body>
 int in_child(Body body) {
   const pid_t child = fork();
@@ -82,7 +81,7 @@ inline Series series_of(const std::string& name, const std::vector<double>& samp
   return {name, summarize(samples_ms), samples_ms};
 }
 
-// What a verdict on single runs asks of the machine.
+// Makes the record one of a quiet machine, as a verdict on single runs requires.
 inline void be_quiet(Record& record) {
   record.disturbance = Disturbance{.window_s = 1, .processors = 2};
   record.speed_before = record.speed_after = ProcessorSpeed{
@@ -99,7 +98,7 @@ struct AttentionCase {
   std::string dtype = "fp32";
 };
 
-// A row whose samples lie closely around the given medians.
+// A row whose samples are close to the given medians.
 inline Record attention_record(const AttentionCase& c) {
   Record record;
   record.study = "attention";

@@ -133,7 +133,7 @@ struct Certainty {
   // counted: from graphs and data sheets, without a run.
   enum class Level { decided, partly, undecided, disturbed, measured, counted };
   Level level = Level::measured;
-  std::string why = {};  // "12 of 12 comparisons"
+  std::string why = {};  // "All 12 comparisons are decided by the verdict engine."
 };
 std::string_view level_name(Certainty::Level level);  // "decided", ...
 
