@@ -65,7 +65,7 @@ TEST(RecordCells, IntervalsSayWhetherTheyAreOfOneRun) {
             "within-run or between runs");
 }
 
-// Five runs have no 95 % interval of their median, and get verdicts all the same.
+// Five runs have no 95 % interval of their median, but still get verdicts.
 TEST(RecordCells, FewRunsAreNotTooFewSamples) {
   Record record = attention_record({});
   for (Series& series : record.series) series = series_of(series.name, {10, 10, 10, 10, 10.1});

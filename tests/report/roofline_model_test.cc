@@ -1,4 +1,4 @@
-// Ceilings from records, ops placed below them, and what is said of them.
+// Ceilings from records, ops placed below them, and the sentences about them.
 #include "measure/roofline_model.h"
 
 #include <fmt/format.h>
@@ -45,7 +45,7 @@ Record memory(const char* level, double gigabytes, int64_t capacity) {
   return record;
 }
 
-// 100 GFLOP/s over 10 GB/s, 50 GB/s in a cache of 1 MB.
+// 100 GFLOP/s, 10 GB/s from memory, 50 GB/s from a cache of 1 MB.
 std::vector<Record> ceilings() {
   return {memory("memory", 10, 0), memory("L2", 50, 1'000'000), compute("library", "fp32", 90),
           compute("fma", "fp32", 100)};
@@ -92,8 +92,8 @@ TEST(Roofline, LoadsAloneAreACeilingForWorkThatReads) {
   EXPECT_EQ(reading.find_memory(Bytes{1000}, false)->rate, 40e9) << "below a copy's, too";
 }
 
-// Two roofs gave one row two verdicts: the terminal, the roofline of a report and the section of
-// its study ask the same function.
+// The terminal, the roofline of a report and the section of the study use the same function, as two
+// roofs would give one row two bounds.
 TEST(Roofline, ARowThatItsStudyHeldAgainstLoadsIsHeldAgainstThemEverywhere) {
   std::vector<Record> records = ceilings();
   records.push_back(memory("memory", 4, 0));
@@ -130,7 +130,7 @@ TEST(Roofline, WhatACacheHoldsIsToldByTheRoofOfTheCache) {
   EXPECT_EQ(bound_words(context.dots.at(0)), "its own code (40 % of the L2 roof)");
 }
 
-// A median of +-16 % is no headline where others are known well.
+// A median with an interval of +-16 % is not reported if others are better known.
 TEST(Roofline, TheClosestToItsRoofIsOneWhoseMedianIsKnownWell) {
   ReportInput input{.records = ceilings()};
   for (const auto& [size, seconds, half_width] :
@@ -165,7 +165,7 @@ TEST(Roofline, TheRoofIsTheBestProbeAndLevelsGrow) {
   EXPECT_FALSE(all[0].ridge("bf16"));
 }
 
-// Records come from files; the undefined-behaviour sanitizer watches over the arithmetic.
+// Files may hold any number; the undefined-behaviour sanitizer checks the arithmetic.
 TEST(Roofline, CountsBeyond64BitsAreNoOverflow) {
   std::vector<Record> records = ceilings();
   (*records[1].metrics)["capacity_bytes"] = 1e300;
@@ -281,7 +281,7 @@ TEST(Roofline, SentencesNameTheBoundAndWhatHelps) {
       << "above the roof is said, not hidden";
 }
 
-// Half of 8 us is explained by the roof in the first, a tenth in the second.
+// The roof explains half of the 8 us of the first op, and a tenth of the second.
 TEST(Roofline, OnlyWhatItsRoofDoesNotExplainIsBlamedOnTheStart) {
   EXPECT_EQ(placed(op(200e3, 200'000, 8e-6)).bound, Bound::memory);
   const Record call = op(40e3, 40'000, 8e-6);
@@ -324,8 +324,7 @@ TEST(Roofline, NaiveAttentionIsPointedToFlashHoweverFarItIs) {
     }
 }
 
-// An H200: fp32 of the ordinary cores, fp16 of the tensor cores, and attention in fp32 by three
-// products of those.
+// Attention in fp32 on an H200, by three fp16 products of the tensor cores.
 Record fp32_attention(double tflops_per_s) {
   Record record = op(1e12, 1'000'000'000, 1 / tflops_per_s, "attention", "flash");
   record.device = "cuda";
@@ -358,8 +357,8 @@ TEST(Roofline, Fp32ByThreeNarrowProductsHasACeilingOfItsOwn) {
   EXPECT_EQ(roofline_points({&point, 1}).rows[0][3], "fp32");
 }
 
-// Without the path only the dtype is known: its ceiling is exceeded, and that is no proof of a
-// disturbed probe.
+// Without the path only the dtype is known: exceeding its ceiling does not prove that the probe was
+// disturbed.
 TEST(Roofline, OlderRecordsSayThatTheirArithmeticIsNotKnown) {
   const std::vector<Record> ceilings = gpu_ceilings();
   Record record = fp32_attention(92);
@@ -412,11 +411,11 @@ TEST(RooflineReport, PlotAndTablesShowEveryPoint) {
   EXPECT_EQ(roofline_csv(records).rows.size(), 4u);
 }
 
-// A pass lies in one place, whoever asks: the report's page or `ridgeline roofline`.
+// A phase has the same place in a report and in `ridgeline roofline`.
 TEST(RooflineReport, ThePageAndTheCommandAgree) {
   ReportInput input{.records = ceilings()};
   Record record = op(1e9, 10'000'000, 20e-3, "attention", "naive");
-  record.cost->forward.flops /= 2;  // by the convention of causal attention; all of it runs
+  record.cost->forward.flops /= 2;  // the convention of causal attention, though all of it runs
   record.cost->backward = {3'000'000, 7'000'000, Bytes{500'000}};
   record.series.push_back(record.series[0]);
   record.series[1].name = "backward";
@@ -441,7 +440,7 @@ TEST(RooflineReport, ThePageAndTheCommandAgree) {
   }
 }
 
-// On paper the roof of bf16 is that of the matrix units where the processor has them.
+// The roof of bf16 on paper is that of the matrix units if the processor has them.
 TEST(RooflineReport, TheRoofOnPaperKnowsTheMatrixUnits) {
   ReportInput input{.records = {op(1e9, 10'000'000, 20e-3)}};
   Record& record = input.records[0];
@@ -463,13 +462,13 @@ TEST(RooflineReport, CeilingsSayWhatElseRan) {
   records[2].machine.load_average = 0.2;
   EXPECT_EQ(compute_ceilings(rooflines(records).at(0)).title,
             "compute ceilings of A processor, measured beside a load of 1.9 on 2 cores");
-  records.push_back(memory("L2", 50, 1'000'000));  // measured again in peace
+  records.push_back(memory("L2", 50, 1'000'000));  // measured again without load
   records.back().machine.logical_cores = 2;
   EXPECT_EQ(compute_ceilings(rooflines(records).at(0)).title,
             "compute ceilings of A processor, measured beside a load of 0.2 on 2 cores");
 }
 
-// A percentage that no drawn line explains contradicts its own chart.
+// Every share of a roof refers to a line in the chart.
 TEST(RooflineReport, EveryDotIsItsShareOfALineThatIsDrawn) {
   std::vector<Record> records = ceilings();
   records.push_back(memory("L1", 200, 50'000));
@@ -544,7 +543,7 @@ TEST(RooflineReport, PassesAboveTheirCeilingAreNotWithoutOne) {
   EXPECT_EQ(above.find("no ceiling"), std::string::npos) << above;
 }
 
-// Advice for dots that are not there contradicts its own count.
+// Without dots that memory bounds there is no advice for them.
 TEST(RooflineReport, AdvisesFewerBytesOnlyWhereMemoryBounds) {
   const auto said = [](const std::vector<Record>& ops) {
     ReportInput input{.records = ceilings()};
@@ -565,7 +564,7 @@ TEST(RooflineReport, AdvisesFewerBytesOnlyWhereMemoryBounds) {
       << all;
 }
 
-// The studies' own tables count by convention: the same row has another figure there.
+// Tables of studies count FLOPs by convention, so that a row has another figure there.
 TEST(RooflineReport, SaysThatItsFlopsAreThoseDone) {
   const Table table = roofline_points({});
   EXPECT_EQ(std::count(table.columns.begin(), table.columns.end(), "GFLOP/s"), 0);

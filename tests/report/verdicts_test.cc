@@ -1,4 +1,4 @@
-// Who is faster, in the words of a report: the verdicts are those of `ridgeline compare`.
+// Verdicts in the words of a report are those of `ridgeline compare`.
 #include "report/verdicts.h"
 
 #include <gtest/gtest.h>

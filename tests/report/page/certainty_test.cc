@@ -1,5 +1,5 @@
-// How sure a report says it is: times beside other work, large differences of a machine in doubt,
-// what was predicted and not tried, several times of one step, and names that tell views apart.
+// How certain a report calls its answers: disturbed times, large differences on a machine in doubt,
+// predictions, several times of one step, and names that distinguish views.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -87,7 +87,7 @@ TEST(ReportTrust, GathersWhatRanBesideTheRows) {
   })) << "the first screen says so, too";
 }
 
-// A badge of a section says what the machine was like for its rows, not for those of others.
+// The certainty of a section depends on disturbance during its own rows only.
 TEST(ReportTrust, TimesBesideOtherWorkAreNotCalledMeasured) {
   Record record = attention_record({});
   record.study = "comm";
@@ -105,7 +105,7 @@ TEST(ReportTrust, TimesBesideOtherWorkAreNotCalledMeasured) {
   EXPECT_EQ(level("").level, Certainty::Level::disturbed) << "of all rows";
 }
 
-// The engine decides neither, and a reader should know which of the two is worth measuring again.
+// The engine decides neither; the report shows which of the two is worth measuring again.
 TEST(ReportCertainty, AFactorOfThreeInDoubtIsNotAsUndecidedAsOnePercent) {
   const auto section = [](double naive_ms, double other_cores) {
     std::vector<Record> records = two_rows(naive_ms, 1);
@@ -225,7 +225,7 @@ Record model_row(const char* implementation, double ms) {
   return record;
 }
 
-// One step has a time without the tracer, one with it, and one of its kernels.
+// A step has three times: untraced, traced, and in kernels.
 TEST(ReportProfile, SaysWhichTimeIsWhichAndWhereSectionsDisagree) {
   std::vector<Record> records = {profile_record("vanilla", 172), profile_record("compiled", 136)};
   ReportSection section = *find_section(report_of_all(records), "profile");
@@ -275,7 +275,7 @@ TEST(ReportDdp, ViewsThatDifferInLauncherOrMachineHaveNamesOfTheirOwn) {
             (Names{" by gloo, machine m1", " by gloo, machine m2"}));
 }
 
-// A page is read on other machines: folders that all files share say nothing there.
+// A page is read on other machines, where the folders that all files share mean nothing.
 TEST(ReportPaths, AreShownFromWhereTheyDiffer) {
   using Paths = std::vector<std::string>;
   EXPECT_EQ(short_paths({}), Paths{});

@@ -1,5 +1,5 @@
-// What charts of a report promise: intervals where there are samples, bars from zero, lines that
-// are seen though they coincide, a ladder that adds up.
+// Charts of a report: intervals where there are samples, bars from zero, lines that are visible
+// though they coincide, a ladder that adds up.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -142,7 +142,7 @@ TEST(ReportCharts, ALineOnAnotherOneIsDashedAndNamed) {
   EXPECT_NE(to_svg(chart).find("stroke-dasharray=\"8 6\""), std::string::npos);
 }
 
-// From the lowest rung to the highest one, step by step, in time, launches and memory.
+// Goes rung by rung from the lowest to the highest, in time, launches and memory.
 TEST(ReportCharts, TheLadderIsAWaterfallThatAddsUp) {
   const ReportDocument document = charts_report(both_studies());
   const auto model = std::ranges::find(document.sections, "model", &ReportSection::id);
@@ -172,7 +172,7 @@ TEST(ReportCharts, TheLadderIsAWaterfallThatAddsUp) {
     EXPECT_EQ(to[3], to[4]) << chart.id;
     EXPECT_EQ(from[4], 0);
   }
-  // The engine does not tell 12 ms from 13 ms of single runs: neither saved nor added.
+  // Single runs of 12 ms and 13 ms are UNCLEAR: the step is neither a gain nor a loss.
   const ChartSeries& unclear = view.charts[0].series.back();
   EXPECT_EQ(unclear.name, "undecided");
   ASSERT_EQ(unclear.points.size(), 1u);
@@ -185,7 +185,7 @@ TEST(ReportCharts, TheLadderIsAWaterfallThatAddsUp) {
   EXPECT_EQ(view.charts[3].categories.size(), 2u);
 }
 
-// Where no launch graph was recorded there is no such rung: compiled is flash once more.
+// Without a launch graph there is no rung for it: compiled equals flash.
 TEST(ReportCharts, TheLadderOfACpuHasNoLaunchGraph) {
   std::vector<Record> records = both_studies();
   for (Record& record : records)
@@ -202,7 +202,7 @@ TEST(ReportCharts, TheLadderOfACpuHasNoLaunchGraph) {
       << model->answer;
 }
 
-// The question that people ask of a roofline is answered in words, and row by row.
+// The section says what bounds the work in words, and row by row.
 TEST(ReportCharts, TheRooflineSaysWhatBoundsAttention) {
   std::vector<Record> records = both_studies();
   for (Record& record : records) {
@@ -267,7 +267,7 @@ TEST(ReportSections, CertaintyIsWhatTheEngineDecided) {
   EXPECT_NE(level().why.find("too few samples"), std::string::npos) << level().why;
 }
 
-// What alone can run is compared with nothing.
+// An implementation that runs alone is not compared.
 TEST(ReportSections, ContestsOfOneAreNotDecided) {
   std::vector<Record> records = both_studies();
   const auto certainty = [&] {
@@ -378,7 +378,7 @@ TEST(History, OneSavingDecidesNothing) {
   EXPECT_EQ(certainty.why.find("0 of 0"), std::string::npos) << certainty.why;
 }
 
-// Of many studies a first screen of answers is shown, how far they hold among them.
+// With many studies, the first answers and the one on trust are shown, the others folded.
 TEST(ReportSections, ManyAnswersAreFoldedButForTheLeadingOnes) {
   ReportDocument document;
   for (const char* id :
@@ -399,7 +399,7 @@ TEST(ReportSections, ManyAnswersAreFoldedButForTheLeadingOnes) {
   }
 }
 
-// The picture of a timeline is read without its zoom: a few names, the highest of each.
+// The static picture of a timeline has a few labels, each at its highest point.
 TEST(SvgChart, OfATimelineAFewNamesAreDrawn) {
   Chart chart{.id = "timeline",
               .series = {{.name = "live", .mark = ChartSeries::Mark::steps}},
@@ -421,7 +421,7 @@ TEST(SvgChart, OfATimelineAFewNamesAreDrawn) {
   EXPECT_NE(svg.find(">tensor19<"), std::string::npos) << "that of the peak";
 }
 
-// Names above their rows, as on a phone, do not lie on the axis.
+// The axis does not cross names above their rows, as on a phone.
 TEST(SvgChart, AnAxisLeavesRoomForNamesAboveTheirRows) {
   Chart chart{.kind = Chart::Kind::bars,
               .id = "bars",
@@ -447,7 +447,7 @@ TEST(Story, FitsAScreenWhateverTheWidth) {
     EXPECT_NE(text.find("Which attention is the fastest at which"), std::string::npos);
     EXPECT_NE(text.find("How far can these figures be trusted?"), std::string::npos) << text;
     EXPECT_EQ(text.find("..."), std::string::npos) << "sentences are whole: " << text;
-    std::string words = text;  // as if on one line
+    std::string words = text;  // without line breaks
     for (size_t at; (at = words.find("\n  ")) != std::string::npos;) words.replace(at, 3, " ");
     EXPECT_NE(words.find("Use flash at every length compared here. [decided]"), std::string::npos)
         << text;

@@ -1,4 +1,4 @@
-// What a report says: winners, memory's end, advice, ceilings, and sections that are left out.
+// Sentences of a report: winners, where memory ends, advice, ceilings, and sections left out.
 #include "report/page/document.h"
 
 #include <fmt/format.h>
@@ -33,14 +33,14 @@ std::vector<std::string> section_ids(const ReportDocument& document) {
   return ids;
 }
 
-// With the sections of all studies.
+// Makes a report with the sections of all studies.
 ReportDocument report_of(ReportInput input) {
   input.sections = report_sections();
   input.unchecked = unchecked_studies();
   return make_report(input);
 }
 
-// In every report, whatever else it holds and in whatever order.
+// They are the same in every report, whatever other rows it has and in whatever order.
 TEST(ReportColours, NamesThatAreOftenSideBySideHaveTheirOwn) {
   const char* names[] = {"naive", "flash", "compiled", "vanilla",
                          "tiled", "simd",  "library",  "fused"};
@@ -97,14 +97,14 @@ TEST(Report, WhatTheEngineDoesNotDecideHasNoWinner) {
   EXPECT_NE(text.find("flash is as fast (1.00x, S 256)"), std::string::npos) << text;
 }
 
-// The sentence with what to do; empty: there is none.
+// Returns the sentence with the advice, or an empty string.
 std::string what_to_do(std::vector<Record> records) {
   for (const std::string& sentence : report_of({.records = std::move(records)}).summary)
     if (sentence.starts_with("What to do")) return sentence;
   return "";
 }
 
-// A row of each, the second so much slower than the first.
+// A row of each; flash takes `slower` times as long.
 std::vector<Record> naive_and_flash(int seq_len, int d_model, double slower) {
   return {attention_record({.implementation = "naive",
                             .seq_len = seq_len,
@@ -123,7 +123,7 @@ std::vector<Record> operator+(std::vector<Record> a, const std::vector<Record>& 
   return a;
 }
 
-// The second so much slower that nobody can tell: its samples are too few.
+// A comparison without a verdict: flash has too few samples.
 std::vector<Record> undecided(int seq_len) {
   std::vector<Record> records = naive_and_flash(seq_len, 64, 0.5);
   for (Series& series : records[1].series) series = series_of(series.name, {5, 5, 5});
@@ -133,21 +133,21 @@ std::vector<Record> undecided(int seq_len) {
 TEST(Report, AdvisesOneForEveryLengthOnlyIfItIsNeverBeaten) {
   EXPECT_EQ(what_to_do(naive_and_flash(256, 16, 0.5) + naive_and_flash(256, 64, 0.5)),
             "What to do: use flash at every length compared here.");
-  // The widths disagree, so no length has a rule, whichever of the two has more of them.
+  // Widths disagree, so that no length has a rule, whichever width has more lengths.
   const std::vector<Record> narrow = naive_and_flash(256, 16, 0.5) + naive_and_flash(1024, 16, 0.5);
   for (const std::vector<Record>& wide :
        {naive_and_flash(256, 64, 2) + naive_and_flash(1024, 64, 2), naive_and_flash(256, 64, 2)})
     EXPECT_EQ(what_to_do(narrow + wide),
               "What to do: no implementation wins everywhere; choose by size from the table of all "
               "rows.");
-  // So do the phases.
+  // Phases disagree.
   std::vector<Record> phases = naive_and_flash(256, 64, 2);
   phases[1].series[0] = series_of("forward", std::vector<double>(9, 5));
   EXPECT_NE(what_to_do(phases).find("no implementation wins everywhere"), std::string::npos);
   EXPECT_EQ(what_to_do(naive_and_flash(256, 64, 1)), "") << "nothing is known, nothing is advised";
 }
 
-// Advice that most of its own comparisons do not carry is none.
+// There is no advice unless most of its comparisons are decided.
 TEST(Report, AdvisesOnlyWhatMostComparisonsDecide) {
   const std::vector<Record> most =
       naive_and_flash(256, 64, 0.5) + naive_and_flash(512, 64, 0.5) + undecided(1024);
@@ -180,7 +180,7 @@ TEST(Report, AdvisesWhatStillRunsWhereMemoryEnds) {
   }
 }
 
-// "Fastest" is said of the one that the engine calls FASTER than every other.
+// "The fastest" is FASTER than every other by the verdict engine.
 TEST(Report, TheFastestIsFasterThanEveryOther) {
   std::vector<Record> records = naive_and_flash(256, 64, 0.5);
   records.push_back(
@@ -194,7 +194,7 @@ TEST(Report, TheFastestIsFasterThanEveryOther) {
   EXPECT_NE(text.find("flash is the fastest forward at the one size"), std::string::npos) << text;
 }
 
-// An interval of less than six samples promises nothing, however narrow it is.
+// Fewer than six samples have no 95 % interval, however close they are.
 TEST(Report, FewSamplesHaveNoWinner) {
   for (const size_t count : {1, 5, 6}) {
     std::vector<Record> records = naive_and_flash(256, 64, 0.5);
@@ -213,7 +213,7 @@ TEST(Report, FewSamplesHaveNoWinner) {
   }
 }
 
-// The same rule for every sentence and figure with a ratio, of any study.
+// The same holds for every sentence and figure with a ratio, in any study.
 TEST(Report, FewSamplesHaveNoSpeedup) {
   for (const char* study : {"attention", "kernel", "model"})
     for (const size_t count : {3, 6}) {
@@ -270,13 +270,13 @@ TEST(Report, SaysWhatWasCheckedAndWhatWasNot) {
             std::string::npos);
   records[0].verification = {true, "whole tensors", "fp64", {{"output", 1e-6, 4e-6}}};
   records.push_back(attention_record({.implementation = "fma"}));
-  records.back().study = "roofline";  // a probe has nothing to check
+  records.back().study = "roofline";  // a probe has no result to check
   EXPECT_NE(all_of(report_of({.records = records}).summary)
                 .find("Checked: 1 of 2 measured rows; the largest error is 25 % of its tolerance."),
             std::string::npos);
 }
 
-// A size without bars says why.
+// The category of a missing bar says why.
 TEST(Report, BarsThatAreMissingHaveAReason) {
   for (const char* study : {"attention", "model"}) {
     std::vector<Record> records = naive_and_flash(256, 64, 2) + naive_and_flash(4096, 64, 2);
@@ -301,7 +301,7 @@ TEST(Report, BarsThatAreMissingHaveAReason) {
   }
 }
 
-// The page of answers has one sentence of each: half of one would say something else.
+// The list of answers shows one sentence of each, which must not be cut.
 TEST(Report, TheFirstSentenceOfAnAnswerIsWhole) {
   EXPECT_EQ(first_sentence("Short. Then more."), "Short. Then more.");
   EXPECT_EQ(first_sentence("Of 100 passes 18 are bound by arithmetic, 3 by their start, 79 by "
@@ -314,8 +314,8 @@ TEST(Report, TheFirstSentenceOfAnAnswerIsWhole) {
             "It holds so far (a: b; c. d) and ends.");
 }
 
-// Who is fastest is said of whom, with each verdict by itself: a tie with one rival does not leave
-// the difference to another undecided.
+// The fastest is compared with each rival separately: a tie with one rival does not make the
+// difference to another undecided.
 TEST(Report, TheFastestIsToldBesideEachOfItsRivals) {
   std::vector<Record> records = naive_and_flash(4096, 16, 0.25);
   records.push_back(attention_record({.implementation = "compiled",
@@ -340,7 +340,7 @@ TEST(Report, TheFastestIsToldBesideEachOfItsRivals) {
 
 TEST(Report, LeavesOutSectionsWithoutData) {
   EXPECT_TRUE(report_of({}).sections.empty());
-  // Of an implementation that is not ours no graph is known, and so no memory.
+  // A foreign implementation has no graph, so that its memory is unknown.
   EXPECT_EQ(section_ids(report_of({.records = {attention_record({.implementation = "mine"})}})),
             (std::vector<std::string>{"attention", "trust", "rows", "machine"}));
 }
@@ -361,7 +361,7 @@ TEST(Report, AStudyThatNobodyKnowsStillHasItsRowsAndCommands) {
   EXPECT_EQ(table.details.front().front().second, record.command);
 }
 
-// What a model holds in its worst moment is a bar of its own; values that make no sense are none.
+// The memory of a model at its peak is a stacked bar; invalid values are left out.
 TEST(Report, ShowsWhereTheMemoryOfAModelGoes) {
   Record record = attention_record({});
   record.study = "model";

@@ -1,4 +1,4 @@
-// A headless Chromium that a test drives through its debugging pipe: opens one page, listens to its
+// A headless Chromium that a test controls through its debugging pipe: opens a page, collects its
 // errors and requests, and evaluates expressions in it.
 #pragma once
 
@@ -22,7 +22,7 @@ class Chromium {
  public:
   using Message = nlohmann::json;
 
-  // Empty: not installed.
+  // Returns the path of the browser, or an empty string if it is not installed.
   static std::string find() {
     for (const char* path :
          {"/usr/bin/chromium", "/usr/bin/google-chrome", "/usr/bin/chromium-browser"})
@@ -36,7 +36,7 @@ class Chromium {
     const std::string program = find(), directory = "--user-data-dir=" + profile.string();
     pid_ = fork();
     if (pid_ == 0) {
-      // It reads commands from 3 and writes answers to 4; the numbers may be taken.
+      // Chromium reads commands from descriptor 3 and writes answers to 4; both may be in use.
       const int in = fcntl(to_child[0], F_DUPFD, 10), out = fcntl(from_child[1], F_DUPFD, 10);
       const int null = open("/dev/null", O_RDWR);
       setpgid(0, 0);
@@ -84,20 +84,20 @@ class Chromium {
          {{"width", width}, {"height", 900}, {"deviceScaleFactor", 1}, {"mobile", width < 600}});
   }
 
-  // The pointer, as a hand moves it, at a place of the window.
+  // Moves the pointer to a position of the window.
   void hover(double x, double y) { pointer("mouseMoved", x, y); }
   void click(double x, double y) {
     hover(x, y);
     pointer("mousePressed", x, y);
     pointer("mouseReleased", x, y);
   }
-  // A key by its name: "ArrowRight", "+", "Escape".
+  // Presses a key by its name: "ArrowRight", "+", "Escape".
   void press(const std::string& key) {
     for (const char* type : {"keyDown", "keyUp"})
       call("Input.dispatchKeyEvent", {{"type", type}, {"key", key}});
   }
 
-  // The value of a script expression; a promise is waited for.
+  // Returns the value of a JavaScript expression; awaits a promise.
   Message evaluate(const std::string& expression) {
     const Message result =
         call("Runtime.evaluate",
@@ -107,8 +107,8 @@ class Chromium {
     return result.at("result").value("value", Message());
   }
 
-  std::vector<std::string> errors;    // exceptions, messages of the console, refused scripts
-  std::vector<std::string> requests;  // of anything but the page itself and data: URLs
+  std::vector<std::string> errors;    // exceptions, console messages, refused scripts
+  std::vector<std::string> requests;  // except for the page itself and data: URLs
 
  private:
   void pointer(const char* type, double x, double y) {
@@ -135,7 +135,7 @@ class Chromium {
     }
   }
 
-  // The next message; events leave their trace in the fields above.
+  // Returns the next message; events update the fields above.
   Message receive() {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(90);
     size_t end;
@@ -172,7 +172,7 @@ class Chromium {
   bool loaded_ = false;
 };
 
-// Skips where there is no browser.
+// Skips the test if there is no browser.
 #define NEEDS_CHROMIUM()        \
   if (Chromium::find().empty()) \
   GTEST_SKIP() << "no Chromium is installed: apt-get install --no-install-recommends chromium"

@@ -1,5 +1,5 @@
-// The HTML report in a real browser: it draws, sorts, filters, asks for nothing and lets no text of
-// a record become a script.
+// The HTML report in a real browser: it draws, sorts and filters, makes no requests, and runs no
+// text of a record as a script.
 #include "report/page/html_page.h"
 
 #include <gtest/gtest.h>
@@ -16,8 +16,8 @@
 namespace ridgeline {
 namespace {
 
-// A small study with everything that the report draws: two implementations, a size that does not
-// fit, cost and memory.
+// A small study with all that the report draws: two implementations, a size that does not fit,
+// costs and memory.
 std::vector<Record> small_study() {
   std::vector<Record> records;
   for (const char* implementation : {"naive", "flash"})
@@ -59,7 +59,7 @@ std::filesystem::path write_page(const TempDir& directory, const ReportInput& in
 
 using Texts = std::vector<std::string>;
 
-// The middle of the first element in the window that the selector finds, as {x, y}.
+// Scrolls to the first visible element of the selector; returns its centre as {x, y}.
 nlohmann::json place_of_element(Chromium& browser, const std::string& selector) {
   return browser.evaluate("(() => { const it = [...document.querySelectorAll(" +
                           Json(selector).dump() +
@@ -79,7 +79,7 @@ void click(Chromium& browser, const std::string& selector) {
 size_t count(Chromium& browser, const std::string& selector) {
   return browser.evaluate("document.querySelectorAll(" + Json(selector).dump() + ").length");
 }
-// A frame later: the page answers the pointer when it draws.
+// Returns the tooltip after the next frame, when the page has handled the pointer.
 std::string tip(Chromium& browser) {
   return browser.evaluate(
       "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => "
@@ -91,14 +91,14 @@ void open_folds(Chromium& browser) {
       "true; setTimeout(done, 50); })");
 }
 
-// One picture of every chart is in sight, wide or narrow.
+// The number of points in each visible picture, by chart; of wide and narrow only one is visible.
 constexpr const char* kShownPictures =
     R"js((() => [...document.querySelectorAll(".plot:not(.still)")]
   .filter((plot) => !plot.closest("[hidden]") && plot.checkVisibility())
   .map((plot) => [...plot.querySelectorAll("svg")].filter((svg) => svg.getClientRects().length)
     .map((svg) => svg.querySelectorAll(".p").length)))())js";
 
-// Numbers of tables that take more than one line.
+// Numbers in tables that are broken over several lines.
 constexpr const char* kBrokenNumbers =
     R"js((() => [...document.querySelectorAll("table.sortable td.number")]
   .filter((cell) => cell.firstChild && getComputedStyle(cell).display === "table-cell")
@@ -108,7 +108,7 @@ constexpr const char* kBrokenNumbers =
     return new Set([...range.getClientRects()].map((box) => Math.round(box.top))).size > 1;
   }).map((cell) => cell.textContent))())js";
 
-// Words of pictures that reach beyond them.
+// Texts that extend beyond their picture.
 constexpr const char* kCutTexts =
     R"js((() => [...document.querySelectorAll(".plot svg")].filter((svg) => svg.getClientRects().length)
   .flatMap((svg) => [...svg.querySelectorAll("text")].filter((text) => {
@@ -127,7 +127,7 @@ TEST(SlowReportInChromium, FitsEveryWindowWithoutMessagesOrRequests) {
       browser.open_page(write_page(directory, input_of(small_study())));
       open_folds(browser);
       const auto pictures = browser.evaluate(kShownPictures);
-      // 2 times, 2 speedups, 3 of memory, 1 roofline, 1 of quiet rows
+      // 2 of times, 2 of speedups, 3 of memory, 1 roofline, 1 of disturbed rows
       EXPECT_EQ(pictures.size(), 9u) << pictures;
       for (const auto& plot : pictures) {
         ASSERT_EQ(plot.size(), 1u) << pictures << " at " << width;
@@ -150,7 +150,7 @@ TEST(SlowReportInChromium, FitsEveryWindowWithoutMessagesOrRequests) {
   EXPECT_EQ(browser.requests, Texts{});
 }
 
-// Samples exist, so that every point of every chart of times has an interval.
+// Rows have samples, so that every point of a chart of times has an interval.
 TEST(SlowReportInChromium, EveryPointOfATimeHasItsInterval) {
   NEEDS_CHROMIUM();
   const TempDir directory;
@@ -217,7 +217,7 @@ TEST(SlowReportInChromium, APointOfTheRooflineFiltersThePage) {
         name + "').length");
   };
   EXPECT_GT(rows_of("naive"), 0);
-  // Above the roof of nothing else, so that no other mark is nearer.
+  // No other mark is nearer to this position.
   click(browser, "#roofline [data-view='0'] svg.wide g[data-implementation=flash] .p");
   EXPECT_EQ(browser.evaluate("filtered.hidden"), false);
   EXPECT_EQ(browser.evaluate("filtered.querySelector('b').textContent"), "flash");
@@ -234,7 +234,7 @@ TEST(SlowReportInChromium, APointOfTheRooflineFiltersThePage) {
   EXPECT_EQ(browser.errors, Texts{});
 }
 
-// Names of points lie on no point, and kinds of work can be hidden.
+// Labels do not overlap points, and kinds of work can be hidden.
 TEST(SlowReportInChromium, NamesOfTheRooflineHideNoPointAndWorkHasSwitches) {
   NEEDS_CHROMIUM();
   std::vector<Record> records = small_study();
@@ -294,7 +294,7 @@ TEST(SlowReportInChromium, NamesOfTheRooflineHideNoPointAndWorkHasSwitches) {
   EXPECT_EQ(browser.errors, Texts{});
 }
 
-// Long names of rows and axes are wrapped, not cut: what was compared stays readable.
+// Long names of rows and axes are wrapped, not cut.
 TEST(SlowReportInChromium, AComparisonNamesItsRowsToTheEnd) {
   NEEDS_CHROMIUM();
   std::vector<Record> base = small_study(), next = small_study();
@@ -322,7 +322,7 @@ TEST(SlowReportInChromium, AComparisonNamesItsRowsToTheEnd) {
   }
 }
 
-// A profile of two streams, as a GPU has them.
+// A profile with two streams of a GPU.
 Record profiled_step() {
   Record record = attention_record({.implementation = "compiled"});
   record.study = "profile";
@@ -371,7 +371,7 @@ TEST(SlowReportInChromium, TimelinesZoomMoveAndFind) {
   EXPECT_EQ(browser.errors, Texts{});
 }
 
-// Of the accessibility checker, in both schemes, folded and unfolded.
+// The accessibility checker finds nothing in either colour scheme, folded or unfolded.
 TEST(SlowReportInChromium, AxeCoreFindsNothing) {
   NEEDS_CHROMIUM();
   const char* axe = std::getenv("RIDGELINE_AXE_CORE");
@@ -397,7 +397,7 @@ TEST(SlowReportInChromium, AxeCoreFindsNothing) {
   }
 }
 
-// The answers come first, each with a link to its evidence, and the rest is folded.
+// The answers come first, each with a link to its section, and the rest is folded.
 TEST(SlowReportInChromium, LeadsWithAnswersAndFoldsTheRest) {
   NEEDS_CHROMIUM();
   const TempDir directory;
@@ -418,7 +418,7 @@ TEST(SlowReportInChromium, LeadsWithAnswersAndFoldsTheRest) {
                              "it.checkVisibility()).length"),
             0);
   EXPECT_LT(browser.evaluate("document.body.innerText.split(/\\s+/).length"), 1500);
-  // The navigation stays in sight and says where the reader is.
+  // The navigation stays visible and marks the current section.
   browser.evaluate("document.getElementById('memory').scrollIntoView({behavior: 'instant'})");
   EXPECT_EQ(browser.evaluate("new Promise((done) => setTimeout(() => "
                              "done(document.querySelector('nav [aria-current]').hash), 100))"),
@@ -427,7 +427,7 @@ TEST(SlowReportInChromium, LeadsWithAnswersAndFoldsTheRest) {
             true);
 }
 
-// The texts of a column of the table of all rows, as shown.
+// An expression for the visible texts of a column of the table of all rows.
 std::string column(int index) {
   return "[...document.querySelectorAll('#rows tbody tr')].filter((row) => "
          "row.checkVisibility()).map((row) => "
@@ -460,7 +460,7 @@ TEST(SlowReportInChromium, SortsAndFilters) {
       out.push_back(text.empty() ? -1 : std::stod(text));
     return out;
   };
-  EXPECT_EQ(texts(kImplementation).size(), 22u);  // 10 good records of two passes, 2 without
+  EXPECT_EQ(texts(kImplementation).size(), 22u);  // 10 ok records with two phases, 2 without
   click(kMedian);
   EXPECT_EQ(sorted_by(), Texts{"4ascending"});
   std::vector<double> up = numbers();
@@ -495,7 +495,7 @@ TEST(SlowReportInChromium, SortsAndFilters) {
   EXPECT_EQ(browser.errors, Texts{});
 }
 
-// Text that would be something else if it were not escaped.
+// Texts that do harm unless they are escaped.
 const std::vector<std::string> kHostile = {
     "<script>window.owned=1</script>",
     "</script><script>window.owned=1</script>",
@@ -605,7 +605,7 @@ TEST(SlowReportInChromium, TenThousandRowsStayResponsive) {
   NEEDS_CHROMIUM();
   std::vector<Record> records;
   std::mt19937 random(1);
-  for (int i = 0; i < 5000; ++i) {  // two passes each
+  for (int i = 0; i < 5000; ++i) {  // two phases each
     records.push_back(
         attention_record({.implementation = i % 2 ? "naive" : "flash",
                           .seq_len = 16 + i / 2,
@@ -623,7 +623,7 @@ TEST(SlowReportInChromium, TenThousandRowsStayResponsive) {
   open_folds(browser);
   EXPECT_EQ(browser.evaluate("document.querySelector('#rows .count').textContent"),
             "100 of 10000 rows");
-  // Until the browser has painted the sorted rows.
+  // The time until the browser has painted the sorted rows.
   const double slowest_ms = browser
                                 .evaluate(R"((async () => {
     let slowest = 0;

@@ -13,7 +13,7 @@ struct Screen {
   std::ostringstream out;
   double clock_s = 0;
 
-  // Narrower than what shows a bar, unless another width is asked for.
+  // The default is too narrow for a bar.
   ProgressOptions options(size_t width = 59) {
     return {.out = &out, .width = width, .now_s = [this] { return clock_s; }};
   }
@@ -45,7 +45,7 @@ TEST(Progress, SeveralPartsMakeOneLineAndOneEstimate) {
   EXPECT_EQ(screen.line(), "[2/5] fp32 fma ... #......... 15 s left");
   screen.clock_s = 4;
   progress.clear();
-  screen.clock_s = 60;  // what happens between the parts is no step's
+  screen.clock_s = 60;  // time between parts belongs to no step
   progress.enter(attention);
   progress.begin(0, "naive");
   EXPECT_TRUE(screen.line().starts_with("[3/5] naive ... ##")) << screen.line();
@@ -81,7 +81,7 @@ TEST(Progress, SaysWhatAStepIsAtAndForHowLong) {
   EXPECT_LT(screen.line().size(), 40u);
   Progress hidden({1}, {});
   hidden.begin(0, "a");
-  hidden.stage("b");  // nobody watches
+  hidden.stage("b");  // without output
   hidden.tick();
 }
 

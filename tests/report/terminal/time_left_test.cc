@@ -9,13 +9,13 @@
 namespace ridgeline {
 namespace {
 
-// Steps as they are expected, and as they turn out.
+// Expected and true times of steps.
 struct Part {
   std::vector<double> expected_s;
   std::vector<double> true_s;
 };
 
-// What an observer reads off a clock that is asked every second.
+// The estimate and the true time left, once per second.
 struct Reading {
   double now_s, estimate_s, left_s;
 };
@@ -48,8 +48,8 @@ double total(const std::vector<Part>& parts) {
   return sum;
 }
 
-// Studies of many kinds: some rows take a budget, some grow with the square of a length, every
-// study is off by a factor of its own, all by the machine's, and each row by chance.
+// Parts of many kinds: some rows take a fixed budget, some grow with the square of a length. Their
+// times are off by a factor per part, one of the machine, and a random one per row.
 std::vector<Part> whole_study(unsigned seed, double machine) {
   std::mt19937 random(seed);
   const auto between = [&](double low, double high) {
@@ -75,7 +75,7 @@ TEST(TimeLeft, IsWithinAFactorOfTwoAfterTheFirstThird) {
       const double all_s = total(parts);
       for (const Reading& reading : watch(parts)) {
         if (reading.now_s < all_s / 3) continue;
-        const double near_the_end = 0.03 * all_s;  // where a second is a large factor
+        const double near_the_end = 0.03 * all_s;  // there a second is a large factor
         EXPECT_LE(reading.estimate_s, 2 * reading.left_s + near_the_end)
             << "seed " << seed << ", machine " << machine << ", at " << reading.now_s;
         EXPECT_GE(reading.estimate_s, reading.left_s / 2 - near_the_end)
@@ -123,7 +123,7 @@ TEST(TimeLeft, NothingIsKnownBeforeAStepHasEnded) {
   left.add_part({1e12, 3e12, 16e12});
   left.begin({0, 0}, 0);
   EXPECT_FALSE(left.seconds(5));
-  left.begin({0, 2}, 10);  // the second has ended with the first
+  left.begin({0, 2}, 10);  // the second never began, and counts as ended
   EXPECT_NEAR(left.seconds(10).value(), 40, 1e-9);
 }
 
@@ -132,7 +132,7 @@ TEST(TimeLeft, StepsThatAreSkippedOrGoOnCountOnce) {
   left.add_part({1000, 1, 1});
   left.skip({0, 0});
   left.begin({0, 1}, 0);
-  left.begin({0, 1}, 3);  // the same one
+  left.begin({0, 1}, 3);  // is running already
   left.begin({0, 2}, 5);
   EXPECT_NEAR(left.seconds(5).value(), 5, 1e-9);
   EXPECT_EQ(left.steps(), 3u);
