@@ -1,4 +1,4 @@
-// Blocks of a cluster: they meet, and read each other's shared memory (Hopper).
+// Thread block clusters (Hopper): barriers, and access to the shared memory of other blocks.
 #pragma once
 
 namespace ridgeline {
@@ -7,7 +7,7 @@ __device__ __forceinline__ void meet_cluster() {
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
-// A number in the shared memory of block `rank` of the cluster, where this block has it at `here`.
+// Loads a number from the shared memory of block `rank` of the cluster, at the address that `here` has in this block.
 __device__ __forceinline__ float load_from(const float* here, int rank) {
   unsigned address;
   float value;
@@ -18,7 +18,7 @@ __device__ __forceinline__ float load_from(const float* here, int rank) {
   return value;
 }
 
-// Arrives at a barrier of block `rank`, where this block has its own at `here`.
+// Arrives at the mbarrier of block `rank` at the address that `here` has in this block.
 __device__ __forceinline__ void arrive_in_block(unsigned here, int rank) {
   asm volatile(
       "{.reg .b32 there;\n"

@@ -1,13 +1,12 @@
-// Element types of tensors on the device: storage, conversion to fp32 and back, packs of one
-// access.
+// Element types of tensors on the device: storage, conversion to fp32 and back, packs.
 #pragma once
 
 namespace ridgeline {
 
 using int64 = long long;
 
-// Every kernel calls this before it touches memory. From Hopper on kernels are started while the one before them
-// still ends: this waits for its results, and lets the next one be started in turn.
+// Every kernel calls this before it accesses memory. From Hopper on a kernel may start while the one before it still
+// runs (programmatic dependent launch): this waits for the results of that one, then lets the next kernel start.
 __device__ __forceinline__ void wait_for_earlier_kernels() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -25,7 +24,7 @@ struct boolean {
   unsigned char bits;
 };
 
-// What arithmetic sees: fp32 for every float, int for the rest.
+// The type that arithmetic uses: fp32 for all floats, int for the rest.
 __device__ __forceinline__ float widen(float x) {
   return x;
 }
@@ -109,7 +108,7 @@ struct Word<16> {
   using Type = uint4;
 };
 
-// Neighbouring elements that move in one access of up to 16 bytes.
+// Adjacent elements that one access of up to 16 bytes loads or stores.
 template <class Stored, int kCount>
 union Pack {
   typename Word<sizeof(Stored) * kCount>::Type word;
@@ -127,7 +126,7 @@ __device__ __forceinline__ void store_pack(Stored* to, const Pack<Stored, kCount
   *reinterpret_cast<decltype(Pack<Stored, kCount>::word)*>(to) = pack.word;
 }
 
-// The larger one; NaN if either is.
+// Returns the larger number, or NaN if either is NaN.
 __device__ __forceinline__ float larger(float a, float b) {
   float result;
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));

@@ -1,4 +1,4 @@
-// The CUDA kernels as text, in the binary.
+// The CUDA kernels as text, embedded in the binary.
 #pragma once
 
 #include <span>
@@ -7,10 +7,11 @@
 
 namespace ridgeline {
 
-// All of them; texts end with a null character.
+// All texts; each ends with a null character.
 std::span<const EmbeddedText> cuda_texts();
 
-// The files of this folder and those below it, in a table that the build writes (cmake/embed_text.cmake).
+// The files of this folder and its subfolders, a table written by the build
+// (cmake/embed_text.cmake).
 std::span<const EmbeddedText> built_cuda_texts();
 
 }  // namespace ridgeline

@@ -1,19 +1,18 @@
-// Matrix tiles for the tensor cores: shared memory to fragments, fragments to products.
+// Building blocks for the tensor cores: shared-memory tiles, fragments and mma.sync products.
 //
-// A tile is rows of 16-bit numbers in shared memory, each row padded by 16 bytes so that ldmatrix never
-// accesses a bank twice. mma.sync multiplies A [16 x 16] by B [16 x 8]. Lane l of a warp is known by its row
-// l / 4 and its pair of columns l % 4.
+// A tile holds rows of 16-bit numbers in shared memory, each padded by 16 bytes so that ldmatrix has no bank conflicts.
+// mma.sync multiplies A [16 x 16] by B [16 x 8]; lane l of a warp holds row l / 4 and the pair of columns l % 4.
 //
-// Elements of 32 bits come as scaled planes (flash_planes.cu): x = scale (high + low), with one power of two
-// as the scale of 16 rows and fp16 numbers high and low. fp32 has both planes, 22 bits and more, and is
-// multiplied as high high + high low + low high; tf32 has the first, which is as fine as TF32.
+// 32-bit elements come as scaled planes (flash_planes.cu): x = factor (high + low), with one power of two as the factor
+// of 16 rows and fp16 numbers high and low. fp32 has both planes, at least 22 bits, and is multiplied as high high +
+// high low + low high; tf32 has only the first, which is as precise as TF32.
 #pragma once
 
 #include "elements.cuh"
 
 namespace ridgeline {
 
-// One number of a plane.
+// A number of a plane.
 struct tf32 { unsigned short bits; };
 struct fp32 { unsigned short bits; };
 
@@ -92,7 +91,7 @@ __device__ __forceinline__ void store_half(unsigned address, unsigned short valu
   asm volatile("st.shared.u16 [%0], %1;" ::"r"(address), "h"(value));
 }
 
-// 16 bytes from global memory: asynchronous, complete after wait_for_copies.
+// Starts to copy 16 bytes from global memory (cp.async); complete after wait_for_copies.
 __device__ __forceinline__ void copy_chunk(unsigned to, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from));
 }
@@ -123,12 +122,12 @@ __device__ __forceinline__ unsigned pack<bf16>(float low, float high) {
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
   return r;
 }
-// Number 0 or 1 of a pair.
+// Number 0 or 1 of a packed pair, in fp32.
 template <class E>
 __device__ __forceinline__ float unpack(unsigned pair, int number) {
   return widen(E{static_cast<unsigned short>(number == 0 ? pair : pair >> 16)});
 }
-// What fp16 leaves of two numbers.
+// What rounding to fp16 cut off from two packed numbers: their low plane.
 __device__ __forceinline__ unsigned pack_rest(unsigned packed, float low, float high) {
   return pack_fp16(low - widen(fp16{static_cast<unsigned short>(packed)}),
                    high - widen(fp16{static_cast<unsigned short>(packed >> 16)}));
@@ -174,7 +173,7 @@ __device__ __forceinline__ void take_pair(FragmentB<E> (&b)[2], int plane, const
   b[1].r[plane][0] = r[2], b[1].r[plane][1] = r[3];
 }
 
-// Two B side by side, for results of columns [n, n + 16): row n of the tile is column n of B.
+// Two adjacent fragments of B, for result columns [n, n + 16): row n of the tile is column n of B.
 template <class E, int kColumns>
 __device__ __forceinline__ void load_b_pair(FragmentB<E> (&b)[2], Tile<E, kColumns> tile, int n, int depth) {
   const unsigned from = tile.at(n + (lane() & 7) + (lane() >> 4) * 8, depth + (lane() >> 3 & 1) * 8);
@@ -186,7 +185,7 @@ __device__ __forceinline__ void load_b_pair(FragmentB<E> (&b)[2], Tile<E, kColum
   }
 }
 
-// The same where the rows of the tile are the depth.
+// The same where rows of the tile are the depth of the product.
 template <class E, int kColumns>
 __device__ __forceinline__ void load_b_pair_transposed(FragmentB<E> (&b)[2], Tile<E, kColumns> tile,
                                                        int depth, int n) {
@@ -201,7 +200,7 @@ __device__ __forceinline__ void load_b_pair_transposed(FragmentB<E> (&b)[2], Til
 
 // ---- products
 
-// One 16 x 8 result: rows lane / 4 and lane / 4 + 8, columns 2 (lane % 4) and the next.
+// A 16 x 8 result, of which a lane holds rows lane / 4 and lane / 4 + 8, columns 2 (lane % 4) and the next.
 struct Accumulator { float v[4]; };
 
 #define RIDGELINE_MMA(types, d, a, b)                                                       \
@@ -223,18 +222,18 @@ __device__ __forceinline__ void multiply(Accumulator& d, const FragmentA<bf16>& 
   RIDGELINE_MMA("bf16.bf16", d, a.r[0], b.r[0]);
 }
 
-// Stands for a factor of 1 at every step.
+// A factor of 1 at every step.
 struct NoFactor {};
 template <class Factor>
 constexpr bool kIsFactor = true;
 template <>
 constexpr bool kIsFactor<NoFactor> = false;
 
-// result[m][n] += sum over steps of factor(m, step) A(m, step) B(step, n); each fragment is loaded while the
-// product before it runs. load_a(fragments of a step, step), load_b(pair of fragments, step, first of two n).
+// result[m][n] += sum over steps of factor(m, step) A(m, step) B(step, n). Each fragment is loaded while the product
+// before it runs: load_a(fragments of a step, step), load_b(pair of fragments, step, first of two n).
 //
-// Tensor cores cut off what does not fit their sum: with two planes, a fresh accumulator per step, added in
-// fp32 with rounding, keeps long sums as exact as fp32 arithmetic does; and is where the factor comes in.
+// Tensor cores truncate their sums. With two planes, each step therefore has a fresh accumulator that is added in fp32
+// with rounding, which keeps long sums as exact as fp32 arithmetic does; the factor is applied there.
 template <class E, int kSteps, bool kAheadA = true, int kM, int kTiles, class LoadA, class LoadB, class Factor = NoFactor>
 __device__ __forceinline__ void multiply_tiles(Accumulator (&result)[kM][kTiles], LoadA load_a, LoadB load_b,
                                                Factor factor = {}) {
@@ -284,7 +283,7 @@ __device__ __forceinline__ void multiply_tiles(Accumulator (&result)[kM][kTiles]
   }
 }
 
-// Results as the left operand of the next product, whose depth they are; step `k` of it.
+// Packs results as the left operand, at step `k` of the depth, of the next product.
 template <class E, int kCount>
 __device__ __forceinline__ FragmentA<E> a_from_results(const Accumulator (&results)[kCount], int k) {
   FragmentA<E> a;
@@ -297,7 +296,7 @@ __device__ __forceinline__ FragmentA<E> a_from_results(const Accumulator (&resul
   return a;
 }
 
-// Two neighbours of a row of results, in the tile's element type.
+// Stores two adjacent results of a row in the tile's element type.
 template <class E, class To>
 __device__ __forceinline__ void store_pair(To tile, int row, int column, float x, float y) {
   const unsigned packed = pack<E>(x, y);
@@ -305,7 +304,7 @@ __device__ __forceinline__ void store_pair(To tile, int row, int column, float x
   if constexpr (kPlanes<E> == 2) store_word(tile.at(row, column) + tile.kPlaneBytes, pack_rest(packed, x, y));
 }
 
-// ---- lanes together
+// ---- reductions over lanes
 
 __device__ __forceinline__ float quad_max(float x) {
   x = fmaxf(x, __shfl_xor_sync(~0u, x, 1));
@@ -321,8 +320,8 @@ __device__ __forceinline__ float warp_max(float x) {
   return x;
 }
 
-// The power of two that brings a magnitude into [2^14, 2^15), the top of fp16's range; and its inverse. 1 for
-// 0 and for what is no number; never beyond what fp32 can invert.
+// The power of two that scales a magnitude into [2^14, 2^15), the top of fp16's range: 1 for 0, infinity and NaN, and
+// never more than fp32 can invert. inverse_power returns its inverse.
 __device__ __forceinline__ float scale_to_top(float magnitude) {
   const int exponent = int(__float_as_uint(magnitude) >> 23 & 255);
   if (magnitude == 0 || exponent == 255) return 1;

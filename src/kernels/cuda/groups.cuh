@@ -1,4 +1,4 @@
-// Folding a value over a group of threads: part of a warp, a warp, or a whole block.
+// Reductions over a group of threads (part of a warp, a warp, or a block), and offsets of walks.
 #pragma once
 
 #include "elements.cuh"
@@ -14,9 +14,8 @@ struct Max {
   static __device__ __forceinline__ float fold(float a, float b) { return larger(a, b); }
 };
 
-// Every thread of a group gets the result. Groups wider than a warp are the whole block. All
-// threads of the block must call it, in the same order, so that the result is the same from run to
-// run.
+// Folds a value over kGroup threads; each of them gets the result. Groups wider than a warp are the whole block. All
+// threads of the block must call it. The order of additions is fixed, so that results are the same in every run.
 template <class Fold, int kGroup>
 __device__ __forceinline__ float fold_group(float value) {
   constexpr int kLanes = kGroup < 32 ? kGroup : 32;
@@ -27,7 +26,7 @@ __device__ __forceinline__ float fold_group(float value) {
     constexpr int kWarps = kGroup / 32;
     __shared__ float partial[kWarps];
     const int lane = threadIdx.x % 32;
-    __syncthreads();  // the last call's partial results have been read
+    __syncthreads();  // the partial results of the last call have been read
     if (lane == 0) partial[threadIdx.x / 32] = value;
     __syncthreads();
     value = lane < kWarps ? partial[lane] : Fold::neutral();

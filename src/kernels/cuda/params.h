@@ -1,25 +1,24 @@
-// The arguments of the CUDA kernels, seen by both sides: compiled here, and embedded with the
-// kernels' text. No include, no name that differs between the two compilers.
+// The parameters of the CUDA kernels, for two compilers: the host's, and NVRTC, which gets this
+// text embedded with the kernels. It includes nothing and uses no name that differs between them.
 #pragma once
 
 namespace ridgeline {
 
 // ---- flash attention
 
-// A tensor as the copy engine of Hopper knows it (CUtensorMap), see tensor_map.cuh. The runtime
-// encodes it when a kernel is started.
+// A tensor descriptor for TMA (CUtensorMap), see tensor_map.cuh. The runtime encodes it at launch.
 struct alignas(64) TensorMap {
   unsigned long long words[16];
 };
 
-// [batch, heads, rows, width]; strides in numbers.
+// [batch, heads, rows, width]; strides in elements.
 struct FlashTensor {
   void* data;
   long long batch, head;
   int row, column;
 };
 
-// Up to four tensors that are cut into planes at once; block y of the grid works on tensor y.
+// Up to four tensors to split into planes; blocks with blockIdx.y == i split tensor i.
 struct FlashPlanesParams {
   FlashTensor from[4];
   unsigned short* planes[4];  // [batch, heads, rows, planes x HEAD_DIM]
@@ -27,8 +26,7 @@ struct FlashPlanesParams {
   int batches, heads[4], rows[4];
 };
 
-// An operand of the function of scores, [batch, heads, queries, keys]; steps in bytes, 0 where it
-// is broadcast.
+// An operand of the score function, [batch, heads, queries, keys]; strides in bytes, or 0.
 inline constexpr int kMaxFlashOperands = 6;
 struct FlashOperand {
   const void* data;
@@ -41,15 +39,15 @@ struct FlashSums {
   long long count;
 };
 
-// Keys [first, last) outside of which the function hides all from a group of queries, or queries
-// from a group of keys; see flash_seen.cu. None: last is 0.
+// The keys [first, last) outside which the score function masks all scores of a group of queries,
+// or the queries for a group of keys; see flash_seen.cu. `last` is 0 if there are none.
 inline constexpr int kSeenGroup = 32;
 struct FlashSeen {
   int first, last;
 };
 struct FlashSeenParams {
   FlashOperand operands[kMaxFlashOperands];
-  FlashSeen* seen;   // [batches, heads, groups], of batches and heads in which the function differs
+  FlashSeen* seen;   // [batches, heads, groups]; only batches and heads that differ
   int heads, group;  // `group` query heads share one of `heads`
   int groups, queries, keys;
 };
@@ -57,7 +55,7 @@ struct FlashSeenParams {
 struct FlashForwardParams {
   TensorMap q_map, k_map, v_map;  // of the warpgroup kernels
   FlashTensor q, k, v, out;
-  // For planes: [batch, heads, rows / 16], see flash_planes.cu.
+  // The factors of planes: [batch, heads, rows / 16], see flash_planes.cu.
   const float *q_factors, *k_factors, *v_factors;
   float* log_sum_exp;                        // [batch, heads, queries]
   int batches, heads, group, queries, keys;  // `group` query heads share a key head
@@ -65,7 +63,7 @@ struct FlashForwardParams {
   float scale, scale_log2;
   int mask_first, mask_last;  // query q sees the keys [q + first, q + last)
   FlashOperand operands[kMaxFlashOperands];
-  const FlashSeen* seen_keys;  // of groups of queries, where SEEN_AXES is a constant
+  const FlashSeen* seen_keys;  // by group of queries, if SEEN_AXES is defined
 };
 
 // Attention over a cache; see cached_attention.cuh.
@@ -73,29 +71,29 @@ struct CachedAttentionParams {
   FlashTensor q, k, v, out;
   float* log_sum_exp;  // [batch, heads, queries]
   const int* position;
-  float *parts, *stats;  // scratch of splits: [.., splits, ROWS, WIDTH] and [.., splits, ROWS, 2]
+  float *parts, *stats;  // of splits: [.., splits, ROWS, WIDTH] and [.., splits, ROWS, 2]
   int key_heads, group, queries;
-  int rows, tiles;  // group x queries, and how many times ROWS of them
+  int rows, tiles;  // group x queries, and the tiles of ROWS that they fill
   int slots, window, splits;
   float scale;
 };
 
-inline constexpr int kQueryParts = 32;  // of a head at most: one for each lane of a warp
-inline constexpr int kAddingWarps = 4;  // of a block, to dQ
+inline constexpr int kQueryParts = 32;  // of a head, at most: one for each lane of a warp
+inline constexpr int kAddingWarps = 4;  // of a block, which add to dQ
 inline constexpr int kCountsOfHead = kAddingWarps * (kQueryParts + 1);
 
 struct FlashBackwardParams {
   TensorMap q_map, k_map, v_map, d_out_map;  // of the warpgroup kernels
   FlashTensor q, k, v, out, d_out, d_q, d_k, d_v;
-  FlashTensor d_out_planes;  // d_out itself unless it comes in planes
-  const float *q_factors, *k_factors, *v_factors, *d_out_factors;  // for planes
+  FlashTensor d_out_planes;                                        // d_out, or its planes
+  const float *q_factors, *k_factors, *v_factors, *d_out_factors;  // of planes
   const float* log_sum_exp;
-  // Scratch. Per row of [batch, heads, padded_queries]: log-sum-exp in powers of two, sum(dO * O).
+  // Scratch. Per row of [batch, heads, padded_queries]: log-sum-exp in base 2, sum(dO * O).
   float *row_shift, *row_dot;
   float* d_q_sum;  // [batch, heads, query_tiles, QUERIES * HEAD_DIM], see flash_query_sums.cuh
-  // Where blocks bring dQ into rows, COUNTED, for each head of keys and each of the four warps that
-  // add to dQ: how many blocks have added to each part of its queries, then how many parts are
-  // done. Heads `sum_heads` apart share sums.
+  // With COUNTED, blocks write the rows of dQ themselves. For each key head and each of the four
+  // warps that add to dQ: how many blocks have added to each part of the queries, then how many
+  // parts are done. Key heads `sum_heads` apart share d_q_sum.
   unsigned* part_counts;
   int part_tiles, sum_heads;
   int batches, heads, key_heads, group, queries, keys;
@@ -103,11 +101,10 @@ struct FlashBackwardParams {
   float scale, scale_log2;
   int mask_first, mask_last;
   FlashOperand operands[kMaxFlashOperands];
-  // Of operands whose gradients are taken: of one, see flash_backward_operands.cu, or of those that
-  // are added up beside the gradients of scores, see flash_operand_sums.cuh, then
-  // flash_diagonal_sums.cuh.
+  // Sums of operand gradients: of one operand (flash_backward_operands.cu), or of those that the
+  // main kernel adds up, first flash_operand_sums.cuh, then flash_diagonal_sums.cuh.
   FlashSums sums[kMaxFlashOperands];
-  // Of groups of queries, and of groups of keys (heads of keys), where SEEN_AXES is a constant.
+  // By group of queries, and by group of keys (of key heads), if SEEN_AXES is defined.
   const FlashSeen *seen_keys, *seen_queries;
 };
 
@@ -115,29 +112,28 @@ struct FlashBackwardParams {
 
 inline constexpr int kMaxAxes = 8;
 
-// An operand of a walk over up to kMaxAxes axes: where it lies, and its step along each, in
-// elements.
+// An operand of a walk over up to kMaxAxes axes: its address, and its stride in elements per axis.
 struct WalkOperand {
-  void* data;  // a constant: its value is in `bits` instead
+  void* data;  // null for a constant, whose value is in `bits`
   long long steps[kMaxAxes];
   unsigned bits;
 };
 
-// Items are packs of neighbouring elements; the last axis counts them, the others count rows.
+// Items are packs of adjacent elements; the last axis counts them, the others count rows.
 struct PointwiseParams {
   WalkOperand operands[4];  // up to three inputs, then the result
   long long items;
   unsigned long long sizes[kMaxAxes];
-  int tail;  // elements of the last item; a whole pack: 0
+  int tail;  // elements of the last item; 0: a whole pack
 };
 
-// Parts side by side along an axis of [outer, axis, inner]. An item is a pack of neighbours behind
-// the axis.
+// Parts that are concatenated along an axis of [outer, axis, inner]. An item is a pack of adjacent
+// elements of the inner axes.
 struct ConcatParams {
   struct Part {
     const void* data;
     long long axis_step, outer_steps[kMaxAxes], inner_steps[kMaxAxes];
-    int begin, end;  // on the axis
+    int begin, end;  // along the axis
   } parts[4];
   void* out;  // contiguous
   long long items, inner;
@@ -152,7 +148,7 @@ struct IotaParams {
 
 // Rows along the last axis. The result is contiguous.
 struct RowsParams {
-  WalkOperand operands[2];  // steps over the axes of the rows
+  WalkOperand operands[2];  // strides over the axes of the rows
   long long column_steps[2];
   void* out;
   long long rows, width;
@@ -213,14 +209,14 @@ struct ArgmaxParams {
 
 // ---- a cache of rows
 
-// Rows [outer, count, width] go to slots of the cache [outer, slots, width].
+// Writes rows [outer, count, width] to the slots of a cache [outer, slots, width].
 struct AppendParams {
   void* cache;
   const void* rows;
   const int* position;
   unsigned long long outer_sizes[kMaxAxes];
   long long outer_steps[kMaxAxes], row_step, column_step;
-  long long items, slots, count, stored, packs;  // `stored` of the rows, `packs` in each
+  long long items, slots, count, stored, packs;  // the last `stored` rows, of `packs` each
 };
 
 struct AdvanceParams {
@@ -234,7 +230,7 @@ struct RingPositionsParams {
   int count, slots;
 };
 
-// ---- many tensors at once; an argument has at most 4 KiB
+// ---- many tensors per launch; the parameters of a kernel take at most 4 KiB
 
 struct SumOfSquaresParams {
   struct Tensor {
@@ -249,31 +245,31 @@ struct SumOfSquaresParams {
 struct FewRowsParams {
   const void *x, *w;
   void* out;
-  long long x_stride, w_stride, out_stride;  // from row to row, in elements
-  int tokens, rows, columns;                 // rows of x and of w, and how long they are
+  long long x_stride, w_stride, out_stride;  // between rows, in elements
+  int tokens, rows, columns;                 // rows of x, rows of w, and their length
 };
 
 // A product of product_warpgroups.cuh.
 struct ProductProblem {
   TensorMap left, right;
   const void *left_data, *right_data;
-  int rows, columns, depth;  // `columns` of the work behind the product
+  int rows, columns, depth;  // `columns`: of the epilogue
   int row_pairs, column_tiles;
 };
 
-// A product and pointwise work on its sums.
+// A product with a pointwise epilogue.
 inline constexpr int kProductOperands = 12;
 struct ProductParams {
   ProductProblem products[1];
   int count;  // of products
-  int pair;   // from a column to the one that is worked on together with it
+  int pair;   // distance of the columns that the epilogue takes together
   struct Operand {
     void* data;
-    long long row;  // elements from row to row
+    long long row;  // stride, in elements
   } operands[kProductOperands];
 };
 
-// What an AdamW step has besides its tensors.
+// The parameters of an AdamW step besides its tensors.
 struct AdamWNumbers {
   const float* scalars;  // learning rate, 1 - beta1^t, 1 - beta2^t
   const float* gradient_scale;
@@ -292,13 +288,12 @@ struct AdamWParams {
   int count;
 };
 
-// AdamW on parameters whose gradients are products that the kernel computes itself
-// (product_update.cu).
+// AdamW on parameters whose gradients are products that the kernel computes (product_update.cu).
 inline constexpr int kUpdatedProducts = 11;
 struct ProductUpdateParams {
   ProductProblem products[kUpdatedProducts];
   int count;
-  int pair;  // 0
+  int pair;  // not used
   struct Tensor {
     void* parameter;
     float *first_moment, *second_moment;
@@ -321,22 +316,23 @@ static_assert(sizeof(SumOfSquaresParams) <= 4096 && sizeof(AdamWParams) <= 4096 
 enum ResidentKind : int {
   kResidentGather,
   kResidentProduct,
-  kResidentPairs,  // a product of whose halves one number is made
-  kResidentHead,   // the last product
+  kResidentPairs,  // a product whose two halves are combined into one vector
+  kResidentHead,   // the last product: logits
   kResidentAttention,
-  kResidentLocal,  // and those behind it: generated steps
+  kResidentLocal,  // and the numbers after it: generated steps
 };
 
-// A step as every block has it in shared memory. `at`: operands, in bytes of shared memory.
+// A step of a resident kernel, copied to the shared memory of every block. `at`: the operands'
+// offsets in shared memory, in bytes.
 struct ResidentItem {
   int kind;
   int words;
-  int sides, side_bytes;           // vectors that it reads beside
-  int first, rows, stages, shift;  // of a product: this block's share, filled in by itself
+  int sides, side_bytes;           // vectors that it reads from global memory
+  int first, rows, stages, shift;  // of a product: this block's share, set by the kernel
   int all_rows, depth, steps, chunks;
-  const void* weights;  // of a gather: the table; of an attention: the keys
-  void* values;         // of an attention; of a gather: the index
-  int slots, window;    // of a gather, `slots` is the kind of its index
+  const void* weights;  // gather: the table; product: the weights; attention: the keys
+  void* values;         // attention: the values; gather: the index
+  int slots, window;    // of attention; a gather has its ResidentIndex in `slots`
   int at[12];
 };
 struct ResidentVector {
@@ -345,7 +341,7 @@ struct ResidentVector {
 };
 inline constexpr int kResidentSides = 4;
 
-// The index of a gather: what memory holds, or what this kernel knows in its later turns.
+// The index of a gather: in memory, or known to the kernel in its later turns.
 enum ResidentIndex : int { kIndexInMemory, kIndexIsToken, kIndexIsPosition };
 
 struct ResidentTarget {
@@ -358,18 +354,18 @@ struct ResidentParams {
   const ResidentItem* items;
   const ResidentVector* vectors;  // kResidentSides for each item
   unsigned long long* words;
-  unsigned* turn;  // how often it has run
-  int turns;       // that this start takes: each reads the token that the one before has found
+  unsigned* turn;  // turns so far, of all launches
+  int turns;       // of this launch; each reads the token that the turn before found
   int* position;   // of the newest token
-  int advance;     // by which it grows in a turn
-  ResidentTarget targets[kResidentTargets];  // of the largest's place
+  int advance;     // its increment per turn
+  ResidentTarget targets[kResidentTargets];  // receive the index of the largest logit
   void* logits;                              // bf16, or null
-  int* largest;                              // or null
+  int* largest;                              // its index, or null
 };
 
 // ---- the GEMM lab
 
-// Contiguous matrices; block x of the grid is tile (x / blocks_across, x % blocks_across).
+// Contiguous matrices; block x of the grid computes tile (x / blocks_across, x % blocks_across).
 struct GemmParams {
   const void *a, *b;  // [m, k], [k, n]
   void* out;          // [m, n]
@@ -377,9 +373,9 @@ struct GemmParams {
 };
 
 struct StreamParams {
-  const void *a, *b;  // b: of a triad
+  const void *a, *b;  // b: for a triad
   void* to;
-  long long count;  // of 16 bytes
+  long long count;  // of 16-byte packs
   int passes;
 };
 

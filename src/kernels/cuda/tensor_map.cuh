@@ -1,5 +1,5 @@
-// Copies by the tensor memory accelerator of Hopper (TMA): one thread names a box of a tensor, and it arrives in shared
-// memory as a panel of warpgroup.cuh, with zeros for what lies beyond the tensor's ends. A barrier counts the bytes.
+// TMA copies (tensor memory accelerator of Hopper): one thread names a box of a tensor, which arrives in shared memory
+// as a panel of warpgroup.cuh, with zeros beyond the tensor's ends. An mbarrier counts the bytes.
 #pragma once
 
 #include "params.h"
@@ -7,7 +7,7 @@
 
 namespace ridgeline {
 
-// What the L2 cache evicts first, and last.
+// L2 cache policies.
 __device__ __forceinline__ unsigned long long evict_first() {
   unsigned long long policy;
   asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
@@ -19,12 +19,12 @@ __device__ __forceinline__ unsigned long long evict_last() {
   return policy;
 }
 
-// Where a tile begins in [batch, heads, rows, width].
+// The coordinates of a tile in [batch, heads, rows, width].
 struct TilePlace {
   int row, head, batch;
 };
 
-// Starts to copy a tile, Tile::kBytes: as many boxes as it has panels, each as high as the tile.
+// Starts to copy a tile, Tile::kBytes: one box per panel, each as high as the tile.
 template <class Tile>
 __device__ __forceinline__ void copy_tile(Tile tile, const TensorMap& map, TilePlace from, PhaseBarrier arrived,
                                           unsigned long long policy) {
@@ -37,14 +37,14 @@ __device__ __forceinline__ void copy_tile(Tile tile, const TensorMap& map, TileP
         : "memory");
 }
 
-// Starts to copy bytes that lie in one piece; 16 divides their number and both addresses.
+// Starts to copy contiguous bytes; their number and both addresses are multiples of 16.
 __device__ __forceinline__ void copy_bytes(unsigned to, const void* from, int bytes, PhaseBarrier arrived) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
                "l"(from), "r"(bytes), "r"(arrived.address)
                : "memory");
 }
 
-// By the thread that has set up barriers, before copies arrive at them.
+// Called by the thread that initialised barriers, before copies arrive at them.
 __device__ __forceinline__ void publish_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 
 }  // namespace ridgeline

@@ -1,8 +1,9 @@
-// Products of a warpgroup, four warps together, on Hopper (wgmma): operands lie in shared memory, the left one
-// perhaps in registers, and products run on their own until somebody waits for them.
+// Building blocks of the Hopper kernels: wgmma products, named barriers, mbarriers and rings of tiles between producers
+// and consumers.
 //
-// A warpgroup multiplies A [64 x 16] by B [16 x N]. Its results are those of mma.sync: warp w holds rows 16 w to
-// 16 w + 15, in Accumulators side by side; so what follows a product reads the same for both.
+// A warpgroup, four warps, multiplies A [64 x 16] by B [16 x N] asynchronously. B is in shared memory, A there or in
+// registers. The results have the layout of mma.sync: warp w holds rows 16 w to 16 w + 15, in adjacent Accumulators, so
+// what follows a product is the same for both instructions.
 #pragma once
 
 #include "fragments.cuh"
@@ -10,9 +11,9 @@
 namespace ridgeline {
 
 constexpr int kWarpgroup = 128;  // threads
-constexpr int kPanel = 64;       // columns of a panel: 128 bytes a row
+constexpr int kPanel = 64;       // columns of a panel: rows of 128 bytes
 
-// What the tensor cores read of panels: 16 in depth, and as many rows, or transposed columns, as a product wants.
+// The shared-memory descriptor of a wgmma operand in panels: 16 in depth, and N rows or, transposed, N columns.
 template <int kPanelBytes, bool kIsTransposed>
 struct Operand {
   static constexpr bool kTransposed = kIsTransposed;
@@ -23,7 +24,7 @@ struct Operand {
     constexpr unsigned long long kPanels = (kTransposed ? kPanelBytes : 16) >> 4 << 16;
     bits = kSwizzle128 | kGroups | kPanels | (place & 0x3ffff) >> 4;
   }
-  // Eight rows or columns later, `tiles` times.
+  // Moves on by `tiles` times eight rows or columns.
   __device__ __forceinline__ Operand after(int tiles) const {
     Operand later = *this;
     later.bits += (kTransposed ? tiles / 8 * kPanelBytes + tiles % 8 * 16 : tiles * 8 * 2 * kPanel) >> 4;
@@ -31,8 +32,8 @@ struct Operand {
   }
 };
 
-// Rows of 16-bit numbers, in panels of 64 columns one behind the other. Within a panel the eight chunks of a row
-// change places by the row's number, as the tensor cores expect it ("128-byte swizzle"); no two of its accesses share a bank.
+// Rows of 16-bit numbers, in panels of 64 columns one after the other. Within a panel the eight 16-byte chunks of a row
+// are permuted by the row's number ("128-byte swizzle"), as wgmma and TMA expect; accesses have no bank conflicts.
 template <int kRows, int kColumns>
 struct Panels {
   static constexpr int kHeight = kRows;
@@ -46,18 +47,19 @@ struct Panels {
            column % kChunk * 2;
   }
 
-  // Rows from `row` on, a multiple of 8, with the 16 columns from `column` as depth.
+  // The rows from `row` on, a multiple of 8, with the 16 columns from `column` as depth.
   __device__ __forceinline__ Operand<kPanelBytes, false> rows_from(int row, int column) const {
     return Operand<kPanelBytes, false>(address + column / kPanel * kPanelBytes + row * kRowBytes + column % kPanel * 2);
   }
-  // Columns from `column` on, a multiple of 64, with the 16 rows from `row` as depth.
+  // The columns from `column` on, a multiple of 64, with the 16 rows from `row` as depth.
   __device__ __forceinline__ Operand<kPanelBytes, true> columns_from(int column, int row) const {
     return Operand<kPanelBytes, true>(address + column / kPanel * kPanelBytes + row * kRowBytes);
   }
 };
 
-// ---- order: begin_products before registers that were written enter a product; end_products makes a group of all
-// products since the last; wait_for_products leaves that many groups at work.
+// ---- the order of wgmma: begin_products comes before products that read or add to registers just written,
+// end_products commits all products since the last one as a group, wait_for_products waits until at most kGroupsLeft
+// groups are in flight
 
 __device__ __forceinline__ void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void end_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
@@ -65,7 +67,7 @@ template <int kGroupsLeft>
 __device__ __forceinline__ void wait_for_products() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kGroupsLeft) : "memory");
 }
-// The compiler does not know that wgmma writes its results asynchronously: no access to them moves across this.
+// Keeps the compiler from moving accesses to results of wgmma, which are written asynchronously, across this point.
 template <int kTiles>
 __device__ __forceinline__ void fence_registers(Accumulator (&results)[kTiles]) {
 #pragma unroll
@@ -73,11 +75,11 @@ __device__ __forceinline__ void fence_registers(Accumulator (&results)[kTiles]) 
 #pragma unroll
     for (int i = 0; i < 4; ++i) asm volatile("" : "+f"(results[n].v[i])::"memory");
 }
-// Between accesses of threads to shared memory, and products that read it or copies that write it: by who made the accesses,
-// before the barrier that lies between them.
+// Orders accesses to shared memory by this thread before products that read it and TMA copies that write it (async
+// proxy); called before the barrier that separates the two.
 __device__ __forceinline__ void publish_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// ---- one step of 16 in depth
+// ---- products, 16 in depth
 
 #define RIDGELINE_TILE(n) "+f"(d[n].v[0]), "+f"(d[n].v[1]), "+f"(d[n].v[2]), "+f"(d[n].v[3])
 #define RIDGELINE_TILES_2(n) RIDGELINE_TILE(n), RIDGELINE_TILE(n + 1)
@@ -108,8 +110,8 @@ __device__ __forceinline__ void publish_shared() { asm volatile("fence.proxy.asy
                : RIDGELINE_TILES_##tiles(kFirst)                                            \
                : __VA_ARGS__                                                                \
                : "memory")
-// The product if it is one of that many tiles. `add` and `operands` name what stands behind the results: whether to
-// add; A, B and which of them lie transposed.
+// Issues the product if it has that many tiles. `add` and `operands` name the inputs that follow the results: whether
+// to add, A, B, and which of them are transposed.
 #define RIDGELINE_PRODUCT(tiles, columns, add, operands, ...)                      \
   if constexpr (kCount == tiles && kIsBf16<E>)                                     \
     RIDGELINE_WGMMA(tiles, columns, "bf16.bf16", add, operands, __VA_ARGS__);      \
@@ -121,14 +123,14 @@ constexpr bool kIsBf16 = false;
 template <>
 constexpr bool kIsBf16<bf16> = true;
 
-// Tiles that one instruction computes of those that are left.
+// Returns how many of the remaining tiles one instruction computes.
 constexpr int tiles_at_once(int left, int most) {
   for (int tiles : {24, 16, 14, 12, 10, 8, 6, 4})
     if (tiles <= most && (left == tiles || (left > tiles && (tiles == 16 || tiles == 8)))) return tiles;
   return 2;
 }
 
-// d = A B, or if `add` d += A B; from tile kFirst of d on, at most kMost tiles by one instruction.
+// d = A B, or d += A B if `add`: the tiles of d from kFirst on, at most kMost per instruction.
 template <class E, int kFirst = 0, int kMost = 16, int kTiles, class A, class B>
 __device__ __forceinline__ void multiply_shared(Accumulator (&d)[kTiles], A a, B b, bool add) {
   constexpr int kCount = tiles_at_once(kTiles - kFirst, kMost);
@@ -166,10 +168,10 @@ __device__ __forceinline__ void multiply_registers(Accumulator (&d)[kTiles], con
   if constexpr (kFirst + kCount < kTiles) multiply_registers<E, kFirst + kCount>(d, a, b, add);
 }
 
-// ---- warpgroups of one block that each go their own way
+// ---- warp specialisation
 
-// Registers of a thread from here on, in all four warps of a warpgroup; a multiple of 8. The warpgroups of a block have
-// no more together than they began with.
+// Sets the registers of each thread of a warpgroup, a multiple of 8: give_registers lowers the number, take_registers
+// raises it. All warpgroups of a block together keep within what the block was launched with.
 template <int kRegisters>
 __device__ __forceinline__ void give_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
@@ -179,19 +181,20 @@ __device__ __forceinline__ void take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
 
-// Of this thread, in a form that the compiler knows to be the same for a whole warp.
+// The warpgroup of this thread, in a form that the compiler knows to be uniform in a warp.
 __device__ __forceinline__ int warpgroup_number() { return __shfl_sync(~0u, warp() / 4, 0); }
 
 // Waits at named barrier `number`, 1 to 15, until `threads` threads have arrived.
 __device__ __forceinline__ void barrier_wait(int number, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
-// Arrives at it without waiting.
+// Arrives at named barrier `number` without waiting.
 __device__ __forceinline__ void barrier_arrive(int number, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
-// Eight bytes of shared memory that count arrivals. When all have arrived, the phase ends and the next one begins.
+// An mbarrier: eight bytes of shared memory that count arrivals. When all have arrived, the phase completes and the
+// next one begins.
 struct PhaseBarrier {
   unsigned address;
 
@@ -201,11 +204,11 @@ struct PhaseBarrier {
   __device__ __forceinline__ void arrive() const {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(address) : "memory");
   }
-  // Arrives, and makes the phase wait for that many bytes of copies, too.
+  // Arrives, and makes the phase wait for `bytes` bytes of copies as well.
   __device__ __forceinline__ void arrive_and_expect(int bytes) const {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address), "r"(bytes) : "memory");
   }
-  // Until phase number `phase` has ended; one before the first counts as ended.
+  // Waits until phase number `phase` has completed; the phase before the first counts as completed.
   __device__ __forceinline__ void wait(int phase) const {
     asm volatile(
         "{.reg .pred done;\n"
@@ -216,12 +219,12 @@ struct PhaseBarrier {
   }
 };
 
-// Tiles on their way from a thread that has them copied, or a warpgroup that computes them, to warpgroups that read them,
-// kStages at a time.
+// A ring of kStages tiles between producers, a thread that issues copies or a warpgroup that computes the tiles, and
+// consumer warpgroups. Each stage has two mbarriers, `loaded` and `free`.
 //
-// One lane arrives for its warp, behind a __syncwarp that orders what the other lanes read or wrote. NVIDIA's race
-// checker orders only what the arriving thread itself did, so where lanes read shared memory by plain loads
-// (kEveryLane) all of them arrive; products read through another proxy, which it does not look at.
+// One lane arrives for its warp, after a __syncwarp that orders the accesses of the other lanes. NVIDIA's race checker
+// orders only those of the arriving thread, so all lanes arrive (kEveryLane) where they read shared memory by plain
+// loads; wgmma reads through the async proxy, which the checker ignores.
 template <class Tile, int kStages, bool kEveryLane = false>
 struct TileRing {
   static constexpr int kLanes = kEveryLane ? 32 : 1;
@@ -233,18 +236,18 @@ struct TileRing {
   __device__ __forceinline__ PhaseBarrier free(int step) const { return {barriers + step % kStages * 16 + 8}; }
   __device__ __forceinline__ Tile tile(int step) const { return {tiles + step % kStages * Tile::kBytes}; }
 
-  // By one thread, before the others come. `writers`: one thread, or warps that compute times kLanes.
+  // Called by one thread before the ring is used. `writers`: 1 if a thread copies, else computing warps times kLanes.
   __device__ __forceinline__ void set_up(int writers, int reading_warps) const {
     for (int i = 0; i < kStages; ++i) loaded(i).set_up(writers), free(i).set_up(reading_warps * kLanes);
   }
-  // The loading thread: copy(tile, barrier) starts copies of `bytes` in all, as soon as the tile is free.
+  // Producer thread: waits until the tile is free, then copy(tile, barrier) starts copies of `bytes` in all.
   template <class Copy>
   __device__ __forceinline__ void fill(int step, int bytes, Copy copy) const {
     free(step).wait(step / kStages - 1);
     loaded(step).arrive_and_expect(bytes);
     copy(tile(step), loaded(step));
   }
-  // A warpgroup that computes tiles: where to write one, and when it is written; its warps count as the writers.
+  // Producer warpgroup: room() waits for a free tile, hand_over() makes it available once it is written.
   __device__ __forceinline__ Tile room(int step) const {
     free(step).wait(step / kStages - 1);
     return tile(step);
@@ -253,7 +256,7 @@ struct TileRing {
     publish_shared();
     arrive(loaded(step));
   }
-  // The readers: a tile before products read it, and when the products are done.
+  // Consumers: take() waits for a tile, release() frees it when the products that read it are done.
   __device__ __forceinline__ Tile take(int step) const {
     loaded(step).wait(step / kStages);
     return tile(step);
@@ -267,13 +270,13 @@ struct TileRing {
   }
 };
 
-// A ring whose tiles and barriers lie behind those of another.
+// A ring whose tiles and barriers follow those of another.
 template <class Ring, class Other>
 __device__ __forceinline__ Ring ring_after(const Other& other) {
   return {other.tiles + Other::kTileBytes, other.barriers + Other::kBarrierBytes};
 }
 
-// ---- accumulators and fragments to shared memory, and sums from there to global memory, on their own
+// ---- accumulators and fragments to shared memory, and asynchronous additions from there to global memory
 
 __device__ __forceinline__ void store_accumulator(unsigned to, const Accumulator& x) {
   asm volatile("st.shared.v4.f32 [%0], {%1,%2,%3,%4};" ::"r"(to), "f"(x.v[0]), "f"(x.v[1]), "f"(x.v[2]), "f"(x.v[3])
@@ -288,7 +291,7 @@ __device__ __forceinline__ Accumulator load_accumulator(unsigned from) {
   return x;
 }
 
-// A fragment of A to a tile of the same rows and columns.
+// Stores a fragment of A to the same rows and columns of a tile (stmatrix).
 template <class E, class To>
 __device__ __forceinline__ void store_a(To tile, int row, int column, const FragmentA<E>& a) {
   const unsigned to = tile.at(row + (lane() & 15), column + (lane() >> 4) * 8);
@@ -297,14 +300,14 @@ __device__ __forceinline__ void store_a(To tile, int row, int column, const Frag
                : "memory");
 }
 
-// And back to the same lanes.
+// Loads what store_a stored, to the same lanes.
 template <class E, class From>
 __device__ __forceinline__ void load_stored_a(FragmentA<E>& a, From tile, int row, int column) {
   load_matrices(a.r[0], tile.at(row + (lane() & 15), column + (lane() >> 4) * 8));
 }
 
-// Before the staging memory of additions is used again, and at the end.
-// With kPublished whoever sees what the warp writes from now on sees them, too.
+// Waits until the additions of this warp have read their staging memory; with kPublished until their results are
+// visible to whoever sees what the warp writes from now on.
 template <bool kPublished = false>
 __device__ __forceinline__ void wait_for_additions() {
   if (lane() == 0) {
@@ -317,7 +320,7 @@ __device__ __forceinline__ void wait_for_additions() {
   if constexpr (kPublished) __threadfence();
 }
 
-// Between accesses of other threads to global memory, which this one knows to have ended, and its additions there.
+// Orders accesses to global memory by other threads, known to be complete, before additions by this one (async proxy).
 __device__ __forceinline__ void publish_global() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
 __device__ __forceinline__ unsigned load_acquire(const unsigned* from) {
   unsigned value;
@@ -325,7 +328,7 @@ __device__ __forceinline__ unsigned load_acquire(const unsigned* from) {
   return value;
 }
 
-// Adds the first kCount accumulators of a warp to kCount * 128 floats at `to`, through as many at `staging`.
+// Starts to add the first kCount accumulators of a warp to kCount * 128 floats at `to`, staged at `staging`.
 template <int kCount, int kTiles>
 __device__ __forceinline__ void add_shared(float* to, const Accumulator (&sums)[kTiles], unsigned staging) {
   wait_for_additions();

@@ -1,5 +1,5 @@
-// Plans attention over a cache: how many rows a block serves and how many splits there are, from
-// the shapes alone, so that one launch serves every position.
+// Plans attention over a cache: the rows of a block and the number of splits, from the shapes
+// alone, so that one launch serves every position.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,13 +12,13 @@ namespace ridgeline {
 namespace {
 
 constexpr int64_t kMostRows = 8, kMostSplits = 64, kSplitSlots = 32, kFullDevice = 264;
-// Blocks of a cluster join their splits without another kernel. So few are enough for short caches.
+// Blocks of a cluster combine their splits without another kernel; for short caches so few suffice.
 constexpr int64_t kMostOfACluster = 8, kShortCache = 2048;
 constexpr int64_t kCachedThreads = 128, kCachedWidth = 256;
 
 struct CachedShape {
-  int64_t rows, tile_rows, tiles, splits;  // of a head of keys
-  int64_t cluster_splits = 0;              // where blocks can be a cluster; 0: they are too many
+  int64_t rows, tile_rows, tiles, splits;  // of a key head
+  int64_t cluster_splits = 0;              // if the blocks can be a cluster; 0: there are too many
 
   CachedShape(const Shape& q, const Shape& k) {
     rows = q[1] / k[1] * q[2];
@@ -31,7 +31,6 @@ struct CachedShape {
   }
 };
 
-// The parts of the scratch; without memory they are only counted.
 struct CachedScratch {
   float *parts = nullptr, *stats = nullptr;
   Bytes bytes;

@@ -1,33 +1,31 @@
-// Attention over a cache: a block serves up to ROWS queries of heads that share keys and values,
-// and one of the splits of the positions that they see. Where these are is read from device memory,
-// so one launch serves every position; splits beyond what the cache holds end at once.
+// Attention over a cache: a block has up to ROWS queries of heads that share keys and values, and one split of the
+// positions that they see. The position is read from device memory, so that one launch serves every position; blocks of
+// splits beyond what the cache holds return at once.
 //
-// With CLUSTER, the blocks of all splits are a cluster and are joined here, from each other's shared memory; else
-// by cached_attention_parts.cu.
+// With CLUSTER, the blocks of all splits are a cluster and combine their results here, through distributed shared
+// memory; otherwise cached_attention_parts.cu does that. A team of LANES threads holds a key or a value. Each team has
+// a softmax of its own; the teams are combined at the end.
 //
-// LANES threads hold a key or a value together, PACK neighbouring elements at a time. Every such
-// team has a softmax of its own, and the teams are joined in the end.
-//
-// Constants: TYPE, WIDTH (of a head), PACK, LANES, ROWS, UNROLL (keys of a team under way), CLUSTER (its blocks;
-// 0: none), THREADS.
+// Constants: TYPE, WIDTH (of a head), PACK (adjacent elements of a thread), LANES, ROWS, UNROLL (keys that a team loads
+// at once), CLUSTER (blocks of a cluster; 0: none), THREADS.
 #include "cached_attention.cuh"
 #include "cluster.cuh"
 
 namespace ridgeline {
 
 constexpr int kChunks = (WIDTH + LANES * PACK - 1) / (LANES * PACK);
-constexpr int kElements = kChunks * PACK;  // of a row that a thread holds
+constexpr int kElements = kChunks * PACK;  // elements of a row that a thread holds
 constexpr int kTeams = THREADS / LANES, kWarps = THREADS / 32;
 constexpr float kLog2E = 1.44269504f;
 
 using Vector = Pack<TYPE, PACK>;
 
-// Scores are in powers of two.
+// The softmax of a team. Scores are exponents of 2.
 struct Team {
   float largest[ROWS], total[ROWS], sums[ROWS][kElements];
 };
 
-// What two softmaxes are together; the factors by which both are multiplied.
+// The maximum of two softmaxes, and the factors that rescale each of them to it.
 struct Joined {
   float largest, mine, other;
 };
@@ -51,7 +49,7 @@ __device__ __forceinline__ void clear(Vector (&row)[kChunks]) {
   for (int chunk = 0; chunk < kChunks; ++chunk) row[chunk].word = {};
 }
 
-// The sum over the threads of a team.
+// Returns the sum over the threads of a team.
 __device__ __forceinline__ float fold_team(float value) {
 #pragma unroll
   for (int distance = LANES / 2; distance > 0; distance /= 2)
@@ -59,7 +57,7 @@ __device__ __forceinline__ float fold_team(float value) {
   return value;
 }
 
-// Joins the teams of a warp: all of them get the result.
+// Combines the teams of a warp: all of them get the result.
 __device__ __forceinline__ void join_warp(Team& team) {
 #pragma unroll
   for (int distance = LANES; distance < 32; distance *= 2)
@@ -78,7 +76,7 @@ __device__ __forceinline__ void join_warp(Team& team) {
 }
 
 #if CLUSTER
-// Joins what the blocks have, each a share of the items. Those without keys have a total of 0.
+// Combines the blocks of a cluster, each a share of the elements. Blocks without keys have a total of 0.
 __device__ __forceinline__ void join_cluster(const CachedAttentionParams& p, const CachedTile& tile,
                                              const float (&largest)[ROWS], const float (&total)[ROWS],
                                              const float (&sums)[ROWS][WIDTH]) {
@@ -106,7 +104,7 @@ __device__ __forceinline__ void join_cluster(const CachedAttentionParams& p, con
     }
     write_result<TYPE>(p, tile, row, column, most, all, sum);
   }
-  meet_cluster();  // nobody's memory goes before all have read it
+  meet_cluster();  // no block exits before the others have read its shared memory
 }
 #endif
 
@@ -132,7 +130,7 @@ extern "C" __global__ void
     return join_cluster(p, tile, joined_largest, joined_total, shared_sums[0]);
   }
 #endif
-  if (first >= last && p.splits > 1) return;  // nobody reads its part
+  if (first >= last && p.splits > 1) return;  // its part is never read
 
   const int lane = threadIdx.x % LANES, team_number = threadIdx.x / LANES;
   float queries[ROWS][kElements];

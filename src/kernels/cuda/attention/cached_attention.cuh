@@ -1,5 +1,4 @@
-// What the kernels of attention over a cache share: which rows a block serves, what they see, and
-// where results go.
+// Shared by the kernels of attention over a cache: the rows of a block, what they see, and the stores of results.
 #pragma once
 
 #include "elements.cuh"
@@ -7,9 +6,9 @@
 
 namespace ridgeline {
 
-constexpr int kLeastSplit = 16;  // positions
+constexpr int kLeastSplit = 16;  // positions of a split
 
-// Query i of head g of a group is row i G + g, so that neighbours see much the same keys.
+// Query i of head g in a group of G heads is row i G + g, so that adjacent rows see nearly the same keys.
 struct CachedTile {
   int64 batch, key_head;
   int first_row;
@@ -21,14 +20,14 @@ struct CachedTile {
     key_head = head % p.key_heads;
   }
 
-  // The first position that a query sees.
+  // Returns the first position that a query sees.
   __device__ static int oldest(const CachedAttentionParams& p, int position, int newest,
                                int query) {
     const int in_ring = max(0, newest - p.slots + 1);
     return p.window > 0 ? max(in_ring, position + query - p.window + 1) : in_ring;
   }
 
-  // The positions that any of its rows sees, from `begin` on, in splits of `of_split`.
+  // The positions [begin, end) that any of the tile's rows sees, in splits of `of_split`.
   struct Span {
     int begin, end, of_split;
   };
@@ -47,7 +46,7 @@ struct CachedTile {
   }
 };
 
-// Of a row that sees nothing: 0, and a log-sum-exp of -inf.
+// A row that sees nothing gets 0, and a log-sum-exp of -inf.
 template <class Stored>
 __device__ __forceinline__ void write_result(const CachedAttentionParams& p, const CachedTile& tile,
                                              int row, int column, float largest, float total,

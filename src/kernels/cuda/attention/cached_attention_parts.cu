@@ -1,12 +1,12 @@
-// Joins the splits of attention over a cache by their log-sum-exp: a block for each row, a thread
-// for each column. Every warp weighs the splits, a lane two of them.
+// Combines the splits of attention over a cache by their log-sum-exp: one block per row, one thread per column. Every
+// warp computes the factors of all splits, a lane those of two.
 //
 // Constants: TYPE, WIDTH (of a head), ROWS (of a tile), THREADS.
 #include "cached_attention.cuh"
 
 namespace ridgeline {
 
-constexpr int kOfALane = 2;  // splits: there are at most 64
+constexpr int kOfALane = 2;  // splits; there are at most 64
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     cached_attention_parts(const __grid_constant__ CachedAttentionParams p) {
@@ -16,7 +16,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   const int row = tile.first_row + static_cast<int>(r), column = threadIdx.x;
   if (row >= p.rows) return;
   const CachedTile::Span span = tile.span(p, *p.position);
-  const int splits = (span.end - span.begin + span.of_split - 1) / span.of_split;  // that see something
+  const int splits = (span.end - span.begin + span.of_split - 1) / span.of_split;  // that have positions
   const float* stats = p.stats + (static_cast<int64>(number) * p.splits * ROWS + r) * 2;
   const float* parts = p.parts + (static_cast<int64>(number) * p.splits * ROWS + r) * WIDTH;
 

@@ -13,13 +13,12 @@ namespace {
 
 constexpr uint32_t kRowThreads = 256;  // of flash_backward_rows.cu
 constexpr int kOperandWarps = static_cast<int>(kScoreTile) / 16;
-constexpr uint32_t kDiagonalBytes = 4 * 96 * 4;  // of flash_diagonal_sums.cuh: sums of four halves
+constexpr uint32_t kDiagonalBytes = 4 * 96 * 4;  // of flash_diagonal_sums.cuh, four halves
 
 int64_t padded_queries(int64_t queries) {
   return divide_up(queries, kMaxQueryTile) * kMaxQueryTile;
 }
 
-// The parts of the backward's scratch.
 struct BackwardScratch {
   float *row_shift, *row_dot, *d_q_sum;
   unsigned* part_counts;
@@ -47,15 +46,15 @@ bool is_single_pass(const Node& node) {
   return std::get<AttentionSpec>(node.attributes.detail).backward == BackwardAlgorithm::single_pass;
 }
 
-// Whether two passes are faster where one was asked for: with a mask, sums of short sequences cost
-// more to clear, add up and bring into rows than products that are computed twice.
+// Whether two passes are faster although one was requested: with a mask, clearing, adding up and
+// converting the sums of short sequences costs more than computing products twice.
 constexpr int64_t kShortMaskedKeys = 1024;
 bool prefers_two_passes(const FlashShape& shape, const CudaFacts& device) {
   return shape.mask != 0 && shape.keys < kShortMaskedKeys &&
          backward_queries_tiles(shape, device)[0].kernel == BackwardKernel::warpgroups;
 }
 
-// An operand of the function whose gradient is taken, and where its sums go.
+// An operand of the score function whose gradient is computed, and the tensor of its sums.
 struct OperandResult {
   int operand;
   TensorView sums;
@@ -70,7 +69,7 @@ struct BackwardPlan : FlashPlan {
   FlashBackwardParams params;
   std::array<TensorView, 4> loaded;  // q, k, v, d_out
   bool single_pass;
-  std::vector<CudaLaunch> before;  // the planes, where there are any
+  std::vector<CudaLaunch> before;  // splits operands into planes
   std::vector<OperandResult> operand_results;
 
   BackwardPlan(const CudaCall& call, std::span<const TensorView> tensors)
@@ -137,9 +136,9 @@ struct BackwardPlan : FlashPlan {
     if (split) before.push_back(planes_launch(planes, loaded));
   }
 
-  // Whether the kernel of these tiles takes the gradient of an operand, too
-  // (flash_operand_sums.cuh, flash_diagonal_sums.cuh). It adds by atomics, and has neither scores
-  // nor room for a matrix of all scores at hand.
+  // Whether the kernel with this tile computes the gradient of an operand as well
+  // (flash_operand_sums.cuh, flash_diagonal_sums.cuh). It adds by atomics, and has neither the
+  // scores nor room for a matrix of all scores.
   bool adds_up(const BackwardKeysTile& tile, const OperandResult& result) const {
     const Shape& own = operands[static_cast<size_t>(result.operand)].shape;
     if (!single_pass || tile.kernel != BackwardKernel::warpgroups ||
@@ -150,8 +149,8 @@ struct BackwardPlan : FlashPlan {
     return !operand_gradient_reads_score(*function, result.operand) && (own[2] == 1 || own[3] == 1);
   }
 
-  // The gradients of operands for a kernel that takes them, and sums along diagonals that another
-  // kernel adds to; gives the number of all that are to be zeros before.
+  // Adds the operand gradients that the kernel computes, and the sums along diagonals to which
+  // another kernel adds. Returns the number of sums that must be cleared before.
   int put_operand_sums(const BackwardKeysTile& tile, CudaLaunch& launch,
                        FlashBackwardParams& filled) const {
     int count = 0;
@@ -178,17 +177,17 @@ struct BackwardPlan : FlashPlan {
     return count;
   }
 
-  // Whether blocks bring dQ into rows themselves, while its sums still lie in the cache. Without a
-  // mask the last block of a head brings all of it, for which long heads would wait.
+  // Whether blocks convert dQ to rows themselves, while its sums are still in the L2 cache. Without
+  // a mask the last block of a head converts all of it, which would delay long heads.
   bool is_counted(const BackwardKeysTile& tile) const {
     constexpr int64_t kLongest = 2048;
     return single_pass && tile.kernel == BackwardKernel::warpgroups &&
            std::max(shape.queries, shape.keys) <= kLongest;
   }
 
-  // With a mask few heads are worked on at once, and they share sums with later ones, so that these
-  // stay in the cache. No block waits for one that is started after it, as heads that are worked on
-  // at once have sums of their own.
+  // With a mask, few heads are processed at once and share their sums with later ones, so that sums
+  // stay in the L2 cache. Heads that are processed at once have sums of their own, so that no block
+  // waits for one that starts after it.
   void put_counted(const BackwardKeysTile& tile, FlashBackwardParams& filled) const {
     filled.part_tiles =
         static_cast<int>(divide_up(int64_t{filled.query_tiles}, int64_t{kQueryParts}));
@@ -203,7 +202,7 @@ struct BackwardPlan : FlashPlan {
         std::min(shape.key_heads, std::clamp<int64_t>(fitting, 2 * at_once + 1, 4 * at_once)));
   }
 
-  // The kernels before and after the tiles.
+  // The kernels before and after the tiles (flash_backward_rows.cu).
   CudaLaunch rows_launch(const char* entry, const BackwardKeysTile& tile, int64_t threads, int sums,
                          FlashBackwardParams filled) const {
     CudaLaunch result =
@@ -237,7 +236,7 @@ struct BackwardPlan : FlashPlan {
                    constant("BLOCKS", tile.blocks)});
   }
 
-  // What kernels for warpgroups load, in tiles of that many rows.
+  // The tensors that the warpgroup kernels copy by TMA, in tiles of that many rows.
   std::vector<BoxedTensor> boxed(int query_rows, int key_rows) const {
     using Params = FlashBackwardParams;
     return {
@@ -264,7 +263,7 @@ struct BackwardPlan : FlashPlan {
     main.set_params(filled);
     if (tile.kernel != BackwardKernel::portable) main.boxed = boxed(tile.queries, tile.keys);
 
-    // A row is shared by as many lanes as it has chunks of 16 bytes, rounded up to a power of two.
+    // As many lanes share a row as it has chunks of 16 bytes, rounded up to a power of two.
     const int64_t lanes = std::min<int64_t>(
         32, next_power_of_two(divide_up(shape.width * info(shape.dtype).size, 16)));
     std::vector<CudaLaunch> launches = before;

@@ -1,13 +1,12 @@
-// Gradients of keys and values, and in the single-pass form of queries as well: a block keeps a tile of
-// keys and walks over the queries that see it.
+// Attention backward with mma.sync: dK and dV, and in a single pass dQ as well. A block keeps a tile of keys and loops
+// over the queries that see it.
 //
-// Scores are computed transposed, keys x queries: so weights and their gradients already lie in the
-// registers as the left operands of dV = P^T dO and dK = dS^T Q. With SPLIT 2 or 4, that many warps share
-// their keys: each has a part of the queries and a part of the width, and P and dS pass through shared
-// memory. Wide heads need it to fit the registers.
+// Scores are computed transposed, keys x queries, so that P and dS are already in registers as the left operands of dV
+// = P^T dO and dK = dS^T Q. With SPLIT 2 or 4, that many warps share their keys: each has a part of the queries and a
+// part of the width, and P and dS pass through shared memory. Wide heads need this to fit the registers.
 //
-// Constants beside those of flash_common.cuh: QUERIES (a step), KEYS (a block), WARPS, STAGES (query tiles
-// in flight), SPLIT, SINGLE_PASS (add to dQ), BLOCKS (a multiprocessor should hold).
+// Constants beside those of flash_common.cuh: QUERIES (of a step), KEYS (of a block), WARPS, STAGES (tiles of queries
+// in shared memory), SPLIT, SINGLE_PASS (dQ is computed as well), BLOCKS (that a multiprocessor should hold).
 #include "flash_common.cuh"
 #include "flash_query_sums.cuh"
 
@@ -17,7 +16,7 @@ constexpr int kQueries = QUERIES, kKeys = KEYS, kWarps = WARPS, kStages = STAGES
 constexpr bool kSinglePass = SINGLE_PASS;
 constexpr int kThreads = 32 * kWarps;
 constexpr int kM = kKeys * kSplit / (16 * kWarps);  // 16-key tiles of a warp
-// Queries are shared out in parts of 16 or more; where there are fewer parts than warps, two compute the same.
+// Queries are divided into parts of at least 16; with fewer parts than SPLIT, two warps compute the same part.
 constexpr int kParts = kQueries / 16 < kSplit ? kQueries / 16 : kSplit;
 constexpr int kPart = kQueries / kParts;  // queries of a warp
 constexpr int kPartTiles = kPart / 8;
@@ -29,7 +28,7 @@ constexpr int kKeyBytes = Rows::bytes(kKeys);
 constexpr int kQueryBytes = Rows::bytes(kQueries);
 constexpr int kStageBytes = 2 * kQueryBytes + 2 * 4 * kQueries;
 constexpr int kTopBytes = kPlain ? 0 : (kKeys / 16 * kSplit + 3) / 4 * 16;
-constexpr float kTop = kPlain ? 0 : 14;  // weights begin at the top of the range of planes
+constexpr float kTop = kPlain ? 0 : 14;  // weights start at the top of the range of planes
 
 extern "C" __global__ void __launch_bounds__(kThreads, BLOCKS)
 flash_backward_keys(const __grid_constant__ FlashBackwardParams p) {
@@ -45,7 +44,7 @@ flash_backward_keys(const __grid_constant__ FlashBackwardParams p) {
   const Factors v_factors(p.v_factors, key_head_number, p.keys);
   const Visible visible{p.mask_first, p.mask_last, p.queries, p.keys};
 
-  // The query tiles in which any query sees a key of this block; the same for each head of the group.
+  // The tiles of queries that see a key of this block; the same for each head of the group.
   const int last_key = min(first_key + kKeys, p.keys) - 1;
   const int begin = visible.queries_of(first_key).first / kQueries;
   const int end = (visible.queries_of(last_key).last + kQueries - 1) / kQueries;
@@ -53,7 +52,7 @@ flash_backward_keys(const __grid_constant__ FlashBackwardParams p) {
 
   const Rows k_tile{shared_address()}, v_tile{shared_address() + kKeyBytes};
   const unsigned ring = v_tile.address + kKeyBytes;
-  // For each 16 keys and each part of the queries: what d_score_tile is to be multiplied by.
+  // The factors of d_score_tile, for each 16 keys and each part of the queries.
   const unsigned tops = ring + kStages * kStageBytes;
   const Weights d_score_tile{tops + kTopBytes}, weight_tile{d_score_tile.address + Weights::bytes(kKeys)};
 
@@ -119,7 +118,7 @@ flash_backward_keys(const __grid_constant__ FlashBackwardParams p) {
     const Span common = {visible.queries_of(key + 16 * kM - 1).first, visible.queries_of(key).last};
     if (key + 16 * kM > p.keys || !common.covers(first_query, first_query + kPart))
       hide(weights, key, first_query, [&](int row) { return visible.queries_of(row); });
-    // What the gradient of the function is taken at.
+    // The scores at which the gradient of the score function is taken.
     Accumulator products[kFunction ? kM : 1][kFunction ? kPartTiles : 1];
     const auto place = [&](int m, int n, int i) {
       return ScorePlace{p.operands, work.batch, head,
@@ -166,7 +165,7 @@ flash_backward_keys(const __grid_constant__ FlashBackwardParams p) {
           if (!kPlain) largest[m] = fmaxf(largest[m], fabsf(d_score));
         }
     }
-    float top[kM] = {};  // what brings d_scores back from the range of planes
+    float top[kM] = {};  // the factors that undo the scaling of d_scores for planes
     if (!kPlain) {
 #pragma unroll
       for (int m = 0; m < kM; ++m) {
@@ -239,7 +238,7 @@ flash_backward_keys(const __grid_constant__ FlashBackwardParams p) {
     }
   }
 
-  // Through shared memory, so that rows leave in whole pieces.
+  // Staged in shared memory, so that rows are written 16 bytes at a time.
   wait_for_copies<0>();
   __syncthreads();
   const Work same(p.key_tiles, p.key_heads, p.batches, p.heads_at_once, false);

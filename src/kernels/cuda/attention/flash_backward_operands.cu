@@ -1,11 +1,11 @@
-// The gradient of one operand of the function of scores. A block has one tile of scores and goes through the
-// batches and heads over which the operand is broadcast; then it adds up along queries and keys if it is broadcast
-// there too. So every sum has one writer and one order. Sums along diagonals are zeros before: a block has the tiles along a
-// diagonal of tiles then, and each sum gets something from two blocks at most, in an order that does not matter.
+// The gradient of one operand of the score function. A block has one tile of scores, loops over the batches and heads
+// along which the operand is broadcast, and adds up along queries and keys if it is broadcast there as well: every sum
+// has one writer and a fixed order. With DIAGONALS a block has the tiles along a diagonal, and sums are cleared before:
+// each gets additions from at most two blocks, whose order does not matter.
 //
-// Constants beside those of flash_common.cuh: TILE (queries and keys of a block), WARPS, and whether the operand
-// has its own BATCHES, HEADS, QUERIES, KEYS; DIAGONALS (it has both, and sums along diagonals are wanted). SCORE_GRADIENT gives
-// the gradient of the operand here.
+// Constants beside those of flash_common.cuh: TILE (queries and keys of a block), WARPS; BATCHES, HEADS, QUERIES, KEYS
+// (whether the operand varies along that axis); DIAGONALS (it varies along queries and keys, and sums along diagonals
+// are wanted). SCORE_GRADIENT is the gradient of the operand here.
 #include "flash_common.cuh"
 
 namespace ridgeline {
@@ -15,9 +15,9 @@ constexpr int kThreads = 32 * kWarps;
 static_assert(kTile == 16 * kWarps);
 constexpr int kTiles = kTile / 8;
 constexpr int kTileBytes = Rows::bytes(kTile);
-constexpr int kRow = kTile + 1;  // floats of a row of sums in shared memory, so that columns meet different banks
+constexpr int kRow = kTile + 1;  // floats of a row of sums in shared memory, padded against bank conflicts
 
-// Sums in shared memory along rows or columns, or of all; thread `i` of the first kTile gets number `i`.
+// Adds up kCount floats that are kStep apart: a row or a column of sums.
 template <int kCount, int kStep>
 __device__ __forceinline__ float add_up(const float* from) {
   float sum = 0;
@@ -28,7 +28,7 @@ __device__ __forceinline__ float add_up(const float* from) {
 extern "C" __global__ void __launch_bounds__(kThreads)
 flash_backward_operands(const __grid_constant__ FlashBackwardParams p) {
   wait_for_earlier_kernels();
-  // Blocks count tiles, keys first, or diagonals of tiles; then the operand's own heads and batches.
+  // Blocks count tiles, keys fastest, or diagonals of tiles; then heads and batches along which the operand varies.
   unsigned number = blockIdx.x;
   const int tiles = DIAGONALS ? p.query_tiles + p.key_tiles - 1 : p.query_tiles * p.key_tiles;
   const int tile = int(number % tiles);
@@ -101,7 +101,7 @@ flash_backward_operands(const __grid_constant__ FlashBackwardParams p) {
 
   const int place = threadIdx.x;
   if (DIAGONALS) {
-    // Thread `place` has the scores of this tile whose key is as many places after their query.
+    // Thread `place` adds up the scores of this tile whose key - query is `after`.
     const int after = place - (kTile - 1);
     float sum = 0;
     for (int row = max(-after, 0); row < min(kTile - after, kTile); ++row) sum += shared[row * kRow + row + after];
@@ -128,7 +128,7 @@ flash_backward_operands(const __grid_constant__ FlashBackwardParams p) {
       if (first_query + place < p.queries)
         to[static_cast<long long>(first_query + place) * columns + key_tile] = sum;
     } else {
-      shared[place * kRow] = sum;  // nobody else reads this row
+      shared[place * kRow] = sum;  // no other thread reads this row
     }
   }
   if (!QUERIES && !KEYS) {

@@ -1,8 +1,8 @@
-// Gradient of queries, the second half of the two-pass backward: a block keeps a tile of queries and walks
-// over the keys they see. No block touches another's results, so the same bits come out of every run.
+// The second of two backward passes with mma.sync: dQ. A block keeps a tile of queries and loops over the keys that
+// they see. No two blocks add to the same result, so that every run gives the same bits.
 //
-// Constants beside those of flash_common.cuh: QUERIES (a block), KEYS (a step), WARPS, STAGES (key tiles in
-// flight), BLOCKS (a multiprocessor should hold).
+// Constants beside those of flash_common.cuh: QUERIES (of a block), KEYS (of a step), WARPS, STAGES (tiles of keys and
+// of values in shared memory), BLOCKS (that a multiprocessor should hold).
 #include "flash_common.cuh"
 
 namespace ridgeline {
@@ -67,7 +67,7 @@ flash_backward_queries(const __grid_constant__ FlashBackwardParams p) {
 
   Accumulator d_q[kM][kOutputTiles] = {};
   int stage = 0;
-  if (begin >= end) {  // nothing to see, but the queries must have arrived before their place is used
+  if (begin >= end) {  // no key is visible, but the queries must have arrived before results are staged in their tile
     wait_for_copies<0>();
     __syncthreads();
   }
@@ -98,7 +98,7 @@ flash_backward_queries(const __grid_constant__ FlashBackwardParams p) {
     if (!common.covers(key, key + kKeys))
       hide(weights, warp_query, key, [&](int query) { return visible.keys_of(query); });
     multiply_rows(d_scores, d_out_tile, v_tile(stage));
-    float top[kM];  // brings the gradients of scores into the range of planes
+    float top[kM];  // the factors that scale gradients of scores for planes, then their inverses
 #pragma unroll
     for (int m = 0; m < kM; ++m) {
       float largest = 0;

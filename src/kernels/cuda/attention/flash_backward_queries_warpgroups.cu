@@ -1,9 +1,9 @@
-// The second of two passes of the backward on Hopper, for heads up to 128 wide: dQ = scale dS K. The warpgroups of a block
-// keep 64 queries each and walk over the keys that they see; one more thread has tiles copied for all of them. No two
-// blocks add to the same sum, so that the bits are those of every other run.
+// The second of two backward passes on Hopper, for heads up to 128 wide: dQ = scale dS K. Each consumer warpgroup keeps
+// 64 queries and loops over the keys that they see; a producer thread issues TMA copies for all of them. No two blocks
+// add to the same sum, so that every run gives the same bits.
 //
-// Constants beside those of flash_common.cuh: QUERIES (of a block), KEYS (a step), STAGES (tiles of keys and of values in
-// shared memory).
+// Constants beside those of flash_common.cuh: QUERIES (of a block), KEYS (of a step), STAGES (tiles of keys, and as
+// many of values, in shared memory).
 #include "flash_chain.cuh"
 #include "flash_forward_warpgroups.cuh"
 #include "tensor_map.cuh"
@@ -14,7 +14,7 @@ constexpr int kRows = QUERIES, kKeys = KEYS;
 constexpr int kWarpgroups = kRows / 64;
 constexpr int kThreads = kWarpgroup * (kWarpgroups + 1);
 constexpr int kScoreTiles = kKeys / 8, kKeySteps = kKeys / kStep;
-// The loading warpgroup gives most of its registers to the others.
+// setmaxnreg moves most of the producer's registers to the consumers.
 constexpr int kLoaderRegisters = 24, kReaderRegisters = 240;
 static_assert(kWarpgroup * (kLoaderRegisters + kWarpgroups * kReaderRegisters) <= 65536);
 
@@ -23,7 +23,7 @@ using KeyRows = Panels<kKeys, kHeadDim>;
 using QueryPlace = TileRing<QueryRows, 1>;
 using KeyRing = TileRing<KeyRows, STAGES>;
 
-// Starts result = A B^T of 64 rows from `row` on and a step of keys.
+// Starts result = A B^T for the 64 rows from `row` on and a step of keys.
 __device__ __forceinline__ void multiply_rows(Accumulator (&result)[kScoreTiles], QueryRows left, int row, KeyRows right) {
   begin_products();
 #pragma unroll
@@ -80,7 +80,7 @@ flash_backward_queries_warpgroups(const __grid_constant__ FlashBackwardParams p)
 
   take_registers<kReaderRegisters>();
   const int first_row = 64 * warpgroup, warp_row = 16 * warp();
-  float shift[2], dot[2];  // of the two rows that a lane knows
+  float shift[2], dot[2];  // of the two rows that a lane holds
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     const long long row = (static_cast<long long>(work.batch) * p.heads + work.head) * p.padded_queries + first_query +
@@ -135,7 +135,7 @@ flash_backward_queries_warpgroups(const __grid_constant__ FlashBackwardParams p)
   walk_to.template operator()<false>(steps.count);
   wait_for_products<0>();
   fence_registers(d_q[0]);
-  barrier_wait(1 + warpgroup, kWarpgroup);  // queries make room for results
+  barrier_wait(1 + warpgroup, kWarpgroup);  // results are staged in the tile of queries
   const Outputs out(p.d_q, work.batch, work.head);
   put_results(d_q, q_tile, out, first_query, p.queries, warp_row, 0, [&](int, int) { return p.scale; });
   __syncwarp();

@@ -1,8 +1,8 @@
-// What the backward needs per query row before and after the tiles: sum(dO * O), the log-sum-exp in powers
-// of two, zeros for sums; and dQ brought into rows.
+// The kernels before and after the tiles of the backward. The first computes, for each query, sum(dO * O) and the
+// log-sum-exp in base 2, and clears sums; the last converts dQ to rows.
 //
-// Constants beside those of flash_common.cuh: QUERIES (a tile of the single-pass kernel), SINGLE_PASS, COUNTED (its
-// blocks bring dQ into rows themselves), SUMS (of operands, that are to be zeros before the tiles).
+// Constants beside those of flash_common.cuh: QUERIES (of a tile of the single-pass kernel), SINGLE_PASS, COUNTED (that
+// kernel converts dQ to rows itself), SUMS (tensors of operand sums to be cleared).
 #include "flash_common.cuh"
 #include "flash_query_sums.cuh"
 
@@ -10,7 +10,7 @@ namespace ridgeline {
 
 constexpr int kQueries = QUERIES;
 constexpr int kThreads = 256;
-// Lanes that share a row: enough for 16 bytes each.
+// Lanes that share a row, 16 bytes each.
 constexpr int kPack = 16 / sizeof(Result);
 constexpr int lanes_per_row() {
   int lanes = 1;
@@ -54,7 +54,7 @@ flash_backward_begin(const __grid_constant__ FlashBackwardParams p) {
 #pragma unroll
   for (int offset = kLanes / 2; offset > 0; offset /= 2) dot += __shfl_xor_sync(~0u, dot, offset);
   if (part == 0) {
-    // A query that saw nothing, or is none, gets a shift under which every weight is 0.
+    // A query that sees nothing, or beyond the last one, gets a shift for which every weight is 0.
     const float sum = query < p.queries ? p.log_sum_exp[number * p.queries + query] : -infinity();
     p.row_shift[row] = sum == -infinity() ? infinity() : sum * kLog2e;
     p.row_dot[row] = dot;
@@ -64,7 +64,7 @@ flash_backward_begin(const __grid_constant__ FlashBackwardParams p) {
       *reinterpret_cast<float4*>(p.d_q_sum + row * kHeadDim + i) = make_float4(0, 0, 0, 0);
 }
 
-// One thread for eight columns of rows r and r + 8 of a block of 16 rows: what four lanes have added up.
+// One thread converts eight columns of rows r and r + 8 of a block of 16 rows, which four lanes have added up.
 extern "C" __global__ void __launch_bounds__(kThreads)
 flash_backward_end(const __grid_constant__ FlashBackwardParams p) {
   wait_for_earlier_kernels();

@@ -1,17 +1,16 @@
-// The backward on Hopper for heads up to 128 wide: a block keeps 128 keys, 64 for each of the two
-// warpgroups that compute their gradients. See flash_backward_warpgroups.cuh for the others, and for the constants.
+// Attention backward on Hopper for heads up to 128 wide: a block keeps 128 keys, 64 for each of the two warpgroups that
+// compute dK and dV. See flash_backward_warpgroups.cuh for the other warpgroups and the constants.
 #include "flash_backward_warpgroups.cuh"
 
 namespace ridgeline {
 
 using Block = BackwardBlock<128, 4 * kGradients, true>;
 
-// Scores and their gradients have registers of their own, and are computed side by side. In wider heads both gradients
-// of 64 keys leave no room for that: gradients follow scores, and of these only weights in 16 bits are left by then. A function
-// of scores wants registers of its own.
+// Whether S and dP have registers of their own and are computed at the same time. In wider heads dK and dV of 64 keys
+// leave no room for that: dP replaces S, of which only P in 16 bits is kept. A score function needs registers as well.
 constexpr bool kSideBySide = kHeadDim <= (kFunction ? 80 : 96);
 
-// Tile `n` of the results that were packed.
+// Unpacks tile `n` of results.
 __device__ __forceinline__ Accumulator unpacked(const FragmentA<Element> (&fragments)[kQuerySteps], int n) {
   Accumulator results;
 #pragma unroll
@@ -46,12 +45,12 @@ flash_backward_warpgroups(const __grid_constant__ FlashBackwardParams p) {
       FragmentA<Element> weights[kQuerySteps], d_scores[kQuerySteps];
       ScoreChain<kScoreTiles> chain;
       FirstScore first = {work.batch, steps.head, steps.tile * kQueries, key};
-      // Or else the compiler keeps what it knows of the keys from step to step, more than registers hold.
+      // Otherwise the compiler keeps values of the keys from step to step, more than registers hold.
       if constexpr (kSkips) asm volatile("" : "+r"(first.key));
       const auto add_up = [&](const Accumulator(&d_values)[kScoreTiles]) {
         if constexpr (kOperandSums > 0) {
           FirstScore again = first;
-          again.query = __shfl_sync(~0u, first.query, 0);  // or else the compiler keeps all places since weigh
+          again.query = __shfl_sync(~0u, first.query, 0);  // otherwise all coordinates are kept since weigh()
           add_operand_gradients(d_values, p, [&](int n, int i) { return again.place(p, n, i); });
         }
       };
@@ -62,7 +61,7 @@ flash_backward_warpgroups(const __grid_constant__ FlashBackwardParams p) {
       };
       Accumulator scores[1][kScoreTiles];
       Block::multiply_rows(scores[0], k_tile, row, q_tile);
-      wait_for_products<1>();  // dK of the step before, and what came before it
+      wait_for_products<1>();  // dK of the step before, and the products before it
       if (step > 0) block.q_ring.release(step - 1);
       if constexpr (kSideBySide) {
         if (step > 0) block.d_out_ring.release(step - 1);
@@ -107,7 +106,7 @@ flash_backward_warpgroups(const __grid_constant__ FlashBackwardParams p) {
   fence_registers(d_k[0]);
   fence_registers(d_v[0]);
 
-  // Through shared memory, so that rows leave in whole pieces.
+  // Staged in shared memory, so that rows are written 16 bytes at a time.
   block.wait_for_all();
   const Work work = block.work();
   const int first_key = work.tile * Block::kKeyCount;

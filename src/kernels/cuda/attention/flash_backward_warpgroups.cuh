@@ -1,16 +1,20 @@
-// What the backward kernels of Hopper that keep keys share. A block keeps keys and walks over the queries that see them.
-// Two of its warpgroups compute the gradients of its keys and values, however they share them; one computes dQ = dS K
-// from what they hand over, and adds it to the sums of all blocks; one has tiles copied, as far ahead as there is room.
-// So nobody waits for additions or loads, and whoever waits leaves the tensor cores to the others. Where gradients are added up
-// along diagonals (flash_diagonal_sums.cuh), two warps of the warpgroup that loads do that. In the first of two
-// passes nobody computes dQ; flash_backward_queries_warpgroups.cu does.
+// Shared by the Hopper backward kernels that keep keys. A block keeps a tile of keys and loops over the queries that
+// see them. Its warpgroups are specialised:
 //
-// As in flash_backward_keys.cu scores are computed transposed, keys x queries, so that weights and their gradients are
-// left operands in registers for dV = P^T dO and dK = dS^T Q.
+//   gradients  two warpgroups compute dK and dV; how they share that work differs between the kernels
+//   dQ         one computes dQ = dS K from the dS that they hand over, and adds it to sums shared by all blocks
+//   loads      a producer thread issues TMA copies as far ahead as the rings have free stages; where gradients are
+//              added up along diagonals (flash_diagonal_sums.cuh), two other warps of its warpgroup do that
 //
-// Constants beside those of flash_common.cuh: STAGES (tiles of queries, and of gradients of outputs, in shared memory),
-// SINGLE_PASS (dQ is computed, too), COUNTED (the last block that adds to some queries brings their dQ into rows, and no
-// kernel follows).
+// So additions and loads delay no product, and a warpgroup that waits leaves the tensor cores to the others. In the
+// first of two passes dQ is not computed; flash_backward_queries_warpgroups.cu does that.
+//
+// As in flash_backward_keys.cu, scores are computed transposed, keys x queries, so that P and dS are left operands in
+// registers for dV = P^T dO and dK = dS^T Q.
+//
+// Constants beside those of flash_common.cuh: STAGES (tiles of queries, and as many of dO, in shared memory),
+// SINGLE_PASS (dQ is computed as well), COUNTED (the last block that adds to some queries converts their dQ to rows,
+// and no kernel follows).
 #pragma once
 
 #include "flash_chain.cuh"
@@ -27,22 +31,22 @@ constexpr bool kSinglePass = SINGLE_PASS, kCounted = COUNTED;
 constexpr int kScoreTiles = kQueries / 8, kWidthTiles = kHeadDim / 8;
 constexpr int kQuerySteps = kQueries / kStep;
 
-// The first kGradients warpgroups compute gradients of keys and values, the next one dQ; number kLoads loads.
+// The first kGradients warpgroups compute dK and dV, the next one dQ; warpgroup kLoads loads.
 constexpr int kGradients = 2, kLoads = kGradients + 1, kThreads = (kLoads + 1) * kWarpgroup;
-// Of a thread; together what a multiprocessor has.
+// Registers of a thread in each warpgroup; together what a multiprocessor has.
 constexpr int kGradientRegisters = 208, kDQueriesRegisters = kDiagonals > 0 ? 64 : 72;
 constexpr int kLoadsRegisters = kDiagonals > 0 ? 32 : 24;
 static_assert(kWarpgroup * (kGradients * kGradientRegisters + kDQueriesRegisters + kLoadsRegisters) <= 65536);
 
-// Tiles of queries of one head, then of the next one of the group. Blocks of one head start at different tiles, so that
-// they do not all add to the same sums at once; with a mask they do so anyway.
+// The steps of a block: tiles of queries of one head, then of the next head of the group. Blocks of one head start at
+// different tiles, so that they do not all add to the same sums at once; with a mask they start apart anyway.
 template <int kKeys>
 struct QuerySteps {
-  int begin, end, start;  // tiles in which any query sees a key of this block; the same for each head
+  int begin, end, start;  // the tiles whose queries see a key of this block, and the first one; the same for each head
   int count;
-  int tile, head;  // of the step at hand
+  int tile, head;  // of the current step
 
-  // Those that the mask lets see any key of a tile.
+  // The queries that see any key of a tile under the mask.
   __device__ __forceinline__ static Span seeing(const Visible& visible, int tile) {
     const int first_key = tile * kKeys, last_key = min(first_key + kKeys, visible.keys) - 1;
     return {visible.queries_of(first_key).first, visible.queries_of(last_key).last};
@@ -71,15 +75,15 @@ struct QuerySteps {
   __device__ __forceinline__ static int key_head_number(const FlashBackwardParams& p, const Work& work) {
     return work.batch * p.key_heads + work.head;
   }
-  // Where log-sum-exps and dots of the tile's queries begin.
+  // The place of the tile's first query in row_shift and row_dot.
   __device__ __forceinline__ long long row(const FlashBackwardParams& p, const Work& work) const {
     return static_cast<long long>(head_number(p, work)) * p.padded_queries + tile * kQueries;
   }
-  // Where the tile's sums of dQ begin.
+  // The tile's sums of dQ.
   __device__ __forceinline__ float* sums(const FlashBackwardParams& p, const Work& work) const {
     return sums_of(p, work, head - work.head * p.group) + tile * (kQueries * kHeadDim);
   }
-  // Where those of a head of the group begin.
+  // The sums of dQ of a head of the group.
   __device__ __forceinline__ static float* sums_of(const FlashBackwardParams& p, const Work& work, int head) {
     const int number = key_head_number(p, work);
     const long long place = kCounted ? number % p.sum_heads : number;
@@ -87,19 +91,20 @@ struct QuerySteps {
   }
 };
 
-// Where the scores of a warp's 16 keys, keys x queries, begin.
+// The coordinates of the first score of a warp's 16 keys, keys x queries.
 struct FirstScore {
   int batch, head, query, key;
 
-  // Of number `i` of tile `n`.
+  // The coordinates of element `i` of tile `n`.
   __device__ __forceinline__ ScorePlace place(const FlashBackwardParams& p, int n, int i) const {
     return {p.operands, batch, head, min(query + 8 * n + column_in_tile(i), p.queries - 1),
             min(key + row_in_tile(i), p.keys - 1)};
   }
 };
 
-// Scores become weights; `shifts` are those of the queries. Scores of queries beyond the last leave no weight, unless a
-// function makes something of them, so without either function or mask only keys beyond the last are hidden.
+// Turns scores into weights. `shifts`: the log-sum-exps of the queries, in shared memory. Queries beyond the last have
+// an infinite shift and so no weight, unless a score function interferes; without function and mask only keys beyond
+// the last are masked.
 template <int kTiles>
 __device__ __forceinline__ void weigh(Accumulator (&scores)[1][kTiles], ScoreChain<kTiles>& chain,
                                       const FlashBackwardParams& p, const Visible& visible, FirstScore first,
@@ -118,8 +123,8 @@ __device__ __forceinline__ void weigh(Accumulator (&scores)[1][kTiles], ScoreCha
   }
 }
 
-// Gradients of weights become those of scores, P (dP - dot). `dots` are those of the queries; weights_of(n) is tile n
-// of P.
+// Turns gradients of weights into gradients of scores, P (dP - dot). `dots`: sum(dO * O) of the queries, in shared
+// memory; weights_of(n) returns tile n of P.
 template <class WeightsOf>
 __device__ __forceinline__ void differentiate(Accumulator (&d_weights)[kScoreTiles], unsigned dots,
                                               WeightsOf weights_of) {
@@ -139,8 +144,8 @@ __device__ __forceinline__ void pack(FragmentA<Element> (&fragments)[kQuerySteps
   for (int q = 0; q < kQuerySteps; ++q) fragments[q] = a_from_results<Element>(results, q);
 }
 
-// The block's shared memory, and what its other two warpgroups do. kWriters warps write dS; with kStaged dQ leaves
-// through shared memory, which is faster where there is room.
+// The shared memory of a block, and the work of the dQ and loading warpgroups. kWriters warps write dS; with kStaged,
+// additions to dQ are staged in shared memory, which is faster where there is room.
 template <int kKeys, int kWriters, bool kStaged>
 struct BackwardBlock {
   static constexpr int kKeyCount = kKeys;
@@ -148,9 +153,9 @@ struct BackwardBlock {
   using KeyRows = Panels<kKeys, kHeadDim>;
   using QueryRows = Panels<kQueries, kHeadDim>;
   using KeyPlace = TileRing<KeyRows, 1>;
-  using QueryRing = TileRing<QueryRows, kStages, true>;  // shifts and dots lie beside
+  using QueryRing = TileRing<QueryRows, kStages, true>;  // plain loads read the shifts and dots beside it
   using DScoreRing = TileRing<Panels<kKeys, kQueries>, 2, (kDiagonals > 0)>;  // diagonals are read by plain loads
-  // dQ is computed a panel at a time.
+  // dQ is computed one panel at a time.
   static constexpr int kPanelTiles = (kHeadDim < kPanel ? kHeadDim : kPanel) / 8;
   static constexpr int kLastPanelTiles = (kWidthTiles - 1) % kPanelTiles + 1;
   static constexpr int kWarpSums = 16 * kPanel * 4;  // bytes of a warp's part of a panel
@@ -163,13 +168,13 @@ struct BackwardBlock {
   const KeyPlace v_place = ring_after<KeyPlace>(k_place);
   const QueryRing q_ring = ring_after<QueryRing>(v_place), d_out_ring = ring_after<QueryRing>(q_ring);
   const DScoreRing d_score_ring = ring_after<DScoreRing>(d_out_ring);
-  const unsigned numbers = d_score_ring.barriers + DScoreRing::kBarrierBytes;  // one for each query of a stage
-  const unsigned end = numbers + 2 * kStages * 4 * kQueries;  // the sums along diagonals, if there are any, lie behind
+  const unsigned numbers = d_score_ring.barriers + DScoreRing::kBarrierBytes;  // shifts, then dots of each stage
+  const unsigned end = numbers + 2 * kStages * 4 * kQueries;  // diagonal sums or the wide kernel's weights follow
 
   __device__ __forceinline__ explicit BackwardBlock(const FlashBackwardParams& params)
       : p(params), visible{p.mask_first, p.mask_last, p.queries, p.keys} {}
 
-  // By one thread, before the others come.
+  // Called by one thread before the barriers are used.
   __device__ __forceinline__ void set_up() const {
     k_place.set_up(1, 4 * kGradients);
     v_place.set_up(1, 4 * kGradients);
@@ -181,16 +186,16 @@ struct BackwardBlock {
 
   __device__ __forceinline__ unsigned shifts(int step) const { return numbers + step % kStages * (4 * kQueries); }
   __device__ __forceinline__ unsigned dots(int step) const { return shifts(step) + kStages * (4 * kQueries); }
-  // Found anew by every warpgroup, and again at the end: registers are scarcer than instructions.
+  // Recomputed by every warpgroup, and again at the end: registers are scarcer than instructions.
   __device__ __forceinline__ Work work() const {
     return Work(p.key_tiles, p.key_heads, p.batches, p.heads_at_once, false);
   }
 
-  // What the other warpgroups do.
+  // The work of warpgroups other than those that compute dK and dV.
   __device__ __forceinline__ void serve(int warpgroup) const {
     if (warpgroup == kLoads) {
       give_registers<kLoadsRegisters>();
-      const int number = __shfl_sync(~0u, warp() % 4, 0);  // known to be the same for a whole warp
+      const int number = __shfl_sync(~0u, warp() % 4, 0);  // known to be uniform in a warp
       if (number == 0) {
         if (lane() == 0) load_all();
       } else if constexpr (kDiagonals > 0) {
@@ -228,7 +233,7 @@ struct BackwardBlock {
     }
   }
 
-  // Of the warp's keys, from `row` of the block on.
+  // Adds up the gradients of the warp's keys, from `row` of the block on, along diagonals.
   __device__ __forceinline__ void add_diagonals(int row) const {
     const Work mine = work();
     Steps steps(p, visible, mine);
@@ -284,15 +289,16 @@ struct BackwardBlock {
     }
     wait_for_additions<kCounted>();
     barrier_arrive(kDone, kDoneThreads);
-    if constexpr (kCounted) finish_d_queries(mine);  // while the others bring their results into rows
+    if constexpr (kCounted) finish_d_queries(mine);  // while the other warpgroups store dK and dV
   }
 
-  // By those that compute gradients, when their products are done: keys and values make room for results then.
+  // Called by the warpgroups that compute dK and dV when their products are done: results are then staged in the tiles
+  // of keys and values.
   __device__ __forceinline__ void wait_for_all() const { barrier_wait(kDone, kDoneThreads); }
   static constexpr int kDone = 1, kDoneThreads = (kGradients + kSinglePass) * kWarpgroup;
 
-  // Queries of a head in parts of whole tiles. Which blocks add to a part is the mask's to say, so that each warp, which has 16
-  // rows of every tile, knows when it is the last of its number to add to them.
+  // The queries of a head are divided into parts of whole tiles. Which blocks add to a part follows from the mask, so
+  // each warp, which adds 16 rows of every tile, can tell when it is the last of its number in any block to do so.
   __device__ __forceinline__ int parts() const { return (p.query_tiles + p.part_tiles - 1) / p.part_tiles; }
   __device__ __forceinline__ bool adds_to(int tile, int part) const {
     const Span queries = Steps::seeing(visible, tile);
@@ -303,23 +309,23 @@ struct BackwardBlock {
     return p.part_counts + (key_head * kAddingWarps + warp() % kAddingWarps) * (kQueryParts + 1);
   }
 
-  // Waits for the head that had the same sums before. Its blocks were started before this one.
+  // Waits for the key head that used the same sums before. Its blocks started before this one.
   __device__ __forceinline__ void wait_for_sums(const Work& mine) const {
     const int before = Steps::key_head_number(p, mine) - p.sum_heads;
     if (before < 0) return;
     while (load_acquire(part_counts(before) + kQueryParts) < unsigned(parts())) {
     }
-    publish_global();  // zeros, to the additions
+    publish_global();  // orders the zeros that it left before the additions
   }
 
-  // The warp's rows of parts to which no block has more to add are brought into the result, while their sums still lie in
-  // the cache. They leave zeros behind for a later head.
+  // Converts this warp's rows of the parts to which no block will add any more, while their sums are still in the L2
+  // cache. Leaves zeros for a later head that uses the same sums.
   __device__ __forceinline__ void finish_d_queries(const Work& mine) const {
     const int part = lane();
     unsigned adding = 0;
     for (int tile = 0; tile < p.key_tiles; ++tile) adding += adds_to(tile, part);
     unsigned* counts = part_counts(Steps::key_head_number(p, mine));
-    bool is_last = adding == 0 && mine.tile == 0;  // nobody adds to it: zeros
+    bool is_last = adding == 0 && mine.tile == 0;  // no block adds to it: zeros
     if (adds_to(mine.tile, part)) is_last = atomicAdd(counts + part, 1u) + 1 == adding;
     const unsigned found = __ballot_sync(~0u, is_last && part < parts());
     if (found == 0) return;
@@ -335,7 +341,7 @@ struct BackwardBlock {
     }
   }
 
-  // All loads of a few pieces of 16 x 32 first, then all stores: a store waits for a load of the same place.
+  // Loads a few pieces of 16 x 32 before it stores any: a store of zeros must wait for the load of the same place.
   __device__ __forceinline__ void bring_into_rows(const Work& mine, int head, int part, bool clears) const {
     constexpr int kTogether = 4, kAcross = (kWidthTiles + kTogether - 1) / kTogether, kPieces = 2;
     const Outputs d_q(p.d_q, mine.batch, mine.head * p.group + head);
@@ -366,7 +372,7 @@ struct BackwardBlock {
     }
   }
 
-  // result = A B^T of 64 keys from `row` on and all queries.
+  // Starts result = A B^T for the 64 keys from `row` on and all queries.
   __device__ __forceinline__ static void multiply_rows(Accumulator (&result)[kScoreTiles], KeyRows keys, int row,
                                                        QueryRows queries) {
     begin_products();
@@ -375,7 +381,7 @@ struct BackwardBlock {
       multiply_shared<Element>(result, keys.rows_from(row, d), queries.rows_from(0, d), d > 0);
     end_products();
   }
-  // sum += A B, over all queries.
+  // Starts sum += A B, over all queries.
   __device__ __forceinline__ static void add_product(Accumulator (&sum)[kWidthTiles],
                                                      const FragmentA<Element> (&left)[kQuerySteps], QueryRows right) {
     begin_products();
@@ -384,7 +390,7 @@ struct BackwardBlock {
       multiply_registers<Element>(sum, left[q], right.columns_from(0, q * kStep), true);
     end_products();
   }
-  // What dS will be multiplied by, of a warp's 16 keys from `row` of the block on, waits for it in the place of dS.
+  // Keeps the factors of dS, of a warp's 16 keys from `row` of the block on, in the tile of dS until unpark().
   __device__ __forceinline__ void park(const FragmentA<Element> (&fragments)[kQuerySteps], int step, int row) const {
     const auto tile = kSinglePass ? d_score_ring.room(step) : d_score_ring.tile(step);
 #pragma unroll
@@ -397,7 +403,7 @@ struct BackwardBlock {
       load_stored_a(fragments[q], d_score_ring.tile(step), row, q * kStep);
     __syncwarp();
   }
-  // Packs dS of a warp's 16 keys from `row` of the block on, and hands it over to who computes dQ, if anybody does.
+  // Packs dS of a warp's 16 keys from `row` of the block on, and in a single pass hands it over to the dQ warpgroup.
   __device__ __forceinline__ void pack_and_hand_over(FragmentA<Element> (&fragments)[kQuerySteps],
                                                      const Accumulator (&d_scores)[kScoreTiles], int step,
                                                      int row) const {

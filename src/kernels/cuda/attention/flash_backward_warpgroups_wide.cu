@@ -1,18 +1,18 @@
-// The backward on Hopper for heads wider than 128: no warpgroup has room for both gradients of 64 keys, so
+// Attention backward on Hopper for heads wider than 128. No warpgroup has registers for both dK and dV of 64 keys, so
 // each of two computes one of them, for the same keys:
 //
-//   weights     S^T = K Q^T, P = exp(S - shift), dV += P^T dO
-//   d_scores    dP^T = V dO^T, dS = P (dP - dot), dK += dS^T Q
+//   dV    S^T = K Q^T, P = exp(S - shift), dV += P^T dO
+//   dK    dP^T = V dO^T, dS = P (dP - dot), dK += dS^T Q
 //
-// P, times what the gradient of a function of scores asks for, goes from one to the other through shared memory, so that no product is computed twice. See
-// flash_backward_warpgroups.cuh for the other warpgroups, and for the constants.
+// P, times the factors of a score function's gradient, passes from one to the other through shared memory, so that no
+// product is computed twice. See flash_backward_warpgroups.cuh for the other warpgroups and the constants.
 #include "flash_backward_warpgroups.cuh"
 
 namespace ridgeline {
 
 using Block = BackwardBlock<64, 4, false>;
 
-// Accumulators of keys x queries from the threads of a warpgroup to those of another.
+// Accumulators, keys x queries, that the threads of one warpgroup pass to those of another.
 struct Weights {
   static constexpr int kBytes = 4 * Block::kKeyCount * kQueries;
   unsigned address;
@@ -87,7 +87,7 @@ flash_backward_warpgroups_wide(const __grid_constant__ FlashBackwardParams p) {
   wait_for_products<0>();
   fence_registers(sum[0]);
 
-  // Through shared memory, so that rows leave in whole pieces.
+  // Staged in shared memory, so that rows are written 16 bytes at a time.
   block.wait_for_all();
   const Work work = block.work();
   const int first_key = work.tile * Block::kKeyCount;

@@ -1,6 +1,6 @@
-// The function of scores in the backward kernels of Hopper: scores become values, and gradients of values become those of
-// scores. The latter are linear in the former, so the factor between them is computed beside the value and kept in 16 bits,
-// as the gradients are that enter the next product: registers have no room for the scores themselves until then.
+// The score function in the Hopper backward kernels: apply() computes its values, times() applies the chain rule. The
+// gradient is linear in d_result, so its factor is computed together with the value and kept in 16 bits, the precision
+// in which gradients of scores enter the next product: registers have no room for the scores until then.
 #pragma once
 
 #include "flash_common.cuh"
@@ -9,9 +9,9 @@ namespace ridgeline {
 
 template <int kTiles>
 struct ScoreChain {
-  unsigned factors[kChained ? kTiles : 1][2];  // pairs, as an Accumulator has them
+  unsigned factors[kChained ? kTiles : 1][2];  // pairs, in the order of an Accumulator
 
-  // place_of(n, i) is where number `i` of tile `n` stands.
+  // place_of(n, i) returns the coordinates of element `i` of tile `n`.
   template <class PlaceOf>
   __device__ __forceinline__ void apply(Accumulator (&scores)[kTiles], PlaceOf place_of) {
     if constexpr (kFunction)
@@ -32,7 +32,7 @@ struct ScoreChain {
       }
   }
 
-  // Weights of tile `n`, times these factors: 0 where a weight is, even if the function has no gradient there.
+  // Returns the weights of tile `n` times the factors: 0 where a weight is 0, even if its factor is not finite.
   __device__ __forceinline__ Accumulator times(int n, Accumulator weights) const {
     if constexpr (kChained)
 #pragma unroll

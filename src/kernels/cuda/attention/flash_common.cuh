@@ -1,9 +1,14 @@
-// What the flash kernels share: their constants, the order of blocks, rows to and from memory, masks.
+// Shared by the flash kernels: constants, the mapping of blocks to tiles, loads and stores of rows, masks.
 //
-// Constants from the host: ELEMENT (bf16, fp16, tf32, fp32), WIDTH (of a head), HEAD_DIM (WIDTH rounded
-// up to 16, above 128 to 32), ALIGNED (rows can be moved 16 bytes at a time), MASK (0: every key is seen, 1: later keys are
-// hidden, 2: earlier ones too), GROUPED (see Work); SEEN_AXES, if the function hides scores by conditions on operands: which
-// of batches and heads these differ in.
+// Constants from the host:
+//   ELEMENT    bf16, fp16, tf32 or fp32
+//   WIDTH      elements of a head
+//   HEAD_DIM   WIDTH rounded up to a multiple of 16, above 128 to a multiple of 32
+//   ALIGNED    rows can be loaded and stored 16 bytes at a time
+//   MASK       0: every key is visible, 1: later keys are masked (causal), 2: earlier ones as well (window)
+//   GROUPED    the order of blocks, see Work
+//   SEEN_AXES  only if the score function masks by conditions on operands: the axes, of batches and heads, along
+//              which these conditions differ
 #pragma once
 
 #include "flash_function.cuh"
@@ -22,7 +27,7 @@ constexpr float kLn2 = 0.6931471805599453f;
 
 using Rows = Tile<Element, kHeadDim>;
 
-// Rows of one head: in planes where the element comes so, else as they are.
+// Rows of one head: planes for 32-bit elements, the elements themselves otherwise.
 template <class Number>
 struct HeadRows {
   Number* data;
@@ -38,7 +43,7 @@ struct HeadRows {
 };
 using Inputs = HeadRows<Element>;
 
-// What a result is stored as.
+// The type of stored results: floats where the operands are planes.
 template <bool kIsPlain>
 struct ResultOf { using type = Element; };
 template <>
@@ -46,29 +51,30 @@ struct ResultOf<false> { using type = float; };
 using Result = ResultOf<kPlain>::type;
 using Outputs = HeadRows<Result>;
 
-// What the planes of 16 rows are to be multiplied by; 1 for plain elements.
+// The factors of planes, one per 16 rows; 1 for 16-bit elements.
 struct Factors {
   const float* blocks;
 
   __device__ Factors(const float* all, int number_of_head, int rows)
       : blocks(kPlain ? nullptr : all + static_cast<long long>(number_of_head) * ((rows + 15) / 16)) {}
-  // Of the 16 rows from `row` on; 1 when none of them is below `end`.
+  // Returns the factor of the 16 rows from `row` on, or 1 if `row` is not below `end`.
   __device__ __forceinline__ float operator()(int row, int end) const {
     return kPlain ? 1 : row < end ? __ldg(blocks + row / 16) : 1;
   }
 };
 
-// The grid is tiles x heads x batches; or, GROUPED, all blocks lie along x, and the longest tiles of a group of
-// heads that fit the cache together come first: with a mask, tiles differ in length.
+// The tile, batch and head of a block. The grid is tiles x heads x batches. With GROUPED all blocks lie along x: heads
+// are processed in groups that fit the L2 cache together, the longest tiles of a group first, since a mask makes tiles
+// differ in length.
 struct Work {
   int tile, batch, head;
 
   __device__ Work(int its_tile, int its_batch, int its_head) : tile(its_tile), batch(its_batch), head(its_head) {}
 
-  // The host sees to it that tiles * heads_at_once fits 32 bits: 64-bit division is slow.
+  // The host guarantees that tiles * heads_at_once fits 32 bits: 64-bit division is slow.
   __device__ Work(unsigned tiles, unsigned heads, unsigned batches, unsigned heads_at_once, bool last_tile_first) {
-    // Read anew by every Work, so that a kernel can find its place again instead of keeping it: registers are
-    // scarcer than instructions.
+    // Volatile: every Work reads the block index again, so that a kernel can recompute its place instead of keeping it
+    // in registers, which are scarcer than instructions.
     unsigned x, y, z;
     asm volatile("mov.u32 %0, %%ctaid.x; mov.u32 %1, %%ctaid.y; mov.u32 %2, %%ctaid.z;" : "=r"(x), "=r"(y), "=r"(z));
     if (!GROUPED) {
@@ -86,8 +92,8 @@ struct Work {
   }
 };
 
-// Starts to copy kRows rows from `first` into a tile; rows from `end` on and columns beyond the width
-// become zeros. All kThreads threads take part, this one as number `thread`.
+// Starts to copy kRows rows from `first` on into a tile; rows from `end` on and columns beyond the width become zeros.
+// All kThreads threads take part, this one as number `thread`.
 template <int kRows, int kThreads, class To>
 __device__ __forceinline__ void load_rows(To tile, const Inputs& head, int first, int end,
                                           int thread = threadIdx.x) {
@@ -98,11 +104,11 @@ __device__ __forceinline__ void load_rows(To tile, const Inputs& head, int first
     const int row = thread / kChunks;
     const int column = thread % kChunks * kChunk;
     const Element* from = head.at(first + row) + column;
-    // Eight rows further on, tiles of either kind repeat themselves.
+    // Both tile layouts repeat every eight rows.
     const auto to = [&](int i) { return tile.at(row + i % 8, column) + i / 8 * 8 * To::kRowBytes; };
     const bool in_width = kWidth == kHeadDim || !kPlain || column < kWidth;
     if (kThreads % kChunks == 0 || row < kRowsAtOnce) {
-      // A tile that is full needs no bounds; heads wider than 128 were measured faster with them all the same.
+      // A full tile needs no bounds checks; for heads wider than 128 the checked loop measured faster all the same.
       if (kHeadDim <= 128 && first + kRows <= end && (kWidth == kHeadDim || !kPlain)) {
 #pragma unroll
         for (int i = 0; i < kRows; i += kRowsAtOnce) {
@@ -131,9 +137,9 @@ __device__ __forceinline__ void load_rows(To tile, const Inputs& head, int first
   }
 }
 
-// Writes the results of a warp: rows from `row` of the tile, which is rows from `first` on of the head, and
-// columns from `column`. `tile` is shared memory of the same place that nobody needs any more; plain results
-// wait there until store_rows, the others leave at once, 8 bytes a lane.
+// Writes the results of a warp, times factor_of(m, i): rows from `row` of the tile, whose row 0 is row `first` of the
+// head, and columns from `column`. 16-bit results are staged in `tile`, shared memory that is no longer needed, until
+// store_rows; 32-bit results go to global memory at once, 8 bytes per lane.
 template <class To, class Number, int kM, int kTiles, class FactorOf>
 __device__ __forceinline__ void put_results(const Accumulator (&results)[kM][kTiles], To tile,
                                             const HeadRows<Number>& head, int first, int end, int row, int column,
@@ -163,7 +169,7 @@ __device__ __forceinline__ void put_results(const Accumulator (&results)[kM][kTi
     }
 }
 
-// Writes kRows rows from `row` of a tile of plain results to the head, by one warp.
+// Writes kRows rows from `row` of a tile that put_results filled to the head, by one warp.
 template <int kRows, class From, class Number>
 __device__ __forceinline__ void store_rows(From tile, const HeadRows<Number>& head, int first, int end, int row) {
   if constexpr (!kPlain) {
@@ -184,15 +190,15 @@ __device__ __forceinline__ void store_rows(From tile, const HeadRows<Number>& he
   }
 }
 
-// Writes a warp's 16 rows of plain results straight from registers to rows of the head from `first` on. The four lanes that
-// share a row exchange what they hold of four tiles, so that each has 16 bytes in one piece. Number i of the two rows
-// that a lane knows is multiplied by factor_of(i).
+// Writes a warp's 16 rows of 16-bit results from registers to the rows of the head from `first` on. The four lanes that
+// share a row exchange their parts of four tiles, so that each stores 16 contiguous bytes. Row i of the two that a lane
+// holds is multiplied by factor_of(i).
 template <class Number, int kTiles, class FactorOf>
 __device__ __forceinline__ void store_results(const Accumulator (&results)[kTiles], const HeadRows<Number>& head, int first,
                                               int end, FactorOf factor_of, int first_column = 0) {
   static_assert(kTiles > 0 && kPlain && kAligned);
   const int mine = lane() % 4;
-  // The lane that lies `distance` ahead gets `high` for its `low`.
+  // Exchanges `high` for `low` of the lane that is `distance` ahead.
   const auto exchange = [&](unsigned& low, unsigned& high, int distance) {
     const bool ahead = (mine & distance) != 0;
     const unsigned other = __shfl_xor_sync(~0u, ahead ? low : high, distance);
@@ -223,13 +229,13 @@ __device__ __forceinline__ void store_results(const Accumulator (&results)[kTile
 
 __device__ __forceinline__ int clamp(int x, int low, int high) { return max(low, min(x, high)); }
 
-// Places [first, last) of a row.
+// A half-open range of queries or keys.
 struct Span {
   int first, last;
   __device__ __forceinline__ bool covers(int begin, int end) const { return first <= begin && end <= last; }
 };
 
-// Query q sees the keys [q + first, q + last) that exist. The host keeps all of them below 2^30.
+// Query q sees the existing keys of [q + first, q + last). The host keeps all these numbers below 2^30.
 struct Visible {
   int first, last, queries, keys;
 
@@ -243,8 +249,9 @@ struct Visible {
   }
 };
 
-// What the kRows queries or keys from `first` on see through the function's conditions (flash_seen.cu), at least; `seen` is
-// that of groups of them, of `rows` in all. Without conditions all `others` that there are.
+// The range of keys that the kRows queries from `first` on may see under the conditions of the score function, or of
+// queries for kRows keys: the union over the groups of `seen` (flash_seen.cu), which covers `rows` queries or keys.
+// Without conditions it is [0, others).
 #ifdef SEEN_AXES
 constexpr bool kSkips = true;
 constexpr unsigned kSeenAxes = SEEN_AXES;
@@ -273,7 +280,7 @@ __device__ __forceinline__ Span seen_by(const FlashSeen* seen, int batch, int he
   return span;
 }
 
-// Scores outside of the span of their row become -inf. Their rows begin at `row`, columns at `column`.
+// Masks scores outside the span of their row with -inf. `row` and `column` are those of the first score.
 template <int kM, int kTiles, class SpanOf>
 __device__ __forceinline__ void hide(Accumulator (&scores)[kM][kTiles], int row, int column, SpanOf span_of) {
 #pragma unroll
@@ -291,11 +298,11 @@ __device__ __forceinline__ void hide(Accumulator (&scores)[kM][kTiles], int row,
     }
 }
 
-// Numbers of an accumulator tile that a lane holds: row and column of number `i`, within the tile.
+// Row and column, within an accumulator tile, of element `i` that a lane holds.
 __device__ __forceinline__ int row_in_tile(int i) { return lane() / 4 + 8 * (i / 2); }
 __device__ __forceinline__ int column_in_tile(int i) { return 2 * (lane() % 4) + i % 2; }
 
-// No weight is above 1, whatever the rounding of huge scores makes of it; plain elements never get that far.
+// Keeps weights at 1 or below despite the rounding of huge scores; 16-bit elements do not need it.
 __device__ __forceinline__ float at_most(float power, float top) { return kPlain ? power : fminf(power, top); }
 
 extern __shared__ __align__(1024) char shared_memory[];

@@ -1,12 +1,12 @@
-// Gradients of operands that are read along diagonals, such as a relative bias, where each is a constant times that of the
-// function of scores: two warps add up along diagonals what a block hands over of dS, and then to the sums of all blocks.
+// Gradients of operands that are read along diagonals, such as a relative bias, if each is a constant times the
+// gradient of the score function: two warps add up a block's dS along diagonals, then to sums shared by all blocks.
 //
-// A warp has 64 keys of a tile of 64 queries, each half of its lanes 32 of them. A lane adds up blocks of eight keys and four
-// queries, whose diagonals are 11 registers, and goes down a diagonal of blocks; where it leaves the tile, it starts over on the
-// other side.
+// A warp has 64 keys of a tile of 64 queries, each half of its lanes 32 of them. A lane adds up blocks of eight keys
+// and four queries, whose 11 diagonals are in registers, and moves down a diagonal of blocks; where it leaves the tile,
+// it starts over on the other side.
 //
-// Constants from the host, if there are such operands: DIAGONAL_GRADIENTS, expressions of `d_result`, and DIAGONAL_AXES, the
-// axes of each operand, both with commas between. Their sums are p.sums behind those of flash_operand_sums.cuh.
+// Constants from the host, if there are such operands, as lists separated by commas: DIAGONAL_GRADIENTS, expressions of
+// `d_result`, and DIAGONAL_AXES, the axes of each. Their sums follow those of flash_operand_sums.cuh in p.sums.
 #pragma once
 
 #include "flash_operand_sums.cuh"
@@ -25,7 +25,7 @@ struct DiagonalGradients {
 };
 __device__ __forceinline__ DiagonalGradients diagonal_gradients(float d_result) { return {DIAGONAL_GRADIENTS}; }
 
-// Adds to the sums of each operand where the key stands `place` - (queries - 1) behind the query.
+// Adds to the sums of each operand at `place`, where key - query is place - (queries - 1).
 template <int kNumber = 0>
 __device__ __forceinline__ void add_to_diagonal(const FlashBackwardParams& p, int batch, int head, int place, float d_result) {
   constexpr unsigned kAxes = kDiagonalAxes[kNumber];
@@ -40,20 +40,20 @@ constexpr int kDiagonals = 0;
 __device__ __forceinline__ void add_to_diagonal(const FlashBackwardParams&, int, int, int, float) {}
 #endif
 
-// The sums of one warp along the 127 diagonals of its 64 x 64 scores, and its shared memory: 96 floats for each half of the
-// lanes, of which number n is the sum where the key of the half's 32 stands n - 63 behind the query.
+// The sums of one warp along the 127 diagonals of its 64 x 64 scores. Its shared memory has 96 floats for each half of
+// the lanes; number n is the sum where key - query, within the half's 32 keys and 64 queries, is n - 63.
 struct DiagonalSums {
   static constexpr int kKeys = 64, kHalfKeys = kKeys / 2, kHalfSums = 64 + kHalfKeys;
   static constexpr int kBlockKeys = 8, kBlockQueries = 4, kAcross = 64 / kBlockQueries;
   static constexpr int kBytes = 2 * kHalfSums * 4;
   unsigned address;
-  float v[kBlockKeys + kBlockQueries];  // of a block; number n where the key stands n - 3 behind the query, and a 0
+  float v[kBlockKeys + kBlockQueries];  // of a block; number n where key - query is n - 3, and a 0
 
   __device__ __forceinline__ void clear() {
 #pragma unroll
     for (float& sum : v) sum = 0;
   }
-  // Scores of eight keys and four queries from `first` on.
+  // Adds the scores of eight keys and four queries from `first` on.
   __device__ __forceinline__ void add_block(unsigned first) {
 #pragma unroll
     for (int i = 0; i < kBlockKeys; ++i) {
@@ -63,7 +63,7 @@ struct DiagonalSums {
       for (int k = 0; k < kBlockQueries; ++k) v[kBlockQueries - 1 + i - k] += unpack<Element>(pairs[k / 2], k % 2);
     }
   }
-  // Adds the sums of a block to those of its half from 4 `number` on, a third at a time, as blocks beside each other share some.
+  // Adds the sums of a block to those of its half from 4 `number` on, in thirds, since adjacent blocks share some.
   __device__ __forceinline__ void put(int number, bool wanted) const {
 #pragma unroll
     for (int third = 0; third < 3; ++third) {
@@ -78,7 +78,7 @@ struct DiagonalSums {
     }
   }
 
-  // Adds up 64 rows of a tile; done() when no more is read of it.
+  // Adds up 64 rows of a tile; calls done() when the tile is no longer read.
   template <class Tile, class Done>
   __device__ __forceinline__ void add_up(Tile tile, int first_row, Done done) {
     for (int at = lane(); at < 2 * kHalfSums / 4; at += 32) store_accumulator(address + 16 * at, {});
@@ -98,7 +98,7 @@ struct DiagonalSums {
     done();
     put(begin + (kSteps - 1) * kRight < kAcross ? number : number + kAcross, true);
   }
-  // The sum of both halves where the key of the warp's 64 stands `place` - 63 behind the query.
+  // Returns the sum over both halves where key - query, within the warp's 64 keys and queries, is place - 63.
   __device__ __forceinline__ float sum(int place) const {
     float total = 0;
 #pragma unroll

@@ -1,5 +1,5 @@
-// Plans an attention node: planes where elements have 32 bits, then the forward kernel in the
-// chosen tiles.
+// Plans an attention node: splits 32-bit elements into planes, then launches the forward kernel
+// with the chosen tile.
 #include <cstddef>
 
 #include "kernels/cuda/attention/flash_plan.h"
@@ -55,7 +55,6 @@ CudaLaunch forward_launch(const FlashPlan& plan, const ForwardTile& tile,
   return launch;
 }
 
-// The parts of the forward's scratch.
 struct ForwardScratch {
   FlashPlanes planes;
   FlashSeen* seen_keys;

@@ -1,7 +1,7 @@
-// Attention forward without the score matrix: a block keeps a tile of queries and walks over the keys.
+// Attention forward with mma.sync, without a score matrix: a block keeps a tile of queries and loops over the keys.
 //
-// Constants beside those of flash_common.cuh: ROWS (queries a block), KEYS (a step), WARPS, STAGES (key
-// tiles in flight; 1: keys and values alternate), BLOCKS (a multiprocessor should hold).
+// Constants beside those of flash_common.cuh: ROWS (queries of a block), KEYS (of a step), WARPS, STAGES (tiles of keys
+// and of values in shared memory; 1: their loads alternate), BLOCKS (that a multiprocessor should hold).
 #include "flash_softmax.cuh"
 
 namespace ridgeline {
@@ -62,7 +62,7 @@ flash_forward(const __grid_constant__ FlashForwardParams p) {
       [&](int m) { return p.scale_log2 * (kFunction ? 1 : q_factors(first_query + warp_row + 16 * m, p.queries)); });
 
   int stage = 0;
-  if (begin >= end) {  // nothing to see, but the queries must have arrived before their place is used
+  if (begin >= end) {  // no key is visible, but the queries must have arrived before results are staged in their tile
     wait_for_copies<0>();
     __syncthreads();
   }
@@ -94,7 +94,7 @@ flash_forward(const __grid_constant__ FlashForwardParams p) {
         [&](FragmentB<Element>(&b)[2], int step, int n) {
           load_b_pair(b, k_tile(stage), 8 * n, step * kStep);
         });
-    if (kStages == 1) {  // keys and values take turns: while one is used, the other is loaded
+    if (kStages == 1) {  // loads alternate: of values while keys are used, and the other way round
       wait_for_copies<0>();
       __syncthreads();
       load_keys(0, key + kKeys);

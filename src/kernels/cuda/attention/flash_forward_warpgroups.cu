@@ -1,11 +1,16 @@
-// Attention forward on Hopper. The warpgroups of a block keep 64 queries each and walk over the keys at their own pace;
-// one more thread has tiles copied for all of them, as far ahead as there is room. While a tile of scores goes through the
-// softmax, the product of the weights before it with their values runs, and products of other warpgroups.
+// Attention forward on Hopper, warp-specialised. A producer thread issues TMA copies as far ahead as the rings have
+// free stages; each consumer warpgroup keeps 64 queries and loops over the keys at its own pace. The softmax of a step
+// overlaps with the product P V of the step before it and with the products of other warpgroups. A multiprocessor holds
+// one block.
 //
-// Constants beside those of flash_common.cuh: ROWS (queries of a tile), KEYS (a step), STAGES (tiles of keys and of
-// values in shared memory), QUERY_STAGES (of queries), PERSISTENT (see Tiles), DIRECT (the results of a persistent block leave
-// from registers, not through the memory of their queries; with room for the queries of two tiles they leave while the first
-// scores of the next tile are computed). A multiprocessor holds one block.
+// Constants beside those of flash_common.cuh:
+//   ROWS          queries of a tile
+//   KEYS          keys of a step
+//   STAGES        tiles of keys, and as many of values, in shared memory
+//   QUERY_STAGES  tiles of queries in shared memory
+//   PERSISTENT    a block processes several tiles, see Tiles
+//   DIRECT        persistent blocks store results from registers instead of through the tile of queries; with two query
+//                 stages they do so while the first scores of the next tile are computed
 #include "flash_forward_warpgroups.cuh"
 #include "tensor_map.cuh"
 
@@ -17,8 +22,7 @@ constexpr int kThreads = kWarpgroup * (kWarpgroups + 1);
 constexpr bool kPersistent = PERSISTENT, kDirect = DIRECT, kAhead = kDirect && QUERY_STAGES > 1;
 static_assert(!kDirect || kPersistent);
 
-// Every thread begins with its share of a multiprocessor's registers; the loading warpgroup gives most of its own to
-// the others.
+// Registers per thread: an even share at launch, until setmaxnreg moves most of the producer's to the consumers.
 constexpr int kFirstRegisters = 65536 / kThreads / 8 * 8;
 constexpr int kLoaderRegisters = kWarpgroups == 3 ? 32 : 24;
 constexpr int kReaderRegisters = (kFirstRegisters * (kWarpgroups + 1) - kLoaderRegisters) / kWarpgroups / 8 * 8;
@@ -28,21 +32,21 @@ using KeyRows = Panels<kKeys, kHeadDim>;
 using QueryRing = TileRing<QueryRows, QUERY_STAGES>;
 using KeyRing = TileRing<KeyRows, STAGES>;
 
-// The tiles of queries that a block works on: one, or if it is persistent, one after the other, so that the loads of a tile
-// run under the end of the one before it. With a mask tiles differ in length; then they come in pairs of a long and a
-// short one.
+// The tiles of queries that a block processes: one, or several in turn if the block is persistent, so that the loads of
+// a tile overlap with the end of the tile before it. With a mask, tiles differ in length and are taken in pairs of a
+// long and a short one.
 struct Tiles {
   const FlashForwardParams& p;
   unsigned unit = blockIdx.x;  // a tile or a pair
-  bool is_second = false;      // of a pair
+  bool is_second = false;      // the second tile of a pair
   int round = 0;
 
   __device__ __forceinline__ explicit Tiles(const FlashForwardParams& params) : p(params) {}
   __device__ __forceinline__ unsigned units_of_head() const {
     return kMasked ? (p.query_tiles + 1) / 2 : p.query_tiles;
   }
-  // Within the head. From head to head it moves by one, or else blocks whose number is a multiple of the heads' units
-  // would get the middle tile, which has no other, of all heads.
+  // The unit's index within its head, shifted by one from head to head. Without the shift, a grid whose size is a
+  // multiple of the units per head would give the unpaired middle tiles of all heads to the same blocks.
   __device__ __forceinline__ unsigned place() const { return (unit + unit / units_of_head()) % units_of_head(); }
 
   __device__ __forceinline__ bool more() const {
@@ -53,18 +57,18 @@ struct Tiles {
     const unsigned head = unit / units_of_head(), heads = p.heads;
     const int tile = int(place());
     Work work(kMasked && !is_second ? p.query_tiles - 1 - tile : tile, int(head / heads), int(head % heads));
-    // Or else the compiler divides anew in every step: 8 % of a causal forward pass.
+    // Otherwise the compiler divides again in every step: 8 % of a causal forward pass.
     asm volatile("" : "+r"(work.tile), "+r"(work.batch), "+r"(work.head));
     return work;
   }
   __device__ __forceinline__ void next() {
     ++round;
-    is_second = kMasked && !is_second && 2 * int(place()) + 1 < p.query_tiles;  // the middle one has no other
+    is_second = kMasked && !is_second && 2 * int(place()) + 1 < p.query_tiles;  // the middle tile is unpaired
     if (!is_second) unit += gridDim.x;
   }
 };
 
-// By one thread: has the queries, keys and values of all tiles copied, in the order in which they are read.
+// The producer thread: copies the queries, keys and values of all tiles in the order in which they are read.
 __device__ __forceinline__ void load_tiles(const FlashForwardParams& p, const Visible& visible, QueryRing query_ring,
                                            KeyRing key_ring, KeyRing value_ring) {
   const unsigned long long once = evict_first(), often = evict_last();
@@ -114,8 +118,8 @@ flash_forward_warpgroups(const __grid_constant__ FlashForwardParams p) {
 
   take_registers<kReaderRegisters>();
   const int first_row = 64 * warpgroup, warp_row = 16 * warp();
-  // Warpgroups begin their products in turn, so that each does its softmax while others multiply: it waits for the one
-  // before it, and lets the next one go.
+  // Warpgroups start their products in turn (ping-pong), so that one computes its softmax while another multiplies.
+  // Named barrier 1 + w admits warpgroup w.
   const auto wait_for_turn = [&] { barrier_wait(1 + warpgroup, 2 * kWarpgroup); };
   const auto end_turn = [&] { barrier_arrive(1 + (warpgroup + 1) % kWarpgroups, 2 * kWarpgroup); };
   if (warpgroup == kWarpgroups - 1) end_turn();
@@ -159,7 +163,7 @@ flash_forward_warpgroups(const __grid_constant__ FlashForwardParams p) {
         mine.pack_weights();
       }
     };
-    // Most steps have nothing to hide, and a loop of their own.
+    // Most steps need no masking and have a loop of their own.
     if constexpr (MASK == 2) walk_to.template operator()<false>(steps.first_whole);
     walk_to.template operator()<true>(steps.end_whole);
     walk_to.template operator()<false>(steps.count);
@@ -173,7 +177,7 @@ flash_forward_warpgroups(const __grid_constant__ FlashForwardParams p) {
       if constexpr (kDirect) {
         finish_rows_directly(p, work, mine.softmax, mine.output, kRows, warp_row);
       } else {
-        barrier_wait(1 + kWarpgroups + warpgroup, kWarpgroup);  // queries make room for results
+        barrier_wait(1 + kWarpgroups + warpgroup, kWarpgroup);  // results are staged in the tile of queries
         finish_rows(p, work, mine.softmax, mine.output, q_tile, kRows, warp_row);
         publish_shared();
         query_ring.release(round);

@@ -1,4 +1,4 @@
-// What a warpgroup does with its 64 queries on its way over the keys; for both forward kernels of Hopper.
+// The steps over the keys, and the products and softmax of a warpgroup's 64 queries, for the Hopper forward kernels.
 #pragma once
 
 #include "flash_softmax.cuh"
@@ -6,8 +6,9 @@
 
 namespace ridgeline {
 
-// The keys that any of some queries sees, in steps of kKeys; at least one step, in which perhaps nobody sees anything. In
-// the steps [first_whole, end_whole) no mask hides a key from any query. The function lets them see the keys in `seen`.
+// The keys that any of some queries sees, in steps of kKeys. There is at least one step, even if every key is masked.
+// In the steps [first_whole, end_whole) the mask hides no key from any query. `seen`: the keys that the score function
+// may leave visible.
 template <int kKeys>
 struct KeySteps {
   int begin, count, first_whole, end_whole;
@@ -25,7 +26,7 @@ struct KeySteps {
   __device__ __forceinline__ bool whole(int step) const { return step >= first_whole && step < end_whole; }
 };
 
-// What the kRows queries of a tile see through the function.
+// The keys that the score function may leave visible to the kRows queries of a tile.
 template <int kRows, class Params>
 __device__ __forceinline__ Span seen_keys(const Params& p, const Work& work) {
   return seen_by<kRows>(p.seen_keys, work.batch, work.head, p.heads, work.tile * kRows, p.queries, p.keys);
@@ -48,7 +49,7 @@ struct WarpgroupQueries {
       multiply_shared<Element>(scores[0], q_tile.rows_from(row, d), k_tile.rows_from(0, d), d > 0);
     end_products();
   }
-  // Starts output = P V, or if `add` output += P V.
+  // Starts output = P V, or output += P V if `add`.
   template <class Values>
   __device__ __forceinline__ void multiply_values(Values v_tile, bool add) {
     begin_products();
@@ -57,8 +58,8 @@ struct WarpgroupQueries {
       multiply_registers<Element>(output[0], weights[k], v_tile.columns_from(0, k * kStep), add || k > 0);
     end_products();
   }
-  // Scores of keys from `key` on, of a warp's queries from `query` on, become weights; true where the output so far
-  // must be rescaled. `whole`: each of them sees every key of the step.
+  // Turns the scores of a warp's queries from `query` on and keys from `key` on into weights. Returns true if the
+  // output so far must be rescaled. `whole`: every query sees every key of the step.
   __device__ __forceinline__ bool weigh(const FlashForwardParams& p, const Work& work, const Visible& visible,
                                         int query, int key, bool whole) {
     fence_registers(scores[0]);

@@ -1,8 +1,9 @@
-// Attention forward on Hopper, for short sequences: blocks of one warpgroup that keep 64 queries and walk over the
-// keys. All threads load: a copy engine answers later, which few steps do not make up for. A multiprocessor holds several of them, so that one computes while another loads or waits. While a tile of
-// scores goes through the softmax, the product of the weights before it with their values runs.
+// Attention forward on Hopper for short sequences: a block is one warpgroup that keeps 64 queries and loops over the
+// keys. All threads load (cp.async): TMA has a longer latency, which a few steps do not make up for. A multiprocessor
+// holds several blocks, so that one computes while another loads or waits. The softmax of a step overlaps with the
+// product P V of the step before it.
 //
-// Constants beside those of flash_common.cuh: KEYS (a step), BLOCKS (a multiprocessor should hold).
+// Constants beside those of flash_common.cuh: KEYS (of a step), BLOCKS (that a multiprocessor should hold).
 #include "flash_forward_warpgroups.cuh"
 
 namespace ridgeline {
@@ -35,7 +36,7 @@ flash_forward_warpgroups_short(const __grid_constant__ FlashForwardParams p) {
   const auto load_values = [&](int step) {
     if (step < steps.count) load_rows<kKeys, kThreads>(v_tile(step), values, steps.begin + step * kKeys, p.keys);
   };
-  // What was loaded for this step has arrived, and everybody is done with the step before the last.
+  // Waits until the copies for this step have arrived and all warps are done with the tiles that are overwritten next.
   const auto arrive = [] {
     wait_for_copies<0>();
     publish_shared();

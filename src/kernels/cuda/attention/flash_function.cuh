@@ -1,8 +1,8 @@
-// The function of scores that an attention node may have, and its gradient. Without one the scores stay as they are.
+// The score function of an attention node and its gradient. Without one, scores are left unchanged.
 //
-// Constants from the host, if there is one: SCORE_VALUE and SCORE_GRADIENT, bodies of functions that read
-// operands by `at.operand<Type, axes>(number)`. A gradient that is d_result times a constant has no text: the constant
-// is part of the scale of results.
+// Constants from the host, if there is a function: SCORE_VALUE and SCORE_GRADIENT, bodies of functions that read
+// operands by `at.operand<Type, axes>(number)`. A gradient that is d_result times a constant needs no SCORE_GRADIENT:
+// the host multiplies the scale of the results by the constant.
 #pragma once
 
 #include "elements.cuh"
@@ -11,13 +11,12 @@
 
 namespace ridgeline {
 
-// The axes along which an operand has values of its own; known here, so that a value which several scores share is read
-// once.
+// The axes along which an operand varies, as compile-time constants: a value that several scores share is loaded once.
 namespace along {
 constexpr unsigned batches = 1, heads = 2, queries = 4, keys = 8;
 }
 
-// A score among [batch, heads, queries, keys].
+// The coordinates of a score in [batches, heads, queries, keys].
 struct ScorePlace {
   const FlashOperand* operands;
   int batch, head, query, key;

@@ -1,15 +1,15 @@
-// Gradients of operands of the function of scores, added up beside those of scores, for operands that have no more than one
-// of queries and keys as axes: a warp adds along the others what it has of a tile, and then to the sums of all blocks.
+// Gradients of operands of the score function, added up by the kernel that computes dS, for operands that vary along at
+// most one of queries and keys: a warp adds up its part of a tile along other axes, then to sums shared by all blocks.
 //
-// Constants from the host, if there are such operands: OPERAND_GRADIENTS, expressions of `at` and `d_result`, and
-// OPERAND_AXES, the axes of each, both with commas between.
+// Constants from the host, if there are such operands, as lists separated by commas: OPERAND_GRADIENTS, expressions of
+// `at` and `d_result`, and OPERAND_AXES, the axes of each.
 #pragma once
 
 #include "flash_common.cuh"
 
 namespace ridgeline {
 
-constexpr int kScoreTile = 64;  // queries or keys that share a sum where the operand has no such axis
+constexpr int kScoreTile = 64;  // queries or keys that share a sum if the operand does not vary along that axis
 
 #ifdef OPERAND_GRADIENTS
 constexpr unsigned kOperandAxes[] = {OPERAND_AXES};
@@ -26,7 +26,7 @@ __device__ __forceinline__ OperandGradients operand_gradients(const ScorePlace& 
   return {OPERAND_GRADIENTS};
 }
 
-// Of a column of four lanes each, lanes below 8 get the sums: those below 4 of the first column, the others of the second.
+// Adds up both numbers over the eight rows of a tile: lanes 0 to 3 get the sums of `first`, 4 to 7 those of `second`.
 __device__ __forceinline__ float add_rows(float first, float second) {
   const bool has_second = (lane() & 4) != 0;
   float sum = has_second ? second : first;
@@ -39,7 +39,7 @@ __device__ __forceinline__ float add_columns(float x) {
   return x + __shfl_xor_sync(~0u, x, 2);
 }
 
-// Adds to the sum of operand kNumber that a score at that place belongs to.
+// Adds to the sum of operand kNumber to which the score at `at` belongs.
 template <int kNumber>
 __device__ __forceinline__ void add_to_sum(const FlashBackwardParams& p, const ScorePlace& at, float x) {
   constexpr unsigned kAxes = kOperandAxes[kNumber];
@@ -54,8 +54,9 @@ __device__ __forceinline__ void add_to_sum(const FlashBackwardParams& p, const S
 }
 #endif
 
-// `d_values` are gradients of values of the function, keys x queries; place_of(n, i) is where number `i` of tile `n` stands.
-// Those beyond the last query or key are 0, and stand at the last one.
+// Adds up the gradients of all operands. `d_values`: gradients of the score function's values, keys x queries;
+// place_of(n, i) returns the coordinates of element `i` of tile `n`. Elements beyond the last query or key are 0 and
+// have its coordinates.
 template <int kNumber = 0, int kTiles, class PlaceOf>
 __device__ __forceinline__ void add_operand_gradients(const Accumulator (&d_values)[kTiles], const FlashBackwardParams& p,
                                                       PlaceOf place_of) {

@@ -17,7 +17,7 @@ constexpr int64_t kMaxGridYZ = 65535;     // blocks that a grid holds along y an
 constexpr uint32_t kPlanesThreads = 128;  // of flash_planes.cu
 constexpr uint32_t kSeenThreads = 1024;   // of flash_seen.cu
 
-// From this length on a kernel that finds what is seen is made up for by what need not be computed.
+// From this length on, skipping saves more than it costs to find what is visible.
 constexpr int64_t kLeastToSkip = 256;
 bool is_long(int64_t queries, int64_t keys) {
   return std::min(queries, keys) >= kLeastToSkip;
@@ -36,7 +36,7 @@ const char* element_type(DType dtype) {
   }
 }
 
-// The kernels take steps inside a head as 32-bit numbers.
+// The kernels have 32-bit strides inside a head.
 int head_stride(int64_t stride) {
   if (stride > INT32_MAX || stride < INT32_MIN)
     throw Error(
@@ -47,7 +47,7 @@ int head_stride(int64_t stride) {
   return static_cast<int>(stride);
 }
 
-// Rows can be moved 16 bytes at a time.
+// Whether rows can be moved 16 bytes at a time.
 bool is_aligned(const TensorView& view) {
   const int64_t chunk = 16 / info(view.dtype).size;
   const auto in_chunks = [&](int axis) {
@@ -58,7 +58,7 @@ bool is_aligned(const TensorView& view) {
          in_chunks(2);
 }
 
-// Strides that the copy engine can take; those of axes with one place do not matter.
+// The strides that TMA accepts; those of axes of size 1 do not matter.
 constexpr int64_t kStrideUnit = 16, kMaxStride = int64_t{1} << 40;
 int64_t box_stride(const TensorView& view, int axis) {
   return view.shape[axis] == 1 ? kStrideUnit : view.strides[axis] * info(view.dtype).size;
@@ -165,7 +165,7 @@ int64_t seen_count(const AttentionSpec& spec, const Shape& q, const Shape& k, in
   return wanted ? q[0] * q[1] * divide_up(rows, kSeenGroup) : 0;
 }
 
-// Conditions on positions alone that are left beside a mask seldom narrow it.
+// Conditions on positions alone seldom narrow what a mask leaves visible.
 bool FlashPlan::skips() const {
   if (function == nullptr || !is_long(shape.queries, shape.keys)) return false;
   return std::ranges::any_of(score_conditions(*function), [&](const ScoreCondition& each) {
@@ -212,8 +212,7 @@ int FlashPlan::heads_at_once(int64_t tiles, int64_t all_heads) const {
       std::max<int64_t>(1, 2 * shape.keys * shape.width * info(shape.dtype).size);
   const int64_t fitting = std::clamp<int64_t>(device.l2_bytes * 11 / 20 / head_bytes, 1,
                                               std::min(all_heads, INT32_MAX / tiles));
-  // Groups of one size, unless that would halve them: a small last group leaves multiprocessors
-  // idle.
+  // Equal groups, unless that would halve them: a small last group leaves multiprocessors idle.
   int64_t even = fitting;
   while (all_heads % even != 0) --even;
   return static_cast<int>(2 * even >= fitting ? even : fitting);

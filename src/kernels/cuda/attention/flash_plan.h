@@ -18,7 +18,7 @@ namespace ridgeline {
 
 FlashTensor flash_tensor(const TensorView& view);
 
-// The TensorMap at `map_offset` of the parameters, of the tensor whose FlashTensor is at
+// Describes the TensorMap at `map_offset` of the parameters, of the tensor whose FlashTensor is at
 // `tensor_offset`; boxes are `rows` high.
 BoxedTensor boxed_tensor(const TensorView& view, size_t map_offset, size_t tensor_offset, int rows);
 
@@ -43,7 +43,7 @@ class ScratchParts {
 struct FlashPlanes {
   FlashPlanesParams params = {};
   int count = 0;
-  int64_t blocks = 0;  // of 16 rows, in the largest of them
+  int64_t blocks = 0;  // of 16 rows, in the largest tensor
 
   // Scratch for one tensor [batch, heads, rows, width].
   void reserve(ScratchParts& scratch, const FlashShape& shape, const Shape& tensor);
@@ -51,10 +51,10 @@ struct FlashPlanes {
   FlashTensor tensor(int i, const FlashShape& shape) const;
 };
 
-// Scratch for what is seen through the function of a node: of groups of queries, or of keys.
+// Returns how many FlashSeen a node needs for `rows` queries or keys; 0 if it skips nothing.
 int64_t seen_count(const AttentionSpec& spec, const Shape& q, const Shape& k, int64_t rows);
 
-// cached_attention.cc: of nodes over a cache.
+// Attention over a cache (cached_attention.cc).
 std::vector<CudaLaunch> plan_cached_attention(const CudaCall& call);
 Bytes cached_attention_scratch(std::span<const TensorType> inputs);
 
@@ -77,15 +77,15 @@ struct FlashPlan {
   FlashPlan(const CudaCall& call, std::span<const TensorView> tensors, size_t loaded,
             size_t first_operand);
 
-  // Whether Hopper kernels skip what the function masks (flash_seen.cu), and what they read for
-  // that: the keys that groups of queries see, or the queries that groups of keys see.
+  // Whether Hopper kernels skip what the score function masks (flash_seen.cu). seen_launch finds
+  // the queries that groups of keys see if `of_keys`, else the keys that groups of queries see.
   bool skips() const;
   CudaLaunch seen_launch(bool of_keys, const FlashSeen* seen) const;
   void put_seen_axes(CudaLaunch& launch) const;
 
   float scale_log2() const;
   CudaLaunch launch(const char* file, const char* entry, CudaConstants constants) const;
-  // For a kernel that computes scores. A constant gradient is part of gradient_scale().
+  // Adds the score function to a kernel. A constant gradient is part of gradient_scale() instead.
   void put_function(CudaLaunch& launch, bool with_gradient) const;
   // The factor of sums of score gradients times keys or queries.
   float gradient_scale() const;
@@ -95,12 +95,12 @@ struct FlashPlan {
   }
   CudaLaunch planes_launch(FlashPlanes planes, std::span<const TensorView> tensors) const;
   std::array<uint32_t, 3> grid(int64_t tiles, int64_t heads_of_batch) const;
-  // The number of heads processed together, such that their keys and values fit the cache.
+  // The number of heads processed together, such that their keys and values fit the L2 cache.
   int heads_at_once(int64_t tiles, int64_t all_heads) const;
   std::string tuning_key(const char* kernel) const;
 };
 
-// Scratch depends only on the width and the shapes of the tensors.
+// Returns what the size of scratch depends on besides tensor shapes: the dtype and the width.
 FlashShape scratch_shape(const TensorType& q);
 
 uint32_t grid_size(int64_t blocks);

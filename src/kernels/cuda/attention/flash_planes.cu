@@ -1,9 +1,9 @@
-// Cuts tensors of fp32 into planes for the tensor cores: x = factor (high + low), with fp16 numbers high and
-// low and one power of two as the factor of 16 rows, chosen so that the largest of them lies just below the
-// top of fp16's range. So high + low keep 22 bits or more of every number that is not 2^17 times smaller
-// than the largest of its rows, and of smaller ones what counts beside those.
+// Splits fp32 tensors into planes for the tensor cores: x = factor (high + low), where high and low are fp16 and the
+// factor is one power of two per 16 rows, chosen so that their largest element lies just below the top of fp16's range.
+// high + low keep at least 22 bits of every element that is not 2^17 times smaller than that one, and of smaller ones
+// the bits that count beside it.
 //
-// Constants as in flash_common.cuh. A warp cuts 16 rows.
+// Constants as in flash_common.cuh. A warp splits 16 rows.
 #include "flash_common.cuh"
 
 namespace ridgeline {

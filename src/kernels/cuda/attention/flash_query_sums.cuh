@@ -1,7 +1,7 @@
-// How the single-pass backward adds up dQ: in fp32, by atomics, in the order in which registers hold it,
-// so that a thread adds 16 bytes at a time. A last kernel brings it into rows.
+// How the single-pass backward adds up dQ: in fp32, by atomics, in the order in which registers hold it, so that a
+// thread adds 16 bytes at a time. The sums are converted to rows at the end.
 //
-// A tile of dQ is blocks of 16 rows, each a row of accumulators of 8 columns side by side.
+// A tile of dQ consists of blocks of 16 rows, each a row of adjacent accumulators of 8 columns.
 #pragma once
 
 #include "fragments.cuh"
@@ -10,7 +10,7 @@ namespace ridgeline {
 
 constexpr int kSumTiles = kHeadDim / 8;  // accumulators of 16 rows
 
-// Where the sums of an accumulator begin, within its tile; `row` and `column` of the tile are where it begins.
+// The offset, within a tile, of the sums of the accumulator at `row` and `column`.
 __device__ __forceinline__ int place_of_sum(int row, int column) { return (row / 16 * kSumTiles + column / 8) * 128; }
 
 __device__ __forceinline__ void add_atomically(float* to, const Accumulator& x) {
@@ -25,21 +25,21 @@ __device__ __forceinline__ void add_atomically(float* to, const Accumulator& x) 
 #endif
 }
 
-// The first kCount accumulators of a warp, which lie side by side.
+// Adds the first kCount accumulators of a warp, which are adjacent.
 template <int kCount, int kTiles>
 __device__ __forceinline__ void add_row(float* to, const Accumulator (&sums)[kTiles]) {
 #pragma unroll
   for (int n = 0; n < kCount; ++n) add_atomically(to + 128 * n + 4 * lane(), sums[n]);
 }
 
-// For warps that mma.sync serves: a tile is cut into units of (16 kM) x 16, and a warp owns consecutive ones.
+// For mma.sync: a tile is divided into units of (16 kM) x 16, of which each warp owns consecutive ones.
 template <int kQueries, int kWarps>
 struct QuerySums {
   static constexpr int kM = kQueries % 32 == 0 ? 2 : 1;
   static constexpr int kUnitColumns = kHeadDim / 16;
   static constexpr int kUnits = kQueries / (16 * kM) * kUnitColumns;
   static constexpr int kOwn = (kUnits + kWarps - 1) / kWarps;
-  static constexpr bool kOneRow = kUnitColumns % kOwn == 0;  // a warp's units lie side by side
+  static constexpr bool kOneRow = kUnitColumns % kOwn == 0;  // a warp's units are side by side
   Accumulator sums[kOwn][kM][2] = {};
 
   __device__ __forceinline__ static int unit(int i) { return warp() * kOwn + i; }
@@ -49,8 +49,7 @@ struct QuerySums {
     return (kUnits % kOwn == 0 && kUnits / kOwn == kWarps) || unit(i) < kUnits;
   }
 
-  // d_scores is keys x queries; factor(row, key) is what the planes of that row and those 16 keys are to be
-  // multiplied by.
+  // d_scores is keys x queries; factor(row, key) returns the factor of the planes of that row and those 16 keys.
   template <int kKeys, class Factor>
   __device__ __forceinline__ void multiply_all(Tile<Element, kQueries> d_scores, Rows keys, Factor factor) {
 #pragma unroll

@@ -1,14 +1,14 @@
-// What is seen through a function of scores that hides some by conditions on operands and positions: the keys that any of a
-// group of queries sees, and the queries that any of a group of keys sees, from the first to the last. The kernels of Hopper
-// walk over no others. A block has a group.
+// Finds what a score function leaves visible that masks by conditions on operands and positions: for each group of
+// queries the range of keys that any of them sees, and for each group of keys the range of queries. The Hopper kernels
+// skip what lies outside. One block per group.
 //
-// Constant from the host: SCORE_SEEN, the body of a function as in flash_function.cuh: whether a score is not hidden.
+// Constant from the host: SCORE_SEEN, the body of a function (flash_function.cuh): whether a score is visible.
 #include "flash_function.cuh"
 
 namespace ridgeline {
 
 constexpr int kThreads = 1024, kWarps = kThreads / 32;
-constexpr int kTogether = 4;  // scores of a thread, so that what they share is read once
+constexpr int kTogether = 4;  // scores of a thread: a value that they share is loaded once
 static_assert(kSeenGroup == 32);
 
 __device__ __forceinline__ bool is_seen(const ScorePlace& at) { SCORE_SEEN }
@@ -20,7 +20,7 @@ struct Seen {
   __device__ __forceinline__ void reduce() {
     first = __reduce_min_sync(~0u, first), last = __reduce_max_sync(~0u, last);
   }
-  // What all threads of the block have seen.
+  // Writes the range that all threads of the block together have seen.
   __device__ __forceinline__ void write(FlashSeen& to) {
     __shared__ FlashSeen of_warps[kWarps];
     reduce();

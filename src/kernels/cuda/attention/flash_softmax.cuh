@@ -1,22 +1,22 @@
-// The softmax of the forward kernels, one tile of keys after the other: scores become weights relative to the
-// largest score so far, and totals of weights are kept for the end.
+// The online softmax of the forward kernels: tile by tile, scores become weights relative to a running maximum, and row
+// sums of the weights are kept for the final division.
 #pragma once
 
 #include "flash_common.cuh"
 
 namespace ridgeline {
 
-// Weights are taken relative to a maximum that may lag behind by this many powers of two; so most steps need
-// no rescaling, and no weight leaves the range of fp16. Planes begin at its top, and leave no room to lag.
+// The running maximum may lag behind the true one by kLag powers of two, so that most steps need no rescaling and no
+// weight leaves the range of fp16. Weights in planes start at the top of that range and leave no room for a lag.
 constexpr float kLag = kPlain ? 8 : 0;
 constexpr float kTop = kPlain ? 0 : 14;
 
-// For kM times 16 rows of a warp; a lane knows rows lane / 4 and lane / 4 + 8 of each.
+// The state of kM x 16 rows of a warp; a lane holds rows lane / 4 and lane / 4 + 8 of each 16.
 template <int kM>
 struct RunningSoftmax {
-  float scale[kM];  // of scores, to powers of two
+  float scale[kM];  // from scores to exponents of 2
   float reference[kM][2], total[kM][2];
-  float factor[kM][2];  // what sums of earlier steps are to be multiplied by, if raise said so
+  float factor[kM][2];  // of earlier sums, valid if raise() returned true
 
   template <class ScaleOf>
   __device__ __forceinline__ explicit RunningSoftmax(ScaleOf scale_of) {
@@ -28,7 +28,7 @@ struct RunningSoftmax {
     }
   }
 
-  // Looks at the scores of a step. True where the reference had to rise, for any row of the warp.
+  // Updates the running maximum with the scores of a step. Returns true if it rose for any row of the warp.
   template <int kTiles>
   __device__ __forceinline__ bool raise(const Accumulator (&scores)[kM][kTiles]) {
     bool behind = false;
@@ -49,7 +49,7 @@ struct RunningSoftmax {
     for (int m = 0; m < kM; ++m)
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        // Nothing was added yet while the reference is -inf; 0 is then as good a factor as any.
+        // Nothing has been added yet while the reference is -inf, and the exponential may be NaN.
         factor[m][i] = reference[m][i] == -infinity() ? 0 : exp2((reference[m][i] - highest[m][i]) * scale[m]);
         reference[m][i] = highest[m][i];
         total[m][i] *= factor[m][i];
@@ -67,7 +67,7 @@ struct RunningSoftmax {
         for (int i = 0; i < 4; ++i) sums[m][n].v[i] *= factor[m][i / 2];
   }
 
-  // Scores become weights, and join the totals.
+  // Turns scores into weights and adds them to the totals.
   template <int kTiles>
   __device__ __forceinline__ void weigh(Accumulator (&scores)[kM][kTiles]) {
 #pragma unroll
@@ -81,7 +81,7 @@ struct RunningSoftmax {
 #pragma unroll
           for (int j = 2 * i; j < 2 * i + 2; ++j) {
             float& s = scores[m][n].v[j];
-            // The difference first is exact to the last bit; 16-bit results do not see it.
+            // Subtracting first is exact to the last bit, which 16-bit results do not need.
             s = kPlain ? exp2(s * scale[m] - shift) : exp2((s - base) * scale[m] + kTop);
             total[m][i] += s;
           }
@@ -89,7 +89,7 @@ struct RunningSoftmax {
   }
 };
 
-// Writes the log-sum-exps of a warp's rows, and finds what their outputs are to be multiplied by.
+// Writes the log-sum-exps of a warp's rows and returns the factors of their outputs in `inverse`.
 template <int kM>
 __device__ __forceinline__ void finish_totals(const FlashForwardParams& p, const Work& work,
                                               const RunningSoftmax<kM>& softmax, int first_row, int warp_row,
@@ -109,8 +109,8 @@ __device__ __forceinline__ void finish_totals(const FlashForwardParams& p, const
     }
 }
 
-// The end of a tile: its outputs, divided by their totals, and log-sum-exps. `tile` is shared memory that is free
-// for the warp's rows. A warp's queries are its own: it need not wait for the others.
+// Ends a tile: writes the normalised outputs and the log-sum-exps. `tile` is shared memory that is free for the warp's
+// rows. A warp owns its queries, so it does not wait for the others.
 template <class To, int kM, int kTiles>
 __device__ __forceinline__ void finish_rows(const FlashForwardParams& p, const Work& work,
                                             RunningSoftmax<kM>& softmax, const Accumulator (&output)[kM][kTiles],
@@ -118,14 +118,14 @@ __device__ __forceinline__ void finish_rows(const FlashForwardParams& p, const W
   const int first_row = work.tile * block_rows;
   float inverse[kM][2];
   finish_totals(p, work, softmax, first_row, warp_row, inverse);
-  // Through shared memory, so that rows leave in whole pieces.
+  // Staged in shared memory, so that rows are written 16 bytes at a time.
   const Outputs out(p.out, work.batch, work.head);
   put_results(output, tile, out, first_row, p.queries, warp_row, 0, [&](int m, int i) { return inverse[m][i]; });
   __syncwarp();
   store_rows<16 * kM>(tile, out, first_row, p.queries, warp_row);
 }
 
-// The same without shared memory.
+// The same, directly from registers.
 template <int kTiles>
 __device__ __forceinline__ void finish_rows_directly(const FlashForwardParams& p, const Work& work,
                                                      const RunningSoftmax<1>& softmax,
@@ -138,7 +138,8 @@ __device__ __forceinline__ void finish_rows_directly(const FlashForwardParams& p
                 [&](int i) { return inverse[0][i]; });
 }
 
-// Scores of queries from `query` on and keys from `key` on go through the function, if there is one.
+// Applies the score function, if there is one, to the scores, times factor_of(m), of queries from `query` on and keys
+// from `key` on.
 template <int kM, int kTiles, class FactorOf>
 __device__ __forceinline__ void apply_function(Accumulator (&scores)[kM][kTiles], const FlashForwardParams& p,
                                                const Work& work, int query, int key, FactorOf factor_of) {

@@ -11,15 +11,15 @@
 namespace ridgeline {
 namespace {
 
-// The panels of warpgroup.cuh that a head takes, in columns.
+// The columns of the panels (warpgroup.cuh) that a head takes.
 constexpr int kPanelColumns = 64;
 int64_t panel_width(const FlashShape& shape) {
   return divide_up(shape.head_dim(), kPanelColumns) * kPanelColumns;
 }
 
-constexpr int kBarrierBytes = 16;  // of a tile in a ring of warpgroup.cuh
+constexpr int kBarrierBytes = 16;  // two mbarriers for each stage of a TileRing
 
-// In shared memory.
+// The bytes of an element in shared memory.
 int64_t element_bytes(const FlashShape& shape) {
   return shape.planes() == 2 ? 4 : 2;
 }
@@ -176,23 +176,22 @@ const std::vector<TileRow<BackwardQueriesTile>>& backward_queries_table() {
   return table;
 }
 
-// Kernels for warpgroups are for plain elements in aligned rows that can be copied in boxes. Heads
-// of 17 to 48 columns leave part of a panel unused, and are still 1.1 to 1.6 times as fast as with
-// the portable kernels.
+// The warpgroup kernels take 16-bit elements in aligned rows that TMA can copy. Heads of 17 to 48
+// columns leave part of a panel unused, and are still 1.1 to 1.6 times as fast as portable kernels.
 bool serves_warpgroups(const FlashShape& shape, const CudaFacts& device) {
-  constexpr int64_t kSharedBytes = 227 << 10;  // what every Hopper has, and their tiles count on
+  constexpr int64_t kSharedBytes = 227 << 10;  // of every Hopper GPU; the tiles rely on it
   constexpr int kLeastWidth = 32;
   return device.compute_capability == 90 && device.shared_bytes_per_block >= kSharedBytes &&
          shape.planes() == 0 && shape.aligned && shape.boxed && shape.head_dim() >= kLeastWidth;
 }
 
-// With heads of 64, large tiles leave much idle at both ends of a tile, and with a mask along its
-// edge; from these lengths on they make up for it.
+// With heads of 64, large tiles leave much idle at both ends of a tile, and with a mask along the
+// diagonal; from these lengths on they pay off.
 constexpr int64_t kLongKeys = 1024, kLongMaskedKeys = 2048;
 
-// Persistent blocks work on one tile after the other, with a mask on one pair of tiles after the
-// other. The next tile is then loaded in time, but the assignment is static, so the tiles must
-// divide evenly among the multiprocessors.
+// Persistent blocks process one tile after the other, with a mask one pair of tiles. The next tile
+// is loaded ahead, but the assignment is static, so tiles must divide evenly among the
+// multiprocessors: at least 90 % of them are busy.
 bool divide_evenly(const FlashShape& shape, const CudaFacts& device, int rows) {
   const int64_t tiles = divide_up(shape.queries, rows);
   const int64_t units = (shape.mask != 0 ? divide_up(tiles, 2) : tiles) * shape.heads;
@@ -200,9 +199,9 @@ bool divide_evenly(const FlashShape& shape, const CudaFacts& device, int rows) {
   return 10 * units >= 9 * places;
 }
 
-// Whether blocks are persistent: long tiles of different length are better scheduled dynamically,
-// and of heads of 64, whose three warpgroups have few registers, all of different length. Wide
-// heads leave no room for the next tile's queries.
+// Whether blocks are persistent. With a mask, tiles differ in length: long ones are better
+// scheduled dynamically, and so are all those of heads of 64, whose three warpgroups have few
+// registers. Wide heads leave no room for the next tile's queries.
 bool blocks_persist(const FlashShape& shape, const CudaFacts& device, int rows) {
   constexpr int64_t kTooLong = 8192;
   if (shape.head_dim() > 128 || (shape.mask != 0 && shape.head_dim() <= 64)) return false;
@@ -234,17 +233,17 @@ std::vector<ForwardTile> forward_warpgroup_tiles(const FlashShape& shape, const 
   if (width > 192) return {large(128, 80, 2)};
   if (width > 128) return {large(128, 96, 2)};
   if (width > 64) return {large(128, 128, 2), small(2)};
-  if (shape.function) return {small(2)};  // it wants registers of its own
+  if (shape.function) return {small(2)};  // it needs registers
   if (shape.keys >= (shape.mask != 0 ? kLongMaskedKeys : kLongKeys))
     return {large(192, 128, 3), small(4)};
   return {small(4), large(192, 128, 3)};
 }
 
 // For short sequences, where the ends of tiles take a large part of the time: persistent blocks
-// whose results leave from registers, and steps of keys that fit the length. On an H200 the gain
+// that store results from registers, and steps of keys that fit the length. On an H200 the speedup
 // over the tiles above is 1.75 for 110 keys and heads of 96, 1.25 for 157 of 104, 1.25 for 257 of
 // 128, 1.43 for 145 of 160, and 1.08 for 222 of 208. Wide heads have no other persistent tile, and
-// gain 1.03 with 1024 keys, 1.07 with a mask; heads of 128 less than 1.02 there, and lose with
+// gain 1.03 with 1024 keys, 1.07 with a mask; heads of 128 gain less than 1.02 there, and lose with
 // 4096.
 std::optional<ForwardTile> forward_short_tile(const FlashShape& shape, const CudaFacts& device) {
   constexpr int kRows = 128;
@@ -303,22 +302,21 @@ std::vector<Tile> that_fit(const std::vector<Tile>& tiles, const CudaFacts& devi
   return fitting;
 }
 
-// Queries times keys that the busiest multiprocessor works on, where a mask hides what is behind
-// the diagonal: blocks keep `side` rows of the `kept` of each head and walk over the others, `step`
-// at a time.
+// Returns the queries times keys that the busiest multiprocessor computes under a causal mask:
+// blocks keep `side` of the `kept` rows of a head and loop over the `walked` others by `step`.
 int64_t busiest(const CudaFacts& device, int64_t kept, int64_t heads, int64_t walked, int64_t side,
                 int64_t step) {
   const int64_t rounds = divide_up(divide_up(kept, side) * heads, device.multiprocessors);
   return rounds * side * (walked + side + step);
 }
 
-// What a smaller tile loses in each multiprocessor, as measured.
+// How much slower a multiprocessor is with a smaller tile, as measured.
 constexpr double kForwardLoss = 1.15;
 constexpr double kForwardWarpgroupsLoss = 1.36;
 constexpr double kBackwardLoss = 1.3;
 
-// Short sequences, above all masked ones: the first tile gives way to one that shares the work out
-// so much better that it makes up for that loss.
+// For short sequences, above all masked ones: moves the tile that balances the work best to the
+// front if that makes up for the loss.
 template <class Tile, class Busiest>
 void prefer_even_tile(std::vector<Tile>& tiles, double loss, Busiest busiest_of) {
   const auto best = std::min_element(tiles.begin(), tiles.end(), [&](const Tile& a, const Tile& b) {
@@ -352,12 +350,12 @@ int64_t ForwardTile::shared_bytes(const FlashShape& shape) const {
 
 int64_t BackwardKeysTile::shared_bytes(const FlashShape& shape, bool single_pass) const {
   if (kernel != BackwardKernel::portable) {
-    constexpr int kWarpSums = 16 * kPanelColumns * 4;  // bytes of a warp's sums on their way out
+    constexpr int kWarpSums = 16 * kPanelColumns * 4;  // bytes of a warp's staged sums
     const int64_t rows = 2 * panel_width(shape) * 2 * (keys + stages * queries);
     const int64_t d_scores = 2 * 2 * keys * queries, numbers = 2 * stages * 4 * queries;
     const int64_t tiles = rows + d_scores + numbers + (2 + 2 * stages + 2) * kBarrierBytes;
     if (kernel == BackwardKernel::warpgroups) return tiles + 4 * kWarpSums;
-    return tiles + 4 * keys * queries + kBarrierBytes;  // weights on their way to d_scores
+    return tiles + 4 * keys * queries + kBarrierBytes;  // weights passed between warpgroups
   }
   const int64_t weights = (queries * element_bytes(shape) + 16) * keys;
   const int64_t tops = shape.planes() == 0 ? 0 : (keys / 16 * split + 3) / 4 * 16;
@@ -390,8 +388,8 @@ std::vector<ForwardTile> forward_tiles(const FlashShape& shape, const CudaFacts&
     prefer_even_tile(tiles, kForwardLoss, busiest_of);
     return tiles;
   }
-  // Where the best tile leaves multiprocessors idle, fewer rows a warp are better: of those tiles
-  // the first that gives each multiprocessor a block, or else the smallest.
+  // If the best tile leaves multiprocessors idle, tiles with fewer rows per warp are better: the
+  // first of these that gives each multiprocessor a block, or else the smallest.
   const auto blocks = [&](const ForwardTile& tile) {
     return (shape.queries + tile.rows - 1) / tile.rows * shape.heads;
   };
@@ -427,7 +425,7 @@ std::vector<BackwardKeysTile> backward_keys_tiles(const FlashShape& shape, const
 
 std::vector<BackwardQueriesTile> backward_queries_tiles(const FlashShape& shape,
                                                         const CudaFacts& device) {
-  // With heads of 112, 128 keys at a time take more registers than there are; with a function, too.
+  // With heads of 112, or with a score function, 128 keys at a time need too many registers.
   if (serves_warpgroups(shape, device) && shape.head_dim() <= 128)
     return {{.queries = 128,
              .keys = shape.function            ? 64

@@ -8,7 +8,7 @@
 
 namespace ridgeline {
 
-// What the choice depends on.
+// What the choice of a tile depends on.
 struct FlashShape {
   DType dtype = DType::bf16;
   int width = 64;  // of a head
@@ -17,7 +17,7 @@ struct FlashShape {
   int64_t heads = 1;      // batch and query heads together
   int64_t key_heads = 1;  // batch and key heads together
   int mask = 0;           // MASK of flash_common.cuh
-  bool function = false;  // scores go through a function
+  bool function = false;  // there is a score function
   bool aligned = true;    // rows can be moved 16 bytes at a time
   bool boxed = true;      // inputs can be copied in boxes (tensor_map.cuh)
 
@@ -33,7 +33,7 @@ inline constexpr int kMaxFlashWidth = 256;
 // short sequences.
 enum class ForwardKernel { portable, warpgroups, warpgroups_short };
 
-// A block of a forward kernel; see there for the names.
+// The tile of a forward kernel; its fields are the constants described there.
 struct ForwardTile {
   int rows, keys, warps, stages, blocks;
   ForwardKernel kernel = ForwardKernel::portable;
@@ -47,14 +47,14 @@ struct ForwardTile {
 // flash_backward_warpgroups_wide.cu.
 enum class BackwardKernel { portable, warpgroups, warpgroups_wide };
 
-// A block of a backward kernel that keeps keys; see there for the names.
+// The tile of a backward kernel that keeps keys; its fields are the constants described there.
 struct BackwardKeysTile {
   int queries, keys, warps, stages, split, blocks;
   BackwardKernel kernel = BackwardKernel::portable;
   int64_t shared_bytes(const FlashShape& shape, bool single_pass) const;
 };
 
-// A block of a backward kernel that keeps queries: flash_backward_queries.cu, or on Hopper
+// The tile of a backward kernel that keeps queries: flash_backward_queries.cu, or on Hopper
 // flash_backward_queries_warpgroups.cu.
 struct BackwardQueriesTile {
   int queries, keys, warps, stages, blocks;
@@ -62,8 +62,8 @@ struct BackwardQueriesTile {
   int64_t shared_bytes(const FlashShape& shape) const;
 };
 
-// The tiles that this device can run, the likely best one first; never empty. Throws an unsupported
-// error for heads wider than kMaxFlashWidth.
+// Returns the tiles that this device can run, the one that is likely best first; never empty.
+// Throws an unsupported error for heads wider than kMaxFlashWidth.
 std::vector<ForwardTile> forward_tiles(const FlashShape& shape, const CudaFacts& device);
 std::vector<BackwardKeysTile> backward_keys_tiles(const FlashShape& shape, const CudaFacts& device,
                                                   bool single_pass);

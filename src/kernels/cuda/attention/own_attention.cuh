@@ -1,10 +1,10 @@
-// For kernels of users (docs/own-kernels.md): the element type of the row that is measured, and its
-// conversions. HEAD_DIM, CAUSAL and ELEMENT are defined before the first line of the source.
+// For kernels written by users (docs/own-kernels.md): the element type of the measured row and its conversions.
+// HEAD_DIM, CAUSAL and ELEMENT are defined before the first line of the source.
 #pragma once
 
 #include "elements.cuh"
 
-#ifndef INFINITY  // math.h is not there
+#ifndef INFINITY  // math.h is not available
 #define INFINITY __int_as_float(0x7f800000)
 #endif
 

@@ -32,7 +32,7 @@ std::string operand_text(const TensorView& operand, size_t number) {
                      operand_axes_text(operand), number);
 }
 
-// Of a constant: a division takes ten instructions for every score, a product one.
+// Returns the inverse of a constant: a division takes ten instructions per score, a product one.
 std::optional<double> inverse_of(const Graph& graph, Value value) {
   const Node& node = graph.node(value);
   if (node.op != Op::constant || !is_floating(graph.type(value).dtype)) return std::nullopt;
@@ -40,7 +40,7 @@ std::optional<double> inverse_of(const Graph& graph, Value value) {
   return std::isnormal(static_cast<float>(inverse)) ? std::optional(inverse) : std::nullopt;
 }
 
-// Statements that end by returning `wanted`, a value of one of the function's graphs.
+// Statements that compute and return `wanted`, a value of one of the function's graphs.
 std::string body(const ScoreFunction& function, const Graph& graph, Value wanted,
                  std::span<const TensorView> operands) {
   constexpr const char* kPlaces[] = {"at.batch", "at.head", "at.query", "at.key"};

@@ -18,7 +18,7 @@ std::string score_gradient_text(const ScoreFunction& function,
 std::string operand_gradient_text(const ScoreFunction& function,
                                   std::span<const TensorView> operands, int operand);
 
-// Bodies for SCORE_SEEN (flash_seen.cu) and the axes, of batches and heads, along which it differs.
+// The body of SCORE_SEEN (flash_seen.cu), and whether it varies along batches and along heads.
 std::string score_seen_text(const ScoreFunction& function, std::span<const TensorView> operands);
 std::array<bool, 2> score_seen_axes(const ScoreFunction& function,
                                     std::span<const TensorView> operands);
