@@ -18,7 +18,7 @@ const CudaOp& cuda_op(Op op) {
           {Op::sum, {plan_reduction, reduction_scratch}},
           {Op::mean, {plan_reduction, reduction_scratch}},
           {Op::max, {plan_reduction, reduction_scratch}},
-          {Op::matmul, {}},  // the library's
+          {Op::matmul, {}},  // by the library
           {Op::attention, {plan_attention, attention_scratch}},
           {Op::attention_gradient, {plan_attention_gradient, attention_gradient_scratch}},
           {Op::gather, {plan_gather}},
@@ -39,7 +39,7 @@ const CudaOp& cuda_op(Op op) {
           {Op::slice, {}},
           {Op::concat, {.plan = plan_concat, .takes_values = true}},
           {Op::pad, {.plan = plan_pad, .takes_values = true}},
-          // executors start collectives by a communicator
+          // executors start collectives through a communicator
           {Op::all_reduce, {}},
           {Op::reduce_scatter, {}},
           {Op::all_gather, {}},

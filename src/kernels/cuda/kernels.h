@@ -52,8 +52,7 @@ std::vector<CudaLaunch> plan_attention_gradient(const CudaCall& call);
 Bytes attention_scratch(const Node& node, std::span<const TensorType> inputs);
 Bytes attention_gradient_scratch(const Node& node, std::span<const TensorType> inputs);
 
-// Specialisations for tests that compile them: of every kernel but the attention ones, and of
-// those.
+// Specialisations for tests that compile them: of all kernels but attention, and of attention.
 std::vector<CudaKernel> eager_kernel_samples(int compute_capability);
 std::vector<CudaKernel> flash_samples(int compute_capability);
 

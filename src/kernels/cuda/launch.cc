@@ -5,7 +5,7 @@
 namespace ridgeline {
 
 std::string CudaFacts::arch() const {
-  // From 9.0 on the instructions that only this very family has need the suffix.
+  // From 9.0 on, instructions that only this architecture has need the suffix.
   return fmt::format("sm_{}{}", compute_capability, compute_capability >= 90 ? "a" : "");
 }
 

@@ -1,5 +1,5 @@
-// The launch of a CUDA kernel as data: its text and constants, its grid, its argument. Nothing here
-// needs a GPU; the runtime compiles and launches it.
+// The launch of a CUDA kernel as data: its text and constants, its grid, its parameters. Nothing
+// here needs a GPU; the runtime compiles and launches it.
 #pragma once
 
 #include <array>
@@ -49,8 +49,7 @@ struct CudaLaunch {
   std::array<uint32_t, 3> grid = {1, 1, 1};
   uint32_t threads = 128;
   uint32_t shared_bytes = 0;  // dynamic shared memory
-  // Whether it may start while its predecessor finishes; the kernel then waits for its results
-  // itself.
+  // Whether it may start while its predecessor finishes; the kernel itself then waits for results.
   bool starts_early = true;
   std::vector<std::byte> params = {};  // the kernel's one parameter: a struct of params.h
   std::vector<BoxedTensor> boxed = {};

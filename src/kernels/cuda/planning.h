@@ -1,5 +1,4 @@
-// What the planners of several kernels share: names of types, widths of accesses, walks as
-// parameters.
+// Shared by the planners: names of types, widths of accesses, walks as parameters.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +18,7 @@ static_assert(kMaxAxes >= kMaxRank);
 // "unsigned" if it can count to `count`, else the 64-bit type, whose division is slow.
 const char* index_name(int64_t count);
 
-// The most elements that one access of at most 16 bytes may move: every fact about its addresses
-// narrows it.
+// The most elements that one access of at most 16 bytes may move; each requirement narrows it.
 class PackWidth {
  public:
   explicit PackWidth(DType dtype) { limit_to(16 / info(dtype).size); }

@@ -1,4 +1,4 @@
-// The texts of CUDA kernels: those of the build, and headers that come from tables.
+// The texts of the CUDA kernels: those of the build, and headers generated from tables.
 #include <string>
 #include <vector>
 

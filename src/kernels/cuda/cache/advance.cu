@@ -1,4 +1,4 @@
-// The position after so many more rows, by one thread.
+// Advances the position by a number of rows, by one thread.
 #include "elements.cuh"
 #include "params.h"
 

@@ -1,4 +1,4 @@
-// The position whose row each slot of a ring holds: a thread for each slot.
+// For each slot of a ring the position whose row it holds: one thread per slot.
 //
 // Constants: THREADS (of a block).
 #include "elements.cuh"

@@ -1,11 +1,11 @@
-// The place of the largest element in each part of each row: block x searches part x of row y.
+// The index of the largest element in each part of each row: block (x, y) searches part x of row y.
 //
 // Constants: TYPE, PACK (elements of one access), THREADS (of a block).
 #include "argmax.cuh"
 
 namespace ridgeline {
 
-constexpr int kTogether = 4;  // loads under way
+constexpr int kTogether = 4;  // loads in flight
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     argmax(const __grid_constant__ ArgmaxParams p) {

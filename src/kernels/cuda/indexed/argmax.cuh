@@ -1,5 +1,5 @@
-// Elements and their places as keys whose order is the one that argmax searches: larger values
-// first, NaN above them, then lower places.
+// Elements and their indices as integer keys in the order of argmax: larger values first, NaN above all of them, then
+// lower indices.
 #pragma once
 
 #include "elements.cuh"
@@ -24,7 +24,7 @@ __device__ __forceinline__ Key larger_key(Key a, Key b) {
   return a > b ? a : b;
 }
 
-// The largest key of the block, for its first thread.
+// Returns the largest key of the block to its first thread.
 __device__ __forceinline__ Key largest_of_block(Key key) {
   __shared__ Key of_warps[THREADS / 32];
 #pragma unroll

@@ -1,4 +1,4 @@
-// The place of the largest element of each row, from the keys of its parts: block x finishes row x.
+// The index of the largest element of each row, from the keys of its parts: block x reduces row x.
 //
 // Constants: THREADS (of a block).
 #include "argmax.cuh"

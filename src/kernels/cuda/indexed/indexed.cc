@@ -1,4 +1,4 @@
-// Plans the ops with indices.
+// Plans the ops with indices: argmax, gather, scatter_add, pick and place.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,8 +22,8 @@ CudaLaunch launch_of(const char* name, DType dtype, int64_t items) {
   return launch;
 }
 
-// Blocks that search one row, from the shapes alone: enough to fill any device, but none with less
-// than kLeastPart elements.
+// Blocks that search one row, from the shapes alone: enough to fill any device, each with at least
+// kLeastPart elements.
 int64_t argmax_parts(int64_t rows, int64_t width) {
   constexpr int64_t kFullDevice = 512, kLeastPart = 2048;
   return std::clamp<int64_t>(std::min(divide_up(kFullDevice, rows), width / kLeastPart), 1,

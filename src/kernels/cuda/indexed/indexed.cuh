@@ -1,4 +1,4 @@
-// What the kernels with indices share.
+// Shared by the kernels with indices.
 #pragma once
 
 #include "elements.cuh"
@@ -6,7 +6,7 @@
 
 namespace ridgeline {
 
-// An index outside its range must show: NaN where there is one, in all other types 0.
+// The result for an index out of range: NaN, so that the error shows, or 0 for types without NaN.
 template <class Stored>
 __device__ __forceinline__ Stored nothing() {
   return Narrow<Stored>::from(0);

@@ -1,13 +1,12 @@
-// The gradient of gather. A block owns COLUMNS x THREADS columns of one row of the table, looks
-// through all indices for its row and adds what it finds in their order: no atomics, and the same
-// bits from run to run.
+// The gradient of gather. A block owns COLUMNS x THREADS columns of one row of the table, searches all indices for its
+// row and adds the updates that it finds in their order: no atomics, and the same bits in every run.
 //
 // Constants: TYPE, THREADS (of a block), COLUMNS (of a thread).
 #include "indexed.cuh"
 
 namespace ridgeline {
 
-constexpr int kLooks = 16;  // indices that a thread looks at before the block compares notes
+constexpr int kLooks = 16;  // indices that a thread compares before the block collects the matches
 constexpr int kBatch = kLooks * THREADS;
 constexpr int kWarps = THREADS / 32;
 
@@ -22,7 +21,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   const TYPE* updates = static_cast<const TYPE*>(p.updates);
   float total[COLUMNS] = {};
   for (int64 batch = 0; batch < p.count; batch += kBatch) {
-    // Warps have stretches of the indices one after the other, so that what they find is in order.
+    // Each warp has a contiguous range of the indices, so that matches are collected in order.
     const int count = static_cast<int>(p.count - batch < kBatch ? p.count - batch : kBatch);
     const int first = warp * kLooks * 32;
     unsigned hits[kLooks];
@@ -34,7 +33,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
       mine += __popc(hits[look]);
     }
     if (lane == 0) found_by[warp] = mine;
-    if (!__syncthreads_or(mine)) continue;  // most rows of a large table have none
+    if (!__syncthreads_or(mine)) continue;  // as for most rows of a large table
     int place = 0, found_count = 0;
 #pragma unroll
     for (int other = 0; other < kWarps; ++other) {

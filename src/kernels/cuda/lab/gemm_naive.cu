@@ -1,4 +1,4 @@
-// A matrix product as the formula reads: one thread for each element of the result.
+// A matrix product by definition: one thread for each element of the result.
 //
 // Constants: TYPE.
 #include "elements.cuh"
@@ -6,7 +6,7 @@
 
 namespace ridgeline {
 
-constexpr int kSide = 16;  // of the square of results that a block computes
+constexpr int kSide = 16;  // of the square of results of a block
 
 extern "C" __global__ void __launch_bounds__(kSide* kSide)
     gemm_naive(const __grid_constant__ GemmParams p) {

@@ -12,7 +12,7 @@ constexpr int64_t kThreads = 256;
 constexpr int64_t kNaiveSide = 16;
 constexpr int64_t kStreamPacks = 4;
 
-// The widest access that every row of both operands can be read with.
+// The widest access that can read every row of both operands.
 int64_t pack_of(const TensorView& a, const TensorView& b) {
   PackWidth pack(a.dtype);
   for (const TensorView* operand : {&a, &b}) {

@@ -1,5 +1,5 @@
-// Plans the GEMM lab's own kernels, the roofline's streams and the hold of the busy clock. Nothing
-// here is a node of a graph.
+// Plans the GEMM lab's own kernels, the roofline's streams and the kernel that holds a stream for
+// the busy clock. None of them is a node of a graph.
 #pragma once
 
 #include "kernels/cuda/launch.h"

@@ -1,5 +1,5 @@
-// A matrix product in tiles: a block keeps slices of a and b in shared memory, a thread a square of
-// sums in registers. Ordinary multiply-adds, no tensor cores.
+// A matrix product in tiles: a block keeps slices of a and b in shared memory, a thread a square of sums in registers.
+// Plain multiply-adds, no tensor cores.
 //
 // Constants: TYPE, TILE (rows and columns of a block's results), PACK (elements of one access).
 #include "elements.cuh"
@@ -11,9 +11,9 @@ constexpr int kSide = 16;            // threads along each side of a tile
 constexpr int kSums = TILE / kSide;  // along each side of a thread's square
 constexpr int kDepth = 16;           // of a slice
 constexpr int kThreads = kSide * kSide;
-constexpr int kPadding = 4;  // so that a column written by neighbours meets different banks
+constexpr int kPadding = 4;  // avoids bank conflicts when a column is written
 
-// PACK elements of a row of `width`, as fp32; zeros past the end.
+// Loads PACK elements of a row of `width` as fp32; zeros beyond the ends.
 __device__ __forceinline__ void load(const void* matrix, int64 row, int64 rows, int64 column,
                                      int64 width, float (&to)[PACK]) {
   if (row < rows && column < width) {

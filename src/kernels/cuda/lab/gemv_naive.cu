@@ -1,5 +1,4 @@
-// A matrix times a vector as the formula reads: one thread for each row, so that neighbours read
-// memory that lies a row apart.
+// A matrix times a vector by definition: one thread for each row, so that adjacent threads read memory a row apart.
 //
 // Constants: TYPE, THREADS.
 #include "elements.cuh"

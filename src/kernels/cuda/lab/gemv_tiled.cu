@@ -1,4 +1,4 @@
-// A matrix times a vector: a warp for each row, neighbours read neighbouring packs.
+// A matrix times a vector: a warp for each row, in which adjacent threads read adjacent packs.
 //
 // Constants: TYPE, PACK (elements of one access), THREADS.
 #include "elements.cuh"
@@ -7,7 +7,7 @@
 namespace ridgeline {
 
 constexpr int kLanes = 32;
-constexpr int kInFlight = 4;  // packs that a thread asks for before it needs the first
+constexpr int kInFlight = 4;  // packs that a thread loads before it uses the first
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     gemv_tiled(const __grid_constant__ GemmParams p) {

@@ -1,4 +1,4 @@
-// Keeps the stream from going on for a given time, so that the work behind it can be queued whole.
+// Blocks the stream for a given time, so that the work after it can be queued completely.
 #include "elements.cuh"
 #include "params.h"
 

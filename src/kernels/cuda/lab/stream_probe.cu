@@ -1,13 +1,13 @@
-// Memory as fast as it goes: to = a (copy) or to = a + 3 b (triad), 16 bytes at a time, several
-// times over where the arrays are in a cache and one pass would be shorter than its launch.
+// Memory bandwidth: to = a (copy) or to = a + 3 b (triad), 16 bytes at a time, in several passes where the arrays are
+// in a cache and one pass would be shorter than its launch.
 //
-// Constants: TRIAD (0 or 1), THREADS, PACKS (of 16 bytes for each thread).
+// Constants: TRIAD (0 or 1), THREADS, PACKS (of 16 bytes, for each thread).
 #include "elements.cuh"
 #include "params.h"
 
 namespace ridgeline {
 
-// Past the first-level cache; volatile, so that no pass is left out.
+// Bypasses the L1 cache; volatile, so that no pass is optimised away.
 __device__ __forceinline__ float4 load(const void* array, int64 at) {
   float4 value;
   asm volatile("ld.global.cg.v4.f32 {%0,%1,%2,%3}, [%4];"

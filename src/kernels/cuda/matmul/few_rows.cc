@@ -7,11 +7,11 @@
 namespace ridgeline {
 namespace {
 
-// As few_rows.cu has them.
+// As in few_rows.cu.
 constexpr int64_t kRowsOfABlock = 32, kTile = 8, kColumnsOfAStep = 32;
-constexpr int64_t kMostTiles = 4, kMostGroups = 2;  // of rows of x: of a block, and blocks
+constexpr int64_t kMostTiles = 4, kMostGroups = 2;  // tiles of x per block, blocks along x
 constexpr uint32_t kThreads = 256;
-constexpr int64_t kLeastBlocks = 64, kMostBlocks = 640;  // of what a split is worth trying for
+constexpr int64_t kLeastBlocks = 64, kMostBlocks = 640;  // for which a split is worth trying
 constexpr int64_t kSplits[] = {1, 2, 3, 4, 6, 8};
 constexpr int64_t kAccess = 16;  // bytes
 

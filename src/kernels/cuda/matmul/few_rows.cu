@@ -1,10 +1,12 @@
 // Products of few rows: out[m][n] = sum over k of x[m][k] w[n][k]. Every weight is read once, from memory into
-// registers, and where nobody writes weights (KEPT) the first are on their way before the kernel that computes x ends.
+// registers, and with KEPT the first loads are issued before the kernel that computes x ends.
 //
-// A warp multiplies 32 rows of w by up to 8 TILES rows of x over a part of the columns; of more rows of x, blocks along
-// the grid's other axis have 8 TILES each, and find the weights in the last cache. Sums do not depend on the order
-// of columns as long as w and x have the same: a lane reads 8 neighbours of a row at once and takes them for the
-// columns that a fragment of mma.m16n8k16 wants of it. Warps and then the blocks of a cluster add up their parts.
+// A warp multiplies 32 rows of w by up to 8 TILES rows of x over a part of the columns; further rows of x go to blocks
+// along y, which find the weights in the L2 cache. Sums do not depend on the order of columns as long as w and x have
+// the same: a lane loads 8 adjacent elements of a row and uses them as the columns that mma.m16n8k16 expects from it.
+// Warps, and then the blocks of a cluster, add up their parts.
+//
+// Constants: TYPE, MMA_TYPE (its name in PTX), TILES, SPLITS (blocks of a cluster), KEPT (1: weights do not change).
 #include "cluster.cuh"
 #include "elements.cuh"
 #include "params.h"
@@ -12,16 +14,16 @@
 namespace ridgeline {
 namespace {
 
-constexpr int kRows = 32;               // of w that a block has
-constexpr int kTokens = 8 * TILES;      // rows of x
+constexpr int kRows = 32;               // of w, in a block
+constexpr int kTokens = 8 * TILES;      // rows of x, in a block
 constexpr int kWarps = 8, kThreads = 32 * kWarps;
-constexpr int kStep = 32;               // columns of w that four lanes read at once
-// Steps whose numbers are on their way, as registers allow.
+constexpr int kStep = 32;               // columns that four lanes read at once
+// Steps that are loaded ahead, as registers allow.
 constexpr int kAhead = TILES > 2 ? 2 : TILES == 2 ? 3 : 4;
 constexpr int kOutputs = kRows * kTokens, kOfABlock = (kOutputs + SPLITS - 1) / SPLITS;
 
 struct Weights {
-  uint4 rows[4];  // lane / 4 and every eighth row behind it
+  uint4 rows[4];  // lane / 4 + 8 i
 };
 
 __device__ __forceinline__ uint4 load_once(const void* from) {
@@ -148,7 +150,7 @@ extern "C" __global__ void
     for (int rank = 0; rank < SPLITS; ++rank) sum += load_from(&parts[0][output], rank);
     store(output, sum);
   }
-  meet_cluster();  // nobody's memory goes before all have read it
+  meet_cluster();  // no block exits before the others have read its shared memory
 #endif
 }
 

@@ -21,7 +21,7 @@ struct FewRowsProduct {
 
 FewRowsParams few_rows_params(const FewRowsProduct& product);
 
-// The candidate ways, for tuning. Empty: the kernel does not support the product.
+// Returns the ways to compute it, for tuning; none if the kernel does not support the product.
 std::vector<CudaLaunch> plan_few_rows(const FewRowsProduct& product, const CudaFacts& device);
 
 }  // namespace ridgeline

@@ -12,7 +12,7 @@
 namespace ridgeline {
 namespace {
 
-// As product_warpgroups.cuh has it.
+// As in product_warpgroups.cuh.
 constexpr int64_t kRingStages = 4;
 constexpr int64_t kBlockThreads = 512, kClusterBlocks = 2;
 constexpr int64_t kElementBytes = 2;
@@ -25,7 +25,7 @@ constexpr int64_t kSharedBytes =
 
 static_assert(kMostProductOperands == kProductOperands);
 
-// Operands of so many packs fit a thread's registers twice.
+// Returns how many packs of operands fit a thread's registers twice.
 int64_t together(const FusedKernel& kernel) {
   constexpr int64_t kHeld = 8;  // packs
   int64_t loads = 0;
@@ -33,7 +33,7 @@ int64_t together(const FusedKernel& kernel) {
   return std::clamp<int64_t>(kHeld / 2 / std::max<int64_t>(loads, 1), 1, 3);
 }
 
-// Of a matrix: `across` rows or columns, `box` of them at a time.
+// Describes a matrix for TMA: `across` rows or columns, `box` of them at a time.
 BoxedTensor boxed(const ProductMatrix& matrix, DType dtype, int64_t across, int64_t depth,
                   int64_t box, int64_t depth_box, size_t map, size_t address) {
   const auto stride = static_cast<uint64_t>(matrix.stride * kElementBytes);

@@ -33,10 +33,10 @@ CudaLaunch product_launch(CudaKernel kernel, DType dtype, bool left_deep, bool r
 
 struct ProductSpan {
   int64_t rows = 0, columns = 0, depth = 0;
-  int64_t worked_columns = 0;  // of the work after the product: all, or half of them
+  int64_t worked_columns = 0;  // of the epilogue: all, or half of them
 };
-// Adds a product to a launch: its matrices, which are copied in boxes. Returns what belongs at
-// `place` in the kernel's parameters.
+// Adds a product to a launch: its matrices are copied by TMA. Returns what belongs at `place` in
+// the kernel's parameters.
 ProductProblem put_product(CudaLaunch& launch, size_t place, DType dtype, const ProductSpan& span,
                            const ProductMatrix& left, const ProductMatrix& right);
 void put_grid(CudaLaunch& launch, int64_t tile_pairs, const CudaFacts& device);
@@ -54,7 +54,7 @@ class CudaProductKernel {
 
  private:
   CudaLaunch launch_;             // without addresses and grid
-  int64_t tile_pairs_;            // tiles of clusters
+  int64_t tile_pairs_;            // pairs of tiles, one per cluster
   std::vector<int64_t> offsets_;  // of inputs, matrices and results, in bytes
 };
 

@@ -1,4 +1,4 @@
-// Eight neighbours of a row of results, two by one conversion.
+// Converts eight adjacent results of a row, two per instruction.
 #pragma once
 
 #include "fragments.cuh"

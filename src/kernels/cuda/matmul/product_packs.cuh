@@ -1,8 +1,8 @@
-// Products with generated work on their sums (emit_product.cc): threads take packs of 8 columns.
+// Products with a generated epilogue (emit_product.cc): threads take packs of 8 columns.
 //
-// Constants beside those of product_warpgroups.cuh: TOGETHER (packs whose operands a thread asks for at once).
+// Constants beside those of product_warpgroups.cuh: TOGETHER (packs whose operands a thread loads at once).
 //
-// The text before this one declares
+// The generated text before this one declares
 //   struct Operands;                                      what eight columns read besides their sums
 //   Operands load_operands(const ProductParams&, int64 row, int column);
 //   void finish_pack(const ProductParams&, const Operands&, const char* sums, int64 row, int column);
@@ -15,7 +15,7 @@ namespace ridgeline {
 
 constexpr int kPack = 8, kTogether = TOGETHER;
 
-// Operands of the packs to come are on their way before sums are there, and while others are worked on.
+// Operands of the next packs are loaded before the sums are ready, and while others are processed.
 struct PackedTile {
   static constexpr bool kAlongRows = false;
   static constexpr int kColumns = PAIRED ? kTileColumns / 2 : kTileColumns, kPacks = kColumns / kPack;
@@ -42,7 +42,7 @@ struct PackedTile {
   }
 
  private:
-  // Calls work(k, row, column) for those of kTogether packs from `begin` on that lie inside.
+  // Calls work(k, row, column) for those of the kTogether packs from `begin` on that lie inside the result.
   template <class Work>
   __device__ __forceinline__ void each(int begin, Work work) const {
 #pragma unroll

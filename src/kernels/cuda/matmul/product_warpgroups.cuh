@@ -1,20 +1,24 @@
-// Products of 16-bit matrices on Hopper, with pointwise work on their sums before these reach memory. A launch may have
-// several products of the same layouts, whose tiles follow each other without a gap.
+// Products of 16-bit matrices on Hopper with a fused epilogue. Blocks are persistent; a launch may have several
+// products of the same layouts, whose tiles follow each other without a gap.
 //
-// Two blocks of a cluster compute tiles one above the other. Each has its own rows of the left matrix copied, and half of
-// the columns that both need, for both. In a block one thread has tiles copied, as far ahead as there is room, two
-// warpgroups multiply, and other warps work on the sums of a tile while those go on with the next one.
+// The two blocks of a cluster compute tiles one above the other. Each copies its own rows of the left matrix, and half
+// of the columns for both of them (TMA multicast). In a block a producer thread issues the copies as far ahead as the
+// ring has free stages, two consumer warpgroups multiply, and other warps run the epilogue of a tile while the next one
+// is multiplied.
 //
-// Constants: ELEMENT (bf16 or fp16), COLUMNS (of a tile), STAGES (steps in depth in shared memory), LEFT_DEEP and RIGHT_DEEP
-// (1: neighbours in memory lie along the depth, 0: across it), PAIRED (1: a tile's second half of columns lies p.pair columns
-// behind its first).
+// Constants:
+//   ELEMENT                bf16 or fp16
+//   COLUMNS                columns of a tile
+//   STAGES                 steps in depth in shared memory
+//   LEFT_DEEP, RIGHT_DEEP  1: the matrix is contiguous along the depth, 0: across it
+//   PAIRED                 1: the second half of a tile's columns lies p.pair columns after the first
 //
-// A kernel calls multiply_and_finish<TileWork>(p), where TileWork says what becomes of sums (product_packs.cuh,
+// A kernel calls multiply_and_finish<TileWork>(p), where TileWork is the epilogue (product_packs.cuh,
 // product_update.cu):
-//   struct TileWork {                                     made once by each thread that finishes tiles
+//   struct TileWork {                                     constructed once by each thread of the epilogue
 //     static constexpr bool kAlongRows;                   the order of tiles
 //     explicit TileWork(const Params& p);                 ProductParams, or one with more products
-//     void begin(int product, int row, int column);       before the sums are there
+//     void begin(int product, int row, int column);       before the sums are ready
 //     void run(const char* sums);                         rows of Sums::kRowBytes
 //   };
 #pragma once
@@ -26,7 +30,7 @@ namespace ridgeline {
 
 constexpr int kTileRows = 128, kTileColumns = COLUMNS, kDepth = 64;
 constexpr int kThreads = 4 * kWarpgroup;
-constexpr int kMultiplying = 8, kFinishing = 7;  // warps, followed by the one that has tiles copied
+constexpr int kMultiplying = 8, kFinishing = 7;  // warps; the producer's follows them
 constexpr int kMultiplyingRegisters = 152, kOtherRegisters = 104;
 constexpr int kBlocks = 2;  // of a cluster
 
@@ -49,14 +53,13 @@ struct Stage {
   __device__ __forceinline__ Right right() const { return {address + Left::kBytes}; }
 };
 using Ring = TileRing<Stage, STAGES>;
-// Sums on their way from those who multiply to those who finish. Its readers use plain loads.
+// Sums passed from the consumers to the epilogue, which reads them by plain loads.
 struct Sums : Tile<ELEMENT, kTileColumns> {
   static constexpr int kBytes = Tile::bytes(kTileRows);
 };
 using SumsRing = TileRing<Sums, 1, true>;
 
-// The tiles of a cluster: pairs, one above the other. Those that read the same columns come together, or with kAlongRows those
-// that read the same rows.
+// The tiles of a cluster: pairs, one above the other. Consecutive pairs share columns, or with kAlongRows rows.
 template <bool kAlongRows, class Params>
 struct ClusterTiles {
   const Params& p;
@@ -90,7 +93,7 @@ struct ClusterTiles {
   }
 };
 
-// Starts to copy a box to the same place in both blocks of the cluster, and to arrive at the same barrier in each.
+// Starts to copy a box to the same place in both blocks of the cluster, and to complete at the same barrier in each.
 __device__ __forceinline__ void copy_box_to_both(unsigned to, const TensorMap& map, int column, int row, PhaseBarrier arrived,
                                                  unsigned long long policy) {
   asm volatile(
@@ -119,7 +122,7 @@ __device__ __forceinline__ void copy_left(Left tile, const ProductProblem& p, in
   }
 }
 
-// This block's half of what both read.
+// Copies this block's half of the columns to both blocks.
 __device__ __forceinline__ void copy_right(Right tile, const ProductProblem& p, int column, int pair, int depth,
                                            PhaseBarrier arrived, unsigned long long policy) {
   const int half = blockIdx.x % kBlocks;
@@ -136,7 +139,7 @@ __device__ __forceinline__ void copy_right(Right tile, const ProductProblem& p, 
   }
 }
 
-// By one thread.
+// The producer thread.
 template <class Tiles, class Params>
 __device__ __forceinline__ void load_tiles(const Params& p, Ring ring) {
   const unsigned long long often = evict_last();
@@ -149,13 +152,13 @@ __device__ __forceinline__ void load_tiles(const Params& p, Ring ring) {
       });
 }
 
-// A stage is free when nobody of the cluster reads it any more: both blocks' copies write to it.
+// A stage is free when neither block of the cluster reads it any more: the copies of both write to it.
 __device__ __forceinline__ void release_in_cluster(const Ring& ring, int step) {
   __syncwarp();
   if (lane() < kBlocks) arrive_in_block(ring.free(step).address, lane());
 }
 
-// Of the 64 rows of a warpgroup.
+// The sums of a warpgroup's 64 rows.
 struct RowSums {
   Accumulator sums[kTileColumns / 8] = {};
 
@@ -215,7 +218,7 @@ __device__ __forceinline__ void multiply_and_finish(const Params& p) {
     const int row = 64 * warpgroup;
     int step = 0;
     for (Tiles tiles(p); tiles.more(); tiles.next()) {
-      RowSums mine;  // of zeros: products that ignore what they add to would keep the last tile's registers alive
+      RowSums mine;  // zeros: products that overwrite would keep the registers of the last tile alive
       for (const int end = step + (tiles.of().depth + kDepth - 1) / kDepth; step < end; ++step) {
         mine.multiply(ring.take(step), row);
         wait_for_products<1>();
@@ -227,8 +230,8 @@ __device__ __forceinline__ void multiply_and_finish(const Params& p) {
       sums_ring.hand_over(tiles.round);
     }
   }
-  __syncwarp();    // with the thread that has tiles copied
-  meet_cluster();  // no block ends while the other may still write to it
+  __syncwarp();    // with the producer thread
+  meet_cluster();  // no block exits while the other may still write to it
 }
 
 }  // namespace ridgeline

@@ -1,4 +1,4 @@
-// Plans concat: one launch where its parts fit into the argument, else a copy for each part.
+// Plans concat: one launch if its parts fit the parameters, else a copy for each part.
 #include <algorithm>
 #include <iterator>
 

@@ -1,13 +1,13 @@
-// Tensors side by side along an axis, written in the order of the result.
+// Concatenates tensors along an axis, in the order of the result.
 //
-// Constants: TYPE, PACK (elements of an item), OUTER_AXES and INNER_AXES (of the walks before and
-// behind the axis), INDEX (type that counts items).
+// Constants: TYPE, PACK (elements of an item), OUTER_AXES and INNER_AXES (of the walks before and after the axis),
+// INDEX (type that counts items).
 #include "groups.cuh"
 #include "params.h"
 
 namespace ridgeline {
 
-constexpr int kItems = 4;  // per thread, so that their loads are under way together
+constexpr int kItems = 4;  // per thread, so that their loads are in flight together
 constexpr int kThreads = 256;
 
 __device__ __forceinline__ const TYPE* source_of(const ConcatParams& p, INDEX item) {

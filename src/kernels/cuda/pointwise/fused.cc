@@ -10,22 +10,22 @@ namespace {
 constexpr int kWarp = 32;
 constexpr int kMostThreads = 1024;
 constexpr int kUsualThreads = 256;
-constexpr int64_t kPacksOfAWarp = 4;     // a row of up to so many packs per thread is one warp's,
-constexpr int64_t kPacksOfABlock = 4;    // and a longer one is a block's with so many;
-constexpr int64_t kFewRows = 264;        // fill no GPU: then a thread has one pack of a row;
-constexpr int64_t kRegisters = 96;       // all that a thread holds of a row fits these,
+constexpr int64_t kPacksOfAWarp = 4;     // rows of up to so many packs per thread use one warp
+constexpr int64_t kPacksOfABlock = 4;    // packs per thread of longer rows, which use a block
+constexpr int64_t kFewRows = 264;        // do not fill a GPU: one pack per thread then
+constexpr int64_t kRegisters = 96;       // of a thread, for what it keeps of a row
 constexpr double kRegisterFile = 65536;  // of a multiprocessor
-constexpr int64_t kMostChunks = 16;      // in so many packs
+constexpr int64_t kMostChunks = 16;      // packs of a row that a thread keeps
 
-// The widest access that all operands which are read along the columns can take.
+// The widest access that all operands which are read along the columns allow.
 int pack_of(const FusedKernel& kernel, const FusedWalk& walk) {
   PackWidth pack(DType::boolean);
   pack.require_multiple(walk.columns);
   const Interleaving interleaving = find_interleaving(kernel, walk);
   const auto limit = [&](const FusedOperand& operand, const FusedWalk::Steps& steps, int partner) {
     if (operand.is_position || steps.column == 0) return;
-    const int64_t lanes = partner == kAlone ? 1 : 2;  // that one access holds for each column
-    // Threads side by side, not each on its own run, where elements lie apart.
+    const int64_t lanes = partner == kAlone ? 1 : 2;  // elements per column in one access
+    // Where elements have a stride, adjacent threads read adjacent columns.
     pack.limit_to(steps.column == lanes ? 16 / (info(operand.dtype).size * lanes) : 1);
     if (steps.column != lanes) return;
     pack.require_multiple(operand.offset / lanes);
@@ -41,7 +41,7 @@ int pack_of(const FusedKernel& kernel, const FusedWalk& walk) {
   return static_cast<int>(pack.get());
 }
 
-// Registers that a thread needs for one column of what stays between passes.
+// Registers that a thread needs per column for what it keeps between passes.
 double held_per_column(const FusedKernel& kernel) {
   const Program program = make_program(kernel, {});
   std::vector<int> loads(kernel.steps.size());

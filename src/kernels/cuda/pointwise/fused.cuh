@@ -1,4 +1,4 @@
-// What generated kernels stand on.
+// Helpers of generated kernels.
 #pragma once
 
 #include "functions.cuh"

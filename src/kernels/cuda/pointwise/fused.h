@@ -1,4 +1,4 @@
-// Generated CUDA kernels as launches: how threads share the work, and the bytes of the argument.
+// Generated CUDA kernels as launches: how threads share the work, and the bytes of the parameters.
 #pragma once
 
 #include <span>
@@ -26,7 +26,7 @@ class CudaFusedKernel {
  private:
   CudaLaunch main_, finish_;
   bool has_finish_ = false;
-  std::vector<uint64_t> words_;                     // of the argument, without addresses
+  std::vector<uint64_t> words_;                     // of the parameters, without addresses
   std::vector<size_t> input_words_, output_words_;  // the words of addresses
   std::vector<int64_t> input_offsets_;              // added to addresses, in bytes
   std::vector<bool> is_position_;

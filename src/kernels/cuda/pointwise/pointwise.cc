@@ -25,10 +25,10 @@ const char* kind_name(const TensorView& input, int64_t inner_stride) {
   return inner_stride == 0 ? "kSpread" : "kPacked";
 }
 
-// Elements per access: as many as all operands that are read or written in packs allow.
+// Elements per access: as many as all operands that are accessed in packs allow.
 int64_t pack_width(const Walk& walk, std::span<const TensorView> tensors) {
   PackWidth pack(tensors.back().dtype);
-  const bool flat = walk.shape.rank() == 1;  // then the last pack may be cut short
+  const bool flat = walk.shape.rank() == 1;  // then the last pack may be partial
   if (!flat) pack.require_multiple(walk.shape.back());
   for (size_t t = 0; t < tensors.size(); ++t) {
     const bool is_result = t + 1 == tensors.size();
@@ -99,7 +99,7 @@ std::vector<CudaLaunch> plan_pointwise(const CudaCall& call) {
   return alone(plan_pointwise_op(call.node.op, call.inputs, call.outputs[0]));
 }
 
-// The result is contiguous, so that it can be filled in the shape of the input.
+// The result is contiguous, so it can be written in the shape of the input.
 std::vector<CudaLaunch> plan_reshape(const CudaCall& call) {
   TensorView out = call.outputs[0];
   out.shape = call.inputs[0].shape;

@@ -1,8 +1,7 @@
-// A pointwise op over operands of any dtype and strides, and the copies that are casts.
+// A pointwise op, or a copy with a cast, over operands of any dtype and strides.
 //
-// Constants: OP, ARITY, IN0 IN1 IN2 OUT (element types), KIND0 KIND1 KIND2 (how an operand is
-// read), PACK (elements of an item), AXES (of the walk), INDEX (type that counts items), TAIL (0,
-// 1: the last item is not full).
+// Constants: OP, ARITY, IN0 IN1 IN2 OUT (element types), KIND0 KIND1 KIND2 (how an operand is read), PACK (elements of
+// an item), AXES (of the walk), INDEX (type that counts items), TAIL (1: the last item is not full).
 #include "elements.cuh"
 #include "functions.cuh"
 #include "operators.cuh"
@@ -10,12 +9,12 @@
 
 namespace ridgeline {
 
-constexpr int kItems = 4;  // per thread, so that their loads are under way together
+constexpr int kItems = 4;  // per thread, so that their loads are in flight together
 constexpr int kThreads = 256;
 
 // How an operand is read.
 enum Kind {
-  kPacked,  // PACK neighbours; with PACK 1 anything that has a step
+  kPacked,  // PACK adjacent elements; with PACK 1 any stride
   kSpread,  // one element for the whole item
   kValue,   // a constant, in the parameters
 };
@@ -32,7 +31,7 @@ struct Operand {
                                           : 1 > (static_cast<const Stored*>(from.data) + offset);
     }
   }
-  // The first elements of an item that is not full.
+  // Loads the first elements of an item that is not full.
   __device__ __forceinline__ void load_some(const WalkOperand& from, int64 offset, int count) {
     if constexpr (kKind == kPacked) {
       for (int i = 0; i < PACK; ++i)

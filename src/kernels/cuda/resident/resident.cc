@@ -11,9 +11,9 @@
 namespace ridgeline {
 namespace {
 
-// As resident.cuh and resident_kernel.cuh have them.
+// As in resident.cuh and resident_kernel.cuh.
 constexpr int64_t kTileRows = 16, kHeadTiles = 8;
-constexpr int64_t kSideSlots[] = {4, 2};  // the more, the earlier vectors are on their way
+constexpr int64_t kSideSlots[] = {4, 2};  // the more, the earlier vectors are loaded
 constexpr int64_t kRowPadding = 16, kCacheRows = 32, kMostSplits = 16;
 constexpr int64_t kMostColumns = 640;  // of a chunk of weights
 constexpr int64_t kLeastStages = 5,
@@ -27,7 +27,7 @@ struct Sizes {
 static_assert(kMostResidentSides == kResidentSides && kMostResidentStores == kResidentTargets &&
               kMostResidentOperands == std::size(ResidentItem{}.at));
 
-// The widest piece of a row that fits; whole steps of the tensor cores.
+// The widest chunk of a row that fits, a multiple of the depth of one mma.
 int64_t chunk_of(const ResidentStep& step) {
   for (int64_t chunk = std::min(step.depth, kMostColumns) / 16 * 16; chunk > 0; chunk -= 16)
     if (step.depth % chunk == 0) return chunk;
@@ -37,8 +37,8 @@ int64_t chunks_of(const ResidentStep& step) {
   return step.depth / chunk_of(step);
 }
 
-// Words that blocks hand each other: two numbers in one; of an attention, those of each head and
-// split, and their log-sum-exp twice.
+// Words that blocks exchange, of two numbers each; for attention those of each head and split, and
+// their log-sum-exp twice.
 int64_t words_of(const ResidentStep& step, const ResidentPlan& resident, int64_t blocks) {
   if (step.kind == ResidentStep::Kind::attention)
     return kMostSplits * resident.key_heads * resident.group * (resident.head_dim / 2 + 2);
@@ -47,7 +47,7 @@ int64_t words_of(const ResidentStep& step, const ResidentPlan& resident, int64_t
   return (step.pair ? step.rows / 2 : step.rows) / 2;
 }
 
-// Stages of a product in the block that has most of its rows.
+// Stages of a product in the block that has the most rows.
 int64_t most_stages(const ResidentStep& step, int64_t blocks) {
   const int64_t rows = step.pair ? step.rows / 2 : step.rows;
   const int64_t mine = 2 * divide_up(rows / 2, blocks);
@@ -173,7 +173,7 @@ std::optional<CudaResident> plan_resident(const Graph& graph, const Plan& plan,
       .text = text.text};
   result.launch.grid = {static_cast<uint32_t>(blocks), 1, 1};
   result.launch.starts_early =
-      false;  // it reads weights before it waits, and others may write them
+      false;  // it loads weights before it waits, and earlier kernels may write them
   result.launch.threads = static_cast<uint32_t>(32 * (kResidentWarps + 1));
   result.launch.shared_bytes = static_cast<uint32_t>(sizes.fixed + stages * sizes.stage);
   return result;

@@ -1,8 +1,8 @@
-// Pieces of a resident kernel (plan/resident.h): one block on every multiprocessor from the first step to the last.
+// Building blocks of a resident kernel (plan/resident.h): a persistent kernel with one block on every multiprocessor.
 //
-// A warp streams weights into a ring in shared memory ahead of everything that depends on data; eight warps compute.
-// Blocks hand each other results in words of a number and the turn that it belongs to: whoever waits looks at the
-// words themselves, and no barrier over the grid is needed.
+// A producer warp streams weights into a ring in shared memory, ahead of everything that depends on data; the consumer
+// warps compute. A turn is one pass through all steps, for one token. Blocks exchange results in words of a number and
+// its turn: a consumer polls the words until they carry the current turn, so that no grid-wide barrier is needed.
 #pragma once
 
 #include "fused.cuh"
@@ -16,8 +16,8 @@ using uint32 = unsigned;
 using uint64 = unsigned long long;
 
 constexpr uint32 kBlocks = BLOCKS;
-constexpr int kWarps = WARPS, kThreads = 32 * kWarps;  // that compute
-constexpr int kRowPadding = 16;                    // bytes behind each row of the ring, against bank conflicts
+constexpr int kWarps = WARPS, kThreads = 32 * kWarps;  // of the consumers
+constexpr int kRowPadding = 16;                    // bytes after each row of the ring, against bank conflicts
 
 RESIDENT uint32 narrow_pair(float low, float high) {
   uint32 bits;
@@ -46,7 +46,7 @@ RESIDENT float fold_warp(float value) {
   return fold_group<Fold, 32>(value);
 }
 
-// Over all warps that compute; `scratch` has a number for each and is used by nobody else until two barriers later.
+// Folds over all consumers. `scratch` has a number for each warp and must not be reused before two barriers later.
 template <class Fold>
 RESIDENT float fold_block(float value, float* scratch) {
   value = fold_warp<Fold>(value);
@@ -86,7 +86,7 @@ RESIDENT void bulk_copy(uint32 to, const void* from, uint32 bytes, uint32 barrie
 
 template <int kStages, int kStageBytes>
 struct Ring {
-  uint32 data, barriers;  // full ones, then empty ones
+  uint32 data, barriers;  // full barriers, then empty barriers
   int stage = 0;
   uint32 parity = 0;
   RESIDENT uint32 full() const { return barriers + stage * 8; }
@@ -111,7 +111,7 @@ struct Ring {
     if (threadIdx.x % 32 == 0) barrier_arrive(empty());
     next();
   }
-  // Gives back `count` stages, beginning with the one `before` stages before this one.
+  // Releases `count` stages, from the one `before` stages before the current one on.
   RESIDENT void release(int before, int count) const {
     const int lane = threadIdx.x % 32;
     if (lane < count) {
@@ -122,7 +122,7 @@ struct Ring {
   }
 };
 
-// Short vectors that everybody needs, in slots of their own: norms' weights, rotations.
+// A ring of side vectors, short ones that every block needs: weights of norms, rotations.
 template <int kSlots, int kBytes>
 struct Sides {
   char* data;
@@ -137,7 +137,7 @@ struct Sides {
       parity ^= 1;
     }
   }
-  // The producing warp: lane i has vector i, to be put at its offset.
+  // The producer warp: lane i copies vector i to its offset.
   RESIDENT void load(const char* from, int at, int bytes, int all) {
     barrier_wait(empty(), parity ^ 1);
     if (threadIdx.x % 32 == 0) barrier_expect(full(), all);
@@ -156,7 +156,7 @@ struct Sides {
   }
 };
 
-// Words of a number and the turn that it belongs to.
+// Writes a word of a number and its turn.
 RESIDENT void publish(uint64* word, uint32 value, uint32 turn) {
   asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(word), "l"(static_cast<uint64>(turn) << 32 | value)
                : "memory");
@@ -179,7 +179,7 @@ RESIDENT bool is_there(const Words& w, uint32 turn) {
   return static_cast<uint32>(w.first >> 32) == turn && static_cast<uint32>(w.second >> 32) == turn;
 }
 
-// Vectors of two words, two bf16 each, into shared memory.
+// Receives vectors of two words, two bf16 each, into shared memory.
 RESIDENT void receive(const uint64* words, int vectors, char* to, uint32 turn) {
   constexpr int kBatch = 4;
 #pragma unroll 1

@@ -1,4 +1,4 @@
-// Attention of one query over a cache in a resident kernel: units of 64 slots, a block's own from the ring.
+// Attention of one query over a cache in a resident kernel, in units of 64 slots that a block gets from the ring.
 #pragma once
 
 #include "resident_products.cuh"
@@ -6,8 +6,8 @@
 namespace ridgeline {
 
 template <int kDim>
-constexpr int kWordsOfHead = kDim / 2 + 2;  // pairs of numbers, then the log-sum-exp twice
-// Attention of one query over a cache of slots. Blocks take units of 64 slots in turn.
+constexpr int kWordsOfHead = kDim / 2 + 2;  // pairs of elements, then the log-sum-exp twice
+// Blocks are divided among key heads (`pair`), and those of a head take units of its slots in turn.
 constexpr int kUnit = 64, kHalf = 32, kMostSplits = 16;
 struct CacheShare {
   int pair, split, splits;
@@ -39,7 +39,7 @@ RESIDENT void load_cache(R& ring, const char* keys, const char* values, const Ca
   for (int unit = share.split; unit < units; unit += share.splits) {
     const int64 at = (static_cast<int64>(share.pair) * capacity + unit * kUnit) * kDim * 2;
     const int lane = threadIdx.x % 32;
-    const uint32 full = ring.full();  // all four stages are announced by the first one's barrier
+    const uint32 full = ring.full();  // the first stage's barrier counts the bytes of all four
 #pragma unroll 1
     for (int part = 0; part < 4; ++part) {
       barrier_wait(ring.empty(), ring.parity ^ 1);
@@ -59,10 +59,10 @@ RESIDENT void load_cache(R& ring, const char* keys, const char* values, const Ca
 }
 
 struct AttentionScratch {
-  float scores[2][2][8][kUnit + 4];  // by turn, half of the dimensions, head, key
+  float scores[2][2][8][kUnit + 4];  // [odd or even unit][half of the dimensions][head][key]
 };
 
-// q [pairs][kGroup][kDim] and the newest key and value [pairs][kDim] in shared memory. Partial results go to
+// q [pairs][kGroup][kDim] and the newest key and value [pairs][kDim] are in shared memory. Partial results go to
 // words[pair][split][head].
 template <int kDim, int kGroup, class R>
 RESIDENT void attend(R& ring, const CacheShare& share, AttentionScratch& s, const char* q, const char* new_key,
@@ -71,7 +71,7 @@ RESIDENT void attend(R& ring, const CacheShare& share, AttentionScratch& s, cons
   const auto [slot, units] = filled(position, capacity);
   if (!share.takes_part || share.split >= units) return;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  if (slot / kUnit % share.splits == share.split) {  // the owner of the slot keeps what is new
+  if (slot / kUnit % share.splits == share.split) {  // the block that owns the slot stores the new key and value
     const int64 place = (static_cast<int64>(share.pair) * capacity + slot) * kDim * 2;
     for (int i = threadIdx.x; i < kDim / 2; i += kThreads) {
       reinterpret_cast<uint32*>(keys + place)[i] =
@@ -130,8 +130,7 @@ RESIDENT void attend(R& ring, const CacheShare& share, AttentionScratch& s, cons
           s.scores[odd][part][lane % 4 * 2 + i % 2][tile * 16 + lane / 4 + i / 2 * 8] = sums[0][i] + sums[1][i];
     }
     sync_consumers();
-    // Every warp takes the softmax for itself, in the layout in which it multiplies: lane has keys 2 (lane % 4) + {0,
-    // 1, 8, 9}.
+    // Every warp computes the softmax redundantly, in the layout of its products: keys 2 (lane % 4) + {0, 1, 8, 9}.
     float p[kUnit / 16][4];
     float most = -infinity();
 #pragma unroll
@@ -146,7 +145,7 @@ RESIDENT void attend(R& ring, const CacheShare& share, AttentionScratch& s, cons
         for (int i = 0; i < 2; ++i) {
           bool visible = key + i <= newest;
           if (wraps) {
-            int back = newest - key - i;  // how long ago the slot was written
+            int back = newest - key - i;  // how many positions ago the slot was written
             if (back < 0) back += capacity;
             visible = back <= position && (window == 0 || back < window);
           }
@@ -179,8 +178,7 @@ RESIDENT void attend(R& ring, const CacheShare& share, AttentionScratch& s, cons
 #pragma unroll
       for (int k16 = 0; k16 < kUnit / 16; ++k16) {
         uint32 a[4];
-        // Rows of the stage are keys: matrices (keys 0-7, dims 0-7), (0-7, 8-15), (8-15, 0-7), (8-15, 8-15),
-        // transposed.
+        // Rows of the stage are keys. Transposed: (keys 0-7, dims 0-7), (0-7, 8-15), (8-15, 0-7), (8-15, 8-15).
         load_matrix_transposed(a, at[2 + k16 / 2] + (k16 % 2 * 16 + lane / 16 * 8 + lane % 8) * kRowBytes +
                                       (dim + lane / 8 % 2 * 8) * 2);
         multiply(out[tile], a, narrow_pair(p[k16][0], p[k16][1]), narrow_pair(p[k16][2], p[k16][3]));
@@ -206,7 +204,7 @@ RESIDENT void attend(R& ring, const CacheShare& share, AttentionScratch& s, cons
     publish(to + lane / 4 * kWordsOfHead<kDim> + kDim / 2 + lane % 4, __float_as_uint(largest + __logf(sum)), turn);
 }
 
-// Everybody puts the splits together: out [pairs][kGroup][kDim] in shared memory.
+// Every block combines the splits of all heads: out [pairs][kGroup][kDim] in shared memory.
 template <int kDim, int kGroup>
 RESIDENT void receive_attention(const uint64* words, int pairs, int splits, int position, int capacity, char* out,
                                 uint32 turn) {

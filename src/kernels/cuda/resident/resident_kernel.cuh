@@ -1,4 +1,13 @@
-// The resident kernel itself. Generated text comes before it: run_local(), the steps between products, and of_pair().
+// The resident kernel. Generated text before it defines run_local(), the steps between products, and of_pair().
+//
+// Constants from the host:
+//   BLOCKS, WARPS              blocks of the grid, consumer warps of a block
+//   STAGES, STAGE_BYTES        the ring of weights, keys and values
+//   SIDE_SLOTS, SIDE_BYTES     the ring of side vectors
+//   VALUE_BYTES                values between steps, in shared memory
+//   ITEMS                      steps
+//   PARTIALS                   16-row partial sums of a product
+//   HEAD_DIM, GROUP, KEY_HEADS, SCALE   of attention; KEY_HEADS is 0 without it
 #pragma once
 
 #include "resident_attention.cuh"
@@ -6,9 +15,9 @@
 namespace ridgeline {
 
 constexpr int kStages = STAGES, kStageBytes = STAGE_BYTES, kSideSlots = SIDE_SLOTS, kSideBytes = SIDE_BYTES;
-constexpr int kHeadTiles = 8;  // of the last product, before their sums are looked at
+constexpr int kHeadTiles = 8;  // of the last product, between two searches for the largest
 constexpr int kStagesAtOnce =
-    2;  // given back after results came in, so that new weights do not crowd out the next ones
+    2;  // released after results have arrived, so that new weights do not delay the next results
 constexpr float kScale = SCALE;  // of attention
 
 struct Shared {
@@ -26,7 +35,7 @@ constexpr int kRingAt = (sizeof(Shared) + 127) / 128 * 128;
 using WeightRing = Ring<kStages, kStageBytes>;
 using SideRing = Sides<kSideSlots, kSideBytes>;
 
-// Every block's share of each product.
+// Computes this block's share of each product.
 RESIDENT void share_products(const ResidentParams& p, Shared& s) {
   constexpr int kItemWords = sizeof(ResidentItem) / 8;
   for (int i = threadIdx.x; i < kItemWords * ITEMS; i += blockDim.x)
@@ -47,7 +56,7 @@ RESIDENT void share_products(const ResidentParams& p, Shared& s) {
   __syncthreads();
 }
 
-// The warp that streams weights, keys and values, and vectors.
+// The producer warp: streams weights, keys and values, and side vectors.
 RESIDENT void stream(const ResidentParams& p, Shared& s, WeightRing& ring, SideRing& sides, const CacheShare& cache) {
   const int lane = threadIdx.x % 32;
   const auto vector_of = [&](int i) {
@@ -78,7 +87,7 @@ RESIDENT void stream(const ResidentParams& p, Shared& s, WeightRing& ring, SideR
   }
 }
 
-// What the rows of a block come to: for all others, or, of the last product, the largest.
+// Adds up the partial sums of the block's rows and publishes the results to all blocks.
 RESIDENT void publish_rows(const ResidentItem& item, const float* partial, uint64* words, uint32 turn) {
   const int slots = slots_of(item), pair = threadIdx.x;
   if (2 * pair >= item.rows) return;
@@ -98,7 +107,7 @@ RESIDENT void publish_rows(const ResidentItem& item, const float* partial, uint6
   publish(words + item.first / 2 + pair, narrow_pair(low.x, low.y), turn);
 }
 
-// Over all blocks, for those that want to know.
+// Publishes the block's largest value. Returns the index of the largest over all blocks if `wants_it`, else 0.
 RESIDENT int find_largest(Best best, Best* scratch, uint64* words, uint32 turn, bool wants_it) {
   best = block_best(best, scratch);
   if (threadIdx.x == 0) {
@@ -117,7 +126,7 @@ RESIDENT int find_largest(Best best, Best* scratch, uint64* words, uint32 turn, 
   return block_best(best, scratch).index;
 }
 
-// What a turn leaves behind, by one thread of one block.
+// Stores the results of a turn, by one thread of one block.
 RESIDENT void end_turn(const ResidentParams& p, int largest, int position) {
   if (p.largest) *p.largest = largest;
 #pragma unroll
@@ -150,8 +159,8 @@ extern "C" __global__ void __launch_bounds__(kThreads + 32, 1)
   wait_for_earlier_kernels();
   const uint32 first_turn = *p.turn + 1;
   const int first_position = p.position ? *p.position : 0;
-  int token = 0;  // that the turn before has found
-  int owed = 0;  // stages to be given back
+  int token = 0;  // found by the turn before
+  int owed = 0;  // stages to be released
   const auto give_back = [&](int most) {
     const int count = owed < most ? owed : most;
     ring.release(owed, count);
@@ -178,10 +187,10 @@ extern "C" __global__ void __launch_bounds__(kThreads + 32, 1)
       case kResidentPairs:
       case kResidentHead: {
         Best best{-infinity(), 0};
-        if (item.shift < 0) give_back(owed);  // what is owed lies right behind
+        if (item.shift < 0) give_back(owed);  // stages owed come right before this product's
         if (item.kind == kResidentHead) {
           asm volatile("fence.proxy.async;" ::
-                           : "memory");  // the keys and values of this turn, for the loads of the next
+                           : "memory");  // orders this turn's keys and values before the loads of the next
         }
         int odd = number & 1;
 #pragma unroll 1
@@ -200,7 +209,7 @@ extern "C" __global__ void __launch_bounds__(kThreads + 32, 1)
           }
         }
         if (item.kind == kResidentHead) {
-          // Whoever goes on to another turn waits for all, so that no word is written that somebody still reads.
+          // A block that goes on to another turn waits for all others, so that it overwrites no word still being read.
           const bool goes_on = run + 1 < p.turns;
           token = find_largest(best, s.best, words, turn, goes_on || blockIdx.x == 0);
           if (blockIdx.x == 0 && threadIdx.x == 0) end_turn(p, token, position);
@@ -215,7 +224,7 @@ extern "C" __global__ void __launch_bounds__(kThreads + 32, 1)
       }
 #if KEY_HEADS > 0
       case kResidentAttention:
-        give_back(owed);  // before the stages of the cache
+        give_back(owed);  // before the cache takes stages
         attend<HEAD_DIM, GROUP>(ring, cache, s.attention, s.values + item.at[0], s.values + item.at[1],
                                 s.values + item.at[2], static_cast<char*>(const_cast<void*>(item.weights)),
                                 static_cast<char*>(item.values), position, item.slots, item.window, kScale, words,

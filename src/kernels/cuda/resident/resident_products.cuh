@@ -1,4 +1,4 @@
-// The shares of products in a resident kernel: weights from the ring, sums of tiles of 16 rows, the largest result.
+// A block's share of products in a resident kernel: weights from the ring, sums of 16-row tiles, the largest result.
 #pragma once
 
 #include "resident.cuh"
@@ -33,7 +33,7 @@ RESIDENT void multiply(float (&d)[4], const uint32 (&a)[4], uint32 b0, uint32 b1
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// The rows of a product that a block computes: pairs of rows, shared evenly.
+// The rows of a product that a block computes: pairs of rows, divided evenly.
 struct Share {
   int first, rows;
 };
@@ -44,7 +44,7 @@ RESIDENT Share share_of(int rows) {
   return {static_cast<int>(2 * first), static_cast<int>(2 * (last - first))};
 }
 
-// Four steps of 16 columns: the weights of 16 rows, and of x.
+// Fragments of four steps of 16 columns: of the weights of 16 rows, and of x.
 struct Fragments {
   uint32 a[4][4], b[4][2];
   RESIDENT void load(uint32 from, uint32 x, int count) {
@@ -62,8 +62,7 @@ struct Fragments {
   }
 };
 
-// `count` steps of a stage, from step `first` on; x in shared memory, of which lane reads its part. The 16 sums go to
-// `partial`.
+// Multiplies `count` steps of a stage, from step `first` on, by x in shared memory. The 16 sums go to `partial`.
 RESIDENT void multiply_stage(uint32 stage, int first, int count, int steps, uint32 x, float* partial) {
   const int lane = threadIdx.x % 32;
   uint32 from = stage + (lane % 16) * (steps * 32 + kRowPadding) + (lane / 16) * 16 + first * 32;
@@ -82,9 +81,9 @@ RESIDENT void multiply_stage(uint32 stage, int first, int count, int steps, uint
   }
 }
 
-// A product as a block has it: `stages` of the ring, of which `chunks` make a tile of 16 rows. Few stages are shared
-// by 1 << shift warps each and stay in the ring until they are given back; many are taken in turn (shift is
-// negative). partial[slot][row]: slots_of() of them for a tile.
+// A block's share of a product: `stages` of the ring, of which `chunks` make a tile of 16 rows. Few stages are shared
+// by 1 << shift warps each and stay in the ring until they are released; of many, warps take one after the other (shift
+// is negative). partial[slot][row] has slots_of() slots per tile.
 template <class R>
 RESIDENT void multiply_rows(R& ring, int stages, int shift, int chunks, int steps, uint32 x, float* partial) {
   const int warp = threadIdx.x / 32;
@@ -125,7 +124,7 @@ RESIDENT float total_of(const float* partial, int slots, int row) {
   return sum;
 }
 
-// What it reads: tiles of 16 rows, or of 8 rows of one half and the 8 that belong to them of the other.
+// The producer: loads tiles of 16 rows, or of 8 rows of one half and the matching 8 of the other.
 template <class R>
 RESIDENT void load_product(R& ring, const char* weights, int first, int all, int steps, int chunks, int half_rows) {
   const int lane = threadIdx.x % 32;
@@ -147,7 +146,7 @@ RESIDENT void load_product(R& ring, const char* weights, int first, int all, int
   }
 }
 
-// The largest number of each row, and where: over all blocks.
+// A value and its index, for the largest over all blocks.
 struct Best {
   float value;
   int index;

@@ -1,5 +1,5 @@
-// Plans sum, mean and max: along which axes threads stand, and into how many parts a long reduction
-// of few results is cut.
+// Plans sum, mean and max: the axis along which threads are adjacent, and the number of parts of a
+// long reduction of few results.
 #include <algorithm>
 
 #include "kernels/cuda/kernels.h"
@@ -16,7 +16,7 @@ constexpr int64_t kItemsOfThread = 8;  // worth a thread of its own
 constexpr int64_t kMaxParts = 512;
 constexpr int64_t kMaxPartResults = int64_t{1} << 17;  // bounds the scratch to 512 KiB
 
-// From the shapes alone, so that the scratch is known before anything has an address.
+// From the shapes alone, since scratch is sized before tensors have addresses.
 int64_t most_parts(int64_t results, int64_t reduced) {
   return std::clamp<int64_t>(std::min(reduced / kThreads, kMaxPartResults / results), 1, kMaxParts);
 }
@@ -44,7 +44,7 @@ Problem split_axes(const CudaCall& call) {
           .count = element_count(reduced.shape)};
 }
 
-// Where the results go, or what the parts leave of them: fp32 [parts, results].
+// Where results are written, or partial ones: fp32 [parts, results].
 struct Destination {
   void* data;
   DType dtype;
@@ -59,7 +59,7 @@ struct Planned {
 };
 
 Planned plan_stage(const Problem& problem, const Destination& to) {
-  // Side by side on the axis that lies together in memory; rows need no company of other results.
+  // Threads are adjacent along the axis that is contiguous in memory, the reduced one if both are.
   const bool by_columns = problem.reduced.strides[0].back() != 1 &&
                           problem.kept.strides[0].back() == 1 && problem.kept.shape.back() > 1;
   const Walk& together = by_columns ? problem.kept : problem.reduced;
@@ -81,7 +81,7 @@ Planned plan_stage(const Problem& problem, const Destination& to) {
   write_steps(problem.reduced.strides[0], by_columns ? 1 : pack.get(), params.reduced_steps);
   params.reduced = by_columns ? problem.count : problem.count / pack.get();
 
-  int64_t group = kColumnLanes, blocks = 0, items_of_part = 0;  // the least that makes a part
+  int64_t group = kColumnLanes, blocks = 0, items_of_part = 0;  // items of a part, at least
   if (by_columns) {
     blocks = divide_up(problem.results / pack.get(), kColumnLanes);
     items_of_part = kColumnRows * kItemsOfThread;

@@ -1,9 +1,8 @@
-// Folding the reduced axes of a tensor, for sum, mean and max: fp32, in a fixed order.
+// Reduces axes of a tensor by sum, mean or max: in fp32, in a fixed order. Long reductions of few results are divided
+// into parts, one per blockIdx.y, whose results are reduced again.
 //
-// Long reductions of few results are cut into parts, blockIdx.y; what they leave is reduced again.
-//
-// Constants: FOLD (Sum, Max), IN, OUT (element types), PACK (elements of one access), THREADS (of a
-// block), KEPT_AXES, REDUCED_AXES.
+// Constants: FOLD (Sum, Max), IN, OUT (element types), PACK (elements of one access), THREADS (of a block), GROUP
+// (threads of a result, in reduce_rows.cu), KEPT_AXES, REDUCED_AXES.
 #pragma once
 
 #include "groups.cuh"
@@ -12,9 +11,9 @@
 namespace ridgeline {
 
 constexpr int kRun = 16;      // items folded before they join the total, which keeps sums accurate
-constexpr int kTogether = 4;  // loads under way
+constexpr int kTogether = 4;  // loads in flight
 
-// Folds the items first, first + stride, ... below `end` of the reduced axes, place by place.
+// Folds the items first, first + stride, ... below `end` of the reduced axes, each of the PACK elements on its own.
 __device__ __forceinline__ void fold_items(const ReduceParams& p, const IN* data, int64 first,
                                            int64 end, int64 stride, float (&total)[PACK]) {
 #pragma unroll

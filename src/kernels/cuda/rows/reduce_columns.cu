@@ -1,5 +1,4 @@
-// A reduction whose kept axes lie together in memory: threads stand side by side on these, and an
-// item is PACK results.
+// A reduction whose kept axes are contiguous in memory: adjacent threads have adjacent items of PACK results.
 #include "reduce.cuh"
 
 namespace ridgeline {

@@ -1,4 +1,4 @@
-// A reduction whose reduced axes lie together in memory: GROUP threads stand side by side on them.
+// A reduction whose reduced axes are contiguous in memory: GROUP adjacent threads share a result.
 #include "reduce.cuh"
 
 namespace ridgeline {

@@ -1,5 +1,5 @@
-// Plans softmax, its logarithm, and their gradients: how many threads hold a row, and how much of
-// it each.
+// Plans softmax, log-softmax and their gradients: the threads of a row, and how much of it each
+// holds.
 #include <algorithm>
 #include <array>
 
@@ -11,8 +11,8 @@ namespace {
 
 constexpr int64_t kWarp = 32;
 constexpr int64_t kMaxThreads = 1024;
-constexpr int64_t kMaxChunks = 16;  // each has an address of its own, which takes registers too
-constexpr int64_t kShortRowThreads = 128;  // a block of groups that are no wider than a warp
+constexpr int64_t kMaxChunks = 16;         // each needs an address, which takes registers too
+constexpr int64_t kShortRowThreads = 128;  // of a block of groups no wider than a warp
 
 struct RowOp {
   const char* file;
@@ -20,7 +20,7 @@ struct RowOp {
   const char* long_file;
   const char* long_entry;
   int64_t elements;       // that a thread may hold in registers, of each operand
-  int64_t long_elements;  // that it handles at a time where rows are long
+  int64_t long_elements;  // that it handles at a time in long rows
 };
 
 constexpr RowOp kSoftmax = {"softmax.cu", "softmax", "softmax_long.cu", "softmax_long", 32, 16};
@@ -66,7 +66,7 @@ std::vector<CudaLaunch> plan_rows(const RowOp& op, const CudaCall& call, bool lo
   }
   if (!even) pack.limit_to(1);
 
-  // A warp at most where that suffices, then as few warps as can hold the row.
+  // At most a warp if that suffices, else as few warps as can hold the row.
   const int64_t packs = width / pack.get();
   const int64_t most_chunks = std::clamp<int64_t>(op.elements / pack.get(), 1, kMaxChunks);
   int64_t group = next_power_of_two(std::min(packs, kWarp));

@@ -1,9 +1,8 @@
-// Rows shared out to groups of threads, for softmax, its logarithm, and their gradients.
+// Rows assigned to groups of threads, for softmax, log-softmax and their gradients.
 //
-// Constants: TYPE, PACK (elements of one access), CHUNKS (packs of a thread), GROUP (threads of a
-// row), THREADS (of a block), MIN_BLOCKS (on a multiprocessor), AXES (of the walk over rows), INDEX
-// (type that counts rows), EVEN (1: columns are neighbours, 0: they have a step, and PACK is 1),
-// LOG (1: the logarithm of softmax).
+// Constants: TYPE, PACK (elements of one access), CHUNKS (packs of a thread), GROUP (threads of a row), THREADS (of a
+// block), MIN_BLOCKS (of a multiprocessor), AXES (of the walk over rows), INDEX (type that counts rows), EVEN (1:
+// columns are contiguous, 0: they have a stride, and PACK is 1), LOG (1: log-softmax).
 #pragma once
 
 #include "groups.cuh"
@@ -36,7 +35,7 @@ __device__ __forceinline__ Packed filled(float value) {
   return pack;
 }
 
-struct Share {  // of this thread in the rows of its block
+struct Share {  // of this thread in its block's rows
   INDEX row;
   bool present;
   int first_column;

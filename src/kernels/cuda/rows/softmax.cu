@@ -1,5 +1,4 @@
-// Softmax along rows or its logarithm, in fp32. A group of threads holds a row in registers, so
-// that memory is read and written once.
+// Softmax or log-softmax along rows, in fp32. A group of threads holds a row in registers, so memory is accessed once.
 #include "rows.cuh"
 
 namespace ridgeline {

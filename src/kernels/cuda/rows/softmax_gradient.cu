@@ -1,5 +1,5 @@
-// The gradient of softmax along rows, y (d_y - sum of y d_y), or of its logarithm, d_y - e^y (sum
-// of d_y), in fp32: rows are held in registers.
+// The gradient of softmax along rows, y (d_y - sum of y d_y), or of log-softmax, d_y - e^y (sum of d_y), in fp32 with
+// rows in registers.
 #include "softmax_gradient.cuh"
 
 namespace ridgeline {

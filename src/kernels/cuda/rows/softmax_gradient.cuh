@@ -1,11 +1,11 @@
-// One element of the gradient of softmax, or of its logarithm.
+// One element of the gradient of softmax or log-softmax.
 #pragma once
 
 #include "rows.cuh"
 
 namespace ridgeline {
 
-// What the row's sum is taken over.
+// The term that is summed over the row.
 __device__ __forceinline__ float product_of(TYPE y, TYPE d_y) {
   return LOG ? widen(d_y) : widen(y) * widen(d_y);
 }

@@ -1,5 +1,4 @@
-// The gradient of softmax along rows that do not fit into registers: CHUNKS packs at a time, read
-// twice.
+// The gradient of softmax along rows that do not fit the registers: CHUNKS packs at a time, read twice.
 #include "softmax_gradient.cuh"
 
 namespace ridgeline {

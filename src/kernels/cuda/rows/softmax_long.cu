@@ -1,5 +1,4 @@
-// Softmax along rows, or its logarithm, where rows do not fit into the registers of a block: CHUNKS
-// packs at a time, read twice.
+// Softmax or log-softmax along rows that do not fit the registers of a block: CHUNKS packs at a time, read twice.
 #include "rows.cuh"
 
 namespace ridgeline {
@@ -23,7 +22,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     for (int c = 0; c < CHUNKS; ++c)
 #pragma unroll
       for (int i = 0; i < PACK; ++i) here = larger(here, widen(packs[c].at[i]));
-    if (here == -infinity()) continue;  // nothing visible yet: there is no exponent to take from
+    if (here == -infinity()) continue;  // all are -inf so far: -inf - -inf would be NaN
     float part = 0;
 #pragma unroll
     for (int c = 0; c < CHUNKS; ++c)

@@ -1,8 +1,7 @@
-// One AdamW step over many tensors: a block replaces a piece of PIECE elements of one of them.
+// One AdamW step over many tensors: a block updates PIECE elements of one of them.
 //
-// Constants: PARAMETER, GRADIENT (element types), PACK (elements of one access; 1: gradients may
-// have a step), PIECE (elements of a block), THREADS, COPIED (1: the parameters are written a second
-// time as COPY), and those of adamw.cuh.
+// Constants: PARAMETER, GRADIENT (element types), PACK (elements of one access; 1: gradients may have a stride), PIECE
+// (elements of a block), THREADS, COPIED (1: parameters are also written as COPY), and those of adamw.cuh.
 #include "adamw.cuh"
 #include "elements.cuh"
 #include "tensor_list.cuh"

@@ -1,14 +1,13 @@
-// AdamW of one number.
+// The AdamW update of one element.
 //
-// Constants: CS336 (1: that variant, 0: PyTorch's), SCALED (1: gradients have a factor; 2: besides, a factor of 0 skips the
-// step).
+// Constants: CS336 (1: that variant, 0: PyTorch's), SCALED (1: gradients have a factor; 2: 0 of which skips the step).
 #pragma once
 
 #include "params.h"
 
 namespace ridgeline {
 
-// p = (p decay_before - step m / (sqrt(v) root_scale + epsilon)) decay_after, where the variant does not have a factor of 1.
+// p = (p decay_before - step m / (sqrt(v) root_scale + epsilon)) decay_after; factors that a variant lacks are 1.
 struct Factors {
   float gradient, decay, root_scale, step;
 
@@ -26,7 +25,7 @@ __device__ __forceinline__ Factors factors_of(const AdamWNumbers& p) {
   return f;
 }
 
-// Root and quotient are off by an ulp or two, which is far less than what is added to a parameter loses there.
+// Root and quotient are off by an ulp or two, far less than the rounding of the sum with the parameter.
 __device__ __forceinline__ void step(const AdamWNumbers& p, const Factors& f, float& parameter, float gradient, float& m,
                                      float& v) {
   const float g = SCALED ? gradient * f.gradient : gradient;

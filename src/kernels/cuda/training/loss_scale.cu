@@ -1,5 +1,5 @@
-// The loss scale after a step, by one thread: a norm of gradients that is not finite halves it, so
-// many finite ones in a row double it.
+// Updates the loss scale after a step, by one thread: a gradient norm that is not finite halves it, growth_interval
+// finite ones in a row double it.
 #include "elements.cuh"
 #include "params.h"
 

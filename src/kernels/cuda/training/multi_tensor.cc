@@ -1,4 +1,4 @@
-// Plans ops over many tensors: as many as fit into a kernel's argument go into one launch, each cut
+// Plans ops over many tensors: as many as fit a kernel's parameters share a launch, each divided
 // into pieces for blocks.
 #include <algorithm>
 
@@ -10,9 +10,9 @@ namespace ridgeline {
 namespace {
 
 constexpr int64_t kThreads = 256;
-constexpr int64_t kSummedPiece = 16384;  // elements of a block that adds up
-// Of one that updates: a pack for each thread. Blocks that go on with others ask for them too
-// late: 3.8 instead of 4.3 TB/s.
+constexpr int64_t kSummedPiece = 16384;  // elements of a block of a sum of squares
+// Elements of a block of an update: one pack per thread. Blocks that loop over several issue later
+// loads too late: 3.8 instead of 4.3 TB/s.
 constexpr int64_t kUpdatedPiece = 4 * kThreads;
 constexpr int64_t kMostBlocks = INT32_MAX;
 
@@ -20,7 +20,7 @@ int64_t step_of(const TensorView& flat) {
   return flat.shape[0] == 1 ? 1 : flat.strides[0];
 }
 
-// Tensors that are read in whole packs stand before those that cannot be.
+// Tensors that can be read in whole packs, and the others.
 struct Split {
   std::vector<size_t> packed, single;
 };
@@ -38,8 +38,7 @@ bool is_aligned(const TensorView& view, int64_t pack) {
          0;
 }
 
-// Calls fill(params, slot, tensor) for each tensor of a launch, and finish(params, launch) at its
-// end.
+// Calls fill(params, slot, tensor) for each tensor of a launch, finish(params, blocks) at its end.
 template <class Params, class Fill, class Finish>
 void for_each_launch(const std::vector<size_t>& tensors, std::span<const int64_t> counts,
                      int64_t piece, Fill fill, Finish finish) {
@@ -148,7 +147,7 @@ std::vector<CudaLaunch> plan_adamw_update(const CudaCall& call) {
   constexpr int64_t kWidest = 4;  // moments are fp32
   std::vector<int64_t> counts;
   for (const TensorView& gradient : gradients) counts.push_back(gradient.shape[0]);
-  std::vector<size_t> given;  // gradients that are
+  std::vector<size_t> given;  // gradients that are tensors, not products
   for (size_t i = 0; i < count; ++i)
     if (!spec.is_product(i)) given.push_back(i);
   const Split tensors = split(given, [&](size_t i) {

@@ -10,11 +10,10 @@
 namespace ridgeline {
 namespace {
 
-// Of a multiprocessor of an H200, measured: what it multiplies, what it moves of parameters and
-// moments while it multiplies, and what it moves of them otherwise.
+// Measured rates of one multiprocessor of an H200, per ns: FLOPs of products, and bytes of
+// parameters and moments while it multiplies and while it does not.
 constexpr double kFlopsOfNs = 5000, kBytesBesideOfNs = 24, kBytesOfNs = 31;
-// Of a parameter: three numbers read and written, a copy, and a gradient that is read by an update
-// alone.
+// Bytes per parameter: three numbers read and written, a copy; an update alone reads a gradient.
 constexpr double kMoved = 26, kMovedAlone = 28;
 constexpr double kLeastGain = 1.05;
 
@@ -36,8 +35,8 @@ struct UpdatedProduct {
   ProductMatrix left, right;
 };
 
-// Calls work(begin, end) for the parts of `count` products that a launch takes: as few as can be,
-// and all about as large.
+// Calls work(begin, end) for the products of each launch: as few launches of equal size as
+// possible.
 template <class Work>
 void for_each_launch_of(size_t count, Work work) {
   const size_t launches = (count + kUpdatedProducts - 1) / kUpdatedProducts;
@@ -46,8 +45,8 @@ void for_each_launch_of(size_t count, Work work) {
 
 }  // namespace
 
-// Clusters take tile after tile. Of the first one nothing moves while it is computed, and what
-// follows takes the longer of both for each tile.
+// A cluster processes tile after tile. Nothing is moved while the first one is multiplied; each
+// later one takes the longer of multiplying and moving.
 bool prefers_update_products(std::span<const ProductSize> products, const CudaFacts& device) {
   if (!has_product_kernels(device)) return false;
   constexpr double kTile = double{ProductTile::kRows} * ProductTile::kColumns;
@@ -72,7 +71,7 @@ bool prefers_update_products(std::span<const ProductSize> products, const CudaFa
 std::vector<CudaLaunch> plan_product_updates(const CudaCall& call, const AdamWNumbers& numbers) {
   const auto& spec = std::get<AdamWSpec>(call.node.attributes.detail);
   const size_t count = call.outputs.size() / spec.results_of_each();
-  std::map<std::pair<bool, bool>, std::vector<UpdatedProduct>> alike;  // whose matrices lie alike
+  std::map<std::pair<bool, bool>, std::vector<UpdatedProduct>> alike;  // by matrix layouts
   for (size_t i = 0; i < count; ++i) {
     if (!spec.is_product(i)) continue;
     const TensorView& left = call.inputs[spec.first_parameter() + count + i];

@@ -1,26 +1,26 @@
-// One AdamW step over parameters whose gradients are products of two matrices. Gradients are computed tile by tile, rounded to
-// 16 bits as a product of its own would leave them, and never reach memory; parameters and moments move while the
-// next tile is computed.
+// One AdamW step over parameters whose gradients are products of two matrices. Gradients are computed tile by tile,
+// rounded to 16 bits as a separate product would do, and never reach memory; parameters and moments are read and
+// written while the next tile is multiplied.
 //
-// Constants: those of product_warpgroups.cuh and of adamw.cuh, TOGETHER and AHEAD (packs that a thread works on at once, and how
-// many times as many are on their way), COPIED (1: the parameters are written a second time as ELEMENT).
+// Constants: those of product_warpgroups.cuh and adamw.cuh, TOGETHER (packs that a thread updates at once), AHEAD (how
+// many times as many are in flight), COPIED (1: parameters are also written as ELEMENT).
 #include "adamw.cuh"
 #include "elements.cuh"
 #include "product_warpgroups.cuh"
 
 namespace ridgeline {
 
-// Threads take packs of four columns, kTogether at a time, and the parameters and moments of kAhead times as many are on
-// their way. Nothing branches in between, so that all of them are computed side by side: packs beyond the ends read what lies
-// at the ends, and are not stored.
+// The epilogue. Threads take packs of four columns, kTogether at a time, with parameters and moments of kAhead times as
+// many in flight. It does not branch, so that these are computed concurrently: packs beyond the ends load what lies at
+// the ends and are not stored.
 struct UpdatedTile {
-  static constexpr bool kAlongRows = true;  // whole rows of parameters move at a time, from fewer pages of DRAM
+  static constexpr bool kAlongRows = true;  // whole rows of parameters are accessed at a time, in fewer pages of DRAM
   static constexpr int kPack = 4, kPacksOfRow = kTileColumns / kPack, kWorkers = 32 * kFinishing;
   static constexpr int kTogether = TOGETHER, kAhead = AHEAD;
   struct Numbers {
     float4 parameter, first_moment, second_moment;
   };
-  // A pack of the tile, and the one that is a number of packs behind it.
+  // The place of a pack in the tile; add() moves it on by a number of packs.
   struct Place {
     int row, pack;
     __device__ __forceinline__ explicit Place(int number) : row(number / kPacksOfRow), pack(number % kPacksOfRow) {}
@@ -32,7 +32,7 @@ struct UpdatedTile {
 
   const ProductUpdateParams& p;
   const Factors factors;
-  int last_row, last_column, stride;  // of the tile; from row to row
+  int last_row, last_column, stride;  // in the tile; of a row of parameters
   float *parameter, *first_moment, *second_moment;
   ELEMENT* copy;
   Numbers numbers[kAhead][kTogether];

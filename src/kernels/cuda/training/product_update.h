@@ -14,7 +14,7 @@ namespace ridgeline {
 // Whether one kernel with these products is faster than library products and an update.
 bool prefers_update_products(std::span<const ProductSize> products, const CudaFacts& device);
 
-// For the parameters of an adamw_update node whose gradients are products.
+// Plans the update of the parameters of an adamw_update node whose gradients are products.
 std::vector<CudaLaunch> plan_product_updates(const CudaCall& call, const AdamWNumbers& numbers);
 
 }  // namespace ridgeline

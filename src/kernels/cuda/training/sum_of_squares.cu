@@ -1,8 +1,6 @@
-// The sum of squares of a piece of PIECE elements of one of many tensors; what the blocks leave is
-// added up by a reduction.
+// Sums of squares of many tensors: a block adds up PIECE elements of one of them; a reduction adds up the blocks' sums.
 //
-// Constants: TYPE, PACK (elements of one access; 1: elements may have a step), PIECE (elements of a
-// block), THREADS.
+// Constants: TYPE, PACK (elements of one access; 1: elements may have a stride), PIECE (elements of a block), THREADS.
 #include "groups.cuh"
 #include "tensor_list.cuh"
 

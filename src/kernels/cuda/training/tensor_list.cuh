@@ -1,11 +1,11 @@
-// Many tensors in one launch: which of them a block works on.
+// Many tensors in one launch: which of them a block processes.
 #pragma once
 
 #include "params.h"
 
 namespace ridgeline {
 
-// The last tensor whose first block is not behind this one.
+// Returns the last tensor whose first block is not after this one.
 template <class Tensor>
 __device__ __forceinline__ int tensor_of_block(const Tensor* tensors, int count) {
   int low = 0, high = count - 1;
